@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_BASE_JSON_H
+#define SNP_BASE_JSON_H
+
+/*
+ * JSON through jansson, with the bounds and the reading habits all of us share.
+ * The only module besides its users' calls to json_* that parses text.
+ */
+
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SNP_JSON_DEPTH_MAX = 32 };
+
+/*
+ * Parse an object: UTF-8, no duplicate keys, at most SNP_JSON_DEPTH_MAX levels.
+ * n == 0 reads as {}. *ret is a new reference. SNP_E_INVALID says what and where.
+ */
+int snp_json_parse(const char *text, size_t n, json_t **ret, struct snp_err *err) SNP_NODISCARD;
+
+/* Compact text, caller frees; NULL when out of memory. */
+char *snp_json_text(const json_t *value);
+
+/* Members of an object; absent, null or of another type read as the fallback. Borrowed. */
+const char *snp_json_str(const json_t *object, const char *key, const char *fallback);
+int64_t snp_json_int(const json_t *object, const char *key, int64_t fallback);
+bool snp_json_bool(const json_t *object, const char *key, bool fallback);
+
+/* A JSON string of bytes that may be invalid UTF-8 (repaired with U+FFFD). New reference. */
+json_t *snp_json_bytes(const char *bytes, size_t n);
+
+/* {"code": "not_found", "message": "...", "errno": 2?} and back. New reference. */
+json_t *snp_json_from_err(const struct snp_err *err);
+int snp_json_to_err(const json_t *object, struct snp_err *err);
+
+/* json_decref for snp_cleanup. */
+void snp_json_unref(json_t *value);
+SNP_DEFINE_CLEANUP(json_t *, snp_json_unref)
+#define snp_autojson snp_cleanup(snp_json_unrefp)
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_WIRE_RPC_H
+#define SNP_WIRE_RPC_H
+
+/* Frame types and fixed numbers of the three protocols of docs/wire.md. */
+
+enum {
+    /* client <-> daemon and daemon <-> tier */
+    SNP_RPC_REQUEST = 1,
+    SNP_RPC_RESPONSE = 2,
+    SNP_RPC_ERROR = 3,
+    SNP_RPC_EVENT = 4,
+
+    /* supervisor -> driver */
+    SNP_GUEST_CELL = 16,
+
+    /* driver -> supervisor */
+    SNP_GUEST_READY = 32,
+    SNP_GUEST_DISPLAY = 33,
+    SNP_GUEST_DENIAL = 34,
+    SNP_GUEST_DONE = 35,
+};
+
+enum {
+    SNP_RPC_VERSION = 1,
+    SNP_GUEST_BODY_MAX = 12 << 20, /* one frame from a guest */
+    SNP_FILE_CHUNK_MAX = 1 << 20,  /* raw bytes of one put or get */
+};
+
+#endif
