@@ -66,7 +66,7 @@ int snp_limit_parse(enum snp_limit limit,
 /* "512 MiB", "30 s", "1.0", "64" as people read it; returns out. */
 const char *snp_limit_format(enum snp_limit limit, uint64_t value, char *out, size_t out_len);
 
-/* {"wall_ms": 30000, "memory_bytes": ...}: key plus "_ms", "_milli", "_bytes" or nothing by unit. New reference. */
+/* {"timeout_ms": 30000, "memory_bytes": ...}: key plus "_ms", "_milli", "_bytes" or nothing by unit. New reference. */
 json_t *snp_limits_to_json(const struct snp_limits *limits);
 
 /*

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_CLI_H
+#define SNP_CLI_CLI_H
+
+/*
+ * The command line: a table of verbs, one file each. A verb gets its parsed words,
+ * prints to stdout what was asked for and to stderr what went wrong, and returns the exit status:
+ * 0 done, 1 failed, 2 used wrongly.
+ */
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "cli/opt.h"
+#include "config/config.h"
+
+enum {
+    SNP_EXIT_OK = 0,
+    SNP_EXIT_FAILED = 1,
+    SNP_EXIT_USAGE = 2,
+};
+
+struct snp_verb;
+
+/* One run of the program. */
+struct snp_cli {
+    const char *program;                 /* "snipara-sandbox", or "rlm" when called so */
+    char command[96];                    /* "snipara-sandbox sessions list": for messages */
+    const struct snp_verb *const *verbs; /* all verbs, NULL-terminated */
+};
+
+struct snp_verb {
+    const char *name;
+    const char *summary;     /* one line in the list of verbs */
+    const char *description; /* a paragraph of its --help; NULL = summary */
+    struct snp_opt_spec spec;
+    const char *examples;   /* lines of --help, without the program's name; NULL = none */
+    const char *exit_codes; /* lines; NULL = the usual three */
+    /* Verbs below this one (`sessions list`), NULL-terminated; then spec and run are unused. */
+    const struct snp_verb *const *verbs;
+    int (*run)(struct snp_cli *cli, const struct snp_opts *opts);
+};
+
+extern const struct snp_verb snp_verb_exec;
+extern const struct snp_verb snp_verb_sessions;
+extern const struct snp_verb snp_verb_put;
+extern const struct snp_verb snp_verb_get;
+extern const struct snp_verb snp_verb_ls;
+extern const struct snp_verb snp_verb_output;
+extern const struct snp_verb snp_verb_init;
+extern const struct snp_verb snp_verb_config;
+extern const struct snp_verb snp_verb_doctor;
+extern const struct snp_verb snp_verb_completion;
+extern const struct snp_verb snp_verb_version;
+
+/*
+ * Load the configuration: the file of --config if the verb has such an option and it
+ * was given, and over it every option whose row names a key. *ret is the caller's.
+ */
+int snp_cli_config(struct snp_cli *cli,
+                   const struct snp_verb *verb,
+                   const struct snp_opts *opts,
+                   struct snp_config **ret,
+                   struct snp_err *err) SNP_NODISCARD;
+
+/* "snipara-sandbox exec: MESSAGE" on stderr, control characters escaped; returns the exit status of err->code. */
+int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err);
+/* The same for a usage error found by the verb, and a second line pointing to --help; returns 2. */
+int snp_cli_usage(const struct snp_cli *cli, const char *fmt, ...) SNP_PRINTF(2, 3);
+/* Print a JSON value, indented by 2, and a newline to stdout. Returns 0, or 1 if stdout is broken. */
+int snp_cli_print_json(const json_t *value);
+
+/* Rows that several verbs share. */
+#define SNP_CLI_OPT_CONFIG                                            \
+    {                                                                 \
+        "config", 'c', SNP_OPT_STRING, "PATH",                        \
+            "configuration file (default: ./snipara-sandbox.toml)", 0 \
+    }
+#define SNP_CLI_OPT_JSON                               \
+    {                                                  \
+        "json", 0, SNP_OPT_FLAG, NULL, "print JSON", 0 \
+    }
+
+/* One row for each limit, in the order of the table of limits. */
+#define SNP_CLI_LIMIT_ROW(limit, flag, short_name, metavar, help)                \
+    {                                                                            \
+        flag, short_name, SNP_OPT_STRING, metavar, help, SNP_KEY_OF_LIMIT(limit) \
+    }
+#define SNP_CLI_OPT_LIMITS                                                                 \
+    SNP_CLI_LIMIT_ROW(SNP_LIMIT_WALL, "timeout", 't', "S",                                 \
+                      "wall clock of one cell in seconds: 0.05 to 600 (default 30)"),      \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_CPUS, "cpus", 0, "N",                                  \
+                          "processors it may keep busy: 0.01 to 64 (default 1.0)"),        \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_MEMORY, "memory", 'm', "SIZE",                         \
+                          "memory, no swap: 16m to 1t (default 512m)"),                    \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_PROCESSES, "processes", 0, "N",                        \
+                          "processes and threads: 1 to 4096 (default 64)"),                \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_TMP, "tmp-size", 0, "SIZE",                            \
+                          "size of /tmp, and of /dev/shm: 1m to 64g (default 64m)"),       \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_WORKSPACE, "workspace-size", 0, "SIZE",                \
+                          "bytes written to /workspace: 1m to 1t (default 1g)"),           \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_INODES, "workspace-files", 0, "N",                     \
+                          "files created in /workspace: 10 to 10000000 (default 100000)"), \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_FILE, "file-size", 0, "SIZE",                          \
+                          "size of one file: 4k to 1t (default 512m)"),                    \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_OPEN_FILES, "open-files", 0, "N",                      \
+                          "open files of one process: 16 to 65536 (default 256)"),         \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_OUTPUT, "output", 0, "N",                              \
+                          "characters of output shown: 100 to 10000000 (default 100000)")
+
+#endif

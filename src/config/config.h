@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CONFIG_CONFIG_H
+#define SNP_CONFIG_CONFIG_H
+
+/*
+ * The configuration: one table of keys, filled from the command line, the environment,
+ * a .env file, a TOML file and defaults, in this order of precedence. Every value
+ * knows where it came from. Nothing here changes the process's environment.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "policy/limits.h"
+
+enum snp_config_key {
+    SNP_KEY_NONE = 0,
+
+    SNP_KEY_BACKEND,
+    SNP_KEY_MODEL,
+    SNP_KEY_TEMPERATURE,
+    SNP_KEY_API_KEY, /* secret */
+    SNP_KEY_ENVIRONMENT,
+    SNP_KEY_TRUST_LEVEL,
+    SNP_KEY_TEMPLATE,
+
+    SNP_KEY_DOCKER_IMAGE,
+    SNP_KEY_DOCKER_CPUS,
+    SNP_KEY_DOCKER_MEMORY,
+    SNP_KEY_DOCKER_NETWORK_DISABLED,
+    SNP_KEY_DOCKER_MOUNT_WORKSPACE,
+    SNP_KEY_DOCKER_WORKSPACE_PATH,
+    SNP_KEY_DOCKER_WORKSPACE_SETUP,
+    SNP_KEY_DOCKER_WORKSPACE_INSTALL_COMMAND,
+    SNP_KEY_DOCKER_WORKSPACE_INSTALL_EXTRAS,
+    SNP_KEY_DOCKER_TIMEOUT,
+
+    SNP_KEY_MAX_DEPTH,
+    SNP_KEY_MAX_SUBCALLS,
+    SNP_KEY_TOKEN_BUDGET,
+    SNP_KEY_TOOL_BUDGET,
+    SNP_KEY_TIMEOUT_SECONDS,
+    SNP_KEY_PARALLEL_TOOLS,
+    SNP_KEY_MAX_PARALLEL,
+
+    SNP_KEY_SUB_CALLS_ENABLED,
+    SNP_KEY_SUB_CALLS_MAX_PER_TURN,
+    SNP_KEY_SUB_CALLS_BUDGET_INHERITANCE,
+    SNP_KEY_SUB_CALLS_MAX_COST_PER_SESSION,
+
+    SNP_KEY_ALLOWED_PATHS,
+    SNP_KEY_LOG_DIR,
+    SNP_KEY_VERBOSE,
+    SNP_KEY_LOG_LEVEL,
+
+    SNP_KEY_SNIPARA_API_KEY, /* secret */
+    SNP_KEY_SNIPARA_PROJECT_SLUG,
+    SNP_KEY_SNIPARA_BASE_URL,
+    SNP_KEY_MEMORY_ENABLED,
+
+    /* The limits of a session, in the order of enum snp_limit. */
+    SNP_KEY_LIMIT_FIRST,
+    SNP_KEY_LIMIT_LAST = SNP_KEY_LIMIT_FIRST + SNP_LIMIT_N - 1,
+
+    SNP_KEY_N,
+};
+
+/* The key of a limit. */
+#define SNP_KEY_OF_LIMIT(limit) ((enum snp_config_key)(SNP_KEY_LIMIT_FIRST + (int)(limit)))
+
+enum snp_config_type {
+    SNP_CONFIG_STRING = 0,
+    SNP_CONFIG_PATH,
+    SNP_CONFIG_BOOL,
+    SNP_CONFIG_INT,
+    SNP_CONFIG_FLOAT,
+    SNP_CONFIG_LIST,  /* of strings */
+    SNP_CONFIG_LIMIT, /* number or text, as snp_limit_parse reads it */
+};
+
+/* Where a value came from; larger beats smaller. */
+enum snp_config_origin {
+    SNP_ORIGIN_DEFAULT = 0,
+    SNP_ORIGIN_FILE,
+    SNP_ORIGIN_DOTENV,
+    SNP_ORIGIN_ENV,
+    SNP_ORIGIN_CLI,
+};
+
+enum {
+    SNP_CONFIG_ENV_NAMES = 3,
+    SNP_CONFIG_CHOICES = 8
+};
+
+struct snp_config_info {
+    const char *name; /* in TOML and in JSON */
+    enum snp_config_type type;
+    bool is_secret;                          /* never printed */
+    const char *fallback;                    /* default as one would write it; NULL = none */
+    const char *env[SNP_CONFIG_ENV_NAMES];   /* first wins */
+    const char *choices[SNP_CONFIG_CHOICES]; /* the only values allowed; none = any */
+    double min;                              /* of numbers; both 0 = any */
+    double max;
+    const char *section; /* of the table of `config show`; NULL = not a row of its own */
+    const char *row;
+    const char *help;
+};
+
+/* The row of a key, SNP_KEY_NONE excluded; static. */
+const struct snp_config_info *snp_config_info(enum snp_config_key key);
+/* The key of a name, SNP_KEY_NONE if there is none. */
+enum snp_config_key snp_config_key_from_name(const char *name);
+
+struct snp_config;
+
+struct snp_config_request {
+    const char *config_path;    /* --config; NULL = look in cwd */
+    const char *cwd;            /* NULL = the process's */
+    const char *const *environ; /* "NAME=VALUE"..., NULL-terminated; NULL = the process's */
+};
+
+/*
+ * Load everything and check every value. *ret belongs to the caller:
+ * snp_config_free(). SNP_E_NOT_FOUND: config_path does not exist. SNP_E_INVALID:
+ * malformed TOML (file:line:column), wrong type or value (key, source, what was
+ * expected), out of range (the range). A missing file in cwd is no error.
+ */
+int snp_config_load(const struct snp_config_request *request,
+                    struct snp_config **ret,
+                    struct snp_err *err) SNP_NODISCARD;
+void snp_config_free(struct snp_config *config);
+SNP_DEFINE_CLEANUP(struct snp_config *, snp_config_free)
+#define snp_autoconfig snp_cleanup(snp_config_freep)
+
+/*
+ * Set a key from the command line; flag ("--memory") becomes its source. Checked as
+ * a value of the environment is; on failure (SNP_E_INVALID) the old value stays.
+ */
+int snp_config_set(struct snp_config *config,
+                   enum snp_config_key key,
+                   const char *text,
+                   const char *flag,
+                   struct snp_err *err) SNP_NODISCARD;
+
+/* Values; the key must be of the type (path counts as string). Texts are borrowed from config. */
+const char *snp_config_str(const struct snp_config *config,
+                           enum snp_config_key key); /* or NULL */
+bool snp_config_bool(const struct snp_config *config, enum snp_config_key key);
+int64_t snp_config_int(const struct snp_config *config, enum snp_config_key key);
+double snp_config_float(const struct snp_config *config, enum snp_config_key key);
+/* The number of items; *ret_items is borrowed and NULL if there are none. */
+size_t snp_config_list(const struct snp_config *config,
+                       enum snp_config_key key,
+                       const char *const **ret_items);
+
+/* "--memory", "SNIPARA_SANDBOX_MEMORY", ".env: /p/.env", "/p/snipara-sandbox.toml", "default". */
+const char *snp_config_source(const struct snp_config *config, enum snp_config_key key);
+enum snp_config_origin snp_config_origin(const struct snp_config *config,
+                                         enum snp_config_key key);
+
+/*
+ * The limits of a new session. Where timeout, memory or cpus is set nowhere but
+ * docker_timeout, docker_memory or docker_cpus is, that applies (already reflected by
+ * snp_config_source of the limit's key).
+ */
+void snp_config_limits(const struct snp_config *config, struct snp_limits *ret);
+/*
+ * Only the limits given on the command line, as snp_limits_to_json names them, for
+ * `limits` of an exec request; {} if none was. New reference, NULL when out of memory.
+ */
+json_t *snp_config_limits_explicit(const struct snp_config *config);
+
+/* A variable of the process's environment, else of the .env file; NULL if in neither. Borrowed. */
+const char *snp_config_env(const struct snp_config *config, const char *name);
+
+/* Absolute path of the TOML file and of the .env file that were read, NULL if none. Borrowed. */
+const char *snp_config_file(const struct snp_config *config);
+const char *snp_config_env_file(const struct snp_config *config);
+
+/*
+ * Keys of the TOML file that mean nothing to us: the count, and one line each
+ * ("/p/rlm.toml: unknown key 'modle'; did you mean model?"). Borrowed.
+ */
+size_t snp_config_unknown(const struct snp_config *config, const char *const **ret_lines);
+
+/*
+ * What `config show --json` prints: every key but secrets (those as NAME_set), the
+ * derived snipara_enabled, the files, and "sources". New reference, NULL when out of memory.
+ */
+json_t *snp_config_to_json(const struct snp_config *config);
+
+#endif
