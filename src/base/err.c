@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Failure reports: filling, wrapping, and the names of the codes.
+ *
+ * Invariants: a message is one line (control bytes become spaces), always terminated,
+ * and never cut in the middle of a UTF-8 sequence. Nothing here allocates, so all of it
+ * may be used between fork and exec. A NULL record is accepted and only the code returned.
+ */
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const code_names[] = {
+    [-SNP_OK] = "ok",
+    [-SNP_E_INVALID] = "invalid",
+    [-SNP_E_NOT_FOUND] = "not_found",
+    [-SNP_E_LIMIT] = "limit",
+    [-SNP_E_DENIED] = "denied",
+    [-SNP_E_UNSUPPORTED] = "unsupported",
+    [-SNP_E_TIMEOUT] = "timeout",
+    [-SNP_E_NOMEM] = "no_memory",
+    [-SNP_E_SYS] = "system",
+    [-SNP_E_PEER] = "peer",
+    [-SNP_E_INTERNAL] = "internal",
+};
+
+_Static_assert(SNP_ARRAY_LEN(code_names) == 1 - SNP_CODE_MIN, "one name per code");
+
+/* Length of text without a UTF-8 sequence that a cut at its end left unfinished. */
+static size_t whole_utf8_len(const char *text)
+{
+    size_t len = strlen(text);
+    size_t lead = len;
+    while (lead > 0 && len - lead < 3 && ((unsigned char)text[lead - 1] & 0xC0U) == 0x80U) {
+        lead--;
+    }
+    if (lead == 0) {
+        return len;
+    }
+    unsigned char c = (unsigned char)text[lead - 1];
+    size_t need = c >= 0xF0U ? 4 : c >= 0xE0U ? 3 : c >= 0xC0U ? 2 : 1;
+    return len - (lead - 1) < need ? lead - 1 : len;
+}
+
+/* Copy text as the message of err: one line, cut to fit. */
+static void store_msg(struct snp_err *err, const char *text)
+{
+    int n = snprintf(err->msg, sizeof(err->msg), "%s", text);
+    if (n < 0) {
+        err->msg[0] = '\0';
+    } else if ((size_t)n >= sizeof(err->msg)) {
+        err->msg[whole_utf8_len(err->msg)] = '\0';
+    }
+    for (char *p = err->msg; *p != '\0'; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c < 0x20U || c == 0x7FU) {
+            *p = ' ';
+        }
+    }
+}
+
+int snp_err_set(struct snp_err *err,
+                enum snp_code code,
+                int sys_errno,
+                const char *func,
+                int line,
+                const char *fmt,
+                ...)
+{
+    int saved = errno;
+    if (err == NULL) {
+        return code;
+    }
+    /* An argument may point into err->msg, so nothing is stored before all is formatted. */
+    char text[sizeof(err->msg) + 64];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    if (n < 0) {
+        text[0] = '\0';
+        n = 0;
+    }
+    if (sys_errno != 0 && (size_t)n < sizeof(text)) {
+        char reason[128];
+        const char *why = strerror_r(sys_errno, reason, sizeof(reason));
+        (void)snprintf(text + n, sizeof(text) - (size_t)n, ": %s", why);
+    }
+    err->code = code;
+    err->sys_errno = sys_errno;
+    (void)snprintf(err->where, sizeof(err->where), "%.36s:%d", func, line);
+    store_msg(err, text);
+    errno = saved;
+    return code;
+}
+
+int snp_err_wrap(struct snp_err *err, const char *fmt, ...)
+{
+    int saved = errno;
+    if (err == NULL) {
+        return SNP_E_INTERNAL;
+    }
+    char text[2 * sizeof(err->msg)];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    if (n < 0) {
+        n = 0;
+    }
+    if ((size_t)n < sizeof(text)) {
+        (void)snprintf(text + n, sizeof(text) - (size_t)n, ": %s", err->msg);
+    }
+    store_msg(err, text);
+    errno = saved;
+    return err->code;
+}
+
+const char *snp_code_name(int code)
+{
+    if (code > 0 || code < SNP_CODE_MIN) {
+        return code_names[-SNP_E_INTERNAL];
+    }
+    return code_names[-code];
+}
+
+enum snp_code snp_code_from_name(const char *name)
+{
+    for (int i = 0; name != NULL && i < (int)SNP_ARRAY_LEN(code_names); i++) {
+        if (strcmp(name, code_names[i]) == 0) {
+            return (enum snp_code)(-i);
+        }
+    }
+    return SNP_E_INTERNAL;
+}
+
+int snp_code_exit(int code)
+{
+    if (code == SNP_OK) {
+        return 0;
+    }
+    return code == SNP_E_INVALID ? 2 : 1;
+}
