@@ -3,8 +3,9 @@
  * The growing byte buffer.
  *
  * Invariants: start + len <= cap, len <= max, and data is NULL exactly when cap is 0.
- * One byte beyond max may be allocated, for the NUL of snp_buf_cstr. Bytes are moved to
- * the front only when at least as many were consumed, so queueing costs O(1) per byte.
+ * Room for one byte beyond max may be allocated, for the NUL of snp_buf_cstr. What is
+ * queued is moved only after at least as much was consumed, or into twice its size, so a
+ * byte costs O(1) however long the queue is.
  */
 #include "base/buf.h"
 
@@ -43,12 +44,13 @@ static int make_room(struct snp_buf *buf, size_t extra)
         buf->start = 0;
         return 0;
     }
+    size_t copies = buf->start == 0 ? 1 : 2;
     size_t cap = buf->cap > BUF_FIRST ? buf->cap : BUF_FIRST;
-    while (cap < need) {
+    while (cap < copies * need) {
         cap *= 2;
     }
-    if (cap > buf->max + 1) {
-        cap = buf->max + 1;
+    if (cap > copies * (buf->max + 1)) {
+        cap = copies * (buf->max + 1);
     }
     char *data = malloc(cap);
     if (data == NULL) {

@@ -7,10 +7,10 @@
  * appended at the end and consumed at the front.
  */
 
-#include "base/macro.h"
-
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/macro.h"
 
 struct snp_buf {
     char *data;   /* owned; data + start is the first unconsumed byte */

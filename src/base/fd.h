@@ -4,20 +4,20 @@
 
 /* File descriptors: whole reads and writes, passing over unix sockets. EINTR is retried everywhere. */
 
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/err.h"
+
 /* Retry a call that returns -1 with EINTR. */
-#define SNP_RETRY(call)                                \
-    __extension__({                                    \
-        __typeof__(call) snp_r_;                       \
-        do {                                           \
-            snp_r_ = (call);                           \
-        } while (snp_r_ == -1 && errno == EINTR);      \
-        snp_r_;                                        \
+#define SNP_RETRY(call)                           \
+    __extension__({                               \
+        __typeof__(call) snp_r_;                  \
+        do {                                      \
+            snp_r_ = (call);                      \
+        } while (snp_r_ == -1 && errno == EINTR); \
+        snp_r_;                                   \
     })
 
 /* Write all n bytes to a blocking fd (MSG_NOSIGNAL not implied; ignore SIGPIPE). 0 or -1 with errno. */
@@ -31,7 +31,11 @@ ssize_t snp_read_all(int fd, void *bytes, size_t n) SNP_NODISCARD;
  * not a regular file is refused (SNP_E_INVALID). SNP_E_LIMIT if larger; SNP_E_NOT_FOUND.
  * Files of /proc and /sys (size 0) are read to their end.
  */
-int snp_file_read(const char *path, size_t max, char **ret_text, size_t *ret_len, struct snp_err *err) SNP_NODISCARD;
+int snp_file_read(const char *path,
+                  size_t max,
+                  char **ret_text,
+                  size_t *ret_len,
+                  struct snp_err *err) SNP_NODISCARD;
 
 /* Write a file in place (cgroup and proc knobs): open O_WRONLY|O_CLOEXEC, one write. 0 or -1 with errno. */
 int snp_file_poke(const char *path, const char *text) SNP_NODISCARD;
@@ -39,25 +43,33 @@ int snp_file_poke(const char *path, const char *text) SNP_NODISCARD;
 int snp_file_pokeat(int dir_fd, const char *path, const char *text) SNP_NODISCARD;
 
 /* Create or replace atomically (temporary file, fsync, rename), with mode. */
-int snp_file_write_atomic(const char *path, const void *bytes, size_t n, unsigned mode, struct snp_err *err) SNP_NODISCARD;
+int snp_file_write_atomic(const char *path,
+                          const void *bytes,
+                          size_t n,
+                          unsigned mode,
+                          struct snp_err *err) SNP_NODISCARD;
 
 /* mkdir -p; existing folders keep their mode. */
 int snp_mkdir_p(const char *path, unsigned mode, struct snp_err *err) SNP_NODISCARD;
 
-enum { SNP_FDS_MAX = 16 };
+enum {
+    SNP_FDS_MAX = 16
+};
 
 /*
  * One message with n_fds descriptors (0..SNP_FDS_MAX) over a unix socket; fds stay
  * the caller's. 0 or -1 with errno (EAGAIN on a non-blocking socket that is full).
  */
-int snp_send_fds(int sock, const void *bytes, size_t n, const int *fds, size_t n_fds) SNP_NODISCARD;
+int snp_send_fds(int sock, const void *bytes, size_t n, const int *fds, size_t n_fds)
+    SNP_NODISCARD;
 
 /*
  * Receive one message. Received descriptors are CLOEXEC, stored in fds (room for
  * SNP_FDS_MAX) and owned by the caller, *ret_n_fds of them; with fds == NULL any are closed. The byte
  * count, 0 at end of stream, -1 with errno. A truncated control message is EBADMSG.
  */
-ssize_t snp_recv_fds(int sock, void *bytes, size_t n, int *fds, size_t *ret_n_fds) SNP_NODISCARD;
+ssize_t snp_recv_fds(int sock, void *bytes, size_t n, int *fds, size_t *ret_n_fds)
+    SNP_NODISCARD;
 
 int snp_set_nonblock(int fd, bool on) SNP_NODISCARD;
 

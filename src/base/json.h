@@ -7,13 +7,15 @@
  * The only module besides its users' calls to json_* that parses text.
  */
 
-#include "base/err.h"
-
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SNP_JSON_DEPTH_MAX = 32 };
+#include "base/err.h"
+
+enum {
+    SNP_JSON_DEPTH_MAX = 32
+};
 
 /*
  * Parse an object: UTF-8, no duplicate keys, at most SNP_JSON_DEPTH_MAX levels.
@@ -24,7 +26,11 @@ int snp_json_parse(const char *text, size_t n, json_t **ret, struct snp_err *err
 /* Compact text, caller frees; NULL when out of memory. */
 char *snp_json_text(const json_t *value);
 
-/* Members of an object; absent, null or of another type read as the fallback. Borrowed. */
+/*
+ * Members of an object; absent, null or of another type read as the fallback. Borrowed.
+ * A string with a NUL inside reads as the fallback too: take claimed text of a guest with
+ * json_string_value and json_string_length.
+ */
 const char *snp_json_str(const json_t *object, const char *key, const char *fallback);
 int64_t snp_json_int(const json_t *object, const char *key, int64_t fallback);
 bool snp_json_bool(const json_t *object, const char *key, bool fallback);

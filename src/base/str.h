@@ -4,10 +4,10 @@
 
 /* Text: exact parsing of numbers, sizes and durations, UTF-8, spelling suggestions, ids. */
 
-#include "base/macro.h"
-
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/macro.h"
 
 bool snp_streq(const char *a, const char *b); /* NULL equals only NULL */
 bool snp_has_prefix(const char *text, const char *prefix);

@@ -7,11 +7,11 @@
  * a JSON head and raw bytes. This file knows bytes, not meanings.
  */
 
-#include "base/buf.h"
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
 
 enum {
     SNP_FRAME_HEADER_LEN = 16,

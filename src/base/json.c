@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON through jansson.
+ *
+ * Invariants: nesting is checked before the parser runs, so its recursion is bounded;
+ * a string with a NUL inside parses, but reads as absent through snp_json_str, because
+ * C would see only its beginning.
+ */
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+/* Deepest nesting of brackets outside of strings; stops counting above the limit. */
+static int nesting(const char *text, size_t n)
+{
+    int depth = 0;
+    int most = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < n && most <= SNP_JSON_DEPTH_MAX; i++) {
+        char c = text[i];
+        if (in_string) {
+            if (c == '\\') {
+                i++;
+            } else if (c == '"') {
+                in_string = false;
+            }
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            depth++;
+            most = depth > most ? depth : most;
+        } else if (c == '}' || c == ']') {
+            depth--;
+        }
+    }
+    return most;
+}
+
+int snp_json_parse(const char *text, size_t n, json_t **ret, struct snp_err *err)
+{
+    if (n == 0) {
+        json_t *empty = json_object();
+        if (empty == NULL) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        *ret = empty;
+        return 0;
+    }
+    if (nesting(text, n) > SNP_JSON_DEPTH_MAX) {
+        return snp_fail(err, SNP_E_INVALID, "JSON is nested deeper than %d levels",
+                        SNP_JSON_DEPTH_MAX);
+    }
+    json_error_t jerr = {0};
+    snp_autojson json_t *value =
+        json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &jerr);
+    if (value == NULL) {
+        if (json_error_code(&jerr) == json_error_out_of_memory) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        return snp_fail(err, SNP_E_INVALID, "JSON line %d column %d: %s", jerr.line,
+                        jerr.column, jerr.text);
+    }
+    if (!json_is_object(value)) {
+        return snp_fail(err, SNP_E_INVALID, "JSON is not an object");
+    }
+    *ret = SNP_TAKE_PTR(value);
+    return 0;
+}
+
+char *snp_json_text(const json_t *value)
+{
+    return json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
+const char *snp_json_str(const json_t *object, const char *key, const char *fallback)
+{
+    const json_t *value = json_object_get(object, key);
+    const char *text = json_string_value(value);
+    if (text == NULL || strlen(text) != json_string_length(value)) {
+        return fallback;
+    }
+    return text;
+}
+
+int64_t snp_json_int(const json_t *object, const char *key, int64_t fallback)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_integer(value) ? (int64_t)json_integer_value(value) : fallback;
+}
+
+bool snp_json_bool(const json_t *object, const char *key, bool fallback)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_boolean(value) ? json_is_true(value) : fallback;
+}
+
+json_t *snp_json_bytes(const char *bytes, size_t n)
+{
+    if (n == 0) {
+        return json_string("");
+    }
+    if (snp_utf8_valid(bytes, n)) {
+        return json_stringn_nocheck(bytes, n);
+    }
+    size_t len = 0;
+    snp_autofree char *clean = snp_utf8_clean(bytes, n, &len);
+    return clean == NULL ? NULL : json_stringn_nocheck(clean, len);
+}
+
+json_t *snp_json_from_err(const struct snp_err *err)
+{
+    snp_autojson json_t *object = json_object();
+    if (json_object_set_new(object, "code", json_string(snp_code_name(err->code))) < 0 ||
+        json_object_set_new(object, "message",
+                            snp_json_bytes(err->msg, strnlen(err->msg, sizeof(err->msg)))) <
+            0) {
+        return NULL;
+    }
+    if (err->sys_errno != 0 &&
+        json_object_set_new(object, "errno", json_integer(err->sys_errno)) < 0) {
+        return NULL;
+    }
+    return SNP_TAKE_PTR(object);
+}
+
+int snp_json_to_err(const json_t *object, struct snp_err *err)
+{
+    const char *name = snp_json_str(object, "code", NULL);
+    const char *message = snp_json_str(object, "message", NULL);
+    enum snp_code code = snp_code_from_name(name);
+    if (name == NULL || message == NULL || code == SNP_OK) {
+        return snp_fail(err, SNP_E_PEER, "the other side sent an error that is not one");
+    }
+    int r = snp_fail(err, code, "%s", message); /* its text has that of errno already */
+    int64_t eno = snp_json_int(object, "errno", 0);
+    if (err != NULL && code == SNP_E_SYS && eno > 0 && eno < 4096) {
+        err->sys_errno = (int)eno;
+    }
+    return r;
+}
+
+void snp_json_unref(json_t *value)
+{
+    json_decref(value);
+}
