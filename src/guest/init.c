@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pid 1 of a sandbox.
+ *
+ * One thread, one poll loop over three descriptors: the supervisor's control stream,
+ * the seed's socket, SIGCHLD. It reaps, starts commands, passes signals on, sweeps, and
+ * reads and writes workspace files for the host. It holds no privilege: the filter, the
+ * Landlock domain and the limits are those of the code. When the control stream ends it
+ * exits, and the kernel then kills everything else in the sandbox.
+ *
+ * usage: init INTERPRETER_PID SEED_PID   (descriptors as in guest/spec.h)
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "guest/init_files.h"
+#include "guest/init_wire.h"
+#include "guest/spec.h"
+
+enum {
+    HEADER_LEN = 16,
+    ARGS_MAX = 4096,
+    SWEEP_ROUNDS = 400
+};
+
+struct init {
+    pid_t interpreter; /* -1 = none */
+    pid_t seed;        /* -1 = gone */
+    pid_t command;     /* -1 = none */
+    uint32_t command_id;
+    bool is_watching;
+    uint64_t watched; /* bytes last reported */
+    struct snp_changes *changes;
+    struct snp_buf in;
+    struct snp_buf out;
+};
+
+/* A cursor over the raw bytes of a request; every read is checked, a short one sets bad. */
+struct cursor {
+    const char *at;
+    const char *end;
+    bool bad;
+};
+
+struct request {
+    uint8_t type;
+    uint32_t id;
+    int fd; /* passed with it, or -1 */
+    struct cursor body;
+};
+
+static uint64_t take(struct cursor *c, size_t n)
+{
+    uint64_t value = 0;
+
+    if ((size_t)(c->end - c->at) < n) {
+        c->bad = true;
+        return 0;
+    }
+    memcpy(&value, c->at, n); /* little-endian hosts only, as the wire is */
+    c->at += n;
+    return value;
+}
+
+static const char *take_text(struct cursor *c)
+{
+    const char *text = c->at;
+    size_t n = strnlen(text, (size_t)(c->end - c->at));
+
+    if (n == (size_t)(c->end - c->at)) {
+        c->bad = true;
+        return "";
+    }
+    c->at += n + 1;
+    return text;
+}
+
+static void send_frame(uint8_t type, uint32_t id, const void *bytes, size_t n)
+{
+    char header[HEADER_LEN] = {0};
+    uint32_t len = (uint32_t)n;
+
+    memcpy(header, &len, sizeof(len));
+    memcpy(header + 4, &id, sizeof(id));
+    header[12] = (char)type;
+    if (snp_write_all(SNP_INIT_CONTROL_FD, header, sizeof(header)) < 0 ||
+        snp_write_all(SNP_INIT_CONTROL_FD, bytes, n) < 0) {
+        _exit(0);
+    }
+}
+
+static void send_reply(struct init *in, uint32_t id, int eno)
+{
+    uint32_t code = (uint32_t)eno;
+
+    memcpy(snp_buf_bytes(&in->out), &code, sizeof(code));
+    send_frame(SNP_INIT_REPLY, id, snp_buf_bytes(&in->out),
+               eno == 0 ? in->out.len : sizeof(code));
+}
+
+static uint64_t micros(const struct timeval *tv)
+{
+    return (uint64_t)tv->tv_sec * 1000000U + (uint64_t)tv->tv_usec;
+}
+
+static void send_exit(uint8_t target, uint32_t id, int status, const struct rusage *usage)
+{
+    char raw[21];
+    uint32_t code = (uint32_t)status;
+    uint64_t cpu_us = micros(&usage->ru_utime) + micros(&usage->ru_stime);
+    uint64_t peak = (uint64_t)usage->ru_maxrss * 1024;
+
+    raw[0] = (char)target;
+    memcpy(raw + 1, &code, 4);
+    memcpy(raw + 5, &cpu_us, 8);
+    memcpy(raw + 13, &peak, 8);
+    send_frame(SNP_INIT_EXIT, id, raw, sizeof(raw));
+}
+
+static void reap(struct init *in)
+{
+    struct rusage usage;
+    int status;
+    pid_t pid;
+
+    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+        if (pid == in->interpreter) {
+            in->interpreter = -1;
+            send_exit(SNP_INIT_INTERPRETER, 0, status, &usage);
+        } else if (pid == in->command) {
+            in->command = -1;
+            send_exit(SNP_INIT_COMMAND_TARGET, in->command_id, status, &usage);
+        } else if (pid == in->seed) {
+            in->seed = -1;
+        }
+    }
+}
+
+/* Calls visit for every process but pid 1 and the seed; the number of them. */
+static unsigned each_process(const struct init *in, void (*visit)(pid_t, void *), void *data)
+{
+    DIR *dir = opendir("/proc");
+    struct dirent *entry;
+    unsigned n = 0;
+
+    while (dir != NULL &&
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
+        pid_t pid = 0;
+        for (const char *d = entry->d_name; *d >= '0' && *d <= '9' && pid < 100000000; d++) {
+            pid = pid * 10 + (*d - '0');
+        }
+        if (pid > 1 && pid != in->seed) {
+            visit(pid, data);
+            n++;
+        }
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    return n;
+}
+
+static void kill_one(pid_t pid, void *data)
+{
+    (void)data;
+    (void)kill(pid, SIGKILL);
+}
+
+/*
+ * Kill all but ourselves and the seed. Code that forks as fast as it can may need more
+ * than one round; if rounds do not help the answer is EAGAIN and the host ends us.
+ */
+static int sweep(struct init *in)
+{
+    for (int round = 0; round < SWEEP_ROUNDS; round++) {
+        if (each_process(in, kill_one, NULL) == 0) {
+            return 0;
+        }
+        if (round >= 8) {
+            (void)poll(NULL, 0, 1);
+        }
+        reap(in);
+    }
+    return EAGAIN;
+}
+
+static void add_cpu(pid_t pid, void *data)
+{
+    /* The kernel's encoding of "CPU time of process pid" (clock_getcpuclockid). */
+    clockid_t clock = (clockid_t)((~(unsigned)pid << 3) | 2U);
+    struct timespec ts;
+
+    if (clock_gettime(clock, &ts) == 0) {
+        *(uint64_t *)data += (uint64_t)ts.tv_sec * 1000000U + (uint64_t)ts.tv_nsec / 1000U;
+    }
+}
+
+static uint64_t cpu_used(const struct init *in)
+{
+    struct rusage reaped;
+    uint64_t total = 0;
+
+    (void)each_process(in, add_cpu, &total);
+    if (getrusage(RUSAGE_CHILDREN, &reaped) == 0) {
+        total += micros(&reaped.ru_utime) + micros(&reaped.ru_stime);
+    }
+    return total;
+}
+
+/* Anonymous memory of one process, in bytes: resident less what is shared with files. */
+static void add_memory(pid_t pid, void *data)
+{
+    char path[32];
+    char text[128];
+    uint64_t field[3] = {0};
+    size_t i = 0;
+    ssize_t n;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    snp_closep(&fd);
+    for (ssize_t k = 0; k < n && i < 3; k++) {
+        if (text[k] >= '0' && text[k] <= '9') {
+            field[i] = field[i] * 10 + (uint64_t)(text[k] - '0');
+        } else {
+            i++;
+        }
+    }
+    if (field[1] > field[2]) {
+        *(uint64_t *)data += (field[1] - field[2]) * 4096;
+    }
+}
+
+static void watch(struct init *in)
+{
+    uint64_t bytes = 0;
+
+    (void)each_process(in, add_memory, &bytes);
+    if (bytes > in->watched + (1 << 20) || bytes + (1 << 20) < in->watched) {
+        in->watched = bytes;
+        send_frame(SNP_INIT_MEMORY, 0, &bytes, sizeof(bytes));
+    }
+}
+
+static int input_fd(const char *bytes, size_t n)
+{
+    int fd = memfd_create("stdin", MFD_CLOEXEC);
+
+    if (fd >= 0 && (snp_write_all(fd, bytes, n) < 0 || lseek(fd, 0, SEEK_SET) < 0)) {
+        snp_closep(&fd);
+    }
+    return fd;
+}
+
+/* Look a program up in the PATH of the environment it will get, as a shell does. */
+static void exec_in_path(char **argv, char **envp)
+{
+    const char *path = "/usr/local/bin:/usr/bin:/bin";
+    char file[4096];
+
+    for (char **e = envp; *e != NULL; e++) {
+        path = strncmp(*e, "PATH=", 5) == 0 ? *e + 5 : path;
+    }
+    if (strchr(argv[0], '/') != NULL) {
+        (void)execve(argv[0], argv, envp);
+        return;
+    }
+    for (const char *at = path; at != NULL && *at != '\0';) {
+        size_t n = strcspn(at, ":");
+        if (snprintf(file, sizeof(file), "%.*s/%s", (int)n, at, argv[0]) < (int)sizeof(file)) {
+            (void)execve(file, argv, envp);
+        }
+        if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) {
+            return;
+        }
+        at = at[n] == ':' ? at + n + 1 : NULL;
+    }
+}
+
+static SNP_NORETURN void run_command(char **argv, char **envp, const char *cwd, int stdin_fd)
+{
+    sigset_t none;
+    int eno;
+
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)setsid();
+    if (stdin_fd >= 0 && dup2(stdin_fd, 0) < 0) {
+        _exit(126);
+    }
+    if (chdir(cwd) < 0) {
+        (void)dprintf(2, "%s: %s\n", cwd, strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
+        _exit(126);
+    }
+    exec_in_path(argv, envp);
+    eno = errno;
+    (void)dprintf(2, "%s: %s\n", argv[0],
+                  eno == ENOENT ? "command not found"
+                                : strerror(eno)); /* NOLINT(concurrency-mt-unsafe) */
+    _exit(eno == ENOENT ? 127 : 126);
+}
+
+static char **take_list(struct cursor *c)
+{
+    uint32_t n = (uint32_t)take(c, 4);
+    char **list = n > ARGS_MAX ? NULL : calloc((size_t)n + 1, sizeof(*list));
+
+    if (list == NULL) {
+        c->bad = true;
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        list[i] = (char *)(uintptr_t)take_text(c);
+    }
+    return list;
+}
+
+static int on_command(struct init *in, struct request *rq)
+{
+    struct cursor *c = &rq->body;
+    char **argv = take_list(c);
+    char **envp = take_list(c);
+    const char *cwd = take_text(c);
+    bool has_stdin = take(c, 1) != 0;
+    int stdin_fd = -1;
+    int r = c->bad || argv == NULL || argv[0] == NULL ? EINVAL : in->command != -1 ? EBUSY : 0;
+
+    if (r == 0 && has_stdin) {
+        stdin_fd = input_fd(c->at, (size_t)(c->end - c->at));
+        r = stdin_fd < 0 ? errno : 0;
+    }
+    if (r == 0) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            run_command(argv, envp, cwd, stdin_fd);
+        }
+        r = pid < 0 ? errno : 0;
+        in->command = r == 0 ? pid : in->command;
+        in->command_id = r == 0 ? rq->id : in->command_id;
+    }
+    snp_closep(&stdin_fd);
+    free(argv);
+    free(envp);
+    return r;
+}
+
+static int on_signal(struct init *in, struct request *rq)
+{
+    pid_t pid = take(&rq->body, 1) == SNP_INIT_INTERPRETER ? in->interpreter : in->command;
+    int signal_number = (int)take(&rq->body, 4);
+
+    if (pid <= 1 || signal_number <= 0 || signal_number > 64) {
+        return ESRCH;
+    }
+    /* Before its setsid the process is no group leader yet; then it is signalled alone. */
+    return kill(-pid, signal_number) < 0 && kill(pid, signal_number) < 0 ? errno : 0;
+}
+
+static int on_sweep(struct init *in, struct request *rq)
+{
+    (void)rq;
+    return sweep(in);
+}
+
+static int on_wake(struct init *in, struct request *rq)
+{
+    int32_t pid = -1;
+
+    if (rq->fd < 0 || in->seed < 0 || in->interpreter != -1) {
+        return in->seed < 0 ? ESRCH : EINVAL;
+    }
+    if (snp_send_fds(SNP_INIT_SEED_FD, "W", 1, &rq->fd, 1) < 0 ||
+        snp_read_all(SNP_INIT_SEED_FD, &pid, sizeof(pid)) != (ssize_t)sizeof(pid) || pid < 0) {
+        return ECHILD;
+    }
+    in->interpreter = pid;
+    return 0;
+}
+
+static int on_put(struct init *in, struct request *rq)
+{
+    struct cursor *c = &rq->body;
+    uint64_t offset = take(c, 8);
+    int truncate = (int)take(c, 1);
+    uint32_t mode = (uint32_t)take(c, 4);
+    const char *path = take_text(c);
+
+    if (c->bad || offset > INT64_MAX / 2) {
+        return EINVAL;
+    }
+    return snp_files_put(path, offset, truncate, mode, c->at, (size_t)(c->end - c->at),
+                         &in->out);
+}
+
+static int on_get(struct init *in, struct request *rq)
+{
+    struct cursor *c = &rq->body;
+    uint64_t offset = take(c, 8);
+    uint32_t length = (uint32_t)take(c, 4);
+    const char *path = take_text(c);
+
+    return c->bad || offset > INT64_MAX / 2 ? EINVAL
+                                            : snp_files_get(path, offset, length, &in->out);
+}
+
+static int on_ls(struct init *in, struct request *rq)
+{
+    const char *path = take_text(&rq->body);
+
+    return rq->body.bad ? EINVAL : snp_files_ls(path, &in->out);
+}
+
+static int on_changes(struct init *in, struct request *rq)
+{
+    (void)rq;
+    return snp_changes_report(in->changes, cpu_used(in), &in->out);
+}
+
+static int on_watch(struct init *in, struct request *rq)
+{
+    in->is_watching = take(&rq->body, 1) != 0;
+    in->watched = 0;
+    return rq->body.bad ? EINVAL : 0;
+}
+
+static const struct {
+    uint8_t type;
+    int (*run)(struct init *, struct request *); /* 0 or errno; appends to in->out */
+} handlers[] = {
+    {SNP_INIT_COMMAND, on_command},
+    {SNP_INIT_SIGNAL,  on_signal },
+    {SNP_INIT_SWEEP,   on_sweep  },
+    {SNP_INIT_WAKE,    on_wake   },
+    {SNP_INIT_PUT,     on_put    },
+    {SNP_INIT_GET,     on_get    },
+    {SNP_INIT_LS,      on_ls     },
+    {SNP_INIT_CHANGES, on_changes},
+    {SNP_INIT_WATCH,   on_watch  },
+};
+
+static void dispatch(struct init *in, struct request *rq)
+{
+    const uint32_t no_error = 0;
+    int r = ENOSYS;
+
+    snp_buf_clear(&in->out);
+    if (snp_buf_add(&in->out, &no_error, sizeof(no_error)) < 0) {
+        _exit(1);
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(handlers); i++) {
+        if (handlers[i].type == rq->type) {
+            r = handlers[i].run(in, rq);
+            break;
+        }
+    }
+    send_reply(in, rq->id, r);
+}
+
+/* Read what is there, then run every whole request. A descriptor belongs to the last of them. */
+static void on_control(struct init *in)
+{
+    int fds[SNP_FDS_MAX];
+    size_t n_fds = 0;
+    char *space;
+    ssize_t n;
+
+    if (snp_buf_reserve(&in->in, 64 << 10, &space) < 0) {
+        _exit(1);
+    }
+    n = snp_recv_fds(SNP_INIT_CONTROL_FD, space, 64 << 10, fds, &n_fds);
+    if (n <= 0) {
+        _exit(0);
+    }
+    snp_buf_commit(&in->in, (size_t)n);
+    while (in->in.len >= HEADER_LEN) {
+        struct request rq = {.fd = n_fds > 0 ? fds[0] : -1};
+        const char *bytes = snp_buf_bytes(&in->in);
+        uint32_t len;
+
+        memcpy(&len, bytes, sizeof(len));
+        memcpy(&rq.id, bytes + 4, sizeof(rq.id));
+        rq.type = (uint8_t)bytes[12];
+        if (len > SNP_INIT_BODY_MAX) {
+            _exit(1);
+        }
+        if (in->in.len < HEADER_LEN + (size_t)len) {
+            break;
+        }
+        rq.body = (struct cursor){.at = bytes + HEADER_LEN, .end = bytes + HEADER_LEN + len};
+        dispatch(in, &rq);
+        snp_buf_consume(&in->in, HEADER_LEN + (size_t)len);
+    }
+    for (size_t i = 0; i < n_fds; i++) {
+        snp_closep(&fds[i]);
+    }
+}
+
+static pid_t parse_pid(const char *text)
+{
+    pid_t pid = 0;
+
+    for (; *text >= '0' && *text <= '9' && pid < 100000000; text++) {
+        pid = pid * 10 + (*text - '0');
+    }
+    return pid;
+}
+
+int main(int argc, char **argv)
+{
+    struct init in = {.command = -1};
+    struct pollfd polled[2] = {
+        {.fd = SNP_INIT_CONTROL_FD, .events = POLLIN},
+        {.events = POLLIN                        }
+    };
+    sigset_t all;
+
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    if (argc != 3) {
+        return 2;
+    }
+    in.interpreter = parse_pid(argv[1]);
+    in.seed = parse_pid(argv[2]);
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, NULL);
+    (void)sigemptyset(&all);
+    (void)sigaddset(&all, SIGCHLD);
+    polled[1].fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    for (int fd = SNP_INIT_CONTROL_FD; fd <= SNP_INIT_UPPER_FD; fd++) {
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+    snp_buf_init(&in.in, SNP_INIT_BODY_MAX + (1 << 20));
+    snp_buf_init(&in.out, 8 << 20);
+    in.changes = snp_changes_new(SNP_INIT_UPPER_FD);
+    if (polled[1].fd < 0 || in.changes == NULL) {
+        return 1;
+    }
+    for (;;) {
+        reap(&in); /* whatever died before the signal was asked for */
+        if (poll(polled, 2, in.is_watching ? SNP_INIT_WATCH_MS : -1) < 0 && errno != EINTR) {
+            return 1;
+        }
+        if (polled[1].revents != 0) {
+            struct signalfd_siginfo info;
+            (void)!read(polled[1].fd, &info, sizeof(info));
+        }
+        if (polled[0].revents != 0) {
+            on_control(&in);
+        }
+        if (in.is_watching) {
+            watch(&in);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which files of the workspace changed since the last look.
+ *
+ * Only the layer that takes the writes is walked, so the cost grows with what was
+ * written, not with the project. A file whose size, inode, times or kind differ has
+ * changed. In an overlay's layer a whiteout is a deletion, and a copied-up file carries
+ * the overlay's origin mark, which tells a modification from a creation. Walks are
+ * bounded in depth and number; what lies beyond is reported as truncated.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/xattr.h>
+
+#include "base/fd.h"
+#include "guest/init_files.h"
+#include "guest/init_wire.h"
+
+enum {
+    DEPTH_MAX = 32,
+    PATH_LEN = 4096
+};
+
+struct file {
+    char *path; /* owned */
+    uint64_t size;
+    uint64_t ino;
+    uint64_t mtime_ns;
+    uint64_t ctime_ns;
+    bool is_whiteout;
+    bool is_copy; /* of a file of the project */
+};
+
+struct listing {
+    struct file *file; /* owned, sorted by path after the walk */
+    size_t n;
+    size_t cap;
+    bool is_truncated;
+};
+
+struct snp_changes {
+    int upper_fd;
+    struct listing last;
+};
+
+static void listing_done(struct listing *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        free(l->file[i].path);
+    }
+    free(l->file);
+    *l = (struct listing){0};
+}
+
+static uint64_t nanoseconds(const struct timespec *ts)
+{
+    return (uint64_t)ts->tv_sec * 1000000000U + (uint64_t)ts->tv_nsec;
+}
+
+static bool has_origin(int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool yes = fd >= 0 && fgetxattr(fd, "user.overlay.origin", NULL, 0) >= 0;
+
+    snp_closep(&fd);
+    return yes;
+}
+
+static int listing_add(
+    struct listing *l, int dir_fd, const char *name, const char *path, const struct stat *st)
+{
+    struct file *f;
+
+    if (l->n == l->cap) {
+        size_t cap = l->cap == 0 ? 64 : l->cap * 2;
+        struct file *grown = realloc(l->file, cap * sizeof(*grown));
+        if (grown == NULL) {
+            return -1;
+        }
+        l->file = grown;
+        l->cap = cap;
+    }
+    f = &l->file[l->n];
+    *f = (struct file){
+        .path = strdup(path),
+        .size = (uint64_t)st->st_size,
+        .ino = st->st_ino,
+        .mtime_ns = nanoseconds(&st->st_mtim),
+        .ctime_ns = nanoseconds(&st->st_ctim),
+        .is_whiteout = S_ISCHR(st->st_mode) && st->st_rdev == 0,
+        .is_copy = S_ISREG(st->st_mode) && has_origin(dir_fd, name),
+    };
+    if (f->path == NULL) {
+        return -1;
+    }
+    l->n++;
+    return 0;
+}
+
+/* Adds what is below the folder fd (consumed); path holds its name, len bytes of it. */
+static void walk(struct listing *l, int fd, char *path, size_t len, unsigned depth)
+{
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (dir == NULL || depth > DEPTH_MAX) {
+        l->is_truncated = true;
+        if (dir != NULL) {
+            (void)closedir(dir);
+        } else {
+            snp_closep(&fd);
+        }
+        return;
+    }
+    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
+        size_t name_len = strlen(entry->d_name);
+        struct stat st;
+
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+            continue;
+        }
+        if (l->n >= SNP_INIT_ENTRIES_MAX || len + name_len + 2 > PATH_LEN) {
+            l->is_truncated = true;
+            break;
+        }
+        memcpy(path + len, entry->d_name, name_len + 1);
+        if (S_ISDIR(st.st_mode)) {
+            path[len + name_len] = '/';
+            walk(l,
+                 openat(dirfd(dir), entry->d_name,
+                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+                 path, len + name_len + 1, depth + 1);
+        } else if (listing_add(l, dirfd(dir), entry->d_name, path, &st) < 0) {
+            l->is_truncated = true;
+        }
+    }
+    (void)closedir(dir);
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const struct file *x = a;
+    const struct file *y = b;
+
+    return strcmp(x->path, y->path);
+}
+
+static int add_change(struct snp_buf *out, uint8_t kind, const struct file *f)
+{
+    if (snp_buf_add(out, &kind, 1) < 0 || snp_buf_add(out, &f->size, 8) < 0) {
+        return -1;
+    }
+    return snp_buf_add(out, f->path, strlen(f->path) + 1);
+}
+
+/* before: the same path at the last look, or NULL. */
+static int compare(struct snp_buf *out, const struct file *before, const struct file *now)
+{
+    if (now == NULL) {
+        return before->is_whiteout ? 0 : add_change(out, SNP_CHANGE_DELETED, before);
+    }
+    if (before == NULL || before->is_whiteout != now->is_whiteout) {
+        if (now->is_whiteout) {
+            return add_change(out, SNP_CHANGE_DELETED, now);
+        }
+        return add_change(out, now->is_copy ? SNP_CHANGE_MODIFIED : SNP_CHANGE_CREATED, now);
+    }
+    if (before->size != now->size || before->ino != now->ino ||
+        before->mtime_ns != now->mtime_ns || before->ctime_ns != now->ctime_ns) {
+        return add_change(out, SNP_CHANGE_MODIFIED, now);
+    }
+    return 0;
+}
+
+static int report_files(const struct listing *before,
+                        const struct listing *now,
+                        struct snp_buf *out)
+{
+    size_t i = 0;
+    size_t k = 0;
+
+    while (i < before->n || k < now->n) {
+        int order = i == before->n ? 1
+                    : k == now->n  ? -1
+                                   : strcmp(before->file[i].path, now->file[k].path);
+        const struct file *old = order <= 0 ? &before->file[i++] : NULL;
+        const struct file *new = order >= 0 ? &now->file[k++] : NULL;
+        if (compare(out, old, new) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+struct snp_changes *snp_changes_new(int upper_fd)
+{
+    struct snp_changes *c = calloc(1, sizeof(*c));
+
+    if (c != NULL) {
+        c->upper_fd = upper_fd;
+    }
+    return c;
+}
+
+int snp_changes_report(struct snp_changes *changes, uint64_t cpu_us, struct snp_buf *out)
+{
+    static char path[PATH_LEN];
+    struct listing now = {0};
+    struct statfs fs;
+    uint64_t written = 0;
+    uint8_t truncated;
+
+    walk(&now, openat(changes->upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), path, 0, 0);
+    qsort(now.file, now.n, sizeof(*now.file), by_path);
+    if (fstatfs(changes->upper_fd, &fs) == 0) {
+        written = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+    }
+    truncated = now.is_truncated ? 1 : 0;
+    if (snp_buf_add(out, &truncated, 1) < 0 || snp_buf_add(out, &cpu_us, 8) < 0 ||
+        snp_buf_add(out, &written, 8) < 0 || report_files(&changes->last, &now, out) < 0) {
+        listing_done(&now);
+        return ENOMEM;
+    }
+    listing_done(&changes->last);
+    changes->last = now;
+    return 0;
+}

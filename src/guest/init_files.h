@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_GUEST_INIT_FILES_H
+#define SNP_GUEST_INIT_FILES_H
+
+/*
+ * Files inside, for the host. Pid 1 is as confined as the code, so a path can lead it
+ * nowhere the code could not go itself; the host gets bytes and never walks these folders.
+ */
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct snp_changes; /* what the written layer looked like at the last call */
+
+/*
+ * Each answers 0 or an errno, and appends to out what docs/wire.md gives for its REPLY
+ * (after the errno). path: NUL-terminated; relative to /workspace, or absolute below
+ * /workspace or /tmp; other places are EACCES.
+ */
+int snp_files_put(const char *path,
+                  uint64_t offset,
+                  int truncate,
+                  uint32_t mode,
+                  const char *bytes,
+                  size_t n,
+                  struct snp_buf *out);
+int snp_files_get(const char *path, uint64_t offset, uint32_t length, struct snp_buf *out);
+int snp_files_ls(const char *path, struct snp_buf *out);
+
+/* The layer is upper_fd (borrowed). NULL when out of memory. */
+struct snp_changes *snp_changes_new(int upper_fd);
+
+/* Append u8 truncated, u64 cpu_us, u64 written and the files that changed since the last call. */
+int snp_changes_report(struct snp_changes *changes, uint64_t cpu_us, struct snp_buf *out);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_GUEST_INIT_WIRE_H
+#define SNP_GUEST_INIT_WIRE_H
+
+/* Numbers of the init protocol (docs/wire.md), shared by pid 1 and the supervisor. */
+
+enum {
+    SNP_INIT_COMMAND = 48,
+    SNP_INIT_SIGNAL = 49,
+    SNP_INIT_SWEEP = 50,
+    SNP_INIT_WAKE = 51,
+    SNP_INIT_PUT = 52,
+    SNP_INIT_GET = 53,
+    SNP_INIT_LS = 54,
+    SNP_INIT_CHANGES = 55,
+    SNP_INIT_WATCH = 56,
+    SNP_INIT_REPLY = 64,
+    SNP_INIT_EXIT = 65,
+    SNP_INIT_MEMORY = 66,
+};
+
+enum {
+    SNP_INIT_INTERPRETER = 0, /* targets */
+    SNP_INIT_COMMAND_TARGET = 1,
+};
+
+enum {
+    SNP_INIT_BODY_MAX = (16 << 20) + 4096,
+    SNP_INIT_ENTRIES_MAX = 20000, /* of LS and CHANGES */
+    SNP_INIT_WATCH_MS = 20,
+};
+
+enum {
+    SNP_CHANGE_CREATED = 0,
+    SNP_CHANGE_MODIFIED,
+    SNP_CHANGE_DELETED
+};
+enum {
+    SNP_ENTRY_FILE = 0,
+    SNP_ENTRY_DIR,
+    SNP_ENTRY_LINK,
+    SNP_ENTRY_OTHER
+};
+
+#endif

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Set-up of a sandbox, as a table of steps.
+ *
+ * Runs in a child that was forked from a template into fresh namespaces. The root it
+ * inherits was built by the template's launcher: a read-only tmpfs holding the host's
+ * /usr, a small /etc and /dev. Its mounts are locked to a parent namespace, so nothing
+ * done here or later can undo them. What is private to the session is added here, then
+ * every privilege is given up. No step reads anything the code inside can influence.
+ */
+#include "guest/setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#include "guest/landlock.h"
+
+enum {
+    PATH_LEN = 4096,
+    CAPS_N = 64
+};
+
+#define SCRATCH "/run/scratch"
+
+/* Kernel interfaces that have no business inside. Files are replaced by /dev/null. */
+static const char *const proc_masked_files[] = {
+    "/proc/kcore",   "/proc/keys",          "/proc/key-users",  "/proc/kallsyms",
+    "/proc/kmsg",    "/proc/sysrq-trigger", "/proc/timer_list", "/proc/sched_debug",
+    "/proc/modules", "/proc/config.gz",     "/proc/kpageflags", "/proc/vmallocinfo",
+};
+
+static const char *const proc_masked_dirs[] = {
+    "/proc/acpi", "/proc/bus",  "/proc/driver",  "/proc/fs",
+    "/proc/irq",  "/proc/scsi", "/proc/sysvipc",
+};
+
+static int step_ids(struct snp_setup *s, struct snp_err *err)
+{
+    /* Group first: with the user changed the right to do so would be gone. */
+    if (s->spec.can_setgroups != 0 && setgroups(0, NULL) < 0) {
+        return snp_fail_sys(err, errno, "setgroups");
+    }
+    if (setresgid(SNP_INSIDE_ID, SNP_INSIDE_ID, SNP_INSIDE_ID) < 0) {
+        return snp_fail_sys(err, errno, "setresgid");
+    }
+    if (setresuid(SNP_INSIDE_ID, SNP_INSIDE_ID, SNP_INSIDE_ID) < 0) {
+        return snp_fail_sys(err, errno, "setresuid");
+    }
+    return 0;
+}
+
+static int step_hostname(struct snp_setup *s, struct snp_err *err)
+{
+    if (sethostname(s->spec.hostname, strnlen(s->spec.hostname, sizeof(s->spec.hostname))) <
+        0) {
+        return snp_fail_sys(err, errno, "sethostname");
+    }
+    return 0;
+}
+
+/* The network namespace is empty; only its own loopback is brought up. */
+static int step_loopback(struct snp_setup *s, struct snp_err *err)
+{
+    struct ifreq req = {0};
+    int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int r = 0;
+
+    (void)s;
+    if (sock < 0) {
+        return snp_fail_sys(err, errno, "socket");
+    }
+    (void)snprintf(req.ifr_name, sizeof(req.ifr_name), "lo");
+    req.ifr_flags = IFF_UP | IFF_RUNNING;
+    if (ioctl(sock, SIOCSIFFLAGS, &req) < 0) {
+        r = snp_fail_sys(err, errno, "bring up lo");
+    }
+    (void)close(sock);
+    return r;
+}
+
+/* After the supervisor has moved us: /proc/self/cgroup then reads "/". */
+static int step_cgroup_namespace(struct snp_setup *s, struct snp_err *err)
+{
+    (void)s;
+    if (unshare(CLONE_NEWCGROUP) < 0) {
+        return snp_fail_sys(err, errno, "unshare");
+    }
+    return 0;
+}
+
+static int mask_one(const char *source, const char *target, struct snp_err *err)
+{
+    if (mount(source, target, NULL, MS_BIND, NULL) == 0 || errno == ENOENT ||
+        errno == ENOTDIR) {
+        return 0; /* a kernel without this file has nothing to hide */
+    }
+    return snp_fail_sys(err, errno, "mask %s", target);
+}
+
+static int step_proc(struct snp_setup *s, struct snp_err *err)
+{
+    int r;
+
+    (void)s;
+    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
+        return snp_fail_sys(err, errno, "mount proc");
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(proc_masked_files); i++) {
+        r = mask_one("/dev/null", proc_masked_files[i], err);
+        if (r < 0) {
+            return r;
+        }
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(proc_masked_dirs); i++) {
+        r = mask_one("/run/empty", proc_masked_dirs[i], err);
+        if (r < 0) {
+            return r;
+        }
+    }
+    if (mount("/proc/sys", "/proc/sys", NULL, MS_BIND | MS_REC, NULL) < 0 ||
+        mount(NULL, "/proc/sys", NULL,
+              MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
+        return snp_fail_sys(err, errno, "make /proc/sys read-only");
+    }
+    return 0;
+}
+
+static int mount_tmpfs(
+    const char *path, uint64_t bytes, uint64_t inodes, unsigned long flags, struct snp_err *err)
+{
+    char data[128];
+
+    (void)snprintf(data, sizeof(data), "size=%llu,nr_inodes=%llu,mode=1777",
+                   (unsigned long long)bytes, (unsigned long long)inodes);
+    if (mount("tmpfs", path, "tmpfs", flags, data) < 0) {
+        return snp_fail_sys(err, errno, "mount tmpfs on %s", path);
+    }
+    return 0;
+}
+
+static int step_tmp(struct snp_setup *s, struct snp_err *err)
+{
+    const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+    uint64_t inodes = s->spec.tmp_bytes / 4096 + 64;
+    int r = mount_tmpfs("/tmp", s->spec.tmp_bytes, inodes, flags, err);
+
+    if (r < 0) {
+        return r;
+    }
+    return mount_tmpfs("/dev/shm", s->spec.tmp_bytes, inodes, flags, err);
+}
+
+/* Create the folders above path, below the folder dir. */
+static int make_parents(
+    const char *dir, const char *path, char *out, size_t out_len, struct snp_err *err)
+{
+    int n = snprintf(out, out_len, "%s/%s", dir, path);
+    size_t base = strlen(dir) + 1;
+
+    if (n < 0 || (size_t)n >= out_len) {
+        return snp_fail(err, SNP_E_LIMIT, "masked path is too long");
+    }
+    for (char *slash = strchr(out + base, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(out, 0755) < 0 && errno != EEXIST) {
+            return snp_fail_sys(err, errno, "mkdir %s", out);
+        }
+        *slash = '/';
+    }
+    return 0;
+}
+
+static int mask_file(const char *path, const char *bytes, uint32_t len, struct snp_err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    ssize_t n;
+
+    if (fd < 0) {
+        return snp_fail_sys(err, errno, "create %s", path);
+    }
+    n = write(fd, bytes, len);
+    (void)close(fd);
+    if (n != (ssize_t)len) {
+        return snp_fail_sys(err, n < 0 ? errno : ENOSPC, "write %s", path);
+    }
+    return 0;
+}
+
+/*
+ * The mask is an overlay layer above the project: a whiteout hides a secret as if it
+ * were not there, a regular file stands in for one that was cleaned. Parent folders of
+ * the layer merge with the project's, so nothing else changes.
+ */
+static int make_mask_layer(struct snp_setup *s, const char *layer, struct snp_err *err)
+{
+    const char *at = s->mask;
+    const char *end = s->mask + s->spec.mask_len;
+    char path[PATH_LEN];
+
+    while (at < end) {
+        char kind = *at++;
+        size_t name_len = strnlen(at, (size_t)(end - at));
+        uint32_t len;
+        int r;
+
+        if (name_len + 1 + sizeof(len) > (size_t)(end - at)) {
+            return snp_fail(err, SNP_E_PEER, "mask record is cut short");
+        }
+        r = make_parents(layer, at, path, sizeof(path), err);
+        if (r < 0) {
+            return r;
+        }
+        at += name_len + 1;
+        memcpy(&len, at, sizeof(len));
+        at += sizeof(len);
+        if (len > (size_t)(end - at)) {
+            return snp_fail(err, SNP_E_PEER, "mask record is cut short");
+        }
+        if (kind == 'f') {
+            r = mask_file(path, at, len, err);
+        } else if (mknod(path, S_IFCHR | 0600, makedev(0, 0)) < 0) {
+            r = snp_fail_sys(err, errno, "hide %s", path);
+        }
+        if (r < 0) {
+            return r;
+        }
+        at += len;
+    }
+    return 0;
+}
+
+static int mount_overlay(struct snp_setup *s, struct snp_err *err)
+{
+    static const char *const dirs[] = {SCRATCH "/lower", SCRATCH "/upper", SCRATCH "/work",
+                                       SCRATCH "/mask"};
+    struct stat st;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(dirs); i++) {
+        if (mkdir(dirs[i], 0755) < 0) {
+            return snp_fail_sys(err, errno, "mkdir %s", dirs[i]);
+        }
+    }
+    if (syscall(SYS_move_mount, s->fd[SNP_SPEC_FD_PROJECT], "", AT_FDCWD, SCRATCH "/lower",
+                4 /* MOVE_MOUNT_F_EMPTY_PATH */) < 0) {
+        return snp_fail_sys(err, errno, "attach the project");
+    }
+    /* The merged root takes its mode from the uppermost layer that has it. */
+    if (stat(SCRATCH "/lower", &st) == 0) {
+        (void)chmod(SCRATCH "/upper", st.st_mode & 0777);
+        (void)chmod(SCRATCH "/mask", st.st_mode & 0777);
+    }
+    if (make_mask_layer(s, SCRATCH "/mask", err) < 0) {
+        return err->code;
+    }
+    if (mount("overlay", "/workspace", "overlay", MS_NOSUID | MS_NODEV,
+              "lowerdir=" SCRATCH "/mask:" SCRATCH "/lower,upperdir=" SCRATCH
+              "/upper,workdir=" SCRATCH "/work,userxattr") < 0) {
+        return snp_fail_sys(err, errno, "mount overlay on /workspace");
+    }
+    return 0;
+}
+
+static int step_workspace(struct snp_setup *s, struct snp_err *err)
+{
+    const char *where = s->spec.has_project != 0 ? SCRATCH : "/workspace";
+    const char *upper = s->spec.has_project != 0 ? SCRATCH "/upper" : "/workspace";
+    int r = mount_tmpfs(where, s->spec.workspace_bytes, s->spec.workspace_inodes,
+                        MS_NOSUID | MS_NODEV, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (s->spec.has_project == 0) {
+        (void)chmod("/workspace", 0755);
+    } else {
+        r = mount_overlay(s, err);
+        if (r < 0) {
+            return r;
+        }
+    }
+    s->upper_fd = open(upper, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (s->upper_fd < 0) {
+        return snp_fail_sys(err, errno, "open %s", upper);
+    }
+    /* The layers live on in the overlay; their paths do not, so nothing reaches round it. */
+    if (s->spec.has_project != 0 && umount2(SCRATCH, MNT_DETACH) < 0) {
+        return snp_fail_sys(err, errno, "detach the layers");
+    }
+    if (chdir("/workspace") < 0) {
+        return snp_fail_sys(err, errno, "chdir /workspace");
+    }
+    return 0;
+}
+
+static int limit_one(int resource, uint64_t value, struct snp_err *err)
+{
+    struct rlimit now;
+    struct rlimit want = {.rlim_cur = value, .rlim_max = value};
+
+    if (getrlimit((__rlimit_resource_t)resource, &now) == 0 && now.rlim_max != RLIM_INFINITY &&
+        value > now.rlim_max) {
+        want.rlim_cur = want.rlim_max = now.rlim_max; /* the host's own is tighter */
+    }
+    if (setrlimit((__rlimit_resource_t)resource, &want) < 0) {
+        return snp_fail_sys(err, errno, "setrlimit %d", resource);
+    }
+    return 0;
+}
+
+static int step_rlimits(struct snp_setup *s, struct snp_err *err)
+{
+    const struct {
+        int resource;
+        uint64_t value;
+        bool wanted;
+    } rows[] = {
+        {RLIMIT_CORE,       0,                               true                   },
+        {RLIMIT_FSIZE,      s->spec.file_bytes,              true                   },
+        {RLIMIT_NOFILE,     s->spec.open_files,              true                   },
+ /* Init and the seed are two more. */
+        {RLIMIT_NPROC,      (uint64_t)s->spec.processes + 2, true                   },
+        {RLIMIT_MEMLOCK,    64 << 10,                        true                   },
+        {RLIMIT_MSGQUEUE,   0,                               true                   },
+        {RLIMIT_SIGPENDING, 1024,                            true                   },
+        {RLIMIT_DATA,       s->spec.data_bytes,              s->spec.data_bytes != 0},
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        int r = rows[i].wanted ? limit_one(rows[i].resource, rows[i].value, err) : 0;
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int step_affinity(struct snp_setup *s, struct snp_err *err)
+{
+    cpu_set_t allowed;
+    cpu_set_t set;
+    unsigned n = 0;
+    unsigned skipped = 0;
+
+    if (s->spec.cpu_count == 0) {
+        return 0;
+    }
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0) {
+        return snp_fail_sys(err, errno, "sched_getaffinity");
+    }
+    unsigned total = (unsigned)CPU_COUNT(&allowed);
+    unsigned first = s->spec.cpu_first % total;
+    /* cpu_count of the allowed CPUs, starting with the first-th and going round. */
+    for (unsigned turn = 0; turn < 2 * CPU_SETSIZE && n < s->spec.cpu_count && n < total;
+         turn++) {
+        unsigned cpu = turn % CPU_SETSIZE;
+        if (CPU_ISSET(cpu, &allowed) && !CPU_ISSET(cpu, &set) && skipped++ >= first) {
+            CPU_SET(cpu, &set);
+            n++;
+        }
+    }
+    if (sched_setaffinity(0, sizeof(set), &set) < 0) {
+        return snp_fail_sys(err, errno, "sched_setaffinity");
+    }
+    return 0;
+}
+
+static int step_capabilities(struct snp_setup *s, struct snp_err *err)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+
+    (void)s;
+    for (int cap = 0; cap < CAPS_N; cap++) {
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+            if (errno == EINVAL) {
+                break; /* past the last one this kernel knows */
+            }
+            return snp_fail_sys(err, errno, "drop capability %d from the bounding set", cap);
+        }
+    }
+    (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    if (syscall(SYS_capset, &header, none) < 0) {
+        return snp_fail_sys(err, errno, "capset");
+    }
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        return snp_fail_sys(err, errno, "no_new_privs");
+    }
+    return 0;
+}
+
+static int step_landlock(struct snp_setup *s, struct snp_err *err)
+{
+    if (s->spec.want_landlock == 0) {
+        return 0;
+    }
+    return snp_landlock_apply(s->upper_fd, &s->landlock_abi, err);
+}
+
+static int step_seccomp(struct snp_setup *s, struct snp_err *err)
+{
+    unsigned flags = s->spec.want_notify != 0 ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
+    long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, s->filter);
+
+    if (r < 0) {
+        return snp_fail_sys(err, errno, "seccomp");
+    }
+    if (flags != 0) {
+        s->listener_fd = (int)r;
+    }
+    return 0;
+}
+
+/*
+ * Order: ids before any file is made; the cgroup namespace after the supervisor placed
+ * us; mounts while we still may; Landlock before seccomp, whose filter refuses its
+ * calls; seccomp last.
+ */
+static const struct {
+    const char *name;
+    int (*run)(struct snp_setup *, struct snp_err *);
+} steps[] = {
+    {"ids",              step_ids             },
+    {"hostname",         step_hostname        },
+    {"loopback",         step_loopback        },
+    {"cgroup namespace", step_cgroup_namespace},
+    {"proc",             step_proc            },
+    {"tmp",              step_tmp             },
+    {"workspace",        step_workspace       },
+    {"affinity",         step_affinity        },
+    {"rlimits",          step_rlimits         },
+    {"capabilities",     step_capabilities    },
+    {"landlock",         step_landlock        },
+    {"seccomp",          step_seccomp         },
+};
+
+_Static_assert(SNP_ARRAY_LEN(steps) <= SNP_STEPS_MAX, "reply has room");
+
+static uint64_t now_us(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+int snp_setup_run(struct snp_setup *setup, struct snp_err *err)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(steps); i++) {
+        uint64_t start = now_us();
+        int r = steps[i].run(setup, err);
+        if (r < 0) {
+            return snp_err_wrap(err, "step %s", steps[i].name);
+        }
+        setup->step_us[i] = (uint32_t)(now_us() - start);
+        setup->n_steps = (uint32_t)i + 1;
+    }
+    return 0;
+}
+
+const char *snp_setup_step_name(uint32_t i)
+{
+    return i < SNP_ARRAY_LEN(steps) ? steps[i].name : NULL;
+}

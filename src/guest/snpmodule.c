@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The extension module `_snp`: lets driver.py be a zygote. Limited API, so one binary
+ * serves every CPython from 3.8 on.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "guest/zygote.h"
+
+enum {
+    FILTER_FD = 4
+};
+
+static struct snp_interpreter interpreter = {.guest_fd = -1};
+
+static const struct snp_zygote_hooks hooks = {
+    .before_fork = PyOS_BeforeFork,
+    .after_fork_parent = PyOS_AfterFork_Parent,
+    .after_fork_child = PyOS_AfterFork_Child,
+};
+
+static PyObject *py_serve(PyObject *self, PyObject *args)
+{
+    struct snp_err err;
+    int control_fd;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "i", &control_fd)) {
+        return NULL;
+    }
+    if (snp_zygote_serve(control_fd, FILTER_FD, &hooks, &interpreter, &err) < 0) {
+        PyErr_SetString(PyExc_OSError, err.msg);
+        return NULL;
+    }
+    return PyLong_FromLong(interpreter.guest_fd);
+}
+
+static PyObject *py_environ(PyObject *self, PyObject *args)
+{
+    PyObject *list = PyList_New(0);
+    const char *at = interpreter.env;
+    const char *end = at == NULL ? NULL : at + interpreter.env_len;
+
+    (void)self;
+    (void)args;
+    while (list != NULL && at < end) {
+        size_t n = strnlen(at, (size_t)(end - at));
+        PyObject *item = PyBytes_FromStringAndSize(at, (Py_ssize_t)n);
+        if (item == NULL || PyList_Append(list, item) < 0) {
+            Py_XDECREF(item);
+            Py_DECREF(list);
+            return NULL;
+        }
+        Py_DECREF(item);
+        at += n + 1;
+    }
+    return list;
+}
+
+static PyMethodDef methods[] = {
+    {"serve",   py_serve,   METH_VARARGS,
+     "serve(control_fd) -> guest_fd: returns only in an interpreter"                    },
+    {"environ", py_environ, METH_NOARGS,  "environ() -> list of b'K=V' for this session"},
+    {NULL,      NULL,       0,            NULL                                          },
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_snp",
+    .m_doc = "Fork warm interpreters into sandboxes.",
+    .m_size = -1,
+    .m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__snp(void);
+
+PyMODINIT_FUNC PyInit__snp(void)
+{
+    return PyModule_Create(&module);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_GUEST_SPEC_H
+#define SNP_GUEST_SPEC_H
+
+/*
+ * What the supervisor and the code inside a new sandbox say to each other until pid 1
+ * runs: plain records, same build on both sides, so no encoding. docs/wire.md has what
+ * follows afterwards.
+ *
+ * Order on the session's control socket (stream): supervisor sends struct snp_spec with
+ * its descriptors, then env_len + mask_len bytes; the child answers struct
+ * snp_setup_reply (with the seccomp listener, if it made one) and then executes pid 1,
+ * which speaks the init protocol.
+ */
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum {
+    SNP_SPEC_MAGIC = 0x53504331, /* "SPC1" */
+    SNP_INSIDE_ID = 1000,        /* user and group of the code, in its own user namespace */
+    SNP_ENV_MAX = 256 << 10,     /* bytes of "K=V\0" */
+    SNP_MASK_MAX = 4 << 20,      /* bytes of mask records */
+    SNP_STEPS_MAX = 32,
+};
+
+/* Descriptors that travel with the spec, in this order; the project is last and optional. */
+enum snp_spec_fd {
+    SNP_SPEC_FD_GUEST = 0, /* the interpreter's end of the guest stream */
+    SNP_SPEC_FD_STDOUT,    /* write ends */
+    SNP_SPEC_FD_STDERR,
+    SNP_SPEC_FD_INIT,    /* the program of pid 1 */
+    SNP_SPEC_FD_PROJECT, /* detached read-only mount of the project folder */
+    SNP_SPEC_FD_N,
+};
+
+struct snp_spec {
+    uint32_t magic;
+    uint32_t has_project;
+    uint64_t tmp_bytes;
+    uint64_t workspace_bytes;
+    uint64_t workspace_inodes;
+    uint64_t file_bytes;
+    uint64_t data_bytes; /* RLIMIT_DATA; 0 = memory is limited by a cgroup */
+    uint32_t processes;
+    uint32_t open_files;
+    uint32_t cpu_first; /* the CPUs the sandbox is bound to when no cgroup limits it ... */
+    uint32_t cpu_count; /* ... 0 = not bound */
+    uint32_t want_landlock;
+    uint32_t want_notify; /* make a seccomp listener for denied calls */
+    uint32_t can_setgroups;
+    uint32_t env_len;
+    uint32_t mask_len;
+    char hostname[32];
+};
+
+/*
+ * One mask record: u8 kind, path below the project, NUL, u32 length, bytes. Kind 'w'
+ * hides the path, 'f' shows a regular file of these bytes in its place.
+ */
+
+struct snp_setup_reply {
+    uint32_t magic;
+    int32_t ok;
+    int32_t landlock_abi; /* 0 = the kernel has none */
+    uint32_t n_steps;
+    uint32_t step_us[SNP_STEPS_MAX]; /* cost of each step, in the table's order */
+    struct snp_err err;              /* when !ok: "step NAME: ..." */
+};
+
+/* Control socket of a zygote (SOCK_SEQPACKET): one byte each way, with a descriptor. */
+enum {
+    SNP_ZYGOTE_FORK = 'F',   /* to the zygote, with the session's control socket */
+    SNP_ZYGOTE_FORKED = 'P', /* back, with a pidfd of the child */
+    SNP_ZYGOTE_FAILED = 'E', /* back: byte, then u32 errno */
+    SNP_ZYGOTE_READY = 'R',  /* once, when the preloads are done */
+};
+
+/* Descriptors pid 1 is started with. */
+enum {
+    SNP_INIT_CONTROL_FD = 3,
+    SNP_INIT_SEED_FD = 4, /* socket to the seed process */
+    SNP_INIT_UPPER_FD =
+        5, /* what was written to the workspace: the overlay's upper, or the workspace */
+};
+
+#endif
