@@ -22,7 +22,6 @@ enum snp_config_key {
     SNP_KEY_BACKEND,
     SNP_KEY_MODEL,
     SNP_KEY_TEMPERATURE,
-    SNP_KEY_API_KEY, /* secret */
     SNP_KEY_ENVIRONMENT,
     SNP_KEY_TRUST_LEVEL,
     SNP_KEY_TEMPLATE,
@@ -52,13 +51,14 @@ enum snp_config_key {
     SNP_KEY_SUB_CALLS_MAX_COST_PER_SESSION,
 
     SNP_KEY_ALLOWED_PATHS,
+    SNP_KEY_API_KEY, /* secret */
     SNP_KEY_LOG_DIR,
     SNP_KEY_VERBOSE,
     SNP_KEY_LOG_LEVEL,
 
-    SNP_KEY_SNIPARA_API_KEY, /* secret */
     SNP_KEY_SNIPARA_PROJECT_SLUG,
     SNP_KEY_SNIPARA_BASE_URL,
+    SNP_KEY_SNIPARA_API_KEY, /* secret */
     SNP_KEY_MEMORY_ENABLED,
 
     /* The limits of a session, in the order of enum snp_limit. */
@@ -81,7 +81,10 @@ enum snp_config_type {
     SNP_CONFIG_LIMIT, /* number or text, as snp_limit_parse reads it */
 };
 
-/* Where a value came from; larger beats smaller. */
+/*
+ * Where a value came from. Environment and .env are one environment in which the
+ * process's variables hide those of the file; then the first of a key's names wins.
+ */
 enum snp_config_origin {
     SNP_ORIGIN_DEFAULT = 0,
     SNP_ORIGIN_FILE,

@@ -76,27 +76,36 @@ void snp_limits_default(struct snp_limits *limits)
     }
 }
 
-/* Thousandths of a decimal number, rounded to the nearest. */
-static int parse_thousandths(const char *text, uint64_t *ret)
+/*
+ * Thousandths of a decimal number, rounded to the nearest. What lies outside the range
+ * by less than half a thousandth stays outside.
+ */
+static int parse_thousandths(const struct snp_limit_info *row, const char *text, uint64_t *ret)
 {
+    const double slack = 1e-6; /* of a thousandth: what decimal fractions lose in binary */
     double number = 0;
     if (snp_parse_double(text, &number) < 0 || number < 0) {
         return -1;
     }
-    double scaled = round(number * 1000.0);
-    /* Far above every range, and still exact: larger numbers all read as this one. */
-    *ret = scaled < 1e15 ? (uint64_t)scaled : UINT64_C(1000000000000000);
+    double scaled = number * 1000.0;
+    if (scaled < (double)row->min - slack) {
+        *ret = row->min - 1;
+    } else if (scaled > (double)row->max + slack) {
+        *ret = row->max + 1;
+    } else {
+        *ret = (uint64_t)llround(scaled);
+    }
     return 0;
 }
 
-static int parse_unit(enum snp_limit_unit unit, const char *text, uint64_t *ret)
+static int parse_unit(const struct snp_limit_info *row, const char *text, uint64_t *ret)
 {
-    switch (unit) {
+    switch (row->unit) {
     case SNP_UNIT_COUNT:
         return snp_parse_u64(text, ret);
     case SNP_UNIT_MS:
     case SNP_UNIT_MILLI:
-        return parse_thousandths(text, ret);
+        return parse_thousandths(row, text, ret);
     case SNP_UNIT_BYTES:
         return snp_parse_bytes(text, ret);
     }
@@ -145,7 +154,7 @@ int snp_limit_parse(enum snp_limit limit,
     const struct snp_limit_info *row = snp_limit_info(limit);
     uint64_t value = 0;
     errno = 0;
-    if (parse_unit(row->unit, text, &value) < 0) {
+    if (parse_unit(row, text, &value) < 0) {
         if (errno == ERANGE) {
             return out_of_range(row, limit, text, source, err);
         }
