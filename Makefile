@@ -1,0 +1,52 @@
+# The front door: `make` builds, `make demo` shows, `make check` tests. meson.build is the build.
+B ?= build
+HOURS ?= 1
+
+all:
+	@tools/setup build
+	@tools/configure $(B)
+	@ninja -C $(B)
+
+demo:
+	@tools/setup demo
+	@tools/configure $(B)
+	@ninja -C $(B)
+	@SNP_BUILD=$(B) tools/demo
+
+check:
+	@tools/setup check
+	@tools/test $(B)
+
+asan:
+	@tools/setup check
+	@tools/test $(B) asan
+
+valgrind:
+	@tools/setup check
+	@tools/configure $(B)
+	@meson test -C $(B) --suite unit --timeout-multiplier 10 --print-errorlogs \
+		--wrap='valgrind -q --error-exitcode=9 --leak-check=full --track-fds=yes --trace-children=no'
+
+bench:
+	@tools/setup check
+	@tools/configure $(B)
+	@ninja -C $(B)
+	@SNP_BUILD=$(B) tools/bench
+
+fuzz:
+	@tools/setup check
+	@tools/fuzz $(B) $(HOURS)
+
+format:
+	@find src tests -name '*.[ch]' -exec clang-format -i {} +
+
+install: all
+	@tools/install install $(B)
+
+uninstall:
+	@tools/install uninstall $(B)
+
+clean:
+	@rm -rf $(B) $(B)-clang $(B)-asan $(B)-fuzz
+
+.PHONY: all demo check asan valgrind bench fuzz format install uninstall clean
