@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_OS_CGROUP_H
+#define SNP_OS_CGROUP_H
+
+/*
+ * Control groups, version 1 and 2 behind one face.
+ *
+ * A cgroup tree belongs to one supervisor process: below the group it runs in it makes a
+ * folder named after itself, and in it one group per sandbox. On version 1 there is such
+ * a folder per controller. Groups of supervisors that are gone are removed by the next.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+enum snp_cgroup_controller {
+    SNP_CGROUP_MEMORY = 0,
+    SNP_CGROUP_PIDS,
+    SNP_CGROUP_CPU,
+    SNP_CGROUP_CPUACCT, /* version 1 only; version 2 counts without a controller */
+    SNP_CGROUP_N,
+};
+
+enum {
+    SNP_CGROUP_WHY_MAX = 160
+};
+
+struct snp_cgroup_slot {
+    int version;                  /* 1, 2; 0 = not to be had */
+    int base_fd;                  /* our folder; owned; -1 = none */
+    char why[SNP_CGROUP_WHY_MAX]; /* when version is 0: what is missing */
+};
+
+/* The supervisor's tree. */
+struct snp_cgroups {
+    struct snp_cgroup_slot slot[SNP_CGROUP_N];
+    char *made
+        [SNP_CGROUP_N]; /* paths of our folders; owned; NULL = none or shared with an earlier slot */
+};
+
+struct snp_cgroup_limits {
+    uint64_t memory_bytes;
+    uint64_t processes;
+    uint64_t cpus_milli;
+};
+
+struct snp_cgroup_usage {
+    bool has_memory;
+    bool has_cpu;
+    uint64_t memory_bytes;
+    uint64_t memory_peak_bytes;
+    uint64_t oom_kills;
+    uint64_t cpu_us;
+    uint64_t pids_denied;
+};
+
+/*
+ * Find and make what this process may have; never fails as a whole: each slot says.
+ * Also removes what dead supervisors of this user left. uid: whose name the folders bear.
+ * disabled: behave as if there were none (SNIPARA_SANDBOX_NO_CGROUP).
+ */
+void snp_cgroups_open(struct snp_cgroups *groups, uid_t uid, bool disabled);
+void snp_cgroups_close(struct snp_cgroups *groups);
+
+static inline bool snp_cgroups_has(const struct snp_cgroups *groups,
+                                   enum snp_cgroup_controller c)
+{
+    return groups->slot[c].version != 0;
+}
+
+/* Make the groups of one sandbox and set its limits. name: a file name. On failure nothing is left. */
+int snp_cgroup_create(const struct snp_cgroups *groups,
+                      const char *name,
+                      const struct snp_cgroup_limits *limits,
+                      struct snp_err *err) SNP_NODISCARD;
+
+/* Move a process (and what it forks later) into them. */
+int snp_cgroup_attach(const struct snp_cgroups *groups,
+                      const char *name,
+                      pid_t pid,
+                      struct snp_err *err) SNP_NODISCARD;
+
+/* Counters; what cannot be read stays zero with has_* false. */
+void snp_cgroup_usage(const struct snp_cgroups *groups,
+                      const char *name,
+                      struct snp_cgroup_usage *ret);
+/* Start a new peak where the kernel can (version 1; version 2 from 6.12). */
+void snp_cgroup_reset_peak(const struct snp_cgroups *groups, const char *name);
+
+/* Remove the groups; false while a process is still in one (try again later). */
+bool snp_cgroup_remove(const struct snp_cgroups *groups, const char *name);
+
+#endif
