@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TESTS_UNIT_HARNESS_H
+#define SNP_TESTS_UNIT_HARNESS_H
+
+/*
+ * cmocka and what it needs before it. A test: TEST(name_states_the_expectation) { ... };
+ * the file ends with main() calling RUN(UNIT(name), ...). With the name of a test as its
+ * argument, a program runs only that one.
+ */
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+#include "base/macro.h"
+
+#define TEST(name) static void name(void **state SNP_UNUSED)
+#define UNIT(name) cmocka_unit_test(name)
+
+#define RUN(...)                                                \
+    int main(int argc, char **argv)                             \
+    {                                                           \
+        static const struct CMUnitTest tests[] = {__VA_ARGS__}; \
+        cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);      \
+        return cmocka_run_group_tests(tests, NULL, NULL);       \
+    }
+
+#endif
