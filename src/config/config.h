@@ -122,7 +122,7 @@ struct snp_config;
 struct snp_config_request {
     const char *config_path;    /* --config; NULL = look in cwd */
     const char *cwd;            /* NULL = the process's */
-    const char *const *environ; /* "NAME=VALUE"..., NULL-terminated; NULL = the process's */
+    const char *const *environ; /* "NAME=VALUE"..., borrowed; NULL = the process's */
 };
 
 /*
@@ -179,15 +179,19 @@ json_t *snp_config_limits_explicit(const struct snp_config *config);
 /* A variable of the process's environment, else of the .env file; NULL if in neither. Borrowed. */
 const char *snp_config_env(const struct snp_config *config, const char *name);
 
+/* A key and a project of the Snipara service are both set. */
+bool snp_config_snipara_enabled(const struct snp_config *config);
+
 /* Absolute path of the TOML file and of the .env file that were read, NULL if none. Borrowed. */
 const char *snp_config_file(const struct snp_config *config);
 const char *snp_config_env_file(const struct snp_config *config);
 
 /*
- * Keys of the TOML file that mean nothing to us: the count, and one line each
- * ("/p/rlm.toml: unknown key 'modle'; did you mean model?"). Borrowed.
+ * What was passed over: keys of the TOML file that mean nothing to us, lines of .env that
+ * cannot be read. The count, and one line each ("/p/rlm.toml: unknown key 'modle'; did
+ * you mean model?"). Borrowed.
  */
-size_t snp_config_unknown(const struct snp_config *config, const char *const **ret_lines);
+size_t snp_config_warnings(const struct snp_config *config, const char *const **ret_lines);
 
 /*
  * What `config show --json` prints: every key but secrets (those as NAME_set), the

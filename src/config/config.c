@@ -1,0 +1,653 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Loading: a slot per key, filled by one source after the other, each overwriting what
+ * a weaker one left. Every value is checked when it is set, so that a loaded
+ * configuration holds only good ones, and getters cannot fail.
+ */
+
+#include "config/config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "config/dotenv.h"
+#include "config/toml.h"
+#include "config/value.h"
+
+enum {
+    FILE_MAX_BYTES = 1 << 20,
+    WARNINGS_MAX = 100,
+    NAME_SHOWN = 60, /* bytes of an unknown key */
+};
+
+static const char *const file_names[] = {"snipara-sandbox.toml", "rlm.toml"};
+static const char *const table_names[] = {"snipara_sandbox", "rlm"};
+
+struct slot {
+    json_t *value;      /* owned; NULL = none */
+    char *source;       /* owned; NULL = default */
+    const char **items; /* owned array of borrowed texts, of lists; NULL-terminated */
+    enum snp_config_origin origin;
+};
+
+struct snp_config {
+    struct slot slots[SNP_KEY_N];
+    const char *const *environ; /* borrowed; NULL = the process's */
+    json_t *dotenv;             /* owned; NULL = no file */
+    char *env_file;             /* owned; NULL = none */
+    char *file;                 /* owned; NULL = none */
+    char *warnings[WARNINGS_MAX + 1];
+    size_t n_warnings;
+};
+
+static int out_of_memory(struct snp_err *err)
+{
+    return snp_fail(err, SNP_E_NOMEM, "out of memory");
+}
+
+/* ---- slots ---- */
+
+static void slot_clear(struct slot *slot)
+{
+    json_decref(slot->value);
+    free(slot->source);
+    free(slot->items);
+    *slot = (struct slot){0};
+}
+
+/* The texts of a list value as an array; NULL for an empty list. */
+static int list_items(const json_t *list, const char ***ret)
+{
+    size_t n = json_array_size(list);
+    const char **items = NULL;
+    if (n > 0) {
+        items = calloc(n + 1, sizeof(*items));
+        if (items == NULL) {
+            return -1;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        items[i] = json_string_value(json_array_get(list, i));
+    }
+    *ret = items;
+    return 0;
+}
+
+/* Replace a slot; takes over value, also on failure. source NULL = default. */
+static int slot_set(struct slot *slot,
+                    json_t *value,
+                    enum snp_config_origin origin,
+                    const char *source,
+                    struct snp_err *err)
+{
+    struct slot made = {.value = value, .origin = origin};
+    if (source != NULL) {
+        made.source = strdup(source);
+        if (made.source == NULL) {
+            slot_clear(&made);
+            return out_of_memory(err);
+        }
+    }
+    if (json_is_array(value) && list_items(value, &made.items) < 0) {
+        slot_clear(&made);
+        return out_of_memory(err);
+    }
+    slot_clear(slot);
+    *slot = made;
+    return 0;
+}
+
+static int set_defaults(struct snp_config *config, struct snp_err *err)
+{
+    int r = 0;
+    for (int key = SNP_KEY_NONE + 1; r == 0 && key < SNP_KEY_N; key++) {
+        const struct snp_config_info *info = snp_config_info((enum snp_config_key)key);
+        json_t *value = NULL;
+        if (info->fallback != NULL) {
+            r = snp_value_from_text((enum snp_config_key)key, info->fallback, info->name,
+                                    &value, err);
+        }
+        if (r == 0) {
+            r = slot_set(&config->slots[key], value, SNP_ORIGIN_DEFAULT, NULL, err);
+        }
+    }
+    return r;
+}
+
+/* ---- warnings ---- */
+
+/* Keep a line (owned from here on); beyond WARNINGS_MAX they are dropped. */
+static void warning_add(struct snp_config *config, char *line)
+{
+    if (line == NULL || config->n_warnings == WARNINGS_MAX) {
+        free(line);
+        return;
+    }
+    config->warnings[config->n_warnings++] = line;
+}
+
+static void warn_unknown(struct snp_config *config, const char *name)
+{
+    const char *known[SNP_KEY_N];
+    size_t n = 0;
+    for (int key = SNP_KEY_NONE + 1; key < SNP_KEY_N; key++) {
+        known[n++] = snp_config_info((enum snp_config_key)key)->name;
+    }
+    const char *nearest = snp_suggest(name, known, n);
+    warning_add(config, snp_format("%s: unknown key '%.*s'%s%s%s", config->file, NAME_SHOWN,
+                                   name, nearest == NULL ? "" : "; did you mean ",
+                                   nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?"));
+}
+
+static void warn_dotenv(void *arg, unsigned line, const char *what)
+{
+    struct snp_config *config = arg;
+    warning_add(config, snp_format("%s:%u: %s; line skipped", config->env_file, line, what));
+}
+
+/* ---- the TOML file ---- */
+
+/* dir/name, or name alone if it is absolute. NULL when out of memory. */
+static char *join(const char *dir, const char *name)
+{
+    while (snp_has_prefix(name, "./")) {
+        name += 2;
+    }
+    if (name[0] == '/') {
+        return strdup(name);
+    }
+    return snp_format("%s%s%s", dir, snp_streq(dir, "/") ? "" : "/", name);
+}
+
+/* Find and read the file. *ret_text NULL if there is none; then config->file stays NULL too. */
+static int read_file(struct snp_config *config,
+                     const char *config_path,
+                     const char *cwd,
+                     char **ret_text,
+                     size_t *ret_len,
+                     struct snp_err *err)
+{
+    if (config_path != NULL) {
+        config->file = join(cwd, config_path);
+        if (config->file == NULL) {
+            return out_of_memory(err);
+        }
+        return snp_file_read(config->file, FILE_MAX_BYTES, ret_text, ret_len, err);
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(file_names); i++) {
+        snp_autofree char *path = join(cwd, file_names[i]);
+        if (path == NULL) {
+            return out_of_memory(err);
+        }
+        int r = snp_file_read(path, FILE_MAX_BYTES, ret_text, ret_len, err);
+        if (r != SNP_E_NOT_FOUND) {
+            config->file = SNP_TAKE_PTR(path);
+            return r;
+        }
+    }
+    *ret_text = NULL;
+    return 0;
+}
+
+/* Our table of a document; NULL if it has none. */
+static int find_table(struct snp_config *config,
+                      const json_t *document,
+                      json_t **ret,
+                      struct snp_err *err)
+{
+    *ret = NULL;
+    for (size_t i = 0; *ret == NULL && i < SNP_ARRAY_LEN(table_names); i++) {
+        json_t *table = json_object_get(document, table_names[i]);
+        if (table != NULL && !json_is_object(table)) {
+            return snp_fail(err, SNP_E_INVALID, "%s: %s: expected a table", config->file,
+                            table_names[i]);
+        }
+        *ret = table;
+    }
+    if (*ret == NULL && json_object_size(document) > 0) {
+        warning_add(config, snp_format("%s: there is no table [%s]; nothing of it is used",
+                                       config->file, table_names[0]));
+    }
+    return 0;
+}
+
+static int set_from_file(struct snp_config *config,
+                         const char *name,
+                         const json_t *given,
+                         struct snp_err *err)
+{
+    enum snp_config_key key = snp_config_key_from_name(name);
+    if (key == SNP_KEY_NONE) {
+        warn_unknown(config, name);
+        return 0;
+    }
+    snp_autofree char *place = snp_format("%s in %s", name, config->file);
+    json_t *value = NULL;
+    if (place == NULL) {
+        return out_of_memory(err);
+    }
+    int r = snp_value_from_json(key, given, place, &value, err);
+    if (r < 0) {
+        return r;
+    }
+    return slot_set(&config->slots[key], value, SNP_ORIGIN_FILE, config->file, err);
+}
+
+static int load_file(struct snp_config *config,
+                     const char *config_path,
+                     const char *cwd,
+                     struct snp_err *err)
+{
+    snp_autofree char *text = NULL;
+    snp_autojson json_t *document = NULL;
+    size_t len = 0;
+    int r = read_file(config, config_path, cwd, &text, &len, err);
+    if (r < 0) {
+        return snp_err_wrap(err, "configuration");
+    }
+    if (text == NULL) {
+        return 0;
+    }
+    struct snp_toml_fault fault = {0};
+    if (snp_toml_parse(text, len, &document, &fault) < 0) {
+        return snp_fail(err, SNP_E_INVALID, "%s:%u:%u: %s", config->file, fault.line,
+                        fault.column, fault.text);
+    }
+    json_t *table = NULL;
+    const char *name = NULL;
+    json_t *given = NULL;
+    r = find_table(config, document, &table, err);
+    json_object_foreach(table, name, given)
+    {
+        r = r < 0 ? r : set_from_file(config, name, given, err);
+    }
+    return r;
+}
+
+/* ---- the environment ---- */
+
+/* The folder of a path: what stands before its last slash. NULL when out of memory. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL) {
+        return strdup(".");
+    }
+    return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+}
+
+static int load_dotenv(struct snp_config *config, const char *cwd, struct snp_err *err)
+{
+    snp_autofree char *text = NULL;
+    size_t len = 0;
+    snp_autofree char *dir = config->file == NULL ? strdup(cwd) : folder_of(config->file);
+    if (dir == NULL) {
+        return out_of_memory(err);
+    }
+    int r = snp_dotenv_find(dir, &config->env_file, err);
+    if (r < 0 || config->env_file == NULL) {
+        return r;
+    }
+    r = snp_file_read(config->env_file, SNP_DOTENV_MAX_BYTES, &text, &len, err);
+    if (r < 0) {
+        /* It serves other programs too: what cannot be read is no reason to stop. */
+        warning_add(config, snp_format("%s; not used", err->msg));
+        free(SNP_TAKE_PTR(config->env_file));
+        return 0;
+    }
+    return snp_dotenv_parse(text, len, warn_dotenv, config, &config->dotenv, err);
+}
+
+/* A variable of the process; NULL if it is not set. */
+static const char *process_env(const struct snp_config *config, const char *name)
+{
+    const char *const *vars =
+        config->environ != NULL ? config->environ : (const char *const *)environ;
+    size_t n = strlen(name);
+    for (; vars != NULL && *vars != NULL; vars++) {
+        if (strncmp(*vars, name, n) == 0 && (*vars)[n] == '=') {
+            return *vars + n + 1;
+        }
+    }
+    return NULL;
+}
+
+static int set_from_env(struct snp_config *config,
+                        enum snp_config_key key,
+                        const char *name,
+                        const char *text,
+                        struct snp_err *err)
+{
+    bool is_process = process_env(config, name) != NULL;
+    const char *key_name = snp_config_info(key)->name;
+    snp_autofree char *source =
+        is_process ? strdup(name) : snp_format(".env: %s", config->env_file);
+    snp_autofree char *place =
+        is_process ? snp_format("%s from %s", key_name, name)
+                   : snp_format("%s from %s in %s", key_name, name, config->env_file);
+    if (source == NULL || place == NULL) {
+        return out_of_memory(err);
+    }
+    json_t *value = NULL;
+    int r = snp_value_from_text(key, text, place, &value, err);
+    if (r < 0) {
+        return r;
+    }
+    return slot_set(&config->slots[key], value, is_process ? SNP_ORIGIN_ENV : SNP_ORIGIN_DOTENV,
+                    source, err);
+}
+
+/* The first name of each key that has a text; an empty variable counts as not set. */
+static int load_env(struct snp_config *config, struct snp_err *err)
+{
+    int r = 0;
+    for (int key = SNP_KEY_NONE + 1; r == 0 && key < SNP_KEY_N; key++) {
+        const struct snp_config_info *info = snp_config_info((enum snp_config_key)key);
+        const char *text = NULL;
+        for (size_t i = 0; i < SNP_CONFIG_ENV_NAMES && info->env[i] != NULL && text == NULL;
+             i++) {
+            text = snp_config_env(config, info->env[i]);
+            text = text != NULL && text[0] == '\0' ? NULL : text;
+            if (text != NULL) {
+                r = set_from_env(config, (enum snp_config_key)key, info->env[i], text, err);
+            }
+        }
+    }
+    return r;
+}
+
+/* ---- limits from the keys of the docker tier ---- */
+
+static const struct {
+    enum snp_config_key from;
+    enum snp_limit to;
+} docker_limits[] = {
+    {SNP_KEY_DOCKER_TIMEOUT, SNP_LIMIT_WALL  },
+    {SNP_KEY_DOCKER_CPUS,    SNP_LIMIT_CPUS  },
+    {SNP_KEY_DOCKER_MEMORY,  SNP_LIMIT_MEMORY},
+};
+
+static int apply_docker_limits(struct snp_config *config, struct snp_err *err)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(docker_limits); i++) {
+        enum snp_config_key key = SNP_KEY_OF_LIMIT(docker_limits[i].to);
+        const struct slot *from = &config->slots[docker_limits[i].from];
+        struct slot *to = &config->slots[key];
+        if (to->origin != SNP_ORIGIN_DEFAULT || from->origin == SNP_ORIGIN_DEFAULT) {
+            continue;
+        }
+        snp_autofree char *source =
+            snp_format("%s: %s", snp_config_info(docker_limits[i].from)->name, from->source);
+        json_t *value = NULL;
+        if (source == NULL) {
+            return out_of_memory(err);
+        }
+        r = snp_value_from_json(key, from->value, source, &value, err);
+        if (r == 0) {
+            r = slot_set(to, value, from->origin, source, err);
+        }
+    }
+    return r;
+}
+
+/* ---- public ---- */
+
+static int load_all(struct snp_config *config,
+                    const struct snp_config_request *request,
+                    struct snp_err *err)
+{
+    char here[PATH_MAX];
+    const char *cwd = request->cwd;
+    if (cwd == NULL) {
+        cwd = getcwd(here, sizeof(here));
+        if (cwd == NULL) {
+            return snp_fail_sys(err, errno, "the current directory cannot be found");
+        }
+    }
+    int r = set_defaults(config, err);
+    if (r == 0) {
+        r = load_file(config, request->config_path, cwd, err);
+    }
+    if (r == 0) {
+        r = load_dotenv(config, cwd, err);
+    }
+    if (r == 0) {
+        r = load_env(config, err);
+    }
+    return r < 0 ? r : apply_docker_limits(config, err);
+}
+
+int snp_config_load(const struct snp_config_request *request,
+                    struct snp_config **ret,
+                    struct snp_err *err)
+{
+    snp_autoconfig struct snp_config *config = calloc(1, sizeof(*config));
+    if (config == NULL) {
+        return out_of_memory(err);
+    }
+    config->environ = request->environ;
+    int r = load_all(config, request, err);
+    if (r < 0) {
+        return r;
+    }
+    *ret = SNP_TAKE_PTR(config);
+    return 0;
+}
+
+void snp_config_free(struct snp_config *config)
+{
+    if (config == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < SNP_KEY_N; i++) {
+        slot_clear(&config->slots[i]);
+    }
+    for (size_t i = 0; i < config->n_warnings; i++) {
+        free(config->warnings[i]);
+    }
+    json_decref(config->dotenv);
+    free(config->env_file);
+    free(config->file);
+    free(config);
+}
+
+int snp_config_set(struct snp_config *config,
+                   enum snp_config_key key,
+                   const char *text,
+                   const char *flag,
+                   struct snp_err *err)
+{
+    json_t *value = NULL;
+    int r = snp_value_from_text(key, text, flag, &value, err);
+    if (r < 0) {
+        return r;
+    }
+    return slot_set(&config->slots[key], value, SNP_ORIGIN_CLI, flag, err);
+}
+
+/* The slot of a key whose type is one of two. */
+static const struct slot *slot_of(const struct snp_config *config,
+                                  enum snp_config_key key,
+                                  unsigned types)
+{
+    SNP_ASSERT((types & (1U << snp_config_info(key)->type)) != 0);
+    return &config->slots[key];
+}
+
+const char *snp_config_str(const struct snp_config *config, enum snp_config_key key)
+{
+    unsigned types = 1U << SNP_CONFIG_STRING | 1U << SNP_CONFIG_PATH;
+    return json_string_value(slot_of(config, key, types)->value);
+}
+
+bool snp_config_bool(const struct snp_config *config, enum snp_config_key key)
+{
+    return json_is_true(slot_of(config, key, 1U << SNP_CONFIG_BOOL)->value);
+}
+
+int64_t snp_config_int(const struct snp_config *config, enum snp_config_key key)
+{
+    return json_integer_value(slot_of(config, key, 1U << SNP_CONFIG_INT)->value);
+}
+
+double snp_config_float(const struct snp_config *config, enum snp_config_key key)
+{
+    return json_real_value(slot_of(config, key, 1U << SNP_CONFIG_FLOAT)->value);
+}
+
+size_t snp_config_list(const struct snp_config *config,
+                       enum snp_config_key key,
+                       const char *const **ret_items)
+{
+    const struct slot *slot = slot_of(config, key, 1U << SNP_CONFIG_LIST);
+    *ret_items = (const char *const *)slot->items;
+    return json_array_size(slot->value);
+}
+
+const char *snp_config_source(const struct snp_config *config, enum snp_config_key key)
+{
+    const char *source = config->slots[key].source;
+    return source == NULL ? "default" : source;
+}
+
+enum snp_config_origin snp_config_origin(const struct snp_config *config,
+                                         enum snp_config_key key)
+{
+    return config->slots[key].origin;
+}
+
+void snp_config_limits(const struct snp_config *config, struct snp_limits *ret)
+{
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        const struct slot *slot = &config->slots[SNP_KEY_OF_LIMIT(i)];
+        ret->value[i] = (uint64_t)json_integer_value(slot->value);
+    }
+}
+
+json_t *snp_config_limits_explicit(const struct snp_config *config)
+{
+    struct snp_limits limits;
+    snp_config_limits(config, &limits);
+    snp_autojson json_t *chosen = json_object();
+    snp_autojson json_t *all = snp_limits_to_json(&limits);
+    if (chosen == NULL || all == NULL) {
+        return NULL;
+    }
+    /* Members stand in the order of enum snp_limit. */
+    void *at = json_object_iter(all);
+    for (int i = 0; i < SNP_LIMIT_N; i++, at = json_object_iter_next(all, at)) {
+        bool is_given = config->slots[SNP_KEY_OF_LIMIT(i)].origin == SNP_ORIGIN_CLI;
+        if (is_given &&
+            json_object_set(chosen, json_object_iter_key(at), json_object_iter_value(at)) < 0) {
+            return NULL;
+        }
+    }
+    return SNP_TAKE_PTR(chosen);
+}
+
+const char *snp_config_env(const struct snp_config *config, const char *name)
+{
+    const char *text = process_env(config, name);
+    return text != NULL ? text : json_string_value(json_object_get(config->dotenv, name));
+}
+
+bool snp_config_snipara_enabled(const struct snp_config *config)
+{
+    return snp_config_str(config, SNP_KEY_SNIPARA_API_KEY) != NULL &&
+           snp_config_str(config, SNP_KEY_SNIPARA_PROJECT_SLUG) != NULL;
+}
+
+const char *snp_config_file(const struct snp_config *config)
+{
+    return config->file;
+}
+
+const char *snp_config_env_file(const struct snp_config *config)
+{
+    return config->env_file;
+}
+
+size_t snp_config_warnings(const struct snp_config *config, const char *const **ret_lines)
+{
+    *ret_lines = (const char *const *)config->warnings;
+    return config->n_warnings;
+}
+
+/* ---- as JSON ---- */
+
+/* A limit in the unit people write: seconds, processors, bytes, a count. */
+static json_t *limit_to_json(enum snp_limit limit, const json_t *value)
+{
+    json_int_t number = json_integer_value(value);
+    enum snp_limit_unit unit = snp_limit_info(limit)->unit;
+    bool is_thousandths = unit == SNP_UNIT_MS || unit == SNP_UNIT_MILLI;
+    return is_thousandths ? json_real((double)number / 1000.0) : json_integer(number);
+}
+
+static int add_key(const struct snp_config *config, enum snp_config_key key, json_t *object)
+{
+    const struct snp_config_info *info = snp_config_info(key);
+    const json_t *value = config->slots[key].value;
+    if (info->is_secret) {
+        snp_autofree char *name = snp_format("%s_set", info->name);
+        return name == NULL ? -1
+                            : json_object_set_new(object, name, json_boolean(value != NULL));
+    }
+    json_t *copy = NULL;
+    if (value == NULL) {
+        copy = json_null();
+    } else if (info->type == SNP_CONFIG_LIMIT) {
+        copy = limit_to_json((enum snp_limit)(key - SNP_KEY_LIMIT_FIRST), value);
+    } else {
+        copy = json_deep_copy(value);
+    }
+    return json_object_set_new(object, info->name, copy);
+}
+
+static json_t *text_or_null(const char *text)
+{
+    /* A path that is no UTF-8 is shown repaired. */
+    return text == NULL ? json_null() : snp_json_bytes(text, strlen(text));
+}
+
+static int add_files(const struct snp_config *config, json_t *object)
+{
+    const char *const paths[] = {config->file, config->env_file};
+    static const char *const names[][2] = {
+        {"config_file",      "config_file_exists"     },
+        {"project_env_file", "project_env_file_exists"},
+    };
+    int r = 0;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(paths); i++) {
+        r |= json_object_set_new(object, names[i][0], text_or_null(paths[i]));
+        r |= json_object_set_new(object, names[i][1], json_boolean(paths[i] != NULL));
+    }
+    return r;
+}
+
+json_t *snp_config_to_json(const struct snp_config *config)
+{
+    snp_autojson json_t *object = json_object();
+    snp_autojson json_t *sources = json_object();
+    if (object == NULL || sources == NULL || add_files(config, object) < 0) {
+        return NULL;
+    }
+    int r = 0;
+    for (int i = SNP_KEY_NONE + 1; i < SNP_KEY_N; i++) {
+        enum snp_config_key key = (enum snp_config_key)i;
+        r |= add_key(config, key, object);
+        r |= json_object_set_new(sources, snp_config_info(key)->name,
+                                 text_or_null(snp_config_source(config, key)));
+    }
+    r |= json_object_set_new(object, "snipara_enabled",
+                             json_boolean(snp_config_snipara_enabled(config)));
+    r |= json_object_set(object, "sources", sources);
+    return r < 0 ? NULL : SNP_TAKE_PTR(object);
+}
