@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Confining a template before it imports anything.
+ *
+ * Three processes: this one enters new namespaces and waits; a keeper is pid 1 of the
+ * template's pid namespace, builds the root and stays until every sandbox born from the
+ * template is gone (its death would kill them all); the template itself executes
+ * the interpreter. The root is a read-only tmpfs with the host's /usr, the few files of
+ * /etc that programs need, five devices and nothing of anybody's home.
+ */
+#include "tier/native/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+enum {
+    PATH_LEN = 4096,
+    COPY_MAX = 1 << 20,
+    FILTER_MAX = 64 << 10,
+    CAPS_N = 64
+};
+
+#define ROOT "/tmp" /* where the new root is assembled, in our own mount namespace */
+
+struct launch {
+    const char *template_name;
+    const char *python;
+    const char *guest_dir;
+    uint64_t host_id;
+    int guest_tree; /* the folder with driver.py, before ROOT covers anything */
+};
+
+static const char *const root_dirs[] = {"usr",       "etc",       "proc",        "dev",
+                                        "dev/shm",   "tmp",       "workspace",   "run",
+                                        "run/guest", "run/empty", "run/scratch", "home"};
+
+/* Links of a merged /usr; real folders on a host that is not merged. */
+static const char *const root_links[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+
+static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
+
+static const char *const dev_links[][2] = {
+    {"/proc/self/fd",   "dev/fd"    },
+    {"/proc/self/fd/0", "dev/stdin" },
+    {"/proc/self/fd/1", "dev/stdout"},
+    {"/proc/self/fd/2", "dev/stderr"}
+};
+
+/* Of the host's /etc: what the dynamic linker, fonts, time zones and alternatives need. */
+static const char *const etc_shared[] = {
+    "alternatives", "ld.so.cache",     "ld.so.conf", "ld.so.conf.d", "fonts",
+    "matplotlibrc", "mime.types",      "localtime",  "timezone",     "magic",
+    "services",     "protocols",       "python3",    "python3.11",   "inputrc",
+    "terminfo",     "ssl/openssl.cnf", "gai.conf",
+};
+
+static const struct {
+    const char *name;
+    const char *text;
+} etc_made[] = {
+    {"passwd",        "root:x:0:0::/nonexistent:/usr/sbin/nologin\nsandbox:x:1000:1000::/workspace:/"
+               "bin/sh\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"},
+    {"group",         "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"                       },
+    {"hosts",         "127.0.0.1 localhost\n::1 localhost\n"                                 },
+    {"nsswitch.conf",
+     "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n"        },
+    {"hostname",      "sandbox\n"                                                            },
+};
+
+static int bind_readonly(const char *source, const char *target, struct snp_err *err)
+{
+    struct mount_attr attr = {.attr_set =
+                                  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+
+    /* Recursive: what is mounted below would otherwise show what it covers. */
+    if (mount(source, target, NULL, MS_BIND | MS_REC, NULL) < 0) {
+        return snp_fail_sys(err, errno, "bind %s", source);
+    }
+    if (syscall(SYS_mount_setattr, AT_FDCWD, target, AT_RECURSIVE, &attr, sizeof(attr)) < 0) {
+        return snp_fail_sys(err, errno, "make %s read-only", source);
+    }
+    return 0;
+}
+
+static int step_namespaces(struct launch *l, struct snp_err *err)
+{
+    if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0) {
+        return snp_fail_sys(err, errno, "unshare");
+    }
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        return snp_fail_sys(err, errno, "make the mounts private");
+    }
+    l->guest_tree = (int)syscall(SYS_open_tree, AT_FDCWD, l->guest_dir,
+                                 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (l->guest_tree < 0) {
+        return snp_fail_sys(err, errno, "open %s", l->guest_dir);
+    }
+    return 0;
+}
+
+static int step_root(struct launch *l, struct snp_err *err)
+{
+    struct mount_attr attr = {.attr_set =
+                                  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    char path[PATH_LEN];
+
+    if (mount("tmpfs", ROOT, "tmpfs", MS_NOSUID, "size=8m,mode=755") < 0) {
+        return snp_fail_sys(err, errno, "mount the root");
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(root_dirs); i++) {
+        (void)snprintf(path, sizeof(path), ROOT "/%s", root_dirs[i]);
+        if (mkdir(path, 0755) < 0) {
+            return snp_fail_sys(err, errno, "mkdir %s", root_dirs[i]);
+        }
+    }
+    if (syscall(SYS_move_mount, l->guest_tree, "", AT_FDCWD, ROOT "/run/guest",
+                MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+        return snp_fail_sys(err, errno, "attach the guest folder");
+    }
+    if (syscall(SYS_mount_setattr, AT_FDCWD, ROOT "/run/guest", 0, &attr, sizeof(attr)) < 0) {
+        return snp_fail_sys(err, errno, "make the guest folder read-only");
+    }
+    return bind_readonly("/usr", ROOT "/usr", err);
+}
+
+static int step_links(struct launch *l, struct snp_err *err)
+{
+    char host[PATH_LEN];
+    char target[PATH_LEN];
+    char link[PATH_LEN];
+
+    (void)l;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(root_links); i++) {
+        struct stat st;
+        (void)snprintf(host, sizeof(host), "/%s", root_links[i]);
+        (void)snprintf(target, sizeof(target), ROOT "/%s", root_links[i]);
+        if (lstat(host, &st) < 0) {
+            continue;
+        }
+        if (S_ISLNK(st.st_mode)) {
+            ssize_t n = readlink(host, link, sizeof(link) - 1);
+            link[n < 0 ? 0 : n] = '\0';
+            if (n <= 0 || symlink(link, target) < 0) {
+                return snp_fail_sys(err, errno, "link %s", host);
+            }
+        } else if (mkdir(target, 0755) < 0 || bind_readonly(host, target, err) < 0) {
+            return snp_fail_sys(err, errno, "bind %s", host);
+        }
+    }
+    return 0;
+}
+
+static int step_dev(struct launch *l, struct snp_err *err)
+{
+    char host[PATH_LEN];
+    char target[PATH_LEN];
+
+    (void)l;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(devices); i++) {
+        int fd;
+        (void)snprintf(host, sizeof(host), "/dev/%s", devices[i]);
+        (void)snprintf(target, sizeof(target), ROOT "/dev/%s", devices[i]);
+        fd = open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+        snp_closep(&fd);
+        if (mount(host, target, NULL, MS_BIND, NULL) < 0) {
+            return snp_fail_sys(err, errno, "bind %s", host);
+        }
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(dev_links); i++) {
+        (void)snprintf(target, sizeof(target), ROOT "/%s", dev_links[i][1]);
+        if (symlink(dev_links[i][0], target) < 0) {
+            return snp_fail_sys(err, errno, "link %s", target);
+        }
+    }
+    return 0;
+}
+
+static int write_new(const char *path, const char *bytes, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    int r = fd < 0 ? -1 : snp_write_all(fd, bytes, n);
+
+    snp_closep(&fd);
+    return r;
+}
+
+/* One entry of the host's /etc: folders are bound, files copied; what is missing is passed over. */
+static int share_etc(const char *name, struct snp_err *err)
+{
+    char host[PATH_LEN];
+    char target[PATH_LEN];
+    struct stat st;
+
+    (void)snprintf(host, sizeof(host), "/etc/%s", name);
+    (void)snprintf(target, sizeof(target), ROOT "/etc/%s", name);
+    if (stat(host, &st) < 0) {
+        return 0;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        if (mkdir(target, 0755) < 0) {
+            return snp_fail_sys(err, errno, "mkdir %s", target);
+        }
+        return bind_readonly(host, target, err);
+    }
+    if (S_ISREG(st.st_mode) && st.st_size <= COPY_MAX) {
+        snp_autofree char *text = NULL;
+        size_t n;
+        struct snp_err ignored;
+        if (snp_file_read(host, COPY_MAX, &text, &n, &ignored) == 0 &&
+            write_new(target, text, n) < 0) {
+            return snp_fail_sys(err, errno, "copy %s", host);
+        }
+    }
+    return 0;
+}
+
+static int step_etc(struct launch *l, struct snp_err *err)
+{
+    char path[PATH_LEN];
+
+    (void)l;
+    (void)mkdir(ROOT "/etc/ssl", 0755);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(etc_shared); i++) {
+        int r = share_etc(etc_shared[i], err);
+        if (r < 0) {
+            return r;
+        }
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(etc_made); i++) {
+        (void)snprintf(path, sizeof(path), ROOT "/etc/%s", etc_made[i].name);
+        if (write_new(path, etc_made[i].text, strlen(etc_made[i].text)) < 0) {
+            return snp_fail_sys(err, errno, "write %s", path);
+        }
+    }
+    return 0;
+}
+
+static int step_proc(struct launch *l, struct snp_err *err)
+{
+    (void)l;
+    if (mount("proc", ROOT "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
+        return snp_fail_sys(err, errno, "mount proc");
+    }
+    return 0;
+}
+
+/* Writable while the preloads run (font caches); every sandbox covers it with its own. */
+static int step_tmp(struct launch *l, struct snp_err *err)
+{
+    (void)l;
+    if (mount("tmpfs", ROOT "/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+              "size=64m,mode=1777") < 0) {
+        return snp_fail_sys(err, errno, "mount tmp");
+    }
+    return 0;
+}
+
+static int step_pivot(struct launch *l, struct snp_err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+
+    (void)l;
+    if (chdir(ROOT) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+        umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) {
+        return snp_fail_sys(err, errno, "pivot");
+    }
+    if (syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof(attr)) < 0) {
+        return snp_fail_sys(err, errno, "make the root read-only");
+    }
+    return 0;
+}
+
+static int step_rlimits(struct launch *l, struct snp_err *err)
+{
+    const struct rlimit none = {0};
+
+    (void)l;
+    if (setrlimit(RLIMIT_CORE, &none) < 0) {
+        return snp_fail_sys(err, errno, "setrlimit");
+    }
+    return 0;
+}
+
+static int step_ids(struct launch *l, struct snp_err *err)
+{
+    gid_t gid = (gid_t)l->host_id;
+    uid_t uid = (uid_t)l->host_id;
+
+    /* User 0 must get nothing back by executing a program. */
+    if (prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED, 0, 0, 0) < 0) {
+        return snp_fail_sys(err, errno, "securebits");
+    }
+    for (int cap = 0; cap < CAPS_N && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++) {
+    }
+    if (l->host_id != 0 && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
+                            setresuid(uid, uid, uid) < 0)) {
+        return snp_fail_sys(err, errno, "change user");
+    }
+    return 0;
+}
+
+static int step_capabilities(struct launch *l, struct snp_err *err)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+
+    (void)l;
+    if (syscall(SYS_capset, &header, none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        return snp_fail_sys(err, errno, "drop capabilities");
+    }
+    return 0;
+}
+
+static int step_seccomp(struct launch *l, struct snp_err *err)
+{
+    static char code[FILTER_MAX];
+    ssize_t n = pread(SNP_LAUNCH_ZYGOTE_FILTER_FD, code, sizeof(code), 0);
+    struct sock_fprog program = {.filter = (struct sock_filter *)(void *)code};
+
+    (void)l;
+    if (n <= 0 || (size_t)n % sizeof(struct sock_filter) != 0) {
+        return snp_fail(err, SNP_E_INTERNAL, "the filter cannot be read");
+    }
+    program.len = (unsigned short)((size_t)n / sizeof(struct sock_filter));
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0) {
+        return snp_fail_sys(err, errno, "seccomp");
+    }
+    return 0;
+}
+
+struct step {
+    const char *name;
+    int (*run)(struct launch *, struct snp_err *);
+};
+
+/* In the keeper, with all rights of the supervisor's namespace. */
+static const struct step root_steps[] = {
+    {"root",  step_root },
+    {"links", step_links},
+    {"dev",   step_dev  },
+    {"etc",   step_etc  },
+    {"proc",  step_proc },
+    {"tmp",   step_tmp  },
+    {"pivot", step_pivot},
+};
+
+/* In the template. Ids before capabilities, seccomp last. */
+static const struct step drop_steps[] = {
+    {"rlimits",      step_rlimits     },
+    {"ids",          step_ids         },
+    {"capabilities", step_capabilities},
+    {"seccomp",      step_seccomp     },
+};
+
+static void run_steps(struct launch *l, const struct step *steps, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct snp_err err;
+        if (steps[i].run(l, &err) < 0) {
+            (void)dprintf(2, "template %s: step %s: %s\n", l->template_name, steps[i].name,
+                          err.msg);
+            _exit(3);
+        }
+    }
+}
+
+static SNP_NORETURN void exec_template(struct launch *l)
+{
+    char *argv[] = {(char *)(uintptr_t)l->python,
+                    (char *)(uintptr_t) "-I",
+                    (char *)(uintptr_t) "/run/guest/driver.py",
+                    (char *)(uintptr_t) "--template",
+                    (char *)(uintptr_t)l->template_name,
+                    (char *)(uintptr_t) "--zygote",
+                    (char *)(uintptr_t) "3",
+                    NULL};
+    const char *core =
+        getenv("OPENBLAS_CORETYPE"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    char core_type[64];
+    char *envp[] = {(char *)(uintptr_t) "PATH=/usr/local/bin:/usr/bin:/bin",
+                    (char *)(uintptr_t) "HOME=/tmp",
+                    (char *)(uintptr_t) "LANG=C.UTF-8",
+                    (char *)(uintptr_t) "PYTHONDONTWRITEBYTECODE=1",
+                    NULL,
+                    NULL};
+
+    if (core != NULL && snprintf(core_type, sizeof(core_type), "OPENBLAS_CORETYPE=%s", core) <
+                            (int)sizeof(core_type)) {
+        envp[4] = core_type;
+    }
+    run_steps(l, drop_steps, SNP_ARRAY_LEN(drop_steps));
+    for (int fd = SNP_LAUNCH_CONTROL_FD; fd <= SNP_LAUNCH_SESSION_FILTER_FD; fd++) {
+        (void)fcntl(fd, F_SETFD, 0);
+    }
+    (void)execve(l->python, argv, envp);
+    (void)dprintf(2, "template %s: cannot run %s: errno %d\n", l->template_name, l->python,
+                  errno);
+    _exit(3);
+}
+
+/* Pid 1 of the template's namespace: builds the root, then outlives every sandbox. */
+static SNP_NORETURN void keeper(struct launch *l)
+{
+    int status;
+    pid_t pid;
+
+    run_steps(l, root_steps, SNP_ARRAY_LEN(root_steps));
+    pid = fork();
+    if (pid == 0) {
+        exec_template(l);
+    }
+    (void)syscall(SYS_close_range, 3, ~0U,
+                  0); /* the control socket must end with the template */
+    (void)prctl(PR_SET_NAME, "snp-keeper", 0, 0, 0);
+    while (pid > 0 && (SNP_RETRY(waitpid(-1, &status, 0))) > 0) {
+    }
+    _exit(0);
+}
+
+int snp_launch_main(int argc, char **argv)
+{
+    struct launch l = {.guest_tree = -1};
+    struct snp_err err;
+    int status = 0;
+    pid_t pid;
+
+    if (argc != 4 || snp_parse_u64(argv[3], &l.host_id) < 0) {
+        (void)dprintf(2, "usage: tier-native --zygote TEMPLATE PYTHON GUEST_DIR HOST_ID\n");
+        return 3;
+    }
+    l.template_name = argv[0];
+    l.python = argv[1];
+    l.guest_dir = argv[2];
+    if (step_namespaces(&l, &err) < 0 || unshare(CLONE_NEWPID) < 0) {
+        (void)dprintf(2, "template %s: step namespaces: %s\n", l.template_name, err.msg);
+        return 3;
+    }
+    pid = fork();
+    if (pid == 0) {
+        keeper(&l);
+    }
+    (void)syscall(SYS_close_range, 3, ~0U, 0);
+    (void)prctl(PR_SET_NAME, "snp-launch", 0, 0, 0);
+    (void)SNP_RETRY(waitpid(pid, &status, 0));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Written at once when the socket takes it, else when it is writable again. The poll
+ * handle outlives the link by one turn of the loop, which is why it is allocated apart.
+ */
+#include "tier/native/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+
+enum {
+    READ_CHUNK = 64 << 10
+};
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void end(struct snp_link *link, const struct snp_err *err)
+{
+    if (snp_link_is_open(link)) {
+        snp_link_close(link);
+        link->ops->on_end(link, err);
+    }
+}
+
+/* 0, or -1 when the peer is gone. */
+static int flush(struct snp_link *link)
+{
+    while (link->out.len > 0) {
+        ssize_t n = SNP_RETRY(send(link->fd, snp_buf_bytes(&link->out), link->out.len,
+                                   MSG_NOSIGNAL | MSG_DONTWAIT));
+        if (n < 0) {
+            return errno == EAGAIN ? 0 : -1;
+        }
+        snp_buf_consume(&link->out, (size_t)n);
+    }
+    return 0;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void want_events(struct snp_link *link)
+{
+    int events = UV_READABLE | (link->out.len > 0 ? UV_WRITABLE : 0);
+
+    (void)uv_poll_start(link->poll, events, on_poll);
+}
+
+static void read_some(struct snp_link *link)
+{
+    struct snp_err err = {.code = SNP_OK};
+    char *space;
+    ssize_t n;
+
+    if (snp_buf_reserve(&link->in, READ_CHUNK, &space) < 0) {
+        (void)snp_fail(&err, SNP_E_LIMIT, "too many bytes without a whole frame");
+        end(link, &err);
+        return;
+    }
+    n = SNP_RETRY(recv(link->fd, space, READ_CHUNK, MSG_DONTWAIT));
+    if (n < 0 && errno == EAGAIN) {
+        return;
+    }
+    if (n <= 0) {
+        (void)snp_fail(&err, SNP_E_PEER, "the other side closed the stream");
+        end(link, &err);
+        return;
+    }
+    snp_buf_commit(&link->in, (size_t)n);
+    while (snp_link_is_open(link)) {
+        struct snp_frame frame;
+        size_t size;
+        bool has;
+        if (snp_frame_peek(&link->in, link->body_max, &frame, &size, &has, &err) < 0) {
+            end(link, &err);
+            return;
+        }
+        if (!has) {
+            break;
+        }
+        link->ops->on_frame(link, &frame);
+        if (snp_link_is_open(link)) {
+            snp_buf_consume(&link->in, size);
+        }
+    }
+    if (!snp_link_is_open(link)) {
+        snp_buf_done(&link->in);
+    }
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct snp_link *link = poll->data;
+    struct snp_err err = {.code = SNP_OK};
+
+    if (status < 0 || ((events & UV_WRITABLE) != 0 && flush(link) < 0)) {
+        (void)snp_fail(&err, SNP_E_PEER, "the other side closed the stream");
+        end(link, &err);
+        return;
+    }
+    if ((events & UV_READABLE) != 0) {
+        read_some(link);
+    }
+    if (snp_link_is_open(link)) {
+        want_events(link);
+    }
+}
+
+int snp_link_open(struct snp_link *link,
+                  uv_loop_t *loop,
+                  int fd,
+                  size_t body_max,
+                  const struct snp_link_ops *ops,
+                  void *owner,
+                  struct snp_err *err)
+{
+    *link = (struct snp_link){.ops = ops, .owner = owner, .fd = fd, .body_max = body_max};
+    snp_buf_init(&link->in, body_max + SNP_FRAME_HEADER_LEN + 2 * READ_CHUNK);
+    snp_buf_init(&link->out, SNP_LINK_QUEUE_MAX);
+    link->poll = calloc(1, sizeof(*link->poll));
+    if (link->poll == NULL || snp_set_nonblock(fd, true) < 0 ||
+        uv_poll_init(loop, link->poll, fd) < 0) {
+        free(SNP_TAKE_PTR(link->poll));
+        snp_closep(&link->fd);
+        return snp_fail(err, SNP_E_NOMEM, "cannot watch a stream");
+    }
+    link->poll->data = link;
+    want_events(link);
+    return 0;
+}
+
+void snp_link_close(struct snp_link *link)
+{
+    if (link->poll == NULL) {
+        return;
+    }
+    (void)uv_poll_stop(link->poll);
+    uv_close((uv_handle_t *)SNP_TAKE_PTR(link->poll), free_handle);
+    snp_closep(&link->fd);
+    snp_buf_done(&link->out);
+    /* A frame of link->in may still be in use by the caller of on_frame; see read_some. */
+}
+
+void snp_link_send(struct snp_link *link, const struct snp_frame *frame)
+{
+    if (!snp_link_is_open(link)) {
+        return;
+    }
+    if (snp_frame_write(&link->out, frame) < 0 || flush(link) < 0) {
+        /* Ends from the loop, not from here: callers go on using what they hold. */
+        (void)shutdown(link->fd, SHUT_RDWR);
+        snp_buf_clear(&link->out);
+        return;
+    }
+    if (link->out.len > 0) {
+        want_events(link);
+    }
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_NATIVE_LINK_H
+#define SNP_TIER_NATIVE_LINK_H
+
+/*
+ * A framed stream on the loop: reads whole frames, queues what cannot be written yet.
+ * One for the daemon, one for each interpreter and each pid 1.
+ */
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "base/buf.h"
+#include "wire/frame.h"
+
+struct snp_link;
+
+struct snp_link_ops {
+    /* A frame, borrowed for the call. May close the link. */
+    void (*on_frame)(struct snp_link *link, const struct snp_frame *frame);
+    /* End of stream, an error or a broken frame (err says which). The link is closed already. */
+    void (*on_end)(struct snp_link *link, const struct snp_err *err);
+};
+
+struct snp_link {
+    const struct snp_link_ops *ops;
+    void *owner;     /* borrowed */
+    uv_poll_t *poll; /* owned; NULL = closed */
+    int fd;          /* owned; -1 = closed */
+    size_t body_max;
+    struct snp_buf in;
+    struct snp_buf out;
+};
+
+enum {
+    SNP_LINK_QUEUE_MAX = 64 << 20
+};
+
+/* Start reading fd (consumed, also on failure). body_max: cap of one frame. */
+int snp_link_open(struct snp_link *link,
+                  uv_loop_t *loop,
+                  int fd,
+                  size_t body_max,
+                  const struct snp_link_ops *ops,
+                  void *owner,
+                  struct snp_err *err) SNP_NODISCARD;
+
+/* Stop and close; idempotent; no callback follows. */
+void snp_link_close(struct snp_link *link);
+
+static inline bool snp_link_is_open(const struct snp_link *link)
+{
+    return link->poll != NULL;
+}
+
+/* Queue a frame; a full queue or a dead peer closes the link and calls on_end later, from the loop. */
+void snp_link_send(struct snp_link *link, const struct snp_frame *frame);
+
+#endif

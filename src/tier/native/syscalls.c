@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table, and its compilation by libseccomp.
+ *
+ * What is not listed is refused through a notification, so that the refusal is recorded;
+ * without a supervisor the kernel then answers ENOSYS by itself. clone3 always answers
+ * ENOSYS because its flags are behind a pointer; the C library falls back to clone, whose
+ * flags are checked. Calls of other architectures kill the process.
+ */
+#include "tier/native/syscalls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+#include <asm/termbits.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+
+struct group {
+    const char *name;
+    const char *reason;
+    const char *const *calls; /* ends with NULL */
+};
+
+#define CALLS(...)        \
+    (const char *const[]) \
+    {                     \
+        __VA_ARGS__, NULL \
+    }
+
+/* clang-format off */
+static const struct group groups[] = {
+    {"files", "read and write what the mounts and Landlock allow", CALLS(
+        "read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "open", "openat", "openat2",
+        "creat", "close", "close_range", "lseek", "stat", "fstat", "lstat", "newfstatat", "statx", "statfs", "fstatfs",
+        "access", "faccessat", "faccessat2", "fsync", "fdatasync", "truncate", "ftruncate", "fallocate", "fadvise64",
+        "flock", "sendfile", "copy_file_range", "umask", "utimensat")},
+    {"names", "folders, links, renames", CALLS(
+        "getdents64", "getcwd", "chdir", "fchdir", "rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir",
+        "unlink", "unlinkat", "link", "linkat", "symlink", "symlinkat", "readlink", "readlinkat", "chmod", "fchmod",
+        "fchmodat", "chown", "fchown", "fchownat", "mknodat")},
+    {"attributes", "copies keep what belongs to a file", CALLS(
+        "getxattr", "lgetxattr", "fgetxattr", "listxattr", "flistxattr", "setxattr", "fsetxattr")},
+    {"descriptors", "pipes, polling, events", CALLS(
+        "dup", "dup2", "dup3", "pipe", "pipe2", "fcntl", "poll", "ppoll", "select", "pselect6", "epoll_create1",
+        "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "signalfd4", "timerfd_create", "timerfd_settime",
+        "inotify_init1", "inotify_add_watch", "inotify_rm_watch")},
+    {"memory", "allocation and mapping, within the limit", CALLS(
+        "brk", "mmap", "munmap", "mremap", "mprotect", "madvise", "msync", "mincore", "mlock", "munlock",
+        "memfd_create")},
+    {"processes", "fork, threads, run, wait, in a pid namespace of its own", CALLS(
+        "fork", "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid", "kill", "tkill", "tgkill",
+        "pidfd_open", "pidfd_send_signal", "getpid", "getppid", "gettid", "getpgid", "setpgid", "getpgrp", "getsid",
+        "setsid", "futex", "set_tid_address", "set_robust_list", "rseq", "arch_prctl", "sched_yield",
+        "sched_getaffinity", "getcpu", "membarrier")},
+    {"signals", "handlers and timers", CALLS(
+        "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigtimedwait", "rt_sigsuspend", "sigaltstack", "alarm",
+        "setitimer", "pause", "restart_syscall")},
+    {"time", "clocks, sleep", CALLS(
+        "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "times")},
+    {"identity", "who and where am I; limits can only be lowered", CALLS(
+        "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "uname", "sysinfo",
+        "getrusage", "getrlimit", "setrlimit", "prlimit64", "getpriority", "getrandom")},
+    {"sockets", "unix sockets, and the loopback of an empty network namespace", CALLS(
+        "connect", "bind", "listen", "accept4", "getsockname", "getpeername", "sendto", "recvfrom", "sendmsg",
+        "recvmsg", "shutdown", "getsockopt", "setsockopt")},
+};
+/* clang-format on */
+
+/* Allowed with some arguments only; counted with the above. */
+static const char *const conditional[] = {"clone", "socket", "socketpair",
+                                          "ioctl", "prctl",  "personality"};
+
+static const uint64_t ioctls[] = {
+    TCGETS,   TIOCGWINSZ,  TIOCGPGRP,   FIONREAD,    FIONBIO,      FIOCLEX,
+    FIONCLEX, SIOCGIFCONF, SIOCGIFNAME, SIOCGIFADDR, SIOCGIFFLAGS,
+};
+
+static const uint64_t prctls[] = {
+    PR_SET_NAME,
+    PR_GET_NAME,
+    PR_SET_PDEATHSIG,
+    PR_GET_PDEATHSIG,
+    PR_SET_DUMPABLE,
+    PR_GET_DUMPABLE,
+    PR_CAPBSET_READ,
+    PR_GET_NO_NEW_PRIVS,
+    PR_GET_SECCOMP,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_TIMERSLACK,
+    PR_SET_THP_DISABLE,
+    0x53564d41 /* PR_SET_VMA: names of mappings */,
+};
+
+static const uint64_t domains[] = {AF_UNIX, AF_INET, AF_INET6};
+
+/* What a zygote's child calls on its way to being a sandbox. */
+static const char *const setup_calls[] = {
+    "clone",
+    "clone3",
+    "unshare",
+    "mount",
+    "umount2",
+    "move_mount",
+    "mknod",
+    "sethostname",
+    "setgroups",
+    "setresuid",
+    "setresgid",
+    "capset",
+    "prctl",
+    "seccomp",
+    "landlock_create_ruleset",
+    "landlock_add_rule",
+    "landlock_restrict_self",
+    "sched_setaffinity",
+    "socket",
+    "socketpair",
+    "ioctl",
+};
+
+#define NAMESPACE_FLAGS                                                                        \
+    (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | \
+     CLONE_NEWCGROUP | 0x80U)
+
+static int allow(scmp_filter_ctx ctx, const char *name)
+{
+    int nr = seccomp_syscall_resolve_name(name);
+
+    if (nr == __NR_SCMP_ERROR || nr < 0) {
+        return 0; /* this architecture has no such call */
+    }
+    return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
+}
+
+static int allow_values(
+    scmp_filter_ctx ctx, const char *name, unsigned arg, const uint64_t *values, size_t n)
+{
+    int nr = seccomp_syscall_resolve_name(name);
+
+    for (size_t i = 0; i < n; i++) {
+        /* The kernel looks at the low 32 bits of these arguments; so must the filter. */
+        int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1,
+                                 SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, 0xffffffffU, values[i]));
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int add_common(scmp_filter_ctx ctx)
+{
+    int r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+
+    if (r == 0) {
+        r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+    }
+    for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
+        for (const char *const *call = groups[g].calls; r == 0 && *call != NULL; call++) {
+            r = allow(ctx, *call);
+        }
+    }
+    return r;
+}
+
+static int add_conditional(scmp_filter_ctx ctx)
+{
+    int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+                             SCMP_CMP(0, SCMP_CMP_MASKED_EQ, NAMESPACE_FLAGS, 0));
+
+    if (r == 0) {
+        r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+    }
+    if (r == 0) {
+        r = allow_values(ctx, "socket", 0, domains, SNP_ARRAY_LEN(domains));
+    }
+    if (r == 0) {
+        r = allow_values(ctx, "socketpair", 0, domains, 1);
+    }
+    if (r == 0) {
+        r = allow_values(ctx, "ioctl", 1, ioctls, SNP_ARRAY_LEN(ioctls));
+    }
+    if (r == 0) {
+        r = allow_values(ctx, "prctl", 0, prctls, SNP_ARRAY_LEN(prctls));
+    }
+    if (r == 0) {
+        r = allow_values(ctx, "personality", 0, (const uint64_t[]){0xffffffffU}, 1);
+    }
+    return r;
+}
+
+static int add_setup(scmp_filter_ctx ctx)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(setup_calls); i++) {
+        r = allow(ctx, setup_calls[i]);
+    }
+    return r;
+}
+
+static int export_program(scmp_filter_ctx ctx,
+                          const char *name,
+                          int *ret_fd,
+                          struct snp_err *err)
+{
+    snp_autoclose int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0) {
+        return snp_fail_sys(err, errno, "memfd for the system call filter");
+    }
+    if (seccomp_export_bpf(ctx, fd) < 0) {
+        return snp_fail(err, SNP_E_INTERNAL, "the system call filter does not compile");
+    }
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
+        return snp_fail_sys(err, errno, "seal the system call filter");
+    }
+    *ret_fd = SNP_TAKE_FD(fd);
+    return 0;
+}
+
+static int compile(uint32_t other_calls,
+                   int (*add)(scmp_filter_ctx),
+                   int *ret_fd,
+                   struct snp_err *err)
+{
+    scmp_filter_ctx ctx = seccomp_init(other_calls);
+    int r = ctx == NULL ? -ENOMEM : add_common(ctx);
+
+    if (r == 0) {
+        r = add(ctx);
+    }
+    if (r < 0) {
+        r = snp_fail_sys(err, -r, "build the system call filter");
+    } else {
+        r = export_program(ctx, "filter", ret_fd, err);
+    }
+    if (ctx != NULL) {
+        seccomp_release(ctx);
+    }
+    return r;
+}
+
+int snp_syscalls_compile(int *ret_session_fd, int *ret_zygote_fd, struct snp_err *err)
+{
+    snp_autoclose int session_fd = -1;
+    int r = compile(SCMP_ACT_NOTIFY, add_conditional, &session_fd, err);
+
+    if (r < 0) {
+        return r;
+    }
+    r = compile(SCMP_ACT_ERRNO(EPERM), add_setup, ret_zygote_fd, err);
+    if (r == 0) {
+        *ret_session_fd = SNP_TAKE_FD(session_fd);
+    }
+    return r;
+}
+
+unsigned snp_syscalls_count(void)
+{
+    unsigned n = SNP_ARRAY_LEN(conditional);
+
+    for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
+        for (const char *const *call = groups[g].calls; *call != NULL; call++) {
+            n++;
+        }
+    }
+    return n;
+}
+
+void snp_syscalls_print(FILE *out)
+{
+    (void)fprintf(out,
+                  "# System calls\n\nThe code may make %u calls; everything else is refused "
+                  "and recorded.\n\n"
+                  "| group | why | calls |\n|---|---|---|\n",
+                  snp_syscalls_count());
+    for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
+        (void)fprintf(out, "| %s | %s |", groups[g].name, groups[g].reason);
+        for (const char *const *call = groups[g].calls; *call != NULL; call++) {
+            (void)fprintf(out, " %s", *call);
+        }
+        (void)fprintf(out, " |\n");
+    }
+    (void)fprintf(
+        out, "| by argument | clone without namespaces; socket of unix, IPv4, IPv6; harmless "
+             "ioctl, prctl; "
+             "personality only to ask | clone socket socketpair ioctl prctl personality |\n\n"
+             "clone3 answers ENOSYS (its flags cannot be seen), so libraries use clone.\n");
+}

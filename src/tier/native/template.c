@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Talking to zygotes. Orders are answered in order, so one queue of waiting requests per
+ * template is enough. The child's own standard error is read, kept to the last lines, and
+ * becomes the message when it dies before it is ready.
+ */
+#include "tier/native/template.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "guest/spec.h"
+#include "os/idmap.h"
+#include "tier/native/launch.h"
+#include "tier/native/tier.h"
+
+enum {
+    STDERR_MAX = 2048,
+    NAME_MAX_LEN = 32,
+    START_TIMEOUT_MS = 60000,
+    ORDERS_MAX = 64,
+    REFILL_MS = 4
+};
+
+struct waiter {
+    struct waiter *next;
+    snp_embryo_cb cb;
+    void *data;
+};
+
+struct snp_template {
+    struct snp_template *next;
+    struct snp_tier *tier; /* borrowed */
+    char name[NAME_MAX_LEN];
+    uv_process_t *process; /* owned by the loop until it exits */
+    uv_poll_t *control;    /* NULL = dead */
+    uv_poll_t *stderr_poll;
+    uv_timer_t *timer; /* start-up deadline, later the refill */
+    int control_fd;
+    int stderr_fd;
+    bool is_ready;
+    bool is_retired; /* a successor serves the requests */
+    char stderr_text[STDERR_MAX];
+    size_t stderr_len;
+    unsigned forks;
+    uint64_t born_us;
+    /* Forks on order: the control sockets and id ranges of the children to come, oldest first. */
+    struct snp_embryo ordered[ORDERS_MAX];
+    unsigned n_ordered;
+    struct snp_embryo pool[SNP_TEMPLATE_POOL];
+    unsigned n_pool;
+    struct waiter *first; /* requests not served yet */
+    struct waiter *last;
+};
+
+static const char *const known_templates[] = {"base", "data", "plot"};
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void close_handle(void *handle)
+{
+    if (handle != NULL) {
+        uv_close(handle, free_handle);
+    }
+}
+
+void snp_embryo_drop(struct snp_tier *tier, struct snp_embryo *embryo)
+{
+    snp_closep(&embryo->control_fd); /* it exits at end of stream */
+    snp_closep(&embryo->pidfd);
+    snp_tier_free_slot(tier, embryo->slot);
+    embryo->slot = -1;
+}
+
+static void serve_waiter(struct snp_template *t,
+                         const struct snp_embryo *embryo,
+                         const struct snp_err *err)
+{
+    struct waiter *w = t->first;
+
+    t->first = w->next;
+    t->last = t->first == NULL ? NULL : t->last;
+    w->cb(w->data, embryo, err);
+    free(w);
+}
+
+/* The template is gone or never came up: everybody who waits is told. */
+static void template_end(struct snp_template *t, const struct snp_err *err)
+{
+    if (t->control == NULL) {
+        return;
+    }
+    close_handle(SNP_TAKE_PTR(t->control));
+    close_handle(SNP_TAKE_PTR(t->timer));
+    snp_closep(&t->control_fd);
+    for (unsigned i = 0; i < t->n_ordered; i++) {
+        snp_embryo_drop(t->tier, &t->ordered[i]);
+    }
+    for (unsigned i = 0; i < t->n_pool; i++) {
+        snp_embryo_drop(t->tier, &t->pool[i]);
+    }
+    t->n_ordered = t->n_pool = 0;
+    while (t->first != NULL) {
+        serve_waiter(t, NULL, err);
+    }
+}
+
+static void template_fail(struct snp_template *t)
+{
+    struct snp_err err;
+    const char *line = t->stderr_text;
+    const char *brace;
+
+    t->stderr_text[t->stderr_len] = '\0';
+    while (t->stderr_len > 0 && t->stderr_text[t->stderr_len - 1] == '\n') {
+        t->stderr_text[--t->stderr_len] = '\0';
+    }
+    if (strrchr(line, '\n') != NULL) {
+        line = strrchr(line, '\n') + 1;
+    }
+    brace = strstr(line, "{\"error\": \"");
+    if (brace != NULL) { /* driver.py's own message */
+        line = brace + strlen("{\"error\": \"");
+        t->stderr_text[strcspn(line, "\"") + (size_t)(line - t->stderr_text)] = '\0';
+    }
+    (void)snp_fail(&err, SNP_E_UNSUPPORTED, "template %s did not start: %s", t->name,
+                   *line == '\0' ? "the interpreter ended without a word" : line);
+    template_end(t, &err);
+}
+
+static void on_stderr(uv_poll_t *poll, int status, int events)
+{
+    struct snp_template *t = poll->data;
+    char text[512];
+    ssize_t n = read(t->stderr_fd, text, sizeof(text));
+
+    (void)events;
+    if (status < 0 || n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        close_handle(SNP_TAKE_PTR(t->stderr_poll));
+        snp_closep(&t->stderr_fd);
+        return;
+    }
+    if (n < 0) {
+        return;
+    }
+    if (t->stderr_len + (size_t)n >= sizeof(t->stderr_text)) {
+        t->stderr_len = 0; /* the last lines matter */
+    }
+    memcpy(t->stderr_text + t->stderr_len, text, (size_t)n);
+    t->stderr_len += (size_t)n;
+}
+
+static void order_fork(struct snp_template *t)
+{
+    const char order = SNP_ZYGOTE_FORK;
+    struct snp_embryo e = {
+        .pid = -1, .pidfd = -1, .control_fd = -1, .slot = snp_tier_take_slot(t->tier)};
+    int pair[2];
+
+    if (t->n_ordered == ORDERS_MAX || e.slot == -2 ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        snp_tier_free_slot(t->tier, e.slot);
+        return;
+    }
+    e.control_fd = pair[0];
+    if (snp_send_fds(t->control_fd, &order, 1, &pair[1], 1) < 0) {
+        snp_embryo_drop(t->tier, &e);
+    } else {
+        t->ordered[t->n_ordered++] = e;
+        t->forks++;
+    }
+    (void)close(pair[1]);
+}
+
+static unsigned waiting(const struct snp_template *t)
+{
+    unsigned n = 0;
+
+    for (const struct waiter *w = t->first; w != NULL; w = w->next) {
+        n++;
+    }
+    return n;
+}
+
+static bool is_worn(const struct snp_template *t)
+{
+    return t->forks >= SNP_TEMPLATE_FORKS_MAX ||
+           snp_now_us() - t->born_us > SNP_TEMPLATE_AGE_MAX_S * 1000000ULL;
+}
+
+static int template_start(struct snp_tier *tier,
+                          const char *name,
+                          struct snp_template **ret,
+                          struct snp_err *err);
+
+static struct snp_template *template_find(struct snp_tier *tier, const char *name)
+{
+    for (struct snp_template *t = tier->templates; t != NULL; t = t->next) {
+        if (t->control != NULL && !t->is_retired && snp_streq(t->name, name)) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+/* Make ahead what is missing from the pool; start a successor when this one is worn. */
+static void on_refill(uv_timer_t *timer)
+{
+    struct snp_template *t = timer->data;
+    struct snp_template *successor;
+    struct snp_err err;
+
+    if (t->control == NULL || !t->is_ready || t->is_retired) {
+        return;
+    }
+    if (is_worn(t) && t->first == NULL && t->n_ordered == 0) {
+        t->is_retired = true;
+        if (template_start(t->tier, t->name, &successor, &err) < 0) {
+            t->is_retired = false;
+            snp_log(SNP_LOG_WARN, "template_renew", "name=%s error=%s", t->name, err.msg);
+        } else {
+            (void)snp_fail(&err, SNP_E_INTERNAL, "template %s was renewed", t->name);
+            template_end(t, &err);
+        }
+        return;
+    }
+    for (unsigned have = t->n_pool + t->n_ordered; have < SNP_TEMPLATE_POOL + waiting(t);
+         have++) {
+        order_fork(t);
+    }
+}
+
+static void want_refill(struct snp_template *t)
+{
+    if (t->timer != NULL) {
+        (void)uv_timer_start(t->timer, on_refill, REFILL_MS, 0);
+    }
+}
+
+/* Process id of a pidfd as we see it. */
+static pid_t pidfd_pid(int pidfd)
+{
+    char path[64];
+    snp_autofree char *text = NULL;
+    struct snp_err err;
+    const char *at;
+    char number[24];
+    uint64_t pid = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+    if (snp_file_read(path, 4096, &text, NULL, &err) < 0) {
+        return -1;
+    }
+    at = strstr(text, "Pid:");
+    if (at == NULL) {
+        return -1;
+    }
+    at += strlen("Pid:");
+    at += strspn(at, " \t");
+    (void)snprintf(number, sizeof(number), "%.*s", (int)strcspn(at, "\n"), at);
+    return snp_parse_u64(number, &pid) == 0 && pid > 0 ? (pid_t)pid : -1;
+}
+
+/* The zygote says that the oldest order was carried out. */
+static void on_forked(struct snp_template *t, int pidfd)
+{
+    struct snp_embryo e;
+    struct snp_err err;
+
+    if (t->n_ordered == 0) {
+        (void)close(pidfd);
+        return;
+    }
+    e = t->ordered[0];
+    memmove(t->ordered, t->ordered + 1, --t->n_ordered * sizeof(e));
+    e.pidfd = pidfd;
+    e.pid = pidfd_pid(pidfd);
+    if (e.pid < 0 || snp_idmap_write(e.pid, e.slot, SNP_INSIDE_ID, &err) < 0) {
+        if (e.pid < 0) {
+            (void)snp_fail(&err, SNP_E_INTERNAL, "the new process is gone");
+        }
+        snp_embryo_drop(t->tier, &e);
+        if (t->first != NULL) {
+            serve_waiter(t, NULL, &err);
+        }
+        return;
+    }
+    if (t->first != NULL) {
+        serve_waiter(t, &e, NULL);
+    } else if (t->n_pool < SNP_TEMPLATE_POOL) {
+        e.was_ahead = true;
+        t->pool[t->n_pool++] = e;
+    } else {
+        snp_embryo_drop(t->tier, &e);
+    }
+}
+
+static void on_fork_failed(struct snp_template *t, int eno)
+{
+    struct snp_err err;
+
+    if (t->n_ordered > 0) {
+        snp_embryo_drop(t->tier, &t->ordered[0]);
+        memmove(t->ordered, t->ordered + 1, --t->n_ordered * sizeof(t->ordered[0]));
+    }
+    (void)snp_fail_sys(&err, eno, "fork template %s into new namespaces", t->name);
+    if (t->first != NULL) {
+        serve_waiter(t, NULL, &err);
+    }
+}
+
+static void on_ready(struct snp_template *t)
+{
+    t->is_ready = true;
+    (void)uv_timer_stop(t->timer);
+    snp_log(SNP_LOG_INFO, "template_ready", "name=%s ms=%llu", t->name,
+            (unsigned long long)((snp_now_us() - t->born_us) / 1000));
+    for (unsigned n = waiting(t); n > 0; n--) {
+        order_fork(t);
+    }
+    want_refill(t);
+}
+
+static void on_control(uv_poll_t *poll, int status, int events)
+{
+    struct snp_template *t = poll->data;
+    int fds[SNP_FDS_MAX];
+    size_t n_fds = 0;
+    char message[8] = {0};
+    ssize_t n;
+
+    (void)events;
+    n = status < 0 ? 0 : snp_recv_fds(t->control_fd, message, sizeof(message), fds, &n_fds);
+    if (n < 0 && errno == EAGAIN) {
+        return;
+    }
+    if (n <= 0) {
+        if (t->stderr_poll != NULL) {
+            on_stderr(t->stderr_poll, 0,
+                      UV_READABLE); /* its last words may not have been read */
+        }
+        template_fail(t);
+    } else if (message[0] == SNP_ZYGOTE_FORKED && n_fds == 1) {
+        on_forked(t, SNP_TAKE_FD(fds[0]));
+    } else if (message[0] == SNP_ZYGOTE_FAILED) {
+        int32_t eno = 0;
+        memcpy(&eno, message + 1, sizeof(eno));
+        on_fork_failed(t, eno);
+    } else if (message[0] == SNP_ZYGOTE_READY && !t->is_ready) {
+        on_ready(t);
+    }
+    for (size_t i = 0; i < n_fds; i++) {
+        snp_closep(&fds[i]);
+    }
+}
+
+static void on_start_timeout(uv_timer_t *timer)
+{
+    struct snp_template *t = timer->data;
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_TIMEOUT, "template %s was not ready after %d s", t->name,
+                   START_TIMEOUT_MS / 1000);
+    template_end(t, &err);
+}
+
+static void on_process_exit(uv_process_t *process, int64_t status, int signal_number)
+{
+    (void)status;
+    (void)signal_number;
+    uv_close((uv_handle_t *)process, free_handle);
+}
+
+static int spawn_process(struct snp_template *t,
+                         int control_fd,
+                         int stderr_fd,
+                         struct snp_err *err)
+{
+    struct snp_tier *tier = t->tier;
+    char host_id[24];
+    char *args[] = {tier->self,
+                    (char *)(uintptr_t) "--zygote",
+                    t->name,
+                    tier->python,
+                    tier->guest_dir,
+                    host_id,
+                    NULL};
+    uv_stdio_container_t stdio[] = {
+        {.flags = UV_IGNORE},
+        {                      .flags = UV_IGNORE                 },
+        { .flags = UV_INHERIT_FD,                  .data.fd = stderr_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = control_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->session_filter_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->zygote_filter_fd},
+    };
+    uv_process_options_t options = {
+        .file = tier->self,
+        .args = args,
+        .exit_cb = on_process_exit,
+        .stdio = stdio,
+        .stdio_count = SNP_ARRAY_LEN(stdio),
+    };
+    uv_process_t *process = calloc(1, sizeof(*process));
+    int r;
+
+    (void)snprintf(host_id, sizeof(host_id), "%u",
+                   tier->is_root ? (unsigned)SNP_IDMAP_BASE + SNP_INSIDE_ID : 0U);
+    if (process == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = uv_spawn(tier->loop, process, &options);
+    if (r < 0) {
+        uv_close((uv_handle_t *)process, free_handle);
+        return snp_fail_sys(err, -r, "start template %s", t->name);
+    }
+    t->process = process;
+    return 0;
+}
+
+static uv_poll_t *watch(struct snp_template *t, int fd, uv_poll_cb cb)
+{
+    uv_poll_t *poll = calloc(1, sizeof(*poll));
+
+    if (poll != NULL &&
+        (snp_set_nonblock(fd, true) < 0 || uv_poll_init(t->tier->loop, poll, fd) < 0)) {
+        free(poll);
+        return NULL;
+    }
+    if (poll != NULL) {
+        poll->data = t;
+        (void)uv_poll_start(poll, UV_READABLE, cb);
+    }
+    return poll;
+}
+
+static int template_start(struct snp_tier *tier,
+                          const char *name,
+                          struct snp_template **ret,
+                          struct snp_err *err)
+{
+    struct snp_template *t = calloc(1, sizeof(*t));
+    int control[2] = {-1, -1};
+    int errors[2] = {-1, -1};
+    int r;
+
+    if (t == NULL || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) < 0 ||
+        pipe2(errors, O_CLOEXEC) < 0) {
+        free(t);
+        snp_closep(&control[0]);
+        snp_closep(&control[1]);
+        return snp_fail(err, SNP_E_NOMEM, "cannot start template %s", name);
+    }
+    t->tier = tier;
+    (void)snprintf(t->name, sizeof(t->name), "%s", name);
+    t->born_us = snp_now_us();
+    t->control_fd = control[0];
+    t->stderr_fd = errors[0];
+    r = spawn_process(t, control[1], errors[1], err);
+    (void)close(control[1]);
+    (void)close(errors[1]);
+    t->timer = r < 0 ? NULL : calloc(1, sizeof(*t->timer));
+    if (t->timer == NULL) {
+        (void)close(control[0]);
+        (void)close(errors[0]);
+        free(t);
+        return r < 0 ? r : snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    t->control = watch(t, t->control_fd, on_control);
+    t->stderr_poll = watch(t, t->stderr_fd, on_stderr);
+    (void)uv_timer_init(tier->loop, t->timer);
+    t->timer->data = t;
+    (void)uv_timer_start(t->timer, on_start_timeout, START_TIMEOUT_MS, 0);
+    t->next = tier->templates;
+    tier->templates = t;
+    *ret = t;
+    return 0;
+}
+
+/* Free the ones that ended long ago; they are only kept while callbacks may refer to them. */
+static void templates_prune(struct snp_tier *tier)
+{
+    for (struct snp_template **at = &tier->templates; *at != NULL;) {
+        struct snp_template *t = *at;
+        if (t->control == NULL && t->stderr_poll == NULL) {
+            *at = t->next;
+            free(t);
+        } else {
+            at = &t->next;
+        }
+    }
+}
+
+void snp_template_request(struct snp_tier *tier, const char *name, snp_embryo_cb cb, void *data)
+{
+    struct snp_template *t;
+    struct waiter *w;
+    struct snp_err err;
+    bool is_known = false;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(known_templates); i++) {
+        is_known = is_known || snp_streq(name, known_templates[i]);
+    }
+    if (!is_known) {
+        (void)snp_fail(&err, SNP_E_NOT_FOUND,
+                       "no template '%.40s'; there are base, data and plot", name);
+        cb(data, NULL, &err);
+        return;
+    }
+    templates_prune(tier);
+    t = template_find(tier, name);
+    if (t == NULL && template_start(tier, name, &t, &err) < 0) {
+        cb(data, NULL, &err);
+        return;
+    }
+    if (t->n_pool > 0) {
+        struct snp_embryo e = t->pool[0];
+        memmove(t->pool, t->pool + 1, --t->n_pool * sizeof(e));
+        want_refill(t);
+        cb(data, &e, NULL);
+        return;
+    }
+    w = calloc(1, sizeof(*w));
+    if (w == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        cb(data, NULL, &err);
+        return;
+    }
+    *w = (struct waiter){.cb = cb, .data = data};
+    if (t->last != NULL) {
+        t->last->next = w;
+    } else {
+        t->first = w;
+    }
+    t->last = w;
+    if (t->is_ready) {
+        if (t->n_ordered < waiting(t)) {
+            order_fork(t);
+        }
+        want_refill(t);
+    }
+}
+
+void snp_template_cancel(struct snp_tier *tier, const void *data)
+{
+    for (struct snp_template *t = tier->templates; t != NULL; t = t->next) {
+        struct waiter *before = NULL;
+        for (struct waiter *w = t->first; w != NULL; before = w, w = w->next) {
+            if (w->data != data) {
+                continue;
+            }
+            if (before != NULL) {
+                before->next = w->next;
+            } else {
+                t->first = w->next;
+            }
+            t->last = t->last == w ? before : t->last;
+            free(w);
+            break;
+        }
+    }
+}
+
+void snp_templates_close(struct snp_tier *tier)
+{
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_PEER, "the tier is ending");
+    for (struct snp_template *t = tier->templates; t != NULL; t = t->next) {
+        template_end(t, &err);
+    }
+}

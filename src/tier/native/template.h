@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_NATIVE_TEMPLATE_H
+#define SNP_TIER_NATIVE_TEMPLATE_H
+
+/*
+ * Warm interpreters and what is forked from them.
+ *
+ * A template is started when first asked for, by name. It hands out embryos: processes
+ * alone in new namespaces, ids mapped, waiting for a spec. A few are made ahead. After
+ * a number of forks or a time a successor is warmed and takes over, so that hash seed
+ * and address layout are not shared for ever.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+struct snp_tier;
+struct snp_template;
+
+enum {
+    SNP_TEMPLATE_POOL = 2,
+    SNP_TEMPLATE_FORKS_MAX = 1000,
+    SNP_TEMPLATE_AGE_MAX_S = 3600,
+};
+
+/* One sandbox to be. Descriptors are owned by whoever holds it. */
+struct snp_embryo {
+    pid_t pid; /* as the supervisor sees it */
+    int pidfd;
+    int control_fd; /* to its control socket */
+    int slot;       /* id range, -1 = none */
+    bool was_ahead; /* it came from the pool */
+};
+
+/* Embryo is NULL and err set on failure; else it is the callee's. */
+typedef void (*snp_embryo_cb)(void *data,
+                              const struct snp_embryo *embryo,
+                              const struct snp_err *err);
+
+/*
+ * Ask for an embryo of the template called name; cb runs now or later, once. SNP_E_NOT_FOUND:
+ * no such template; SNP_E_UNSUPPORTED: it could not be started, the message says why.
+ */
+void snp_template_request(struct snp_tier *tier,
+                          const char *name,
+                          snp_embryo_cb cb,
+                          void *data);
+
+/* Forget a request whose data is going away. */
+void snp_template_cancel(struct snp_tier *tier, const void *data);
+
+/* Close everything of an embryo that was not used. */
+void snp_embryo_drop(struct snp_tier *tier, struct snp_embryo *embryo);
+
+/* End every template; what waits is told. */
+void snp_templates_close(struct snp_tier *tier);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_NATIVE_TIER_H
+#define SNP_TIER_NATIVE_TIER_H
+
+/*
+ * The supervisor of the native tier: what all its parts share. One thread, one loop.
+ * Owner of everything below is the process; parts refer to it as `tier`.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "os/cgroup.h"
+#include "tier/native/link.h"
+
+struct snp_template;
+struct snp_session;
+
+enum {
+    SNP_TIER_SESSIONS_MAX = 512,
+    SNP_TIER_PATH_MAX = 4096,
+    SNP_TIER_WHY_MAX = 400,
+};
+
+struct snp_tier {
+    uv_loop_t *loop;
+    struct snp_link daemon;
+    uid_t uid;          /* of the user we serve, as the host sees it */
+    bool is_root;       /* real root; else user 0 of a namespace of our own */
+    bool can_namespace; /* false: no user namespace was to be had, see why */
+    char why[SNP_TIER_WHY_MAX];
+    bool no_landlock; /* forced by SNIPARA_SANDBOX_NO_LANDLOCK, as on old kernels */
+    char state_dir[SNP_TIER_PATH_MAX];
+    char guest_dir[SNP_TIER_PATH_MAX]; /* holds driver.py and the extension module */
+    char self[SNP_TIER_PATH_MAX];      /* our own program */
+    char python[SNP_TIER_PATH_MAX];    /* the interpreter of the templates */
+    int session_filter_fd;             /* seccomp programs; see syscalls.h */
+    int zygote_filter_fd;
+    int init_fd; /* the program of pid 1, not readable by the code */
+    struct snp_cgroups cgroups;
+    struct snp_template *templates; /* list; owned */
+    struct snp_session *sessions;   /* list; owned */
+    unsigned n_sessions;
+    uint8_t *slots; /* one byte for each id range: in use */
+    unsigned next_slot;
+    unsigned next_cpu;
+};
+
+/* Reserve an id range; -1 when not root (none is needed) or -2 when all are taken. */
+int snp_tier_take_slot(struct snp_tier *tier);
+void snp_tier_free_slot(struct snp_tier *tier, int slot);
+
+#endif
