@@ -36,10 +36,10 @@ void snp_buf_done(struct snp_buf *buf)
 static int make_room(struct snp_buf *buf, size_t extra)
 {
     size_t need = buf->len + extra;
-    if (buf->cap - buf->start >= need && buf->data != NULL) {
+    if (buf->data != NULL && buf->cap - buf->start >= need) {
         return 0;
     }
-    if (buf->cap >= need && buf->start >= buf->len) {
+    if (buf->data != NULL && buf->cap >= need && buf->start >= buf->len) {
         memmove(buf->data, buf->data + buf->start, buf->len);
         buf->start = 0;
         return 0;
@@ -56,7 +56,7 @@ static int make_room(struct snp_buf *buf, size_t extra)
     if (data == NULL) {
         return SNP_E_NOMEM;
     }
-    if (buf->len > 0) {
+    if (buf->data != NULL && buf->len > 0) {
         memcpy(data, buf->data + buf->start, buf->len);
     }
     free(buf->data);

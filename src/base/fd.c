@@ -221,23 +221,24 @@ int snp_mkdir_p(const char *path, unsigned mode, struct snp_err *err)
     return 0;
 }
 
+static int wait_writable(int sock)
+{
+    struct pollfd p = {.fd = sock, .events = POLLOUT};
+    return SNP_RETRY(poll(&p, 1, -1)) < 0 ? -1 : 0;
+}
+
 /* Send what a stream socket did not take at once; the message must not be left half sent. */
 static int send_rest(int sock, const char *bytes, size_t n)
 {
     while (n > 0) {
         ssize_t done = SNP_RETRY(send(sock, bytes, n, MSG_NOSIGNAL));
-        if (done < 0 && errno == EAGAIN) {
-            struct pollfd p = {.fd = sock, .events = POLLOUT};
-            if (SNP_RETRY(poll(&p, 1, -1)) < 0) {
-                return -1;
-            }
-            continue;
-        }
-        if (done < 0) {
+        if (done < 0 && (errno != EAGAIN || wait_writable(sock) < 0)) {
             return -1;
         }
-        bytes += done;
-        n -= (size_t)done;
+        if (done > 0) {
+            bytes += done;
+            n -= (size_t)done;
+        }
     }
     return 0;
 }

@@ -59,7 +59,7 @@ static int drain(struct snp_buf *buf)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     snp_autobuf struct snp_buf buf;
-    snp_buf_init(&buf, 2 * (BODY_MAX + SNP_FRAME_HEADER_LEN));
+    snp_buf_init(&buf, 2 * ((size_t)BODY_MAX + SNP_FRAME_HEADER_LEN));
     size_t piece = 1 + (n > 4 ? bytes[4] % 61U : 0);
     for (size_t at = 0; at < n; at += piece) {
         size_t len = n - at < piece ? n - at : piece;

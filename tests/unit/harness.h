@@ -5,7 +5,8 @@
 /*
  * cmocka and what it needs before it. A test: TEST(name_states_the_expectation) { ... };
  * the file ends with main() calling RUN(UNIT(name), ...). With the name of a test as its
- * argument, a program runs only that one.
+ * argument, a program runs only that one. Unit tests need nothing special of a host
+ * (no root, no network), so none has a reason to be skipped.
  */
 
 /* clang-format off */
