@@ -53,6 +53,9 @@ extern const struct snp_verb snp_verb_doctor;
 extern const struct snp_verb snp_verb_completion;
 extern const struct snp_verb snp_verb_version;
 
+/* The whole program below main(): find the verb, run it; the exit status. */
+int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv);
+
 /*
  * Load the configuration: the file of --config if the verb has such an option and it
  * was given, and over it every option whose row names a key. *ret is the caller's.
@@ -67,6 +70,8 @@ int snp_cli_config(struct snp_cli *cli,
 int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err);
 /* The same for a usage error found by the verb, and a second line pointing to --help; returns 2. */
 int snp_cli_usage(const struct snp_cli *cli, const char *fmt, ...) SNP_PRINTF(2, 3);
+/* "snipara-sandbox exec: warning: MESSAGE" on stderr. */
+void snp_cli_warn(const struct snp_cli *cli, const char *fmt, ...) SNP_PRINTF(2, 3);
 /* Print a JSON value, indented by 2, and a newline to stdout. Returns 0, or 1 if stdout is broken. */
 int snp_cli_print_json(const json_t *value);
 

@@ -424,10 +424,11 @@ const char *snp_opt_usage(const struct snp_opt_spec *spec, char *out, size_t out
     return out;
 }
 
-/* One paragraph, the cursor of the output already at column `at`. */
+/* One paragraph, the cursor of the output already at column `indent`. */
 static void wrap_paragraph(
-    FILE *out, const char *text, size_t n, unsigned indent, unsigned width, unsigned at)
+    FILE *out, const char *text, size_t n, unsigned indent, unsigned width)
 {
+    unsigned at = indent;
     const char *end = text + n;
     bool is_first = true;
     while (text < end) {
@@ -457,10 +458,15 @@ void snp_opt_wrap(FILE *out, const char *text, unsigned indent, unsigned width)
     while (*text != '\0') {
         size_t n = strcspn(text, "\n");
         (void)fprintf(out, "%*s", n == 0 ? 0 : (int)indent, "");
-        wrap_paragraph(out, text, n, indent, width, indent);
+        wrap_paragraph(out, text, n, indent, width);
         text += n;
         text += *text == '\n' ? 1 : 0;
     }
+}
+
+void snp_opt_fill(FILE *out, const char *text, unsigned indent, unsigned width)
+{
+    wrap_paragraph(out, text, strlen(text), indent, width);
 }
 
 /* "  -m, --memory SIZE" */
@@ -488,7 +494,7 @@ static void print_row(
         at = 0;
     }
     (void)fprintf(out, "%*s", (int)(column - at), "");
-    wrap_paragraph(out, help, strlen(help), column, width, column);
+    wrap_paragraph(out, help, strlen(help), column, width);
 }
 
 static unsigned help_column(const struct snp_opt_spec *spec)

@@ -98,5 +98,7 @@ const char *snp_opt_usage(const struct snp_opt_spec *spec, char *out, size_t out
 void snp_opt_print(FILE *out, const struct snp_opt_spec *spec, unsigned width);
 /* Print text filled to width columns, every line after `indent` blanks; '\n' stays a break. */
 void snp_opt_wrap(FILE *out, const char *text, unsigned indent, unsigned width);
+/* One paragraph of such text where the cursor stands at column `indent` already. */
+void snp_opt_fill(FILE *out, const char *text, unsigned indent, unsigned width);
 
 #endif

@@ -199,14 +199,18 @@ static size_t column_width(const struct snp_table *table, size_t column)
 
 void snp_table_print(FILE *stream, const struct snp_table *table)
 {
+    snp_autofree size_t *widths = calloc(table->n_cols, sizeof(*widths));
     for (size_t i = 0; i < table->n_cols; i++) {
-        print_cell(stream, table->heads[i], SNP_STYLE_BOLD, column_width(table, i),
-                   i + 1 == table->n_cols);
+        size_t width = column_width(table, i);
+        if (widths != NULL) {
+            widths[i] = width;
+        }
+        print_cell(stream, table->heads[i], SNP_STYLE_BOLD, width, i + 1 == table->n_cols);
     }
     for (size_t i = 0; i < table->n_rows * table->n_cols; i++) {
         enum snp_style style = table->styles == NULL ? SNP_STYLE_PLAIN : table->styles[i];
         size_t column = i % table->n_cols;
-        print_cell(stream, table->cells[i], style, column_width(table, column),
+        print_cell(stream, table->cells[i], style, widths == NULL ? 0 : widths[column],
                    column + 1 == table->n_cols);
     }
 }

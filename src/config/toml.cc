@@ -2,6 +2,9 @@
 
 /* TOML to JSON: a walk over the tree that toml++ builds. See toml.h. */
 
+/* The headers of base are C: this is what C++ calls it. */
+#define _Static_assert static_assert
+
 #include "config/toml.h"
 
 #include <cmath>

@@ -7,8 +7,9 @@
  * that shows here, and no exception leaves it.
  */
 
-#include <jansson.h>
 #include <stddef.h>
+
+#include "base/json.h"
 
 #ifdef __cplusplus
 extern "C" {

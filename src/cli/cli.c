@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What all verbs share: finding the verb, its help, its configuration, its messages.
+ * The only place that turns errors into exit statuses.
+ */
+
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "cli/term.h"
+
+enum {
+    VERBS_MAX = 64,
+    TEXT_SHOWN = 60,
+    USAGE_MAX_BYTES = 256,
+    MESSAGE_MAX_BYTES = 8192,
+    JSON_DIGITS = 15, /* what a double holds of any decimal number */
+    NAME_COLUMN = 14,
+};
+
+/* Commands of earlier releases that this one has not. */
+static const char *const later_verbs[] = {
+    "run", "agent", "logs", "mcp-serve", "snipara-status", "visualize",
+};
+
+static const struct snp_opt root_options[] = {
+    {"version", 'V', SNP_OPT_FLAG, NULL, "show the version and exit", 0},
+};
+static const struct snp_opt_spec root_spec = {
+    .options = root_options,
+    .n_options = SNP_ARRAY_LEN(root_options),
+    .args = &(const struct snp_opt_arg){"COMMAND", "what to do", 0, 0},
+    .n_args = 1,
+    .stop_at_arg = true,
+};
+static const struct snp_opt_spec group_spec = {
+    .args = &(const struct snp_opt_arg){"COMMAND", "what to do", 0, 0},
+    .n_args = 1,
+    .stop_at_arg = true,
+};
+
+/* ---- messages ---- */
+
+/* One line on stderr, whatever the message holds. */
+static void say(const char *before, const char *message)
+{
+    snp_autobuf struct snp_buf shown;
+    snp_buf_init(&shown, MESSAGE_MAX_BYTES);
+    if (snp_term_escape(&shown, message, strlen(message)) < 0) {
+        (void)fprintf(stderr, "%s: (a message too long to show)\n", before);
+        return;
+    }
+    for (size_t i = 0; i < shown.len; i++) {
+        char *byte = snp_buf_bytes(&shown) + i;
+        *byte = *byte == '\n' ? ' ' : *byte;
+    }
+    snp_term_put(stderr, SNP_STYLE_RED, before);
+    (void)fprintf(stderr, ": %.*s\n", (int)shown.len,
+                  shown.len == 0 ? "" : snp_buf_bytes(&shown));
+}
+
+int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err)
+{
+    (void)fflush(stdout);
+    say(cli->command, err->msg);
+    return snp_code_exit(err->code);
+}
+
+static int usage_error(const struct snp_cli *cli, const char *message)
+{
+    (void)fflush(stdout);
+    say(cli->command, message);
+    (void)fprintf(stderr, "see '%s --help'\n", cli->command);
+    return SNP_EXIT_USAGE;
+}
+
+int snp_cli_usage(const struct snp_cli *cli, const char *fmt, ...)
+{
+    char message[sizeof(((struct snp_err *)0)->msg)];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(message, sizeof(message), fmt, args);
+    va_end(args);
+    return usage_error(cli, message);
+}
+
+void snp_cli_warn(const struct snp_cli *cli, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    char message[MESSAGE_MAX_BYTES / 4];
+    int n = snprintf(message, sizeof(message), "warning: ");
+    (void)vsnprintf(message + n, sizeof(message) - (size_t)n, fmt, args);
+    va_end(args);
+    (void)fflush(stdout);
+    say(cli->command, message);
+}
+
+int snp_cli_print_json(const json_t *value)
+{
+    size_t flags = JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(JSON_DIGITS);
+    if (!snp_term_is(stdout)) {
+        flags &= ~(size_t)JSON_ENSURE_ASCII;
+    }
+    int r = json_dumpf(value, stdout, flags | JSON_ENCODE_ANY);
+    return r < 0 || fputc('\n', stdout) == EOF ? SNP_EXIT_FAILED : SNP_EXIT_OK;
+}
+
+/* ---- help ---- */
+
+static void print_verbs(FILE *out, const struct snp_verb *const *verbs, unsigned width)
+{
+    (void)fputs("\nCommands:\n", out);
+    for (; *verbs != NULL; verbs++) {
+        (void)fprintf(out, "  %-*s", NAME_COLUMN - 2, (*verbs)->name);
+        snp_opt_fill(out, (*verbs)->summary, NAME_COLUMN, width);
+    }
+}
+
+/* Examples: one command per line, the program's name put before each. */
+static void print_examples(FILE *out, const char *program, const char *examples)
+{
+    (void)fputs("\nExamples:\n", out);
+    while (*examples != '\0') {
+        size_t n = strcspn(examples, "\n");
+        (void)fprintf(out, "  %s %.*s\n", program, (int)n, examples);
+        examples += n + (examples[n] == '\n' ? 1 : 0);
+    }
+}
+
+static int print_verb_help(const struct snp_cli *cli, const struct snp_verb *verb)
+{
+    unsigned width = snp_term_width(stdout);
+    const struct snp_opt_spec *spec = verb->verbs != NULL ? &group_spec : &verb->spec;
+    char usage[USAGE_MAX_BYTES] = "COMMAND [ARGS]...";
+    if (verb->verbs == NULL) {
+        (void)snp_opt_usage(spec, usage, sizeof(usage));
+    }
+    (void)printf("Usage: %s %s\n\n", cli->command, usage);
+    snp_opt_wrap(stdout, verb->description != NULL ? verb->description : verb->summary, 2,
+                 width);
+    if (verb->verbs != NULL) {
+        print_verbs(stdout, verb->verbs, width);
+    } else {
+        snp_opt_print(stdout, spec, width);
+    }
+    if (verb->examples != NULL) {
+        print_examples(stdout, cli->program, verb->examples);
+    }
+    (void)fputs("\nExit codes:\n", stdout);
+    snp_opt_wrap(stdout,
+                 verb->exit_codes != NULL
+                     ? verb->exit_codes
+                     : "0  done\n1  failed\n2  used wrongly; nothing was done",
+                 2, width);
+    return SNP_EXIT_OK;
+}
+
+static int print_root_help(const struct snp_cli *cli)
+{
+    unsigned width = snp_term_width(stdout);
+    (void)printf("Usage: %s [OPTIONS] COMMAND [ARGS]...\n\n", cli->program);
+    snp_opt_wrap(
+        stdout,
+        "Run untrusted code, contained by the kernel: in sessions that start in "
+        "milliseconds, keep their variables, and say what was enforced, what was denied "
+        "and what it cost.",
+        2, width);
+    print_verbs(stdout, cli->verbs, width);
+    struct snp_opt_spec only_options = root_spec;
+    only_options.n_args = 0;
+    snp_opt_print(stdout, &only_options, width);
+    (void)printf("\n'%s COMMAND --help' tells more about a command.\n", cli->program);
+    return SNP_EXIT_OK;
+}
+
+/* ---- finding and running a verb ---- */
+
+static const struct snp_verb *find_verb(const struct snp_verb *const *verbs, const char *name)
+{
+    for (; *verbs != NULL; verbs++) {
+        if (snp_streq((*verbs)->name, name)) {
+            return *verbs;
+        }
+    }
+    return NULL;
+}
+
+static int unknown_verb(const struct snp_cli *cli,
+                        const struct snp_verb *const *verbs,
+                        const char *name)
+{
+    const char *names[VERBS_MAX];
+    size_t n = 0;
+    for (; verbs[n] != NULL && n < VERBS_MAX; n++) {
+        names[n] = verbs[n]->name;
+    }
+    for (size_t i = 0; verbs == cli->verbs && i < SNP_ARRAY_LEN(later_verbs); i++) {
+        if (snp_streq(later_verbs[i], name)) {
+            return snp_cli_usage(cli, "unknown command '%s': this version does not have it yet",
+                                 name);
+        }
+    }
+    const char *nearest = snp_suggest(name, names, n);
+    if (nearest != NULL) {
+        return snp_cli_usage(cli, "unknown command '%.*s'; did you mean %s?", TEXT_SHOWN, name,
+                             nearest);
+    }
+    return snp_cli_usage(cli, "unknown command '%.*s'", TEXT_SHOWN, name);
+}
+
+/* The rest of a command line below `verbs`: argv[0] names one of them. */
+static int run_below(struct snp_cli *cli,
+                     const struct snp_verb *const *verbs,
+                     int argc,
+                     char *const *argv)
+{
+    const struct snp_verb *verb = find_verb(verbs, argv[0]);
+    if (verb == NULL) {
+        return unknown_verb(cli, verbs, argv[0]);
+    }
+    size_t used = strlen(cli->command);
+    (void)snprintf(cli->command + used, sizeof(cli->command) - used, " %s", verb->name);
+
+    const struct snp_opt_spec *spec = verb->verbs != NULL ? &group_spec : &verb->spec;
+    snp_cleanup(snp_opts_freep) struct snp_opts *opts = NULL;
+    struct snp_err err;
+    int r = snp_opts_parse(spec, argc - 1, argv + 1, &opts, &err);
+    if (r < 0) {
+        return usage_error(cli, err.msg);
+    }
+    if (snp_opts_help(opts) || (verb->verbs != NULL && snp_opts_n_args(opts) == 0)) {
+        return print_verb_help(cli, verb);
+    }
+    if (verb->verbs != NULL) {
+        int n = (int)snp_opts_n_args(opts);
+        return run_below(cli, verb->verbs, n, argv + argc - n);
+    }
+    return verb->run(cli, opts);
+}
+
+static int run_root(struct snp_cli *cli, int argc, char *const *argv)
+{
+    snp_cleanup(snp_opts_freep) struct snp_opts *opts = NULL;
+    struct snp_err err;
+    if (snp_opts_parse(&root_spec, argc - 1, argv + 1, &opts, &err) < 0) {
+        return usage_error(cli, err.msg);
+    }
+    if (snp_opts_flag(opts, "version", false)) {
+        return snp_verb_version.run(cli, opts);
+    }
+    int n = (int)snp_opts_n_args(opts);
+    if (snp_opts_help(opts) || n == 0) {
+        return print_root_help(cli);
+    }
+    return run_below(cli, cli->verbs, n, argv + argc - n);
+}
+
+int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv)
+{
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    const char *name = argc == 0 ? "" : slash == NULL ? argv[0] : slash + 1;
+    struct snp_cli cli = {
+        .program = snp_streq(name, "rlm") ? "rlm" : "snipara-sandbox",
+        .verbs = verbs,
+    };
+    (void)snprintf(cli.command, sizeof(cli.command), "%s", cli.program);
+    int status = run_root(&cli, argc > 0 ? argc : 1, argv);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        if (errno != EPIPE) {
+            say(cli.command, "standard output cannot be written");
+        }
+        status = status == SNP_EXIT_OK ? SNP_EXIT_FAILED : status;
+    }
+    return status;
+}
+
+/* ---- configuration ---- */
+
+static bool has_option(const struct snp_verb *verb, const char *name)
+{
+    for (size_t i = 0; i < verb->spec.n_options; i++) {
+        if (snp_streq(verb->spec.options[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int snp_cli_config(struct snp_cli *cli,
+                   const struct snp_verb *verb,
+                   const struct snp_opts *opts,
+                   struct snp_config **ret,
+                   struct snp_err *err)
+{
+    (void)cli;
+    struct snp_config_request request = {0};
+    if (has_option(verb, "config")) {
+        request.config_path = snp_opts_str(opts, "config");
+    }
+    snp_autoconfig struct snp_config *config = NULL;
+    int r = snp_config_load(&request, &config, err);
+    for (size_t i = 0; r == 0 && i < verb->spec.n_options; i++) {
+        const struct snp_opt *opt = &verb->spec.options[i];
+        const char *text = snp_opts_text_at(opts, i);
+        if (opt->key != SNP_KEY_NONE && text != NULL) {
+            char flag[TEXT_SHOWN];
+            (void)snprintf(flag, sizeof(flag), "--%s", opt->name);
+            r = snp_config_set(config, (enum snp_config_key)opt->key, text, flag, err);
+        }
+    }
+    if (r == 0) {
+        *ret = SNP_TAKE_PTR(config);
+    }
+    return r;
+}
