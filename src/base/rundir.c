@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runtime and state folders.
+ *
+ * /tmp is shared, so a folder there may have been planted: whoever can write to the
+ * runtime folder can pose as the daemon and receive the code of its user. Therefore
+ * a folder counts only after it has been opened without following links and its owner
+ * and mode have been read from that descriptor.
+ */
+#include "base/rundir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+
+enum {
+    LOG_MAX = 1 << 20,
+    DIR_MODE = 0700,
+};
+
+static int dir_check(const char *path, mode_t forbidden, struct snp_err *err)
+{
+    snp_autoclose int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0 && (errno == ELOOP || errno == ENOTDIR)) {
+        return snp_fail(err, SNP_E_DENIED, "%s is not a real folder; remove it", path);
+    }
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return snp_fail_sys(err, errno, "open %s", path);
+    }
+    if (st.st_uid != geteuid()) {
+        return snp_fail(err, SNP_E_DENIED, "%s belongs to user %u, not to us (%u)", path,
+                        (unsigned)st.st_uid, (unsigned)geteuid());
+    }
+    if ((st.st_mode & forbidden) != 0) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "%s has mode %04o, which lets others in; run: chmod 700 %s", path,
+                        (unsigned)(st.st_mode & 07777), path);
+    }
+    return 0;
+}
+
+static int dir_make(char *path, mode_t forbidden, char **ret_path, struct snp_err *err)
+{
+    snp_autofree char *owned = path;
+    int r;
+
+    if (owned == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = snp_mkdir_p(owned, DIR_MODE, err);
+    if (r < 0) {
+        struct stat st;
+
+        /* A link or a file in its place gets the clearer message. */
+        if (lstat(owned, &st) == 0 && !S_ISDIR(st.st_mode)) {
+            return snp_fail(err, SNP_E_DENIED, "%s is not a real folder; remove it", owned);
+        }
+        return r;
+    }
+    r = dir_check(owned, forbidden, err);
+    if (r < 0) {
+        return r;
+    }
+    *ret_path = SNP_TAKE_PTR(owned);
+    return 0;
+}
+
+/* A variable's value if it is an absolute path; SNP_E_INVALID if it is relative. */
+static int env_path(const char *name, const char **ret_path, struct snp_err *err)
+{
+    const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): one thread */
+
+    if (value == NULL || value[0] == '\0') {
+        *ret_path = NULL;
+        return 0;
+    }
+    if (value[0] != '/') {
+        return snp_fail(err, SNP_E_INVALID, "%s must be an absolute path, not '%s'", name,
+                        value);
+    }
+    *ret_path = value;
+    return 0;
+}
+
+/* A folder of the desktop's base directories counts if it is ours; else it is passed over. */
+static bool is_own_dir(const char *path)
+{
+    struct stat st;
+
+    return path != NULL && path[0] == '/' && stat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+           st.st_uid == geteuid();
+}
+
+int snp_runtime_dir(char **ret_path, struct snp_err *err)
+{
+    const char *xdg = getenv("XDG_RUNTIME_DIR"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    const char *own = NULL;
+    char *path;
+    int r = env_path("SNIPARA_SANDBOX_RUNTIME_DIR", &own, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (own != NULL) {
+        path = strdup(own);
+    } else if (is_own_dir(xdg)) {
+        path = snp_format("%s/snipara-sandbox", xdg);
+    } else {
+        path = snp_format("/tmp/snipara-sandbox-%u", (unsigned)geteuid());
+    }
+    r = dir_make(path, 077, ret_path, err);
+    return r < 0 ? snp_err_wrap(err, "runtime folder") : 0;
+}
+
+int snp_state_dir(char **ret_path, struct snp_err *err)
+{
+    /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
+    const char *xdg = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    /* NOLINTEND(concurrency-mt-unsafe) */
+    const char *own = NULL;
+    struct snp_err ignored;
+    int r = env_path("SNIPARA_SANDBOX_STATE_DIR", &own, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (own != NULL) {
+        r = dir_make(strdup(own), 022, ret_path, err);
+        return r < 0 ? snp_err_wrap(err, "state folder") : 0;
+    }
+    if (xdg != NULL && xdg[0] == '/' &&
+        dir_make(snp_format("%s/snipara-sandbox", xdg), 022, ret_path, &ignored) == 0) {
+        return 0;
+    }
+    if (is_own_dir(home) && dir_make(snp_format("%s/.local/state/snipara-sandbox", home), 022,
+                                     ret_path, &ignored) == 0) {
+        return 0;
+    }
+    return snp_runtime_dir(ret_path, err);
+}
+
+int snp_socket_path_check(const char *path, struct snp_err *err)
+{
+    size_t max = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
+
+    if (strlen(path) > max) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "the socket path is longer than %zu bytes; set "
+                        "SNIPARA_SANDBOX_RUNTIME_DIR to a shorter folder: %s",
+                        max, path);
+    }
+    return 0;
+}
+
+int snp_socket_path(char **ret_path, struct snp_err *err)
+{
+    snp_autofree char *dir = NULL;
+    snp_autofree char *path = NULL;
+    int r = snp_runtime_dir(&dir, err);
+
+    if (r < 0) {
+        return r;
+    }
+    path = snp_format("%s/sandboxd.sock", dir);
+    if (path == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = snp_socket_path_check(path, err);
+    if (r < 0) {
+        return r;
+    }
+    *ret_path = SNP_TAKE_PTR(path);
+    return 0;
+}
+
+int snp_daemon_log_open(const char *state_dir, int *ret_fd, struct snp_err *err)
+{
+    snp_autofree char *path = snp_format("%s/daemon.log", state_dir);
+    snp_autoclose int fd = -1;
+    struct stat st;
+
+    if (path == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return snp_fail_sys(err, errno, "open %s", path);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return snp_fail(err, SNP_E_DENIED, "%s is not a regular file", path);
+    }
+    if (st.st_size > LOG_MAX && ftruncate(fd, 0) < 0) {
+        return snp_fail_sys(err, errno, "truncate %s", path);
+    }
+    *ret_fd = SNP_TAKE_FD(fd);
+    return 0;
+}
+
+int snp_own_program(const char *name, char **ret_path, struct snp_err *err)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    snp_autofree char *beside = NULL;
+    snp_autofree char *libexec = NULL;
+    char *slash;
+
+    if (n < 0) {
+        return snp_fail_sys(err, errno, "readlink /proc/self/exe");
+    }
+    self[n] = '\0';
+    slash = strrchr(self, '/');
+    if (slash == NULL) {
+        return snp_fail(err, SNP_E_INTERNAL, "/proc/self/exe is not a path");
+    }
+    *slash = '\0';
+    beside = snp_format("%s/%s", self, name);
+    libexec = snp_format("%s/../libexec/snipara-sandbox/%s", self, name);
+    if (beside == NULL || libexec == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (access(beside, X_OK) == 0) {
+        *ret_path = SNP_TAKE_PTR(beside);
+        return 0;
+    }
+    if (access(libexec, X_OK) == 0) {
+        *ret_path = SNP_TAKE_PTR(libexec);
+        return 0;
+    }
+    return snp_fail(err, SNP_E_NOT_FOUND, "program %s is neither at %s nor at %s", name, beside,
+                    libexec);
+}

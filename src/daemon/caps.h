@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_CAPS_H
+#define SNP_DAEMON_CAPS_H
+
+/* Every size and time the daemon holds others to, in one place. */
+
+enum {
+    SNP_CAP_CLIENTS = 64,              /* connected at once */
+    SNP_CAP_SESSIONS = 256,            /* open at once, closing ones included */
+    SNP_CAP_REQUESTS = 32,             /* open requests of one client */
+    SNP_CAP_WAITING = 16,              /* cells waiting for one session */
+    SNP_CAP_TIER_CALLS = 4096,         /* open requests to one tier */
+    SNP_CAP_QUEUE_BYTES = 64 << 20,    /* bytes waiting to be read by one peer */
+    SNP_CAP_HELD_BYTES = 64 << 20,     /* code and input waiting for sessions, per client */
+    SNP_CAP_KEEP_BYTES = 64 << 10,     /* an empty buffer larger than this is given back */
+    SNP_CAP_READ_BYTES = 64 << 10,     /* read from one peer before others get a turn */
+    SNP_CAP_FRAME_MS = 10 * 1000,      /* to complete a frame once begun */
+    SNP_CAP_FLUSH_MS = 1000,           /* to read a last answer before the end */
+    SNP_CAP_TIER_MS = 60 * 1000,       /* a tier's answer; for a cell: beyond its wall clock */
+    SNP_CAP_TIER_OPEN_MS = 120 * 1000, /* a tier's answer to open */
+    SNP_CAP_TIER_EXIT_MS = 5 * 1000,   /* a tier's end after its stream was closed */
+    SNP_CAP_ARGV = 1024,               /* strings of one command */
+    SNP_CAP_ARGV_BYTES = 128 << 10,    /* of all of them */
+    SNP_CAP_ENV = 256,                 /* variables of one session */
+    SNP_CAP_ENV_BYTES = 128 << 10,     /* of all of them, names included */
+    SNP_CAP_PATH = 4095,               /* bytes of a path inside */
+    SNP_CAP_HANDLE = 128,              /* bytes of an output handle */
+    SNP_CAP_IDLE_S = 300,              /* default of --idle */
+    SNP_CAP_SESSION_IDLE_S = 1800,     /* default of --session-idle */
+};
+
+#endif

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of methods.
+ *
+ * A row says what the request must look like and what must exist before its handler
+ * runs, so that handlers start with everything checked. Methods that only pass through
+ * to a session's tier have no handler of their own: `answer` describes what must come back.
+ */
+#include "daemon/dispatch.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "daemon/caps.h"
+#include "daemon/exec.h"
+#include "daemon/spec.h"
+#include "daemon/tier.h"
+#include "wire/rpc.h"
+
+#ifndef SNP_VERSION
+#    define SNP_VERSION "0.1.0"
+#endif
+
+enum {
+    NEEDS_SESSION = 1 << 0, /* `session` exists (it may be lost) */
+    NEEDS_LIVE = 1 << 1,    /* and is not lost */
+    NEEDS_TIER = 1 << 2,    /* a tier runs, or can be started */
+    METHOD_MAX = 32,
+};
+
+/* A request whose needs were met. */
+struct work {
+    struct snp_request *request; /* owned by the handler */
+    const struct snp_method *method;
+    json_t *head; /* borrowed */
+    const char *raw;
+    size_t raw_len;
+    struct snp_session *session; /* borrowed; with NEEDS_SESSION */
+    struct snp_tier *tier;       /* borrowed; with NEEDS_TIER or NEEDS_LIVE */
+};
+
+struct snp_method {
+    const char *name;
+    void (*run)(const struct work *work);
+    unsigned needs;
+    struct snp_record record;        /* of the request's head */
+    size_t raw_max;                  /* bytes after it */
+    const struct snp_record *answer; /* of a tier's answer, where the method passes through */
+};
+
+/* A method passed through to a tier. */
+struct passing {
+    struct snp_request *request; /* owned */
+    const struct snp_record *answer;
+    uint64_t raw_max; /* bytes asked for */
+};
+
+/* What requests look like -------------------------------------------------------------- */
+
+#define FIELD_METHOD                    \
+    {                                   \
+        "method", SNP_T_STR, METHOD_MAX \
+    }
+#define FIELD_SESSION                              \
+    {                                              \
+        "session", SNP_T_STR, SNP_SESSION_NAME_MAX \
+    }
+#define FIELD_PATH                      \
+    {                                   \
+        "path", SNP_T_STR, SNP_CAP_PATH \
+    }
+#define FIELD_OFFSET                   \
+    {                                  \
+        "offset", SNP_T_INT, 1LL << 50 \
+    }
+#define FIELD_LENGTH                            \
+    {                                           \
+        "length", SNP_T_INT, SNP_FILE_CHUNK_MAX \
+    }
+
+static const struct snp_field plain_fields[] = {FIELD_METHOD};
+static const struct snp_field hello_fields[] = {
+    FIELD_METHOD,
+    {"version", SNP_T_INT, 0},
+};
+static const struct snp_field session_fields[] = {FIELD_METHOD, FIELD_SESSION};
+static const struct snp_field interrupt_fields[] = {
+    FIELD_METHOD,
+    {"session", SNP_T_STR | SNP_T_OPT, SNP_SESSION_NAME_MAX},
+    {"request", SNP_T_INT | SNP_T_OPT, UINT32_MAX          },
+};
+static const struct snp_field put_fields[] = {
+    FIELD_METHOD,
+    FIELD_SESSION,
+    FIELD_PATH,
+    FIELD_OFFSET,
+    {"truncate", SNP_T_BOOL | SNP_T_OPT, 0    },
+    {"mode",     SNP_T_INT | SNP_T_OPT,  07777},
+};
+static const struct snp_field get_fields[] = {
+    FIELD_METHOD, FIELD_SESSION, FIELD_PATH, FIELD_OFFSET, FIELD_LENGTH,
+};
+static const struct snp_field ls_fields[] = {FIELD_METHOD, FIELD_SESSION, FIELD_PATH};
+static const struct snp_field output_fields[] = {
+    FIELD_METHOD, {"handle", SNP_T_STR, SNP_CAP_HANDLE},
+     {"stream", SNP_T_STR, 8             },
+     FIELD_OFFSET,
+    FIELD_LENGTH,
+};
+
+/* What a tier must answer -------------------------------------------------------------- */
+
+static const struct snp_field put_answer_fields[] = {
+    {"size", SNP_T_INT, 0},
+};
+static const struct snp_record put_answer = SNP_RECORD("put", put_answer_fields);
+static const struct snp_field get_answer_fields[] = {
+    {"size", SNP_T_INT,  0    },
+    {"mode", SNP_T_INT,  07777},
+    {"eof",  SNP_T_BOOL, 0    },
+};
+static const struct snp_record get_answer = SNP_RECORD("get", get_answer_fields);
+static const struct snp_field ls_answer_fields[] = {
+    {"entries",   SNP_T_ARR,  0},
+    {"truncated", SNP_T_BOOL, 0},
+};
+static const struct snp_record ls_answer = SNP_RECORD("ls", ls_answer_fields);
+static const struct snp_field output_answer_fields[] = {
+    {"size", SNP_T_INT,  0},
+    {"eof",  SNP_T_BOOL, 0},
+};
+static const struct snp_record output_answer = SNP_RECORD("output", output_answer_fields);
+static const struct snp_field probe_answer_fields[] = {
+    {"features", SNP_T_ARR,  256},
+    {"usable",   SNP_T_BOOL, 0  },
+};
+static const struct snp_record probe_answer = SNP_RECORD("probe", probe_answer_fields);
+
+/* The elements of an answer's list. */
+static const struct snp_field entry_fields[] = {
+    {"name",  SNP_T_TEXT,                                      0},
+    {"type",  SNP_T_STR,                                       8},
+    {"size",  SNP_T_INT,                                       0},
+    {"mtime", SNP_T_INT | SNP_T_NEG | SNP_T_REAL | SNP_T_NULL, 0},
+};
+static const struct snp_field feature_fields[] = {
+    {"name",   SNP_T_STR,              64  },
+    {"ok",     SNP_T_BOOL,             0   },
+    {"detail", SNP_T_STR | SNP_T_NULL, 4096},
+    {"cost",   SNP_T_STR | SNP_T_NULL, 4096},
+    {"fix",    SNP_T_STR | SNP_T_NULL, 4096},
+};
+static const struct {
+    const char *member;
+    struct snp_record record;
+} lists[] = {
+    {"entries",  SNP_RECORD("ls.entries",     entry_fields)  },
+    {"features", SNP_RECORD("probe.features", feature_fields)},
+};
+
+static int answer_check(const struct passing *passing,
+                        const struct snp_tier_answer *answer,
+                        struct snp_err *ret_bad)
+{
+    int r = snp_record_check(answer->head, passing->answer, ret_bad);
+
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(lists); i++) {
+        json_t *list = json_object_get(answer->head, lists[i].member);
+        size_t j;
+        json_t *item;
+
+        json_array_foreach(list, j, item)
+        {
+            r = snp_record_check(item, &lists[i].record, ret_bad);
+            if (r < 0) {
+                return r;
+            }
+        }
+    }
+    if (r == 0 && answer->raw_len > passing->raw_max) {
+        r = snp_fail(ret_bad, SNP_E_INVALID, "%s: more bytes than asked for",
+                     passing->answer->what);
+    }
+    return r;
+}
+
+/* Passing through ---------------------------------------------------------------------- */
+
+static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    struct passing *passing = ctx;
+    struct snp_request *request = passing->request;
+    struct snp_err err;
+    int r = 0;
+
+    if (answer->head == NULL) {
+        snp_request_fail(request, answer->err);
+    } else {
+        r = answer_check(passing, answer, ret_bad);
+        if (r == 0) {
+            snp_request_answer(request, json_incref(answer->head), answer->raw,
+                               answer->raw_len);
+        } else {
+            (void)snp_fail(&err, SNP_E_PEER, "the native tier gave a wrong answer: %s",
+                           ret_bad->msg);
+            snp_request_fail(request, &err);
+        }
+    }
+    free(passing);
+    return r;
+}
+
+static const struct snp_tier_ops pass_ops = {pass_done, NULL};
+
+static void run_pass(const struct work *work)
+{
+    snp_autojson json_t *head = json_copy(work->head);
+    struct passing *passing = calloc(1, sizeof(*passing));
+    struct snp_tier_call call = {
+        .method = work->method->name,
+        .head = head,
+        .raw = work->raw,
+        .raw_len = work->raw_len,
+        .timeout_ms = SNP_CAP_TIER_MS,
+        .ops = &pass_ops,
+        .ctx = passing,
+    };
+    struct snp_err err;
+    int r;
+
+    if (head == NULL || passing == NULL ||
+        (work->session != NULL &&
+         json_object_set_new(head, "session", json_string(work->session->id)) < 0)) {
+        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    } else {
+        passing->request = work->request;
+        passing->answer = work->method->answer;
+        passing->raw_max = (uint64_t)snp_json_int(head, "length", 0);
+        r = snp_tier_ask(work->tier, &call, &err);
+    }
+    if (r < 0) {
+        free(passing);
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    if (work->session != NULL) {
+        work->session->used_us = snp_now_us();
+    }
+}
+
+/* Handlers ------------------------------------------------------------------------------- */
+
+static void run_hello(const struct work *work)
+{
+    const struct snp_server *server = work->request->server;
+    int64_t version = snp_json_int(work->head, "version", 0);
+    struct snp_err err;
+
+    if (version != SNP_RPC_VERSION) {
+        (void)snp_fail(&err, SNP_E_UNSUPPORTED,
+                       "the client speaks protocol version %lld, this daemon (%s) speaks %d",
+                       (long long)version, SNP_VERSION, SNP_RPC_VERSION);
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    snp_request_answer(work->request,
+                       json_pack("{s:i, s:s, s:I, s:I}", "version", SNP_RPC_VERSION, "program",
+                                 SNP_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
+                                 (json_int_t)((snp_now_us() - server->started_us) / 1000)),
+                       NULL, 0);
+}
+
+static void run_exec(const struct work *work)
+{
+    snp_exec_start(work->request, work->head, work->raw, work->raw_len);
+}
+
+static struct snp_exec *open_exec(const struct snp_request *request, int64_t id)
+{
+    for (size_t i = 0; request->peer != NULL && i < SNP_CAP_REQUESTS; i++) {
+        const struct snp_request *other = request->peer->open[i];
+
+        if (other != NULL && other != request && (int64_t)other->id == id) {
+            return other->exec;
+        }
+    }
+    return NULL;
+}
+
+static void run_interrupt(const struct work *work)
+{
+    const char *name = snp_json_str(work->head, "session", NULL);
+    struct snp_session *session = NULL;
+    struct snp_exec *exec;
+    struct snp_err err;
+
+    if ((name == NULL) == (json_object_get(work->head, "request") == NULL)) {
+        (void)snp_fail(&err, SNP_E_INVALID, "interrupt: give either 'session' or 'request'");
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    if (name != NULL) {
+        session = snp_session_find(work->request->server, name);
+        if (session == NULL) {
+            (void)snp_fail(&err, SNP_E_NOT_FOUND, "there is no session '%s'", name);
+            snp_request_fail(work->request, &err);
+            return;
+        }
+        exec = session->running;
+    } else {
+        exec = open_exec(work->request, snp_json_int(work->head, "request", 0));
+    }
+    if (exec != NULL) {
+        snp_exec_interrupt(exec, work->request);
+    } else {
+        snp_request_answer(work->request, json_pack("{s:b}", "interrupted", 0), NULL, 0);
+    }
+}
+
+static void run_list(const struct work *work)
+{
+    const struct snp_sessions *table = &work->request->server->sessions;
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < SNP_CAP_SESSIONS; i++) {
+        const struct snp_session *session = table->slots[i];
+
+        if (session != NULL && session->state != SNP_SESSION_CLOSING) {
+            /* A NULL row (out of memory) is refused and noticed. */
+            if (json_array_append_new(list, snp_session_to_json(session, false)) < 0) {
+                json_decref(list);
+                list = NULL;
+                break;
+            }
+        }
+    }
+    snp_request_answer(work->request,
+                       list == NULL ? NULL : json_pack("{s:o}", "sessions", list), NULL, 0);
+}
+
+static void run_show(const struct work *work)
+{
+    snp_request_answer(work->request, snp_session_to_json(work->session, true), NULL, 0);
+}
+
+static void run_destroy(const struct work *work)
+{
+    snp_session_end(work->session, work->request);
+}
+
+/* Resident pages of this process. */
+static uint64_t rss_bytes(void)
+{
+    snp_autofree char *text = NULL;
+    struct snp_err ignored;
+    char *size;
+    char *end;
+    uint64_t pages = 0;
+
+    if (snp_file_read("/proc/self/statm", 4096, &text, NULL, &ignored) < 0) {
+        return 0;
+    }
+    size = strchr(text, ' ');
+    if (size == NULL) {
+        return 0;
+    }
+    size++;
+    end = strchr(size, ' ');
+    if (end == NULL) {
+        return 0;
+    }
+    *end = '\0';
+    if (snp_parse_u64(size, &pages) < 0) {
+        return 0;
+    }
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void run_stats(const struct work *work)
+{
+    const struct snp_server *server = work->request->server;
+
+    snp_request_answer(work->request,
+                       json_pack("{s:I, s:I, s:I, s:I}", "sessions",
+                                 (json_int_t)server->sessions.n_open, "clients",
+                                 (json_int_t)server->n_peers, "rss_bytes",
+                                 (json_int_t)rss_bytes(), "pid", (json_int_t)getpid()),
+                       NULL, 0);
+}
+
+static void run_shutdown(const struct work *work)
+{
+    snp_server_end(work->request->server, work->request);
+}
+
+/* The table ------------------------------------------------------------------------------ */
+
+#define PLAIN(what) SNP_RECORD(what, plain_fields)
+
+/* clang-format off: one row, one line */
+static const struct snp_method methods[] = {
+    {"hello",           run_hello,   0,                  SNP_RECORD("hello",                     hello_fields),        0,                                                                                                   NULL},
+    {"exec",                 run_exec,                       0,                 {NULL, NULL, 0, false},                                SNP_FRAME_BODY_MAX,              NULL                                                               },
+    {"interrupt",                 run_interrupt,                  0,       SNP_RECORD("interrupt",                           interrupt_fields),                   0,            NULL},
+    {"sessions.list",             run_list,                        0,                            PLAIN("sessions.list"),                                              0,                                          NULL                                                                                },
+    {"sessions.show",             run_show,                        NEEDS_SESSION,                            SNP_RECORD("sessions.show",                                              session_fields),0,
+     NULL},
+    {"sessions.destroy",                run_destroy,                           NEEDS_SESSION,
+     SNP_RECORD("sessions.destroy",                                                                  session_fields),                                                            0,                                                                                                                        NULL},
+    {"put",  run_pass,            NEEDS_LIVE,                          SNP_RECORD("put",put_fields),SNP_FILE_CHUNK_MAX,
+     &put_answer},
+    {"get", run_pass, NEEDS_LIVE,SNP_RECORD("get",                                                                                get_fields),                                                                                                    0,                                                                                                                                                                                                   &get_answer},
+    {"ls",       run_pass,  NEEDS_LIVE,                                  SNP_RECORD("ls",ls_fields),0,&ls_answer},
+    {"output",   run_pass,   NEEDS_TIER,SNP_RECORD("output",          output_fields),                                                                                                                                0,                                                                                                                                                                                                                                                                                                                                                                                                                           &output_answer},
+    {"stats",          run_stats,           0,                 PLAIN("stats"),                                                                0,                                                             NULL                               },
+    {"probe",                 run_pass,                      NEEDS_TIER,                      PLAIN("probe"),                                                 0,                                       &probe_answer                                                                         },
+    {"shutdown",                 run_shutdown,                      0,                PLAIN("shutdown"),                       0,        NULL                          },
+};
+/* clang-format on */
+
+static const struct snp_method *method_find(const char *name)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(methods); i++) {
+        if (strcmp(methods[i].name, name) == 0) {
+            return &methods[i];
+        }
+    }
+    return NULL;
+}
+
+static int method_unknown(const char *name, struct snp_err *err)
+{
+    const char *names[SNP_ARRAY_LEN(methods)];
+    const char *near;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(methods); i++) {
+        names[i] = methods[i].name;
+    }
+    near = snp_suggest(name, names, SNP_ARRAY_LEN(names));
+    if (near != NULL) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "unknown method '%.64s'; did you mean '%s'?",
+                        name, near);
+    }
+    return snp_fail(err, SNP_E_UNSUPPORTED, "unknown method '%.64s'", name);
+}
+
+int snp_method_check(json_t *head,
+                     size_t raw_len,
+                     const struct snp_method **ret,
+                     struct snp_err *err)
+{
+    const char *name = snp_json_str(head, "method", NULL);
+    const struct snp_method *method;
+    int r;
+
+    if (name == NULL) {
+        return snp_fail(err, SNP_E_INVALID, "'method' must be a string");
+    }
+    method = method_find(name);
+    if (method == NULL) {
+        return method_unknown(name, err);
+    }
+    r = snp_record_check(
+        head, method->record.fields != NULL ? &method->record : &snp_exec_record, err);
+    if (r < 0) {
+        return r;
+    }
+    if (raw_len > method->raw_max) {
+        return snp_fail(err, SNP_E_INVALID, "%s: at most %zu raw bytes", name, method->raw_max);
+    }
+    *ret = method;
+    return 0;
+}
+
+static int session_need(struct work *work, struct snp_err *err)
+{
+    const char *name = snp_json_str(work->head, "session", "");
+    struct snp_session *session = snp_session_find(work->request->server, name);
+
+    if (session == NULL) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "there is no session '%s'", name);
+    }
+    if ((work->method->needs & NEEDS_LIVE) != 0) {
+        if (session->state == SNP_SESSION_LOST) {
+            return snp_fail(err, SNP_E_NOT_FOUND,
+                            "session '%s' was lost with its variables and files (%s)", name,
+                            session->loss);
+        }
+        work->tier = session->tier;
+    }
+    work->session = session;
+    return 0;
+}
+
+void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, size_t raw_len)
+{
+    struct work work = {.request = request, .head = head, .raw = raw, .raw_len = raw_len};
+    struct snp_err err;
+    int r = snp_method_check(head, raw_len, &work.method, &err);
+
+    if (r == 0 && request->server->is_ending) {
+        r = snp_fail(&err, SNP_E_PEER, "the daemon is ending");
+    }
+    if (r == 0 && (work.method->needs & (NEEDS_SESSION | NEEDS_LIVE)) != 0) {
+        r = session_need(&work, &err);
+    }
+    if (r == 0 && (work.method->needs & NEEDS_TIER) != 0) {
+        r = snp_tier_get(request->server, &work.tier, &err);
+    }
+    if (r < 0) {
+        snp_request_fail(request, &err);
+        return;
+    }
+    work.method->run(&work);
+}

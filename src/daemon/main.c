@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * snipara-sandboxd: start-up.
+ *
+ * One daemon per user: whoever holds the lock beside the socket may replace the socket. Clients
+ * start it at need, several perhaps at once; the ones that find the lock taken and
+ * the socket answering leave without a word.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <malloc.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/rundir.h"
+#include "base/str.h"
+#include "daemon/server.h"
+
+#ifndef SNP_VERSION
+#    define SNP_VERSION "0.1.0"
+#endif
+
+enum {
+    LOCK_WAIT_MS = 8000, /* for a daemon that is about to end */
+    LOCK_STEP_MS = 10,
+    LISTEN_BACKLOG = 128,
+    FILES_WANTED = 1024,
+    IDLE_MAX_S = 365 * 24 * 3600,
+    MMAP_THRESHOLD = 128 << 10,
+};
+
+struct options {
+    bool foreground;
+    const char *socket;
+    const char *state;
+    uint64_t idle_ms;
+    uint64_t session_idle_ms;
+    int ready_fd;
+    enum snp_log_level level;
+};
+
+/* Paths and descriptors that live as long as the process. */
+struct places {
+    char *socket;
+    char *state;
+    char *home;
+    int lock_fd;
+};
+
+static const char help[] =
+    "Usage: snipara-sandboxd [OPTIONS]\n"
+    "\n"
+    "Runs the sessions of one user. The command line tool starts it when needed.\n"
+    "\n"
+    "Options:\n"
+    "  --foreground           log to standard error, not to the state folder\n"
+    "  --socket PATH          listen here (default: in the runtime folder)\n"
+    "  --state DIR            log and leftovers (default: the state folder)\n"
+    "  --idle SECONDS         end when unused for so long (default 300)\n"
+    "  --session-idle SECONDS close named sessions unused for so long (default 1800)\n"
+    "  --ready-fd N           write one byte to descriptor N when listening\n"
+    "  --log-level LEVEL      error, warn, info or debug (default info)\n"
+    "  --version              print the version\n"
+    "  --help                 print this\n";
+
+/* Options ------------------------------------------------------------------------------- */
+
+static int seconds_parse(const char *name,
+                         const char *text,
+                         uint64_t *ret_ms,
+                         struct snp_err *err)
+{
+    double seconds = 0;
+
+    if (snp_parse_double(text, &seconds) < 0 || seconds < 0.05 || seconds > IDLE_MAX_S) {
+        return snp_fail(err, SNP_E_INVALID, "%s needs seconds from 0.05 to %d, not '%s'", name,
+                        IDLE_MAX_S, text);
+    }
+    *ret_ms = (uint64_t)(seconds * 1000);
+    return 0;
+}
+
+static int level_parse(const char *text, enum snp_log_level *ret, struct snp_err *err)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
+        if (strcmp(names[i], text) == 0) {
+            *ret = (enum snp_log_level)i;
+            return 0;
+        }
+    }
+    return snp_fail(err, SNP_E_INVALID, "--log-level is error, warn, info or debug, not '%s'",
+                    text);
+}
+
+static int ready_fd_parse(const char *text, int *ret, struct snp_err *err)
+{
+    uint64_t fd = 0;
+
+    if (snp_parse_u64(text, &fd) < 0 || fd < 3 || fd > INT_MAX ||
+        fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "--ready-fd needs an open descriptor from 3, not '%s'", text);
+    }
+    *ret = (int)fd;
+    return 0;
+}
+
+/* 1: help or version was printed, nothing is to be done. */
+static int options_parse(int argc, char **argv, struct options *options, struct snp_err *err)
+{
+    static const struct option table[] = {
+        {"foreground",   no_argument,       NULL, 'f'},
+        {"socket",       required_argument, NULL, 's'},
+        {"state",        required_argument, NULL, 'd'},
+        {"idle",         required_argument, NULL, 'i'},
+        {"session-idle", required_argument, NULL, 'j'},
+        {"ready-fd",     required_argument, NULL, 'r'},
+        {"log-level",    required_argument, NULL, 'l'},
+        {"version",      no_argument,       NULL, 'v'},
+        {"help",         no_argument,       NULL, 'h'},
+        {NULL,           0,                 NULL, 0  },
+    };
+    int r = 0;
+    int c;
+
+    opterr = 0;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+    while (r == 0 && (c = getopt_long(argc, argv, "", table, NULL)) != -1) {
+        switch (c) {
+        case 'f':
+            options->foreground = true;
+            break;
+        case 's':
+            options->socket = optarg;
+            break;
+        case 'd':
+            options->state = optarg;
+            break;
+        case 'i':
+            r = seconds_parse("--idle", optarg, &options->idle_ms, err);
+            break;
+        case 'j':
+            r = seconds_parse("--session-idle", optarg, &options->session_idle_ms, err);
+            break;
+        case 'r':
+            r = ready_fd_parse(optarg, &options->ready_fd, err);
+            break;
+        case 'l':
+            r = level_parse(optarg, &options->level, err);
+            break;
+        case 'v':
+            (void)puts("snipara-sandboxd " SNP_VERSION);
+            return 1;
+        case 'h':
+            (void)fputs(help, stdout);
+            return 1;
+        default:
+            return snp_fail(err, SNP_E_INVALID, "unknown option or missing value: %s",
+                            argv[optind - 1]);
+        }
+    }
+    if (r == 0 && optind < argc) {
+        return snp_fail(err, SNP_E_INVALID, "unexpected argument '%s'", argv[optind]);
+    }
+    return r;
+}
+
+/* Places -------------------------------------------------------------------------------- */
+
+static char *home_find(void)
+{
+    /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
+    const char *home = getenv("HOME");
+    const struct passwd *user = home == NULL || home[0] != '/' ? getpwuid(geteuid()) : NULL;
+    /* NOLINTEND(concurrency-mt-unsafe) */
+
+    if (user != NULL) {
+        home = user->pw_dir;
+    }
+    return home == NULL ? NULL : realpath(home, NULL);
+}
+
+static int places_find(const struct options *options,
+                       struct places *places,
+                       struct snp_err *err)
+{
+    int r = 0;
+
+    if (options->state != NULL) {
+        places->state = realpath(options->state, NULL);
+        if (places->state == NULL) {
+            return snp_fail_sys(err, errno, "state folder %s", options->state);
+        }
+    } else {
+        r = snp_state_dir(&places->state, err);
+    }
+    if (r == 0 && options->socket != NULL) {
+        if (options->socket[0] != '/') {
+            return snp_fail(err, SNP_E_INVALID, "--socket needs an absolute path");
+        }
+        r = snp_socket_path_check(options->socket, err);
+        places->socket = strdup(options->socket);
+    } else if (r == 0) {
+        r = snp_socket_path(&places->socket, err);
+    }
+    if (r == 0 && places->socket == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    places->home = home_find();
+    return r;
+}
+
+static void places_done(struct places *places)
+{
+    free(places->socket);
+    free(places->state);
+    free(places->home);
+    snp_closep(&places->lock_fd);
+}
+
+/* Socket and lock ----------------------------------------------------------------------- */
+
+static void address_fill(struct sockaddr_un *address, const char *path)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(address->sun_path, path, strlen(path)); /* its length was checked */
+}
+
+static bool answers(const char *path)
+{
+    snp_autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_un address;
+
+    address_fill(&address, path);
+    return fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+}
+
+/* *ret_held false: another daemon runs and answers. */
+static int lock_take(struct places *places, bool *ret_held, struct snp_err *err)
+{
+    snp_autofree char *path = snp_format("%s.lock", places->socket);
+    uint64_t deadline = snp_now_us() + (uint64_t)LOCK_WAIT_MS * 1000;
+
+    if (path == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    places->lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (places->lock_fd < 0) {
+        return snp_fail_sys(err, errno, "open %s", path);
+    }
+    while (flock(places->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR) {
+            return snp_fail_sys(err, errno, "lock %s", path);
+        }
+        if (answers(places->socket)) {
+            *ret_held = false;
+            return 0;
+        }
+        if (snp_now_us() > deadline) {
+            return snp_fail(err, SNP_E_TIMEOUT,
+                            "another daemon holds %s but does not answer at %s", path,
+                            places->socket);
+        }
+        (void)poll(NULL, 0, LOCK_STEP_MS);
+    }
+    *ret_held = true;
+    return 0;
+}
+
+static int socket_listen(const char *path, int *ret_fd, struct snp_err *err)
+{
+    snp_autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_un address;
+    struct stat st;
+
+    address_fill(&address, path);
+    if (fd < 0) {
+        return snp_fail_sys(err, errno, "socket");
+    }
+    if (lstat(path, &st) == 0) {
+        if (!S_ISSOCK(st.st_mode)) {
+            return snp_fail(err, SNP_E_DENIED, "%s is there and not a socket", path);
+        }
+        if (unlink(path) < 0) {
+            return snp_fail_sys(err, errno, "remove the stale socket %s", path);
+        }
+    }
+    /* The umask makes it 0600 at birth. */
+    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
+        listen(fd, LISTEN_BACKLOG) < 0) {
+        return snp_fail_sys(err, errno, "listen at %s", path);
+    }
+    *ret_fd = SNP_TAKE_FD(fd);
+    return 0;
+}
+
+/* Process ------------------------------------------------------------------------------- */
+
+/* Put /dev/null where a standard descriptor is missing, so that no other file lands there. */
+static int std_fds_fill(struct snp_err *err)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR); /* NOLINT(android-cloexec-open): meant to stay open */
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd < 0) {
+        return snp_fail_sys(err, errno, "open /dev/null");
+    }
+    (void)close(fd);
+    return 0;
+}
+
+static int process_setup(const struct options *options, struct snp_err *err)
+{
+    struct rlimit files;
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t none;
+
+    (void)umask(077);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+    (void)sigaction(SIGHUP, &ignore, NULL);
+    /* Nothing of whoever started us stays open. */
+    if (options->ready_fd > 3) {
+        (void)close_range(3, (unsigned)options->ready_fd - 1, 0);
+    }
+    (void)close_range(options->ready_fd >= 3 ? (unsigned)options->ready_fd + 1 : 3, ~0U, 0);
+    if (chdir("/") < 0) {
+        return snp_fail_sys(err, errno, "chdir /");
+    }
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_WANTED) {
+        files.rlim_cur = files.rlim_max < FILES_WANTED ? files.rlim_max : FILES_WANTED;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    /* Frames come and go: what they took goes back to the system. */
+    (void)mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
+    (void)mallopt(M_TRIM_THRESHOLD, MMAP_THRESHOLD);
+    return 0;
+}
+
+/* A program under us would have the real id of one user and the rights of another. */
+static int setuid_refuse(struct snp_err *err)
+{
+    if (getuid() != geteuid() || getgid() != getegid()) {
+        return snp_fail(err, SNP_E_DENIED, "refusing to run set-user-id or set-group-id");
+    }
+    return 0;
+}
+
+static int log_redirect(const char *state, struct snp_err *err)
+{
+    snp_autoclose int fd = -1;
+    int r = snp_daemon_log_open(state, &fd, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (dup3(fd, STDERR_FILENO, 0) < 0) {
+        return snp_fail_sys(err, errno, "redirect the log");
+    }
+    return 0;
+}
+
+static int serve(const struct options *options, struct places *places, struct snp_err *err)
+{
+    struct snp_server_options server_options = {
+        .socket_path = places->socket,
+        .state_dir = places->state,
+        .home = places->home,
+        .idle_ms = options->idle_ms,
+        .session_idle_ms = options->session_idle_ms,
+    };
+    snp_autofree struct snp_server *server = NULL;
+    int listen_fd = -1;
+    bool held = false;
+    int r = lock_take(places, &held, err);
+
+    if (r < 0 || !held) {
+        return r;
+    }
+    server = malloc(sizeof(*server));
+    if (server == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = socket_listen(places->socket, &listen_fd, err);
+    if (r == 0) {
+        r = snp_server_init(server, listen_fd, &server_options, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    snp_log(SNP_LOG_INFO, "start", "version=%s pid=%d socket=%s", SNP_VERSION, (int)getpid(),
+            places->socket);
+    if (options->ready_fd >= 0) {
+        if (snp_write_all(options->ready_fd, "\1", 1) < 0) {
+            snp_log(SNP_LOG_WARN, "ready", "errno=%d", errno);
+        }
+        (void)close(options->ready_fd);
+    }
+    snp_server_run(server);
+    snp_log(SNP_LOG_INFO, "end", "pid=%d", (int)getpid());
+    return 0;
+}
+
+static int run(const struct options *options, struct snp_err *err)
+{
+    struct places places = {.lock_fd = -1};
+    int r = setuid_refuse(err);
+
+    if (r == 0) {
+        r = places_find(options, &places, err);
+    }
+    if (r == 0) {
+        r = process_setup(options, err);
+    }
+    if (r == 0 && !options->foreground) {
+        r = log_redirect(places.state, err);
+    }
+    if (r == 0) {
+        r = serve(options, &places, err);
+    }
+    places_done(&places);
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {
+        .idle_ms = (uint64_t)SNP_CAP_IDLE_S * 1000,
+        .session_idle_ms = (uint64_t)SNP_CAP_SESSION_IDLE_S * 1000,
+        .ready_fd = -1,
+        .level = SNP_LOG_INFO,
+    };
+    struct snp_err err = {0};
+    int r = std_fds_fill(&err);
+
+    if (r == 0) {
+        r = options_parse(argc, argv, &options, &err);
+    }
+    if (r > 0) {
+        return 0;
+    }
+    snp_log_setup("daemon", options.level);
+    if (r == 0) {
+        r = run(&options, &err);
+    }
+    if (r < 0) {
+        snp_log(SNP_LOG_ERROR, "fail", "%s", err.msg);
+        return snp_code_exit(r);
+    }
+    return 0;
+}

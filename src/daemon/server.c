@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server: who is connected, what they have asked, when it all ends.
+ *
+ * Invariants: a request in peer->open[] has that peer; a request whose client has gone has
+ * none. After snp_server_end nothing new begins, and the loop ends by itself once the last handle
+ * is closed.
+ */
+#include "daemon/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/dispatch.h"
+#include "daemon/exec.h"
+#include "daemon/tier.h"
+#include "wire/rpc.h"
+
+enum {
+    TICK_MIN_MS = 50,
+    TICK_MAX_MS = 10 * 1000,
+    TICKS = 5, /* looks per idle time */
+};
+
+/* Requests ----------------------------------------------------------------------------- */
+
+static struct snp_request *request_new(struct snp_peer *peer, uint32_t id, struct snp_err *err)
+{
+    struct snp_request *request;
+    size_t slot = SNP_CAP_REQUESTS;
+
+    for (size_t i = 0; i < SNP_CAP_REQUESTS; i++) {
+        if (peer->open[i] == NULL) {
+            slot = i < slot ? i : slot;
+        } else if (peer->open[i]->id == id) {
+            (void)snp_fail(err, SNP_E_PEER, "request %u is open already", id);
+            return NULL;
+        }
+    }
+    if (slot == SNP_CAP_REQUESTS) {
+        (void)snp_fail(err, SNP_E_LIMIT, "%d requests are open already", SNP_CAP_REQUESTS);
+        return NULL;
+    }
+    request = calloc(1, sizeof(*request));
+    if (request == NULL) {
+        (void)snp_fail(err, SNP_E_NOMEM, "out of memory");
+        return NULL;
+    }
+    *request = (struct snp_request){.server = peer->server, .peer = peer, .id = id};
+    peer->open[slot] = request;
+    return request;
+}
+
+static void request_free(struct snp_request *request)
+{
+    struct snp_peer *peer = request->peer;
+
+    for (size_t i = 0; peer != NULL && i < SNP_CAP_REQUESTS; i++) {
+        if (peer->open[i] == request) {
+            peer->open[i] = NULL;
+        }
+    }
+    free(request);
+}
+
+/* An ERROR without a request of ours. */
+static void error_send(struct snp_peer *peer, uint32_t id, const struct snp_err *err)
+{
+    snp_autojson json_t *head = snp_json_from_err(err);
+    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
+    struct snp_frame frame = {.type = SNP_RPC_ERROR, .id = id, .head = text};
+
+    if (text == NULL) {
+        snp_conn_end(&peer->conn);
+        return;
+    }
+    frame.head_len = strlen(text);
+    if (snp_conn_send(&peer->conn, &frame) < 0) {
+        snp_conn_end(&peer->conn); /* cannot be: a message is short */
+    }
+}
+
+void snp_request_fail(struct snp_request *request, const struct snp_err *err)
+{
+    if (request->peer != NULL) {
+        error_send(request->peer, request->id, err);
+    }
+    request_free(request);
+}
+
+void snp_request_answer(struct snp_request *request,
+                        json_t *head,
+                        const void *raw,
+                        size_t raw_len)
+{
+    snp_autojson json_t *owned = head;
+    snp_autofree char *text = NULL;
+    struct snp_frame frame = {
+        .type = SNP_RPC_RESPONSE, .id = request->id, .raw = raw, .raw_len = raw_len};
+    struct snp_err err;
+
+    if (request->peer == NULL) {
+        request_free(request);
+        return;
+    }
+    text = owned == NULL ? NULL : snp_json_text(owned);
+    if (text == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(request, &err);
+        return;
+    }
+    frame.head = text;
+    frame.head_len = strlen(text);
+    if (snp_conn_send(&request->peer->conn, &frame) < 0) {
+        (void)snp_fail(&err, SNP_E_LIMIT, "the answer is larger than a frame");
+        snp_request_fail(request, &err);
+        return;
+    }
+    request_free(request);
+}
+
+void snp_request_event(struct snp_request *request,
+                       const char *head,
+                       size_t head_len,
+                       const void *raw,
+                       size_t raw_len)
+{
+    struct snp_frame frame = {.type = SNP_RPC_EVENT,
+                              .id = request->id,
+                              .head = head,
+                              .head_len = head_len,
+                              .raw = raw,
+                              .raw_len = raw_len};
+
+    /* It came in one frame of the same size, so it fits one. */
+    if (request->peer != NULL && snp_conn_send(&request->peer->conn, &frame) < 0) {
+        snp_conn_end(&request->peer->conn);
+    }
+}
+
+/* Clients ------------------------------------------------------------------------------ */
+
+/* -1: the client has broken the protocol; it was told and is to go. */
+static int peer_handle(struct snp_peer *peer,
+                       const struct snp_frame *frame,
+                       struct snp_err *err)
+{
+    snp_autojson json_t *head = NULL;
+    struct snp_request *request;
+    int r;
+
+    if (frame->type != SNP_RPC_REQUEST || frame->id == 0) {
+        return snp_fail(err, SNP_E_PEER, "a frame of type %u with id %u is no request",
+                        frame->type, frame->id);
+    }
+    r = snp_json_parse(frame->head, frame->head_len, &head, err);
+    if (r < 0) {
+        return r;
+    }
+    request = request_new(peer, frame->id, err);
+    if (request == NULL) {
+        if (err->code == SNP_E_PEER) {
+            return err->code;
+        }
+        error_send(peer, frame->id, err);
+        return 0;
+    }
+    snp_dispatch(request, head, frame->raw, frame->raw_len);
+    return 0;
+}
+
+static void peer_frame(struct snp_conn *conn, const struct snp_frame *frame)
+{
+    struct snp_peer *peer = snp_container_of(conn, struct snp_peer, conn);
+    struct snp_err err;
+
+    if (peer_handle(peer, frame, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "client-broke", "pid=%d why=\"%s\"", (int)peer->pid, err.msg);
+        error_send(peer, frame->id, &err);
+        snp_conn_end(conn);
+    }
+}
+
+static void peer_closed(struct snp_conn *conn, const struct snp_err *why)
+{
+    struct snp_peer *peer = snp_container_of(conn, struct snp_peer, conn);
+    struct snp_server *server = peer->server;
+
+    if (why->code != SNP_OK) {
+        snp_log(SNP_LOG_WARN, "client-cut", "pid=%d why=\"%s\"", (int)peer->pid, why->msg);
+    }
+    for (size_t i = 0; i < SNP_CAP_REQUESTS; i++) {
+        struct snp_request *request = SNP_TAKE_PTR(peer->open[i]);
+
+        if (request != NULL) {
+            request->peer = NULL;
+            if (server->shutdown != request && request->exec != NULL) {
+                snp_exec_abandon(request->exec);
+            }
+        }
+    }
+    for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
+        if (server->peers[i] == peer) {
+            server->peers[i] = NULL;
+        }
+    }
+    server->n_peers--;
+    server->busy_us = snp_now_us();
+}
+
+static void peer_released(struct snp_conn *conn)
+{
+    free(snp_container_of(conn, struct snp_peer, conn));
+}
+
+static const struct snp_conn_ops peer_ops = {peer_frame, peer_closed, peer_released};
+
+/* Is the other end our own user? Anybody else is turned away without a word. */
+static bool peer_is_ours(int fd, pid_t *ret_pid)
+{
+    struct ucred cred = {0};
+    socklen_t len = sizeof(cred);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || len != sizeof(cred)) {
+        return false;
+    }
+    *ret_pid = cred.pid;
+    return cred.uid == geteuid();
+}
+
+static void peer_add(struct snp_server *server, int fd)
+{
+    snp_autoclose int owned = fd;
+    struct snp_peer *peer;
+    struct snp_err err;
+    pid_t pid = 0;
+    size_t slot = 0;
+
+    if (!peer_is_ours(owned, &pid)) {
+        snp_log(SNP_LOG_WARN, "client-refused", "pid=%d why=\"another user\"", (int)pid);
+        return;
+    }
+    while (slot < SNP_CAP_CLIENTS && server->peers[slot] != NULL) {
+        slot++;
+    }
+    peer = calloc(1, sizeof(*peer));
+    if (peer == NULL) {
+        return;
+    }
+    peer->server = server;
+    peer->pid = pid;
+    if (snp_conn_open(&peer->conn, &server->loop, SNP_TAKE_FD(owned), &peer_ops, &err) < 0) {
+        snp_log(SNP_LOG_ERROR, "client-watch", "error=\"%s\"", err.msg);
+        free(peer);
+        return;
+    }
+    server->n_peers++;
+    if (slot == SNP_CAP_CLIENTS) {
+        (void)snp_fail(&err, SNP_E_LIMIT, "%d clients are connected already", SNP_CAP_CLIENTS);
+        error_send(peer, 0, &err);
+        snp_conn_end(&peer->conn);
+        return;
+    }
+    server->peers[slot] = peer;
+}
+
+static void on_listener(uv_poll_t *poll, int status, int events)
+{
+    struct snp_server *server = poll->data;
+    int fd;
+
+    (void)events;
+    if (status < 0) {
+        snp_log(SNP_LOG_ERROR, "listen", "error=\"%s\"", uv_strerror(status));
+        return;
+    }
+    fd = SNP_RETRY(accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd < 0) {
+        if (errno != EAGAIN && errno != ECONNABORTED) {
+            snp_log(SNP_LOG_ERROR, "accept", "errno=%d", errno);
+        }
+        return;
+    }
+    peer_add(server, fd);
+}
+
+/* The end -------------------------------------------------------------------------------- */
+
+static void on_end_timer(uv_timer_t *timer)
+{
+    struct snp_server *server = timer->data;
+
+    /* Whoever still does not read its last answer is cut off. */
+    for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
+        if (server->peers[i] != NULL) {
+            snp_conn_abort(&server->peers[i]->conn, NULL);
+        }
+    }
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+/* Sessions are gone: tell who asked, and let the clients go. */
+static void end_finish(struct snp_server *server)
+{
+    if (uv_is_closing((uv_handle_t *)&server->sigterm)) {
+        return;
+    }
+    if (server->shutdown != NULL) {
+        snp_request_answer(SNP_TAKE_PTR(server->shutdown), json_object(), NULL, 0);
+    }
+    for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
+        if (server->peers[i] != NULL) {
+            snp_conn_end(&server->peers[i]->conn);
+        }
+    }
+    uv_close((uv_handle_t *)&server->sigterm, NULL);
+    uv_close((uv_handle_t *)&server->sigint, NULL);
+    (void)uv_timer_start(&server->end_timer, on_end_timer, (uint64_t)2 * SNP_CAP_FLUSH_MS, 0);
+    uv_unref((uv_handle_t *)&server->end_timer);
+}
+
+void snp_server_end(struct snp_server *server, struct snp_request *request)
+{
+    struct snp_err err;
+
+    if (server->is_ending) {
+        if (request != NULL) {
+            (void)snp_fail(&err, SNP_E_PEER, "the daemon is ending");
+            snp_request_fail(request, &err);
+        }
+        return;
+    }
+    server->is_ending = true;
+    server->shutdown = request;
+    uv_close((uv_handle_t *)&server->listener, NULL);
+    snp_closep(&server->listen_fd);
+    server->listen_fd = -1;
+    /* From here on a new client finds nobody and starts the next daemon. */
+    (void)unlink(server->options.socket_path);
+    uv_close((uv_handle_t *)&server->ticker, NULL);
+    if (server->native != NULL) {
+        snp_tier_end(server->native);
+    }
+    if (server->n_tiers == 0) {
+        end_finish(server);
+    }
+}
+
+void snp_server_tier_gone(struct snp_server *server)
+{
+    server->n_tiers--;
+    if (server->is_ending && server->n_tiers == 0) {
+        end_finish(server);
+    }
+}
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+    struct snp_server *server = handle->data;
+
+    snp_log(SNP_LOG_INFO, "signal", "number=%d", signum);
+    snp_server_end(server, NULL);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct snp_server *server = timer->data;
+    uint64_t now = snp_now_us();
+
+    for (size_t i = 0; i < SNP_CAP_SESSIONS; i++) {
+        struct snp_session *session = server->sessions.slots[i];
+
+        if (session != NULL &&
+            (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_LOST) &&
+            now - session->used_us > server->options.session_idle_ms * 1000) {
+            snp_log(SNP_LOG_INFO, "session-idle", "session=%s", session->id);
+            snp_session_end(session, NULL);
+        }
+    }
+    if (server->n_peers > 0 || server->sessions.n_open > 0) {
+        server->busy_us = now;
+    } else if (now - server->busy_us > server->options.idle_ms * 1000) {
+        snp_log(SNP_LOG_INFO, "idle", "ms=%llu", (unsigned long long)server->options.idle_ms);
+        snp_server_end(server, NULL);
+    }
+}
+
+/* Start ---------------------------------------------------------------------------------- */
+
+static uint64_t tick_ms(const struct snp_server_options *options)
+{
+    uint64_t least = options->idle_ms < options->session_idle_ms ? options->idle_ms
+                                                                 : options->session_idle_ms;
+    uint64_t tick = least / TICKS;
+
+    if (tick < TICK_MIN_MS) {
+        return TICK_MIN_MS;
+    }
+    return tick > TICK_MAX_MS ? TICK_MAX_MS : tick;
+}
+
+int snp_server_init(struct snp_server *server,
+                    int listen_fd,
+                    const struct snp_server_options *options,
+                    struct snp_err *err)
+{
+    snp_autoclose int owned = listen_fd;
+    int r;
+
+    *server = (struct snp_server){.options = *options, .listen_fd = -1};
+    server->started_us = snp_now_us();
+    server->busy_us = server->started_us;
+    r = uv_loop_init(&server->loop);
+    if (r < 0) {
+        return snp_fail(err, SNP_E_INTERNAL, "event loop: %s", uv_strerror(r));
+    }
+    r = uv_poll_init(&server->loop, &server->listener, owned);
+    if (r < 0) {
+        (void)uv_loop_close(&server->loop);
+        return snp_fail(err, SNP_E_INTERNAL, "watch the socket: %s", uv_strerror(r));
+    }
+    server->listen_fd = SNP_TAKE_FD(owned);
+    server->listener.data = server;
+    server->ticker.data = server;
+    server->end_timer.data = server;
+    server->sigterm.data = server;
+    server->sigint.data = server;
+    (void)uv_poll_start(&server->listener, UV_READABLE, on_listener);
+    (void)uv_timer_init(&server->loop, &server->ticker);
+    (void)uv_timer_init(&server->loop, &server->end_timer);
+    (void)uv_timer_start(&server->ticker, on_tick, tick_ms(options), tick_ms(options));
+    (void)uv_signal_init(&server->loop, &server->sigterm);
+    (void)uv_signal_init(&server->loop, &server->sigint);
+    (void)uv_signal_start(&server->sigterm, on_signal, SIGTERM);
+    (void)uv_signal_start(&server->sigint, on_signal, SIGINT);
+    return 0;
+}
+
+void snp_server_run(struct snp_server *server)
+{
+    (void)uv_run(&server->loop, UV_RUN_DEFAULT);
+    if (!uv_is_closing((uv_handle_t *)&server->end_timer)) {
+        uv_close((uv_handle_t *)&server->end_timer, NULL);
+        (void)uv_run(&server->loop, UV_RUN_DEFAULT);
+    }
+    (void)uv_loop_close(&server->loop);
+}

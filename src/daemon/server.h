@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_SERVER_H
+#define SNP_DAEMON_SERVER_H
+
+/*
+ * The daemon as a whole: its loop, its clients, their open requests, its end.
+ *
+ * A request is owned by whoever is working on it, and is ended exactly once, by
+ * snp_request_answer or snp_request_fail. A client that goes away does not end its requests:
+ * they lose their client, and what they answer goes nowhere.
+ */
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "daemon/caps.h"
+#include "daemon/conn.h"
+#include "daemon/session.h"
+
+struct snp_server;
+struct snp_tier;
+struct snp_exec;
+
+/* One connected front end. */
+struct snp_peer {
+    struct snp_conn conn;
+    struct snp_server *server;                  /* borrowed */
+    struct snp_request *open[SNP_CAP_REQUESTS]; /* borrowed; NULL = free slot */
+    size_t held_bytes;                          /* code and input of its waiting cells */
+    pid_t pid;                                  /* as it was when it connected; for the log */
+};
+
+struct snp_request {
+    struct snp_server *server; /* borrowed */
+    struct snp_peer *peer;     /* borrowed; NULL once the client is gone */
+    uint32_t id;
+    struct snp_exec *exec; /* borrowed; the cell it waits for, or NULL */
+};
+
+struct snp_server_options {
+    const char *socket_path; /* borrowed */
+    const char *state_dir;   /* borrowed */
+    const char *home;        /* the user's home folder, links resolved; NULL = none; borrowed */
+    uint64_t idle_ms;
+    uint64_t session_idle_ms;
+};
+
+struct snp_server {
+    uv_loop_t loop;
+    struct snp_server_options options;
+    int listen_fd; /* owned; -1 once it no longer listens */
+    uv_poll_t listener;
+    uv_timer_t ticker; /* idleness; runs a few times per idle time */
+    uv_timer_t end_timer;
+    uv_signal_t sigterm;
+    uv_signal_t sigint;
+    struct snp_peer *peers[SNP_CAP_CLIENTS]; /* owned; NULL = free slot */
+    unsigned n_peers;
+    struct snp_sessions sessions;
+    struct snp_tier *native;      /* takes calls; NULL when none runs. Frees itself */
+    unsigned n_tiers;             /* processes not yet reaped, the above included */
+    struct snp_request *shutdown; /* owned; who asked for the end, or NULL */
+    uint64_t started_us;
+    uint64_t busy_us; /* when there last was a client or a session */
+    bool is_ending;
+};
+
+/*
+ * Take over a listening socket (consumed) and set up the loop. On failure nothing is
+ * left. The socket's file is removed when the server begins to end.
+ */
+int snp_server_init(struct snp_server *server,
+                    int listen_fd,
+                    const struct snp_server_options *options,
+                    struct snp_err *err) SNP_NODISCARD;
+
+/* Serve until idle, asked to end, or told by SIGTERM or SIGINT; then nothing is left. */
+void snp_server_run(struct snp_server *server);
+
+/* Begin the end: nothing new is accepted, sessions close. request: answered when they have; NULL = nobody waits. */
+void snp_server_end(struct snp_server *server, struct snp_request *request);
+
+/* A tier's process and memory are gone; goes on ending if that was awaited. */
+void snp_server_tier_gone(struct snp_server *server);
+
+/* End a request with a RESPONSE. head: consumed, NULL = out of memory. raw: borrowed. */
+void snp_request_answer(struct snp_request *request,
+                        json_t *head,
+                        const void *raw,
+                        size_t raw_len);
+/* End a request with an ERROR. */
+void snp_request_fail(struct snp_request *request, const struct snp_err *err);
+/* Send an EVENT; head is borrowed JSON text. */
+void snp_request_event(struct snp_request *request,
+                       const char *head,
+                       size_t head_len,
+                       const void *raw,
+                       size_t raw_len);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of sessions. It decides nothing: what a session may do next is in exec.c,
+ * which drives the states.
+ */
+#include "daemon/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "daemon/server.h"
+
+static const char *const state_names[] = {
+    [SNP_SESSION_OPENING] = "running", /* its first cell waits for it */
+    [SNP_SESSION_IDLE] = "idle",       [SNP_SESSION_RUNNING] = "running",
+    [SNP_SESSION_LOST] = "lost",       [SNP_SESSION_CLOSING] = "closing",
+};
+
+static bool is_open(enum snp_session_state state)
+{
+    return state != SNP_SESSION_LOST && state != SNP_SESSION_CLOSING;
+}
+
+int snp_session_new(struct snp_server *server,
+                    const char *name,
+                    struct snp_session **ret,
+                    struct snp_err *err)
+{
+    struct snp_sessions *table = &server->sessions;
+    struct snp_session *session;
+    size_t slot = 0;
+
+    while (slot < SNP_CAP_SESSIONS && table->slots[slot] != NULL) {
+        slot++;
+    }
+    if (slot == SNP_CAP_SESSIONS) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "there are %d sessions already; end one with: sessions destroy NAME",
+                        SNP_CAP_SESSIONS);
+    }
+    session = calloc(1, sizeof(*session));
+    if (session == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (snp_random_id(session->id) < 0) {
+        int eno = errno;
+
+        free(session);
+        return snp_fail_sys(err, eno, "random id");
+    }
+    (void)snprintf(session->name, sizeof(session->name), "%s", name == NULL ? "" : name);
+    session->server = server;
+    session->refs = 1;
+    session->created_wall_us = snp_wall_us();
+    session->used_us = snp_now_us();
+    table->slots[slot] = session;
+    table->n_open++;
+    *ret = session;
+    return 0;
+}
+
+void snp_session_ref(struct snp_session *session)
+{
+    session->refs++;
+}
+
+void snp_session_unref(struct snp_session *session)
+{
+    SNP_ASSERT(session->refs > 0);
+    session->refs--;
+    if (session->refs > 0) {
+        return;
+    }
+    free(session->project);
+    json_decref(session->env);
+    json_decref(session->manifest);
+    free(session);
+}
+
+void snp_session_remove(struct snp_session *session)
+{
+    struct snp_sessions *table = &session->server->sessions;
+
+    for (size_t i = 0; i < SNP_CAP_SESSIONS; i++) {
+        if (table->slots[i] == session) {
+            table->slots[i] = NULL;
+            if (is_open(session->state)) {
+                table->n_open--;
+            }
+            snp_session_unref(session);
+            return;
+        }
+    }
+}
+
+struct snp_session *snp_session_find(const struct snp_server *server, const char *name)
+{
+    const struct snp_sessions *table = &server->sessions;
+    struct snp_session *by_id = NULL;
+
+    for (size_t i = 0; i < SNP_CAP_SESSIONS; i++) {
+        struct snp_session *session = table->slots[i];
+
+        if (session == NULL || session->state == SNP_SESSION_CLOSING) {
+            continue;
+        }
+        if (session->name[0] != '\0' && strcmp(session->name, name) == 0) {
+            return session;
+        }
+        if (strcmp(session->id, name) == 0) {
+            by_id = session;
+        }
+    }
+    return by_id;
+}
+
+void snp_session_set_state(struct snp_session *session, enum snp_session_state state)
+{
+    struct snp_sessions *table = &session->server->sessions;
+
+    if (is_open(session->state) && !is_open(state)) {
+        table->n_open--;
+    }
+    SNP_ASSERT(is_open(session->state) || !is_open(state));
+    session->state = state;
+    session->used_us = snp_now_us();
+}
+
+json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
+{
+    uint64_t idle_us = session->state == SNP_SESSION_IDLE ? snp_now_us() - session->used_us : 0;
+    snp_autojson json_t *row = json_pack(
+        "{s:s, s:s?, s:s, s:s, s:s, s:I, s:f, s:I, s:s?, s:I}", "id", session->id, "name",
+        session->name[0] == '\0' ? NULL : session->name, "tier", "native", "template",
+        session->template_name, "state", state_names[session->state], "cells",
+        (json_int_t)session->cells, "created", (double)session->created_wall_us / 1e6,
+        "idle_ms", (json_int_t)(idle_us / 1000), "project", session->project, "memory_bytes",
+        (json_int_t)session->limits.value[SNP_LIMIT_MEMORY]);
+
+    if (row == NULL) {
+        return NULL;
+    }
+    if (with_policy &&
+        (json_object_set_new(row, "limits", snp_limits_to_json(&session->limits)) < 0 ||
+         json_object_set_new(row, "manifest",
+                             session->manifest == NULL ? json_null()
+                                                       : json_incref(session->manifest)) < 0)) {
+        return NULL;
+    }
+    return SNP_TAKE_PTR(row);
+}

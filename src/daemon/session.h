@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_SESSION_H
+#define SNP_DAEMON_SESSION_H
+
+/*
+ * Sessions: what the daemon knows of each, and the table of them. A session is
+ * reference counted, because answers of the tier may be on their way when it ends.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "daemon/caps.h"
+#include "policy/limits.h"
+#include "policy/session_name.h"
+
+struct snp_exec;
+struct snp_server;
+struct snp_tier;
+
+enum snp_session_state {
+    SNP_SESSION_OPENING = 0, /* the tier has been asked for it */
+    SNP_SESSION_IDLE,
+    SNP_SESSION_RUNNING,
+    SNP_SESSION_LOST,    /* it ended by itself, or its tier did; kept to say so */
+    SNP_SESSION_CLOSING, /* no longer found; the tier is clearing up */
+};
+
+struct snp_session {
+    struct snp_server *server; /* borrowed */
+    unsigned refs;             /* the table's, one per cell, one per open request to the tier */
+    enum snp_session_state state;
+    char id[SNP_SESSION_ID_LEN + 1];
+    char name[SNP_SESSION_NAME_MAX + 1]; /* "" = unnamed: ends with its call */
+    struct snp_tier *tier;               /* borrowed; NULL when lost */
+
+    /* The policy, frozen when it was opened. */
+    char template_name[32];
+    char *project; /* owned, or NULL */
+    json_t *env;   /* owned, an object */
+    struct snp_limits limits;
+    bool allow_degraded;
+    json_t *manifest; /* owned; NULL until it is open */
+
+    struct snp_exec *running;                  /* borrowed; or NULL */
+    struct snp_exec *waiting[SNP_CAP_WAITING]; /* in order, n_waiting of them; borrowed */
+    unsigned n_waiting;
+    uint64_t cells;           /* started so far */
+    uint64_t created_wall_us; /* since 1970 */
+    uint64_t used_us;         /* monotonic: last began or ended to be used */
+    bool loss_told;           /* somebody has been told that it is lost */
+    char loss[200];           /* why it is lost */
+};
+
+struct snp_sessions {
+    struct snp_session *slots[SNP_CAP_SESSIONS]; /* NULL = free; holds one reference each */
+    unsigned n_open;                             /* neither lost nor closing */
+};
+
+/*
+ * A new session in the table, state OPENING, id set, all else zero. name: NULL or ""
+ * = unnamed. SNP_E_LIMIT: the table is full. *ret is borrowed from the table.
+ */
+int snp_session_new(struct snp_server *server,
+                    const char *name,
+                    struct snp_session **ret,
+                    struct snp_err *err) SNP_NODISCARD;
+
+void snp_session_ref(struct snp_session *session);
+void snp_session_unref(struct snp_session *session);
+
+/* Take it out of the table; the table's reference is dropped. */
+void snp_session_remove(struct snp_session *session);
+
+/* By name, else by id; closing ones are not found. NULL if there is none. Borrowed. */
+struct snp_session *snp_session_find(const struct snp_server *server, const char *name);
+
+/* Change the state; keeps the count of open ones and the time of last use. */
+void snp_session_set_state(struct snp_session *session, enum snp_session_state state);
+
+/* A row of sessions.list; with_policy adds `limits` and `manifest`. New reference, NULL when out of memory. */
+json_t *snp_session_to_json(const struct snp_session *session, bool with_policy);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading `exec`. A client is the same user as the daemon, but what it sends goes on to
+ * a tier, so every text and number is held to its form and size here.
+ */
+#include "daemon/spec.h"
+
+#include <string.h>
+
+#include "base/str.h"
+#include "daemon/caps.h"
+#include "policy/project.h"
+#include "policy/session_name.h"
+#include "wire/frame.h"
+
+static const char *const tier_names[] = {"native"};
+static const char *const template_names[] = {"base", "data", "plot"};
+
+static const struct snp_field exec_fields[] = {
+    {"method",         SNP_T_STR,                          32                  },
+    {"session",        SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_SESSION_NAME_MAX},
+    {"kind",           SNP_T_STR,                          16                  },
+    {"code_len",       SNP_T_INT | SNP_T_OPT,              SNP_FRAME_BODY_MAX  },
+    {"stdin",          SNP_T_BOOL | SNP_T_OPT,             0                   },
+    {"argv",           SNP_T_ARR | SNP_T_NULL | SNP_T_OPT, SNP_CAP_ARGV        },
+    {"tier",           SNP_T_STR | SNP_T_NULL | SNP_T_OPT, 32                  },
+    {"template",       SNP_T_STR | SNP_T_NULL | SNP_T_OPT, 32                  },
+    {"limits",         SNP_T_OBJ | SNP_T_NULL | SNP_T_OPT, 0                   },
+    {"defaults",       SNP_T_OBJ | SNP_T_NULL | SNP_T_OPT, 0                   },
+    {"project",        SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_PROJECT_PATH_MAX},
+    {"env",            SNP_T_OBJ | SNP_T_NULL | SNP_T_OPT, 0                   },
+    {"allow_degraded", SNP_T_BOOL | SNP_T_OPT,             0                   },
+    {"stream",         SNP_T_BOOL | SNP_T_OPT,             0                   },
+};
+const struct snp_record snp_exec_record = SNP_RECORD("exec", exec_fields);
+
+static bool is_one_of(const char *text, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static json_t *member(json_t *head, const char *name)
+{
+    json_t *value = json_object_get(head, name);
+
+    return json_is_null(value) ? NULL : value;
+}
+
+static int template_check(const char *name, struct snp_err *err)
+{
+    if (name != NULL && !is_one_of(name, template_names, SNP_ARRAY_LEN(template_names))) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "unknown template '%s'; there are base, data and plot", name);
+    }
+    return 0;
+}
+
+static int tier_check(const char *name, struct snp_err *err)
+{
+    if (name != NULL && !is_one_of(name, tier_names, SNP_ARRAY_LEN(tier_names))) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "there is no tier '%s'; there is native", name);
+    }
+    return 0;
+}
+
+static int argv_check(const struct snp_exec_spec *spec, struct snp_err *err)
+{
+    bool is_command = strcmp(spec->kind, "command") == 0;
+    size_t total = 0;
+    size_t i;
+    json_t *word;
+
+    if (!is_command && strcmp(spec->kind, "python") != 0) {
+        return snp_fail(err, SNP_E_INVALID, "exec: 'kind' is python or command, not '%s'",
+                        spec->kind);
+    }
+    if (!is_command && json_array_size(spec->argv) > 0) {
+        return snp_fail(err, SNP_E_INVALID, "exec: 'argv' is for commands");
+    }
+    if (is_command && json_array_size(spec->argv) == 0) {
+        return snp_fail(err, SNP_E_INVALID, "exec: a command needs 'argv'");
+    }
+    if (is_command && spec->code_len > 0) {
+        return snp_fail(err, SNP_E_INVALID, "exec: a command has no code");
+    }
+    json_array_foreach(spec->argv, i, word)
+    {
+        const char *text = json_string_value(word);
+
+        if (text == NULL || strlen(text) != json_string_length(word)) {
+            return snp_fail(err, SNP_E_INVALID, "exec: argv[%zu] must be a string without NUL",
+                            i);
+        }
+        total += json_string_length(word) + 1;
+    }
+    if (total > SNP_CAP_ARGV_BYTES) {
+        return snp_fail(err, SNP_E_INVALID, "exec: 'argv' has at most %d bytes",
+                        SNP_CAP_ARGV_BYTES);
+    }
+    if (is_command && json_string_length(json_array_get(spec->argv, 0)) == 0) {
+        return snp_fail(err, SNP_E_INVALID, "exec: the command's name is empty");
+    }
+    return 0;
+}
+
+static bool is_env_name(const char *name)
+{
+    static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+    static const char rest[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+
+    return name[0] != '\0' && strchr(first, name[0]) != NULL &&
+           strspn(name, rest) == strlen(name);
+}
+
+static int env_check(json_t *env, struct snp_err *err)
+{
+    const char *key;
+    json_t *value;
+    size_t total = 0;
+
+    if (json_object_size(env) > SNP_CAP_ENV) {
+        return snp_fail(err, SNP_E_INVALID, "exec: 'env' has at most %d variables",
+                        SNP_CAP_ENV);
+    }
+    json_object_foreach(env, key, value)
+    {
+        const char *text = json_string_value(value);
+
+        if (!is_env_name(key)) {
+            return snp_fail(err, SNP_E_INVALID, "exec: '%.64s' is no name of a variable", key);
+        }
+        if (text == NULL || strlen(text) != json_string_length(value)) {
+            return snp_fail(err, SNP_E_INVALID,
+                            "exec: variable %.64s must be a string without NUL", key);
+        }
+        total += strlen(key) + strlen(text) + 2;
+    }
+    if (total > SNP_CAP_ENV_BYTES) {
+        return snp_fail(err, SNP_E_INVALID, "exec: 'env' has at most %d bytes",
+                        SNP_CAP_ENV_BYTES);
+    }
+    return 0;
+}
+
+/* The limits of a new session; `defaults` may also name a template. */
+static int limits_read(json_t *defaults, struct snp_exec_spec *spec, struct snp_err *err)
+{
+    snp_autojson json_t *copy = NULL;
+    int r;
+
+    snp_limits_default(&spec->limits);
+    if (defaults != NULL) {
+        const json_t *name = json_object_get(defaults, "template");
+
+        if (name != NULL && (!json_is_string(name) ||
+                             strlen(json_string_value(name)) != json_string_length(name))) {
+            return snp_fail(err, SNP_E_INVALID,
+                            "exec: the template in 'defaults' must be a string");
+        }
+        copy = json_copy(defaults);
+        if (copy == NULL) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        (void)json_object_del(copy, "template"); /* it need not be there */
+        spec->default_template = snp_json_str(defaults, "template", "base");
+        r = template_check(spec->default_template, err);
+        if (r == 0) {
+            r = snp_limits_from_json(copy, &spec->limits, err);
+        }
+        if (r < 0) {
+            return snp_err_wrap(err, "exec: 'defaults'");
+        }
+    }
+    if (spec->explicit_limits != NULL) {
+        r = snp_limits_from_json(spec->explicit_limits, &spec->limits, err);
+        if (r < 0) {
+            return snp_err_wrap(err, "exec: 'limits'");
+        }
+    }
+    return 0;
+}
+
+static int lengths_check(const struct snp_exec_spec *spec, size_t raw_len, struct snp_err *err)
+{
+    if (spec->code_len > raw_len) {
+        return snp_fail(err, SNP_E_INVALID, "exec: 'code_len' is %llu, but %zu bytes came",
+                        (unsigned long long)spec->code_len, raw_len);
+    }
+    if (!spec->has_stdin && spec->code_len != raw_len) {
+        return snp_fail(err, SNP_E_INVALID, "exec: bytes after the code, but 'stdin' is false");
+    }
+    return 0;
+}
+
+int snp_exec_spec_read(json_t *head,
+                       size_t raw_len,
+                       struct snp_exec_spec *spec,
+                       struct snp_err *err)
+{
+    json_t *defaults = member(head, "defaults");
+    struct snp_exec_spec read = {
+        .session = snp_json_str(head, "session", NULL),
+        .kind = snp_json_str(head, "kind", ""),
+        .template_name = snp_json_str(head, "template", NULL),
+        .default_template = "base",
+        .project = snp_json_str(head, "project", NULL),
+        .argv = member(head, "argv"),
+        .env = member(head, "env"),
+        .explicit_limits = member(head, "limits"),
+        .code_len = (uint64_t)snp_json_int(head, "code_len", 0),
+        .has_stdin = snp_json_bool(head, "stdin", false),
+        .allow_degraded = snp_json_bool(head, "allow_degraded", false),
+        .stream = snp_json_bool(head, "stream", true),
+    };
+    int r = 0;
+
+    if (read.session != NULL) {
+        r = snp_session_name_check(read.session, err);
+    }
+    if (r == 0) {
+        r = tier_check(snp_json_str(head, "tier", NULL), err);
+    }
+    if (r == 0) {
+        r = template_check(read.template_name, err);
+    }
+    if (r == 0) {
+        r = argv_check(&read, err);
+    }
+    if (r == 0) {
+        r = env_check(read.env, err);
+    }
+    if (r == 0) {
+        r = lengths_check(&read, raw_len, err);
+    }
+    if (r == 0) {
+        r = limits_read(defaults, &read, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    read.head = json_incref(head);
+    *spec = read;
+    return 0;
+}
+
+void snp_exec_spec_done(struct snp_exec_spec *spec)
+{
+    json_decref(spec->head);
+    *spec = (struct snp_exec_spec){0};
+}
+
+static int limits_fit(const struct snp_exec_spec *spec,
+                      const struct snp_session_policy *policy,
+                      uint64_t *ret_wall_ms,
+                      struct snp_err *err)
+{
+    struct snp_limits asked = *policy->limits;
+
+    if (spec->explicit_limits != NULL) {
+        int r = snp_limits_from_json(spec->explicit_limits, &asked, err);
+
+        if (r < 0) {
+            return r;
+        }
+    }
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        char has[32];
+        char wants[32];
+
+        if (i != SNP_LIMIT_WALL && asked.value[i] != policy->limits->value[i]) {
+            return snp_fail(
+                err, SNP_E_INVALID,
+                "the session was opened with %s %s, not %s; destroy it or use another "
+                "name",
+                snp_limit_info((enum snp_limit)i)->flag,
+                snp_limit_format((enum snp_limit)i, policy->limits->value[i], has, sizeof(has)),
+                snp_limit_format((enum snp_limit)i, asked.value[i], wants, sizeof(wants)));
+        }
+    }
+    *ret_wall_ms = asked.value[SNP_LIMIT_WALL];
+    return 0;
+}
+
+int snp_exec_spec_fits(const struct snp_exec_spec *spec,
+                       const struct snp_session_policy *policy,
+                       uint64_t *ret_wall_ms,
+                       struct snp_err *err)
+{
+    const char *key;
+    json_t *value;
+
+    if (spec->template_name != NULL &&
+        strcmp(spec->template_name, policy->template_name) != 0) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "the session was opened with template %s, not %s; destroy it or use "
+                        "another name",
+                        policy->template_name, spec->template_name);
+    }
+    if (spec->project != NULL && !snp_streq(spec->project, policy->project)) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "the session was opened with %s%s; destroy it or use "
+                        "another name",
+                        policy->project == NULL ? "no project" : "project ",
+                        policy->project == NULL ? "" : policy->project);
+    }
+    json_object_foreach(spec->env, key, value)
+    {
+        if (!json_equal(value, json_object_get(policy->env, key))) {
+            return snp_fail(
+                err, SNP_E_INVALID,
+                "variable %.64s is not what the session was opened with; destroy it or "
+                "use another name",
+                key);
+        }
+    }
+    return limits_fit(spec, policy, ret_wall_ms, err);
+}

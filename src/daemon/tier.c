@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One tier process and the calls it has open.
+ *
+ * Invariants: server->native is the tier that takes calls, and is cleared the moment its
+ * stream ends, before any call hears of it. The memory stays until the loop has let go
+ * of the stream, the timer and the process. A call's id is its slot and a generation, so
+ * a late answer to a forgotten call cannot be taken for another's.
+ */
+#include "daemon/tier.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/rundir.h"
+#include "base/str.h"
+#include "daemon/caps.h"
+#include "daemon/check.h"
+#include "daemon/conn.h"
+#include "daemon/exec.h"
+#include "daemon/server.h"
+#include "wire/rpc.h"
+
+enum {
+    SLOT_BITS = 12,
+    TIER_FD = 3, /* the stream, as the tier finds it */
+    CHECK_MS = 1000,
+    REASON_MAX = 128,
+};
+
+_Static_assert(SNP_CAP_TIER_CALLS == 1 << SLOT_BITS, "a slot fits its bits");
+
+struct call {
+    uint32_t id; /* 0 = free slot */
+    uint32_t next_free;
+    uint64_t deadline_us;
+    const struct snp_tier_ops *ops;
+    void *ctx;
+};
+
+struct snp_tier {
+    struct snp_conn conn;
+    struct snp_server *server; /* borrowed */
+    uv_process_t process;
+    uv_timer_t timer; /* of overdue calls; after the end, of the process's exit */
+    unsigned n_parts; /* stream, timer, process: still held by the loop */
+    bool has_exited;
+    bool is_over; /* the stream is closed, all calls were ended */
+    int64_t exit_status;
+    int exit_signal;
+    uint32_t generation;
+    uint32_t n_calls;
+    uint32_t n_slots;    /* slots ever used */
+    uint32_t first_free; /* of a chain through next_free; SNP_CAP_TIER_CALLS ends it */
+    struct call calls[SNP_CAP_TIER_CALLS];
+};
+
+static const struct snp_field gone_fields[] = {
+    {"event",   SNP_T_STR, 16                },
+    {"session", SNP_T_STR, SNP_SESSION_ID_LEN},
+    {"reason",  SNP_T_STR, 4096              },
+};
+static const struct snp_record gone_record = SNP_RECORD("gone", gone_fields);
+
+/* Lifetime ------------------------------------------------------------------------- */
+
+static void part_gone(struct snp_tier *tier)
+{
+    struct snp_server *server = tier->server;
+
+    tier->n_parts--;
+    if (tier->n_parts == 0) {
+        free(tier);
+        snp_server_tier_gone(server);
+    }
+}
+
+static void conn_released(struct snp_conn *conn)
+{
+    part_gone(snp_container_of(conn, struct snp_tier, conn));
+}
+
+static void handle_released(uv_handle_t *handle)
+{
+    part_gone(handle->data);
+}
+
+/* Both the stream and the process are over: let the loop forget the rest. */
+static void tier_finish(struct snp_tier *tier)
+{
+    if (!tier->is_over || !tier->has_exited || uv_is_closing((uv_handle_t *)&tier->timer)) {
+        return;
+    }
+    uv_close((uv_handle_t *)&tier->timer, handle_released);
+    uv_close((uv_handle_t *)&tier->process, handle_released);
+}
+
+static void process_exited(uv_process_t *process, int64_t exit_status, int term_signal)
+{
+    struct snp_tier *tier = process->data;
+
+    tier->has_exited = true;
+    tier->exit_status = exit_status;
+    tier->exit_signal = term_signal;
+    snp_log(SNP_LOG_INFO, "tier-exit", "tier=native pid=%d status=%lld signal=%d",
+            (int)process->pid, (long long)exit_status, term_signal);
+    if (!tier->is_over) {
+        struct snp_err why;
+
+        /* A descendant may still hold the stream; it is of no use any more. */
+        (void)snp_fail(&why, SNP_E_PEER, "the process ended (%s %d)",
+                       term_signal != 0 ? "signal" : "status",
+                       term_signal != 0 ? term_signal : (int)exit_status);
+        snp_conn_abort(&tier->conn, &why);
+    }
+    tier_finish(tier);
+}
+
+static void exit_overdue(uv_timer_t *timer)
+{
+    struct snp_tier *tier = timer->data;
+
+    if (!tier->has_exited) {
+        snp_log(SNP_LOG_WARN, "tier-kill", "tier=native pid=%d", (int)tier->process.pid);
+        (void)uv_process_kill(&tier->process, SIGKILL);
+    }
+}
+
+/* Calls ------------------------------------------------------------------------------ */
+
+static struct call *call_find(struct snp_tier *tier, uint32_t id)
+{
+    uint32_t slot = id & (SNP_CAP_TIER_CALLS - 1);
+
+    return id != 0 && slot < tier->n_slots && tier->calls[slot].id == id ? &tier->calls[slot]
+                                                                         : NULL;
+}
+
+static struct call *call_new(struct snp_tier *tier)
+{
+    uint32_t slot = tier->first_free;
+
+    if (slot != SNP_CAP_TIER_CALLS) {
+        tier->first_free = tier->calls[slot].next_free;
+    } else if (tier->n_slots < SNP_CAP_TIER_CALLS) {
+        slot = tier->n_slots++;
+    } else {
+        return NULL;
+    }
+    tier->generation = tier->generation % ((1U << (32 - SLOT_BITS)) - 1) + 1;
+    tier->calls[slot].id = tier->generation << SLOT_BITS | slot;
+    tier->n_calls++;
+    return &tier->calls[slot];
+}
+
+static void call_free(struct snp_tier *tier, struct call *call)
+{
+    call->next_free = tier->first_free;
+    call->id = 0;
+    tier->first_free = (uint32_t)(call - tier->calls);
+    tier->n_calls--;
+}
+
+/* End a call: its slot is free before the callee runs, which may ask again. */
+static int call_done(struct snp_tier *tier,
+                     struct call *call,
+                     const struct snp_tier_answer *answer,
+                     struct snp_err *ret_bad)
+{
+    const struct snp_tier_ops *ops = call->ops;
+    void *ctx = call->ctx;
+
+    call_free(tier, call);
+    if (tier->n_calls == 0 && !tier->is_over) {
+        (void)uv_timer_stop(&tier->timer);
+    }
+    return ops->done(ctx, answer, ret_bad);
+}
+
+static void on_check(uv_timer_t *timer)
+{
+    struct snp_tier *tier = timer->data;
+    uint64_t now = snp_now_us();
+
+    for (uint32_t i = 0; i < tier->n_slots; i++) {
+        if (tier->calls[i].id != 0 && tier->calls[i].deadline_us < now) {
+            struct snp_err why;
+
+            (void)snp_fail(&why, SNP_E_TIMEOUT, "it did not answer in time");
+            snp_conn_abort(&tier->conn, &why);
+            return;
+        }
+    }
+}
+
+/* Frames ------------------------------------------------------------------------------ */
+
+static int handle_gone(struct snp_tier *tier, json_t *head, struct snp_err *ret_bad)
+{
+    struct snp_session *session;
+    int r = snp_record_check(head, &gone_record, ret_bad);
+
+    if (r < 0 || !snp_streq(snp_json_str(head, "event", ""), "gone")) {
+        return r < 0 ? r
+                     : snp_fail(ret_bad, SNP_E_INVALID, "an unknown event without a request");
+    }
+    session = snp_session_find(tier->server, snp_json_str(head, "session", ""));
+    if (session != NULL && session->tier == tier) {
+        snp_exec_session_lost(session, snp_json_str(head, "reason", ""));
+    }
+    return 0;
+}
+
+static int handle_frame(struct snp_tier *tier,
+                        const struct snp_frame *frame,
+                        struct snp_err *ret_bad)
+{
+    struct call *call = call_find(tier, frame->id);
+    snp_autojson json_t *head = NULL;
+    struct snp_tier_answer answer;
+    struct snp_err failure;
+    int r = snp_json_parse(frame->head, frame->head_len, &head, ret_bad);
+
+    if (r < 0) {
+        return r;
+    }
+    answer = (struct snp_tier_answer){head,       frame->head,    frame->head_len,
+                                      frame->raw, frame->raw_len, NULL};
+    if (frame->id == 0 && frame->type == SNP_RPC_EVENT) {
+        return handle_gone(tier, head, ret_bad);
+    }
+    if (call == NULL) {
+        return snp_fail(ret_bad, SNP_E_INVALID, "an answer to a request that is not open");
+    }
+    switch (frame->type) {
+    case SNP_RPC_RESPONSE:
+        return call_done(tier, call, &answer, ret_bad);
+    case SNP_RPC_ERROR:
+        (void)snp_json_to_err(head, &failure);
+        answer = (struct snp_tier_answer){.err = &failure};
+        return call_done(tier, call, &answer, ret_bad);
+    case SNP_RPC_EVENT:
+        if (call->ops->event != NULL) {
+            return call->ops->event(call->ctx, &answer, ret_bad);
+        }
+        return snp_fail(ret_bad, SNP_E_INVALID, "an event for a request that has none");
+    default:
+        return snp_fail(ret_bad, SNP_E_INVALID, "a frame of type %u", frame->type);
+    }
+}
+
+static void conn_frame(struct snp_conn *conn, const struct snp_frame *frame)
+{
+    struct snp_tier *tier = snp_container_of(conn, struct snp_tier, conn);
+    struct snp_err bad;
+
+    if (handle_frame(tier, frame, &bad) < 0) {
+        (void)snp_err_wrap(&bad, "it broke the protocol");
+        snp_conn_abort(conn, &bad);
+    }
+}
+
+static void conn_closed(struct snp_conn *conn, const struct snp_err *why)
+{
+    struct snp_tier *tier = snp_container_of(conn, struct snp_tier, conn);
+    struct snp_server *server = tier->server;
+    struct snp_tier_answer answer = {0};
+    struct snp_err lost;
+    bool in_order = server->is_ending && why->code == SNP_OK;
+    char reason[REASON_MAX];
+
+    (void)snprintf(reason, sizeof(reason), "%.120s",
+                   why->code == SNP_OK ? "it closed its stream" : why->msg);
+    snp_log(in_order ? SNP_LOG_INFO : SNP_LOG_ERROR, "tier-end",
+            "tier=native pid=%d why=\"%s\"", (int)tier->process.pid, reason);
+    tier->is_over = true;
+    if (server->native == tier) {
+        server->native = NULL;
+    }
+    snp_exec_tier_lost(server, tier, reason);
+    (void)snp_fail(&lost, SNP_E_PEER, "the native tier ended: %s", reason);
+    answer.err = &lost;
+    for (uint32_t i = 0; i < tier->n_slots; i++) {
+        struct snp_err ignored;
+
+        if (tier->calls[i].id != 0) {
+            (void)call_done(tier, &tier->calls[i], &answer, &ignored);
+        }
+    }
+    (void)uv_timer_start(&tier->timer, exit_overdue, in_order ? SNP_CAP_TIER_EXIT_MS : 0, 0);
+    tier_finish(tier);
+}
+
+static const struct snp_conn_ops conn_ops = {conn_frame, conn_closed, conn_released};
+
+/* Start ------------------------------------------------------------------------------- */
+
+static int tier_spawn(struct snp_tier *tier,
+                      const char *program,
+                      int inside_fd,
+                      struct snp_err *err)
+{
+    struct snp_server *server = tier->server;
+    snp_autofree char *file = strdup(program);
+    snp_autofree char *state = strdup(server->options.state_dir);
+    char flag[] = "--state";
+    char *argv[] = {file, flag, state, NULL};
+    uv_stdio_container_t stdio[TIER_FD + 1] = {
+        {.flags = UV_IGNORE},
+        {                      .flags = UV_IGNORE                 },
+        { .flags = UV_INHERIT_FD,                  .data.fd = STDERR_FILENO},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = inside_fd},
+    };
+    uv_process_options_t options = {
+        .exit_cb = process_exited,
+        .file = file,
+        .args = argv,
+        .stdio_count = TIER_FD + 1,
+        .stdio = stdio,
+    };
+    int r;
+
+    if (file == NULL || state == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = uv_spawn(&server->loop, &tier->process, &options);
+    if (r < 0) {
+        return snp_fail_sys(err, -r, "start %s", program);
+    }
+    return 0;
+}
+
+static void tier_free_unstarted(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static int tier_start(struct snp_server *server, struct snp_tier **ret, struct snp_err *err)
+{
+    snp_autofree char *program = NULL;
+    snp_autoclose int ours = -1;
+    snp_autoclose int theirs = -1;
+    int pair[2];
+    struct snp_tier *tier;
+    int r = snp_own_program("tier-native", &program, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        return snp_fail_sys(err, errno, "socketpair");
+    }
+    ours = pair[0];
+    theirs = pair[1];
+    if (snp_set_nonblock(ours, true) < 0) {
+        return snp_fail_sys(err, errno, "set a stream non-blocking");
+    }
+    tier = calloc(1, sizeof(*tier));
+    if (tier == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    tier->server = server;
+    tier->first_free = SNP_CAP_TIER_CALLS;
+    tier->process.data = tier;
+    r = tier_spawn(tier, program, theirs, err);
+    if (r < 0) {
+        /* uv_spawn leaves a handle that must be closed even when it fails. */
+        uv_close((uv_handle_t *)&tier->process, tier_free_unstarted);
+        return r;
+    }
+    tier->n_parts = 3;
+    server->n_tiers++;
+    (void)uv_timer_init(&server->loop, &tier->timer);
+    tier->timer.data = tier;
+    r = snp_conn_open(&tier->conn, &server->loop, SNP_TAKE_FD(ours), &conn_ops, err);
+    if (r < 0) {
+        tier->n_parts--;
+        tier->is_over = true;
+        (void)uv_process_kill(&tier->process, SIGKILL);
+        return r;
+    }
+    snp_log(SNP_LOG_INFO, "tier-start", "tier=native pid=%d", (int)tier->process.pid);
+    *ret = tier;
+    return 0;
+}
+
+int snp_tier_get(struct snp_server *server, struct snp_tier **ret, struct snp_err *err)
+{
+    int r;
+
+    if (server->is_ending) {
+        return snp_fail(err, SNP_E_PEER, "the daemon is ending");
+    }
+    if (server->native == NULL) {
+        r = tier_start(server, &server->native, err);
+        if (r < 0) {
+            return snp_err_wrap(err, "native tier");
+        }
+    }
+    *ret = server->native;
+    return 0;
+}
+
+int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *spec, struct snp_err *err)
+{
+    snp_autofree char *text = NULL;
+    struct snp_frame frame = {
+        .type = SNP_RPC_REQUEST, .raw = spec->raw, .raw_len = spec->raw_len};
+    struct call *call;
+
+    if (json_object_set_new(spec->head, "method", json_string(spec->method)) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    text = snp_json_text(spec->head);
+    if (text == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    frame.head = text;
+    frame.head_len = strlen(text);
+    if (!spec->is_urgent && snp_conn_queued(&tier->conn) + frame.raw_len + frame.head_len >
+                                SNP_CAP_QUEUE_BYTES / 2) {
+        return snp_fail(err, SNP_E_LIMIT, "the native tier is busy; try again");
+    }
+    call = call_new(tier);
+    if (call == NULL) {
+        return snp_fail(err, SNP_E_LIMIT, "the native tier has %d requests open; try again",
+                        SNP_CAP_TIER_CALLS);
+    }
+    frame.id = call->id;
+    if (snp_conn_send(&tier->conn, &frame) < 0) {
+        call_free(tier, call);
+        return snp_fail(err, SNP_E_LIMIT, "the request is larger than a frame");
+    }
+    call->ops = spec->ops;
+    call->ctx = spec->ctx;
+    call->deadline_us = snp_now_us() + spec->timeout_ms * 1000;
+    if (tier->n_calls == 1) {
+        (void)uv_timer_start(&tier->timer, on_check, CHECK_MS, CHECK_MS);
+    }
+    return 0;
+}
+
+void snp_tier_end(struct snp_tier *tier)
+{
+    snp_conn_end(&tier->conn);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_TIER_H
+#define SNP_DAEMON_TIER_H
+
+/*
+ * A tier program: its process, its stream, and what it has been asked.
+ *
+ * A tier that ends, breaks the protocol or does not answer in time is killed, and
+ * every open call gets an error; the next call for it starts a new one.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct snp_server;
+struct snp_tier;
+
+/* What a tier said; all borrowed until the callback returns. */
+struct snp_tier_answer {
+    json_t *head;     /* an object; NULL = the call failed, see err */
+    const char *text; /* head as it came */
+    size_t text_len;
+    const char *raw;
+    size_t raw_len;
+    const struct snp_err *err; /* only if head is NULL */
+};
+
+struct snp_tier_ops {
+    /*
+     * The end of a call, exactly once. 0, or SNP_E_INVALID with *ret_bad when the answer
+     * is not what it must be: then the tier is ended. The callee's own side (its
+     * request) must be dealt with in both cases.
+     */
+    int (*done)(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad);
+    /* An event of the call; likewise. NULL = none may come. */
+    int (*event)(void *ctx, const struct snp_tier_answer *event, struct snp_err *ret_bad);
+};
+
+struct snp_tier_call {
+    const char *method;
+    json_t *head;    /* an object; borrowed, gets the member "method" */
+    const void *raw; /* borrowed */
+    size_t raw_len;
+    uint64_t timeout_ms; /* after this the tier counts as hung */
+    bool is_urgent;      /* may pass a queue that is full for others */
+    const struct snp_tier_ops *ops;
+    void *ctx;
+};
+
+/*
+ * The running native tier, started if there is none. SNP_E_NOT_FOUND: the program is
+ * not installed. *ret is borrowed, valid until the tier ends.
+ */
+int snp_tier_get(struct snp_server *server,
+                 struct snp_tier **ret,
+                 struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Ask. On failure nothing was sent and done() is not called. SNP_E_LIMIT: too large, or
+ * too many open calls. done() is never called before this returns.
+ */
+int snp_tier_ask(struct snp_tier *tier,
+                 const struct snp_tier_call *call,
+                 struct snp_err *err) SNP_NODISCARD;
+
+/* Close the stream in order; the tier ends its sessions and itself, or is killed after a while. */
+void snp_tier_end(struct snp_tier *tier);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of sessions. A name ends up in messages, tables and SESSION:PATH arguments,
+ * so it holds nothing that needs quoting, no ':' and nothing that reads as an option.
+ */
+#include "policy/session_name.h"
+
+#include <string.h>
+
+static const char name_bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                 "abcdefghijklmnopqrstuvwxyz"
+                                 "0123456789._-";
+
+bool snp_session_is_id(const char *text)
+{
+    return strlen(text) == SNP_SESSION_ID_LEN &&
+           strspn(text, "0123456789abcdef") == SNP_SESSION_ID_LEN;
+}
+
+int snp_session_name_check(const char *name, struct snp_err *err)
+{
+    size_t n = strnlen(name, SNP_SESSION_NAME_MAX + 1);
+
+    if (n == 0) {
+        return snp_fail(err, SNP_E_INVALID, "a session name cannot be empty");
+    }
+    if (n > SNP_SESSION_NAME_MAX) {
+        return snp_fail(err, SNP_E_INVALID, "a session name has at most %d characters",
+                        SNP_SESSION_NAME_MAX);
+    }
+    if (name[0] == '.' || name[0] == '-') {
+        return snp_fail(err, SNP_E_INVALID, "a session name cannot start with '%c'", name[0]);
+    }
+    if (strspn(name, name_bytes) != n) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "a session name has only letters, digits, '.', '_' and '-'");
+    }
+    return 0;
+}
