@@ -172,7 +172,7 @@ static void add_files(struct rows *rows)
 {
     const char *file = snp_config_file(rows->config);
     const char *env_file = snp_config_env_file(rows->config);
-    add_row(rows, "Source", "Config file", strdup(file == NULL ? "not found" : file), "");
+    add_row(rows, "Source", "Config file", strdup(file == NULL ? "not found" : file), "-");
     add_row(rows, "Source", "Project .env", strdup(env_file == NULL ? "not found" : env_file),
             "");
 }

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `completion`: scripts for bash, zsh and fish, written from the tables of verbs and options.
+ * A script walks the words before the cursor to find the command, then offers its rows.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+
+enum {
+    PATH_MAX_BYTES = 96
+};
+
+/* A verb and the words that lead to it ("sessions list"); verb NULL is the program itself. */
+struct place {
+    const char *path;
+    const struct snp_verb *verb;
+    const struct snp_verb *const *below; /* NULL for a verb with options of its own */
+};
+
+typedef void (*visit_fn)(const struct place *place);
+
+static void visit_all(const struct snp_verb *const *verbs, const char *path, visit_fn visit)
+{
+    for (; *verbs != NULL; verbs++) {
+        char own[PATH_MAX_BYTES];
+        (void)snprintf(own, sizeof(own), "%s%s%s", path, path[0] == '\0' ? "" : " ",
+                       (*verbs)->name);
+        const struct place place = {own, *verbs, (*verbs)->verbs};
+        visit(&place);
+        if ((*verbs)->verbs != NULL) {
+            visit_all((*verbs)->verbs, own, visit);
+        }
+    }
+}
+
+static bool takes_value(const struct snp_opt *opt)
+{
+    return opt->metavar != NULL;
+}
+
+/* The values an option's key allows; NULL if any. NULL-terminated or SNP_CONFIG_CHOICES long. */
+static const char *const *choices_of(const struct snp_opt *opt)
+{
+    if (opt->key == SNP_KEY_NONE) {
+        return NULL;
+    }
+    const struct snp_config_info *info = snp_config_info((enum snp_config_key)opt->key);
+    return info->choices[0] == NULL ? NULL : info->choices;
+}
+
+static void put_choices(const char *const *choices)
+{
+    for (size_t i = 0; i < SNP_CONFIG_CHOICES && choices[i] != NULL; i++) {
+        (void)printf("%s%s", i == 0 ? "" : " ", choices[i]);
+    }
+}
+
+/* Text inside single quotes of a shell; `also` (0 = none) is put after a backslash. */
+static void put_quoted(const char *text, char also)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\'') {
+            (void)fputs("'\\''", stdout);
+        } else if (also != '\0' && *text == also) {
+            (void)printf("\\%c", *text);
+        } else {
+            (void)putchar(*text);
+        }
+    }
+}
+
+/* ---- bash and zsh: the path of the command, as a case over the words so far ---- */
+
+static void put_path_pattern(const struct place *place)
+{
+    (void)printf("|'%s'", place->path);
+}
+
+static void put_path_walk(const struct snp_verb *const *verbs)
+{
+    (void)fputs("        case \"$path$word\" in\n        ''", stdout);
+    visit_all(verbs, "", put_path_pattern);
+    (void)fputs(") path=\"$path$word \" ;;\n        esac\n", stdout);
+}
+
+/* Lines that offer fixed values after an option: `'exec --template') WORDS`. */
+static void put_value_case(const struct place *place, const struct snp_opt *opt)
+{
+    const char *const *choices = choices_of(opt);
+    if (!takes_value(opt)) {
+        return;
+    }
+    (void)printf("    '%s --%s'", place->path, opt->name);
+    if (opt->short_name != 0) {
+        (void)printf("|'%s -%c'", place->path, opt->short_name);
+    }
+    (void)fputs(") values=", stdout);
+    (void)putchar('\'');
+    if (choices != NULL) {
+        put_choices(choices);
+    }
+    (void)fputs("' is_value=1 ;;\n", stdout);
+}
+
+static void put_value_cases(const struct place *place)
+{
+    for (size_t i = 0; place->below == NULL && i < place->verb->spec.n_options; i++) {
+        put_value_case(place, &place->verb->spec.options[i]);
+    }
+}
+
+/* ---- bash ---- */
+
+static void bash_words(const struct snp_verb *const *verbs)
+{
+    for (; *verbs != NULL; verbs++) {
+        (void)printf("%s ", (*verbs)->name);
+    }
+}
+
+static void bash_options(const struct snp_opt_spec *spec)
+{
+    for (size_t i = 0; i < spec->n_options; i++) {
+        (void)printf("--%s ", spec->options[i].name);
+        if (spec->options[i].type == SNP_OPT_BOOL) {
+            (void)printf("--no-%s ", spec->options[i].name);
+        }
+    }
+}
+
+static void bash_case(const struct place *place)
+{
+    (void)printf("    '%s ') words='", place->path);
+    if (place->below != NULL) {
+        bash_words(place->below);
+    } else {
+        bash_options(&place->verb->spec);
+    }
+    (void)fputs("--help' ;;\n", stdout);
+}
+
+static void put_bash(const struct snp_verb *const *verbs)
+{
+    (void)fputs("# bash completion of snipara-sandbox: put it where bash-completion looks, or\n"
+                "#   source <(snipara-sandbox completion bash)\n"
+                "_snipara_sandbox()\n{\n"
+                "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+                "    local path='' words='' values='' is_value='' word\n"
+                "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n",
+                stdout);
+    put_path_walk(verbs);
+    (void)fputs("    done\n    case \"$path$prev\" in\n", stdout);
+    visit_all(verbs, "", put_value_cases);
+    (void)fputs("    esac\n    case \"$path\" in\n    '') words='", stdout);
+    bash_words(verbs);
+    (void)fputs("--version --help' ;;\n", stdout);
+    visit_all(verbs, "", bash_case);
+    (void)fputs("    esac\n"
+                "    [[ $is_value ]] && words=$values\n"
+                "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+                "}\n"
+                "complete -o default -F _snipara_sandbox snipara-sandbox rlm\n",
+                stdout);
+}
+
+/* ---- zsh ---- */
+
+static void zsh_item(const char *prefix, const char *name, const char *help)
+{
+    (void)printf(" '%s%s:", prefix, name);
+    put_quoted(help, ':');
+    (void)putchar('\'');
+}
+
+static void zsh_words(const struct snp_verb *const *verbs)
+{
+    for (; *verbs != NULL; verbs++) {
+        zsh_item("", (*verbs)->name, (*verbs)->summary);
+    }
+}
+
+static void zsh_case(const struct place *place)
+{
+    (void)printf("    '%s ') items=(", place->path);
+    if (place->below != NULL) {
+        zsh_words(place->below);
+    } else {
+        for (size_t i = 0; i < place->verb->spec.n_options; i++) {
+            const struct snp_opt *opt = &place->verb->spec.options[i];
+            zsh_item("--", opt->name, opt->help);
+            if (opt->type == SNP_OPT_BOOL) {
+                zsh_item("--no-", opt->name, opt->help);
+            }
+        }
+    }
+    (void)fputs(" '--help:show help') ;;\n", stdout);
+}
+
+static void put_zsh(const struct snp_verb *const *verbs)
+{
+    (void)fputs("#compdef snipara-sandbox rlm\n"
+                "# zsh completion of snipara-sandbox: save it as _snipara-sandbox in a folder "
+                "of $fpath\n"
+                "_snipara_sandbox() {\n"
+                "    local path='' values='' is_value='' word prev=${words[CURRENT-1]}\n"
+                "    local -a items\n"
+                "    for word in \"${(@)words[2,CURRENT-1]}\"; do\n",
+                stdout);
+    put_path_walk(verbs);
+    (void)fputs("    done\n    case \"$path$prev\" in\n", stdout);
+    visit_all(verbs, "", put_value_cases);
+    (void)fputs("    esac\n"
+                "    if [[ -n $is_value ]]; then\n"
+                "        if [[ -n $values ]]; then compadd -- ${=values}; else _files; fi\n"
+                "        return\n"
+                "    fi\n"
+                "    case \"$path\" in\n    '') items=(",
+                stdout);
+    zsh_words(verbs);
+    (void)fputs(" '--version:show the version' '--help:show help') ;;\n", stdout);
+    visit_all(verbs, "", zsh_case);
+    (void)fputs("    esac\n"
+                "    _describe 'snipara-sandbox' items || _files\n"
+                "}\n"
+                "compdef _snipara_sandbox snipara-sandbox rlm\n",
+                stdout);
+}
+
+/* ---- fish ---- */
+
+/* The condition under which rows of a path are offered: each of its words was seen. */
+static void fish_condition(const char *path)
+{
+    (void)fputs("complete -c snipara-sandbox -n '", stdout);
+    const char *joint = "";
+    while (*path != '\0') {
+        size_t n = strcspn(path, " ");
+        (void)printf("%s__fish_seen_subcommand_from %.*s", joint, (int)n, path);
+        joint = "; and ";
+        path += n + (path[n] == ' ' ? 1 : 0);
+    }
+    if (joint[0] == '\0') {
+        (void)fputs("__fish_use_subcommand", stdout);
+    }
+}
+
+static void fish_words(const char *path, const struct snp_verb *const *verbs)
+{
+    for (size_t i = 0; verbs[i] != NULL; i++) {
+        fish_condition(path);
+        if (path[0] != '\0') {
+            (void)fputs("; and not __fish_seen_subcommand_from ", stdout);
+            bash_words(verbs);
+        }
+        (void)printf("' -f -a %s -d '", verbs[i]->name);
+        put_quoted(verbs[i]->summary, '\0');
+        (void)fputs("'\n", stdout);
+    }
+}
+
+static void fish_option(const char *path, const char *prefix, const struct snp_opt *opt)
+{
+    const char *const *choices = choices_of(opt);
+    fish_condition(path);
+    (void)printf("' -l %s%s", prefix, opt->name);
+    if (opt->short_name != 0 && prefix[0] == '\0') {
+        (void)printf(" -s %c", opt->short_name);
+    }
+    if (choices != NULL) {
+        (void)fputs(" -x -a '", stdout);
+        put_choices(choices);
+        (void)putchar('\'');
+    } else if (takes_value(opt)) {
+        (void)fputs(" -r", stdout);
+    }
+    (void)fputs(" -d '", stdout);
+    put_quoted(opt->help, '\0');
+    (void)fputs("'\n", stdout);
+}
+
+static void fish_place(const struct place *place)
+{
+    if (place->below != NULL) {
+        fish_words(place->path, place->below);
+        return;
+    }
+    for (size_t i = 0; i < place->verb->spec.n_options; i++) {
+        const struct snp_opt *opt = &place->verb->spec.options[i];
+        fish_option(place->path, "", opt);
+        if (opt->type == SNP_OPT_BOOL) {
+            fish_option(place->path, "no-", opt);
+        }
+    }
+}
+
+static void put_fish(const struct snp_verb *const *verbs)
+{
+    (void)fputs(
+        "# fish completion of snipara-sandbox: save it as\n"
+        "#   ~/.config/fish/completions/snipara-sandbox.fish\n"
+        "complete -c rlm -w snipara-sandbox\n"
+        "complete -c snipara-sandbox -l help -s h -d 'show help'\n"
+        "complete -c snipara-sandbox -n __fish_use_subcommand -l version -s V -d 'show the "
+        "version'\n",
+        stdout);
+    fish_words("", verbs);
+    visit_all(verbs, "", fish_place);
+}
+
+/* ---- the verb ---- */
+
+static const struct {
+    const char *name;
+    void (*put)(const struct snp_verb *const *verbs);
+} shells[] = {
+    {"bash", put_bash},
+    {"zsh",  put_zsh },
+    {"fish", put_fish}
+};
+
+static int run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    const char *name = snp_opts_arg(opts, 0);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(shells); i++) {
+        if (snp_streq(shells[i].name, name)) {
+            shells[i].put(cli->verbs);
+            return SNP_EXIT_OK;
+        }
+    }
+    return snp_cli_usage(cli, "unknown shell '%.40s': expected bash, zsh or fish", name);
+}
+
+static const struct snp_opt_arg args[] = {
+    {"SHELL", "bash, zsh or fish", 1, 1}
+};
+
+const struct snp_verb snp_verb_completion = {
+    .name = "completion",
+    .summary = "print a completion script for bash, zsh or fish",
+    .spec = {.args = args, .n_args = SNP_ARRAY_LEN(args)},
+    .examples = "completion bash > ~/.local/share/bash-completion/completions/snipara-sandbox",
+    .run = run,
+};
