@@ -17,8 +17,9 @@
 #include "base/str.h"
 
 enum {
-    TEXT_MAX = 2048,                   /* of the message before escaping */
-    LINE_MAX_LEN = 4 * TEXT_MAX + 256, /* every byte may become four */
+    PREFIX_MAX = 128,
+    TEXT_MAX = 2048,                          /* of event and message before escaping */
+    LINE_MAX_LEN = PREFIX_MAX + 4 * TEXT_MAX, /* every byte may become four */
 };
 
 static const char *log_component = "snipara-sandbox";
@@ -55,11 +56,8 @@ static size_t escape(const char *text, char *out)
     return len;
 }
 
-/* "level time component event " into out; returns the length. */
-static size_t write_prefix(enum snp_log_level level,
-                           const char *event,
-                           char *out,
-                           size_t out_len)
+/* "level time component " into out; returns the length. */
+static size_t write_prefix(enum snp_log_level level, char *out, size_t out_len)
 {
     static const char *const names[] = {"error", "warn", "info", "debug"};
     struct timespec now = {0};
@@ -69,8 +67,8 @@ static size_t write_prefix(enum snp_log_level level,
     if (gmtime_r(&now.tv_sec, &tm) != NULL) {
         (void)strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
     }
-    int n = snprintf(out, out_len, "%s %s.%03ldZ %s %.64s ", names[level], stamp,
-                     now.tv_nsec / 1000000, log_component, event);
+    int n = snprintf(out, out_len, "%s %s.%03ldZ %s ", names[level], stamp,
+                     now.tv_nsec / 1000000, log_component);
     if (n < 0) {
         return 0;
     }
@@ -85,20 +83,23 @@ void snp_log(enum snp_log_level level, const char *event, const char *fmt, ...)
     int saved = errno;
     char text[TEXT_MAX];
     char line[LINE_MAX_LEN];
-    va_list args;
-    va_start(args, fmt);
-    int n = vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
+    size_t len = write_prefix(level, line, PREFIX_MAX);
+    int n = snprintf(text, sizeof(text), "%.64s ", event);
+    if (n > 0) {
+        va_list args;
+        va_start(args, fmt);
+        int more = vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, args);
+        va_end(args);
+        n = more;
+    }
     if (n < 0) {
         text[0] = '\0';
     }
-    size_t len = write_prefix(level, event, line, 255);
     len += escape(text, line + len);
     line[len++] = '\n';
     if (snp_write_all(STDERR_FILENO, line, len) < 0) {
-        /* there is nowhere left to say so */
-        len = 0;
+        errno = saved; /* there is nowhere left to say so */
+        return;
     }
-    (void)len;
     errno = saved;
 }
