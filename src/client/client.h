@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLIENT_CLIENT_H
+#define SNP_CLIENT_CLIENT_H
+
+/*
+ * A blocking client of the daemon: connect (starting the daemon if none runs), ask,
+ * receive events until the answer. One request at a time; not for several threads.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct snp_client;
+
+struct snp_client_options {
+    const char *socket_path; /* NULL = in the runtime folder */
+    bool has_start;          /* start the daemon if none answers */
+    /*
+     * A signalfd (or any descriptor that becomes readable with 128-byte records) whose
+     * first record interrupts the running cell and whose second ends the call; -1 = none. Borrowed.
+     */
+    int signal_fd;
+};
+
+/*
+ * *ret is the caller's: snp_client_free(). SNP_E_PEER: no daemon, or it could not start (its last
+ * log line is in the message); SNP_E_UNSUPPORTED: it speaks another version;
+ * SNP_E_DENIED: the runtime folder cannot be trusted. Blocks for at most about 10 s.
+ */
+int snp_client_connect(const struct snp_client_options *options,
+                       struct snp_client **ret,
+                       struct snp_err *err) SNP_NODISCARD;
+void snp_client_free(struct snp_client *client);
+SNP_DEFINE_CLEANUP(struct snp_client *, snp_client_free)
+#define snp_autoclient snp_cleanup(snp_client_freep)
+
+struct snp_call {
+    const char *method;
+    json_t *head;    /* an object, or NULL; borrowed; gets the member "method" */
+    const void *raw; /* borrowed */
+    size_t raw_len;
+    /* An event; all borrowed until return. Negative ends the call with that code and *err. NULL = ignore. */
+    int (*event)(
+        void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err);
+    void *ctx;
+};
+
+/* The caller's: snp_reply_done(). */
+struct snp_reply {
+    json_t *head; /* owned */
+    char *raw;    /* owned, NUL-terminated */
+    size_t raw_len;
+};
+void snp_reply_done(struct snp_reply *reply);
+#define snp_autoreply snp_cleanup(snp_reply_done)
+
+/*
+ * Ask and wait for the answer. The daemon's ERROR is returned as its code and message.
+ * SNP_E_PEER also: the daemon went away; the client is then of no more use. SNP_E_TIMEOUT:
+ * interrupted twice, likewise.
+ */
+int snp_client_call(struct snp_client *client,
+                    const struct snp_call *call,
+                    struct snp_reply *ret,
+                    struct snp_err *err) SNP_NODISCARD;
+
+/* Whether a signal has come through signal_fd since the client was connected. */
+bool snp_client_interrupted(const struct snp_client *client);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting the daemon.
+ *
+ * It outlives whoever starts it, so it inherits as little as possible: no descriptor,
+ * no blocked signal, no terminal, and of the environment only what is listed here. In
+ * particular no API key of the shell it happened to be started from.
+ */
+#include "client/start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/rundir.h"
+#include "base/str.h"
+
+enum {
+    READY_FD = 3, /* the ready pipe, as the daemon finds it */
+    ENV_MAX = 256,
+    WORDS_MAX = 256,
+    LOG_READ_MAX = 4 << 20,
+};
+
+/* Whole names, and beginnings (with '*'). */
+static const char *const env_kept[] = {
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "TZ",
+    "LANG",
+    "LC_*",
+    "XDG_*",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "SNP_*",
+    "SNIPARA_SANDBOX_*",
+    "ASAN_OPTIONS",
+    "UBSAN_OPTIONS",
+    "LSAN_OPTIONS",
+    "LD_LIBRARY_PATH",
+};
+/* Never, though listed above. */
+static const char *const env_secret[] = {"KEY", "TOKEN", "SECRET", "PASSWORD"};
+
+static bool is_kept(const char *variable)
+{
+    size_t n = strcspn(variable, "=");
+    bool kept = false;
+    char name[128];
+
+    if (n >= sizeof(name)) {
+        return false;
+    }
+    memcpy(name, variable, n);
+    name[n] = '\0';
+    for (size_t i = 0; i < SNP_ARRAY_LEN(env_kept); i++) {
+        size_t len = strlen(env_kept[i]);
+
+        kept |= env_kept[i][len - 1] == '*' ? strncmp(name, env_kept[i], len - 1) == 0
+                                            : strcmp(name, env_kept[i]) == 0;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(env_secret); i++) {
+        kept = kept && strstr(name, env_secret[i]) == NULL;
+    }
+    return kept;
+}
+
+/* Everything the new process is to be; undone by the caller. */
+static int spawn(
+    const char *program, int log_fd, int ready_fd, pid_t *ret_pid, struct snp_err *err)
+{
+    char *envp[ENV_MAX + 1];
+    size_t n_env = 0;
+    snp_autofree char *name = strdup(program);
+    char flag[] = "--ready-fd";
+    char number[] = "3";
+    char *argv[] = {name, flag, number, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t none;
+    sigset_t all;
+    int eno;
+
+    if (name == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    for (char **e = environ; *e != NULL && n_env < ENV_MAX; e++) {
+        if (is_kept(*e)) {
+            envp[n_env++] = *e;
+        }
+    }
+    envp[n_env] = NULL;
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawnattr_init(&attr);
+    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+    (void)posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO);
+    (void)posix_spawn_file_actions_adddup2(&actions, log_fd, STDERR_FILENO);
+    (void)posix_spawn_file_actions_adddup2(&actions, ready_fd, READY_FD);
+    (void)posix_spawnattr_setsigmask(&attr, &none);
+    (void)posix_spawnattr_setsigdefault(&attr, &all);
+    (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
+                                              POSIX_SPAWN_SETSIGDEF);
+    eno = posix_spawn(ret_pid, program, &actions, &attr, argv, envp);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)posix_spawnattr_destroy(&attr);
+    return eno == 0 ? 0 : snp_fail_sys(err, eno, "start %s", program);
+}
+
+/* Wait for a byte (*ret_ready true) or the end of the pipe. -1: neither came in time. */
+static int ready_wait(int fd, int timeout_ms, bool *ret_ready)
+{
+    uint64_t deadline = snp_now_us() + (uint64_t)timeout_ms * 1000;
+
+    for (;;) {
+        uint64_t now = snp_now_us();
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        char byte;
+        int n;
+
+        if (now >= deadline) {
+            return -1;
+        }
+        n = poll(&p, 1, (int)((deadline - now + 999) / 1000));
+        if (n > 0) {
+            *ret_ready = SNP_RETRY(read(fd, &byte, 1)) == 1;
+            return 0;
+        }
+        if (n < 0 && errno != EINTR) {
+            return -1;
+        }
+    }
+}
+
+/* It has ended before it was ready: with 0 if another one runs already. */
+static int ended_early(pid_t pid, struct snp_err *err)
+{
+    char words[WORDS_MAX];
+    int status = 0;
+
+    if (SNP_RETRY(waitpid(pid, &status, 0)) == pid && status != 0) {
+        return snp_fail(err, SNP_E_PEER, "it ended at once; its last words: %s",
+                        snp_daemon_last_words(words, sizeof(words)));
+    }
+    return 0;
+}
+
+int snp_daemon_start(int timeout_ms, struct snp_err *err)
+{
+    snp_autofree char *program = NULL;
+    snp_autofree char *state = NULL;
+    snp_autoclose int log_fd = -1;
+    snp_autoclose int read_fd = -1;
+    snp_autoclose int write_fd = -1;
+    int ends[2];
+    pid_t pid = -1;
+    bool ready = false;
+    char words[WORDS_MAX];
+    int r = snp_own_program("snipara-sandboxd", &program, err);
+
+    if (r == 0) {
+        r = snp_state_dir(&state, err);
+    }
+    if (r == 0) {
+        r = snp_daemon_log_open(state, &log_fd, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        return snp_fail_sys(err, errno, "pipe");
+    }
+    read_fd = ends[0];
+    /* Above the number it is to have there: a dup2 onto itself would keep CLOEXEC. */
+    write_fd = fcntl(ends[1], F_DUPFD_CLOEXEC, READY_FD + 1);
+    (void)close(ends[1]);
+    if (write_fd < 0) {
+        return snp_fail_sys(err, errno, "pipe");
+    }
+    if (log_fd == READY_FD) {
+        int other = fcntl(log_fd, F_DUPFD_CLOEXEC, READY_FD + 1);
+
+        if (other < 0) {
+            return snp_fail_sys(err, errno, "log");
+        }
+        snp_closep(&log_fd);
+        log_fd = other;
+    }
+    r = spawn(program, log_fd, write_fd, &pid, err);
+    if (r < 0) {
+        return r;
+    }
+    snp_closep(&write_fd);
+    write_fd = -1;
+    if (ready_wait(read_fd, timeout_ms, &ready) < 0) {
+        return snp_fail(err, SNP_E_PEER, "it is not ready after %d s; its last words: %s",
+                        timeout_ms / 1000, snp_daemon_last_words(words, sizeof(words)));
+    }
+    return ready ? 0 : ended_early(pid, err);
+}
+
+const char *snp_daemon_last_words(char *out, size_t out_len)
+{
+    snp_autofree char *state = NULL;
+    snp_autofree char *path = NULL;
+    snp_autofree char *text = NULL;
+    struct snp_err ignored;
+    size_t n = 0;
+    char *line;
+
+    out[0] = '\0';
+    if (snp_state_dir(&state, &ignored) < 0) {
+        return out;
+    }
+    path = snp_format("%s/daemon.log", state);
+    if (path == NULL || snp_file_read(path, LOG_READ_MAX, &text, &n, &ignored) < 0) {
+        return out;
+    }
+    while (n > 0 && text[n - 1] == '\n') {
+        text[--n] = '\0';
+    }
+    line = strrchr(text, '\n');
+    (void)snprintf(out, out_len, "%s", line == NULL ? text : line + 1);
+    return out;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLIENT_START_H
+#define SNP_CLIENT_START_H
+
+/* Starting the daemon in the background. */
+
+#include "base/err.h"
+
+/*
+ * Start snipara-sandboxd, own session, output to STATE/daemon.log, environment cut to
+ * what it needs, and wait until it says that it is ready or ends (then another one may
+ * run already), at most timeout_ms. 0 does not promise that it answers.
+ * SNP_E_NOT_FOUND: it is not installed.
+ */
+int snp_daemon_start(int timeout_ms, struct snp_err *err) SNP_NODISCARD;
+
+/* Put the last line of the daemon's log (without time) into out; "" if there is none. Returns out. */
+const char *snp_daemon_last_words(char *out, size_t out_len);
+
+#endif
