@@ -1,0 +1,1354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interpreter loop that runs inside a sandbox: reads cells, runs them, answers.
+
+    python3 -I driver.py --template NAME --zygote FD    preload, then fork interpreters
+    python3 -I driver.py --template NAME --fd FD        serve cells on this socket at once
+
+Standard library only, CPython 3.8 or later, the same file in every isolation tier. The
+stream is the guest protocol of docs/wire.md; descriptors 0, 1 and 2 belong to the cells.
+
+User code shares this process and can forge whatever we say: nothing here is a security
+boundary. What is promised is that ordinary mistakes of a cell (closed descriptors,
+replaced builtins, a hostile __repr__, any BaseException) leave the next cell working,
+or end the process. For that:
+
+- the names we use are bound when the file is loaded, builtins included;
+- user code is entered in one place only, Session._guarded();
+- an interrupt never raises in the frames that keep the stream's framing intact.
+"""
+
+import builtins
+
+# Ours: a cell that replaces builtins.len or deletes builtins.print does not reach it.
+__builtins__ = dict(vars(builtins))
+
+import __future__  # noqa: E402
+import _signal
+import argparse
+import ast
+import base64
+import errno
+import gc
+import importlib
+import io
+import json
+import linecache
+import os
+import signal
+import struct
+import sys
+import threading
+import traceback
+import types
+from fcntl import F_DUPFD_CLOEXEC, fcntl, ioctl
+from importlib.machinery import PathFinder
+from os import _exit, chdir, close, dup2, fstat, getpid, read, write
+from stat import S_ISFIFO
+from sys import getrecursionlimit, setrecursionlimit
+from termios import FIONREAD
+from time import monotonic, sleep
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+CELL, READY, DISPLAY, DENIAL, DONE = 16, 32, 33, 34, 35
+
+BODY_MAX = 16 << 20  # bytes of one frame from the host
+TEXT_MAX = 100000  # characters of value, result, traceback, message
+DISPLAY_MAX = 8 << 20  # bytes of one display
+DISPLAYS_MAX = 64  # per cell
+DENIALS_MAX = 20  # per cell
+MIMES_MAX = 16  # representations of one display
+SOURCES_KEPT = 1000  # cells whose source lines tracebacks can show
+CHAIN_MAX = 16  # causes of an exception searched for a denial
+RECURSION_MIN = 1000  # what we need ourselves; a cell may leave less behind
+
+EXIT_GONE = 0  # the host closed the stream
+EXIT_PRELOAD = 3
+EXIT_STREAM = 70  # the guest stream is no longer ours
+
+_FILE = __file__
+_HEADER = struct.Struct("<IIIB3x")
+_decode = json.JSONDecoder().decode
+_quote = json.encoder.encode_basestring
+_encode_any = json.JSONEncoder(ensure_ascii=False).encode
+_modules = sys.modules
+_importers = sys.path_importer_cache
+_sources = linecache.cache
+_TracebackException = traceback.TracebackException
+_allocate_lock = threading.Lock
+_b64decode = base64.b64decode
+_urandom = os.urandom
+_int_text = int.__repr__
+
+
+def to_json(value: Any) -> str:
+    """JSON of None, bools, ints, strings, lists and dicts; nothing a cell can patch."""
+    kind = type(value)
+    if kind is str:
+        return _quote(value)
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int:
+        return _int_text(value)
+    if kind is dict:
+        return "{" + ",".join([_quote(k) + ":" + to_json(v) for k, v in value.items()]) + "}"
+    return "[" + ",".join([to_json(item) for item in value]) + "]"
+
+
+def clean(text: str, limit: int = TEXT_MAX) -> str:
+    """An exact str of at most limit characters that UTF-8 can carry."""
+    if type(text) is not str:
+        text = str.__str__(text)
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    if not text.isascii():
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")[:limit]
+    return text
+
+
+def clean_middle(text: str) -> str:
+    """As clean(), but of a long text both ends are kept."""
+    if len(text) > TEXT_MAX:
+        half = TEXT_MAX // 2 - 50
+        note = "\n... {} characters left out ...\n".format(len(text) - 2 * half)
+        text = text[:half] + note + text[-half:]
+    return clean(text)
+
+
+# --- interrupt ------------------------------------------------------------------------
+
+
+class Interrupt:
+    """Turns SIGINT into KeyboardInterrupt, while a cell runs and nowhere else.
+
+    In a shielded frame nothing is raised: the signal stays pending until check().
+    """
+
+    def __init__(self) -> None:
+        self.armed = False
+        self.pending = False
+        self.shielded: Set[types.CodeType] = set()
+
+    def install(self) -> None:
+        if _signal.getsignal(signal.SIGINT) != self.handle:
+            _signal.signal(signal.SIGINT, self.handle)
+
+    def handle(self, _number: int, frame: Optional[types.FrameType]) -> None:
+        if not self.armed:
+            return
+        if frame is not None and frame.f_code in self.shielded:
+            self.pending = True
+        else:
+            raise KeyboardInterrupt
+
+    def check(self) -> None:
+        if self.pending and self.armed:
+            self.pending = False
+            raise KeyboardInterrupt
+
+
+# --- guest stream ---------------------------------------------------------------------
+
+
+class Cell(NamedTuple):
+    """A CELL frame, decoded."""
+
+    ident: int
+    number: int
+    code: bytes
+    stdin: Optional[bytes]
+    cwd: Optional[str]
+
+
+class Stream:
+    """The guest stream. Frames other than DONE leave only between CELL and DONE."""
+
+    def __init__(self, fd: int, interrupt: Interrupt) -> None:
+        self.fd = high_descriptor(fd)
+        close(fd)
+        self._identity = identity(self.fd)
+        self._interrupt = interrupt
+        self._input = bytearray()
+        self._lock = _allocate_lock()
+        self._ident: Optional[int] = None  # of the running cell
+        interrupt.shielded.update({Stream.emit.__code__, Stream._send.__code__})
+
+    def receive(self) -> Optional[Cell]:
+        """The next cell; None at the end of the stream. ValueError: not our protocol."""
+        data = self._input
+        need = _HEADER.size
+        while len(data) < need or need == _HEADER.size:
+            if len(data) >= _HEADER.size:
+                body_len = _HEADER.unpack_from(data)[0]
+                if body_len > BODY_MAX:
+                    raise ValueError("frame too large")
+                need = _HEADER.size + body_len
+                if len(data) >= need:
+                    break
+            chunk = read(self.fd, 1 << 16 if need < 1 << 16 else 1 << 20)
+            if not chunk:
+                return None
+            data += chunk
+        cell = self._parse(bytes(data[:need]))
+        del data[:need]
+        self._ident = cell.ident
+        return cell
+
+    @staticmethod
+    def _parse(frame: bytes) -> Cell:
+        body_len, ident, head_len, kind = _HEADER.unpack_from(frame)
+        start = _HEADER.size + head_len
+        if kind != CELL or head_len > body_len:
+            raise ValueError("not a cell")
+        head = _decode(str(frame[_HEADER.size : start], "utf-8") or "{}")
+        end = start + head["code_len"]
+        stdin = frame[end:] if head.get("stdin") else None
+        return Cell(ident, head["cell"], frame[start:end], stdin, head.get("cwd"))
+
+    def ready(self, head: Dict[str, Any]) -> None:
+        self._send(READY, 0, to_json(head).encode(), b"")
+
+    def emit(self, kind: int, head: str, raw: bytes = b"") -> None:
+        """Send an event of the running cell, from any thread; dropped when none runs."""
+        with self._lock:
+            if self._ident is not None and self.fd >= 0:
+                self._send(kind, self._ident, head.encode(), raw)
+        self._interrupt.check()
+
+    def finish(self, head: str) -> None:
+        """Send DONE, once per cell."""
+        with self._lock:
+            ident, self._ident = self._ident, None
+            if ident is not None and self.fd >= 0:
+                self._send(DONE, ident, head.encode(), b"")
+
+    def _send(self, kind: int, ident: int, head: bytes, raw: bytes) -> None:
+        fd = self.fd
+        data = _HEADER.pack(len(head) + len(raw), ident, len(head), kind) + head + raw
+        if identity(fd) != self._identity:
+            _exit(EXIT_STREAM)  # closed by the cell, the number perhaps reused
+        while data:
+            try:
+                data = data[write(fd, data) :]
+            except OSError:
+                _exit(EXIT_STREAM)
+            except BaseException:  # noqa: B036  raised by a signal handler of the user's
+                continue
+
+    def forget(self) -> None:
+        """In a forked child: the stream is the parent's."""
+        fd, self.fd = self.fd, -1
+        close_quietly(fd)
+
+
+def high_descriptor(fd: int) -> int:
+    """A duplicate out of the way of code that counts on low numbers."""
+    for lowest in (240, 100, 10, 3):
+        try:
+            return fcntl(fd, F_DUPFD_CLOEXEC, lowest)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EMFILE):
+                raise
+    raise OSError(errno.EMFILE, "no descriptor left")
+
+
+def identity(fd: int) -> Optional[Tuple[int, int]]:
+    """What a descriptor refers to; None if it is closed."""
+    try:
+        status = fstat(fd)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def close_quietly(fd: int) -> None:
+    try:
+        close(fd)
+    except OSError:
+        pass
+
+
+# --- standard streams -----------------------------------------------------------------
+
+
+class Turn:
+    """Keeps the order between stdout and stderr, which are two pipes.
+
+    Before writing changes from one to the other we wait until the first has been read.
+    """
+
+    WAIT_S = 0.050
+    GIVE_UP = 20  # waits in one cell that ran out: nobody is reading
+
+    def __init__(self) -> None:
+        self._last = -1
+        self._given_up = 0
+
+    def begin(self) -> None:
+        self._last = -1
+        self._given_up = 0
+
+    def take(self, fd: int) -> None:
+        if fd != self._last:
+            last, self._last = self._last, fd
+            if last >= 0:
+                self._wait(last)
+
+    def settle(self) -> None:
+        """Wait for what was written last, before something else goes to the host."""
+        if self._last >= 0:
+            self._wait(self._last)
+            self._last = -1
+
+    def _wait(self, fd: int) -> None:
+        try:
+            if self._given_up >= self.GIVE_UP or not S_ISFIFO(fstat(fd).st_mode):
+                return
+            deadline = monotonic() + self.WAIT_S
+            pause = 0.00002
+            while any(ioctl(fd, FIONREAD, b"\0\0\0\0")):
+                if monotonic() > deadline:
+                    self._given_up += 1
+                    return
+                sleep(pause)
+                pause = min(2 * pause, 0.001)
+        except OSError:
+            pass  # closed by the cell
+
+
+class OutputPipe(io.FileIO):
+    """Descriptor 1 or 2 as Python sees it: what is written is in the pipe at once."""
+
+    def __init__(self, fd: int, turn: Turn) -> None:
+        super().__init__(fd, "wb", closefd=False)
+        self._turn = turn
+
+    @property
+    def raw(self) -> "OutputPipe":
+        """Code that expects a buffered writer looks for this."""
+        return self
+
+    def write(self, data: Any) -> int:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+        fd = self.fileno()
+        self._turn.take(fd)
+        done = write(fd, data)
+        with memoryview(data) as view:
+            size = view.nbytes
+            if done < size:
+                rest = view.cast("B")
+                while done < size:
+                    done += write(fd, rest[done:])
+        return size
+
+
+class Stdio:
+    """Descriptors 0, 1, 2 and sys.stdin, stdout, stderr over them.
+
+    A cell starts with the session's own descriptors, whatever the one before did to them.
+    Objects put into sys.stdout and the like stay, as in any interpreter, unless they
+    cannot be used.
+    """
+
+    NAMES = ("stdin", "stdout", "stderr")
+
+    def __init__(self) -> None:
+        self.turn = Turn()
+        self._spare = [high_descriptor(fd) for fd in range(3)]
+        self._identity = [identity(fd) for fd in range(3)]
+        self._own: List[io.TextIOWrapper] = [self._make(fd) for fd in range(3)]
+        self._given = False  # standard input of the last cell was not the session's
+        for fd in range(3):
+            self._show(fd)
+
+    def _make(self, fd: int) -> io.TextIOWrapper:
+        if fd == 0:
+            raw = io.BufferedReader(io.FileIO(0, "rb", closefd=False))
+            return io.TextIOWrapper(raw, "utf-8", "surrogateescape")
+        buffer: Any = OutputPipe(fd, self.turn)
+        buffer.name = "<{}>".format(self.NAMES[fd])
+        errors = "surrogateescape" if fd == 1 else "backslashreplace"
+        text = io.TextIOWrapper(buffer, "utf-8", errors, newline="\n", write_through=True)
+        text.mode = "w"  # type: ignore[misc]
+        return text
+
+    def _show(self, fd: int) -> None:
+        setattr(sys, self.NAMES[fd], self._own[fd])
+        setattr(sys, "__" + self.NAMES[fd] + "__", self._own[fd])
+
+    def begin(self, stdin: Optional[bytes]) -> None:
+        """Make the descriptors right for a cell."""
+        self.turn.begin()
+        for fd in (1, 2):
+            if identity(fd) != self._identity[fd]:
+                self._restore(fd)
+        if stdin is not None:
+            self._give(stdin)
+        elif self._given or identity(0) != self._identity[0]:
+            self._restore(0)
+            self._given = False
+            self._renew(0)
+
+    def _restore(self, fd: int) -> None:
+        try:
+            dup2(self._spare[fd], fd)
+        except OSError:
+            pass  # the spare was closed as well: this stream is gone
+
+    def _give(self, stdin: bytes) -> None:
+        fd = temporary_file()
+        try:
+            rest = memoryview(stdin)
+            while rest:
+                rest = rest[write(fd, rest) :]
+            os.lseek(fd, 0, os.SEEK_SET)
+            if fd != 0:
+                dup2(fd, 0)
+        finally:
+            if fd != 0:
+                close(fd)
+        self._given = True
+        self._renew(0)
+
+    def _renew(self, fd: int) -> None:
+        self._own[fd] = self._make(fd)
+        self._show(fd)
+
+    def heal(self) -> None:
+        """Replace what cannot be used in sys; looks at user objects."""
+        for fd, name in enumerate(self.NAMES):
+            now = getattr(sys, name, None)
+            try:
+                usable = now is not None and not getattr(now, "closed", False)
+                usable = usable and hasattr(now, "write" if fd else "readline")
+            except Exception:
+                usable = False
+            if not usable:
+                self._renew(fd)
+
+    def flush(self) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+
+    def forget(self) -> None:
+        for fd in self._spare:
+            close_quietly(fd)
+
+
+def temporary_file() -> int:
+    """A file without a name."""
+    try:
+        return os.memfd_create("stdin")
+    except (AttributeError, OSError):
+        import tempfile
+
+        fd, path = tempfile.mkstemp()
+        os.unlink(path)
+        return fd
+
+
+# --- display --------------------------------------------------------------------------
+
+
+class Display:
+    """Rich output: the builtin display() and the last expression's representations."""
+
+    PLAIN = frozenset({int, str, float, bool, complex, bytes, list, tuple, dict, set, type(None)})
+    METHODS = (
+        ("text/html", "_repr_html_"),
+        ("text/markdown", "_repr_markdown_"),
+        ("image/svg+xml", "_repr_svg_"),
+        ("image/png", "_repr_png_"),
+        ("image/jpeg", "_repr_jpeg_"),
+        ("text/latex", "_repr_latex_"),
+        ("application/json", "_repr_json_"),
+    )
+    TOO_LARGE = "\n(other forms left out: larger than {} MiB)".format(DISPLAY_MAX >> 20)
+
+    def __init__(self, stream: Stream, stdio: Stdio) -> None:
+        self._stream = stream
+        self._stdio = stdio
+        self._count = 0
+
+    def begin(self) -> None:
+        self._count = 0
+
+    def show(self, *values: Any) -> None:
+        """The builtin: send each value to whoever reads the result."""
+        for value in values:
+            self._send(clean(repr(value)), self._rich_forms(value))
+
+    def show_value(self, value: Any, text: str) -> None:
+        """The last expression, if there is more to it than its repr."""
+        if type(value) not in self.PLAIN:
+            forms = self._rich_forms(value)
+            if forms:
+                self._send(text, forms)
+
+    def show_png(self, text: str, png: bytes) -> None:
+        self._send(text, {"image/png": png})
+
+    def _rich_forms(self, value: Any) -> Dict[str, bytes]:
+        forms: Dict[str, bytes] = {}
+        for mime, method in (("", "_repr_mimebundle_"),) + self.METHODS:
+            # On the type: a class is not its instances, and mocks answer to any name.
+            if getattr(type(value), method, None) is None or mime in forms:
+                continue
+            try:
+                data = getattr(value, method)()
+                found = mimebundle(data) if not mime else {mime: mime_data(data)}
+                for name, form in found.items():
+                    if form is not None:
+                        forms[name] = mime_bytes(name, form)
+            except Exception:
+                continue  # a form that fails is a form less
+        forms.pop("text/plain", None)
+        return forms
+
+    def _send(self, text: str, forms: Dict[str, bytes]) -> None:
+        self._count += 1
+        if self._count > DISPLAYS_MAX:
+            if self._count == DISPLAYS_MAX + 1:
+                note = "display: more than {} outputs in one cell, the rest is left out\n"
+                sys.stderr.write(note.format(DISPLAYS_MAX))
+            return
+        plain = text.encode()
+        parts = [("text/plain", plain)] + list(forms.items())[: MIMES_MAX - 1]
+        if sum([len(data) for _, data in parts]) > DISPLAY_MAX:
+            parts = [("text/plain", plain + self.TOO_LARGE.encode())]
+        self._stdio.turn.settle()
+        head = to_json({"mime": [[mime, len(data)] for mime, data in parts]})
+        self._stream.emit(DISPLAY, head, b"".join([data for _, data in parts]))
+
+
+def mime_data(data: Any) -> Any:
+    """What _repr_*_ methods return: the data, or the data and metadata."""
+    return data[0] if isinstance(data, tuple) and data else data
+
+
+def mimebundle(data: Any) -> Dict[str, Any]:
+    """The usable members of what _repr_mimebundle_ returned."""
+    return {
+        name: form
+        for name, form in dict(mime_data(data) or {}).items()
+        if type(name) is str and "/" in name and len(name) <= 100 and name.isascii()
+    }
+
+
+def mime_bytes(mime: str, data: Any) -> bytes:
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(data)
+    if isinstance(data, str):
+        is_binary = mime.startswith(("image/", "audio/", "video/")) and mime != "image/svg+xml"
+        if is_binary or mime == "application/pdf":
+            return _b64decode(data)
+        return data.encode("utf-8", "backslashreplace")
+    return _encode_any(data).encode("utf-8", "backslashreplace")
+
+
+class Figures:
+    """Open matplotlib figures: each becomes a PNG display at plt.show() or the cell's end."""
+
+    PYPLOT = "matplotlib.pyplot"
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        if self.PYPLOT in _modules:
+            self._adopt(_modules[self.PYPLOT])
+        else:
+            sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+
+    def _adopt(self, pyplot: Any) -> None:
+        def show(*_args: Any, **_kwargs: Any) -> None:
+            """Send the open figures and close them."""
+            self.flush()
+
+        pyplot.show = show
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """An import hook: notices pyplot, finds nothing itself."""
+        if name != self.PYPLOT:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                run(module)
+                self._adopt(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+    def flush(self) -> None:
+        pyplot = _modules.get(self.PYPLOT)
+        if pyplot is None:
+            return
+        numbers = pyplot.get_fignums()
+        for number in numbers:
+            figure = pyplot.figure(number)
+            try:
+                self._send(figure)
+            except Exception as error:
+                sys.stderr.write("a figure cannot be drawn: {!r}\n".format(error))
+        if numbers:
+            pyplot.close("all")
+
+    def _send(self, figure: Any) -> None:
+        png = io.BytesIO()
+        figure.savefig(png, format="png", bbox_inches="tight")
+        self._display.show_png(clean(repr(figure)), png.getvalue())
+
+    def show(self, *values: Any) -> None:
+        """display(), which knows figures as well."""
+        kind = getattr(_modules.get("matplotlib.figure"), "Figure", None)
+        for value in values:
+            if kind is not None and isinstance(value, kind):
+                self._send(value)
+                if self.PYPLOT in _modules:
+                    _modules[self.PYPLOT].close(value)
+            else:
+                self._display.show(value)
+
+
+# --- denials --------------------------------------------------------------------------
+
+
+class Denial(NamedTuple):
+    control: str
+    operation: str
+    object: str
+    rule: str
+    hint: str
+
+
+NO_NETWORK = "the sandbox has no network: put the data into the workspace instead"
+ONLY_WORKSPACE = "only /workspace and /tmp can be written"
+PROCESSES = "fewer processes and threads at a time, or a session with more --processes"
+SPACE = "delete files, or open the session with a larger {}"
+
+# By errno: control, operation, rule, hint.
+OS_ERRORS = {
+    errno.ENETUNREACH: ("network", "connect", "no network", NO_NETWORK),
+    errno.EROFS: ("filesystem", "write", "read-only", ONLY_WORKSPACE),
+    errno.EDQUOT: ("resources", "write", "disk space", SPACE.format("--workspace-size")),
+    errno.ENOSPC: ("resources", "write", "disk space", SPACE.format("--workspace-size")),
+    errno.EFBIG: ("resources", "write", "file size", SPACE.format("--file-size")),
+    errno.EMFILE: (
+        "resources",
+        "open",
+        "open files",
+        "close files when done, or open the session with more --open-files",
+    ),
+    errno.ENOMEM: (
+        "resources",
+        "allocate",
+        "memory",
+        "use less at a time, or open the session with more --memory",
+    ),
+}
+
+
+class Denials:
+    """What the sandbox seems to have refused, as far as Python notices (unverified)."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._seen: Set[Denial] = set()
+        self._forked = False
+        self._events: Dict[str, Callable[[Tuple[Any, ...]], None]] = {
+            "socket.connect": self._on_connect,
+            "socket.getaddrinfo": self._on_resolve,
+            "socket.gethostbyname": self._on_resolve,
+            "os.fork": self._on_fork,
+            "os.forkpty": self._on_fork,
+            "os.posix_spawn": self._on_fork,
+            "os.system": self._on_fork,
+            "subprocess.Popen": self._on_fork,
+        }
+
+    def begin(self) -> None:
+        self._seen.clear()
+        self._forked = False
+
+    def hook(self) -> Callable[[str, Tuple[Any, ...]], None]:
+        """For sys.addaudithook(): called for every event, so it decides quickly."""
+        find = self._events.get
+
+        def audit(event: str, args: Tuple[Any, ...]) -> None:
+            handle = find(event)
+            if handle is not None:
+                try:
+                    handle(args)
+                except Exception:
+                    pass  # odd arguments: the call itself will complain
+
+        return audit
+
+    def report(self, denial: Denial) -> None:
+        if denial not in self._seen and len(self._seen) < DENIALS_MAX:
+            self._seen.add(denial)
+            self._stream.emit(DENIAL, to_json(denial._asdict()))
+
+    def _on_connect(self, args: Tuple[Any, ...]) -> None:
+        address = args[1]
+        if type(address) is tuple and not is_local(address[0]):
+            name = "{}:{}".format(*address[:2])
+            self.report(Denial("network", "connect", clean(name, 300), "no network", NO_NETWORK))
+
+    def _on_resolve(self, args: Tuple[Any, ...]) -> None:
+        host = args[0]
+        if host is not None and not is_local(host):
+            name = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
+            self.report(Denial("network", "resolve", clean(name, 300), "no network", NO_NETWORK))
+
+    def _on_fork(self, _args: Tuple[Any, ...]) -> None:
+        self._forked = True
+
+    def explain(self, error: BaseException) -> Optional[str]:
+        """Report the denial behind an exception that ended a cell; its hint."""
+        for cause in chain(error):
+            denial = self._classify(cause)
+            if denial is not None:
+                if denial.control != "network" or not self._has_network():
+                    self.report(denial)
+                return denial.hint
+        return None
+
+    def _has_network(self) -> bool:
+        return any([denial.control == "network" for denial in self._seen])
+
+    def _classify(self, error: BaseException) -> Optional[Denial]:
+        if isinstance(error, MemoryError):
+            return Denial("resources", "allocate", "", *OS_ERRORS[errno.ENOMEM][2:])
+        if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+            return Denial("resources", "thread", "", "processes", PROCESSES)
+        if not isinstance(error, OSError):
+            return None
+        if type(error).__name__ == "gaierror":
+            return Denial("network", "resolve", "", "no network", NO_NETWORK)
+        return self._classify_errno(error)
+
+    def _classify_errno(self, error: OSError) -> Optional[Denial]:
+        number = error.errno
+        path = error.filename
+        name = clean(os.fsdecode(path), 300) if isinstance(path, (str, bytes)) else ""
+        if number in (errno.EPERM, errno.EACCES):
+            if name:
+                hint = "this path is not open to the sandbox; " + ONLY_WORKSPACE
+                return Denial("filesystem", "access", name, "no permission", hint)
+            text = clean(str(error), 300)
+            return Denial("syscalls", "call", text, "not permitted", "do without this call")
+        if number == errno.EAGAIN:
+            if self._forked and not name:
+                return Denial("resources", "fork", "", "processes", PROCESSES)
+            return None
+        if number in (errno.ENOSPC, errno.EDQUOT) and name.startswith(("/tmp", "/dev/shm")):
+            return Denial("resources", "write", name, "disk space", SPACE.format("--tmp-size"))
+        row = OS_ERRORS.get(number)  # type: ignore[arg-type]
+        return row and Denial(row[0], row[1], name, row[2], row[3])
+
+
+def is_local(host: Any) -> bool:
+    """Whether a host name stays inside: loopback, or any own address."""
+    if isinstance(host, (bytes, bytearray)):
+        host = host.decode("ascii", "replace")
+    host = host.lower()
+    return host.startswith("127.") or host in ("localhost", "::1", "", "0.0.0.0", "::")
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """An exception and what led to it, nearest first."""
+    now: Optional[BaseException] = error
+    for _ in range(CHAIN_MAX):
+        if now is None:
+            return
+        yield now
+        reason = getattr(now, "reason", None)  # urllib's URLError wraps without chaining
+        if isinstance(reason, BaseException) and now.__cause__ is None:
+            now = reason
+        else:
+            now = now.__cause__ or now.__context__
+
+
+# --- errors ---------------------------------------------------------------------------
+
+
+class Errors:
+    """Describes exceptions as users should see them: their frames, their lines."""
+
+    HEADER = "Traceback (most recent call last):\n"
+    IN_DATA = ("numpy", "pandas")
+    IN_PLOT = IN_DATA + ("matplotlib",)
+
+    def __init__(self, template: str, denials: Denials) -> None:
+        self._template = template
+        self._denials = denials
+        self.first_cell = 0  # number of the first cell of this interpreter
+
+    def describe(self, error: BaseException, cell: int) -> Dict[str, Any]:
+        """The `error` member of DONE. Runs user code (__str__)."""
+        return {
+            "type": clean(type(error).__name__, 300),
+            "message": clean(safe_text(error)),
+            "traceback": clean_middle(self.format(error)),
+            "line": self._line(error, cell),
+            "hint": self._hint(error, cell),
+        }
+
+    def format(self, error: BaseException) -> str:
+        report = _TracebackException(type(error), error, error.__traceback__)
+        pending, seen = [report], set()
+        while pending:
+            one = pending.pop()
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            one.stack[:] = user_frames(one.stack)
+            links = [one.__cause__, one.__context__] + list(getattr(one, "exceptions", None) or [])
+            pending.extend([link for link in links if link is not None])
+        text = "".join(report.format())
+        if not report.stack and text.startswith(self.HEADER):
+            text = text[len(self.HEADER) :]
+        return text
+
+    @staticmethod
+    def _line(error: BaseException, cell: int) -> Optional[int]:
+        name = cell_name(cell)
+        if isinstance(error, SyntaxError) and error.filename == name:
+            return error.lineno if type(error.lineno) is int else None
+        line = None
+        step = error.__traceback__
+        while step is not None:
+            if step.tb_frame.f_code.co_filename == name:
+                line = step.tb_lineno
+            step = step.tb_next
+        return line
+
+    def _hint(self, error: BaseException, cell: int) -> Optional[str]:
+        if isinstance(error, ModuleNotFoundError):
+            return self._hint_module(str(error.name or "").partition(".")[0])
+        if isinstance(error, NameError) and not isinstance(error, UnboundLocalError):
+            return self._hint_name(cell)
+        return self._denials.explain(error)
+
+    def _hint_module(self, name: str) -> str:
+        if name in self.IN_PLOT:
+            wanted = "data" if name in self.IN_DATA else "plot"
+            if self._template != wanted:
+                return "{} comes with template {}: open the session with --template {}".format(
+                    name, wanted, wanted
+                )
+        return (
+            "{!r} is not installed in template {}. The sandbox has no network to install it: "
+            "use a template with the package (data has numpy and pandas, plot matplotlib too), "
+            "or put its folder into the workspace".format(name, self._template)
+        )
+
+    def _hint_name(self, cell: int) -> Optional[str]:
+        if self.first_cell > 1:
+            return (
+                "the interpreter was restarted before cell {}: variables of earlier cells are "
+                "gone, files are kept".format(self.first_cell)
+            )
+        if cell == 1:
+            return (
+                "this is the first cell of its session: variables are kept only between cells "
+                "of the same session"
+            )
+        return None
+
+
+def cell_name(number: int) -> str:
+    return "<cell {}>".format(number)
+
+
+def user_frames(stack: Any) -> List[Any]:
+    """Without our frames, and without what lies between them and the cell."""
+    frames = list(stack)
+    if frames and frames[0].filename == _FILE:
+        starts = [i for i, frame in enumerate(frames) if frame.filename.startswith("<cell ")]
+        frames = frames[starts[0] :] if starts else frames
+    return [frame for frame in frames if frame.filename != _FILE]
+
+
+def safe_text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "<the exception's text cannot be made>"
+
+
+# --- session --------------------------------------------------------------------------
+
+
+class Quitter:
+    """exit and quit: end the cell."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return "{}() ends the cell; the session goes on".format(self._name)
+
+    def __call__(self, code: Any = None) -> None:
+        raise SystemExit(code)
+
+
+class Outcome(NamedTuple):
+    """How a cell failed or exited."""
+
+    status: str
+    error: Optional[Dict[str, Any]]
+    exit_code: Optional[int]
+
+
+class Session:
+    """One interpreter: a namespace, and the loop that runs cells in it."""
+
+    COMPILE = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    FUTURE = __future__.annotations.compiler_flag | __future__.barry_as_FLUFL.compiler_flag
+    COROUTINE = 0x80  # inspect.CO_COROUTINE
+    NOT_FORMATTED = "<the traceback cannot be made>"
+
+    def __init__(self, fd: int, template: str) -> None:
+        self._template = template
+        self._pid = getpid()
+        self._interrupt = Interrupt()
+        self._interrupt.shielded.add(Session._guarded.__code__)
+        self._stream = Stream(fd, self._interrupt)
+        self._stdio = Stdio()
+        self._display = Display(self._stream, self._stdio)
+        self._figures = Figures(self._display)
+        self._denials = Denials(self._stream)
+        self._errors = Errors(template, self._denials)
+        self._flags = self.COMPILE
+        self._loop: Any = None
+        self._cwd: Optional[str] = None
+        self._driver = _modules.get("__main__")  # kept alive: it is us
+        self._main = types.ModuleType("__main__")
+        self._names = vars(self._main)
+
+    def install(self) -> None:
+        """Give this process to the cells."""
+        _modules["__main__"] = self._main
+        sys.argv = [""]
+        sys.path.insert(0, "")
+        builtins.display = self._figures.show  # type: ignore[attr-defined]
+        builtins.exit = Quitter("exit")  # type: ignore[assignment]
+        builtins.quit = Quitter("quit")  # type: ignore[assignment]
+        os.environ.setdefault("MPLBACKEND", "Agg")
+        os.register_at_fork(after_in_child=self._after_fork)
+        self._interrupt.install()
+        sys.addaudithook(self._denials.hook())
+
+    def _after_fork(self) -> None:
+        self._stream.forget()
+        self._stdio.forget()
+
+    def serve(self) -> None:
+        """Never returns."""
+        python = ".".join([str(part) for part in sys.version_info[:3]])
+        self._stream.ready({"python": python, "template": self._template})
+        while True:
+            try:
+                cell = self._stream.receive()
+            except (OSError, ValueError, KeyError, TypeError):
+                _exit(EXIT_STREAM)
+            except BaseException:  # noqa: B036  raised by a signal handler of the user's
+                continue
+            if cell is None:
+                _exit(EXIT_GONE)
+            try:
+                self._serve_cell(cell)
+            except BaseException as error:  # noqa: B036  the cell has broken something of ours
+                self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        name = type(error).__name__
+        fail = {"type": name, "message": "", "traceback": "", "line": None, "hint": None}
+        self._stream.finish(self._done(None, None, Outcome("error", fail, None)))
+
+    # One cell ---------------------------------------------------------------------
+
+    def _serve_cell(self, cell: Cell) -> None:
+        self._begin(cell)
+        texts, error = self._guarded(self._run, cell)
+        if getrecursionlimit() < RECURSION_MIN:
+            setrecursionlimit(RECURSION_MIN)
+        if getpid() != self._pid:
+            self._leave_child(error)
+        outcome = None
+        value, result = texts or (None, None)
+        if error is not None:
+            outcome = self._describe(error, cell)
+            result, _ = self._guarded(self._result_text)
+        if Figures.PYPLOT in _modules:
+            self._guarded(self._figures.flush)
+        self._guarded(self._stdio.flush)
+        self._interrupt.install()
+        self._stream.finish(self._done(value, result, outcome))
+
+    def _begin(self, cell: Cell) -> None:
+        if not self._errors.first_cell:
+            self._errors.first_cell = cell.number
+        _modules["__main__"] = self._main
+        self._names["__builtins__"] = builtins
+        self._names["result"] = None
+        self._stdio.begin(cell.stdin)
+        self._display.begin()
+        self._denials.begin()
+
+    def _guarded(self, function: Callable[..., Any], *args: Any) -> Tuple[Any, Any]:
+        """Enter user code: (what function returned, None) or (None, what it raised)."""
+        self._interrupt.pending = False
+        self._interrupt.armed = True
+        value = failure = None
+        try:
+            value = function(*args)
+        except BaseException as error:  # noqa: B036  whatever it is, the session goes on
+            failure = error
+        self._interrupt.armed = False
+        if failure is not None and failure.__traceback__ is not None:
+            # Without this frame the exception does not keep itself alive.
+            failure.__traceback__ = failure.__traceback__.tb_next
+        return value, failure
+
+    def _run(self, cell: Cell) -> Tuple[Optional[str], Optional[str]]:
+        """Run a cell; the texts of its value and of its variable `result`."""
+        self._interrupt.check()
+        self._stdio.heal()
+        if cell.cwd is not None and cell.cwd != self._cwd:
+            chdir(cell.cwd)
+            self._cwd = cell.cwd
+        _importers.pop(self._cwd, None)  # files may have come within the clock's grain
+        value = self._execute(str(cell.code, "utf-8"), cell.number)
+        if value is None:
+            return None, self._result_text()
+        builtins._ = value  # type: ignore[attr-defined]
+        text = clean(repr(value))
+        self._display.show_value(value, text)
+        if self._names.get("result") is value:
+            return text, text
+        return text, self._result_text()
+
+    def _result_text(self) -> Optional[str]:
+        result = self._names.get("result")
+        return None if result is None else clean(repr(result))
+
+    def _execute(self, source: str, number: int) -> Any:
+        """Run all statements; the value of the last if it is an expression, else None."""
+        name = cell_name(number)
+        lines = source.splitlines(True)
+        _sources[name] = (len(source), None, lines, name)
+        _sources.pop(cell_name(number - SOURCES_KEPT), None)
+        tree = compile(source, name, "exec", self._flags | ast.PyCF_ONLY_AST, True)
+        last = None
+        if tree.body and type(tree.body[-1]) is ast.Expr and not is_silenced(source, lines, tree):
+            last = ast.Expression(tree.body.pop().value)
+        if tree.body:
+            code = compile(tree, name, "exec", self._flags, True)
+            self._flags |= code.co_flags & self.FUTURE
+            self._evaluate(code)
+        if last is None:
+            return None
+        return self._evaluate(compile(last, name, "eval", self._flags, True))
+
+    def _evaluate(self, code: types.CodeType) -> Any:
+        value = eval(code, self._names)
+        if code.co_flags & self.COROUTINE:
+            value = self._await(value)
+        return value
+
+    def _await(self, coroutine: Any) -> Any:
+        import asyncio
+
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
+        loop = self._loop
+        task = loop.create_task(coroutine)
+        try:
+            return loop.run_until_complete(task)
+        finally:
+            if not task.done():  # interrupted: let it clean up once
+                task.cancel()
+                loop.call_soon(loop.stop)
+                loop.run_forever()
+            elif not task.cancelled():
+                task.exception()  # seen
+
+    # The answer -------------------------------------------------------------------
+
+    def _describe(self, error: BaseException, cell: Cell) -> Outcome:
+        outcome, again = self._guarded(self._outcome, error, cell)
+        if again is None:
+            return outcome
+        fail = {
+            "type": clean(type(error).__name__, 300),
+            "message": "",
+            "traceback": self.NOT_FORMATTED,
+            "line": None,
+            "hint": None,
+        }
+        return Outcome("error", fail, None)
+
+    def _outcome(self, error: BaseException, cell: Cell) -> Outcome:
+        if not isinstance(error, SystemExit):
+            return Outcome("error", self._errors.describe(error, cell.number), None)
+        code = exit_code(error)
+        if code == 0:
+            return Outcome("ok", None, 0)
+        fail = {
+            "type": "SystemExit",
+            "message": clean(safe_text(error)),
+            "traceback": clean("SystemExit: {}\n".format(safe_text(error))),
+            "line": Errors._line(error, cell.number),
+            "hint": None,
+        }
+        return Outcome("error", fail, code)
+
+    @staticmethod
+    def _done(value: Optional[str], result: Optional[str], outcome: Optional[Outcome]) -> str:
+        status, error, code = outcome or ("ok", None, None)
+        return '{{"status":"{}","value":{},"result":{},"error":{},"exit_code":{}}}'.format(
+            status, to_json(value), to_json(result), to_json(error), to_json(code)
+        )
+
+    def _leave_child(self, error: Optional[BaseException]) -> None:
+        """A process the cell forked has come out of the cell: it ends here."""
+        code = 0
+        if isinstance(error, SystemExit):
+            code, _ = self._guarded(exit_code, error)
+        elif error is not None:
+            code = 1
+            text, _ = self._guarded(self._errors.format, error)
+            self._guarded(lambda: sys.stderr.write(text or self.NOT_FORMATTED + "\n"))
+        self._guarded(self._stdio.flush)
+        _exit(1 if code is None else code & 0xFF)
+
+
+def is_silenced(source: str, lines: List[str], tree: ast.Module) -> bool:
+    """Whether the last statement ends in a semicolon."""
+    if ";" not in source:
+        return False
+    last = tree.body[-1]
+    line = lines[last.end_lineno - 1].encode("utf-8")  # type: ignore[operator]
+    return line[last.end_col_offset :].lstrip(b") \t").startswith(b";")
+
+
+def exit_code(error: SystemExit) -> int:
+    """What a process would exit with; prints a message as Python does."""
+    code = error.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        code = int(code)
+        return code if -(1 << 31) <= code < 1 << 31 else 255
+    sys.stderr.write("{}\n".format(code))
+    return 1
+
+
+# --- templates ------------------------------------------------------------------------
+
+
+class PreloadError(Exception):
+    """A template cannot be made; the text names the module."""
+
+
+BASE = """
+    json re math collections itertools functools datetime random statistics csv io os sys
+    asyncio dataclasses typing decimal fractions hashlib subprocess threading traceback ast
+    inspect pathlib tempfile sqlite3 unittest string textwrap copy operator heapq bisect time
+    uuid base64 enum contextlib abc types struct glob shutil argparse logging pickle queue
+    socket ssl secrets urllib.parse zlib gzip zipfile html xml.etree.ElementTree
+    concurrent.futures concurrent.futures.thread concurrent.futures.process multiprocessing
+    multiprocessing.connection multiprocessing.context multiprocessing.pool
+    multiprocessing.popen_fork multiprocessing.queues multiprocessing.reduction
+    multiprocessing.synchronize multiprocessing.util linecache tokenize codecs pprint calendar
+    locale signal platform encodings.ascii encodings.latin_1 encodings.utf_8 encodings.utf_16
+    encodings.cp1252 encodings.idna encodings.unicode_escape _strptime
+""".split()
+
+# Nice to have ready; not in every version or build of Python.
+BASE_EXTRA = """
+    array cmath configparser difflib doctest email.message fnmatch getpass graphlib hmac
+    html.parser http.client importlib.metadata importlib.resources importlib.util ipaddress
+    keyword lzma bz2 mimetypes multiprocessing.heap multiprocessing.managers
+    multiprocessing.resource_tracker multiprocessing.shared_memory multiprocessing.sharedctypes
+    numbers selectors shlex stat tarfile timeit tomllib unittest.mock urllib.request warnings
+    weakref xml.dom.minidom xml.etree.cElementTree zoneinfo encodings.cp437 encodings.utf_8_sig
+    encodings.utf_32 encodings.raw_unicode_escape encodings.hex_codec encodings.base64_codec
+""".split()
+
+ONE_THREAD = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMEXPR_MAX_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+
+def load(names: List[str]) -> None:
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            raise PreloadError("cannot load {}: {}".format(name, error)) from error
+
+
+def load_base() -> None:
+    load(BASE)
+    for name in BASE_EXTRA:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            pass
+    use_fork()
+
+
+def use_fork() -> None:
+    """Processes by fork, as before 3.14: functions of a cell exist only in this process."""
+    import multiprocessing
+    import multiprocessing.context as context
+
+    default = context._default_context  # type: ignore[attr-defined]
+    if hasattr(default, "_default_context"):
+        default._default_context = multiprocessing.get_context("fork")
+
+
+def load_data() -> None:
+    for name in ONE_THREAD:
+        os.environ[name] = "1"
+    load_base()
+    load(["numpy", "pandas"])
+    import pandas
+
+    frame = pandas.read_csv(io.StringIO("when,kind,x\n2020-01-01,a,1\n2020-01-02,b,2.5\n"))
+    frame["when"] = pandas.to_datetime(frame["when"])
+    summary = frame.groupby("kind").agg({"x": ["mean", "sum"]})
+    warm = (repr(frame), frame._repr_html_(), repr(summary), repr(frame.describe()))
+    frame.merge(frame, on="kind").sort_values("x_x").to_csv(io.StringIO())
+    del warm
+
+
+def load_plot() -> None:
+    os.environ["MPLBACKEND"] = "Agg"
+    load_data()
+    load(["matplotlib"])
+    import matplotlib
+
+    matplotlib.use("Agg")
+    load(["matplotlib.pyplot"])
+    import matplotlib.pyplot as pyplot
+
+    figure, axes = pyplot.subplots()
+    axes.plot([1, 2, 3], label="x")
+    axes.set_title("$x$")
+    axes.legend()
+    figure.savefig(io.BytesIO(), format="png", bbox_inches="tight")
+    pyplot.close("all")
+
+
+TEMPLATES = {"base": load_base, "data": load_data, "plot": load_plot}
+
+
+def preload(template: str) -> None:
+    """Load a template's modules and leave a process that can be forked."""
+    try:
+        TEMPLATES[template]()
+    except PreloadError:
+        raise
+    except Exception as error:
+        raise PreloadError("template {}: {!r}".format(template, error)) from error
+    threads = [thread.name for thread in threading.enumerate()]
+    if len(threads) > 1:
+        raise PreloadError("template {} has threads: {}".format(template, ", ".join(threads)))
+    tasks = task_names()
+    if len(tasks) > 1:
+        text = "template {} has threads outside Python: {}"
+        raise PreloadError(text.format(template, ", ".join(tasks)))
+    gc.collect()
+    gc.freeze()
+
+
+def task_names() -> List[str]:
+    """The kernel's names of our threads; empty when there is no /proc."""
+    try:
+        names = []
+        for task in os.listdir("/proc/self/task"):
+            with open("/proc/self/task/{}/comm".format(task)) as comm:
+                names.append(comm.read().strip())
+        return names
+    except OSError:
+        return []
+
+
+def renew_randomness() -> None:
+    """Two forks of one template must not draw the same numbers."""
+    if "random" in _modules:
+        _modules["random"].seed()
+    if "numpy.random" in _modules:
+        _modules["numpy.random"].seed(list(struct.unpack("<16I", _urandom(64))))
+    if "ssl" in _modules:
+        _modules["ssl"].RAND_add(_urandom(32), 32.0)
+    if "tempfile" in _modules:
+        _modules["tempfile"]._name_sequence = None
+    if "multiprocessing.process" in _modules:
+        _modules["multiprocessing.process"].current_process().authkey = _urandom(32)
+    if "uuid" in _modules:
+        _modules["uuid"]._node = None
+
+
+def replace_environment(items: List[bytes]) -> None:
+    for name in list(os.environ):
+        del os.environ[name]
+    for item in items:
+        name, _, value = item.partition(b"=")
+        os.environb[name] = value
+    if "TZ" in os.environ:
+        _modules["time"].tzset()
+
+
+def serve_zygote(control_fd: int) -> int:
+    """Fork interpreters on request; returns, in each of them, its guest stream."""
+    here = os.path.dirname(os.path.abspath(_FILE))
+    sys.path.insert(0, here)
+    try:
+        import _snp  # type: ignore[import-not-found]
+    except ImportError as error:
+        raise PreloadError("cannot load _snp: {}".format(error)) from error
+    finally:
+        sys.path.remove(here)
+    del _modules["_snp"]
+    fd = _snp.serve(control_fd)
+    replace_environment(_snp.environ())
+    return fd
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="driver.py", description="interpreter of a sandbox")
+    parser.add_argument("--template", choices=sorted(TEMPLATES), default="base")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--zygote", type=int, metavar="FD", help="preload, then fork")
+    where.add_argument("--fd", type=int, metavar="FD", help="serve cells on this socket")
+    options = parser.parse_args()
+    try:
+        preload(options.template)
+        fd = options.fd if options.zygote is None else serve_zygote(options.zygote)
+    except PreloadError as error:
+        os.write(2, (to_json({"error": clean(str(error), 1000)}) + "\n").encode())
+        _exit(EXIT_PRELOAD)
+    renew_randomness()
+    session = Session(fd, options.template)
+    session.install()
+    session.serve()
+
+
+if __name__ == "__main__":
+    main()
