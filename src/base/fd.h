@@ -10,14 +10,14 @@
 
 #include "base/err.h"
 
-/* Retry a call that returns -1 with EINTR. */
-#define SNP_RETRY(call)                           \
-    __extension__({                               \
-        __typeof__(call) snp_r_;                  \
-        do {                                      \
-            snp_r_ = (call);                      \
-        } while (snp_r_ == -1 && errno == EINTR); \
-        snp_r_;                                   \
+/* Retry a call that returns -1 with EINTR. Without inner braces: they would count as nesting. */
+#define SNP_RETRY(call)                         \
+    __extension__({                             \
+        __typeof__(call) snp_r_;                \
+        do                                      \
+            snp_r_ = (call);                    \
+        while (snp_r_ == -1 && errno == EINTR); \
+        snp_r_;                                 \
     })
 
 /* Write all n bytes to a blocking fd (MSG_NOSIGNAL not implied; ignore SIGPIPE). 0 or -1 with errno. */
