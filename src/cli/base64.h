@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_BASE64_H
+#define SNP_CLI_BASE64_H
+
+#include <stddef.h>
+
+/* RFC 4648 with padding, NUL-terminated; the caller frees. NULL when out of memory. */
+char *snp_base64(const void *bytes, size_t n);
+
+/* The bytes of what snp_base64 made, *ret_n of them; the caller frees. NULL when out of memory. */
+unsigned char *snp_base64_decode(const char *text, size_t n, size_t *ret_n);
+
+#endif

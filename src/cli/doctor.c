@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `doctor`: what this host can do, what it lacks, what that costs and how to get it.
+ * Everything is a row; only when nothing can run does it fail.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/rundir.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/remote.h"
+#include "cli/term.h"
+
+enum {
+    COLUMNS = 3,
+    ROWS_MAX = 300,
+    PATH_TEXT_MAX = 64 << 10,
+};
+
+enum check_state {
+    CHECK_OK = 0,
+    CHECK_MISSING, /* works without it, at a cost */
+    CHECK_FAILED,  /* nothing runs */
+};
+
+/* The checks collected so far, as they are printed with --json. */
+struct report {
+    json_t *checks; /* owned */
+    bool usable;
+};
+
+static const struct {
+    const char *program;
+    const char *detail;
+    const char *cost;
+    const char *fix;
+} tools[] = {
+    {"python3", "interpreter of the sandboxes", "no Python cells",                 "apt-get install python3"                },
+    {"git",     "version control of projects",  "projects have no history inside",
+     "apt-get install git"                                                                                                  },
+    {"docker",  "for a later tier",             "no docker tier",                  "https://docs.docker.com/engine/install/"},
+    {"bwrap",   "for comparison only",          NULL,                              "apt-get install bubblewrap"             },
+};
+
+static const char *const state_names[] = {"ok", "missing", "failed"};
+
+static int report_add(struct report *report,
+                      const char *name,
+                      enum check_state state,
+                      json_t *details)
+{
+    snp_autojson json_t *row = details;
+
+    if (row == NULL || json_object_set_new(row, "name", json_string(name)) < 0 ||
+        json_object_set_new(row, "status", json_string(state_names[state])) < 0) {
+        return SNP_E_NOMEM;
+    }
+    return json_array_append(report->checks, row);
+}
+
+static json_t *details(const char *detail, const char *cost, const char *fix)
+{
+    return json_pack("{s:s?, s:s?, s:s?}", "detail", detail, "cost", cost, "fix", fix);
+}
+
+/* The first executable of that name in PATH; NULL if there is none. The caller frees. */
+static char *program_find(const char *name)
+{
+    const char *path = getenv("PATH"); /* NOLINT(concurrency-mt-unsafe): one thread */
+
+    while (path != NULL && *path != '\0') {
+        size_t n = strcspn(path, ":");
+        snp_autofree char *file = snp_format("%.*s/%s", (int)n, path, name);
+
+        if (file != NULL && n > 0 && access(file, X_OK) == 0) {
+            return SNP_TAKE_PTR(file);
+        }
+        path += n + (path[n] == ':' ? 1 : 0);
+    }
+    return NULL;
+}
+
+static int check_config(struct snp_cli *cli,
+                        const struct snp_verb *verb,
+                        const struct snp_opts *opts,
+                        struct report *report)
+{
+    snp_autoconfig struct snp_config *config = NULL;
+    struct snp_err err;
+    int r = snp_cli_config(cli, verb, opts, &config, &err);
+    const char *file = r < 0 ? NULL : snp_config_file(config);
+
+    if (r < 0) {
+        return report_add(
+            report, "configuration", CHECK_FAILED,
+            details(err.msg, "commands refuse to run", "correct the file or variable"));
+    }
+    return report_add(report, "configuration", file == NULL ? CHECK_MISSING : CHECK_OK,
+                      file == NULL
+                          ? details("no file; defaults apply", NULL, "snipara-sandbox init")
+                          : details(file, NULL, NULL));
+}
+
+static int check_folders(struct report *report)
+{
+    static const struct {
+        const char *name;
+        int (*find)(char **ret, struct snp_err *err);
+    } rows[] = {
+        {"runtime folder", snp_runtime_dir},
+        {"state folder",   snp_state_dir  },
+    };
+    int r = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows) && r == 0; i++) {
+        snp_autofree char *path = NULL;
+        struct snp_err err;
+
+        if (rows[i].find(&path, &err) < 0) {
+            r = report_add(report, rows[i].name, CHECK_FAILED,
+                           details(err.msg, "the daemon cannot run", "see the message"));
+        } else {
+            r = report_add(report, rows[i].name, CHECK_OK, details(path, NULL, NULL));
+        }
+    }
+    return r;
+}
+
+static int check_tools(struct report *report)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(tools) && r == 0; i++) {
+        snp_autofree char *path = program_find(tools[i].program);
+
+        r = path != NULL
+                ? report_add(report, tools[i].program, CHECK_OK, details(path, NULL, NULL))
+                : report_add(report, tools[i].program, CHECK_MISSING,
+                             details(tools[i].detail, tools[i].cost, tools[i].fix));
+    }
+    return r;
+}
+
+static int probe_add(struct report *report, json_t *head)
+{
+    size_t i;
+    json_t *feature;
+    int r = 0;
+
+    report->usable = snp_json_bool(head, "usable", false);
+    json_array_foreach(json_object_get(head, "features"), i, feature)
+    {
+        enum check_state state = snp_json_bool(feature, "ok", false) ? CHECK_OK : CHECK_MISSING;
+
+        r = report_add(report, snp_json_str(feature, "name", "?"), state,
+                       details(snp_json_str(feature, "detail", NULL),
+                               state == CHECK_OK ? NULL : snp_json_str(feature, "cost", NULL),
+                               state == CHECK_OK ? NULL : snp_json_str(feature, "fix", NULL)));
+        if (r < 0) {
+            return r;
+        }
+    }
+    return r;
+}
+
+static int check_daemon(struct report *report)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply stats = {0};
+    snp_autoreply struct snp_reply probe = {0};
+    snp_autofree char *text = NULL;
+    struct snp_err err;
+    int r = snp_remote_connect(false, &client, &err);
+
+    if (r == 0) {
+        r = snp_remote_call(client, "stats", json_object(), &stats, &err);
+    }
+    if (r < 0) {
+        return report_add(report, "daemon", CHECK_FAILED,
+                          details(err.msg, "nothing runs", "see the message"));
+    }
+    text = snp_format("pid %lld, %lld sessions", (long long)snp_json_int(stats.head, "pid", 0),
+                      (long long)snp_json_int(stats.head, "sessions", 0));
+    r = report_add(report, "daemon", CHECK_OK, details(text, NULL, NULL));
+    if (r < 0) {
+        return r;
+    }
+    if (snp_remote_call(client, "probe", json_object(), &probe, &err) < 0) {
+        return report_add(report, "native tier", CHECK_FAILED,
+                          details(err.msg, "nothing runs", "see the message"));
+    }
+    return probe_add(report, probe.head);
+}
+
+/* Printing ------------------------------------------------------------------------------------ */
+
+/* "detail; cost: ...; fix: ..." The caller frees; NULL when out of memory. */
+static char *details_text(const json_t *check)
+{
+    static const char *const keys[] = {"detail", "cost", "fix"};
+    snp_autobuf struct snp_buf text;
+
+    snp_buf_init(&text, PATH_TEXT_MAX);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(keys); i++) {
+        const char *value = snp_json_str(check, keys[i], NULL);
+
+        if (value != NULL && value[0] != '\0' &&
+            snp_buf_addf(&text, "%s%s%s%s", text.len > 0 ? "; " : "", i > 0 ? keys[i] : "",
+                         i > 0 ? ": " : "", value) < 0) {
+            return NULL;
+        }
+    }
+    return snp_buf_cstr(&text) == NULL ? NULL : strdup(snp_buf_cstr(&text));
+}
+
+static int report_print(const struct report *report)
+{
+    static const char *const heads[COLUMNS] = {"Check", "Status", "Details"};
+    size_t n = json_array_size(report->checks);
+    char *texts[ROWS_MAX] = {NULL};
+    const char *cells[ROWS_MAX * COLUMNS];
+    enum snp_style styles[ROWS_MAX * COLUMNS] = {SNP_STYLE_PLAIN};
+    struct snp_table table = {heads, COLUMNS, cells, n < ROWS_MAX ? n : ROWS_MAX, styles};
+
+    for (size_t i = 0; i < table.n_rows; i++) {
+        const json_t *check = json_array_get(report->checks, i);
+        const char *status = snp_json_str(check, "status", "?");
+
+        texts[i] = details_text(check);
+        cells[i * COLUMNS] = snp_json_str(check, "name", "?");
+        cells[i * COLUMNS + 1] = status;
+        cells[i * COLUMNS + 2] = texts[i];
+        styles[i * COLUMNS + 1] = strcmp(status, "ok") == 0        ? SNP_STYLE_GREEN
+                                  : strcmp(status, "missing") == 0 ? SNP_STYLE_YELLOW
+                                                                   : SNP_STYLE_RED;
+    }
+    snp_table_print(stdout, &table);
+    for (size_t i = 0; i < table.n_rows; i++) {
+        free(texts[i]);
+    }
+    (void)puts(report->usable ? "\nsandboxes can run here" : "\nnothing can run here");
+    return report->usable ? SNP_EXIT_OK : SNP_EXIT_FAILED;
+}
+
+static int run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autojson json_t *checks = json_array();
+    struct report report = {.checks = checks};
+    struct snp_err err;
+    int r = check_config(cli, &snp_verb_doctor, opts, &report);
+
+    if (r == 0) {
+        r = check_folders(&report);
+    }
+    if (r == 0) {
+        r = check_tools(&report);
+    }
+    if (r == 0) {
+        r = check_daemon(&report);
+    }
+    if (r < 0) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        return snp_cli_fail(cli, &err);
+    }
+    if (snp_opts_flag(opts, "json", false)) {
+        snp_autojson json_t *whole =
+            json_pack("{s:b, s:O}", "usable", report.usable, "checks", report.checks);
+
+        if (snp_cli_print_json(whole) != 0) {
+            return SNP_EXIT_FAILED;
+        }
+        return report.usable ? SNP_EXIT_OK : SNP_EXIT_FAILED;
+    }
+    return report_print(&report);
+}
+
+static const struct snp_opt options[] = {SNP_CLI_OPT_CONFIG, SNP_CLI_OPT_JSON};
+
+const struct snp_verb snp_verb_doctor = {
+    .name = "doctor",
+    .summary = "check what this host can do",
+    .spec = {options, SNP_ARRAY_LEN(options), NULL, 0, false},
+    .exit_codes = "0  sandboxes can run (perhaps with something missing)\n"
+                  "1  nothing can run\n"
+                  "2  used wrongly",
+    .run = run,
+};

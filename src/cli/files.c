@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `put`, `get`, `ls` of a session's files, and `output`, the full text of what a cell printed.
+ *
+ * Bytes travel in pieces of at most SNP_FILE_CHUNK_MAX. A file here appears under its name
+ * only when all of it has come.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/remote.h"
+#include "cli/term.h"
+#include "policy/session_name.h"
+#include "wire/rpc.h"
+
+enum {
+    LS_COLUMNS = 4,
+    CELL_MAX = 32,
+    CREATED_MODE = 0644,
+};
+
+/* "SESSION:PATH"; both parts are the caller's. A missing path is given as path_default, or refused if that is NULL. */
+static int place_parse(const char *text,
+                       const char *path_default,
+                       char **ret_session,
+                       char **ret_path,
+                       struct snp_err *err)
+{
+    const char *colon = strchr(text, ':');
+    snp_autofree char *session =
+        colon == NULL ? strdup(text) : strndup(text, (size_t)(colon - text));
+    const char *rest = colon == NULL || colon[1] == '\0' ? path_default : colon + 1;
+    snp_autofree char *path = rest == NULL ? NULL : strdup(rest);
+    int r;
+
+    if (rest == NULL) {
+        return snp_fail(err, SNP_E_INVALID, "'%s' must be SESSION:PATH", text);
+    }
+    if (session == NULL || path == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = snp_session_name_check(session, err);
+    if (r < 0) {
+        return snp_err_wrap(err, "'%s'", text);
+    }
+    *ret_session = SNP_TAKE_PTR(session);
+    *ret_path = SNP_TAKE_PTR(path);
+    return 0;
+}
+
+/* A path's last part; "" if it ends with a slash. */
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+/* put --------------------------------------------------------------------------------------- */
+
+static int source_open(const char *path,
+                       int *ret_fd,
+                       struct stat *ret_stat,
+                       struct snp_err *err)
+{
+    /* Not blocking, so that a FIFO is refused and not waited for. */
+    snp_autoclose int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0 && errno == ENOENT) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "there is no file %s", path);
+    }
+    if (fd < 0 || fstat(fd, ret_stat) < 0) {
+        return snp_fail_sys(err, errno, "open %s", path);
+    }
+    if (!S_ISREG(ret_stat->st_mode)) {
+        return snp_fail(err, SNP_E_INVALID, "%s is not a regular file", path);
+    }
+    *ret_fd = SNP_TAKE_FD(fd);
+    return 0;
+}
+
+struct transfer {
+    struct snp_client *client;
+    const char *session;
+    const char *path;
+    unsigned mode;
+};
+
+static int put_chunk(const struct transfer *transfer,
+                     uint64_t offset,
+                     const char *bytes,
+                     size_t n,
+                     struct snp_err *err)
+{
+    snp_autojson json_t *head = json_pack(
+        "{s:s, s:s, s:I, s:b, s:i}", "session", transfer->session, "path", transfer->path,
+        "offset", (json_int_t)offset, "truncate", offset == 0, "mode", (int)transfer->mode);
+    snp_autoreply struct snp_reply reply = {0};
+    struct snp_call call = {.method = "put", .head = head, .raw = bytes, .raw_len = n};
+
+    if (head == NULL) {
+        return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
+    }
+    return snp_client_call(transfer->client, &call, &reply, err);
+}
+
+static int put_all(const struct transfer *transfer,
+                   int fd,
+                   uint64_t *ret_size,
+                   struct snp_err *err)
+{
+    snp_autofree char *chunk = malloc(SNP_FILE_CHUNK_MAX);
+    uint64_t offset = 0;
+
+    if (chunk == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    for (;;) {
+        ssize_t n = snp_read_all(fd, chunk, SNP_FILE_CHUNK_MAX);
+        int r;
+
+        if (n < 0) {
+            return snp_fail_sys(err, errno, "read the file");
+        }
+        if (n == 0 && offset > 0) {
+            break;
+        }
+        r = put_chunk(transfer, offset, chunk, (size_t)n, err);
+        if (r < 0) {
+            return r;
+        }
+        offset += (uint64_t)n;
+        if (n < SNP_FILE_CHUNK_MAX) {
+            break;
+        }
+    }
+    *ret_size = offset;
+    return 0;
+}
+
+static int put(const char *source, const char *place, struct snp_err *err)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autofree char *session = NULL;
+    snp_autofree char *path = NULL;
+    snp_autofree char *whole = NULL;
+    snp_autoclose int fd = -1;
+    struct stat st;
+    struct transfer transfer = {0};
+    uint64_t size = 0;
+    char text[CELL_MAX];
+    int r = place_parse(place, base_name(source), &session, &path, err);
+
+    if (r == 0) {
+        r = source_open(source, &fd, &st, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    /* "s:dir/" keeps the file's own name. */
+    if (base_name(path)[0] == '\0') {
+        whole = snp_format("%s%s", path, base_name(source));
+        if (whole == NULL) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+    }
+    r = snp_remote_connect(false, &client, err);
+    if (r < 0) {
+        return r;
+    }
+    transfer =
+        (struct transfer){client, session, whole != NULL ? whole : path, st.st_mode & 0777};
+    r = put_all(&transfer, fd, &size, err);
+    if (r == 0) {
+        (void)fprintf(stderr, "%s -> %s:%s (%s)\n", source, session, transfer.path,
+                      snp_format_bytes(size, text, sizeof(text)));
+    }
+    return r;
+}
+
+static int run_put(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    struct snp_err err;
+
+    return put(snp_opts_arg(opts, 0), snp_opts_arg(opts, 1), &err) < 0 ? snp_cli_fail(cli, &err)
+                                                                       : SNP_EXIT_OK;
+}
+
+/* get and output ------------------------------------------------------------------------------ */
+
+/* A file being received: a temporary beside its place, or standard output (path NULL). */
+struct target {
+    char *path;      /* owned */
+    char *temporary; /* owned; removed unless taken into place */
+    int fd;          /* owned unless standard output */
+};
+
+static void target_done(struct target *target)
+{
+    if (target->temporary != NULL) {
+        (void)unlink(target->temporary);
+    }
+    if (target->path != NULL) {
+        snp_closep(&target->fd);
+    }
+    free(target->path);
+    free(target->temporary);
+}
+
+static int target_open(const char *path, struct target *target, struct snp_err *err)
+{
+    char id[33];
+
+    if (snp_random_id(id) < 0) {
+        return snp_fail_sys(err, errno, "random name");
+    }
+    target->path = strdup(path);
+    target->temporary = snp_format("%.*s.%s.part", (int)strlen(path), path, id);
+    if (target->path == NULL || target->temporary == NULL) {
+        free(SNP_TAKE_PTR(target->temporary));
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    target->fd =
+        open(target->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (target->fd < 0) {
+        int eno = errno;
+
+        free(SNP_TAKE_PTR(target->temporary)); /* not ours to remove */
+        return snp_fail_sys(err, eno, "create %s", path);
+    }
+    return 0;
+}
+
+static int target_commit(struct target *target, unsigned mode, struct snp_err *err)
+{
+    mode_t mask = umask(0);
+
+    (void)umask(mask);
+    if (fchmod(target->fd, (mode & 0777) & ~mask) < 0 || fsync(target->fd) < 0 ||
+        rename(target->temporary, target->path) < 0) {
+        return snp_fail_sys(err, errno, "write %s", target->path);
+    }
+    free(SNP_TAKE_PTR(target->temporary));
+    return 0;
+}
+
+/* Ask for pieces until the end. head has all but offset and length. */
+static int receive(struct snp_client *client,
+                   const char *method,
+                   json_t *head,
+                   int fd,
+                   unsigned *ret_mode,
+                   struct snp_err *err)
+{
+    uint64_t offset = 0;
+    bool at_end = false;
+
+    while (!at_end) {
+        snp_autoreply struct snp_reply reply = {0};
+        int r;
+
+        if (json_object_set_new(head, "offset", json_integer((json_int_t)offset)) < 0 ||
+            json_object_set_new(head, "length", json_integer(SNP_FILE_CHUNK_MAX)) < 0) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        r = snp_remote_call(client, method, json_incref(head), &reply, err);
+        if (r < 0) {
+            return r;
+        }
+        if (snp_write_all(fd, reply.raw, reply.raw_len) < 0) {
+            return snp_fail_sys(err, errno, "write");
+        }
+        offset += reply.raw_len;
+        at_end = snp_json_bool(reply.head, "eof", true);
+        *ret_mode = (unsigned)snp_json_int(reply.head, "mode", CREATED_MODE);
+        if (!at_end && reply.raw_len == 0) {
+            return snp_fail(err, SNP_E_PEER, "the file ended early");
+        }
+    }
+    return 0;
+}
+
+/* Where `get` writes: DEST, or DEST/NAME if that is a folder, or ./NAME. NULL: out of memory. */
+static char *destination(const char *dest, const char *path)
+{
+    struct stat st;
+
+    if (dest == NULL) {
+        return strdup(base_name(path));
+    }
+    if (stat(dest, &st) == 0 && S_ISDIR(st.st_mode)) {
+        return snp_format("%s/%s", dest, base_name(path));
+    }
+    return strdup(dest);
+}
+
+static int get(const char *place, const char *dest, struct snp_err *err)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autojson json_t *head = NULL;
+    snp_autofree char *session = NULL;
+    snp_autofree char *path = NULL;
+    snp_autofree char *to = NULL;
+    struct target target = {.fd = STDOUT_FILENO};
+    unsigned mode = CREATED_MODE;
+    int r = place_parse(place, NULL, &session, &path, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (base_name(path)[0] == '\0') {
+        return snp_fail(err, SNP_E_INVALID, "'%s' names a folder", place);
+    }
+    head = json_pack("{s:s, s:s}", "session", session, "path", path);
+    to = destination(dest, path);
+    if (head == NULL || to == NULL) {
+        return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
+    }
+    r = snp_remote_connect(false, &client, err);
+    if (r == 0 && !snp_streq(dest, "-")) {
+        r = target_open(to, &target, err);
+    }
+    if (r == 0) {
+        r = receive(client, "get", head, target.fd, &mode, err);
+    }
+    if (r == 0 && target.path != NULL) {
+        r = target_commit(&target, mode, err);
+    }
+    target_done(&target);
+    return r;
+}
+
+static int run_get(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    struct snp_err err;
+
+    return get(snp_opts_arg(opts, 0), snp_opts_arg(opts, 1), &err) < 0 ? snp_cli_fail(cli, &err)
+                                                                       : SNP_EXIT_OK;
+}
+
+/* On a terminal the text is escaped, so it is collected first. */
+static int output_show(struct snp_client *client, json_t *head, struct snp_err *err)
+{
+    uint64_t offset = 0;
+    bool at_end = false;
+
+    while (!at_end) {
+        snp_autoreply struct snp_reply reply = {0};
+        int r;
+
+        if (json_object_set_new(head, "offset", json_integer((json_int_t)offset)) < 0 ||
+            json_object_set_new(head, "length", json_integer(SNP_FILE_CHUNK_MAX)) < 0) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        r = snp_remote_call(client, "output", json_incref(head), &reply, err);
+        if (r < 0) {
+            return r;
+        }
+        if (snp_term_write(stdout, reply.raw, reply.raw_len) < 0 || fflush(stdout) != 0) {
+            return snp_fail_sys(err, errno, "write");
+        }
+        offset += reply.raw_len;
+        at_end = snp_json_bool(reply.head, "eof", true) || reply.raw_len == 0;
+    }
+    return 0;
+}
+
+static int run_output(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autojson json_t *head =
+        json_pack("{s:s, s:s}", "handle", snp_opts_arg(opts, 0), "stream",
+                  snp_opts_flag(opts, "stderr", false) ? "stderr" : "stdout");
+    struct snp_err err;
+    int r = head == NULL ? snp_fail(&err, SNP_E_INVALID, "the handle is not UTF-8")
+                         : snp_remote_connect(false, &client, &err);
+
+    if (r == 0) {
+        r = output_show(client, head, &err);
+    }
+    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+}
+
+/* ls ------------------------------------------------------------------------------------------- */
+
+struct ls_row {
+    char size[CELL_MAX];
+    char time[CELL_MAX];
+};
+
+static void row_fill(const json_t *entry, struct ls_row *row, const char **cells)
+{
+    const json_t *mtime = json_object_get(entry, "mtime");
+    time_t at = (time_t)json_number_value(mtime);
+    struct tm tm;
+
+    (void)snp_format_bytes((uint64_t)snp_json_int(entry, "size", 0), row->size,
+                           sizeof(row->size));
+    if (gmtime_r(&at, &tm) == NULL ||
+        strftime(row->time, sizeof(row->time), "%Y-%m-%d %H:%M:%S", &tm) == 0) {
+        row->time[0] = '\0';
+    }
+    cells[0] = snp_json_str(entry, "name", "?");
+    cells[1] = snp_json_str(entry, "type", "?");
+    cells[2] = row->size;
+    cells[3] = row->time;
+}
+
+static int entries_print(const json_t *head, struct snp_err *err)
+{
+    static const char *const heads[LS_COLUMNS] = {"Name", "Type", "Size", "Modified (UTC)"};
+    const json_t *entries = json_object_get(head, "entries");
+    size_t n = json_array_size(entries);
+    snp_autofree struct ls_row *rows = calloc(n + 1, sizeof(*rows));
+    snp_autofree const char **cells = calloc((n + 1) * LS_COLUMNS, sizeof(*cells));
+    struct snp_table table = {.heads = heads, .n_cols = LS_COLUMNS, .n_rows = n};
+
+    if (rows == NULL || cells == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < n; i++) {
+        row_fill(json_array_get(entries, i), &rows[i], &cells[i * LS_COLUMNS]);
+    }
+    table.cells = cells;
+    if (n == 0) {
+        (void)puts("no files");
+    } else {
+        snp_table_print(stdout, &table);
+    }
+    if (snp_json_bool(head, "truncated", false)) {
+        (void)fputs("... and more\n", stderr);
+    }
+    return 0;
+}
+
+static int run_ls(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    snp_autofree char *session = NULL;
+    snp_autofree char *path = NULL;
+    struct snp_err err;
+    int r = place_parse(snp_opts_arg(opts, 0), ".", &session, &path, &err);
+
+    if (r == 0) {
+        r = snp_remote_connect(false, &client, &err);
+    }
+    if (r == 0) {
+        r = snp_remote_call(client, "ls",
+                            json_pack("{s:s, s:s}", "session", session, "path", path), &reply,
+                            &err);
+    }
+    if (r == 0 && snp_opts_flag(opts, "json", false)) {
+        return snp_cli_print_json(reply.head);
+    }
+    if (r == 0) {
+        r = entries_print(reply.head, &err);
+    }
+    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+}
+
+/* Verbs ---------------------------------------------------------------------------------------- */
+
+static const struct snp_opt_arg put_args[] = {
+    {"SRC",          "a regular file",                                          1, 1},
+    {"SESSION:PATH", "where it goes, below /workspace; 'NAME:' keeps its name", 1, 1},
+};
+static const struct snp_opt_arg get_args[] = {
+    {"SESSION:PATH", "a file of the session",                                                 1, 1},
+    {"DEST",         "file or folder here, - for standard output (default: the file's name)", 0, 1},
+};
+static const struct snp_opt_arg ls_args[] = {
+    {"SESSION[:PATH]", "a folder of the session (default: /workspace)", 1, 1},
+};
+static const struct snp_opt_arg output_args[] = {
+    {"HANDLE", "`output.handle` of a result", 1, 1},
+};
+static const struct snp_opt ls_options[] = {SNP_CLI_OPT_JSON};
+static const struct snp_opt output_options[] = {
+    {"stderr", 0, SNP_OPT_FLAG, NULL, "standard error instead of standard output", 0},
+};
+
+const struct snp_verb snp_verb_put = {
+    .name = "put",
+    .summary = "copy a file into a session",
+    .spec = {NULL, 0, put_args, SNP_ARRAY_LEN(put_args), false},
+    .examples = "put data.csv work:data.csv",
+    .run = run_put,
+};
+const struct snp_verb snp_verb_get = {
+    .name = "get",
+    .summary = "copy a file out of a session",
+    .spec = {NULL, 0, get_args, SNP_ARRAY_LEN(get_args), false},
+    .examples = "get work:plot.png\nget work:report.txt -",
+    .run = run_get,
+};
+const struct snp_verb snp_verb_ls = {
+    .name = "ls",
+    .summary = "list a session's files",
+    .spec = {ls_options, SNP_ARRAY_LEN(ls_options), ls_args, SNP_ARRAY_LEN(ls_args), false},
+    .examples = "ls work\nls work:results --json",
+    .run = run_ls,
+};
+const struct snp_verb snp_verb_output = {
+    .name = "output",
+    .summary = "print the full text of a cell's cut output",
+    .spec = {output_options, SNP_ARRAY_LEN(output_options), output_args,
+             SNP_ARRAY_LEN(output_args), false},
+    .run = run_output,
+};

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_REMOTE_H
+#define SNP_CLI_REMOTE_H
+
+/* What the verbs that talk to the daemon share. */
+
+#include "base/err.h"
+#include "base/json.h"
+#include "client/client.h"
+
+/*
+ * Connect, starting the daemon if need be. with_signals: SIGINT and SIGTERM are blocked
+ * and read by the client from now on (the descriptor lives as long as the process).
+ */
+int snp_remote_connect(bool with_signals,
+                       struct snp_client **ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/* One call without events. head: consumed, NULL = out of memory. */
+int snp_remote_call(struct snp_client *client,
+                    const char *method,
+                    json_t *head,
+                    struct snp_reply *ret,
+                    struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Read a file, or standard input for "-", of at most max bytes. The caller frees;
+ * *ret_text is NUL-terminated. SNP_E_LIMIT names the most.
+ */
+int snp_read_input(const char *path,
+                   size_t max,
+                   char **ret_text,
+                   size_t *ret_len,
+                   struct snp_err *err) SNP_NODISCARD;
+
+#endif

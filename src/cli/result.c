@@ -1,0 +1,722 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Showing a cell.
+ *
+ * Output is printed as it comes and kept as well where JSON is wanted. A chunk may end inside a
+ * UTF-8 character; its beginning is held back until the rest comes, so that a terminal sees
+ * whole characters. What ended the cell, what was denied and what changed gets one line each.
+ */
+#include "cli/result.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/base64.h"
+#include "cli/term.h"
+#include "wire/frame.h"
+
+enum {
+    TEXT_MAX = 64 << 20, /* of one stream: the largest limit of output, in bytes */
+    PENDING_MAX = 4,
+    DISPLAYS_MAX = 10000,
+    NAMES_SHOWN = 5,
+    LINE_MAX_BYTES = 16 << 10,
+    TIMEOUT_EXIT = 124,
+    SIGNAL_EXIT = 128,
+};
+
+static const char *const members[] = {
+    "session",         "name",   "cell",  "status", "state",    "exit_code", "signal",
+    "stdout",          "stderr", "value", "result", "displays", "error",     "denials",
+    "denials_dropped", "limit",  "usage", "output", "files",    "manifest",  "sources",
+};
+
+/* What a display is saved as. Types that are not here are saved as .bin, text as .txt. */
+static const struct {
+    const char *mime;
+    const char *extension;
+    bool is_text;
+} types[] = {
+    {"image/png",              "png",  false},
+    {"image/jpeg",             "jpg",  false},
+    {"image/gif",              "gif",  false},
+    {"image/webp",             "webp", false},
+    {"image/svg+xml",          "svg",  true },
+    {"text/html",              "html", true },
+    {"text/markdown",          "md",   true },
+    {"text/latex",             "tex",  true },
+    {"text/csv",               "csv",  true },
+    {"application/json",       "json", true },
+    {"application/pdf",        "pdf",  false},
+    {"application/javascript", "js",   true },
+};
+
+static bool is_text_type(const char *mime)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(types); i++) {
+        if (strcmp(types[i].mime, mime) == 0) {
+            return types[i].is_text;
+        }
+    }
+    return snp_has_prefix(mime, "text/") || snp_has_suffix(mime, "+json") ||
+           snp_has_suffix(mime, "+xml");
+}
+
+static const char *extension_of(const char *mime)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(types); i++) {
+        if (strcmp(types[i].mime, mime) == 0) {
+            return types[i].extension;
+        }
+    }
+    return is_text_type(mime) ? "txt" : "bin";
+}
+
+static FILE *file_of(enum snp_stream stream)
+{
+    return stream == SNP_STREAM_STDOUT ? stdout : stderr;
+}
+
+int snp_view_init(struct snp_view *view, bool is_live, const char *display_dir)
+{
+    *view = (struct snp_view){
+        .is_live = is_live, .display_dir = display_dir, .at_line_start = true};
+    for (int i = 0; i < SNP_STREAM_N; i++) {
+        snp_buf_init(&view->text[i], TEXT_MAX);
+        snp_buf_init(&view->pending[i], PENDING_MAX);
+    }
+    view->displays = json_array();
+    return view->displays == NULL ? SNP_E_NOMEM : 0;
+}
+
+void snp_view_done(struct snp_view *view)
+{
+    for (int i = 0; i < SNP_STREAM_N; i++) {
+        snp_buf_done(&view->text[i]);
+        snp_buf_done(&view->pending[i]);
+    }
+    json_decref(view->displays);
+    view->displays = NULL;
+}
+
+/* Output ------------------------------------------------------------------------------- */
+
+/* Bytes at the end that begin a UTF-8 character whose rest is missing: 0 to 3. */
+static size_t unfinished(const char *bytes, size_t n)
+{
+    for (size_t back = 1; back <= 3 && back <= n; back++) {
+        unsigned char c = (unsigned char)bytes[n - back];
+
+        if ((c & 0xC0U) == 0x80U) {
+            continue;
+        }
+        if ((c >= 0xF0U && back < 4) || (c >= 0xE0U && c < 0xF0U && back < 3) ||
+            (c >= 0xC0U && c < 0xE0U && back < 2)) {
+            return back;
+        }
+        return 0;
+    }
+    return 0;
+}
+
+static void write_out(struct snp_view *view,
+                      enum snp_stream stream,
+                      const char *bytes,
+                      size_t n)
+{
+    if (n == 0) {
+        return;
+    }
+    if (snp_term_write(file_of(stream), bytes, n) == 0 && stream == SNP_STREAM_STDOUT) {
+        view->at_line_start = bytes[n - 1] == '\n';
+    }
+    (void)fflush(file_of(stream));
+}
+
+static void pending_flush(struct snp_view *view, enum snp_stream stream)
+{
+    struct snp_buf *pending = &view->pending[stream];
+
+    write_out(view, stream, snp_buf_bytes(pending), pending->len);
+    snp_buf_clear(pending);
+}
+
+/* Print a chunk; in a pipe bytes pass as they are. */
+static void write_live(struct snp_view *view,
+                       enum snp_stream stream,
+                       const char *bytes,
+                       size_t n)
+{
+    struct snp_buf *pending = &view->pending[stream];
+    size_t tail;
+
+    if (!snp_term_is(file_of(stream))) {
+        write_out(view, stream, bytes, n);
+        return;
+    }
+    /* Complete the character that was begun. */
+    while (pending->len > 0 && n > 0 && unfinished(snp_buf_bytes(pending), pending->len) > 0 &&
+           ((unsigned char)bytes[0] & 0xC0U) == 0x80U) {
+        if (snp_buf_add(pending, bytes, 1) < 0) {
+            break;
+        }
+        bytes++;
+        n--;
+    }
+    if (n == 0 && unfinished(snp_buf_bytes(pending), pending->len) > 0) {
+        return;
+    }
+    pending_flush(view, stream);
+    tail = unfinished(bytes, n);
+    write_out(view, stream, bytes, n - tail);
+    if (snp_buf_add(pending, bytes + n - tail, tail) < 0) {
+        write_out(view, stream, bytes + n - tail, tail);
+    }
+}
+
+static int event_output(struct snp_view *view,
+                        enum snp_stream stream,
+                        const char *raw,
+                        size_t raw_len,
+                        struct snp_err *err)
+{
+    int r;
+
+    if (view->is_live) {
+        write_live(view, stream, raw, raw_len);
+        return 0;
+    }
+    r = snp_buf_add(&view->text[stream], raw, raw_len);
+    return r < 0 ? snp_fail(err, (enum snp_code)r, "more than %d MiB of output", TEXT_MAX >> 20)
+                 : 0;
+}
+
+static int event_gap(struct snp_view *view, const json_t *head, struct snp_err *err)
+{
+    const char *name = snp_json_str(head, "stream", "");
+    enum snp_stream stream =
+        strcmp(name, "stderr") == 0 ? SNP_STREAM_STDERR : SNP_STREAM_STDOUT;
+    int64_t chars = snp_json_int(head, "omitted_chars", -1);
+
+    if (chars < 0) {
+        return snp_fail(err, SNP_E_PEER, "a gap without a size");
+    }
+    view->has_gap[stream] = true;
+    view->gap_at[stream] = view->text[stream].len;
+    view->gap_chars[stream] = chars;
+    if (view->is_live) {
+        pending_flush(view, stream);
+        (void)fprintf(file_of(stream), "\n... (%lld characters omitted) ...\n",
+                      (long long)chars);
+        if (stream == SNP_STREAM_STDOUT) {
+            view->at_line_start = true;
+        }
+    }
+    return 0;
+}
+
+static int event_display(struct snp_view *view,
+                         const json_t *head,
+                         const char *raw,
+                         size_t raw_len,
+                         struct snp_err *err)
+{
+    snp_autojson json_t *bundle = json_object();
+    const json_t *parts = json_object_get(head, "mime");
+    size_t at = 0;
+    size_t n = json_array_size(parts);
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *part = json_array_get(parts, i);
+        const char *mime = json_string_value(json_array_get(part, 0));
+        json_int_t len = json_integer_value(json_array_get(part, 1));
+        snp_autofree char *coded = NULL;
+        json_t *value;
+
+        if (mime == NULL || len < 0 || (uint64_t)len > raw_len - at) {
+            return snp_fail(err, SNP_E_PEER, "a display whose parts do not fit its bytes");
+        }
+        if (is_text_type(mime)) {
+            value = snp_json_bytes(raw + at, (size_t)len);
+        } else {
+            coded = snp_base64(raw + at, (size_t)len);
+            value = coded == NULL ? NULL : json_string(coded);
+        }
+        if (json_object_set_new(bundle, mime, value) < 0) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        if (view->is_live && strcmp(mime, "text/plain") == 0 && len > 0) {
+            pending_flush(view, SNP_STREAM_STDOUT);
+            write_out(view, SNP_STREAM_STDOUT, view->at_line_start ? "" : "\n",
+                      view->at_line_start ? 0 : 1);
+            write_out(view, SNP_STREAM_STDOUT, raw + at, (size_t)len);
+            write_out(view, SNP_STREAM_STDOUT, "\n", raw[at + (size_t)len - 1] == '\n' ? 0 : 1);
+        }
+        at += (size_t)len;
+    }
+    if (json_array_size(view->displays) >= DISPLAYS_MAX ||
+        json_array_append(view->displays, bundle) < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "more than %d displays", DISPLAYS_MAX);
+    }
+    return 0;
+}
+
+int snp_view_event(struct snp_view *view,
+                   const json_t *head,
+                   const char *raw,
+                   size_t raw_len,
+                   struct snp_err *err)
+{
+    const char *event = snp_json_str(head, "event", "");
+
+    if (strcmp(event, "stdout") == 0) {
+        return event_output(view, SNP_STREAM_STDOUT, raw, raw_len, err);
+    }
+    if (strcmp(event, "stderr") == 0) {
+        return event_output(view, SNP_STREAM_STDERR, raw, raw_len, err);
+    }
+    if (strcmp(event, "gap") == 0) {
+        return event_gap(view, head, err);
+    }
+    if (strcmp(event, "display") == 0) {
+        return event_display(view, head, raw, raw_len, err);
+    }
+    return snp_fail(err, SNP_E_PEER, "the daemon sent an unknown event");
+}
+
+/* JSON --------------------------------------------------------------------------------- */
+
+static const char *handle_of(const json_t *head)
+{
+    return snp_json_str(json_object_get(head, "output"), "handle", NULL);
+}
+
+/* A stream's text with a marker where its middle was left out. */
+static json_t *text_json(const struct snp_view *view,
+                         enum snp_stream stream,
+                         const char *handle)
+{
+    const struct snp_buf *text = &view->text[stream];
+    const char *bytes = text->len == 0 ? "" : snp_buf_bytes(text);
+    snp_autobuf struct snp_buf whole;
+
+    if (!view->has_gap[stream]) {
+        return snp_json_bytes(bytes, text->len);
+    }
+    snp_buf_init(&whole, (size_t)TEXT_MAX + LINE_MAX_BYTES);
+    if (snp_buf_add(&whole, bytes, view->gap_at[stream]) < 0 ||
+        snp_buf_addf(&whole, "\n... (%lld characters omitted",
+                     (long long)view->gap_chars[stream]) < 0 ||
+        (handle != NULL &&
+         snp_buf_addf(&whole, "; full text: snipara-sandbox output %s%s", handle,
+                      stream == SNP_STREAM_STDERR ? " --stderr" : "") < 0) ||
+        snp_buf_adds(&whole, ") ...\n") < 0 ||
+        snp_buf_add(&whole, bytes + view->gap_at[stream], text->len - view->gap_at[stream]) <
+            0) {
+        return NULL;
+    }
+    return snp_json_bytes(snp_buf_bytes(&whole), whole.len);
+}
+
+/* A member of the result, taken from where it is known. New reference. */
+static json_t *member_json(const struct snp_view *view, json_t *head, const char *name)
+{
+    json_t *given = json_object_get(head, name);
+
+    if (strcmp(name, "stdout") == 0 && (view->text[0].len > 0 || given == NULL)) {
+        return text_json(view, SNP_STREAM_STDOUT, handle_of(head));
+    }
+    if (strcmp(name, "stderr") == 0 && (view->text[1].len > 0 || given == NULL)) {
+        return text_json(view, SNP_STREAM_STDERR, handle_of(head));
+    }
+    if (strcmp(name, "displays") == 0 &&
+        (json_array_size(view->displays) > 0 || given == NULL)) {
+        return json_incref(view->displays);
+    }
+    return given == NULL ? json_null() : json_incref(given);
+}
+
+json_t *snp_view_result(const struct snp_view *view, json_t *head)
+{
+    snp_autojson json_t *result = json_object();
+    const char *key;
+    json_t *value;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(members); i++) {
+        if (json_object_set_new(result, members[i], member_json(view, head, members[i])) < 0) {
+            return NULL;
+        }
+    }
+    json_object_foreach(head, key, value)
+    {
+        if (json_object_get(result, key) == NULL && json_object_set(result, key, value) < 0) {
+            return NULL;
+        }
+    }
+    return SNP_TAKE_PTR(result);
+}
+
+/* For people ---------------------------------------------------------------------------- */
+
+/* "label: text" on stderr; text is of the sandbox and shown in one line. */
+static void note(enum snp_style style, const char *label, struct snp_buf *text)
+{
+    snp_autobuf struct snp_buf shown;
+
+    for (size_t i = 0; i < text->len; i++) {
+        char *c = snp_buf_bytes(text) + i;
+
+        *c = *c == '\n' || *c == '\r' || *c == '\t' ? ' ' : *c;
+    }
+    snp_buf_init(&shown, (size_t)4 * LINE_MAX_BYTES);
+    snp_term_put(stderr, style, label);
+    if (text->len > 0 && snp_term_escape(&shown, snp_buf_bytes(text), text->len) == 0) {
+        (void)fprintf(stderr, ": %.*s", (int)shown.len, snp_buf_bytes(&shown));
+    }
+    (void)fputc('\n', stderr);
+}
+
+static void notef(enum snp_style style, const char *label, const char *fmt, ...)
+    SNP_PRINTF(3, 4);
+static void notef(enum snp_style style, const char *label, const char *fmt, ...)
+{
+    snp_autobuf struct snp_buf text;
+    snp_autofree char *line = NULL;
+    va_list args;
+
+    snp_buf_init(&text, LINE_MAX_BYTES);
+    va_start(args, fmt);
+    if (vasprintf(&line, fmt, args) < 0) {
+        line = NULL;
+    }
+    va_end(args);
+    if (line != NULL && snp_buf_add(&text, line, strnlen(line, LINE_MAX_BYTES)) == 0) {
+        note(style, label, &text);
+    }
+}
+
+static void show_value(struct snp_view *view, const json_t *head)
+{
+    static const struct {
+        const char *member;
+        const char *before;
+    } rows[] = {
+        {"value",  ""         },
+        {"result", "result = "},
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        const json_t *value = json_object_get(head, rows[i].member);
+
+        if (json_is_string(value)) {
+            if (!view->at_line_start) {
+                write_out(view, SNP_STREAM_STDOUT, "\n", 1);
+            }
+            write_out(view, SNP_STREAM_STDOUT, rows[i].before, strlen(rows[i].before));
+            write_out(view, SNP_STREAM_STDOUT, json_string_value(value),
+                      json_string_length(value));
+            write_out(view, SNP_STREAM_STDOUT, "\n", 1);
+        }
+    }
+}
+
+static void show_error(struct snp_view *view, const json_t *head)
+{
+    const json_t *error = json_object_get(head, "error");
+    const json_t *traceback = json_object_get(error, "traceback");
+    const char *hint = snp_json_str(error, "hint", NULL);
+    const char *text = json_string_value(traceback);
+    size_t n = json_string_length(traceback);
+
+    if (!json_is_object(error)) {
+        return;
+    }
+    if (n > 0) {
+        write_out(view, SNP_STREAM_STDERR, text, n);
+        write_out(view, SNP_STREAM_STDERR, "\n", text[n - 1] == '\n' ? 0 : 1);
+    } else {
+        notef(SNP_STYLE_RED, snp_json_str(error, "type", "Error"), "%s",
+              snp_json_str(error, "message", ""));
+    }
+    if (hint != NULL) {
+        notef(SNP_STYLE_YELLOW, "hint", "%s", hint);
+    }
+}
+
+static void show_end(const json_t *head)
+{
+    static const struct {
+        const char *status;
+        const char *text;
+    } rows[] = {
+        {"timeout",     "the wall clock ran out"},
+        {"oom",         "the memory ran out"    },
+        {"killed",      "it was killed"         },
+        {"limit",       "a limit was reached"   },
+        {"interrupted", "it was interrupted"    },
+    };
+    const char *status = snp_json_str(head, "status", "");
+    const char *signal_name = snp_json_str(head, "signal", NULL);
+    const json_t *limit = json_object_get(head, "limit");
+    const char *text = NULL;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        text = strcmp(rows[i].status, status) == 0 ? rows[i].text : text;
+    }
+    if (text != NULL || signal_name != NULL) {
+        notef(SNP_STYLE_RED, text != NULL ? status : "ended", "%s%s%s%s",
+              text != NULL ? text : "by a signal", signal_name != NULL ? " (" : "",
+              signal_name != NULL ? signal_name : "", signal_name != NULL ? ")" : "");
+    }
+    if (json_is_object(limit)) {
+        notef(SNP_STYLE_YELLOW, "limit", "%s is %s; %s raises it",
+              snp_json_str(limit, "key", "?"), snp_json_str(limit, "text", "?"),
+              snp_json_str(limit, "flag", "?"));
+    }
+    if (snp_streq(snp_json_str(head, "state", ""), "lost")) {
+        notef(SNP_STYLE_YELLOW, "state",
+              "lost: variables are as at the session's start, files stay");
+    }
+}
+
+static void show_denials(const json_t *head)
+{
+    const json_t *denials = json_object_get(head, "denials");
+    int64_t dropped = snp_json_int(head, "denials_dropped", 0);
+    size_t n = json_array_size(denials);
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *denial = json_array_get(denials, i);
+        const char *object = snp_json_str(denial, "object", "");
+        const char *rule = snp_json_str(denial, "rule", "");
+        const char *hint = snp_json_str(denial, "hint", "");
+        int64_t count = snp_json_int(denial, "count", 1);
+        char times[32] = "";
+
+        if (count > 1) {
+            (void)snprintf(times, sizeof(times), " (%lld times)", (long long)count);
+        }
+        notef(SNP_STYLE_YELLOW, "denied", "%s: %s%s%s%s%s%s%s%s [%s]",
+              snp_json_str(denial, "control", "?"), snp_json_str(denial, "operation", "?"),
+              object[0] != '\0' ? " " : "", object, times, rule[0] != '\0' ? ", " : "", rule,
+              hint[0] != '\0' ? "; " : "", hint, snp_json_str(denial, "source", "?"));
+    }
+    if (dropped > 0) {
+        notef(SNP_STYLE_YELLOW, "denied", "%lld more", (long long)dropped);
+    }
+}
+
+static void show_files(const json_t *head)
+{
+    static const char *const kinds[] = {"created", "modified", "deleted"};
+    const json_t *files = json_object_get(head, "files");
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(kinds); i++) {
+        const json_t *list = json_object_get(files, kinds[i]);
+        size_t n = json_array_size(list);
+        snp_autobuf struct snp_buf text;
+        int r = 0;
+
+        snp_buf_init(&text, LINE_MAX_BYTES);
+        for (size_t j = 0; j < n && j < NAMES_SHOWN && r == 0; j++) {
+            const char *name = json_string_value(json_array_get(list, j));
+
+            r = snp_buf_addf(&text, "%s%.1000s", j > 0 ? ", " : "", name == NULL ? "?" : name);
+        }
+        if (n > NAMES_SHOWN && r == 0) {
+            r = snp_buf_addf(&text, " and %zu more", n - NAMES_SHOWN);
+        }
+        if (n > 0 && r == 0) {
+            note(SNP_STYLE_DIM, kinds[i], &text);
+        }
+    }
+}
+
+/* Decode what event_display encoded. */
+static int display_write(const char *path,
+                         const char *mime,
+                         const json_t *part,
+                         struct snp_err *err)
+{
+    const char *text = json_string_value(part);
+    size_t n = json_string_length(part);
+    snp_autofree unsigned char *bytes = NULL;
+
+    if (is_text_type(mime)) {
+        return snp_file_write_atomic(path, text, n, 0644, err);
+    }
+    bytes = snp_base64_decode(text, n, &n);
+    if (bytes == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return snp_file_write_atomic(path, bytes, n, 0644, err);
+}
+
+static int display_save(const struct snp_view *view,
+                        const json_t *head,
+                        size_t number,
+                        json_t *bundle,
+                        struct snp_err *err)
+{
+    const char *mime;
+    json_t *part;
+    bool has_other = json_object_size(bundle) > 1;
+
+    json_object_foreach(bundle, mime, part)
+    {
+        snp_autofree char *path = NULL;
+        int r;
+
+        if (has_other && strcmp(mime, "text/plain") == 0) {
+            continue;
+        }
+        path = snp_format("%s/cell%lld-%zu.%s", view->display_dir,
+                          (long long)snp_json_int(head, "cell", 0), number, extension_of(mime));
+        if (path == NULL) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        r = display_write(path, mime, part, err);
+        if (r < 0) {
+            return r;
+        }
+        notef(SNP_STYLE_DIM, "saved", "%s", path);
+    }
+    return 0;
+}
+
+int snp_view_save(const struct snp_view *view, const json_t *head, struct snp_err *err)
+{
+    size_t i;
+    json_t *bundle;
+    int r;
+
+    if (json_array_size(view->displays) == 0) {
+        return 0;
+    }
+    r = snp_mkdir_p(view->display_dir, 0755, err);
+    if (r < 0) {
+        return r;
+    }
+    json_array_foreach(view->displays, i, bundle)
+    {
+        r = display_save(view, head, i + 1, bundle, err);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+/* Say what was displayed and cannot be seen in text. */
+static void displays_tell(const struct snp_view *view)
+{
+    snp_autobuf struct snp_buf text;
+    size_t count = 0;
+    size_t i;
+    json_t *bundle;
+
+    snp_buf_init(&text, LINE_MAX_BYTES);
+    json_array_foreach(view->displays, i, bundle)
+    {
+        const char *mime;
+        json_t *part;
+
+        json_object_foreach(bundle, mime, part)
+        {
+            size_t n = json_string_length(part);
+            char size[32];
+
+            if (strcmp(mime, "text/plain") == 0) {
+                continue;
+            }
+            n = is_text_type(mime) ? n : n / 4 * 3;
+            count++;
+            if (count <= NAMES_SHOWN &&
+                snp_buf_addf(&text, "%s%.100s, %s", count > 1 ? "; " : "", mime,
+                             snp_format_bytes(n, size, sizeof(size))) < 0) {
+                return;
+            }
+        }
+    }
+    if (count > 0 &&
+        snp_buf_addf(&text, "%s; --display-dir DIR saves %s", count > NAMES_SHOWN ? " ..." : "",
+                     count > 1 ? "them" : "it") == 0) {
+        char label[48];
+
+        (void)snprintf(label, sizeof(label), "%zu display%s", count, count > 1 ? "s" : "");
+        note(SNP_STYLE_DIM, label, &text);
+    }
+}
+
+int snp_view_finish(struct snp_view *view, const json_t *head)
+{
+    const json_t *degraded = json_object_get(json_object_get(head, "manifest"), "degraded");
+    const char *handle = handle_of(head);
+    struct snp_err err;
+    int r = 0;
+
+    pending_flush(view, SNP_STREAM_STDOUT);
+    pending_flush(view, SNP_STREAM_STDERR);
+    show_value(view, head);
+    (void)fflush(stdout);
+    show_error(view, head);
+    show_end(head);
+    show_denials(head);
+    if (handle != NULL) {
+        notef(SNP_STYLE_DIM, "full output", "snipara-sandbox output %s", handle);
+    }
+    if (view->display_dir == NULL) {
+        displays_tell(view);
+    } else if (snp_view_save(view, head, &err) < 0) {
+        notef(SNP_STYLE_RED, "display not saved", "%s", err.msg);
+        r = -1;
+    }
+    show_files(head);
+    for (size_t i = 0; i < json_array_size(degraded); i++) {
+        const char *text = json_string_value(json_array_get(degraded, i));
+
+        notef(SNP_STYLE_YELLOW, "degraded", "%s", text == NULL ? "?" : text);
+    }
+    return r;
+}
+
+/* Exit status ---------------------------------------------------------------------------- */
+
+/* "SIGKILL" -> 9; 0 if unknown. */
+static int signal_number(const char *name)
+{
+    for (int i = 1; i < NSIG; i++) {
+        const char *abbrev = sigabbrev_np(i);
+
+        if (abbrev != NULL && snp_has_prefix(name, "SIG") && strcmp(name + 3, abbrev) == 0) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+int snp_result_exit(const json_t *head, bool is_command)
+{
+    const char *status = snp_json_str(head, "status", "");
+    const char *signal_name = snp_json_str(head, "signal", NULL);
+    int64_t code = snp_json_int(head, "exit_code", -1);
+
+    if (!is_command) {
+        return strcmp(status, "ok") == 0 ? 0 : 1;
+    }
+    if (strcmp(status, "timeout") == 0) {
+        return TIMEOUT_EXIT;
+    }
+    if (code >= 0 && code <= 255) {
+        return code == 0 && strcmp(status, "ok") != 0 ? 1 : (int)code;
+    }
+    if (signal_name != NULL && signal_number(signal_name) > 0) {
+        return SIGNAL_EXIT + signal_number(signal_name);
+    }
+    return strcmp(status, "ok") == 0 ? 0 : 1;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `sessions list`, `show` and `destroy`. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/remote.h"
+#include "cli/term.h"
+
+enum {
+    COLUMNS = 7,
+    CELL_MAX = 48,
+    ID_SHOWN = 12,
+};
+
+static const char *const heads[COLUMNS] = {"Name",  "ID",   "State",  "Template",
+                                           "Cells", "Idle", "Project"};
+
+/* The texts of one row that are not in the JSON as they are shown. */
+struct row {
+    char id[ID_SHOWN + 1];
+    char cells[CELL_MAX];
+    char idle[CELL_MAX];
+};
+
+static const char *idle_text(int64_t ms, char *out, size_t out_len)
+{
+    int64_t s = ms / 1000;
+
+    if (s < 60) {
+        (void)snprintf(out, out_len, "%lld s", (long long)s);
+    } else if (s < 3600) {
+        (void)snprintf(out, out_len, "%lld min", (long long)(s / 60));
+    } else {
+        (void)snprintf(out, out_len, "%lld h %lld min", (long long)(s / 3600),
+                       (long long)(s / 60 % 60));
+    }
+    return out;
+}
+
+static void row_fill(const json_t *session, struct row *row, const char **cells)
+{
+    (void)snprintf(row->id, sizeof(row->id), "%.*s", ID_SHOWN,
+                   snp_json_str(session, "id", "?"));
+    (void)snprintf(row->cells, sizeof(row->cells), "%lld",
+                   (long long)snp_json_int(session, "cells", 0));
+    cells[0] = snp_json_str(session, "name", "");
+    cells[1] = row->id;
+    cells[2] = snp_json_str(session, "state", "?");
+    cells[3] = snp_json_str(session, "template", "?");
+    cells[4] = row->cells;
+    cells[5] = idle_text(snp_json_int(session, "idle_ms", 0), row->idle, sizeof(row->idle));
+    cells[6] = snp_json_str(session, "project", "");
+}
+
+static int list_print(const json_t *list, struct snp_err *err)
+{
+    size_t n = json_array_size(list);
+    snp_autofree struct row *rows = calloc(n + 1, sizeof(*rows));
+    snp_autofree const char **cells = calloc((n + 1) * COLUMNS, sizeof(*cells));
+    struct snp_table table = {.heads = heads, .n_cols = COLUMNS, .n_rows = n};
+
+    if (rows == NULL || cells == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (n == 0) {
+        (void)puts("no sessions");
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        row_fill(json_array_get(list, i), &rows[i], &cells[i * COLUMNS]);
+    }
+    table.cells = cells;
+    snp_table_print(stdout, &table);
+    return 0;
+}
+
+static int sessions_get(struct snp_client **ret_client,
+                        struct snp_reply *ret,
+                        struct snp_err *err)
+{
+    int r = snp_remote_connect(false, ret_client, err);
+
+    return r < 0 ? r : snp_remote_call(*ret_client, "sessions.list", json_object(), ret, err);
+}
+
+static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    struct snp_err err;
+
+    if (sessions_get(&client, &reply, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (snp_opts_flag(opts, "json", false)) {
+        return snp_cli_print_json(json_object_get(reply.head, "sessions"));
+    }
+    if (list_print(json_object_get(reply.head, "sessions"), &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    return SNP_EXIT_OK;
+}
+
+/* show ------------------------------------------------------------------------------------ */
+
+/* "key  value" lines; objects below are indented. */
+static void object_print(const json_t *object, unsigned depth)
+{
+    json_t *copy = json_copy((json_t *)(uintptr_t)object);
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(copy, key, value)
+    {
+        snp_autofree char *text = NULL;
+
+        (void)printf("%*s", (int)depth * 2, "");
+        snp_term_put(stdout, SNP_STYLE_CYAN, key);
+        if (json_is_object(value) && json_object_size(value) > 0) {
+            (void)putchar('\n');
+            object_print(value, depth + 1);
+            continue;
+        }
+        text = json_is_string(value) ? strdup(json_string_value(value)) : snp_json_text(value);
+        (void)fputs(": ", stdout);
+        if (text == NULL || snp_term_write(stdout, text, strlen(text)) < 0) {
+            (void)putchar('?');
+        }
+        (void)putchar('\n');
+    }
+    json_decref(copy);
+}
+
+static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    struct snp_err err;
+    int r = snp_remote_connect(false, &client, &err);
+
+    if (r == 0) {
+        r = snp_remote_call(client, "sessions.show",
+                            json_pack("{s:s}", "session", snp_opts_arg(opts, 0)), &reply, &err);
+    }
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (snp_opts_flag(opts, "json", false)) {
+        return snp_cli_print_json(reply.head);
+    }
+    object_print(reply.head, 0);
+    return SNP_EXIT_OK;
+}
+
+/* destroy ---------------------------------------------------------------------------------- */
+
+static int destroy_one(struct snp_client *client,
+                       const char *name,
+                       json_t *done,
+                       struct snp_err *err)
+{
+    snp_autoreply struct snp_reply reply = {0};
+    int r = snp_remote_call(client, "sessions.destroy", json_pack("{s:s}", "session", name),
+                            &reply, err);
+
+    if (r == 0 && json_array_append_new(done, json_string(name)) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return r;
+}
+
+static int destroy_all(struct snp_client *client, json_t *done, struct snp_err *err)
+{
+    snp_autoreply struct snp_reply reply = {0};
+    const json_t *list;
+    int r = snp_remote_call(client, "sessions.list", json_object(), &reply, err);
+
+    if (r < 0) {
+        return r;
+    }
+    list = json_object_get(reply.head, "sessions");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        r = destroy_one(client, snp_json_str(json_array_get(list, i), "id", ""), done, err);
+        /* One that ended meanwhile is what was wanted. */
+        if (r < 0 && r != SNP_E_NOT_FOUND) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int run_destroy(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autojson json_t *done = json_array();
+    bool all = snp_opts_flag(opts, "all", false);
+    size_t n = snp_opts_n_args(opts);
+    struct snp_err err;
+    int exit_code = SNP_EXIT_OK;
+    int r;
+
+    if (all == (n > 0)) {
+        return snp_cli_usage(cli, "give the names of sessions, or --all");
+    }
+    r = snp_remote_connect(false, &client, &err);
+    if (r == 0 && all) {
+        r = destroy_all(client, done, &err);
+    }
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (destroy_one(client, snp_opts_arg(opts, i), done, &err) < 0) {
+            exit_code = snp_cli_fail(cli, &err);
+        }
+    }
+    if (snp_opts_flag(opts, "json", false)) {
+        snp_autojson json_t *answer = json_pack("{s:O}", "destroyed", done);
+
+        return snp_cli_print_json(answer) != 0 ? SNP_EXIT_FAILED : exit_code;
+    }
+    for (size_t i = 0; i < json_array_size(done); i++) {
+        (void)printf("destroyed %s\n", json_string_value(json_array_get(done, i)));
+    }
+    return exit_code;
+}
+
+/* Verbs ------------------------------------------------------------------------------------ */
+
+static const struct snp_opt json_options[] = {SNP_CLI_OPT_JSON};
+static const struct snp_opt destroy_options[] = {
+    {"all", 0, SNP_OPT_FLAG, NULL, "every session", 0},
+    SNP_CLI_OPT_JSON,
+};
+static const struct snp_opt_arg one_session[] = {
+    {"SESSION", "name or id", 1, 1}
+};
+static const struct snp_opt_arg any_sessions[] = {
+    {"SESSION", "name or id", 0, 0}
+};
+
+static const struct snp_verb verb_list = {
+    .name = "list",
+    .summary = "list the sessions",
+    .spec = {json_options, SNP_ARRAY_LEN(json_options), NULL, 0, false},
+    .run = run_list,
+};
+static const struct snp_verb verb_show = {
+    .name = "show",
+    .summary = "show one session: its limits and what is enforced",
+    .spec = {json_options, SNP_ARRAY_LEN(json_options), one_session, 1, false},
+    .run = run_show,
+};
+static const struct snp_verb verb_destroy = {
+    .name = "destroy",
+    .summary = "end sessions; their variables and files are gone",
+    .spec = {destroy_options, SNP_ARRAY_LEN(destroy_options), any_sessions, 1, false},
+    .run = run_destroy,
+};
+static const struct snp_verb *const verbs[] = {&verb_list, &verb_show, &verb_destroy, NULL};
+
+const struct snp_verb snp_verb_sessions = {
+    .name = "sessions",
+    .summary = "list, show and end sessions",
+    .verbs = verbs,
+};
