@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,10 +306,10 @@ static json_t *text_json(const struct snp_view *view,
     const char *bytes = text->len == 0 ? "" : snp_buf_bytes(text);
     snp_autobuf struct snp_buf whole;
 
+    snp_buf_init(&whole, (size_t)TEXT_MAX + LINE_MAX_BYTES);
     if (!view->has_gap[stream]) {
         return snp_json_bytes(bytes, text->len);
     }
-    snp_buf_init(&whole, (size_t)TEXT_MAX + LINE_MAX_BYTES);
     if (snp_buf_add(&whole, bytes, view->gap_at[stream]) < 0 ||
         snp_buf_addf(&whole, "\n... (%lld characters omitted",
                      (long long)view->gap_chars[stream]) < 0 ||
@@ -368,12 +369,12 @@ static void note(enum snp_style style, const char *label, struct snp_buf *text)
 {
     snp_autobuf struct snp_buf shown;
 
+    snp_buf_init(&shown, (size_t)4 * LINE_MAX_BYTES);
     for (size_t i = 0; i < text->len; i++) {
         char *c = snp_buf_bytes(text) + i;
 
         *c = *c == '\n' || *c == '\r' || *c == '\t' ? ' ' : *c;
     }
-    snp_buf_init(&shown, (size_t)4 * LINE_MAX_BYTES);
     snp_term_put(stderr, style, label);
     if (text->len > 0 && snp_term_escape(&shown, snp_buf_bytes(text), text->len) == 0) {
         (void)fprintf(stderr, ": %.*s", (int)shown.len, snp_buf_bytes(&shown));

@@ -304,7 +304,7 @@ static void run_interrupt(const struct work *work)
         return;
     }
     if (name != NULL) {
-        session = snp_session_find(work->request->server, name);
+        session = snp_sessions_find(work->request->server, name);
         if (session == NULL) {
             (void)snp_fail(&err, SNP_E_NOT_FOUND, "there is no session '%s'", name);
             snp_request_fail(work->request, &err);
@@ -479,7 +479,7 @@ int snp_method_check(json_t *head,
 static int session_need(struct work *work, struct snp_err *err)
 {
     const char *name = snp_json_str(work->head, "session", "");
-    struct snp_session *session = snp_session_find(work->request->server, name);
+    struct snp_session *session = snp_sessions_find(work->request->server, name);
 
     if (session == NULL) {
         return snp_fail(err, SNP_E_NOT_FOUND, "there is no session '%s'", name);

@@ -393,7 +393,7 @@ static int session_for(struct snp_server *server,
                        struct snp_err *err)
 {
     struct snp_session *session =
-        spec->session == NULL ? NULL : snp_session_find(server, spec->session);
+        spec->session == NULL ? NULL : snp_sessions_find(server, spec->session);
     struct snp_session_policy policy;
     int r;
 

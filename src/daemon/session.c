@@ -97,7 +97,7 @@ void snp_session_remove(struct snp_session *session)
     }
 }
 
-struct snp_session *snp_session_find(const struct snp_server *server, const char *name)
+struct snp_session *snp_sessions_find(const struct snp_server *server, const char *name)
 {
     const struct snp_sessions *table = &server->sessions;
     struct snp_session *by_id = NULL;

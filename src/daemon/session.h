@@ -75,7 +75,7 @@ void snp_session_unref(struct snp_session *session);
 void snp_session_remove(struct snp_session *session);
 
 /* By name, else by id; closing ones are not found. NULL if there is none. Borrowed. */
-struct snp_session *snp_session_find(const struct snp_server *server, const char *name);
+struct snp_session *snp_sessions_find(const struct snp_server *server, const char *name);
 
 /* Change the state; keeps the count of open ones and the time of last use. */
 void snp_session_set_state(struct snp_session *session, enum snp_session_state state);

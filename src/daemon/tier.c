@@ -212,7 +212,7 @@ static int handle_gone(struct snp_tier *tier, json_t *head, struct snp_err *ret_
         return r < 0 ? r
                      : snp_fail(ret_bad, SNP_E_INVALID, "an unknown event without a request");
     }
-    session = snp_session_find(tier->server, snp_json_str(head, "session", ""));
+    session = snp_sessions_find(tier->server, snp_json_str(head, "session", ""));
     if (session != NULL && session->tier == tier) {
         snp_exec_session_lost(session, snp_json_str(head, "reason", ""));
     }
