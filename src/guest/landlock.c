@@ -49,7 +49,8 @@ static const struct {
     {"/",          LANDLOCK_ACCESS_FS_READ_DIR  },
 };
 
-int snp_landlock_abi(void)
+/* The kernel's ABI version, 0 = no Landlock. */
+static int kernel_abi(void)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 
@@ -91,7 +92,7 @@ static int add_path(int ruleset, const char *path, uint64_t access, struct snp_e
 
 int snp_landlock_apply(int upper_fd, int *ret_abi, struct snp_err *err)
 {
-    int abi = snp_landlock_abi();
+    int abi = kernel_abi();
     struct ruleset_attr attr = {.handled_access_fs = handled_by(abi),
                                 .scoped = abi >= 6 ? SCOPES : 0};
     size_t attr_len = abi >= 6   ? sizeof(attr)

@@ -12,7 +12,4 @@
  */
 int snp_landlock_apply(int upper_fd, int *ret_abi, struct snp_err *err) SNP_NODISCARD;
 
-/* The kernel's ABI version, 0 = no Landlock. */
-int snp_landlock_abi(void);
-
 #endif

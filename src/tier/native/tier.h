@@ -32,7 +32,7 @@ struct snp_tier {
     bool is_root;       /* real root; else user 0 of a namespace of our own */
     bool can_namespace; /* false: no user namespace was to be had, see why */
     char why[SNP_TIER_WHY_MAX];
-    bool no_landlock; /* forced by SNIPARA_SANDBOX_NO_LANDLOCK, as on old kernels */
+    int landlock_abi; /* 0 = none, or switched off by SNIPARA_SANDBOX_NO_LANDLOCK */
     char state_dir[SNP_TIER_PATH_MAX];
     char guest_dir[SNP_TIER_PATH_MAX]; /* holds driver.py and the extension module */
     char self[SNP_TIER_PATH_MAX];      /* our own program */

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a cell runs and ends.
+ *
+ *   running --(done | command exits)--------------------------> finishing
+ *   running --(limit | interrupt)--> stopping --(done in time)--> finishing
+ *   stopping --(grace over)--> sweeping --(all killed)----------> finishing
+ *   running --(interpreter died | broke the protocol)--> sweeping
+ *
+ * Finishing reads what is left in the pipes, asks pid 1 what changed, and sends the
+ * result. If pid 1 itself does not answer in time the whole sandbox is killed.
+ */
+#include "tier/native/cell.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "guest/init_wire.h"
+#include "tier/native/output.h"
+#include "tier/native/result.h"
+#include "tier/native/serve.h"
+#include "tier/native/session.h"
+#include "tier/native/tier.h"
+#include "wire/rpc.h"
+
+enum {
+    GRACE_MS = 1000,
+    SWEEP_MS = 4000,
+    FINISH_MS = 8000,
+    DISPLAYS_MAX = 64,
+    MIMES_MAX = 16,
+    MIME_NAME_MAX = 100
+};
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void cell_free(struct snp_cell *c)
+{
+    c->session->cell = NULL;
+    uv_close((uv_handle_t *)SNP_TAKE_PTR(c->timer), free_handle);
+    snp_output_done(&c->output[0]);
+    snp_output_done(&c->output[1]);
+    snp_denials_done(&c->denials);
+    json_decref(c->done);
+    json_decref(c->files);
+    free(c);
+}
+
+/* Bytes for one stream of the daemon's request. */
+struct show {
+    struct snp_cell *cell;
+    int stream;
+};
+
+static const char *stream_name(int stream)
+{
+    return stream == 0 ? "stdout" : "stderr";
+}
+
+static void show_bytes(void *data, const char *bytes, size_t n)
+{
+    const struct show *show = data;
+    json_t *head = json_pack("{s:s}", "event", stream_name(show->stream));
+
+    snp_serve_event(show->cell->session->tier, show->cell->id, head, bytes, n);
+    json_decref(head);
+}
+
+static void show_gap(void *data, uint64_t chars)
+{
+    const struct show *show = data;
+    json_t *head = json_pack("{s:s,s:s,s:I}", "event", "gap", "stream",
+                             stream_name(show->stream), "omitted_chars", (json_int_t)chars);
+
+    snp_serve_event(show->cell->session->tier, show->cell->id, head, NULL, 0);
+    json_decref(head);
+}
+
+static void send_result(struct snp_cell *c)
+{
+    struct snp_session *s = c->session;
+    struct snp_cgroup_usage usage;
+    json_t *result;
+
+    c->end_us = c->end_us == 0 ? snp_now_us() : c->end_us;
+    for (int i = 0; i < 2; i++) {
+        struct show show = {c, i};
+        (void)snp_output_finish(&c->output[i], show_bytes, &show, show_gap);
+    }
+    if (s->has_cgroup) {
+        snp_cgroup_usage(&s->tier->cgroups, s->spec.id, &usage);
+        c->usage = usage;
+    }
+    result = snp_result_json(c);
+    if (s->has_cgroup) {
+        s->last_usage = usage;
+    }
+    s->last_cpu_us = c->init_cpu_us > 0 ? c->init_cpu_us : s->last_cpu_us;
+    s->was_restarted = false;
+    snp_serve_response(s->tier, c->id, result, NULL, 0);
+    json_decref(result);
+    snp_spool_trim(s->tier);
+    cell_free(c);
+}
+
+static void on_changes(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_cell *c = data;
+
+    if (eno == EPIPE) {
+        return; /* the sandbox is going; snp_cell_session_ended follows */
+    }
+    c->files = eno == 0 ? snp_result_files(bytes, n, &c->init_cpu_us, &c->written_bytes) : NULL;
+    send_result(c);
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void finish(struct snp_cell *c)
+{
+    if (c->phase == SNP_CELL_FINISHING) {
+        return;
+    }
+    c->phase = SNP_CELL_FINISHING;
+    c->end_us = snp_now_us();
+    (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
+    snp_session_drain(c->session);
+    snp_session_ask_init(c->session, SNP_INIT_CHANGES, NULL, -1, on_changes, c);
+}
+
+static void on_swept(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_cell *c = data;
+
+    (void)bytes;
+    (void)n;
+    if (eno == 0) {
+        finish(c);
+    } else if (eno != EPIPE) {
+        snp_session_kill(c->session, "processes of the sandbox could not be ended");
+    }
+}
+
+/* Kill everything inside but init and the seed. */
+static void sweep(struct snp_cell *c)
+{
+    if (c->phase >= SNP_CELL_SWEEPING) {
+        return;
+    }
+    c->phase = SNP_CELL_SWEEPING;
+    (void)uv_timer_start(c->timer, on_timer, SWEEP_MS, 0);
+    snp_session_ask_init(c->session, SNP_INIT_SWEEP, NULL, -1, on_swept, c);
+}
+
+static void on_ignored(void *data, int eno, const char *bytes, size_t n)
+{
+    (void)data;
+    (void)eno;
+    (void)bytes;
+    (void)n;
+}
+
+static void signal_code(struct snp_cell *c, uint32_t number)
+{
+    snp_autobuf struct snp_buf raw;
+    uint8_t target = c->is_command ? SNP_INIT_COMMAND_TARGET : SNP_INIT_INTERPRETER;
+
+    snp_buf_init(&raw, 16);
+    if (snp_buf_add(&raw, &target, 1) == 0 && snp_buf_add(&raw, &number, sizeof(number)) == 0) {
+        snp_session_ask_init(c->session, SNP_INIT_SIGNAL, &raw, -1, on_ignored, NULL);
+    }
+}
+
+static void stop(struct snp_cell *c, enum snp_cell_end why)
+{
+    if (c->phase != SNP_CELL_RUNNING) {
+        return;
+    }
+    c->ended_by = why;
+    c->phase = SNP_CELL_STOPPING;
+    (void)uv_timer_start(c->timer, on_timer, GRACE_MS, 0);
+    signal_code(c, SIGINT);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct snp_cell *c = timer->data;
+
+    switch (c->phase) {
+    case SNP_CELL_RUNNING:
+        stop(c, SNP_CELL_END_WALL);
+        break;
+    case SNP_CELL_STOPPING:
+        if (c->is_command) {
+            c->phase = SNP_CELL_KILLING;
+            (void)uv_timer_start(c->timer, on_timer, SWEEP_MS, 0);
+            signal_code(c, SIGKILL);
+        } else {
+            sweep(c);
+        }
+        break;
+    case SNP_CELL_KILLING:
+    case SNP_CELL_SWEEPING:
+    case SNP_CELL_FINISHING:
+        snp_session_kill(c->session, "pid 1 of the sandbox does not answer");
+        break;
+    }
+}
+
+bool snp_cell_interrupt(struct snp_session *session)
+{
+    struct snp_cell *c = session->cell;
+
+    if (c == NULL || c->phase != SNP_CELL_RUNNING) {
+        return false;
+    }
+    stop(c, SNP_CELL_END_USER);
+    return true;
+}
+
+static void on_woken(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_session *s = data;
+
+    (void)bytes;
+    (void)n;
+    if (eno != 0 && eno != EPIPE) {
+        snp_session_kill(
+            s, "the interpreter could not be started again (its template process is gone)");
+    }
+}
+
+/* After a kill: a pristine interpreter from the seed, on a stream of its own. */
+static int restart_interpreter(struct snp_session *s, struct snp_err *err)
+{
+    snp_autoclose int fd = -1;
+    int r = snp_session_new_guest(s, &fd, err);
+
+    if (r < 0) {
+        return r;
+    }
+    snp_session_ask_init(s, SNP_INIT_WAKE, NULL, fd, on_woken, s);
+    s->has_interpreter = true;
+    s->was_restarted = true;
+    return 0;
+}
+
+static int send_cell(struct snp_cell *c, const struct snp_cell_request *rq, struct snp_err *err)
+{
+    snp_autojson json_t *head =
+        json_pack("{s:I,s:I,s:b,s:s}", "cell", (json_int_t)rq->number, "code_len",
+                  (json_int_t)rq->code_len, "stdin", rq->has_stdin, "cwd", "/workspace");
+    snp_autofree char *text = snp_json_text(head);
+    snp_autobuf struct snp_buf raw;
+    struct snp_frame frame = {.type = SNP_GUEST_CELL, .id = (uint32_t)rq->number, .head = text};
+
+    if (text == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    snp_buf_init(&raw, SNP_FRAME_BODY_MAX);
+    if (snp_buf_add(&raw, rq->code, rq->code_len) < 0 ||
+        snp_buf_add(&raw, rq->input, rq->input_len) < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "code and input are larger than %d MiB",
+                        SNP_FRAME_BODY_MAX >> 20);
+    }
+    frame.head_len = strlen(text);
+    frame.raw = snp_buf_bytes(&raw);
+    frame.raw_len = raw.len;
+    snp_link_send(&c->session->guest, &frame);
+    return 0;
+}
+
+static void on_command(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_cell *c = data;
+
+    (void)bytes;
+    (void)n;
+    if (eno != 0 && eno != EPIPE) { /* it was not started */
+        c->start_errno = eno;
+        finish(c);
+    }
+}
+
+static int add_list(struct snp_buf *raw, uint32_t n)
+{
+    return snp_buf_add(raw, &n, sizeof(n));
+}
+
+static int send_command(struct snp_cell *c,
+                        const struct snp_cell_request *rq,
+                        struct snp_err *err)
+{
+    const struct snp_session_spec *spec = &c->session->spec;
+    snp_autobuf struct snp_buf raw;
+    uint32_t envc = 0;
+    uint8_t has_stdin = rq->has_stdin ? 1 : 0;
+    size_t i;
+    json_t *arg;
+    int r;
+
+    snp_buf_init(&raw, SNP_FRAME_BODY_MAX);
+    r = add_list(&raw, (uint32_t)json_array_size(rq->argv));
+    json_array_foreach((json_t *)(uintptr_t)rq->argv, i, arg)
+    {
+        if (r == 0) {
+            r = snp_buf_add(&raw, json_string_value(arg), json_string_length(arg) + 1);
+        }
+    }
+    for (uint32_t k = 0; k < spec->env_len; k++) {
+        envc += spec->env[k] == '\0' ? 1 : 0;
+    }
+    if (r < 0 || add_list(&raw, envc) < 0 || snp_buf_add(&raw, spec->env, spec->env_len) < 0 ||
+        snp_buf_add(&raw, "/workspace", sizeof("/workspace")) < 0 ||
+        snp_buf_add(&raw, &has_stdin, 1) < 0 ||
+        snp_buf_add(&raw, rq->input, rq->input_len) < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "command and input are larger than %d MiB",
+                        SNP_FRAME_BODY_MAX >> 20);
+    }
+    snp_session_ask_init(c->session, SNP_INIT_COMMAND, &raw, -1, on_command, c);
+    return 0;
+}
+
+static void watch_memory(struct snp_session *s, uint8_t on)
+{
+    snp_autobuf struct snp_buf raw;
+
+    if (snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)) {
+        return;
+    }
+    snp_buf_init(&raw, 1);
+    if (snp_buf_add(&raw, &on, 1) == 0) {
+        snp_session_ask_init(s, SNP_INIT_WATCH, &raw, -1, on_ignored, NULL);
+    }
+}
+
+static int cell_init(struct snp_cell *c,
+                     struct snp_session *s,
+                     const struct snp_cell_request *rq)
+{
+    char path[SNP_TIER_PATH_MAX + 96];
+
+    c->session = s;
+    c->id = rq->id;
+    c->number = rq->number;
+    c->is_command = rq->is_command;
+    c->wall_ms = rq->wall_ms;
+    c->start_us = snp_now_us();
+    c->timer = calloc(1, sizeof(*c->timer));
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof(path), "%s/out/%s-%llu.%s", s->tier->state_dir, s->spec.id,
+                       (unsigned long long)rq->number, stream_name(i));
+        if (snp_output_init(&c->output[i], s->spec.limits.value[SNP_LIMIT_OUTPUT], path) < 0) {
+            return -1;
+        }
+    }
+    if (c->timer == NULL) {
+        return -1;
+    }
+    (void)uv_timer_init(s->tier->loop, c->timer);
+    c->timer->data = c;
+    return 0;
+}
+
+int snp_cell_start(struct snp_session *s,
+                   const struct snp_cell_request *rq,
+                   struct snp_err *err)
+{
+    struct snp_cell *c;
+    int r = 0;
+
+    if (s->cell != NULL) {
+        return snp_fail(err, SNP_E_LIMIT, "the session is running another cell");
+    }
+    c = calloc(1, sizeof(*c));
+    if (c == NULL || cell_init(c, s, rq) < 0) {
+        free(c == NULL ? NULL : c->timer);
+        free(c);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    s->cell = c;
+    c->was_restarted = s->was_restarted;
+    if (!rq->is_command && !s->has_interpreter) {
+        r = restart_interpreter(s, err);
+        c->was_restarted = true;
+    }
+    if (r == 0) {
+        snp_cgroup_reset_peak(&s->tier->cgroups, s->spec.id);
+        watch_memory(s, 1);
+        r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
+    }
+    if (r < 0) {
+        cell_free(c);
+        return r;
+    }
+    (void)uv_timer_start(c->timer, on_timer, rq->wall_ms, 0);
+    return 0;
+}
+
+/* The interpreter says something it must not say. */
+static void broke_protocol(struct snp_session *s, const char *what)
+{
+    snp_session_drop_interpreter(s);
+    if (s->cell != NULL && !s->cell->is_command) {
+        if (s->cell->ended_by == SNP_CELL_END_NONE) {
+            s->cell->ended_by = SNP_CELL_END_PROTOCOL;
+        }
+        (void)snprintf(s->cell->why, sizeof(s->cell->why), "%s", what);
+        sweep(s->cell);
+    }
+    /* Without a cell the next one finds no stream, and is told so. */
+}
+
+static bool display_is_sound(const json_t *mimes, size_t raw_len)
+{
+    size_t i;
+    json_t *pair;
+    uint64_t total = 0;
+
+    if (!json_is_array(mimes) || json_array_size(mimes) == 0 ||
+        json_array_size(mimes) > MIMES_MAX) {
+        return false;
+    }
+    json_array_foreach((json_t *)(uintptr_t)mimes, i, pair)
+    {
+        const json_t *name = json_array_get(pair, 0);
+        const json_t *len = json_array_get(pair, 1);
+        if (json_array_size(pair) != 2 || !json_is_string(name) ||
+            json_string_length(name) > MIME_NAME_MAX || !json_is_integer(len) ||
+            json_integer_value(len) < 0 || json_integer_value(len) > SNP_GUEST_BODY_MAX) {
+            return false;
+        }
+        total += (uint64_t)json_integer_value(len);
+    }
+    return total == raw_len;
+}
+
+static void guest_display(struct snp_session *s, const json_t *head, const struct snp_frame *f)
+{
+    struct snp_cell *c = s->cell;
+    json_t *mimes = json_object_get(head, "mime");
+    json_t *event;
+
+    if (!display_is_sound(mimes, f->raw_len)) {
+        broke_protocol(s, "a display record is malformed");
+        return;
+    }
+    if (c == NULL || c->is_command || c->n_displays++ >= DISPLAYS_MAX) {
+        return;
+    }
+    event = json_pack("{s:s,s:O}", "event", "display", "mime", mimes);
+    snp_serve_event(s->tier, c->id, event, f->raw, f->raw_len);
+    json_decref(event);
+}
+
+static void guest_denial(struct snp_session *s, const json_t *head)
+{
+    const struct snp_denial d = {
+        .source = "guest",
+        .control = snp_json_str(head, "control", ""),
+        .operation = snp_json_str(head, "operation", ""),
+        .object = snp_json_str(head, "object", ""),
+        .rule = snp_json_str(head, "rule", ""),
+        .hint = snp_json_str(head, "hint", ""),
+    };
+
+    if (s->cell != NULL && !s->cell->is_command) {
+        snp_denials_add(&s->cell->denials, &d);
+    }
+}
+
+static void guest_done(struct snp_session *s, const json_t *head, const struct snp_frame *f)
+{
+    struct snp_cell *c = s->cell;
+    const char *status = snp_json_str(head, "status", "");
+
+    if (c == NULL || c->is_command || f->id != (uint32_t)c->number ||
+        (!snp_streq(status, "ok") && !snp_streq(status, "error"))) {
+        broke_protocol(s, "an end was reported for a cell that does not run");
+        return;
+    }
+    if (c->phase == SNP_CELL_RUNNING || c->phase == SNP_CELL_STOPPING) {
+        c->done = json_incref((json_t *)(uintptr_t)head);
+        finish(c);
+    }
+}
+
+void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
+{
+    snp_autojson json_t *head = NULL;
+    struct snp_err err;
+
+    if (snp_json_parse(f->head, f->head_len, &head, &err) < 0) {
+        broke_protocol(s, "a frame of the interpreter is not JSON");
+        return;
+    }
+    switch (f->type) {
+    case SNP_GUEST_READY:
+        (void)snprintf(s->python, sizeof(s->python), "%s", snp_json_str(head, "python", ""));
+        break;
+    case SNP_GUEST_DISPLAY:
+        guest_display(s, head, f);
+        break;
+    case SNP_GUEST_DENIAL:
+        guest_denial(s, head);
+        break;
+    case SNP_GUEST_DONE:
+        guest_done(s, head, f);
+        break;
+    default:
+        broke_protocol(s, "the interpreter sent a frame of an unknown type");
+    }
+}
+
+void snp_cell_on_guest_end(struct snp_session *s, const struct snp_err *err)
+{
+    struct snp_cell *c = s->cell;
+
+    if (c == NULL || c->is_command) {
+        return; /* its EXIT, or the next cell, tells */
+    }
+    if (c->phase <= SNP_CELL_STOPPING) {
+        (void)snprintf(c->why, sizeof(c->why), "%s", err->msg);
+        sweep(c);
+    }
+}
+
+void snp_cell_on_output(struct snp_session *s, int stream, const char *bytes, size_t n)
+{
+    struct snp_cell *c = s->cell;
+    struct show show = {c, stream};
+
+    if (c != NULL) { /* between cells: a left-over process writes; nobody asked */
+        snp_output_feed(&c->output[stream], bytes, n, show_bytes, &show);
+    }
+}
+
+void snp_cell_on_exit(struct snp_session *s, uint32_t id, const char *raw)
+{
+    struct snp_cell *c = s->cell;
+    uint32_t status;
+    uint8_t target = (uint8_t)raw[0];
+
+    (void)id;
+    memcpy(&status, raw + 1, sizeof(status));
+    if (target == SNP_INIT_INTERPRETER) {
+        s->has_interpreter = false;
+        s->was_restarted = true;
+        if (c == NULL || c->is_command) {
+            return;
+        }
+        if (c->phase != SNP_CELL_FINISHING) {
+            c->has_exit = true;
+            c->exit_status = (int)status;
+            sweep(c);
+        }
+        return;
+    }
+    if (c != NULL && c->is_command && c->phase != SNP_CELL_FINISHING) {
+        c->has_exit = true;
+        c->exit_status = (int)status;
+        finish(c);
+    }
+}
+
+void snp_cell_on_memory(struct snp_session *s, uint64_t bytes)
+{
+    struct snp_cell *c = s->cell;
+
+    if (c == NULL) {
+        return;
+    }
+    c->watched_peak = bytes > c->watched_peak ? bytes : c->watched_peak;
+    if (bytes > s->spec.limits.value[SNP_LIMIT_MEMORY] && c->phase <= SNP_CELL_STOPPING) {
+        c->ended_by = SNP_CELL_END_MEMORY;
+        sweep(c); /* no grace: it would go on growing */
+    }
+}
+
+void snp_cell_on_denial(struct snp_session *s, const struct snp_denial *denial)
+{
+    if (s->cell != NULL) {
+        snp_denials_add(&s->cell->denials, denial);
+    }
+}
+
+void snp_cell_session_ended(struct snp_cell *c)
+{
+    c->session->has_interpreter = false;
+    c->is_session_over = true;
+    if (c->why[0] == '\0') {
+        (void)snprintf(c->why, sizeof(c->why), "%s", c->session->reason);
+    }
+    send_result(c);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_NATIVE_CELL_H
+#define SNP_TIER_NATIVE_CELL_H
+
+/*
+ * One cell or command: from the request to its result. Belongs to its session, which
+ * passes on what happens; the result is sent when the code has ended, its output has been
+ * read and pid 1 has told what changed.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "tier/native/denials.h"
+#include "wire/frame.h"
+
+struct snp_session;
+struct snp_cell;
+
+struct snp_cell_request {
+    uint32_t id;     /* of the daemon's request */
+    uint64_t number; /* in its session */
+    bool is_command;
+    const json_t *argv; /* for a command; borrowed */
+    uint64_t wall_ms;
+    const char *code; /* borrowed */
+    size_t code_len;
+    bool has_stdin;
+    const char *input; /* borrowed */
+    size_t input_len;
+};
+
+/* Start; the result is sent later. SNP_E_LIMIT: one is running. On failure nothing was started. */
+int snp_cell_start(struct snp_session *session,
+                   const struct snp_cell_request *request,
+                   struct snp_err *err) SNP_NODISCARD;
+
+/* Ask the running cell to stop as its time limit would; false if none runs. */
+bool snp_cell_interrupt(struct snp_session *session);
+
+/* What happens, from the session's streams. */
+void snp_cell_on_guest(struct snp_session *session, const struct snp_frame *frame);
+void snp_cell_on_guest_end(struct snp_session *session, const struct snp_err *err);
+void snp_cell_on_output(struct snp_session *session, int stream, const char *bytes, size_t n);
+void snp_cell_on_exit(struct snp_session *session,
+                      uint32_t id,
+                      const char *raw); /* 21 bytes of an EXIT */
+void snp_cell_on_memory(struct snp_session *session, uint64_t bytes);
+void snp_cell_on_denial(struct snp_session *session, const struct snp_denial *denial);
+
+/* The sandbox is gone: send what is known. Frees the cell. */
+void snp_cell_session_ended(struct snp_cell *cell);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier-native: the program that runs sandboxes of namespaces, seccomp and Landlock.
+ *
+ *   tier-native --state DIR      serve the tier protocol on descriptor 3
+ *   tier-native --zygote ...     launcher of a template, see launch.h
+ *   tier-native --syscalls       print the table of allowed system calls
+ *
+ * When descriptor 3 ends, everything it started ends.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/landlock.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "os/idmap.h"
+#include "tier/native/launch.h"
+#include "tier/native/probe.h"
+#include "tier/native/serve.h"
+#include "tier/native/session.h"
+#include "tier/native/spool.h"
+#include "tier/native/syscalls.h"
+#include "tier/native/template.h"
+#include "tier/native/tier.h"
+
+enum {
+    DAEMON_FD = 3,
+    INIT_SIZE_MAX = 8 << 20
+};
+
+int snp_tier_take_slot(struct snp_tier *tier)
+{
+    if (!tier->is_root) {
+        return -1;
+    }
+    for (unsigned i = 0; i < SNP_IDMAP_SLOTS; i++) {
+        unsigned slot =
+            1 + (tier->next_slot + i) % (SNP_IDMAP_SLOTS - 1); /* 0 is the templates' */
+        if (tier->slots[slot] == 0) {
+            tier->slots[slot] = 1;
+            tier->next_slot = slot;
+            return (int)slot;
+        }
+    }
+    return -2;
+}
+
+void snp_tier_free_slot(struct snp_tier *tier, int slot)
+{
+    if (slot >= 0) {
+        tier->slots[slot] = 0;
+    }
+}
+
+static void on_daemon_frame(struct snp_link *link, const struct snp_frame *frame)
+{
+    snp_serve_frame(link->owner, frame);
+}
+
+static void on_daemon_end(struct snp_link *link, const struct snp_err *err)
+{
+    struct snp_tier *tier = link->owner;
+
+    (void)err;
+    uv_stop(tier->loop);
+}
+
+static const struct snp_link_ops daemon_ops = {.on_frame = on_daemon_frame,
+                                               .on_end = on_daemon_end};
+
+/* Folder of our own program, and our path. */
+static int find_self(struct snp_tier *tier, char *ret_dir, struct snp_err *err)
+{
+    ssize_t n = readlink("/proc/self/exe", tier->self, sizeof(tier->self) - 1);
+    char *slash;
+
+    if (n <= 0) {
+        return snp_fail_sys(err, errno, "read /proc/self/exe");
+    }
+    tier->self[n] = '\0';
+    (void)snprintf(ret_dir, SNP_TIER_PATH_MAX, "%s", tier->self);
+    slash = strrchr(ret_dir, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+    }
+    if (snprintf(tier->guest_dir, sizeof(tier->guest_dir), "%s/guest", ret_dir) >=
+        (int)sizeof(tier->guest_dir)) {
+        return snp_fail(err, SNP_E_LIMIT, "our own path is too long");
+    }
+    return 0;
+}
+
+/*
+ * Pid 1's program as a sealed memfd of mode 0111: the code may run it and nothing more,
+ * and the kernel makes a process not dumpable whose program it may not read.
+ */
+static int load_init(struct snp_tier *tier, const char *dir, struct snp_err *err)
+{
+    char path[SNP_TIER_PATH_MAX + 16];
+    snp_autofree char *program = NULL;
+    snp_autoclose int fd = -1;
+    size_t n;
+    int r;
+
+    (void)snprintf(path, sizeof(path), "%s/snp-init", dir);
+    r = snp_file_read(path, INIT_SIZE_MAX, &program, &n, err);
+    if (r < 0) {
+        return r;
+    }
+    fd = memfd_create("init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || snp_write_all(fd, program, n) < 0 || fchmod(fd, 0111) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
+        return snp_fail_sys(err, errno, "prepare pid 1's program");
+    }
+    /* Executing wants no writer: keep a path descriptor only. */
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    tier->init_fd = open(path, O_PATH | O_CLOEXEC);
+    return tier->init_fd < 0 ? snp_fail_sys(err, errno, "open pid 1's program") : 0;
+}
+
+/* User 0 with every right: as root we are; else in a namespace of our own. 0 or errno. */
+static int become_zero(struct snp_tier *tier)
+{
+    char map[48];
+    uid_t uid = tier->uid;
+    gid_t gid = getegid();
+
+    if (tier->is_root) {
+        return unshare(CLONE_NEWNS) < 0 ? errno : 0;
+    }
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
+        return errno;
+    }
+    (void)!snp_file_poke("/proc/self/setgroups", "deny");
+    (void)snprintf(map, sizeof(map), "0 %u 1", (unsigned)uid);
+    if (snp_file_poke("/proc/self/uid_map", map) < 0) {
+        return errno;
+    }
+    (void)snprintf(map, sizeof(map), "0 %u 1", (unsigned)gid);
+    return snp_file_poke("/proc/self/gid_map", map) < 0 ? errno : 0;
+}
+
+static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_err *err)
+{
+    char dir[SNP_TIER_PATH_MAX];
+    const char *python = getenv("SNIPARA_SANDBOX_PYTHON"); /* NOLINT(concurrency-mt-unsafe) */
+    const char *no_landlock =
+        getenv("SNIPARA_SANDBOX_NO_LANDLOCK"); /* NOLINT(concurrency-mt-unsafe) */
+    const char *no_cgroup =
+        getenv("SNIPARA_SANDBOX_NO_CGROUP"); /* NOLINT(concurrency-mt-unsafe) */
+    int r = find_self(tier, dir, err);
+
+    if (r < 0) {
+        return r;
+    }
+    tier->uid = geteuid();
+    tier->is_root = tier->uid == 0;
+    (void)snprintf(tier->state_dir, sizeof(tier->state_dir), "%s", state_dir);
+    (void)snprintf(tier->python, sizeof(tier->python), "%s",
+                   python == NULL || *python == '\0' ? "/usr/bin/python3" : python);
+    tier->slots = calloc(SNP_IDMAP_SLOTS, 1);
+    tier->next_slot =
+        (unsigned)getpid() * 31U % (SNP_IDMAP_SLOTS - 1); /* two supervisors start far apart */
+    if (tier->slots == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (no_landlock == NULL) {
+        long abi =
+            syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+        tier->landlock_abi = abi > 0 ? (int)abi : 0;
+    }
+    r = load_init(tier, dir, err);
+    if (r == 0) {
+        r = snp_syscalls_compile(&tier->session_filter_fd, &tier->zygote_filter_fd, err);
+    }
+    if (r == 0) {
+        r = snp_spool_open(tier, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    snp_cgroups_open(&tier->cgroups, tier->uid, no_cgroup != NULL);
+    snp_probe_namespaces(tier, become_zero(tier));
+    /* Ours only: nothing mounted here shows on the host; what the host mounts shows here. */
+    if (tier->can_namespace && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
+        return snp_fail_sys(err, errno, "make the mounts private");
+    }
+    return 0;
+}
+
+static int serve(const char *state_dir)
+{
+    static struct snp_tier tier = {
+        .session_filter_fd = -1, .zygote_filter_fd = -1, .init_fd = -1};
+    uv_loop_t loop;
+    struct snp_err err;
+
+    (void)uv_loop_init(&loop);
+    tier.loop = &loop;
+    if (tier_init(&tier, state_dir, &err) < 0 ||
+        snp_link_open(&tier.daemon, &loop, DAEMON_FD, SNP_FRAME_BODY_MAX, &daemon_ops, &tier,
+                      &err) < 0) {
+        snp_log(SNP_LOG_ERROR, "tier_start", "error=%s", err.msg);
+        return 1;
+    }
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    /* Every pid 1 and template ends when its stream does; give the cgroups a moment to empty. */
+    snp_session_end_all(&tier);
+    snp_templates_close(&tier);
+    snp_cgroups_close(&tier.cgroups);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    if (argc >= 2 && snp_streq(argv[1], "--zygote")) {
+        return snp_launch_main(argc - 2, argv + 2);
+    }
+    if (argc == 2 && snp_streq(argv[1], "--syscalls")) {
+        snp_syscalls_print(stdout);
+        return 0;
+    }
+    if (argc != 3 || !snp_streq(argv[1], "--state")) {
+        (void)fprintf(stderr,
+                      "usage: tier-native --state DIR\n"
+                      "Started by snipara-sandboxd, with the tier protocol on descriptor 3.\n");
+        return 2;
+    }
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+    (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    snp_log_setup("tier-native", SNP_LOG_INFO);
+    return serve(argv[2]);
+}

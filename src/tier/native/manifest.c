@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was enforced on a session, from what its set-up reported. Nothing is listed as
+ * enforced that a step has not done: a step that fails ends the set-up.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "tier/native/session.h"
+#include "tier/native/syscalls.h"
+#include "tier/native/tier.h"
+
+static json_t *network(void)
+{
+    return json_pack("{s:b,s:s}", "enforced", 1, "how",
+                     "own network namespace with a loopback and nothing else");
+}
+
+static const char *how_limited(const struct snp_session *s,
+                               enum snp_limit limit,
+                               char *out,
+                               size_t out_len)
+{
+    static const struct {
+        enum snp_limit limit;
+        enum snp_cgroup_controller controller;
+        const char *name;
+        const char *otherwise;
+    } by_cgroup[] = {
+        {SNP_LIMIT_MEMORY,    SNP_CGROUP_MEMORY, "memory",
+         "approximate: RLIMIT_DATA and sampling every 20 ms"                                 },
+        {SNP_LIMIT_PROCESSES, SNP_CGROUP_PIDS,   "pids",
+         "RLIMIT_NPROC in its own user namespace"                                            },
+        {SNP_LIMIT_CPUS,      SNP_CGROUP_CPU,    "cpu",    "approximate: bound to whole CPUs"},
+    };
+    static const char *const others[SNP_LIMIT_N] = {
+        [SNP_LIMIT_WALL] = "timer of the supervisor: interrupt, then kill",
+        [SNP_LIMIT_TMP] = "size of the tmpfs",
+        [SNP_LIMIT_WORKSPACE] = "size of the tmpfs that takes the writes",
+        [SNP_LIMIT_INODES] = "inodes of the tmpfs that takes the writes",
+        [SNP_LIMIT_FILE] = "RLIMIT_FSIZE",
+        [SNP_LIMIT_OPEN_FILES] = "RLIMIT_NOFILE",
+        [SNP_LIMIT_OUTPUT] = "cut by the supervisor, the rest counted",
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(by_cgroup); i++) {
+        const struct snp_cgroup_slot *slot = &s->tier->cgroups.slot[by_cgroup[i].controller];
+        if (by_cgroup[i].limit != limit) {
+            continue;
+        }
+        if (slot->version == 0) {
+            return by_cgroup[i].otherwise;
+        }
+        (void)snprintf(out, out_len, "cgroup v%d %s", slot->version, by_cgroup[i].name);
+        return out;
+    }
+    return others[limit];
+}
+
+static json_t *resources(const struct snp_session *s)
+{
+    json_t *limits = json_object();
+    bool exact = snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY);
+
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        enum snp_limit limit = (enum snp_limit)i;
+        char value[64];
+        char how[64];
+        (void)json_object_set_new(
+            limits, snp_limit_info(limit)->key,
+            json_pack("{s:I,s:s,s:s}", "value", (json_int_t)s->spec.limits.value[i], "text",
+                      snp_limit_format(limit, s->spec.limits.value[i], value, sizeof(value)),
+                      "by", how_limited(s, limit, how, sizeof(how))));
+    }
+    return json_pack("{s:b,s:s,s:o}", "enforced", 1, "memory", exact ? "exact" : "approximate",
+                     "limits", limits);
+}
+
+static json_t *filesystem(const struct snp_session *s)
+{
+    return json_pack("{s:b,s:s,s:s,s:O,s:i}", "enforced", 1, "root",
+                     "read-only: /usr, a minimal /etc and /dev", "workspace",
+                     s->spec.project == NULL
+                         ? "empty scratch"
+                         : "overlay: the project is read-only below, writes go to scratch",
+                     "masked", s->masked, "landlock_abi", s->landlock_abi);
+}
+
+static json_t *syscalls(void)
+{
+    return json_pack("{s:b,s:s,s:i,s:b,s:i,s:b}", "enforced", 1, "seccomp",
+                     "allow-list, refusals recorded", "allowed", (int)snp_syscalls_count(),
+                     "no_new_privs", 1, "capabilities", 0, "nested_namespaces", 0);
+}
+
+static json_t *disposable(const struct snp_session *s)
+{
+    return json_pack("{s:b,s:s,s:b}", "enforced", 1, "how",
+                     "pid namespace ends with pid 1, which ends with the supervisor", "own_ids",
+                     s->tier->is_root);
+}
+
+void snp_manifest_degraded(const struct snp_tier *tier, json_t *list)
+{
+    if (tier->landlock_abi == 0) {
+        (void)json_array_append_new(
+            list, json_string("landlock: the kernel has none; mounts alone confine files"));
+    }
+    if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY)) {
+        (void)json_array_append_new(list,
+                                    json_sprintf("memory: approximate (%s)",
+                                                 tier->cgroups.slot[SNP_CGROUP_MEMORY].why));
+    }
+    if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_CPU)) {
+        (void)json_array_append_new(list, json_sprintf("cpus: whole CPUs only (%s)",
+                                                       tier->cgroups.slot[SNP_CGROUP_CPU].why));
+    }
+}
+
+json_t *snp_manifest(const struct snp_session *s)
+{
+    json_t *controls = json_pack("{s:o,s:o,s:o,s:o,s:o}", "network", network(), "resources",
+                                 resources(s), "filesystem", filesystem(s), "syscalls",
+                                 syscalls(), "disposable", disposable(s));
+    struct utsname host = {0};
+
+    (void)uname(&host);
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:b,s:o,s:O}", "tier", "native", "template",
+                     s->spec.template_name, "interpreter", s->tier->python, "python", s->python,
+                     "kernel", host.release, "from_pool", s->embryo.was_ahead, "controls",
+                     controls, "degraded", s->degraded);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory is bounded by the limit, whatever a program writes; time per byte is a scan for
+ * the character count and, past the limit, one write.
+ */
+#include "tier/native/output.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+
+enum {
+    TAIL_SLACK = 256 << 10
+};
+
+static bool is_continuation(char c)
+{
+    return ((unsigned char)c & 0xc0U) == 0x80;
+}
+
+static uint64_t count_chars(const char *bytes, size_t n)
+{
+    uint64_t chars = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        chars += is_continuation(bytes[i]) ? 0 : 1;
+    }
+    return chars;
+}
+
+/* Bytes that hold the first `chars` characters (all n if there are fewer). */
+static size_t prefix_len(const char *bytes, size_t n, uint64_t chars)
+{
+    size_t i = 0;
+
+    for (; i < n; i++) {
+        if (!is_continuation(bytes[i]) && chars-- == 0) {
+            break;
+        }
+    }
+    return i;
+}
+
+int snp_output_init(struct snp_output *out, uint64_t limit_chars, const char *spool_path)
+{
+    *out = (struct snp_output){
+        .limit_chars = limit_chars, .spool_fd = -1, .spool_path = strdup(spool_path)};
+    snp_buf_init(&out->head, 4 * limit_chars + TAIL_SLACK);
+    snp_buf_init(&out->tail, 4 * limit_chars + 4 * (size_t)TAIL_SLACK);
+    return out->spool_path == NULL ? -1 : 0;
+}
+
+void snp_output_done(struct snp_output *out)
+{
+    snp_buf_done(&out->head);
+    snp_buf_done(&out->tail);
+    snp_closep(&out->spool_fd);
+    free(SNP_TAKE_PTR(out->spool_path));
+}
+
+static void spool(struct snp_output *out, const char *bytes, size_t n)
+{
+    size_t room = (size_t)(SNP_SPOOL_MAX - out->spooled);
+
+    n = n < room ? n : room;
+    if (out->spool_fd < 0 || n == 0) {
+        return;
+    }
+    if (snp_write_all(out->spool_fd, bytes, n) < 0) {
+        snp_closep(&out->spool_fd); /* the disk is full: what is there stays readable */
+        return;
+    }
+    out->spooled += n;
+}
+
+static void start_spool(struct snp_output *out)
+{
+    if (out->spool_fd >= 0 || out->spooled > 0) {
+        return;
+    }
+    out->spool_fd =
+        open(out->spool_path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    spool(out, snp_buf_bytes(&out->head), out->head.len);
+    spool(out, snp_buf_bytes(&out->tail), out->tail.len);
+    snp_buf_done(&out->head);
+}
+
+void snp_output_feed(
+    struct snp_output *out, const char *bytes, size_t n, snp_output_sink sink, void *data)
+{
+    uint64_t half = out->limit_chars / 2;
+    size_t now = out->tail.len == 0 && out->head_chars < half
+                     ? prefix_len(bytes, n, half - out->head_chars)
+                     : 0;
+    size_t most = 4 * (size_t)(out->limit_chars - half);
+
+    out->bytes += n;
+    out->chars += count_chars(bytes, n);
+    if (snp_output_is_cut(out)) {
+        start_spool(out);
+        spool(out, bytes, n);
+    }
+    if (now > 0) {
+        out->head_chars += count_chars(bytes, now);
+        if (out->spool_fd < 0 && snp_buf_add(&out->head, bytes, now) < 0) {
+            snp_buf_clear(&out->head);
+        }
+        sink(data, bytes, now);
+        bytes += now;
+        n -= now;
+    }
+    if (n > most + TAIL_SLACK) { /* only its end can be shown */
+        bytes += n - most;
+        n = most;
+        snp_buf_clear(&out->tail);
+    }
+    if (out->tail.len > most + TAIL_SLACK) {
+        snp_buf_consume(&out->tail, out->tail.len - most);
+    }
+    if (n > 0 && snp_buf_add(&out->tail, bytes, n) < 0) {
+        snp_buf_clear(&out->tail);
+    }
+}
+
+uint64_t snp_output_finish(struct snp_output *out,
+                           snp_output_sink sink,
+                           void *data,
+                           void (*gap)(void *data, uint64_t chars))
+{
+    uint64_t keep = out->limit_chars - out->limit_chars / 2;
+    uint64_t have = count_chars(snp_buf_bytes(&out->tail), out->tail.len);
+    uint64_t omitted = 0;
+
+    if (have > keep) {
+        snp_buf_consume(&out->tail,
+                        prefix_len(snp_buf_bytes(&out->tail), out->tail.len, have - keep));
+        have = keep;
+    }
+    if (out->chars > out->head_chars + have) {
+        omitted = out->chars - out->head_chars - have;
+        gap(data, omitted);
+    }
+    if (out->tail.len > 0) {
+        sink(data, snp_buf_bytes(&out->tail), out->tail.len);
+    }
+    return omitted;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_NATIVE_OUTPUT_H
+#define SNP_TIER_NATIVE_OUTPUT_H
+
+/*
+ * One output stream of one cell: the first half of the limit is passed on as it comes,
+ * of the rest the last half is kept for the end, everything is counted, and once the
+ * limit is passed all of it (up to SNP_SPOOL_MAX) goes to a file as well.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+enum {
+    SNP_SPOOL_MAX = 64 << 20
+};
+
+/* Receives bytes to show; borrowed for the call. */
+typedef void (*snp_output_sink)(void *data, const char *bytes, size_t n);
+
+struct snp_output {
+    uint64_t limit_chars;
+    uint64_t bytes; /* all that was written */
+    uint64_t chars; /* code points of it; an invalid byte counts as one or none */
+    uint64_t head_chars;
+    struct snp_buf head; /* what was passed on, until a spool has it */
+    struct snp_buf tail;
+    char *spool_path; /* owned; where a spool would be */
+    int spool_fd;     /* owned; -1 = none */
+    uint64_t spooled;
+};
+
+/* spool_path is copied. */
+int snp_output_init(struct snp_output *out,
+                    uint64_t limit_chars,
+                    const char *spool_path) SNP_NODISCARD;
+/* Closes, keeps the spool file. */
+void snp_output_done(struct snp_output *out);
+
+/* Take n bytes from the program; sink gets what is to be shown now. */
+void snp_output_feed(
+    struct snp_output *out, const char *bytes, size_t n, snp_output_sink sink, void *data);
+
+/* The end: sink gets the kept end. Returns the characters left out before it (0 = all was shown). */
+uint64_t snp_output_finish(struct snp_output *out,
+                           snp_output_sink sink,
+                           void *data,
+                           void (*gap)(void *data, uint64_t chars));
+
+static inline bool snp_output_is_cut(const struct snp_output *out)
+{
+    return out->chars > out->limit_chars;
+}
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each feature is tried in a child that is thrown away, or read from where the kernel
+ * says it. A row names what its absence costs and how to get it.
+ */
+#include "tier/native/probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/openat2.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "os/idmap.h"
+#include "tier/native/syscalls.h"
+#include "tier/native/tier.h"
+
+/* The settings known to refuse user namespaces, and how to lift each. */
+static const struct {
+    const char *path;
+    const char *blocking;
+    const char *lift;
+} userns_settings[] = {
+    {"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
+     "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"                                               },
+    {"/proc/sys/kernel/unprivileged_userns_clone",             "0",
+     "sudo sysctl kernel.unprivileged_userns_clone=1"                                                           },
+    {"/proc/sys/user/max_user_namespaces",                     "0", "sudo sysctl user.max_user_namespaces=15000"},
+};
+
+static bool setting_is(const char *path, const char *value)
+{
+    snp_autofree char *text = NULL;
+    struct snp_err err;
+
+    if (snp_file_read(path, 64, &text, NULL, &err) < 0) {
+        return false;
+    }
+    text[strcspn(text, "\n")] = '\0';
+    return snp_streq(text, value);
+}
+
+void snp_probe_namespaces(struct snp_tier *tier, int unshare_errno)
+{
+    const char *blocked = "a container's or security module's policy";
+    const char *lift = "start the container with its default seccomp and AppArmor profile off "
+                       "(--security-opt seccomp=unconfined --security-opt apparmor=unconfined)";
+
+    tier->can_namespace = unshare_errno == 0;
+    if (tier->can_namespace) {
+        return;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(userns_settings); i++) {
+        if (setting_is(userns_settings[i].path, userns_settings[i].blocking)) {
+            blocked = userns_settings[i].path;
+            lift = userns_settings[i].lift;
+            break;
+        }
+    }
+    /* strerrordesc_np: no locale, no static buffer */
+    (void)snprintf(tier->why, sizeof(tier->why),
+                   "user namespaces are refused here (%s) by %s\nlift it with: %s\nor run "
+                   "snipara-sandbox as root, which needs no such right",
+                   strerrordesc_np(unshare_errno), blocked, lift);
+}
+
+/* Run f in a child; true if it returns 0 there. */
+static bool works(int (*f)(void))
+{
+    int status = 1;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        _exit(f() == 0 ? 0 : 1);
+    }
+    return pid > 0 && SNP_RETRY(waitpid(pid, &status, 0)) == pid && status == 0;
+}
+
+static int try_namespaces(void)
+{
+    return unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+                   CLONE_NEWUTS | CLONE_NEWCGROUP);
+}
+
+static int try_overlay(void)
+{
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("tmpfs", "/tmp", "tmpfs", 0, "size=1m") < 0) {
+        return -1;
+    }
+    (void)mkdir("/tmp/l", 0755);
+    (void)mkdir("/tmp/u", 0755);
+    (void)mkdir("/tmp/w", 0755);
+    (void)mkdir("/tmp/m", 0755);
+    return mount("overlay", "/tmp/m", "overlay", 0,
+                 "lowerdir=/tmp/l,upperdir=/tmp/u,workdir=/tmp/w,userxattr");
+}
+
+static int try_idmap(void)
+{
+    struct snp_err err;
+    int dir = -1;
+    int fd = -1;
+
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        return -1;
+    }
+    dir = open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return snp_idmap_mount(dir, 1, 1000, &fd, &err);
+}
+
+static int try_openat2(void)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
+
+    return syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof(how)) < 0 ? -1 : 0;
+}
+
+static int try_seccomp_notify(void)
+{
+    uint32_t action = 0x7fc00000U; /* SECCOMP_RET_USER_NOTIF */
+
+    return (int)syscall(SYS_seccomp, 2 /* SECCOMP_GET_ACTION_AVAIL */, 0, &action);
+}
+
+static int try_clone3(void)
+{
+    return syscall(SYS_clone3, NULL, 0) < 0 && errno == ENOSYS ? -1 : 0;
+}
+
+struct row {
+    const char *name;
+    int (*run)(void);
+    bool root_only;
+    bool is_needed;
+    const char *cost;
+    const char *fix;
+};
+
+static const struct row rows[] = {
+    {"user namespaces",  try_namespaces,     false, true,  "the native tier cannot run",
+     "see the settings named by 'exec', or run as root"     },
+    {"clone3",           try_clone3,         false, true,  "the native tier cannot run",
+     "a kernel from 5.3 on; in a container allow the call"  },
+    {"openat2",          try_openat2,        false, true,  "files of a session cannot be read or written",
+     "a kernel from 5.6 on"                                 },
+    {"overlay",          try_overlay,        false, false, "--project does not work",
+     "a kernel from 5.11 on with overlayfs"                 },
+    {"id-mapped mounts", try_idmap,          true,  false, "--project does not work as root",
+     "a kernel from 5.19 on and a file system that has them"},
+    {"seccomp notify",   try_seccomp_notify, false, true,  "refused calls cannot be recorded",
+     "a kernel from 5.5 on"                                 },
+};
+
+static json_t *row_json(
+    const char *name, bool ok, const char *detail, const char *cost, const char *fix)
+{
+    return json_pack("{s:s,s:b,s:s,s:s,s:s}", "name", name, "ok", ok, "detail", detail, "cost",
+                     ok ? "" : cost, "fix", ok ? "" : fix);
+}
+
+static void add_cgroups(const struct snp_tier *tier, json_t *features)
+{
+    static const struct {
+        enum snp_cgroup_controller controller;
+        const char *name;
+        const char *cost;
+    } cgroup_rows[] = {
+        {SNP_CGROUP_MEMORY, "cgroup memory",
+         "the memory limit is approximate (RLIMIT_DATA and sampling)"             },
+        {SNP_CGROUP_PIDS,   "cgroup pids",   "none: RLIMIT_NPROC limits processes"},
+        {SNP_CGROUP_CPU,    "cgroup cpu",    "CPUs are limited to whole ones"     },
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(cgroup_rows); i++) {
+        const struct snp_cgroup_slot *slot = &tier->cgroups.slot[cgroup_rows[i].controller];
+        char detail[SNP_CGROUP_WHY_MAX];
+        if (slot->version == 0) {
+            (void)snprintf(detail, sizeof(detail), "%s", slot->why);
+        } else {
+            (void)snprintf(detail, sizeof(detail), "version %d", slot->version);
+        }
+        (void)json_array_append_new(
+            features,
+            row_json(cgroup_rows[i].name, slot->version != 0, detail, cgroup_rows[i].cost,
+                     "run as root, or have systemd delegate the controller to your user"));
+    }
+}
+
+/* A module of the interpreter, looked for without running it. */
+static bool has_module(const char *name)
+{
+    static const char *const folders[] = {"/usr/lib/python3/dist-packages",
+                                          "/usr/local/lib/python3.11/dist-packages"};
+    char path[256];
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(folders); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", folders[i], name);
+        if (access(path, F_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_templates(const struct snp_tier *tier, json_t *features)
+{
+    bool has_python = access(tier->python, X_OK) == 0;
+
+    (void)json_array_append_new(features, row_json("template base", has_python, tier->python,
+                                                   "the native tier cannot run",
+                                                   "apt-get install -y python3"));
+    (void)json_array_append_new(
+        features, row_json("template data", has_module("numpy") && has_module("pandas"),
+                           "numpy, pandas", "--template data does not work",
+                           "apt-get install -y python3-numpy python3-pandas"));
+    (void)json_array_append_new(
+        features, row_json("template plot", has_module("matplotlib") && has_module("pandas"),
+                           "matplotlib", "--template plot does not work",
+                           "apt-get install -y python3-matplotlib python3-pandas"));
+}
+
+json_t *snp_probe_json(struct snp_tier *tier)
+{
+    json_t *features = json_array();
+    bool usable = tier->can_namespace && access(tier->python, X_OK) == 0;
+    struct utsname host = {0};
+    char detail[128];
+
+    (void)uname(&host);
+    (void)snprintf(detail, sizeof(detail), "%.60s %.20s, %s", host.release, host.machine,
+                   tier->is_root ? "as root" : "as an ordinary user");
+    (void)json_array_append_new(features, row_json("kernel", true, detail, "", ""));
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        bool ok = tier->can_namespace && works(rows[i].run);
+        if (rows[i].root_only && !tier->is_root) {
+            continue;
+        }
+        usable = usable && (ok || !rows[i].is_needed);
+        (void)json_array_append_new(features,
+                                    row_json(rows[i].name, ok, "", rows[i].cost, rows[i].fix));
+    }
+    (void)snprintf(detail, sizeof(detail), "ABI %d", tier->landlock_abi);
+    (void)json_array_append_new(features,
+                                row_json("landlock", tier->landlock_abi > 0, detail,
+                                         "files are confined by mounts alone",
+                                         "a kernel from 5.13 on with landlock in lsm="));
+    (void)snprintf(detail, sizeof(detail), "%u calls allowed", snp_syscalls_count());
+    (void)json_array_append_new(features, row_json("seccomp", true, detail, "", ""));
+    add_cgroups(tier, features);
+    add_templates(tier, features);
+    return json_pack("{s:o,s:b}", "features", features, "usable", usable);
+}

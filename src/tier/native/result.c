@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is attested comes from counters and wait statuses; what is claimed is copied from
+ * the driver's report member by member, with types checked and texts cut, never as a whole.
+ */
+#include "tier/native/result.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/str.h"
+#include "guest/init_wire.h"
+#include "tier/native/session.h"
+#include "tier/native/tier.h"
+
+enum {
+    TEXT_MAX = 400000,
+    SHORT_MAX = 1000,
+    FILES_MAX = 1000
+};
+
+static const char *const attested[] = {
+    "session", "name",  "cell",     "state",   "signal",          "limit",     "usage",
+    "output",  "files", "manifest", "sources", "denials_dropped", "restarted",
+};
+
+static const char *const claimed[] = {"stdout", "stderr",   "value",
+                                      "result", "displays", "error"};
+
+/* A string member of the driver's report, cut at max bytes; null when it is none. */
+static json_t *text_of(const json_t *object, const char *key, size_t max)
+{
+    const char *value = snp_json_str(object, key, NULL);
+
+    return value == NULL ? json_null() : snp_json_bytes(value, strnlen(value, max));
+}
+
+static json_t *error_of(const struct snp_cell *c)
+{
+    const json_t *e = json_object_get(c->done, "error");
+    const json_t *line = json_object_get(e, "line");
+
+    if (!json_is_object(e)) {
+        return json_null();
+    }
+    return json_pack(
+        "{s:o,s:o,s:o,s:o,s:o}", "type", text_of(e, "type", SHORT_MAX), "message",
+        text_of(e, "message", TEXT_MAX), "traceback", text_of(e, "traceback", TEXT_MAX), "line",
+        json_is_integer(line) ? json_integer(json_integer_value(line)) : json_null(), "hint",
+        text_of(e, "hint", SHORT_MAX));
+}
+
+static bool had_oom_kill(const struct snp_cell *c)
+{
+    return c->usage.oom_kills > c->session->last_usage.oom_kills;
+}
+
+static bool was_signalled(const struct snp_cell *c)
+{
+    return c->has_exit && WIFSIGNALED(c->exit_status);
+}
+
+static const char *status_of(const struct snp_cell *c)
+{
+    static const char *const by_end[] = {
+        [SNP_CELL_END_WALL] = "timeout",
+        [SNP_CELL_END_USER] = "interrupted",
+        [SNP_CELL_END_MEMORY] = "oom",
+        [SNP_CELL_END_PROTOCOL] = "killed",
+    };
+
+    if (c->ended_by != SNP_CELL_END_NONE) {
+        return by_end[c->ended_by];
+    }
+    if (c->done != NULL) {
+        return snp_json_str(c->done, "status", "error");
+    }
+    if (had_oom_kill(c) && (was_signalled(c) || c->is_session_over)) {
+        return "oom";
+    }
+    if (c->is_command && c->has_exit && WIFEXITED(c->exit_status)) {
+        return WEXITSTATUS(c->exit_status) == 0 ? "ok" : "error";
+    }
+    return c->start_errno != 0 ? "error" : "killed";
+}
+
+static json_t *limit_json(enum snp_limit limit, uint64_t value)
+{
+    const struct snp_limit_info *info = snp_limit_info(limit);
+    char text[64];
+
+    return json_pack("{s:s,s:I,s:s,s:s}", "key", info->key, "value", (json_int_t)value, "text",
+                     snp_limit_format(limit, value, text, sizeof(text)), "flag", info->flag);
+}
+
+static json_t *limit_of(const struct snp_cell *c, const char *status)
+{
+    const uint64_t *limits = c->session->spec.limits.value;
+
+    if (snp_streq(status, "timeout")) {
+        return limit_json(SNP_LIMIT_WALL, c->wall_ms);
+    }
+    if (snp_streq(status, "oom")) {
+        return limit_json(SNP_LIMIT_MEMORY, limits[SNP_LIMIT_MEMORY]);
+    }
+    if (snp_output_is_cut(&c->output[0]) || snp_output_is_cut(&c->output[1])) {
+        return limit_json(SNP_LIMIT_OUTPUT, limits[SNP_LIMIT_OUTPUT]);
+    }
+    return json_null();
+}
+
+static void deny_limit(struct snp_cell *c,
+                       enum snp_limit limit,
+                       const char *operation,
+                       const char *object)
+{
+    const struct snp_limit_info *info = snp_limit_info(limit);
+    char value[64];
+    char rule[96];
+    char hint[96];
+
+    (void)snp_limit_format(limit, c->session->spec.limits.value[limit], value, sizeof(value));
+    (void)snprintf(rule, sizeof(rule), "%s %s", info->key, value);
+    (void)snprintf(hint, sizeof(hint), "%s raises it", info->flag);
+    snp_denials_add(&c->denials, &(struct snp_denial){.source = "limit",
+                                                      .control = "resources",
+                                                      .operation = operation,
+                                                      .object = object,
+                                                      .rule = rule,
+                                                      .hint = hint});
+}
+
+/* Limits that were met without ending the cell, as the kernel counted them. */
+static void add_limit_denials(struct snp_cell *c)
+{
+    const uint64_t *limits = c->session->spec.limits.value;
+
+    if (c->usage.pids_denied > c->session->last_usage.pids_denied) {
+        deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "");
+    }
+    if (had_oom_kill(c)) {
+        deny_limit(c, SNP_LIMIT_MEMORY, "allocate", "");
+    }
+    if (c->written_bytes + 65536 > limits[SNP_LIMIT_WORKSPACE]) {
+        deny_limit(c, SNP_LIMIT_WORKSPACE, "write", "/workspace");
+    }
+}
+
+static json_t *exit_code_of(const struct snp_cell *c)
+{
+    const json_t *code = json_object_get(c->done, "exit_code");
+
+    if (c->has_exit && WIFEXITED(c->exit_status)) {
+        return json_integer(WEXITSTATUS(c->exit_status));
+    }
+    return json_is_integer(code) ? json_integer(json_integer_value(code)) : json_null();
+}
+
+static json_t *signal_of(const struct snp_cell *c)
+{
+    const char *name = was_signalled(c) ? sigabbrev_np(WTERMSIG(c->exit_status)) : NULL;
+
+    return name == NULL ? json_null() : json_sprintf("SIG%s", name);
+}
+
+static json_t *usage_of(const struct snp_cell *c)
+{
+    const struct snp_session *s = c->session;
+    uint64_t cpu_us = c->init_cpu_us > s->last_cpu_us ? c->init_cpu_us - s->last_cpu_us : 0;
+    uint64_t peak = c->usage.has_memory ? c->usage.memory_peak_bytes : c->watched_peak;
+
+    if (c->usage.has_cpu) {
+        cpu_us = c->usage.cpu_us - s->last_usage.cpu_us;
+    }
+    return json_pack(
+        "{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "wall_us", (json_int_t)(c->end_us - c->start_us),
+        "cpu_us", (json_int_t)cpu_us, "memory_peak_bytes", (json_int_t)peak, "stdout_bytes",
+        (json_int_t)c->output[0].bytes, "stderr_bytes", (json_int_t)c->output[1].bytes,
+        "written_bytes", (json_int_t)c->written_bytes, "setup_us", (json_int_t)s->setup_us);
+}
+
+static json_t *output_of(const struct snp_cell *c)
+{
+    bool cut = snp_output_is_cut(&c->output[0]) || snp_output_is_cut(&c->output[1]);
+
+    return json_pack(
+        "{s:b,s:I,s:I,s:o}", "truncated", cut, "stdout_chars", (json_int_t)c->output[0].chars,
+        "stderr_chars", (json_int_t)c->output[1].chars, "handle",
+        cut ? json_sprintf("%s/%llu", c->session->spec.id, (unsigned long long)c->number)
+            : json_null());
+}
+
+static json_t *word_list(const char *const *words, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++) {
+        (void)json_array_append_new(list, json_string(words[i]));
+    }
+    return list;
+}
+
+static json_t *sources(const struct snp_cell *c)
+{
+    json_t *sure = word_list(attested, SNP_ARRAY_LEN(attested));
+    json_t *said = word_list(claimed, SNP_ARRAY_LEN(claimed));
+
+    /* Who says ok or error, and which code: the kernel for a command, the driver for Python. */
+    (void)json_array_append_new(c->done == NULL ? sure : said, json_string("status"));
+    (void)json_array_append_new(c->has_exit ? sure : said, json_string("exit_code"));
+    return json_pack("{s:o,s:o}", "attested", sure, "claimed", said);
+}
+
+/* A cell that was killed has no report; say what happened in its place. */
+static json_t *killed_error(const struct snp_cell *c, const char *status)
+{
+    char text[456];
+
+    if (snp_streq(status, "ok") || (c->is_command && c->has_exit && c->start_errno == 0)) {
+        return json_null();
+    }
+    if (snp_streq(status, "timeout")) {
+        (void)snprintf(text, sizeof(text),
+                       "the time limit passed, and the code did not stop when interrupted");
+    } else if (snp_streq(status, "oom")) {
+        (void)snprintf(text, sizeof(text), "the memory limit was passed");
+    } else if (snp_streq(status, "interrupted")) {
+        (void)snprintf(text, sizeof(text), "interrupted, and the code did not stop by itself");
+    } else if (c->start_errno != 0) {
+        (void)snprintf(text, sizeof(text), "the command was not started: %s",
+                       strerrordesc_np(c->start_errno));
+    } else if (c->has_exit && WIFEXITED(c->exit_status)) {
+        (void)snprintf(text, sizeof(text), "the interpreter exited with status %d",
+                       WEXITSTATUS(c->exit_status));
+    } else if (was_signalled(c) && c->ended_by != SNP_CELL_END_PROTOCOL) {
+        (void)snprintf(text, sizeof(text), "the interpreter was ended by SIG%s",
+                       sigabbrev_np(WTERMSIG(c->exit_status)));
+    } else {
+        (void)snprintf(text, sizeof(text), "%s",
+                       c->why[0] == '\0' ? "the interpreter is gone" : c->why);
+    }
+    return json_pack("{s:s,s:s,s:n,s:n,s:n}", "type", "Killed", "message", text, "traceback",
+                     "line", "hint");
+}
+
+json_t *snp_result_json(struct snp_cell *c)
+{
+    const struct snp_session *s = c->session;
+    const char *status = status_of(c);
+    bool is_kept = s->has_interpreter && !c->is_session_over;
+    json_t *result = json_object();
+
+    add_limit_denials(c);
+    (void)json_object_set_new(result, "session", json_string(s->spec.id));
+    (void)json_object_set_new(result, "cell", json_integer((json_int_t)c->number));
+    (void)json_object_set_new(result, "status", json_string(status));
+    (void)json_object_set_new(result, "state", json_string(is_kept ? "kept" : "lost"));
+    (void)json_object_set_new(result, "restarted", json_boolean(c->was_restarted));
+    (void)json_object_set_new(result, "exit_code", exit_code_of(c));
+    (void)json_object_set_new(result, "signal", signal_of(c));
+    (void)json_object_set_new(result, "value", text_of(c->done, "value", TEXT_MAX));
+    (void)json_object_set_new(result, "result", text_of(c->done, "result", TEXT_MAX));
+    (void)json_object_set_new(result, "error",
+                              c->done != NULL ? error_of(c) : killed_error(c, status));
+    (void)json_object_set(result, "denials", c->denials.list);
+    if (c->denials.list == NULL) {
+        (void)json_object_set_new(result, "denials", json_array());
+    }
+    (void)json_object_set_new(result, "denials_dropped",
+                              json_integer((json_int_t)c->denials.dropped));
+    (void)json_object_set_new(result, "limit", limit_of(c, status));
+    (void)json_object_set_new(result, "usage", usage_of(c));
+    (void)json_object_set_new(result, "output", output_of(c));
+    (void)json_object_set_new(result, "files",
+                              c->files != NULL
+                                  ? json_incref(c->files)
+                                  : json_pack("{s:[],s:[],s:[],s:b}", "created", "modified",
+                                              "deleted", "truncated", 1));
+    (void)json_object_set_new(result, "manifest", snp_manifest(s));
+    (void)json_object_set_new(result, "sources", sources(c));
+    return result;
+}
+
+json_t *snp_result_files(const char *at, size_t n, uint64_t *ret_cpu_us, uint64_t *ret_written)
+{
+    static const char *const kinds[] = {"created", "modified", "deleted"};
+    const char *end = at + n;
+    json_t *files = json_pack("{s:[],s:[],s:[]}", kinds[0], kinds[1], kinds[2]);
+    bool truncated;
+    unsigned count = 0;
+
+    if (n < 17) {
+        json_decref(files);
+        return NULL;
+    }
+    truncated = at[0] != 0;
+    memcpy(ret_cpu_us, at + 1, 8);
+    memcpy(ret_written, at + 9, 8);
+    for (at += 17; end - at >= 10;) {
+        uint8_t kind = (uint8_t)at[0];
+        const char *path = at + 9;
+        size_t len = strnlen(path, (size_t)(end - path));
+        if (kind > SNP_CHANGE_DELETED || path + len == end) {
+            break;
+        }
+        if (count++ < FILES_MAX) {
+            (void)json_array_append_new(json_object_get(files, kinds[kind]),
+                                        snp_json_bytes(path, len));
+        } else {
+            truncated = true;
+        }
+        at = path + len + 1;
+    }
+    (void)json_object_set_new(files, "truncated", json_boolean(truncated));
+    return files;
+}

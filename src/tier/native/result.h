@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_NATIVE_RESULT_H
+#define SNP_TIER_NATIVE_RESULT_H
+
+/* A cell's state, and the JSON of its result (docs/result.md). */
+
+#include <uv.h>
+
+#include "base/json.h"
+#include "os/cgroup.h"
+#include "tier/native/cell.h"
+#include "tier/native/denials.h"
+#include "tier/native/output.h"
+
+struct snp_tier;
+
+enum snp_cell_phase {
+    SNP_CELL_RUNNING = 0,
+    SNP_CELL_STOPPING, /* asked to stop, grace runs */
+    SNP_CELL_KILLING,  /* a command was sent SIGKILL */
+    SNP_CELL_SWEEPING, /* all processes are being killed */
+    SNP_CELL_FINISHING,
+};
+
+enum snp_cell_end {
+    SNP_CELL_END_NONE = 0, /* by itself */
+    SNP_CELL_END_WALL,
+    SNP_CELL_END_USER,
+    SNP_CELL_END_MEMORY,
+    SNP_CELL_END_PROTOCOL,
+};
+
+struct snp_cell {
+    struct snp_session *session; /* borrowed */
+    uint32_t id;                 /* of the daemon's request */
+    uint64_t number;
+    bool is_command;
+    bool is_session_over; /* the sandbox ended with it */
+    bool was_restarted;   /* it began in a new interpreter */
+    bool has_exit;
+    int exit_status; /* wait status of interpreter or command */
+    int start_errno; /* a command that could not be started */
+    enum snp_cell_phase phase;
+    enum snp_cell_end ended_by;
+    char why[456];
+    uint64_t wall_ms;
+    uint64_t start_us;
+    uint64_t end_us;
+    uv_timer_t *timer; /* owned */
+    unsigned n_displays;
+    json_t *done;  /* owned; what the driver reported */
+    json_t *files; /* owned */
+    struct snp_denials denials;
+    struct snp_output output[2];
+    struct snp_cgroup_usage usage; /* at the end */
+    uint64_t watched_peak;
+    uint64_t init_cpu_us;
+    uint64_t written_bytes;
+};
+
+/* The result; new reference. Adds denials for limits that were met. */
+json_t *snp_result_json(struct snp_cell *cell);
+
+/* Read a CHANGES reply (after its errno) into docs/result.md's `files`; NULL if it is malformed. New reference. */
+json_t *snp_result_files(const char *bytes,
+                         size_t n,
+                         uint64_t *ret_cpu_us,
+                         uint64_t *ret_written);
+
+/* Remove the oldest full outputs until what is kept is within bounds. */
+void snp_spool_trim(struct snp_tier *tier);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names are compared without case. A match is hidden whether it is a file, a link or a
+ * folder. The walk uses descriptors only, so a path that is swapped meanwhile leads
+ * nowhere else; what appears after the walk is not hidden, which SECURITY.md says.
+ */
+#include "tier/native/secrets.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+
+enum {
+    PATH_LEN = 4096,
+    CONFIG_MAX = 256 << 10,
+    PROBE_LEN = 4096
+};
+
+static const char *const hidden_names[] = {
+    ".env",
+    ".env.*",
+    ".envrc",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ecdsa_sk",
+    "id_ed25519",
+    "id_ed25519_sk",
+    "*.ppk",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".pypirc",
+    ".npmrc",
+    ".git-credentials",
+    ".htpasswd",
+    ".dockercfg",
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    "credentials.json",
+    "client_secret*.json",
+    "service-account*.json",
+    "secrets.toml",
+    "secrets.yaml",
+    "secrets.yml",
+};
+
+/* Hidden only when they hold a private key. */
+static const char *const key_names[] = {"*.pem", "*.key", "*.asc", "*.der"};
+
+struct scan {
+    struct snp_buf *mask;
+    json_t *paths;
+    unsigned n;
+    char path[PATH_LEN];
+};
+
+static bool matches(const char *name, const char *const *patterns, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (fnmatch(patterns[i], name, FNM_CASEFOLD) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool holds_private_key(int dir_fd, const char *name)
+{
+    char text[PROBE_LEN + 1];
+    struct stat st;
+    int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t n =
+        fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read(fd, text, PROBE_LEN) : -1;
+
+    snp_closep(&fd);
+    if (n <= 0) {
+        return fd < 0 && errno == EACCES;
+    }
+    text[n] = '\0';
+    return memmem(text, (size_t)n, "PRIVATE KEY", strlen("PRIVATE KEY")) != NULL;
+}
+
+static int add_mask(struct scan *s, char kind, const char *bytes, size_t n, struct snp_err *err)
+{
+    uint32_t len = (uint32_t)n;
+
+    if (snp_buf_add(s->mask, &kind, 1) < 0 ||
+        snp_buf_add(s->mask, s->path, strlen(s->path) + 1) < 0 ||
+        snp_buf_add(s->mask, &len, sizeof(len)) < 0 || snp_buf_add(s->mask, bytes, n) < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "the project holds too many secrets to hide");
+    }
+    (void)json_array_append_new(s->paths, snp_json_bytes(s->path, strlen(s->path)));
+    return 0;
+}
+
+/* End of the line that starts at text: past its newline, or the terminator. */
+static const char *line_end(const char *text)
+{
+    const char *end = strchr(text, '\n');
+
+    return end == NULL ? text + strlen(text) : end + 1;
+}
+
+static bool line_has(const char *line, const char *end, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (; line + n <= end; line++) {
+        if (strncasecmp(line, word, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Append one line, without "user:password@" after "://". */
+static int add_without_userinfo(struct snp_buf *out,
+                                const char *line,
+                                const char *end,
+                                bool *changed)
+{
+    const char *scheme = memmem(line, (size_t)(end - line), "://", 3);
+    const char *host = scheme == NULL ? end : scheme + 3;
+    const char *at = NULL;
+
+    for (const char *c = host; c < end && *c != '/' && !isspace((unsigned char)*c); c++) {
+        at = *c == '@' ? c : at;
+    }
+    if (at == NULL) {
+        return snp_buf_add(out, line, (size_t)(end - line));
+    }
+    *changed = true;
+    if (snp_buf_add(out, line, (size_t)(host - line)) < 0) {
+        return -1;
+    }
+    return snp_buf_add(out, at + 1, (size_t)(end - at - 1));
+}
+
+char *snp_secrets_clean_git_config(const char *text, bool *ret_changed)
+{
+    snp_autobuf struct snp_buf out;
+    bool changed = false;
+    int r = 0;
+    char *copy;
+
+    snp_buf_init(&out, CONFIG_MAX + 1);
+    while (r == 0 && *text != '\0') {
+        const char *end = line_end(text);
+        if (line_has(text, end, "extraheader") || line_has(text, end, "password") ||
+            line_has(text, end, "token") || line_has(text, end, "helper") ||
+            line_has(text, end, "askpass")) {
+            changed = true;
+        } else {
+            r = add_without_userinfo(&out, text, end, &changed);
+        }
+        text = end;
+    }
+    if (r < 0 || snp_buf_cstr(&out) == NULL) {
+        return NULL;
+    }
+    copy = strdup(snp_buf_cstr(&out));
+    *ret_changed = changed;
+    return copy;
+}
+
+static int clean_git_config(struct scan *s, int dir_fd, const char *name, struct snp_err *err)
+{
+    char text[CONFIG_MAX / 8];
+    snp_autofree char *clean = NULL;
+    struct stat st;
+    bool changed = true;
+    int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t n = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
+                    ? snp_read_all(fd, text, sizeof(text) - 1)
+                    : -1;
+
+    snp_closep(&fd);
+    if (n < 0 || n == (ssize_t)sizeof(text) - 1) {
+        return add_mask(s, 'w', "", 0, err); /* what cannot be checked is not shown */
+    }
+    text[n] = '\0';
+    clean = snp_secrets_clean_git_config(text, &changed);
+    if (clean == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return changed ? add_mask(s, 'f', clean, strlen(clean), err) : 0;
+}
+
+static int walk(struct scan *s, int fd, size_t len, int depth, struct snp_err *err);
+
+static int visit(struct scan *s,
+                 int dir_fd,
+                 const struct dirent *entry,
+                 size_t len,
+                 int depth,
+                 struct snp_err *err)
+{
+    size_t name_len = strlen(entry->d_name);
+    unsigned char type = entry->d_type;
+    struct stat st;
+    bool in_git = len >= 5 && strncmp(s->path + len - 5, ".git/", 5) == 0;
+
+    if (++s->n > SNP_SECRETS_ENTRIES_MAX || len + name_len + 2 > PATH_LEN) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "the project has more than %d files, too many to search for secrets; "
+                        "choose a smaller folder",
+                        SNP_SECRETS_ENTRIES_MAX);
+    }
+    memcpy(s->path + len, entry->d_name, name_len + 1);
+    if (matches(entry->d_name, hidden_names, SNP_ARRAY_LEN(hidden_names)) ||
+        (matches(entry->d_name, key_names, SNP_ARRAY_LEN(key_names)) &&
+         holds_private_key(dir_fd, entry->d_name))) {
+        return add_mask(s, 'w', "", 0, err);
+    }
+    if (in_git && strcmp(entry->d_name, "config") == 0) {
+        return clean_git_config(s, dir_fd, entry->d_name, err);
+    }
+    if (type == DT_UNKNOWN && fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        type = S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
+    }
+    if (type == DT_DIR) {
+        s->path[len + name_len] = '/';
+        s->path[len + name_len + 1] = '\0';
+        return walk(
+            s, openat(dir_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+            len + name_len + 1, depth + 1, err);
+    }
+    return 0;
+}
+
+/* What is below the folder fd (consumed; -1: it may not be entered, and neither can the code). */
+static int walk(struct scan *s, int fd, size_t len, int depth, struct snp_err *err)
+{
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    int r = 0;
+
+    if (dir == NULL) {
+        snp_closep(&fd);
+        return 0;
+    }
+    if (depth > SNP_SECRETS_DEPTH_MAX) {
+        r = snp_fail(err, SNP_E_LIMIT, "the project's folders are nested deeper than %d",
+                     SNP_SECRETS_DEPTH_MAX);
+    }
+    while (r == 0 && (entry = readdir(dir)) !=
+                         NULL) { /* NOLINT(concurrency-mt-unsafe): a stream of our own */
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            r = visit(s, dirfd(dir), entry, len, depth, err);
+        }
+    }
+    (void)closedir(dir);
+    return r;
+}
+
+int snp_secrets_scan(int dir_fd, struct snp_buf *mask, json_t *paths, struct snp_err *err)
+{
+    struct scan s = {.mask = mask, .paths = paths};
+
+    return walk(&s, openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), 0, 0, err);
+}

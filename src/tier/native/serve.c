@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The methods of the tier protocol, in one table. The daemon has checked what it sends;
+ * what matters for safety is checked again here, and a request that makes no sense is
+ * answered with an error.
+ */
+#include "tier/native/serve.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "guest/init_wire.h"
+#include "policy/project.h"
+#include "tier/native/cell.h"
+#include "tier/native/probe.h"
+#include "tier/native/session.h"
+#include "tier/native/spool.h"
+#include "tier/native/tier.h"
+#include "wire/rpc.h"
+
+struct request {
+    struct snp_tier *tier;
+    uint32_t id;
+    const json_t *head;
+    const char *raw;
+    size_t raw_len;
+    struct snp_session *session; /* of methods that need one */
+};
+
+static void send_frame(struct snp_tier *tier,
+                       uint8_t type,
+                       uint32_t id,
+                       const json_t *head,
+                       const char *raw,
+                       size_t raw_len)
+{
+    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
+    const struct snp_frame frame = {
+        .type = type,
+        .id = id,
+        .head = text,
+        .head_len = text == NULL ? 0 : strlen(text),
+        .raw = raw,
+        .raw_len = raw_len,
+    };
+
+    snp_link_send(&tier->daemon, &frame);
+}
+
+void snp_serve_response(
+    struct snp_tier *tier, uint32_t id, const json_t *head, const char *raw, size_t raw_len)
+{
+    send_frame(tier, SNP_RPC_RESPONSE, id, head, raw, raw_len);
+}
+
+void snp_serve_event(
+    struct snp_tier *tier, uint32_t id, const json_t *head, const char *raw, size_t raw_len)
+{
+    send_frame(tier, SNP_RPC_EVENT, id, head, raw, raw_len);
+}
+
+void snp_serve_error(struct snp_tier *tier, uint32_t id, const struct snp_err *err)
+{
+    snp_autojson json_t *head = snp_json_from_err(err);
+
+    send_frame(tier, SNP_RPC_ERROR, id, head, NULL, 0);
+}
+
+void snp_serve_gone(struct snp_tier *tier, const char *session, const char *reason)
+{
+    snp_autojson json_t *head = json_pack("{s:s,s:s,s:o}", "event", "gone", "session", session,
+                                          "reason", snp_json_bytes(reason, strlen(reason)));
+
+    send_frame(tier, SNP_RPC_EVENT, 0, head, NULL, 0);
+}
+
+static int on_probe(struct request *rq, struct snp_err *err)
+{
+    snp_autojson json_t *features = snp_probe_json(rq->tier);
+
+    (void)err;
+    snp_serve_response(rq->tier, rq->id, features, NULL, 0);
+    return 0;
+}
+
+static int read_env(const json_t *env, struct snp_session_spec *spec, struct snp_err *err)
+{
+    static const char *const defaults[] = {
+        "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/workspace", "LANG=C.UTF-8", "TERM=dumb",
+        "PYTHONDONTWRITEBYTECODE=1",         "MPLBACKEND=Agg",  "TMPDIR=/tmp"};
+    snp_autobuf struct snp_buf block;
+    const char *key;
+    json_t *value;
+    int r = 0;
+
+    snp_buf_init(&block, SNP_ENV_MAX);
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(defaults); i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(defaults[i], "="), defaults[i]);
+        if (json_object_get(env, name) == NULL) {
+            r = snp_buf_add(&block, defaults[i], strlen(defaults[i]) + 1);
+        }
+    }
+    json_object_foreach((json_t *)(uintptr_t)env, key, value)
+    {
+        if (!json_is_string(value) || *key == '\0' || strchr(key, '=') != NULL) {
+            return snp_fail(err, SNP_E_INVALID,
+                            "environment variable '%.60s' must be a name with a text", key);
+        }
+        if (r == 0) {
+            r = snp_buf_addf(&block, "%s=%s", key, json_string_value(value));
+        }
+        if (r == 0) {
+            r = snp_buf_add(&block, "", 1);
+        }
+    }
+    if (r < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "the environment is larger than %d KiB",
+                        SNP_ENV_MAX >> 10);
+    }
+    spec->env = malloc(block.len + 1);
+    if (spec->env == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    memcpy(spec->env, snp_buf_bytes(&block), block.len);
+    spec->env_len = (uint32_t)block.len;
+    return 0;
+}
+
+static int on_open(struct request *rq, struct snp_err *err)
+{
+    struct snp_session_spec spec = {.allow_degraded =
+                                        snp_json_bool(rq->head, "allow_degraded", false)};
+    const char *id = snp_json_str(rq->head, "session", "");
+    const char *project = snp_json_str(rq->head, "project", NULL);
+    int r;
+
+    if (strlen(id) != SNP_SESSION_ID_LEN ||
+        strspn(id, "0123456789abcdef") != SNP_SESSION_ID_LEN) {
+        return snp_fail(err, SNP_E_INVALID, "open: 'session' must be 32 hex digits");
+    }
+    for (struct snp_session *s = rq->tier->sessions; s != NULL; s = s->next) {
+        if (snp_streq(s->spec.id, id)) {
+            return snp_fail(err, SNP_E_INVALID, "open: session %s exists", id);
+        }
+    }
+    (void)snprintf(spec.id, sizeof(spec.id), "%s", id);
+    (void)snprintf(spec.template_name, sizeof(spec.template_name), "%s",
+                   snp_json_str(rq->head, "template", "base"));
+    snp_limits_default(&spec.limits);
+    r = snp_limits_from_json(json_object_get(rq->head, "limits"), &spec.limits, err);
+    if (r == 0 && project != NULL) {
+        r = snp_project_check(project, NULL, err);
+        spec.project = r == 0 ? strdup(project) : NULL;
+    }
+    if (r == 0) {
+        r = read_env(json_object_get(rq->head, "env"), &spec, err);
+    }
+    if (r < 0) {
+        free(spec.project);
+        free(spec.env);
+        return r;
+    }
+    return snp_session_open(rq->tier, &spec, rq->id, err);
+}
+
+static bool is_argv(const json_t *argv)
+{
+    size_t i;
+    json_t *arg;
+
+    if (!json_is_array(argv) || json_array_size(argv) == 0 || json_array_size(argv) > 4096) {
+        return false;
+    }
+    json_array_foreach((json_t *)(uintptr_t)argv, i, arg)
+    {
+        if (!json_is_string(arg) || strlen(json_string_value(arg)) != json_string_length(arg)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int on_exec(struct request *rq, struct snp_err *err)
+{
+    const struct snp_limit_info *wall = snp_limit_info(SNP_LIMIT_WALL);
+    int64_t code_len = snp_json_int(rq->head, "code_len", 0);
+    int64_t wall_ms = snp_json_int(rq->head, "wall_ms", (int64_t)wall->fallback);
+    struct snp_cell_request cell = {
+        .id = rq->id,
+        .number = (uint64_t)snp_json_int(rq->head, "cell", 0),
+        .is_command = snp_streq(snp_json_str(rq->head, "kind", "python"), "command"),
+        .argv = json_object_get(rq->head, "argv"),
+        .has_stdin = snp_json_bool(rq->head, "stdin", false),
+        .code = rq->raw,
+    };
+
+    if (code_len < 0 || (size_t)code_len > rq->raw_len) {
+        return snp_fail(err, SNP_E_INVALID, "exec: 'code_len' is larger than what came");
+    }
+    if (wall_ms < (int64_t)wall->min || wall_ms > (int64_t)wall->max) {
+        return snp_fail(err, SNP_E_INVALID, "exec: 'wall_ms' is out of range");
+    }
+    if (cell.is_command && !is_argv(cell.argv)) {
+        return snp_fail(err, SNP_E_INVALID, "exec: 'argv' must be a list of texts");
+    }
+    cell.wall_ms = (uint64_t)wall_ms;
+    cell.code_len = (size_t)code_len;
+    cell.input = rq->raw + code_len;
+    cell.input_len = rq->raw_len - (size_t)code_len;
+    return snp_cell_start(rq->session, &cell, err);
+}
+
+static int on_interrupt(struct request *rq, struct snp_err *err)
+{
+    snp_autojson json_t *answer =
+        json_pack("{s:b}", "interrupted", snp_cell_interrupt(rq->session));
+
+    (void)err;
+    snp_serve_response(rq->tier, rq->id, answer, NULL, 0);
+    return 0;
+}
+
+static int on_close(struct request *rq, struct snp_err *err)
+{
+    (void)err;
+    rq->session->close_id = rq->id;
+    snp_session_kill(rq->session, "it was closed");
+    return 0;
+}
+
+/* One file request on its way through pid 1. */
+struct file_call {
+    struct snp_tier *tier; /* borrowed */
+    uint32_t id;
+    uint8_t type;
+    uint32_t length;
+    uint64_t offset;
+    uint64_t workspace_bytes;
+    char path[1]; /* NUL-terminated */
+};
+
+static void file_error(const struct file_call *call, int eno)
+{
+    struct snp_err err;
+    char size[32];
+
+    switch (eno) {
+    case ENOENT:
+    case ENOTDIR:
+        (void)snp_fail(&err, SNP_E_NOT_FOUND, "no file '%.200s' in the session", call->path);
+        break;
+    case EACCES:
+    case EPERM:
+    case EXDEV:
+    case ELOOP:
+    case EROFS:
+        (void)snp_fail(&err, SNP_E_DENIED,
+                       "'%.200s' is not a path below /workspace or /tmp of the session",
+                       call->path);
+        break;
+    case EISDIR:
+        (void)snp_fail(&err, SNP_E_INVALID, "'%.200s' is a folder", call->path);
+        break;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        (void)snp_fail(&err, SNP_E_LIMIT,
+                       "no room for '%.150s': the workspace holds %s (--workspace-size), see "
+                       "also --file-size",
+                       call->path, snp_format_bytes(call->workspace_bytes, size, sizeof(size)));
+        break;
+    case EINVAL:
+        (void)snp_fail(&err, SNP_E_INVALID, "'%.200s' is not a regular file", call->path);
+        break;
+    default:
+        (void)snp_fail_sys(&err, eno, "'%.200s'", call->path);
+    }
+    snp_serve_error(call->tier, call->id, &err);
+}
+
+static json_t *entries_json(const char *at, size_t n)
+{
+    static const char *const types[] = {"file", "dir", "link", "other"};
+    const char *end = at + n;
+    json_t *entries = json_array();
+    bool truncated = n > 0 && at[0] != 0;
+
+    for (at += 1; end - at >= 18;) {
+        uint8_t type = (uint8_t)at[0];
+        uint64_t size;
+        uint64_t mtime_ns;
+        size_t len = strnlen(at + 17, (size_t)(end - at - 17));
+        if (type > SNP_ENTRY_OTHER || at + 17 + len == end) {
+            break;
+        }
+        memcpy(&size, at + 1, 8);
+        memcpy(&mtime_ns, at + 9, 8);
+        (void)json_array_append_new(entries, json_pack("{s:o,s:s,s:I,s:f}", "name",
+                                                       snp_json_bytes(at + 17, len), "type",
+                                                       types[type], "size", (json_int_t)size,
+                                                       "mtime", (double)mtime_ns / 1e9));
+        at += 17 + len + 1;
+    }
+    return json_pack("{s:o,s:b}", "entries", entries, "truncated", truncated);
+}
+
+static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
+{
+    snp_autofree struct file_call *call = data;
+    snp_autojson json_t *answer = NULL;
+    uint64_t size = 0;
+    uint32_t mode = 0;
+
+    if (eno != 0) {
+        file_error(call, eno);
+        return;
+    }
+    if (call->type == SNP_INIT_LS) {
+        answer = entries_json(bytes, n);
+        snp_serve_response(call->tier, call->id, answer, NULL, 0);
+        return;
+    }
+    memcpy(&size, bytes, n >= sizeof(size) ? sizeof(size) : 0);
+    if (call->type == SNP_INIT_PUT) {
+        answer = json_pack("{s:I}", "size", (json_int_t)size);
+        snp_serve_response(call->tier, call->id, answer, NULL, 0);
+        return;
+    }
+    if (n < 12) {
+        file_error(call, EIO);
+        return;
+    }
+    memcpy(&mode, bytes + 8, sizeof(mode));
+    answer = json_pack("{s:I,s:i,s:b}", "size", (json_int_t)size, "mode", (int)mode, "eof",
+                       call->offset + (n - 12) >= size || n == 12);
+    snp_serve_response(call->tier, call->id, answer, bytes + 12, n - 12);
+}
+
+static int ask_file(struct request *rq, uint8_t type, struct snp_buf *raw, struct snp_err *err)
+{
+    const char *path = snp_json_str(rq->head, "path", "");
+    size_t n = strlen(path);
+    struct file_call *call = n > 4095 ? NULL : malloc(sizeof(*call) + n);
+
+    if (call == NULL) {
+        return snp_fail(err, SNP_E_INVALID, "the path is too long");
+    }
+    *call = (struct file_call){
+        .tier = rq->tier,
+        .id = rq->id,
+        .type = type,
+        .offset = (uint64_t)snp_json_int(rq->head, "offset", 0),
+        .workspace_bytes = rq->session->spec.limits.value[SNP_LIMIT_WORKSPACE],
+    };
+    memcpy(call->path, path, n + 1);
+    if (snp_buf_add(raw, path, n + 1) < 0 ||
+        (type == SNP_INIT_PUT && snp_buf_add(raw, rq->raw, rq->raw_len) < 0)) {
+        free(call);
+        return snp_fail(err, SNP_E_LIMIT, "at most %d KiB at once", SNP_FILE_CHUNK_MAX >> 10);
+    }
+    snp_session_ask_init(rq->session, type, raw, -1, on_file_reply, call);
+    return 0;
+}
+
+static int on_put(struct request *rq, struct snp_err *err)
+{
+    uint64_t offset = (uint64_t)snp_json_int(rq->head, "offset", 0);
+    uint8_t truncate = snp_json_bool(rq->head, "truncate", false) ? 1 : 0;
+    uint32_t mode = (uint32_t)snp_json_int(rq->head, "mode", 0);
+    snp_autobuf struct snp_buf raw;
+
+    snp_buf_init(&raw, SNP_FILE_CHUNK_MAX + 8192);
+    if (snp_buf_add(&raw, &offset, 8) < 0 || snp_buf_add(&raw, &truncate, 1) < 0 ||
+        snp_buf_add(&raw, &mode, 4) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return ask_file(rq, SNP_INIT_PUT, &raw, err);
+}
+
+static int on_get(struct request *rq, struct snp_err *err)
+{
+    uint64_t offset = (uint64_t)snp_json_int(rq->head, "offset", 0);
+    int64_t length = snp_json_int(rq->head, "length", SNP_FILE_CHUNK_MAX);
+    uint32_t most =
+        length < 0 || length > SNP_FILE_CHUNK_MAX ? SNP_FILE_CHUNK_MAX : (uint32_t)length;
+    snp_autobuf struct snp_buf raw;
+
+    snp_buf_init(&raw, 8192);
+    if (snp_buf_add(&raw, &offset, 8) < 0 || snp_buf_add(&raw, &most, 4) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return ask_file(rq, SNP_INIT_GET, &raw, err);
+}
+
+static int on_ls(struct request *rq, struct snp_err *err)
+{
+    snp_autobuf struct snp_buf raw;
+
+    snp_buf_init(&raw, 8192);
+    return ask_file(rq, SNP_INIT_LS, &raw, err);
+}
+
+static int on_output(struct request *rq, struct snp_err *err)
+{
+    int64_t length = snp_json_int(rq->head, "length", SNP_FILE_CHUNK_MAX);
+    int64_t offset = snp_json_int(rq->head, "offset", 0);
+    struct snp_spool_part part = {.room = length < 0 || length > SNP_FILE_CHUNK_MAX
+                                              ? SNP_FILE_CHUNK_MAX
+                                              : (size_t)length};
+    snp_autofree char *bytes = malloc(part.room + 1);
+    snp_autojson json_t *answer = NULL;
+    int r;
+
+    if (bytes == NULL || offset < 0) {
+        return snp_fail(err, SNP_E_INVALID, "output: 'offset' must not be negative");
+    }
+    part.bytes = bytes;
+    r = snp_spool_read(rq->tier, snp_json_str(rq->head, "handle", ""),
+                       snp_json_str(rq->head, "stream", "stdout"), (uint64_t)offset, &part,
+                       err);
+    if (r < 0) {
+        return r;
+    }
+    answer = json_pack("{s:I,s:b}", "size", (json_int_t)part.size, "eof",
+                       (uint64_t)offset + part.n >= part.size);
+    snp_serve_response(rq->tier, rq->id, answer, bytes, part.n);
+    return 0;
+}
+
+static int on_stats(struct request *rq, struct snp_err *err)
+{
+    struct snp_cgroup_usage usage = {0};
+    snp_autojson json_t *answer = NULL;
+
+    (void)err;
+    if (rq->session->has_cgroup) {
+        snp_cgroup_usage(&rq->tier->cgroups, rq->session->spec.id, &usage);
+    }
+    answer = json_pack("{s:I,s:I}", "memory_bytes", (json_int_t)usage.memory_bytes, "cpu_us",
+                       (json_int_t)usage.cpu_us);
+    snp_serve_response(rq->tier, rq->id, answer, NULL, 0);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    bool needs_session;
+    int (*run)(struct request *, struct snp_err *);
+} methods[] = {
+    {"probe",     false, on_probe    },
+    {"open",      false, on_open     },
+    {"exec",      true,  on_exec     },
+    {"interrupt", true,  on_interrupt},
+    {"close",     true,  on_close    },
+    {"put",       true,  on_put      },
+    {"get",       true,  on_get      },
+    {"ls",        true,  on_ls       },
+    {"output",    false, on_output   },
+    {"stats",     true,  on_stats    },
+};
+
+static int dispatch(struct request *rq, struct snp_err *err)
+{
+    const char *name = snp_json_str(rq->head, "method", "");
+    const char *session = snp_json_str(rq->head, "session", "");
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(methods); i++) {
+        if (!snp_streq(methods[i].name, name)) {
+            continue;
+        }
+        rq->session = methods[i].needs_session ? snp_session_find(rq->tier, session) : NULL;
+        if (methods[i].needs_session && rq->session == NULL) {
+            return snp_fail(err, SNP_E_NOT_FOUND, "no session '%.64s'", session);
+        }
+        return methods[i].run(rq, err);
+    }
+    return snp_fail(err, SNP_E_UNSUPPORTED, "no method '%.40s'", name);
+}
+
+void snp_serve_frame(struct snp_tier *tier, const struct snp_frame *frame)
+{
+    snp_autojson json_t *head = NULL;
+    struct request rq = {
+        .tier = tier, .id = frame->id, .raw = frame->raw, .raw_len = frame->raw_len};
+    struct snp_err err;
+    int r = frame->type != SNP_RPC_REQUEST
+                ? snp_fail(&err, SNP_E_PEER, "not a request")
+                : snp_json_parse(frame->head, frame->head_len, &head, &err);
+
+    rq.head = head;
+    if (r == 0) {
+        r = dispatch(&rq, &err);
+    }
+    if (r < 0) {
+        snp_serve_error(tier, frame->id, &err);
+    }
+}

@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening: search the project for secrets (worker thread), get an embryo, put it into
+ * its cgroups, send the spec, wait for the reply of the set-up. Closing: kill pid 1, wait
+ * for its pidfd, remove the cgroups; only then is the request answered, so "closed" means
+ * that nothing is left.
+ */
+#include "tier/native/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "guest/init_wire.h"
+#include "os/idmap.h"
+#include "tier/native/cell.h"
+#include "tier/native/secrets.h"
+#include "tier/native/serve.h"
+#include "tier/native/tier.h"
+#include "wire/rpc.h"
+
+enum {
+    SETUP_TIMEOUT_MS = 10000,
+    REMOVE_RETRY_MS = 5,
+    REMOVALS_MAX = 400,
+    READ_CHUNK = 64 << 10,
+    READS_MAX = 4
+};
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void close_poll(uv_poll_t **poll)
+{
+    if (*poll != NULL) {
+        (void)uv_poll_stop(*poll);
+        uv_close((uv_handle_t *)SNP_TAKE_PTR(*poll), free_handle);
+    }
+}
+
+static uv_poll_t *watch(struct snp_session *s, int fd, uv_poll_cb cb)
+{
+    uv_poll_t *poll = calloc(1, sizeof(*poll));
+
+    if (poll != NULL && uv_poll_init(s->tier->loop, poll, fd) < 0) {
+        free(poll);
+        return NULL;
+    }
+    if (poll != NULL) {
+        poll->data = s;
+        (void)uv_poll_start(poll, UV_READABLE, cb);
+    }
+    return poll;
+}
+
+/* Everything but the process and its cgroups. */
+static void close_streams(struct snp_session *s)
+{
+    close_poll(&s->setup_poll);
+    for (int i = 0; i < 2; i++) {
+        close_poll(&s->out_poll[i]);
+        snp_closep(&s->out_fd[i]);
+        snp_closep(&s->out_wr_fd[i]);
+    }
+    snp_closep(&s->project_fd);
+    snp_notify_close(&s->notify);
+    snp_link_close(&s->guest);
+    snp_link_close(&s->init);
+    snp_buf_done(&s->guest.in);
+    snp_buf_done(&s->init.in);
+}
+
+static void fail_calls(struct snp_session *s)
+{
+    for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
+        struct snp_init_call call = s->calls[i];
+        if (call.id != 0) {
+            s->calls[i].id = 0;
+            call.cb(call.data, EPIPE, NULL, 0);
+        }
+    }
+}
+
+static void session_free(struct snp_session *s)
+{
+    struct snp_tier *tier = s->tier;
+
+    for (struct snp_session **at = &tier->sessions; *at != NULL; at = &(*at)->next) {
+        if (*at == s) {
+            *at = s->next;
+            tier->n_sessions--;
+            break;
+        }
+    }
+    close_streams(s);
+    if (s->has_embryo) {
+        snp_embryo_drop(tier, &s->embryo);
+    }
+    if (s->timer != NULL) {
+        uv_close((uv_handle_t *)SNP_TAKE_PTR(s->timer), free_handle);
+    }
+    snp_buf_done(&s->mask);
+    json_decref(s->masked);
+    json_decref(s->degraded);
+    free(s->spec.project);
+    free(s->spec.env);
+    free(s);
+}
+
+/* Nothing of it runs any more: tell whoever asked and forget it. */
+static void session_gone(struct snp_session *s)
+{
+    if (s->state == SNP_SESSION_OPENING && s->open_id != 0) {
+        struct snp_err err;
+        (void)snp_fail(&err, SNP_E_INTERNAL, "the sandbox could not be set up: %s",
+                       s->reason[0] == '\0' ? "it ended before it was ready" : s->reason);
+        snp_serve_error(s->tier, s->open_id, &err);
+    } else if (s->close_id != 0) {
+        snp_serve_response(s->tier, s->close_id, NULL, NULL, 0);
+    } else {
+        snp_serve_gone(s->tier, s->spec.id,
+                       s->reason[0] == '\0' ? "pid 1 of the sandbox ended" : s->reason);
+    }
+    session_free(s);
+}
+
+static void on_remove(uv_timer_t *timer)
+{
+    struct snp_session *s = timer->data;
+
+    if (s->has_cgroup && !snp_cgroup_remove(&s->tier->cgroups, s->spec.id) &&
+        s->removals++ < REMOVALS_MAX) {
+        (void)uv_timer_start(timer, on_remove, REMOVE_RETRY_MS, 0);
+        return;
+    }
+    s->has_cgroup = false;
+    session_gone(s);
+}
+
+/* Pid 1 ended, and with it, says the kernel, every process of its namespace. */
+static void on_pidfd(uv_poll_t *poll, int status, int events)
+{
+    struct snp_session *s = poll->data;
+
+    (void)status;
+    (void)events;
+    close_poll(&s->pidfd_poll);
+    snp_session_drain(s);
+    close_streams(s);
+    fail_calls(s);
+    if (s->cell != NULL) {
+        snp_cell_session_ended(s->cell);
+    }
+    on_remove(s->timer);
+}
+
+void snp_session_kill(struct snp_session *s, const char *reason)
+{
+    if (reason != NULL && s->reason[0] == '\0') {
+        (void)snprintf(s->reason, sizeof(s->reason), "%s", reason);
+    }
+    if (s->state == SNP_SESSION_READY) {
+        s->state = SNP_SESSION_CLOSING;
+    }
+    if (!s->has_embryo) {
+        return; /* still waiting for one: it is dropped when it comes */
+    }
+    (void)syscall(SYS_pidfd_send_signal, s->embryo.pidfd, SIGKILL, NULL, 0);
+}
+
+void snp_session_end_all(struct snp_tier *tier)
+{
+    for (struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
+        snp_session_kill(s, "the tier is ending");
+    }
+    for (struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
+        struct pollfd ended = {.fd = s->embryo.pidfd, .events = POLLIN};
+        (void)poll(&ended, 1, 1000);
+        for (int i = 0; s->has_cgroup && i < REMOVALS_MAX &&
+                        !snp_cgroup_remove(&tier->cgroups, s->spec.id);
+             i++) {
+            (void)poll(NULL, 0, REMOVE_RETRY_MS);
+        }
+    }
+}
+
+struct snp_session *snp_session_find(struct snp_tier *tier, const char *id)
+{
+    for (struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
+        if (s->state == SNP_SESSION_READY && snp_streq(s->spec.id, id)) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+void snp_session_ask_init(struct snp_session *s,
+                          uint8_t type,
+                          const struct snp_buf *raw,
+                          int fd,
+                          snp_init_cb cb,
+                          void *data)
+{
+    struct snp_init_call *slot = NULL;
+    struct snp_frame frame = {.type = type,
+                              .raw = raw == NULL ? NULL : snp_buf_bytes(raw),
+                              .raw_len = raw == NULL ? 0 : raw->len};
+
+    for (size_t i = 0; i < SNP_CALLS_MAX && slot == NULL; i++) {
+        slot = s->calls[i].id == 0 ? &s->calls[i] : NULL;
+    }
+    if (slot == NULL || !snp_link_is_open(&s->init) || (fd >= 0 && s->init.out.len > 0)) {
+        cb(data, slot == NULL ? EBUSY : EPIPE, NULL, 0);
+        return;
+    }
+    s->next_call = s->next_call == UINT32_MAX ? 1 : s->next_call + 1;
+    *slot = (struct snp_init_call){.id = s->next_call, .cb = cb, .data = data};
+    frame.id = s->next_call;
+    if (fd < 0) {
+        snp_link_send(&s->init, &frame);
+        return;
+    }
+    /* With a descriptor: the header alone, which carries it. */
+    char header[SNP_FRAME_HEADER_LEN] = {0};
+    memcpy(header + 4, &frame.id, sizeof(frame.id));
+    header[12] = (char)type;
+    if (snp_send_fds(s->init.fd, header, sizeof(header), &fd, 1) < 0) {
+        slot->id = 0;
+        cb(data, errno, NULL, 0);
+    }
+}
+
+static void on_init_frame(struct snp_link *link, const struct snp_frame *f)
+{
+    struct snp_session *s = link->owner;
+    uint32_t eno;
+
+    if (f->type == SNP_INIT_EXIT && f->raw_len == 21) {
+        snp_cell_on_exit(s, f->id, f->raw);
+        return;
+    }
+    if (f->type == SNP_INIT_MEMORY && f->raw_len == 8) {
+        uint64_t bytes;
+        memcpy(&bytes, f->raw, sizeof(bytes));
+        snp_cell_on_memory(s, bytes);
+        return;
+    }
+    if (f->type != SNP_INIT_REPLY || f->raw_len < sizeof(eno)) {
+        snp_session_kill(s, "pid 1 broke its protocol");
+        return;
+    }
+    memcpy(&eno, f->raw, sizeof(eno));
+    for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
+        if (s->calls[i].id == f->id && f->id != 0) {
+            struct snp_init_call call = s->calls[i];
+            s->calls[i].id = 0;
+            call.cb(call.data, (int)eno, f->raw + sizeof(eno), f->raw_len - sizeof(eno));
+            return;
+        }
+    }
+}
+
+static void on_init_end(struct snp_link *link, const struct snp_err *err)
+{
+    (void)err;
+    snp_session_kill(link->owner, "pid 1 of the sandbox ended");
+}
+
+static const struct snp_link_ops init_ops = {.on_frame = on_init_frame, .on_end = on_init_end};
+
+static void on_guest_frame(struct snp_link *link, const struct snp_frame *frame)
+{
+    snp_cell_on_guest(link->owner, frame);
+}
+
+static void on_guest_end(struct snp_link *link, const struct snp_err *err)
+{
+    snp_cell_on_guest_end(link->owner, err);
+}
+
+static const struct snp_link_ops guest_ops = {.on_frame = on_guest_frame,
+                                              .on_end = on_guest_end};
+
+void snp_session_drop_interpreter(struct snp_session *s)
+{
+    snp_link_close(&s->guest);
+}
+
+int snp_session_new_guest(struct snp_session *s, int *ret_fd, struct snp_err *err)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        return snp_fail_sys(err, errno, "socket pair");
+    }
+    snp_link_close(&s->guest);
+    snp_buf_done(&s->guest.in);
+    if (snp_link_open(&s->guest, s->tier->loop, pair[0], SNP_GUEST_BODY_MAX, &guest_ops, s,
+                      err) < 0) {
+        (void)close(pair[1]);
+        return err->code;
+    }
+    *ret_fd = pair[1];
+    return 0;
+}
+
+static int which_stream(const struct snp_session *s, const uv_poll_t *poll)
+{
+    return poll == s->out_poll[1] ? 1 : 0;
+}
+
+/* A few chunks at most, so that a flood from one sandbox leaves room for the others. */
+static void read_output(struct snp_session *s, int stream, unsigned max_reads)
+{
+    static char chunk[READ_CHUNK];
+
+    for (unsigned i = 0; i < max_reads; i++) {
+        ssize_t n = SNP_RETRY(read(s->out_fd[stream], chunk, sizeof(chunk)));
+        if (n <= 0) {
+            return;
+        }
+        snp_cell_on_output(s, stream, chunk, (size_t)n);
+        if ((size_t)n < sizeof(chunk)) {
+            return;
+        }
+    }
+}
+
+static void on_output(uv_poll_t *poll, int status, int events)
+{
+    struct snp_session *s = poll->data;
+
+    (void)events;
+    if (status < 0) {
+        (void)uv_poll_stop(poll);
+        return;
+    }
+    read_output(s, which_stream(s, poll), READS_MAX);
+}
+
+void snp_session_drain(struct snp_session *s)
+{
+    for (int i = 0; i < 2; i++) {
+        if (s->out_fd[i] >= 0) {
+            read_output(
+                s, i, 32); /* a pipe holds 1 MiB at most, what comes later belongs to no cell */
+        }
+    }
+}
+
+static void on_denial(void *data, const struct snp_denial *denial)
+{
+    snp_cell_on_denial(data, denial);
+}
+
+static void session_ready(struct snp_session *s, int listener_fd)
+{
+    struct snp_err err;
+
+    (void)uv_timer_stop(s->timer);
+    if (snp_link_open(&s->init, s->tier->loop, SNP_TAKE_FD(s->embryo.control_fd),
+                      SNP_FRAME_BODY_MAX, &init_ops, s, &err) < 0 ||
+        (listener_fd >= 0 &&
+         snp_notify_open(&s->notify, s->tier->loop, listener_fd, on_denial, s, &err) < 0)) {
+        snp_session_kill(s, err.msg);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        s->out_poll[i] = watch(s, s->out_fd[i], on_output);
+        if (s->out_poll[i] == NULL) {
+            snp_session_kill(s, "out of memory");
+            return;
+        }
+    }
+    s->state = SNP_SESSION_READY;
+    s->has_interpreter = true;
+    s->setup_us = (uint32_t)(snp_now_us() - s->open_us);
+    json_t *answer =
+        json_pack("{s:o,s:I}", "manifest", snp_manifest(s), "open_us", (json_int_t)s->setup_us);
+    snp_serve_response(s->tier, s->open_id, answer, NULL, 0);
+    json_decref(answer);
+    s->open_id = 0;
+}
+
+/* The set-up's reply; pid 1 takes over the stream behind it. */
+static void on_setup(uv_poll_t *poll, int status, int events)
+{
+    struct snp_session *s = poll->data;
+    struct snp_setup_reply reply;
+    int fds[SNP_FDS_MAX];
+    size_t n_fds = 0;
+    ssize_t n = snp_recv_fds(s->embryo.control_fd, &reply, sizeof(reply), fds, &n_fds);
+
+    (void)status;
+    (void)events;
+    close_poll(&s->setup_poll);
+    if (n > 0 && n < (ssize_t)sizeof(reply)) {
+        ssize_t rest =
+            snp_read_all(s->embryo.control_fd, (char *)&reply + n, sizeof(reply) - (size_t)n);
+        n += rest > 0 ? rest : 0;
+    }
+    if (n != (ssize_t)sizeof(reply) || reply.magic != SNP_SPEC_MAGIC || n_fds > 1 ||
+        reply.ok == 0) {
+        reply.err.msg[sizeof(reply.err.msg) - 1] = '\0';
+        snp_session_kill(s, n == (ssize_t)sizeof(reply) && reply.ok == 0
+                                ? reply.err.msg
+                                : "the set-up ended early");
+        for (size_t i = 0; i < n_fds; i++) {
+            snp_closep(&fds[i]);
+        }
+        return;
+    }
+    s->landlock_abi = reply.landlock_abi;
+    s->n_steps = reply.n_steps < SNP_STEPS_MAX ? reply.n_steps : SNP_STEPS_MAX;
+    memcpy(s->step_us, reply.step_us, sizeof(s->step_us));
+    session_ready(s, n_fds == 1 ? fds[0] : -1);
+}
+
+static void on_setup_timeout(uv_timer_t *timer)
+{
+    snp_session_kill(timer->data, "the set-up took too long");
+}
+
+static int make_pipes(struct snp_session *s, struct snp_err *err)
+{
+    uid_t owner =
+        (uid_t)SNP_IDMAP_BASE + (uid_t)s->embryo.slot * SNP_IDMAP_RANGE + SNP_INSIDE_ID;
+
+    for (int i = 0; i < 2; i++) {
+        int pair[2];
+        if (pipe2(pair, O_CLOEXEC) < 0) {
+            return snp_fail_sys(err, errno, "pipe");
+        }
+        s->out_fd[i] = pair[0];
+        s->out_wr_fd[i] = pair[1];
+        /* The code may open its own streams again, as /dev/stdout. */
+        if (s->embryo.slot >= 0) {
+            (void)fchown(pair[1], owner, owner);
+        }
+        if (snp_set_nonblock(pair[0], true) < 0) {
+            return snp_fail_sys(err, errno, "pipe");
+        }
+    }
+    return 0;
+}
+
+static int enter_cgroups(struct snp_session *s, struct snp_err *err)
+{
+    const struct snp_limits *l = &s->spec.limits;
+    const struct snp_cgroup_limits limits = {
+        .memory_bytes = l->value[SNP_LIMIT_MEMORY],
+        .processes = l->value[SNP_LIMIT_PROCESSES] + 2, /* init and the seed */
+        .cpus_milli = l->value[SNP_LIMIT_CPUS],
+    };
+    int r = snp_cgroup_create(&s->tier->cgroups, s->spec.id, &limits, err);
+
+    if (r < 0) {
+        return r;
+    }
+    s->has_cgroup = true;
+    return snp_cgroup_attach(&s->tier->cgroups, s->spec.id, s->embryo.pid, err);
+}
+
+static void fill_spec(struct snp_session *s, struct snp_spec *spec)
+{
+    const uint64_t *limit = s->spec.limits.value;
+    struct snp_tier *tier = s->tier;
+    bool has_pids = snp_cgroups_has(&tier->cgroups, SNP_CGROUP_PIDS);
+
+    *spec = (struct snp_spec){
+        .magic = SNP_SPEC_MAGIC,
+        .has_project = s->project_fd >= 0,
+        .tmp_bytes = limit[SNP_LIMIT_TMP],
+        .workspace_bytes = limit[SNP_LIMIT_WORKSPACE],
+        .workspace_inodes = limit[SNP_LIMIT_INODES],
+        .file_bytes = limit[SNP_LIMIT_FILE],
+        .data_bytes =
+            snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY) ? 0 : limit[SNP_LIMIT_MEMORY],
+        /* With the pids cgroup that one is to be met first, because it counts refusals. */
+        .processes = (uint32_t)limit[SNP_LIMIT_PROCESSES] + (has_pids ? 8 : 0),
+        .open_files = (uint32_t)limit[SNP_LIMIT_OPEN_FILES],
+        .want_landlock = tier->landlock_abi > 0,
+        .want_notify = 1,
+        .can_setgroups = tier->is_root,
+        .env_len = s->spec.env_len,
+        .mask_len = (uint32_t)s->mask.len,
+    };
+    if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_CPU)) {
+        spec->cpu_count = (uint32_t)((limit[SNP_LIMIT_CPUS] + 999) / 1000);
+        spec->cpu_first = tier->next_cpu++;
+    }
+    (void)snprintf(spec->hostname, sizeof(spec->hostname), "sandbox-%.8s", s->spec.id);
+}
+
+static int send_spec(struct snp_session *s, int guest_fd, struct snp_err *err)
+{
+    struct snp_spec spec;
+    int fds[SNP_SPEC_FD_N] = {guest_fd, s->out_wr_fd[0], s->out_wr_fd[1], s->tier->init_fd, -1};
+    snp_autoclose int project = -1;
+    int control = s->embryo.control_fd;
+
+    fill_spec(s, &spec);
+    if (s->project_fd >= 0) {
+        int r = snp_idmap_mount(s->project_fd, s->embryo.slot, SNP_INSIDE_ID, &project, err);
+        if (r < 0) {
+            return r;
+        }
+        fds[SNP_SPEC_FD_PROJECT] = project;
+    }
+    if (snp_send_fds(control, &spec, sizeof(spec), fds,
+                     s->project_fd >= 0 ? SNP_SPEC_FD_N : SNP_SPEC_FD_PROJECT) < 0 ||
+        snp_write_all(control, s->spec.env, s->spec.env_len) < 0 ||
+        snp_write_all(control, snp_buf_bytes(&s->mask), s->mask.len) < 0) {
+        return snp_fail_sys(err, errno, "send the spec");
+    }
+    return 0;
+}
+
+static int begin_setup(struct snp_session *s, struct snp_err *err)
+{
+    snp_autoclose int guest_fd = -1;
+    int r = make_pipes(s, err);
+
+    if (r == 0) {
+        r = snp_session_new_guest(s, &guest_fd, err);
+    }
+    if (r == 0) {
+        r = enter_cgroups(s, err);
+    }
+    if (r == 0) {
+        r = send_spec(s, guest_fd, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    snp_closep(&s->out_wr_fd[0]);
+    snp_closep(&s->out_wr_fd[1]);
+    snp_closep(&s->project_fd);
+    s->setup_poll = watch(s, s->embryo.control_fd, on_setup);
+    (void)uv_timer_start(s->timer, on_setup_timeout, SETUP_TIMEOUT_MS, 0);
+    return s->setup_poll == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
+static void on_embryo(void *data, const struct snp_embryo *embryo, const struct snp_err *why)
+{
+    struct snp_session *s = data;
+    struct snp_err err;
+
+    if (embryo == NULL) {
+        snp_serve_error(s->tier, s->open_id, why);
+        session_free(s);
+        return;
+    }
+    s->embryo = *embryo;
+    s->has_embryo = true;
+    s->pidfd_poll = watch(s, embryo->pidfd, on_pidfd);
+    if (s->reason[0] != '\0' || s->pidfd_poll == NULL) { /* closed while it waited */
+        snp_session_kill(s, "out of memory");
+    } else if (begin_setup(s, &err) < 0) {
+        snp_session_kill(s, err.msg);
+    }
+}
+
+struct scan_work {
+    uv_work_t work;
+    struct snp_session *session;
+};
+
+static void scan_run(uv_work_t *work)
+{
+    struct snp_session *s = ((struct scan_work *)work->data)->session;
+
+    s->scan_result = snp_secrets_scan(s->project_fd, &s->mask, s->masked, &s->scan_err);
+}
+
+static void scan_done(uv_work_t *work, int status)
+{
+    struct scan_work *scan = work->data;
+    struct snp_session *s = scan->session;
+
+    free(scan);
+    if (s->scan_result < 0 || status < 0) {
+        snp_serve_error(s->tier, s->open_id, &s->scan_err);
+        session_free(s);
+        return;
+    }
+    snp_template_request(s->tier, s->spec.template_name, on_embryo, s);
+}
+
+static int open_project(struct snp_session *s, struct snp_err *err)
+{
+    struct scan_work *scan;
+
+    s->project_fd = open(s->spec.project, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->project_fd < 0) {
+        return snp_fail_sys(err, errno, "project %.300s", s->spec.project);
+    }
+    scan = calloc(1, sizeof(*scan));
+    if (scan == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    scan->session = s;
+    scan->work.data = scan;
+    if (uv_queue_work(s->tier->loop, &scan->work, scan_run, scan_done) < 0) {
+        free(scan);
+        return snp_fail(err, SNP_E_NOMEM, "cannot start a worker");
+    }
+    return 0;
+}
+
+static int check_host(struct snp_session *s, struct snp_err *err)
+{
+    struct snp_tier *tier = s->tier;
+
+    if (!tier->can_namespace) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "%s", tier->why);
+    }
+    if (tier->n_sessions > SNP_TIER_SESSIONS_MAX) {
+        return snp_fail(err, SNP_E_LIMIT, "the tier has %d sandboxes, its most; close one",
+                        SNP_TIER_SESSIONS_MAX);
+    }
+    snp_manifest_degraded(tier, s->degraded);
+    return 0;
+}
+
+int snp_session_open(struct snp_tier *tier,
+                     struct snp_session_spec *spec,
+                     uint32_t open_id,
+                     struct snp_err *err)
+{
+    struct snp_session *s = calloc(1, sizeof(*s));
+    int r;
+
+    if (s == NULL) {
+        free(SNP_TAKE_PTR(spec->project));
+        free(SNP_TAKE_PTR(spec->env));
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    s->tier = tier;
+    s->spec = *spec;
+    spec->project = spec->env = NULL;
+    s->open_id = open_id;
+    s->open_us = snp_now_us();
+    s->out_fd[0] = s->out_fd[1] = s->out_wr_fd[0] = s->out_wr_fd[1] = s->project_fd = -1;
+    s->embryo = (struct snp_embryo){.pidfd = -1, .control_fd = -1, .slot = -1};
+    s->masked = json_array();
+    s->degraded = json_array();
+    s->timer = calloc(1, sizeof(*s->timer));
+    snp_buf_init(&s->mask, SNP_MASK_MAX);
+    if (s->timer != NULL) {
+        (void)uv_timer_init(tier->loop, s->timer);
+        s->timer->data = s;
+    }
+    s->next = tier->sessions;
+    tier->sessions = s;
+    tier->n_sessions++;
+    r = s->timer == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : check_host(s, err);
+    if (r == 0 && s->spec.project != NULL) {
+        r = open_project(s, err);
+    }
+    if (r < 0) {
+        session_free(s);
+        return r;
+    }
+    if (s->spec.project == NULL) {
+        snp_template_request(tier, s->spec.template_name, on_embryo, s);
+    }
+    return 0;
+}

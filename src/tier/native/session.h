@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_NATIVE_SESSION_H
+#define SNP_TIER_NATIVE_SESSION_H
+
+/*
+ * One sandbox: its processes, streams, cgroups and limits, from the request to open it
+ * until nothing of it is left.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "guest/spec.h"
+#include "os/cgroup.h"
+#include "policy/limits.h"
+#include "tier/native/link.h"
+#include "tier/native/notify.h"
+#include "tier/native/template.h"
+
+struct snp_cell;
+struct snp_tier;
+
+enum {
+    SNP_SESSION_ID_LEN = 32,
+    SNP_CALLS_MAX = 64
+};
+
+enum snp_session_state {
+    SNP_SESSION_OPENING = 0,
+    SNP_SESSION_READY,
+    SNP_SESSION_CLOSING,
+};
+
+/* What the daemon asked for; plain copy. */
+struct snp_session_spec {
+    char id[SNP_SESSION_ID_LEN + 1];
+    char template_name[32];
+    struct snp_limits limits;
+    char *project; /* owned by the session; NULL = none */
+    char *env;     /* owned; env_len bytes of "K=V\0" */
+    uint32_t env_len;
+    bool allow_degraded;
+};
+
+/* Answer of pid 1: eno 0 and what follows it in the REPLY, or an errno. */
+typedef void (*snp_init_cb)(void *data, int eno, const char *bytes, size_t n);
+
+struct snp_init_call {
+    uint32_t id; /* 0 = free */
+    snp_init_cb cb;
+    void *data;
+};
+
+struct snp_session {
+    struct snp_session *next;
+    struct snp_tier *tier; /* borrowed */
+    struct snp_session_spec spec;
+    enum snp_session_state state;
+    uint32_t open_id;  /* request to answer when ready */
+    uint32_t close_id; /* request to answer when gone; 0 = none */
+    uint64_t open_us;
+    uint32_t setup_us;
+    struct snp_embryo embryo;
+    bool has_embryo;
+    bool has_cgroup;
+    uv_poll_t *pidfd_poll;
+    uv_poll_t *setup_poll; /* waits for the reply of the set-up */
+    uv_poll_t *out_poll[2];
+    int out_fd[2];     /* read ends of stdout and stderr */
+    int out_wr_fd[2];  /* write ends, until the spec is sent */
+    uv_timer_t *timer; /* removal of cgroups, bounded set-up */
+    struct snp_link init;
+    struct snp_link guest;
+    struct snp_notify notify;
+    struct snp_init_call calls[SNP_CALLS_MAX];
+    uint32_t next_call;
+    bool has_interpreter;
+    bool was_restarted;    /* the interpreter is a new one since the last cell */
+    struct snp_cell *cell; /* owned; NULL = idle */
+    int landlock_abi;
+    char python[32];
+    uint32_t step_us[SNP_STEPS_MAX];
+    uint32_t n_steps;
+    struct snp_buf mask;
+    json_t *masked;   /* owned array of hidden paths */
+    json_t *degraded; /* owned array of texts */
+    int project_fd;
+    int scan_result;
+    struct snp_err scan_err;
+    unsigned removals;                  /* attempts to remove the cgroups */
+    char reason[456];                   /* why it ended by itself */
+    struct snp_cgroup_usage last_usage; /* at the end of the last cell */
+    uint64_t last_cpu_us;               /* likewise, as pid 1 counts */
+};
+
+/*
+ * Begin to open; answers the request open_id later. spec's owned members are taken, on
+ * failure too. SNP_E_LIMIT, SNP_E_UNSUPPORTED, SNP_E_DENIED (a degraded control without
+ * allow_degraded) come back at once.
+ */
+int snp_session_open(struct snp_tier *tier,
+                     struct snp_session_spec *spec,
+                     uint32_t open_id,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/* NULL if there is none that is ready. */
+struct snp_session *snp_session_find(struct snp_tier *tier, const char *id);
+
+/* Kill everything in it; it disappears from the loop. reason: for the daemon when nobody asked. */
+void snp_session_kill(struct snp_session *session, const char *reason);
+
+/* The tier ends: kill all and wait (bounded) until their cgroups are gone. Answers nothing. */
+void snp_session_end_all(struct snp_tier *tier);
+
+/* Ask pid 1. cb runs once, with EPIPE when it goes away first. fd: passed along, or -1; stays the caller's. */
+void snp_session_ask_init(struct snp_session *session,
+                          uint8_t type,
+                          const struct snp_buf *raw,
+                          int fd,
+                          snp_init_cb cb,
+                          void *data);
+
+/* Drop the interpreter's stream, e.g. after it broke the protocol. */
+void snp_session_drop_interpreter(struct snp_session *session);
+
+/* Make a new guest stream; *ret_fd is the interpreter's end (caller closes). */
+int snp_session_new_guest(struct snp_session *session,
+                          int *ret_fd,
+                          struct snp_err *err) SNP_NODISCARD;
+
+/* Read what is in the output pipes now (bounded). */
+void snp_session_drain(struct snp_session *session);
+
+/* What was enforced; docs/result.md. New reference. */
+json_t *snp_manifest(const struct snp_session *session);
+
+/* Texts for controls that this host cannot give; appends to list. Pure reading. */
+void snp_manifest_degraded(const struct snp_tier *tier, json_t *list);
+
+#endif
