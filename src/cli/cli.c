@@ -51,7 +51,7 @@ static const struct snp_opt_spec group_spec = {
 /* One line on stderr, whatever the message holds. */
 static void say(const char *before, const char *message)
 {
-    snp_autobuf struct snp_buf shown;
+    snp_autobuf struct snp_buf shown = {0};
     snp_buf_init(&shown, MESSAGE_MAX_BYTES);
     if (snp_term_escape(&shown, message, strlen(message)) < 0) {
         (void)fprintf(stderr, "%s: (a message too long to show)\n", before);

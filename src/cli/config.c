@@ -58,7 +58,7 @@ static char *float_text(double value)
 
 static char *join_items(const char *const *items, size_t n)
 {
-    snp_autobuf struct snp_buf out;
+    snp_autobuf struct snp_buf out = {0};
     snp_buf_init(&out, VALUE_MAX_BYTES);
     for (size_t i = 0; i < n; i++) {
         if (snp_buf_addf(&out, "%s%s", i == 0 ? "" : ", ", items[i]) < 0) {
@@ -174,7 +174,7 @@ static void add_files(struct rows *rows)
     const char *env_file = snp_config_env_file(rows->config);
     add_row(rows, "Source", "Config file", strdup(file == NULL ? "not found" : file), "-");
     add_row(rows, "Source", "Project .env", strdup(env_file == NULL ? "not found" : env_file),
-            "");
+            "-");
 }
 
 static void add_section(struct rows *rows, const char *section)

@@ -166,7 +166,7 @@ int snp_dotenv_parse(const char *text,
     for (const char *at = text; at < end;) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         struct cursor cur = {at, newline == NULL ? end : newline};
-        snp_autobuf struct snp_buf value;
+        snp_autobuf struct snp_buf value = {0};
         snp_buf_init(&value, SNP_DOTENV_MAX_BYTES);
         const char *fault = read_line(&cur, &value, object);
         line++;

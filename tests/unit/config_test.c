@@ -407,6 +407,10 @@ TEST(malformed_toml_names_file_line_and_column)
     refused(&fix, SNP_E_INVALID, "/snipara-sandbox.toml:3:13: ", "");
     put(&fix, "snipara-sandbox.toml", "[snipara_sandbox]\nmodel = \"a\"\nmodel = \"b\"\n");
     refused(&fix, SNP_E_INVALID, "/snipara-sandbox.toml:3:", "model");
+    /* what the TOML library itself would abort on */
+    put(&fix, "snipara-sandbox.toml",
+        "[snipara_sandbox]\nmodel = \"\xc3\xa9\"\n  [[[a]]]\nx = 1\n");
+    refused(&fix, SNP_E_INVALID, "/snipara-sandbox.toml:3:5: ", "unexpected character");
     put(&fix, "snipara-sandbox.toml", "snipara_sandbox = 5\n");
     refused(&fix, SNP_E_INVALID, "snipara_sandbox", "expected a table");
     end(&fix);

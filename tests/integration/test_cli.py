@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line itself, black box: help, spelling, exit codes, terminals, completion."""
+
+import os
+import pathlib
+import pty
+import subprocess
+
+import pytest
+
+PROGRAM = pathlib.Path(os.environ["SNP_BUILD"]) / "snipara-sandbox"
+VERBS = "exec sessions put get ls output init config doctor version completion".split()
+LATER = "run agent logs mcp-serve snipara-status visualize".split()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*args, env=None, program=PROGRAM, **kwargs):
+    return subprocess.run(
+        [program, *args], env={"PATH": "/usr/bin:/bin", **(env or {})},
+        stdin=subprocess.DEVNULL, stdout=kwargs.pop("stdout", subprocess.PIPE),
+        stderr=subprocess.PIPE, text=True, timeout=30, **kwargs,
+    )
+
+
+def on_terminal(*args, env=None):
+    """What the program writes when its standard output is a terminal."""
+    mine, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [PROGRAM, *args], env={"PATH": "/usr/bin:/bin", "TERM": "xterm", **(env or {})},
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL,
+    )
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            chunk = os.read(mine, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not chunk:
+            break
+        text += chunk
+    os.close(mine)
+    assert process.wait(timeout=30) == 0
+    return text
+
+
+def usage_error(done, message, help_of):
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"{help_of}: {message}\nsee '{help_of} --help'\n"
+
+
+def test_no_arguments_and_help_list_every_verb():
+    bare, helped, short = run(), run("--help"), run("-h")
+    assert bare.returncode == helped.returncode == short.returncode == 0
+    assert bare.stdout == helped.stdout == short.stdout
+    for verb in VERBS:
+        assert f"\n  {verb} " in bare.stdout
+
+
+@pytest.mark.parametrize("args", [["version"], ["--version"], ["-V"]])
+def test_version_is_one_line(args):
+    done = run(*args)
+    assert done.returncode == 0
+    assert done.stdout.startswith("snipara-sandbox 3.") and done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_that_fits_the_width(verb):
+    done = run(verb, "--help", env={"COLUMNS": "72"})
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.startswith(f"Usage: snipara-sandbox {verb} ")
+    assert "\nExit codes:\n" in done.stdout
+    body = done.stdout.split("\nExamples:\n")[0].splitlines()[1:]
+    assert max(len(line) for line in body) <= 72
+
+
+def test_unknown_verb_suggests_the_nearest():
+    usage_error(run("exce"), "unknown command 'exce'; did you mean exec?", "snipara-sandbox")
+    usage_error(run("qqqqqq"), "unknown command 'qqqqqq'", "snipara-sandbox")
+    usage_error(run("config", "shwo"), "unknown command 'shwo'; did you mean show?",
+                "snipara-sandbox config")
+
+
+@pytest.mark.parametrize("verb", LATER)
+def test_verbs_of_earlier_releases_say_that_they_are_missing(verb):
+    usage_error(run(verb, "--json"), f"unknown command '{verb}': this version does not have it yet",
+                "snipara-sandbox")
+
+
+def test_unknown_option_suggests_the_nearest():
+    usage_error(run("exec", "--timout", "3", "1"),
+                "unknown option '--timout'; did you mean --timeout?", "snipara-sandbox exec")
+    usage_error(run("init", "--froce"), "unknown option '--froce'; did you mean --force?",
+                "snipara-sandbox init")
+    usage_error(run("--versoin"), "unknown option '--versoin'; did you mean --version?",
+                "snipara-sandbox")
+
+
+@pytest.mark.parametrize("args, message", [
+    (["init", "a", "b"], "unexpected argument 'b'"),
+    (["init", "--force=1"], "--force takes no value"),
+    (["init", "-q"], "unknown option '-q'"),
+    (["completion"], "missing argument SHELL"),
+    (["completion", "tcsh"], "unknown shell 'tcsh': expected bash, zsh or fish"),
+])
+def test_other_mistakes(args, message):
+    usage_error(run(*args), message, f"snipara-sandbox {args[0]}")
+
+
+def test_option_without_its_value():
+    usage_error(run("config", "show", "--config"), "--config needs a value: PATH",
+                "snipara-sandbox config show")
+
+
+def test_a_limit_out_of_range_is_refused_before_anything_starts(folder):
+    env = {"SNIPARA_SANDBOX_RUNTIME_DIR": str(folder / "run"), "HOME": str(folder)}
+    done = run("exec", "--memory", "1k", "1", env=env)
+    assert done.returncode == 2 and done.stdout == ""
+    assert "--memory: 1k is out of range: 16 MiB to 1 TiB" in done.stderr
+    assert sorted(p.name for p in folder.iterdir()) == [".git"]
+
+
+def test_groups_without_a_verb_show_help():
+    done = run("config")
+    assert done.returncode == 0
+    assert "\n  show " in done.stdout
+
+
+def test_called_as_rlm(folder):
+    link = folder / "rlm"
+    link.symlink_to(PROGRAM)
+    assert run(program=link).stdout.startswith("Usage: rlm ")
+    usage_error(run("exce", program=link), "unknown command 'exce'; did you mean exec?", "rlm")
+    assert run("version", program=link).stdout == run("version").stdout
+
+
+def test_output_that_cannot_be_written_is_a_failure():
+    with open("/dev/full", "w") as full:
+        done = run("version", stdout=full)
+    assert done.returncode == 1
+    assert "standard output cannot be written" in done.stderr
+
+
+def test_closed_standard_descriptors_do_no_harm(folder):
+    done = subprocess.run(["/bin/sh", "-c", '"$0" init new >&- 2>&- <&-', str(PROGRAM)],
+                          env={"PATH": "/usr/bin:/bin"}, timeout=30)
+    assert done.returncode == 0
+    assert (folder / "new" / "snipara-sandbox.toml").read_text().startswith("# snipara-sandbox")
+
+
+def test_colour_on_a_terminal_only():
+    assert b"\x1b[" in on_terminal("config", "show")
+    assert b"\x1b[" not in on_terminal("config", "show", env={"NO_COLOR": "1"})
+    assert b"\x1b[" not in on_terminal("config", "show", env={"TERM": "dumb"})
+    assert "\x1b" not in run("config", "show").stdout
+
+
+def test_a_terminal_never_gets_control_characters_of_a_value():
+    env = {"SNIPARA_SANDBOX_MODEL": "a\x1b]0;owned\x07b\u202ec"}
+    shown = on_terminal("config", "show", env=env)
+    assert b"a\\x1b]0;owned\\x07b\\u202ec" in shown
+    assert b"\x1b]0;" not in shown and b"\x07" not in shown
+    shown = on_terminal("config", "show", "--json", env=env)
+    assert b"\x1b" not in shown and b"\\u001b]0;owned" in shown.lower() and "\u202e".encode() not in shown
+
+
+def complete(folder, *words):
+    """What bash offers for the last word."""
+    script = folder / "completion.bash"
+    script.write_text(run("completion", "bash").stdout)
+    code = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+            '_snipara_sandbox; printf "%s\\n" "${COMPREPLY[@]}"')
+    done = subprocess.run(["/bin/bash", "-c", code, "bash", script, "snipara-sandbox", *words],
+                          capture_output=True, text=True, timeout=30, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_bash_completion_offers_what_fits(folder):
+    assert complete(folder, "comp") == ["completion"]
+    assert set(VERBS) <= set(complete(folder, ""))
+    assert complete(folder, "config", "") == ["show", "--help"]
+    assert complete(folder, "exec", "--mem") == ["--memory"]
+    assert complete(folder, "exec", "--json", "--template", "") == ["base", "data", "plot"]
+    assert complete(folder, "config", "show", "--config", "x") == []
+    assert complete(folder, "init", "ls", "--f") == ["--force"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_names_every_verb_and_every_limit(shell):
+    done = run("completion", shell)
+    assert done.returncode == 0
+    for word in [*VERBS, "memory", "workspace-files", "no-snipara"]:
+        assert word in done.stdout

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`init` and `config show`, black box: precedence, sources, .env, messages, exit codes."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tomllib
+
+import pytest
+
+PROGRAM = pathlib.Path(os.environ["SNP_BUILD"]) / "snipara-sandbox"
+
+# What users of the replaced product read from `config show --json`.
+OLD_KEYS = """
+config_file config_file_exists project_env_file project_env_file_exists backend model temperature
+environment trust_level docker_image docker_cpus docker_memory docker_network_disabled
+docker_mount_workspace docker_workspace_path docker_workspace_setup
+docker_workspace_install_command docker_workspace_install_extras docker_timeout max_depth
+max_subcalls token_budget tool_budget timeout_seconds parallel_tools max_parallel
+sub_calls_enabled sub_calls_max_per_turn sub_calls_budget_inheritance
+sub_calls_max_cost_per_session allowed_paths log_dir verbose log_level api_key_set
+snipara_enabled snipara_api_key_set snipara_project_slug snipara_base_url memory_enabled
+""".split()
+
+LIMIT_DEFAULTS = {
+    "timeout": 30.0, "cpus": 1.0, "memory": 512 << 20, "processes": 64, "tmp_size": 64 << 20,
+    "workspace_size": 1 << 30, "workspace_files": 100000, "file_size": 512 << 20,
+    "open_files": 256, "output": 100000,
+}
+
+OLD_ROWS = """
+Source:Config file|Source:Project .env|Runtime:Backend|Runtime:Model|Runtime:Temperature
+Runtime:Environment|Runtime:Trust level|Docker:Image|Docker:CPUs|Docker:Memory
+Docker:Network disabled|Docker:Workspace mount|Docker:Workspace setup|Limits:Max depth
+Limits:Max subcalls|Limits:Token budget|Limits:Tool budget|Limits:Timeout seconds
+Limits:Parallel tools|Limits:Max parallel|Sub-calls:Enabled|Sub-calls:Max per turn
+Sub-calls:Budget inheritance|Sub-calls:Max cost/session|Security:Allowed paths
+Security:Provider API key|Logging:Log dir|Logging:Verbose|Logging:Log level|Snipara:Enabled
+Snipara:Project slug|Snipara:Base URL|Snipara:API key|Snipara:Memory enabled
+""".strip().replace("\n", "|").split("|")
+
+
+@pytest.fixture
+def project(tmp_path):
+    """An empty repository: the search for .env ends here."""
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+def run(cwd, *args, env=None, program=PROGRAM):
+    return subprocess.run(
+        [program, *args], cwd=cwd, env={"PATH": "/usr/bin:/bin", **(env or {})},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
+    )
+
+
+def show(cwd, *args, env=None):
+    done = run(cwd, "config", "show", "--json", *args, env=env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def write(project, text, name="snipara-sandbox.toml"):
+    (project / name).write_text(text)
+    return project / name
+
+
+def fails(done, status, *parts):
+    """One line on stderr with all parts, nothing on stdout."""
+    assert done.returncode == status, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    for part in parts:
+        assert part in done.stderr
+    return done.stderr
+
+
+# ---- config show ----
+
+
+def test_json_has_every_key_users_know_and_a_source_for_each_value(project):
+    shown = show(project)
+    assert set(OLD_KEYS) <= set(shown)
+    for key, value in LIMIT_DEFAULTS.items():
+        assert shown[key] == value
+        assert shown["sources"][key] == "default"
+    assert shown["config_file"] is None and shown["config_file_exists"] is False
+    assert shown["environment"] == "auto" and shown["temperature"] == 0.0
+    assert shown["allowed_paths"] == [] and shown["docker_workspace_path"] is None
+
+
+def rows_of(text):
+    lines = [line for line in text.splitlines()[3:] if line.strip()]
+    return [re.split(r"\s{2,}", line.strip()) for line in lines]
+
+
+def test_table_has_every_row_users_know(project):
+    done = run(project, "config", "show")
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.startswith("Effective Configuration\n")
+    rows = rows_of(done.stdout)
+    names = [f"{row[0]}:{row[1]}" for row in rows]
+    assert set(OLD_ROWS) <= set(names)
+    assert all(len(row) == 4 for row in rows)
+    values = {f"{row[0]}:{row[1]}": row[2] for row in rows}
+    assert values["Source:Config file"] == values["Source:Project .env"] == "not found"
+    assert values["Security:Allowed paths"] == "current working directory only"
+    assert values["Docker:Workspace mount"] == "current working directory (read-only)"
+    assert values["Snipara:Project slug"] == "not set"
+    assert values["Sandbox:Timeout"] == "30 s" and values["Sandbox:Memory"] == "512 MiB"
+
+
+def test_composed_rows(project):
+    write(project, "[snipara_sandbox]\ndocker_workspace_setup = 'dev'\n"
+          "docker_workspace_install_command = 'make'\n"
+          "docker_workspace_install_extras = ['a', 'b']\ndocker_mount_workspace = false\n")
+    values = {f"{r[0]}:{r[1]}": r[2] for r in rows_of(run(project, "config", "show").stdout)}
+    assert values["Docker:Workspace setup"] == "dev via custom install command + extras [a, b]"
+    assert values["Docker:Workspace mount"] == "disabled"
+
+
+def test_environment_beats_file_and_new_prefix_beats_legacy(project):
+    path = write(project, '[snipara_sandbox]\nmodel = "file"\nmax_depth = 9\nmemory = "1g"\n')
+    assert show(project)["sources"]["model"] == str(path)
+    legacy = {"RLM_MODEL": "legacy"}
+    shown = show(project, env=legacy)
+    assert (shown["model"], shown["sources"]["model"]) == ("legacy", "RLM_MODEL")
+    shown = show(project, env={**legacy, "SNIPARA_SANDBOX_MODEL": "new"})
+    assert (shown["model"], shown["sources"]["model"]) == ("new", "SNIPARA_SANDBOX_MODEL")
+    assert shown["max_depth"] == 9 and shown["memory"] == 1 << 30
+
+
+def test_dotenv_beats_file_and_process_beats_dotenv(project):
+    write(project, '[snipara_sandbox]\nmodel = "file"\n')
+    env_file = write(project, "export SNIPARA_SANDBOX_MODEL='from dotenv' # comment\n", ".env")
+    shown = show(project)
+    assert shown["model"] == "from dotenv"
+    assert shown["sources"]["model"] == f".env: {env_file}"
+    assert shown["project_env_file"] == str(env_file) and shown["project_env_file_exists"] is True
+    assert show(project, env={"SNIPARA_SANDBOX_MODEL": "process"})["model"] == "process"
+
+
+def test_dotenv_is_found_in_a_parent_but_not_beyond_the_repository(project):
+    write(project, "RLM_MODEL=parent\n", ".env")
+    inner = project / "a" / "b"
+    inner.mkdir(parents=True)
+    assert show(inner)["model"] == "parent"
+    (project / "a" / ".git").mkdir()
+    assert show(inner)["model"] == "gpt-4o-mini"
+
+
+def test_list_variables_may_be_comma_lists_or_json(project):
+    for text in ("/a,/b", '["/a", "/b"]', " /a , /b ,"):
+        assert show(project, env={"SNIPARA_SANDBOX_ALLOWED_PATHS": text})["allowed_paths"] == ["/a", "/b"]
+    extras = {"SNIPARA_SANDBOX_DOCKER_WORKSPACE_INSTALL_EXTRAS": "fastapi,redis"}
+    assert show(project, env=extras)["docker_workspace_install_extras"] == ["fastapi", "redis"]
+
+
+@pytest.mark.parametrize("name, variable", [
+    ("snipara_api_key", "SNIPARA_API_KEY"),
+    ("snipara_api_key", "RLM_SNIPARA_API_KEY"),
+    ("api_key", "SNIPARA_SANDBOX_LLM_API_KEY"),
+    ("api_key", "RLM_API_KEY"),
+])
+def test_secrets_are_shown_only_as_set(project, name, variable):
+    env = {variable: "hush-hush-value"}
+    for args in ((), ("--json",)):
+        done = run(project, "config", "show", *args, env=env)
+        assert "hush" not in done.stdout + done.stderr
+    assert show(project, env=env)[f"{name}_set"] is True
+    assert show(project)[f"{name}_set"] is False
+
+
+def test_snipara_is_enabled_with_key_and_slug(project):
+    env = {"SNIPARA_API_KEY": "k"}
+    assert show(project, env=env)["snipara_enabled"] is False
+    env["SNIPARA_PROJECT_SLUG"] = "demo"
+    assert show(project, env=env)["snipara_enabled"] is True
+
+
+def test_legacy_file_and_table(project):
+    write(project, '[rlm]\nmodel = "legacy"\n', "rlm.toml")
+    assert show(project)["model"] == "legacy"
+    write(project, '[snipara_sandbox]\nmodel = "new"\n')
+    assert show(project)["model"] == "new"
+    assert show(project, "--config", "rlm.toml")["model"] == "legacy"
+
+
+def test_docker_keys_apply_to_limits_that_are_not_set(project):
+    path = write(project, "[snipara_sandbox]\ndocker_timeout = 5\ndocker_memory = '256m'\n")
+    shown = show(project)
+    assert shown["timeout"] == 5 and shown["memory"] == 256 << 20
+    assert shown["sources"]["timeout"] == f"docker_timeout: {path}"
+    assert show(project, env={"SNIPARA_SANDBOX_TIMEOUT": "7"})["timeout"] == 7
+
+
+def test_unknown_key_is_ignored_with_a_warning(project):
+    write(project, '[snipara_sandbox]\nmodle = "x"\n')
+    done = run(project, "config", "show", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["model"] == "gpt-4o-mini"
+    assert "warning: " in done.stderr
+    assert "unknown key 'modle'; did you mean model?" in done.stderr
+
+
+@pytest.mark.parametrize("text, parts", [
+    ("[snipara_sandbox]\nmodel = = 1\n", ["snipara-sandbox.toml:2:9: "]),
+    ('[snipara_sandbox]\nmodel = "abc\n', ["snipara-sandbox.toml:2:"]),
+    ("[snipara_sandbox]\nmodel = 5\n", ["model in ", "expected text, got 5"]),
+    ("[snipara_sandbox]\nmemory = '1k'\n", ["memory in ", "16 MiB to 1 TiB"]),
+    ("[snipara_sandbox]\nenvironment = 'moon'\n", ["expected one of auto, native", "'moon'"]),
+])
+def test_bad_file_is_one_line_and_exit_2(project, text, parts):
+    write(project, text)
+    fails(run(project, "config", "show", "--json"), 2, *parts)
+
+
+@pytest.mark.parametrize("variable, value, part", [
+    ("SNIPARA_SANDBOX_MAX_DEPTH", "deep", "expected a whole number, got 'deep'"),
+    ("RLM_VERBOSE", "maybe", "expected true or false"),
+    ("SNIPARA_SANDBOX_TIMEOUT", "601", "0.05 s to 600 s"),
+    ("SNIPARA_SANDBOX_ALLOWED_PATHS", "[1", "comma list or a JSON array"),
+])
+def test_bad_variable_is_one_line_and_exit_2(project, variable, value, part):
+    fails(run(project, "config", "show", env={variable: value}), 2, variable, part)
+
+
+def test_hostile_text_in_a_message_stays_on_one_line_and_is_escaped(project):
+    message = fails(run(project, "config", "show", env={"RLM_BACKEND": "a\n\x1b[2Jb"}), 2, "RLM_BACKEND")
+    assert "\x1b" not in message
+
+
+def test_missing_config_file_is_exit_1(project):
+    fails(run(project, "config", "show", "--config", "none.toml"), 1, "none.toml")
+
+
+def test_a_folder_as_config_file_is_refused(project):
+    (project / "folder").mkdir()
+    fails(run(project, "config", "show", "-c", "folder"), 2, "folder")
+
+
+# ---- init ----
+
+
+def test_init_writes_a_file_that_means_the_defaults(project):
+    done = run(project, "init")
+    assert done.returncode == 0 and done.stderr == ""
+    assert "Created ./snipara-sandbox.toml\n" in done.stdout
+    assert "Created ./.env.example\n" in done.stdout
+    table = tomllib.loads((project / "snipara-sandbox.toml").read_text())["snipara_sandbox"]
+    assert table == {
+        "backend": "litellm", "model": "gpt-4o-mini", "environment": "auto", "max_depth": 4,
+        "max_subcalls": 12, "token_budget": 8000, "verbose": False,
+        "docker_image": "python:3.11-slim", "docker_cpus": 1.0, "docker_memory": "512m",
+        "docker_network_disabled": True, "docker_mount_workspace": True,
+        "docker_workspace_setup": "none",
+    }
+    assert (project / ".env.example").read_text() == (
+        "OPENAI_API_KEY=\nANTHROPIC_API_KEY=\nSNIPARA_API_KEY=\nSNIPARA_PROJECT_SLUG=\n")
+    before = show(project / ".git")
+    after = show(project)
+    for key in set(before) - {"sources", "config_file", "config_file_exists"}:
+        assert before[key] == after[key], key
+
+
+def test_every_commented_line_of_the_template_is_valid(project):
+    run(project, "init")
+    path = project / "snipara-sandbox.toml"
+    head, *_, = path.read_text().split("[snipara_sandbox]")
+    body = path.read_text()[len(head):]
+    lines = [line[2:] if line.startswith("# ") and " = " in line else line for line in body.splitlines()]
+    path.write_text("\n".join(lines) + "\n")
+    shown = show(project)
+    for key, value in LIMIT_DEFAULTS.items():
+        assert shown[key] == value
+        assert shown["sources"][key] == str(path)
+
+
+def test_init_keeps_what_exists(project):
+    path = write(project, "mine", "rlm.toml")
+    message = fails(run(project, "init"), 1, "Config already exists: ./rlm.toml", "--force")
+    assert message
+    assert sorted(p.name for p in project.iterdir()) == [".git", "rlm.toml"]
+    (project / ".env.example").write_text("keep")
+    done = run(project, "init", "--force")
+    assert done.returncode == 0
+    assert path.read_text() == "mine"
+    assert (project / ".env.example").read_text() == "keep"
+    assert (project / "snipara-sandbox.toml").exists()
+
+
+def test_init_in_a_folder_of_its_own_without_snipara(project):
+    done = run(project, "init", "new/one", "--no-snipara")
+    assert done.returncode == 0
+    assert "Tip" not in done.stdout
+    assert "snipara_api_key" not in (project / "new/one/snipara-sandbox.toml").read_text()
+    assert "Tip" in run(project, "init", "other").stdout
+    assert "# snipara_api_key" in (project / "other/snipara-sandbox.toml").read_text()
+
+
+def test_init_where_nothing_can_be_written(project):
+    (project / "file").write_text("")
+    fails(run(project, "init", "file"), 1, "file")
+    assert (project / "file").read_text() == ""
+
+
+def test_init_leaves_no_temporary_files(project):
+    run(project, "init")
+    assert sorted(p.name for p in project.iterdir()) == [".env.example", ".git", "snipara-sandbox.toml"]
