@@ -25,12 +25,10 @@ __builtins__ = dict(vars(builtins))
 import __future__  # noqa: E402
 import _signal
 import argparse
-import ast
 import base64
 import errno
 import gc
 import importlib
-import io
 import json
 import linecache
 import os
@@ -40,9 +38,11 @@ import sys
 import threading
 import traceback
 import types
+from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST, Expr, Expression, Module
 from fcntl import F_DUPFD_CLOEXEC, fcntl, ioctl
 from importlib.machinery import PathFinder
-from os import _exit, chdir, close, dup2, fstat, getpid, read, write
+from io import BufferedReader, BytesIO, FileIO, StringIO, TextIOWrapper
+from os import SEEK_SET, _exit, chdir, close, dup2, fsdecode, fstat, getpid, lseek, read, write
 from stat import S_ISFIFO
 from sys import getrecursionlimit, setrecursionlimit
 from termios import FIONREAD
@@ -52,6 +52,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 CELL, READY, DISPLAY, DENIAL, DONE = 16, 32, 33, 34, 35
 
 BODY_MAX = 16 << 20  # bytes of one frame from the host
+READ_SIZE = 1 << 16
 TEXT_MAX = 100000  # characters of value, result, traceback, message
 DISPLAY_MAX = 8 << 20  # bytes of one display
 DISPLAYS_MAX = 64  # per cell
@@ -59,6 +60,7 @@ DENIALS_MAX = 20  # per cell
 MIMES_MAX = 16  # representations of one display
 SOURCES_KEPT = 1000  # cells whose source lines tracebacks can show
 CHAIN_MAX = 16  # causes of an exception searched for a denial
+RESERVE = 4 << 20  # bytes of address space set aside for answering when there are no more
 RECURSION_MIN = 1000  # what we need ourselves; a cell may leave less behind
 
 EXIT_GONE = 0  # the host closed the stream
@@ -67,7 +69,7 @@ EXIT_STREAM = 70  # the guest stream is no longer ours
 
 _FILE = __file__
 _HEADER = struct.Struct("<IIIB3x")
-_decode = json.JSONDecoder().decode
+_scan_json = json.JSONDecoder().scan_once
 _quote = json.encoder.encode_basestring
 _encode_any = json.JSONEncoder(ensure_ascii=False).encode
 _modules = sys.modules
@@ -78,6 +80,7 @@ _allocate_lock = threading.Lock
 _b64decode = base64.b64decode
 _urandom = os.urandom
 _int_text = int.__repr__
+_type_name = type.__dict__["__name__"].__get__  # whatever a metaclass says
 
 
 def to_json(value: Any) -> str:
@@ -120,9 +123,10 @@ def clean_middle(text: str) -> str:
 
 
 class Interrupt:
-    """Turns SIGINT into KeyboardInterrupt, while a cell runs and nowhere else.
+    """Turns SIGINT into KeyboardInterrupt, while user code runs and nowhere else.
 
-    In a shielded frame nothing is raised: the signal stays pending until check().
+    In a shielded frame, and before user code is entered, nothing is raised: the signal
+    stays pending until check(). What is pending between cells is forgotten.
     """
 
     def __init__(self) -> None:
@@ -135,9 +139,7 @@ class Interrupt:
             _signal.signal(signal.SIGINT, self.handle)
 
     def handle(self, _number: int, frame: Optional[types.FrameType]) -> None:
-        if not self.armed:
-            return
-        if frame is not None and frame.f_code in self.shielded:
+        if not self.armed or (frame is not None and frame.f_code in self.shielded):
             self.pending = True
         else:
             raise KeyboardInterrupt
@@ -161,6 +163,10 @@ class Cell(NamedTuple):
     cwd: Optional[str]
 
 
+class StreamError(Exception):
+    """The host does not speak our protocol."""
+
+
 class Stream:
     """The guest stream. Frames other than DONE leave only between CELL and DONE."""
 
@@ -175,33 +181,47 @@ class Stream:
         interrupt.shielded.update({Stream.emit.__code__, Stream._send.__code__})
 
     def receive(self) -> Optional[Cell]:
-        """The next cell; None at the end of the stream. ValueError: not our protocol."""
+        """The next cell; None at the end of the stream. StreamError: not our protocol."""
         data = self._input
-        need = _HEADER.size
-        while len(data) < need or need == _HEADER.size:
+        while True:
             if len(data) >= _HEADER.size:
-                body_len = _HEADER.unpack_from(data)[0]
-                if body_len > BODY_MAX:
-                    raise ValueError("frame too large")
-                need = _HEADER.size + body_len
-                if len(data) >= need:
+                size = _HEADER.size + _HEADER.unpack_from(data)[0]
+                if size > _HEADER.size + BODY_MAX:
+                    raise StreamError("frame too large")
+                if len(data) >= size:
                     break
-            chunk = read(self.fd, 1 << 16 if need < 1 << 16 else 1 << 20)
+            chunk = self._read()
             if not chunk:
                 return None
             data += chunk
-        cell = self._parse(bytes(data[:need]))
-        del data[:need]
+        try:
+            cell = self._parse(bytes(data[:size]))
+        except Exception as error:
+            raise StreamError("not a cell") from error
+        del data[:size]
         self._ident = cell.ident
         return cell
+
+    def _read(self) -> bytes:
+        while True:
+            try:
+                return read(self.fd, READ_SIZE)
+            except OSError as error:
+                if error.errno is not None:
+                    raise
+            except MemoryError:
+                raise
+            except BaseException:  # noqa: B036
+                pass
+            # Raised by a signal handler that a cell left behind: nothing was read.
 
     @staticmethod
     def _parse(frame: bytes) -> Cell:
         body_len, ident, head_len, kind = _HEADER.unpack_from(frame)
         start = _HEADER.size + head_len
         if kind != CELL or head_len > body_len:
-            raise ValueError("not a cell")
-        head = _decode(str(frame[_HEADER.size : start], "utf-8") or "{}")
+            raise StreamError("not a cell")
+        head, _ = _scan_json(str(frame[_HEADER.size : start], "utf-8"), 0)
         end = start + head["code_len"]
         stdin = frame[end:] if head.get("stdin") else None
         return Cell(ident, head["cell"], frame[start:end], stdin, head.get("cwd"))
@@ -231,10 +251,11 @@ class Stream:
         while data:
             try:
                 data = data[write(fd, data) :]
-            except OSError:
-                _exit(EXIT_STREAM)
-            except BaseException:  # noqa: B036  raised by a signal handler of the user's
-                continue
+            except OSError as error:
+                if error.errno is not None:
+                    _exit(EXIT_STREAM)
+            except BaseException:  # noqa: B036  as in _read()
+                pass
 
     def forget(self) -> None:
         """In a forked child: the stream is the parent's."""
@@ -317,7 +338,7 @@ class Turn:
             pass  # closed by the cell
 
 
-class OutputPipe(io.FileIO):
+class OutputPipe(FileIO):
     """Descriptor 1 or 2 as Python sees it: what is written is in the pipe at once."""
 
     def __init__(self, fd: int, turn: Turn) -> None:
@@ -358,19 +379,19 @@ class Stdio:
         self.turn = Turn()
         self._spare = [high_descriptor(fd) for fd in range(3)]
         self._identity = [identity(fd) for fd in range(3)]
-        self._own: List[io.TextIOWrapper] = [self._make(fd) for fd in range(3)]
+        self._own: List[TextIOWrapper] = [self._make(fd) for fd in range(3)]
         self._given = False  # standard input of the last cell was not the session's
         for fd in range(3):
             self._show(fd)
 
-    def _make(self, fd: int) -> io.TextIOWrapper:
+    def _make(self, fd: int) -> TextIOWrapper:
         if fd == 0:
-            raw = io.BufferedReader(io.FileIO(0, "rb", closefd=False))
-            return io.TextIOWrapper(raw, "utf-8", "surrogateescape")
+            raw = BufferedReader(FileIO(0, "rb", closefd=False))
+            return TextIOWrapper(raw, "utf-8", "surrogateescape")
         buffer: Any = OutputPipe(fd, self.turn)
         buffer.name = "<{}>".format(self.NAMES[fd])
         errors = "surrogateescape" if fd == 1 else "backslashreplace"
-        text = io.TextIOWrapper(buffer, "utf-8", errors, newline="\n", write_through=True)
+        text = TextIOWrapper(buffer, "utf-8", errors, newline="\n", write_through=True)
         text.mode = "w"  # type: ignore[misc]
         return text
 
@@ -403,7 +424,7 @@ class Stdio:
             rest = memoryview(stdin)
             while rest:
                 rest = rest[write(fd, rest) :]
-            os.lseek(fd, 0, os.SEEK_SET)
+            lseek(fd, 0, SEEK_SET)
             if fd != 0:
                 dup2(fd, 0)
         finally:
@@ -597,7 +618,7 @@ class Figures:
             pyplot.close("all")
 
     def _send(self, figure: Any) -> None:
-        png = io.BytesIO()
+        png = BytesIO()
         figure.savefig(png, format="png", bbox_inches="tight")
         self._display.show_png(clean(repr(figure)), png.getvalue())
 
@@ -734,7 +755,7 @@ class Denials:
     def _classify_errno(self, error: OSError) -> Optional[Denial]:
         number = error.errno
         path = error.filename
-        name = clean(os.fsdecode(path), 300) if isinstance(path, (str, bytes)) else ""
+        name = clean(fsdecode(path), 300) if isinstance(path, (str, bytes)) else ""
         if number in (errno.EPERM, errno.EACCES):
             if name:
                 hint = "this path is not open to the sandbox; " + ONLY_WORKSPACE
@@ -791,7 +812,7 @@ class Errors:
     def describe(self, error: BaseException, cell: int) -> Dict[str, Any]:
         """The `error` member of DONE. Runs user code (__str__)."""
         return {
-            "type": clean(type(error).__name__, 300),
+            "type": clean(_type_name(type(error)), 300),
             "message": clean(safe_text(error)),
             "traceback": clean_middle(self.format(error)),
             "line": self._line(error, cell),
@@ -908,7 +929,7 @@ class Outcome(NamedTuple):
 class Session:
     """One interpreter: a namespace, and the loop that runs cells in it."""
 
-    COMPILE = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    COMPILE = PyCF_ALLOW_TOP_LEVEL_AWAIT
     FUTURE = __future__.annotations.compiler_flag | __future__.barry_as_FLUFL.compiler_flag
     COROUTINE = 0x80  # inspect.CO_COROUTINE
     NOT_FORMATTED = "<the traceback cannot be made>"
@@ -926,6 +947,7 @@ class Session:
         self._errors = Errors(template, self._denials)
         self._flags = self.COMPILE
         self._loop: Any = None
+        self._reserve: Optional[bytes] = bytes(RESERVE)
         self._cwd: Optional[str] = None
         self._driver = _modules.get("__main__")  # kept alive: it is us
         self._main = types.ModuleType("__main__")
@@ -955,10 +977,13 @@ class Session:
         while True:
             try:
                 cell = self._stream.receive()
-            except (OSError, ValueError, KeyError, TypeError):
-                _exit(EXIT_STREAM)
-            except BaseException:  # noqa: B036  raised by a signal handler of the user's
+            except MemoryError:
+                if self._reserve is None:
+                    _exit(EXIT_STREAM)
+                self._reserve = None
                 continue
+            except BaseException:  # noqa: B036  out of step, or the descriptor is gone
+                _exit(EXIT_STREAM)
             if cell is None:
                 _exit(EXIT_GONE)
             try:
@@ -967,15 +992,16 @@ class Session:
                 self._give_up(error)
 
     def _give_up(self, error: BaseException) -> None:
-        name = type(error).__name__
-        fail = {"type": name, "message": "", "traceback": "", "line": None, "hint": None}
-        self._stream.finish(self._done(None, None, Outcome("error", fail, None)))
+        self._reserve = None
+        self._stream.finish(self._done(None, None, self._unknown(error)))
 
     # One cell ---------------------------------------------------------------------
 
     def _serve_cell(self, cell: Cell) -> None:
+        self._interrupt.pending = False
         self._begin(cell)
         texts, error = self._guarded(self._run, cell)
+        self._interrupt.pending = False
         if getrecursionlimit() < RECURSION_MIN:
             setrecursionlimit(RECURSION_MIN)
         if getpid() != self._pid:
@@ -985,6 +1011,8 @@ class Session:
         if error is not None:
             outcome = self._describe(error, cell)
             result, _ = self._guarded(self._result_text)
+        elif self._reserve is None:
+            self._reserve, _ = self._guarded(bytes, RESERVE)
         if Figures.PYPLOT in _modules:
             self._guarded(self._figures.flush)
         self._guarded(self._stdio.flush)
@@ -1003,7 +1031,6 @@ class Session:
 
     def _guarded(self, function: Callable[..., Any], *args: Any) -> Tuple[Any, Any]:
         """Enter user code: (what function returned, None) or (None, what it raised)."""
-        self._interrupt.pending = False
         self._interrupt.armed = True
         value = failure = None
         try:
@@ -1041,13 +1068,13 @@ class Session:
     def _execute(self, source: str, number: int) -> Any:
         """Run all statements; the value of the last if it is an expression, else None."""
         name = cell_name(number)
-        lines = source.splitlines(True)
+        lines = StringIO(source, newline=None).readlines()
         _sources[name] = (len(source), None, lines, name)
         _sources.pop(cell_name(number - SOURCES_KEPT), None)
-        tree = compile(source, name, "exec", self._flags | ast.PyCF_ONLY_AST, True)
+        tree = compile(source, name, "exec", self._flags | PyCF_ONLY_AST, True)
         last = None
-        if tree.body and type(tree.body[-1]) is ast.Expr and not is_silenced(source, lines, tree):
-            last = ast.Expression(tree.body.pop().value)
+        if tree.body and type(tree.body[-1]) is Expr and not is_silenced(source, lines, tree):
+            last = Expression(tree.body.pop().value)
         if tree.body:
             code = compile(tree, name, "exec", self._flags, True)
             self._flags |= code.co_flags & self.FUTURE
@@ -1083,11 +1110,17 @@ class Session:
     # The answer -------------------------------------------------------------------
 
     def _describe(self, error: BaseException, cell: Cell) -> Outcome:
+        if isinstance(error, MemoryError):
+            self._reserve = None
         outcome, again = self._guarded(self._outcome, error, cell)
         if again is None:
             return outcome
+        return self._unknown(error)
+
+    def _unknown(self, error: BaseException) -> Outcome:
+        """For an exception that cannot be described."""
         fail = {
-            "type": clean(type(error).__name__, 300),
+            "type": clean(_type_name(type(error)), 300),
             "message": "",
             "traceback": self.NOT_FORMATTED,
             "line": None,
@@ -1130,13 +1163,13 @@ class Session:
         _exit(1 if code is None else code & 0xFF)
 
 
-def is_silenced(source: str, lines: List[str], tree: ast.Module) -> bool:
+def is_silenced(source: str, lines: List[str], tree: Module) -> bool:
     """Whether the last statement ends in a semicolon."""
     if ";" not in source:
         return False
     last = tree.body[-1]
-    line = lines[last.end_lineno - 1].encode("utf-8")  # type: ignore[operator]
-    return line[last.end_col_offset :].lstrip(b") \t").startswith(b";")
+    rest = "".join(lines[last.end_lineno - 1 :]).encode("utf-8")  # type: ignore[operator]
+    return rest[last.end_col_offset :].lstrip(b") \t\n\\").startswith(b";")
 
 
 def exit_code(error: SystemExit) -> int:
@@ -1229,11 +1262,11 @@ def load_data() -> None:
     load(["numpy", "pandas"])
     import pandas
 
-    frame = pandas.read_csv(io.StringIO("when,kind,x\n2020-01-01,a,1\n2020-01-02,b,2.5\n"))
+    frame = pandas.read_csv(StringIO("when,kind,x\n2020-01-01,a,1\n2020-01-02,b,2.5\n"))
     frame["when"] = pandas.to_datetime(frame["when"])
     summary = frame.groupby("kind").agg({"x": ["mean", "sum"]})
     warm = (repr(frame), frame._repr_html_(), repr(summary), repr(frame.describe()))
-    frame.merge(frame, on="kind").sort_values("x_x").to_csv(io.StringIO())
+    frame.merge(frame, on="kind").sort_values("x_x").to_csv(StringIO())
     del warm
 
 
@@ -1251,7 +1284,7 @@ def load_plot() -> None:
     axes.plot([1, 2, 3], label="x")
     axes.set_title("$x$")
     axes.legend()
-    figure.savefig(io.BytesIO(), format="png", bbox_inches="tight")
+    figure.savefig(BytesIO(), format="png", bbox_inches="tight")
     pyplot.close("all")
 
 
@@ -1301,8 +1334,6 @@ def renew_randomness() -> None:
         _modules["tempfile"]._name_sequence = None
     if "multiprocessing.process" in _modules:
         _modules["multiprocessing.process"].current_process().authkey = _urandom(32)
-    if "uuid" in _modules:
-        _modules["uuid"]._node = None
 
 
 def replace_environment(items: List[bytes]) -> None:
@@ -1351,4 +1382,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # From foreign globals: before 3.10 a frame shares the builtins of a caller with its own.
+    eval("main()", {"main": main})
