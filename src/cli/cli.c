@@ -199,7 +199,7 @@ static int unknown_verb(const struct snp_cli *cli,
 {
     const char *names[VERBS_MAX];
     size_t n = 0;
-    for (; verbs[n] != NULL && n < VERBS_MAX; n++) {
+    for (; n < VERBS_MAX && verbs[n] != NULL; n++) {
         names[n] = verbs[n]->name;
     }
     for (size_t i = 0; verbs == cli->verbs && i < SNP_ARRAY_LEN(later_verbs); i++) {
