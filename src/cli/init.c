@@ -125,7 +125,7 @@ static int write_files(const char *dir, bool with_snipara, struct snp_err *err)
 {
     snp_autofree char *config = snp_format("%s/snipara-sandbox.toml", dir);
     snp_autofree char *example = snp_format("%s/.env.example", dir);
-    snp_autobuf struct snp_buf text;
+    snp_autobuf struct snp_buf text = {0};
     snp_buf_init(&text, TEMPLATE_MAX_BYTES);
     if (config == NULL || example == NULL || build_template(&text, with_snipara) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");

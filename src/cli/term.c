@@ -142,7 +142,7 @@ int snp_term_write(FILE *stream, const char *bytes, size_t n)
     if (!snp_term_is(stream)) {
         return fwrite(bytes, 1, n, stream) == n ? 0 : -1;
     }
-    snp_autobuf struct snp_buf shown;
+    snp_autobuf struct snp_buf shown = {0};
     snp_buf_init(&shown, n * ESCAPE_MAX_FACTOR + 1);
     if (snp_term_escape(&shown, bytes, n) < 0) {
         errno = ENOMEM;
@@ -156,7 +156,7 @@ int snp_term_write(FILE *stream, const char *bytes, size_t n)
 /* A cell as it is printed (caller frees), its columns in *ret_columns; NULL when out of memory. */
 static char *cell_text(const char *text, size_t *ret_columns)
 {
-    snp_autobuf struct snp_buf shown;
+    snp_autobuf struct snp_buf shown = {0};
     size_t n = text == NULL ? 0 : strlen(text);
     snp_buf_init(&shown, n * ESCAPE_MAX_FACTOR + 1);
     if (n > 0 && snp_term_escape(&shown, text, n) < 0) {

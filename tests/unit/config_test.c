@@ -229,7 +229,7 @@ TEST(every_value_knows_its_source)
     snp_autoconfig struct snp_config *config = load(&fix);
     assert_int_equal(
         snp_config_set(config, SNP_KEY_OF_LIMIT(SNP_LIMIT_CPUS), "2", "--cpus", &err), 0);
-    char expected[PATH_BYTES];
+    char expected[PATH_BYTES + 8];
     assert_string_equal(snp_config_source(config, SNP_KEY_MODEL),
                         path_of(&fix, "snipara-sandbox.toml"));
     (void)snprintf(expected, sizeof(expected), ".env: %s", path_of(&fix, ".env"));
