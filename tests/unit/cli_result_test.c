@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Results on the command line: the JSON that is put together, exit statuses, base64. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/base64.h"
+#include "cli/result.h"
+#include "unit/harness.h"
+
+static int send_event(struct snp_view *view, const char *head, const char *raw, size_t raw_len)
+{
+    struct snp_err err;
+    snp_autojson json_t *parsed = json_loads(head, 0, NULL);
+    assert_non_null(parsed);
+    return snp_view_event(view, parsed, raw, raw_len, &err);
+}
+
+TEST(output_and_displays_are_put_together)
+{
+    struct snp_view view;
+    snp_autojson json_t *head =
+        json_pack("{s:s, s:i, s:{s:s}}", "status", "ok", "cell", 1, "output", "handle", "h1");
+    assert_int_equal(snp_view_init(&view, false, NULL), 0);
+    assert_int_equal(send_event(&view, "{\"event\": \"stdout\"}", "he\xc3", 3), 0);
+    assert_int_equal(send_event(&view, "{\"event\": \"stdout\"}", "\xa4", 1), 0);
+    assert_int_equal(
+        send_event(&view, "{\"event\": \"gap\", \"stream\": \"stdout\", \"omitted_chars\": 12}",
+                   "", 0),
+        0);
+    assert_int_equal(send_event(&view, "{\"event\": \"stdout\"}", "tail", 4), 0);
+    assert_int_equal(send_event(&view, "{\"event\": \"stderr\"}", "\xff", 1), 0);
+    assert_int_equal(
+        send_event(
+            &view,
+            "{\"event\": \"display\", \"mime\": [[\"text/plain\", 1], [\"image/png\", 2]]}",
+            "t\x01\x02", 3),
+        0);
+    snp_autojson json_t *result = snp_view_result(&view, head);
+    assert_non_null(result);
+    assert_string_equal(
+        snp_json_str(result, "stdout", ""),
+        "he\xc3\xa4\n... (12 characters omitted; full text: snipara-sandbox output "
+        "h1) ...\ntail");
+    assert_string_equal(snp_json_str(result, "stderr", ""), "\xef\xbf\xbd");
+    const json_t *display = json_array_get(json_object_get(result, "displays"), 0);
+    assert_string_equal(snp_json_str(display, "text/plain", ""), "t");
+    assert_string_equal(snp_json_str(display, "image/png", ""), "AQI=");
+    assert_true(json_is_null(json_object_get(result, "value")));
+    snp_view_done(&view);
+}
+
+TEST(events_that_are_not_are_refused)
+{
+    struct snp_view view;
+    assert_int_equal(snp_view_init(&view, false, NULL), 0);
+    assert_int_equal(send_event(&view, "{\"event\": \"what\"}", "", 0), SNP_E_PEER);
+    assert_int_equal(
+        send_event(&view, "{\"event\": \"display\", \"mime\": [[\"a/b\", 9]]}", "x", 1),
+        SNP_E_PEER);
+    assert_int_equal(send_event(&view, "{\"event\": \"gap\", \"stream\": \"stdout\"}", "", 0),
+                     SNP_E_PEER);
+    snp_view_done(&view);
+}
+
+TEST(displays_are_saved_byte_for_byte)
+{
+    char dir[] = "/tmp/snp-view-XXXXXX";
+    struct snp_view view;
+    struct snp_err err;
+    size_t len = 0;
+    snp_autofree char *text = NULL;
+    snp_autojson json_t *head = json_pack("{s:i}", "cell", 7);
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(snp_view_init(&view, false, dir), 0);
+    assert_int_equal(
+        send_event(
+            &view,
+            "{\"event\": \"display\", \"mime\": [[\"text/plain\", 1], [\"image/png\", 4]]}",
+            "t\x89PN\0", 5),
+        0);
+    assert_int_equal(snp_view_save(&view, head, &err), 0);
+    snp_autofree char *path = snp_format("%s/cell7-1.png", dir);
+    assert_int_equal(snp_file_read(path, 100, &text, &len, &err), 0);
+    assert_int_equal(len, 4);
+    assert_memory_equal(text, "\x89PN\0", 4);
+    assert_int_equal(unlink(path), 0);
+    /* The plain text beside it was not saved: the folder is empty. */
+    assert_int_equal(rmdir(dir), 0);
+    snp_view_done(&view);
+}
+
+TEST(exit_statuses_follow_the_result)
+{
+    static const struct {
+        const char *head;
+        bool is_command;
+        int status;
+    } rows[] = {
+        {"{\"status\": \"ok\", \"exit_code\": null}",                           false, 0  },
+        {"{\"status\": \"error\", \"exit_code\": 3}",                           false, 1  },
+        {"{\"status\": \"timeout\"}",                                           false, 1  },
+        {"{\"status\": \"ok\", \"exit_code\": 0}",                              true,  0  },
+        {"{\"status\": \"error\", \"exit_code\": 3}",                           true,  3  },
+        {"{\"status\": \"error\", \"exit_code\": 255}",                         true,  255},
+        {"{\"status\": \"timeout\", \"signal\": \"SIGKILL\"}",                  true,  124},
+        {"{\"status\": \"killed\", \"signal\": \"SIGSEGV\"}",                   true,  139},
+        {"{\"status\": \"oom\", \"exit_code\": null, \"signal\": \"SIGKILL\"}", true,  137},
+        {"{\"status\": \"limit\", \"exit_code\": 0}",                           true,  1  },
+        {"{\"status\": \"killed\", \"signal\": \"SIGNONE\"}",                   true,  1  },
+    };
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        snp_autojson json_t *head = json_loads(rows[i].head, 0, NULL);
+        assert_int_equal(snp_result_exit(head, rows[i].is_command), rows[i].status);
+    }
+}
+
+TEST(base64_is_that_of_the_rfc)
+{
+    static const char *const rows[][2] = {
+        {"",       ""        },
+        {"f",      "Zg=="    },
+        {"fo",     "Zm8="    },
+        {"foo",    "Zm9v"    },
+        {"foob",   "Zm9vYg=="},
+        {"fooba",  "Zm9vYmE="},
+        {"foobar", "Zm9vYmFy"},
+    };
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        size_t n = 0;
+        snp_autofree char *text = snp_base64(rows[i][0], strlen(rows[i][0]));
+        snp_autofree unsigned char *back =
+            snp_base64_decode(rows[i][1], strlen(rows[i][1]), &n);
+        assert_string_equal(text, rows[i][1]);
+        assert_int_equal(n, strlen(rows[i][0]));
+        assert_memory_equal(back, rows[i][0], n);
+    }
+}
+
+RUN(UNIT(output_and_displays_are_put_together),
+    UNIT(events_that_are_not_are_refused),
+    UNIT(displays_are_saved_byte_for_byte),
+    UNIT(exit_statuses_follow_the_result),
+    UNIT(base64_is_that_of_the_rfc))

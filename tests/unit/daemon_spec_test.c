@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The request `exec`: what is read from it, what is refused, and what an open session allows. */
+#include <string.h>
+
+#include "daemon/spec.h"
+#include "unit/harness.h"
+
+enum {
+    RAW_LEN = 10
+};
+
+/* A request with one member replaced (NULL = none); value in JSON. */
+static json_t *request(const char *member, const char *value)
+{
+    json_t *head = json_pack("{s:s, s:s, s:s, s:i}", "method", "exec", "kind", "python",
+                             "session", "s", "code_len", RAW_LEN);
+    if (member != NULL) {
+        json_t *parsed = json_loads(value, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        assert_non_null(parsed);
+        assert_int_equal(json_object_set_new(head, member, parsed), 0);
+    }
+    return head;
+}
+
+static int read_with(const char *member,
+                     const char *value,
+                     struct snp_exec_spec *spec,
+                     struct snp_err *err)
+{
+    snp_autojson json_t *head = request(member, value);
+    int r = snp_record_check(head, &snp_exec_record, err);
+    return r < 0 ? r : snp_exec_spec_read(head, RAW_LEN, spec, err);
+}
+
+TEST(a_plain_request_gets_the_defaults)
+{
+    struct snp_exec_spec spec;
+    struct snp_limits limits;
+    struct snp_err err;
+    snp_limits_default(&limits);
+    assert_int_equal(read_with(NULL, NULL, &spec, &err), 0);
+    assert_string_equal(spec.session, "s");
+    assert_null(spec.template_name);
+    assert_string_equal(spec.default_template, "base");
+    assert_true(spec.stream);
+    assert_memory_equal(&spec.limits, &limits, sizeof(limits));
+    snp_exec_spec_done(&spec);
+}
+
+TEST(explicit_limits_win_over_defaults)
+{
+    struct snp_exec_spec spec;
+    struct snp_err err;
+    snp_autojson json_t *head =
+        request("defaults", "{\"processes\": 8, \"open_files\": 99, \"template\": \"plot\"}");
+    assert_int_equal(json_object_set_new(head, "limits", json_pack("{s:i}", "processes", 9)),
+                     0);
+    assert_int_equal(snp_exec_spec_read(head, RAW_LEN, &spec, &err), 0);
+    assert_int_equal(spec.limits.value[SNP_LIMIT_PROCESSES], 9);
+    assert_int_equal(spec.limits.value[SNP_LIMIT_OPEN_FILES], 99);
+    assert_string_equal(spec.default_template, "plot");
+    snp_exec_spec_done(&spec);
+}
+
+TEST(bad_members_are_refused_by_name)
+{
+    static const struct {
+        const char *member;
+        const char *value;
+        const char *says;
+    } rows[] = {
+        {"session",  "5",                         "'session' must be"      },
+        {"session",  "\"-x\"",                    "cannot start with"      },
+        {"session",  "\"a\\u0000b\"",             "NUL"                    },
+        {"kind",     "\"ruby\"",                  "not 'ruby'"             },
+        {"kind",     "\"command\"",               "'argv'"                 },
+        {"argv",     "[\"ls\"]",                  "'argv' is for commands" },
+        {"argv",     "{}",                        "'argv' must be an array"},
+        {"code_len", "11",                        "'code_len' is 11"       },
+        {"code_len", "9",                         "'stdin' is false"       },
+        {"code_len", "-1",                        "cannot be negative"     },
+        {"tier",     "\"vm\"",                    "there is no tier 'vm'"  },
+        {"template", "\"big\"",                   "unknown template 'big'" },
+        {"limits",   "{\"procesess\": 1}",        "limits"                 },
+        {"limits",   "{\"processes\": 99999999}", "limits"                 },
+        {"defaults", "{\"template\": 1}",         "template"               },
+        {"defaults", "{\"template\": \"big\"}",   "unknown template"       },
+        {"env",      "{\"A B\": \"x\"}",          "'A B'"                  },
+        {"env",      "{\"A\": 1}",                "variable A"             },
+        {"env",      "{\"A\": \"x\\u0000y\"}",    "variable A"             },
+        {"stream",   "1",                         "'stream' must be"       },
+        {"limitz",   "{}",                        "did you mean 'limits'"  },
+        {"project",  "[]",                        "'project' must be"      },
+    };
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        struct snp_exec_spec spec = {0};
+        struct snp_err err = {0};
+        int r = read_with(rows[i].member, rows[i].value, &spec, &err);
+        assert_true(r == SNP_E_INVALID || r == SNP_E_UNSUPPORTED);
+        if (strstr(err.msg, rows[i].says) == NULL) {
+            fail_msg("%s=%s: %s", rows[i].member, rows[i].value, err.msg);
+        }
+        assert_null(spec.head);
+    }
+}
+
+/* Does such a request fit a session of template base, project /p, A=1 and default limits? */
+static int fits(const char *member,
+                const char *value,
+                uint64_t *ret_wall_ms,
+                struct snp_err *err)
+{
+    struct snp_exec_spec spec;
+    struct snp_limits limits;
+    snp_autojson json_t *env = json_pack("{s:s}", "A", "1");
+    struct snp_session_policy policy = {"base", "/p", env, &limits};
+    snp_limits_default(&limits);
+    assert_int_equal(read_with(member, value, &spec, err), 0);
+    int r = snp_exec_spec_fits(&spec, &policy, ret_wall_ms, err);
+    snp_exec_spec_done(&spec);
+    return r;
+}
+
+TEST(a_session_keeps_its_policy)
+{
+    static const struct {
+        const char *member;
+        const char *value;
+        int code;
+    } rows[] = {
+        {NULL,       NULL,                  0            },
+        {"template", "\"base\"",            0            },
+        {"template", "\"data\"",            SNP_E_INVALID},
+        {"project",  "\"/p\"",              0            },
+        {"project",  "\"/q\"",              SNP_E_INVALID},
+        {"limits",   "{\"processes\": 64}", 0            },
+        {"limits",   "{\"processes\": 65}", SNP_E_INVALID},
+        {"defaults", "{\"processes\": 65}", 0            },
+        {"env",      "{\"A\": \"1\"}",      0            },
+        {"env",      "{\"A\": \"2\"}",      SNP_E_INVALID},
+        {"env",      "{\"B\": \"1\"}",      SNP_E_INVALID},
+    };
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        struct snp_err err = {0};
+        uint64_t wall_ms = 0;
+        assert_int_equal(fits(rows[i].member, rows[i].value, &wall_ms, &err), rows[i].code);
+        assert_true(rows[i].code != 0 || wall_ms == 30000);
+    }
+}
+
+TEST(the_wall_clock_may_differ_per_cell)
+{
+    struct snp_err err;
+    uint64_t wall_ms = 0;
+    snp_autojson json_t *asked = NULL;
+    struct snp_limits limits;
+    snp_limits_default(&limits);
+    limits.value[SNP_LIMIT_WALL] = 1234;
+    asked = snp_limits_to_json(&limits);
+    snp_autofree char *text = snp_json_text(asked);
+    assert_int_equal(fits("limits", text, &wall_ms, &err), 0);
+    assert_int_equal(wall_ms, 1234);
+}
+
+RUN(UNIT(a_plain_request_gets_the_defaults),
+    UNIT(explicit_limits_win_over_defaults),
+    UNIT(bad_members_are_refused_by_name),
+    UNIT(a_session_keeps_its_policy),
+    UNIT(the_wall_clock_may_differ_per_cell))
