@@ -22,7 +22,7 @@ import builtins
 # Ours: a cell that replaces builtins.len or deletes builtins.print does not reach it.
 __builtins__ = dict(vars(builtins))
 
-import __future__  # noqa: E402
+import __future__
 import _signal
 import argparse
 import base64
@@ -211,7 +211,7 @@ class Stream:
                     raise
             except MemoryError:
                 raise
-            except BaseException:  # noqa: B036
+            except BaseException:
                 pass
             # Raised by a signal handler that a cell left behind: nothing was read.
 
@@ -254,7 +254,7 @@ class Stream:
             except OSError as error:
                 if error.errno is not None:
                     _exit(EXIT_STREAM)
-            except BaseException:  # noqa: B036  as in _read()
+            except BaseException:  # as in _read()
                 pass
 
     def forget(self) -> None:
@@ -476,7 +476,7 @@ def temporary_file() -> int:
 class Display:
     """Rich output: the builtin display() and the last expression's representations."""
 
-    PLAIN = frozenset({int, str, float, bool, complex, bytes, list, tuple, dict, set, type(None)})
+    PLAIN = frozenset({int, str, float, bool, complex, bytes, list, tuple, dict, set})
     METHODS = (
         ("text/html", "_repr_html_"),
         ("text/markdown", "_repr_markdown_"),
@@ -713,17 +713,21 @@ class Denials:
             self._seen.add(denial)
             self._stream.emit(DENIAL, to_json(denial._asdict()))
 
+    def _report_network(self, operation: str, name: str) -> None:
+        name = clean(name, 300)
+        self.report(Denial("network", operation, name, "no network", NO_NETWORK))
+
     def _on_connect(self, args: Tuple[Any, ...]) -> None:
         address = args[1]
         if type(address) is tuple and not is_local(address[0]):
             name = "{}:{}".format(*address[:2])
-            self.report(Denial("network", "connect", clean(name, 300), "no network", NO_NETWORK))
+            self._report_network("connect", name)
 
     def _on_resolve(self, args: Tuple[Any, ...]) -> None:
         host = args[0]
         if host is not None and not is_local(host):
             name = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
-            self.report(Denial("network", "resolve", clean(name, 300), "no network", NO_NETWORK))
+            self._report_network("resolve", name)
 
     def _on_fork(self, _args: Tuple[Any, ...]) -> None:
         self._forked = True
@@ -815,7 +819,7 @@ class Errors:
             "type": clean(_type_name(type(error)), 300),
             "message": clean(safe_text(error)),
             "traceback": clean_middle(self.format(error)),
-            "line": self._line(error, cell),
+            "line": error_line(error, cell),
             "hint": self._hint(error, cell),
         }
 
@@ -828,25 +832,12 @@ class Errors:
                 continue
             seen.add(id(one))
             one.stack[:] = user_frames(one.stack)
-            links = [one.__cause__, one.__context__] + list(getattr(one, "exceptions", None) or [])
+            links = [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or [])]
             pending.extend([link for link in links if link is not None])
         text = "".join(report.format())
         if not report.stack and text.startswith(self.HEADER):
             text = text[len(self.HEADER) :]
         return text
-
-    @staticmethod
-    def _line(error: BaseException, cell: int) -> Optional[int]:
-        name = cell_name(cell)
-        if isinstance(error, SyntaxError) and error.filename == name:
-            return error.lineno if type(error.lineno) is int else None
-        line = None
-        step = error.__traceback__
-        while step is not None:
-            if step.tb_frame.f_code.co_filename == name:
-                line = step.tb_lineno
-            step = step.tb_next
-        return line
 
     def _hint(self, error: BaseException, cell: int) -> Optional[str]:
         if isinstance(error, ModuleNotFoundError):
@@ -884,6 +875,20 @@ class Errors:
 
 def cell_name(number: int) -> str:
     return "<cell {}>".format(number)
+
+
+def error_line(error: BaseException, cell: int) -> Optional[int]:
+    """The line of this cell where it happened: the innermost one."""
+    name = cell_name(cell)
+    if isinstance(error, SyntaxError) and error.filename == name:
+        return error.lineno if type(error.lineno) is int else None
+    line = None
+    step = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == name:
+            line = step.tb_lineno
+        step = step.tb_next
+    return line
 
 
 def user_frames(stack: Any) -> List[Any]:
@@ -958,13 +963,22 @@ class Session:
         _modules["__main__"] = self._main
         sys.argv = [""]
         sys.path.insert(0, "")
-        builtins.display = self._figures.show  # type: ignore[attr-defined]
+        builtins.display = self._display_function()  # type: ignore[attr-defined]
         builtins.exit = Quitter("exit")  # type: ignore[assignment]
         builtins.quit = Quitter("quit")  # type: ignore[assignment]
         os.environ.setdefault("MPLBACKEND", "Agg")
         os.register_at_fork(after_in_child=self._after_fork)
         self._interrupt.install()
         sys.addaudithook(self._denials.hook())
+
+    def _display_function(self) -> Callable[..., None]:
+        figures = self._figures
+
+        def display(*values: Any) -> None:
+            """Show values as rich output of the cell: text, HTML, images."""
+            figures.show(*values)
+
+        return display
 
     def _after_fork(self) -> None:
         self._stream.forget()
@@ -982,13 +996,13 @@ class Session:
                     _exit(EXIT_STREAM)
                 self._reserve = None
                 continue
-            except BaseException:  # noqa: B036  out of step, or the descriptor is gone
+            except BaseException:  # out of step, or the descriptor is gone
                 _exit(EXIT_STREAM)
             if cell is None:
                 _exit(EXIT_GONE)
             try:
                 self._serve_cell(cell)
-            except BaseException as error:  # noqa: B036  the cell has broken something of ours
+            except BaseException as error:  # the cell has broken something of ours
                 self._give_up(error)
 
     def _give_up(self, error: BaseException) -> None:
@@ -1035,7 +1049,7 @@ class Session:
         value = failure = None
         try:
             value = function(*args)
-        except BaseException as error:  # noqa: B036  whatever it is, the session goes on
+        except BaseException as error:  # whatever it is, the session goes on
             failure = error
         self._interrupt.armed = False
         if failure is not None and failure.__traceback__ is not None:
@@ -1138,7 +1152,7 @@ class Session:
             "type": "SystemExit",
             "message": clean(safe_text(error)),
             "traceback": clean("SystemExit: {}\n".format(safe_text(error))),
-            "line": Errors._line(error, cell.number),
+            "line": error_line(error, cell.number),
             "hint": None,
         }
         return Outcome("error", fail, code)
@@ -1369,6 +1383,7 @@ def main() -> None:
     where.add_argument("--zygote", type=int, metavar="FD", help="preload, then fork")
     where.add_argument("--fd", type=int, metavar="FD", help="serve cells on this socket")
     options = parser.parse_args()
+    _signal.signal(signal.SIGINT, _signal.SIG_IGN)  # until a session handles it
     try:
         preload(options.template)
         fd = options.fd if options.zygote is None else serve_zygote(options.zygote)

@@ -368,7 +368,9 @@ def test_syntax_error_shows_line_and_caret(driver):
     assert error["traceback"].lstrip().startswith('File "<cell 1>", line 2')
 
 
-@pytest.mark.parametrize("code", ["x = 1\x00", "(" * 5000, "'" * 3, "\ud7ff = 1", "if 1:\npass"])
+@pytest.mark.parametrize(
+    "code", ["x = 1\x00", "(" * 5000, "'" * 3, "\ud7ff = 1", "if 1:\npass"]
+)
 def test_uncompilable_code_is_an_error(driver, code):
     assert driver.run(code).status == "error"
     assert driver.run("1").value == "1"
@@ -460,7 +462,8 @@ def test_interrupt_ends_the_cell_and_keeps_names(driver):
         "print(1); import threading; threading.Event().wait(60)",
         "print(1); import subprocess; subprocess.run(['sleep', '60'])",
         "class A:\n    def __repr__(self):\n        while True: pass\nprint(1)\nA()",
-        "class E(Exception):\n    def __str__(self):\n        while True: pass\nprint(1)\nraise E",
+        "class E(Exception):\n    def __str__(self):\n        while True: pass\n"
+        "print(1)\nraise E",
     ],
 )
 def test_interrupt_reaches_whatever_runs(driver, code):
@@ -757,7 +760,10 @@ def test_plot_template(tmp_path):
 @needs("matplotlib")
 def test_figures_when_matplotlib_comes_late(tmp_path):
     with driver_for(tmp_path, "base") as driver:
-        code = "import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()\nprint(plt.get_fignums())"
+        code = (
+            "import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()\n"
+            "print(plt.get_fignums())"
+        )
         answer = driver.run(code, timeout=60)
         assert (answer.status, answer.err, answer.out) == ("ok", "", "[]\n")
         assert len(answer.displays) == 1
@@ -851,7 +857,8 @@ HOSTILE = [
     "import sys; sys.stdout.close(); sys.stderr.close(); sys.stdin.close()",
     "import sys; sys.stdout.detach()",
     "import sys; sys.stdout = 5",
-    "class B:\n    @property\n    def closed(self): raise SystemError\nimport sys; sys.stdout = B()",
+    "class B:\n    @property\n    def closed(self): raise SystemError\n"
+    "import sys; sys.stdout = B()",
     "class W:\n    def write(self, t): pass\n    def flush(self): raise BaseException('f')\n"
     "import sys; sys.stdout = W()",
     "raise BaseException('x')",
@@ -861,7 +868,8 @@ HOSTILE = [
     "__builtins__ = None",
     "__builtins__ = {}",
     "import sys; sys.setrecursionlimit(50)",
-    "import sys\ndef f(n):\n    try: sys.setrecursionlimit(n)\n    except RecursionError: f(n + 1)\nf(10)",
+    "import sys\ndef f(n):\n    try: sys.setrecursionlimit(n)\n"
+    "    except RecursionError: f(n + 1)\nf(10)",
     "class A:\n    def __repr__(self): raise SystemExit(3)\nA()",
     "class A:\n    def __repr__(self): raise KeyboardInterrupt\nresult = A()",
     "class A:\n    def __repr__(self): return 5\nA()",
@@ -873,8 +881,8 @@ HOSTILE = [
     "import json, builtins\njson.dumps = json.loads = None\nbuiltins.print = None",
     "import json\njson.JSONEncoder.encode = json.JSONDecoder.decode = None\n"
     "json.encoder.encode_basestring = json.decoder.WHITESPACE = None",
-    "import builtins\nfor n in ('len', 'repr', 'type', 'isinstance', 'getattr', 'str', 'compile',"
-    " 'eval', 'int', 'list', 'BaseException'):\n    delattr(builtins, n)",
+    "import builtins\nfor n in ('len', 'repr', 'type', 'isinstance', 'getattr', 'str',"
+    " 'compile', 'eval', 'int', 'list', 'BaseException'):\n    delattr(builtins, n)",
     "import os, struct, socket\nos.read = os.write = os.getpid = struct.Struct = None\n"
     "socket.socket = None",
     "import traceback, linecache\ntraceback.TracebackException = linecache.getline = None\n1/0",
@@ -930,7 +938,8 @@ def test_process_ends_cleanly_when_the_stream_is_gone(driver, code):
 
 
 def test_end_of_stream_ends_the_process(driver):
-    driver.run("import threading, time\nthreading.Thread(target=time.sleep, args=(100,)).start()")
+    driver.run("import threading, time")
+    driver.run("threading.Thread(target=time.sleep, args=(100,)).start()")
     driver.socket.shutdown(socket.SHUT_WR)
     assert driver.process.wait(10) == 0
 
