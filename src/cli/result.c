@@ -32,9 +32,10 @@ enum {
 };
 
 static const char *const members[] = {
-    "session",         "name",   "cell",  "status", "state",    "exit_code", "signal",
-    "stdout",          "stderr", "value", "result", "displays", "error",     "denials",
-    "denials_dropped", "limit",  "usage", "output", "files",    "manifest",  "sources",
+    "session",         "name",      "cell",  "status", "state",    "exit_code", "signal",
+    "stdout",          "stderr",    "value", "result", "displays", "error",     "denials",
+    "denials_dropped", "restarted", "limit", "usage",  "output",   "files",     "manifest",
+    "sources",
 };
 
 /* What a display is saved as. Types that are not here are saved as .bin, text as .txt. */
@@ -304,7 +305,7 @@ static json_t *text_json(const struct snp_view *view,
 {
     const struct snp_buf *text = &view->text[stream];
     const char *bytes = text->len == 0 ? "" : snp_buf_bytes(text);
-    snp_autobuf struct snp_buf whole;
+    snp_autobuf struct snp_buf whole = {0};
 
     snp_buf_init(&whole, (size_t)TEXT_MAX + LINE_MAX_BYTES);
     if (!view->has_gap[stream]) {
@@ -367,7 +368,7 @@ json_t *snp_view_result(const struct snp_view *view, json_t *head)
 /* "label: text" on stderr; text is of the sandbox and shown in one line. */
 static void note(enum snp_style style, const char *label, struct snp_buf *text)
 {
-    snp_autobuf struct snp_buf shown;
+    snp_autobuf struct snp_buf shown = {0};
 
     snp_buf_init(&shown, (size_t)4 * LINE_MAX_BYTES);
     for (size_t i = 0; i < text->len; i++) {
@@ -386,7 +387,7 @@ static void notef(enum snp_style style, const char *label, const char *fmt, ...)
     SNP_PRINTF(3, 4);
 static void notef(enum snp_style style, const char *label, const char *fmt, ...)
 {
-    snp_autobuf struct snp_buf text;
+    snp_autobuf struct snp_buf text = {0};
     snp_autofree char *line = NULL;
     va_list args;
 
@@ -479,6 +480,9 @@ static void show_end(const json_t *head)
               snp_json_str(limit, "key", "?"), snp_json_str(limit, "text", "?"),
               snp_json_str(limit, "flag", "?"));
     }
+    if (snp_json_bool(head, "restarted", false)) {
+        notef(SNP_STYLE_YELLOW, "restarted", "variables of earlier cells are gone, files stay");
+    }
     if (snp_streq(snp_json_str(head, "state", ""), "lost")) {
         notef(SNP_STYLE_YELLOW, "state",
               "lost: variables are as at the session's start, files stay");
@@ -520,7 +524,7 @@ static void show_files(const json_t *head)
     for (size_t i = 0; i < SNP_ARRAY_LEN(kinds); i++) {
         const json_t *list = json_object_get(files, kinds[i]);
         size_t n = json_array_size(list);
-        snp_autobuf struct snp_buf text;
+        snp_autobuf struct snp_buf text = {0};
         int r = 0;
 
         snp_buf_init(&text, LINE_MAX_BYTES);
@@ -616,7 +620,7 @@ int snp_view_save(const struct snp_view *view, const json_t *head, struct snp_er
 /* Say what was displayed and cannot be seen in text. */
 static void displays_tell(const struct snp_view *view)
 {
-    snp_autobuf struct snp_buf text;
+    snp_autobuf struct snp_buf text = {0};
     size_t count = 0;
     size_t i;
     json_t *bundle;

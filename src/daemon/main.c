@@ -289,6 +289,8 @@ static int socket_listen(const char *path, int *ret_fd, struct snp_err *err)
     snp_autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct sockaddr_un address;
     struct stat st;
+    mode_t mask;
+    int r;
 
     address_fill(&address, path);
     if (fd < 0) {
@@ -302,9 +304,10 @@ static int socket_listen(const char *path, int *ret_fd, struct snp_err *err)
             return snp_fail_sys(err, errno, "remove the stale socket %s", path);
         }
     }
-    /* The umask makes it 0600 at birth. */
-    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
-        listen(fd, LISTEN_BACKLOG) < 0) {
+    mask = umask(0177); /* 0600 at birth */
+    r = bind(fd, (const struct sockaddr *)&address, sizeof(address));
+    (void)umask(mask);
+    if (r < 0 || listen(fd, LISTEN_BACKLOG) < 0) {
         return snp_fail_sys(err, errno, "listen at %s", path);
     }
     *ret_fd = SNP_TAKE_FD(fd);

@@ -34,6 +34,7 @@ static const struct snp_field result_fields[] = {
     {"error",           SNP_T_OBJ | SNP_T_NULL,             0                   },
     {"denials",         SNP_T_ARR,                          DENIALS_MAX         },
     {"denials_dropped", SNP_T_INT,                          0                   },
+    {"restarted",       SNP_T_BOOL,                         0                   },
     {"limit",           SNP_T_OBJ | SNP_T_NULL,             0                   },
     {"usage",           SNP_T_OBJ,                          0                   },
     {"output",          SNP_T_OBJ,                          0                   },

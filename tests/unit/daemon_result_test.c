@@ -8,7 +8,8 @@
 static const char good[] =
     "{\"session\": \"0123456789abcdef0123456789abcdef\", \"cell\": 1, \"status\": \"ok\","
     " \"state\": \"kept\", \"exit_code\": null, \"signal\": null, \"value\": \"1\","
-    " \"result\": null, \"error\": null, \"denials\": [], \"denials_dropped\": 0,"
+    " \"result\": null, \"error\": null, \"denials\": [], \"denials_dropped\": 0, "
+    "\"restarted\": false,"
     " \"limit\": null, \"usage\": {\"wall_us\": 1, \"cpu_us\": 1, \"memory_peak_bytes\": 1,"
     " \"stdout_bytes\": 0, \"stderr_bytes\": 0, \"written_bytes\": 0, \"setup_us\": 1},"
     " \"output\": {\"truncated\": false, \"stdout_chars\": 0, \"stderr_chars\": 0, \"handle\": "

@@ -1,0 +1,140 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A tier without any isolation that does what the code it is given says, for the daemon's tests.
+
+Speaks the tier protocol of docs/wire.md on descriptor 3. Code is Python with a few words:
+emit(text), wait(seconds) (ends early when interrupted), die(), bad(), gone(), hang(n bytes).
+"""
+
+import json
+import os
+import signal
+import socket
+import struct
+import threading
+
+LINK = socket.socket(fileno=3)
+LOCK = threading.Lock()
+HEADER = struct.Struct("<IIIB3x")
+MANIFEST = {
+    "tier": "native", "template": "base", "interpreter": "scripted", "python": "3", "kernel": "none",
+    "controls": {"network": {"enforced": False}}, "degraded": [],
+}
+USAGE = ("wall_us", "cpu_us", "memory_peak_bytes", "stdout_bytes", "stderr_bytes", "written_bytes",
+         "setup_us")
+sessions = {}
+
+
+class Session:
+    def __init__(self, head):
+        self.names = {"OPEN": head}
+        self.files = {}
+        self.interrupted = threading.Event()
+
+
+def send(kind, ident, head, raw=b""):
+    text = json.dumps(head).encode()
+    with LOCK:
+        LINK.sendall(HEADER.pack(len(text) + len(raw), ident, len(text), kind) + text + raw)
+
+
+def receive(count):
+    data = b""
+    while len(data) < count:
+        part = LINK.recv(count - len(data))
+        if not part:
+            os._exit(0)
+        data += part
+    return data
+
+
+def result(head, **members):
+    answer = {
+        "session": head["session"], "cell": head["cell"], "status": "ok", "state": "kept",
+        "exit_code": None, "signal": None, "value": None, "result": None, "error": None,
+        "denials": [], "denials_dropped": 0, "restarted": False, "limit": None, "usage": dict.fromkeys(USAGE, 1),
+        "output": {"truncated": False, "stdout_chars": 0, "stderr_chars": 0, "handle": None},
+        "files": {"created": [], "modified": [], "deleted": [], "truncated": False},
+        "manifest": MANIFEST, "sources": {"attested": [], "claimed": []},
+    }
+    answer.update(members)
+    return answer
+
+
+def run_cell(ident, head, raw):
+    session = sessions[head["session"]]
+    session.interrupted.clear()
+    code = raw[: head["code_len"]].decode()
+    names = session.names
+    names.update(
+        HEAD=head,
+        STDIN=raw[head["code_len"]:],
+        emit=lambda text, stream="stdout": send(4, ident, {"event": stream}, text.encode()),
+        display=lambda png: send(4, ident, {"event": "display", "mime": [["image/png", len(png)]]}, png),
+        wait=session.interrupted.wait,
+        die=lambda: os.kill(os.getpid(), signal.SIGKILL),
+        bad=lambda: send(2, ident, {"unexpected": 1}),
+        gone=lambda: send(4, 0, {"event": "gone", "session": head["session"], "reason": "as told"}),
+    )
+    members = {}
+    try:
+        if head["kind"] == "command":
+            members["value"] = repr(head["argv"])
+        elif code:
+            members["value"] = repr(eval(compile(code, "cell", "eval"), names))
+    except SyntaxError:
+        exec(compile(code, "cell", "exec"), names)
+    except Exception as problem:
+        members["status"] = "error"
+        members["error"] = {"type": type(problem).__name__, "message": str(problem),
+                            "traceback": f"{problem!r}\n", "line": None, "hint": None}
+    if session.interrupted.is_set():
+        members["status"] = "interrupted"
+    send(2, ident, result(head, **members))
+
+
+def handle(ident, head, raw):
+    method = head["method"]
+    session = sessions.get(head.get("session"))
+    if method == "open":
+        sessions[head["session"]] = Session(head)
+        send(2, ident, {"manifest": MANIFEST, "open_us": 1})
+    elif method == "probe":
+        send(2, ident, {"features": [{"name": "scripted", "ok": True, "detail": "yes", "cost": None,
+                                      "fix": None}], "usable": True})
+    elif method == "output":
+        text = b"full text"[head["offset"]: head["offset"] + head["length"]]
+        send(2, ident, {"size": 9, "eof": head["offset"] + len(text) >= 9}, text)
+    elif session is None:
+        send(3, ident, {"code": "not_found", "message": "no such session in the tier"})
+    elif method == "exec":
+        threading.Thread(target=run_cell, args=(ident, head, raw), daemon=True).start()
+    elif method == "interrupt":
+        session.interrupted.set()
+        send(2, ident, {"interrupted": True})
+    elif method == "close":
+        del sessions[head["session"]]
+        session.interrupted.set()
+        send(2, ident, {})
+    elif method == "put":
+        old = b"" if head.get("truncate") else session.files.get(head["path"], b"")
+        new = old[: head["offset"]] + raw + old[head["offset"] + len(raw):]
+        session.files[head["path"]] = new
+        send(2, ident, {"size": len(new)})
+    elif method == "get" and head["path"] in session.files:
+        data = session.files[head["path"]]
+        part = data[head["offset"]: head["offset"] + head["length"]]
+        send(2, ident, {"size": len(data), "mode": 0o640,
+                        "eof": head["offset"] + len(part) >= len(data)}, part)
+    elif method == "ls":
+        entries = [{"name": name, "type": "file", "size": len(data), "mtime": 0}
+                   for name, data in session.files.items()]
+        send(2, ident, {"entries": entries, "truncated": False})
+    else:
+        send(3, ident, {"code": "not_found", "message": "no such file"})
+
+
+while True:
+    body_len, request, head_len, _ = HEADER.unpack(receive(HEADER.size))
+    body = receive(body_len)
+    handle(request, json.loads(body[:head_len]), body[head_len:])

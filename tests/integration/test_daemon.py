@@ -1,0 +1,861 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon, black box: its protocol, its limits, and what it survives.
+
+The tier is scripted_tier.py, which lies, dies and dawdles on request. The programs are
+copied beside it, because the daemon looks for its tier in its own folder.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.environ.get("SNP_BUILD", os.path.join(HERE, "..", "..", "build"))
+HEADER = struct.Struct("<IIIB3x")
+REQUEST, RESPONSE, ERROR, EVENT = 1, 2, 3, 4
+MIB = 1 << 20
+
+
+class Client:
+    """One connection, spoken by hand."""
+
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(30)
+        self.sock.connect(path)
+        self.last = 0
+
+    def close(self):
+        self.sock.close()
+
+    def send(self, head, raw=b"", kind=REQUEST, ident=None):
+        self.last += 1
+        ident = self.last if ident is None else ident
+        text = head if isinstance(head, bytes) else json.dumps(head).encode()
+        self.sock.sendall(HEADER.pack(len(text) + len(raw), ident, len(text), kind) + text + raw)
+        return ident
+
+    def take(self, count):
+        data = b""
+        while len(data) < count:
+            part = self.sock.recv(count - len(data))
+            if not part:
+                raise EOFError
+            data += part
+        return data
+
+    def recv(self):
+        body_len, ident, head_len, kind = HEADER.unpack(self.take(HEADER.size))
+        body = self.take(body_len)
+        return kind, ident, json.loads(body[:head_len] or b"{}"), body[head_len:]
+
+    def end_of(self, ident):
+        """The end of a request and the events before it; ends of others are skipped."""
+        events = []
+        while True:
+            kind, at, head, raw = self.recv()
+            if at == ident and kind == EVENT:
+                events.append((head, raw))
+            elif at == ident:
+                return kind, head, raw, events
+
+    def call(self, method, raw=b"", **members):
+        return self.end_of(self.send({"method": method, **members}, raw))
+
+    def start(self, code, session=None, **members):
+        code = code.encode()
+        return self.send({"method": "exec", "kind": "python", "code_len": len(code),
+                          "session": session, **members}, code)
+
+    def run(self, code, session=None, **members):
+        """The value of a cell that must succeed."""
+        kind, head, _, _ = self.end_of(self.start(code, session, **members))
+        assert kind == RESPONSE, head
+        return head["value"]
+
+    def fail(self, code, session=None, **members):
+        kind, head, _, _ = self.end_of(self.start(code, session, **members))
+        assert kind == ERROR, head
+        return head
+
+    def is_closed(self):
+        try:
+            while True:
+                self.recv()
+        except (EOFError, ConnectionError):
+            return True
+
+
+class Daemon:
+    def __init__(self, folder, bin_folder, *options):
+        self.socket = os.path.join(folder, "s")
+        self.log = os.path.join(folder, "log")
+        read_end, write_end = os.pipe()
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen(
+                [os.path.join(bin_folder, "snipara-sandboxd"), "--foreground", "--socket", self.socket,
+                 "--state", folder, "--ready-fd", str(write_end), *options],
+                stderr=log, pass_fds=[write_end])
+        os.close(write_end)
+        ready = os.read(read_end, 1)
+        os.close(read_end)
+        if ready != b"\1":
+            self.process.wait(10)
+            raise RuntimeError(self.text())
+
+    def client(self):
+        return Client(self.socket)
+
+    def text(self):
+        with open(self.log) as log:
+            return log.read()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(10)
+
+
+@pytest.fixture(scope="session")
+def bin_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bin")
+    for name in ("snipara-sandboxd", "snipara-sandbox"):
+        shutil.copy(os.path.join(BUILD, name), folder)
+    shutil.copy(os.path.join(HERE, "scripted_tier.py"), folder / "tier-native")
+    os.chmod(folder / "tier-native", 0o755)
+    return str(folder)
+
+
+@pytest.fixture
+def place(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("d"))
+
+
+@pytest.fixture
+def daemon(place, bin_folder):
+    daemon = Daemon(place, bin_folder)
+    yield daemon
+    daemon.stop()
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as text:
+        return [int(word) for word in text.read().split()]
+
+
+def is_alive(pid):
+    """A zombie counts as gone: who adopted it may take its time to reap it."""
+    try:
+        with open(f"/proc/{pid}/stat") as text:
+            return text.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(check, seconds=10):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if check():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+# The protocol
+
+
+def test_hello_names_version_and_program(daemon):
+    kind, head, _, _ = daemon.client().call("hello", version=1)
+    assert kind == RESPONSE
+    assert head["version"] == 1 and head["pid"] == daemon.process.pid
+    assert set(head) == {"version", "program", "pid", "uptime_ms"}
+
+
+def test_another_protocol_version_is_refused(daemon):
+    kind, head, _, _ = daemon.client().call("hello", version=2)
+    assert kind == ERROR and head["code"] == "unsupported"
+    assert "version 2" in head["message"]
+
+
+def test_a_cell_streams_and_answers(daemon):
+    client = daemon.client()
+    kind, head, raw, events = client.end_of(client.start("emit('a'), emit('b', 'stderr'), 5"))
+    assert kind == RESPONSE and raw == b"", head
+    assert events == [({"event": "stdout"}, b"a"), ({"event": "stderr"}, b"b")]
+    assert head["name"] is None and head["cell"] == 1 and len(head["session"]) == 32
+
+
+def test_stdin_follows_the_code(daemon):
+    code = b"STDIN"
+    kind, head, _, _ = daemon.client().call(
+        "exec", code + b"in\0put", kind="python", code_len=len(code), stdin=True)
+    assert kind == RESPONSE and head["value"] == repr(b"in\0put")
+
+
+def test_a_command_reaches_the_tier(daemon):
+    kind, head, _, _ = daemon.client().call("exec", kind="command", argv=["ls", "-l"])
+    assert kind == RESPONSE and head["value"] == "['ls', '-l']"
+
+
+def test_a_named_session_keeps_its_variables_across_clients(daemon):
+    daemon.client().run("globals().update(x=41)", "s")
+    client = daemon.client()
+    assert client.run("x + 1", "s") == "42"
+    row = client.call("sessions.list")[1]["sessions"][0]
+    assert row["name"] == "s" and row["state"] == "idle" and row["cells"] == 2
+    assert client.run("x", row["id"]) == "41"
+
+
+def test_an_unnamed_session_leaves_nothing(daemon):
+    client = daemon.client()
+    client.run("1")
+    assert wait_until(lambda: client.call("stats")[1]["sessions"] == 0)
+    assert client.call("sessions.list")[1]["sessions"] == []
+
+
+def test_an_open_session_keeps_its_policy(daemon):
+    client = daemon.client()
+    client.run("1", "s", limits={"processes": 9})
+    assert client.run("2", "s") == "2"
+    assert client.run("2", "s", limits={"processes": 9, "timeout_ms": 1000}) == "2"
+    assert client.run("HEAD['wall_ms']", "s", limits={"timeout_ms": 1000}) == "1000"
+    error = client.fail("2", "s", limits={"processes": 10})
+    assert error["code"] == "invalid" and "--processes" in error["message"]
+    assert client.fail("2", "s", template="data")["code"] == "invalid"
+    assert client.run("2", "s", defaults={"processes": 11, "template": "plot"}) == "2"
+
+
+def test_a_new_session_takes_defaults_below_explicit_limits(daemon):
+    client = daemon.client()
+    limits = client.run("OPEN['limits']['processes'], OPEN['limits']['open_files'], OPEN['template']",
+                        defaults={"processes": 11, "open_files": 77, "template": "plot"},
+                        limits={"processes": 12})
+    assert limits == "(12, 77, 'plot')"
+
+
+@pytest.mark.parametrize("head, says", [
+    ({"method": "exce"}, "did you mean 'exec'"),
+    ({"method": 5}, "'method'"),
+    ({"method": "hello"}, "'version' is missing"),
+    ({"method": "hello", "version": "1"}, "must be an integer"),
+    ({"method": "stats", "more": 1}, "unknown member 'more'"),
+    ({"method": "exec", "kind": "python", "sesion": "s"}, "did you mean 'session'"),
+    ({"method": "exec", "kind": "python", "session": "a/b"}, "session name"),
+    ({"method": "exec", "kind": "python", "code_len": 5}, "'code_len' is 5"),
+    ({"method": "exec", "kind": "python", "tier": "vm"}, "there is native"),
+    ({"method": "exec", "kind": "python", "session": "0" * 32}, "no session"),
+    ({"method": "exec", "kind": "python", "project": "/"}, "cannot be the project"),
+    ({"method": "exec", "kind": "python", "project": "relative"}, "absolute"),
+    ({"method": "exec", "kind": "python", "project": "/no/such/folder"}, "No such file"),
+    ({"method": "sessions.show", "session": "nobody"}, "no session 'nobody'"),
+    ({"method": "get", "session": "s", "path": "x", "offset": 0, "length": MIB + 1}, "at most"),
+    ({"method": "interrupt"}, "either"),
+])
+def test_wrong_requests_are_named_and_harmless(daemon, head, says):
+    client = daemon.client()
+    kind, answer, _, _ = client.end_of(client.send(head))
+    assert kind == ERROR and says in answer["message"], answer
+    assert client.run("1 + 1") == "2"
+
+
+def test_home_and_links_are_no_project(place, bin_folder, monkeypatch):
+    home = os.path.join(place, "home")
+    os.makedirs(os.path.join(home, "p"))
+    os.symlink(home, os.path.join(place, "link"))
+    monkeypatch.setenv("HOME", home)
+    daemon = Daemon(place, bin_folder)
+    client = daemon.client()
+    assert client.fail("1", project=home)["code"] == "denied"
+    assert client.fail("1", project=place)["code"] == "denied"
+    assert "link" in client.fail("1", project=os.path.join(place, "link"))["message"]
+    assert client.run("OPEN['project']", project=os.path.join(home, "p")) == repr(home + "/p")
+    daemon.stop()
+
+
+def test_files_come_back_as_they_went(daemon):
+    client = daemon.client()
+    client.run("1", "s")
+    data = os.urandom(MIB) + b"end"
+    client.call("put", data[:MIB], session="s", path="f", offset=0, truncate=True, mode=0)
+    assert client.call("put", data[MIB:], session="s", path="f", offset=MIB)[1]["size"] == len(data)
+    parts = [client.call("get", session="s", path="f", offset=at, length=MIB) for at in (0, MIB)]
+    assert b"".join(part[2] for part in parts) == data
+    assert [part[1]["eof"] for part in parts] == [False, True]
+    assert client.call("ls", session="s", path=".")[1]["entries"][0]["size"] == len(data)
+    assert client.call("get", session="s", path="no", offset=0, length=1)[1]["code"] == "not_found"
+    assert client.call("output", handle="h", stream="stdout", offset=5, length=9)[2] == b"text"
+
+
+def test_probe_comes_from_the_tier(daemon):
+    assert daemon.client().call("probe")[1]["features"][0]["name"] == "scripted"
+
+
+# Order and interrupts
+
+
+def test_one_cell_at_a_time_in_order(daemon):
+    client = daemon.client()
+    first = client.start("globals().update(seen=['a'], t=wait(0.3))", "s")
+    others = [client.start(f"seen.append({n})", "s") for n in range(5)]
+    last = client.start("seen", "s")
+    ended = [client.recv()[1] for _ in range(7)]
+    assert ended == [first, *others, last]
+    assert client.run("seen", "s") == "['a', 0, 1, 2, 3, 4]"
+
+
+def test_sessions_run_side_by_side(daemon):
+    client = daemon.client()
+    slow = client.start("wait(5)", "slow")
+    begin = time.monotonic()
+    assert client.run("1", "fast") == "1"
+    assert time.monotonic() - begin < 2
+    assert client.call("interrupt", session="slow")[1] == {"interrupted": True}
+    assert client.call("sessions.show", session="slow")[0] == RESPONSE
+    client.close()
+    assert slow
+
+
+def test_seventeen_waiting_cells_are_too_many(daemon):
+    client = daemon.client()
+    client.start("wait(20)", "s")
+    assert wait_until(lambda: client.call("sessions.show", session="s")[1].get("cells") == 1)
+    for _ in range(16):
+        client.start("1", "s")
+    assert client.fail("1", "s")["code"] == "limit"
+    client.call("interrupt", session="s")
+
+
+def test_interrupt_by_request_and_of_a_waiting_cell(daemon):
+    client = daemon.client()
+    running = client.start("wait(20)", "s")
+    assert wait_until(lambda: client.call("sessions.show", session="s")[1].get("cells") == 1)
+    waiting = client.start("1", "s")
+    ask = client.send({"method": "interrupt", "request": waiting})
+    ends = {}
+    while len(ends) < 2:
+        kind, ident, head, _ = client.recv()
+        ends[ident] = (kind, head)
+    assert ends[waiting][0] == ERROR and ends[waiting][1]["code"] == "timeout"
+    assert ends[ask] == (RESPONSE, {"interrupted": True})
+    client.send({"method": "interrupt", "request": running})
+    assert client.end_of(running)[1]["status"] == "interrupted"
+    assert client.call("interrupt", session="s")[1] == {"interrupted": False}
+
+
+def test_destroy_ends_running_and_waiting_cells(daemon):
+    client = daemon.client()
+    running = client.start("wait(20)", "s")
+    waiting = client.start("1", "s")
+    other = daemon.client()
+    assert wait_until(lambda: other.call("sessions.show", session="s")[1].get("cells") == 1)
+    assert other.call("sessions.destroy", session="s")[1] == {"destroyed": True}
+    ends = {client.recv()[1] for _ in range(2)}
+    assert ends == {running, waiting}
+    assert other.call("sessions.destroy", session="s")[1]["code"] == "not_found"
+    assert other.run("'x' in globals()", "s") == "False"
+
+
+# Clients that misbehave
+
+
+@pytest.mark.parametrize("data", [
+    b"GET / HTTP/1.1\r\n\r\n" * 4,
+    b"\xff" * 64,
+    HEADER.pack(1 << 30, 1, 2, 1),
+    HEADER.pack(2, 1, 5, 1) + b"{}",
+    HEADER.pack(2, 1, 2, 9) + b"{}",
+    HEADER.pack(2, 0, 2, 1) + b"{}",
+    HEADER.pack(2, 1, 2, 2) + b"{}",
+    HEADER.pack(1, 1, 1, 1) + b"{",
+    HEADER.pack(17, 1, 17, 1) + b'{"a": 1, "a": 2} ',
+])
+def test_garbage_is_cut_off_and_others_go_on(daemon, data):
+    other = daemon.client()
+    other.run("globals().update(x=1)", "s")
+    bad = daemon.client()
+    bad.sock.sendall(data)
+    assert bad.is_closed()
+    assert other.run("x", "s") == "1"
+
+
+def test_bad_json_is_answered_before_the_end(daemon):
+    client = daemon.client()
+    client.send(b"{nonsense")
+    kind, _, head, _ = client.recv()
+    assert kind == ERROR and head["code"] == "invalid"
+    assert client.is_closed()
+
+
+def test_a_request_id_in_use_is_cut_off(daemon):
+    client = daemon.client()
+    client.start("wait(20)", "s")
+    client.send({"method": "stats"}, ident=client.last)
+    assert client.is_closed()
+
+
+def test_half_a_frame_is_waited_for_ten_seconds(daemon):
+    client = daemon.client()
+    text = b'{"method": "stats"}'
+    frame = HEADER.pack(len(text), 1, len(text), 1) + text
+    for byte in frame[:5]:
+        client.sock.sendall(bytes([byte]))
+        time.sleep(0.02)
+    client.sock.sendall(frame[5:] + frame[:7])
+    assert client.recv()[0] == RESPONSE
+    begin = time.monotonic()
+    assert client.is_closed()
+    assert 8 < time.monotonic() - begin < 15
+
+
+def test_a_client_that_does_not_read_is_cut_off_and_its_session_kept(daemon):
+    client = daemon.client()
+    client.run("globals().update(x=7)", "s")
+    client.start("[emit('y' * (1 << 20)) for _ in range(100)] and None", "s")
+    other = daemon.client()
+    assert wait_until(lambda: other.call("stats")[1]["clients"] == 1, 30)
+    assert other.run("x", "s") == "7"
+    assert "does not read" in daemon.text()
+    assert wait_until(lambda: other.call("stats")[1]["rss_bytes"] < 15 * MIB)
+
+
+def test_a_client_that_dies_ends_its_unnamed_cell(daemon):
+    client = daemon.client()
+    client.start("wait(30)")
+    other = daemon.client()
+    assert wait_until(lambda: other.call("stats")[1]["sessions"] == 1)
+    client.close()
+    assert wait_until(lambda: other.call("stats")[1]["sessions"] == 0)
+
+
+def test_a_client_that_dies_leaves_its_named_cell(daemon):
+    client = daemon.client()
+    client.start("globals().update(t=wait(0.5), done=1)", "s")
+    other = daemon.client()
+    assert wait_until(lambda: other.call("sessions.show", session="s")[1].get("cells") == 1)
+    client.close()
+    assert other.run("done", "s") == "1"
+
+
+def test_the_sixty_fifth_client_is_turned_away(daemon):
+    clients = [daemon.client() for _ in range(64)]
+    assert all(client.call("stats")[0] == RESPONSE for client in clients)
+    late = daemon.client()
+    kind, _, head, _ = late.recv()
+    assert kind == ERROR and head["code"] == "limit"
+    assert late.is_closed()
+    clients.pop().close()
+    assert wait_until(lambda: clients[0].call("stats")[1]["clients"] == 63)
+    assert daemon.client().call("stats")[0] == RESPONSE
+
+
+def test_the_thirty_third_open_request_is_refused(daemon):
+    client = daemon.client()
+    slow = [client.start("wait(20)", f"s{n}") for n in range(32)]
+    refused = client.send({"method": "stats"})
+    kind, ident, head, _ = client.recv()
+    assert (kind, ident, head["code"]) == (ERROR, refused, "limit")
+    other = daemon.client()
+    assert wait_until(lambda: sum(row["cells"] for row in other.call("sessions.list")[1]["sessions"]) == 32)
+    for n in range(32):
+        other.call("interrupt", session=f"s{n}")
+    assert {client.recv()[1] for _ in slow} == set(slow)
+    assert client.run("1") == "1"
+
+
+def test_the_257th_session_is_refused(daemon):
+    client = daemon.client()
+    for n in range(256):
+        client.run("1", f"s{n}")
+    assert client.fail("1", "more")["code"] == "limit"
+    assert client.fail("1")["code"] == "limit"
+    client.call("sessions.destroy", session="s7")
+    assert client.run("1", "more") == "1"
+
+
+def test_a_frame_at_the_cap_passes_and_one_above_does_not(daemon):
+    client = daemon.client()
+    head = {"method": "exec", "kind": "python", "code_len": 5, "stdin": True}
+    room = 16 * MIB - len(json.dumps(head).encode())
+    code = b"len(STDIN)"
+    head["code_len"] = len(code)
+    room = 16 * MIB - len(json.dumps(head).encode())
+    # What the daemon adds for the tier must still fit, so its answer is a limit, not the end.
+    kind, answer, _, _ = client.end_of(client.send(head, code + b"x" * (room - len(code))))
+    assert kind == ERROR and answer["code"] == "limit"
+    kind, answer, _, _ = client.end_of(client.send(head, code + b"x" * (room - len(code) - 4096)))
+    assert kind == RESPONSE and answer["value"] == str(room - len(code) - 4096)
+    client.sock.sendall(HEADER.pack(16 * MIB + 1, 9, 2, 1))
+    assert client.is_closed()
+
+
+# Tiers that misbehave
+
+
+def test_a_dead_tier_loses_its_sessions_and_is_replaced(daemon):
+    client = daemon.client()
+    client.run("globals().update(x=1)", "idle")
+    error = client.fail("die()", "busy")
+    assert error["code"] == "peer" and "lost" in error["message"]
+    states = {row["name"]: row["state"] for row in client.call("sessions.list")[1]["sessions"]}
+    assert states == {"idle": "lost", "busy": "lost"}
+    assert client.call("ls", session="idle", path=".")[1]["code"] == "not_found"
+    # The one who saw it die may go on; the other session's loss is told once.
+    assert client.run("1", "busy") == "1"
+    assert "was lost" in client.fail("x", "idle")["message"]
+    assert client.run("'x' in globals()", "idle") == "False"
+    assert wait_until(lambda: len(children(daemon.process.pid)) == 1)
+
+
+@pytest.mark.parametrize("code", ["bad()", "emit('x', 'no-such-event')"])
+def test_a_tier_that_breaks_the_protocol_is_ended(daemon, code):
+    client = daemon.client()
+    client.run("1")
+    old = children(daemon.process.pid)
+    assert client.fail(code)["code"] == "peer"
+    assert client.run("1 + 1") == "2"
+    assert wait_until(lambda: not set(old) & set(children(daemon.process.pid)))
+    assert "broke the protocol" in daemon.text()
+
+
+def test_a_session_that_ends_by_itself_is_told_once(daemon):
+    client = daemon.client()
+    client.run("gone()", "s")
+    assert client.call("sessions.show", session="s")[1]["state"] == "lost"
+    assert "as told" in client.fail("1", "s")["message"]
+    assert client.run("1", "s") == "1"
+
+
+def test_a_missing_tier_is_a_clear_error(place, bin_folder, tmp_path):
+    shutil.copy(os.path.join(bin_folder, "snipara-sandboxd"), tmp_path)
+    daemon = Daemon(place, str(tmp_path))
+    assert "tier-native" in daemon.client().fail("1")["message"]
+    daemon.stop()
+
+
+def test_nothing_is_inherited_by_the_tier(daemon):
+    client = daemon.client()
+    fds = client.run("__import__('os').listdir('/proc/self/fd')")
+    # 0 to 3, and the one listdir itself holds
+    assert sorted(map(int, eval(fds)))[:4] == [0, 1, 2, 3] and len(eval(fds)) == 5
+
+
+# Its own life
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order(place, bin_folder, number):
+    daemon = Daemon(place, bin_folder)
+    client = daemon.client()
+    client.run("1", "s")
+    tiers = children(daemon.process.pid)
+    daemon.process.send_signal(number)
+    assert daemon.process.wait(10) == 0
+    assert not os.path.exists(daemon.socket)
+    assert client.is_closed()
+    assert not any(map(is_alive, tiers))
+
+
+def test_shutdown_is_answered_when_sessions_are_gone(place, bin_folder):
+    daemon = Daemon(place, bin_folder)
+    client = daemon.client()
+    client.run("1", "s")
+    tiers = children(daemon.process.pid)
+    slow = client.start("wait(30)", "s")
+    kind, head, _, _ = client.call("shutdown")
+    assert (kind, head) == (RESPONSE, {})
+    assert not any(map(is_alive, tiers))
+    assert daemon.process.wait(10) == 0
+    assert slow
+
+
+def test_it_ends_when_idle_but_not_with_a_client_or_session(place, bin_folder):
+    daemon = Daemon(place, bin_folder, "--idle", "0.5", "--session-idle", "1.5")
+    client = daemon.client()
+    client.run("1", "s")
+    time.sleep(1)
+    client.close()
+    time.sleep(0.2)
+    assert daemon.process.poll() is None
+    assert daemon.process.wait(10) == 0
+    assert not os.path.exists(daemon.socket)
+
+
+def test_an_idle_session_is_closed(place, bin_folder):
+    daemon = Daemon(place, bin_folder, "--session-idle", "0.3")
+    client = daemon.client()
+    client.run("1", "s")
+    assert wait_until(lambda: client.call("sessions.list")[1]["sessions"] == [], 5)
+    daemon.stop()
+
+
+def test_idle_memory_is_small(daemon):
+    client = daemon.client()
+    for _ in range(20):
+        client.run("1")
+    client.call("exec", b"len(STDIN)" + b"x" * (8 * MIB), kind="python", code_len=10, stdin=True)
+    assert wait_until(lambda: client.call("stats")[1]["rss_bytes"] < 15 * MIB)
+
+
+def test_a_stale_socket_is_replaced(place, bin_folder):
+    first = Daemon(place, bin_folder)
+    first.process.kill()
+    first.process.wait()
+    assert os.path.exists(first.socket)
+    second = Daemon(place, bin_folder)
+    assert second.client().run("1") == "1"
+    assert os.stat(second.socket).st_mode & 0o777 == 0o600
+    second.stop()
+
+
+def test_a_killed_daemon_takes_its_tier_along(place, bin_folder):
+    daemon = Daemon(place, bin_folder)
+    daemon.client().run("1", "s")
+    tiers = children(daemon.process.pid)
+    daemon.process.kill()
+    daemon.process.wait()
+    assert tiers and wait_until(lambda: not any(map(is_alive, tiers)), 2)
+
+
+def test_a_second_daemon_leaves_without_a_word(daemon, bin_folder, place):
+    again = subprocess.run([os.path.join(bin_folder, "snipara-sandboxd"), "--foreground", "--socket",
+                            daemon.socket, "--state", place], capture_output=True, text=True, timeout=20)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert daemon.client().run("1") == "1"
+
+
+def test_a_file_in_the_place_of_the_socket_is_not_removed(place, bin_folder):
+    path = os.path.join(place, "s")
+    with open(path, "w") as out:
+        out.write("mine")
+    with pytest.raises(RuntimeError, match="not a socket"):
+        Daemon(place, bin_folder)
+    with open(path) as text:
+        assert text.read() == "mine"
+
+
+@pytest.mark.parametrize("options", [["--idle", "x"], ["--nonsense"], ["--log-level", "loud"],
+                                     ["extra"], ["--ready-fd", "1"], ["--socket", "relative"]])
+def test_wrong_options_are_refused(bin_folder, place, options):
+    run = subprocess.run([os.path.join(bin_folder, "snipara-sandboxd"), "--state", place, "--foreground",
+                          *options], capture_output=True, text=True, timeout=20)
+    assert run.returncode == 2 and run.stderr.count("\n") == 1
+
+
+# The command line against it
+
+
+@pytest.fixture
+def cli(place, bin_folder):
+    """Run the command line in an empty world; its daemon is ended afterwards."""
+    run_folder = os.path.join(place, "run")
+    env = {"PATH": os.environ["PATH"], "HOME": place, "SNIPARA_SANDBOX_RUNTIME_DIR": run_folder,
+           "SNIPARA_SANDBOX_STATE_DIR": os.path.join(place, "state"), "SECRET_KEY": "sesame"}
+
+    def run(*args, **options):
+        options.setdefault("timeout", 60)
+        return subprocess.run([os.path.join(bin_folder, "snipara-sandbox"), *args], env=env, cwd=place,
+                              capture_output=True, **options)
+
+    run.env = env
+    run.folder = run_folder
+    yield run
+    path = os.path.join(run_folder, "sandboxd.sock")
+    if os.path.exists(path):
+        Client(path).call("shutdown")
+
+
+def test_the_first_call_starts_the_daemon(cli):
+    done = cli("exec", "6 * 7")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"42\n", b"")
+    client = Client(os.path.join(cli.folder, "sandboxd.sock"))
+    pid = client.call("hello", version=1)[1]["pid"]
+    with open(f"/proc/{pid}/environ", "rb") as environ:
+        assert b"sesame" not in environ.read()
+    assert os.getsid(pid) == pid
+
+
+def test_twenty_first_calls_at_once_share_one_daemon(cli):
+    with ThreadPoolExecutor(20) as pool:
+        runs = list(pool.map(lambda n: cli("exec", f"{n} + {n}"), range(20)))
+    assert [run.stdout for run in runs] == [b"%d\n" % (2 * n) for n in range(20)]
+    log = open(os.path.join(cli.env["SNIPARA_SANDBOX_STATE_DIR"], "daemon.log")).read()
+    assert log.count(" daemon start ") == 1
+
+
+def test_output_goes_where_the_code_sent_it(cli):
+    done = cli("exec", "emit('out'), emit('err', 'stderr'), None")
+    assert done.stdout == b"out\n(None, None, None)\n" and done.stderr == b"err"
+
+
+def test_json_is_one_result(cli):
+    done = cli("exec", "--json", "--session", "s", "emit('out') or display(b'\\x00\\x01')")
+    result = json.loads(done.stdout)
+    assert done.returncode == 0 and done.stderr == b""
+    assert result["stdout"] == "out" and result["name"] == "s"
+    assert result["displays"] == [{"image/png": "AAE="}]
+    assert list(result)[:4] == ["session", "name", "cell", "status"]
+
+
+def test_a_failed_cell_is_exit_one_with_its_traceback(cli):
+    done = cli("exec", "1 / 0")
+    assert done.returncode == 1 and done.stdout == b"" and b"ZeroDivisionError" in done.stderr
+
+
+def test_code_comes_from_file_and_stdin(cli, place):
+    path = os.path.join(place, "code.py")
+    with open(path, "w") as out:
+        out.write("40 + 2")
+    assert cli("exec", "-f", path).stdout == b"42\n"
+    assert cli("exec", "-", input=b"40 + 3").stdout == b"43\n"
+    assert cli("exec", "--stdin", "-", "STDIN", input=b"in").stdout == b"b'in'\n"
+    missing = cli("exec", "-f", path + "x")
+    assert missing.returncode == 1 and missing.stderr.count(b"\n") == 1
+
+
+def test_commands_and_shell_lines(cli):
+    assert cli("exec", "--", "ls", "-l", "--json").stdout == b"['ls', '-l', '--json']\n"
+    assert cli("exec", "--sh", "ls | wc").stdout == b"['/bin/sh', '-c', 'ls | wc']\n"
+
+
+@pytest.mark.parametrize("args, status, says", [
+    (["exec"], 2, "nothing to run"),
+    (["exec", "1", "2"], 2, "one argument"),
+    (["exec", "-f", "x", "1"], 2, "not both"),
+    (["exec", "--env", "docker", "1"], 1, "native"),
+    (["exec", "--memory", "1", "1"], 2, "--memory"),
+    (["exec", "--project", ".", "1"], 1, "cannot be the project"),
+    (["exec", "--project", "/no/such", "1"], 1, "no folder"),
+    (["exec", "--session", "a/b", "1"], 2, "session name"),
+    (["exec", "--set-env", "A", "1"], 2, "NAME=VALUE"),
+    (["exec", "--pass-env", "NOT_SET", "1"], 1, "not set"),
+    (["exec", "--template", "big", "1"], 2, "base"),
+    (["sessions", "show", "nobody"], 1, "no session"),
+    (["sessions", "destroy"], 2, "--all"),
+    (["put", "no-such-file", "s:x"], 1, "no file"),
+    (["put", "/dev/null", "s:x"], 2, "not a regular file"),
+    (["get", "s"], 2, "SESSION:PATH"),
+    (["get", "nobody:x"], 1, "no session"),
+    (["ls", "nobody"], 1, "no session"),
+])
+def test_wrong_use_is_one_clear_line(cli, args, status, says):
+    done = cli(*args)
+    assert done.returncode == status, done.stderr
+    assert says in done.stderr.decode().splitlines()[0] and done.stdout == b""
+
+
+def test_variables_reach_the_code_only_by_name(cli):
+    cli.env["GIVEN"] = "yes"
+    done = cli("exec", "--pass-env", "GIVEN", "--set-env", "MORE=a=b", "OPEN['env']")
+    assert done.stdout == b"{'GIVEN': 'yes', 'MORE': 'a=b'}\n"
+
+
+def test_put_get_ls_keep_every_byte(cli, place):
+    data = os.urandom(2 * MIB + 17)
+    for name, content in (("data.bin", data), ("empty", b"")):
+        with open(os.path.join(place, name), "wb") as out:
+            out.write(content)
+        cli("exec", "--session", "s", "1")
+        assert cli("put", name, "s:").returncode == 0
+        assert cli("get", f"s:{name}", "back").returncode == 0
+        with open(os.path.join(place, "back"), "rb") as back:
+            assert back.read() == content
+        assert cli("get", f"s:{name}", "-").stdout == content
+    assert os.stat(os.path.join(place, "back")).st_mode & 0o777 == 0o640
+    names = {entry["name"] for entry in json.loads(cli("ls", "s", "--json").stdout)["entries"]}
+    assert names == {"data.bin", "empty"}
+    failed = cli("get", "s:no-such", "kept")
+    assert failed.returncode == 1 and not [name for name in os.listdir(place) if "kept" in name]
+
+
+def test_sessions_are_listed_and_destroyed(cli):
+    cli("exec", "--session", "a", "1")
+    cli("exec", "--session", "b", "1")
+    rows = json.loads(cli("sessions", "list", "--json").stdout)
+    assert {row["name"] for row in rows} == {"a", "b"}
+    assert "a" in cli("sessions", "list").stdout.decode()
+    assert json.loads(cli("sessions", "show", "a", "--json").stdout)["limits"]["processes"] == 64
+    partly = cli("sessions", "destroy", "a", "nobody")
+    assert partly.returncode == 1 and partly.stdout == b"destroyed a\n"
+    assert cli("sessions", "destroy", "--all").returncode == 0
+    assert json.loads(cli("sessions", "list", "--json").stdout) == []
+
+
+def test_displays_are_saved_where_told(cli, place):
+    done = cli("exec", "--display-dir", "pics", "display(b'\\x89PNG')")
+    assert done.returncode == 0
+    with open(os.path.join(place, "pics", "cell1-1.png"), "rb") as saved:
+        assert saved.read() == b"\x89PNG"
+    assert b"--display-dir" in cli("exec", "display(b'\\x89PNG')").stderr
+
+
+def test_ctrl_c_interrupts_the_cell_and_keeps_the_session(cli, bin_folder):
+    cli("exec", "--session", "s", "globals().update(x=5)")
+    process = subprocess.Popen([os.path.join(bin_folder, "snipara-sandbox"), "exec", "--session", "s",
+                                "emit('go') or wait(30)"], env=cli.env, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    assert process.stdout.read(2) == b"go"
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 1 and b"interrupted" in stderr
+    assert cli("exec", "--session", "s", "x").stdout == b"5\n"
+
+
+def test_a_second_ctrl_c_gives_up(cli, bin_folder):
+    process = subprocess.Popen([os.path.join(bin_folder, "snipara-sandbox"), "exec",
+                                "emit('go') or __import__('time').sleep(30)"], env=cli.env,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.read(2) == b"go"
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 1 and b"interrupted twice" in stderr
+
+
+def test_doctor_reports_and_judges(cli):
+    report = json.loads(cli("doctor", "--json").stdout)
+    assert report["usable"] is True
+    assert {"daemon", "scripted", "python3", "runtime folder"} <= {row["name"] for row in report["checks"]}
+    assert "Check" in cli("doctor").stdout.decode().splitlines()[0]
+
+
+def test_doctor_fails_when_nothing_can_run(cli):
+    os.makedirs(cli.folder, mode=0o755)
+    os.chmod(cli.folder, 0o755)
+    done = cli("doctor", "--json")
+    assert done.returncode == 1 and json.loads(done.stdout)["usable"] is False
+
+
+@pytest.mark.parametrize("spoil", ["open", "link"])
+def test_a_runtime_folder_others_can_reach_is_refused(cli, place, spoil):
+    if spoil == "open":
+        os.makedirs(cli.folder)
+        os.chmod(cli.folder, 0o750)
+    else:
+        os.symlink(place, cli.folder)
+    done = cli("exec", "1")
+    assert done.returncode == 1 and b"runtime folder" in done.stderr
+    os.rename(cli.folder, cli.folder + ".spoilt")
+
+
+def test_a_daemon_that_cannot_start_says_why(cli, place):
+    os.makedirs(os.path.join(cli.folder, "sandboxd.sock"), mode=0o700)
+    os.chmod(cli.folder, 0o700)
+    done = cli("exec", "1")
+    assert done.returncode == 1 and b"not a socket" in done.stderr
+    os.rmdir(os.path.join(cli.folder, "sandboxd.sock"))
+
+
+def test_a_too_long_socket_path_is_named(cli):
+    cli.env["SNIPARA_SANDBOX_RUNTIME_DIR"] = cli.folder + "/" + "x" * 120
+    done = cli("exec", "1")
+    assert done.returncode == 1 and b"SNIPARA_SANDBOX_RUNTIME_DIR" in done.stderr
