@@ -106,7 +106,7 @@ int snp_file_read(
         return snp_fail(err, SNP_E_LIMIT, "%s: larger than %zu bytes", path, max);
     }
     /* One byte more than allowed is asked for, so that a file that is too long shows. */
-    snp_autobuf struct snp_buf buf;
+    snp_autobuf struct snp_buf buf = {0};
     snp_buf_init(&buf, max < SIZE_MAX / 4 ? max + 1 : max);
     int r = read_rest(fd, &buf, err);
     if (r == SNP_E_LIMIT) {

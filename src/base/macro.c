@@ -28,6 +28,7 @@ void snp_closep(int *fd)
     int saved = errno;
     if (*fd >= 0) {
         (void)close(*fd);
+        *fd = -1;
     }
     errno = saved;
 }

@@ -48,7 +48,7 @@
 
 void snp_assert_failed(const char *expr, const char *file, int line) SNP_NORETURN;
 
-/* free() / close() of what p points to; errno is kept. */
+/* free() / close() of what p points to; errno is kept. A closed descriptor becomes -1. */
 void snp_freep(void *p);
 void snp_closep(int *fd);
 

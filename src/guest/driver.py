@@ -1300,7 +1300,20 @@ def load_plot() -> None:
     axes.legend()
     figure.savefig(BytesIO(), format="png", bbox_inches="tight")
     pyplot.close("all")
+    # Its fonts read from files they keep open; those do not survive into a sandbox.
+    from matplotlib import font_manager, mathtext
 
+    for cached in (
+        getattr(font_manager, "_get_font", None),
+        getattr(mathtext.MathTextParser, "_parse_cached", None),
+    ):
+        clear = getattr(cached, "cache_clear", None)
+        if clear is not None:
+            clear()
+
+
+# Standard streams, control socket, filter.
+LAST_GIVEN_FD = 4
 
 TEMPLATES = {"base": load_base, "data": load_data, "plot": load_plot}
 
@@ -1321,7 +1334,28 @@ def preload(template: str) -> None:
         text = "template {} has threads outside Python: {}"
         raise PreloadError(text.format(template, ", ".join(tasks)))
     gc.collect()
+    files = open_files()
+    if files:
+        text = "template {} keeps files open, which sandboxes would miss: {}"
+        raise PreloadError(text.format(template, ", ".join(files)))
     gc.freeze()
+
+
+def open_files() -> List[str]:
+    """Regular files this process has open, but for what it was given; empty without /proc."""
+    names = []
+    try:
+        for number in os.listdir("/proc/self/fd"):
+            if int(number) > LAST_GIVEN_FD:
+                try:
+                    name = os.readlink("/proc/self/fd/" + number)
+                except OSError:
+                    continue  # the listing itself
+                if name.startswith("/") and not name.startswith(("/proc", "/dev", "/memfd:")):
+                    names.append(name)
+    except OSError:
+        pass
+    return names
 
 
 def task_names() -> List[str]:

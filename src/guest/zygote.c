@@ -181,7 +181,8 @@ static void exec_init(struct child *c, pid_t interpreter, pid_t seed, int seed_f
     char pids[2][16];
     char *argv[] = {(char *)(uintptr_t) "init", pids[0], pids[1], NULL};
     char *envp[] = {NULL};
-    const int from[] = {c->control_fd, seed_fd, c->setup.upper_fd};
+    /* High numbers first, or putting one in its place could close another. */
+    const int from[] = {c->control_fd, park(seed_fd), park(c->setup.upper_fd)};
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     int init_fd = park(c->setup.fd[SNP_SPEC_FD_INIT]);
 

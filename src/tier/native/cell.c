@@ -172,7 +172,7 @@ static void on_ignored(void *data, int eno, const char *bytes, size_t n)
 
 static void signal_code(struct snp_cell *c, uint32_t number)
 {
-    snp_autobuf struct snp_buf raw;
+    snp_autobuf struct snp_buf raw = {0};
     uint8_t target = c->is_command ? SNP_INIT_COMMAND_TARGET : SNP_INIT_INTERPRETER;
 
     snp_buf_init(&raw, 16);
@@ -261,7 +261,7 @@ static int send_cell(struct snp_cell *c, const struct snp_cell_request *rq, stru
         json_pack("{s:I,s:I,s:b,s:s}", "cell", (json_int_t)rq->number, "code_len",
                   (json_int_t)rq->code_len, "stdin", rq->has_stdin, "cwd", "/workspace");
     snp_autofree char *text = snp_json_text(head);
-    snp_autobuf struct snp_buf raw;
+    snp_autobuf struct snp_buf raw = {0};
     struct snp_frame frame = {.type = SNP_GUEST_CELL, .id = (uint32_t)rq->number, .head = text};
 
     if (text == NULL) {
@@ -302,7 +302,7 @@ static int send_command(struct snp_cell *c,
                         struct snp_err *err)
 {
     const struct snp_session_spec *spec = &c->session->spec;
-    snp_autobuf struct snp_buf raw;
+    snp_autobuf struct snp_buf raw = {0};
     uint32_t envc = 0;
     uint8_t has_stdin = rq->has_stdin ? 1 : 0;
     size_t i;
@@ -333,7 +333,7 @@ static int send_command(struct snp_cell *c,
 
 static void watch_memory(struct snp_session *s, uint8_t on)
 {
-    snp_autobuf struct snp_buf raw;
+    snp_autobuf struct snp_buf raw = {0};
 
     if (snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)) {
         return;

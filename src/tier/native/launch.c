@@ -454,6 +454,7 @@ int snp_launch_main(int argc, char **argv)
     l.template_name = argv[0];
     l.python = argv[1];
     l.guest_dir = argv[2];
+    (void)umask(0022); /* the daemon's is tighter; the code inside expects the usual one */
     if (step_namespaces(&l, &err) < 0 || unshare(CLONE_NEWPID) < 0) {
         (void)dprintf(2, "template %s: step namespaces: %s\n", l.template_name, err.msg);
         return 3;

@@ -92,6 +92,9 @@ static void describe(struct snp_notify *notify, const struct seccomp_notif *req)
             }
         }
     }
+    if (strcmp(d.operation, "ioctl") == 0) {
+        (void)snprintf(object, sizeof(object), "request 0x%x", (unsigned)req->data.args[1]);
+    }
     notify->cb(notify->data, &d);
     free(name);
 }

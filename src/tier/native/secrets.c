@@ -156,7 +156,7 @@ static int add_without_userinfo(struct snp_buf *out,
 
 char *snp_secrets_clean_git_config(const char *text, bool *ret_changed)
 {
-    snp_autobuf struct snp_buf out;
+    snp_autobuf struct snp_buf out = {0};
     bool changed = false;
     int r = 0;
     char *copy;

@@ -91,7 +91,7 @@ static int read_env(const json_t *env, struct snp_session_spec *spec, struct snp
     static const char *const defaults[] = {
         "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/workspace", "LANG=C.UTF-8", "TERM=dumb",
         "PYTHONDONTWRITEBYTECODE=1",         "MPLBACKEND=Agg",  "TMPDIR=/tmp"};
-    snp_autobuf struct snp_buf block;
+    snp_autobuf struct snp_buf block = {0};
     const char *key;
     json_t *value;
     int r = 0;
@@ -371,7 +371,7 @@ static int on_put(struct request *rq, struct snp_err *err)
     uint64_t offset = (uint64_t)snp_json_int(rq->head, "offset", 0);
     uint8_t truncate = snp_json_bool(rq->head, "truncate", false) ? 1 : 0;
     uint32_t mode = (uint32_t)snp_json_int(rq->head, "mode", 0);
-    snp_autobuf struct snp_buf raw;
+    snp_autobuf struct snp_buf raw = {0};
 
     snp_buf_init(&raw, SNP_FILE_CHUNK_MAX + 8192);
     if (snp_buf_add(&raw, &offset, 8) < 0 || snp_buf_add(&raw, &truncate, 1) < 0 ||
@@ -387,7 +387,7 @@ static int on_get(struct request *rq, struct snp_err *err)
     int64_t length = snp_json_int(rq->head, "length", SNP_FILE_CHUNK_MAX);
     uint32_t most =
         length < 0 || length > SNP_FILE_CHUNK_MAX ? SNP_FILE_CHUNK_MAX : (uint32_t)length;
-    snp_autobuf struct snp_buf raw;
+    snp_autobuf struct snp_buf raw = {0};
 
     snp_buf_init(&raw, 8192);
     if (snp_buf_add(&raw, &offset, 8) < 0 || snp_buf_add(&raw, &most, 4) < 0) {
@@ -398,7 +398,7 @@ static int on_get(struct request *rq, struct snp_err *err)
 
 static int on_ls(struct request *rq, struct snp_err *err)
 {
-    snp_autobuf struct snp_buf raw;
+    snp_autobuf struct snp_buf raw = {0};
 
     snp_buf_init(&raw, 8192);
     return ask_file(rq, SNP_INIT_LS, &raw, err);

@@ -449,7 +449,7 @@ static int make_pipes(struct snp_session *s, struct snp_err *err)
         s->out_wr_fd[i] = pair[1];
         /* The code may open its own streams again, as /dev/stdout. */
         if (s->embryo.slot >= 0) {
-            (void)fchown(pair[1], owner, owner);
+            (void)!fchown(pair[1], owner, owner);
         }
         if (snp_set_nonblock(pair[0], true) < 0) {
             return snp_fail_sys(err, errno, "pipe");
