@@ -203,7 +203,7 @@ static int check_daemon(struct report *report)
 static char *details_text(const json_t *check)
 {
     static const char *const keys[] = {"detail", "cost", "fix"};
-    snp_autobuf struct snp_buf text;
+    snp_autobuf struct snp_buf text = {0};
 
     snp_buf_init(&text, PATH_TEXT_MAX);
     for (size_t i = 0; i < SNP_ARRAY_LEN(keys); i++) {

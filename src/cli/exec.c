@@ -134,7 +134,7 @@ static int source_find(const struct job *job,
 static int code_take(struct job *job, struct snp_err *err)
 {
     const char *path = NULL;
-    const char *text = NULL;
+    const char *text = "";
     snp_autofree char *read = NULL;
     size_t len = 0;
     size_t before = 0;
@@ -162,7 +162,7 @@ static int code_take(struct job *job, struct snp_err *err)
         if (r < 0) {
             return r;
         }
-        text = read;
+        text = read == NULL ? "" : read;
     } else {
         len = strlen(text);
     }
@@ -190,6 +190,7 @@ static int stdin_take(struct job *job, struct snp_err *err)
     if (r < 0) {
         return snp_err_wrap(err, "--stdin");
     }
+    SNP_ASSERT(input != NULL);
     both = realloc(job->raw, job->raw_len + len + 1);
     if (both == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");

@@ -50,7 +50,8 @@ static int place_parse(const char *text,
     }
     r = snp_session_name_check(session, err);
     if (r < 0) {
-        return snp_err_wrap(err, "'%s'", text);
+        (void)snp_err_wrap(err, "'%s'", text);
+        return r;
     }
     *ret_session = SNP_TAKE_PTR(session);
     *ret_path = SNP_TAKE_PTR(path);
@@ -154,7 +155,7 @@ static int put(const char *source, const char *place, struct snp_err *err)
     snp_autofree char *path = NULL;
     snp_autofree char *whole = NULL;
     snp_autoclose int fd = -1;
-    struct stat st;
+    struct stat st = {0};
     struct transfer transfer = {0};
     uint64_t size = 0;
     char text[CELL_MAX];
@@ -317,6 +318,7 @@ static int get(const char *place, const char *dest, struct snp_err *err)
     if (r < 0) {
         return r;
     }
+    SNP_ASSERT(path != NULL);
     if (base_name(path)[0] == '\0') {
         return snp_fail(err, SNP_E_INVALID, "'%s' names a folder", place);
     }

@@ -60,7 +60,7 @@ int snp_remote_call(struct snp_client *client,
 
 static int stdin_read(size_t max, char **ret_text, size_t *ret_len, struct snp_err *err)
 {
-    snp_autobuf struct snp_buf buf;
+    snp_autobuf struct snp_buf buf = {0};
     char size[32];
 
     snp_buf_init(&buf, max + READ_BYTES);

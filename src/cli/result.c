@@ -222,6 +222,31 @@ static int event_gap(struct snp_view *view, const json_t *head, struct snp_err *
     return 0;
 }
 
+/* One part of a display as its value in JSON. New reference, NULL when out of memory. */
+static json_t *part_json(const char *mime, const char *bytes, size_t n)
+{
+    snp_autofree char *coded = NULL;
+
+    if (is_text_type(mime)) {
+        return snp_json_bytes(bytes, n);
+    }
+    coded = snp_base64(bytes, n);
+    return coded == NULL ? NULL : json_string(coded);
+}
+
+/* The plain text of a display, in lines of its own. */
+static void write_plain(struct snp_view *view, const char *text, size_t n)
+{
+    pending_flush(view, SNP_STREAM_STDOUT);
+    if (!view->at_line_start) {
+        write_out(view, SNP_STREAM_STDOUT, "\n", 1);
+    }
+    write_out(view, SNP_STREAM_STDOUT, text, n);
+    if (!view->at_line_start) {
+        write_out(view, SNP_STREAM_STDOUT, "\n", 1);
+    }
+}
+
 static int event_display(struct snp_view *view,
                          const json_t *head,
                          const char *raw,
@@ -230,34 +255,22 @@ static int event_display(struct snp_view *view,
 {
     snp_autojson json_t *bundle = json_object();
     const json_t *parts = json_object_get(head, "mime");
-    size_t at = 0;
     size_t n = json_array_size(parts);
+    size_t at = 0;
 
     for (size_t i = 0; i < n; i++) {
         const json_t *part = json_array_get(parts, i);
         const char *mime = json_string_value(json_array_get(part, 0));
         json_int_t len = json_integer_value(json_array_get(part, 1));
-        snp_autofree char *coded = NULL;
-        json_t *value;
 
         if (mime == NULL || len < 0 || (uint64_t)len > raw_len - at) {
             return snp_fail(err, SNP_E_PEER, "a display whose parts do not fit its bytes");
         }
-        if (is_text_type(mime)) {
-            value = snp_json_bytes(raw + at, (size_t)len);
-        } else {
-            coded = snp_base64(raw + at, (size_t)len);
-            value = coded == NULL ? NULL : json_string(coded);
-        }
-        if (json_object_set_new(bundle, mime, value) < 0) {
+        if (json_object_set_new(bundle, mime, part_json(mime, raw + at, (size_t)len)) < 0) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
-        if (view->is_live && strcmp(mime, "text/plain") == 0 && len > 0) {
-            pending_flush(view, SNP_STREAM_STDOUT);
-            write_out(view, SNP_STREAM_STDOUT, view->at_line_start ? "" : "\n",
-                      view->at_line_start ? 0 : 1);
-            write_out(view, SNP_STREAM_STDOUT, raw + at, (size_t)len);
-            write_out(view, SNP_STREAM_STDOUT, "\n", raw[at + (size_t)len - 1] == '\n' ? 0 : 1);
+        if (view->is_live && strcmp(mime, "text/plain") == 0) {
+            write_plain(view, raw + at, (size_t)len);
         }
         at += (size_t)len;
     }

@@ -374,7 +374,7 @@ static int greet(const char *path, int signal_fd, struct snp_client **ret, struc
     client->fd = -1;
     client->signal_fd = -1;
     snp_buf_init(&client->in, SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX + READ_BYTES);
-    snp_buf_init(&client->out, 2 * (SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX));
+    snp_buf_init(&client->out, (size_t)2 * (SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX));
     r = socket_connect(path, &client->fd, err);
     if (r < 0) {
         return r;

@@ -502,6 +502,7 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
     struct snp_err err;
     int r = snp_method_check(head, raw_len, &work.method, &err);
 
+    SNP_ASSERT(r < 0 || work.method != NULL);
     if (r == 0 && request->server->is_ending) {
         r = snp_fail(&err, SNP_E_PEER, "the daemon is ending");
     }

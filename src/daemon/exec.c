@@ -80,8 +80,9 @@ static bool waiting_remove(struct snp_exec *exec)
     for (unsigned i = 0; i < session->n_waiting; i++) {
         if (session->waiting[i] == exec) {
             session->n_waiting--;
-            memmove(&session->waiting[i], &session->waiting[i + 1],
-                    (session->n_waiting - i) * sizeof(session->waiting[0]));
+            for (unsigned j = i; j < session->n_waiting; j++) {
+                session->waiting[j] = session->waiting[j + 1];
+            }
             return true;
         }
     }
@@ -358,6 +359,7 @@ static int session_open(struct snp_server *server,
     if (r < 0) {
         return r;
     }
+    SNP_ASSERT(session != NULL);
     session->tier = tier;
     r = session_fill(session, spec, err);
     if (r == 0) {
@@ -465,15 +467,17 @@ void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, 
     if (r == 0) {
         r = session_for(request->server, &exec->spec, &session, &exec->wall_ms, &err);
     }
-    if (r == 0) {
-        snp_session_ref(session);
-        exec->session = session;
-        r = exec_enqueue(exec, raw, &err);
-        if (r < 0 && session->name[0] == '\0' && session->state == SNP_SESSION_OPENING) {
+    if (r < 0) {
+        exec_fail(exec, &err);
+        return;
+    }
+    SNP_ASSERT(session != NULL);
+    snp_session_ref(session);
+    exec->session = session;
+    if (exec_enqueue(exec, raw, &err) < 0) {
+        if (session->name[0] == '\0' && session->state == SNP_SESSION_OPENING) {
             snp_session_end(session, NULL);
         }
-    }
-    if (r < 0) {
         exec_fail(exec, &err);
         return;
     }

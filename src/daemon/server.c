@@ -451,4 +451,9 @@ void snp_server_run(struct snp_server *server)
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
     }
     (void)uv_loop_close(&server->loop);
+    for (size_t i = 0; i < SNP_CAP_SESSIONS; i++) {
+        if (server->sessions.slots[i] != NULL) {
+            snp_session_remove(server->sessions.slots[i]); /* lost with their tier */
+        }
+    }
 }

@@ -409,24 +409,24 @@ int snp_tier_get(struct snp_server *server, struct snp_tier **ret, struct snp_er
     return 0;
 }
 
-int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *spec, struct snp_err *err)
+int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struct snp_err *err)
 {
     snp_autofree char *text = NULL;
     struct snp_frame frame = {
-        .type = SNP_RPC_REQUEST, .raw = spec->raw, .raw_len = spec->raw_len};
+        .type = SNP_RPC_REQUEST, .raw = asked->raw, .raw_len = asked->raw_len};
     struct call *call;
 
-    if (json_object_set_new(spec->head, "method", json_string(spec->method)) < 0) {
+    if (json_object_set_new(asked->head, "method", json_string(asked->method)) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    text = snp_json_text(spec->head);
+    text = snp_json_text(asked->head);
     if (text == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     frame.head = text;
     frame.head_len = strlen(text);
-    if (!spec->is_urgent && snp_conn_queued(&tier->conn) + frame.raw_len + frame.head_len >
-                                SNP_CAP_QUEUE_BYTES / 2) {
+    if (!asked->is_urgent && snp_conn_queued(&tier->conn) + frame.raw_len + frame.head_len >
+                                 SNP_CAP_QUEUE_BYTES / 2) {
         return snp_fail(err, SNP_E_LIMIT, "the native tier is busy; try again");
     }
     call = call_new(tier);
@@ -439,9 +439,9 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *spec, struct
         call_free(tier, call);
         return snp_fail(err, SNP_E_LIMIT, "the request is larger than a frame");
     }
-    call->ops = spec->ops;
-    call->ctx = spec->ctx;
-    call->deadline_us = snp_now_us() + spec->timeout_ms * 1000;
+    call->ops = asked->ops;
+    call->ctx = asked->ctx;
+    call->deadline_us = snp_now_us() + asked->timeout_ms * 1000;
     if (tier->n_calls == 1) {
         (void)uv_timer_start(&tier->timer, on_check, CHECK_MS, CHECK_MS);
     }

@@ -63,7 +63,7 @@ int snp_tier_get(struct snp_server *server,
  * too many open calls. done() is never called before this returns.
  */
 int snp_tier_ask(struct snp_tier *tier,
-                 const struct snp_tier_call *call,
+                 const struct snp_tier_call *asked,
                  struct snp_err *err) SNP_NODISCARD;
 
 /* Close the stream in order; the tier ends its sessions and itself, or is killed after a while. */

@@ -34,7 +34,7 @@ static int read_with(const char *member,
 
 TEST(a_plain_request_gets_the_defaults)
 {
-    struct snp_exec_spec spec;
+    struct snp_exec_spec spec = {0};
     struct snp_limits limits;
     struct snp_err err;
     snp_limits_default(&limits);
@@ -49,7 +49,7 @@ TEST(a_plain_request_gets_the_defaults)
 
 TEST(explicit_limits_win_over_defaults)
 {
-    struct snp_exec_spec spec;
+    struct snp_exec_spec spec = {0};
     struct snp_err err;
     snp_autojson json_t *head =
         request("defaults", "{\"processes\": 8, \"open_files\": 99, \"template\": \"plot\"}");
@@ -110,7 +110,7 @@ static int fits(const char *member,
                 uint64_t *ret_wall_ms,
                 struct snp_err *err)
 {
-    struct snp_exec_spec spec;
+    struct snp_exec_spec spec = {0};
     struct snp_limits limits;
     snp_autojson json_t *env = json_pack("{s:s}", "A", "1");
     struct snp_session_policy policy = {"base", "/p", env, &limits};
