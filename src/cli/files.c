@@ -167,6 +167,7 @@ static int put(const char *source, const char *place, struct snp_err *err)
     if (r < 0) {
         return r;
     }
+    SNP_ASSERT(path != NULL);
     /* "s:dir/" keeps the file's own name. */
     if (base_name(path)[0] == '\0') {
         whole = snp_format("%s%s", path, base_name(source));
