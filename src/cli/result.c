@@ -506,6 +506,7 @@ static void show_denials(const json_t *head)
 {
     const json_t *denials = json_object_get(head, "denials");
     int64_t dropped = snp_json_int(head, "denials_dropped", 0);
+    bool has_limit = json_is_object(json_object_get(head, "limit"));
     size_t n = json_array_size(denials);
 
     for (size_t i = 0; i < n; i++) {
@@ -516,6 +517,9 @@ static void show_denials(const json_t *head)
         int64_t count = snp_json_int(denial, "count", 1);
         char times[32] = "";
 
+        if (has_limit && snp_streq(snp_json_str(denial, "source", ""), "limit")) {
+            continue; /* has its line already */
+        }
         if (count > 1) {
             (void)snprintf(times, sizeof(times), " (%lld times)", (long long)count);
         }
