@@ -397,16 +397,14 @@ static int on_wake(struct init *in, struct request *rq)
 static int on_put(struct init *in, struct request *rq)
 {
     struct cursor *c = &rq->body;
-    uint64_t offset = take(c, 8);
-    int truncate = (int)take(c, 1);
-    uint32_t mode = (uint32_t)take(c, 4);
-    const char *path = take_text(c);
+    struct snp_put put = {.offset = take(c, 8)};
 
-    if (c->bad || offset > INT64_MAX / 2) {
-        return EINVAL;
-    }
-    return snp_files_put(path, offset, truncate, mode, c->at, (size_t)(c->end - c->at),
-                         &in->out);
+    put.truncate = take(c, 1) != 0;
+    put.mode = (uint32_t)take(c, 4);
+    put.path = take_text(c);
+    put.bytes = c->at;
+    put.n = (size_t)(c->end - c->at);
+    return c->bad || put.offset > INT64_MAX / 2 ? EINVAL : snp_files_put(&put, &in->out);
 }
 
 static int on_get(struct init *in, struct request *rq)

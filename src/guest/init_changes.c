@@ -219,7 +219,9 @@ int snp_changes_report(struct snp_changes *changes, uint64_t cpu_us, struct snp_
     uint8_t truncated;
 
     walk(&now, openat(changes->upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), path, 0, 0);
-    qsort(now.file, now.n, sizeof(*now.file), by_path);
+    if (now.n > 1) {
+        qsort(now.file, now.n, sizeof(*now.file), by_path);
+    }
     if (fstatfs(changes->upper_fd, &fs) == 0) {
         written = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
     }

@@ -103,39 +103,41 @@ static int regular(int fd, struct stat *st)
     return S_ISREG(st->st_mode) ? 0 : EINVAL;
 }
 
-int snp_files_put(const char *path,
-                  uint64_t offset,
-                  int truncate,
-                  uint32_t mode,
-                  const char *bytes,
-                  size_t n,
-                  struct snp_buf *out)
+/* 0 or errno. */
+static int write_at(int fd, const char *bytes, size_t n, uint64_t offset)
+{
+    while (n > 0) {
+        ssize_t done = SNP_RETRY(pwrite(fd, bytes, n, (off_t)offset));
+        if (done <= 0) {
+            return done < 0 ? errno : ENOSPC;
+        }
+        bytes += done;
+        offset += (uint64_t)done;
+        n -= (size_t)done;
+    }
+    return 0;
+}
+
+int snp_files_put(const struct snp_put *put, struct snp_buf *out)
 {
     struct stat st;
     int fd;
     int r;
 
-    make_parents(path);
-    fd = open_path(path, O_WRONLY | O_CREAT, mode == 0 ? 0644 : mode & 0777);
+    make_parents(put->path);
+    fd = open_path(put->path, O_WRONLY | O_CREAT, put->mode == 0 ? 0644 : put->mode & 0777);
     if (fd < 0) {
         return errno;
     }
     r = regular(fd, &st);
-    if (r == 0 && truncate != 0 && ftruncate(fd, (off_t)offset) < 0) {
+    if (r == 0 && put->truncate && ftruncate(fd, (off_t)put->offset) < 0) {
         r = errno;
     }
-    if (r == 0 && truncate != 0 && mode != 0) {
-        (void)fchmod(fd, mode & 0777);
+    if (r == 0 && put->truncate && put->mode != 0) {
+        (void)fchmod(fd, put->mode & 0777);
     }
-    while (r == 0 && n > 0) {
-        ssize_t done = SNP_RETRY(pwrite(fd, bytes, n, (off_t)offset));
-        if (done <= 0) {
-            r = done < 0 ? errno : ENOSPC;
-            break;
-        }
-        bytes += done;
-        offset += (uint64_t)done;
-        n -= (size_t)done;
+    if (r == 0) {
+        r = write_at(fd, put->bytes, put->n, put->offset);
     }
     if (r == 0 && fstat(fd, &st) == 0) {
         uint64_t size = (uint64_t)st.st_size;

@@ -11,6 +11,16 @@
 
 #include "base/buf.h"
 
+/* A part of a file to write; all borrowed. */
+struct snp_put {
+    const char *path;
+    uint64_t offset;
+    bool truncate; /* the file ends at offset before the bytes are written */
+    uint32_t mode; /* permission bits of a new file; 0 = 0644 */
+    const char *bytes;
+    size_t n;
+};
+
 struct snp_changes; /* what the written layer looked like at the last call */
 
 /*
@@ -18,13 +28,7 @@ struct snp_changes; /* what the written layer looked like at the last call */
  * (after the errno). path: NUL-terminated; relative to /workspace, or absolute below
  * /workspace or /tmp; other places are EACCES.
  */
-int snp_files_put(const char *path,
-                  uint64_t offset,
-                  int truncate,
-                  uint32_t mode,
-                  const char *bytes,
-                  size_t n,
-                  struct snp_buf *out);
+int snp_files_put(const struct snp_put *put, struct snp_buf *out);
 int snp_files_get(const char *path, uint64_t offset, uint32_t length, struct snp_buf *out);
 int snp_files_ls(const char *path, struct snp_buf *out);
 

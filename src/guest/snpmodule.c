@@ -76,9 +76,11 @@ static struct PyModuleDef module = {
     .m_methods = methods,
 };
 
+/* NOLINTBEGIN(readability-identifier-naming): the name CPython looks for */
 PyMODINIT_FUNC PyInit__snp(void);
 
 PyMODINIT_FUNC PyInit__snp(void)
 {
     return PyModule_Create(&module);
 }
+/* NOLINTEND(readability-identifier-naming) */

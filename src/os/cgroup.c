@@ -319,6 +319,26 @@ static void delegate_v2(const char *path, uid_t uid)
     }
 }
 
+/* Our folder in version 2 and the controllers it has, in have (KNOB_MAX bytes). -1 if there is none. */
+static int open_v2_base(const char *path, uid_t uid, char *have, char **ret_made)
+{
+    int base;
+    int fd;
+    ssize_t n;
+
+    delegate_v2(path, uid);
+    base = open_base(path, uid, ret_made);
+    if (base < 0) {
+        return -1;
+    }
+    fd = openat(base, "cgroup.controllers", O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, have, KNOB_MAX - 1);
+    have[n > 0 ? n : 0] = '\0';
+    snp_closep(&fd);
+    (void)!snp_file_pokeat(base, "cgroup.subtree_control", "+memory +pids +cpu");
+    return base;
+}
+
 static void open_v2(struct snp_cgroups *groups, const char *mounts, const char *own, uid_t uid)
 {
     char point[PATH_LEN];
@@ -327,21 +347,13 @@ static void open_v2(struct snp_cgroups *groups, const char *mounts, const char *
     char path[2 * PATH_LEN];
     char have[KNOB_MAX] = "";
     char *made = NULL;
-    int base = -1;
+    int base;
 
     if (!find_mount(mounts, NULL, point, root) || !find_group(own, NULL, group)) {
         return;
     }
     group_path(path, sizeof(path), point, root, group);
-    delegate_v2(path, uid);
-    base = open_base(path, uid, &made);
-    if (base >= 0) {
-        int fd = openat(base, "cgroup.controllers", O_RDONLY | O_CLOEXEC);
-        ssize_t n = fd < 0 ? -1 : read(fd, have, sizeof(have) - 1);
-        have[n > 0 ? n : 0] = '\0';
-        snp_closep(&fd);
-        (void)!snp_file_pokeat(base, "cgroup.subtree_control", "+memory +pids +cpu");
-    }
+    base = open_v2_base(path, uid, have, &made);
     for (int c = 0; c < SNP_CGROUP_CPUACCT; c++) {
         struct snp_cgroup_slot *slot = &groups->slot[c];
         if (slot->version != 0) {
@@ -350,9 +362,7 @@ static void open_v2(struct snp_cgroups *groups, const char *mounts, const char *
         if (base >= 0 && has_word(have, strlen(have), controller_names[c])) {
             slot->base_fd = fcntl(base, F_DUPFD_CLOEXEC, 3);
             slot->version = slot->base_fd >= 0 ? 2 : 0;
-            if (made != NULL) {
-                groups->made[c] = SNP_TAKE_PTR(made);
-            }
+            groups->made[c] = SNP_TAKE_PTR(made); /* the first that uses it removes it */
         } else if (slot->why[0] == '\0') {
             (void)snprintf(slot->why, sizeof(slot->why),
                            "cgroup v2: controller %s is not delegated to %.60s",

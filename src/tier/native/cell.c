@@ -217,9 +217,9 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
-bool snp_cell_interrupt(struct snp_session *session)
+bool snp_cell_interrupt(struct snp_session *s)
 {
-    struct snp_cell *c = session->cell;
+    struct snp_cell *c = s->cell;
 
     if (c == NULL || c->phase != SNP_CELL_RUNNING) {
         return false;

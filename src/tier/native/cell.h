@@ -33,24 +33,24 @@ struct snp_cell_request {
 };
 
 /* Start; the result is sent later. SNP_E_LIMIT: one is running. On failure nothing was started. */
-int snp_cell_start(struct snp_session *session,
-                   const struct snp_cell_request *request,
+int snp_cell_start(struct snp_session *s,
+                   const struct snp_cell_request *rq,
                    struct snp_err *err) SNP_NODISCARD;
 
 /* Ask the running cell to stop as its time limit would; false if none runs. */
-bool snp_cell_interrupt(struct snp_session *session);
+bool snp_cell_interrupt(struct snp_session *s);
 
 /* What happens, from the session's streams. */
-void snp_cell_on_guest(struct snp_session *session, const struct snp_frame *frame);
-void snp_cell_on_guest_end(struct snp_session *session, const struct snp_err *err);
-void snp_cell_on_output(struct snp_session *session, int stream, const char *bytes, size_t n);
-void snp_cell_on_exit(struct snp_session *session,
+void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f);
+void snp_cell_on_guest_end(struct snp_session *s, const struct snp_err *err);
+void snp_cell_on_output(struct snp_session *s, int stream, const char *bytes, size_t n);
+void snp_cell_on_exit(struct snp_session *s,
                       uint32_t id,
                       const char *raw); /* 21 bytes of an EXIT */
-void snp_cell_on_memory(struct snp_session *session, uint64_t bytes);
-void snp_cell_on_denial(struct snp_session *session, const struct snp_denial *denial);
+void snp_cell_on_memory(struct snp_session *s, uint64_t bytes);
+void snp_cell_on_denial(struct snp_session *s, const struct snp_denial *denial);
 
 /* The sandbox is gone: send what is known. Frees the cell. */
-void snp_cell_session_ended(struct snp_cell *cell);
+void snp_cell_session_ended(struct snp_cell *c);
 
 #endif

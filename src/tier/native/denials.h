@@ -27,7 +27,7 @@ struct snp_denials {
 };
 
 /* All texts are copied; invalid UTF-8 is repaired, each is cut at 200 bytes. */
-void snp_denials_add(struct snp_denials *denials, const struct snp_denial *denial);
+void snp_denials_add(struct snp_denials *denials, const struct snp_denial *d);
 void snp_denials_done(struct snp_denials *denials);
 
 #endif

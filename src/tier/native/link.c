@@ -76,7 +76,7 @@ static void read_some(struct snp_link *link)
         struct snp_frame frame;
         size_t size;
         bool has;
-        if (snp_frame_peek(&link->in, link->body_max, &frame, &size, &has, &err) < 0) {
+        if (snp_frame_peek(&link->in, link->ops->body_max, &frame, &size, &has, &err) < 0) {
             end(link, &err);
             return;
         }
@@ -114,13 +114,12 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 int snp_link_open(struct snp_link *link,
                   uv_loop_t *loop,
                   int fd,
-                  size_t body_max,
                   const struct snp_link_ops *ops,
                   void *owner,
                   struct snp_err *err)
 {
-    *link = (struct snp_link){.ops = ops, .owner = owner, .fd = fd, .body_max = body_max};
-    snp_buf_init(&link->in, body_max + SNP_FRAME_HEADER_LEN + 2 * READ_CHUNK);
+    *link = (struct snp_link){.ops = ops, .owner = owner, .fd = fd};
+    snp_buf_init(&link->in, ops->body_max + SNP_FRAME_HEADER_LEN + (size_t)2 * READ_CHUNK);
     snp_buf_init(&link->out, SNP_LINK_QUEUE_MAX);
     link->poll = calloc(1, sizeof(*link->poll));
     if (link->poll == NULL || snp_set_nonblock(fd, true) < 0 ||

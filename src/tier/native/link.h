@@ -16,6 +16,7 @@
 struct snp_link;
 
 struct snp_link_ops {
+    size_t body_max; /* cap of one frame, bytes */
     /* A frame, borrowed for the call. May close the link. */
     void (*on_frame)(struct snp_link *link, const struct snp_frame *frame);
     /* End of stream, an error or a broken frame (err says which). The link is closed already. */
@@ -27,7 +28,6 @@ struct snp_link {
     void *owner;     /* borrowed */
     uv_poll_t *poll; /* owned; NULL = closed */
     int fd;          /* owned; -1 = closed */
-    size_t body_max;
     struct snp_buf in;
     struct snp_buf out;
 };
@@ -36,11 +36,10 @@ enum {
     SNP_LINK_QUEUE_MAX = 64 << 20
 };
 
-/* Start reading fd (consumed, also on failure). body_max: cap of one frame. */
+/* Start reading fd (consumed, also on failure). */
 int snp_link_open(struct snp_link *link,
                   uv_loop_t *loop,
                   int fd,
-                  size_t body_max,
                   const struct snp_link_ops *ops,
                   void *owner,
                   struct snp_err *err) SNP_NODISCARD;

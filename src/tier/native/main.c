@@ -80,8 +80,8 @@ static void on_daemon_end(struct snp_link *link, const struct snp_err *err)
     uv_stop(tier->loop);
 }
 
-static const struct snp_link_ops daemon_ops = {.on_frame = on_daemon_frame,
-                                               .on_end = on_daemon_end};
+static const struct snp_link_ops daemon_ops = {
+    .body_max = SNP_FRAME_BODY_MAX, .on_frame = on_daemon_frame, .on_end = on_daemon_end};
 
 /* Folder of our own program, and our path. */
 static int find_self(struct snp_tier *tier, char *ret_dir, struct snp_err *err)
@@ -213,8 +213,7 @@ static int serve(const char *state_dir)
     (void)uv_loop_init(&loop);
     tier.loop = &loop;
     if (tier_init(&tier, state_dir, &err) < 0 ||
-        snp_link_open(&tier.daemon, &loop, DAEMON_FD, SNP_FRAME_BODY_MAX, &daemon_ops, &tier,
-                      &err) < 0) {
+        snp_link_open(&tier.daemon, &loop, DAEMON_FD, &daemon_ops, &tier, &err) < 0) {
         snp_log(SNP_LOG_ERROR, "tier_start", "error=%s", err.msg);
         return 1;
     }

@@ -59,13 +59,10 @@ struct snp_cell {
 };
 
 /* The result; new reference. Adds denials for limits that were met. */
-json_t *snp_result_json(struct snp_cell *cell);
+json_t *snp_result_json(struct snp_cell *c);
 
 /* Read a CHANGES reply (after its errno) into docs/result.md's `files`; NULL if it is malformed. New reference. */
-json_t *snp_result_files(const char *bytes,
-                         size_t n,
-                         uint64_t *ret_cpu_us,
-                         uint64_t *ret_written);
+json_t *snp_result_files(const char *at, size_t n, uint64_t *ret_cpu_us, uint64_t *ret_written);
 
 /* Remove the oldest full outputs until what is kept is within bounds. */
 void snp_spool_trim(struct snp_tier *tier);

@@ -216,7 +216,7 @@ static int visit(struct scan *s,
     size_t name_len = strlen(entry->d_name);
     unsigned char type = entry->d_type;
     struct stat st;
-    bool in_git = len >= 5 && strncmp(s->path + len - 5, ".git/", 5) == 0;
+    bool in_git;
 
     if (++s->n > SNP_SECRETS_ENTRIES_MAX || len + name_len + 2 > PATH_LEN) {
         return snp_fail(err, SNP_E_LIMIT,
@@ -224,6 +224,7 @@ static int visit(struct scan *s,
                         "choose a smaller folder",
                         SNP_SECRETS_ENTRIES_MAX);
     }
+    in_git = len >= 5 && strncmp(s->path + len - 5, ".git/", 5) == 0;
     memcpy(s->path + len, entry->d_name, name_len + 1);
     if (matches(entry->d_name, hidden_names, SNP_ARRAY_LEN(hidden_names)) ||
         (matches(entry->d_name, key_names, SNP_ARRAY_LEN(key_names)) &&

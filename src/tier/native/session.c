@@ -280,7 +280,8 @@ static void on_init_end(struct snp_link *link, const struct snp_err *err)
     snp_session_kill(link->owner, "pid 1 of the sandbox ended");
 }
 
-static const struct snp_link_ops init_ops = {.on_frame = on_init_frame, .on_end = on_init_end};
+static const struct snp_link_ops init_ops = {
+    .body_max = SNP_FRAME_BODY_MAX, .on_frame = on_init_frame, .on_end = on_init_end};
 
 static void on_guest_frame(struct snp_link *link, const struct snp_frame *frame)
 {
@@ -292,8 +293,8 @@ static void on_guest_end(struct snp_link *link, const struct snp_err *err)
     snp_cell_on_guest_end(link->owner, err);
 }
 
-static const struct snp_link_ops guest_ops = {.on_frame = on_guest_frame,
-                                              .on_end = on_guest_end};
+static const struct snp_link_ops guest_ops = {
+    .body_max = SNP_GUEST_BODY_MAX, .on_frame = on_guest_frame, .on_end = on_guest_end};
 
 void snp_session_drop_interpreter(struct snp_session *s)
 {
@@ -309,8 +310,7 @@ int snp_session_new_guest(struct snp_session *s, int *ret_fd, struct snp_err *er
     }
     snp_link_close(&s->guest);
     snp_buf_done(&s->guest.in);
-    if (snp_link_open(&s->guest, s->tier->loop, pair[0], SNP_GUEST_BODY_MAX, &guest_ops, s,
-                      err) < 0) {
+    if (snp_link_open(&s->guest, s->tier->loop, pair[0], &guest_ops, s, err) < 0) {
         (void)close(pair[1]);
         return err->code;
     }
@@ -372,8 +372,8 @@ static void session_ready(struct snp_session *s, int listener_fd)
     struct snp_err err;
 
     (void)uv_timer_stop(s->timer);
-    if (snp_link_open(&s->init, s->tier->loop, SNP_TAKE_FD(s->embryo.control_fd),
-                      SNP_FRAME_BODY_MAX, &init_ops, s, &err) < 0 ||
+    if (snp_link_open(&s->init, s->tier->loop, SNP_TAKE_FD(s->embryo.control_fd), &init_ops, s,
+                      &err) < 0 ||
         (listener_fd >= 0 &&
          snp_notify_open(&s->notify, s->tier->loop, listener_fd, on_denial, s, &err) < 0)) {
         snp_session_kill(s, err.msg);
@@ -632,6 +632,11 @@ static int check_host(struct snp_session *s, struct snp_err *err)
     if (tier->n_sessions > SNP_TIER_SESSIONS_MAX) {
         return snp_fail(err, SNP_E_LIMIT, "the tier has %d sandboxes, its most; close one",
                         SNP_TIER_SESSIONS_MAX);
+    }
+    if (tier->landlock_abi == 0 && !s->spec.allow_degraded) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "this kernel has no Landlock, the second fence around files; "
+                        "--allow-degraded runs without it");
     }
     snp_manifest_degraded(tier, s->degraded);
     return 0;

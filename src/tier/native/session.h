@@ -109,13 +109,13 @@ int snp_session_open(struct snp_tier *tier,
 struct snp_session *snp_session_find(struct snp_tier *tier, const char *id);
 
 /* Kill everything in it; it disappears from the loop. reason: for the daemon when nobody asked. */
-void snp_session_kill(struct snp_session *session, const char *reason);
+void snp_session_kill(struct snp_session *s, const char *reason);
 
 /* The tier ends: kill all and wait (bounded) until their cgroups are gone. Answers nothing. */
 void snp_session_end_all(struct snp_tier *tier);
 
 /* Ask pid 1. cb runs once, with EPIPE when it goes away first. fd: passed along, or -1; stays the caller's. */
-void snp_session_ask_init(struct snp_session *session,
+void snp_session_ask_init(struct snp_session *s,
                           uint8_t type,
                           const struct snp_buf *raw,
                           int fd,
@@ -123,18 +123,18 @@ void snp_session_ask_init(struct snp_session *session,
                           void *data);
 
 /* Drop the interpreter's stream, e.g. after it broke the protocol. */
-void snp_session_drop_interpreter(struct snp_session *session);
+void snp_session_drop_interpreter(struct snp_session *s);
 
 /* Make a new guest stream; *ret_fd is the interpreter's end (caller closes). */
-int snp_session_new_guest(struct snp_session *session,
+int snp_session_new_guest(struct snp_session *s,
                           int *ret_fd,
                           struct snp_err *err) SNP_NODISCARD;
 
 /* Read what is in the output pipes now (bounded). */
-void snp_session_drain(struct snp_session *session);
+void snp_session_drain(struct snp_session *s);
 
 /* What was enforced; docs/result.md. New reference. */
-json_t *snp_manifest(const struct snp_session *session);
+json_t *snp_manifest(const struct snp_session *s);
 
 /* Texts for controls that this host cannot give; appends to list. Pure reading. */
 void snp_manifest_degraded(const struct snp_tier *tier, json_t *list);
