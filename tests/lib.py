@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helpers of the black box tests: a runtime of one's own, as root or as an unprivileged user.
+
+    box = Sandbox("user")              # folders of its own; its daemon starts with the first call
+    done = box.exec("6 * 7")           # the result, docs/result.md
+    box.exec("x = 1", session="s", options=["--memory", "64m"])
+    box.cli("sessions", "list")        # the program itself: CompletedProcess, text
+    with box.client() as rpc:          # docs/wire.md by hand
+        kind, head, raw, events = rpc.call("hello", version=1)
+    box.close()
+
+Only processes that were started here are ended, by their pid.
+"""
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.path.abspath(os.environ.get("SNP_BUILD", os.path.join(HERE, "..", "build")))
+PYTHON = "/usr/bin/python3"
+USER_ID = 23456  # without an entry in /etc/passwd, so nothing else runs as it
+PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "snp-init", "guest")
+HEADER = struct.Struct("<IIIB3x")
+REQUEST, RESPONSE, ERROR, EVENT = 1, 2, 3, 4
+
+
+# What may be missing ------------------------------------------------------------------------
+
+
+def must(what):
+    names = os.environ.get("SNP_TEST_MUST", "").split(",")
+    return what in names or "all" in names
+
+
+def need(what, present, why):
+    """Skip for the lack of something, or fail if this host is known to have it."""
+    if present:
+        return
+    if must(what):
+        pytest.fail(f"{what} must run here: {why}")
+    pytest.skip(f"{what}: {why}")
+
+
+def wait_for(check, seconds, step=0.02):
+    """The first true answer of check(), or its last one when the time is over."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = check()
+        if answer or time.monotonic() > end:
+            return answer
+        time.sleep(step)
+
+
+# Processes ----------------------------------------------------------------------------------
+
+
+def parents():
+    """{pid: parent} of all processes that can be seen."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat") as stat:
+                    found[int(name)] = int(stat.read().rpartition(")")[2].split()[1])
+            except OSError:
+                pass
+    return found
+
+
+def descendants(pid):
+    """All processes below pid, as numbers of this pid namespace."""
+    by_parent = {}
+    for child, parent in parents().items():
+        by_parent.setdefault(parent, []).append(child)
+    found, todo = set(), [pid]
+    while todo:
+        children = by_parent.get(todo.pop(), [])
+        found.update(children)
+        todo.extend(children)
+    return found
+
+
+def is_alive(pid):
+    """Neither gone nor a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def program_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as text:
+            return os.path.basename(text.read().split(b"\0")[0].decode(errors="replace"))
+    except OSError:
+        return ""
+
+
+# The client protocol ------------------------------------------------------------------------
+
+
+class Client:
+    """One connection to a daemon, spoken by hand."""
+
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(path)
+        self.last = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.sock.close()
+
+    def send(self, head, raw=b"", kind=REQUEST, ident=None):
+        self.last += 1
+        ident = self.last if ident is None else ident
+        text = head if isinstance(head, bytes) else json.dumps(head).encode()
+        self.sock.sendall(HEADER.pack(len(text) + len(raw), ident, len(text), kind) + text + raw)
+        return ident
+
+    def take(self, count):
+        data = b""
+        while len(data) < count:
+            part = self.sock.recv(count - len(data))
+            if not part:
+                raise EOFError("the daemon closed the connection")
+            data += part
+        return data
+
+    def recv(self):
+        body_len, ident, head_len, kind = HEADER.unpack(self.take(HEADER.size))
+        body = self.take(body_len)
+        return kind, ident, json.loads(body[:head_len] or b"{}"), body[head_len:]
+
+    def end_of(self, ident):
+        """(type, head, raw, events before it) of the end of a request; others are passed over."""
+        events = []
+        while True:
+            kind, at, head, raw = self.recv()
+            if at == ident and kind == EVENT:
+                events.append((head, raw))
+            elif at == ident:
+                return kind, head, raw, events
+
+    def call(self, method, raw=b"", **members):
+        return self.end_of(self.send({"method": method, **members}, raw))
+
+
+# The runtime --------------------------------------------------------------------------------
+
+
+class CliError(AssertionError):
+    """The program gave no result; .done is its CompletedProcess."""
+
+    def __init__(self, done):
+        super().__init__(f"{done.args}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+        self.done = done
+
+
+class Sandbox:
+    """The programs of SNP_BUILD with folders, a home and a daemon of their own.
+
+    who: "root", or "user" for a user without privileges. env: more variables for the
+    daemon and the command line. A program that cannot be had as `who` skips the test.
+    """
+
+    def __init__(self, who="root", env=None):
+        need("root", who != "root" or os.geteuid() == 0, "the tests do not run as root")
+        self.who = who
+        self.uid = USER_ID if who == "user" and os.geteuid() == 0 else os.geteuid()
+        # Short, because a socket's path is; in no folder that others may not enter.
+        self.folder = tempfile.mkdtemp(prefix="snp-", dir="/tmp")
+        os.chmod(self.folder, 0o755)
+        self.home = self.make_folder("home")
+        self.runtime = self.make_folder("run", 0o700)
+        self.state = self.make_folder("state", 0o700)
+        self.bin = self._bin()
+        self.socket = os.path.join(self.runtime, "sandboxd.sock")
+        self.env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": self.home, "LANG": "C.UTF-8",
+            "SNIPARA_SANDBOX_RUNTIME_DIR": self.runtime, "SNIPARA_SANDBOX_STATE_DIR": self.state,
+            **{name: value for name, value in os.environ.items()
+               if name.endswith("SAN_OPTIONS") or name == "SNIPARA_SANDBOX_PYTHON"},
+            **(env or {}),
+        }
+        self.daemon = None
+
+    def _bin(self):
+        """The build folder, or a copy of the programs where the user may not read it."""
+        test = ["test", "-x", os.path.join(BUILD, "snipara-sandboxd")]
+        if subprocess.run(test, **self.identity()).returncode == 0:
+            return BUILD
+        folder = os.path.join(self.folder, "bin")
+        os.mkdir(folder, 0o755)
+        for name in PROGRAMS:
+            source = os.path.join(BUILD, name)
+            if os.path.isdir(source):
+                shutil.copytree(source, os.path.join(folder, name))
+            elif os.path.exists(source):
+                shutil.copy(source, folder)
+        return folder
+
+    def identity(self):
+        """What makes subprocess start something as our user."""
+        if self.uid == os.geteuid():
+            return {}
+        return {"user": self.uid, "group": self.uid, "extra_groups": []}
+
+    def make_folder(self, name, mode=0o755):
+        """A folder below ours that belongs to our user; its path."""
+        path = os.path.join(self.folder, name)
+        os.makedirs(path, exist_ok=True)
+        os.chmod(path, mode)
+        os.chown(path, self.uid, self.uid if self.uid != os.geteuid() else os.getegid())
+        return path
+
+    def make_file(self, path, content="", mode=0o644):
+        """A file of our user (path absolute, or below our folder); its path."""
+        path = os.path.join(self.folder, path)
+        parent = os.path.dirname(path)
+        if not os.path.isdir(parent):
+            self.make_folder(parent)
+        with open(path, "wb") as out:
+            out.write(content.encode() if isinstance(content, str) else content)
+        os.chmod(path, mode)
+        os.chown(path, self.uid, self.uid if self.uid != os.geteuid() else os.getegid())
+        return path
+
+    # Daemon
+
+    def start(self, *options):
+        """Start the daemon if it does not run; its pid."""
+        if self.daemon is not None and self.daemon.poll() is None:
+            return self.daemon.pid
+        read_end, write_end = os.pipe()
+        with open(os.path.join(self.folder, "daemon.log"), "a") as log:
+            self.daemon = subprocess.Popen(
+                [os.path.join(self.bin, "snipara-sandboxd"), "--foreground",
+                 "--ready-fd", str(write_end), *options],
+                env=self.env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                pass_fds=[write_end], start_new_session=True, **self.identity())
+        os.close(write_end)
+        ready = os.read(read_end, 1)
+        os.close(read_end)
+        if ready != b"\1":
+            raise RuntimeError("the daemon did not start:\n" + self.log())
+        return self.daemon.pid
+
+    def tier_pid(self):
+        """The supervisor below the daemon; None if there is none yet."""
+        for pid, parent in parents().items():
+            if self.daemon is not None and parent == self.daemon.pid and program_of(pid) == "tier-native":
+                return pid
+        return None
+
+    def log(self):
+        try:
+            with open(os.path.join(self.folder, "daemon.log"), errors="replace") as text:
+                return text.read()
+        except FileNotFoundError:
+            return ""
+
+    def stop(self):
+        """End the daemon and with it all sessions; its exit status."""
+        if self.daemon is None:
+            return None
+        if self.daemon.poll() is None:
+            self.daemon.terminate()
+        try:
+            status = self.daemon.wait(20)
+        except subprocess.TimeoutExpired:
+            self.daemon.kill()
+            status = self.daemon.wait()
+        self.daemon = None
+        return status
+
+    def close(self):
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # Command line
+
+    def popen(self, *args, env=None, **kwargs):
+        """Start the program; the daemon is started first, so that it is ours to end."""
+        self.start()
+        kwargs.setdefault("stdin", subprocess.DEVNULL)
+        kwargs.setdefault("stdout", subprocess.PIPE)
+        kwargs.setdefault("stderr", subprocess.PIPE)
+        kwargs.setdefault("cwd", self.home)
+        return subprocess.Popen(
+            [os.path.join(self.bin, "snipara-sandbox"), *map(str, args)],
+            env={**self.env, **(env or {})}, **self.identity(), **kwargs)
+
+    def cli(self, *args, input=None, timeout=60, env=None, text=True, **kwargs):
+        """Run the program to its end: CompletedProcess."""
+        if input is not None:
+            kwargs["stdin"] = subprocess.PIPE
+        if text:
+            kwargs.setdefault("errors", "replace")
+        with self.popen(*args, env=env, text=text, **kwargs) as process:
+            try:
+                out, errors = process.communicate(input, timeout)
+            except BaseException:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+
+    @staticmethod
+    def exec_args(session=None, options=(), argv=None, sh=None):
+        """Arguments of the program for a cell; code and shell lines go to its standard input."""
+        args = ["exec", "--json", *options, *(["--session", session] if session else [])]
+        if argv is not None:
+            return [*args, "--", *argv]
+        return [*args, "-"] if sh is None else [*args, "--sh", "-"]
+
+    def exec(self, code=None, session=None, options=(), argv=None, sh=None, stdin=None, timeout=60, env=None):
+        """Run a cell: Python code, argv=[...] or sh="..."; its result. CliError if there is none."""
+        if stdin is not None:
+            path = self.make_file(f"stdin-{time.monotonic_ns()}", stdin)
+            options = [*options, "--stdin", path]
+        args = self.exec_args(session, options, argv, sh)
+        done = self.cli(*args, input=code if sh is None else sh, timeout=timeout, env=env)
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            raise CliError(done) from None
+
+    def client(self):
+        """A connection of this process's user; the daemon accepts only its own."""
+        self.start()
+        return Client(self.socket)
+
+    def destroy(self, session):
+        return self.cli("sessions", "destroy", session)
+
+    # The same code without protection
+
+    def outside(self, code, timeout=30, env=None, cwd=None, argv=None):
+        """Run Python code (or argv) on the host as our user: CompletedProcess, text."""
+        return subprocess.run(
+            argv or [PYTHON, "-c", code], env={**self.env, **(env or {})}, cwd=cwd or self.home,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, errors="replace", timeout=timeout, **self.identity())
