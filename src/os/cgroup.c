@@ -295,39 +295,46 @@ static void open_v1(struct snp_cgroups *groups,
     slot->version = 1;
 }
 
-/* Let children of the group at path have our controllers; we must not sit in it ourselves. */
-static void delegate_v2(const char *path, uid_t uid)
+#define V2_CONTROLLERS "+memory +pids +cpu"
+
+/*
+ * Let children of the group at path have our controllers. Only the root group passes
+ * them on while processes are in it; may_move: we may go to a leaf of our own first. That
+ * helps where we are alone in the group, as in a scope that was delegated to us.
+ */
+static bool delegate_v2(const char *path, uid_t uid, bool may_move)
 {
-    static const char *const words[] = {"+memory", "+pids", "+cpu"};
     char file[3 * PATH_LEN];
     char leaf[3 * PATH_LEN];
+    char procs[3 * PATH_LEN + 16];
+    bool done;
 
     (void)snprintf(file, sizeof(file), "%s/cgroup.subtree_control", path);
-    if (snp_file_poke(file, "+memory +pids +cpu") == 0) {
-        return;
+    if (snp_file_poke(file, V2_CONTROLLERS) == 0) {
+        return true;
     }
-    if (errno ==
-        EBUSY) { /* not the root group, and processes are in it: ours moves to a leaf */
-        (void)snprintf(leaf, sizeof(leaf), "%s/snipara-supervisor-%u", path, (unsigned)uid);
-        (void)mkdir(leaf, 0755);
-        (void)snprintf(leaf, sizeof(leaf), "%s/snipara-supervisor-%u/cgroup.procs", path,
-                       (unsigned)uid);
-        (void)!snp_file_poke(leaf, "0");
+    if (errno != EBUSY || !may_move) {
+        return false;
     }
-    for (size_t i = 0; i < SNP_ARRAY_LEN(words); i++) {
-        (void)!snp_file_poke(file, words[i]);
+    (void)snprintf(leaf, sizeof(leaf), "%s/snipara-supervisor-%u", path, (unsigned)uid);
+    (void)mkdir(leaf, 0755);
+    (void)snprintf(procs, sizeof(procs), "%s/cgroup.procs", leaf);
+    done = snp_file_poke(procs, "0") == 0 && snp_file_poke(file, V2_CONTROLLERS) == 0;
+    if (!done) { /* others are in it too: back to where we were */
+        (void)snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
+        (void)!snp_file_poke(procs, "0");
+        (void)rmdir(leaf);
     }
+    return done;
 }
 
-/* Our folder in version 2 and the controllers it has, in have (KNOB_MAX bytes). -1 if there is none. */
-static int open_v2_base(const char *path, uid_t uid, char *have, char **ret_made)
+/* Our folder below the group at path, and its controllers in have (KNOB_MAX bytes). -1 if it is none of use. */
+static int open_v2_base(const char *path, uid_t uid, bool may_move, char *have, char **ret_made)
 {
-    int base;
+    int base = delegate_v2(path, uid, may_move) ? open_base(path, uid, ret_made) : -1;
     int fd;
     ssize_t n;
 
-    delegate_v2(path, uid);
-    base = open_base(path, uid, ret_made);
     if (base < 0) {
         return -1;
     }
@@ -335,7 +342,11 @@ static int open_v2_base(const char *path, uid_t uid, char *have, char **ret_made
     n = fd < 0 ? -1 : read(fd, have, KNOB_MAX - 1);
     have[n > 0 ? n : 0] = '\0';
     snp_closep(&fd);
-    (void)!snp_file_pokeat(base, "cgroup.subtree_control", "+memory +pids +cpu");
+    if (snp_file_pokeat(base, "cgroup.subtree_control", V2_CONTROLLERS) < 0) {
+        snp_closep(&base);
+        (void)rmdir(*ret_made);
+        free(SNP_TAKE_PTR(*ret_made));
+    }
     return base;
 }
 
@@ -353,7 +364,11 @@ static void open_v2(struct snp_cgroups *groups, const char *mounts, const char *
         return;
     }
     group_path(path, sizeof(path), point, root, group);
-    base = open_v2_base(path, uid, have, &made);
+    /* As root the top of what we see: our own group is full of other processes. */
+    base = uid == 0 ? open_v2_base(point, uid, false, have, &made) : -1;
+    if (base < 0) {
+        base = open_v2_base(path, uid, true, have, &made);
+    }
     for (int c = 0; c < SNP_CGROUP_CPUACCT; c++) {
         struct snp_cgroup_slot *slot = &groups->slot[c];
         if (slot->version != 0) {
