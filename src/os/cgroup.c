@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
 
@@ -134,6 +135,9 @@ static uint64_t start_time(uint64_t pid)
         return 0;
     }
     at = strrchr(text, ')'); /* the name before it may hold anything */
+    if (at != NULL && (at[1] == '\0' || strchr("ZXx", at[2]) != NULL)) {
+        return 0; /* a zombie owns nothing any more */
+    }
     at = at == NULL ? NULL : field(at, 20, &n);
     if (at == NULL) {
         return 0;
@@ -186,7 +190,29 @@ static void remove_tree(int parent_fd, const char *name, int depth)
     }
 }
 
-/* Folders of this user whose supervisor is gone: named PREFIX uid - pid - starttime. */
+/* Is name one of our folders (PREFIX uid - pid - starttime) whose supervisor is gone? */
+static bool is_stale(const char *folder)
+{
+    char name[NAME_LEN];
+    uint64_t pid;
+    uint64_t ticks;
+    char *last;
+    char *middle;
+
+    if (!snp_has_prefix(folder, FOLDER_PREFIX) || strlen(folder) >= sizeof(name)) {
+        return false;
+    }
+    (void)snprintf(name, sizeof(name), "%s", folder + strlen(FOLDER_PREFIX));
+    last = strrchr(name, '-');
+    if (last == NULL) {
+        return false;
+    }
+    *last = '\0';
+    middle = strrchr(name, '-');
+    return middle != NULL && snp_parse_u64(middle + 1, &pid) == 0 &&
+           snp_parse_u64(last + 1, &ticks) == 0 && start_time(pid) != ticks;
+}
+
 static void remove_stale(int parent_fd, uid_t uid)
 {
     char prefix[NAME_LEN];
@@ -196,21 +222,7 @@ static void remove_stale(int parent_fd, uid_t uid)
 
     (void)snprintf(prefix, sizeof(prefix), FOLDER_PREFIX "%u-", (unsigned)uid);
     while (dir != NULL && (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
-        char name[NAME_LEN];
-        uint64_t pid;
-        uint64_t ticks;
-        char *dash;
-        if (!snp_has_prefix(entry->d_name, prefix) || strlen(entry->d_name) >= sizeof(name)) {
-            continue;
-        }
-        (void)snprintf(name, sizeof(name), "%s", entry->d_name + strlen(prefix));
-        dash = strchr(name, '-');
-        if (dash == NULL) {
-            continue;
-        }
-        *dash = '\0';
-        if (snp_parse_u64(name, &pid) == 0 && snp_parse_u64(dash + 1, &ticks) == 0 &&
-            start_time(pid) != ticks) {
+        if (snp_has_prefix(entry->d_name, prefix) && is_stale(entry->d_name)) {
             remove_tree(parent_fd, entry->d_name, 0);
         }
     }
@@ -218,6 +230,64 @@ static void remove_stale(int parent_fd, uid_t uid)
         (void)closedir(dir);
     } else {
         snp_closep(&fd);
+    }
+}
+
+/* One line of the registry, a path. True if it must be kept. */
+static bool check_registered(char *path)
+{
+    char *slash = strrchr(path, '/');
+    int parent;
+    struct stat st;
+
+    if (slash == NULL || slash == path || lstat(path, &st) < 0) {
+        return false;
+    }
+    if (!is_stale(slash + 1)) {
+        return true;
+    }
+    *slash = '\0';
+    parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent >= 0) {
+        remove_tree(parent, slash + 1, 0);
+    }
+    snp_closep(&parent);
+    *slash = '/';
+    return lstat(path, &st) == 0;
+}
+
+/* Clean up by the registry and write it anew with our own folders. */
+static void renew_registry(const struct snp_cgroups *groups, const char *registry)
+{
+    snp_autofree char *text = NULL;
+    snp_autobuf struct snp_buf kept = {0};
+    struct snp_err ignored;
+    char *rest = NULL;
+    int r = 0;
+
+    snp_buf_init(&kept, TEXT_MAX);
+    if (snp_file_read(registry, TEXT_MAX, &text, NULL, &ignored) == 0) {
+        rest = text;
+    }
+    while (rest != NULL && *rest != '\0') {
+        char *line = rest;
+        char *end = strchr(line, '\n');
+        rest = end == NULL ? NULL : end + 1;
+        if (end != NULL) {
+            *end = '\0';
+        }
+        if (check_registered(line)) {
+            r |= snp_buf_addf(&kept, "%s\n", line);
+        }
+    }
+    for (int c = 0; c < SNP_CGROUP_N; c++) {
+        if (groups->made[c] != NULL) {
+            r |= snp_buf_addf(&kept, "%s\n", groups->made[c]);
+        }
+    }
+    if (r == 0) {
+        /* Without it only the clean-up after a kill is less thorough. */
+        (void)!snp_file_write_atomic(registry, snp_buf_bytes(&kept), kept.len, 0600, &ignored);
     }
 }
 
@@ -391,7 +461,10 @@ static void open_v2(struct snp_cgroups *groups, const char *mounts, const char *
     snp_closep(&base);
 }
 
-void snp_cgroups_open(struct snp_cgroups *groups, uid_t uid, bool disabled)
+void snp_cgroups_open(struct snp_cgroups *groups,
+                      uid_t uid,
+                      const char *registry,
+                      bool disabled)
 {
     snp_autofree char *mounts = NULL;
     snp_autofree char *own = NULL;
@@ -409,6 +482,7 @@ void snp_cgroups_open(struct snp_cgroups *groups, uid_t uid, bool disabled)
         }
         open_v2(groups, mounts, own, uid);
     }
+    renew_registry(groups, registry);
     for (int c = 0; c < SNP_CGROUP_N; c++) {
         struct snp_cgroup_slot *slot = &groups->slot[c];
         if (slot->version == 0 && slot->why[0] == '\0') {

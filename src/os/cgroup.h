@@ -59,10 +59,15 @@ struct snp_cgroup_usage {
 
 /*
  * Find and make what this process may have; never fails as a whole: each slot says.
- * Also removes what dead supervisors of this user left. uid: whose name the folders bear.
+ * Also removes what dead supervisors left: in the group we are in, and wherever the file
+ * registry says they were (they may have run in another); then our folders are added to
+ * it. uid: whose name the folders bear.
  * disabled: behave as if there were none (SNIPARA_SANDBOX_NO_CGROUP).
  */
-void snp_cgroups_open(struct snp_cgroups *groups, uid_t uid, bool disabled);
+void snp_cgroups_open(struct snp_cgroups *groups,
+                      uid_t uid,
+                      const char *registry,
+                      bool disabled);
 void snp_cgroups_close(struct snp_cgroups *groups);
 
 static inline bool snp_cgroups_has(const struct snp_cgroups *groups,

@@ -194,7 +194,8 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     if (r < 0) {
         return r;
     }
-    snp_cgroups_open(&tier->cgroups, tier->uid, no_cgroup != NULL);
+    (void)snprintf(dir, sizeof(dir), "%.4000s/cgroups", state_dir);
+    snp_cgroups_open(&tier->cgroups, tier->uid, dir, no_cgroup != NULL);
     snp_probe_namespaces(tier, become_zero(tier));
     /* Ours only: nothing mounted here shows on the host; what the host mounts shows here. */
     if (tier->can_namespace && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
