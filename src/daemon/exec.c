@@ -663,7 +663,8 @@ void snp_exec_session_lost(struct snp_session *session, const char *reason)
     if (before == SNP_SESSION_LOST || before == SNP_SESSION_CLOSING) {
         return;
     }
-    snp_log(SNP_LOG_WARN, "session-lost", "session=%s why=\"%s\"", session->id, reason);
+    snp_log(session->server->is_ending ? SNP_LOG_INFO : SNP_LOG_WARN, "session-lost",
+            "session=%s why=\"%s\"", session->id, reason);
     (void)snprintf(session->loss, sizeof(session->loss), "%.190s", reason);
     snp_session_set_state(session, SNP_SESSION_LOST);
     session->tier = NULL;

@@ -278,7 +278,9 @@ static void conn_closed(struct snp_conn *conn, const struct snp_err *why)
     char reason[REASON_MAX];
 
     (void)snprintf(reason, sizeof(reason), "%.120s",
-                   why->code == SNP_OK ? "it closed its stream" : why->msg);
+                   in_order              ? "the daemon ends"
+                   : why->code == SNP_OK ? "it closed its stream"
+                                         : why->msg);
     snp_log(in_order ? SNP_LOG_INFO : SNP_LOG_ERROR, "tier-end",
             "tier=native pid=%d why=\"%s\"", (int)tier->process.pid, reason);
     tier->is_over = true;

@@ -12,6 +12,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -625,6 +626,24 @@ def test_a_killed_daemon_takes_its_tier_along(place, bin_folder):
     daemon.process.kill()
     daemon.process.wait()
     assert tiers and wait_until(lambda: not any(map(is_alive, tiers)), 2)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root: only it can act as another user")
+def test_another_user_is_turned_away_without_a_word(bin_folder):
+    folder = tempfile.mkdtemp(prefix="snp-peer-")
+    daemon = Daemon(folder, bin_folder)
+    os.chmod(folder, 0o755)
+    os.chmod(daemon.socket, 0o666)
+    talk = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.settimeout(1)\n"
+            "s.connect(sys.argv[1]); print(s.recv(100))")
+    runs = [subprocess.run(["/usr/bin/python3", "-c", talk, daemon.socket], user=user,
+                           capture_output=True, text=True, timeout=20) for user in (65534, 0)]
+    daemon.stop()
+    log = daemon.text()
+    shutil.rmtree(folder)
+    assert runs[0].stdout == "b''\n"
+    assert "TimeoutError" in runs[1].stderr  # our own user is waited for
+    assert log.count("client-refused") == 1
 
 
 def test_a_second_daemon_leaves_without_a_word(daemon, bin_folder, place):
