@@ -66,10 +66,35 @@ static void say(const char *before, const char *message)
                   shown.len == 0 ? "" : snp_buf_bytes(&shown));
 }
 
+/* What this host lacks comes as "what blocks; what lifts it; what to do without": a line each. */
+static void say_parts(const char *before, char *message)
+{
+    char *end = strstr(message, "; ");
+
+    if (end != NULL) {
+        *end = '\0';
+    }
+    say(before, message);
+    for (char *part = end; part != NULL; part = end) {
+        part += 2;
+        end = strstr(part, "; ");
+        if (end != NULL) {
+            *end = '\0';
+        }
+        say("  ->", part);
+    }
+}
+
 int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err)
 {
+    struct snp_err shown = *err;
+
     (void)fflush(stdout);
-    say(cli->command, err->msg);
+    if (err->code == SNP_E_UNSUPPORTED) {
+        say_parts(cli->command, shown.msg);
+    } else {
+        say(cli->command, shown.msg);
+    }
     return snp_code_exit(err->code);
 }
 

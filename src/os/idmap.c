@@ -38,6 +38,41 @@ static int write_maps(pid_t pid, const char *uid_map, const char *gid_map, struc
     return 0;
 }
 
+/* The next unsigned number at *at, which moves past it; 0 if there is none. */
+static uint64_t next_number(const char **at)
+{
+    uint64_t value = 0;
+
+    *at += strspn(*at, " \n");
+    for (; **at >= '0' && **at <= '9'; (*at)++) {
+        value = value * 10 + (uint64_t)(**at - '0');
+    }
+    return value;
+}
+
+bool snp_idmap_has_ranges(void)
+{
+    const uint64_t end = (uint64_t)SNP_IDMAP_BASE + (uint64_t)SNP_IDMAP_SLOTS * SNP_IDMAP_RANGE;
+    snp_autofree char *map = NULL;
+    struct snp_err err;
+    const char *at;
+
+    if (snp_file_read("/proc/self/uid_map", 65536, &map, NULL, &err) < 0) {
+        return false;
+    }
+    for (at = map; *at != '\0';) {
+        uint64_t inside = next_number(&at);
+        (void)next_number(&at);
+        uint64_t count = next_number(&at);
+        if (inside <= SNP_IDMAP_BASE && inside + count >= end) {
+            return true;
+        }
+        at += strcspn(at, "\n");
+        at += *at == '\n' ? 1 : 0;
+    }
+    return false;
+}
+
 int snp_idmap_write(pid_t pid, int slot, uid_t inside_id, struct snp_err *err)
 {
     char map[MAP_LEN];

@@ -22,6 +22,12 @@ enum {
     SNP_IDMAP_SLOTS = 4096,
 };
 
+/*
+ * Are the ranges ours to give? False for user 0 of a rootless container, whose own
+ * namespace does not hold them.
+ */
+bool snp_idmap_has_ranges(void);
+
 /* Write uid_map and gid_map of a process in a new user namespace. slot < 0: the single-id form. */
 int snp_idmap_write(pid_t pid, int slot, uid_t inside_id, struct snp_err *err) SNP_NODISCARD;
 

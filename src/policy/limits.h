@@ -7,22 +7,22 @@
  * default. Command line, configuration, daemon, tier and manifest all read this table.
  */
 
+#include <stdint.h>
+
 #include "base/err.h"
 #include "base/json.h"
 
-#include <stdint.h>
-
 enum snp_limit {
-    SNP_LIMIT_WALL = 0,     /* ms per cell */
-    SNP_LIMIT_CPUS,         /* thousandths of a CPU */
-    SNP_LIMIT_MEMORY,       /* bytes, no swap */
-    SNP_LIMIT_PROCESSES,    /* processes and threads of the code */
-    SNP_LIMIT_TMP,          /* bytes of /tmp (and of /dev/shm, apart) */
-    SNP_LIMIT_WORKSPACE,    /* bytes written to /workspace */
-    SNP_LIMIT_INODES,       /* files written to /workspace */
-    SNP_LIMIT_FILE,         /* bytes of one file */
-    SNP_LIMIT_OPEN_FILES,   /* descriptors of one process */
-    SNP_LIMIT_OUTPUT,       /* characters of stdout and of stderr shown; the rest is counted */
+    SNP_LIMIT_WALL = 0,   /* ms per cell */
+    SNP_LIMIT_CPUS,       /* thousandths of a CPU */
+    SNP_LIMIT_MEMORY,     /* bytes, no swap */
+    SNP_LIMIT_PROCESSES,  /* processes and threads of the code */
+    SNP_LIMIT_TMP,        /* bytes of /tmp (and of /dev/shm, apart) */
+    SNP_LIMIT_WORKSPACE,  /* bytes written to /workspace */
+    SNP_LIMIT_INODES,     /* files written to /workspace */
+    SNP_LIMIT_FILE,       /* bytes of one file */
+    SNP_LIMIT_OPEN_FILES, /* descriptors of one process */
+    SNP_LIMIT_OUTPUT,     /* characters of stdout and of stderr shown; the rest is counted */
     SNP_LIMIT_N,
 };
 
@@ -73,6 +73,8 @@ json_t *snp_limits_to_json(const struct snp_limits *limits);
  * Read such an object over *limits; absent members keep what is there. SNP_E_INVALID
  * for a wrong type, an unknown member or a value out of range; then *limits is untouched.
  */
-int snp_limits_from_json(const json_t *object, struct snp_limits *limits, struct snp_err *err) SNP_NODISCARD;
+int snp_limits_from_json(const json_t *object,
+                         struct snp_limits *limits,
+                         struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -445,6 +445,15 @@ static bool display_is_sound(const json_t *mimes, size_t raw_len)
     return total == raw_len;
 }
 
+/* The version is shown in the manifest, so only what a version is made of is taken. */
+static void guest_ready(struct snp_session *s, const json_t *head)
+{
+    const char *version = snp_json_str(head, "python", "");
+    size_t n = strspn(version, "0123456789.abcrc+");
+
+    (void)snprintf(s->python, sizeof(s->python), "%.*s", (int)(n < 31 ? n : 31), version);
+}
+
 static void guest_display(struct snp_session *s, const json_t *head, const struct snp_frame *f)
 {
     struct snp_cell *c = s->cell;
@@ -506,7 +515,7 @@ void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
     }
     switch (f->type) {
     case SNP_GUEST_READY:
-        (void)snprintf(s->python, sizeof(s->python), "%s", snp_json_str(head, "python", ""));
+        guest_ready(s, head);
         break;
     case SNP_GUEST_DISPLAY:
         guest_display(s, head, f);

@@ -133,16 +133,11 @@ static int load_init(struct snp_tier *tier, const char *dir, struct snp_err *err
     return tier->init_fd < 0 ? snp_fail_sys(err, errno, "open pid 1's program") : 0;
 }
 
-/* User 0 with every right: as root we are; else in a namespace of our own. 0 or errno. */
-static int become_zero(struct snp_tier *tier)
+/* A namespace of our own in which we are user 0. 0 or errno. */
+static int enter_user_namespace(uid_t uid, gid_t gid)
 {
     char map[48];
-    uid_t uid = tier->uid;
-    gid_t gid = getegid();
 
-    if (tier->is_root) {
-        return unshare(CLONE_NEWNS) < 0 ? errno : 0;
-    }
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
         return errno;
     }
@@ -153,6 +148,18 @@ static int become_zero(struct snp_tier *tier)
     }
     (void)snprintf(map, sizeof(map), "0 %u 1", (unsigned)gid);
     return snp_file_poke("/proc/self/gid_map", map) < 0 ? errno : 0;
+}
+
+/*
+ * User 0 with every right over what we make: as real root we are; user 0 of a container
+ * that may not mount, or has no ids to give, is treated as anybody else. 0 or errno.
+ */
+static int become_zero(struct snp_tier *tier)
+{
+    if (tier->is_root && (!snp_idmap_has_ranges() || unshare(CLONE_NEWNS) < 0)) {
+        tier->is_root = false;
+    }
+    return tier->is_root ? 0 : enter_user_namespace(tier->uid, getegid());
 }
 
 static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_err *err)

@@ -77,14 +77,34 @@ static json_t *resources(const struct snp_session *s)
                      "limits", limits);
 }
 
+/* The hidden paths; of very many the first ones, and how many there are. */
+static json_t *masked_paths(const struct snp_session *s)
+{
+    json_t *shown = json_array();
+    size_t bytes = 0;
+    size_t i;
+    json_t *path;
+
+    json_array_foreach(s->masked, i, path)
+    {
+        bytes += json_string_length(path);
+        if (i >= MASKED_MAX || bytes > MASKED_BYTES_MAX) {
+            break;
+        }
+        (void)json_array_append(shown, path);
+    }
+    return shown;
+}
+
 static json_t *filesystem(const struct snp_session *s)
 {
-    return json_pack("{s:b,s:s,s:s,s:O,s:i}", "enforced", 1, "root",
+    return json_pack("{s:b,s:s,s:s,s:o,s:i,s:i}", "enforced", 1, "root",
                      "read-only: /usr, a minimal /etc and /dev", "workspace",
                      s->spec.project == NULL
                          ? "empty scratch"
                          : "overlay: the project is read-only below, writes go to scratch",
-                     "masked", s->masked, "landlock_abi", s->landlock_abi);
+                     "masked", masked_paths(s), "masked_total",
+                     (int)json_array_size(s->masked), "landlock_abi", s->landlock_abi);
 }
 
 static json_t *syscalls(void)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "guest/spec.h"
 #include "os/idmap.h"
 #include "tier/native/syscalls.h"
 #include "tier/native/tier.h"
@@ -52,12 +54,44 @@ static bool setting_is(const char *path, const char *value)
     return snp_streq(text, value);
 }
 
+/* Run f in a child; true if it returns 0 there. */
+static bool works(int (*f)(void))
+{
+    int status = 1;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        _exit(f() == 0 ? 0 : 1);
+    }
+    return pid > 0 && SNP_RETRY(waitpid(pid, &status, 0)) == pid && status == 0;
+}
+
+/* As a template will: without rights, then with those of a namespace of its own. */
+static int try_as_template(void)
+{
+    const uid_t id = SNP_IDMAP_BASE + SNP_INSIDE_ID;
+
+    if (setgroups(0, NULL) < 0 || setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0 ||
+        unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
+        return -1;
+    }
+    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0
+               ? -1
+               : mount("tmpfs", "/tmp", "tmpfs", 0, "size=64k");
+}
+
 void snp_probe_namespaces(struct snp_tier *tier, int unshare_errno)
 {
     const char *blocked = "a container's or security module's policy";
-    const char *lift = "start the container with its default seccomp and AppArmor profile off "
-                       "(--security-opt seccomp=unconfined --security-opt apparmor=unconfined)";
+    const char *lift = "start the container with --security-opt seccomp=unconfined "
+                       "--security-opt apparmor=unconfined";
+    const char *otherwise = tier->uid == 0
+                                ? "or use a machine or container where that setting is off"
+                                : "or run snipara-sandbox as root";
 
+    if (unshare_errno == 0 && tier->is_root && !works(try_as_template)) {
+        unshare_errno = EPERM;
+    }
     tier->can_namespace = unshare_errno == 0;
     if (tier->can_namespace) {
         return;
@@ -71,21 +105,8 @@ void snp_probe_namespaces(struct snp_tier *tier, int unshare_errno)
     }
     /* strerrordesc_np: no locale, no static buffer */
     (void)snprintf(tier->why, sizeof(tier->why),
-                   "user namespaces are refused here (%s) by %s\nlift it with: %s\nor run "
-                   "snipara-sandbox as root, which needs no such right",
-                   strerrordesc_np(unshare_errno), blocked, lift);
-}
-
-/* Run f in a child; true if it returns 0 there. */
-static bool works(int (*f)(void))
-{
-    int status = 1;
-    pid_t pid = fork();
-
-    if (pid == 0) {
-        _exit(f() == 0 ? 0 : 1);
-    }
-    return pid > 0 && SNP_RETRY(waitpid(pid, &status, 0)) == pid && status == 0;
+                   "user namespaces are refused here (%s) by %s; lift it with: %s; %s",
+                   strerrordesc_np(unshare_errno), blocked, lift, otherwise);
 }
 
 static int try_namespaces(void)
@@ -143,6 +164,7 @@ static int try_clone3(void)
 struct row {
     const char *name;
     int (*run)(void);
+    bool in_namespace; /* needs one to be tried */
     bool root_only;
     bool is_needed;
     const char *cost;
@@ -150,18 +172,18 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {"user namespaces",  try_namespaces,     false, true,  "the native tier cannot run",
-     "see the settings named by 'exec', or run as root"     },
-    {"clone3",           try_clone3,         false, true,  "the native tier cannot run",
-     "a kernel from 5.3 on; in a container allow the call"  },
-    {"openat2",          try_openat2,        false, true,  "files of a session cannot be read or written",
-     "a kernel from 5.6 on"                                 },
-    {"overlay",          try_overlay,        false, false, "--project does not work",
-     "a kernel from 5.11 on with overlayfs"                 },
-    {"id-mapped mounts", try_idmap,          true,  false, "--project does not work as root",
-     "a kernel from 5.19 on and a file system that has them"},
-    {"seccomp notify",   try_seccomp_notify, false, true,  "refused calls cannot be recorded",
-     "a kernel from 5.5 on"                                 },
+    {"user namespaces",  try_namespaces,     true,  false, true,  "the native tier cannot run",
+     "see the settings named by 'exec', or run as root"                                                                                 },
+    {"clone3",           try_clone3,         false, false, true,  "the native tier cannot run",
+     "a kernel from 5.3 on; in a container allow the call"                                                                              },
+    {"openat2",          try_openat2,        false, false, true,  "files of a session cannot be read or written",
+     "a kernel from 5.6 on"                                                                                                             },
+    {"overlay",          try_overlay,        true,  false, false, "--project does not work",
+     "a kernel from 5.11 on with overlayfs"                                                                                             },
+    {"id-mapped mounts", try_idmap,          true,  true,  false, "--project does not work as root",
+     "a kernel from 5.19 on and a file system that has them"                                                                            },
+    {"seccomp notify",   try_seccomp_notify, false, false, true,
+     "refused calls cannot be recorded",                                                                          "a kernel from 5.5 on"},
 };
 
 static json_t *row_json(
@@ -244,7 +266,7 @@ json_t *snp_probe_json(struct snp_tier *tier)
                    tier->is_root ? "as root" : "as an ordinary user");
     (void)json_array_append_new(features, row_json("kernel", true, detail, "", ""));
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        bool ok = tier->can_namespace && works(rows[i].run);
+        bool ok = (tier->can_namespace || !rows[i].in_namespace) && works(rows[i].run);
         if (rows[i].root_only && !tier->is_root) {
             continue;
         }

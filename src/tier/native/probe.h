@@ -10,7 +10,7 @@ struct snp_tier;
 
 /*
  * May we make namespaces? Fills tier->can_namespace, and when not tier->why: the
- * setting that blocks, the command that lifts it, and the way without, one per line.
+ * setting that blocks, the command that lifts it, and the way without, with "; " between.
  */
 void snp_probe_namespaces(struct snp_tier *tier, int unshare_errno);
 

@@ -15,10 +15,12 @@
 #include "tier/native/session.h"
 #include "tier/native/tier.h"
 
+/* Together they keep the longest result, every character escaped, within SNP_FRAME_HEAD_MAX. */
 enum {
-    TEXT_MAX = 400000,
+    TEXT_MAX = 100000,
     SHORT_MAX = 1000,
-    FILES_MAX = 1000
+    FILES_MAX = 1000,
+    FILES_BYTES_MAX = 128 << 10
 };
 
 static const char *const attested[] = {
@@ -29,26 +31,44 @@ static const char *const attested[] = {
 static const char *const claimed[] = {"stdout", "stderr",   "value",
                                       "result", "displays", "error"};
 
-/* A string member of the driver's report, cut at max bytes; null when it is none. */
+/* A string member of the driver's report, cut at max characters; null when it is none. */
 static json_t *text_of(const json_t *object, const char *key, size_t max)
 {
-    const char *value = snp_json_str(object, key, NULL);
+    const json_t *member = json_object_get(object, key);
+    const char *value = json_string_value(member); /* may hold NULs */
+    size_t n = json_string_length(member);
+    size_t chars = 0;
 
-    return value == NULL ? json_null() : snp_json_bytes(value, strnlen(value, max));
+    if (value == NULL) {
+        return json_null();
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (((unsigned char)value[i] & 0xc0U) != 0x80 && chars++ == max) {
+            n = i;
+        }
+    }
+    return json_stringn(value, n);
+}
+
+/* The same for a member that must be there. */
+static json_t *claim_of(const json_t *object, const char *key, size_t max)
+{
+    return json_is_string(json_object_get(object, key)) ? text_of(object, key, max)
+                                                        : json_string("");
 }
 
 static json_t *error_of(const struct snp_cell *c)
 {
     const json_t *e = json_object_get(c->done, "error");
-    const json_t *line = json_object_get(e, "line");
+    int64_t line = snp_json_int(e, "line", 0);
 
     if (!json_is_object(e)) {
         return json_null();
     }
     return json_pack(
-        "{s:o,s:o,s:o,s:o,s:o}", "type", text_of(e, "type", SHORT_MAX), "message",
-        text_of(e, "message", TEXT_MAX), "traceback", text_of(e, "traceback", TEXT_MAX), "line",
-        json_is_integer(line) ? json_integer(json_integer_value(line)) : json_null(), "hint",
+        "{s:o,s:o,s:o,s:o,s:o}", "type", claim_of(e, "type", SHORT_MAX), "message",
+        claim_of(e, "message", TEXT_MAX), "traceback", text_of(e, "traceback", TEXT_MAX), "line",
+        line > 0 ? json_integer(line) : json_null(), "hint",
         text_of(e, "hint", SHORT_MAX));
 }
 
@@ -290,6 +310,7 @@ json_t *snp_result_files(const char *at, size_t n, uint64_t *ret_cpu_us, uint64_
     json_t *files = json_pack("{s:[],s:[],s:[]}", kinds[0], kinds[1], kinds[2]);
     bool truncated;
     unsigned count = 0;
+    size_t bytes = 0;
 
     if (n < 17) {
         json_decref(files);
@@ -305,7 +326,8 @@ json_t *snp_result_files(const char *at, size_t n, uint64_t *ret_cpu_us, uint64_
         if (kind > SNP_CHANGE_DELETED || path + len == end) {
             break;
         }
-        if (count++ < FILES_MAX) {
+        bytes += len;
+        if (count++ < FILES_MAX && bytes <= FILES_BYTES_MAX) {
             (void)json_array_append_new(json_object_get(files, kinds[kind]),
                                         snp_json_bytes(path, len));
         } else {

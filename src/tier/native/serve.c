@@ -21,6 +21,12 @@
 #include "tier/native/tier.h"
 #include "wire/rpc.h"
 
+enum {
+    ENTRIES_ROOM = 4000000, /* bytes of JSON for the entries of a folder */
+    ENTRY_BYTES = 120,      /* of one, without its name */
+    ESCAPED_MAX = 6,        /* of one byte of a name */
+};
+
 struct request {
     struct snp_tier *tier;
     uint32_t id;
@@ -38,7 +44,7 @@ static void send_frame(struct snp_tier *tier,
                        size_t raw_len)
 {
     snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
-    const struct snp_frame frame = {
+    struct snp_frame frame = {
         .type = type,
         .id = id,
         .head = text,
@@ -47,6 +53,14 @@ static void send_frame(struct snp_tier *tier,
         .raw_len = raw_len,
     };
 
+    /* What is answered is bounded where it is made. If not, only this request fails. */
+    if (frame.head_len > SNP_FRAME_HEAD_MAX) {
+        static const char error[] = "{\"code\":\"limit\",\"message\":\"the answer is too long\"}";
+        frame.type = SNP_RPC_ERROR;
+        frame.head = error;
+        frame.head_len = sizeof(error) - 1;
+        frame.raw_len = 0;
+    }
     snp_link_send(&tier->daemon, &frame);
 }
 
@@ -286,6 +300,7 @@ static json_t *entries_json(const char *at, size_t n)
 {
     static const char *const types[] = {"file", "dir", "link", "other"};
     const char *end = at + n;
+    size_t room = ENTRIES_ROOM;
     json_t *entries = json_array();
     bool truncated = n > 0 && at[0] != 0;
 
@@ -297,6 +312,11 @@ static json_t *entries_json(const char *at, size_t n)
         if (type > SNP_ENTRY_OTHER || at + 17 + len == end) {
             break;
         }
+        if (room < ENTRY_BYTES + ESCAPED_MAX * len) {
+            truncated = true;
+            break;
+        }
+        room -= ENTRY_BYTES + ESCAPED_MAX * len;
         memcpy(&size, at + 1, 8);
         memcpy(&mtime_ns, at + 9, 8);
         (void)json_array_append_new(entries, json_pack("{s:o,s:s,s:I,s:f}", "name",
