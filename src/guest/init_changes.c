@@ -210,13 +210,44 @@ struct snp_changes *snp_changes_new(int upper_fd)
     return c;
 }
 
+enum {
+    NEARLY_FULL = 64 << 10 /* bytes: a write that did not fit may have left this much */
+};
+
+static uint8_t full_flags(const struct statfs *workspace)
+{
+    static const struct {
+        const char *path;
+        uint8_t flag;
+    } others[] = {
+        {"/tmp",     SNP_CHANGES_TMP_FULL},
+        {"/dev/shm", SNP_CHANGES_SHM_FULL}
+    };
+    uint8_t flags = 0;
+    struct statfs fs;
+
+    if ((uint64_t)workspace->f_bfree * (uint64_t)workspace->f_bsize < NEARLY_FULL) {
+        flags |= SNP_CHANGES_WORKSPACE_FULL;
+    }
+    if (workspace->f_files > 0 && workspace->f_ffree == 0) {
+        flags |= SNP_CHANGES_INODES_FULL;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(others); i++) {
+        if (statfs(others[i].path, &fs) == 0 &&
+            (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize < NEARLY_FULL) {
+            flags |= others[i].flag;
+        }
+    }
+    return flags;
+}
+
 int snp_changes_report(struct snp_changes *changes, uint64_t cpu_us, struct snp_buf *out)
 {
     static char path[PATH_LEN];
     struct listing now = {0};
     struct statfs fs;
     uint64_t written = 0;
-    uint8_t truncated;
+    uint8_t flags = 0;
 
     walk(&now, openat(changes->upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), path, 0, 0);
     if (now.n > 1) {
@@ -224,9 +255,10 @@ int snp_changes_report(struct snp_changes *changes, uint64_t cpu_us, struct snp_
     }
     if (fstatfs(changes->upper_fd, &fs) == 0) {
         written = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+        flags = full_flags(&fs);
     }
-    truncated = now.is_truncated ? 1 : 0;
-    if (snp_buf_add(out, &truncated, 1) < 0 || snp_buf_add(out, &cpu_us, 8) < 0 ||
+    flags |= now.is_truncated ? SNP_CHANGES_TRUNCATED : 0;
+    if (snp_buf_add(out, &flags, 1) < 0 || snp_buf_add(out, &cpu_us, 8) < 0 ||
         snp_buf_add(out, &written, 8) < 0 || report_files(&changes->last, &now, out) < 0) {
         listing_done(&now);
         return ENOMEM;

@@ -35,7 +35,7 @@ int snp_files_ls(const char *path, struct snp_buf *out);
 /* The layer is upper_fd (borrowed). NULL when out of memory. */
 struct snp_changes *snp_changes_new(int upper_fd);
 
-/* Append u8 truncated, u64 cpu_us, u64 written and the files that changed since the last call. */
+/* Append u8 flags, u64 cpu_us, u64 written and the files that changed since the last call. */
 int snp_changes_report(struct snp_changes *changes, uint64_t cpu_us, struct snp_buf *out);
 
 #endif

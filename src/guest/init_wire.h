@@ -30,6 +30,15 @@ enum {
     SNP_INIT_WATCH_MS = 20,
 };
 
+/* Flags of a CHANGES reply. */
+enum {
+    SNP_CHANGES_TRUNCATED = 1,
+    SNP_CHANGES_WORKSPACE_FULL = 2,
+    SNP_CHANGES_INODES_FULL = 4,
+    SNP_CHANGES_TMP_FULL = 8,
+    SNP_CHANGES_SHM_FULL = 16,
+};
+
 enum {
     SNP_CHANGE_CREATED = 0,
     SNP_CHANGE_MODIFIED,

@@ -25,6 +25,7 @@
 #include <linux/sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -95,6 +96,23 @@ static int park(int fd)
     return high;
 }
 
+/*
+ * Last in each process, because what is parked has higher numbers than a low limit
+ * admits. Where the host's own limit is tighter, that stays.
+ */
+static int limit_open_files(const struct child *c)
+{
+    rlim_t most = c->setup.spec.open_files;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0) {
+        return -1;
+    }
+    limit.rlim_max = limit.rlim_max < most ? limit.rlim_max : most;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /* Put the guest stream and the output pipes in their places and close everything else. */
 static int interpreter_fds(int guest_fd, int out_fd, int err_fd)
 {
@@ -113,14 +131,13 @@ static int interpreter_fds(int guest_fd, int out_fd, int err_fd)
 static void become_interpreter(const struct child *c, int guest_fd, int out_fd, int err_fd)
 {
     (void)setsid(); /* its process group is what an interrupt is sent to */
-    if (interpreter_fds(guest_fd, out_fd, err_fd) < 0) {
+    if (interpreter_fds(guest_fd, out_fd, err_fd) < 0 || limit_open_files(c) < 0) {
         _exit(4);
     }
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "python", 0, 0, 0);
     /* Under memory pressure the code goes first, not init or the seed. */
     (void)!snp_file_poke("/proc/self/oom_score_adj", "500");
-    (void)c;
 }
 
 /*
@@ -200,6 +217,9 @@ static void exec_init(struct child *c, pid_t interpreter, pid_t seed, int seed_f
     }
     (void)syscall(SYS_close_range, SNP_INIT_UPPER_FD + 1, (unsigned)init_fd - 1, 0);
     (void)syscall(SYS_close_range, (unsigned)init_fd + 1, ~0U, 0);
+    if (limit_open_files(c) < 0) {
+        _exit(4);
+    }
     (void)syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
     _exit(4);
 }

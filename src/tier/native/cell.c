@@ -35,6 +35,9 @@ enum {
     SWEEP_MS = 4000,
     FINISH_MS = 8000,
     DISPLAYS_MAX = 64,
+    DISPLAY_BYTES_MAX = 24 << 20, /* of all displays of a cell */
+    FRAMES_MAX = 4096,            /* a cell's frames; more is a flood */
+    STRAYS_MAX = 64,              /* frames between cells */
     MIMES_MAX = 16,
     MIME_NAME_MAX = 100
 };
@@ -116,12 +119,39 @@ static void send_result(struct snp_cell *c)
 static void on_changes(void *data, int eno, const char *bytes, size_t n)
 {
     struct snp_cell *c = data;
+    struct snp_changes_head changes = {0};
 
     if (eno == EPIPE) {
         return; /* the sandbox is going; snp_cell_session_ended follows */
     }
-    c->files = eno == 0 ? snp_result_files(bytes, n, &c->init_cpu_us, &c->written_bytes) : NULL;
+    c->files = eno == 0 ? snp_result_files(bytes, n, &changes) : NULL;
+    c->changes_flags = changes.flags;
+    c->init_cpu_us = changes.cpu_us;
+    c->written_bytes = changes.written_bytes;
     send_result(c);
+}
+
+static void on_ignored(void *data, int eno, const char *bytes, size_t n)
+{
+    (void)data;
+    (void)eno;
+    (void)bytes;
+    (void)n;
+}
+
+/* Where no cgroup limits memory, pid 1 samples it while a cell runs. */
+static void watch_memory(struct snp_session *s, bool on)
+{
+    snp_autobuf struct snp_buf raw = {0};
+    uint64_t limit = on ? s->spec.limits.value[SNP_LIMIT_MEMORY] : 0;
+
+    if (snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)) {
+        return;
+    }
+    snp_buf_init(&raw, sizeof(limit));
+    if (snp_buf_add(&raw, &limit, sizeof(limit)) == 0) {
+        snp_session_ask_init(s, SNP_INIT_WATCH, &raw, -1, on_ignored, NULL);
+    }
 }
 
 static void on_timer(uv_timer_t *timer);
@@ -135,6 +165,7 @@ static void finish(struct snp_cell *c)
     c->end_us = snp_now_us();
     (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
     snp_session_drain(c->session);
+    watch_memory(c->session, false);
     snp_session_ask_init(c->session, SNP_INIT_CHANGES, NULL, -1, on_changes, c);
 }
 
@@ -160,14 +191,6 @@ static void sweep(struct snp_cell *c)
     c->phase = SNP_CELL_SWEEPING;
     (void)uv_timer_start(c->timer, on_timer, SWEEP_MS, 0);
     snp_session_ask_init(c->session, SNP_INIT_SWEEP, NULL, -1, on_swept, c);
-}
-
-static void on_ignored(void *data, int eno, const char *bytes, size_t n)
-{
-    (void)data;
-    (void)eno;
-    (void)bytes;
-    (void)n;
 }
 
 static void signal_code(struct snp_cell *c, uint32_t number)
@@ -331,19 +354,6 @@ static int send_command(struct snp_cell *c,
     return 0;
 }
 
-static void watch_memory(struct snp_session *s, uint8_t on)
-{
-    snp_autobuf struct snp_buf raw = {0};
-
-    if (snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)) {
-        return;
-    }
-    snp_buf_init(&raw, 1);
-    if (snp_buf_add(&raw, &on, 1) == 0) {
-        snp_session_ask_init(s, SNP_INIT_WATCH, &raw, -1, on_ignored, NULL);
-    }
-}
-
 static int cell_init(struct snp_cell *c,
                      struct snp_session *s,
                      const struct snp_cell_request *rq)
@@ -396,7 +406,7 @@ int snp_cell_start(struct snp_session *s,
     }
     if (r == 0) {
         snp_cgroup_reset_peak(&s->tier->cgroups, s->spec.id);
-        watch_memory(s, 1);
+        watch_memory(s, true);
         r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
     }
     if (r < 0) {
@@ -407,10 +417,18 @@ int snp_cell_start(struct snp_session *s,
     return 0;
 }
 
+/* Its stream is of no use any more; the next cell gets a new interpreter. */
+static void lose_interpreter(struct snp_session *s)
+{
+    snp_session_drop_interpreter(s);
+    s->has_interpreter = false;
+    s->was_restarted = true;
+}
+
 /* The interpreter says something it must not say. */
 static void broke_protocol(struct snp_session *s, const char *what)
 {
-    snp_session_drop_interpreter(s);
+    lose_interpreter(s);
     if (s->cell != NULL && !s->cell->is_command) {
         if (s->cell->ended_by == SNP_CELL_END_NONE) {
             s->cell->ended_by = SNP_CELL_END_PROTOCOL;
@@ -418,7 +436,6 @@ static void broke_protocol(struct snp_session *s, const char *what)
         (void)snprintf(s->cell->why, sizeof(s->cell->why), "%s", what);
         sweep(s->cell);
     }
-    /* Without a cell the next one finds no stream, and is told so. */
 }
 
 static bool display_is_sound(const json_t *mimes, size_t raw_len)
@@ -464,7 +481,18 @@ static void guest_display(struct snp_session *s, const json_t *head, const struc
         broke_protocol(s, "a display record is malformed");
         return;
     }
-    if (c == NULL || c->is_command || c->n_displays++ >= DISPLAYS_MAX) {
+    if (c == NULL || c->is_command) {
+        return;
+    }
+    c->display_bytes += f->raw_len;
+    if (c->n_displays++ >= DISPLAYS_MAX || c->display_bytes > DISPLAY_BYTES_MAX) {
+        snp_denials_add(&c->denials,
+                        &(struct snp_denial){.source = "limit",
+                                             .control = "resources",
+                                             .operation = "display",
+                                             .object = "",
+                                             .rule = "64 displays, 24 MiB in a cell",
+                                             .hint = "show fewer, or write them to files"});
         return;
     }
     event = json_pack("{s:s,s:O}", "event", "display", "mime", mimes);
@@ -509,6 +537,11 @@ void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
     snp_autojson json_t *head = NULL;
     struct snp_err err;
 
+    if (s->cell == NULL || s->cell->is_command ? s->strays++ > STRAYS_MAX
+                                               : s->cell->n_frames++ > FRAMES_MAX) {
+        broke_protocol(s, "the interpreter floods its stream");
+        return;
+    }
     if (snp_json_parse(f->head, f->head_len, &head, &err) < 0) {
         broke_protocol(s, "a frame of the interpreter is not JSON");
         return;
@@ -535,8 +568,9 @@ void snp_cell_on_guest_end(struct snp_session *s, const struct snp_err *err)
 {
     struct snp_cell *c = s->cell;
 
+    lose_interpreter(s);
     if (c == NULL || c->is_command) {
-        return; /* its EXIT, or the next cell, tells */
+        return;
     }
     if (c->phase <= SNP_CELL_STOPPING) {
         (void)snprintf(c->why, sizeof(c->why), "%s", err->msg);

@@ -11,6 +11,11 @@
 #include "tier/native/syscalls.h"
 #include "tier/native/tier.h"
 
+enum {
+    MASKED_MAX = 2000,           /* paths listed */
+    MASKED_BYTES_MAX = 64 << 10, /* of them */
+};
+
 static json_t *network(void)
 {
     return json_pack("{s:b,s:s}", "enforced", 1, "how",
@@ -103,8 +108,8 @@ static json_t *filesystem(const struct snp_session *s)
                      s->spec.project == NULL
                          ? "empty scratch"
                          : "overlay: the project is read-only below, writes go to scratch",
-                     "masked", masked_paths(s), "masked_total",
-                     (int)json_array_size(s->masked), "landlock_abi", s->landlock_abi);
+                     "masked", masked_paths(s), "masked_total", (int)json_array_size(s->masked),
+                     "landlock_abi", s->landlock_abi);
 }
 
 static json_t *syscalls(void)

@@ -15,32 +15,57 @@ enum {
     TAIL_SLACK = 256 << 10
 };
 
-static bool is_continuation(char c)
+/* Does c begin a character? pending is what the bytes before it left open. */
+static bool begins_char(uint8_t *pending, unsigned char c)
 {
-    return ((unsigned char)c & 0xc0U) == 0x80;
+    if ((c & 0xc0U) == 0x80 && *pending > 0) {
+        (*pending)--;
+        return false;
+    }
+    *pending = c >= 0xc2 && c <= 0xdf   ? 1
+               : (c & 0xf0U) == 0xe0    ? 2
+               : c >= 0xf0 && c <= 0xf4 ? 3
+                                        : 0;
+    return true;
 }
 
-static uint64_t count_chars(const char *bytes, size_t n)
+static uint64_t count_chars(const char *bytes, size_t n, uint8_t *pending)
 {
+    const uint64_t high_bits = 0x8080808080808080U;
     uint64_t chars = 0;
+    uint64_t word;
+    size_t i = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        chars += is_continuation(bytes[i]) ? 0 : 1;
+    while (i < n) {
+        if (n - i >= sizeof(word)) {
+            memcpy(&word, bytes + i, sizeof(word));
+            if ((word & high_bits) == 0) {
+                *pending = 0;
+                chars += sizeof(word);
+                i += sizeof(word);
+                continue;
+            }
+        }
+        chars += begins_char(pending, (unsigned char)bytes[i++]) ? 1 : 0;
     }
     return chars;
 }
 
 /* Bytes that hold the first `chars` characters (all n if there are fewer). */
-static size_t prefix_len(const char *bytes, size_t n, uint64_t chars)
+static size_t prefix_len(const char *bytes, size_t n, uint64_t chars, uint8_t pending)
 {
     size_t i = 0;
 
-    for (; i < n; i++) {
-        if (!is_continuation(bytes[i]) && chars-- == 0) {
-            break;
-        }
+    while (i < n && (!begins_char(&pending, (unsigned char)bytes[i]) || chars-- > 0)) {
+        i++;
     }
     return i;
+}
+
+/* Bytes of the tail that hold what is shown of it, however it begins. */
+static size_t tail_bytes(const struct snp_output *out)
+{
+    return 4 * (size_t)(out->limit_chars - out->limit_chars / 2) + 3;
 }
 
 int snp_output_init(struct snp_output *out, uint64_t limit_chars, const char *spool_path)
@@ -91,19 +116,18 @@ void snp_output_feed(
     struct snp_output *out, const char *bytes, size_t n, snp_output_sink sink, void *data)
 {
     uint64_t half = out->limit_chars / 2;
-    size_t now = out->tail.len == 0 && out->head_chars < half
-                     ? prefix_len(bytes, n, half - out->head_chars)
-                     : 0;
-    size_t most = 4 * (size_t)(out->limit_chars - half);
+    uint8_t before = out->pending;
+    size_t now = out->tail.len == 0 ? prefix_len(bytes, n, half - out->head_chars, before) : 0;
+    size_t most = tail_bytes(out);
 
     out->bytes += n;
-    out->chars += count_chars(bytes, n);
+    out->chars += count_chars(bytes, n, &out->pending);
     if (snp_output_is_cut(out)) {
         start_spool(out);
         spool(out, bytes, n);
     }
     if (now > 0) {
-        out->head_chars += count_chars(bytes, now);
+        out->head_chars += count_chars(bytes, now, &before);
         if (out->spool_fd < 0 && snp_buf_add(&out->head, bytes, now) < 0) {
             snp_buf_clear(&out->head);
         }
@@ -130,12 +154,13 @@ uint64_t snp_output_finish(struct snp_output *out,
                            void (*gap)(void *data, uint64_t chars))
 {
     uint64_t keep = out->limit_chars - out->limit_chars / 2;
-    uint64_t have = count_chars(snp_buf_bytes(&out->tail), out->tail.len);
+    uint8_t pending = 0;
+    uint64_t have = count_chars(snp_buf_bytes(&out->tail), out->tail.len, &pending);
     uint64_t omitted = 0;
 
     if (have > keep) {
         snp_buf_consume(&out->tail,
-                        prefix_len(snp_buf_bytes(&out->tail), out->tail.len, have - keep));
+                        prefix_len(snp_buf_bytes(&out->tail), out->tail.len, have - keep, 0));
         have = keep;
     }
     if (out->chars > out->head_chars + have) {

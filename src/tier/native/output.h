@@ -23,7 +23,8 @@ typedef void (*snp_output_sink)(void *data, const char *bytes, size_t n);
 struct snp_output {
     uint64_t limit_chars;
     uint64_t bytes; /* all that was written */
-    uint64_t chars; /* code points of it; an invalid byte counts as one or none */
+    uint64_t chars; /* code points of it; what is no UTF-8 counts as at least one per 4 bytes */
+    uint8_t pending; /* continuation bytes that still belong to the last character */
     uint64_t head_chars;
     struct snp_buf head; /* what was passed on, until a spool has it */
     struct snp_buf tail;

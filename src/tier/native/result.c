@@ -31,30 +31,14 @@ static const char *const attested[] = {
 static const char *const claimed[] = {"stdout", "stderr",   "value",
                                       "result", "displays", "error"};
 
-/* A string member of the driver's report, cut at max characters; null when it is none. */
+/* A string member of the driver's report, cut at max bytes; null when it is none. It may hold NULs. */
 static json_t *text_of(const json_t *object, const char *key, size_t max)
 {
-    const json_t *member = json_object_get(object, key);
-    const char *value = json_string_value(member); /* may hold NULs */
-    size_t n = json_string_length(member);
-    size_t chars = 0;
+    const json_t *value = json_object_get(object, key);
+    size_t n = json_string_length(value);
 
-    if (value == NULL) {
-        return json_null();
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (((unsigned char)value[i] & 0xc0U) != 0x80 && chars++ == max) {
-            n = i;
-        }
-    }
-    return json_stringn(value, n);
-}
-
-/* The same for a member that must be there. */
-static json_t *claim_of(const json_t *object, const char *key, size_t max)
-{
-    return json_is_string(json_object_get(object, key)) ? text_of(object, key, max)
-                                                        : json_string("");
+    return !json_is_string(value) ? json_null()
+                                  : snp_json_bytes(json_string_value(value), n < max ? n : max);
 }
 
 static json_t *error_of(const struct snp_cell *c)
@@ -65,11 +49,11 @@ static json_t *error_of(const struct snp_cell *c)
     if (!json_is_object(e)) {
         return json_null();
     }
-    return json_pack(
-        "{s:o,s:o,s:o,s:o,s:o}", "type", claim_of(e, "type", SHORT_MAX), "message",
-        claim_of(e, "message", TEXT_MAX), "traceback", text_of(e, "traceback", TEXT_MAX), "line",
-        line > 0 ? json_integer(line) : json_null(), "hint",
-        text_of(e, "hint", SHORT_MAX));
+    return json_pack("{s:o,s:o,s:o,s:o,s:o}", "type", claim_of(e, "type", SHORT_MAX), "message",
+                     claim_of(e, "message", TEXT_MAX), "traceback",
+                     text_of(e, "traceback", TEXT_MAX), "line",
+                     line > 0 ? json_integer(line) : json_null(), "hint",
+                     text_of(e, "hint", SHORT_MAX));
 }
 
 static bool had_oom_kill(const struct snp_cell *c)
@@ -155,7 +139,17 @@ static void deny_limit(struct snp_cell *c,
 /* Limits that were met without ending the cell, as the kernel counted them. */
 static void add_limit_denials(struct snp_cell *c)
 {
-    const uint64_t *limits = c->session->spec.limits.value;
+    static const struct {
+        uint8_t flag;
+        enum snp_limit limit;
+        const char *operation;
+        const char *object;
+    } full[] = {
+        {SNP_CHANGES_WORKSPACE_FULL, SNP_LIMIT_WORKSPACE, "write",  "/workspace"},
+        {SNP_CHANGES_INODES_FULL,    SNP_LIMIT_INODES,    "create", "/workspace"},
+        {SNP_CHANGES_TMP_FULL,       SNP_LIMIT_TMP,       "write",  "/tmp"      },
+        {SNP_CHANGES_SHM_FULL,       SNP_LIMIT_TMP,       "write",  "/dev/shm"  },
+    };
 
     if (c->usage.pids_denied > c->session->last_usage.pids_denied) {
         deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "");
@@ -163,8 +157,10 @@ static void add_limit_denials(struct snp_cell *c)
     if (had_oom_kill(c)) {
         deny_limit(c, SNP_LIMIT_MEMORY, "allocate", "");
     }
-    if (c->written_bytes + 65536 > limits[SNP_LIMIT_WORKSPACE]) {
-        deny_limit(c, SNP_LIMIT_WORKSPACE, "write", "/workspace");
+    for (size_t i = 0; i < SNP_ARRAY_LEN(full); i++) {
+        if ((c->changes_flags & full[i].flag) != 0) {
+            deny_limit(c, full[i].limit, full[i].operation, full[i].object);
+        }
     }
 }
 
@@ -303,7 +299,7 @@ json_t *snp_result_json(struct snp_cell *c)
     return result;
 }
 
-json_t *snp_result_files(const char *at, size_t n, uint64_t *ret_cpu_us, uint64_t *ret_written)
+json_t *snp_result_files(const char *at, size_t n, struct snp_changes_head *ret)
 {
     static const char *const kinds[] = {"created", "modified", "deleted"};
     const char *end = at + n;
@@ -316,9 +312,10 @@ json_t *snp_result_files(const char *at, size_t n, uint64_t *ret_cpu_us, uint64_
         json_decref(files);
         return NULL;
     }
-    truncated = at[0] != 0;
-    memcpy(ret_cpu_us, at + 1, 8);
-    memcpy(ret_written, at + 9, 8);
+    ret->flags = (uint8_t)at[0];
+    truncated = (ret->flags & SNP_CHANGES_TRUNCATED) != 0;
+    memcpy(&ret->cpu_us, at + 1, 8);
+    memcpy(&ret->written_bytes, at + 9, 8);
     for (at += 17; end - at >= 10;) {
         uint8_t kind = (uint8_t)at[0];
         const char *path = at + 9;

@@ -48,6 +48,8 @@ struct snp_cell {
     uint64_t end_us;
     uv_timer_t *timer; /* owned */
     unsigned n_displays;
+    unsigned n_frames; /* that the interpreter sent */
+    uint64_t display_bytes;
     json_t *done;  /* owned; what the driver reported */
     json_t *files; /* owned */
     struct snp_denials denials;
@@ -56,13 +58,21 @@ struct snp_cell {
     uint64_t watched_peak;
     uint64_t init_cpu_us;
     uint64_t written_bytes;
+    uint8_t changes_flags; /* of the CHANGES reply */
+};
+
+/* What a CHANGES reply says besides the files. */
+struct snp_changes_head {
+    uint8_t flags;
+    uint64_t cpu_us;
+    uint64_t written_bytes;
 };
 
 /* The result; new reference. Adds denials for limits that were met. */
 json_t *snp_result_json(struct snp_cell *c);
 
 /* Read a CHANGES reply (after its errno) into docs/result.md's `files`; NULL if it is malformed. New reference. */
-json_t *snp_result_files(const char *at, size_t n, uint64_t *ret_cpu_us, uint64_t *ret_written);
+json_t *snp_result_files(const char *at, size_t n, struct snp_changes_head *ret);
 
 /* Remove the oldest full outputs until what is kept is within bounds. */
 void snp_spool_trim(struct snp_tier *tier);
