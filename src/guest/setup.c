@@ -355,14 +355,14 @@ static int step_rlimits(struct snp_setup *s, struct snp_err *err)
         uint64_t value;
         bool wanted;
     } rows[] = {
-        {RLIMIT_CORE,       0,                               true                   },
-        {RLIMIT_FSIZE,      s->spec.file_bytes,              true                   },
+        {RLIMIT_CORE,       0,                                true                   },
+        {RLIMIT_FSIZE,      s->spec.file_bytes,               true                   },
  /* Init and the seed are two more. */
-        {RLIMIT_NPROC,      (uint64_t)s->spec.processes + 2, true                   },
-        {RLIMIT_MEMLOCK,    64 << 10,                        true                   },
-        {RLIMIT_MSGQUEUE,   0,                               true                   },
-        {RLIMIT_SIGPENDING, 1024,                            true                   },
-        {RLIMIT_DATA,       s->spec.data_bytes,              s->spec.data_bytes != 0},
+        {RLIMIT_NPROC,      (uint64_t)s->spec.processes + 2,  true                   },
+        {RLIMIT_MEMLOCK,    64 << 10,                         true                   },
+        {RLIMIT_MSGQUEUE,   0,                                true                   },
+        {RLIMIT_SIGPENDING, 1024,                             true                   },
+        {RLIMIT_DATA,       s->spec.data_bytes + data_size(), s->spec.data_bytes != 0},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {

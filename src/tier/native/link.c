@@ -120,7 +120,7 @@ int snp_link_open(struct snp_link *link,
 {
     *link = (struct snp_link){.ops = ops, .owner = owner, .fd = fd};
     snp_buf_init(&link->in, ops->body_max + SNP_FRAME_HEADER_LEN + (size_t)2 * READ_CHUNK);
-    snp_buf_init(&link->out, SNP_LINK_QUEUE_MAX);
+    snp_buf_init(&link->out, ops->queue_max);
     link->poll = calloc(1, sizeof(*link->poll));
     if (link->poll == NULL || snp_set_nonblock(fd, true) < 0 ||
         uv_poll_init(loop, link->poll, fd) < 0) {

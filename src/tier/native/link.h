@@ -16,7 +16,8 @@
 struct snp_link;
 
 struct snp_link_ops {
-    size_t body_max; /* cap of one frame, bytes */
+    size_t body_max;  /* cap of one frame, bytes */
+    size_t queue_max; /* of what waits to be written; past it the link ends */
     /* A frame, borrowed for the call. May close the link. */
     void (*on_frame)(struct snp_link *link, const struct snp_frame *frame);
     /* End of stream, an error or a broken frame (err says which). The link is closed already. */
@@ -30,10 +31,6 @@ struct snp_link {
     int fd;          /* owned; -1 = closed */
     struct snp_buf in;
     struct snp_buf out;
-};
-
-enum {
-    SNP_LINK_QUEUE_MAX = 64 << 20
 };
 
 /* Start reading fd (consumed, also on failure). */

@@ -80,8 +80,10 @@ static void on_daemon_end(struct snp_link *link, const struct snp_err *err)
     uv_stop(tier->loop);
 }
 
-static const struct snp_link_ops daemon_ops = {
-    .body_max = SNP_FRAME_BODY_MAX, .on_frame = on_daemon_frame, .on_end = on_daemon_end};
+static const struct snp_link_ops daemon_ops = {.body_max = SNP_FRAME_BODY_MAX,
+                                               .queue_max = 1U << 30,
+                                               .on_frame = on_daemon_frame,
+                                               .on_end = on_daemon_end};
 
 /* Folder of our own program, and our path. */
 static int find_self(struct snp_tier *tier, char *ret_dir, struct snp_err *err)

@@ -280,8 +280,10 @@ static void on_init_end(struct snp_link *link, const struct snp_err *err)
     snp_session_kill(link->owner, "pid 1 of the sandbox ended");
 }
 
-static const struct snp_link_ops init_ops = {
-    .body_max = SNP_FRAME_BODY_MAX, .on_frame = on_init_frame, .on_end = on_init_end};
+static const struct snp_link_ops init_ops = {.body_max = SNP_FRAME_BODY_MAX,
+                                             .queue_max = 64U << 20,
+                                             .on_frame = on_init_frame,
+                                             .on_end = on_init_end};
 
 static void on_guest_frame(struct snp_link *link, const struct snp_frame *frame)
 {
@@ -293,8 +295,10 @@ static void on_guest_end(struct snp_link *link, const struct snp_err *err)
     snp_cell_on_guest_end(link->owner, err);
 }
 
-static const struct snp_link_ops guest_ops = {
-    .body_max = SNP_GUEST_BODY_MAX, .on_frame = on_guest_frame, .on_end = on_guest_end};
+static const struct snp_link_ops guest_ops = {.body_max = SNP_GUEST_BODY_MAX,
+                                              .queue_max = 64U << 20,
+                                              .on_frame = on_guest_frame,
+                                              .on_end = on_guest_end};
 
 void snp_session_drop_interpreter(struct snp_session *s)
 {

@@ -78,6 +78,7 @@ struct snp_session {
     uint32_t next_call;
     bool has_interpreter;
     bool was_restarted;    /* the interpreter is a new one since the last cell */
+    unsigned strays;       /* frames of the interpreter that belong to no cell */
     struct snp_cell *cell; /* owned; NULL = idle */
     int landlock_abi;
     char python[32];
