@@ -31,14 +31,30 @@ static const char *const attested[] = {
 static const char *const claimed[] = {"stdout", "stderr",   "value",
                                       "result", "displays", "error"};
 
-/* A string member of the driver's report, cut at max bytes; null when it is none. It may hold NULs. */
+/* A string member of the driver's report, cut at max characters; null when it is none. */
 static json_t *text_of(const json_t *object, const char *key, size_t max)
 {
-    const json_t *value = json_object_get(object, key);
-    size_t n = json_string_length(value);
+    const json_t *member = json_object_get(object, key);
+    const char *value = json_string_value(member); /* may hold NULs */
+    size_t n = json_string_length(member);
+    size_t chars = 0;
 
-    return !json_is_string(value) ? json_null()
-                                  : snp_json_bytes(json_string_value(value), n < max ? n : max);
+    if (value == NULL) {
+        return json_null();
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (((unsigned char)value[i] & 0xc0U) != 0x80 && chars++ == max) {
+            n = i;
+        }
+    }
+    return json_stringn(value, n);
+}
+
+/* The same for a member that must be there. */
+static json_t *claim_of(const json_t *object, const char *key, size_t max)
+{
+    return json_is_string(json_object_get(object, key)) ? text_of(object, key, max)
+                                                        : json_string("");
 }
 
 static json_t *error_of(const struct snp_cell *c)
