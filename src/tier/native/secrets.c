@@ -26,9 +26,7 @@ enum {
 };
 
 static const char *const hidden_names[] = {
-    ".env",
-    ".env.*",
-    ".envrc",
+    ".env*",
     "id_rsa",
     "id_dsa",
     "id_ecdsa",
@@ -51,6 +49,7 @@ static const char *const hidden_names[] = {
     ".dockercfg",
     ".ssh",
     ".gnupg",
+    ".snipara",
     ".aws",
     ".azure",
     ".kube",
