@@ -82,7 +82,6 @@ static void default_sigchld(void)
     struct sigaction act = {.sa_handler = SIG_DFL};
 
     (void)sigaction(SIGCHLD, &act, NULL);
-    (void)sigaction(SIGPIPE, &act, NULL);
 }
 
 /* Move fd out of the way of the low numbers; the old one is closed. */
@@ -220,6 +219,8 @@ static void exec_init(struct child *c, pid_t interpreter, pid_t seed, int seed_f
     if (limit_open_files(c) < 0) {
         _exit(4);
     }
+    /* The interpreter ignores it; commands, which init runs, expect the default. */
+    (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     (void)syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
     _exit(4);
 }
