@@ -415,6 +415,20 @@ static void notef(enum snp_style style, const char *label, const char *fmt, ...)
     }
 }
 
+/* A value with a rich form was displayed, its text too, just before it came as the value. */
+static bool was_displayed(const struct snp_view *view, const json_t *value)
+{
+    size_t n = json_array_size(view->displays);
+    const json_t *last = n == 0 ? NULL : json_array_get(view->displays, n - 1);
+
+    /* Figures that were left open come after it. */
+    while (n > 0 && json_object_size(last) == 2 && json_object_get(last, "image/png") != NULL) {
+        n--;
+        last = n == 0 ? NULL : json_array_get(view->displays, n - 1);
+    }
+    return json_equal(json_object_get(last, "text/plain"), value);
+}
+
 static void show_value(struct snp_view *view, const json_t *head)
 {
     static const struct {
@@ -428,7 +442,7 @@ static void show_value(struct snp_view *view, const json_t *head)
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         const json_t *value = json_object_get(head, rows[i].member);
 
-        if (json_is_string(value)) {
+        if (json_is_string(value) && !was_displayed(view, value)) {
             if (!view->at_line_start) {
                 write_out(view, SNP_STREAM_STDOUT, "\n", 1);
             }
@@ -675,9 +689,29 @@ static void displays_tell(const struct snp_view *view)
     }
 }
 
-int snp_view_finish(struct snp_view *view, const json_t *head)
+/* Which controls are weaker than they should be: their names; the manifest has the reasons. */
+static void show_degraded(const json_t *head)
 {
     const json_t *degraded = json_object_get(json_object_get(head, "manifest"), "degraded");
+    snp_autobuf struct snp_buf text = {0};
+
+    snp_buf_init(&text, LINE_MAX_BYTES);
+    for (size_t i = 0; i < json_array_size(degraded); i++) {
+        const char *reason = json_string_value(json_array_get(degraded, i));
+        int n = reason == NULL ? 0 : (int)strcspn(reason, ":");
+
+        if (snp_buf_addf(&text, "%s%.*s", i == 0 ? "" : ", ", n, reason == NULL ? "" : reason) <
+            0) {
+            return;
+        }
+    }
+    if (text.len > 0 && snp_buf_adds(&text, " (why: snipara-sandbox doctor)") == 0) {
+        note(SNP_STYLE_YELLOW, "degraded", &text);
+    }
+}
+
+int snp_view_finish(struct snp_view *view, const json_t *head)
+{
     const char *handle = handle_of(head);
     struct snp_err err;
     int r = 0;
@@ -699,11 +733,7 @@ int snp_view_finish(struct snp_view *view, const json_t *head)
         r = -1;
     }
     show_files(head);
-    for (size_t i = 0; i < json_array_size(degraded); i++) {
-        const char *text = json_string_value(json_array_get(degraded, i));
-
-        notef(SNP_STYLE_YELLOW, "degraded", "%s", text == NULL ? "?" : text);
-    }
+    show_degraded(head);
     return r;
 }
 

@@ -401,24 +401,21 @@ static void run_shutdown(const struct work *work)
 
 #define PLAIN(what) SNP_RECORD(what, plain_fields)
 
-/* clang-format off: one row, one line */
+/* clang-format off */
 static const struct snp_method methods[] = {
-    {"hello",           run_hello,   0,                  SNP_RECORD("hello",                     hello_fields),        0,                                                                                                   NULL},
-    {"exec",                 run_exec,                       0,                 {NULL, NULL, 0, false},                                SNP_FRAME_BODY_MAX,              NULL                                                               },
-    {"interrupt",                 run_interrupt,                  0,       SNP_RECORD("interrupt",                           interrupt_fields),                   0,            NULL},
-    {"sessions.list",             run_list,                        0,                            PLAIN("sessions.list"),                                              0,                                          NULL                                                                                },
-    {"sessions.show",             run_show,                        NEEDS_SESSION,                            SNP_RECORD("sessions.show",                                              session_fields),0,
-     NULL},
-    {"sessions.destroy",                run_destroy,                           NEEDS_SESSION,
-     SNP_RECORD("sessions.destroy",                                                                  session_fields),                                                            0,                                                                                                                        NULL},
-    {"put",  run_pass,            NEEDS_LIVE,                          SNP_RECORD("put",put_fields),SNP_FILE_CHUNK_MAX,
-     &put_answer},
-    {"get", run_pass, NEEDS_LIVE,SNP_RECORD("get",                                                                                get_fields),                                                                                                    0,                                                                                                                                                                                                   &get_answer},
-    {"ls",       run_pass,  NEEDS_LIVE,                                  SNP_RECORD("ls",ls_fields),0,&ls_answer},
-    {"output",   run_pass,   NEEDS_TIER,SNP_RECORD("output",          output_fields),                                                                                                                                0,                                                                                                                                                                                                                                                                                                                                                                                                                           &output_answer},
-    {"stats",          run_stats,           0,                 PLAIN("stats"),                                                                0,                                                             NULL                               },
-    {"probe",                 run_pass,                      NEEDS_TIER,                      PLAIN("probe"),                                                 0,                                       &probe_answer                                                                         },
-    {"shutdown",                 run_shutdown,                      0,                PLAIN("shutdown"),                       0,        NULL                          },
+    {"hello", run_hello, 0, SNP_RECORD("hello", hello_fields), 0, NULL},
+    {"exec", run_exec, 0, {NULL, NULL, 0, false}, SNP_FRAME_BODY_MAX, NULL},
+    {"interrupt", run_interrupt, 0, SNP_RECORD("interrupt", interrupt_fields), 0, NULL},
+    {"sessions.list", run_list, 0, PLAIN("sessions.list"), 0, NULL},
+    {"sessions.show", run_show, NEEDS_SESSION, SNP_RECORD("sessions.show", session_fields), 0, NULL},
+    {"sessions.destroy", run_destroy, NEEDS_SESSION, SNP_RECORD("sessions.destroy", session_fields), 0, NULL},
+    {"put", run_pass, NEEDS_LIVE, SNP_RECORD("put", put_fields), SNP_FILE_CHUNK_MAX, &put_answer},
+    {"get", run_pass, NEEDS_LIVE, SNP_RECORD("get", get_fields), 0, &get_answer},
+    {"ls", run_pass, NEEDS_LIVE, SNP_RECORD("ls", ls_fields), 0, &ls_answer},
+    {"output", run_pass, NEEDS_TIER, SNP_RECORD("output", output_fields), 0, &output_answer},
+    {"stats", run_stats, 0, PLAIN("stats"), 0, NULL},
+    {"probe", run_pass, NEEDS_TIER, PLAIN("probe"), 0, &probe_answer},
+    {"shutdown", run_shutdown, 0, PLAIN("shutdown"), 0, NULL},
 };
 /* clang-format on */
 
