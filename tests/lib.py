@@ -245,7 +245,7 @@ class Sandbox:
 
     # Daemon
 
-    def start(self, *options):
+    def start(self, *options, pass_fds=()):
         """Start the daemon if it does not run; its pid."""
         if self.daemon is not None and self.daemon.poll() is None:
             return self.daemon.pid
@@ -255,7 +255,7 @@ class Sandbox:
                 [os.path.join(self.bin, "snipara-sandboxd"), "--foreground",
                  "--ready-fd", str(write_end), *options],
                 env=self.env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                pass_fds=[write_end], start_new_session=True, **self.identity())
+                pass_fds=[write_end, *pass_fds], start_new_session=True, **self.identity())
         os.close(write_end)
         ready = os.read(read_end, 1)
         os.close(read_end)
@@ -330,13 +330,17 @@ class Sandbox:
             return [*args, "--", *argv]
         return [*args, "-"] if sh is None else [*args, "--sh", "-"]
 
-    def exec(self, code=None, session=None, options=(), argv=None, sh=None, stdin=None, timeout=60, env=None):
-        """Run a cell: Python code, argv=[...] or sh="..."; its result. CliError if there is none."""
+    def exec(self, code=None, session=None, options=(), argv=None, sh=None, stdin=None, timeout=60, env=None,
+             **kwargs):
+        """Run a cell: Python code, argv=[...] or sh="..."; its result. CliError if there is none.
+
+        kwargs are those of subprocess, e.g. pass_fds.
+        """
         if stdin is not None:
             path = self.make_file(f"stdin-{time.monotonic_ns()}", stdin)
             options = [*options, "--stdin", path]
         args = self.exec_args(session, options, argv, sh)
-        done = self.cli(*args, input=code if sh is None else sh, timeout=timeout, env=env)
+        done = self.cli(*args, input=code if sh is None else sh, timeout=timeout, env=env, **kwargs)
         try:
             return json.loads(done.stdout)
         except ValueError:

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks as data, and what runs them: first without the protection, then inside.
+
+The judge is a canary that was planted: bytes that only the planted file holds, a listener
+that hears, a process that dies. An attack that fails on the host as well proves nothing,
+so the control run must succeed. Every attack carries its own bound.
+"""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+
+import lib
+
+# What attack code can use. The mark becomes the name of its processes, for the host to see.
+PREAMBLE = '''
+import ctypes, json, os, socket, struct, sys, time
+P = json.loads({planted!r})
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(15, P["mark"].encode(), 0, 0, 0)
+
+def call(number, *args):
+    """A system call by its number; -1 with ctypes.get_errno(), as in C."""
+    libc.syscall.restype = ctypes.c_long
+    return libc.syscall(*[ctypes.c_long(a) if isinstance(a, int) else a for a in (number, *args)])
+
+def tell(*what):
+    os.write(1, (" ".join(str(w) for w in what) + "\\n").encode(errors="surrogateescape"))
+
+def attempt(function, *args, **named):
+    try:
+        return function(*args, **named)
+    except Exception as reason:
+        tell("failed:", type(reason).__name__, reason)
+
+def show(path):
+    with open(path, "rb", buffering=0) as file:
+        tell(path, file.read(1 << 20))
+
+def show_below(top):
+    for folder, _, names in os.walk(top):
+        for name in names:
+            attempt(show, os.path.join(folder, name))
+
+tell("began")
+'''
+
+ROOT_ONLY = "control: not possible here: only root may do this on the host"
+
+
+class World:
+    """What was planted for one run: a folder of the user, a token nobody else knows, canaries."""
+
+    def __init__(self, box, inside):
+        self.box = box
+        self.inside = inside  # False: this is the control run
+        self.token = "token-" + secrets.token_hex(16)
+        self.mark = "m" + secrets.token_hex(6)
+        self.folder = tempfile.mkdtemp(prefix="w", dir=box.folder)
+        os.chmod(self.folder, 0o755)
+        self.own(self.folder)
+        self.state = {}  # of the attack's own functions
+        self.cleanups = []
+        self.exec_args = {"options": []}
+        self.popen_args = {}
+
+    def own(self, path):
+        os.chown(path, self.box.uid, self.box.uid, follow_symlinks=False)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def plant_file(self, name, content=None, mode=0o644):
+        """A file of the user, below our folder or at an absolute path; holds the token if nothing else."""
+        path = self.path(name)
+        existed = os.path.exists(path)
+        parent = os.path.dirname(path)
+        if not os.path.isdir(parent):
+            os.makedirs(parent)
+            self.own(parent)
+        with open(path, "w") as out:
+            out.write(self.token + "\n" if content is None else content)
+        os.chmod(path, mode)
+        self.own(path)
+        if not existed:
+            self.cleanups.append(lambda: os.path.lexists(path) and os.unlink(path))
+        return path
+
+    def plant_process(self, *argv, **kwargs):
+        """A process of the user's on the host."""
+        process = subprocess.Popen(argv or ("sleep", "60"), stdin=subprocess.DEVNULL,
+                                   **{**self.box.identity(), **kwargs})
+        self.cleanups.append(lambda: (process.kill(), process.wait()))
+        return process
+
+    def plant_listener(self, family, kind, address):
+        """Something that hears; self.heard() is all it heard. Its address."""
+        sock = socket.socket(family, kind)
+        sock.bind(address)
+        if kind != socket.SOCK_DGRAM:
+            sock.listen(8)
+        sock.settimeout(0.05)
+        heard = self.state.setdefault("heard", [])
+        over = threading.Event()
+
+        def listen():
+            while not over.is_set():
+                try:
+                    if kind == socket.SOCK_DGRAM:
+                        heard.append(sock.recv(4096))
+                    else:
+                        peer, _ = sock.accept()
+                        with peer:
+                            peer.settimeout(1)
+                            heard.append(b"connected " + peer.recv(4096))
+                except OSError:
+                    pass
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        self.cleanups.append(lambda: (over.set(), thread.join(), sock.close()))
+        return sock.getsockname()
+
+    def heard(self):
+        lib.wait_for(lambda: self.state["heard"], 0.15)
+        return b"".join(self.state["heard"])
+
+    def marked(self):
+        """Processes of the attack, as the host sees them."""
+        found = []
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    with open(f"/proc/{name}/comm") as comm:
+                        if comm.read().strip() == self.mark and lib.is_alive(int(name)):
+                            found.append(int(name))
+                except OSError:
+                    pass
+        return found
+
+    def close(self):
+        for cleanup in reversed(self.cleanups):
+            cleanup()
+        for pid in self.marked():
+            os.kill(pid, 9)
+
+
+@dataclass
+class Outcome:
+    """What one run left: text is everything it said, result the sandbox's, seconds how long it took."""
+
+    text: str
+    result: dict = None
+    seconds: float = 0
+    timed_out: bool = False
+    samples: list = field(default_factory=list)
+
+    def peak(self):
+        return max(self.samples, default=0)
+
+
+def told_token(world, outcome):
+    return world.token in outcome.text
+
+
+def heard_token(world, outcome):
+    return world.token.encode() in world.heard()
+
+
+def nothing(_world):
+    return {}
+
+
+def token_if_done(world):
+    """For attacks whose success is a number or a state: the code says the token when it has it."""
+    return {"token": world.token}
+
+
+@dataclass(frozen=True)
+class Attack:
+    name: str
+    control: str  # network, resources, filesystem, syscalls, disposable
+    canary: str  # what tells, for people
+    code: str
+    plant: object = nothing  # world -> what the code may know (P)
+    won: object = told_token  # world, outcome -> did the attack succeed
+    wrap: tuple = ()  # in front of python on the host, e.g. namespaces that make it harmless
+    no_control: dict = field(default_factory=dict)  # {"user": reason}
+    options: tuple = ()  # of exec
+    statuses: tuple = ("ok", "error")  # how the cell may end
+    sample: object = None  # world -> number, taken all the time while the code runs
+    also: object = None  # world, outcome inside -> None; further assertions
+    outside_seconds: float = 20
+
+
+class Sampler:
+    def __init__(self, world, function):
+        self.samples = []
+        self.over = threading.Event()
+        self.world, self.function = world, function
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self):
+        while not self.over.is_set():
+            self.samples.append(self.function(self.world))
+            self.over.wait(0.02)
+
+    def __enter__(self):
+        if self.function:
+            self.thread.start()
+        return self.samples
+
+    def __exit__(self, *_):
+        self.over.set()
+        if self.function:
+            self.thread.join()
+
+
+def code_for(attack, world):
+    planted = {**attack.plant(world), "mark": world.mark}
+    return PREAMBLE.format(planted=json.dumps(planted)) + attack.code
+
+
+def run_outside(attack, world):
+    code = code_for(attack, world)
+    argv = [*attack.wrap, lib.PYTHON, "-c", code]
+    started = time.monotonic()
+    with Sampler(world, attack.sample) as samples:
+        kwargs = {**world.box.identity(), **world.popen_args}
+        process = subprocess.Popen(
+            argv, env={**world.box.env, **world.state.get("env", {})},
+            cwd=world.state.get("cwd", world.folder), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **kwargs)
+        timed_out = False
+        try:
+            text, _ = process.communicate(timeout=attack.outside_seconds)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            os.killpg(process.pid, 9)
+            text, _ = process.communicate()
+    return Outcome(text.decode(errors="replace"), None, time.monotonic() - started, timed_out, samples)
+
+
+def run_inside(attack, world):
+    code = code_for(attack, world)
+    started = time.monotonic()
+    options = [*world.exec_args.pop("options"), *attack.options]
+    with Sampler(world, attack.sample) as samples:
+        result = world.box.exec(code, options=options, env=world.state.get("env"), **world.exec_args)
+    seconds = time.monotonic() - started
+    return Outcome(json.dumps(result), result, seconds, result["status"] == "timeout", samples)
+
+
+def try_outside(attack, box):
+    if box.who in attack.no_control:
+        assert attack.no_control[box.who].startswith("control: not possible here: ")
+        return
+    world = World(box, inside=False)
+    try:
+        outcome = run_outside(attack, world)
+        assert attack.won(world, outcome), \
+            f"the control run did not succeed ({attack.canary}):\n{outcome.text[-2000:]}"
+    finally:
+        world.close()
+
+
+def try_inside(attack, box):
+    world = World(box, inside=True)
+    try:
+        outcome = run_inside(attack, world)
+        said = json.dumps({k: outcome.result[k] for k in ("status", "stdout", "stderr", "error")})[-3000:]
+        assert outcome.result["stdout"].startswith("began\n"), f"it did not run: {said}"
+        assert not attack.won(world, outcome), f"ESCAPED ({attack.canary}): {said}"
+        assert outcome.result["status"] in attack.statuses, f"unexpected end: {said}"
+        if attack.also:
+            attack.also(world, outcome)
+        if not world.exec_args.get("session"):
+            lib.wait_for(lambda: not world.marked(), 1)
+            assert not world.marked(), "processes of the attack are left"
+    finally:
+        world.close()

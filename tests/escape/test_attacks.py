@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every attack, as root and as a user: it succeeds on the host, and fails inside."""
+
+import pytest
+
+from attacks import disposal, files, network, resources, syscalls
+from attacks.engine import try_inside, try_outside
+
+ATTACKS = [*network.ATTACKS, *resources.ATTACKS, *files.ATTACKS, *syscalls.ATTACKS, *disposal.ATTACKS]
+CONTROLS = ("network", "resources", "filesystem", "syscalls", "disposable")
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name.replace(" ", "-"))
+def test_attack(sandbox, attack):
+    try_outside(attack, sandbox)
+    try_inside(attack, sandbox)
+
+
+def test_the_table_is_sound():
+    names = [attack.name for attack in ATTACKS]
+    assert len(names) >= 30 and len(set(names)) == len(names)
+    for control in CONTROLS:
+        assert sum(attack.control == control for attack in ATTACKS) >= 4
+    without = sum(len(attack.no_control) for attack in ATTACKS)
+    assert without * 10 <= 2 * len(ATTACKS), "too many attacks without a control run"
