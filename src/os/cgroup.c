@@ -549,10 +549,23 @@ static int limit_cpu(const struct snp_cgroup_slot *slot, const char *name, uint6
     return poke(slot->base_fd, name, "cpu.max", text);
 }
 
-int snp_cgroup_create(const struct snp_cgroups *groups,
-                      const char *name,
-                      const struct snp_cgroup_limits *limits,
-                      struct snp_err *err)
+int snp_cgroup_create(const struct snp_cgroups *groups, const char *name, struct snp_err *err)
+{
+    for (int c = 0; c < SNP_CGROUP_N; c++) {
+        const struct snp_cgroup_slot *slot = &groups->slot[c];
+        if (slot->version != 0 && mkdirat(slot->base_fd, name, 0755) < 0 && errno != EEXIST) {
+            int eno = errno;
+            (void)snp_cgroup_remove(groups, name);
+            return snp_fail_sys(err, eno, "make cgroup %s", controller_names[c]);
+        }
+    }
+    return 0;
+}
+
+int snp_cgroup_limit(const struct snp_cgroups *groups,
+                     const char *name,
+                     const struct snp_cgroup_limits *limits,
+                     struct snp_err *err)
 {
     for (int c = 0; c < SNP_CGROUP_N; c++) {
         const struct snp_cgroup_slot *slot = &groups->slot[c];
@@ -560,9 +573,7 @@ int snp_cgroup_create(const struct snp_cgroups *groups,
         if (slot->version == 0) {
             continue;
         }
-        if (mkdirat(slot->base_fd, name, 0755) < 0 && errno != EEXIST) {
-            r = -1;
-        } else if (c == SNP_CGROUP_MEMORY) {
+        if (c == SNP_CGROUP_MEMORY) {
             r = limit_memory(slot, name, limits->memory_bytes);
         } else if (c == SNP_CGROUP_PIDS) {
             r = poke_number(slot->base_fd, name, "pids.max", limits->processes);
@@ -570,9 +581,7 @@ int snp_cgroup_create(const struct snp_cgroups *groups,
             r = limit_cpu(slot, name, limits->cpus_milli);
         }
         if (r < 0) {
-            int eno = errno;
-            (void)snp_cgroup_remove(groups, name);
-            return snp_fail_sys(err, eno, "cgroup %s limit", controller_names[c]);
+            return snp_fail_sys(err, errno, "cgroup %s limit", controller_names[c]);
         }
     }
     return 0;

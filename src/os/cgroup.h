@@ -76,13 +76,21 @@ static inline bool snp_cgroups_has(const struct snp_cgroups *groups,
     return groups->slot[c].version != 0;
 }
 
-/* Make the groups of one sandbox and set its limits. name: a file name. On failure nothing is left. */
+/* Make the groups of one sandbox, without limits yet. name: a file name. On failure nothing is left. */
 int snp_cgroup_create(const struct snp_cgroups *groups,
                       const char *name,
-                      const struct snp_cgroup_limits *limits,
                       struct snp_err *err) SNP_NODISCARD;
 
-/* Move a process (and what it forks later) into them. */
+/* Set the limits of a sandbox's groups. */
+int snp_cgroup_limit(const struct snp_cgroups *groups,
+                     const char *name,
+                     const struct snp_cgroup_limits *limits,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Move a process (and what it forks later) into them. The kernel may wait for all CPUs to
+ * pass a quiet point, which takes milliseconds: not for the loop.
+ */
 int snp_cgroup_attach(const struct snp_cgroups *groups,
                       const char *name,
                       pid_t pid,

@@ -100,12 +100,12 @@ static void send_result(struct snp_cell *c)
         struct show show = {c, i};
         (void)snp_output_finish(&c->output[i], show_bytes, &show, show_gap);
     }
-    if (s->has_cgroup) {
-        snp_cgroup_usage(&s->tier->cgroups, s->spec.id, &usage);
+    if (s->embryo.has_cgroup) {
+        snp_cgroup_usage(&s->tier->cgroups, s->embryo.cgroup, &usage);
         c->usage = usage;
     }
     result = snp_result_json(c);
-    if (s->has_cgroup) {
+    if (s->embryo.has_cgroup) {
         s->last_usage = usage;
     }
     s->last_cpu_us = c->init_cpu_us > 0 ? c->init_cpu_us : s->last_cpu_us;
@@ -405,7 +405,7 @@ int snp_cell_start(struct snp_session *s,
         c->was_restarted = true;
     }
     if (r == 0) {
-        snp_cgroup_reset_peak(&s->tier->cgroups, s->spec.id);
+        snp_cgroup_reset_peak(&s->tier->cgroups, s->embryo.cgroup);
         watch_memory(s, true);
         r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
     }

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,7 +41,9 @@
 
 enum {
     DAEMON_FD = 3,
-    INIT_SIZE_MAX = 8 << 20
+    INIT_SIZE_MAX = 8 << 20,
+    END_ROUNDS = 400,
+    END_PAUSE_MS = 5
 };
 
 int snp_tier_take_slot(struct snp_tier *tier)
@@ -228,9 +231,17 @@ static int serve(const char *state_dir)
         return 1;
     }
     (void)uv_run(&loop, UV_RUN_DEFAULT);
-    /* Every pid 1 and template ends when its stream does; give the cgroups a moment to empty. */
+    /* Every pid 1 and template ends when its stream does; their cgroups take a moment to empty. */
     snp_session_end_all(&tier);
     snp_templates_close(&tier);
+    for (int i = 0; i < END_ROUNDS; i++) {
+        (void)uv_run(&loop,
+                     UV_RUN_NOWAIT); /* workers that were still preparing hand over here */
+        if (snp_embryos_sweep(&tier) && i > 1) {
+            break;
+        }
+        (void)poll(NULL, 0, END_PAUSE_MS);
+    }
     snp_cgroups_close(&tier.cgroups);
     return 0;
 }

@@ -458,8 +458,8 @@ static int on_stats(struct request *rq, struct snp_err *err)
     snp_autojson json_t *answer = NULL;
 
     (void)err;
-    if (rq->session->has_cgroup) {
-        snp_cgroup_usage(&rq->tier->cgroups, rq->session->spec.id, &usage);
+    if (rq->session->embryo.has_cgroup) {
+        snp_cgroup_usage(&rq->tier->cgroups, rq->session->embryo.cgroup, &usage);
     }
     answer = json_pack("{s:I,s:I}", "memory_bytes", (json_int_t)usage.memory_bytes, "cpu_us",
                        (json_int_t)usage.cpu_us);

@@ -142,12 +142,12 @@ static void on_remove(uv_timer_t *timer)
 {
     struct snp_session *s = timer->data;
 
-    if (s->has_cgroup && !snp_cgroup_remove(&s->tier->cgroups, s->spec.id) &&
+    if (s->embryo.has_cgroup && !snp_cgroup_remove(&s->tier->cgroups, s->embryo.cgroup) &&
         s->removals++ < REMOVALS_MAX) {
         (void)uv_timer_start(timer, on_remove, REMOVE_RETRY_MS, 0);
         return;
     }
-    s->has_cgroup = false;
+    s->embryo.has_cgroup = false;
     session_gone(s);
 }
 
@@ -190,8 +190,8 @@ void snp_session_end_all(struct snp_tier *tier)
     for (struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
         struct pollfd ended = {.fd = s->embryo.pidfd, .events = POLLIN};
         (void)poll(&ended, 1, 1000);
-        for (int i = 0; s->has_cgroup && i < REMOVALS_MAX &&
-                        !snp_cgroup_remove(&tier->cgroups, s->spec.id);
+        for (int i = 0; s->embryo.has_cgroup && i < REMOVALS_MAX &&
+                        !snp_cgroup_remove(&tier->cgroups, s->embryo.cgroup);
              i++) {
             (void)poll(NULL, 0, REMOVE_RETRY_MS);
         }
@@ -462,7 +462,7 @@ static int make_pipes(struct snp_session *s, struct snp_err *err)
     return 0;
 }
 
-static int enter_cgroups(struct snp_session *s, struct snp_err *err)
+static int limit_cgroups(struct snp_session *s, struct snp_err *err)
 {
     const struct snp_limits *l = &s->spec.limits;
     const struct snp_cgroup_limits limits = {
@@ -470,13 +470,8 @@ static int enter_cgroups(struct snp_session *s, struct snp_err *err)
         .processes = l->value[SNP_LIMIT_PROCESSES] + 2, /* init and the seed */
         .cpus_milli = l->value[SNP_LIMIT_CPUS],
     };
-    int r = snp_cgroup_create(&s->tier->cgroups, s->spec.id, &limits, err);
 
-    if (r < 0) {
-        return r;
-    }
-    s->has_cgroup = true;
-    return snp_cgroup_attach(&s->tier->cgroups, s->spec.id, s->embryo.pid, err);
+    return snp_cgroup_limit(&s->tier->cgroups, s->embryo.cgroup, &limits, err);
 }
 
 static void fill_spec(struct snp_session *s, struct snp_spec *spec)
@@ -543,7 +538,7 @@ static int begin_setup(struct snp_session *s, struct snp_err *err)
         r = snp_session_new_guest(s, &guest_fd, err);
     }
     if (r == 0) {
-        r = enter_cgroups(s, err);
+        r = limit_cgroups(s, err);
     }
     if (r == 0) {
         r = send_spec(s, guest_fd, err);

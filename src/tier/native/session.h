@@ -64,7 +64,6 @@ struct snp_session {
     uint32_t setup_us;
     struct snp_embryo embryo;
     bool has_embryo;
-    bool has_cgroup;
     uv_poll_t *pidfd_poll;
     uv_poll_t *setup_poll; /* waits for the reply of the set-up */
     uv_poll_t *out_poll[2];

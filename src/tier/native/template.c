@@ -28,7 +28,8 @@ enum {
     NAME_MAX_LEN = 32,
     START_TIMEOUT_MS = 60000,
     ORDERS_MAX = 64,
-    REFILL_MS = 4
+    REFILL_MS = 4,
+    SWEEP_MS = 5
 };
 
 struct waiter {
@@ -56,6 +57,7 @@ struct snp_template {
     /* Forks on order: the control sockets and id ranges of the children to come, oldest first. */
     struct snp_embryo ordered[ORDERS_MAX];
     unsigned n_ordered;
+    unsigned n_preparing; /* forked, and being put into cgroups by a worker */
     struct snp_embryo pool[SNP_TEMPLATE_POOL];
     unsigned n_pool;
     struct waiter *first; /* requests not served yet */
@@ -76,12 +78,64 @@ static void close_handle(void *handle)
     }
 }
 
+/* Groups whose processes are on their way out. */
+struct snp_dead_group {
+    struct snp_dead_group *next;
+    char name[24];
+};
+
+bool snp_embryos_sweep(struct snp_tier *tier)
+{
+    for (struct snp_dead_group **at = &tier->dead; *at != NULL;) {
+        struct snp_dead_group *group = *at;
+        if (snp_cgroup_remove(&tier->cgroups, group->name)) {
+            *at = group->next;
+            free(group);
+        } else {
+            at = &group->next;
+        }
+    }
+    return tier->dead == NULL;
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    if (snp_embryos_sweep(timer->data)) {
+        (void)uv_timer_stop(timer);
+    }
+}
+
+static void remove_later(struct snp_tier *tier, const char *name)
+{
+    struct snp_dead_group *group = calloc(1, sizeof(*group));
+
+    if (tier->sweep_timer == NULL) {
+        tier->sweep_timer = calloc(1, sizeof(*tier->sweep_timer));
+        if (tier->sweep_timer != NULL) {
+            (void)uv_timer_init(tier->loop, tier->sweep_timer);
+            tier->sweep_timer->data = tier;
+        }
+    }
+    if (group == NULL || tier->sweep_timer == NULL) {
+        free(group); /* the next start removes it */
+        return;
+    }
+    (void)snprintf(group->name, sizeof(group->name), "%s", name);
+    group->next = tier->dead;
+    tier->dead = group;
+    (void)uv_timer_start(tier->sweep_timer, on_sweep, SWEEP_MS, SWEEP_MS);
+}
+
 void snp_embryo_drop(struct snp_tier *tier, struct snp_embryo *embryo)
 {
     snp_closep(&embryo->control_fd); /* it exits at end of stream */
     snp_closep(&embryo->pidfd);
     snp_tier_free_slot(tier, embryo->slot);
     embryo->slot = -1;
+    if (embryo->has_cgroup) {
+        embryo->has_cgroup = false;
+        remove_later(tier, embryo->cgroup);
+    }
 }
 
 static void serve_waiter(struct snp_template *t,
@@ -225,7 +279,7 @@ static void on_refill(uv_timer_t *timer)
     if (t->control == NULL || !t->is_ready || t->is_retired) {
         return;
     }
-    if (is_worn(t) && t->first == NULL && t->n_ordered == 0) {
+    if (is_worn(t) && t->first == NULL && t->n_ordered == 0 && t->n_preparing == 0) {
         t->is_retired = true;
         if (template_start(t->tier, t->name, &successor, &err) < 0) {
             t->is_retired = false;
@@ -236,8 +290,8 @@ static void on_refill(uv_timer_t *timer)
         }
         return;
     }
-    for (unsigned have = t->n_pool + t->n_ordered; have < SNP_TEMPLATE_POOL + waiting(t);
-         have++) {
+    for (unsigned have = t->n_pool + t->n_ordered + t->n_preparing;
+         have < SNP_TEMPLATE_POOL + waiting(t); have++) {
         order_fork(t);
     }
 }
@@ -273,37 +327,86 @@ static pid_t pidfd_pid(int pidfd)
     return snp_parse_u64(number, &pid) == 0 && pid > 0 ? (pid_t)pid : -1;
 }
 
+/* What a worker does to a forked process: id maps, cgroups. */
+struct preparation {
+    uv_work_t work;
+    struct snp_template *template;
+    struct snp_embryo embryo;
+    int result;
+    struct snp_err err;
+};
+
+static int prepare(struct snp_tier *tier, struct snp_embryo *e, struct snp_err *err)
+{
+    int r;
+
+    e->pid = pidfd_pid(e->pidfd);
+    if (e->pid < 0) {
+        return snp_fail(err, SNP_E_INTERNAL, "the new process is gone");
+    }
+    r = snp_idmap_write(e->pid, e->slot, SNP_INSIDE_ID, err);
+    if (r < 0) {
+        return r;
+    }
+    r = snp_cgroup_create(&tier->cgroups, e->cgroup, err);
+    if (r < 0) {
+        return r;
+    }
+    e->has_cgroup = true;
+    return snp_cgroup_attach(&tier->cgroups, e->cgroup, e->pid, err);
+}
+
+static void preparation_run(uv_work_t *work)
+{
+    struct preparation *p = work->data;
+
+    p->result = prepare(p->template->tier, &p->embryo, &p->err);
+}
+
+static void preparation_done(uv_work_t *work, int status)
+{
+    struct preparation *p = work->data;
+    struct snp_template *t = p->template;
+
+    t->n_preparing--;
+    if (p->result < 0 || status < 0) {
+        snp_embryo_drop(t->tier, &p->embryo);
+        if (t->first != NULL) {
+            serve_waiter(t, NULL, &p->err);
+        }
+    } else if (t->control != NULL && t->first != NULL) {
+        serve_waiter(t, &p->embryo, NULL);
+    } else if (t->control != NULL && t->n_pool < SNP_TEMPLATE_POOL) {
+        p->embryo.was_ahead = true;
+        t->pool[t->n_pool++] = p->embryo;
+    } else {
+        snp_embryo_drop(t->tier, &p->embryo);
+    }
+    free(p);
+}
+
 /* The zygote says that the oldest order was carried out. */
 static void on_forked(struct snp_template *t, int pidfd)
 {
-    struct snp_embryo e;
-    struct snp_err err;
+    struct preparation *p = calloc(1, sizeof(*p));
 
-    if (t->n_ordered == 0) {
+    if (t->n_ordered == 0 || p == NULL) {
         (void)close(pidfd);
+        free(p);
         return;
     }
-    e = t->ordered[0];
-    memmove(t->ordered, t->ordered + 1, --t->n_ordered * sizeof(e));
-    e.pidfd = pidfd;
-    e.pid = pidfd_pid(pidfd);
-    if (e.pid < 0 || snp_idmap_write(e.pid, e.slot, SNP_INSIDE_ID, &err) < 0) {
-        if (e.pid < 0) {
-            (void)snp_fail(&err, SNP_E_INTERNAL, "the new process is gone");
-        }
-        snp_embryo_drop(t->tier, &e);
-        if (t->first != NULL) {
-            serve_waiter(t, NULL, &err);
-        }
-        return;
-    }
-    if (t->first != NULL) {
-        serve_waiter(t, &e, NULL);
-    } else if (t->n_pool < SNP_TEMPLATE_POOL) {
-        e.was_ahead = true;
-        t->pool[t->n_pool++] = e;
-    } else {
-        snp_embryo_drop(t->tier, &e);
+    p->work.data = p;
+    p->template = t;
+    p->embryo = t->ordered[0];
+    p->embryo.pidfd = pidfd;
+    (void)snprintf(p->embryo.cgroup, sizeof(p->embryo.cgroup), "%llu",
+                   (unsigned long long)t->tier->next_embryo++);
+    memmove(t->ordered, t->ordered + 1, --t->n_ordered * sizeof(p->embryo));
+    t->n_preparing++;
+    if (uv_queue_work(t->tier->loop, &p->work, preparation_run, preparation_done) < 0) {
+        (void)snp_fail(&p->err, SNP_E_NOMEM, "cannot start a worker");
+        p->result = -1;
+        preparation_done(&p->work, 0);
     }
 }
 
@@ -493,7 +596,7 @@ static void templates_prune(struct snp_tier *tier)
 {
     for (struct snp_template **at = &tier->templates; *at != NULL;) {
         struct snp_template *t = *at;
-        if (t->control == NULL && t->stderr_poll == NULL) {
+        if (t->control == NULL && t->stderr_poll == NULL && t->n_preparing == 0) {
             *at = t->next;
             free(t);
         } else {
@@ -545,7 +648,7 @@ void snp_template_request(struct snp_tier *tier, const char *name, snp_embryo_cb
     }
     t->last = w;
     if (t->is_ready) {
-        if (t->n_ordered < waiting(t)) {
+        if (t->n_ordered + t->n_preparing < waiting(t)) {
             order_fork(t);
         }
         want_refill(t);

@@ -33,6 +33,8 @@ struct snp_embryo {
     int control_fd; /* to its control socket */
     int slot;       /* id range, -1 = none */
     bool was_ahead; /* it came from the pool */
+    bool has_cgroup;
+    char cgroup[24]; /* name of its groups, when it has them; it is in them already */
 };
 
 /* Embryo is NULL and err set on failure; else it is the callee's. */
@@ -52,8 +54,11 @@ void snp_template_request(struct snp_tier *tier,
 /* Forget a request whose data is going away. */
 void snp_template_cancel(struct snp_tier *tier, const void *data);
 
-/* Close everything of an embryo that was not used. */
+/* Close everything of an embryo; its cgroups go as soon as its processes are gone. */
 void snp_embryo_drop(struct snp_tier *tier, struct snp_embryo *embryo);
+
+/* Remove the cgroups of dropped embryos; true when none is left. */
+bool snp_embryos_sweep(struct snp_tier *tier);
 
 /* End every template; what waits is told. */
 void snp_templates_close(struct snp_tier *tier);

@@ -18,6 +18,7 @@
 
 struct snp_template;
 struct snp_session;
+struct snp_dead_group;
 
 enum {
     SNP_TIER_SESSIONS_MAX = 512,
@@ -47,6 +48,9 @@ struct snp_tier {
     uint8_t *slots; /* one byte for each id range: in use */
     unsigned next_slot;
     unsigned next_cpu;
+    uint64_t next_embryo;        /* number in the name of its cgroups */
+    struct snp_dead_group *dead; /* cgroups of dropped embryos, to be removed; owned */
+    uv_timer_t *sweep_timer;     /* runs while there are any; owned */
 };
 
 /* Reserve an id range; -1 when not root (none is needed) or -2 when all are taken. */
