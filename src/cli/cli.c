@@ -48,7 +48,7 @@ static const struct snp_opt_spec group_spec = {
 
 /* ---- messages ---- */
 
-/* One line on stderr, whatever the message holds. */
+/* One line on stderr, whatever the message holds; before is "" where it goes on from the line above. */
 static void say(const char *before, const char *message)
 {
     snp_autobuf struct snp_buf shown = {0};
@@ -62,26 +62,21 @@ static void say(const char *before, const char *message)
         *byte = *byte == '\n' ? ' ' : *byte;
     }
     snp_term_put(stderr, SNP_STYLE_RED, before);
-    (void)fprintf(stderr, ": %.*s\n", (int)shown.len,
+    (void)fprintf(stderr, "%s%.*s\n", *before == '\0' ? "  " : ": ", (int)shown.len,
                   shown.len == 0 ? "" : snp_buf_bytes(&shown));
 }
 
 /* What this host lacks comes as "what blocks; what lifts it; what to do without": a line each. */
 static void say_parts(const char *before, char *message)
 {
-    char *end = strstr(message, "; ");
+    for (char *part = message; part != NULL;) {
+        char *end = strstr(part, "; ");
 
-    if (end != NULL) {
-        *end = '\0';
-    }
-    say(before, message);
-    for (char *part = end; part != NULL; part = end) {
-        part += 2;
-        end = strstr(part, "; ");
         if (end != NULL) {
             *end = '\0';
         }
-        say("  ->", part);
+        say(part == message ? before : "", part);
+        part = end == NULL ? NULL : end + 2;
     }
 }
 
