@@ -220,22 +220,24 @@ static int serve(const char *state_dir)
 {
     static struct snp_tier tier = {
         .session_filter_fd = -1, .zygote_filter_fd = -1, .init_fd = -1};
-    uv_loop_t loop;
+    uv_loop_t *loop = uv_default_loop();
     struct snp_err err;
 
-    (void)uv_loop_init(&loop);
-    tier.loop = &loop;
+    if (loop == NULL) {
+        return 1;
+    }
+    tier.loop = loop;
     if (tier_init(&tier, state_dir, &err) < 0 ||
-        snp_link_open(&tier.daemon, &loop, DAEMON_FD, &daemon_ops, &tier, &err) < 0) {
+        snp_link_open(&tier.daemon, loop, DAEMON_FD, &daemon_ops, &tier, &err) < 0) {
         snp_log(SNP_LOG_ERROR, "tier_start", "error=%s", err.msg);
         return 1;
     }
-    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    (void)uv_run(loop, UV_RUN_DEFAULT);
     /* Every pid 1 and template ends when its stream does; their cgroups take a moment to empty. */
     snp_session_end_all(&tier);
     snp_templates_close(&tier);
     for (int i = 0; i < END_ROUNDS; i++) {
-        (void)uv_run(&loop,
+        (void)uv_run(loop,
                      UV_RUN_NOWAIT); /* workers that were still preparing hand over here */
         if (snp_embryos_sweep(&tier) && i > 1) {
             break;
