@@ -312,6 +312,8 @@ static int child_main(struct zygote *z, int control_fd, struct child *c)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
         _exit(4);
     }
+    /* Until init is executed the code, which starts now, must not look into us. */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     interpreter = fork();
     if (interpreter == 0) {
         become_interpreter(c, c->setup.fd[SNP_SPEC_FD_GUEST], out_fd, err_fd);
