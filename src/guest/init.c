@@ -200,6 +200,44 @@ static int sweep(struct init *in)
     return EAGAIN;
 }
 
+/* Read the file name of process pid in /proc into text (NUL-terminated); false if it is gone. */
+static bool read_proc(pid_t pid, const char *name, char *text, size_t text_len)
+{
+    char path[48];
+    int fd;
+    ssize_t n;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, text_len - 1);
+    snp_closep(&fd);
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+/* CPU time of the children that a process has waited for, in microseconds: fields 16 and 17 of its stat. */
+static uint64_t waited_cpu(pid_t pid)
+{
+    char text[1024];
+    const char *at;
+    uint64_t ticks[2] = {0};
+    long per_second = sysconf(_SC_CLK_TCK);
+
+    if (per_second <= 0 || !read_proc(pid, "stat", text, sizeof(text))) {
+        return 0;
+    }
+    at = strrchr(text, ')'); /* ends field 2, which may hold anything */
+    for (int skip = 2; at != NULL && skip < 16; skip++) {
+        at = strchr(at + 1, ' ');
+    }
+    for (int i = 0; i < 2 && at != NULL; i++) {
+        for (at++; *at >= '0' && *at <= '9'; at++) {
+            ticks[i] = ticks[i] * 10 + (uint64_t)(*at - '0');
+        }
+    }
+    return (ticks[0] + ticks[1]) * (1000000U / (uint64_t)per_second);
+}
+
 static void add_cpu(pid_t pid, void *data)
 {
     /* The kernel's encoding of "CPU time of process pid" (clock_getcpuclockid). */
@@ -209,6 +247,7 @@ static void add_cpu(pid_t pid, void *data)
     if (clock_gettime(clock, &ts) == 0) {
         *(uint64_t *)data += (uint64_t)ts.tv_sec * 1000000U + (uint64_t)ts.tv_nsec / 1000U;
     }
+    *(uint64_t *)data += waited_cpu(pid);
 }
 
 static uint64_t cpu_used(const struct init *in)
@@ -223,34 +262,8 @@ static uint64_t cpu_used(const struct init *in)
     return total;
 }
 
-/* Anonymous memory of one process, in bytes: resident less what is shared with files. */
-static void add_memory(pid_t pid, void *data)
-{
-    char path[32];
-    char text[128];
-    uint64_t field[3] = {0};
-    size_t i = 0;
-    ssize_t n;
-    int fd;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    snp_closep(&fd);
-    for (ssize_t k = 0; k < n && i < 3; k++) {
-        if (text[k] >= '0' && text[k] <= '9') {
-            field[i] = field[i] * 10 + (uint64_t)(text[k] - '0');
-        } else {
-            i++;
-        }
-    }
-    if (field[1] > field[2]) {
-        *(uint64_t *)data += (field[1] - field[2]) * 4096;
-    }
-}
-
 /* The number behind key in text, in bytes from kB; 0 if it is not there. */
-static uint64_t rollup_field(const char *text, const char *key)
+static uint64_t kb_field(const char *text, const char *key)
 {
     const char *at = strstr(text, key);
     uint64_t value = 0;
@@ -266,6 +279,16 @@ static uint64_t rollup_field(const char *text, const char *key)
     return value * 1024;
 }
 
+/* Anonymous and shared memory that one process has mapped, in bytes. */
+static void add_memory(pid_t pid, void *data)
+{
+    char text[4096];
+
+    if (read_proc(pid, "status", text, sizeof(text))) {
+        *(uint64_t *)data += kb_field(text, "RssAnon:") + kb_field(text, "RssShmem:");
+    }
+}
+
 /*
  * The share of one process in anonymous and shared memory: pages it has in common with
  * others, the template's among them, are divided. Dearer than add_memory, which is its
@@ -273,21 +296,13 @@ static uint64_t rollup_field(const char *text, const char *key)
  */
 static void add_share(pid_t pid, void *data)
 {
-    char path[48];
     char text[2048];
-    int fd;
-    ssize_t n;
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    snp_closep(&fd);
-    if (n <= 0) {
+    if (!read_proc(pid, "smaps_rollup", text, sizeof(text))) {
         add_memory(pid, data);
         return;
     }
-    text[n] = '\0';
-    *(uint64_t *)data += rollup_field(text, "Pss_Anon:") + rollup_field(text, "Pss_Shmem:");
+    *(uint64_t *)data += kb_field(text, "Pss_Anon:") + kb_field(text, "Pss_Shmem:");
 }
 
 static void watch(struct init *in)
@@ -308,6 +323,10 @@ static void watch(struct init *in)
 static int input_fd(const char *bytes, size_t n)
 {
     int fd = memfd_create("stdin", MFD_CLOEXEC);
+
+    if (fd < 0) { /* not allowed where no cgroup counts its pages */
+        fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    }
 
     if (fd >= 0 && (snp_write_all(fd, bytes, n) < 0 || lseek(fd, 0, SEEK_SET) < 0)) {
         snp_closep(&fd);
@@ -342,9 +361,14 @@ static void exec_in_path(char **argv, char **envp)
 
 static SNP_NORETURN void run_command(char **argv, char **envp, const char *cwd, int stdin_fd)
 {
+    struct sigaction act = {.sa_handler = SIG_DFL};
     sigset_t none;
     int eno;
 
+    /* We come from the interpreter's template, which ignores some. */
+    for (int number = 1; number < NSIG; number++) {
+        (void)sigaction(number, &act, NULL);
+    }
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)setsid();

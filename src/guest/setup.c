@@ -29,12 +29,14 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 #include "guest/landlock.h"
 
 enum {
+    LAYER_INODES = 64, /* room for the folders of an overlay */
     PATH_LEN = 4096,
     CAPS_N = 64
 };
@@ -279,11 +281,31 @@ static int mount_overlay(struct snp_setup *s, struct snp_err *err)
     return 0;
 }
 
+/* Leave as many inodes as were promised, whatever the layers took. */
+static int limit_inodes(struct snp_setup *s, struct snp_err *err)
+{
+    char data[128];
+    struct statfs fs;
+
+    if (statfs(SCRATCH, &fs) < 0) {
+        return snp_fail_sys(err, errno, "statfs " SCRATCH);
+    }
+    (void)snprintf(data, sizeof(data), "size=%llu,nr_inodes=%llu",
+                   (unsigned long long)s->spec.workspace_bytes,
+                   (unsigned long long)(fs.f_files - fs.f_ffree + s->spec.workspace_inodes));
+    if (mount(NULL, SCRATCH, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, data) < 0) {
+        return snp_fail_sys(err, errno, "limit the inodes of " SCRATCH);
+    }
+    return 0;
+}
+
 static int step_workspace(struct snp_setup *s, struct snp_err *err)
 {
     const char *where = s->spec.has_project != 0 ? SCRATCH : "/workspace";
     const char *upper = s->spec.has_project != 0 ? SCRATCH "/upper" : "/workspace";
-    int r = mount_tmpfs(where, s->spec.workspace_bytes, s->spec.workspace_inodes,
+    /* The root is one more; the layers and the mask have at most one per byte of the latter. */
+    uint64_t own = s->spec.has_project != 0 ? LAYER_INODES + s->spec.mask_len : 1;
+    int r = mount_tmpfs(where, s->spec.workspace_bytes, s->spec.workspace_inodes + own,
                         MS_NOSUID | MS_NODEV, err);
 
     if (r < 0) {
@@ -293,6 +315,7 @@ static int step_workspace(struct snp_setup *s, struct snp_err *err)
         (void)chmod("/workspace", 0755);
     } else {
         r = mount_overlay(s, err);
+        r = r < 0 ? r : limit_inodes(s, err);
         if (r < 0) {
             return r;
         }

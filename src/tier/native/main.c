@@ -198,9 +198,6 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     }
     r = load_init(tier, dir, err);
     if (r == 0) {
-        r = snp_syscalls_compile(&tier->session_filter_fd, &tier->zygote_filter_fd, err);
-    }
-    if (r == 0) {
         r = snp_spool_open(tier, err);
     }
     if (r < 0) {
@@ -208,6 +205,11 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     }
     (void)snprintf(dir, sizeof(dir), "%.4000s/cgroups", state_dir);
     snp_cgroups_open(&tier->cgroups, tier->uid, dir, no_cgroup != NULL);
+    r = snp_syscalls_compile(snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY),
+                             &tier->session_filter_fd, &tier->zygote_filter_fd, err);
+    if (r < 0) {
+        return r;
+    }
     snp_probe_namespaces(tier, become_zero(tier));
     /* Ours only: nothing mounted here shows on the host; what the host mounts shows here. */
     if (tier->can_namespace && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {

@@ -112,11 +112,13 @@ static json_t *filesystem(const struct snp_session *s)
                      "landlock_abi", s->landlock_abi);
 }
 
-static json_t *syscalls(void)
+static json_t *syscalls(const struct snp_session *s)
 {
-    return json_pack("{s:b,s:s,s:i,s:b,s:i,s:b}", "enforced", 1, "seccomp",
-                     "allow-list, refusals recorded", "allowed", (int)snp_syscalls_count(),
-                     "no_new_privs", 1, "capabilities", 0, "nested_namespaces", 0);
+    return json_pack(
+        "{s:b,s:s,s:i,s:b,s:i,s:b}", "enforced", 1, "seccomp", "allow-list, refusals recorded",
+        "allowed",
+        (int)snp_syscalls_count(snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)),
+        "no_new_privs", 1, "capabilities", 0, "nested_namespaces", 0);
 }
 
 static json_t *disposable(const struct snp_session *s)
@@ -147,7 +149,7 @@ json_t *snp_manifest(const struct snp_session *s)
 {
     json_t *controls = json_pack("{s:o,s:o,s:o,s:o,s:o}", "network", network(), "resources",
                                  resources(s), "filesystem", filesystem(s), "syscalls",
-                                 syscalls(), "disposable", disposable(s));
+                                 syscalls(s), "disposable", disposable(s));
     struct utsname host = {0};
 
     (void)uname(&host);

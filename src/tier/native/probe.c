@@ -279,7 +279,8 @@ json_t *snp_probe_json(struct snp_tier *tier)
                                 row_json("landlock", tier->landlock_abi > 0, detail,
                                          "files are confined by mounts alone",
                                          "a kernel from 5.13 on with landlock in lsm="));
-    (void)snprintf(detail, sizeof(detail), "%u calls allowed", snp_syscalls_count());
+    (void)snprintf(detail, sizeof(detail), "%u calls allowed",
+                   snp_syscalls_count(snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY)));
     (void)json_array_append_new(features, row_json("seccomp", true, detail, "", ""));
     add_cgroups(tier, features);
     add_templates(tier, features);
