@@ -1,1 +1,119 @@
-ATTACKS = []
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on the fifth control: something of the code outlives its session."""
+
+import os
+import time
+
+import lib
+from attacks.engine import Attack
+
+MIB = 1 << 20
+
+
+def alive_later(world, _outcome):
+    """A process with the attack's name half a second after its end."""
+    time.sleep(0.3)
+    return bool(lib.wait_for(lambda: not world.marked(), 0.7) is False and world.marked())
+
+
+def later(code):
+    """Did the token stay? A second session (outside: process) looks for it."""
+
+    def won(world, _outcome):
+        look = code.format(mark=world.mark)
+        text = world.box.exec(look)["stdout"] if world.inside else world.box.outside(look).stdout
+        return world.token in text
+
+    return won
+
+
+def token(world):
+    for folder in ("/tmp/", "/dev/shm/"):
+        path = folder + world.mark
+        world.cleanups.append(lambda at=path: os.path.lexists(at) and not world.inside and os.unlink(at))
+    return {"token": world.token}
+
+
+LOOK_FILES = '''
+import os
+for folder in ("/tmp", "/dev/shm", "/workspace", "/run", "/var/tmp"):
+    path = folder + "/{mark}"
+    if os.path.exists(path):
+        print(open(path).read())
+'''
+
+ATTACKS = [
+    Attack("daemon of its own", "disposable", "a process with its name is alive later", '''
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        import signal
+        for number in (1, 2, 3, 13, 15):
+            signal.signal(number, signal.SIG_IGN)
+        for fd in range(3):
+            os.close(fd)
+        time.sleep(30)
+    os._exit(0)
+''', won=alive_later, outside_seconds=5),
+    Attack("many orphans", "disposable", "a process with its name is alive later", '''
+null = os.open("/dev/null", os.O_RDWR)
+for number in range(20):
+    if os.fork() == 0:
+        os.setsid()
+        for fd in range(3):
+            os.dup2(null, fd)
+        if os.fork() != 0:
+            os._exit(0)
+        time.sleep(30)
+''', won=alive_later, outside_seconds=5),
+    Attack("stopped orphan", "disposable", "a process with its name is there later", '''
+import signal
+null = os.open("/dev/null", os.O_RDWR)
+pid = os.fork()
+if pid == 0:
+    os.setsid()
+    for fd in range(3):
+        os.dup2(null, fd)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(30)
+time.sleep(0.1)
+''', won=alive_later, outside_seconds=5),
+    Attack("orphan of a command", "disposable", "a process with its name is alive later", '''
+import subprocess
+subprocess.Popen(["/bin/sh", "-c", "cp /bin/sleep ./%s && exec ./%s 30" % (P["mark"], P["mark"])],
+                 cwd=P["folder"], start_new_session=True, stdin=-3, stdout=-3, stderr=-3)
+time.sleep(0.2)
+''', lambda world: {"folder": "/workspace" if world.inside else world.folder}, alive_later, outside_seconds=5),
+    Attack("files for the next session", "disposable", "they are there in the next session", '''
+for folder in ("/tmp", "/dev/shm", "/workspace"):
+    def leave():
+        with open(folder + "/" + P["mark"], "w") as out:
+            out.write(P["token"])
+    attempt(leave)
+''', token, later(LOOK_FILES)),
+    Attack("poison the template", "disposable", "the next session runs changed code", '''
+import random, string
+string.digits = P["token"]
+os.environ["POISON"] = P["token"]
+sys.path.insert(0, "/tmp")
+for folder in (P["folder"], "/run/guest", "/usr/lib/python3/dist-packages", "/tmp", "/workspace"):
+    def leave():
+        with open(folder + "/sitecustomize.py", "w") as out:
+            out.write("print(%r)" % P["token"])
+    attempt(leave)
+''', lambda world: {"token": world.token, "folder": site(world)},
+           later("import os, string\nprint(string.digits, os.environ)"),),
+]
+
+
+def site(world):
+    """Outside, a folder the next Python of this user loads from."""
+    if world.inside:
+        return "/home"
+    path = world.path("site")
+    os.mkdir(path)
+    world.own(path)
+    before = dict(world.box.env)
+    world.box.env["PYTHONPATH"] = path
+    world.cleanups.append(lambda: (world.box.env.clear(), world.box.env.update(before)))
+    return path

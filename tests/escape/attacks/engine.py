@@ -159,10 +159,18 @@ class Outcome:
     result: dict = None
     seconds: float = 0
     timed_out: bool = False
-    samples: list = field(default_factory=list)
+    samples: list = field(default_factory=list)  # (time, number)
 
     def peak(self):
-        return max(self.samples, default=0)
+        return max((number for _, number in self.samples), default=0)
+
+    def seconds_over(self, limit):
+        """How long the samples were above it, at a stretch."""
+        longest, since = 0, None
+        for at, number in self.samples:
+            since = None if number <= limit else at if since is None else since
+            longest = max(longest, at - since if since is not None else 0)
+        return longest
 
 
 def told_token(world, outcome):
@@ -208,7 +216,7 @@ class Sampler:
 
     def run(self):
         while not self.over.is_set():
-            self.samples.append(self.function(self.world))
+            self.samples.append((time.monotonic(), self.function(self.world)))
             self.over.wait(0.02)
 
     def __enter__(self):

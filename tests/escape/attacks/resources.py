@@ -1,1 +1,326 @@
-ATTACKS = []
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on the second control: more than its share. Each is bounded by itself, so that the
+host is safe if the limit fails; while it runs, another session must answer."""
+
+import re
+import time
+
+from attacks.engine import Attack, token_if_done
+
+MIB = 1 << 20
+ANSWER_SECONDS = 5  # of another session meanwhile; the machine may be busy with other things
+
+
+def count(world):
+    return len(world.marked())
+
+
+def resident(world):
+    """Memory of the attack's processes as the host counts it, bytes: what is shared counts once."""
+    total = 0
+    for pid in world.marked():
+        try:
+            with open(f"/proc/{pid}/smaps_rollup") as rollup:
+                total += sum(int(line.split()[1]) for line in rollup if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
+        except OSError:
+            pass
+    return total * 1024
+
+
+def shared_memory(_world):
+    """All tmpfs pages of the host, bytes."""
+    with open("/proc/meminfo") as info:
+        return next(int(line.split()[1]) for line in info if line.startswith("Shmem:")) * 1024
+
+
+def peak_over(limit):
+    return lambda _world, outcome: outcome.peak() > limit
+
+
+def held_over(limit):
+    """For a third of a second at a stretch; without a cgroup the limit is enforced by looking."""
+    return lambda _world, outcome: outcome.seconds_over(limit) > 0.3
+
+
+def growth_over(limit):
+    return lambda _world, outcome: outcome.peak() - outcome.samples[0][1] > limit
+
+
+def beside(world):
+    """Another session that was there before, and must answer while the attack runs."""
+    world.box.exec("kept = 41", session="beside")
+    return {}
+
+
+def beside_answers(world):
+    """For `sample`: processes, and now and then a question to the other session."""
+    now = time.monotonic()
+    if world.inside and now - world.state.get("asked", 0) > 0.5:
+        world.state["asked"] = now
+        answer = world.box.exec("kept + 1", session="beside")["value"]
+        world.state.setdefault("answers", []).append((answer, time.monotonic() - now))
+    return count(world)
+
+
+def answered(world, _outcome):
+    answers = world.state["answers"]
+    assert answers and all(value == "42" for value, _ in answers), answers
+    assert max(seconds for _, seconds in answers) < ANSWER_SECONDS, answers
+
+
+def limited_by(key):
+    def also(_world, outcome):
+        limit = outcome.result["limit"]
+        assert limit is not None and limit["key"] == key, outcome.result["limit"]
+
+    return also
+
+
+def denied_by(word):
+    """A limit that does not end the cell is told in the denials."""
+
+    def also(_world, outcome):
+        rules = [denial["rule"] for denial in outcome.result["denials"]]
+        assert any(word in rule for rule in rules), outcome.result["denials"]
+
+    return also
+
+
+def runs_on(_world, outcome):
+    """Outside it was still running at the end of its time; inside it should not have been."""
+    return outcome.timed_out if outcome.result is None else outcome.seconds > 8
+
+
+def processors(world):
+    """Remember on which processors the attack was seen; how many there were."""
+    seen = world.state.setdefault("processors", set())
+    for pid in world.marked():
+        try:
+            with open(f"/proc/{pid}/stat") as stat:
+                fields = stat.read().rpartition(")")[2].split()
+            if fields[0] == "R":
+                seen.add(fields[36])
+        except OSError:
+            pass
+    return len(seen)
+
+
+def is_over_its_share(world, outcome):
+    """0.25 processors; where no cgroup divides them, one whole processor."""
+    limits = world.box.exec("1")["manifest"]["controls"]["resources"]["limits"]
+    if not limits["cpus"]["by"].startswith("cgroup"):
+        return outcome.peak() > 1
+    wall = float(re.search(r"wall ([0-9.]+)", outcome.text).group(1))
+    return 4 * 0.15 / wall > 0.5
+
+
+def folder(world):
+    return {"folder": "/workspace" if world.inside else world.folder, "token": world.token,
+            "cap": 64, "mib": MIB}
+
+
+HANG = dict(options=("--timeout", "0.5"), outside_seconds=1.5, won=runs_on, statuses=("timeout",),
+            also=limited_by("timeout"))
+
+MEMORY = '''
+held = []
+for block in range(P["blocks"]):
+    held.append(bytearray(b"x" * (1 << 20)))
+time.sleep(0.7)
+tell(P["token"])
+'''
+
+ATTACKS = [
+    Attack("fork bomb", "resources", "the host counts more processes than the limit", '''
+# At most 2 ** 7 processes, whatever happens.
+for turn in range(7):
+    try:
+        os.fork()
+    except OSError:
+        pass
+time.sleep(1)
+os._exit(0)
+''', beside, peak_over(40), sample=beside_answers, also=answered, options=("--processes", "32"),
+           statuses=("ok", "error", "killed", "oom", "timeout")),
+    Attack("fork bomb that never waits", "resources", "the host counts more processes than the limit", '''
+made = 0
+end = time.monotonic() + 1
+while made < 300 and time.monotonic() < end:
+    try:
+        made += 1
+        if os.fork() == 0:
+            time.sleep(1.2)
+            os._exit(0)
+    except OSError:
+        pass
+''', beside, peak_over(40), sample=beside_answers, also=answered, options=("--processes", "32"),
+           statuses=("ok", "error", "killed")),
+    Attack("threads without end", "resources", "more run at once than the limit", '''
+import threading
+over = threading.Event()
+threads = []
+try:
+    for number in range(200):
+        thread = threading.Thread(target=over.wait)
+        thread.start()
+        threads.append(thread)
+except RuntimeError:
+    pass
+if len(threads) > 40:
+    tell(P["token"])
+over.set()
+''', token_if_done, options=("--processes", "32")),
+    Attack("memory bomb", "resources", "the host sees it hold four times the limit", MEMORY,
+           lambda world: {"blocks": 256, "token": world.token}, held_over(160 * MIB), sample=resident,
+           options=("--memory", "64m"), statuses=("oom", "error", "killed")),
+    Attack("memory bomb in many processes", "resources", "the host sees them hold four times the limit", '''
+for number in range(8):
+    if os.fork() == 0:
+        block = bytearray(b"x" * (32 << 20))
+        time.sleep(0.8)
+        os._exit(0)
+time.sleep(1)
+''', won=held_over(160 * MIB), sample=resident, options=("--memory", "64m"),
+           statuses=("ok", "oom", "error", "killed")),
+    Attack("memory by files", "resources", "tmpfs of the host grows by more than all limits", '''
+block = b"x" * (1 << 20)
+for folder in P["folders"]:
+    def fill():
+        with open(folder + "/fill-" + P["mark"], "wb") as out:
+            for number in range(P["each"]):
+                out.write(block)
+                out.flush()
+    attempt(fill)
+time.sleep(0.1)
+for folder in P["folders"]:
+    attempt(os.unlink, folder + "/fill-" + P["mark"])
+''', lambda world: {"folders": ["/tmp", "/dev/shm", "/workspace"], "each": 64} if world.inside
+           else {"folders": ["/dev/shm"], "each": 192},
+           growth_over(128 * MIB), sample=shared_memory,
+           options=("--memory", "64m", "--tmp-size", "16m", "--workspace-size", "16m"),
+           statuses=("ok", "oom", "killed")),
+    Attack("memory by descriptors without a name", "resources", "anonymous files of four times the limit", '''
+block = b"x" * (1 << 20)
+fds = []
+for number in range(8):
+    fd = os.memfd_create("m")
+    fds.append(fd)
+    for part in range(32):
+        attempt(os.write, fd, block)
+time.sleep(0.1)
+''', won=growth_over(160 * MIB), sample=shared_memory, options=("--memory", "64m"),
+           statuses=("ok", "oom", "killed")),
+    Attack("memory shared by processes", "resources", "the host sees it hold four times the limit", '''
+import mmap
+held = []
+for number in range(8):
+    block = mmap.mmap(-1, 32 << 20)
+    held.append(block)
+    block.write(b"x" * (32 << 20))
+time.sleep(0.7)
+''', won=held_over(160 * MIB), sample=resident, options=("--memory", "64m"), statuses=("oom", "error", "killed")),
+    Attack("disk bomb", "resources", "four times the limit is written", '''
+block = b"x" * (1 << 20)
+total = 0
+for number in range(32):
+    def fill():
+        global total
+        with open("%s/fill-%d" % (P["folder"], number), "wb", buffering=0) as out:
+            total += out.write(block)
+    attempt(fill)
+if total >= 32 << 20:
+    tell(P["token"])
+''', folder, options=("--workspace-size", "8m"), also=denied_by("workspace_size")),
+    Attack("inode bomb", "resources", "four times as many files exist", '''
+made = 0
+for number in range(400):
+    try:
+        os.close(os.open("%s/i%d" % (P["folder"], number), os.O_CREAT | os.O_WRONLY))
+        made += 1
+    except OSError:
+        pass
+if made == 400:
+    tell(P["token"])
+''', folder, options=("--workspace-files", "100")),
+    Attack("one huge file", "resources", "a file of four times the limit", '''
+import signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+def grow():
+    with open(P["folder"] + "/huge", "wb") as out:
+        out.truncate(16 << 20)
+attempt(grow)
+if os.path.getsize(P["folder"] + "/huge") >= 16 << 20:
+    tell(P["token"])
+''', folder, options=("--file-size", "4m")),
+    Attack("descriptors without end", "resources", "more are open than the limit", '''
+fds = []
+for number in range(P["number"]):
+    try:
+        fds.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        break
+if len(fds) >= 128:
+    tell(P["token"])
+for fd in fds:
+    os.close(fd)
+''', lambda world: {"number": 200, "token": world.token}, options=("--open-files", "64")),
+    Attack("yes", "resources", "more text comes out than may be shown", '''
+import subprocess
+subprocess.run(["/bin/sh", "-c", "yes | head -c 20000000"])
+''', won=lambda world, out: len(out.text) > MIB, also=limited_by("output"), options=("--output", "10000")),
+    Attack("one line without end", "resources", "more text comes out than may be shown", '''
+block = b"z" * (1 << 20)
+for number in range(P["blocks"]):
+    os.write(1, block)
+''', lambda world: {"blocks": 200 if world.inside else 8}, lambda world, out: len(out.text) > MIB,
+           also=limited_by("output")),
+    Attack("flood of both streams", "resources", "more text comes out than may be shown", '''
+import threading
+def flood(fd):
+    for number in range(2000):
+        os.write(fd, b"flood %d\\n" % number * 100)
+threads = [threading.Thread(target=flood, args=(fd,)) for fd in (1, 2)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+''', won=lambda world, out: len(out.text) > MIB, also=limited_by("output"), options=("--output", "10000")),
+    Attack("busy loop", "resources", "it is still running", "while True: pass\n", **HANG),
+    Attack("sleep without end", "resources", "it is still running", "time.sleep(1000)\n", **HANG),
+    Attack("loop that ignores interrupts", "resources", "it is still running", '''
+import signal
+for number in range(1, 65):
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+while True:
+    try:
+        while True:
+            pass
+    except BaseException:
+        pass
+''', **HANG),
+    Attack("loop inside C code", "resources", "it is still running", "10 ** 10 ** 8\n", **HANG),
+    Attack("stopped by itself", "resources", "it is still there", '''
+import signal
+if os.fork() == 0:
+    os.kill(os.getppid(), signal.SIGSTOP)
+    time.sleep(30)
+os.kill(os.getpid(), signal.SIGSTOP)
+time.sleep(30)
+''', **HANG),
+    Attack("processor time of many", "resources", "more processor time than its share of the wall time, or two processors", '''
+children = []
+before = time.monotonic()
+for number in range(4):
+    pid = os.fork()
+    if pid == 0:
+        end = time.process_time() + 0.15
+        while time.process_time() < end:
+            pass
+        os._exit(0)
+    children.append(pid)
+for pid in children:
+    os.waitpid(pid, 0)
+tell("wall", time.monotonic() - before)
+''', won=is_over_its_share, sample=processors, options=("--cpus", "0.25")),
+]
