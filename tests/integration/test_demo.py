@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo runs and judges; what README.md shows is what the program does."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import lib
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+UNITS = {"": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gib": 1 << 30,
+         "t": 1 << 40, "tib": 1 << 40, "s": 1}
+
+
+def need_data():
+    done = subprocess.run([lib.PYTHON, "-c", "import pandas, matplotlib"], capture_output=True)
+    lib.need("data", done.returncode == 0, "pandas and matplotlib are not installed")
+
+
+def own(box, path):
+    """Give a tree to the user of box."""
+    if box.uid != os.geteuid():
+        for folder, _, names in os.walk(path):
+            for name in [folder, *(os.path.join(folder, n) for n in names)]:
+                os.chown(name, box.uid, box.uid)
+
+
+def run_demo(box, build):
+    """tools/demo from a copy of the tree that the user of box can read."""
+    tree = os.path.join(box.folder, "tree")
+    shutil.copytree(os.path.join(ROOT, "examples"), os.path.join(tree, "examples"))
+    os.mkdir(os.path.join(tree, "tools"))
+    demo = shutil.copy(os.path.join(ROOT, "tools", "demo"), os.path.join(tree, "tools"))
+    own(box, tree)
+    return subprocess.run([lib.PYTHON, "-B", demo], env={**box.env, "SNP_BUILD": build}, cwd="/", text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=300, **box.identity())
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_demo_succeeds(fresh_sandbox, who):
+    need_data()
+    box = fresh_sandbox(who)
+    done = run_demo(box, box.bin)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith("demo: all as promised")
+    assert done.stdout.count("ok: ") >= 14 and "\033" not in done.stdout
+
+
+def test_demo_fails_when_a_promise_is_broken(fresh_sandbox):
+    need_data()
+    box = fresh_sandbox("user")
+    build = box.make_folder("broken")
+    real = os.path.join(box.bin, "snipara-sandbox")
+    box.make_file(os.path.join(build, "snipara-sandbox"),
+                  f"#!/bin/sh\n{real} \"$@\" | sed 's/\"status\": \"error\"/\"status\": \"ok\"/'\n", 0o755)
+    done = run_demo(box, build)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "NOT AS PROMISED: the listener heard" in done.stdout
+
+
+def test_demo_without_a_build_says_so(tmp_path):
+    done = subprocess.run([lib.PYTHON, "-B", os.path.join(ROOT, "tools", "demo")], text=True,
+                          env={"PATH": "/usr/bin:/bin", "SNP_BUILD": str(tmp_path)}, capture_output=True)
+    assert done.returncode == 2 and "run make first" in done.stderr
+
+
+def readme_section(title):
+    with open(os.path.join(ROOT, "README.md")) as text:
+        return re.search(rf"^## {title}\n(.*?)^## ", text.read(), re.MULTILINE | re.DOTALL).group(1)
+
+
+def transcript():
+    """[(command, its output)] of the session in README.md."""
+    steps = []
+    for line in readme_section("A session").splitlines():
+        if line.startswith("    $ "):
+            steps.append((line[6:], []))
+        elif line.startswith("    "):
+            steps[-1][1].append(line[4:])
+    return steps
+
+
+def test_the_session_in_the_readme_is_real(fresh_sandbox):
+    need_data()
+    box = fresh_sandbox("root" if os.geteuid() == 0 else "user")
+    work = os.path.join(box.folder, "countries")
+    shutil.copytree(os.path.join(ROOT, "examples", "countries"), work)
+    box.start()
+    environment = {**box.env, "PATH": f"{box.bin}:{box.env['PATH']}"}
+    steps = transcript()
+    assert len(steps) >= 8
+    for command, expected in steps:
+        done = subprocess.run(["/bin/sh", "-c", command], cwd=work, env=environment, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              **box.identity())
+        printed = [line for line in done.stdout.splitlines() if not line.startswith("degraded: ")]
+        assert printed == expected, command
+
+
+def number(text):
+    value, unit = re.fullmatch(r"([\d.,]+) ?([a-zA-Z]*)", text.strip()).groups()
+    return float(value.replace(",", "")) * UNITS[unit.lower()]
+
+
+def test_the_limits_in_the_readme_are_those_of_exec(sandbox):
+    text = " ".join(sandbox.cli("exec", "--help").stdout.split())
+    rows = re.findall(r"^\| .* \| `(--[a-z-]+)` \| (.+?) \| (.+?) to (.+?) \|$", readme_section("Limits"), re.MULTILINE)
+    said = {flag: (low, high, default) for flag, low, high, default in re.findall(
+        r"(--[a-z-]+) (?:S|N|SIZE) (?:(?! --).)*?: ([\d.]+[a-z]?) to ([\d.]+[a-z]?) \(default ([\d.]+[a-z]?)\)", text)}
+    assert len(rows) == 10 and set(said) == {row[0] for row in rows}
+    for flag, default, low, high in rows:
+        assert tuple(map(number, said[flag])) == (number(low), number(high), number(default)), flag
