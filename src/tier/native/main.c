@@ -247,6 +247,7 @@ static int serve(const char *state_dir)
         (void)poll(NULL, 0, END_PAUSE_MS);
     }
     snp_cgroups_close(&tier.cgroups);
+    snp_spool_close(&tier);
     return 0;
 }
 

@@ -101,6 +101,11 @@ int snp_spool_open(struct snp_tier *tier, struct snp_err *err)
     return 0;
 }
 
+void snp_spool_close(struct snp_tier *tier)
+{
+    trim(tier, 0, 0);
+}
+
 /* "ID/CELL" as 32 hex digits and a number; into "ID-CELL". */
 static bool handle_name(const char *handle, char *out, size_t out_len)
 {
