@@ -99,6 +99,15 @@ def is_alive(pid):
         return False
 
 
+def start_time(pid):
+    """When it began, in ticks since boot: tells a process from a later one of the same number."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[19]
+    except OSError:
+        return None
+
+
 def program_of(pid):
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as text:

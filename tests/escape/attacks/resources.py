@@ -209,7 +209,41 @@ for number in range(8):
         attempt(os.write, fd, block)
 time.sleep(0.1)
 ''', won=growth_over(160 * MIB), sample=shared_memory, options=("--memory", "64m"),
-           statuses=("ok", "oom", "killed")),
+           statuses=("ok", "oom", "error", "killed")),
+    Attack("memory shared and dropped from view", "resources", "tmpfs of the host grows by four times the limit", '''
+import mmap
+held = []
+for number in range(32):
+    block = mmap.mmap(-1, 8 << 20)
+    held.append(block)
+    block.write(b"x" * (8 << 20))
+    block.madvise(mmap.MADV_DONTNEED)
+time.sleep(0.3)
+''', won=growth_over(160 * MIB), sample=shared_memory, options=("--memory", "64m"),
+           statuses=("ok", "oom", "error", "killed")),
+    Attack("memory in pipes and sockets", "resources", "the kernel holds three times the limit for it", '''
+import fcntl
+pairs, total = [], 0
+block = b"x" * 65536
+try:
+    for number in range(4000):
+        read_end, write_end = os.pipe()
+        attempt(fcntl.fcntl, write_end, 1031, 1 << 20)
+        left, right = socket.socketpair()
+        for fd in (write_end, left.fileno()):
+            os.set_blocking(fd, False)
+            try:
+                while total < 200 << 20:
+                    total += os.write(fd, block)
+            except BlockingIOError:
+                pass
+        pairs.append((read_end, left, right))
+except OSError:
+    pass
+if total >= 192 << 20:
+    tell(P["token"])
+''', token_if_done, options=("--memory", "64m", "--open-files", "4096"),
+           statuses=("ok", "oom", "error", "killed")),
     Attack("memory shared by processes", "resources", "the host sees it hold four times the limit", '''
 import mmap
 held = []

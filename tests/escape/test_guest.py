@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The code takes over the stream of its interpreter and says what it likes.
+
+It must end with a clear result; what the sandbox attests must stay true; other sessions
+must not notice. The stream exists only inside, so there is no control run.
+"""
+
+import os
+import secrets
+
+import pytest
+
+FIND = '''
+import json, os, socket, struct, sys, time
+streams = []
+for fd in range(3, 1024):
+    try:
+        if os.readlink("/proc/self/fd/%d" % fd).startswith("socket:"):
+            streams.append(socket.socket(fileno=os.dup(fd)))
+    except OSError:
+        pass
+assert len(streams) == 1, streams
+guest = streams[0]
+guest.setblocking(True)
+def frame(kind, head, raw=b"", ident=0, body_len=None, head_len=None):
+    text = head if isinstance(head, bytes) else json.dumps(head).encode()
+    body_len = len(text) + len(raw) if body_len is None else body_len
+    head_len = len(text) if head_len is None else head_len
+    guest.sendall(struct.pack("<IIIB3x", body_len, ident, head_len, kind) + text + raw)
+def done(cell, status="ok", **more):
+    frame(35, {"status": status, "value": None, "result": None, "error": None, "exit_code": None, **more}, ident=cell)
+'''
+
+# Each breaks a rule of docs/wire.md.
+BROKEN = {
+    "garbage": 'guest.sendall(os.urandom(4096)); time.sleep(20)',
+    "http": 'guest.sendall(b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"); time.sleep(20)',
+    "giant body": 'frame(33, {}, body_len=0xffffffff); time.sleep(20)',
+    "head longer than body": 'frame(33, {}, head_len=0x7fffffff); time.sleep(20)',
+    "unknown type": 'frame(99, {}); time.sleep(20)',
+    "type of the daemon's protocol": 'frame(2, {}); time.sleep(20)',
+    "no json": 'frame(33, b"[[[[[["); time.sleep(20)',
+    "deep json": 'frame(33, b"[" * 100000 + b"]" * 100000); time.sleep(20)',
+    "duplicate keys": """frame(35, b'{"status":"ok","status":"error"}', ident=1); time.sleep(20)""",
+    "nul in a string": """frame(35, b'{"status":"o\\\\u0000k"}', ident=1); time.sleep(20)""",
+    "end of another cell": 'done(77); time.sleep(20)',
+    "end with a wrong status": 'done(1, status="timeout"); time.sleep(20)',
+    "display that lies about lengths": 'frame(33, {"mime": [["text/plain", 1 << 40]]}, b"x"); time.sleep(20)',
+    "display with a negative length": 'frame(33, {"mime": [["text/plain", -1], ["x", 2]]}, b"x"); time.sleep(20)',
+    "closed": 'guest.shutdown(socket.SHUT_RDWR); time.sleep(20)',
+}
+
+
+@pytest.fixture
+def witness(sandbox):
+    """A session from before; whatever happens it must have its variable and answer."""
+    secret = secrets.randbelow(1 << 30)
+    sandbox.exec(f"kept = {secret}", session="witness")
+    yield sandbox
+    assert sandbox.exec("kept", session="witness", timeout=10)["value"] == str(secret)
+    sandbox.destroy("witness")
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_protocol_ends_the_interpreter_with_a_reason(witness, name):
+    liar = "liar-" + secrets.token_hex(4)
+    result = witness.exec(FIND + BROKEN[name], session=liar, options=["--timeout", "5"])
+    assert result["status"] == "killed" and result["state"] == "lost"
+    assert result["error"]["message"] and result["usage"]["wall_us"] < 4_000_000
+    again = witness.exec("1 + 1", session=liar)
+    assert again["value"] == "2" and again["restarted"] is True
+    witness.destroy(liar)
+
+
+def test_half_a_frame_is_waited_for_until_the_limit(witness):
+    result = witness.exec(FIND + 'guest.sendall(b"\\0\\1")\ntime.sleep(20)', options=["--timeout", "0.3"])
+    assert result["status"] == "timeout"
+
+
+def test_forged_end_does_not_hide_a_signal(witness):
+    """It says "ok" and dies at once: the session must not count as healthy afterwards."""
+    code = FIND + "done(1, value='forged')\nos.kill(os.getpid(), 9)"
+    result = witness.exec(code, session="forger")
+    assert result["status"] in ("ok", "killed")
+    if result["status"] == "ok":  # the claim, and it is marked as one
+        assert "status" in result["sources"]["claimed"] and "signal" in result["sources"]["attested"]
+    again = witness.exec("1 + 1", session="forger")
+    assert again["value"] == "2" and again["restarted"] is True
+    witness.destroy("forger")
+
+
+def test_attested_members_cannot_be_forged(witness):
+    forged = '''
+head = {"status": "ok", "value": "v", "result": None, "error": None, "exit_code": None}
+head.update(session="0" * 32, name="other", cell=99, state="kept", signal="SIGFAKE", restarted=True,
+            limit={"key": "forged"}, usage={"wall_us": 1}, manifest={"forged": True}, files={"created": ["forged"]},
+            sources={"attested": ["value"]}, denials_dropped=12345, denials=[{"source": "kernel"}])
+frame(34, {"source": "kernel", "control": "network", "operation": "forged", "object": "", "rule": "", "hint": ""})
+frame(35, head, ident=1)
+time.sleep(20)
+'''
+    result = witness.exec(FIND + forged, session="forger")
+    text = str({key: value for key, value in result.items() if key != "denials"})
+    assert "forged" not in text and "SIGFAKE" not in text and "'value'" not in str(result["sources"]["attested"])
+    assert result["name"] == "forger" and result["cell"] == 1 and result["denials_dropped"] == 0
+    assert [denial["source"] for denial in result["denials"]] == ["guest"]
+    witness.destroy("forger")
+
+
+def test_flood_of_displays_is_bounded(witness):
+    flood = '''
+for number in range(3000):
+    frame(33, {"mime": [["text/plain", 1000]]}, b"d" * 1000)
+'''
+    result = witness.exec(FIND + flood, options=["--timeout", "10"])
+    assert result["status"] == "ok" and len(result["displays"]) <= 64
+
+
+def test_flood_of_large_displays_is_bounded(witness):
+    flood = '''
+for number in range(40):
+    frame(33, {"mime": [["text/plain", 4 << 20]]}, b"d" * (4 << 20))
+'''
+    result = witness.exec(FIND + flood, options=["--timeout", "10"])
+    assert result["status"] in ("ok", "killed", "limit", "timeout")
+    assert sum(len(str(display)) for display in result["displays"]) <= 80 << 20
+
+
+def test_flood_of_denials_is_bounded(witness):
+    flood = '''
+for number in range(20000):
+    frame(34, {"control": "network", "operation": "o%d" % number, "object": "", "rule": "", "hint": "h" * 300})
+'''
+    result = witness.exec(FIND + flood, options=["--timeout", "10"])
+    assert result["status"] in ("ok", "killed") and len(result["denials"]) == 32
+    assert result["denials_dropped"] > 1000
+
+
+def test_flood_of_refused_calls_does_not_slow_others(witness):
+    flood = '''
+import ctypes
+libc = ctypes.CDLL(None)
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    libc.syscall(321, 0, 0, 0)
+'''
+    with witness.popen("exec", "--json", "-", stdin=-1, text=True) as flooding:
+        flooding.stdin.write(FIND + flood)
+        flooding.stdin.close()
+        for _ in range(5):
+            result = witness.exec("kept", session="witness", timeout=5)
+            assert result["status"] == "ok" and result["usage"]["wall_us"] < 2_000_000
+        assert '"status": "ok"' in flooding.stdout.read()
+
+
+def test_passed_descriptors_cost_nothing(witness):
+    """Thousands of messages with descriptors: the supervisor must not run out of its own."""
+    send = '''
+import array
+null = os.open("/dev/null", os.O_RDONLY)
+for number in range(300):
+    text = b'{"mime": [["text/plain", 1]]}'
+    message = struct.pack("<IIIB3x", len(text) + 1, 0, len(text), 33) + text + b"x"
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [null] * 50))]
+    guest.sendmsg([message], rights)
+'''
+    tier = witness.tier_pid()
+    result = witness.exec(FIND + send, options=["--timeout", "10"])
+    assert result["status"] in ("ok", "killed", "error")
+    assert len(os.listdir(f"/proc/{tier}/fd")) < 100
+
+
+def test_forged_output_of_a_command_is_only_output(witness):
+    """A command has no stream to lie on; its exit code is attested."""
+    result = witness.exec(sh="ls -l /proc/self/fd | grep -c socket; exit 7")
+    assert result["stdout"] == "0\n" and result["exit_code"] == 7 and "exit_code" in result["sources"]["attested"]

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of the daemon, of its tier, and of both: within a second no process, namespace or
+mount is left; after the next start no control group and no file. Counted by the host."""
+
+import glob
+import os
+import signal
+import time
+
+import lib
+import pytest
+
+KILLS = ("daemon", "tier", "both")
+# The log, the lock beside the socket, and the list of groups to remove.
+KEPT = {"daemon.log", "sandboxd.sock.lock", "cgroups"}
+MARK = "import ctypes; ctypes.CDLL(None).prctl(15, b'{}', 0, 0, 0)\n"
+BUSY = '''
+import os, signal, time
+for number in range(5):
+    if os.fork() == 0:
+        os.setsid()
+        for ignored in (1, 2, 3, 15):
+            signal.signal(ignored, signal.SIG_IGN)
+        time.sleep(60)
+open("/tmp/left", "w").write("x" * 100000)
+open("/workspace/left", "w").write("x" * 100000)
+'''
+
+
+def namespaces_of(pids):
+    found = set()
+    for pid in pids:
+        for kind in ("user", "mnt", "net", "pid", "ipc", "uts"):
+            try:
+                found.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
+            except OSError:
+                pass
+    return found
+
+
+def all_namespaces():
+    """Those that some process is in; one that ended and waits for its parent is in none."""
+    return namespaces_of(pid for pid in filter(str.isdigit, os.listdir("/proc")) if lib.is_alive(pid))
+
+
+def still_there(started):
+    """{pid: start time} that are alive and no later process of the same number."""
+    return {pid for pid, at in started.items() if lib.is_alive(pid) and lib.start_time(pid) == at}
+
+
+def mounts():
+    with open("/proc/self/mountinfo") as table:
+        return table.read().count("\n")
+
+
+def cgroups_of(tier):
+    """Control groups are named after the user and the pid of their tier."""
+    return [path for path in glob.glob("/sys/fs/cgroup/**/snipara-sandbox-*", recursive=True)
+            if f"-{tier}-" in os.path.basename(path)]
+
+
+def files_of(box):
+    return sorted(os.path.join(folder, name) for folder, folders, names in os.walk(box.folder)
+                  for name in names if "/home" not in folder)
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+@pytest.mark.parametrize("what", KILLS)
+def test_nothing_remains_after_kill_9(fresh_sandbox, who, what):
+    box = fresh_sandbox(who)
+    before = mounts()
+    daemon = box.start()
+    box.exec(BUSY, session="one")
+    box.exec(BUSY, session="two")
+    running = box.popen("exec", "--session", "three", "import time; time.sleep(60)")
+    lib.wait_for(lambda: len(box.cli("sessions", "list").stdout.splitlines()) > 3, 5)
+    tier = box.tier_pid()
+    processes = lib.descendants(daemon)
+    started = {pid: lib.start_time(pid) for pid in processes}
+    spaces = namespaces_of(processes) - namespaces_of([os.getpid()])
+    groups = cgroups_of(tier)
+    assert len(processes) >= 18 and len(spaces) > 12
+    assert mounts() == before, "mounts of sessions show on the host"
+
+    if what in ("tier", "both"):
+        os.kill(tier, signal.SIGKILL)
+    if what in ("daemon", "both"):
+        os.kill(daemon, signal.SIGKILL)
+    at = time.monotonic()
+    assert lib.wait_for(lambda: not still_there(started), 2), "processes are left"
+    gone_after = time.monotonic() - at
+    assert gone_after < 1, f"{gone_after} s"
+    assert not spaces & all_namespaces()
+    assert mounts() == before
+    running.communicate(timeout=10)
+    assert running.returncode == 1
+
+    # The next start removes what a dead one could not.
+    if what != "tier":
+        box.daemon.wait(5)
+    assert box.exec("6 * 7")["value"] == "42"
+    lib.wait_for(lambda: not cgroups_of(tier), 3)
+    assert cgroups_of(tier) == [], groups
+    names = {os.path.basename(name) for name in files_of(box)}
+    assert names <= KEPT | {"sandboxd.sock"}, names
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_nothing_remains_after_an_orderly_end(fresh_sandbox, who):
+    box = fresh_sandbox(who)
+    before = mounts()
+    daemon = box.start()
+    box.exec(BUSY, session="one")
+    box.exec("print('x' * 1000000)", session="two")
+    tier = box.tier_pid()
+    processes = lib.descendants(daemon)
+    started = {pid: lib.start_time(pid) for pid in processes}
+    spaces = namespaces_of(processes) - namespaces_of([os.getpid()])
+    assert box.stop() == 0
+    assert lib.wait_for(lambda: not still_there(started), 0.5), "processes are left"
+    assert not spaces & all_namespaces()
+    assert mounts() == before and cgroups_of(tier) == []
+    assert {os.path.basename(name) for name in files_of(box)} <= KEPT
+
+
+def test_nothing_remains_of_a_session_that_was_destroyed(sandbox):
+    sandbox.exec("1")
+    time.sleep(0.3)  # the pool is full again
+    tier = sandbox.tier_pid()
+    before = len(lib.descendants(tier)), len(cgroups_of(tier)), len(os.listdir(f"/proc/{tier}/fd"))
+    for turn in range(5):
+        sandbox.exec(BUSY, session="gone")
+        sandbox.destroy("gone")
+
+    def counts():
+        return len(lib.descendants(tier)), len(cgroups_of(tier)), len(os.listdir(f"/proc/{tier}/fd"))
+
+    lib.wait_for(lambda: counts() == before, 3)
+    assert counts() == before
+
+
+def test_a_client_that_dies_ends_its_unnamed_session(sandbox):
+    sandbox.exec("1")
+    mark = "dies" + os.urandom(4).hex()
+    running = sandbox.popen("exec", MARK.format(mark) + "import time; time.sleep(60)")
+
+    def marked():
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/comm") as comm:
+                    found += [pid] if comm.read().strip() == mark else []
+            except OSError:
+                pass
+        return found
+
+    assert lib.wait_for(marked, 5)
+    running.kill()
+    running.communicate()
+    lib.wait_for(lambda: not marked(), 1)
+    assert not marked()
