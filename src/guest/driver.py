@@ -1425,6 +1425,7 @@ def main() -> None:
         os.write(2, (to_json({"error": clean(str(error), 1000)}) + "\n").encode())
         _exit(EXIT_PRELOAD)
     renew_randomness()
+    sys.dont_write_bytecode = True  # as the environment says for what a cell starts
     session = Session(fd, options.template)
     session.install()
     session.serve()

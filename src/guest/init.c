@@ -610,6 +610,7 @@ int main(int argc, char **argv)
     sigset_t all;
 
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    (void)prctl(PR_SET_NAME, "init", 0, 0, 0);
     if (argc != 3) {
         return 2;
     }

@@ -379,6 +379,7 @@ static int step_rlimits(struct snp_setup *s, struct snp_err *err)
         bool wanted;
     } rows[] = {
         {RLIMIT_CORE,       0,                                true                   },
+        {RLIMIT_STACK,      8 << 20,                          true                   }, /* the template's was for its threads */
         {RLIMIT_FSIZE,      s->spec.file_bytes,               true                   },
  /* Init and the seed are two more. */
         {RLIMIT_NPROC,      (uint64_t)s->spec.processes + 2,  true                   },

@@ -42,7 +42,7 @@ struct snp_spec {
     uint64_t workspace_bytes;
     uint64_t workspace_inodes;
     uint64_t file_bytes;
-    uint64_t data_bytes; /* RLIMIT_DATA; 0 = memory is limited by a cgroup */
+    uint64_t data_bytes; /* RLIMIT_DATA on top of what the template has; 0 = none */
     uint32_t processes;
     uint32_t open_files;
     uint32_t cpu_first; /* the CPUs the sandbox is bound to when no cgroup limits it ... */

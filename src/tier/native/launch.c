@@ -40,7 +40,8 @@ enum {
     PATH_LEN = 4096,
     COPY_MAX = 1 << 20,
     FILTER_MAX = 64 << 10,
-    CAPS_N = 64
+    CAPS_N = 64,
+    THREAD_STACK = 2 << 20
 };
 
 #define ROOT "/tmp" /* where the new root is assembled, in our own mount namespace */
@@ -293,15 +294,22 @@ static int step_pivot(struct launch *l, struct snp_err *err)
     return 0;
 }
 
+/*
+ * The stack limit at the start of a program is what each of its threads gets for a stack,
+ * which counts against the memory of a sandbox although hardly any of it is used. A
+ * sandbox sets the usual limit again for its first thread.
+ */
 static int step_rlimits(struct launch *l, struct snp_err *err)
 {
     const struct rlimit none = {0};
+    struct rlimit stack;
 
     (void)l;
-    if (setrlimit(RLIMIT_CORE, &none) < 0) {
+    if (setrlimit(RLIMIT_CORE, &none) < 0 || getrlimit(RLIMIT_STACK, &stack) < 0) {
         return snp_fail_sys(err, errno, "setrlimit");
     }
-    return 0;
+    stack.rlim_cur = THREAD_STACK;
+    return setrlimit(RLIMIT_STACK, &stack) < 0 ? snp_fail_sys(err, errno, "setrlimit") : 0;
 }
 
 static int step_ids(struct launch *l, struct snp_err *err)

@@ -34,6 +34,7 @@
 enum {
     SETUP_TIMEOUT_MS = 10000,
     REMOVE_RETRY_MS = 5,
+    MARGIN_MIN = 12 << 20, /* bytes a fresh interpreter writes to its copy of the template */
     REMOVALS_MAX = 400,
     READ_CHUNK = 64 << 10,
     READS_MAX = 4
@@ -474,6 +475,21 @@ static int limit_cgroups(struct snp_session *s, struct snp_err *err)
     return snp_cgroup_limit(&s->tier->cgroups, s->embryo.cgroup, &limits, err);
 }
 
+/*
+ * A process that asks for more is told so, and Python raises MemoryError and keeps its
+ * state; the cgroup behind it can only kill. So this limit is a little below that one.
+ */
+static uint64_t data_limit(const struct snp_session *s)
+{
+    uint64_t memory = s->spec.limits.value[SNP_LIMIT_MEMORY];
+    uint64_t margin = memory / 32 > MARGIN_MIN ? memory / 32 : MARGIN_MIN;
+
+    if (!snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)) {
+        return memory;
+    }
+    return memory > 2 * margin ? memory - margin : memory / 2;
+}
+
 static void fill_spec(struct snp_session *s, struct snp_spec *spec)
 {
     const uint64_t *limit = s->spec.limits.value;
@@ -487,8 +503,7 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
         .workspace_bytes = limit[SNP_LIMIT_WORKSPACE],
         .workspace_inodes = limit[SNP_LIMIT_INODES],
         .file_bytes = limit[SNP_LIMIT_FILE],
-        .data_bytes =
-            snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY) ? 0 : limit[SNP_LIMIT_MEMORY],
+        .data_bytes = data_limit(s),
         /* With the pids cgroup that one is to be met first, because it counts refusals. */
         .processes = (uint32_t)limit[SNP_LIMIT_PROCESSES] + (has_pids ? 8 : 0),
         .open_files = (uint32_t)limit[SNP_LIMIT_OPEN_FILES],

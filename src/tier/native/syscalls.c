@@ -3,9 +3,11 @@
  * The table, and its compilation by libseccomp.
  *
  * What is not listed is refused through a notification, so that the refusal is recorded;
- * without a supervisor the kernel then answers ENOSYS by itself. clone3 always answers
- * ENOSYS because its flags are behind a pointer; the C library falls back to clone, whose
- * flags are checked. Calls of other architectures kill the process.
+ * without a supervisor the kernel answers ENOSYS by itself. The filter of zygotes, which
+ * sandboxes inherit below their own, refuses in the same way: of two equal verdicts the
+ * kernel takes the newer filter's, and with it the listener. An error number from the older
+ * one would go before, and nothing would be recorded. Calls of other architectures kill
+ * the process.
  */
 #include "tier/native/syscalls.h"
 
@@ -40,7 +42,7 @@ struct group {
 /* clang-format off */
 static const struct group groups[] = {
     {"files", "read and write what the mounts and Landlock allow", CALLS(
-        "read", "write", "readv", "writev", "pread64", "pwrite64", "openat", "openat2",
+        "read", "write", "readv", "writev", "pread64", "pwrite64", "creat", "openat", "openat2",
         "close", "close_range", "lseek", "fstat", "newfstatat", "statx", "statfs", "fstatfs",
         "access", "faccessat", "faccessat2", "fsync", "fdatasync", "truncate", "ftruncate", "fallocate", "fadvise64",
         "flock", "sendfile", "copy_file_range", "umask", "utimensat")},
@@ -52,7 +54,7 @@ static const struct group groups[] = {
         "getxattr", "lgetxattr", "fgetxattr", "listxattr")},
     {"descriptors", "pipes, polling, events", CALLS(
         "dup", "dup2", "dup3", "pipe", "pipe2", "fcntl", "poll", "ppoll", "pselect6", "epoll_create1",
-        "epoll_ctl", "epoll_wait", "eventfd2", "signalfd4")},
+        "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "signalfd4")},
     {"memory", "allocation and mapping, within the limit", CALLS(
         "brk", "mmap", "munmap", "mremap", "mprotect", "madvise", "msync")},
     {"processes", "fork, threads, run, wait, in a pid namespace of its own", CALLS(
@@ -66,7 +68,7 @@ static const struct group groups[] = {
     {"time", "clocks, sleep", CALLS(
         "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "times")},
     {"identity", "who and where am I; limits can only be lowered", CALLS(
-        "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "uname", "sysinfo",
+        "getuid", "geteuid", "getgid", "getegid", "getgroups", "uname", "sysinfo",
         "getrusage", "prlimit64", "getrandom")},
     {"sockets", "unix sockets, and the loopback of an empty network namespace", CALLS(
         "connect", "bind", "listen", "accept4", "getsockname", "getpeername", "sendto", "recvfrom", "sendmsg",
@@ -77,6 +79,27 @@ static const struct group groups[] = {
 /* Allowed with some arguments only; counted with the above. */
 static const char *const conditional[] = {"memfd_create", "clone", "socket",     "socketpair",
                                           "ioctl",        "prctl", "personality"};
+
+/*
+ * Calls that libraries and tools only try, and do without when they are not there: told
+ * so, without a record. clone3 is one because its flags cannot be seen.
+ */
+static const struct {
+    const char *name;
+    int error;
+} absent[] = {
+    {"clone3",             ENOSYS    },
+    {"pkey_alloc",         ENOSYS    },
+    {"capget",             ENOSYS    },
+    {"flistxattr",         EOPNOTSUPP},
+    {"setxattr",           EOPNOTSUPP},
+    {"fsetxattr",          EOPNOTSUPP},
+    {"sched_getparam",     ENOSYS    },
+    {"sched_getscheduler", ENOSYS    },
+    {"membarrier",         ENOSYS    },
+    {"mincore",            ENOSYS    },
+    {"get_mempolicy",      ENOSYS    },
+};
 
 static const uint64_t ioctls[] = {
     TCGETS,      TIOCGWINSZ,  TIOCGPGRP,   FIONREAD,
@@ -178,8 +201,9 @@ static int add_conditional(scmp_filter_ctx ctx)
     int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
                              SCMP_CMP(0, SCMP_CMP_MASKED_EQ, NAMESPACE_FLAGS, 0));
 
-    if (r == 0) {
-        r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(absent); i++) {
+        r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO((unsigned)absent[i].error),
+                             seccomp_syscall_resolve_name(absent[i].name), 0);
     }
     if (r == 0) {
         r = allow_values(ctx, "socket", 0, domains, SNP_ARRAY_LEN(domains));
@@ -276,7 +300,7 @@ int snp_syscalls_compile(bool counts_memory,
     if (r < 0) {
         return r;
     }
-    r = compile(SCMP_ACT_ERRNO(EPERM), add_setup, ret_zygote_fd, err);
+    r = compile(SCMP_ACT_NOTIFY, add_setup, ret_zygote_fd, err);
     if (r == 0) {
         *ret_session_fd = SNP_TAKE_FD(session_fd);
     }
@@ -315,7 +339,10 @@ void snp_syscalls_print(FILE *out)
     for (size_t i = 0; i < SNP_ARRAY_LEN(conditional); i++) {
         (void)fprintf(out, " %s", conditional[i]);
     }
-    (void)fprintf(
-        out,
-        " |\n\nclone3 answers ENOSYS (its flags cannot be seen), so libraries use clone.\n");
+    (void)fprintf(out, " |\n\nAnswered as not there, without a record, because libraries and "
+                       "tools only try them:");
+    for (size_t i = 0; i < SNP_ARRAY_LEN(absent); i++) {
+        (void)fprintf(out, " %s", absent[i].name);
+    }
+    (void)fprintf(out, ".\n");
 }
