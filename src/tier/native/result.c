@@ -170,6 +170,9 @@ static void add_limit_denials(struct snp_cell *c)
     if (c->usage.pids_denied > c->session->last_usage.pids_denied) {
         deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "");
     }
+    if (was_signalled(c) && WTERMSIG(c->exit_status) == SIGXFSZ) {
+        deny_limit(c, SNP_LIMIT_FILE, "write", "");
+    }
     if (had_oom_kill(c)) {
         deny_limit(c, SNP_LIMIT_MEMORY, "allocate", "");
     }
