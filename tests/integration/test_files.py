@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""put, get and ls: bytes travel unchanged, and nothing but the session's own files is reached."""
+
+import hashlib
+import json
+import os
+import random
+
+import pytest
+
+DATA = {
+    "empty": b"", "one": b"x", "text": b"line\n" * 10, "binary": bytes(range(256)) * 64,
+    "chunk": random.Random(1).randbytes(1 << 20), "chunk and one": random.Random(2).randbytes((1 << 20) + 1),
+    "5 MB": random.Random(3).randbytes(5_000_000),
+}
+
+
+@pytest.fixture(scope="module")
+def session(sandbox):
+    done = sandbox.exec("x = 1", "files", options=["--workspace-size", "16m", "--file-size", "12m"])
+    assert done["status"] == "ok", done["error"]
+    yield "files"
+    sandbox.destroy("files")
+
+
+def done_well(done):
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def refused(done, *words):
+    assert done.returncode in (1, 2), done.stdout
+    text = done.stderr if isinstance(done.stderr, str) else done.stderr.decode()
+    assert text.count("\n") <= 3 and all(word in text for word in words), text
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_round_trip(sandbox, session, name):
+    source = sandbox.make_file("in/data", DATA[name])
+    done_well(sandbox.cli("put", source, f"{session}:there"))
+    inside = sandbox.exec("import hashlib\nd = open('there', 'rb').read()\n(len(d), hashlib.sha256(d).hexdigest())", session)
+
+    assert inside["value"] == repr((len(DATA[name]), hashlib.sha256(DATA[name]).hexdigest()))
+    assert done_well(sandbox.cli("get", f"{session}:there", "-", text=False)).stdout == DATA[name]
+    target = os.path.join(sandbox.make_folder("out"), "back")
+    done_well(sandbox.cli("get", f"{session}:there", target))
+    with open(target, "rb") as back:
+        assert back.read() == DATA[name]
+
+
+def test_a_shorter_file_replaces_a_longer_one(sandbox, session):
+    for content in (b"long content", b"short"):
+        done_well(sandbox.cli("put", sandbox.make_file("in/data", content), f"{session}:again"))
+    assert sandbox.cli("get", f"{session}:again", "-").stdout == "short"
+
+
+def test_modes_and_folders(sandbox, session):
+    script = sandbox.make_file("in/script.sh", "#!/bin/sh\necho ran\n", 0o755)
+    done_well(sandbox.cli("put", script, f"{session}:new/folders/script.sh"))
+    assert sandbox.exec(argv=["new/folders/script.sh"], session=session)["stdout"] == "ran\n"
+    done_well(sandbox.cli("put", script, f"{session}:"))
+    assert "script.sh" in sandbox.cli("ls", session).stdout
+    target = sandbox.make_folder("target")
+    done_well(sandbox.cli("get", f"{session}:new/folders/script.sh", target))
+    assert os.path.exists(os.path.join(target, "script.sh"))
+
+
+@pytest.mark.parametrize("name", ["ünï€", "a b", "a\nb", "-rf", "'\"$x", "x" * 255])
+def test_names(sandbox, session, name):
+    source = sandbox.make_file("in/named", name)
+    done_well(sandbox.cli("put", source, f"{session}:{name}"))
+    assert sandbox.cli("get", f"{session}:{name}", "-").stdout == name
+    listed = json.loads(done_well(sandbox.cli("ls", "--json", session)).stdout)["entries"]
+    assert name in [entry["name"] for entry in listed]
+
+
+def test_ls(sandbox, session):
+    sandbox.exec("import os\nos.makedirs('listing/sub')\nopen('listing/file', 'w').write('12345')\n"
+                 "os.symlink('file', 'listing/link')\nos.mkfifo('listing/fifo')", session)
+    listed = json.loads(done_well(sandbox.cli("ls", "--json", f"{session}:listing")).stdout)
+    entries = {e["name"]: (e["type"], e["size"]) for e in listed["entries"]}
+    assert not listed["truncated"] and set(entries) == {"sub", "file", "link", "fifo"}
+    assert entries["file"] == ("file", 5) and entries["sub"][0] == "dir"
+    assert entries["link"][0] == "link" and entries["fifo"][0] == "other"
+    one = json.loads(done_well(sandbox.cli("ls", "--json", f"{session}:listing/file")).stdout)["entries"]
+    assert [(e["name"], e["size"]) for e in one] == [("file", 5)]
+    assert json.loads(sandbox.cli("ls", "--json", f"{session}:listing/sub").stdout)["entries"] == []
+
+
+def test_ls_of_very_many_long_names(sandbox):
+    """Every byte of a name is six in JSON: the answer is cut, and other sessions do not notice."""
+    sandbox.exec("kept = 1", "bystander")
+    sandbox.exec("for i in range(19000): open(chr(1) * 240 + f'{i:05}', 'w').close()", "long")
+    listed = json.loads(done_well(sandbox.cli("ls", "--json", "long")).stdout)
+    assert listed["truncated"] and len(listed["entries"]) > 1000
+    assert sandbox.exec("kept", "bystander")["value"] == "1"
+    sandbox.destroy("long")
+    sandbox.destroy("bystander")
+
+
+@pytest.mark.parametrize("path, words", [
+    ("missing", ["missing"]), ("no/such/file", ["no/such/file"]), ("", []), ("sub/../../etc/passwd", []),
+    ("/etc/passwd", ["/etc/passwd"]), ("../etc/passwd", []), ("/proc/self/environ", []),
+    ("/workspace/../etc/passwd", []), ("out-link", []), ("proc-link", []), ("folder", ["folder"]), ("fifo", []),
+])
+def test_get_of_what_it_may_not(sandbox, session, path, words):
+    sandbox.exec("import os\nfor n, to in (('out-link', '/etc/passwd'), ('proc-link', '/proc/self/root')):\n"
+                 "    os.path.lexists(n) or os.symlink(to, n)\nos.makedirs('folder', exist_ok=True)\n"
+                 "os.path.exists('fifo') or os.mkfifo('fifo')", session)
+    done = sandbox.cli("get", f"{session}:{path}", "-", timeout=10)
+    refused(done, *words)
+    assert "root:" not in done.stdout
+
+
+@pytest.mark.parametrize("path", ["/etc/evil", "../evil", "/workspace/../evil", "out-dir/evil", "x" * 300, "/dev/shm/evil"])
+def test_put_where_it_may_not(sandbox, session, path):
+    sandbox.exec("import os\nos.path.lexists('out-dir') or os.symlink('/var/tmp', 'out-dir')", session)
+    refused(sandbox.cli("put", sandbox.make_file("in/evil", "x"), f"{session}:{path}"))
+
+
+@pytest.mark.parametrize("source", ["missing", ".", "/dev/zero"])
+def test_put_of_what_is_no_file(sandbox, session, source):
+    refused(sandbox.cli("put", source, f"{session}:x", timeout=10))
+
+
+def test_no_room(sandbox, session):
+    refused(sandbox.cli("put", sandbox.make_file("in/big", bytes(14 << 20)), f"{session}:big"), "--file-size")
+    for i in range(3):
+        last = sandbox.cli("put", sandbox.make_file("in/big", bytes(7 << 20)), f"{session}:big{i}")
+    refused(last, "16 MiB", "--workspace-size")
+    done = sandbox.exec("import os\nfor n in os.listdir('.'):\n    if n.startswith('big'): os.remove(n)\nx", session)
+    assert done["value"] == "1"
+
+
+def test_no_such_session(sandbox):
+    source = sandbox.make_file("in/x", "x")
+    for args in (("put", source, "nobody:x"), ("get", "nobody:x", "-"), ("ls", "nobody")):
+        refused(sandbox.cli(*args), "nobody")
+
+
+def test_files_while_a_cell_runs(sandbox, session):
+    with sandbox.popen("exec", "--session", session, "import time\ntime.sleep(1.5)") as running:
+        done_well(sandbox.cli("put", sandbox.make_file("in/x", "while running"), f"{session}:during"))
+        assert sandbox.cli("get", f"{session}:during", "-").stdout == "while running"
+        assert running.poll() is None
+        assert running.wait() == 0
