@@ -78,7 +78,7 @@ static const struct group groups[] = {
 
 /* Allowed with some arguments only; counted with the above. */
 static const char *const conditional[] = {"memfd_create", "clone", "socket",     "socketpair",
-                                          "ioctl",        "prctl", "personality"};
+                                          "ioctl",        "prctl"};
 
 /*
  * Calls that libraries and tools only try, and do without when they are not there: told
