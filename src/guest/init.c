@@ -483,7 +483,12 @@ static int on_put(struct init *in, struct request *rq)
     put.path = take_text(c);
     put.bytes = c->at;
     put.n = (size_t)(c->end - c->at);
-    return c->bad || put.offset > INT64_MAX / 2 ? EINVAL : snp_files_put(&put, &in->out);
+    int r = c->bad || put.offset > INT64_MAX / 2 ? EINVAL : snp_files_put(&put, &in->out);
+
+    if (r == 0) {
+        snp_changes_accept(in->changes, put.path);
+    }
+    return r;
 }
 
 static int on_get(struct init *in, struct request *rq)

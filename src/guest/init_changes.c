@@ -73,10 +73,24 @@ static bool has_origin(int dir_fd, const char *name)
     return yes;
 }
 
+/* What is compared of a file; path is the record's own copy. */
+static struct file describe(int dir_fd, const char *name, const struct stat *st, char *path)
+{
+    return (struct file){
+        .path = path,
+        .size = (uint64_t)st->st_size,
+        .ino = st->st_ino,
+        .mtime_ns = nanoseconds(&st->st_mtim),
+        .ctime_ns = nanoseconds(&st->st_ctim),
+        .is_whiteout = S_ISCHR(st->st_mode) && st->st_rdev == 0,
+        .is_copy = S_ISREG(st->st_mode) && has_origin(dir_fd, name),
+    };
+}
+
 static int listing_add(
     struct listing *l, int dir_fd, const char *name, const char *path, const struct stat *st)
 {
-    struct file *f;
+    char *copy;
 
     if (l->n == l->cap) {
         size_t cap = l->cap == 0 ? 64 : l->cap * 2;
@@ -87,20 +101,11 @@ static int listing_add(
         l->file = grown;
         l->cap = cap;
     }
-    f = &l->file[l->n];
-    *f = (struct file){
-        .path = strdup(path),
-        .size = (uint64_t)st->st_size,
-        .ino = st->st_ino,
-        .mtime_ns = nanoseconds(&st->st_mtim),
-        .ctime_ns = nanoseconds(&st->st_ctim),
-        .is_whiteout = S_ISCHR(st->st_mode) && st->st_rdev == 0,
-        .is_copy = S_ISREG(st->st_mode) && has_origin(dir_fd, name),
-    };
-    if (f->path == NULL) {
+    copy = strdup(path);
+    if (copy == NULL) {
         return -1;
     }
-    l->n++;
+    l->file[l->n++] = describe(dir_fd, name, st, copy);
     return 0;
 }
 
@@ -208,6 +213,27 @@ struct snp_changes *snp_changes_new(int upper_fd)
         c->upper_fd = upper_fd;
     }
     return c;
+}
+
+void snp_changes_accept(struct snp_changes *changes, const char *path)
+{
+    static const char root[] = "/workspace/";
+    struct listing *l = &changes->last;
+    struct file key = {0};
+    struct file *known;
+    struct stat st;
+
+    path += strncmp(path, root, sizeof(root) - 1) == 0 ? sizeof(root) - 1 : 0;
+    if (path[0] == '/' || fstatat(changes->upper_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        return; /* elsewhere, or reached by another name: then it is reported */
+    }
+    key.path = (char *)(uintptr_t)path;
+    known = l->n == 0 ? NULL : bsearch(&key, l->file, l->n, sizeof(*l->file), by_path);
+    if (known != NULL) {
+        *known = describe(changes->upper_fd, path, &st, known->path);
+    } else if (listing_add(l, changes->upper_fd, path, path, &st) == 0 && l->n > 1) {
+        qsort(l->file, l->n, sizeof(*l->file), by_path);
+    }
 }
 
 enum {

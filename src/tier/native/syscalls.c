@@ -77,8 +77,8 @@ static const struct group groups[] = {
 /* clang-format on */
 
 /* Allowed with some arguments only; counted with the above. */
-static const char *const conditional[] = {"memfd_create", "clone", "socket",     "socketpair",
-                                          "ioctl",        "prctl"};
+static const char *const conditional[] = {"memfd_create", "clone", "socket",
+                                          "socketpair",   "ioctl", "prctl"};
 
 /*
  * Calls that libraries and tools only try, and do without when they are not there: told
