@@ -209,6 +209,7 @@ class Sandbox:
                if name.endswith("SAN_OPTIONS") or name == "SNIPARA_SANDBOX_PYTHON"},
             **(env or {}),
         }
+        self.exec_options = []  # given to every exec, e.g. ["--allow-degraded"]
         self.daemon = None
 
     def _bin(self):
@@ -348,7 +349,7 @@ class Sandbox:
         if stdin is not None:
             path = self.make_file(f"stdin-{time.monotonic_ns()}", stdin)
             options = [*options, "--stdin", path]
-        args = self.exec_args(session, options, argv, sh)
+        args = self.exec_args(session, [*self.exec_options, *options], argv, sh)
         done = self.cli(*args, input=code if sh is None else sh, timeout=timeout, env=env, **kwargs)
         try:
             return json.loads(done.stdout)

@@ -205,6 +205,14 @@ class Attack:
     sample: object = None  # world -> number, taken all the time while the code runs
     also: object = None  # world, outcome inside -> None; further assertions
     outside_seconds: float = 20
+    # Held only by a memory cgroup. Where there is none the manifest must say "approximate",
+    # and a success is what SECURITY.md calls the price of that.
+    needs_memory_cgroup: bool = False
+
+
+def is_admitted(attack, result):
+    said = any(text.startswith("memory: approximate") for text in result["manifest"]["degraded"])
+    return attack.needs_memory_cgroup and said
 
 
 class Sampler:
@@ -284,7 +292,8 @@ def try_inside(attack, box):
         outcome = run_inside(attack, world)
         said = json.dumps({k: outcome.result[k] for k in ("status", "stdout", "stderr", "error")})[-3000:]
         assert outcome.result["stdout"].startswith("began\n"), f"it did not run: {said}"
-        assert not attack.won(world, outcome), f"ESCAPED ({attack.canary}): {said}"
+        won = attack.won(world, outcome) and not is_admitted(attack, outcome.result)
+        assert not won, f"ESCAPED ({attack.canary}): {said}"
         assert outcome.result["status"] in attack.statuses, f"unexpected end: {said}"
         if attack.also:
             attack.also(world, outcome)

@@ -220,7 +220,7 @@ for number in range(32):
     block.madvise(mmap.MADV_DONTNEED)
 time.sleep(0.3)
 ''', won=growth_over(160 * MIB), sample=shared_memory, options=("--memory", "64m"),
-           statuses=("ok", "oom", "error", "killed")),
+           statuses=("ok", "oom", "error", "killed"), needs_memory_cgroup=True),
     Attack("memory in pipes and sockets", "resources", "the kernel holds three times the limit for it", '''
 import fcntl
 pairs, total = [], 0
@@ -243,7 +243,7 @@ except OSError:
 if total >= 192 << 20:
     tell(P["token"])
 ''', token_if_done, options=("--memory", "64m", "--open-files", "4096"),
-           statuses=("ok", "oom", "error", "killed")),
+           statuses=("ok", "oom", "error", "killed"), needs_memory_cgroup=True),
     Attack("memory shared by processes", "resources", "the host sees it hold four times the limit", '''
 import mmap
 held = []
