@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The 164 problems of HumanEval: each solution passes its tests inside, each mutant fails.
+
+The data is not ours and not in the repository: SNP_TEST_DATA names the folder that holds
+HumanEval.jsonl.gz. Without it the test is skipped, or fails if SNP_TEST_MUST has "data".
+"""
+
+import ast
+import concurrent.futures
+import gzip
+import json
+import os
+import time
+
+import pytest
+
+import lib
+
+DATA = os.path.join(os.environ.get("SNP_TEST_DATA", ""), "HumanEval.jsonl.gz")
+AT_ONCE = 2
+
+
+@pytest.fixture(scope="module")
+def problems():
+    lib.need("data", os.path.isfile(DATA), "SNP_TEST_DATA names no folder with HumanEval.jsonl.gz")
+    with gzip.open(DATA, "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def program(problem, solution):
+    return f"{solution}\n{problem['test']}\ncheck({problem['entry_point']})\nprint('passed')\n"
+
+
+def mutant(problem):
+    """The solution with `return None` for the body of the function that is asked for."""
+    tree = ast.parse(problem["prompt"] + problem["canonical_solution"])
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == problem["entry_point"]:
+            node.body = [ast.Return(ast.Constant(None))]
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def run_all(box, programs):
+    """Each in a session of its own; {task: result} and the seconds it took."""
+    box.exec("'warm'")
+    start = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        results = dict(zip(programs, pool.map(box.exec, programs.values())))
+    return results, time.monotonic() - start
+
+
+def passed(done):
+    return done["status"] == "ok" and done["stdout"] == "passed\n" and done["state"] == "kept"
+
+
+def report(capsys, what, results, seconds):
+    with capsys.disabled():
+        print(f"\nHumanEval {what}: {len(results)} sessions in {seconds:.1f} s, {len(results) / seconds:.0f}/s")
+
+
+def test_every_solution_passes(problems, sandbox, capsys):
+    programs = {p["task_id"]: program(p, p["prompt"] + p["canonical_solution"]) for p in problems}
+    assert len(programs) == 164
+    results, seconds = run_all(sandbox, programs)
+    failed = {task: done["error"] for task, done in results.items() if not passed(done)}
+    assert not failed
+    assert len({done["session"] for done in results.values()}) == 164
+    report(capsys, f"solutions as {sandbox.who}", results, seconds)
+
+
+def test_every_mutant_fails(problems, sandbox, capsys):
+    results, seconds = run_all(sandbox, {p["task_id"]: program(p, mutant(p)) for p in problems})
+    assert len(results) == 164
+    survived = [task for task, done in results.items() if done["status"] != "error" or "passed" in done["stdout"]]
+    assert not survived
+    assert all(done["error"]["type"] != "SyntaxError" for done in results.values())
+    report(capsys, f"mutants as {sandbox.who}", results, seconds)

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting, ending, dying: daemon, tier, clients and sessions, and that nothing is left of them."""
+
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+import lib
+
+
+@pytest.fixture(params=["root", "user"])
+def box(request, fresh_sandbox):
+    return fresh_sandbox(request.param)
+
+
+@pytest.fixture
+def autostart(fresh_sandbox):
+    """A runtime whose daemon the program starts by itself; it is ended at the end."""
+    made = []
+
+    class Autostart:
+        def __init__(self, who):
+            self.box = fresh_sandbox(who)
+            made.append(self)
+
+        def pids(self):
+            return [pid for pid in lib.parents()
+                    if lib.program_of(pid) == "snipara-sandboxd" and self.box.runtime in environ_of(pid)]
+
+        def run(self, *args, **kwargs):
+            return subprocess.run(
+                [os.path.join(self.box.bin, "snipara-sandbox"), *args], env=self.box.env, cwd=self.box.home,
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, **self.box.identity(), **kwargs)
+
+    yield Autostart
+    for one in made:
+        for pid in one.pids():
+            os.kill(pid, signal.SIGTERM)
+        assert lib.wait_for(lambda one=one: not one.pids(), 20)
+
+
+def environ_of(pid):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as text:
+            return text.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def rss(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return int(next(line for line in status if line.startswith("VmRSS")).split()[1]) << 10
+
+
+def sessions(box):
+    return json.loads(box.cli("sessions", "list", "--json").stdout)
+
+
+def usable(box, session=None):
+    done = box.exec("20 + 22", session)
+    assert done["value"] == "42", done
+    return done
+
+
+# Starting -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_the_daemon_starts_by_itself(autostart, who):
+    runtime = autostart(who)
+    start = time.monotonic()
+    done = runtime.run("exec", "print('first')")
+    print(f"first exec after boot as {who}: {1000 * (time.monotonic() - start):.0f} ms (budget 400)")
+    assert (done.returncode, done.stdout) == (0, "first\n"), done.stderr
+    assert len(runtime.pids()) == 1
+    mode = os.stat(runtime.box.socket).st_mode & 0o777, os.stat(runtime.box.runtime).st_mode & 0o777
+    assert mode == (0o600, 0o700)
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_several_clients_at_a_cold_start_share_one_daemon(autostart, who):
+    runtime = autostart(who)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for done in pool.map(lambda i: runtime.run("exec", f"print({i})"), range(4)):
+            assert done.returncode == 0 and done.stdout in "0\n1\n2\n3\n", done.stderr
+    assert len(runtime.pids()) == 1
+
+
+def test_an_idle_daemon_is_small(box):
+    pid = box.start()
+    usable(box)
+    usable(box, "s")
+    box.destroy("s")
+    assert sessions(box) == []
+    size = rss(pid)
+    print(f"idle daemon as {box.who}: {size / 1048576:.1f} MiB")
+    assert size <= (15 << 20) or "SNP_TEST_SANITIZE" in os.environ
+
+
+def test_an_idle_daemon_ends(fresh_sandbox):
+    box = fresh_sandbox("root" if os.geteuid() == 0 else "user")
+    pid = box.start("--idle", "1")
+    usable(box)
+    assert lib.wait_for(lambda: not lib.is_alive(pid), 10)
+    assert not os.path.exists(box.socket)
+    assert usable(box)["state"] == "kept"
+
+
+# Sessions -------------------------------------------------------------------------------------
+
+
+def test_list_show_destroy(box):
+    assert sessions(box) == []
+    usable(box)
+    assert sessions(box) == []  # an unnamed session ends with its cell
+    first = usable(box, "one")
+    usable(box, "two")
+    usable(box, "two")
+    listed = {s["name"]: s for s in sessions(box)}
+    assert set(listed) == {"one", "two"} and (listed["one"]["cells"], listed["two"]["cells"]) == (1, 2)
+    assert listed["one"]["state"] == "idle" and listed["one"]["id"] == first["session"]
+    shown = json.loads(box.cli("sessions", "show", "one", "--json").stdout)
+    assert shown["id"] == first["session"] and shown["limits"] and shown["manifest"]["controls"]["network"]["enforced"]
+    assert json.loads(box.cli("sessions", "show", first["session"], "--json").stdout)["name"] == "one"
+    assert box.destroy("one").returncode == 0 and [s["name"] for s in sessions(box)] == ["two"]
+    gone = box.destroy("one")
+    assert gone.returncode == 1 and "one" in gone.stderr
+    assert box.cli("sessions", "show", "one").returncode == 1
+
+
+def test_an_existing_session_keeps_its_policy(box):
+    usable(box, "fixed")
+    for options in (["--memory", "64m"], ["--template", "data"], ["--project", box.make_folder("p")]):
+        done = box.cli("exec", "--session", "fixed", *options, "print('ran')")
+        assert done.returncode in (1, 2) and done.stdout == "" and done.stderr
+    assert box.exec("1", "fixed", options=["--timeout", "5"])["status"] == "ok"
+
+
+def test_destroy_ends_a_running_cell(box):
+    with box.popen("exec", "--json", "--session", "run", "import time\ntime.sleep(60)", text=True) as running:
+        assert lib.wait_for(lambda: any(s["state"] == "running" for s in sessions(box)), 10)
+        start = time.monotonic()
+        assert box.destroy("run").returncode == 0
+        running.wait(10)
+        assert time.monotonic() - start < 5 and running.returncode != 0
+    assert sessions(box) == []
+
+
+# Clients --------------------------------------------------------------------------------------
+
+
+def start_cell(box, *args, code="import time\nprint('in', flush=True)\ntime.sleep({})\nopen('done', 'w').close()",
+               seconds=60):
+    process = box.popen("exec", *args, code.format(seconds), text=True)
+    assert process.stdout.readline() == "in\n"
+    return process
+
+
+def test_an_unnamed_session_ends_with_its_killed_client(box):
+    with start_cell(box) as client:
+        assert len(sessions(box)) <= 1
+        tier = lib.descendants(box.tier_pid())
+        client.kill()
+    assert lib.wait_for(lambda: not sessions(box), 10)
+    assert lib.wait_for(lambda: len(lib.descendants(box.tier_pid())) < len(tier), 10)
+    usable(box)
+
+
+def test_a_named_session_finishes_its_cell(box):
+    usable(box, "stay")
+    with start_cell(box, "--session", "stay", seconds=1) as client:
+        client.kill()
+    assert lib.wait_for(lambda: sessions(box)[0]["state"] == "idle", 10)
+    assert box.exec("import os\nos.path.exists('done')", "stay")["value"] == "True"
+
+
+def test_ctrl_c_interrupts_the_cell(box):
+    box.exec("x = 1", "int")
+    with start_cell(box, "--session", "int") as client:
+        client.send_signal(signal.SIGINT)
+        assert client.wait(5) != 0
+    done = box.exec("import os\n(x, os.path.exists('done'))", "int")
+    assert done["value"] == "(1, False)" and not done["restarted"]
+
+
+def test_interrupted_is_what_the_result_says(box):
+    box.exec("x = 1", "int")
+    with box.popen("exec", "--json", "--session", "int", "import time\nopen('in', 'w').close()\ntime.sleep(60)",
+                   text=True) as client:
+        assert lib.wait_for(lambda: box.cli("ls", "int:in").returncode == 0, 10)
+        client.send_signal(signal.SIGINT)
+        out, _ = client.communicate(timeout=10)
+    done = json.loads(out)
+    assert (done["status"], done["state"], done["limit"]) == ("interrupted", "kept", None)
+
+
+# Deaths ---------------------------------------------------------------------------------------
+
+
+def test_killed_tier(box):
+    usable(box, "lost")
+    tier = box.tier_pid()
+    inside = lib.descendants(tier)
+    os.kill(tier, signal.SIGKILL)
+    assert lib.wait_for(lambda: not any(lib.is_alive(pid) for pid in inside), 2), "processes outlive the tier"
+    done = box.cli("exec", "--session", "lost", "x = 1")
+    # Either it is told that the session is gone, or a result says that its state was lost.
+    text = done.stdout + done.stderr
+    assert "lost" in text or "gone" in text or "ended" in text, text
+    usable(box)
+    assert box.tier_pid() not in (None, tier)
+
+
+def test_killed_daemon(box):
+    daemon = box.start()
+    usable(box, "lost")
+    inside = lib.descendants(daemon)
+    assert inside
+    os.kill(daemon, signal.SIGKILL)
+    box.daemon.wait()
+    assert lib.wait_for(lambda: not any(lib.is_alive(pid) for pid in inside), 2), "processes outlive the daemon"
+    usable(box)
+    assert sessions(box) == []
+
+
+def test_daemon_and_tier_killed_at_once(box):
+    """Mounts and namespaces live and die with the processes; cgroups go at the next start."""
+    daemon = box.start()
+    usable(box, "lost")
+    with start_cell(box, "--session", "busy") as client:
+        everything = lib.descendants(daemon)
+        tier = box.tier_pid()
+        assert cgroups(tier) or not has_cgroups(box)
+        os.kill(tier, signal.SIGKILL)
+        os.kill(daemon, signal.SIGKILL)
+        box.daemon.wait()
+        assert lib.wait_for(lambda: not any(lib.is_alive(pid) for pid in everything), 1)
+        assert client.wait(10) != 0
+    usable(box)
+    assert lib.wait_for(lambda: not cgroups(tier), 5), cgroups(tier)
+
+
+def test_sigterm_leaves_nothing(box):
+    usable(box, "a")
+    daemon = box.daemon.pid
+    everything = lib.descendants(daemon)
+    tier = box.tier_pid()
+    assert cgroups(tier) or not has_cgroups(box)
+    assert box.stop() == 0
+    assert not any(lib.is_alive(pid) for pid in everything)
+    assert not cgroups(tier) and not os.path.exists(box.socket)
+
+
+# Leaks ----------------------------------------------------------------------------------------
+
+
+def cgroups(tier):
+    """Cgroup folders of one supervisor, which runs or ran as process number tier."""
+    mark = re.compile(rf"/snipara-sandbox-\d+-{tier}-\d+")
+    found = set()
+    for at, dirs, _ in os.walk("/sys/fs/cgroup"):
+        found.update(path for path in (os.path.join(at, name) for name in dirs) if mark.search(path))
+    return found
+
+
+def has_cgroups(box):
+    done = usable(box)
+    return done["manifest"]["controls"]["resources"]["memory"] == "exact"
+
+
+def count(box):
+    """What daemon and tier hold: descriptors, children, mounts, cgroups, files."""
+    tier = box.tier_pid()
+    daemon = box.daemon.pid
+    with open("/proc/self/mountinfo") as host, open(f"/proc/{tier}/mountinfo") as mine:
+        mounts = len(host.readlines()), len(mine.readlines())
+    return {
+        "daemon descriptors": len(os.listdir(f"/proc/{daemon}/fd")),
+        "tier descriptors": len(os.listdir(f"/proc/{tier}/fd")),
+        "processes": len(lib.descendants(daemon)),
+        "mounts": mounts,
+        "cgroups": len(cgroups(tier)),
+        "runtime files": len(os.listdir(box.runtime)),
+        "state files": sum(len(files) for _, _, files in os.walk(box.state)),
+    }
+
+
+def test_fifty_sessions_leave_nothing(box):
+    project = box.make_folder("project")
+    kinds = [
+        lambda i: usable(box),
+        lambda i: box.exec("import os\nos._exit(3)"),
+        lambda i: box.exec(sh="sleep 50 & sleep 50 & true"),
+        lambda i: box.exec("print('x' * 10)", options=["--project", project]),
+        lambda i: box.exec("while True: pass", options=["--timeout", "0.1"]),
+        lambda i: box.exec("b = bytearray(100 << 20)", options=["--memory", "32m"]),
+        lambda i: (usable(box, f"s{i}"), box.destroy(f"s{i}")),
+        lambda i: box.exec("import socket, os\nl = [socket.socketpair() for _ in range(50)]\n"
+                           "if os.fork() == 0:\n    import time; time.sleep(50)"),
+    ]
+    for kind in kinds:
+        kind(0)
+    before = lib.wait_for(lambda: settled(box), 5)
+    for i in range(50):
+        kinds[i % len(kinds)](i)
+    assert lib.wait_for(lambda: count(box) == before, 5), f"{before}\n{count(box)}"
+
+
+def settled(box):
+    """The counts, once two in a row are equal (the pool of prepared sandboxes is full again)."""
+    first = count(box)
+    time.sleep(0.5)
+    return first if count(box) == first else None
