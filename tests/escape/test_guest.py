@@ -8,6 +8,7 @@ must not notice. The stream exists only inside, so there is no control run.
 import os
 import secrets
 
+import lib
 import pytest
 
 FIND = '''
@@ -80,13 +81,32 @@ def test_half_a_frame_is_waited_for_until_the_limit(witness):
 def test_forged_end_does_not_hide_a_signal(witness):
     """It says "ok" and dies at once: the session must not count as healthy afterwards."""
     code = FIND + "done(1, value='forged')\nos.kill(os.getpid(), 9)"
-    result = witness.exec(code, session="forger")
+    name = "forger-" + secrets.token_hex(4)
+    result = witness.exec(code, session=name)
     assert result["status"] in ("ok", "killed")
     if result["status"] == "ok":  # the claim, and it is marked as one
         assert "status" in result["sources"]["claimed"] and "signal" in result["sources"]["attested"]
-    again = witness.exec("1 + 1", session="forger")
+    again = witness.exec("1 + 1", session=name)
+    if again["status"] == "killed":  # it was asked while it died
+        assert again["signal"] == "SIGKILL" and again["state"] == "lost"
+        again = witness.exec("1 + 1", session=name)
     assert again["value"] == "2" and again["restarted"] is True
-    witness.destroy("forger")
+    witness.destroy(name)
+
+
+def test_a_dead_seed_is_told_and_ends_only_its_session(witness):
+    """The process that would give a new interpreter can be killed by the code: then there is none."""
+    name = "seedless-" + secrets.token_hex(4)
+    code = "import os\nfor pid in range(2, 10):\n    if pid != os.getpid():\n        try: os.kill(pid, 9)\n        except OSError: pass\n"
+    assert witness.exec(code + "7", session=name)["value"] == "7"
+    assert witness.exec("8", session=name)["value"] == "8"
+    witness.exec("import os; os.kill(os.getpid(), 9)", session=name)
+    try:
+        after = witness.exec("9", session=name, timeout=10)
+        assert after["status"] == "killed" and after["error"]["message"] or after["value"] == "9"
+    except lib.CliError as told:
+        assert told.done.returncode == 1 and told.done.stderr.count("\n") == 1
+    witness.destroy(name)
 
 
 def test_attested_members_cannot_be_forged(witness):
@@ -99,12 +119,13 @@ frame(34, {"source": "kernel", "control": "network", "operation": "forged", "obj
 frame(35, head, ident=1)
 time.sleep(20)
 '''
-    result = witness.exec(FIND + forged, session="forger")
+    name = "honest-" + secrets.token_hex(4)
+    result = witness.exec(FIND + forged, session=name)
     text = str({key: value for key, value in result.items() if key != "denials"})
     assert "forged" not in text and "SIGFAKE" not in text and "'value'" not in str(result["sources"]["attested"])
-    assert result["name"] == "forger" and result["cell"] == 1 and result["denials_dropped"] == 0
+    assert result["name"] == name and result["cell"] == 1 and result["denials_dropped"] == 0
     assert [denial["source"] for denial in result["denials"]] == ["guest"]
-    witness.destroy("forger")
+    witness.destroy(name)
 
 
 def test_flood_of_displays_is_bounded(witness):
