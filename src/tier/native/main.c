@@ -46,30 +46,6 @@ enum {
     END_PAUSE_MS = 5
 };
 
-int snp_tier_take_slot(struct snp_tier *tier)
-{
-    if (!tier->is_root) {
-        return -1;
-    }
-    for (unsigned i = 0; i < SNP_IDMAP_SLOTS; i++) {
-        unsigned slot =
-            1 + (tier->next_slot + i) % (SNP_IDMAP_SLOTS - 1); /* 0 is the templates' */
-        if (tier->slots[slot] == 0) {
-            tier->slots[slot] = 1;
-            tier->next_slot = slot;
-            return (int)slot;
-        }
-    }
-    return -2;
-}
-
-void snp_tier_free_slot(struct snp_tier *tier, int slot)
-{
-    if (slot >= 0) {
-        tier->slots[slot] = 0;
-    }
-}
-
 static void on_daemon_frame(struct snp_link *link, const struct snp_frame *frame)
 {
     snp_serve_frame(link->owner, frame);

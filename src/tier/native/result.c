@@ -23,6 +23,12 @@ enum {
     FILES_BYTES_MAX = 128 << 10
 };
 
+enum {
+    ENTRIES_ROOM = 4000000, /* bytes of JSON for the entries of a folder */
+    ENTRY_BYTES = 120,      /* of one, without its name */
+    ESCAPED_MAX = 6,        /* of one byte of a name */
+};
+
 static const char *const attested[] = {
     "session", "name",  "cell",     "state",   "signal",          "limit",     "usage",
     "output",  "files", "manifest", "sources", "denials_dropped", "restarted",
@@ -200,6 +206,12 @@ static json_t *signal_of(const struct snp_cell *c)
     return name == NULL ? json_null() : json_sprintf("SIG%s", name);
 }
 
+/* As a JSON number; what pid 1 counts may be forged by code that broke it. */
+static json_int_t bounded(uint64_t value)
+{
+    return value > INT64_MAX ? INT64_MAX : (json_int_t)value;
+}
+
 static json_t *usage_of(const struct snp_cell *c)
 {
     const struct snp_session *s = c->session;
@@ -211,9 +223,9 @@ static json_t *usage_of(const struct snp_cell *c)
     }
     return json_pack(
         "{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "wall_us", (json_int_t)(c->end_us - c->start_us),
-        "cpu_us", (json_int_t)cpu_us, "memory_peak_bytes", (json_int_t)peak, "stdout_bytes",
+        "cpu_us", bounded(cpu_us), "memory_peak_bytes", bounded(peak), "stdout_bytes",
         (json_int_t)c->output[0].bytes, "stderr_bytes", (json_int_t)c->output[1].bytes,
-        "written_bytes", (json_int_t)c->written_bytes, "setup_us", (json_int_t)s->setup_us);
+        "written_bytes", bounded(c->written_bytes), "setup_us", (json_int_t)s->setup_us);
 }
 
 static json_t *output_of(const struct snp_cell *c)
@@ -353,4 +365,36 @@ json_t *snp_result_files(const char *at, size_t n, struct snp_changes_head *ret)
     }
     (void)json_object_set_new(files, "truncated", json_boolean(truncated));
     return files;
+}
+
+json_t *snp_result_entries(const char *at, size_t n)
+{
+    static const char *const types[] = {"file", "dir", "link", "other"};
+    const char *end = at + n;
+    size_t room = ENTRIES_ROOM;
+    json_t *entries = json_array();
+    bool truncated = n > 0 && at[0] != 0;
+
+    for (at += 1; end - at >= 18;) {
+        uint8_t type = (uint8_t)at[0];
+        uint64_t size;
+        uint64_t mtime_ns;
+        size_t len = strnlen(at + 17, (size_t)(end - at - 17));
+        memcpy(&size, at + 1, 8);
+        memcpy(&mtime_ns, at + 9, 8);
+        if (type > SNP_ENTRY_OTHER || size > INT64_MAX || at + 17 + len == end) {
+            break;
+        }
+        if (room < ENTRY_BYTES + ESCAPED_MAX * len) {
+            truncated = true;
+            break;
+        }
+        room -= ENTRY_BYTES + ESCAPED_MAX * len;
+        (void)json_array_append_new(entries, json_pack("{s:o,s:s,s:I,s:f}", "name",
+                                                       snp_json_bytes(at + 17, len), "type",
+                                                       types[type], "size", (json_int_t)size,
+                                                       "mtime", (double)mtime_ns / 1e9));
+        at += 17 + len + 1;
+    }
+    return json_pack("{s:o,s:b}", "entries", entries, "truncated", truncated);
 }

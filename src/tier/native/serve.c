@@ -16,16 +16,11 @@
 #include "policy/project.h"
 #include "tier/native/cell.h"
 #include "tier/native/probe.h"
+#include "tier/native/result.h"
 #include "tier/native/session.h"
 #include "tier/native/spool.h"
 #include "tier/native/tier.h"
 #include "wire/rpc.h"
-
-enum {
-    ENTRIES_ROOM = 4000000, /* bytes of JSON for the entries of a folder */
-    ENTRY_BYTES = 120,      /* of one, without its name */
-    ESCAPED_MAX = 6,        /* of one byte of a name */
-};
 
 struct request {
     struct snp_tier *tier;
@@ -297,38 +292,6 @@ static void file_error(const struct file_call *call, int eno)
     snp_serve_error(call->tier, call->id, &err);
 }
 
-static json_t *entries_json(const char *at, size_t n)
-{
-    static const char *const types[] = {"file", "dir", "link", "other"};
-    const char *end = at + n;
-    size_t room = ENTRIES_ROOM;
-    json_t *entries = json_array();
-    bool truncated = n > 0 && at[0] != 0;
-
-    for (at += 1; end - at >= 18;) {
-        uint8_t type = (uint8_t)at[0];
-        uint64_t size;
-        uint64_t mtime_ns;
-        size_t len = strnlen(at + 17, (size_t)(end - at - 17));
-        if (type > SNP_ENTRY_OTHER || at + 17 + len == end) {
-            break;
-        }
-        if (room < ENTRY_BYTES + ESCAPED_MAX * len) {
-            truncated = true;
-            break;
-        }
-        room -= ENTRY_BYTES + ESCAPED_MAX * len;
-        memcpy(&size, at + 1, 8);
-        memcpy(&mtime_ns, at + 9, 8);
-        (void)json_array_append_new(entries, json_pack("{s:o,s:s,s:I,s:f}", "name",
-                                                       snp_json_bytes(at + 17, len), "type",
-                                                       types[type], "size", (json_int_t)size,
-                                                       "mtime", (double)mtime_ns / 1e9));
-        at += 17 + len + 1;
-    }
-    return json_pack("{s:o,s:b}", "entries", entries, "truncated", truncated);
-}
-
 static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
 {
     snp_autofree struct file_call *call = data;
@@ -341,7 +304,7 @@ static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
         return;
     }
     if (call->type == SNP_INIT_LS) {
-        answer = entries_json(bytes, n);
+        answer = snp_result_entries(bytes, n);
         snp_serve_response(call->tier, call->id, answer, NULL, 0);
         return;
     }
