@@ -267,7 +267,9 @@ json_t *snp_probe_json(struct snp_tier *tier)
     (void)json_array_append_new(features, row_json("kernel", true, detail, "", ""));
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         bool ok = (tier->can_namespace || !rows[i].in_namespace) && works(rows[i].run);
-        if (rows[i].root_only && !tier->is_root) {
+        /* Without namespaces the rest that is tried in one would only repeat that. */
+        if ((rows[i].root_only && !tier->is_root) ||
+            (rows[i].in_namespace && !rows[i].is_needed && !tier->can_namespace)) {
             continue;
         }
         usable = usable && (ok || !rows[i].is_needed);
