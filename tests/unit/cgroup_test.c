@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control groups: with what this host gives, be it nothing. Where a controller is to be
+ * had the whole life of a group is walked; where not, the reason is told.
+ */
+#include "os/cgroup.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "unit/harness.h"
+
+#define NAME "unit-test"
+
+struct place {
+    char dir[32];
+    char registry[48];
+    struct snp_cgroups groups;
+};
+
+static int setup(void **state)
+{
+    struct place *p = calloc(1, sizeof(*p));
+
+    if (p == NULL) {
+        return -1;
+    }
+    (void)snprintf(p->dir, sizeof(p->dir), "/tmp/snp-cgroup-XXXXXX");
+    if (mkdtemp(p->dir) == NULL) {
+        free(p);
+        return -1;
+    }
+    (void)snprintf(p->registry, sizeof(p->registry), "%s/cgroups", p->dir);
+    *state = p;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct place *p = *state;
+
+    snp_cgroups_close(&p->groups);
+    (void)unlink(p->registry);
+    (void)rmdir(p->dir);
+    free(p);
+    return 0;
+}
+
+static bool has_group(const struct snp_cgroups *groups, int c)
+{
+    return faccessat(groups->slot[c].base_fd, NAME, F_OK, 0) == 0;
+}
+
+TEST(disabled_there_are_none_and_all_calls_are_harmless)
+{
+    struct place *p = *state;
+    const struct snp_cgroup_limits limits = {64 << 20, 10, 1000};
+    struct snp_cgroup_usage usage;
+    struct snp_err err;
+
+    snp_cgroups_open(&p->groups, geteuid(), p->registry, true);
+    for (int c = 0; c < SNP_CGROUP_N; c++) {
+        assert_false(snp_cgroups_has(&p->groups, (enum snp_cgroup_controller)c));
+        assert_string_not_equal(p->groups.slot[c].why, "");
+    }
+    assert_int_equal(snp_cgroup_create(&p->groups, NAME, &err), 0);
+    assert_int_equal(snp_cgroup_limit(&p->groups, NAME, &limits, &err), 0);
+    assert_int_equal(snp_cgroup_attach(&p->groups, NAME, getpid(), &err), 0);
+    snp_cgroup_usage(&p->groups, NAME, &usage);
+    assert_false(usage.has_memory || usage.has_cpu);
+    assert_int_equal(usage.memory_bytes, 0);
+    snp_cgroup_reset_peak(&p->groups, NAME);
+    assert_true(snp_cgroup_remove(&p->groups, NAME));
+}
+
+TEST(what_is_missing_says_why)
+{
+    struct place *p = *state;
+
+    snp_cgroups_open(&p->groups, geteuid(), p->registry, false);
+    for (int c = 0; c < SNP_CGROUP_CPUACCT; c++) {
+        bool has = snp_cgroups_has(&p->groups, (enum snp_cgroup_controller)c);
+        assert_true(has || p->groups.slot[c].why[0] != '\0');
+        assert_int_equal(has, p->groups.slot[c].base_fd >= 0);
+    }
+}
+
+TEST(a_group_is_made_counted_and_removed)
+{
+    struct place *p = *state;
+    const struct snp_cgroup_limits limits = {64 << 20, 10, 1000};
+    struct snp_cgroup_usage usage;
+    struct snp_err err;
+    pid_t pid;
+    int status;
+
+    snp_cgroups_open(&p->groups, geteuid(), p->registry, false);
+    assert_int_equal(snp_cgroup_create(&p->groups, NAME, &err), 0);
+    assert_int_equal(snp_cgroup_limit(&p->groups, NAME, &limits, &err), 0);
+    for (int c = 0; c < SNP_CGROUP_N; c++) {
+        bool has = snp_cgroups_has(&p->groups, (enum snp_cgroup_controller)c);
+        assert_int_equal(has, has && has_group(&p->groups, c));
+    }
+    pid = fork();
+    if (pid == 0) {
+        for (;;) {
+            (void)pause();
+        }
+    }
+    assert_true(pid > 0);
+    assert_int_equal(snp_cgroup_attach(&p->groups, NAME, pid, &err), 0);
+    snp_cgroup_usage(&p->groups, NAME, &usage);
+    assert_int_equal(usage.has_memory, snp_cgroups_has(&p->groups, SNP_CGROUP_MEMORY));
+    assert_int_equal(usage.oom_kills, 0);
+    assert_int_equal(usage.pids_denied, 0);
+    if (snp_cgroups_has(&p->groups, SNP_CGROUP_PIDS)) {
+        assert_false(snp_cgroup_remove(&p->groups, NAME)); /* a process is in it */
+    }
+    (void)kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    for (int i = 0; i < 200 && !snp_cgroup_remove(&p->groups, NAME); i++) {
+        (void)poll(NULL, 0, 5);
+    }
+    assert_true(snp_cgroup_remove(&p->groups, NAME)); /* also of what is gone already */
+    for (int c = 0; c < SNP_CGROUP_N; c++) {
+        assert_false(p->groups.slot[c].version != 0 && has_group(&p->groups, c));
+    }
+}
+
+TEST(closing_removes_the_folders)
+{
+    struct place *p = *state;
+    char made[SNP_CGROUP_N][256] = {{0}};
+
+    snp_cgroups_open(&p->groups, geteuid(), p->registry, false);
+    for (int c = 0; c < SNP_CGROUP_N; c++) {
+        if (p->groups.made[c] != NULL) {
+            (void)snprintf(made[c], sizeof(made[c]), "%s", p->groups.made[c]);
+            assert_int_equal(access(made[c], F_OK), 0);
+        }
+    }
+    snp_cgroups_close(&p->groups);
+    for (int c = 0; c < SNP_CGROUP_N; c++) {
+        assert_true(made[c][0] == '\0' || access(made[c], F_OK) < 0);
+        assert_false(snp_cgroups_has(&p->groups, (enum snp_cgroup_controller)c));
+    }
+}
+
+#define PLACE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+RUN(PLACE(disabled_there_are_none_and_all_calls_are_harmless),
+    PLACE(what_is_missing_says_why),
+    PLACE(a_group_is_made_counted_and_removed),
+    PLACE(closing_removes_the_folders))
