@@ -203,6 +203,13 @@ static int clean_git_config(struct scan *s, int dir_fd, const char *name, struct
     return changed ? add_mask(s, 'f', clean, strlen(clean), err) : 0;
 }
 
+static bool ends_with(const char *text, size_t len, const char *end)
+{
+    size_t n = strlen(end);
+
+    return len >= n && memcmp(text + (len - n), end, n) == 0;
+}
+
 static int walk(struct scan *s, int fd, size_t len, int depth, struct snp_err *err);
 
 static int visit(struct scan *s,
@@ -223,7 +230,7 @@ static int visit(struct scan *s,
                         "choose a smaller folder",
                         SNP_SECRETS_ENTRIES_MAX);
     }
-    in_git = len >= 5 && strncmp(s->path + len - 5, ".git/", 5) == 0;
+    in_git = ends_with(s->path, len, ".git/");
     memcpy(s->path + len, entry->d_name, name_len + 1);
     if (matches(entry->d_name, hidden_names, SNP_ARRAY_LEN(hidden_names)) ||
         (matches(entry->d_name, key_names, SNP_ARRAY_LEN(key_names)) &&
