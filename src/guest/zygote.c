@@ -219,10 +219,6 @@ static void exec_init(struct child *c, pid_t interpreter, pid_t seed, int seed_f
     if (limit_open_files(c) < 0) {
         _exit(4);
     }
-    /* What the interpreter ignores, commands expect as usual; they get it from init. */
-    for (int i = 1; i < NSIG; i++) {
-        (void)sigaction(i, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
-    }
     (void)syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
     _exit(4);
 }
