@@ -111,7 +111,7 @@ def is_over_its_share(world, outcome):
     if not limits["cpus"]["by"].startswith("cgroup"):
         return outcome.peak() > 1
     wall = float(re.search(r"wall ([0-9.]+)", outcome.text).group(1))
-    return 4 * 0.15 / wall > 0.5
+    return 4 * 0.15 / wall > 0.35
 
 
 def folder(world):
