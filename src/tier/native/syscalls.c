@@ -99,12 +99,15 @@ static const struct {
     {"membarrier",         ENOSYS    },
     {"mincore",            ENOSYS    },
     {"get_mempolicy",      ENOSYS    },
+    {"timer_create",       ENOSYS    },
+    {"getpriority",        ENOSYS    },
 };
 
 static const uint64_t ioctls[] = {
-    TCGETS,      TIOCGWINSZ,  TIOCGPGRP,   FIONREAD,
-    FIONBIO,     FIOCLEX,     FIONCLEX,    0x40049409 /* FICLONE: cp tries it */,
-    SIOCGIFCONF, SIOCGIFNAME, SIOCGIFADDR, SIOCGIFFLAGS,
+    TCGETS,        TIOCGWINSZ,  TIOCGPGRP,   FIONREAD,
+    FIONBIO,       FIOCLEX,     FIONCLEX,    0x40049409 /* FICLONE: cp tries it */,
+    SIOCGIFCONF,   SIOCGIFNAME, SIOCGIFADDR, SIOCGIFFLAGS,
+    SIOCGIFHWADDR,
 };
 
 static const uint64_t prctls[] = {
