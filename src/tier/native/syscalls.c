@@ -69,7 +69,7 @@ static const struct group groups[] = {
         "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "times")},
     {"identity", "who and where am I; limits can only be lowered", CALLS(
         "getuid", "geteuid", "getgid", "getegid", "getgroups", "uname", "sysinfo",
-        "getrusage", "prlimit64", "getrandom")},
+        "getrusage", "getpriority", "prlimit64", "getrandom")},
     {"sockets", "unix sockets, and the loopback of an empty network namespace", CALLS(
         "connect", "bind", "listen", "accept4", "getsockname", "getpeername", "sendto", "recvfrom", "sendmsg",
         "recvmsg", "shutdown", "getsockopt", "setsockopt")},
@@ -100,7 +100,6 @@ static const struct {
     {"mincore",            ENOSYS    },
     {"get_mempolicy",      ENOSYS    },
     {"timer_create",       ENOSYS    },
-    {"getpriority",        ENOSYS    },
 };
 
 static const uint64_t ioctls[] = {
