@@ -3,7 +3,8 @@
  * Where a controller is mounted comes from /proc/self/mountinfo, which group we are in
  * from /proc/self/cgroup. Version 1 is preferred where it holds the controller, because
  * a controller is in one version only. On version 2 a group with processes cannot pass
- * controllers on, so the supervisor first moves itself into a leaf of its own.
+ * controllers on, so in a group that was given to us all its processes, the caller's shell
+ * and the supervisor among them, first move into a leaf of their own.
  */
 #include "os/cgroup.h"
 
@@ -17,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -26,10 +28,13 @@ enum {
     TEXT_MAX = 1 << 20,
     KNOB_MAX = 4096,
     PATH_LEN = 4096,
-    NAME_LEN = 96
+    NAME_LEN = 96,
+    MOVED_MAX = 256, /* processes of a delegated group: more are not moved */
+    MOVE_ROUNDS = 8
 };
 
 #define FOLDER_PREFIX "snipara-sandbox-"
+#define LEAF_PREFIX   "snipara-supervisor-"
 
 static const char *const controller_names[SNP_CGROUP_N] = {"memory", "pids", "cpu", "cpuacct"};
 
@@ -148,10 +153,15 @@ static uint64_t start_time(uint64_t pid)
 
 static void kill_members(int dir_fd)
 {
-    int fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     char line[32];
+    FILE *file;
+    int fd;
 
+    if (snp_file_pokeat(dir_fd, "cgroup.kill", "1") == 0) {
+        return; /* version 2 from 5.14 on: all at once, so that none escapes by a fork */
+    }
+    fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+    file = fd < 0 ? NULL : fdopen(fd, "r");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
         uint64_t pid;
         line[strcspn(line, "\n")] = '\0';
@@ -313,7 +323,7 @@ static int open_base(const char *path, uid_t uid, char **ret_made)
     remove_stale(parent, uid);
     if (mkdirat(parent, name, 0755) == 0 || errno == EEXIST) {
         fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        *ret_made = snp_format("%s/%s", path, name);
+        *ret_made = fd < 0 ? NULL : snp_format("%s/%s", path, name);
     }
     snp_closep(&parent);
     return fd;
@@ -325,7 +335,7 @@ static void group_path(
 {
     size_t n = strlen(root);
 
-    if (n > 1 && strncmp(group, root, n) == 0) {
+    if (n > 1 && strncmp(group, root, n) == 0 && (group[n] == '/' || group[n] == '\0')) {
         group += n;
     }
     (void)snprintf(out, out_len, "%s%s", point, strcmp(group, "/") == 0 ? "" : group);
@@ -365,59 +375,231 @@ static void open_v1(struct snp_cgroups *groups,
     slot->version = 1;
 }
 
-#define V2_CONTROLLERS "+memory +pids +cpu"
+/* Version 2. Sets of controllers are bits, 1 << SNP_CGROUP_MEMORY and so on. */
+
+static unsigned controllers_in(int group_fd, const char *file)
+{
+    char text[KNOB_MAX];
+    int fd = openat(group_fd, file, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+    unsigned found = 0;
+
+    snp_closep(&fd);
+    for (int c = 0; n > 0 && c < SNP_CGROUP_CPUACCT; c++) {
+        found |= has_word(text, (size_t)n, controller_names[c]) ? 1U << c : 0;
+    }
+    return found;
+}
 
 /*
- * Let children of the group at path have our controllers. Only the root group passes
- * them on while processes are in it; may_move: we may go to a leaf of our own first. That
- * helps where we are alone in the group, as in a scope that was delegated to us.
+ * Let children of a group have controllers: one by one, because a delegated group often
+ * has only some. Those of wanted that they have then.
  */
-static bool delegate_v2(const char *path, uid_t uid, bool may_move)
+static unsigned pass_on(int group_fd, unsigned wanted)
 {
-    char file[3 * PATH_LEN];
-    char leaf[3 * PATH_LEN];
-    char procs[3 * PATH_LEN + 16];
-    bool done;
+    char word[16];
 
-    (void)snprintf(file, sizeof(file), "%s/cgroup.subtree_control", path);
-    if (snp_file_poke(file, V2_CONTROLLERS) == 0) {
+    for (int c = 0; c < SNP_CGROUP_CPUACCT; c++) {
+        (void)snprintf(word, sizeof(word), "+%s", controller_names[c]);
+        if ((wanted & 1U << c) != 0) {
+            (void)!snp_file_pokeat(group_fd, "cgroup.subtree_control", word);
+        }
+    }
+    return controllers_in(group_fd, "cgroup.subtree_control") & wanted;
+}
+
+/*
+ * Was the group handed to us, to do below it as we like? systemd marks those with an
+ * attribute; else one of ours in one that is not. An ordinary group of ours is not enough:
+ * who manages it may want to add processes to it.
+ */
+static bool is_delegated(const char *path, uid_t uid)
+{
+    char parent[3 * PATH_LEN];
+    char mark[2] = "";
+    struct stat st;
+
+    if (getxattr(path, "user.delegate", mark, sizeof(mark)) == 1 && mark[0] == '1') {
         return true;
     }
-    if (errno != EBUSY || !may_move) {
+    (void)snprintf(parent, sizeof(parent), "%s/..", path);
+    return uid != 0 && stat(path, &st) == 0 && st.st_uid == uid && stat(parent, &st) == 0 &&
+           st.st_uid != uid;
+}
+
+static bool is_process_of(uint64_t pid, uid_t uid)
+{
+    char path[64];
+    snp_autofree char *text = NULL;
+    struct snp_err ignored;
+    const char *at;
+    char number[32];
+    uint64_t found;
+
+    (void)snprintf(path, sizeof(path), "/proc/%llu/status", (unsigned long long)pid);
+    if (snp_file_read(path, TEXT_MAX, &text, NULL, &ignored) < 0) {
         return false;
     }
-    (void)snprintf(leaf, sizeof(leaf), "%s/snipara-supervisor-%u", path, (unsigned)uid);
-    (void)mkdir(leaf, 0755);
-    (void)snprintf(procs, sizeof(procs), "%s/cgroup.procs", leaf);
-    done = snp_file_poke(procs, "0") == 0 && snp_file_poke(file, V2_CONTROLLERS) == 0;
-    if (!done) { /* others are in it too: back to where we were */
-        (void)snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
-        (void)!snp_file_poke(procs, "0");
-        (void)rmdir(leaf);
+    at = strstr(text, "\nUid:\t");
+    if (at == NULL) {
+        return false;
     }
+    at += strlen("\nUid:\t");
+    (void)snprintf(number, sizeof(number), "%.*s", (int)strspn(at, "0123456789"), at);
+    return snp_parse_u64(number, &found) == 0 && found == uid;
+}
+
+/* The processes of a group; their number, -1 if there are more than MOVED_MAX or it cannot be read. */
+static int members_of(int group_fd, uint64_t *out)
+{
+    int fd = openat(group_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    char line[32];
+    int n = 0;
+
+    if (file == NULL) {
+        snp_closep(&fd);
+        return -1;
+    }
+    while (n >= 0 && fgets(line, sizeof(line), file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        n = n < MOVED_MAX && snp_parse_u64(line, &out[n]) == 0 ? n + 1 : -1;
+    }
+    (void)fclose(file);
+    return n;
+}
+
+/*
+ * Do processes forbid a group to pass controllers on? Not in the root, which alone has no
+ * type. Asked before, because the kernel would pass on those of threads, and in such a
+ * group no process can be put into a group below.
+ */
+static bool is_busy(int group_fd)
+{
+    uint64_t pids[MOVED_MAX];
+
+    return faccessat(group_fd, "cgroup.type", F_OK, 0) == 0 && members_of(group_fd, pids) != 0;
+}
+
+/* All processes of one group into another, if all are the user's. */
+static bool move_members(int from_fd, int to_fd, uid_t uid)
+{
+    uint64_t pids[MOVED_MAX];
+    char number[32];
+    int n = 1;
+
+    for (int round = 0; n > 0 && round < MOVE_ROUNDS; round++) { /* some fork meanwhile */
+        n = members_of(from_fd, pids);
+        for (int i = 0; i < n; i++) {
+            (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)pids[i]);
+            if (start_time(pids[i]) != 0 &&
+                (!is_process_of(pids[i], uid) ||
+                 (snp_file_pokeat(to_fd, "cgroup.procs", number) < 0 && errno != ESRCH))) {
+                return false;
+            }
+        }
+    }
+    return n >= 0;
+}
+
+/* Move the processes of a delegated group into a leaf; false if all stay where they are. */
+static bool clear(int group_fd, uid_t uid)
+{
+    char leaf[NAME_LEN];
+    bool done = false;
+    int leaf_fd;
+
+    (void)snprintf(leaf, sizeof(leaf), LEAF_PREFIX "%u", (unsigned)uid);
+    if (mkdirat(group_fd, leaf, 0755) < 0 && errno != EEXIST) {
+        return false;
+    }
+    leaf_fd = openat(group_fd, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (leaf_fd >= 0) {
+        done = move_members(group_fd, leaf_fd, uid);
+    }
+    if (leaf_fd >= 0 && !done) {
+        (void)move_members(leaf_fd, group_fd, uid);
+        (void)unlinkat(group_fd, leaf, AT_REMOVEDIR);
+    }
+    snp_closep(&leaf_fd);
     return done;
 }
 
-/* Our folder below the group at path, and its controllers in have (KNOB_MAX bytes). -1 if it is none of use. */
-static int open_v2_base(const char *path, uid_t uid, bool may_move, char *have, char **ret_made)
-{
-    int base = delegate_v2(path, uid, may_move) ? open_base(path, uid, ret_made) : -1;
-    int fd;
-    ssize_t n;
+struct v2_base {
+    int fd;          /* our folder; -1 = none */
+    char *made;      /* its path; owned */
+    unsigned have;   /* the controllers that groups in it get */
+    const char *why; /* what stands between the missing ones and the group */
+};
 
-    if (base < 0) {
-        return -1;
+/* Our folder below the group at path, with as many of the wanted controllers as there are. */
+static void open_v2_base(struct v2_base *base, const char *path, uid_t uid, unsigned wanted)
+{
+    snp_autoclose int group_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    base->why = "is not delegated to";
+    wanted &= group_fd < 0 ? 0 : controllers_in(group_fd, "cgroup.controllers");
+    if (wanted == 0) {
+        return;
     }
-    fd = openat(base, "cgroup.controllers", O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, have, KNOB_MAX - 1);
-    have[n > 0 ? n : 0] = '\0';
-    snp_closep(&fd);
-    if (snp_file_pokeat(base, "cgroup.subtree_control", V2_CONTROLLERS) < 0) {
-        snp_closep(&base);
-        (void)rmdir(*ret_made);
-        free(SNP_TAKE_PTR(*ret_made));
+    base->why = "cannot be had: not writable:";
+    if (faccessat(group_fd, "cgroup.subtree_control", W_OK, AT_EACCESS) < 0) {
+        return;
     }
-    return base;
+    base->why = "cannot be had: processes are in";
+    if (is_busy(group_fd) && !(is_delegated(path, uid) && clear(group_fd, uid))) {
+        return;
+    }
+    base->why = "cannot be passed on by";
+    wanted = pass_on(group_fd, wanted);
+    if (wanted != 0) {
+        base->fd = open_base(path, uid, &base->made);
+    }
+    if (base->fd >= 0) {
+        base->have = pass_on(base->fd, wanted);
+    }
+}
+
+static void close_v2_base(struct v2_base *base)
+{
+    snp_closep(&base->fd);
+    if (base->made != NULL) {
+        (void)rmdir(base->made);
+        free(SNP_TAKE_PTR(base->made));
+    }
+    base->have = 0;
+}
+
+/* Where a tier before us in this group put us. */
+static void leave_leaf(char *path, uid_t uid)
+{
+    char leaf[NAME_LEN];
+    char *slash = strrchr(path, '/');
+
+    (void)snprintf(leaf, sizeof(leaf), LEAF_PREFIX "%u", (unsigned)uid);
+    if (slash != NULL && strcmp(slash + 1, leaf) == 0) {
+        *slash = '\0';
+    }
+}
+
+/* Give the slots that have nothing what the base has, or say why not. */
+static void fill_slots(struct snp_cgroups *groups, struct v2_base *base, const char *path)
+{
+    for (int c = 0; c < SNP_CGROUP_CPUACCT; c++) {
+        struct snp_cgroup_slot *slot = &groups->slot[c];
+        if (slot->version != 0) {
+            continue;
+        }
+        if ((base->have & 1U << c) != 0) {
+            slot->base_fd = fcntl(base->fd, F_DUPFD_CLOEXEC, 3);
+            slot->version = slot->base_fd >= 0 ? 2 : 0;
+            groups->made[c] = SNP_TAKE_PTR(base->made); /* the first that uses it removes it */
+        } else if (slot->why[0] == '\0') {
+            (void)snprintf(slot->why, sizeof(slot->why), "cgroup v2: controller %s %s %.60s",
+                           controller_names[c],
+                           base->have != 0 ? "is not delegated to" : base->why, path);
+        }
+    }
 }
 
 static void open_v2(struct snp_cgroups *groups, const char *mounts, const char *own, uid_t uid)
@@ -426,39 +608,39 @@ static void open_v2(struct snp_cgroups *groups, const char *mounts, const char *
     char root[PATH_LEN];
     char group[PATH_LEN];
     char path[2 * PATH_LEN];
-    char have[KNOB_MAX] = "";
-    char *made = NULL;
-    int base;
+    struct v2_base base = {.fd = -1};
+    unsigned wanted = 0;
 
-    if (!find_mount(mounts, NULL, point, root) || !find_group(own, NULL, group)) {
+    for (int c = 0; c < SNP_CGROUP_CPUACCT; c++) {
+        wanted |= groups->slot[c].version == 0 ? 1U << c : 0;
+    }
+    if (wanted == 0 || !find_mount(mounts, NULL, point, root) ||
+        !find_group(own, NULL, group)) {
         return;
     }
     group_path(path, sizeof(path), point, root, group);
+    leave_leaf(path, uid);
     /* As root the top of what we see: our own group is full of other processes. */
-    base = uid == 0 ? open_v2_base(point, uid, false, have, &made) : -1;
-    if (base < 0) {
-        base = open_v2_base(path, uid, true, have, &made);
+    if (uid == 0) {
+        open_v2_base(&base, point, uid, wanted);
     }
-    for (int c = 0; c < SNP_CGROUP_CPUACCT; c++) {
-        struct snp_cgroup_slot *slot = &groups->slot[c];
-        if (slot->version != 0) {
-            continue;
+    if (base.have == 0 && (uid != 0 || strcmp(path, point) != 0)) {
+        close_v2_base(&base);
+        open_v2_base(&base, path, uid, wanted);
+    }
+    fill_slots(groups, &base, path);
+    close_v2_base(&base);
+}
+
+/* On version 2 controllers share one group: is there an earlier slot with the same? */
+static bool is_shared(const struct snp_cgroups *groups, int c)
+{
+    for (int b = 0; b < c; b++) {
+        if (groups->slot[c].version == 2 && groups->slot[b].version == 2) {
+            return true;
         }
-        if (base >= 0 && has_word(have, strlen(have), controller_names[c])) {
-            slot->base_fd = fcntl(base, F_DUPFD_CLOEXEC, 3);
-            slot->version = slot->base_fd >= 0 ? 2 : 0;
-            groups->made[c] = SNP_TAKE_PTR(made); /* the first that uses it removes it */
-        } else if (slot->why[0] == '\0') {
-            (void)snprintf(slot->why, sizeof(slot->why),
-                           "cgroup v2: controller %s is not delegated to %.60s",
-                           controller_names[c], path);
-        }
     }
-    if (made != NULL) {
-        (void)rmdir(made);
-        free(made);
-    }
-    snp_closep(&base);
+    return false;
 }
 
 void snp_cgroups_open(struct snp_cgroups *groups,
@@ -553,7 +735,8 @@ int snp_cgroup_create(const struct snp_cgroups *groups, const char *name, struct
 {
     for (int c = 0; c < SNP_CGROUP_N; c++) {
         const struct snp_cgroup_slot *slot = &groups->slot[c];
-        if (slot->version != 0 && mkdirat(slot->base_fd, name, 0755) < 0 && errno != EEXIST) {
+        if (slot->version != 0 && !is_shared(groups, c) &&
+            mkdirat(slot->base_fd, name, 0755) < 0 && errno != EEXIST) {
             int eno = errno;
             (void)snp_cgroup_remove(groups, name);
             return snp_fail_sys(err, eno, "make cgroup %s", controller_names[c]);
@@ -594,7 +777,7 @@ int snp_cgroup_attach(const struct snp_cgroups *groups,
 {
     for (int c = 0; c < SNP_CGROUP_N; c++) {
         const struct snp_cgroup_slot *slot = &groups->slot[c];
-        if (slot->version != 0 &&
+        if (slot->version != 0 && !is_shared(groups, c) &&
             poke_number(slot->base_fd, name, "cgroup.procs", (uint64_t)pid) < 0) {
             return snp_fail_sys(err, errno, "enter cgroup %s", controller_names[c]);
         }
@@ -640,7 +823,6 @@ void snp_cgroup_usage(const struct snp_cgroups *groups,
 {
     const struct snp_cgroup_slot *memory = &groups->slot[SNP_CGROUP_MEMORY];
     const struct snp_cgroup_slot *pids = &groups->slot[SNP_CGROUP_PIDS];
-    const struct snp_cgroup_slot *cpu = &groups->slot[SNP_CGROUP_CPU];
     const struct snp_cgroup_slot *cpuacct = &groups->slot[SNP_CGROUP_CPUACCT];
 
     *ret = (struct snp_cgroup_usage){0};
@@ -661,8 +843,11 @@ void snp_cgroup_usage(const struct snp_cgroups *groups,
     if (cpuacct->version == 1) {
         ret->has_cpu = knob(cpuacct->base_fd, name, "cpuacct.usage", NULL, &ret->cpu_us);
         ret->cpu_us /= 1000;
-    } else if (cpu->version == 2) {
-        ret->has_cpu = knob(cpu->base_fd, name, "cpu.stat", "usage_usec", &ret->cpu_us);
+    }
+    for (int c = 0; !ret->has_cpu && c < SNP_CGROUP_CPUACCT; c++) {
+        const struct snp_cgroup_slot *slot = &groups->slot[c]; /* no controller is needed */
+        ret->has_cpu = slot->version == 2 &&
+                       knob(slot->base_fd, name, "cpu.stat", "usage_usec", &ret->cpu_us);
     }
     if (pids->version != 0) {
         (void)knob(pids->base_fd, name, "pids.events", "max", &ret->pids_denied);
@@ -685,8 +870,8 @@ bool snp_cgroup_remove(const struct snp_cgroups *groups, const char *name)
 
     for (int c = 0; c < SNP_CGROUP_N; c++) {
         const struct snp_cgroup_slot *slot = &groups->slot[c];
-        if (slot->version != 0 && unlinkat(slot->base_fd, name, AT_REMOVEDIR) < 0 &&
-            errno != ENOENT) {
+        if (slot->version != 0 && !is_shared(groups, c) &&
+            unlinkat(slot->base_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
             done = false;
         }
     }
