@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks that tests/vm/run runs inside its machine: one line each, exit status 1 if one failed.
+
+    checks.py all | no-landlock       as root, the one process of the machine beside init
+    checks.py part NAME               what "all" starts for each part, as root or as the user
+
+A part gets folders and a daemon of its own. What the result says is compared with what the
+kernel's files below /sys/fs/cgroup say.
+"""
+
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+PROGRAM = "/opt/snipara/snipara-sandbox"
+TOP = "/sys/fs/cgroup"
+USER = 23456
+MIB = 1 << 20
+LONG = 120  # seconds for anything: the machine is emulated and its host may be busy
+
+
+class Failed(Exception):
+    pass
+
+
+def check(condition, *seen):
+    if not condition:
+        raise Failed(" ".join(str(one) for one in seen))
+
+
+def read(*parts):
+    with open(os.path.join(*parts)) as file:
+        return file.read().strip()
+
+
+def write(text, *parts):
+    with open(os.path.join(*parts), "w") as file:
+        file.write(text)
+
+
+def wait_for(condition, seconds):
+    """Seconds until it was true; None if it was not in time."""
+    start = time.monotonic()
+    while not condition():
+        if time.monotonic() - start > seconds:
+            return None
+        time.sleep(0.02)
+    return time.monotonic() - start
+
+
+def parents():
+    """{number: parent's} of all processes."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = read("/proc", name, "stat").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] not in "ZX":
+            found[int(name)] = int(fields[1])
+    return found
+
+
+def children(pid):
+    return {child for child, parent in parents().items() if parent == pid}
+
+
+def descendants(pid):
+    table, found, todo = parents(), set(), [pid]
+    while todo:
+        at = todo.pop()
+        below = {child for child, parent in table.items() if parent == at}
+        found |= below
+        todo.extend(below)
+    return found
+
+
+def program_of(pid):
+    try:
+        return os.path.basename(read("/proc", str(pid), "cmdline").split("\0")[0])
+    except OSError:
+        return ""
+
+
+class Box:
+    """The product with folders of its own, as whoever we are."""
+
+    def __init__(self, name, **env):
+        folder = f"/tmp/{name}"
+        os.makedirs(folder, mode=0o700)
+        self.env = {**os.environ, "HOME": folder, "SNIPARA_SANDBOX_RUNTIME_DIR": folder + "/run",
+                    "SNIPARA_SANDBOX_STATE_DIR": folder + "/state", **env}
+        self.log_path = folder + "/state"
+
+    def cli(self, *args):
+        return subprocess.run([PROGRAM, *args], env=self.env, cwd=self.env["HOME"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=LONG, errors="replace")
+
+    def exec(self, code, *options, sh=False):
+        done = self.cli("exec", "--json", *options, *(["--sh"] if sh else []), code)
+        check(done.stdout.startswith("{"), "exit status", done.returncode, done.stdout, done.stderr)
+        return json.loads(done.stdout)
+
+    def ok(self, code, *options, **kwargs):
+        result = self.exec(code, *options, **kwargs)
+        check(result["status"] == "ok", result["status"], result["error"], result["limit"], result["stderr"])
+        return result
+
+    def doctor(self):
+        return {row["name"]: row for row in json.loads(self.cli("doctor", "--json").stdout)["checks"]}
+
+    def daemon(self):
+        """Number of our daemon; None without one."""
+        for pid in parents():
+            if program_of(pid) == "snipara-sandboxd" and self.env["SNIPARA_SANDBOX_RUNTIME_DIR"] in read(
+                    "/proc", str(pid), "environ"):
+                return pid
+        return None
+
+    def tier(self):
+        return next(pid for pid in children(self.daemon()) if program_of(pid) == "tier-native")
+
+    def folder(self):
+        """The control group that our tier made; None without one."""
+        name = f"snipara-sandbox-{os.getuid()}-{self.tier()}-"
+        return next(iter(glob.glob(f"{TOP}/**/{name}*", recursive=True)), None)
+
+    def groups(self):
+        """Control groups of sandboxes: {path: processes}."""
+        return {path: {int(pid) for pid in read(path, "cgroup.procs").split()}
+                for path in glob.glob(self.folder() + "/*/")}
+
+    def stop(self):
+        pid = self.daemon()
+        if pid is not None:
+            os.kill(pid, signal.SIGTERM)
+            check(wait_for(lambda: self.daemon() is None, LONG) is not None, "the daemon does not end")
+
+
+def rules(result):
+    """{first word of the rule: count} of denials that a limit caused."""
+    return {d["rule"].split()[0]: d["count"] for d in result["denials"] if d["source"] == "limit"}
+
+
+# What is checked. Each takes a box; in order, in one daemon. ---------------------------------
+
+
+def doctor_sees_version_2(box):
+    rows = box.doctor()
+    for name in ("memory", "pids", "cpu"):
+        row = rows["cgroup " + name]
+        check(row["status"] == "ok" and row["detail"] == "version 2", row)
+
+
+def manifest_says_exact(box):
+    manifest = box.ok("6 * 7")["manifest"]
+    resources = manifest["controls"]["resources"]
+    check(resources["memory"] == "exact" and manifest["degraded"] == [], resources, manifest["degraded"])
+    for limit, controller in (("memory", "memory"), ("processes", "pids"), ("cpus", "cpu")):
+        check(resources["limits"][limit]["by"] == "cgroup v2 " + controller, resources["limits"][limit])
+
+
+def kernel_has_the_limits(box):
+    before = set(box.groups())
+    box.ok("x = 1", "--session", "s", "--memory", "64m", "--processes", "16", "--cpus", "0.5")
+    found = [path for path in box.groups() if read(path, "memory.max") == str(64 * MIB)]
+    check(len(found) == 1, "groups", box.groups(), before)
+    box.session_group = found[0]
+    check(read(found[0], "cpu.max") == "50000 100000", read(found[0], "cpu.max"))
+    check(16 <= int(read(found[0], "pids.max")) <= 20, read(found[0], "pids.max"))  # with those of ours
+    swap = os.path.join(found[0], "memory.swap.max")
+    check(not os.path.exists(swap) or read(swap) == "0", "swap")
+    check(len(box.groups()[found[0]]) >= 2, "processes", box.groups())
+
+
+def state_is_kept(box):
+    check(box.ok("x + 41", "--session", "s")["value"] == "42")
+
+
+def cpu_limit_halves(box):
+    code = "import time\nend = time.monotonic() + 4\nwhile time.monotonic() < end: pass"
+    usage = box.ok(code, "--session", "s")["usage"]
+    ratio = usage["cpu_us"] / usage["wall_us"]
+    check(0.3 < ratio < 0.62, "CPU time by wall clock", ratio)
+    check("nr_throttled 0" not in read(box.session_group, "cpu.stat"), "never throttled")
+    return f"{ratio:.2f}"
+
+
+def timeout_keeps_state(box):
+    result = box.exec("while True: pass", "--session", "s", "--timeout", "2")
+    check((result["status"], result["state"]) == ("timeout", "kept"), result["status"], result["state"])
+    state_is_kept(box)
+
+
+def memory_bomb_is_killed(box):
+    # Shared pages in /dev/shm: no allocator is asked, so only the control group sees them.
+    code = "import os\nf = os.open('/dev/shm/f', os.O_CREAT | os.O_WRONLY)\nwhile True: os.write(f, bytes(1 << 20))"
+    result = box.exec(code, "--memory", "64m", "--tmp-size", "200m")
+    check(result["status"] == "oom" and result["limit"]["key"] == "memory", result["status"], result["limit"])
+    check(result["limit"]["value"] == 64 * MIB, result["limit"])
+    peak = result["usage"]["memory_peak_bytes"]
+    check(56 * MIB < peak <= 64 * MIB, "peak", peak)
+    return f"peak {peak / MIB:.1f} MiB"
+
+
+def allocations_end(box):
+    result = box.exec("l = []\nwhile True: l.append(bytearray(1 << 20))", "--session", "s")
+    check(result["status"] in ("oom", "error"), result["status"])
+    if result["status"] == "error":
+        check(result["error"]["type"] == "MemoryError" and result["state"] == "kept", result["error"])
+    check(box.ok("1 + 1", "--session", "s")["value"] == "2")
+    return result["status"]
+
+
+def fork_bomb_is_counted(box):
+    code = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+    result = box.exec(code, "--processes", "16", "--timeout", "3")
+    check(result["status"] == "timeout" and rules(result).get("processes", 0) > 0, result["status"], result["denials"])
+    return f"{rules(result)['processes']} refused"
+
+
+def session_end_removes_its_group(box):
+    members = box.groups()[box.session_group]
+    done = box.cli("sessions", "destroy", "s")
+    check(done.returncode == 0, done.stderr)
+    check(not os.path.exists(box.session_group), "the group is still there")
+    check(not members & set(parents()), "processes are still there")
+
+
+def killed_tier_leaves_nothing(box):
+    code = "import os, time\nfor _ in range(3):\n    if os.fork() == 0:\n        os.setsid(); time.sleep(600)"
+    box.ok(code, "--session", "k")
+    folder, tier = box.folder(), box.tier()
+    below = descendants(tier)
+    check(len(below) > 4, "processes of the tier", below)
+    os.kill(tier, signal.SIGKILL)
+    took = wait_for(lambda: not below & set(parents()), 30)
+    check(took is not None and took < 3, "processes after", took, below & set(parents()))  # 1 s, were it not emulated
+    box.ok("1")
+    check(not os.path.exists(folder), "not removed at the next start:", folder)
+    check(box.folder() is not None and box.folder() != folder, box.folder())
+    return f"{took:.2f} s"
+
+
+def killed_daemon_and_tier_too(box):
+    box.ok("x = 1", "--session", "d")
+    folder, daemon = box.folder(), box.daemon()
+    below = descendants(daemon)
+    for pid in (daemon, box.tier()):
+        os.kill(pid, signal.SIGKILL)
+    took = wait_for(lambda: not below & set(parents()), 30)
+    check(took is not None, "processes", below & set(parents()))
+    box.ok("1")
+    check(not os.path.exists(folder), "not removed at the next start:", folder)
+
+
+def ordered_end_removes_all(box):
+    folder = box.folder()
+    box.stop()
+    check(not os.path.exists(folder), "still there:", folder)
+
+
+EXACT = (doctor_sees_version_2, manifest_says_exact, kernel_has_the_limits, state_is_kept, cpu_limit_halves,
+         timeout_keeps_state, memory_bomb_is_killed, allocations_end, fork_bomb_is_counted,
+         session_end_removes_its_group, killed_tier_leaves_nothing, killed_daemon_and_tier_too,
+         ordered_end_removes_all)
+
+
+def doctor_says_why(box):
+    rows = box.doctor()
+    for name in ("memory", "pids", "cpu"):
+        row = rows["cgroup " + name]
+        check(row["status"] == "missing" and "cgroup v2" in row["detail"], row)
+    return rows["cgroup memory"]["detail"]
+
+
+def manifest_says_approximate(box):
+    manifest = box.ok("6 * 7")["manifest"]
+    check(manifest["controls"]["resources"]["memory"] == "approximate", manifest["controls"]["resources"])
+    check(any(text.startswith("memory: approximate") for text in manifest["degraded"]), manifest["degraded"])
+
+
+def approximate_limits_hold(box):
+    code = ("import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        b = bytearray(20 << 20)\n"
+            "        for i in range(0, len(b), 4096): b[i] = 1\n        time.sleep(20); os._exit(0)\ntime.sleep(20)")
+    result = box.exec(code, "--memory", "64m")
+    check(result["status"] == "oom" and result["limit"]["key"] == "memory", result["status"], result["limit"])
+
+
+def nothing_was_moved(box):
+    check(read("/proc/self/cgroup") == box.own_group, read("/proc/self/cgroup"))
+    check(not glob.glob(f"{TOP}/**/snipara-s*-{os.getuid()}*", recursive=True), "groups were made")
+
+
+def stops(box):
+    box.stop()
+
+
+APPROXIMATE = (doctor_says_why, manifest_says_approximate, approximate_limits_hold, nothing_was_moved, stops)
+
+
+def what_is_delegated_is_used(box):
+    """Memory and processes only, as systemd delegates them to users by default."""
+    limits = box.ok("1")["manifest"]["controls"]["resources"]["limits"]
+    check(limits["memory"]["by"] == "cgroup v2 memory" and limits["processes"]["by"] == "cgroup v2 pids", limits)
+    check(limits["cpus"]["by"].startswith("approximate"), limits["cpus"])
+    row = box.doctor()["cgroup cpu"]
+    check(row["status"] == "missing" and "not delegated" in row["detail"], row)
+
+
+def cpu_time_is_counted_without_a_controller(box):
+    usage = box.ok("import time\ne = time.process_time() + 0.5\nwhile time.process_time() < e: pass")["usage"]
+    check(usage["cpu_us"] >= 500_000, usage)
+
+
+def a_second_start_is_no_deeper(box):
+    """The shell is in the leaf by now; its next daemon must find the group above."""
+    check(read("/proc/self/cgroup").endswith(f"/snipara-supervisor-{os.getuid()}"), read("/proc/self/cgroup"))
+    box.ok("1")
+    check(box.folder().count("snipara-") == 1, box.folder())
+    box.stop()
+
+
+def refuses_without_landlock(box):
+    done = box.cli("exec", "print('r' + 'an')")
+    check(done.returncode == 1 and "Landlock" in done.stderr and "ran" not in done.stdout, done)
+    check(box.doctor()["landlock"]["status"] == "missing", box.doctor()["landlock"])
+
+
+def runs_when_allowed(box):
+    manifest = box.ok("6 * 7", "--allow-degraded")["manifest"]
+    check(any("landlock" in text.lower() for text in manifest["degraded"]), manifest["degraded"])
+    check(not manifest["controls"]["filesystem"]["landlock_abi"], manifest["controls"]["filesystem"])
+
+
+# The parts -----------------------------------------------------------------------------------
+
+LIMITS = ("memory", "pids", "cpu")
+# name: (checks, as the user?, controllers of a group that is delegated to it, how it is marked)
+PARTS = {
+    "root": (EXACT, False, None),
+    "user-without-delegation": (APPROXIMATE, True, None),
+    "user-in-a-group-of-others": (APPROXIMATE, True, "plain"),
+    "user-delegated": (EXACT + (a_second_start_is_no_deeper,), True, "own"),
+    "user-delegated-by-mark": ((what_is_delegated_is_used, cpu_time_is_counted_without_a_controller,
+                                memory_bomb_is_killed, fork_bomb_is_counted, ordered_end_removes_all), True, "marked"),
+}
+NO_LANDLOCK = {
+    "root-without-landlock": ((refuses_without_landlock, runs_when_allowed, stops), False, None),
+    "user-without-landlock": ((refuses_without_landlock, runs_when_allowed, stops), True, None),
+}
+
+
+def run_part(name):
+    checks = {**PARTS, **NO_LANDLOCK}[name][0]
+    box = Box(name)
+    box.own_group = read("/proc/self/cgroup")
+    failed = 0
+    for one in checks:
+        start = time.monotonic()
+        try:
+            said = one(box)
+            line = "ok"
+        except Exception as error:  # whatever it is, the other checks go on
+            said = str(error) if isinstance(error, Failed) else traceback.format_exc()
+            line = "not ok"
+            failed += 1
+        print(f"{line} - {name}: {one.__name__.replace('_', ' ')} [{time.monotonic() - start:.1f} s]"
+              + (f": {said}" if said else ""), flush=True)
+    if failed:
+        for path in glob.glob(box.log_path + "/*.log"):
+            print("  " + read(path).replace("\n", "\n  "))
+    return 1 if failed else 0
+
+
+def give(*parts, xattr=False):
+    """A group to the user, as systemd delegates one."""
+    path = os.path.join(TOP, *parts)
+    for name in (".", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
+        os.chown(os.path.join(path, name), USER, USER)
+    if xattr:
+        os.setxattr(path, "user.delegate", b"1")
+
+
+def enter_group(name, kind):
+    """Make the group of a part and go there; kind: see PARTS."""
+    if kind is None:
+        return
+    path = os.path.join(TOP, name)
+    os.mkdir(path)
+    if kind == "own":
+        write("+memory +pids +cpu", TOP, "cgroup.subtree_control")
+        give(name)
+    else:  # below a group of the user's own, like the scopes of a user's systemd
+        write("+memory +pids", TOP, "cgroup.subtree_control")
+        write("+memory +pids", path, "cgroup.subtree_control")
+        give(name)
+        path = os.path.join(path, "scope")
+        os.mkdir(path)
+        give(path, xattr=kind == "marked")
+    write("0", path, "cgroup.procs")
+
+
+def start_part(name, as_user, kind):
+    def prepare():
+        enter_group(name, kind)
+        if as_user:
+            os.setgroups([])
+            os.setgid(USER)
+            os.setuid(USER)
+
+    part = subprocess.Popen([sys.executable, __file__, "part", name], preexec_fn=prepare)
+    return part.wait()
+
+
+def main():
+    if sys.argv[1] == "part":
+        return run_part(sys.argv[2])
+    table = PARTS if sys.argv[1] == "all" else NO_LANDLOCK
+    return max([1 if start_part(name, as_user, kind) else 0 for name, (_, as_user, kind) in table.items()])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
