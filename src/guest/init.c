@@ -35,7 +35,9 @@
 enum {
     HEADER_LEN = 16,
     ARGS_MAX = 4096,
-    SWEEP_ROUNDS = 400
+    STOP_ROUNDS = 4,
+    SWEEP_MS = 3000, /* less than the supervisor's patience */
+    WAKE_ROUNDS = 400
 };
 
 struct init {
@@ -176,27 +178,43 @@ static unsigned each_process(const struct init *in, void (*visit)(pid_t, void *)
     return n;
 }
 
-static void kill_one(pid_t pid, void *data)
+static void signal_one(pid_t pid, void *data)
 {
-    (void)data;
-    (void)kill(pid, SIGKILL);
+    (void)kill(pid, *(const int *)data);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000U + (uint64_t)ts.tv_nsec / 1000000U;
 }
 
 /*
- * Kill all but ourselves and the seed. Code that forks as fast as it can may need more
- * than one round; if rounds do not help the answer is EAGAIN and the host ends us.
+ * Kill all but ourselves and the seed. They are stopped first: a stopped process keeps
+ * its place, so code that forks as fast as it can soon has none left to fork into, and
+ * takes no time from us, who may have to share one CPU with all of them. If that does
+ * not help in time the answer is EAGAIN and the host ends us.
  */
 static int sweep(struct init *in)
 {
-    for (int round = 0; round < SWEEP_ROUNDS; round++) {
-        if (each_process(in, kill_one, NULL) == 0) {
+    const uint64_t end = now_ms() + SWEEP_MS;
+    int number = SIGSTOP;
+
+    for (int round = 0; round < STOP_ROUNDS; round++) {
+        if (each_process(in, signal_one, &number) == 0) {
             return 0;
         }
-        if (round >= 8) {
-            (void)poll(NULL, 0, 1);
-        }
-        reap(in);
     }
+    number = SIGKILL;
+    do {
+        if (each_process(in, signal_one, &number) == 0) {
+            return 0;
+        }
+        (void)poll(NULL, 0, 1);
+        reap(in);
+    } while (now_ms() < end);
     return EAGAIN;
 }
 
@@ -457,7 +475,7 @@ static int on_wake(struct init *in, struct request *rq)
         return in->seed < 0 ? ESRCH : EINVAL;
     }
     /* One that lost its stream may still be there. */
-    for (int i = 0; in->interpreter > 0 && i < SWEEP_ROUNDS; i++) {
+    for (int i = 0; in->interpreter > 0 && i < WAKE_ROUNDS; i++) {
         (void)kill(in->interpreter, SIGKILL);
         (void)poll(NULL, 0, 1);
         reap(in);
