@@ -145,6 +145,7 @@ static void same_for_every_piece(const char *text, const char *expected, uint64_
         void *state = NULL;
         assert_int_equal(setup(&state), 0);
         struct place *p = state;
+        SNP_ASSERT(p != NULL);
         run(p, text, strlen(text), piece);
         assert_shown(p, expected);
         assert_int_equal(p->out.chars, chars);

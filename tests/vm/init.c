@@ -66,6 +66,7 @@ static void load_modules(void)
 
     if (list == NULL) {
         must("list of modules", -1);
+        return;
     }
     while (fgets(path, sizeof(path), list) != NULL) {
         path[strcspn(path, "\n")] = '\0';
