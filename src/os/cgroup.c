@@ -858,9 +858,35 @@ void snp_cgroup_reset_peak(const struct snp_cgroups *groups, const char *name)
 {
     const struct snp_cgroup_slot *memory = &groups->slot[SNP_CGROUP_MEMORY];
 
-    if (memory->version != 0) {
-        (void)!poke(memory->base_fd, name,
-                    memory->version == 1 ? "memory.max_usage_in_bytes" : "memory.peak", "0");
+    if (memory->version == 1) {
+        (void)!poke(memory->base_fd, name, "memory.max_usage_in_bytes", "0");
+    }
+}
+
+void snp_cgroup_reset_own_peak(const struct snp_cgroups *groups, const char *name, int *peak_fd)
+{
+    const struct snp_cgroup_slot *memory = &groups->slot[SNP_CGROUP_MEMORY];
+    char path[PATH_LEN];
+
+    if (memory->version == 2 && *peak_fd < 0) {
+        (void)snprintf(path, sizeof(path), "%s/memory.peak", name);
+        *peak_fd = openat(memory->base_fd, path, O_RDWR | O_CLOEXEC);
+    }
+    if (*peak_fd >= 0 && write(*peak_fd, "0", 1) < 0) {
+        snp_closep(peak_fd); /* a kernel before 6.12 */
+    }
+}
+
+void snp_cgroup_own_peak(int peak_fd, uint64_t *ret)
+{
+    char text[32];
+    ssize_t n = peak_fd < 0 ? -1 : pread(peak_fd, text, sizeof(text) - 1, 0);
+    uint64_t found;
+
+    text[n > 0 ? n : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    if (snp_parse_u64(text, &found) == 0) {
+        *ret = found;
     }
 }
 

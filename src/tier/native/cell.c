@@ -102,6 +102,7 @@ static void send_result(struct snp_cell *c)
     }
     if (s->embryo.has_cgroup) {
         snp_cgroup_usage(&s->tier->cgroups, s->embryo.cgroup, &usage);
+        snp_cgroup_own_peak(s->peak_fd, &usage.memory_peak_bytes);
         c->usage = usage;
     }
     result = snp_result_json(c);
@@ -406,6 +407,7 @@ int snp_cell_start(struct snp_session *s,
     }
     if (r == 0) {
         snp_cgroup_reset_peak(&s->tier->cgroups, s->embryo.cgroup);
+        snp_cgroup_reset_own_peak(&s->tier->cgroups, s->embryo.cgroup, &s->peak_fd);
         watch_memory(s, true);
         r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
     }

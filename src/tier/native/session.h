@@ -92,6 +92,7 @@ struct snp_session {
     unsigned removals;                  /* attempts to remove the cgroups */
     char reason[456];                   /* why it ended by itself */
     struct snp_cgroup_usage last_usage; /* at the end of the last cell */
+    int peak_fd;                        /* see snp_cgroup_reset_own_peak; -1 = none */
     uint64_t last_cpu_us;               /* likewise, as pid 1 counts */
 };
 
