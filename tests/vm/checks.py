@@ -150,6 +150,15 @@ def rules(result):
 # What is checked. Each takes a box; in order, in one daemon. ---------------------------------
 
 
+def unit_tests_pass(_):
+    path = os.path.join(os.path.dirname(PROGRAM), "cgroup_test")
+    if not os.path.exists(path):
+        return "not built"
+    done = subprocess.run([path], capture_output=True, text=True, timeout=LONG)
+    check(done.returncode == 0, done.stdout, done.stderr)
+    return None
+
+
 def doctor_sees_version_2(box):
     rows = box.doctor()
     for name in ("memory", "pids", "cpu"):
@@ -206,6 +215,16 @@ def memory_bomb_is_killed(box):
     peak = result["usage"]["memory_peak_bytes"]
     check(56 * MIB < peak <= 64 * MIB, "peak", peak)
     return f"peak {peak / MIB:.1f} MiB"
+
+
+def peak_is_a_cells_own(box):
+    # From 6.12 on; before, it is that of the session.
+    code = "f = open('/tmp/f', 'wb')\nf.write(bytes(30 << 20))\nf.close()\nimport os\nos.remove('/tmp/f')"
+    high = box.ok(code, "--session", "s")["usage"]["memory_peak_bytes"]
+    low = box.ok("1", "--session", "s")["usage"]["memory_peak_bytes"]
+    check(high > 30 * MIB, high)
+    version = tuple(int(n) for n in os.uname().release.split(".")[:2])
+    check(low < 20 * MIB if version >= (6, 12) else low >= high, version, high, low)
 
 
 def allocations_end(box):
@@ -265,8 +284,9 @@ def ordered_end_removes_all(box):
     check(not os.path.exists(folder), "still there:", folder)
 
 
-EXACT = (doctor_sees_version_2, manifest_says_exact, kernel_has_the_limits, state_is_kept, cpu_limit_halves,
-         timeout_keeps_state, memory_bomb_is_killed, allocations_end, fork_bomb_is_counted,
+EXACT = (unit_tests_pass, doctor_sees_version_2, manifest_says_exact, kernel_has_the_limits, state_is_kept,
+         cpu_limit_halves, timeout_keeps_state, memory_bomb_is_killed, peak_is_a_cells_own, allocations_end,
+         fork_bomb_is_counted,
          session_end_removes_its_group, killed_tier_leaves_nothing, killed_daemon_and_tier_too,
          ordered_end_removes_all)
 
