@@ -314,13 +314,21 @@ static bool has_option(const struct snp_verb *verb, const char *name)
     return false;
 }
 
+static void warn_all(const struct snp_cli *cli, const struct snp_config *config)
+{
+    const char *const *lines = NULL;
+    size_t n = snp_config_warnings(config, &lines);
+    for (size_t i = 0; i < n; i++) {
+        snp_cli_warn(cli, "%s", lines[i]);
+    }
+}
+
 int snp_cli_config(struct snp_cli *cli,
                    const struct snp_verb *verb,
                    const struct snp_opts *opts,
                    struct snp_config **ret,
                    struct snp_err *err)
 {
-    (void)cli;
     struct snp_config_request request = {0};
     if (has_option(verb, "config")) {
         request.config_path = snp_opts_str(opts, "config");
@@ -337,6 +345,7 @@ int snp_cli_config(struct snp_cli *cli,
         }
     }
     if (r == 0) {
+        warn_all(cli, config);
         *ret = SNP_TAKE_PTR(config);
     }
     return r;

@@ -58,7 +58,8 @@ int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv
 
 /*
  * Load the configuration: the file of --config if the verb has such an option and it
- * was given, and over it every option whose row names a key. *ret is the caller's.
+ * was given, and over it every option whose row names a key. What it has to warn of, such
+ * as a key nobody knows, goes to stderr. *ret is the caller's.
  */
 int snp_cli_config(struct snp_cli *cli,
                    const struct snp_verb *verb,

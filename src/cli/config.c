@@ -215,15 +215,6 @@ static int print_table(const struct snp_config *config)
     return rows->is_short_of_memory ? SNP_EXIT_FAILED : SNP_EXIT_OK;
 }
 
-static void print_warnings(const struct snp_cli *cli, const struct snp_config *config)
-{
-    const char *const *lines = NULL;
-    size_t n = snp_config_warnings(config, &lines);
-    for (size_t i = 0; i < n; i++) {
-        snp_cli_warn(cli, "%s", lines[i]);
-    }
-}
-
 static int run_show(struct snp_cli *cli, const struct snp_opts *opts);
 
 static const struct snp_opt show_options[] = {
@@ -253,7 +244,6 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
     if (snp_cli_config(cli, &verb_show, opts, &config, &err) < 0) {
         return snp_cli_fail(cli, &err);
     }
-    print_warnings(cli, config);
     if (!snp_opts_flag(opts, "json", false)) {
         return print_table(config);
     }
