@@ -350,7 +350,7 @@ static int run_get(struct snp_cli *cli, const struct snp_opts *opts)
                                                                        : SNP_EXIT_OK;
 }
 
-/* On a terminal the text is escaped, so it is collected first. */
+/* Piece by piece; on a terminal escaped. */
 static int output_show(struct snp_client *client, json_t *head, struct snp_err *err)
 {
     uint64_t offset = 0;

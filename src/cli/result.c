@@ -485,9 +485,9 @@ static void show_end(const json_t *head)
     } rows[] = {
         {"timeout",     "the wall clock ran out"},
         {"oom",         "the memory ran out"    },
-        {"killed",      "it was killed"         },
+        {"killed",      "ended by a signal"     },
         {"limit",       "a limit was reached"   },
-        {"interrupted", "it was interrupted"    },
+        {"interrupted", "stopped before its end"},
     };
     const char *status = snp_json_str(head, "status", "");
     const char *signal_name = snp_json_str(head, "signal", NULL);
@@ -510,7 +510,9 @@ static void show_end(const json_t *head)
     if (snp_json_bool(head, "restarted", false)) {
         notef(SNP_STYLE_YELLOW, "restarted", "variables of earlier cells are gone, files stay");
     }
-    if (snp_streq(snp_json_str(head, "state", ""), "lost")) {
+    /* A sandbox without a name is gone with its code: there is no state to tell of. */
+    if (snp_streq(snp_json_str(head, "state", ""), "lost") &&
+        snp_json_str(head, "name", NULL) != NULL) {
         notef(SNP_STYLE_YELLOW, "state",
               "lost: variables are as at the session's start, files stay");
     }

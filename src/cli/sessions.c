@@ -158,16 +158,18 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
 
 /* destroy ---------------------------------------------------------------------------------- */
 
+/* session: name or id to end; shown: how to call it in the answer. */
 static int destroy_one(struct snp_client *client,
-                       const char *name,
+                       const char *session,
+                       const char *shown,
                        json_t *done,
                        struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
-    int r = snp_remote_call(client, "sessions.destroy", json_pack("{s:s}", "session", name),
+    int r = snp_remote_call(client, "sessions.destroy", json_pack("{s:s}", "session", session),
                             &reply, err);
 
-    if (r == 0 && json_array_append_new(done, json_string(name)) < 0) {
+    if (r == 0 && json_array_append_new(done, json_string(shown)) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return r;
@@ -184,7 +186,10 @@ static int destroy_all(struct snp_client *client, json_t *done, struct snp_err *
     }
     list = json_object_get(reply.head, "sessions");
     for (size_t i = 0; i < json_array_size(list); i++) {
-        r = destroy_one(client, snp_json_str(json_array_get(list, i), "id", ""), done, err);
+        const json_t *item = json_array_get(list, i);
+        const char *id = snp_json_str(item, "id", "");
+
+        r = destroy_one(client, id, snp_json_str(item, "name", id), done, err);
         /* One that ended meanwhile is what was wanted. */
         if (r < 0 && r != SNP_E_NOT_FOUND) {
             return r;
@@ -214,7 +219,9 @@ static int run_destroy(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_fail(cli, &err);
     }
     for (size_t i = 0; i < n; i++) {
-        if (destroy_one(client, snp_opts_arg(opts, i), done, &err) < 0) {
+        const char *session = snp_opts_arg(opts, i);
+
+        if (destroy_one(client, session, session, done, &err) < 0) {
             exit_code = snp_cli_fail(cli, &err);
         }
     }
