@@ -286,9 +286,8 @@ def ordered_end_removes_all(box):
 
 EXACT = (unit_tests_pass, doctor_sees_version_2, manifest_says_exact, kernel_has_the_limits, state_is_kept,
          cpu_limit_halves, timeout_keeps_state, memory_bomb_is_killed, peak_is_a_cells_own, allocations_end,
-         fork_bomb_is_counted,
-         session_end_removes_its_group, killed_tier_leaves_nothing, killed_daemon_and_tier_too,
-         ordered_end_removes_all)
+         fork_bomb_is_counted, session_end_removes_its_group, killed_tier_leaves_nothing,
+         killed_daemon_and_tier_too, ordered_end_removes_all)
 
 
 def doctor_says_why(box):
