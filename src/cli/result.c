@@ -503,9 +503,13 @@ static void show_end(const json_t *head)
               signal_name != NULL ? signal_name : "", signal_name != NULL ? ")" : "");
     }
     if (json_is_object(limit)) {
-        notef(SNP_STYLE_YELLOW, "limit", "%s is %s; %s raises it",
+        notef(SNP_STYLE_YELLOW, "limit", "%s is %s; %s raises it%s",
               snp_json_str(limit, "key", "?"), snp_json_str(limit, "text", "?"),
-              snp_json_str(limit, "flag", "?"));
+              snp_json_str(limit, "flag", "?"),
+              snp_streq(snp_json_str(limit, "key", ""), "timeout") ||
+                      snp_json_str(head, "name", NULL) == NULL
+                  ? ""
+                  : " in a new session");
     }
     if (snp_json_bool(head, "restarted", false)) {
         notef(SNP_STYLE_YELLOW, "restarted", "variables of earlier cells are gone, files stay");
@@ -530,12 +534,14 @@ static void show_denials(const json_t *head)
         const char *object = snp_json_str(denial, "object", "");
         const char *rule = snp_json_str(denial, "rule", "");
         const char *hint = snp_json_str(denial, "hint", "");
+        const char *told = snp_json_str(json_object_get(head, "error"), "hint", "");
         int64_t count = snp_json_int(denial, "count", 1);
         char times[32] = "";
 
         if (has_limit && snp_streq(snp_json_str(denial, "source", ""), "limit")) {
             continue; /* has its line already */
         }
+        hint = snp_streq(hint, told) ? "" : hint; /* has its line already, too */
         if (count > 1) {
             (void)snprintf(times, sizeof(times), " (%lld times)", (long long)count);
         }

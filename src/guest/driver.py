@@ -649,13 +649,20 @@ NO_NETWORK = "the sandbox has no network: put the data into the workspace instea
 ONLY_WORKSPACE = "only /workspace and /tmp can be written"
 PROCESSES = "fewer processes and threads at a time, or a session with more --processes"
 SPACE = "delete files, or open the session with a larger {}"
+SIZES = "--workspace-size (or --workspace-files; --tmp-size for /tmp)"
+# Names people use without the import that everybody writes.
+USUAL_NAMES = {
+    "np": "import numpy as np",
+    "pd": "import pandas as pd",
+    "plt": "import matplotlib.pyplot as plt",
+}
 
 # By errno: control, operation, rule, hint.
 OS_ERRORS = {
     errno.ENETUNREACH: ("network", "connect", "no network", NO_NETWORK),
     errno.EROFS: ("filesystem", "write", "read-only", ONLY_WORKSPACE),
-    errno.EDQUOT: ("resources", "write", "disk space", SPACE.format("--workspace-size")),
-    errno.ENOSPC: ("resources", "write", "disk space", SPACE.format("--workspace-size")),
+    errno.EDQUOT: ("resources", "write", "disk space", SPACE.format(SIZES)),
+    errno.ENOSPC: ("resources", "write", "disk space", SPACE.format(SIZES)),
     errno.EFBIG: ("resources", "write", "file size", SPACE.format("--file-size")),
     errno.EMFILE: (
         "resources",
@@ -843,7 +850,7 @@ class Errors:
         if isinstance(error, ModuleNotFoundError):
             return self._hint_module(str(error.name or "").partition(".")[0])
         if isinstance(error, NameError) and not isinstance(error, UnboundLocalError):
-            return self._hint_name(cell)
+            return self._hint_name(str(getattr(error, "name", None) or ""), cell)
         return self._denials.explain(error)
 
     def _hint_module(self, name: str) -> str:
@@ -859,7 +866,12 @@ class Errors:
             "or put its folder into the workspace".format(name, self._template)
         )
 
-    def _hint_name(self, cell: int) -> Optional[str]:
+    def _hint_name(self, name: str, cell: int) -> Optional[str]:
+        usual = USUAL_NAMES.get(name)
+        if usual is None and name in _modules:  # loaded in the template, not yet imported here
+            usual = "import " + name
+        if usual is not None:
+            return "{} is a module: {}".format(name, usual)
         if self.first_cell > 1:
             return (
                 "the interpreter was restarted before cell {}: variables of earlier cells are "
@@ -1083,6 +1095,8 @@ class Session:
         """Run all statements; the value of the last if it is an expression, else None."""
         name = cell_name(number)
         lines = StringIO(source, newline=None).readlines()
+        if lines and not lines[-1].endswith("\n"):
+            lines[-1] += "\n"  # traceback counts columns from the end of the line
         _sources[name] = (len(source), None, lines, name)
         _sources.pop(cell_name(number - SOURCES_KEPT), None)
         tree = compile(source, name, "exec", self._flags | PyCF_ONLY_AST, True)

@@ -4,6 +4,7 @@
 import base64
 import contextlib
 import json
+import sys
 import os
 import pathlib
 import select
@@ -405,12 +406,23 @@ def test_deep_chain_of_exceptions(driver):
 
 def test_hints_for_missing_modules_and_names(driver):
     assert "template" in driver.run("import no_such_module_xyz").error["hint"]
-    assert driver.run("json.dumps(1)", cell=5).error["hint"] is None
+    assert driver.run("jsonx.dumps(1)", cell=5).error["hint"] is None
 
 
 def test_name_hint_says_that_the_interpreter_was_restarted(driver):
     hint = driver.run("df.head()", cell=4).error["hint"]
     assert "restarted before cell 4" in hint
+
+
+def test_name_hint_of_a_module(driver):
+    assert driver.run("sys.exit(3)").error["hint"] == "sys is a module: import sys"
+    assert driver.run("np.zeros(3)").error["hint"] == "np is a module: import numpy as np"
+
+
+def test_carets_without_a_final_newline(driver):
+    for code in ("1/0", "1/0\n"):
+        lines = driver.run(code).error["traceback"].splitlines()
+        assert lines[-2] == "    ~^~" if sys.version_info >= (3, 11) else True
 
 
 def test_name_hint_of_first_cell(driver):

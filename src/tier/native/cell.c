@@ -32,6 +32,8 @@
 
 enum {
     GRACE_MS = 1000,
+    FRESH_BYTES =
+        16 << 20, /* a fresh interpreter's share of its template, which is not the user's */
     SWEEP_MS = 4000,
     FINISH_MS = 8000,
     DISPLAYS_MAX = 64,
@@ -626,7 +628,8 @@ void snp_cell_on_memory(struct snp_session *s, uint64_t bytes)
         return;
     }
     c->watched_peak = bytes > c->watched_peak ? bytes : c->watched_peak;
-    if (bytes > s->spec.limits.value[SNP_LIMIT_MEMORY] && c->phase <= SNP_CELL_STOPPING) {
+    if (bytes > s->spec.limits.value[SNP_LIMIT_MEMORY] + FRESH_BYTES &&
+        c->phase <= SNP_CELL_STOPPING) {
         c->ended_by = SNP_CELL_END_MEMORY;
         sweep(c); /* no grace: it would go on growing */
     }

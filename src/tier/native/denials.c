@@ -7,7 +7,8 @@
 #include "base/str.h"
 
 enum {
-    TEXT_MAX = 200
+    TEXT_MAX = 200,
+    COUNT_MAX = 1000000000
 };
 
 static bool is_same(const json_t *have, const struct snp_denial *d)
@@ -25,6 +26,7 @@ static json_t *text(const char *value)
 
 void snp_denials_add(struct snp_denials *denials, const struct snp_denial *d)
 {
+    int count = d->count == 0 ? 1 : d->count > COUNT_MAX ? COUNT_MAX : (int)d->count;
     size_t i;
     json_t *have;
 
@@ -35,7 +37,7 @@ void snp_denials_add(struct snp_denials *denials, const struct snp_denial *d)
     {
         if (is_same(have, d)) {
             (void)json_object_set_new(have, "count",
-                                      json_integer(snp_json_int(have, "count", 1) + 1));
+                                      json_integer(snp_json_int(have, "count", 1) + count));
             return;
         }
     }
@@ -47,7 +49,7 @@ void snp_denials_add(struct snp_denials *denials, const struct snp_denial *d)
         denials->list,
         json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:i}", "source", text(d->source), "control",
                   text(d->control), "operation", text(d->operation), "object", text(d->object),
-                  "rule", text(d->rule), "hint", text(d->hint), "count", 1));
+                  "rule", text(d->rule), "hint", text(d->hint), "count", count));
 }
 
 void snp_denials_done(struct snp_denials *denials)

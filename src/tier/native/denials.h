@@ -19,6 +19,7 @@ struct snp_denial {
     const char *object;
     const char *rule;
     const char *hint;
+    uint64_t count; /* how often; 0 = once */
 };
 
 struct snp_denials {

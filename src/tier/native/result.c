@@ -140,7 +140,8 @@ static json_t *limit_of(const struct snp_cell *c, const char *status)
 static void deny_limit(struct snp_cell *c,
                        enum snp_limit limit,
                        const char *operation,
-                       const char *object)
+                       const char *object,
+                       uint64_t count)
 {
     const struct snp_limit_info *info = snp_limit_info(limit);
     char value[64];
@@ -155,6 +156,7 @@ static void deny_limit(struct snp_cell *c,
                                                       .operation = operation,
                                                       .object = object,
                                                       .rule = rule,
+                                                      .count = count,
                                                       .hint = hint});
 }
 
@@ -174,17 +176,18 @@ static void add_limit_denials(struct snp_cell *c)
     };
 
     if (c->usage.pids_denied > c->session->last_usage.pids_denied) {
-        deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "");
+        deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "",
+                   c->usage.pids_denied - c->session->last_usage.pids_denied);
     }
     if (was_signalled(c) && WTERMSIG(c->exit_status) == SIGXFSZ) {
-        deny_limit(c, SNP_LIMIT_FILE, "write", "");
+        deny_limit(c, SNP_LIMIT_FILE, "write", "", 1);
     }
     if (had_oom_kill(c)) {
-        deny_limit(c, SNP_LIMIT_MEMORY, "allocate", "");
+        deny_limit(c, SNP_LIMIT_MEMORY, "allocate", "", 1);
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(full); i++) {
         if ((c->changes_flags & full[i].flag) != 0) {
-            deny_limit(c, full[i].limit, full[i].operation, full[i].object);
+            deny_limit(c, full[i].limit, full[i].operation, full[i].object, 1);
         }
     }
 }

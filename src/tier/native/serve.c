@@ -269,7 +269,8 @@ static void file_error(const struct file_call *call, int eno)
     case ELOOP:
     case EROFS:
         (void)snp_fail(&err, SNP_E_DENIED,
-                       "'%.200s' is not a path below /workspace or /tmp of the session",
+                       "'%.180s' is not below /workspace or /tmp of the session, or is a link "
+                       "that leads out of them",
                        call->path);
         break;
     case EISDIR:
