@@ -5,10 +5,12 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "guest/spec.h"
 #include "guest/zygote.h"
 
 enum {
@@ -17,7 +19,7 @@ enum {
 
 static struct snp_interpreter interpreter = {.guest_fd = -1};
 
-static const struct snp_zygote_hooks hooks = {
+static struct snp_zygote_hooks hooks = {
     .before_fork = PyOS_BeforeFork,
     .after_fork_parent = PyOS_AfterFork_Parent,
     .after_fork_child = PyOS_AfterFork_Child,
@@ -25,6 +27,7 @@ static const struct snp_zygote_hooks hooks = {
 
 static PyObject *py_serve(PyObject *self, PyObject *args)
 {
+    char version[SNP_VERSION_MAX + 1];
     struct snp_err err;
     int control_fd;
 
@@ -32,6 +35,10 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "i", &control_fd)) {
         return NULL;
     }
+    /* "3.11.2 (main, ...)" */
+    (void)snprintf(version, sizeof(version), "%.*s", (int)strcspn(Py_GetVersion(), " "),
+                   Py_GetVersion());
+    hooks.version = version;
     if (snp_zygote_serve(control_fd, FILTER_FD, &hooks, &interpreter, &err) < 0) {
         PyErr_SetString(PyExc_OSError, err.msg);
         return NULL;

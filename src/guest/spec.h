@@ -23,6 +23,7 @@ enum {
     SNP_ENV_MAX = 256 << 10,     /* bytes of "K=V\0" */
     SNP_MASK_MAX = 4 << 20,      /* bytes of mask records */
     SNP_STEPS_MAX = 32,
+    SNP_VERSION_MAX = 31, /* characters of the interpreter's version */
 };
 
 /* Descriptors that travel with the spec, in this order; the project is last and optional. */
@@ -74,7 +75,7 @@ enum {
     SNP_ZYGOTE_FORK = 'F',   /* to the zygote, with the session's control socket */
     SNP_ZYGOTE_FORKED = 'P', /* back, with a pidfd of the child */
     SNP_ZYGOTE_FAILED = 'E', /* back: byte, then u32 errno */
-    SNP_ZYGOTE_READY = 'R',  /* once, when the preloads are done */
+    SNP_ZYGOTE_READY = 'R',  /* once, when the preloads are done; then the version as text */
 };
 
 /* Descriptors pid 1 is started with. */

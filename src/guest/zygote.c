@@ -380,7 +380,8 @@ int snp_zygote_serve(int control_fd,
     struct zygote z = {.control_fd = control_fd, .hooks = hooks};
     struct child c = {0};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
-    const char ready = SNP_ZYGOTE_READY;
+    char ready[2 + SNP_VERSION_MAX];
+    int ready_len = snprintf(ready, sizeof(ready), "%c%s", SNP_ZYGOTE_READY, hooks->version);
     int r = filter_load(filter_fd, &z.filter, err);
 
     (void)close(filter_fd);
@@ -388,7 +389,8 @@ int snp_zygote_serve(int control_fd,
         return r;
     }
     (void)sigaction(SIGCHLD, &ignore, NULL); /* first children are reaped by the kernel */
-    if (send(control_fd, &ready, 1, MSG_NOSIGNAL) != 1) {
+    ready_len = ready_len < (int)sizeof(ready) ? ready_len : (int)sizeof(ready) - 1;
+    if (send(control_fd, ready, (size_t)ready_len, MSG_NOSIGNAL) != ready_len) {
         return snp_fail_sys(err, errno, "tell the supervisor");
     }
     for (;;) {

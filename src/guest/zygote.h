@@ -8,6 +8,7 @@
 
 /* Called around each fork that leads to an interpreter, as the host language needs. */
 struct snp_zygote_hooks {
+    const char *version; /* of the interpreter, "3.11.2"; borrowed */
     void (*before_fork)(void);
     void (*after_fork_parent)(void);
     void (*after_fork_child)(void);

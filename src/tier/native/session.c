@@ -582,6 +582,7 @@ static void on_embryo(void *data, const struct snp_embryo *embryo, const struct 
     }
     s->embryo = *embryo;
     s->has_embryo = true;
+    (void)snprintf(s->python, sizeof(s->python), "%s", embryo->python);
     s->pidfd_poll = watch(s, embryo->pidfd, on_pidfd);
     if (s->reason[0] != '\0' || s->pidfd_poll == NULL) { /* closed while it waited */
         snp_session_kill(s, "out of memory");

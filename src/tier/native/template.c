@@ -49,7 +49,8 @@ struct snp_template {
     int control_fd;
     int stderr_fd;
     bool is_ready;
-    bool is_retired; /* a successor serves the requests */
+    char python[SNP_VERSION_MAX + 1]; /* once ready */
+    bool is_retired;                  /* a successor serves the requests */
     char stderr_text[STDERR_MAX];
     size_t stderr_len;
     unsigned forks;
@@ -399,6 +400,7 @@ static void on_forked(struct snp_template *t, int pidfd)
     p->template = t;
     p->embryo = t->ordered[0];
     p->embryo.pidfd = pidfd;
+    memcpy(p->embryo.python, t->python, sizeof(t->python));
     (void)snprintf(p->embryo.cgroup, sizeof(p->embryo.cgroup), "%llu",
                    (unsigned long long)t->tier->next_embryo++);
     memmove(t->ordered, t->ordered + 1, --t->n_ordered * sizeof(p->embryo));
@@ -424,8 +426,9 @@ static void on_fork_failed(struct snp_template *t, int eno)
     }
 }
 
-static void on_ready(struct snp_template *t)
+static void on_ready(struct snp_template *t, const char *version)
 {
+    (void)snprintf(t->python, sizeof(t->python), "%.*s", SNP_VERSION_MAX, version);
     t->is_ready = true;
     (void)uv_timer_stop(t->timer);
     snp_log(SNP_LOG_INFO, "template_ready", "name=%s ms=%llu", t->name,
@@ -441,11 +444,11 @@ static void on_control(uv_poll_t *poll, int status, int events)
     struct snp_template *t = poll->data;
     int fds[SNP_FDS_MAX];
     size_t n_fds = 0;
-    char message[8] = {0};
+    char message[SNP_VERSION_MAX + 8] = {0};
     ssize_t n;
 
     (void)events;
-    n = status < 0 ? 0 : snp_recv_fds(t->control_fd, message, sizeof(message), fds, &n_fds);
+    n = status < 0 ? 0 : snp_recv_fds(t->control_fd, message, sizeof(message) - 1, fds, &n_fds);
     if (n < 0 && errno == EAGAIN) {
         return;
     }
@@ -462,7 +465,7 @@ static void on_control(uv_poll_t *poll, int status, int events)
         memcpy(&eno, message + 1, sizeof(eno));
         on_fork_failed(t, eno);
     } else if (message[0] == SNP_ZYGOTE_READY && !t->is_ready) {
-        on_ready(t);
+        on_ready(t, message + 1);
     }
     for (size_t i = 0; i < n_fds; i++) {
         snp_closep(&fds[i]);

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "guest/spec.h"
 
 struct snp_tier;
 struct snp_template;
@@ -30,9 +31,10 @@ enum {
 struct snp_embryo {
     pid_t pid; /* as the supervisor sees it */
     int pidfd;
-    int control_fd; /* to its control socket */
-    int slot;       /* id range, -1 = none */
-    bool was_ahead; /* it came from the pool */
+    int control_fd;                   /* to its control socket */
+    int slot;                         /* id range, -1 = none */
+    bool was_ahead;                   /* it came from the pool */
+    char python[SNP_VERSION_MAX + 1]; /* version of the interpreter */
     bool has_cgroup;
     char cgroup[24]; /* name of its groups, when it has them; it is in them already */
 };
