@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/term.h"
+#include "wire/rpc.h"
 
 enum {
     COLUMNS = 3,
@@ -172,6 +173,7 @@ static int check_daemon(struct report *report)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply stats = {0};
+    snp_autoreply struct snp_reply hello = {0};
     snp_autoreply struct snp_reply probe = {0};
     snp_autofree char *text = NULL;
     struct snp_err err;
@@ -184,7 +186,15 @@ static int check_daemon(struct report *report)
         return report_add(report, "daemon", CHECK_FAILED,
                           details(err.msg, "nothing runs", "see the message"));
     }
-    text = snp_format("pid %lld, %lld sessions", (long long)snp_json_int(stats.head, "pid", 0),
+    /* It may be an older one that was running when this program was installed. */
+    if (snp_remote_call(client, "hello", json_pack("{s:i}", "version", SNP_RPC_VERSION), &hello,
+                        &err) < 0) {
+        return report_add(report, "daemon", CHECK_FAILED,
+                          details(err.msg, "nothing runs", "see the message"));
+    }
+    text = snp_format("version %s, pid %lld, %lld sessions",
+                      snp_json_str(hello.head, "program", "?"),
+                      (long long)snp_json_int(stats.head, "pid", 0),
                       (long long)snp_json_int(stats.head, "sessions", 0));
     r = report_add(report, "daemon", CHECK_OK, details(text, NULL, NULL));
     if (r < 0) {

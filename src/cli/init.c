@@ -159,8 +159,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_fail(cli, &err);
     }
     if (with_snipara) {
-        (void)puts("Tip: with SNIPARA_API_KEY and SNIPARA_PROJECT_SLUG in .env, runs can ask "
-                   "Snipara for context.");
+        (void)puts("Tip: SNIPARA_API_KEY and SNIPARA_PROJECT_SLUG are read from .env too; this "
+                   "version does not use them yet (--no-snipara leaves them out).");
     }
     return SNP_EXIT_OK;
 }
