@@ -37,7 +37,8 @@ enum {
     ARGS_MAX = 4096,
     STOP_ROUNDS = 4,
     SWEEP_MS = 3000, /* less than the supervisor's patience */
-    WAKE_ROUNDS = 400
+    WAKE_ROUNDS = 400,
+    WAKE_MS = 3000
 };
 
 struct init {
@@ -154,15 +155,20 @@ static void reap(struct init *in)
     }
 }
 
-/* Calls visit for every process but pid 1 and the seed; the number of them. */
+/*
+ * Calls visit for every process but pid 1 and the seed; the number of them. Who cannot look
+ * must not report that there is nothing: then the sandbox ends.
+ */
 static unsigned each_process(const struct init *in, void (*visit)(pid_t, void *), void *data)
 {
     DIR *dir = opendir("/proc");
     struct dirent *entry;
     unsigned n = 0;
 
-    while (dir != NULL &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
+    if (dir == NULL) {
+        _exit(1);
+    }
+    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
         pid_t pid = 0;
         for (const char *d = entry->d_name; *d >= '0' && *d <= '9' && pid < 100000000; d++) {
             pid = pid * 10 + (*d - '0');
@@ -172,9 +178,7 @@ static unsigned each_process(const struct init *in, void (*visit)(pid_t, void *)
             n++;
         }
     }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
+    (void)closedir(dir);
     return n;
 }
 
@@ -280,7 +284,10 @@ static uint64_t cpu_used(const struct init *in)
     return total;
 }
 
-/* The number behind key in text, in bytes from kB; 0 if it is not there. */
+/*
+ * The number behind key in text, in bytes from kB; 0 if it is not there. Keys begin with
+ * their newline, because the line with the name of the process may hold anything else.
+ */
 static uint64_t kb_field(const char *text, const char *key)
 {
     const char *at = strstr(text, key);
@@ -303,7 +310,7 @@ static void add_memory(pid_t pid, void *data)
     char text[4096];
 
     if (read_proc(pid, "status", text, sizeof(text))) {
-        *(uint64_t *)data += kb_field(text, "RssAnon:") + kb_field(text, "RssShmem:");
+        *(uint64_t *)data += kb_field(text, "\nRssAnon:") + kb_field(text, "\nRssShmem:");
     }
 }
 
@@ -320,7 +327,7 @@ static void add_share(pid_t pid, void *data)
         add_memory(pid, data);
         return;
     }
-    *(uint64_t *)data += kb_field(text, "Pss_Anon:") + kb_field(text, "Pss_Shmem:");
+    *(uint64_t *)data += kb_field(text, "\nPss_Anon:") + kb_field(text, "\nPss_Shmem:");
 }
 
 static void watch(struct init *in)
@@ -467,6 +474,18 @@ static int on_sweep(struct init *in, struct request *rq)
     return sweep(in);
 }
 
+/* The pid of the new interpreter. The code can stop the seed, and must not stop us with it. */
+static int seed_answer(int32_t *ret_pid)
+{
+    struct pollfd seed = {.fd = SNP_INIT_SEED_FD, .events = POLLIN};
+
+    if (SNP_RETRY(poll(&seed, 1, WAKE_MS)) != 1 ||
+        snp_read_all(SNP_INIT_SEED_FD, ret_pid, sizeof(*ret_pid)) != sizeof(*ret_pid)) {
+        return -1;
+    }
+    return *ret_pid < 0 ? -1 : 0;
+}
+
 static int on_wake(struct init *in, struct request *rq)
 {
     int32_t pid = -1;
@@ -483,8 +502,7 @@ static int on_wake(struct init *in, struct request *rq)
     if (in->interpreter > 0) {
         return EBUSY;
     }
-    if (snp_send_fds(SNP_INIT_SEED_FD, "W", 1, &rq->fd, 1) < 0 ||
-        snp_read_all(SNP_INIT_SEED_FD, &pid, sizeof(pid)) != (ssize_t)sizeof(pid) || pid < 0) {
+    if (snp_send_fds(SNP_INIT_SEED_FD, "W", 1, &rq->fd, 1) < 0 || seed_answer(&pid) < 0) {
         return ECHILD;
     }
     in->interpreter = pid;

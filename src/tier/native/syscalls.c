@@ -69,7 +69,7 @@ static const struct group groups[] = {
         "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "times")},
     {"identity", "who and where am I; limits can only be lowered", CALLS(
         "getuid", "geteuid", "getgid", "getegid", "getgroups", "uname", "sysinfo",
-        "getrusage", "getpriority", "prlimit64", "getrandom")},
+        "getrusage", "getpriority", "getrandom")},
     {"sockets", "unix sockets, and the loopback of an empty network namespace", CALLS(
         "connect", "bind", "listen", "accept4", "getsockname", "getpeername", "sendto", "recvfrom", "sendmsg",
         "recvmsg", "shutdown", "getsockopt", "setsockopt")},
@@ -77,8 +77,8 @@ static const struct group groups[] = {
 /* clang-format on */
 
 /* Allowed with some arguments only; counted with the above. */
-static const char *const conditional[] = {"memfd_create", "clone", "socket",
-                                          "socketpair",   "ioctl", "prctl"};
+static const char *const conditional[] = {"memfd_create", "clone", "socket",   "socketpair",
+                                          "ioctl",        "prctl", "prlimit64"};
 
 /*
  * Calls that libraries and tools only try, and do without when they are not there: told
@@ -151,6 +151,7 @@ static const char *const setup_calls[] = {
     "socket",
     "socketpair",
     "ioctl",
+    "prlimit64",
 };
 
 #define NAMESPACE_FLAGS                                                                        \
@@ -198,6 +199,20 @@ static int add_common(scmp_filter_ctx ctx)
     return r;
 }
 
+/*
+ * Of others limits may be read only: those of pid 1, who is the same user, are none of the
+ * code's business.
+ */
+static int allow_own_limits(scmp_filter_ctx ctx)
+{
+    int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
+                             SCMP_CMP(0, SCMP_CMP_MASKED_EQ, 0xffffffffU, 0));
+
+    return r < 0 ? r
+                 : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
+                                    SCMP_CMP(2, SCMP_CMP_EQ, 0));
+}
+
 static int add_conditional(scmp_filter_ctx ctx)
 {
     int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
@@ -219,7 +234,7 @@ static int add_conditional(scmp_filter_ctx ctx)
     if (r == 0) {
         r = allow_values(ctx, "prctl", 0, prctls, SNP_ARRAY_LEN(prctls));
     }
-    return r;
+    return r < 0 ? r : allow_own_limits(ctx);
 }
 
 static int add_setup(scmp_filter_ctx ctx)
@@ -335,9 +350,11 @@ void snp_syscalls_print(FILE *out)
         }
         (void)fprintf(out, " |\n");
     }
-    (void)fprintf(out,
-                  "| by argument | clone without namespaces; unix, IPv4 and IPv6 sockets; "
-                  "harmless ioctl and prctl; memfd_create where a cgroup counts its pages |");
+    (void)fprintf(
+        out,
+        "| by argument | clone without namespaces; unix, IPv4 and IPv6 sockets; "
+        "harmless ioctl and prctl; limits of oneself, of others to read; memfd_create where "
+        "a cgroup counts its pages |");
     for (size_t i = 0; i < SNP_ARRAY_LEN(conditional); i++) {
         (void)fprintf(out, " %s", conditional[i]);
     }
