@@ -40,6 +40,7 @@ enum {
     DISPLAY_BYTES_MAX = 24 << 20, /* of all displays of a cell */
     FRAMES_MAX = 4096,            /* a cell's frames; more is a flood */
     STRAYS_MAX = 64,              /* frames between cells */
+    GUEST_HEAD_MAX = 64 << 10,    /* bytes of JSON in a frame that does not end the cell */
     MIMES_MAX = 16,
     MIME_NAME_MAX = 100
 };
@@ -49,8 +50,29 @@ static void free_handle(uv_handle_t *handle)
     free(handle);
 }
 
+static void on_ignored(void *data, int eno, const char *bytes, size_t n)
+{
+    (void)data;
+    (void)eno;
+    (void)bytes;
+    (void)n;
+}
+
+/* Answers of pid 1 come in order, but it is not trusted to keep one: none may find us gone. */
+static void forget_calls(struct snp_cell *c)
+{
+    for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
+        struct snp_init_call *call = &c->session->calls[i];
+        if (call->id != 0 && call->data == c) {
+            call->cb = on_ignored;
+            call->data = NULL;
+        }
+    }
+}
+
 static void cell_free(struct snp_cell *c)
 {
+    forget_calls(c);
     c->session->cell = NULL;
     uv_close((uv_handle_t *)SNP_TAKE_PTR(c->timer), free_handle);
     snp_output_done(&c->output[0]);
@@ -132,14 +154,6 @@ static void on_changes(void *data, int eno, const char *bytes, size_t n)
     c->init_cpu_us = changes.cpu_us;
     c->written_bytes = changes.written_bytes;
     send_result(c);
-}
-
-static void on_ignored(void *data, int eno, const char *bytes, size_t n)
-{
-    (void)data;
-    (void)eno;
-    (void)bytes;
-    (void)n;
 }
 
 /* Where no cgroup limits memory, pid 1 samples it while a cell runs. */
@@ -260,6 +274,7 @@ static void on_woken(void *data, int eno, const char *bytes, size_t n)
 
     (void)bytes;
     (void)n;
+    s->is_waking = false;
     if (eno != 0 && eno != EPIPE) {
         snp_session_kill(
             s, "the interpreter could not be started again (its template process is gone)");
@@ -275,6 +290,7 @@ static int restart_interpreter(struct snp_session *s, struct snp_err *err)
     if (r < 0) {
         return r;
     }
+    s->is_waking = true;
     snp_session_ask_init(s, SNP_INIT_WAKE, NULL, fd, on_woken, s);
     s->has_interpreter = true;
     s->was_restarted = true;
@@ -417,7 +433,10 @@ int snp_cell_start(struct snp_session *s,
         cell_free(c);
         return r;
     }
-    (void)uv_timer_start(c->timer, on_timer, rq->wall_ms, 0);
+    /* A command that pid 1 could not even be asked for has been answered, and is gone. */
+    if (s->cell == c && c->phase == SNP_CELL_RUNNING) {
+        (void)uv_timer_start(c->timer, on_timer, rq->wall_ms, 0);
+    }
     return 0;
 }
 
@@ -506,6 +525,8 @@ static void guest_display(struct snp_session *s, const json_t *head, const struc
 
 static void guest_denial(struct snp_session *s, const json_t *head)
 {
+    static const char *const controls[] = {"network", "resources", "filesystem", "syscalls"};
+    bool is_known = false;
     const struct snp_denial d = {
         .source = "guest",
         .control = snp_json_str(head, "control", ""),
@@ -515,7 +536,12 @@ static void guest_denial(struct snp_session *s, const json_t *head)
         .hint = snp_json_str(head, "hint", ""),
     };
 
-    if (s->cell != NULL && !s->cell->is_command) {
+    for (size_t i = 0; i < SNP_ARRAY_LEN(controls); i++) {
+        is_known = is_known || snp_streq(d.control, controls[i]);
+    }
+    if (!is_known) {
+        broke_protocol(s, "a denial names no control");
+    } else if (s->cell != NULL && !s->cell->is_command) {
         snp_denials_add(&s->cell->denials, &d);
     }
 }
@@ -544,6 +570,10 @@ void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
     if (s->cell == NULL || s->cell->is_command ? s->strays++ > STRAYS_MAX
                                                : s->cell->n_frames++ > FRAMES_MAX) {
         broke_protocol(s, "the interpreter floods its stream");
+        return;
+    }
+    if (f->type != SNP_GUEST_DONE && f->head_len > GUEST_HEAD_MAX) {
+        broke_protocol(s, "the head of a frame is too long");
         return;
     }
     if (snp_json_parse(f->head, f->head_len, &head, &err) < 0) {
@@ -600,6 +630,9 @@ void snp_cell_on_exit(struct snp_session *s, uint32_t id, const char *raw)
 
     (void)id;
     memcpy(&status, raw + 1, sizeof(status));
+    if (target == SNP_INIT_INTERPRETER && s->is_waking) {
+        return;
+    }
     if (target == SNP_INIT_INTERPRETER) {
         s->has_interpreter = false;
         s->was_restarted = true;

@@ -451,7 +451,7 @@ static SNP_NORETURN void keeper(struct launch *l)
 int snp_launch_main(int argc, char **argv)
 {
     struct launch l = {.guest_tree = -1};
-    struct snp_err err;
+    struct snp_err err = {.code = SNP_OK};
     int status = 0;
     pid_t pid;
 

@@ -49,7 +49,8 @@ static void send_frame(struct snp_tier *tier,
     };
 
     /* What is answered is bounded where it is made. If not, only this request fails. */
-    if (frame.head_len > SNP_FRAME_HEAD_MAX) {
+    if (frame.head_len > SNP_FRAME_HEAD_MAX ||
+        frame.raw_len > SNP_FRAME_BODY_MAX - frame.head_len) {
         static const char error[] =
             "{\"code\":\"limit\",\"message\":\"the answer is too long\"}";
         frame.type = SNP_RPC_ERROR;
@@ -310,18 +311,22 @@ static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
         return;
     }
     memcpy(&size, bytes, n >= sizeof(size) ? sizeof(size) : 0);
+    if (size > INT64_MAX) { /* pid 1 is not trusted */
+        file_error(call, EIO);
+        return;
+    }
     if (call->type == SNP_INIT_PUT) {
         answer = json_pack("{s:I}", "size", (json_int_t)size);
         snp_serve_response(call->tier, call->id, answer, NULL, 0);
         return;
     }
-    if (n < 12) {
+    if (n < 12 || n - 12 > SNP_FILE_CHUNK_MAX) {
         file_error(call, EIO);
         return;
     }
     memcpy(&mode, bytes + 8, sizeof(mode));
-    answer = json_pack("{s:I,s:i,s:b}", "size", (json_int_t)size, "mode", (int)mode, "eof",
-                       call->offset + (n - 12) >= size || n == 12);
+    answer = json_pack("{s:I,s:i,s:b}", "size", (json_int_t)size, "mode", (int)(mode & 0777U),
+                       "eof", call->offset + (n - 12) >= size || n == 12);
     snp_serve_response(call->tier, call->id, answer, bytes + 12, n - 12);
 }
 

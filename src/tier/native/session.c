@@ -161,6 +161,9 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     close_poll(&s->pidfd_poll);
+    if (s->state == SNP_SESSION_READY) {
+        s->state = SNP_SESSION_CLOSING; /* while its cgroups go it takes no cell any more */
+    }
     snp_session_drain(s);
     close_streams(s);
     fail_calls(s);
@@ -191,7 +194,7 @@ void snp_session_end_all(struct snp_tier *tier)
     }
     for (struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
         struct pollfd ended = {.fd = s->embryo.pidfd, .events = POLLIN};
-        (void)poll(&ended, 1, 1000);
+        (void)poll(&ended, s->has_embryo ? 1 : 0, s->has_embryo ? 1000 : 0);
         for (int i = 0; s->embryo.has_cgroup && i < REMOVALS_MAX &&
                         !snp_cgroup_remove(&tier->cgroups, s->embryo.cgroup);
              i++) {

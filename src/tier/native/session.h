@@ -76,6 +76,7 @@ struct snp_session {
     struct snp_init_call calls[SNP_CALLS_MAX];
     uint32_t next_call;
     bool has_interpreter;
+    bool is_waking;        /* asked for a new one; till the answer exits are of the old one */
     bool was_restarted;    /* the interpreter is a new one since the last cell */
     unsigned strays;       /* frames of the interpreter that belong to no cell */
     struct snp_cell *cell; /* owned; NULL = idle */

@@ -295,6 +295,13 @@ static void on_refill(uv_timer_t *timer)
          have < SNP_TEMPLATE_POOL + waiting(t); have++) {
         order_fork(t);
     }
+    if (t->first != NULL && t->n_ordered + t->n_preparing == 0) {
+        (void)snp_fail(&err, SNP_E_LIMIT,
+                       "no descriptors or user ids are left for another sandbox");
+        while (t->first != NULL) {
+            serve_waiter(t, NULL, &err);
+        }
+    }
 }
 
 static void want_refill(struct snp_template *t)
@@ -383,6 +390,9 @@ static void preparation_done(uv_work_t *work, int status)
     } else {
         snp_embryo_drop(t->tier, &p->embryo);
     }
+    if (t->first != NULL) {
+        want_refill(t); /* there were more than could be ordered at once */
+    }
     free(p);
 }
 
@@ -423,6 +433,9 @@ static void on_fork_failed(struct snp_template *t, int eno)
     (void)snp_fail_sys(&err, eno, "fork template %s into new namespaces", t->name);
     if (t->first != NULL) {
         serve_waiter(t, NULL, &err);
+    }
+    if (t->first != NULL) {
+        want_refill(t);
     }
 }
 
