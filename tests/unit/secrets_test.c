@@ -131,12 +131,24 @@ TEST(secrets_are_found_by_name)
 TEST(keys_are_told_from_certificates_by_content)
 {
     struct tree *t = *state;
+    static char chain[150000];
+    static const char last[] = "-----BEGIN PRIVATE KEY-----\nx\n";
 
     plant(t, "key.pem", "-----BEGIN EC PRIVATE KEY-----\nx\n");
     plant(t, "server.KEY", "-----BEGIN PRIVATE KEY-----\nx\n");
     plant(t, "cert.pem", "-----BEGIN CERTIFICATE-----\nx\n");
     plant(t, "empty.key", "");
+    plant(t, "key.der", "\x30\x82\x04\xa5\x02\x01\x03\x02\x01");
+    plant(t, "cert.der", "\x30\x82\x04\xa5\x30\x82\x03\x8d");
+    (void)memset(chain, 'A', sizeof(chain) - 1);
+    plant(t, "bundle.pem", chain);
+    memcpy(chain + sizeof(chain) - 1 - strlen(last), last, strlen(last));
+    plant(t, "chain.pem", chain);
     scan(t);
+    assert_true(is_hidden(t, "key.der"));
+    assert_false(is_hidden(t, "cert.der"));
+    assert_true(is_hidden(t, "chain.pem"));
+    assert_false(is_hidden(t, "bundle.pem"));
     assert_true(is_hidden(t, "key.pem"));
     assert_true(is_hidden(t, "server.KEY"));
     assert_false(is_hidden(t, "cert.pem"));

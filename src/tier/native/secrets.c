@@ -22,7 +22,8 @@
 enum {
     PATH_LEN = 4096,
     CONFIG_MAX = 256 << 10,
-    PROBE_LEN = 4096
+    PROBE_LEN = 64 << 10,
+    PROBES_MAX = 64 /* a longer file is not searched but hidden */
 };
 
 static const char *const hidden_names[] = {
@@ -81,20 +82,42 @@ static bool matches(const char *name, const char *const *patterns, size_t n)
     return false;
 }
 
+/* Does the text say so, or is it DER whose first element is a number, as in keys only? */
+static bool is_private_key(const char *text, size_t n)
+{
+    const unsigned char *der = (const unsigned char *)text;
+
+    return memmem(text, n, "PRIVATE KEY", strlen("PRIVATE KEY")) != NULL ||
+           (n > 6 && der[0] == 0x30 &&
+            ((der[1] == 0x82 && der[4] == 0x02) || (der[1] == 0x81 && der[3] == 0x02) ||
+             (der[1] < 0x80 && der[2] == 0x02)));
+}
+
+/* What cannot be searched counts as one; what is no file does not. */
 static bool holds_private_key(int dir_fd, const char *name)
 {
-    char text[PROBE_LEN + 1];
+    char text[PROBE_LEN];
+    const size_t overlap = strlen("PRIVATE KEY") - 1;
     struct stat st;
-    int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    ssize_t n =
-        fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read(fd, text, PROBE_LEN) : -1;
+    snp_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-    snp_closep(&fd);
-    if (n <= 0) {
-        return fd < 0 && errno == EACCES;
+    if (fd < 0) {
+        return errno != ELOOP && errno != ENOENT && errno != ENXIO;
     }
-    text[n] = '\0';
-    return memmem(text, (size_t)n, "PRIVATE KEY", strlen("PRIVATE KEY")) != NULL;
+    if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
+        return false;
+    }
+    for (off_t at = 0; at < (off_t)PROBES_MAX * PROBE_LEN; at += PROBE_LEN - (off_t)overlap) {
+        ssize_t n = SNP_RETRY(pread(fd, text, sizeof(text), at));
+        if (n < 0 || (at == 0 && is_private_key(text, (size_t)n)) ||
+            memmem(text, (size_t)n, "PRIVATE KEY", overlap + 1) != NULL) {
+            return true;
+        }
+        if (n < (ssize_t)sizeof(text)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static int add_mask(struct scan *s, char kind, const char *bytes, size_t n, struct snp_err *err)
@@ -210,6 +233,15 @@ static bool ends_with(const char *text, size_t len, const char *end)
     return len >= n && memcmp(text + (len - n), end, n) == 0;
 }
 
+/*
+ * A folder that may not be entered, which then the code cannot either, or that is gone.
+ * For want of descriptors or memory none may stay unsearched.
+ */
+static bool may_pass_over(int eno)
+{
+    return eno == EACCES || eno == EPERM || eno == ENOENT || eno == ENOTDIR || eno == ELOOP;
+}
+
 static int walk(struct scan *s, int fd, size_t len, int depth, struct snp_err *err);
 
 static int visit(struct scan *s,
@@ -230,14 +262,17 @@ static int visit(struct scan *s,
                         "choose a smaller folder",
                         SNP_SECRETS_ENTRIES_MAX);
     }
-    in_git = ends_with(s->path, len, ".git/");
+    in_git =
+        ends_with(s->path, len, ".git/") || memmem(s->path, len, ".git/modules/", 13) != NULL;
     memcpy(s->path + len, entry->d_name, name_len + 1);
     if (matches(entry->d_name, hidden_names, SNP_ARRAY_LEN(hidden_names)) ||
         (matches(entry->d_name, key_names, SNP_ARRAY_LEN(key_names)) &&
          holds_private_key(dir_fd, entry->d_name))) {
         return add_mask(s, 'w', "", 0, err);
     }
-    if (in_git && strcmp(entry->d_name, "config") == 0) {
+    if (in_git && type != DT_DIR &&
+        (strcmp(entry->d_name, "config") == 0 ||
+         strcmp(entry->d_name, "config.worktree") == 0)) {
         return clean_git_config(s, dir_fd, entry->d_name, err);
     }
     if (type == DT_UNKNOWN && fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -253,7 +288,7 @@ static int visit(struct scan *s,
     return 0;
 }
 
-/* What is below the folder fd (consumed; -1: it may not be entered, and neither can the code). */
+/* What is below the folder fd (consumed). -1 with errno: see may_pass_over. */
 static int walk(struct scan *s, int fd, size_t len, int depth, struct snp_err *err)
 {
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -261,18 +296,25 @@ static int walk(struct scan *s, int fd, size_t len, int depth, struct snp_err *e
     int r = 0;
 
     if (dir == NULL) {
+        int eno = errno;
         snp_closep(&fd);
-        return 0;
+        return may_pass_over(eno) ? 0
+                                  : snp_fail_sys(err, eno, "search the project for secrets");
     }
     if (depth > SNP_SECRETS_DEPTH_MAX) {
         r = snp_fail(err, SNP_E_LIMIT, "the project's folders are nested deeper than %d",
                      SNP_SECRETS_DEPTH_MAX);
     }
+    errno = 0;
     while (r == 0 && (entry = readdir(dir)) !=
                          NULL) { /* NOLINT(concurrency-mt-unsafe): a stream of our own */
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             r = visit(s, dirfd(dir), entry, len, depth, err);
         }
+        errno = 0;
+    }
+    if (r == 0 && errno != 0) {
+        r = snp_fail_sys(err, errno, "search the project for secrets");
     }
     (void)closedir(dir);
     return r;
