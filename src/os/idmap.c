@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -126,13 +127,18 @@ static int open_namespace(const char *uid_map,
                           struct snp_err *err)
 {
     char path[64];
+    pid_t parent = getpid();
     long pid = syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
     int r;
 
     if (pid == 0) {
-        for (;;) {
+        /* A copy of a sandbox's stream kept here would outlive a supervisor that is killed. */
+        (void)syscall(SYS_close_range, 0, ~0U, 0);
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        while (getppid() == parent) {
             (void)pause();
         }
+        _exit(0);
     }
     if (pid < 0) {
         return snp_fail_sys(err, errno, "clone a user namespace");
