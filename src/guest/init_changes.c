@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/xattr.h>
@@ -47,6 +48,7 @@ struct listing {
 
 struct snp_changes {
     int upper_fd;
+    bool is_layer; /* of an overlay; else code may make devices that look like whiteouts */
     struct listing last;
 };
 
@@ -208,9 +210,11 @@ static int report_files(const struct listing *before,
 struct snp_changes *snp_changes_new(int upper_fd)
 {
     struct snp_changes *c = calloc(1, sizeof(*c));
+    struct statfs fs;
 
     if (c != NULL) {
         c->upper_fd = upper_fd;
+        c->is_layer = statfs("/workspace", &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
     }
     return c;
 }
@@ -276,6 +280,9 @@ int snp_changes_report(struct snp_changes *changes, uint64_t cpu_us, struct snp_
     uint8_t flags = 0;
 
     walk(&now, openat(changes->upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), path, 0, 0);
+    for (size_t i = 0; i < now.n; i++) {
+        now.file[i].is_whiteout &= changes->is_layer;
+    }
     if (now.n > 1) {
         qsort(now.file, now.n, sizeof(*now.file), by_path);
     }
