@@ -210,7 +210,7 @@ static int allow_own_limits(scmp_filter_ctx ctx)
 
     return r < 0 ? r
                  : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
-                                    SCMP_CMP(2, SCMP_CMP_EQ, 0));
+                                    SCMP_CMP(2, SCMP_CMP_EQ, 0, 0));
 }
 
 static int add_conditional(scmp_filter_ctx ctx)
