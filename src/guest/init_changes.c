@@ -200,6 +200,9 @@ static int report_files(const struct listing *before,
                                    : strcmp(before->file[i].path, now->file[k].path);
         const struct file *old = order <= 0 ? &before->file[i++] : NULL;
         const struct file *new = order >= 0 ? &now->file[k++] : NULL;
+        if (new == NULL && now->is_truncated) {
+            continue; /* not seen this time is not gone */
+        }
         if (compare(out, old, new) < 0) {
             return -1;
         }

@@ -302,6 +302,8 @@ static int child_main(struct zygote *z, int control_fd, struct child *c)
         send_reply(c, -1, &err);
     }
     r = snp_setup_run(&c->setup, &err);
+    explicit_bzero(c->mask, c->setup.spec.mask_len); /* names of secrets, not for the code */
+    free(SNP_TAKE_PTR(c->mask));
     send_reply(c, r, &err);
     out_fd = c->setup.fd[SNP_SPEC_FD_STDOUT];
     err_fd = c->setup.fd[SNP_SPEC_FD_STDERR];

@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/fd.h"
 #include "base/str.h"
@@ -244,6 +246,29 @@ static bool may_pass_over(int eno)
 
 static int walk(struct scan *s, int fd, size_t len, int depth, struct snp_err *err);
 
+/*
+ * Go into the folder whose path ends at len, its name being the last part. What is mounted
+ * on a folder does not come along into the sandbox, and what it covers cannot be searched:
+ * such a folder is hidden.
+ */
+static int enter(struct scan *s, int dir_fd, size_t len, int depth, struct snp_err *err)
+{
+    const struct open_how how = {
+        .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+        .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS,
+    };
+    const char *slash = memrchr(s->path, '/', len);
+    int fd = (int)syscall(SYS_openat2, dir_fd, slash == NULL ? s->path : slash + 1, &how,
+                          sizeof(how));
+
+    if (fd < 0 && errno == EXDEV) {
+        return add_mask(s, 'w', "", 0, err);
+    }
+    s->path[len] = '/';
+    s->path[len + 1] = '\0';
+    return walk(s, fd, len + 1, depth + 1, err);
+}
+
 static int visit(struct scan *s,
                  int dir_fd,
                  const struct dirent *entry,
@@ -278,14 +303,7 @@ static int visit(struct scan *s,
     if (type == DT_UNKNOWN && fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         type = S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
     }
-    if (type == DT_DIR) {
-        s->path[len + name_len] = '/';
-        s->path[len + name_len + 1] = '\0';
-        return walk(
-            s, openat(dir_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
-            len + name_len + 1, depth + 1, err);
-    }
-    return 0;
+    return type == DT_DIR ? enter(s, dir_fd, len + name_len, depth, err) : 0;
 }
 
 /* What is below the folder fd (consumed). -1 with errno: see may_pass_over. */
