@@ -42,6 +42,7 @@
 enum {
     DAEMON_FD = 3,
     INIT_SIZE_MAX = 8 << 20,
+    WATCH_MS = 5000,
     END_ROUNDS = 400,
     END_PAUSE_MS = 5
 };
@@ -194,8 +195,14 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     return 0;
 }
 
+static void on_watch(uv_timer_t *timer)
+{
+    snp_sessions_watch(timer->data);
+}
+
 static int serve(const char *state_dir)
 {
+    static uv_timer_t watch;
     static struct snp_tier tier = {
         .session_filter_fd = -1, .zygote_filter_fd = -1, .init_fd = -1};
     uv_loop_t *loop = uv_default_loop();
@@ -210,6 +217,9 @@ static int serve(const char *state_dir)
         snp_log(SNP_LOG_ERROR, "tier_start", "error=%s", err.msg);
         return 1;
     }
+    (void)uv_timer_init(loop, &watch);
+    watch.data = &tier;
+    (void)uv_timer_start(&watch, on_watch, WATCH_MS, WATCH_MS);
     (void)uv_run(loop, UV_RUN_DEFAULT);
     /* Every pid 1 and template ends when its stream does; their cgroups take a moment to empty. */
     snp_session_end_all(&tier);

@@ -33,6 +33,7 @@
 
 enum {
     SETUP_TIMEOUT_MS = 10000,
+    CALL_TIMEOUT_US = 30000000, /* half of the daemon's patience */
     REMOVE_RETRY_MS = 5,
     MARGIN_MIN = 12 << 20, /* bytes a fresh interpreter writes to its copy of the template */
     REMOVALS_MAX = 400,
@@ -203,6 +204,20 @@ void snp_session_end_all(struct snp_tier *tier)
     }
 }
 
+void snp_sessions_watch(struct snp_tier *tier)
+{
+    uint64_t now = snp_now_us();
+
+    for (struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
+        for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
+            if (s->calls[i].id != 0 && now - s->calls[i].start_us > CALL_TIMEOUT_US) {
+                snp_session_kill(s, "pid 1 of the sandbox does not answer");
+                break;
+            }
+        }
+    }
+}
+
 struct snp_session *snp_session_find(struct snp_tier *tier, const char *id)
 {
     for (struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
@@ -233,7 +248,8 @@ void snp_session_ask_init(struct snp_session *s,
         return;
     }
     s->next_call = s->next_call == UINT32_MAX ? 1 : s->next_call + 1;
-    *slot = (struct snp_init_call){.id = s->next_call, .cb = cb, .data = data};
+    *slot = (struct snp_init_call){
+        .start_us = snp_now_us(), .id = s->next_call, .cb = cb, .data = data};
     frame.id = s->next_call;
     if (fd < 0) {
         snp_link_send(&s->init, &frame);

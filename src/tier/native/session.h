@@ -48,6 +48,7 @@ struct snp_session_spec {
 typedef void (*snp_init_cb)(void *data, int eno, const char *bytes, size_t n);
 
 struct snp_init_call {
+    uint64_t start_us;
     uint32_t id; /* 0 = free */
     snp_init_cb cb;
     void *data;
@@ -115,6 +116,12 @@ void snp_session_kill(struct snp_session *s, const char *reason);
 
 /* The tier ends: kill all and wait (bounded) until their cgroups are gone. Answers nothing. */
 void snp_session_end_all(struct snp_tier *tier);
+
+/*
+ * End the sandboxes whose pid 1 leaves a call unanswered for long; for a timer. Otherwise
+ * one of them would make the daemon think that the whole tier hangs.
+ */
+void snp_sessions_watch(struct snp_tier *tier);
 
 /* Ask pid 1. cb runs once, with EPIPE when it goes away first. fd: passed along, or -1; stays the caller's. */
 void snp_session_ask_init(struct snp_session *s,
