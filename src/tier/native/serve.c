@@ -274,6 +274,9 @@ static void file_error(const struct file_call *call, int eno)
                        "that leads out of them",
                        call->path);
         break;
+    case EPIPE:
+        (void)snp_fail(&err, SNP_E_PEER, "the session ended meanwhile");
+        break;
     case EISDIR:
         (void)snp_fail(&err, SNP_E_INVALID, "'%.200s' is a folder", call->path);
         break;
