@@ -47,8 +47,10 @@ static void daemon_end(struct snp_link *link, const struct snp_err *err)
     (void)err;
 }
 
-static const struct snp_link_ops daemon_ops = {
-    .body_max = BODY_MAX, .on_frame = daemon_frame, .on_end = daemon_end};
+static const struct snp_link_ops daemon_ops = {.body_max = BODY_MAX,
+                                               .queue_max = SENT_MAX,
+                                               .on_frame = daemon_frame,
+                                               .on_end = daemon_end};
 
 static void world_init(struct world *w)
 {
@@ -73,7 +75,7 @@ static void world_init(struct world *w)
     (void)snprintf(s->spec.template_name, sizeof(s->spec.template_name), "base");
     snp_limits_default(&s->spec.limits);
     s->out_fd[0] = s->out_fd[1] = s->out_wr_fd[0] = s->out_wr_fd[1] = s->project_fd = -1;
-    s->embryo.pidfd = s->embryo.control_fd = s->embryo.slot = -1;
+    s->embryo.pidfd = s->embryo.control_fd = s->embryo.slot = s->peak_fd = -1;
     s->masked = json_array();
     s->degraded = json_array();
     s->has_interpreter = true;
