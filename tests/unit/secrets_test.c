@@ -142,7 +142,7 @@ TEST(keys_are_told_from_certificates_by_content)
     plant(t, "cert.der", "\x30\x82\x04\xa5\x30\x82\x03\x8d");
     (void)memset(chain, 'A', sizeof(chain) - 1);
     plant(t, "bundle.pem", chain);
-    memcpy(chain + sizeof(chain) - 1 - strlen(last), last, strlen(last));
+    memcpy(chain + sizeof(chain) - 1 - strlen(last), last, strlen(last) + 1);
     plant(t, "chain.pem", chain);
     scan(t);
     assert_true(is_hidden(t, "key.der"));
