@@ -87,8 +87,12 @@ static void poll_update(struct snp_conn *conn)
     if (conn->out.len > 0) {
         events |= UV_WRITABLE;
     }
-    /* UV_DISCONNECT keeps a hang-up visible while nothing is read. */
-    (void)uv_poll_start(&conn->poll, events | UV_DISCONNECT, on_poll);
+    events |= UV_DISCONNECT; /* keeps a hang-up visible while nothing is read */
+    /* libuv takes the descriptor out of its set and puts it back, whatever it is asked. */
+    if (conn->events != events) {
+        conn->events = events;
+        (void)uv_poll_start(&conn->poll, events, on_poll);
+    }
 }
 
 /* Handle all whole frames at the front. -1: the format is broken, why is set. */

@@ -35,6 +35,7 @@ struct snp_conn {
     const struct snp_conn_ops *ops;
     int fd; /* owned */
     uv_poll_t poll;
+    int events;         /* what poll watches for; 0 = nothing yet */
     uv_timer_t timer;   /* a deadline: of half a frame, of a last answer; or 0 = close now */
     struct snp_buf in;  /* bytes read, not yet handled */
     struct snp_buf out; /* bytes to be sent */

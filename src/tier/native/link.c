@@ -48,7 +48,11 @@ static void want_events(struct snp_link *link)
 {
     int events = UV_READABLE | (link->out.len > 0 ? UV_WRITABLE : 0);
 
-    (void)uv_poll_start(link->poll, events, on_poll);
+    /* libuv takes the descriptor out of its set and puts it back, whatever it is asked. */
+    if (link->events != events) {
+        link->events = events;
+        (void)uv_poll_start(link->poll, events, on_poll);
+    }
 }
 
 static void read_some(struct snp_link *link)

@@ -28,6 +28,7 @@ struct snp_link {
     const struct snp_link_ops *ops;
     void *owner;     /* borrowed */
     uv_poll_t *poll; /* owned; NULL = closed */
+    int events;      /* what poll watches for; 0 = nothing yet */
     int fd;          /* owned; -1 = closed */
     struct snp_buf in;
     struct snp_buf out;
