@@ -131,12 +131,12 @@ static const struct snp_field *field_find(const struct snp_record *record, const
     return NULL;
 }
 
-static int field_check(const json_t *object,
+/* value: NULL = it is not there. */
+static int field_check(const json_t *value,
                        const struct snp_field *field,
                        const struct snp_record *record,
                        struct snp_err *err)
 {
-    const json_t *value = json_object_get(object, field->name);
     char text[TYPES_TEXT_MAX];
 
     if (value == NULL) {
@@ -156,18 +156,22 @@ int snp_record_check(json_t *object, const struct snp_record *record, struct snp
 {
     const char *key;
     json_t *value;
+    size_t n_known = 0;
 
     if (!json_is_object(object)) {
         return snp_fail(err, SNP_E_INVALID, "%s: must be an object", record->what);
     }
     for (size_t i = 0; i < record->n_fields; i++) {
-        int r = field_check(object, &record->fields[i], record, err);
+        int r;
 
+        value = json_object_get(object, record->fields[i].name);
+        n_known += value != NULL ? 1 : 0;
+        r = field_check(value, &record->fields[i], record, err);
         if (r < 0) {
             return r;
         }
     }
-    if (record->allow_more) {
+    if (record->allow_more || n_known == json_object_size(object)) {
         return 0;
     }
     json_object_foreach(object, key, value)

@@ -202,8 +202,8 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     } else {
         r = answer_check(passing, answer, ret_bad);
         if (r == 0) {
-            snp_request_answer(request, json_incref(answer->head), answer->raw,
-                               answer->raw_len);
+            snp_request_pass(request, answer->text, answer->text_len, answer->raw,
+                             answer->raw_len);
         } else {
             (void)snp_fail(&err, SNP_E_PEER, "the native tier gave a wrong answer: %s",
                            ret_bad->msg);
@@ -270,8 +270,7 @@ static void run_hello(const struct work *work)
     snp_request_answer(work->request,
                        json_pack("{s:i, s:s, s:I, s:I}", "version", SNP_RPC_VERSION, "program",
                                  SNP_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
-                                 (json_int_t)((snp_now_us() - server->started_us) / 1000)),
-                       NULL, 0);
+                                 (json_int_t)((snp_now_us() - server->started_us) / 1000)));
 }
 
 static void run_exec(const struct work *work)
@@ -317,7 +316,7 @@ static void run_interrupt(const struct work *work)
     if (exec != NULL) {
         snp_exec_interrupt(exec, work->request);
     } else {
-        snp_request_answer(work->request, json_pack("{s:b}", "interrupted", 0), NULL, 0);
+        snp_request_answer(work->request, json_pack("{s:b}", "interrupted", 0));
     }
 }
 
@@ -339,12 +338,12 @@ static void run_list(const struct work *work)
         }
     }
     snp_request_answer(work->request,
-                       list == NULL ? NULL : json_pack("{s:o}", "sessions", list), NULL, 0);
+                       list == NULL ? NULL : json_pack("{s:o}", "sessions", list));
 }
 
 static void run_show(const struct work *work)
 {
-    snp_request_answer(work->request, snp_session_to_json(work->session, true), NULL, 0);
+    snp_request_answer(work->request, snp_session_to_json(work->session, true));
 }
 
 static void run_destroy(const struct work *work)
@@ -388,8 +387,7 @@ static void run_stats(const struct work *work)
                        json_pack("{s:I, s:I, s:I, s:I}", "sessions",
                                  (json_int_t)server->sessions.n_open, "clients",
                                  (json_int_t)server->n_peers, "rss_bytes",
-                                 (json_int_t)rss_bytes(), "pid", (json_int_t)getpid()),
-                       NULL, 0);
+                                 (json_int_t)rss_bytes(), "pid", (json_int_t)getpid()));
 }
 
 static void run_shutdown(const struct work *work)

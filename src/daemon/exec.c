@@ -105,6 +105,46 @@ static bool waiting_fail(struct snp_session *session, const struct snp_err *err)
 
 /* Running ----------------------------------------------------------------------------- */
 
+/*
+ * The tier's text as it came, plus what we know: the name, and the manifest of `open`, unless
+ * the tier gave another. Nothing is written anew, since most of it is of no concern to us.
+ */
+static void result_send(struct snp_exec *exec, const struct snp_tier_answer *answer)
+{
+    const struct snp_session *session = exec->session;
+    const char *quote = session->name[0] == '\0' ? "" : "\"";
+    const char *name = session->name[0] == '\0' ? "null" : session->name;
+    snp_autobuf struct snp_buf text = {0};
+    size_t n = answer->text_len;
+    int r;
+
+    while (n > 0 && answer->text[n - 1] != '}') { /* it is an object, with members */
+        n--;
+    }
+    SNP_ASSERT(n > 0);
+    snp_buf_init(&text, (size_t)2 * SNP_FRAME_HEAD_MAX);
+    r = snp_buf_add(&text, answer->text, n - 1);
+    if (r == 0) {
+        /* A name holds nothing that JSON would escape. */
+        r = snp_buf_addf(&text, ",\"name\":%s%s%s", quote, name, quote);
+    }
+    if (r == 0 && json_object_get(answer->head, "manifest") == NULL) {
+        r = snp_buf_adds(&text, ",\"manifest\":");
+        r = r == 0 ? snp_buf_adds(&text, session->manifest) : r;
+    }
+    if (r == 0) {
+        r = snp_buf_adds(&text, "}");
+    }
+    if (r < 0) {
+        struct snp_err err;
+
+        (void)snp_fail(&err, (enum snp_code)r, "no room for the answer");
+        snp_request_fail(SNP_TAKE_PTR(exec->request), &err);
+        return;
+    }
+    snp_request_pass(SNP_TAKE_PTR(exec->request), snp_buf_bytes(&text), text.len, NULL, 0);
+}
+
 static int result_answer(struct snp_exec *exec,
                          const struct snp_tier_answer *answer,
                          struct snp_err *ret_bad)
@@ -124,13 +164,7 @@ static int result_answer(struct snp_exec *exec,
         snp_request_fail(SNP_TAKE_PTR(exec->request), &err);
         return r;
     }
-    if (json_object_set_new(answer->head, "name",
-                            session->name[0] == '\0' ? json_null()
-                                                     : json_string(session->name)) < 0) {
-        snp_request_answer(SNP_TAKE_PTR(exec->request), NULL, NULL, 0);
-    } else {
-        snp_request_answer(SNP_TAKE_PTR(exec->request), json_incref(answer->head), NULL, 0);
-    }
+    result_send(exec, answer);
     return 0;
 }
 
@@ -259,9 +293,18 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     }
     if (session->state == SNP_SESSION_OPENING) {
         if (answer->head != NULL && r == 0) {
-            session->manifest = json_incref(json_object_get(answer->head, "manifest"));
+            session->manifest = snp_json_text(json_object_get(answer->head, "manifest"));
+            if (session->manifest == NULL) {
+                (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+            }
+        }
+        if (session->manifest != NULL) {
             snp_session_set_state(session, SNP_SESSION_IDLE);
             session_pump(session);
+        } else if (answer->head != NULL && r == 0) {
+            /* It is open in the tier. */
+            (void)waiting_fail(session, &err);
+            snp_session_end(session, NULL);
         } else {
             /* Nothing of it is left in the tier. */
             (void)waiting_fail(session, &err);
@@ -507,7 +550,7 @@ static int interrupt_done(void *ctx,
         snp_request_fail(request, ret_bad);
         return r;
     }
-    snp_request_answer(request, json_incref(answer->head), NULL, 0);
+    snp_request_pass(request, answer->text, answer->text_len, NULL, 0);
     return 0;
 }
 
@@ -560,7 +603,7 @@ void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request)
     if (waiting_remove(exec)) {
         waiting_drop(exec, &err);
     }
-    snp_request_answer(request, json_pack("{s:b}", "interrupted", 1), NULL, 0);
+    snp_request_answer(request, json_pack("{s:b}", "interrupted", 1));
 }
 
 void snp_exec_abandon(struct snp_exec *exec)
@@ -592,7 +635,7 @@ static int close_done(void *ctx, const struct snp_tier_answer *answer, struct sn
                answer->err->code != SNP_E_PEER) {
         snp_request_fail(closing->request, answer->err);
     } else {
-        snp_request_answer(closing->request, json_pack("{s:b}", "destroyed", 1), NULL, 0);
+        snp_request_answer(closing->request, json_pack("{s:b}", "destroyed", 1));
     }
     free(closing);
     return 0;
@@ -638,7 +681,7 @@ void snp_session_end(struct snp_session *session, struct snp_request *request)
     if (session->state == SNP_SESSION_LOST) {
         snp_session_remove(session);
         if (request != NULL) {
-            snp_request_answer(request, json_pack("{s:b}", "destroyed", 1), NULL, 0);
+            snp_request_answer(request, json_pack("{s:b}", "destroyed", 1));
         }
         return;
     }

@@ -19,28 +19,27 @@ enum {
 };
 
 static const struct snp_field result_fields[] = {
-    {"session",         SNP_T_STR,                          SNP_SESSION_ID_LEN  },
-    {"name",            SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_SESSION_NAME_MAX},
-    {"cell",            SNP_T_INT,                          0                   },
-    {"status",          SNP_T_STR,                          0                   },
-    {"state",           SNP_T_STR,                          0                   },
-    {"exit_code",       SNP_T_INT | SNP_T_NEG | SNP_T_NULL, 0                   },
-    {"signal",          SNP_T_STR | SNP_T_NULL,             32                  },
-    {"stdout",          SNP_T_TEXT | SNP_T_OPT,             0                   },
-    {"stderr",          SNP_T_TEXT | SNP_T_OPT,             0                   },
-    {"value",           SNP_T_TEXT | SNP_T_NULL,            0                   },
-    {"result",          SNP_T_TEXT | SNP_T_NULL,            0                   },
-    {"displays",        SNP_T_ARR | SNP_T_OPT,              0                   },
-    {"error",           SNP_T_OBJ | SNP_T_NULL,             0                   },
-    {"denials",         SNP_T_ARR,                          DENIALS_MAX         },
-    {"denials_dropped", SNP_T_INT,                          0                   },
-    {"restarted",       SNP_T_BOOL,                         0                   },
-    {"limit",           SNP_T_OBJ | SNP_T_NULL,             0                   },
-    {"usage",           SNP_T_OBJ,                          0                   },
-    {"output",          SNP_T_OBJ,                          0                   },
-    {"files",           SNP_T_OBJ,                          0                   },
-    {"manifest",        SNP_T_OBJ,                          0                   },
-    {"sources",         SNP_T_OBJ,                          0                   },
+    {"session",         SNP_T_STR,                          SNP_SESSION_ID_LEN},
+    {"cell",            SNP_T_INT,                          0                 },
+    {"status",          SNP_T_STR,                          0                 },
+    {"state",           SNP_T_STR,                          0                 },
+    {"exit_code",       SNP_T_INT | SNP_T_NEG | SNP_T_NULL, 0                 },
+    {"signal",          SNP_T_STR | SNP_T_NULL,             32                },
+    {"stdout",          SNP_T_TEXT | SNP_T_OPT,             0                 },
+    {"stderr",          SNP_T_TEXT | SNP_T_OPT,             0                 },
+    {"value",           SNP_T_TEXT | SNP_T_NULL,            0                 },
+    {"result",          SNP_T_TEXT | SNP_T_NULL,            0                 },
+    {"displays",        SNP_T_ARR | SNP_T_OPT,              0                 },
+    {"error",           SNP_T_OBJ | SNP_T_NULL,             0                 },
+    {"denials",         SNP_T_ARR,                          DENIALS_MAX       },
+    {"denials_dropped", SNP_T_INT,                          0                 },
+    {"restarted",       SNP_T_BOOL,                         0                 },
+    {"limit",           SNP_T_OBJ | SNP_T_NULL,             0                 },
+    {"usage",           SNP_T_OBJ,                          0                 },
+    {"output",          SNP_T_OBJ,                          0                 },
+    {"files",           SNP_T_OBJ,                          0                 },
+    {"manifest",        SNP_T_OBJ | SNP_T_OPT,              0                 },
+    {"sources",         SNP_T_OBJ,                          0                 },
 };
 static const struct snp_record result_record = SNP_RECORD("result", result_fields);
 
@@ -245,6 +244,9 @@ int snp_result_check(json_t *head, size_t raw_len, struct snp_err *err)
     r = lists_check(head, err);
     if (r < 0) {
         return r;
+    }
+    if (json_object_get(head, "manifest") == NULL) {
+        return 0; /* that of `open` stands */
     }
     return snp_manifest_check(json_object_get(head, "manifest"), err);
 }

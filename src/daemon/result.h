@@ -10,7 +10,7 @@
 /* The answer to `exec`. SNP_E_INVALID names the member. */
 int snp_result_check(json_t *head, size_t raw_len, struct snp_err *err) SNP_NODISCARD;
 
-/* A session's manifest, as in the answer to `open` and in every result. */
+/* A session's manifest, as in the answer to `open`; of a result, if it has one of its own. */
 int snp_manifest_check(json_t *manifest, struct snp_err *err) SNP_NODISCARD;
 
 /* An event of a cell: stdout, stderr, gap, display. */

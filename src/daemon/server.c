@@ -95,35 +95,40 @@ void snp_request_fail(struct snp_request *request, const struct snp_err *err)
     request_free(request);
 }
 
-void snp_request_answer(struct snp_request *request,
-                        json_t *head,
-                        const void *raw,
-                        size_t raw_len)
+void snp_request_pass(struct snp_request *request,
+                      const char *head,
+                      size_t head_len,
+                      const void *raw,
+                      size_t raw_len)
 {
-    snp_autojson json_t *owned = head;
-    snp_autofree char *text = NULL;
-    struct snp_frame frame = {
-        .type = SNP_RPC_RESPONSE, .id = request->id, .raw = raw, .raw_len = raw_len};
+    struct snp_frame frame = {.type = SNP_RPC_RESPONSE,
+                              .id = request->id,
+                              .head = head,
+                              .head_len = head_len,
+                              .raw = raw,
+                              .raw_len = raw_len};
     struct snp_err err;
 
-    if (request->peer == NULL) {
-        request_free(request);
-        return;
-    }
-    text = owned == NULL ? NULL : snp_json_text(owned);
-    if (text == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_request_fail(request, &err);
-        return;
-    }
-    frame.head = text;
-    frame.head_len = strlen(text);
-    if (snp_conn_send(&request->peer->conn, &frame) < 0) {
+    if (request->peer != NULL && snp_conn_send(&request->peer->conn, &frame) < 0) {
         (void)snp_fail(&err, SNP_E_LIMIT, "the answer is larger than a frame");
         snp_request_fail(request, &err);
         return;
     }
     request_free(request);
+}
+
+void snp_request_answer(struct snp_request *request, json_t *head)
+{
+    snp_autojson json_t *owned = head;
+    snp_autofree char *text = owned == NULL ? NULL : snp_json_text(owned);
+    struct snp_err err;
+
+    if (text == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(request, &err);
+        return;
+    }
+    snp_request_pass(request, text, strlen(text), NULL, 0);
 }
 
 void snp_request_event(struct snp_request *request,
@@ -313,7 +318,7 @@ static void end_finish(struct snp_server *server)
         return;
     }
     if (server->shutdown != NULL) {
-        snp_request_answer(SNP_TAKE_PTR(server->shutdown), json_object(), NULL, 0);
+        snp_request_answer(SNP_TAKE_PTR(server->shutdown), json_object());
     }
     for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
         if (server->peers[i] != NULL) {

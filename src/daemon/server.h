@@ -85,11 +85,14 @@ void snp_server_end(struct snp_server *server, struct snp_request *request);
 /* A tier's process and memory are gone; goes on ending if that was awaited. */
 void snp_server_tier_gone(struct snp_server *server);
 
-/* End a request with a RESPONSE. head: consumed, NULL = out of memory. raw: borrowed. */
-void snp_request_answer(struct snp_request *request,
-                        json_t *head,
-                        const void *raw,
-                        size_t raw_len);
+/* End a request with a RESPONSE. head: consumed, NULL = out of memory. */
+void snp_request_answer(struct snp_request *request, json_t *head);
+/* The same with what is text already: a JSON object that has been checked. All borrowed. */
+void snp_request_pass(struct snp_request *request,
+                      const char *head,
+                      size_t head_len,
+                      const void *raw,
+                      size_t raw_len);
 /* End a request with an ERROR. */
 void snp_request_fail(struct snp_request *request, const struct snp_err *err);
 /* Send an EVENT; head is borrowed JSON text. */

@@ -77,7 +77,7 @@ void snp_session_unref(struct snp_session *session)
     }
     free(session->project);
     json_decref(session->env);
-    json_decref(session->manifest);
+    free(session->manifest);
     free(session);
 }
 
@@ -147,8 +147,9 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
     if (with_policy &&
         (json_object_set_new(row, "limits", snp_limits_to_json(&session->limits)) < 0 ||
          json_object_set_new(row, "manifest",
-                             session->manifest == NULL ? json_null()
-                                                       : json_incref(session->manifest)) < 0)) {
+                             session->manifest == NULL
+                                 ? json_null()
+                                 : json_loads(session->manifest, 0, NULL)) < 0)) {
         return NULL;
     }
     return SNP_TAKE_PTR(row);

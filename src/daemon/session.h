@@ -42,7 +42,7 @@ struct snp_session {
     json_t *env;   /* owned, an object */
     struct snp_limits limits;
     bool allow_degraded;
-    json_t *manifest; /* owned; NULL until it is open */
+    char *manifest; /* owned, JSON; NULL until it is open */
 
     struct snp_exec *running;                  /* borrowed; or NULL */
     struct snp_exec *waiting[SNP_CAP_WAITING]; /* in order, n_waiting of them; borrowed */

@@ -3,7 +3,8 @@
 """A tier without any isolation that does what the code it is given says, for the daemon's tests.
 
 Speaks the tier protocol of docs/wire.md on descriptor 3. Code is Python with a few words:
-emit(text), wait(seconds) (ends early when interrupted), die(), bad(), gone(), hang(n bytes).
+emit(text), wait(seconds) (ends early when interrupted), die(), bad(), gone(), hang(n bytes),
+own(...) (a manifest of the cell's own).
 """
 
 import json
@@ -55,7 +56,7 @@ def result(head, **members):
         "denials": [], "denials_dropped": 0, "restarted": False, "limit": None, "usage": dict.fromkeys(USAGE, 1),
         "output": {"truncated": False, "stdout_chars": 0, "stderr_chars": 0, "handle": None},
         "files": {"created": [], "modified": [], "deleted": [], "truncated": False},
-        "manifest": MANIFEST, "sources": {"attested": [], "claimed": []},
+        "sources": {"attested": [], "claimed": []},
     }
     answer.update(members)
     return answer
@@ -64,6 +65,7 @@ def result(head, **members):
 def run_cell(ident, head, raw):
     session = sessions[head["session"]]
     session.interrupted.clear()
+    members = {}
     code = raw[: head["code_len"]].decode()
     names = session.names
     names.update(
@@ -73,10 +75,10 @@ def run_cell(ident, head, raw):
         display=lambda png: send(4, ident, {"event": "display", "mime": [["image/png", len(png)]]}, png),
         wait=session.interrupted.wait,
         die=lambda: os.kill(os.getpid(), signal.SIGKILL),
+        own=lambda **more: members.update(manifest={**MANIFEST, **more}),
         bad=lambda: send(2, ident, {"unexpected": 1}),
         gone=lambda: send(4, 0, {"event": "gone", "session": head["session"], "reason": "as told"}),
     )
-    members = {}
     try:
         if head["kind"] == "command":
             members["value"] = repr(head["argv"])

@@ -197,6 +197,17 @@ def test_a_cell_streams_and_answers(daemon):
     assert head["name"] is None and head["cell"] == 1 and len(head["session"]) == 32
 
 
+def test_a_result_has_the_manifest_of_its_session(daemon):
+    client = daemon.client()
+    for session in (None, "s"):
+        kind, head, _, _ = client.end_of(client.start("5", session))
+        assert kind == RESPONSE and head["name"] == session
+        assert head["manifest"]["interpreter"] == "scripted" and head["manifest"]["degraded"] == []
+    assert client.call("sessions.show", session="s")[1]["manifest"] == head["manifest"]
+    kind, head, _, _ = client.end_of(client.start("own(degraded=['x'])", "s"))
+    assert kind == RESPONSE and head["manifest"]["degraded"] == ["x"]  # unless the cell had its own
+
+
 def test_stdin_follows_the_code(daemon):
     code = b"STDIN"
     kind, head, _, _ = daemon.client().call(

@@ -328,7 +328,6 @@ json_t *snp_result_json(struct snp_cell *c)
                                   ? json_incref(c->files)
                                   : json_pack("{s:[],s:[],s:[],s:b}", "created", "modified",
                                               "deleted", "truncated", 1));
-    (void)json_object_set_new(result, "manifest", snp_manifest(s));
     (void)json_object_set_new(result, "sources", sources(c));
     return result;
 }
