@@ -1347,6 +1347,10 @@ def preload(template: str) -> None:
     if len(tasks) > 1:
         text = "template {} has threads outside Python: {}"
         raise PreloadError(text.format(template, ", ".join(tasks)))
+    if "ssl" in _modules:
+        # Its generator is built when first used. Built here it is shared, not made by every
+        # fork; OpenSSL seeds it anew in each, and renew_randomness adds to it.
+        _modules["ssl"].RAND_bytes(1)
     gc.collect()
     files = open_files()
     if files:
