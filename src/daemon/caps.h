@@ -5,8 +5,8 @@
 /* Every size and time the daemon holds others to, in one place. */
 
 enum {
-    SNP_CAP_CLIENTS = 64,              /* connected at once */
-    SNP_CAP_SESSIONS = 256,            /* open at once, closing ones included */
+    SNP_CAP_CLIENTS = 512,             /* connected at once */
+    SNP_CAP_SESSIONS = 8192,           /* open at once, closing ones included; a power of two */
     SNP_CAP_REQUESTS = 32,             /* open requests of one client */
     SNP_CAP_WAITING = 16,              /* cells waiting for one session */
     SNP_CAP_TIER_CALLS = 4096,         /* open requests to one tier */

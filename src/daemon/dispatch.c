@@ -325,7 +325,7 @@ static void run_list(const struct work *work)
     const struct snp_sessions *table = &work->request->server->sessions;
     json_t *list = json_array();
 
-    for (size_t i = 0; i < SNP_CAP_SESSIONS; i++) {
+    for (size_t i = 0; i < table->n_slots; i++) {
         const struct snp_session *session = table->slots[i];
 
         if (session != NULL && session->state != SNP_SESSION_CLOSING) {

@@ -722,7 +722,7 @@ void snp_exec_session_lost(struct snp_session *session, const char *reason)
 
 void snp_exec_tier_lost(struct snp_server *server, struct snp_tier *tier, const char *reason)
 {
-    for (size_t i = 0; i < SNP_CAP_SESSIONS; i++) {
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
         struct snp_session *session = server->sessions.slots[i];
 
         if (session != NULL && session->tier == tier) {

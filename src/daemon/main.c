@@ -38,8 +38,7 @@
 enum {
     LOCK_WAIT_MS = 8000, /* for a daemon that is about to end */
     LOCK_STEP_MS = 10,
-    LISTEN_BACKLOG = 128,
-    FILES_WANTED = 1024,
+    LISTEN_BACKLOG = SNP_CAP_CLIENTS,
     IDLE_MAX_S = 365 * 24 * 3600,
     MMAP_THRESHOLD = 128 << 10,
 };
@@ -350,8 +349,9 @@ static int process_setup(const struct options *options, struct snp_err *err)
     if (chdir("/") < 0) {
         return snp_fail_sys(err, errno, "chdir /");
     }
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_WANTED) {
-        files.rlim_cur = files.rlim_max < FILES_WANTED ? files.rlim_max : FILES_WANTED;
+    /* Clients are many here, and in the tier below us what belongs to sessions. */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
     /* Frames come and go: what they took goes back to the system. */

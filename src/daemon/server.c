@@ -379,7 +379,7 @@ static void on_tick(uv_timer_t *timer)
     struct snp_server *server = timer->data;
     uint64_t now = snp_now_us();
 
-    for (size_t i = 0; i < SNP_CAP_SESSIONS; i++) {
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
         struct snp_session *session = server->sessions.slots[i];
 
         if (session != NULL &&
@@ -456,7 +456,7 @@ void snp_server_run(struct snp_server *server)
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
     }
     (void)uv_loop_close(&server->loop);
-    for (size_t i = 0; i < SNP_CAP_SESSIONS; i++) {
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
         if (server->sessions.slots[i] != NULL) {
             snp_session_remove(server->sessions.slots[i]); /* lost with their tier */
         }

@@ -14,6 +14,8 @@
 #include "base/str.h"
 #include "daemon/server.h"
 
+_Static_assert((SNP_CAP_SESSIONS & (SNP_CAP_SESSIONS - 1)) == 0, "buckets are masked");
+
 static const char *const state_names[] = {
     [SNP_SESSION_OPENING] = "running", /* its first cell waits for it */
     [SNP_SESSION_IDLE] = "idle",       [SNP_SESSION_RUNNING] = "running",
@@ -25,6 +27,48 @@ static bool is_open(enum snp_session_state state)
     return state != SNP_SESSION_LOST && state != SNP_SESSION_CLOSING;
 }
 
+/* FNV-1a. Ids are random, and names are chosen by the user whose daemon this is. */
+static size_t bucket(const char *text)
+{
+    uint32_t hash = 2166136261U;
+
+    for (; *text != '\0'; text++) {
+        hash = (hash ^ (unsigned char)*text) * 16777619U;
+    }
+    return (hash ^ hash >> 16U) & (SNP_CAP_SESSIONS - 1);
+}
+
+static void chains_enter(struct snp_sessions *table, struct snp_session *session)
+{
+    struct snp_session **id = &table->by_id[bucket(session->id)];
+    struct snp_session **name = &table->by_name[bucket(session->name)];
+
+    session->same_id = *id;
+    *id = session;
+    if (session->name[0] != '\0') {
+        session->same_name = *name;
+        *name = session;
+    }
+}
+
+static void chains_leave(struct snp_sessions *table, struct snp_session *session)
+{
+    struct snp_session **at = &table->by_id[bucket(session->id)];
+
+    while (*at != session) {
+        at = &(*at)->same_id;
+    }
+    *at = session->same_id;
+    if (session->name[0] == '\0') {
+        return;
+    }
+    at = &table->by_name[bucket(session->name)];
+    while (*at != session) {
+        at = &(*at)->same_name;
+    }
+    *at = session->same_name;
+}
+
 int snp_session_new(struct snp_server *server,
                     const char *name,
                     struct snp_session **ret,
@@ -32,12 +76,8 @@ int snp_session_new(struct snp_server *server,
 {
     struct snp_sessions *table = &server->sessions;
     struct snp_session *session;
-    size_t slot = 0;
 
-    while (slot < SNP_CAP_SESSIONS && table->slots[slot] != NULL) {
-        slot++;
-    }
-    if (slot == SNP_CAP_SESSIONS) {
+    if (table->n_free == 0 && table->n_slots == SNP_CAP_SESSIONS) {
         return snp_fail(err, SNP_E_LIMIT,
                         "there are %d sessions already; end one with: sessions destroy NAME",
                         SNP_CAP_SESSIONS);
@@ -57,7 +97,9 @@ int snp_session_new(struct snp_server *server,
     session->refs = 1;
     session->created_wall_us = snp_wall_us();
     session->used_us = snp_now_us();
-    table->slots[slot] = session;
+    session->slot = table->n_free > 0 ? table->free_slots[--table->n_free] : table->n_slots++;
+    table->slots[session->slot] = session;
+    chains_enter(table, session);
     table->n_open++;
     *ret = session;
     return 0;
@@ -85,37 +127,34 @@ void snp_session_remove(struct snp_session *session)
 {
     struct snp_sessions *table = &session->server->sessions;
 
-    for (size_t i = 0; i < SNP_CAP_SESSIONS; i++) {
-        if (table->slots[i] == session) {
-            table->slots[i] = NULL;
-            if (is_open(session->state)) {
-                table->n_open--;
-            }
-            snp_session_unref(session);
-            return;
-        }
+    if (table->slots[session->slot] != session) {
+        return; /* it was removed before */
     }
+    table->slots[session->slot] = NULL;
+    table->free_slots[table->n_free++] = session->slot;
+    chains_leave(table, session);
+    if (is_open(session->state)) {
+        table->n_open--;
+    }
+    snp_session_unref(session);
 }
 
 struct snp_session *snp_sessions_find(const struct snp_server *server, const char *name)
 {
     const struct snp_sessions *table = &server->sessions;
-    struct snp_session *by_id = NULL;
+    size_t at = bucket(name);
 
-    for (size_t i = 0; i < SNP_CAP_SESSIONS; i++) {
-        struct snp_session *session = table->slots[i];
-
-        if (session == NULL || session->state == SNP_SESSION_CLOSING) {
-            continue;
-        }
-        if (session->name[0] != '\0' && strcmp(session->name, name) == 0) {
-            return session;
-        }
-        if (strcmp(session->id, name) == 0) {
-            by_id = session;
+    for (struct snp_session *s = table->by_name[at]; s != NULL; s = s->same_name) {
+        if (s->state != SNP_SESSION_CLOSING && strcmp(s->name, name) == 0) {
+            return s;
         }
     }
-    return by_id;
+    for (struct snp_session *s = table->by_id[at]; s != NULL; s = s->same_id) {
+        if (s->state != SNP_SESSION_CLOSING && strcmp(s->id, name) == 0) {
+            return s;
+        }
+    }
+    return NULL;
 }
 
 void snp_session_set_state(struct snp_session *session, enum snp_session_state state)

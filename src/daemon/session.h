@@ -29,8 +29,11 @@ enum snp_session_state {
 };
 
 struct snp_session {
-    struct snp_server *server; /* borrowed */
-    unsigned refs;             /* the table's, one per cell, one per open request to the tier */
+    struct snp_server *server;   /* borrowed */
+    uint32_t slot;               /* in the table; while it is there */
+    struct snp_session *same_id; /* next of the table's chains; borrowed */
+    struct snp_session *same_name;
+    unsigned refs; /* the table's, one per cell, one per open request to the tier */
     enum snp_session_state state;
     char id[SNP_SESSION_ID_LEN + 1];
     char name[SNP_SESSION_NAME_MAX + 1]; /* "" = unnamed: ends with its call */
@@ -54,9 +57,15 @@ struct snp_session {
     char loss[200];           /* why it is lost */
 };
 
+/* What finding, adding and removing cost does not depend on how many there are. */
 struct snp_sessions {
     struct snp_session *slots[SNP_CAP_SESSIONS]; /* NULL = free; holds one reference each */
-    unsigned n_open;                             /* neither lost nor closing */
+    uint32_t free_slots[SNP_CAP_SESSIONS];       /* below n_slots; n_free of them */
+    uint32_t n_slots;                            /* slots ever used: what is beyond is free */
+    uint32_t n_free;
+    struct snp_session *by_id[SNP_CAP_SESSIONS]; /* chains by hash */
+    struct snp_session *by_name[SNP_CAP_SESSIONS];
+    unsigned n_open; /* neither lost nor closing */
 };
 
 /*

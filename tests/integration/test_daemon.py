@@ -23,6 +23,7 @@ BUILD = os.environ.get("SNP_BUILD", os.path.join(HERE, "..", "..", "build"))
 HEADER = struct.Struct("<IIIB3x")
 REQUEST, RESPONSE, ERROR, EVENT = 1, 2, 3, 4
 MIB = 1 << 20
+CLIENTS_MAX, SESSIONS_MAX = 512, 8192  # src/daemon/caps.h
 with open(os.path.join(BUILD, "snipara-sandboxd"), "rb") as program:
     # The sanitizer keeps what was freed.
     IDLE_RSS = (15 if b"__asan_init" not in program.read() else 512) * MIB
@@ -459,15 +460,15 @@ def test_a_client_that_dies_leaves_its_named_cell(daemon):
     assert other.run("done", "s") == "1"
 
 
-def test_the_sixty_fifth_client_is_turned_away(daemon):
-    clients = [daemon.client() for _ in range(64)]
+def test_one_client_too_many_is_turned_away(daemon):
+    clients = [daemon.client() for _ in range(CLIENTS_MAX)]
     assert all(client.call("stats")[0] == RESPONSE for client in clients)
     late = daemon.client()
     kind, _, head, _ = late.recv()
     assert kind == ERROR and head["code"] == "limit"
     assert late.is_closed()
     clients.pop().close()
-    assert wait_until(lambda: clients[0].call("stats")[1]["clients"] == 63)
+    assert wait_until(lambda: clients[0].call("stats")[1]["clients"] == CLIENTS_MAX - 1)
     assert daemon.client().call("stats")[0] == RESPONSE
 
 
@@ -485,10 +486,13 @@ def test_the_thirty_third_open_request_is_refused(daemon):
     assert client.run("1") == "1"
 
 
-def test_the_257th_session_is_refused(daemon):
+def test_one_session_too_many_is_refused(daemon):
     client = daemon.client()
-    for n in range(256):
-        client.run("1", f"s{n}")
+    for first in range(0, SESSIONS_MAX, 32):
+        ids = [client.start("1", f"s{n}") for n in range(first, first + 32)]
+        for _ in ids:
+            kind, _, head, _ = client.recv()
+            assert kind == RESPONSE, head
     assert client.fail("1", "more")["code"] == "limit"
     assert client.fail("1")["code"] == "limit"
     client.call("sessions.destroy", session="s7")

@@ -42,6 +42,7 @@
 enum {
     DAEMON_FD = 3,
     INIT_SIZE_MAX = 8 << 20,
+    FILES_WANTED = 16 * SNP_TIER_SESSIONS_MAX,
     WATCH_MS = 5000,
     END_ROUNDS = 400,
     END_PAUSE_MS = 5
@@ -195,6 +196,28 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     return 0;
 }
 
+/*
+ * A sandbox takes about a dozen descriptors of ours. What the host lets us have, and as root
+ * enough for all; the code has a limit of its own.
+ */
+static void raise_open_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0) {
+        return;
+    }
+    if (files.rlim_max < FILES_WANTED) {
+        const struct rlimit more = {FILES_WANTED, FILES_WANTED};
+
+        if (setrlimit(RLIMIT_NOFILE, &more) == 0) {
+            return;
+        }
+    }
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static void on_watch(uv_timer_t *timer)
 {
     snp_sessions_watch(timer->data);
@@ -256,6 +279,7 @@ int main(int argc, char **argv)
     }
     (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    raise_open_files();
     snp_log_setup("tier-native", SNP_LOG_INFO);
     return serve(argv[2]);
 }

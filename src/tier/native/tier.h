@@ -21,7 +21,7 @@ struct snp_session;
 struct snp_dead_group;
 
 enum {
-    SNP_TIER_SESSIONS_MAX = 512,
+    SNP_TIER_SESSIONS_MAX = 8192,
     SNP_TIER_PATH_MAX = 4096,
     SNP_TIER_WHY_MAX = 400,
 };
