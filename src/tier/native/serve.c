@@ -153,10 +153,8 @@ static int on_open(struct request *rq, struct snp_err *err)
         strspn(id, "0123456789abcdef") != SNP_SESSION_ID_LEN) {
         return snp_fail(err, SNP_E_INVALID, "open: 'session' must be 32 hex digits");
     }
-    for (struct snp_session *s = rq->tier->sessions; s != NULL; s = s->next) {
-        if (snp_streq(s->spec.id, id)) {
-            return snp_fail(err, SNP_E_INVALID, "open: session %s exists", id);
-        }
+    if (snp_session_exists(rq->tier, id)) {
+        return snp_fail(err, SNP_E_INVALID, "open: session %s exists", id);
     }
     (void)snprintf(spec.id, sizeof(spec.id), "%s", id);
     (void)snprintf(spec.template_name, sizeof(spec.template_name), "%s",

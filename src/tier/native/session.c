@@ -98,17 +98,52 @@ static void fail_calls(struct snp_session *s)
     }
 }
 
+/* Ids are random hex digits, so a few of them are hash enough. */
+static struct snp_session **chain(struct snp_tier *tier, const char *id)
+{
+    uint32_t hash = 0;
+
+    for (size_t i = 0; i < 8 && id[i] != '\0'; i++) {
+        hash = hash * 31 + (unsigned char)id[i];
+    }
+    return &tier->by_id[(hash ^ hash >> 16U) & (SNP_TIER_SESSIONS_MAX - 1)];
+}
+
+static void lists_enter(struct snp_tier *tier, struct snp_session *s)
+{
+    struct snp_session **first = chain(tier, s->spec.id);
+
+    s->same_id = *first;
+    *first = s;
+    s->next = tier->sessions;
+    s->before = &tier->sessions;
+    if (s->next != NULL) {
+        s->next->before = &s->next;
+    }
+    tier->sessions = s;
+    tier->n_sessions++;
+}
+
+static void lists_leave(struct snp_tier *tier, struct snp_session *s)
+{
+    struct snp_session **at = chain(tier, s->spec.id);
+
+    while (*at != s) {
+        at = &(*at)->same_id;
+    }
+    *at = s->same_id;
+    *s->before = s->next;
+    if (s->next != NULL) {
+        s->next->before = s->before;
+    }
+    tier->n_sessions--;
+}
+
 static void session_free(struct snp_session *s)
 {
     struct snp_tier *tier = s->tier;
 
-    for (struct snp_session **at = &tier->sessions; *at != NULL; at = &(*at)->next) {
-        if (*at == s) {
-            *at = s->next;
-            tier->n_sessions--;
-            break;
-        }
-    }
+    lists_leave(tier, s);
     close_streams(s);
     if (s->has_embryo) {
         snp_embryo_drop(tier, &s->embryo);
@@ -220,12 +255,22 @@ void snp_sessions_watch(struct snp_tier *tier)
 
 struct snp_session *snp_session_find(struct snp_tier *tier, const char *id)
 {
-    for (struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
+    for (struct snp_session *s = *chain(tier, id); s != NULL; s = s->same_id) {
         if (s->state == SNP_SESSION_READY && snp_streq(s->spec.id, id)) {
             return s;
         }
     }
     return NULL;
+}
+
+bool snp_session_exists(struct snp_tier *tier, const char *id)
+{
+    for (struct snp_session *s = *chain(tier, id); s != NULL; s = s->same_id) {
+        if (snp_streq(s->spec.id, id)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void snp_session_ask_init(struct snp_session *s,
@@ -706,9 +751,7 @@ int snp_session_open(struct snp_tier *tier,
         (void)uv_timer_init(tier->loop, s->timer);
         s->timer->data = s;
     }
-    s->next = tier->sessions;
-    tier->sessions = s;
-    tier->n_sessions++;
+    lists_enter(tier, s);
     r = s->timer == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : check_host(s, err);
     if (r == 0 && s->spec.project != NULL) {
         r = open_project(s, err);

@@ -55,8 +55,10 @@ struct snp_init_call {
 };
 
 struct snp_session {
-    struct snp_session *next;
-    struct snp_tier *tier; /* borrowed */
+    struct snp_session *next;    /* of all */
+    struct snp_session **before; /* what points at us in that list */
+    struct snp_session *same_id; /* next of the chain of tier->by_id */
+    struct snp_tier *tier;       /* borrowed */
     struct snp_session_spec spec;
     enum snp_session_state state;
     uint32_t open_id;  /* request to answer when ready */
@@ -110,6 +112,9 @@ int snp_session_open(struct snp_tier *tier,
 
 /* NULL if there is none that is ready. */
 struct snp_session *snp_session_find(struct snp_tier *tier, const char *id);
+
+/* Is there one of this id, in whatever state? */
+bool snp_session_exists(struct snp_tier *tier, const char *id);
 
 /* Kill everything in it; it disappears from the loop. reason: for the daemon when nobody asked. */
 void snp_session_kill(struct snp_session *s, const char *reason);

@@ -21,7 +21,7 @@ struct snp_session;
 struct snp_dead_group;
 
 enum {
-    SNP_TIER_SESSIONS_MAX = 8192,
+    SNP_TIER_SESSIONS_MAX = 8192, /* a power of two */
     SNP_TIER_PATH_MAX = 4096,
     SNP_TIER_WHY_MAX = 400,
 };
@@ -42,8 +42,9 @@ struct snp_tier {
     int zygote_filter_fd;
     int init_fd; /* the program of pid 1, not readable by the code */
     struct snp_cgroups cgroups;
-    struct snp_template *templates; /* list; owned */
-    struct snp_session *sessions;   /* list; owned */
+    struct snp_template *templates;                   /* list; owned */
+    struct snp_session *sessions;                     /* list; owned */
+    struct snp_session *by_id[SNP_TIER_SESSIONS_MAX]; /* the same, in chains by hash */
     unsigned n_sessions;
     uint8_t *slots; /* one byte for each id range: in use */
     unsigned next_slot;
