@@ -152,12 +152,19 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     const char *no_landlock =
         getenv("SNIPARA_SANDBOX_NO_LANDLOCK"); /* NOLINT(concurrency-mt-unsafe) */
     const char *no_cgroup =
-        getenv("SNIPARA_SANDBOX_NO_CGROUP"); /* NOLINT(concurrency-mt-unsafe) */
+        getenv("SNIPARA_SANDBOX_NO_CGROUP");           /* NOLINT(concurrency-mt-unsafe) */
+    const char *pool = getenv("SNIPARA_SANDBOX_POOL"); /* NOLINT(concurrency-mt-unsafe) */
+    uint64_t pool_max = SNP_TEMPLATE_POOL;
     int r = find_self(tier, dir, err);
 
     if (r < 0) {
         return r;
     }
+    if (pool != NULL && (snp_parse_u64(pool, &pool_max) < 0 || pool_max > SNP_TEMPLATE_POOL)) {
+        return snp_fail(err, SNP_E_INVALID, "SNIPARA_SANDBOX_POOL is 0 to %d, not '%.20s'",
+                        SNP_TEMPLATE_POOL, pool);
+    }
+    tier->pool_max = (unsigned)pool_max;
     tier->uid = geteuid();
     tier->is_root = tier->uid == 0;
     (void)snprintf(tier->state_dir, sizeof(tier->state_dir), "%s", state_dir);

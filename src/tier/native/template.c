@@ -292,7 +292,7 @@ static void on_refill(uv_timer_t *timer)
         return;
     }
     for (unsigned have = t->n_pool + t->n_ordered + t->n_preparing;
-         have < SNP_TEMPLATE_POOL + waiting(t); have++) {
+         have < t->tier->pool_max + waiting(t); have++) {
         order_fork(t);
     }
     if (t->first != NULL && t->n_ordered + t->n_preparing == 0) {
@@ -384,7 +384,7 @@ static void preparation_done(uv_work_t *work, int status)
         }
     } else if (t->control != NULL && t->first != NULL) {
         serve_waiter(t, &p->embryo, NULL);
-    } else if (t->control != NULL && t->n_pool < SNP_TEMPLATE_POOL) {
+    } else if (t->control != NULL && t->n_pool < t->tier->pool_max) {
         p->embryo.was_ahead = true;
         t->pool[t->n_pool++] = p->embryo;
     } else {

@@ -49,6 +49,7 @@ struct snp_tier {
     uint8_t *slots; /* one byte for each id range: in use */
     unsigned next_slot;
     unsigned next_cpu;
+    unsigned pool_max;           /* sandboxes each template makes ahead */
     uint64_t next_embryo;        /* number in the name of its cgroups */
     struct snp_dead_group *dead; /* cgroups of dropped embryos, to be removed; owned */
     uv_timer_t *sweep_timer;     /* runs while there are any; owned */
