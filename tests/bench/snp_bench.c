@@ -238,7 +238,8 @@ static int run_live(char **argv, struct snp_err *err)
         (void)snprintf(name, sizeof(name), "live-%u", i);
         r = cell_run(client, name, argv[1], argv[4], &hit, err);
         if (r == 0) {
-            (void)printf("{\"live\": %u, \"us\": %.1f}\n", i, now_us() - start);
+            (void)printf("{\"live\": %u, \"us\": %.1f, \"hit\": %s}\n", i, now_us() - start,
+                         hit ? "true" : "false");
         }
     }
     return r;

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What figures are measured with: runtimes of our own, the stop-watch, the machine's state."""
+
+import datetime
+import json
+import os
+import platform
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PYTHON = "/usr/bin/python3"
+MIB = 1 << 20
+ROLES = ("init", "python", "seed")  # names of a sandbox's processes
+
+
+class Failure(Exception):
+    """A measurement could not be made."""
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as text:
+            return text.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as text:
+            return [int(word) for word in text.read().split()]
+    except OSError:
+        return []
+
+
+def process_tree(pid):
+    found = []
+    todo = children(pid)
+    while todo:
+        found.append(todo.pop())
+        todo += children(found[-1])
+    return found
+
+
+class Runtime:
+    """A daemon of our own, started by its first use; settings go to it as variables."""
+
+    def __init__(self, build, folder, **settings):
+        self.build = build
+        self.program = os.path.join(build, "snipara-sandbox")
+        self.watch = os.path.join(build, "snp-bench")
+        self.run_dir = os.path.join(folder, "run")
+        state_dir = os.path.join(folder, "state")
+        for path in (folder, self.run_dir, state_dir):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        self.socket = os.path.join(self.run_dir, "sandboxd.sock")
+        self.log = os.path.join(state_dir, "daemon.log")
+        self.env = {"PATH": "/usr/bin:/bin", "HOME": folder, "LANG": "C.UTF-8",
+                    "SNIPARA_SANDBOX_RUNTIME_DIR": self.run_dir, "SNIPARA_SANDBOX_STATE_DIR": state_dir,
+                    **settings}
+
+    def exec(self, code, *options):
+        """One cell through the command line; its result."""
+        words = [self.program, "exec", "--json", *options, code]
+        done = subprocess.run(words, env=self.env, cwd="/", capture_output=True, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise Failure(f"exec: {(done.stdout + done.stderr).decode(errors='replace')[-400:]}")
+        return json.loads(done.stdout)
+
+    def bench(self, mode, *args, may_fail=False):
+        """The stop-watch's samples; with may_fail also its complaint, or None."""
+        words = [self.watch, mode, *map(str, args)]
+        done = subprocess.run(words, env=self.env, cwd="/", capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL)
+        samples = [json.loads(line) for line in done.stdout.splitlines()]
+        complaint = done.stderr.strip().removeprefix("snp-bench: ") if done.returncode != 0 else None
+        if complaint is not None and not may_fail:
+            raise Failure(f"{' '.join(words[1:3])}: {complaint}")
+        return (samples, complaint) if may_fail else samples
+
+    def daemon_pid(self):
+        try:
+            with socket.socket(socket.AF_UNIX) as link:
+                link.connect(self.socket)
+                return struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        except OSError:
+            return None
+
+    def tier_pid(self):
+        return children(self.daemon_pid())[0]
+
+    def close(self):
+        pid = self.daemon_pid()
+        if pid is None:
+            return
+        os.kill(pid, signal.SIGTERM)
+        while is_running(pid):
+            time.sleep(0.005)
+
+
+# The machine ----------------------------------------------------------------------------------
+
+
+def memory_available():
+    with open("/proc/meminfo") as text:
+        for line in text:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    raise Failure("no MemAvailable in /proc/meminfo")
+
+
+def busy_share(seconds=0.5):
+    """How much of the processors is in use while we do nothing, 0 to 1."""
+    def ticks():
+        with open("/proc/stat") as text:
+            numbers = [int(word) for word in text.readline().split()[1:9]]
+        return sum(numbers), numbers[3] + numbers[4]
+
+    total, idle = ticks()
+    time.sleep(seconds)
+    total_after, idle_after = ticks()
+    return 1 - (idle_after - idle) / max(1, total_after - total)
+
+
+def settle(limit=3.0):
+    """Wait (bounded) until what earlier figures left behind has ended."""
+    end = time.monotonic() + limit
+    while busy_share(0.25) > 0.2 and time.monotonic() < end:
+        pass
+
+
+def cpu_name():
+    with open("/proc/cpuinfo") as text:
+        names = [line.partition(":")[2].strip() for line in text if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def system_name():
+    with open("/etc/os-release") as text:
+        names = dict(line.rstrip("\n").split("=", 1) for line in text if "=" in line)
+    return names.get("PRETTY_NAME", "unknown").strip('"')
+
+
+def commit():
+    def git(*words):
+        return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True).stdout.strip()
+
+    name = git("rev-parse", "--short=10", "HEAD")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/benchmarks.md")
+    return (name or "unknown") + (" with changes" if changed else "")
+
+
+def machine():
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "kernel": platform.release(), "system": system_name(), "cpu": cpu_name(), "cpus": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30), 1),
+        "python": platform.python_version(), "user": "root" if os.getuid() == 0 else "an ordinary user",
+        "commit": commit(), "load": os.getloadavg()[0],
+        "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+    }
