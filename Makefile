@@ -17,6 +17,10 @@ check:
 	@tools/setup check
 	@tools/test $(B)
 
+aarch64:
+	@tools/setup aarch64
+	@tools/check-aarch64 $(B)
+
 asan:
 	@tools/setup check
 	@tools/test $(B) asan
@@ -47,6 +51,6 @@ uninstall:
 	@tools/install uninstall $(B)
 
 clean:
-	@rm -rf $(B) $(B)-clang $(B)-asan $(B)-fuzz
+	@rm -rf $(B) $(B)-clang $(B)-asan $(B)-fuzz $(B)-aarch64*
 
-.PHONY: all demo check asan valgrind bench fuzz format install uninstall clean
+.PHONY: all demo check aarch64 asan valgrind bench fuzz format install uninstall clean

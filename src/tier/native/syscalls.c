@@ -6,8 +6,13 @@
  * without a supervisor the kernel answers ENOSYS by itself. The filter of zygotes, which
  * sandboxes inherit below their own, refuses in the same way: of two equal verdicts the
  * kernel takes the newer filter's, and with it the listener. An error number from the older
- * one would go before, and nothing would be recorded. Calls of other architectures kill
- * the process.
+ * one would go before, and nothing would be recorded. Calls of other architectures (32-bit
+ * programs, the x32 calls of x86-64) kill the process.
+ *
+ * One table for all architectures. It names what x86-64 has; of the old calls among these
+ * (access, dup2, poll ...) others have only the newer ones, which are in it as well.
+ * Where that is not so there is a stand-in. Arguments that are looked at are in the same place
+ * and have the same values on x86-64 and aarch64; tests/unit/syscalls_test.c holds that.
  */
 #include "tier/native/syscalls.h"
 
@@ -102,6 +107,26 @@ static const struct {
     {"timer_create",       ENOSYS    },
 };
 
+/*
+ * Calls that libraries use where an architecture has not the one of the table: allowed
+ * there, if their first argument is 0 (oneself).
+ */
+static const struct {
+    const char *name;
+    const char *missing;
+} stand_ins[] = {
+    {"getpgid", "getpgrp"},
+};
+
+static const struct {
+    uint32_t token;
+    const char *name;
+} arches[] = {
+    [SNP_ARCH_NATIVE] = {SCMP_ARCH_NATIVE,  "this machine"},
+    [SNP_ARCH_X86_64] = {SCMP_ARCH_X86_64,  "x86-64"      },
+    [SNP_ARCH_AARCH64] = {SCMP_ARCH_AARCH64, "aarch64"     },
+};
+
 static const uint64_t ioctls[] = {
     TCGETS,        TIOCGWINSZ,  TIOCGPGRP,   FIONREAD,
     FIONBIO,       FIOCLEX,     FIONCLEX,    0x40049409 /* FICLONE: cp tries it */,
@@ -158,42 +183,69 @@ static const char *const setup_calls[] = {
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | \
      CLONE_NEWCGROUP | 0x80U)
 
-static int allow(scmp_filter_ctx ctx, const char *name)
-{
-    int nr = seccomp_syscall_resolve_name(name);
+/* A filter that is being made. */
+struct making {
+    scmp_filter_ctx ctx;
+    enum snp_arch arch;
+};
 
-    if (nr == __NR_SCMP_ERROR || nr < 0) {
-        return 0; /* this architecture has no such call */
-    }
-    return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
+static bool has_call(enum snp_arch arch, const char *name)
+{
+    return seccomp_syscall_resolve_name_arch(arches[arch].token, name) >= 0;
+}
+
+/* A rule for one call; none if the architecture has no such call, which is then refused. */
+static int rule(const struct making *m,
+                uint32_t action,
+                const char *name,
+                const struct scmp_arg_cmp *arg)
+{
+    /* Rules are given in native numbers, of calls that are not there in pseudo numbers. */
+    return has_call(m->arch, name)
+               ? seccomp_rule_add_array(m->ctx, action, seccomp_syscall_resolve_name(name),
+                                        arg == NULL ? 0 : 1, arg)
+               : 0;
+}
+
+static int allow(const struct making *m, const char *name)
+{
+    return rule(m, SCMP_ACT_ALLOW, name, NULL);
+}
+
+/* The kernel looks at the low 32 bits of these arguments; so must the filter. */
+static int allow_value(const struct making *m, const char *name, unsigned arg, uint64_t value)
+{
+    const struct scmp_arg_cmp is = SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, 0xffffffffU, value);
+
+    return rule(m, SCMP_ACT_ALLOW, name, &is);
 }
 
 static int allow_values(
-    scmp_filter_ctx ctx, const char *name, unsigned arg, const uint64_t *values, size_t n)
+    const struct making *m, const char *name, unsigned arg, const uint64_t *values, size_t n)
 {
-    int nr = seccomp_syscall_resolve_name(name);
+    int r = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        /* The kernel looks at the low 32 bits of these arguments; so must the filter. */
-        int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1,
-                                 SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, 0xffffffffU, values[i]));
-        if (r < 0) {
-            return r;
-        }
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        r = allow_value(m, name, arg, values[i]);
     }
-    return 0;
+    return r;
 }
 
-static int add_common(scmp_filter_ctx ctx)
+static int add_common(const struct making *m)
 {
-    int r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    int r = seccomp_attr_set(m->ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 
     if (r == 0) {
-        r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+        r = seccomp_attr_set(m->ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     }
     for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
         for (const char *const *call = groups[g].calls; r == 0 && *call != NULL; call++) {
-            r = allow(ctx, *call);
+            r = allow(m, *call);
+        }
+    }
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(stand_ins); i++) {
+        if (!has_call(m->arch, stand_ins[i].missing)) {
+            r = allow_value(m, stand_ins[i].name, 0, 0);
         }
     }
     return r;
@@ -203,78 +255,118 @@ static int add_common(scmp_filter_ctx ctx)
  * Of others limits may be read only: those of pid 1, who is the same user, are none of the
  * code's business.
  */
-static int allow_own_limits(scmp_filter_ctx ctx)
+static int allow_own_limits(const struct making *m)
 {
-    int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
-                             SCMP_CMP(0, SCMP_CMP_MASKED_EQ, 0xffffffffU, 0));
+    const struct scmp_arg_cmp reads = SCMP_CMP(2, SCMP_CMP_EQ, 0, 0);
+    int r = allow_value(m, "prlimit64", 0, 0);
 
-    return r < 0 ? r
-                 : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
-                                    SCMP_CMP(2, SCMP_CMP_EQ, 0, 0));
+    return r < 0 ? r : rule(m, SCMP_ACT_ALLOW, "prlimit64", &reads);
 }
 
-static int add_conditional(scmp_filter_ctx ctx)
+static int add_conditional(const struct making *m)
 {
-    int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-                             SCMP_CMP(0, SCMP_CMP_MASKED_EQ, NAMESPACE_FLAGS, 0));
+    const struct scmp_arg_cmp nests_nothing =
+        SCMP_CMP(0, SCMP_CMP_MASKED_EQ, NAMESPACE_FLAGS, 0);
+    int r = rule(m, SCMP_ACT_ALLOW, "clone", &nests_nothing);
 
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(absent); i++) {
-        r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO((unsigned)absent[i].error),
-                             seccomp_syscall_resolve_name(absent[i].name), 0);
+        r = rule(m, SCMP_ACT_ERRNO((unsigned)absent[i].error), absent[i].name, NULL);
     }
     if (r == 0) {
-        r = allow_values(ctx, "socket", 0, domains, SNP_ARRAY_LEN(domains));
+        r = allow_values(m, "socket", 0, domains, SNP_ARRAY_LEN(domains));
     }
     if (r == 0) {
-        r = allow_values(ctx, "socketpair", 0, domains, 1);
+        r = allow_values(m, "socketpair", 0, domains, 1);
     }
     if (r == 0) {
-        r = allow_values(ctx, "ioctl", 1, ioctls, SNP_ARRAY_LEN(ioctls));
+        r = allow_values(m, "ioctl", 1, ioctls, SNP_ARRAY_LEN(ioctls));
     }
     if (r == 0) {
-        r = allow_values(ctx, "prctl", 0, prctls, SNP_ARRAY_LEN(prctls));
+        r = allow_values(m, "prctl", 0, prctls, SNP_ARRAY_LEN(prctls));
     }
-    return r < 0 ? r : allow_own_limits(ctx);
+    return r < 0 ? r : allow_own_limits(m);
 }
 
-static int add_setup(scmp_filter_ctx ctx)
+static int add_setup(const struct making *m)
 {
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(setup_calls); i++) {
-        r = allow(ctx, setup_calls[i]);
+        r = allow(m, setup_calls[i]);
     }
     return r;
 }
 
 /* Where a cgroup counts the pages of memfds. */
-static int add_with_memfd(scmp_filter_ctx ctx)
+static int add_with_memfd(const struct making *m)
 {
-    int r = allow(ctx, "memfd_create");
+    int r = allow(m, "memfd_create");
 
-    return r == 0 ? add_conditional(ctx) : r;
+    return r == 0 ? add_conditional(m) : r;
 }
 
 /* ENOSYS, as of a kernel that has none: who asks has another way, and need not be told on. */
-static int add_without_memfd(scmp_filter_ctx ctx)
+static int add_without_memfd(const struct making *m)
 {
-    int r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(memfd_create), 0);
+    int r = rule(m, SCMP_ACT_ERRNO(ENOSYS), "memfd_create", NULL);
 
-    return r == 0 ? add_conditional(ctx) : r;
+    return r == 0 ? add_conditional(m) : r;
 }
 
-static int export_program(scmp_filter_ctx ctx,
-                          const char *name,
-                          int *ret_fd,
-                          struct snp_err *err)
+/* An empty filter of a context speaks of the native architecture; make it another. */
+static int set_arch(const struct making *m)
 {
-    snp_autoclose int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    uint32_t token = arches[m->arch].token;
+    int r;
+
+    if (token == SCMP_ARCH_NATIVE || token == seccomp_arch_native()) {
+        return 0;
+    }
+    r = seccomp_arch_add(m->ctx, token);
+    return r < 0 ? r : seccomp_arch_remove(m->ctx, SCMP_ARCH_NATIVE);
+}
+
+int snp_syscalls_compile_for(enum snp_arch arch,
+                             enum snp_filter filter,
+                             int fd,
+                             struct snp_err *err)
+{
+    static int (*const add[])(const struct making *) = {
+        [SNP_FILTER_SESSION] = add_with_memfd,
+        [SNP_FILTER_SESSION_UNCOUNTED] = add_without_memfd,
+        [SNP_FILTER_ZYGOTE] = add_setup,
+    };
+    struct making m = {.ctx = seccomp_init(SCMP_ACT_NOTIFY), .arch = arch};
+    int r = m.ctx == NULL ? -ENOMEM : set_arch(&m);
+
+    if (r == 0) {
+        r = add_common(&m);
+    }
+    if (r == 0) {
+        r = add[filter](&m);
+    }
+    if (r < 0) {
+        r = snp_fail_sys(err, -r, "build the system call filter");
+    } else if (seccomp_export_bpf(m.ctx, fd) < 0) {
+        r = snp_fail(err, SNP_E_INTERNAL, "the system call filter does not compile");
+    }
+    if (m.ctx != NULL) {
+        seccomp_release(m.ctx);
+    }
+    return r;
+}
+
+static int compile_sealed(enum snp_filter filter, int *ret_fd, struct snp_err *err)
+{
+    snp_autoclose int fd = memfd_create("filter", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int r;
 
     if (fd < 0) {
         return snp_fail_sys(err, errno, "memfd for the system call filter");
     }
-    if (seccomp_export_bpf(ctx, fd) < 0) {
-        return snp_fail(err, SNP_E_INTERNAL, "the system call filter does not compile");
+    r = snp_syscalls_compile_for(SNP_ARCH_NATIVE, filter, fd, err);
+    if (r < 0) {
+        return r;
     }
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
         return snp_fail_sys(err, errno, "seal the system call filter");
@@ -283,66 +375,144 @@ static int export_program(scmp_filter_ctx ctx,
     return 0;
 }
 
-static int compile(uint32_t other_calls,
-                   int (*add)(scmp_filter_ctx),
-                   int *ret_fd,
-                   struct snp_err *err)
-{
-    scmp_filter_ctx ctx = seccomp_init(other_calls);
-    int r = ctx == NULL ? -ENOMEM : add_common(ctx);
-
-    if (r == 0) {
-        r = add(ctx);
-    }
-    if (r < 0) {
-        r = snp_fail_sys(err, -r, "build the system call filter");
-    } else {
-        r = export_program(ctx, "filter", ret_fd, err);
-    }
-    if (ctx != NULL) {
-        seccomp_release(ctx);
-    }
-    return r;
-}
-
 int snp_syscalls_compile(bool counts_memory,
                          int *ret_session_fd,
                          int *ret_zygote_fd,
                          struct snp_err *err)
 {
     snp_autoclose int session_fd = -1;
-    int r = compile(SCMP_ACT_NOTIFY, counts_memory ? add_with_memfd : add_without_memfd,
-                    &session_fd, err);
+    int r = compile_sealed(counts_memory ? SNP_FILTER_SESSION : SNP_FILTER_SESSION_UNCOUNTED,
+                           &session_fd, err);
 
     if (r < 0) {
         return r;
     }
-    r = compile(SCMP_ACT_NOTIFY, add_setup, ret_zygote_fd, err);
+    r = compile_sealed(SNP_FILTER_ZYGOTE, ret_zygote_fd, err);
     if (r == 0) {
         *ret_session_fd = SNP_TAKE_FD(session_fd);
     }
     return r;
 }
 
-unsigned snp_syscalls_count(bool counts_memory)
+static bool is_listed(const char *const *names, size_t n, const char *name)
 {
-    unsigned n = SNP_ARRAY_LEN(conditional) - (counts_memory ? 0 : 1);
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_in_a_group(const char *name)
+{
+    for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
+        for (const char *const *call = groups[g].calls; *call != NULL; call++) {
+            if (strcmp(*call, name) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool stands_in(enum snp_arch arch, const char *name)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(stand_ins); i++) {
+        if (strcmp(stand_ins[i].name, name) == 0 && !has_call(arch, stand_ins[i].missing)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of the calls that are in no group. */
+static enum snp_call verdict_of_session(enum snp_filter filter, const char *name)
+{
+    if (strcmp(name, "memfd_create") == 0) {
+        return filter == SNP_FILTER_SESSION ? SNP_CALL_ALLOWED : SNP_CALL_ABSENT;
+    }
+    if (is_listed(conditional, SNP_ARRAY_LEN(conditional), name)) {
+        return SNP_CALL_BY_ARGUMENT;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(absent); i++) {
+        if (strcmp(absent[i].name, name) == 0) {
+            return SNP_CALL_ABSENT;
+        }
+    }
+    return SNP_CALL_REFUSED;
+}
+
+enum snp_call snp_syscalls_verdict(enum snp_arch arch, enum snp_filter filter, const char *name)
+{
+    if (!has_call(arch, name)) {
+        return SNP_CALL_REFUSED;
+    }
+    if (is_in_a_group(name)) {
+        return SNP_CALL_ALLOWED;
+    }
+    if (stands_in(arch, name)) {
+        return SNP_CALL_BY_ARGUMENT;
+    }
+    if (filter == SNP_FILTER_ZYGOTE) {
+        return is_listed(setup_calls, SNP_ARRAY_LEN(setup_calls), name) ? SNP_CALL_ALLOWED
+                                                                        : SNP_CALL_REFUSED;
+    }
+    return verdict_of_session(filter, name);
+}
+
+static unsigned count_calls(enum snp_arch arch)
+{
+    unsigned n = SNP_ARRAY_LEN(conditional); /* every architecture has these */
 
     for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
         for (const char *const *call = groups[g].calls; *call != NULL; call++) {
-            n++;
+            n += has_call(arch, *call) ? 1 : 0;
         }
     }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(stand_ins); i++) {
+        n += stands_in(arch, stand_ins[i].name) ? 1 : 0;
+    }
     return n;
+}
+
+unsigned snp_syscalls_count(bool counts_memory)
+{
+    return count_calls(SNP_ARCH_NATIVE) - (counts_memory ? 0 : 1);
+}
+
+/* What an architecture has not of the table, and what it has instead. */
+static void print_differences(FILE *out, enum snp_arch arch)
+{
+    (void)fprintf(out,
+                  "\n## %s\n\nThe code may make %u calls, by the same table. These of it are "
+                  "not there:",
+                  arches[arch].name, count_calls(arch));
+    for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
+        for (const char *const *call = groups[g].calls; *call != NULL; call++) {
+            if (!has_call(arch, *call)) {
+                (void)fprintf(out, " %s", *call);
+            }
+        }
+    }
+    (void)fprintf(out, ".\nLibraries there use newer ones, which are in the table too");
+    for (size_t i = 0; i < SNP_ARRAY_LEN(stand_ins); i++) {
+        if (stands_in(arch, stand_ins[i].name)) {
+            (void)fprintf(out,
+                          ",\nand instead of %s %s, allowed there with a first argument of 0",
+                          stand_ins[i].missing, stand_ins[i].name);
+        }
+    }
+    (void)fprintf(out, ".\n");
 }
 
 void snp_syscalls_print(FILE *out)
 {
     (void)fprintf(out,
-                  "# System calls\n\nThe code may make %u calls; everything else is refused "
-                  "and recorded.\n\n"
+                  "# System calls\n\nThe code may make %u calls on x86-64; everything else is "
+                  "refused and recorded.\n\n"
                   "| group | why | calls |\n|---|---|---|\n",
-                  snp_syscalls_count(true));
+                  count_calls(SNP_ARCH_X86_64));
     for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
         (void)fprintf(out, "| %s | %s |", groups[g].name, groups[g].reason);
         for (const char *const *call = groups[g].calls; *call != NULL; call++) {
@@ -363,5 +533,8 @@ void snp_syscalls_print(FILE *out)
     for (size_t i = 0; i < SNP_ARRAY_LEN(absent); i++) {
         (void)fprintf(out, " %s", absent[i].name);
     }
-    (void)fprintf(out, ".\n");
+    (void)fprintf(
+        out, ".\nCalls of another architecture end the process: of 32-bit programs, and the "
+             "x32 calls of x86-64.\n");
+    print_differences(out, SNP_ARCH_AARCH64);
 }

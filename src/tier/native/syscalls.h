@@ -22,10 +22,43 @@ int snp_syscalls_compile(bool counts_memory,
                          int *ret_zygote_fd,
                          struct snp_err *err) SNP_NODISCARD;
 
-/* Number of allowed calls. */
+enum snp_arch {
+    SNP_ARCH_NATIVE, /* what this program was built for */
+    SNP_ARCH_X86_64,
+    SNP_ARCH_AARCH64,
+};
+
+enum snp_filter {
+    SNP_FILTER_SESSION,           /* of code whose memory a cgroup counts */
+    SNP_FILTER_SESSION_UNCOUNTED, /* of code whose memory none counts */
+    SNP_FILTER_ZYGOTE,
+};
+
+enum snp_call {
+    SNP_CALL_REFUSED,
+    SNP_CALL_ALLOWED,
+    SNP_CALL_BY_ARGUMENT, /* with some arguments only */
+    SNP_CALL_ABSENT,      /* answered as not there */
+};
+
+/*
+ * Compile one of the programs into a file, for another architecture if wanted. Values of
+ * arguments are those of the architecture this was built for.
+ */
+int snp_syscalls_compile_for(enum snp_arch arch,
+                             enum snp_filter filter,
+                             int fd,
+                             struct snp_err *err) SNP_NODISCARD;
+
+/* What the table says of a call; refused, also if the architecture has no such call. */
+enum snp_call snp_syscalls_verdict(enum snp_arch arch,
+                                   enum snp_filter filter,
+                                   const char *name);
+
+/* Number of calls that the code may make on this architecture. */
 unsigned snp_syscalls_count(bool counts_memory);
 
-/* The table as Markdown. */
+/* The table as Markdown, the same whatever this was built for. */
 void snp_syscalls_print(FILE *out);
 
 #endif
