@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,7 +92,7 @@ static int parse_thousandths(const struct snp_limit_info *row, const char *text,
     } else if (scaled > (double)row->max + slack) {
         *ret = row->max + 1;
     } else {
-        *ret = (uint64_t)llround(scaled);
+        *ret = (uint64_t)(scaled + 0.5); /* the nearest: it is not below -slack */
     }
     return 0;
 }
