@@ -3,8 +3,9 @@
  * Where a controller is mounted comes from /proc/self/mountinfo, which group we are in
  * from /proc/self/cgroup. Version 1 is preferred where it holds the controller, because
  * a controller is in one version only. On version 2 a group with processes cannot pass
- * controllers on, so in a group that was given to us all its processes, the caller's shell
- * and the supervisor among them, first move into a leaf of their own.
+ * controllers on, so the user's systemd is asked for a group of our own; where it cannot be,
+ * in a group that was given to us all its processes, the caller's shell and the supervisor
+ * among them, first move into a leaf of their own.
  */
 #include "os/cgroup.h"
 
@@ -23,6 +24,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "os/scope.h"
 
 enum {
     TEXT_MAX = 1 << 20,
@@ -532,8 +534,16 @@ struct v2_base {
     const char *why; /* what stands between the missing ones and the group */
 };
 
+/* Who may be moved out of a group so that it can pass controllers on. */
+enum moving {
+    MOVE_NOBODY = 0,
+    MOVE_DELEGATED, /* everybody in a group that was handed to us */
+    MOVE_OWN,       /* the same, and we know that it was */
+};
+
 /* Our folder below the group at path, with as many of the wanted controllers as there are. */
-static void open_v2_base(struct v2_base *base, const char *path, uid_t uid, unsigned wanted)
+static void open_v2_base(
+    struct v2_base *base, const char *path, uid_t uid, unsigned wanted, enum moving moving)
 {
     snp_autoclose int group_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -547,7 +557,9 @@ static void open_v2_base(struct v2_base *base, const char *path, uid_t uid, unsi
         return;
     }
     base->why = "cannot be had: processes are in";
-    if (is_busy(group_fd) && !(is_delegated(path, uid) && clear(group_fd, uid))) {
+    if (is_busy(group_fd) &&
+        (moving == MOVE_NOBODY || (moving == MOVE_DELEGATED && !is_delegated(path, uid)) ||
+         !clear(group_fd, uid))) {
         return;
     }
     base->why = "cannot be passed on by";
@@ -583,7 +595,10 @@ static void leave_leaf(char *path, uid_t uid)
 }
 
 /* Give the slots that have nothing what the base has, or say why not. */
-static void fill_slots(struct snp_cgroups *groups, struct v2_base *base, const char *path)
+static void fill_slots(struct snp_cgroups *groups,
+                       struct v2_base *base,
+                       const char *path,
+                       const char *scope)
 {
     for (int c = 0; c < SNP_CGROUP_CPUACCT; c++) {
         struct snp_cgroup_slot *slot = &groups->slot[c];
@@ -595,19 +610,68 @@ static void fill_slots(struct snp_cgroups *groups, struct v2_base *base, const c
             slot->version = slot->base_fd >= 0 ? 2 : 0;
             groups->made[c] = SNP_TAKE_PTR(base->made); /* the first that uses it removes it */
         } else if (slot->why[0] == '\0') {
-            (void)snprintf(slot->why, sizeof(slot->why), "cgroup v2: controller %s %s %.60s",
-                           controller_names[c],
-                           base->have != 0 ? "is not delegated to" : base->why, path);
+            (void)snprintf(slot->why, sizeof(slot->why),
+                           "cgroup v2: controller %s %s %.60s%.60s", controller_names[c],
+                           base->have != 0 ? "is not delegated to" : base->why, path,
+                           base->have != 0 ? "" : scope);
         }
     }
+}
+
+/* The group we are in, seen through the mount at point; false without version 2. */
+static bool own_v2_path(
+    const char *point, const char *root, const char *own, uid_t uid, char *out)
+{
+    char group[PATH_LEN];
+
+    if (!find_group(own, NULL, group)) {
+        return false;
+    }
+    group_path(out, (size_t)2 * PATH_LEN, point, root, group);
+    leave_leaf(out, uid);
+    return true;
+}
+
+/*
+ * What an ordinary user can have: below the group we are in, if nobody is in its way; else
+ * below one that the user's systemd makes for us; else below our own after all, if it was
+ * delegated and its processes can be moved into a leaf.
+ */
+static void open_v2_user(struct v2_base *base,
+                         const char *point,
+                         const char *root,
+                         char *path,
+                         unsigned wanted,
+                         char *ret_scope)
+{
+    uid_t uid = geteuid();
+    snp_autofree char *own = NULL;
+    struct snp_err err;
+    snp_autoclose int top_fd = open(point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    open_v2_base(base, path, uid, wanted, MOVE_NOBODY);
+    if (base->have != 0) {
+        return;
+    }
+    close_v2_base(base);
+    if (top_fd >= 0 && (controllers_in(top_fd, "cgroup.controllers") & wanted) != 0) {
+        if (snp_scope_enter(uid, &err) == 0 &&
+            snp_file_read("/proc/self/cgroup", TEXT_MAX, &own, NULL, &err) == 0 &&
+            own_v2_path(point, root, own, uid, path)) {
+            open_v2_base(base, path, uid, wanted, MOVE_OWN);
+            return;
+        }
+        (void)snprintf(ret_scope, NAME_LEN, "; %.80s", err.msg);
+    }
+    open_v2_base(base, path, uid, wanted, MOVE_DELEGATED);
 }
 
 static void open_v2(struct snp_cgroups *groups, const char *mounts, const char *own, uid_t uid)
 {
     char point[PATH_LEN];
     char root[PATH_LEN];
-    char group[PATH_LEN];
     char path[2 * PATH_LEN];
+    char scope[NAME_LEN] = "";
     struct v2_base base = {.fd = -1};
     unsigned wanted = 0;
 
@@ -615,20 +679,20 @@ static void open_v2(struct snp_cgroups *groups, const char *mounts, const char *
         wanted |= groups->slot[c].version == 0 ? 1U << c : 0;
     }
     if (wanted == 0 || !find_mount(mounts, NULL, point, root) ||
-        !find_group(own, NULL, group)) {
+        !own_v2_path(point, root, own, uid, path)) {
         return;
     }
-    group_path(path, sizeof(path), point, root, group);
-    leave_leaf(path, uid);
     /* As root the top of what we see: our own group is full of other processes. */
     if (uid == 0) {
-        open_v2_base(&base, point, uid, wanted);
+        open_v2_base(&base, point, uid, wanted, MOVE_DELEGATED);
+        if (base.have == 0 && strcmp(path, point) != 0) {
+            close_v2_base(&base);
+            open_v2_base(&base, path, uid, wanted, MOVE_DELEGATED);
+        }
+    } else {
+        open_v2_user(&base, point, root, path, wanted, scope);
     }
-    if (base.have == 0 && (uid != 0 || strcmp(path, point) != 0)) {
-        close_v2_base(&base);
-        open_v2_base(&base, path, uid, wanted);
-    }
-    fill_slots(groups, &base, path);
+    fill_slots(groups, &base, path, scope);
     close_v2_base(&base);
 }
 
@@ -729,6 +793,27 @@ static int limit_cpu(const struct snp_cgroup_slot *slot, const char *name, uint6
     }
     (void)snprintf(text, sizeof(text), "%llu 100000", (unsigned long long)cpus_milli * 100);
     return poke(slot->base_fd, name, "cpu.max", text);
+}
+
+bool snp_cgroups_bound_swap(const struct snp_cgroups *groups)
+{
+    const struct snp_cgroup_slot *slot = &groups->slot[SNP_CGROUP_MEMORY];
+    const char *file = slot->version == 1 ? "memory.memsw.limit_in_bytes" : "memory.swap.max";
+
+    return slot->version != 0 && faccessat(slot->base_fd, file, W_OK, AT_EACCESS) == 0;
+}
+
+bool snp_swap_is_on(const char *table)
+{
+    snp_autofree char *text = NULL;
+    struct snp_err ignored;
+    const char *line;
+
+    if (snp_file_read(table, TEXT_MAX, &text, NULL, &ignored) < 0) {
+        return false; /* a kernel without swap has no such file */
+    }
+    line = strchr(text, '\n'); /* behind the heading */
+    return line != NULL && line[1] != '\0';
 }
 
 int snp_cgroup_create(const struct snp_cgroups *groups, const char *name, struct snp_err *err)

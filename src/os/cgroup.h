@@ -25,7 +25,7 @@ enum snp_cgroup_controller {
 };
 
 enum {
-    SNP_CGROUP_WHY_MAX = 160
+    SNP_CGROUP_WHY_MAX = 240
 };
 
 struct snp_cgroup_slot {
@@ -75,6 +75,12 @@ static inline bool snp_cgroups_has(const struct snp_cgroups *groups,
 {
     return groups->slot[c].version != 0;
 }
+
+/* Does the memory limit hold for what is swapped out too? False without such a controller. */
+bool snp_cgroups_bound_swap(const struct snp_cgroups *groups);
+
+/* Does the host swap? table: /proc/swaps. */
+bool snp_swap_is_on(const char *table);
 
 /* Make the groups of one sandbox, without limits yet. name: a file name. On failure nothing is left. */
 int snp_cgroup_create(const struct snp_cgroups *groups,
