@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks that tests/vm/run runs inside its machine: one line each, exit status 1 if one failed.
 
-    checks.py all | no-landlock       as root, the one process of the machine beside init
+    checks.py all | no-landlock | systemd    as root, the one process of the machine beside init
     checks.py part NAME               what "all" starts for each part, as root or as the user
 
 A part gets folders and a daemon of its own. What the result says is compared with what the
@@ -357,6 +357,49 @@ def runs_when_allowed(box):
     check(not manifest["controls"]["filesystem"]["landlock_abi"], manifest["controls"]["filesystem"])
 
 
+def systemd_gives_a_scope(box):
+    """The tier is in a group of its own below the user's systemd, and we stayed where we were."""
+    resources = box.ok("6 * 7")["manifest"]["controls"]["resources"]
+    check(resources["memory"] == "exact", resources, box.doctor()["cgroup memory"])
+    check(resources["limits"]["memory"]["by"] == "cgroup v2 memory", resources["limits"])
+    group = read("/proc", str(box.tier()), "cgroup")
+    check(f"/user@{USER}.service/" in group and f"/snipara-sandbox-{box.tier()}.scope/" in group, group)
+    check(read("/proc/self/cgroup") == box.own_group, read("/proc/self/cgroup"))
+    box.scope = os.path.dirname(box.folder())
+    return group
+
+
+def scope_is_found_again(box):
+    box.scope = os.path.dirname(box.folder())
+    check(box.scope.endswith(f"/snipara-sandbox-{box.tier()}.scope"), box.scope)
+
+
+def exact_is_given_when_required(box):
+    box.ok("6 * 7", "--require-exact", "--cpus", "1")
+
+
+def scope_ends_with_the_tier(box):
+    box.stop()
+    took = wait_for(lambda: not os.path.exists(box.scope), LONG)
+    check(took is not None, "still there:", box.scope)
+    return f"{took:.2f} s"
+
+
+def says_that_there_is_no_bus(box):
+    resources = box.ok("6 * 7")["manifest"]
+    check(resources["controls"]["resources"]["memory"] == "approximate", resources)
+    check(any("session bus" in text for text in resources["degraded"]), resources["degraded"])
+    return resources["degraded"]
+
+
+def start_user_manager():
+    """As a login would."""
+    subprocess.run(["systemctl", "start", f"user@{USER}.service"], check=True, timeout=LONG)
+    bus = f"/run/user/{USER}/bus"
+    if wait_for(lambda: os.path.exists(bus), LONG) is None:
+        print("not ok - the user's bus does not come up")
+
+
 # The parts -----------------------------------------------------------------------------------
 
 LIMITS = ("memory", "pids", "cpu")
@@ -375,8 +418,15 @@ NO_LANDLOCK = {
 }
 
 
+SYSTEMD = {
+    "user-before-a-login": ((says_that_there_is_no_bus, stops), True, None),
+    "user-of-a-systemd": ((systemd_gives_a_scope, memory_bomb_is_killed, fork_bomb_is_counted,
+                           killed_tier_leaves_nothing, scope_is_found_again, scope_ends_with_the_tier), True, "login"),
+}
+
+
 def run_part(name):
-    checks = {**PARTS, **NO_LANDLOCK}[name][0]
+    checks = {**PARTS, **NO_LANDLOCK, **SYSTEMD}[name][0]
     box = Box(name)
     box.own_group = read("/proc/self/cgroup")
     failed = 0
@@ -408,7 +458,7 @@ def give(*parts, xattr=False):
 
 def enter_group(name, kind):
     """Make the group of a part and go there; kind: see PARTS."""
-    if kind is None:
+    if kind in (None, "login"):
         return
     path = os.path.join(TOP, name)
     os.mkdir(path)
@@ -426,6 +476,9 @@ def enter_group(name, kind):
 
 
 def start_part(name, as_user, kind):
+    if kind == "login":
+        start_user_manager()
+
     def prepare():
         enter_group(name, kind)
         if as_user:
@@ -440,7 +493,7 @@ def start_part(name, as_user, kind):
 def main():
     if sys.argv[1] == "part":
         return run_part(sys.argv[2])
-    table = PARTS if sys.argv[1] == "all" else NO_LANDLOCK
+    table = {"all": PARTS, "no-landlock": NO_LANDLOCK, "systemd": SYSTEMD}[sys.argv[1]]
     return max([1 if start_part(name, as_user, kind) else 0 for name, (_, as_user, kind) in table.items()])
 
 

@@ -2,7 +2,8 @@
 /*
  * Process 1 of the test machine: first in the initramfs, where it loads the modules and
  * moves to the disk, then (with the argument "disk") on it, where it mounts what a host
- * has, with cgroup version 2 alone, and runs the checks. The machine ends with them; the last
+ * has, with cgroup version 2 alone, and runs the checks. A disk with a systemd of its own
+ * is handed to that, whose service does the same. The machine ends with them; the last
  * line on the console carries their exit status.
  */
 #include <errno.h>
@@ -98,6 +99,11 @@ static void move_to_disk(void)
     must("move", mount(".", "/", NULL, MS_MOVE, NULL));
     must("chroot", chroot("."));
     must("chdir", chdir("/"));
+    if (stat("/checks/systemd", &st) == 0) {
+        argv[1] = NULL;
+        (void)execve("/sbin/init", argv, envp);
+        must("/sbin/init", -1);
+    }
     (void)execve("/checks/init", argv, envp);
     must("/checks/init", -1);
 }
