@@ -187,10 +187,12 @@ class Sandbox:
     """The programs of SNP_BUILD with folders, a home and a daemon of their own.
 
     who: "root", or "user" for a user without privileges. env: more variables for the
-    daemon and the command line. A program that cannot be had as `who` skips the test.
+    daemon and the command line. prefix: a program and arguments that run the daemon, to
+    give it another host; it must execute it, not fork. A program that cannot be had as
+    `who` skips the test.
     """
 
-    def __init__(self, who="root", env=None):
+    def __init__(self, who="root", env=None, prefix=()):
         need("root", who != "root" or os.geteuid() == 0, "the tests do not run as root")
         self.who = who
         self.uid = USER_ID if who == "user" and os.geteuid() == 0 else os.geteuid()
@@ -209,6 +211,7 @@ class Sandbox:
                if name.endswith("SAN_OPTIONS") or name == "SNIPARA_SANDBOX_PYTHON"},
             **(env or {}),
         }
+        self.prefix = list(prefix)
         self.exec_options = []  # given to every exec, e.g. ["--allow-degraded"]
         self.daemon = None
 
@@ -262,7 +265,7 @@ class Sandbox:
         read_end, write_end = os.pipe()
         with open(os.path.join(self.folder, "daemon.log"), "a") as log:
             self.daemon = subprocess.Popen(
-                [os.path.join(self.bin, "snipara-sandboxd"), "--foreground",
+                [*self.prefix, os.path.join(self.bin, "snipara-sandboxd"), "--foreground",
                  "--ready-fd", str(write_end), *options],
                 env=self.env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 pass_fds=[write_end, *pass_fds], start_new_session=True, **self.identity())

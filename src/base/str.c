@@ -22,9 +22,6 @@ enum {
     FRACTION_DIGITS = 18, /* of a size; 10^18 still fits 64 bits */
 };
 
-/* Below it every whole double is written with all its digits by "%.1f" and "%.15g" alike. */
-#define WHOLE_MAX 1e15
-
 bool snp_streq(const char *a, const char *b)
 {
     if (a == NULL || b == NULL) {
@@ -160,11 +157,6 @@ int snp_parse_double(const char *text, double *ret)
     }
     *ret = value;
     return 0;
-}
-
-bool snp_double_is_whole(double value)
-{
-    return value > -WHOLE_MAX && value < WHOLE_MAX && (double)(int64_t)value == value;
 }
 
 /* The shift of a unit: "" and "b" 0, "k", "kb", "kib" 10, and so on to "t"; -1 if it is none. */

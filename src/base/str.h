@@ -18,8 +18,6 @@ int snp_parse_u64(const char *text, uint64_t *ret) SNP_NODISCARD;
 int snp_parse_i64(const char *text, int64_t *ret) SNP_NODISCARD;
 /* Finite decimal number in the C locale; 0 or -1. */
 int snp_parse_double(const char *text, double *ret) SNP_NODISCARD;
-/* A whole number below 10^15, which an int64_t and a double both hold exactly. */
-bool snp_double_is_whole(double value);
 /* Bytes: "512m", "2g", "1GiB", "64k", "1048576", "1.5g" (powers of 1024, case ignored, optional "b"/"ib"). 0 or -1. */
 int snp_parse_bytes(const char *text, uint64_t *ret) SNP_NODISCARD;
 /* "512 MiB", "1.5 GiB", "900 B" into out; returns out. */

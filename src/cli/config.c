@@ -7,6 +7,7 @@
 
 #include "config/config.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,7 @@ static char *yes_no(bool value)
 
 static char *float_text(double value)
 {
-    return snp_format(snp_double_is_whole(value) ? "%.1f" : "%.15g", value);
+    return snp_format(fabs(value) < 1e15 && round(value) == value ? "%.1f" : "%.15g", value);
 }
 
 static char *join_items(const char *const *items, size_t n)

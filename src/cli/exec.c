@@ -24,25 +24,27 @@ enum {
 };
 
 static const struct snp_opt options[] = {
-    {"file",           'f', SNP_OPT_STRING, "FILE",       "read the code from FILE",                          0               },
+    {"file",           'f', SNP_OPT_STRING, "FILE",       "read the code from FILE",                          0                    },
     {"session",        's', SNP_OPT_STRING, "NAME",
-     "run in this session, which is kept; new if it is not there",                                            0               },
+     "run in this session, which is kept; new if it is not there",                                            0                    },
     {"env",            'e', SNP_OPT_STRING, "TIER",       "where it runs: native, or auto (default)",
-     SNP_KEY_ENVIRONMENT                                                                                                      },
+     SNP_KEY_ENVIRONMENT                                                                                                           },
     {"template",       0,   SNP_OPT_STRING, "NAME",
-     "what a new session has imported: base, data (numpy, pandas), plot (matplotlib)",                        SNP_KEY_TEMPLATE},
+     "what a new session has imported: base, data (numpy, pandas), plot (matplotlib)",                        SNP_KEY_TEMPLATE     },
     SNP_CLI_OPT_LIMITS,
     {"project",        0,   SNP_OPT_STRING, "DIR",
-     "folder seen at /workspace; what is written there stays in the sandbox",                                 0               },
-    {"sh",             0,   SNP_OPT_FLAG,   NULL,         "CODE is a shell line, not Python",                 0               },
-    {"stdin",          0,   SNP_OPT_STRING, "FILE",       "standard input of the code; - for our own",        0               },
-    {"set-env",        0,   SNP_OPT_LIST,   "NAME=VALUE", "a variable for the code (repeatable)",             0               },
-    {"pass-env",       0,   SNP_OPT_LIST,   "NAME",       "pass our variable NAME to the code (repeatable)",  0               },
+     "folder seen at /workspace; what is written there stays in the sandbox",                                 0                    },
+    {"sh",             0,   SNP_OPT_FLAG,   NULL,         "CODE is a shell line, not Python",                 0                    },
+    {"stdin",          0,   SNP_OPT_STRING, "FILE",       "standard input of the code; - for our own",        0                    },
+    {"set-env",        0,   SNP_OPT_LIST,   "NAME=VALUE", "a variable for the code (repeatable)",             0                    },
+    {"pass-env",       0,   SNP_OPT_LIST,   "NAME",       "pass our variable NAME to the code (repeatable)",  0                    },
     {"allow-degraded", 0,   SNP_OPT_FLAG,   NULL,
-     "run even if this host lacks a control; the result says which",                                          0               },
-    {"stream",         0,   SNP_OPT_BOOL,   NULL,         "show output as it comes (default), or at the end", 0               },
+     "run even if this host lacks a control; the result says which",                                          0                    },
+    {"require-exact",  0,   SNP_OPT_BOOL,   NULL,
+     "refuse if a control or limit is less than whole here (approximate memory, say)",                        SNP_KEY_REQUIRE_EXACT},
+    {"stream",         0,   SNP_OPT_BOOL,   NULL,         "show output as it comes (default), or at the end", 0                    },
     {"display-dir",    0,   SNP_OPT_STRING, "DIR",
-     "save what the code displays (images, HTML) as files",                                                   0               },
+     "save what the code displays (images, HTML) as files",                                                   0                    },
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
@@ -329,13 +331,14 @@ static int head_make(struct job *job, struct snp_err *err)
         return r;
     }
     job->head = json_pack(
-        "{s:s?, s:s, s:I, s:b, s:O?, s:s, s:s?, s:o, s:o, s:s?, s:O, s:b, s:b}", "session",
+        "{s:s?, s:s, s:I, s:b, s:O?, s:s, s:s?, s:o, s:o, s:s?, s:O, s:b, s:b, s:b}", "session",
         session, "kind", job->is_command ? "command" : "python", "code_len",
         (json_int_t)job->code_len, "stdin", job->has_stdin, "argv", job->argv, "tier", "native",
         "template", has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL,
         "limits", snp_config_limits_explicit(job->config), "defaults", defaults_make(job),
         "project", project, "env", env, "allow_degraded",
-        snp_opts_flag(job->opts, "allow-degraded", false), "stream",
+        snp_opts_flag(job->opts, "allow-degraded", false), "require_exact",
+        snp_config_bool(job->config, SNP_KEY_REQUIRE_EXACT), "stream",
         snp_opts_flag(job->opts, "stream", true) && !snp_opts_flag(job->opts, "json", false));
     /* A folder whose name is no UTF-8 cannot be written down in JSON. */
     return job->head == NULL

@@ -87,6 +87,16 @@ static const struct snp_config_info table[SNP_KEY_N] =
                                .row = "Template",
                                .help = "what a session has imported at its start",
                                },
+        [SNP_KEY_REQUIRE_EXACT] =
+            {
+                               .name = "require_exact",
+                               .type = SNP_CONFIG_BOOL,
+                               .fallback = "false",
+                               .env = ENV("REQUIRE_EXACT"),
+                               .section = "Runtime",
+                               .row = "Require exact",
+                               .help = "refuse to run where a control or limit is less than whole",
+                               },
         [SNP_KEY_DOCKER_IMAGE] =
             {
                                .name = "docker_image",
@@ -366,7 +376,7 @@ static const struct snp_config_info table[SNP_KEY_N] =
             {
                                .name = "snipara_project_slug",
                                .type = SNP_CONFIG_STRING,
-                               .env = ENV_OWN("SNIPARA_PROJECT_SLUG",                                        "SNIPARA_PROJECT_SLUG"),
+                               .env = ENV_OWN("SNIPARA_PROJECT_SLUG",                                              "SNIPARA_PROJECT_SLUG"),
                                .section = "Snipara",
                                .row = "Project slug",
                                .help = "project of the Snipara service",
@@ -376,7 +386,7 @@ static const struct snp_config_info table[SNP_KEY_N] =
                                .name = "snipara_base_url",
                                .type = SNP_CONFIG_STRING,
                                .fallback = "https://api.snipara.com/mcp",
-                               .env = ENV_OWN("SNIPARA_BASE_URL",                                      "SNIPARA_BASE_URL"),
+                               .env = ENV_OWN("SNIPARA_BASE_URL",                                                             "SNIPARA_BASE_URL"),
                                .section = "Snipara",
                                .row = "Base URL",
                                .help = "address of the Snipara service",
@@ -386,7 +396,7 @@ static const struct snp_config_info table[SNP_KEY_N] =
                                .name = "snipara_api_key",
                                .type = SNP_CONFIG_STRING,
                                .is_secret = true,
-                               .env = ENV_OWN("SNIPARA_API_KEY",                                           "SNIPARA_API_KEY"),
+                               .env = ENV_OWN("SNIPARA_API_KEY",                             "SNIPARA_API_KEY"),
                                .section = "Snipara",
                                .row = "API key",
                                .help = "key of the Snipara service",
@@ -396,7 +406,7 @@ static const struct snp_config_info table[SNP_KEY_N] =
                                .name = "memory_enabled",
                                .type = SNP_CONFIG_BOOL,
                                .fallback = "false",
-                               .env = ENV_OWN("SNIPARA_MEMORY_ENABLED",                                                           "MEMORY_ENABLED"),
+                               .env = ENV_OWN("SNIPARA_MEMORY_ENABLED",                                            "MEMORY_ENABLED"),
                                .section = "Snipara",
                                .row = "Memory enabled",
                                .help = "the Snipara memory tools are offered",

@@ -8,6 +8,7 @@
 #include "config/value.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -201,7 +202,8 @@ static int to_int(enum snp_config_key key,
     int64_t value = 0;
     if (json_is_integer(given)) {
         value = json_integer_value(given);
-    } else if (json_is_real(given) && snp_double_is_whole(json_real_value(given))) {
+    } else if (json_is_real(given) && fabs(json_real_value(given)) < 1e15 &&
+               round(json_real_value(given)) == json_real_value(given)) {
         value = (int64_t)json_real_value(given);
     } else if (!json_is_string(given) || snp_parse_i64(json_string_value(given), &value) < 0) {
         return wrong_type(key, given, place, err);

@@ -218,10 +218,11 @@ static int exec_send(struct snp_exec *exec, struct snp_err *err)
     struct snp_session *session = exec->session;
     const struct snp_exec_spec *spec = &exec->spec;
     snp_autojson json_t *head =
-        json_pack("{s:s, s:I, s:s, s:I, s:b, s:O?, s:I, s:b}", "session", session->id, "cell",
-                  (json_int_t)session->cells + 1, "kind", spec->kind, "code_len",
+        json_pack("{s:s, s:I, s:s, s:I, s:b, s:O?, s:I, s:b, s:b}", "session", session->id,
+                  "cell", (json_int_t)session->cells + 1, "kind", spec->kind, "code_len",
                   (json_int_t)spec->code_len, "stdin", spec->has_stdin, "argv", spec->argv,
-                  "wall_ms", (json_int_t)exec->wall_ms, "stream", spec->stream);
+                  "wall_ms", (json_int_t)exec->wall_ms, "stream", spec->stream, "require_exact",
+                  spec->require_exact);
     struct snp_tier_call call = {
         .method = "exec",
         .head = head,
@@ -319,10 +320,11 @@ static const struct snp_tier_ops open_ops = {open_done, NULL};
 
 static int session_ask_open(struct snp_session *session, struct snp_err *err)
 {
-    snp_autojson json_t *head = json_pack(
-        "{s:s, s:s, s:o, s:s?, s:O, s:b}", "session", session->id, "template",
-        session->template_name, "limits", snp_limits_to_json(&session->limits), "project",
-        session->project, "env", session->env, "allow_degraded", session->allow_degraded);
+    snp_autojson json_t *head =
+        json_pack("{s:s, s:s, s:o, s:s?, s:O, s:b, s:b}", "session", session->id, "template",
+                  session->template_name, "limits", snp_limits_to_json(&session->limits),
+                  "project", session->project, "env", session->env, "allow_degraded",
+                  session->allow_degraded, "require_exact", session->require_exact);
     struct snp_tier_call call = {
         .method = "open",
         .head = head,
@@ -375,6 +377,7 @@ static int session_fill(struct snp_session *session,
     session->env = spec->env == NULL ? json_object() : json_incref(spec->env);
     session->limits = spec->limits;
     session->allow_degraded = spec->allow_degraded;
+    session->require_exact = spec->require_exact;
     if (session->env == NULL || (spec->project != NULL && session->project == NULL)) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

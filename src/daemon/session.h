@@ -45,6 +45,7 @@ struct snp_session {
     json_t *env;   /* owned, an object */
     struct snp_limits limits;
     bool allow_degraded;
+    bool require_exact;
     char *manifest; /* owned, JSON; NULL until it is open */
 
     struct snp_exec *running;                  /* borrowed; or NULL */

@@ -30,6 +30,7 @@ static const struct snp_field exec_fields[] = {
     {"project",        SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_PROJECT_PATH_MAX},
     {"env",            SNP_T_OBJ | SNP_T_NULL | SNP_T_OPT, 0                   },
     {"allow_degraded", SNP_T_BOOL | SNP_T_OPT,             0                   },
+    {"require_exact",  SNP_T_BOOL | SNP_T_OPT,             0                   },
     {"stream",         SNP_T_BOOL | SNP_T_OPT,             0                   },
 };
 const struct snp_record snp_exec_record = SNP_RECORD("exec", exec_fields);
@@ -216,6 +217,7 @@ int snp_exec_spec_read(json_t *head,
         .code_len = (uint64_t)snp_json_int(head, "code_len", 0),
         .has_stdin = snp_json_bool(head, "stdin", false),
         .allow_degraded = snp_json_bool(head, "allow_degraded", false),
+        .require_exact = snp_json_bool(head, "require_exact", false),
         .stream = snp_json_bool(head, "stream", true),
     };
     int r = 0;

@@ -29,6 +29,7 @@ struct snp_exec_spec {
     uint64_t code_len;
     bool has_stdin;
     bool allow_degraded;
+    bool require_exact;
     bool stream;
 };
 

@@ -24,6 +24,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #include "base/buf.h"
@@ -47,8 +48,10 @@ struct init {
     pid_t command;     /* -1 = none */
     uint32_t command_id;
     bool is_watching;
-    uint64_t watched;     /* bytes last reported */
-    uint64_t watch_limit; /* bytes that matter */
+    bool was_crowded;      /* since the watch began */
+    uint64_t watched;      /* bytes last reported */
+    uint64_t watch_limit;  /* bytes that matter; 0 = not watched */
+    uint64_t most_threads; /* of the code; 0 = not watched */
     struct snp_changes *changes;
     struct snp_buf in;
     struct snp_buf out;
@@ -304,13 +307,23 @@ static uint64_t kb_field(const char *text, const char *key)
     return value * 1024;
 }
 
-/* Anonymous and shared memory that one process has mapped, in bytes. */
+/* What a sample adds up. */
+struct sample {
+    uint64_t anonymous; /* bytes */
+    uint64_t shared; /* bytes: of /dev/shm, /tmp and the workspace if mapped, or of no file */
+    uint64_t threads;
+};
+
+/* What one process has mapped. */
 static void add_memory(pid_t pid, void *data)
 {
+    struct sample *sample = data;
     char text[4096];
 
     if (read_proc(pid, "status", text, sizeof(text))) {
-        *(uint64_t *)data += kb_field(text, "\nRssAnon:") + kb_field(text, "\nRssShmem:");
+        sample->anonymous += kb_field(text, "\nRssAnon:");
+        sample->shared += kb_field(text, "\nRssShmem:");
+        sample->threads += kb_field(text, "\nThreads:") / 1024;
     }
 }
 
@@ -321,23 +334,60 @@ static void add_memory(pid_t pid, void *data)
  */
 static void add_share(pid_t pid, void *data)
 {
+    struct sample *sample = data;
     char text[2048];
 
     if (!read_proc(pid, "smaps_rollup", text, sizeof(text))) {
         add_memory(pid, data);
         return;
     }
-    *(uint64_t *)data += kb_field(text, "\nPss_Anon:") + kb_field(text, "\nPss_Shmem:");
+    sample->anonymous += kb_field(text, "\nPss_Anon:");
+    sample->shared += kb_field(text, "\nPss_Shmem:");
+}
+
+/* Bytes of the files in memory, mapped or not. */
+static uint64_t files_in_memory(void)
+{
+    static const char *const mounts[] = {"/tmp", "/dev/shm"};
+    struct statfs fs;
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(mounts); i++) {
+        bytes += statfs(mounts[i], &fs) < 0
+                     ? 0
+                     : (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+    }
+    return bytes + (fstatfs(SNP_INIT_UPPER_FD, &fs) < 0
+                        ? 0
+                        : (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize);
+}
+
+/*
+ * Shared pages are mostly those of files, which are counted whether mapped or not; so the
+ * larger of both numbers is taken, and nobody is ended for using what counts twice.
+ */
+static uint64_t sample_bytes(const struct sample *sample)
+{
+    uint64_t files = files_in_memory();
+
+    return sample->anonymous + (sample->shared > files ? sample->shared : files);
 }
 
 static void watch(struct init *in)
 {
-    uint64_t bytes = 0;
+    struct sample sample = {0};
+    uint64_t bytes;
 
-    (void)each_process(in, add_memory, &bytes);
+    (void)each_process(in, add_memory, &sample);
+    in->was_crowded |= in->most_threads > 0 && sample.threads >= in->most_threads;
+    if (in->watch_limit == 0) {
+        return;
+    }
+    bytes = sample_bytes(&sample);
     if (bytes > in->watch_limit / 2) { /* too near to guess */
-        bytes = 0;
-        (void)each_process(in, add_share, &bytes);
+        sample = (struct sample){0};
+        (void)each_process(in, add_share, &sample);
+        bytes = sample_bytes(&sample);
     }
     if (bytes > in->watched + (1 << 20) || bytes + (1 << 20) < in->watched) {
         in->watched = bytes;
@@ -548,14 +598,18 @@ static int on_ls(struct init *in, struct request *rq)
 static int on_changes(struct init *in, struct request *rq)
 {
     (void)rq;
-    return snp_changes_report(in->changes, cpu_used(in), &in->out);
+    reap(in); /* one that died tells so before the cell it belonged to is answered */
+    return snp_changes_report(in->changes, cpu_used(in),
+                              in->was_crowded ? SNP_CHANGES_CROWDED : 0, &in->out);
 }
 
 static int on_watch(struct init *in, struct request *rq)
 {
     in->watch_limit = take(&rq->body, 8);
-    in->is_watching = in->watch_limit != 0;
+    in->most_threads = take(&rq->body, 4);
+    in->is_watching = in->watch_limit != 0 || in->most_threads != 0;
     in->watched = 0;
+    in->was_crowded = in->was_crowded && !in->is_watching; /* told when the cell is */
     return rq->body.bad ? EINVAL : 0;
 }
 

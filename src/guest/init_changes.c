@@ -43,6 +43,7 @@ struct listing {
     struct file *file; /* owned, sorted by path after the walk */
     size_t n;
     size_t cap;
+    size_t n_seen; /* entries of every kind */
     bool is_truncated;
 };
 
@@ -134,7 +135,7 @@ static void walk(struct listing *l, int fd, char *path, size_t len, unsigned dep
             fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             continue;
         }
-        if (l->n >= SNP_INIT_ENTRIES_MAX || len + name_len + 2 > PATH_LEN) {
+        if (l->n_seen++ >= SNP_INIT_ENTRIES_MAX || len + name_len + 2 > PATH_LEN) {
             l->is_truncated = true;
             break;
         }
@@ -274,13 +275,15 @@ static uint8_t full_flags(const struct statfs *workspace)
     return flags;
 }
 
-int snp_changes_report(struct snp_changes *changes, uint64_t cpu_us, struct snp_buf *out)
+int snp_changes_report(struct snp_changes *changes,
+                       uint64_t cpu_us,
+                       uint8_t flags,
+                       struct snp_buf *out)
 {
     static char path[PATH_LEN];
     struct listing now = {0};
     struct statfs fs;
     uint64_t written = 0;
-    uint8_t flags = 0;
 
     walk(&now, openat(changes->upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), path, 0, 0);
     for (size_t i = 0; i < now.n; i++) {
@@ -291,7 +294,7 @@ int snp_changes_report(struct snp_changes *changes, uint64_t cpu_us, struct snp_
     }
     if (fstatfs(changes->upper_fd, &fs) == 0) {
         written = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
-        flags = full_flags(&fs);
+        flags |= full_flags(&fs);
     }
     flags |= now.is_truncated ? SNP_CHANGES_TRUNCATED : 0;
     if (snp_buf_add(out, &flags, 1) < 0 || snp_buf_add(out, &cpu_us, 8) < 0 ||

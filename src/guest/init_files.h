@@ -38,7 +38,13 @@ struct snp_changes *snp_changes_new(int upper_fd);
 /* The host wrote this file of the workspace itself: the next report is not to name it. */
 void snp_changes_accept(struct snp_changes *changes, const char *path);
 
-/* Append u8 flags, u64 cpu_us, u64 written and the files that changed since the last call. */
-int snp_changes_report(struct snp_changes *changes, uint64_t cpu_us, struct snp_buf *out);
+/*
+ * Append u8 flags (the given ones and those of full file systems), u64 cpu_us, u64 written
+ * and the files that changed since the last call.
+ */
+int snp_changes_report(struct snp_changes *changes,
+                       uint64_t cpu_us,
+                       uint8_t flags,
+                       struct snp_buf *out);
 
 #endif

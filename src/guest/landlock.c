@@ -90,9 +90,10 @@ static int add_path(int ruleset, const char *path, uint64_t access, struct snp_e
     return r;
 }
 
-int snp_landlock_apply(int upper_fd, int *ret_abi, struct snp_err *err)
+int snp_landlock_apply(int upper_fd, int most_abi, int *ret_abi, struct snp_err *err)
 {
-    int abi = kernel_abi();
+    int known = most_abi == 0 ? 0 : kernel_abi();
+    int abi = known < most_abi ? known : most_abi;
     struct ruleset_attr attr = {.handled_access_fs = handled_by(abi),
                                 .scoped = abi >= 6 ? SCOPES : 0};
     size_t attr_len = abi >= 6   ? sizeof(attr)

@@ -267,8 +267,8 @@ static int mount_overlay(struct snp_setup *s, struct snp_err *err)
     }
     /* The merged root takes its mode from the uppermost layer that has it. */
     if (stat(SCRATCH "/lower", &st) == 0) {
-        (void)chmod(SCRATCH "/upper", st.st_mode & 0777);
-        (void)chmod(SCRATCH "/mask", st.st_mode & 0777);
+        (void)chmod(SCRATCH "/upper", st.st_mode & 03777);
+        (void)chmod(SCRATCH "/mask", st.st_mode & 03777);
     }
     if (make_mask_layer(s, SCRATCH "/mask", err) < 0) {
         return err->code;
@@ -276,7 +276,10 @@ static int mount_overlay(struct snp_setup *s, struct snp_err *err)
     if (mount("overlay", "/workspace", "overlay", MS_NOSUID | MS_NODEV,
               "lowerdir=" SCRATCH "/mask:" SCRATCH "/lower,upperdir=" SCRATCH
               "/upper,workdir=" SCRATCH "/work,userxattr") < 0) {
-        return snp_fail_sys(err, errno, "mount overlay on /workspace");
+        return errno == EINVAL ? snp_fail(err, SNP_E_UNSUPPORTED,
+                                          "the project's file system cannot be the lower layer "
+                                          "of an overlay; copy the project to another one")
+                               : snp_fail_sys(err, errno, "mount overlay on /workspace");
     }
     return 0;
 }
@@ -455,10 +458,7 @@ static int step_capabilities(struct snp_setup *s, struct snp_err *err)
 
 static int step_landlock(struct snp_setup *s, struct snp_err *err)
 {
-    if (s->spec.want_landlock == 0) {
-        return 0;
-    }
-    return snp_landlock_apply(s->upper_fd, &s->landlock_abi, err);
+    return snp_landlock_apply(s->upper_fd, (int)s->spec.landlock_abi, &s->landlock_abi, err);
 }
 
 static int step_seccomp(struct snp_setup *s, struct snp_err *err)

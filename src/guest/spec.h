@@ -46,10 +46,10 @@ struct snp_spec {
     uint64_t data_bytes; /* RLIMIT_DATA on top of what the template has; 0 = none */
     uint32_t processes;
     uint32_t open_files;
-    uint32_t cpu_first; /* the CPUs the sandbox is bound to when no cgroup limits it ... */
-    uint32_t cpu_count; /* ... 0 = not bound */
-    uint32_t want_landlock;
-    uint32_t want_notify; /* make a seccomp listener for denied calls */
+    uint32_t cpu_first;    /* the CPUs the sandbox is bound to when no cgroup limits it ... */
+    uint32_t cpu_count;    /* ... 0 = not bound */
+    uint32_t landlock_abi; /* the newest Landlock ABI to use; 0 = none */
+    uint32_t want_notify;  /* make a seccomp listener for denied calls */
     uint32_t can_setgroups;
     uint32_t env_len;
     uint32_t mask_len;

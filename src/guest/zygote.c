@@ -336,20 +336,35 @@ static int child_main(struct zygote *z, int control_fd, struct child *c)
     return -1;
 }
 
+/*
+ * A child alone in new namespaces. Old container runtimes refuse clone3 as a whole; clone
+ * takes the same flags. The pid, 0 in the child, -1 with errno.
+ */
+static long fork_apart(int *ret_pidfd)
+{
+    struct clone_args args = {
+        .flags = NAMESPACES | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)ret_pidfd,
+        .exit_signal = SIGCHLD,
+    };
+    long pid = syscall(SYS_clone3, &args, sizeof(args));
+
+    if (pid < 0 && (errno == ENOSYS || errno == EPERM)) {
+        pid =
+            syscall(SYS_clone, NAMESPACES | CLONE_PIDFD | SIGCHLD, NULL, ret_pidfd, NULL, NULL);
+    }
+    return pid;
+}
+
 /* One order: fork a first child for the session's control socket in session_fd (consumed). 1 in the interpreter. */
 static int fork_one(struct zygote *z, int session_fd, struct child *c)
 {
     int pidfd = -1;
-    struct clone_args args = {
-        .flags = NAMESPACES | CLONE_PIDFD,
-        .pidfd = (uint64_t)(uintptr_t)&pidfd,
-        .exit_signal = SIGCHLD,
-    };
     char answer[5] = {SNP_ZYGOTE_FORKED};
     long pid;
 
     z->hooks->before_fork();
-    pid = syscall(SYS_clone3, &args, sizeof(args));
+    pid = fork_apart(&pidfd);
     if (pid == 0) {
         (void)child_main(z, session_fd, c);
         z->hooks->after_fork_child();

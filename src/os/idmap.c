@@ -74,6 +74,37 @@ bool snp_idmap_has_ranges(void)
     return false;
 }
 
+int snp_idmap_open_locks(int *ret_fd, struct snp_err *err)
+{
+    static const char *const paths[] = {"/run/snipara-sandbox-ids",
+                                        "/dev/shm/snipara-sandbox-ids"};
+    int eno = ENOENT;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(paths); i++) {
+        snp_autoclose int fd =
+            open(paths[i], O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+        struct stat st;
+        /* Somebody else's file could be locked by them for ever. */
+        if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+            (st.st_mode & 077) == 0) {
+            *ret_fd = SNP_TAKE_FD(fd);
+            return 0;
+        }
+        eno = fd < 0 ? errno : EPERM;
+    }
+    return snp_fail_sys(err, eno, "lock user ids in %s or %s", paths[0], paths[1]);
+}
+
+bool snp_idmap_lock(int locks_fd, unsigned slot, bool on)
+{
+    struct flock lock = {.l_type = on ? F_WRLCK : F_UNLCK,
+                         .l_whence = SEEK_SET,
+                         .l_start = (off_t)slot,
+                         .l_len = 1};
+
+    return fcntl(locks_fd, F_OFD_SETLK, &lock) == 0;
+}
+
 int snp_idmap_write(pid_t pid, int slot, uid_t inside_id, struct snp_err *err)
 {
     char map[MAP_LEN];

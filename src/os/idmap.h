@@ -28,6 +28,15 @@ enum {
  */
 bool snp_idmap_has_ranges(void);
 
+/*
+ * The file in which the supervisors of a host lock the ranges they use, a byte for each;
+ * the lock of one that is gone is gone too. -1 with err where it cannot be had.
+ */
+int snp_idmap_open_locks(int *ret_fd, struct snp_err *err) SNP_NODISCARD;
+
+/* Take or give back a range for all of the host; false: another supervisor has it. */
+bool snp_idmap_lock(int locks_fd, unsigned slot, bool on);
+
 /* Write uid_map and gid_map of a process in a new user namespace. slot < 0: the single-id form. */
 int snp_idmap_write(pid_t pid, int slot, uid_t inside_id, struct snp_err *err) SNP_NODISCARD;
 

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,7 +93,7 @@ static int parse_thousandths(const struct snp_limit_info *row, const char *text,
     } else if (scaled > (double)row->max + slack) {
         *ret = row->max + 1;
     } else {
-        *ret = (uint64_t)(scaled + 0.5); /* the nearest: it is not below -slack */
+        *ret = (uint64_t)llround(scaled);
     }
     return 0;
 }

@@ -195,3 +195,22 @@ def test_forged_output_of_a_command_is_only_output(witness):
     """A command has no stream to lie on; its exit code is attested."""
     result = witness.exec(sh="ls -l /proc/self/fd | grep -c socket; exit 7")
     assert result["stdout"] == "0\n" and result["exit_code"] == 7 and "exit_code" in result["sources"]["attested"]
+
+
+def test_a_forged_end_before_a_death_leaves_the_session_whole(fresh_sandbox):
+    """The next cell waits already when the liar dies; whatever becomes of it, it is told, and the one after runs."""
+    sandbox = fresh_sandbox("root" if os.geteuid() == 0 else "user")
+    with sandbox.client() as rpc:
+        for n in range(8):
+            codes = [FIND + f"done({3 * n + 1})\nos.kill(os.getpid(), 9)\n", "'se' + 'cond'", "'thi' + 'rd'"]
+            sent = [rpc.send({"method": "exec", "session": "liar", "kind": "python", "code_len": len(code)},
+                             code.encode()) for code in codes]
+            ends = {}
+            while len(ends) < len(sent):
+                kind, ident, head, _ = rpc.recv()
+                if kind != lib.EVENT:
+                    ends[ident] = kind, head
+            assert all(kind == lib.RESPONSE for kind, _ in ends.values()), ends
+            second, third = ends[sent[1]][1], ends[sent[2]][1]
+            assert second["status"] == "killed" or second["value"] == "'second'", second
+            assert third["value"] == "'third'", third

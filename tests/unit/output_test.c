@@ -11,6 +11,8 @@
 #include "base/str.h"
 #include "unit/harness.h"
 
+#define OWNER "0123456789abcdef0123456789abcdef"
+
 enum {
     LIMIT = 10,
     SHOWN_MAX = 4 << 20
@@ -25,7 +27,8 @@ struct shown {
 
 struct place {
     char dir[32];
-    char spool[48];
+    char spool[96];
+    struct snp_spools spools;
     struct shown shown;
     struct snp_output out;
 };
@@ -33,6 +36,7 @@ struct place {
 static int setup(void **state)
 {
     struct place *p = calloc(1, sizeof(*p));
+    struct snp_err err;
 
     if (p == NULL) {
         return -1;
@@ -42,12 +46,14 @@ static int setup(void **state)
         free(p);
         return -1;
     }
-    (void)snprintf(p->spool, sizeof(p->spool), "%s/spool", p->dir);
+    (void)snprintf(p->spool, sizeof(p->spool), "%s/out/" OWNER "-1.stdout", p->dir);
     snp_buf_init(&p->shown.text, SHOWN_MAX);
-    if (snp_output_init(&p->out, LIMIT, p->spool) < 0) {
+    if (snp_spools_open(&p->spools, p->dir, &err) < 0) {
         free(p);
         return -1;
     }
+    snp_output_init(&p->out, LIMIT,
+                    &(struct snp_output_keeper){&p->spools, OWNER, 1, "stdout"});
     *state = p;
     return 0;
 }
@@ -58,7 +64,8 @@ static int teardown(void **state)
 
     snp_output_done(&p->out);
     snp_buf_done(&p->shown.text);
-    (void)unlink(p->spool);
+    snp_spools_close(&p->spools);
+    (void)rmdir(p->spools.folder);
     (void)rmdir(p->dir);
     free(p);
     return 0;
@@ -223,7 +230,9 @@ TEST(a_spool_that_cannot_be_made_costs_only_the_full_text)
     struct place *p = *state;
 
     snp_output_done(&p->out);
-    assert_int_equal(snp_output_init(&p->out, LIMIT, "/nonexistent/spool"), 0);
+    (void)snprintf(p->spools.folder, sizeof(p->spools.folder), "/nonexistent");
+    snp_output_init(&p->out, LIMIT,
+                    &(struct snp_output_keeper){&p->spools, OWNER, 1, "stdout"});
     run(p, "0123456789abcdef", 16, 4);
     assert_shown(p, "01234"
                     "bcdef");

@@ -3,7 +3,6 @@
 #include "base/str.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,21 +73,6 @@ TEST(i64_holds_both_ends)
         assert_int_equal(snp_parse_i64(bad[i], &value), -1);
     }
     assert_int_equal(snp_parse_i64(NULL, &value), -1);
-}
-
-TEST(whole_doubles_are_told)
-{
-    assert_true(snp_double_is_whole(0));
-    assert_true(snp_double_is_whole(-0.0));
-    assert_true(snp_double_is_whole(-7));
-    assert_true(snp_double_is_whole(999999999999999.0));
-    assert_false(snp_double_is_whole(0.5));
-    assert_false(snp_double_is_whole(-1e-300));
-    assert_false(snp_double_is_whole(1e15)); /* shown with an exponent, as is what is above */
-    assert_false(snp_double_is_whole(-1e300));
-    assert_false(snp_double_is_whole(HUGE_VAL));
-    assert_false(snp_double_is_whole(-HUGE_VAL));
-    assert_false(snp_double_is_whole(NAN));
 }
 
 TEST(double_is_a_finite_decimal)
@@ -350,7 +334,6 @@ TEST(format_returns_owned_text)
 RUN(UNIT(equal_and_affixes),
     UNIT(u64_takes_whole_numbers_only),
     UNIT(i64_holds_both_ends),
-    UNIT(whole_doubles_are_told),
     UNIT(double_is_a_finite_decimal),
     UNIT(bytes_with_units),
     UNIT(bytes_are_written_as_people_read_them),

@@ -13,6 +13,7 @@
 #include "tier/native/cell.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,11 +134,12 @@ static void send_result(struct snp_cell *c)
     if (s->embryo.has_cgroup) {
         s->last_usage = usage;
     }
+    s->last_flags = c->changes_flags;
+    s->last_written_bytes = c->written_bytes;
     s->last_cpu_us = c->init_cpu_us > 0 ? c->init_cpu_us : s->last_cpu_us;
     s->was_restarted = false;
     snp_serve_response(s->tier, c->id, result, NULL, 0);
     json_decref(result);
-    snp_spool_trim(s->tier);
     cell_free(c);
 }
 
@@ -156,17 +158,21 @@ static void on_changes(void *data, int eno, const char *bytes, size_t n)
     send_result(c);
 }
 
-/* Where no cgroup limits memory, pid 1 samples it while a cell runs. */
-static void watch_memory(struct snp_session *s, bool on)
+/* Where no cgroup limits memory or counts forks, pid 1 samples while a cell runs. */
+static void watch_usage(struct snp_session *s, bool on)
 {
     snp_autobuf struct snp_buf raw = {0};
-    uint64_t limit = on ? s->spec.limits.value[SNP_LIMIT_MEMORY] : 0;
+    bool has_memory = snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY);
+    bool has_pids = snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_PIDS);
+    uint64_t limit = on && !has_memory ? s->spec.limits.value[SNP_LIMIT_MEMORY] : 0;
+    uint32_t most = on && !has_pids ? (uint32_t)s->spec.limits.value[SNP_LIMIT_PROCESSES] : 0;
 
-    if (snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)) {
+    if (has_memory && has_pids) {
         return;
     }
-    snp_buf_init(&raw, sizeof(limit));
-    if (snp_buf_add(&raw, &limit, sizeof(limit)) == 0) {
+    snp_buf_init(&raw, sizeof(limit) + sizeof(most));
+    if (snp_buf_add(&raw, &limit, sizeof(limit)) == 0 &&
+        snp_buf_add(&raw, &most, sizeof(most)) == 0) {
         snp_session_ask_init(s, SNP_INIT_WATCH, &raw, -1, on_ignored, NULL);
     }
 }
@@ -182,7 +188,7 @@ static void finish(struct snp_cell *c)
     c->end_us = snp_now_us();
     (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
     snp_session_drain(c->session);
-    watch_memory(c->session, false);
+    watch_usage(c->session, false);
     snp_session_ask_init(c->session, SNP_INIT_CHANGES, NULL, -1, on_changes, c);
 }
 
@@ -377,8 +383,6 @@ static int cell_init(struct snp_cell *c,
                      struct snp_session *s,
                      const struct snp_cell_request *rq)
 {
-    char path[SNP_TIER_PATH_MAX + 96];
-
     c->session = s;
     c->id = rq->id;
     c->number = rq->number;
@@ -387,11 +391,11 @@ static int cell_init(struct snp_cell *c,
     c->start_us = snp_now_us();
     c->timer = calloc(1, sizeof(*c->timer));
     for (int i = 0; i < 2; i++) {
-        (void)snprintf(path, sizeof(path), "%s/out/%s-%llu.%s", s->tier->state_dir, s->spec.id,
-                       (unsigned long long)rq->number, stream_name(i));
-        if (snp_output_init(&c->output[i], s->spec.limits.value[SNP_LIMIT_OUTPUT], path) < 0) {
-            return -1;
-        }
+        const struct snp_output_keeper keeper = {.spools = &s->tier->spools,
+                                                 .owner = s->spec.id,
+                                                 .cell = rq->number,
+                                                 .stream = stream_name(i)};
+        snp_output_init(&c->output[i], s->spec.limits.value[SNP_LIMIT_OUTPUT], &keeper);
     }
     if (c->timer == NULL) {
         return -1;
@@ -399,6 +403,22 @@ static int cell_init(struct snp_cell *c,
     (void)uv_timer_init(s->tier->loop, c->timer);
     c->timer->data = c;
     return 0;
+}
+
+/* Its stream is of no use any more; the next cell gets a new interpreter. */
+static void lose_interpreter(struct snp_session *s)
+{
+    snp_session_drop_interpreter(s);
+    s->has_interpreter = false;
+    s->was_restarted = true;
+}
+
+/* Its stream ended, and the loop has not come to it yet. */
+static bool interpreter_has_ended(const struct snp_session *s)
+{
+    struct pollfd stream = {.fd = s->guest.fd, .events = POLLRDHUP};
+
+    return snp_link_is_open(&s->guest) && poll(&stream, 1, 0) == 1;
 }
 
 int snp_cell_start(struct snp_session *s,
@@ -417,6 +437,10 @@ int snp_cell_start(struct snp_session *s,
         free(c);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
+    /* Code that forged the end of its cell may die when the next one is on its way. */
+    if (s->has_interpreter && interpreter_has_ended(s)) {
+        lose_interpreter(s);
+    }
     s->cell = c;
     c->was_restarted = s->was_restarted;
     if (!rq->is_command && !s->has_interpreter) {
@@ -426,7 +450,7 @@ int snp_cell_start(struct snp_session *s,
     if (r == 0) {
         snp_cgroup_reset_peak(&s->tier->cgroups, s->embryo.cgroup);
         snp_cgroup_reset_own_peak(&s->tier->cgroups, s->embryo.cgroup, &s->peak_fd);
-        watch_memory(s, true);
+        watch_usage(s, true);
         r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
     }
     if (r < 0) {
@@ -438,14 +462,6 @@ int snp_cell_start(struct snp_session *s,
         (void)uv_timer_start(c->timer, on_timer, rq->wall_ms, 0);
     }
     return 0;
-}
-
-/* Its stream is of no use any more; the next cell gets a new interpreter. */
-static void lose_interpreter(struct snp_session *s)
-{
-    snp_session_drop_interpreter(s);
-    s->has_interpreter = false;
-    s->was_restarted = true;
 }
 
 /* The interpreter says something it must not say. */

@@ -263,7 +263,16 @@ static int step_proc(struct launch *l, struct snp_err *err)
 {
     (void)l;
     if (mount("proc", ROOT "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
-        return snp_fail_sys(err, errno, "mount proc");
+        int eno = errno;
+        (void)snp_fail_sys(err, eno, "mount proc");
+        if (eno == EPERM) { /* mounted anew it would show what is covered where we are */
+            (void)snp_fail(
+                err, SNP_E_UNSUPPORTED,
+                "an own /proc is refused, because parts of this one are covered (a "
+                "container?): docker: --security-opt systempaths=unconfined, podman: "
+                "--security-opt unmask=ALL, Kubernetes: procMount: Unmasked");
+        }
+        return err->code;
     }
     return 0;
 }

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -34,7 +35,6 @@
 #include "tier/native/probe.h"
 #include "tier/native/serve.h"
 #include "tier/native/session.h"
-#include "tier/native/spool.h"
 #include "tier/native/syscalls.h"
 #include "tier/native/template.h"
 #include "tier/native/tier.h"
@@ -145,12 +145,26 @@ static int become_zero(struct snp_tier *tier)
     return tier->is_root ? 0 : enter_user_namespace(tier->uid, getegid());
 }
 
+/* The kernel's ABI, or the older one we are told to use; 0 = none. */
+static int landlock_abi(void)
+{
+    /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
+    const char *none = getenv("SNIPARA_SANDBOX_NO_LANDLOCK");
+    const char *older = getenv("SNIPARA_SANDBOX_LANDLOCK_ABI");
+    /* NOLINTEND(concurrency-mt-unsafe) */
+    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    uint64_t most = INT_MAX;
+
+    if (none != NULL || abi <= 0 || (older != NULL && snp_parse_u64(older, &most) < 0)) {
+        return 0;
+    }
+    return (uint64_t)abi < most ? (int)abi : (int)most;
+}
+
 static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_err *err)
 {
     char dir[SNP_TIER_PATH_MAX];
     const char *python = getenv("SNIPARA_SANDBOX_PYTHON"); /* NOLINT(concurrency-mt-unsafe) */
-    const char *no_landlock =
-        getenv("SNIPARA_SANDBOX_NO_LANDLOCK"); /* NOLINT(concurrency-mt-unsafe) */
     const char *no_cgroup =
         getenv("SNIPARA_SANDBOX_NO_CGROUP");           /* NOLINT(concurrency-mt-unsafe) */
     const char *pool = getenv("SNIPARA_SANDBOX_POOL"); /* NOLINT(concurrency-mt-unsafe) */
@@ -176,14 +190,10 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     if (tier->slots == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    if (no_landlock == NULL) {
-        long abi =
-            syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-        tier->landlock_abi = abi > 0 ? (int)abi : 0;
-    }
+    tier->landlock_abi = landlock_abi();
     r = load_init(tier, dir, err);
     if (r == 0) {
-        r = snp_spool_open(tier, err);
+        r = snp_spools_open(&tier->spools, state_dir, err);
     }
     if (r < 0) {
         return r;
@@ -196,6 +206,13 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
         return r;
     }
     snp_probe_namespaces(tier, become_zero(tier));
+    if (tier->is_root && tier->can_namespace &&
+        snp_idmap_open_locks(&tier->locks_fd, err) < 0) {
+        tier->can_namespace = false; /* ids that another supervisor uses are not its own */
+        (void)snprintf(tier->why, sizeof(tier->why),
+                       "%.200s; make one of them writable for root, or run as an ordinary user",
+                       err->msg);
+    }
     /* Ours only: nothing mounted here shows on the host; what the host mounts shows here. */
     if (tier->can_namespace && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
         return snp_fail_sys(err, errno, "make the mounts private");
@@ -234,7 +251,7 @@ static int serve(const char *state_dir)
 {
     static uv_timer_t watch;
     static struct snp_tier tier = {
-        .session_filter_fd = -1, .zygote_filter_fd = -1, .init_fd = -1};
+        .session_filter_fd = -1, .zygote_filter_fd = -1, .init_fd = -1, .locks_fd = -1};
     uv_loop_t *loop = uv_default_loop();
     struct snp_err err;
 
@@ -263,7 +280,7 @@ static int serve(const char *state_dir)
         (void)poll(NULL, 0, END_PAUSE_MS);
     }
     snp_cgroups_close(&tier.cgroups);
-    snp_spool_close(&tier);
+    snp_spools_close(&tier.spools);
     return 0;
 }
 

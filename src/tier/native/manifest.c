@@ -34,7 +34,8 @@ static const char *how_limited(const struct snp_session *s,
         const char *otherwise;
     } by_cgroup[] = {
         {SNP_LIMIT_MEMORY,    SNP_CGROUP_MEMORY, "memory",
-         "approximate: RLIMIT_DATA and sampling every 20 ms"                                 },
+         "approximate: RLIMIT_DATA and sampling every 20 ms; at most 140 MiB more were "
+         "measured"                                                                          },
         {SNP_LIMIT_PROCESSES, SNP_CGROUP_PIDS,   "pids",
          "RLIMIT_NPROC in its own user namespace"                                            },
         {SNP_LIMIT_CPUS,      SNP_CGROUP_CPU,    "cpu",    "approximate: bound to whole CPUs"},
@@ -63,10 +64,16 @@ static const char *how_limited(const struct snp_session *s,
     return others[limit];
 }
 
+/* May memory of a sandbox be swapped out, beyond its limit? */
+static bool can_swap(const struct snp_tier *tier)
+{
+    return !snp_cgroups_bound_swap(&tier->cgroups) && snp_swap_is_on("/proc/swaps");
+}
+
 static json_t *resources(const struct snp_session *s)
 {
     json_t *limits = json_object();
-    bool exact = snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY);
+    bool exact = snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY) && !can_swap(s->tier);
 
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         enum snp_limit limit = (enum snp_limit)i;
@@ -134,10 +141,21 @@ void snp_manifest_degraded(const struct snp_tier *tier, json_t *list)
         (void)json_array_append_new(
             list, json_string("landlock: the kernel has none; mounts alone confine files"));
     }
+    if (tier->landlock_abi == 1) {
+        (void)json_array_append_new(
+            list, json_string("landlock: ABI 1 cannot tell moves and links between folders "
+                              "apart, so it refuses them all; a kernel from 5.19 on can"));
+    }
     if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY)) {
         (void)json_array_append_new(list,
-                                    json_sprintf("memory: approximate (%s)",
+                                    json_sprintf("memory: approximate, up to 140 MiB more were "
+                                                 "measured (%s)",
                                                  tier->cgroups.slot[SNP_CGROUP_MEMORY].why));
+    }
+    if (snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY) && can_swap(tier)) {
+        (void)json_array_append_new(
+            list, json_string("memory: approximate (this kernel does not count what it swaps "
+                              "out; boot with swapaccount=1, or without swap)"));
     }
     if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_CPU)) {
         (void)json_array_append_new(list, json_sprintf("cpus: whole CPUs only (%s)",

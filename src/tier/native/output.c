@@ -5,7 +5,6 @@
  */
 #include "tier/native/output.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,45 +67,38 @@ static size_t tail_bytes(const struct snp_output *out)
     return 4 * (size_t)(out->limit_chars - out->limit_chars / 2) + 3;
 }
 
-int snp_output_init(struct snp_output *out, uint64_t limit_chars, const char *spool_path)
+void snp_output_init(struct snp_output *out,
+                     uint64_t limit_chars,
+                     const struct snp_output_keeper *keeper)
 {
-    *out = (struct snp_output){
-        .limit_chars = limit_chars, .spool_fd = -1, .spool_path = strdup(spool_path)};
+    *out = (struct snp_output){.limit_chars = limit_chars, .keeper = *keeper};
     snp_buf_init(&out->head, 4 * limit_chars + TAIL_SLACK);
     snp_buf_init(&out->tail, 4 * limit_chars + 4 * (size_t)TAIL_SLACK);
-    return out->spool_path == NULL ? -1 : 0;
 }
 
 void snp_output_done(struct snp_output *out)
 {
     snp_buf_done(&out->head);
     snp_buf_done(&out->tail);
-    snp_closep(&out->spool_fd);
-    free(SNP_TAKE_PTR(out->spool_path));
+    snp_spool_done(SNP_TAKE_PTR(out->spool));
 }
 
 static void spool(struct snp_output *out, const char *bytes, size_t n)
 {
-    size_t room = (size_t)(SNP_SPOOL_MAX - out->spooled);
-
-    n = n < room ? n : room;
-    if (out->spool_fd < 0 || n == 0) {
-        return;
+    if (out->spool != NULL) {
+        snp_spool_add(out->keeper.spools, out->spool, bytes, n);
     }
-    if (snp_write_all(out->spool_fd, bytes, n) < 0) {
-        snp_closep(&out->spool_fd); /* the disk is full: what is there stays readable */
-        return;
-    }
-    out->spooled += n;
 }
 
 static void start_spool(struct snp_output *out)
 {
-    if (out->spool_fd >= 0 || out->spooled > 0) {
+    const struct snp_output_keeper *keeper = &out->keeper;
+
+    if (out->was_spooled) {
         return;
     }
-    out->spool_fd =
-        open(out->spool_path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    out->was_spooled = true;
+    out->spool = snp_spool_new(keeper->spools, keeper->owner, keeper->cell, keeper->stream);
     spool(out, snp_buf_bytes(&out->head), out->head.len);
     spool(out, snp_buf_bytes(&out->tail), out->tail.len);
     snp_buf_done(&out->head);
@@ -128,7 +120,7 @@ void snp_output_feed(
     }
     if (now > 0) {
         out->head_chars += count_chars(bytes, now, &before);
-        if (out->spool_fd < 0 && snp_buf_add(&out->head, bytes, now) < 0) {
+        if (!out->was_spooled && snp_buf_add(&out->head, bytes, now) < 0) {
             snp_buf_clear(&out->head);
         }
         sink(data, bytes, now);

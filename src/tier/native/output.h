@@ -5,16 +5,21 @@
 /*
  * One output stream of one cell: the first half of the limit is passed on as it comes,
  * of the rest the last half is kept for the end, everything is counted, and once the
- * limit is passed all of it (up to SNP_SPOOL_MAX) goes to a file as well.
+ * limit is passed all of it (as far as there is room) goes to a file as well.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "tier/native/spool.h"
 
-enum {
-    SNP_SPOOL_MAX = 64 << 20
+/* Where the full text is to go; all borrowed. */
+struct snp_output_keeper {
+    struct snp_spools *spools;
+    const char *owner; /* the session's id */
+    uint64_t cell;
+    const char *stream;
 };
 
 /* Receives bytes to show; borrowed for the call. */
@@ -28,15 +33,14 @@ struct snp_output {
     uint64_t head_chars;
     struct snp_buf head; /* what was passed on, until a spool has it */
     struct snp_buf tail;
-    char *spool_path; /* owned; where a spool would be */
-    int spool_fd;     /* owned; -1 = none */
-    uint64_t spooled;
+    struct snp_output_keeper keeper;
+    struct snp_spool *spool; /* the keeper's; NULL = none (yet) */
+    bool was_spooled;        /* there is one, or there could not be */
 };
 
-/* spool_path is copied. */
-int snp_output_init(struct snp_output *out,
-                    uint64_t limit_chars,
-                    const char *spool_path) SNP_NODISCARD;
+void snp_output_init(struct snp_output *out,
+                     uint64_t limit_chars,
+                     const struct snp_output_keeper *keeper);
 /* Closes, keeps the spool file. */
 void snp_output_done(struct snp_output *out);
 

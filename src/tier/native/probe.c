@@ -36,6 +36,7 @@ static const struct {
     const char *lift;
 } userns_settings[] = {
     {"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
+     "the AppArmor profile that 'sudo make install' sets up (SECURITY.md), or "
      "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"                                               },
     {"/proc/sys/kernel/unprivileged_userns_clone",             "0",
      "sudo sysctl kernel.unprivileged_userns_clone=1"                                                           },
@@ -89,6 +90,14 @@ void snp_probe_namespaces(struct snp_tier *tier, int unshare_errno)
                                 ? "or use a machine or container where that setting is off"
                                 : "or run snipara-sandbox as root";
 
+    if (syscall(SYS_clone3, NULL, 0) < 0 && errno == EPERM) {
+        tier->can_namespace = false; /* the C library tries clone instead after ENOSYS only */
+        (void)snprintf(tier->why, sizeof(tier->why),
+                       "clone3 is refused here with EPERM, as old container runtimes do, so no "
+                       "thread can be started; update the runtime, or start the container with "
+                       "--security-opt seccomp=unconfined");
+        return;
+    }
     if (unshare_errno == 0 && tier->is_root && !works(try_as_template)) {
         unshare_errno = EPERM;
     }
@@ -113,6 +122,24 @@ static int try_namespaces(void)
 {
     return unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
                    CLONE_NEWUTS | CLONE_NEWCGROUP);
+}
+
+/* A new process namespace with a /proc of its own; refused where parts of ours are covered. */
+static int try_proc(void)
+{
+    int status = 1;
+    pid_t pid;
+
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS) < 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        return -1;
+    }
+    pid = fork();
+    if (pid == 0) {
+        _exit(mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0 ? 0
+                                                                                          : 1);
+    }
+    return pid > 0 && SNP_RETRY(waitpid(pid, &status, 0)) == pid && status == 0 ? 0 : -1;
 }
 
 static int try_overlay(void)
@@ -174,7 +201,10 @@ struct row {
 static const struct row rows[] = {
     {"user namespaces",  try_namespaces,     true,  false, true,  "the native tier cannot run",
      "see the settings named by 'exec', or run as root"                                                                                 },
-    {"clone3",           try_clone3,         false, false, true,  "the native tier cannot run",
+    {"own /proc",        try_proc,           true,  false, true,  "the native tier cannot run",
+     "in a container: docker --security-opt systempaths=unconfined, podman --security-opt "
+     "unmask=ALL, Kubernetes procMount: Unmasked"                                                                                       },
+    {"clone3",           try_clone3,         false, false, false, "none: clone is used",
      "a kernel from 5.3 on; in a container allow the call"                                                                              },
     {"openat2",          try_openat2,        false, false, true,  "files of a session cannot be read or written",
      "a kernel from 5.6 on"                                                                                                             },

@@ -160,6 +160,28 @@ static void deny_limit(struct snp_cell *c,
                                                       .hint = hint});
 }
 
+/*
+ * May the cell have met what was full before it? What it could not write leaves no trace,
+ * so its own report, or the failure of a command, decides whether it is told once more.
+ */
+static bool met_again(const struct snp_cell *c)
+{
+    size_t i;
+    const json_t *denial;
+
+    if (c->written_bytes != c->session->last_written_bytes ||
+        (c->is_command && c->exit_status != 0)) {
+        return true;
+    }
+    json_array_foreach(c->denials.list, i, denial)
+    {
+        if (snp_streq(snp_json_str(denial, "rule", ""), "disk space")) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Limits that were met without ending the cell, as the kernel counted them. */
 static void add_limit_denials(struct snp_cell *c)
 {
@@ -179,14 +201,18 @@ static void add_limit_denials(struct snp_cell *c)
         deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "",
                    c->usage.pids_denied - c->session->last_usage.pids_denied);
     }
+    if ((c->changes_flags & SNP_CHANGES_CROWDED) != 0) {
+        deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "", 1); /* seen at the limit, not counted */
+    }
     if (was_signalled(c) && WTERMSIG(c->exit_status) == SIGXFSZ) {
         deny_limit(c, SNP_LIMIT_FILE, "write", "", 1);
     }
     if (had_oom_kill(c)) {
         deny_limit(c, SNP_LIMIT_MEMORY, "allocate", "", 1);
     }
+    uint8_t known = met_again(c) ? 0 : c->session->last_flags;
     for (size_t i = 0; i < SNP_ARRAY_LEN(full); i++) {
-        if ((c->changes_flags & full[i].flag) != 0) {
+        if ((c->changes_flags & ~known & full[i].flag) != 0) {
             deny_limit(c, full[i].limit, full[i].operation, full[i].object, 1);
         }
     }
@@ -238,7 +264,8 @@ static json_t *output_of(const struct snp_cell *c)
     return json_pack(
         "{s:b,s:I,s:I,s:o}", "truncated", cut, "stdout_chars", (json_int_t)c->output[0].chars,
         "stderr_chars", (json_int_t)c->output[1].chars, "handle",
-        cut ? json_sprintf("%s/%llu", c->session->spec.id, (unsigned long long)c->number)
+        c->output[0].spool != NULL || c->output[1].spool != NULL
+            ? json_sprintf("%s/%llu", c->session->spec.id, (unsigned long long)c->number)
             : json_null());
 }
 

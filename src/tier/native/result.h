@@ -77,7 +77,4 @@ json_t *snp_result_files(const char *at, size_t n, struct snp_changes_head *ret)
 /* Read an LS reply (after its errno) into docs/wire.md's answer to `ls`, bounded to one frame. New reference. */
 json_t *snp_result_entries(const char *at, size_t n);
 
-/* Remove the oldest full outputs until what is kept is within bounds. */
-void snp_spool_trim(struct snp_tier *tier);
-
 #endif

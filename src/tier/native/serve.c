@@ -143,8 +143,10 @@ static int read_env(const json_t *env, struct snp_session_spec *spec, struct snp
 
 static int on_open(struct request *rq, struct snp_err *err)
 {
-    struct snp_session_spec spec = {.allow_degraded =
-                                        snp_json_bool(rq->head, "allow_degraded", false)};
+    struct snp_session_spec spec = {
+        .allow_degraded = snp_json_bool(rq->head, "allow_degraded", false),
+        .require_exact = snp_json_bool(rq->head, "require_exact", false),
+    };
     const char *id = snp_json_str(rq->head, "session", "");
     const char *project = snp_json_str(rq->head, "project", NULL);
     int r;
@@ -215,6 +217,12 @@ static int on_exec(struct request *rq, struct snp_err *err)
     }
     if (cell.is_command && !is_argv(cell.argv)) {
         return snp_fail(err, SNP_E_INVALID, "exec: 'argv' must be a list of texts");
+    }
+    if (snp_json_bool(rq->head, "require_exact", false)) {
+        int r = snp_session_check_exact(rq->session, err);
+        if (r < 0) {
+            return r;
+        }
     }
     cell.wall_ms = (uint64_t)wall_ms;
     cell.code_len = (size_t)code_len;
@@ -410,7 +418,7 @@ static int on_output(struct request *rq, struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID, "output: 'offset' must not be negative");
     }
     part.bytes = bytes;
-    r = snp_spool_read(rq->tier, snp_json_str(rq->head, "handle", ""),
+    r = snp_spool_read(&rq->tier->spools, snp_json_str(rq->head, "handle", ""),
                        snp_json_str(rq->head, "stream", "stdout"), (uint64_t)offset, &part,
                        err);
     if (r < 0) {

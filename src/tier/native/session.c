@@ -15,9 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/magic.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -572,7 +574,7 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
         /* With the pids cgroup that one is to be met first, because it counts refusals. */
         .processes = (uint32_t)limit[SNP_LIMIT_PROCESSES] + (has_pids ? 8 : 0),
         .open_files = (uint32_t)limit[SNP_LIMIT_OPEN_FILES],
-        .want_landlock = tier->landlock_abi > 0,
+        .landlock_abi = (uint32_t)tier->landlock_abi,
         .want_notify = 1,
         .can_setgroups = tier->is_root,
         .env_len = s->spec.env_len,
@@ -681,13 +683,57 @@ static void scan_done(uv_work_t *work, int status)
     snp_template_request(s->tier, s->spec.template_name, on_embryo, s);
 }
 
+/* File systems of the kernel's own: no project is there, and no overlay takes them. */
+static int check_project_fs(int fd, const char *path, struct snp_err *err)
+{
+    static const struct {
+        unsigned long magic;
+        const char *name;
+    } refused[] = {
+        {PROC_SUPER_MAGIC,    "proc"      },
+        {SYSFS_MAGIC,         "sysfs"     },
+        {CGROUP_SUPER_MAGIC,  "cgroup"    },
+        {CGROUP2_SUPER_MAGIC, "cgroup2"   },
+        {DEBUGFS_MAGIC,       "debugfs"   },
+        {TRACEFS_MAGIC,       "tracefs"   },
+        {SECURITYFS_MAGIC,    "securityfs"},
+        {DEVPTS_SUPER_MAGIC,  "devpts"    },
+        {BPF_FS_MAGIC,        "bpf"       },
+        {PSTOREFS_MAGIC,      "pstore"    },
+        {EFIVARFS_MAGIC,      "efivarfs"  },
+        {AUTOFS_SUPER_MAGIC,  "autofs"    },
+        {0x19800202,          "mqueue"    },
+        {0x62656570,          "configfs"  },
+    };
+    struct statfs fs;
+
+    if (fstatfs(fd, &fs) < 0) {
+        return snp_fail_sys(err, errno, "project %.300s", path);
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(refused); i++) {
+        if ((unsigned long)fs.f_type == refused[i].magic) {
+            return snp_fail(
+                err, SNP_E_UNSUPPORTED,
+                "project %.200s: a %s file system cannot be a project; copy what is "
+                "needed of it to an ordinary folder",
+                path, refused[i].name);
+        }
+    }
+    return 0;
+}
+
 static int open_project(struct snp_session *s, struct snp_err *err)
 {
     struct scan_work *scan;
+    int r;
 
     s->project_fd = open(s->spec.project, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->project_fd < 0) {
         return snp_fail_sys(err, errno, "project %.300s", s->spec.project);
+    }
+    r = check_project_fs(s->project_fd, s->spec.project, err);
+    if (r < 0) {
+        return r;
     }
     scan = calloc(1, sizeof(*scan));
     if (scan == NULL) {
@@ -700,6 +746,19 @@ static int open_project(struct snp_session *s, struct snp_err *err)
         return snp_fail(err, SNP_E_NOMEM, "cannot start a worker");
     }
     return 0;
+}
+
+int snp_session_check_exact(const struct snp_session *s, struct snp_err *err)
+{
+    if (json_array_size(s->degraded) == 0) {
+        return 0;
+    }
+    return snp_fail(
+        err, SNP_E_DENIED,
+        "--require-exact (require_exact): not here: %.220s; run as root, have systemd "
+        "delegate control groups to your user, or allow less with "
+        "--no-require-exact; 'doctor' has the rows",
+        json_string_value(json_array_get(s->degraded, 0)));
 }
 
 static int check_host(struct snp_session *s, struct snp_err *err)
@@ -719,7 +778,7 @@ static int check_host(struct snp_session *s, struct snp_err *err)
                         "--allow-degraded runs without it");
     }
     snp_manifest_degraded(tier, s->degraded);
-    return 0;
+    return s->spec.require_exact ? snp_session_check_exact(s, err) : 0;
 }
 
 int snp_session_open(struct snp_tier *tier,

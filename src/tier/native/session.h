@@ -42,6 +42,7 @@ struct snp_session_spec {
     char *env;     /* owned; env_len bytes of "K=V\0" */
     uint32_t env_len;
     bool allow_degraded;
+    bool require_exact;
 };
 
 /* Answer of pid 1: eno 0 and what follows it in the REPLY, or an errno. */
@@ -98,17 +99,22 @@ struct snp_session {
     struct snp_cgroup_usage last_usage; /* at the end of the last cell */
     int peak_fd;                        /* see snp_cgroup_reset_own_peak; -1 = none */
     uint64_t last_cpu_us;               /* likewise, as pid 1 counts */
+    uint8_t last_flags;                 /* likewise, of its CHANGES */
+    uint64_t last_written_bytes;
 };
 
 /*
  * Begin to open; answers the request open_id later. spec's owned members are taken, on
  * failure too. SNP_E_LIMIT, SNP_E_UNSUPPORTED, SNP_E_DENIED (a degraded control without
- * allow_degraded) come back at once.
+ * allow_degraded, or anything less than whole with require_exact) come back at once.
  */
 int snp_session_open(struct snp_tier *tier,
                      struct snp_session_spec *spec,
                      uint32_t open_id,
                      struct snp_err *err) SNP_NODISCARD;
+
+/* Is every control and limit of it whole? SNP_E_DENIED names what is not, and the way out. */
+int snp_session_check_exact(const struct snp_session *s, struct snp_err *err) SNP_NODISCARD;
 
 /* NULL if there is none that is ready. */
 struct snp_session *snp_session_find(struct snp_tier *tier, const char *id);

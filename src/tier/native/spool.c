@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The folder of full outputs, `out` in the state folder: one file per stream of a cell
- * whose output was cut. Old ones go when there are too many; all go when a tier starts.
+ * The list knows every file of the folder, because the folder is emptied when a tier
+ * starts. It is short, so sums are made by walking it, and only when room runs out.
  */
 #include "tier/native/spool.h"
 
@@ -9,101 +9,225 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "tier/native/result.h"
-#include "tier/native/serve.h"
-#include "tier/native/tier.h"
 
 enum {
-    FILES_MAX = 128
+    FILE_NAME_MAX = 96
 };
 
-#define BYTES_MAX (512ULL << 20)
+struct snp_spool {
+    struct snp_spool *next;
+    char owner[SNP_SPOOL_OWNER_LEN + 1];
+    char name[FILE_NAME_MAX];
+    uint64_t bytes;
+    int fd; /* owned; -1 = complete */
+};
 
-static DIR *open_folder(const struct snp_tier *tier)
+/* Remove every file of the folder. */
+static void empty_folder(const char *folder)
 {
-    char path[SNP_TIER_PATH_MAX + 8];
-    int fd;
-    DIR *dir;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
 
-    (void)snprintf(path, sizeof(path), "%s/out", tier->state_dir);
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    dir = fd < 0 ? NULL : fdopendir(fd);
     if (dir == NULL) {
         snp_closep(&fd);
+        return;
     }
-    return dir;
-}
-
-/* Count what is there; the oldest file's name into oldest. */
-static unsigned measure(DIR *dir, uint64_t *ret_bytes, char *oldest, size_t oldest_len)
-{
-    struct dirent *entry;
-    struct timespec first = {.tv_sec = INT64_MAX};
-    unsigned n = 0;
-
-    *ret_bytes = 0;
-    rewinddir(dir);
     while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-        struct stat st;
-        if (entry->d_name[0] == '.' ||
-            fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-            continue;
-        }
-        n++;
-        *ret_bytes += (uint64_t)st.st_size;
-        if (st.st_mtim.tv_sec < first.tv_sec ||
-            (st.st_mtim.tv_sec == first.tv_sec && st.st_mtim.tv_nsec < first.tv_nsec)) {
-            first = st.st_mtim;
-            (void)snprintf(oldest, oldest_len, "%s", entry->d_name);
+        if (entry->d_name[0] != '.') {
+            (void)unlinkat(dirfd(dir), entry->d_name, 0);
         }
     }
-    return n;
+    (void)closedir(dir);
 }
 
-static void trim(const struct snp_tier *tier, unsigned files_max, uint64_t bytes_max)
+int snp_spools_open(struct snp_spools *spools, const char *state_dir, struct snp_err *err)
 {
-    DIR *dir = open_folder(tier);
-    char oldest[256] = "";
-    uint64_t bytes;
-
-    for (unsigned i = 0; dir != NULL && i < 100000; i++) {
-        unsigned n = measure(dir, &bytes, oldest, sizeof(oldest));
-        if ((n <= files_max && bytes <= bytes_max) || n == 0 ||
-            unlinkat(dirfd(dir), oldest, 0) < 0) {
-            break;
-        }
+    (void)snprintf(spools->folder, sizeof(spools->folder), "%.4096s/out", state_dir);
+    if (mkdir(spools->folder, 0700) < 0 && errno != EEXIST) {
+        return snp_fail_sys(err, errno, "mkdir %.300s", spools->folder);
     }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
-}
-
-void snp_spool_trim(struct snp_tier *tier)
-{
-    trim(tier, FILES_MAX, BYTES_MAX);
-}
-
-int snp_spool_open(struct snp_tier *tier, struct snp_err *err)
-{
-    char path[SNP_TIER_PATH_MAX + 8];
-
-    (void)snprintf(path, sizeof(path), "%s/out", tier->state_dir);
-    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
-        return snp_fail_sys(err, errno, "mkdir %.300s", path);
-    }
-    trim(tier, 0, 0);
+    empty_folder(spools->folder);
+    spools->stream_max = SNP_SPOOL_MAX;
+    spools->session_max = SNP_SPOOL_SESSION_MAX;
+    spools->all_max = SNP_SPOOL_ALL_MAX;
     return 0;
 }
 
-void snp_spool_close(struct snp_tier *tier)
+void snp_spools_close(struct snp_spools *spools)
 {
-    trim(tier, 0, 0);
+    while (spools->first != NULL) {
+        struct snp_spool *spool = spools->first;
+        spools->first = spool->next;
+        snp_closep(&spool->fd);
+        free(spool);
+    }
+    spools->bytes = 0;
+    empty_folder(spools->folder);
+}
+
+struct share {
+    uint64_t bytes;
+    unsigned files;
+    struct snp_spool *oldest; /* that is complete; NULL = none */
+};
+
+static struct share share_of(const struct snp_spools *spools, const char *owner)
+{
+    struct share share = {0};
+
+    for (struct snp_spool *s = spools->first; s != NULL; s = s->next) {
+        if (snp_streq(s->owner, owner)) {
+            share.bytes += s->bytes;
+            share.files++;
+            share.oldest = share.oldest == NULL && s->fd < 0 ? s : share.oldest;
+        }
+    }
+    return share;
+}
+
+static void path_of(const struct snp_spools *spools,
+                    const char *name,
+                    char *out,
+                    size_t out_len)
+{
+    (void)snprintf(out, out_len, "%s/%s", spools->folder, name);
+}
+
+static void evict(struct snp_spools *spools, struct snp_spool *spool)
+{
+    char path[SNP_SPOOL_PATH_MAX + FILE_NAME_MAX];
+
+    for (struct snp_spool **at = &spools->first; *at != NULL; at = &(*at)->next) {
+        if (*at == spool) {
+            *at = spool->next;
+            break;
+        }
+    }
+    path_of(spools, spool->name, path, sizeof(path));
+    (void)unlink(path);
+    spools->bytes -= spool->bytes;
+    free(spool);
+}
+
+/* The oldest complete output of whoever has most, if that is no less than the owner has. */
+static struct snp_spool *find_victim(const struct snp_spools *spools, const char *owner)
+{
+    struct share most = share_of(spools, owner);
+
+    for (const struct snp_spool *s = spools->first; s != NULL; s = s->next) {
+        struct share other = share_of(spools, s->owner);
+        if (other.oldest != NULL && other.bytes >= most.bytes &&
+            (most.oldest == NULL || other.bytes > most.bytes)) {
+            most = other;
+        }
+    }
+    return most.oldest;
+}
+
+/* Make room for a file, or for n bytes; how many of them there is room for. */
+static size_t make_room(struct snp_spools *spools, const char *owner, unsigned files, size_t n)
+{
+    struct share own = share_of(spools, owner);
+    struct snp_spool *victim;
+    unsigned all_files = files;
+
+    while (
+        (own.bytes + n > spools->session_max || own.files + files > SNP_SPOOL_SESSION_FILES) &&
+        own.oldest != NULL) {
+        evict(spools, own.oldest);
+        own = share_of(spools, owner);
+    }
+    if (own.files + files > SNP_SPOOL_SESSION_FILES) {
+        return 0;
+    }
+    n = own.bytes + n > spools->session_max ? (size_t)(spools->session_max - own.bytes) : n;
+    for (const struct snp_spool *s = spools->first; s != NULL; s = s->next) {
+        all_files++;
+    }
+    while ((spools->bytes + n > spools->all_max || all_files > SNP_SPOOL_ALL_FILES) &&
+           (victim = find_victim(spools, owner)) != NULL) {
+        evict(spools, victim);
+        all_files--;
+    }
+    if (all_files > SNP_SPOOL_ALL_FILES) {
+        return 0;
+    }
+    return spools->bytes + n > spools->all_max ? (size_t)(spools->all_max - spools->bytes) : n;
+}
+
+struct snp_spool *snp_spool_new(struct snp_spools *spools,
+                                const char *owner,
+                                uint64_t cell,
+                                const char *stream)
+{
+    struct snp_spool *spool = NULL;
+    struct snp_spool **end = &spools->first;
+    char path[SNP_SPOOL_PATH_MAX + FILE_NAME_MAX];
+
+    if (make_room(spools, owner, 1, 1) == 0 || (spool = calloc(1, sizeof(*spool))) == NULL) {
+        return NULL;
+    }
+    (void)snprintf(spool->owner, sizeof(spool->owner), "%s", owner);
+    (void)snprintf(spool->name, sizeof(spool->name), "%s-%llu.%s", spool->owner,
+                   (unsigned long long)cell, stream);
+    path_of(spools, spool->name, path, sizeof(path));
+    spool->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (spool->fd < 0) {
+        free(spool);
+        return NULL;
+    }
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = spool;
+    return spool;
+}
+
+static bool has_disk(int fd)
+{
+    struct statfs fs;
+
+    return fstatfs(fd, &fs) < 0 ||
+           (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize > SNP_SPOOL_DISK_FREE;
+}
+
+void snp_spool_add(struct snp_spools *spools,
+                   struct snp_spool *spool,
+                   const char *bytes,
+                   size_t n)
+{
+    size_t most = (size_t)(spools->stream_max - spool->bytes);
+
+    n = n < most ? n : most;
+    if (spool->fd < 0 || n == 0) {
+        return;
+    }
+    if (!has_disk(spool->fd)) {
+        snp_closep(&spool->fd); /* what is there stays readable */
+        return;
+    }
+    n = make_room(spools, spool->owner, 0, n);
+    if (n == 0 || snp_write_all(spool->fd, bytes, n) < 0) {
+        return; /* the file may be longer than counted, by one write that failed */
+    }
+    spool->bytes += n;
+    spools->bytes += n;
+}
+
+void snp_spool_done(struct snp_spool *spool)
+{
+    if (spool != NULL) {
+        snp_closep(&spool->fd);
+    }
 }
 
 /* "ID/CELL" as 32 hex digits and a number; into "ID-CELL". */
@@ -119,7 +243,7 @@ static bool handle_name(const char *handle, char *out, size_t out_len)
     return true;
 }
 
-int snp_spool_read(struct snp_tier *tier,
+int snp_spool_read(const struct snp_spools *spools,
                    const char *handle,
                    const char *stream,
                    uint64_t offset,
@@ -127,7 +251,7 @@ int snp_spool_read(struct snp_tier *tier,
                    struct snp_err *err)
 {
     char name[64];
-    char path[SNP_TIER_PATH_MAX + 96];
+    char path[SNP_SPOOL_PATH_MAX + FILE_NAME_MAX];
     struct stat st;
     snp_autoclose int fd = -1;
     ssize_t n;
@@ -136,7 +260,7 @@ int snp_spool_read(struct snp_tier *tier,
         (!snp_streq(stream, "stdout") && !snp_streq(stream, "stderr"))) {
         return snp_fail(err, SNP_E_INVALID, "'%.60s' is not an output handle", handle);
     }
-    (void)snprintf(path, sizeof(path), "%s/out/%s.%s", tier->state_dir, name, stream);
+    (void)snprintf(path, sizeof(path), "%s/%s.%s", spools->folder, name, stream);
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0) {
         return snp_fail(err, SNP_E_NOT_FOUND, "no full %s is kept for %s", stream, handle);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -361,7 +362,12 @@ static int prepare(struct snp_tier *tier, struct snp_embryo *e, struct snp_err *
         return r;
     }
     e->has_cgroup = true;
-    return snp_cgroup_attach(&tier->cgroups, e->cgroup, e->pid, err);
+    r = snp_cgroup_attach(&tier->cgroups, e->cgroup, e->pid, err);
+    /* All that went by its number: had it died, that could be another's by now. */
+    if (r == 0 && syscall(SYS_pidfd_send_signal, e->pidfd, 0, NULL, 0) < 0) {
+        r = snp_fail(err, SNP_E_INTERNAL, "the new process is gone");
+    }
+    return r;
 }
 
 static void preparation_run(uv_work_t *work)
@@ -399,21 +405,33 @@ static void preparation_done(uv_work_t *work, int status)
 /* The zygote says that the oldest order was carried out. */
 static void on_forked(struct snp_template *t, int pidfd)
 {
-    struct preparation *p = calloc(1, sizeof(*p));
+    struct preparation *p;
+    struct snp_embryo e;
 
-    if (t->n_ordered == 0 || p == NULL) {
+    if (t->n_ordered == 0) {
         (void)close(pidfd);
-        free(p);
+        return;
+    }
+    e = t->ordered[0]; /* taken whatever comes: answers come in the order of orders */
+    memmove(t->ordered, t->ordered + 1, --t->n_ordered * sizeof(e));
+    p = calloc(1, sizeof(*p));
+    if (p == NULL) {
+        struct snp_err err;
+        e.pidfd = pidfd;
+        snp_embryo_drop(t->tier, &e);
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        if (t->first != NULL) {
+            serve_waiter(t, NULL, &err);
+        }
         return;
     }
     p->work.data = p;
     p->template = t;
-    p->embryo = t->ordered[0];
+    p->embryo = e;
     p->embryo.pidfd = pidfd;
     memcpy(p->embryo.python, t->python, sizeof(t->python));
     (void)snprintf(p->embryo.cgroup, sizeof(p->embryo.cgroup), "%llu",
                    (unsigned long long)t->tier->next_embryo++);
-    memmove(t->ordered, t->ordered + 1, --t->n_ordered * sizeof(p->embryo));
     t->n_preparing++;
     if (uv_queue_work(t->tier->loop, &p->work, preparation_run, preparation_done) < 0) {
         (void)snp_fail(&p->err, SNP_E_NOMEM, "cannot start a worker");

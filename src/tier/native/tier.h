@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "os/cgroup.h"
 #include "tier/native/link.h"
+#include "tier/native/spool.h"
 
 struct snp_template;
 struct snp_session;
@@ -33,7 +34,7 @@ struct snp_tier {
     bool is_root;       /* real root; else user 0 of a namespace of our own */
     bool can_namespace; /* false: no user namespace was to be had, see why */
     char why[SNP_TIER_WHY_MAX];
-    int landlock_abi; /* 0 = none, or switched off by SNIPARA_SANDBOX_NO_LANDLOCK */
+    int landlock_abi; /* what sandboxes use: the kernel's, or an older one for tests; 0 = none */
     char state_dir[SNP_TIER_PATH_MAX];
     char guest_dir[SNP_TIER_PATH_MAX]; /* holds driver.py and the extension module */
     char self[SNP_TIER_PATH_MAX];      /* our own program */
@@ -42,12 +43,14 @@ struct snp_tier {
     int zygote_filter_fd;
     int init_fd; /* the program of pid 1, not readable by the code */
     struct snp_cgroups cgroups;
+    struct snp_spools spools;
     struct snp_template *templates;                   /* list; owned */
     struct snp_session *sessions;                     /* list; owned */
     struct snp_session *by_id[SNP_TIER_SESSIONS_MAX]; /* the same, in chains by hash */
     unsigned n_sessions;
     uint8_t *slots; /* one byte for each id range: in use */
     unsigned next_slot;
+    int locks_fd; /* of the ranges, when we are root */
     unsigned next_cpu;
     unsigned pool_max;           /* sandboxes each template makes ahead */
     uint64_t next_embryo;        /* number in the name of its cgroups */
