@@ -47,16 +47,6 @@ struct snp_cgroup_limits {
     uint64_t cpus_milli;
 };
 
-struct snp_cgroup_usage {
-    bool has_memory;
-    bool has_cpu;
-    uint64_t memory_bytes;
-    uint64_t memory_peak_bytes;
-    uint64_t oom_kills;
-    uint64_t cpu_us;
-    uint64_t pids_denied;
-};
-
 /*
  * Find and make what this process may have; never fails as a whole: each slot says.
  * Also removes what dead supervisors left: in the group we are in, and wherever the file
@@ -101,22 +91,6 @@ int snp_cgroup_attach(const struct snp_cgroups *groups,
                       const char *name,
                       pid_t pid,
                       struct snp_err *err) SNP_NODISCARD;
-
-/* Counters; what cannot be read stays zero with has_* false. */
-void snp_cgroup_usage(const struct snp_cgroups *groups,
-                      const char *name,
-                      struct snp_cgroup_usage *ret);
-/* Start a new peak for all who read it (version 1). */
-void snp_cgroup_reset_peak(const struct snp_cgroups *groups, const char *name);
-/*
- * Start a new peak for those who read it through *peak_fd (version 2 from kernel 6.12
- * on). *peak_fd is -1 at first and stays so where there is none; else the caller's to close.
- */
-void snp_cgroup_reset_own_peak(const struct snp_cgroups *groups,
-                               const char *name,
-                               int *peak_fd);
-/* The peak seen by a descriptor of snp_cgroup_reset_own_peak; *ret stays as it is without one. */
-void snp_cgroup_own_peak(int peak_fd, uint64_t *ret);
 
 /* Remove the groups; false while a process is still in one (try again later). */
 bool snp_cgroup_remove(const struct snp_cgroups *groups, const char *name);

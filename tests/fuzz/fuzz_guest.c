@@ -75,7 +75,8 @@ static void world_init(struct world *w)
     (void)snprintf(s->spec.template_name, sizeof(s->spec.template_name), "base");
     snp_limits_default(&s->spec.limits);
     s->out_fd[0] = s->out_fd[1] = s->out_wr_fd[0] = s->out_wr_fd[1] = s->project_fd = -1;
-    s->embryo.pidfd = s->embryo.control_fd = s->embryo.slot = s->peak_fd = -1;
+    s->embryo.pidfd = s->embryo.control_fd = s->embryo.slot = -1;
+    snp_meter_init(&s->meter);
     s->masked = json_array();
     s->degraded = json_array();
     s->has_interpreter = true;

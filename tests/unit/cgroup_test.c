@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "os/meter.h"
 #include "unit/harness.h"
 
 #define NAME "unit-test"
@@ -63,7 +64,8 @@ TEST(disabled_there_are_none_and_all_calls_are_harmless)
 {
     struct place *p = *state;
     const struct snp_cgroup_limits limits = {64 << 20, 10, 1000};
-    struct snp_cgroup_usage usage;
+    struct snp_meter_reading usage;
+    struct snp_meter meter;
     struct snp_err err;
 
     snp_cgroups_open(&p->groups, geteuid(), p->registry, true);
@@ -74,10 +76,13 @@ TEST(disabled_there_are_none_and_all_calls_are_harmless)
     assert_int_equal(snp_cgroup_create(&p->groups, NAME, &err), 0);
     assert_int_equal(snp_cgroup_limit(&p->groups, NAME, &limits, &err), 0);
     assert_int_equal(snp_cgroup_attach(&p->groups, NAME, getpid(), &err), 0);
-    snp_cgroup_usage(&p->groups, NAME, &usage);
+    snp_meter_init(&meter);
+    snp_meter_start(&meter, &p->groups, NAME);
+    snp_meter_read(&meter, &p->groups, NAME, &usage);
     assert_false(usage.has_memory || usage.has_cpu);
+    snp_meter_read_once(&p->groups, NAME, &usage);
     assert_int_equal(usage.memory_bytes, 0);
-    snp_cgroup_reset_peak(&p->groups, NAME);
+    snp_meter_done(&meter);
     assert_true(snp_cgroup_remove(&p->groups, NAME));
 }
 
@@ -97,7 +102,7 @@ TEST(a_group_is_made_counted_and_removed)
 {
     struct place *p = *state;
     const struct snp_cgroup_limits limits = {64 << 20, 10, 1000};
-    struct snp_cgroup_usage usage;
+    struct snp_meter_reading usage;
     struct snp_err err;
     pid_t pid;
     int status;
@@ -117,7 +122,7 @@ TEST(a_group_is_made_counted_and_removed)
     }
     assert_true(pid > 0);
     assert_int_equal(snp_cgroup_attach(&p->groups, NAME, pid, &err), 0);
-    snp_cgroup_usage(&p->groups, NAME, &usage);
+    snp_meter_read_once(&p->groups, NAME, &usage);
     assert_int_equal(usage.has_memory, snp_cgroups_has(&p->groups, SNP_CGROUP_MEMORY));
     assert_int_equal(usage.oom_kills, 0);
     assert_int_equal(usage.pids_denied, 0);

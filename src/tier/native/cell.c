@@ -117,7 +117,7 @@ static void show_gap(void *data, uint64_t chars)
 static void send_result(struct snp_cell *c)
 {
     struct snp_session *s = c->session;
-    struct snp_cgroup_usage usage;
+    struct snp_meter_reading usage = {0};
     json_t *result;
 
     c->end_us = c->end_us == 0 ? snp_now_us() : c->end_us;
@@ -126,8 +126,7 @@ static void send_result(struct snp_cell *c)
         (void)snp_output_finish(&c->output[i], show_bytes, &show, show_gap);
     }
     if (s->embryo.has_cgroup) {
-        snp_cgroup_usage(&s->tier->cgroups, s->embryo.cgroup, &usage);
-        snp_cgroup_own_peak(s->peak_fd, &usage.memory_peak_bytes);
+        snp_meter_read(&s->meter, &s->tier->cgroups, s->embryo.cgroup, &usage);
         c->usage = usage;
     }
     result = snp_result_json(c);
@@ -448,8 +447,7 @@ int snp_cell_start(struct snp_session *s,
         c->was_restarted = true;
     }
     if (r == 0) {
-        snp_cgroup_reset_peak(&s->tier->cgroups, s->embryo.cgroup);
-        snp_cgroup_reset_own_peak(&s->tier->cgroups, s->embryo.cgroup, &s->peak_fd);
+        snp_meter_start(&s->meter, &s->tier->cgroups, s->embryo.cgroup);
         watch_usage(s, true);
         r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
     }

@@ -7,7 +7,7 @@
 #include <uv.h>
 
 #include "base/json.h"
-#include "os/cgroup.h"
+#include "os/meter.h"
 #include "tier/native/cell.h"
 #include "tier/native/denials.h"
 #include "tier/native/output.h"
@@ -54,7 +54,7 @@ struct snp_cell {
     json_t *files; /* owned */
     struct snp_denials denials;
     struct snp_output output[2];
-    struct snp_cgroup_usage usage; /* at the end */
+    struct snp_meter_reading usage; /* at the end */
     uint64_t watched_peak;
     uint64_t init_cpu_us;
     uint64_t written_bytes;

@@ -432,12 +432,12 @@ static int on_output(struct request *rq, struct snp_err *err)
 
 static int on_stats(struct request *rq, struct snp_err *err)
 {
-    struct snp_cgroup_usage usage = {0};
+    struct snp_meter_reading usage = {0};
     snp_autojson json_t *answer = NULL;
 
     (void)err;
     if (rq->session->embryo.has_cgroup) {
-        snp_cgroup_usage(&rq->tier->cgroups, rq->session->embryo.cgroup, &usage);
+        snp_meter_read_once(&rq->tier->cgroups, rq->session->embryo.cgroup, &usage);
     }
     answer = json_pack("{s:I,s:I}", "memory_bytes", (json_int_t)usage.memory_bytes, "cpu_us",
                        (json_int_t)usage.cpu_us);

@@ -81,7 +81,7 @@ static void close_streams(struct snp_session *s)
         snp_closep(&s->out_wr_fd[i]);
     }
     snp_closep(&s->project_fd);
-    snp_closep(&s->peak_fd);
+    snp_meter_done(&s->meter);
     snp_notify_close(&s->notify);
     snp_link_close(&s->guest);
     snp_link_close(&s->init);
@@ -800,7 +800,8 @@ int snp_session_open(struct snp_tier *tier,
     s->open_id = open_id;
     s->open_us = snp_now_us();
     s->out_fd[0] = s->out_fd[1] = s->out_wr_fd[0] = s->out_wr_fd[1] = -1;
-    s->project_fd = s->peak_fd = -1;
+    s->project_fd = -1;
+    snp_meter_init(&s->meter);
     s->embryo = (struct snp_embryo){.pidfd = -1, .control_fd = -1, .slot = -1};
     s->masked = json_array();
     s->degraded = json_array();

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "guest/spec.h"
-#include "os/cgroup.h"
+#include "os/meter.h"
 #include "policy/limits.h"
 #include "tier/native/link.h"
 #include "tier/native/notify.h"
@@ -94,12 +94,12 @@ struct snp_session {
     int project_fd;
     int scan_result;
     struct snp_err scan_err;
-    unsigned removals;                  /* attempts to remove the cgroups */
-    char reason[456];                   /* why it ended by itself */
-    struct snp_cgroup_usage last_usage; /* at the end of the last cell */
-    int peak_fd;                        /* see snp_cgroup_reset_own_peak; -1 = none */
-    uint64_t last_cpu_us;               /* likewise, as pid 1 counts */
-    uint8_t last_flags;                 /* likewise, of its CHANGES */
+    unsigned removals;                   /* attempts to remove the cgroups */
+    char reason[456];                    /* why it ended by itself */
+    struct snp_meter meter;              /* of its groups */
+    struct snp_meter_reading last_usage; /* at the end of the last cell */
+    uint64_t last_cpu_us;                /* likewise, as pid 1 counts */
+    uint8_t last_flags;                  /* likewise, of its CHANGES */
     uint64_t last_written_bytes;
 };
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_OS_METER_H
+#define SNP_OS_METER_H
+
+/* What the kernel has counted in the groups of one sandbox. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "os/cgroup.h"
+
+enum snp_meter_file {
+    SNP_METER_PEAK = 0,
+    SNP_METER_OOM,
+    SNP_METER_CPU,
+    SNP_METER_PIDS,
+    SNP_METER_CURRENT,
+    SNP_METER_FILES,
+};
+
+/* The files are opened when first read and stay open: opening costs six times what reading does. */
+struct snp_meter {
+    int fd[SNP_METER_FILES]; /* owned; -1 = not open */
+};
+
+struct snp_meter_reading {
+    bool has_memory;
+    bool has_cpu;
+    uint64_t memory_bytes; /* only of snp_meter_read_once */
+    uint64_t memory_peak_bytes;
+    uint64_t oom_kills;
+    uint64_t cpu_us;
+    uint64_t pids_denied;
+};
+
+void snp_meter_init(struct snp_meter *meter);
+void snp_meter_done(struct snp_meter *meter);
+
+/*
+ * Begin a new peak: for all who read it on version 1, for this meter on version 2 from kernel
+ * 6.12 on. Before that the peak is the highest of the group so far.
+ */
+void snp_meter_start(struct snp_meter *meter,
+                     const struct snp_cgroups *groups,
+                     const char *name);
+
+/* Counters of the group called name; what cannot be read stays zero with has_* false. */
+void snp_meter_read(struct snp_meter *meter,
+                    const struct snp_cgroups *groups,
+                    const char *name,
+                    struct snp_meter_reading *ret);
+
+/* The same without a meter, and what the group holds now. */
+void snp_meter_read_once(const struct snp_cgroups *groups,
+                         const char *name,
+                         struct snp_meter_reading *ret);
+
+#endif
