@@ -28,9 +28,9 @@ def floor_reason(rows):
     three = rows.get("floor.3")
     pinned = rows.get("floor.3.pinned")
     if three is None or pinned is None:
-        return "client, daemon, supervisor, interpreter and pid 1 take turns"
-    return (f"three sockets alone take {three['value']:.2f} ms here ({pinned['value']:.2f} on one processor), and a cell "
-            "also goes to pid 1 and back for what changed")
+        return "the way through client, daemon, supervisor and interpreter, of which group floor tells the least"
+    return (f"the way: three sockets with nothing done take {three['value']:.2f} ms here ({pinned['value']:.2f} on one "
+            "processor); to that come JSON read and checked at each stop, the kernel's counters, and the interpreter")
 
 
 # (row, member, better than, target, why not when it is missed: text or function of all rows)
@@ -115,7 +115,8 @@ def table(rows):
             lines.append(f"| {row['text']} | {number(row['value'])} | {number(row['p95'])} | {number(row['p99'])} | "
                          f"{row['n']} |")
         elif is_time:
-            lines.append(f"| {row['text']} | {number(row['value'], row['unit'])} | | | {row['n']} |")
+            text = row["text"] + (f" ({row['note']})" if row.get("note") else "")
+            lines.append(f"| {text} | {number(row['value'], row['unit'])} | | | {row['n']} |")
         else:
             note = row.get("note") or (f"p99 {number(row['p99'], 'ms')}" if "p99" in row else "")
             lines.append(f"| {row['text']} | {number(row['value'], row['unit'])} | {row['n']} | {note} |")
@@ -131,7 +132,7 @@ Written by `make bench` ({kind}). All samples are in `build/bench/`, one JSON ob
 {machine['date']}, commit {machine['commit']}. {machine['cpus']} processors ({machine['cpu']}), {machine['memory_gib']} GiB,
 {machine['system']}, kernel {machine['kernel']}, Python {machine['python']}, as {machine['user']}. Load when it began
 {machine['load']:.2f}, when it ended {machine['load_after']:.2f}. Before each group the processors were watched while we
-did nothing; what others used of them then is beside its title, and its times hold as much less as that is more.
+did nothing; what others used of them then is beside its title. The more that is, the less do its times mean.
 
 ## Targets
 
