@@ -43,6 +43,7 @@ struct snp_verb {
 
 extern const struct snp_verb snp_verb_exec;
 extern const struct snp_verb snp_verb_sessions;
+extern const struct snp_verb snp_verb_template;
 extern const struct snp_verb snp_verb_put;
 extern const struct snp_verb snp_verb_get;
 extern const struct snp_verb snp_verb_ls;

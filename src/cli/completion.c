@@ -53,6 +53,20 @@ static const char *const *choices_of(const struct snp_opt *opt)
     return info->choices[0] == NULL ? NULL : info->choices;
 }
 
+/* Names of templates are asked for when they are wanted; program: how the shell calls us. */
+#define TEMPLATE_NAMES(program) program " template list --names 2>/dev/null"
+
+static bool is_template(const struct snp_opt *opt)
+{
+    return opt->key == SNP_KEY_TEMPLATE;
+}
+
+/* The verb's arguments are names of templates. */
+static bool takes_templates(const struct place *place)
+{
+    return snp_streq(place->path, "template show") || snp_streq(place->path, "template remove");
+}
+
 static void put_choices(const char *const *choices)
 {
     for (size_t i = 0; i < SNP_CONFIG_CHOICES && choices[i] != NULL; i++) {
@@ -100,6 +114,10 @@ static void put_value_case(const struct place *place, const struct snp_opt *opt)
         (void)printf("|'%s -%c'", place->path, opt->short_name);
     }
     (void)fputs(") values=", stdout);
+    if (is_template(opt)) {
+        (void)fputs("$(" TEMPLATE_NAMES("$program") ") is_value=1 ;;\n", stdout);
+        return;
+    }
     (void)putchar('\'');
     if (choices != NULL) {
         put_choices(choices);
@@ -141,18 +159,23 @@ static void bash_case(const struct place *place)
     } else {
         bash_options(&place->verb->spec);
     }
-    (void)fputs("--help' ;;\n", stdout);
+    (void)fputs("--help'", stdout);
+    if (takes_templates(place)) {
+        (void)fputs(" words+=\" $(" TEMPLATE_NAMES("$program") ")\"", stdout);
+    }
+    (void)fputs(" ;;\n", stdout);
 }
 
 static void put_bash(const struct snp_verb *const *verbs)
 {
-    (void)fputs("# bash completion of snipara-sandbox: put it where bash-completion looks, or\n"
-                "#   source <(snipara-sandbox completion bash)\n"
-                "_snipara_sandbox()\n{\n"
-                "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-                "    local path='' words='' values='' is_value='' word\n"
-                "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n",
-                stdout);
+    (void)fputs(
+        "# bash completion of snipara-sandbox: put it where bash-completion looks, or\n"
+        "#   source <(snipara-sandbox completion bash)\n"
+        "_snipara_sandbox()\n{\n"
+        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+        "    local path='' words='' values='' is_value='' word program=${COMP_WORDS[0]}\n"
+        "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n",
+        stdout);
     put_path_walk(verbs);
     (void)fputs("    done\n    case \"$path$prev\" in\n", stdout);
     visit_all(verbs, "", put_value_cases);
@@ -198,7 +221,11 @@ static void zsh_case(const struct place *place)
             }
         }
     }
-    (void)fputs(" '--help:show help') ;;\n", stdout);
+    (void)fputs(" '--help:show help')", stdout);
+    if (takes_templates(place)) {
+        (void)fputs(" items+=(${(f)\"$(" TEMPLATE_NAMES("$program") ")\"})", stdout);
+    }
+    (void)fputs(" ;;\n", stdout);
 }
 
 static void put_zsh(const struct snp_verb *const *verbs)
@@ -208,6 +235,7 @@ static void put_zsh(const struct snp_verb *const *verbs)
                 "of $fpath\n"
                 "_snipara_sandbox() {\n"
                 "    local path='' values='' is_value='' word prev=${words[CURRENT-1]}\n"
+                "    local program=${words[1]}\n"
                 "    local -a items\n"
                 "    for word in \"${(@)words[2,CURRENT-1]}\"; do\n",
                 stdout);
@@ -275,6 +303,8 @@ static void fish_option(const char *path, const char *prefix, const struct snp_o
         (void)fputs(" -x -a '", stdout);
         put_choices(choices);
         (void)putchar('\'');
+    } else if (is_template(opt)) {
+        (void)fputs(" -x -a '(" TEMPLATE_NAMES("snipara-sandbox") ")'", stdout);
     } else if (takes_value(opt)) {
         (void)fputs(" -r", stdout);
     }
@@ -288,6 +318,10 @@ static void fish_place(const struct place *place)
     if (place->below != NULL) {
         fish_words(place->path, place->below);
         return;
+    }
+    if (takes_templates(place)) {
+        fish_condition(place->path);
+        (void)fputs("' -f -a '(" TEMPLATE_NAMES("snipara-sandbox") ")'\n", stdout);
     }
     for (size_t i = 0; i < place->verb->spec.n_options; i++) {
         const struct snp_opt *opt = &place->verb->spec.options[i];

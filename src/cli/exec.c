@@ -12,12 +12,15 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/result.h"
 #include "policy/project.h"
 #include "policy/session_name.h"
+#include "policy/template_name.h"
+#include "registry/registry.h"
 
 enum {
     INPUT_MAX = 15 << 20, /* code and standard input together; a frame has 16 MiB */
@@ -30,7 +33,7 @@ static const struct snp_opt options[] = {
     {"env",            'e', SNP_OPT_STRING, "TIER",       "where it runs: native, or auto (default)",
      SNP_KEY_ENVIRONMENT                                                                                                           },
     {"template",       0,   SNP_OPT_STRING, "NAME",
-     "what a new session has imported: base, data (numpy, pandas), plot (matplotlib)",                        SNP_KEY_TEMPLATE     },
+     "what a new session has: base, data (numpy, pandas), plot (matplotlib), or one of yours",                SNP_KEY_TEMPLATE     },
     SNP_CLI_OPT_LIMITS,
     {"project",        0,   SNP_OPT_STRING, "DIR",
      "folder seen at /workspace; what is written there stays in the sandbox",                                 0                    },
@@ -220,6 +223,24 @@ static int tier_check(const struct job *job, struct snp_err *err)
     return 0;
 }
 
+/* A template that does not exist is said before anything is started. */
+static int template_check(const struct job *job, struct snp_err *err)
+{
+    const char *name = snp_config_str(job->config, SNP_KEY_TEMPLATE);
+    snp_autofree char *state = NULL;
+    snp_autojson json_t *record = NULL;
+    int r = snp_template_name_check(name, err);
+
+    if (r == 0 && !snp_template_is_builtin(name) && !snp_streq(name, "venv")) {
+        r = snp_state_dir(&state, err);
+        r = r < 0 ? r : snp_registry_read(state, name, &record, err);
+    }
+    if (r == SNP_E_NOT_FOUND) {
+        err->code = SNP_E_INVALID;
+    }
+    return r < 0 ? err->code : 0;
+}
+
 static int project_find(const struct job *job, char **ret_path, struct snp_err *err)
 {
     const char *dir = snp_opts_str(job->opts, "project");
@@ -298,7 +319,9 @@ static json_t *defaults_make(const struct job *job)
 
     snp_config_limits(job->config, &limits);
     defaults = snp_limits_to_json(&limits);
+    /* Not given anywhere: then a project's own .venv comes before base. */
     if (defaults != NULL &&
+        snp_config_origin(job->config, SNP_KEY_TEMPLATE) != SNP_ORIGIN_DEFAULT &&
         json_object_set_new(defaults, "template",
                             json_string(snp_config_str(job->config, SNP_KEY_TEMPLATE))) < 0) {
         json_decref(defaults);
@@ -320,6 +343,9 @@ static int head_make(struct job *job, struct snp_err *err)
     }
     if (r == 0) {
         r = tier_check(job, err);
+    }
+    if (r == 0) {
+        r = template_check(job, err);
     }
     if (r == 0) {
         r = project_find(job, &project, err);

@@ -718,6 +718,16 @@ static void show_degraded(const json_t *head)
     }
 }
 
+/* A project's virtual environment that is not used, and why. */
+static void show_venv(const json_t *head)
+{
+    const char *why = snp_json_str(json_object_get(head, "manifest"), "venv_unused", NULL);
+
+    if (why != NULL) {
+        notef(SNP_STYLE_YELLOW, "python", "the project's .venv is not used: %s", why);
+    }
+}
+
 int snp_view_finish(struct snp_view *view, const json_t *head)
 {
     const char *handle = handle_of(head);
@@ -742,6 +752,7 @@ int snp_view_finish(struct snp_view *view, const json_t *head)
     }
     show_files(head);
     show_degraded(head);
+    show_venv(head);
     return r;
 }
 

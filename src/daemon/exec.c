@@ -294,10 +294,14 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     }
     if (session->state == SNP_SESSION_OPENING) {
         if (answer->head != NULL && r == 0) {
-            session->manifest = snp_json_text(json_object_get(answer->head, "manifest"));
+            const json_t *manifest = json_object_get(answer->head, "manifest");
+
+            session->manifest = snp_json_text(manifest);
             if (session->manifest == NULL) {
                 (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
             }
+            (void)snprintf(session->template_name, sizeof(session->template_name), "%s",
+                           snp_json_str(manifest, "template", ""));
         }
         if (session->manifest != NULL) {
             snp_session_set_state(session, SNP_SESSION_IDLE);
@@ -320,11 +324,11 @@ static const struct snp_tier_ops open_ops = {open_done, NULL};
 
 static int session_ask_open(struct snp_session *session, struct snp_err *err)
 {
-    snp_autojson json_t *head =
-        json_pack("{s:s, s:s, s:o, s:s?, s:O, s:b, s:b}", "session", session->id, "template",
-                  session->template_name, "limits", snp_limits_to_json(&session->limits),
-                  "project", session->project, "env", session->env, "allow_degraded",
-                  session->allow_degraded, "require_exact", session->require_exact);
+    snp_autojson json_t *head = json_pack(
+        "{s:s, s:s?, s:o, s:s?, s:O, s:b, s:b}", "session", session->id, "template",
+        session->template_name[0] == '\0' ? NULL : session->template_name, "limits",
+        snp_limits_to_json(&session->limits), "project", session->project, "env", session->env,
+        "allow_degraded", session->allow_degraded, "require_exact", session->require_exact);
     struct snp_tier_call call = {
         .method = "open",
         .head = head,
@@ -371,8 +375,11 @@ static int session_fill(struct snp_session *session,
                         const struct snp_exec_spec *spec,
                         struct snp_err *err)
 {
+    const char *name =
+        spec->template_name != NULL ? spec->template_name : spec->default_template;
+
     (void)snprintf(session->template_name, sizeof(session->template_name), "%s",
-                   spec->template_name != NULL ? spec->template_name : spec->default_template);
+                   name == NULL ? "" : name);
     session->project = spec->project == NULL ? NULL : strdup(spec->project);
     session->env = spec->env == NULL ? json_object() : json_incref(spec->env);
     session->limits = spec->limits;

@@ -11,10 +11,10 @@
 #include "daemon/caps.h"
 #include "policy/project.h"
 #include "policy/session_name.h"
+#include "policy/template_name.h"
 #include "wire/frame.h"
 
 static const char *const tier_names[] = {"native"};
-static const char *const template_names[] = {"base", "data", "plot"};
 
 static const struct snp_field exec_fields[] = {
     {"method",         SNP_T_STR,                          32                  },
@@ -52,13 +52,10 @@ static json_t *member(json_t *head, const char *name)
     return json_is_null(value) ? NULL : value;
 }
 
+/* Whether there is such a template is the tier's to say. */
 static int template_check(const char *name, struct snp_err *err)
 {
-    if (name != NULL && !is_one_of(name, template_names, SNP_ARRAY_LEN(template_names))) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "unknown template '%s'; there are base, data and plot", name);
-    }
-    return 0;
+    return name == NULL ? 0 : snp_template_name_check(name, err);
 }
 
 static int tier_check(const char *name, struct snp_err *err)
@@ -169,7 +166,7 @@ static int limits_read(json_t *defaults, struct snp_exec_spec *spec, struct snp_
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
         (void)json_object_del(copy, "template"); /* it need not be there */
-        spec->default_template = snp_json_str(defaults, "template", "base");
+        spec->default_template = snp_json_str(defaults, "template", NULL);
         r = template_check(spec->default_template, err);
         if (r == 0) {
             r = snp_limits_from_json(copy, &spec->limits, err);
@@ -209,7 +206,6 @@ int snp_exec_spec_read(json_t *head,
         .session = snp_json_str(head, "session", NULL),
         .kind = snp_json_str(head, "kind", ""),
         .template_name = snp_json_str(head, "template", NULL),
-        .default_template = "base",
         .project = snp_json_str(head, "project", NULL),
         .argv = member(head, "argv"),
         .env = member(head, "env"),

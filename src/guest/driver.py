@@ -828,6 +828,7 @@ class Errors:
             "traceback": clean_middle(self.format(error)),
             "line": error_line(error, cell),
             "hint": self._hint(error, cell),
+            "module": missing_module(error),
         }
 
     def format(self, error: BaseException) -> str:
@@ -848,7 +849,7 @@ class Errors:
 
     def _hint(self, error: BaseException, cell: int) -> Optional[str]:
         if isinstance(error, ModuleNotFoundError):
-            return self._hint_module(str(error.name or "").partition(".")[0])
+            return self._hint_module(missing_module(error) or "")
         if isinstance(error, NameError) and not isinstance(error, UnboundLocalError):
             return self._hint_name(str(getattr(error, "name", None) or ""), cell)
         return self._denials.explain(error)
@@ -862,8 +863,9 @@ class Errors:
                 )
         return (
             "{!r} is not installed in template {}. The sandbox has no network to install it: "
-            "use a template with the package (data has numpy and pandas, plot matplotlib too), "
-            "or put its folder into the workspace".format(name, self._template)
+            "use a template with the package (data has numpy and pandas, plot matplotlib too; "
+            "`snipara-sandbox template add` makes others), or put its folder into the "
+            "workspace".format(name, self._template)
         )
 
     def _hint_name(self, name: str, cell: int) -> Optional[str]:
@@ -887,6 +889,12 @@ class Errors:
 
 def cell_name(number: int) -> str:
     return "<cell {}>".format(number)
+
+
+def missing_module(error: BaseException) -> Optional[str]:
+    """The package that an import did not find."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    return clean(name.partition(".")[0], 100) if type(name) is str else None
 
 
 def error_line(error: BaseException, cell: int) -> Optional[int]:
@@ -1261,16 +1269,50 @@ def load(names: List[str]) -> None:
             importlib.import_module(name)
         except Exception as error:
             raise PreloadError("cannot load {}: {}".format(name, error)) from error
+        check_threads("module {} leaves".format(name))
 
 
-def load_base() -> None:
-    load(BASE)
-    for name in BASE_EXTRA:
+def load_if_there(names: List[str]) -> None:
+    for name in names:
         try:
             importlib.import_module(name)
         except ImportError:
             pass
+
+
+def load_base() -> None:
+    load(BASE)
+    load_if_there(BASE_EXTRA)
     use_fork()
+
+
+def use_one_thread() -> None:
+    """Libraries of arithmetic start no threads of their own while they are loaded."""
+    for name in ONE_THREAD:
+        os.environ[name] = "1"
+
+
+def load_added(site: str, names: List[str]) -> None:
+    """A template that was added: any interpreter, so none of our own modules must be there."""
+    use_one_thread()
+    load_if_there(BASE + BASE_EXTRA)
+    use_fork()
+    if names:
+        activate(site)
+        load(names)
+
+
+def activate(site_path: str) -> None:
+    """Take up a virtual environment as an interpreter does that was started from it.
+
+    Code of its packages runs here (.pth files, sitecustomize).
+    """
+    import site
+
+    sys.executable = os.path.join(site_path, "bin", "python")
+    sys.prefix = sys.exec_prefix = site_path
+    _modules.pop("sysconfig", None)  # it has read the prefix
+    site.main()
 
 
 def use_fork() -> None:
@@ -1284,8 +1326,7 @@ def use_fork() -> None:
 
 
 def load_data() -> None:
-    for name in ONE_THREAD:
-        os.environ[name] = "1"
+    use_one_thread()
     load_base()
     load(["numpy", "pandas"])
     import pandas
@@ -1332,21 +1373,30 @@ LAST_GIVEN_FD = 4
 TEMPLATES = {"base": load_base, "data": load_data, "plot": load_plot}
 
 
-def preload(template: str) -> None:
+def check_threads(what: str) -> None:
+    """A process with threads cannot be forked safely."""
+    threads = [thread.name for thread in threading.enumerate()]
+    if len(threads) > 1:
+        names = ", ".join(threads[1:])
+        raise PreloadError("{} threads running: {}".format(what, names))
+    tasks = task_names()
+    if len(tasks) > 1:
+        names = ", ".join(tasks[1:])
+        raise PreloadError("{} threads running outside Python: {}".format(what, names))
+
+
+def preload(template: str, site: Optional[str], names: List[str]) -> None:
     """Load a template's modules and leave a process that can be forked."""
     try:
-        TEMPLATES[template]()
+        if site is None:
+            TEMPLATES[template]()
+        else:
+            load_added(site, names)
     except PreloadError:
         raise
     except Exception as error:
         raise PreloadError("template {}: {!r}".format(template, error)) from error
-    threads = [thread.name for thread in threading.enumerate()]
-    if len(threads) > 1:
-        raise PreloadError("template {} has threads: {}".format(template, ", ".join(threads)))
-    tasks = task_names()
-    if len(tasks) > 1:
-        text = "template {} has threads outside Python: {}"
-        raise PreloadError(text.format(template, ", ".join(tasks)))
+    check_threads("template {} has".format(template))
     if "ssl" in _modules:
         # Its generator is built when first used. Built here it is shared, not made by every
         # fork; OpenSSL seeds it anew in each, and renew_randomness adds to it.
@@ -1430,19 +1480,30 @@ def serve_zygote(control_fd: int) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="driver.py", description="interpreter of a sandbox")
-    parser.add_argument("--template", choices=sorted(TEMPLATES), default="base")
+    parser.add_argument("--template", default="base", help="one of ours, or any with --site")
+    parser.add_argument("--site", metavar="DIR", help="virtual environment with the packages")
+    parser.add_argument("--preload", metavar="LIST", help="modules of it to load, with commas")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--zygote", type=int, metavar="FD", help="preload, then fork")
     where.add_argument("--fd", type=int, metavar="FD", help="serve cells on this socket")
     options = parser.parse_args()
+    site = options.site
+    names = options.preload.split(",") if options.preload else []
+    if site is None and options.template not in TEMPLATES:
+        parser.error("there is no template {}".format(options.template))
     _signal.signal(signal.SIGINT, _signal.SIG_IGN)  # until a session handles it
     try:
-        preload(options.template)
+        preload(options.template, site, names)
         fd = options.fd if options.zygote is None else serve_zygote(options.zygote)
     except PreloadError as error:
         os.write(2, (to_json({"error": clean(str(error), 1000)}) + "\n").encode())
         _exit(EXIT_PRELOAD)
     renew_randomness()
+    if site is not None and not names:
+        try:
+            activate(site)
+        except BaseException as error:  # of a .pth file: the packages may be incomplete
+            os.write(2, "{}: {!r}\n".format(site, error).encode("utf-8", "replace"))
     sys.dont_write_bytecode = True  # as the environment says for what a cell starts
     session = Session(fd, options.template)
     session.install()

@@ -33,20 +33,22 @@ static const struct {
     const char *path;
     uint64_t access;
 } rules[] = {
-    {"/usr",       FS_RUN                       },
-    {"/etc",       FS_READ                      },
-    {"/run/guest", FS_RUN                       },
-    {"/proc",      FS_EDIT                      },
-    {"/dev",       FS_EDIT | FS_IOCTL           },
-    {"/dev/shm",   FS_ALL1 | FS_REFER | FS_TRUNC},
-    {"/tmp",       FS_ALL1 | FS_REFER | FS_TRUNC},
-    {"/workspace", FS_ALL1 | FS_REFER | FS_TRUNC},
+    {"/usr",        FS_RUN                       },
+    {"/etc",        FS_READ                      },
+    {"/run/guest",  FS_RUN                       },
+    {"/run/python", FS_RUN                       },
+    {"/run/venv",   FS_RUN                       },
+    {"/proc",       FS_EDIT                      },
+    {"/dev",        FS_EDIT | FS_IOCTL           },
+    {"/dev/shm",    FS_ALL1 | FS_REFER | FS_TRUNC},
+    {"/tmp",        FS_ALL1 | FS_REFER | FS_TRUNC},
+    {"/workspace",  FS_ALL1 | FS_REFER | FS_TRUNC},
  /* Real folders only where /usr is not merged; missing ones are passed over. */
-    {"/lib",       FS_RUN                       },
-    {"/lib64",     FS_RUN                       },
-    {"/bin",       FS_RUN                       },
-    {"/sbin",      FS_RUN                       },
-    {"/",          LANDLOCK_ACCESS_FS_READ_DIR  },
+    {"/lib",        FS_RUN                       },
+    {"/lib64",      FS_RUN                       },
+    {"/bin",        FS_RUN                       },
+    {"/sbin",       FS_RUN                       },
+    {"/",           LANDLOCK_ACCESS_FS_READ_DIR  },
 };
 
 /* The kernel's ABI version, 0 = no Landlock. */

@@ -72,7 +72,8 @@ static void world_init(struct world *w)
     s->tier = &w->tier;
     s->state = SNP_SESSION_READY;
     (void)snprintf(s->spec.id, sizeof(s->spec.id), "0123456789abcdef0123456789abcdef");
-    (void)snprintf(s->spec.template_name, sizeof(s->spec.template_name), "base");
+    s->spec.python.name = strdup("base");
+    s->spec.python.exe = strdup("/usr/bin/python3");
     snp_limits_default(&s->spec.limits);
     s->out_fd[0] = s->out_fd[1] = s->out_wr_fd[0] = s->out_wr_fd[1] = s->project_fd = -1;
     s->embryo.pidfd = s->embryo.control_fd = s->embryo.slot = -1;

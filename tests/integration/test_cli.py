@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 PROGRAM = pathlib.Path(os.environ["SNP_BUILD"]) / "snipara-sandbox"
-VERBS = "exec sessions put get ls output init config doctor version completion".split()
+VERBS = "exec sessions template put get ls output init config doctor version completion".split()
 LATER = "run agent logs mcp-serve snipara-status visualize".split()
 
 
@@ -177,7 +177,8 @@ def complete(folder, *words):
     script.write_text(run("completion", "bash").stdout)
     code = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
             '_snipara_sandbox; printf "%s\\n" "${COMPREPLY[@]}"')
-    done = subprocess.run(["/bin/bash", "-c", code, "bash", script, "snipara-sandbox", *words],
+    done = subprocess.run(["/bin/bash", "-c", code, "bash", script, PROGRAM, *words],
+                          env={"PATH": "/usr/bin:/bin", "SNIPARA_SANDBOX_STATE_DIR": str(folder)},
                           capture_output=True, text=True, timeout=30, check=True)
     assert done.stderr == ""
     return done.stdout.split()
@@ -189,6 +190,7 @@ def test_bash_completion_offers_what_fits(folder):
     assert complete(folder, "config", "") == ["show", "--help"]
     assert complete(folder, "exec", "--mem") == ["--memory"]
     assert complete(folder, "exec", "--json", "--template", "") == ["base", "data", "plot"]
+    assert complete(folder, "template", "show", "p") == ["plot"]
     assert complete(folder, "config", "show", "--config", "x") == []
     assert complete(folder, "init", "ls", "--f") == ["--force"]
 

@@ -41,7 +41,7 @@ TEST(a_plain_request_gets_the_defaults)
     assert_int_equal(read_with(NULL, NULL, &spec, &err), 0);
     assert_string_equal(spec.session, "s");
     assert_null(spec.template_name);
-    assert_string_equal(spec.default_template, "base");
+    assert_null(spec.default_template);
     assert_true(spec.stream);
     assert_memory_equal(&spec.limits, &limits, sizeof(limits));
     snp_exec_spec_done(&spec);
@@ -69,28 +69,28 @@ TEST(bad_members_are_refused_by_name)
         const char *value;
         const char *says;
     } rows[] = {
-        {"session",  "5",                         "'session' must be"      },
-        {"session",  "\"-x\"",                    "cannot start with"      },
-        {"session",  "\"a\\u0000b\"",             "NUL"                    },
-        {"kind",     "\"ruby\"",                  "not 'ruby'"             },
-        {"kind",     "\"command\"",               "'argv'"                 },
-        {"argv",     "[\"ls\"]",                  "'argv' is for commands" },
-        {"argv",     "{}",                        "'argv' must be an array"},
-        {"code_len", "11",                        "'code_len' is 11"       },
-        {"code_len", "9",                         "'stdin' is false"       },
-        {"code_len", "-1",                        "cannot be negative"     },
-        {"tier",     "\"vm\"",                    "there is no tier 'vm'"  },
-        {"template", "\"big\"",                   "unknown template 'big'" },
-        {"limits",   "{\"procesess\": 1}",        "limits"                 },
-        {"limits",   "{\"processes\": 99999999}", "limits"                 },
-        {"defaults", "{\"template\": 1}",         "template"               },
-        {"defaults", "{\"template\": \"big\"}",   "unknown template"       },
-        {"env",      "{\"A B\": \"x\"}",          "'A B'"                  },
-        {"env",      "{\"A\": 1}",                "variable A"             },
-        {"env",      "{\"A\": \"x\\u0000y\"}",    "variable A"             },
-        {"stream",   "1",                         "'stream' must be"       },
-        {"limitz",   "{}",                        "did you mean 'limits'"  },
-        {"project",  "[]",                        "'project' must be"      },
+        {"session",  "5",                          "'session' must be"      },
+        {"session",  "\"-x\"",                     "cannot start with"      },
+        {"session",  "\"a\\u0000b\"",              "NUL"                    },
+        {"kind",     "\"ruby\"",                   "not 'ruby'"             },
+        {"kind",     "\"command\"",                "'argv'"                 },
+        {"argv",     "[\"ls\"]",                   "'argv' is for commands" },
+        {"argv",     "{}",                         "'argv' must be an array"},
+        {"code_len", "11",                         "'code_len' is 11"       },
+        {"code_len", "9",                          "'stdin' is false"       },
+        {"code_len", "-1",                         "cannot be negative"     },
+        {"tier",     "\"vm\"",                     "there is no tier 'vm'"  },
+        {"template", "\"../big\"",                 "template's name"        },
+        {"limits",   "{\"procesess\": 1}",         "limits"                 },
+        {"limits",   "{\"processes\": 99999999}",  "limits"                 },
+        {"defaults", "{\"template\": 1}",          "template"               },
+        {"defaults", "{\"template\": \"../big\"}", "template's name"        },
+        {"env",      "{\"A B\": \"x\"}",           "'A B'"                  },
+        {"env",      "{\"A\": 1}",                 "variable A"             },
+        {"env",      "{\"A\": \"x\\u0000y\"}",     "variable A"             },
+        {"stream",   "1",                          "'stream' must be"       },
+        {"limitz",   "{}",                         "did you mean 'limits'"  },
+        {"project",  "[]",                         "'project' must be"      },
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         struct snp_exec_spec spec = {0};

@@ -15,6 +15,7 @@
 #include <grp.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,8 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "policy/prefix.h"
+#include "registry/treehash.h"
 
 enum {
     PATH_LEN = 4096,
@@ -46,17 +49,52 @@ enum {
 
 #define ROOT "/tmp" /* where the new root is assembled, in our own mount namespace */
 
+/* Folders that are shown besides the host's /usr, where they are inside, and what they are. */
+enum tree {
+    TREE_GUEST, /* driver.py */
+    TREE_PREFIX,
+    TREE_VENV,
+    TREE_N
+};
+
+static const char *const tree_places[TREE_N] = {
+    [TREE_GUEST] = "run/guest", [TREE_PREFIX] = "run/python", [TREE_VENV] = "run/venv"};
+
 struct launch {
     const char *template_name;
     const char *python;
-    const char *guest_dir;
+    const char *source[TREE_N]; /* on the host; NULL = none */
+    const char *site;
+    const char *alias;
+    const char *hash;
+    const char *ours;
+    const char *preload;
+    const char *host_id_text;
     uint64_t host_id;
-    int guest_tree; /* the folder with driver.py, before ROOT covers anything */
+    int tree[TREE_N]; /* taken before ROOT covers anything; -1 = none */
 };
 
-static const char *const root_dirs[] = {"usr",       "etc",       "proc",        "dev",
-                                        "dev/shm",   "tmp",       "workspace",   "run",
-                                        "run/guest", "run/empty", "run/scratch", "home"};
+/* How an argument is called, and where it goes. */
+static const struct {
+    const char *name;
+    size_t offset;
+} arguments[] = {
+    {"template", offsetof(struct launch, template_name)      },
+    {"python",   offsetof(struct launch, python)             },
+    {"guest",    offsetof(struct launch, source[TREE_GUEST]) },
+    {"prefix",   offsetof(struct launch, source[TREE_PREFIX])},
+    {"venv",     offsetof(struct launch, source[TREE_VENV])  },
+    {"site",     offsetof(struct launch, site)               },
+    {"alias",    offsetof(struct launch, alias)              },
+    {"hash",     offsetof(struct launch, hash)               },
+    {"ours",     offsetof(struct launch, ours)               },
+    {"preload",  offsetof(struct launch, preload)            },
+    {"host-id",  offsetof(struct launch, host_id_text)       },
+};
+
+static const char *const root_dirs[] = {
+    "usr", "etc",       "proc",      "dev",         "dev/shm",    "tmp",      "workspace",
+    "run", "run/guest", "run/empty", "run/scratch", "run/python", "run/venv", "home"};
 
 /* Links of a merged /usr; real folders on a host that is not merged. */
 static const char *const root_links[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
@@ -114,20 +152,101 @@ static int step_namespaces(struct launch *l, struct snp_err *err)
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
         return snp_fail_sys(err, errno, "make the mounts private");
     }
-    l->guest_tree = (int)syscall(SYS_open_tree, AT_FDCWD, l->guest_dir,
-                                 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (l->guest_tree < 0) {
-        return snp_fail_sys(err, errno, "open %s", l->guest_dir);
+    for (int i = 0; i < TREE_N; i++) {
+        if (l->source[i] == NULL) {
+            continue;
+        }
+        l->tree[i] = (int)syscall(SYS_open_tree, AT_FDCWD, l->source[i],
+                                  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (unsigned)AT_RECURSIVE);
+        if (l->tree[i] < 0) {
+            return snp_fail_sys(err, errno, "open %s", l->source[i]);
+        }
     }
     return 0;
 }
 
-static int step_root(struct launch *l, struct snp_err *err)
+/* Before the folder is attached: what is attached is what was there a moment ago. */
+static int step_hash(struct launch *l, struct snp_err *err)
+{
+    struct snp_tree tree = {.skip_bytecode = l->ours == NULL};
+    const char *path = l->source[TREE_VENV];
+    int r;
+
+    if (l->hash == NULL || path == NULL) {
+        return 0;
+    }
+    r = snp_tree_hash(path, &tree, err);
+    if (r == 0 && snp_streq(tree.hash, l->hash)) {
+        return 0;
+    }
+    return snp_fail(err, SNP_E_DENIED,
+                    "its packages changed since it was added (%.19s, was %.19s%s%.150s): "
+                    "snipara-sandbox template add %s --replace builds it anew",
+                    r < 0 ? "unreadable" : tree.hash, l->hash, r < 0 ? ", " : "",
+                    r < 0 ? err->msg : "", l->template_name);
+}
+
+static int attach_tree(int tree, const char *place, struct snp_err *err)
 {
     struct mount_attr attr = {.attr_set =
                                   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     char path[PATH_LEN];
 
+    (void)snprintf(path, sizeof(path), ROOT "/%s", place);
+    if (syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+        return snp_fail_sys(err, errno, "attach /%s", place);
+    }
+    if (syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &attr, sizeof(attr)) < 0) {
+        return snp_fail_sys(err, errno, "make /%s read-only", place);
+    }
+    return 0;
+}
+
+/* A link at a path of the host, in the new root. Where the root has something, that stays. */
+static int link_path(const char *path, const char *target, struct snp_err *err)
+{
+    char link[PATH_LEN];
+    int n = snprintf(link, sizeof(link), ROOT "%s", path);
+
+    if (n >= (int)sizeof(link)) {
+        return snp_fail(err, SNP_E_LIMIT, "a path is too long");
+    }
+    for (char *slash = strchr(link + sizeof(ROOT), '/'); slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(link, 0755) < 0 && errno != EEXIST) {
+            return snp_fail_sys(err, errno, "mkdir %s", link);
+        }
+        *slash = '/';
+    }
+    return symlink(target, link) < 0 && errno != EEXIST
+               ? snp_fail_sys(err, errno, "link %s", path)
+               : 0;
+}
+
+/* What the interpreter needs besides /usr. */
+static int step_python(struct launch *l, struct snp_err *err)
+{
+    int r = 0;
+
+    for (int i = 0; r == 0 && i < TREE_N; i++) {
+        r = l->tree[i] < 0 ? 0 : attach_tree(l->tree[i], tree_places[i], err);
+    }
+    if (r == 0 && l->source[TREE_PREFIX] != NULL) {
+        r = link_path(l->source[TREE_PREFIX], "/run/python", err);
+    }
+    if (r == 0 && l->alias != NULL && !snp_prefix_is_covered(l->alias) &&
+        !snp_prefix_is_system(l->alias)) {
+        r = link_path(l->alias, l->site, err);
+    }
+    return r;
+}
+
+static int step_root(struct launch *l, struct snp_err *err)
+{
+    char path[PATH_LEN];
+
+    (void)l;
     if (mount("tmpfs", ROOT, "tmpfs", MS_NOSUID, "size=8m,mode=755") < 0) {
         return snp_fail_sys(err, errno, "mount the root");
     }
@@ -136,13 +255,6 @@ static int step_root(struct launch *l, struct snp_err *err)
         if (mkdir(path, 0755) < 0) {
             return snp_fail_sys(err, errno, "mkdir %s", root_dirs[i]);
         }
-    }
-    if (syscall(SYS_move_mount, l->guest_tree, "", AT_FDCWD, ROOT "/run/guest",
-                MOVE_MOUNT_F_EMPTY_PATH) < 0) {
-        return snp_fail_sys(err, errno, "attach the guest folder");
-    }
-    if (syscall(SYS_mount_setattr, AT_FDCWD, ROOT "/run/guest", 0, &attr, sizeof(attr)) < 0) {
-        return snp_fail_sys(err, errno, "make the guest folder read-only");
     }
     return bind_readonly("/usr", ROOT "/usr", err);
 }
@@ -375,13 +487,14 @@ struct step {
 
 /* In the keeper, with all rights of the supervisor's namespace. */
 static const struct step root_steps[] = {
-    {"root",  step_root },
-    {"links", step_links},
-    {"dev",   step_dev  },
-    {"etc",   step_etc  },
-    {"proc",  step_proc },
-    {"tmp",   step_tmp  },
-    {"pivot", step_pivot},
+    {"root",   step_root  },
+    {"links",  step_links },
+    {"dev",    step_dev   },
+    {"etc",    step_etc   },
+    {"proc",   step_proc  },
+    {"tmp",    step_tmp   },
+    {"python", step_python},
+    {"pivot",  step_pivot },
 };
 
 /* In the template. Ids before capabilities, seccomp last. */
@@ -404,16 +517,38 @@ static void run_steps(struct launch *l, const struct step *steps, size_t n)
     }
 }
 
+/*
+ * Packages are not for the start of the interpreter (-S): driver.py takes them up when the
+ * process is in its sandbox, or here if there are modules to preload.
+ */
+static void interpreter_argv(struct launch *l, const char **argv)
+{
+    size_t n = 0;
+
+    argv[n++] = l->python;
+    argv[n++] = "-I";
+    if (l->site != NULL) {
+        argv[n++] = "-S";
+    }
+    argv[n++] = "/run/guest/driver.py";
+    argv[n++] = "--template";
+    argv[n++] = l->template_name;
+    if (l->site != NULL) {
+        argv[n++] = "--site";
+        argv[n++] = l->site;
+    }
+    if (l->preload != NULL) {
+        argv[n++] = "--preload";
+        argv[n++] = l->preload;
+    }
+    argv[n++] = "--zygote";
+    argv[n++] = "3";
+    argv[n] = NULL;
+}
+
 static SNP_NORETURN void exec_template(struct launch *l)
 {
-    char *argv[] = {(char *)(uintptr_t)l->python,
-                    (char *)(uintptr_t) "-I",
-                    (char *)(uintptr_t) "/run/guest/driver.py",
-                    (char *)(uintptr_t) "--template",
-                    (char *)(uintptr_t)l->template_name,
-                    (char *)(uintptr_t) "--zygote",
-                    (char *)(uintptr_t) "3",
-                    NULL};
+    const char *argv[16];
     const char *core =
         getenv("OPENBLAS_CORETYPE"); /* NOLINT(concurrency-mt-unsafe): one thread */
     char core_type[64];
@@ -432,7 +567,8 @@ static SNP_NORETURN void exec_template(struct launch *l)
     for (int fd = SNP_LAUNCH_CONTROL_FD; fd <= SNP_LAUNCH_SESSION_FILTER_FD; fd++) {
         (void)fcntl(fd, F_SETFD, 0);
     }
-    (void)execve(l->python, argv, envp);
+    interpreter_argv(l, argv);
+    (void)execve(l->python, (char *const *)(uintptr_t)argv, envp);
     (void)dprintf(2, "template %s: cannot run %s: errno %d\n", l->template_name, l->python,
                   errno);
     _exit(3);
@@ -457,23 +593,54 @@ static SNP_NORETURN void keeper(struct launch *l)
     _exit(0);
 }
 
+/* Take NAME=VALUE words; false if one is not understood. */
+static bool read_arguments(struct launch *l, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        size_t n = strcspn(argv[i], "=");
+        bool known = false;
+
+        for (size_t k = 0; argv[i][n] == '=' && k < SNP_ARRAY_LEN(arguments); k++) {
+            if (strlen(arguments[k].name) == n && strncmp(arguments[k].name, argv[i], n) == 0) {
+                const char *value = argv[i] + n + 1;
+                memcpy((char *)l + arguments[k].offset, &value, sizeof(value));
+                known = true;
+            }
+        }
+        if (!known) {
+            return false;
+        }
+    }
+    return l->template_name != NULL && l->python != NULL && l->source[TREE_GUEST] != NULL &&
+           l->host_id_text != NULL && snp_parse_u64(l->host_id_text, &l->host_id) == 0;
+}
+
 int snp_launch_main(int argc, char **argv)
 {
-    struct launch l = {.guest_tree = -1};
+    struct launch l = {
+        .tree = {-1, -1, -1}
+    };
     struct snp_err err = {.code = SNP_OK};
+    const char *step = "packages";
     int status = 0;
     pid_t pid;
+    int r;
 
-    if (argc != 4 || snp_parse_u64(argv[3], &l.host_id) < 0) {
-        (void)dprintf(2, "usage: tier-native --zygote TEMPLATE PYTHON GUEST_DIR HOST_ID\n");
+    if (!read_arguments(&l, argc, argv)) {
+        (void)dprintf(2, "usage: tier-native --zygote NAME=VALUE..., see launch.h\n");
         return 3;
     }
-    l.template_name = argv[0];
-    l.python = argv[1];
-    l.guest_dir = argv[2];
     (void)umask(0022); /* the daemon's is tighter; the code inside expects the usual one */
-    if (step_namespaces(&l, &err) < 0 || unshare(CLONE_NEWPID) < 0) {
-        (void)dprintf(2, "template %s: step namespaces: %s\n", l.template_name, err.msg);
+    r = step_hash(&l, &err);
+    if (r == 0) {
+        step = "namespaces";
+        r = step_namespaces(&l, &err);
+    }
+    if (r == 0 && unshare(CLONE_NEWPID) < 0) {
+        r = snp_fail_sys(&err, errno, "unshare");
+    }
+    if (r < 0) {
+        (void)dprintf(2, "template %s: step %s: %s\n", l.template_name, step, err.msg);
         return 3;
     }
     pid = fork();

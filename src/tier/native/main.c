@@ -165,6 +165,10 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
 {
     char dir[SNP_TIER_PATH_MAX];
     const char *python = getenv("SNIPARA_SANDBOX_PYTHON"); /* NOLINT(concurrency-mt-unsafe) */
+    const char *home = getenv("HOME");                     /* NOLINT(concurrency-mt-unsafe) */
+    const char *forks =
+        getenv("SNIPARA_SANDBOX_TEMPLATE_FORKS"); /* NOLINT(concurrency-mt-unsafe) */
+    uint64_t forks_max = 0;
     const char *no_cgroup =
         getenv("SNIPARA_SANDBOX_NO_CGROUP");           /* NOLINT(concurrency-mt-unsafe) */
     const char *pool = getenv("SNIPARA_SANDBOX_POOL"); /* NOLINT(concurrency-mt-unsafe) */
@@ -184,6 +188,12 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     (void)snprintf(tier->state_dir, sizeof(tier->state_dir), "%s", state_dir);
     (void)snprintf(tier->python, sizeof(tier->python), "%s",
                    python == NULL || *python == '\0' ? "/usr/bin/python3" : python);
+    tier->home = home == NULL ? NULL : realpath(home, NULL);
+    tier->forks_max = SNP_TEMPLATE_FORKS_MAX;
+    if (forks != NULL && snp_parse_u64(forks, &forks_max) == 0 && forks_max >= 1 &&
+        forks_max <= SNP_TEMPLATE_FORKS_MAX) {
+        tier->forks_max = (unsigned)forks_max;
+    }
     tier->slots = calloc(SNP_IDMAP_SLOTS, 1);
     tier->next_slot =
         (unsigned)getpid() * 31U % (SNP_IDMAP_SLOTS - 1); /* two supervisors start far apart */
@@ -245,6 +255,7 @@ static void raise_open_files(void)
 static void on_watch(uv_timer_t *timer)
 {
     snp_sessions_watch(timer->data);
+    snp_templates_watch(timer->data);
 }
 
 static int serve(const char *state_dir)

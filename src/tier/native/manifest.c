@@ -171,8 +171,10 @@ json_t *snp_manifest(const struct snp_session *s)
     struct utsname host = {0};
 
     (void)uname(&host);
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:b,s:o,s:O}", "tier", "native", "template",
-                     s->spec.template_name, "interpreter", s->tier->python, "python", s->python,
-                     "kernel", host.release, "from_pool", s->embryo.was_ahead, "controls",
-                     controls, "degraded", s->degraded);
+    return json_pack("{s:s,s:s,s:s?,s:s,s:s?,s:s,s:s?,s:s,s:b,s:o,s:O}", "tier", "native",
+                     "template", s->spec.python.name, "template_hash", s->spec.python.hash,
+                     "interpreter", s->spec.python.exe, "packages", s->spec.python.site,
+                     "python", s->python, "venv_unused", s->spec.python.note, "kernel",
+                     host.release, "from_pool", s->embryo.was_ahead, "controls", controls,
+                     "degraded", s->degraded);
 }

@@ -12,6 +12,7 @@
 
 #include "base/str.h"
 #include "guest/init_wire.h"
+#include "registry/registry.h"
 #include "tier/native/session.h"
 #include "tier/native/tier.h"
 
@@ -19,6 +20,7 @@
 enum {
     TEXT_MAX = 100000,
     SHORT_MAX = 1000,
+    MODULE_MAX = 100,
     FILES_MAX = 1000,
     FILES_BYTES_MAX = 128 << 10
 };
@@ -63,19 +65,63 @@ static json_t *claim_of(const json_t *object, const char *key, size_t max)
                                                         : json_string("");
 }
 
+/* A name of a module, or what the code claims to be one. */
+static bool is_module(const char *name)
+{
+    static const char bytes[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_";
+    size_t n = name == NULL ? 0 : strnlen(name, MODULE_MAX + 1);
+
+    return n > 0 && n <= MODULE_MAX && strspn(name, bytes) == n &&
+           (name[0] < '0' || name[0] > '9');
+}
+
+/* Which template has the module, or the command that makes one. Null: no import failed. */
+static json_t *module_of(const struct snp_cell *c, const json_t *e)
+{
+    const char *name = snp_json_str(e, "module", NULL);
+    json_t *advice =
+        is_module(name) ? snp_registry_advise(c->session->tier->state_dir, name) : NULL;
+
+    return advice == NULL ? json_null() : advice;
+}
+
+static json_t *hint_of(const struct snp_cell *c, const json_t *e, const json_t *module)
+{
+    const json_t *templates = json_object_get(module, "templates");
+    const char *name = snp_json_str(module, "name", "");
+
+    if (json_is_null(module)) {
+        return text_of(e, "hint", SHORT_MAX);
+    }
+    if (json_array_size(templates) > 0) {
+        const char *first = json_string_value(json_array_get(templates, 0));
+        return json_sprintf("%s comes with template %s: open the session with --template %s",
+                            name, first, first);
+    }
+    return json_sprintf("'%s' is not in template %s, and the sandbox has no network to install "
+                        "it. A template with "
+                        "it: %s; or put its folder into the workspace",
+                        name, c->session->spec.python.name,
+                        snp_json_str(module, "command", ""));
+}
+
 static json_t *error_of(const struct snp_cell *c)
 {
     const json_t *e = json_object_get(c->done, "error");
     int64_t line = snp_json_int(e, "line", 0);
+    json_t *module;
 
     if (!json_is_object(e)) {
         return json_null();
     }
-    return json_pack("{s:o,s:o,s:o,s:o,s:o}", "type", claim_of(e, "type", SHORT_MAX), "message",
-                     claim_of(e, "message", TEXT_MAX), "traceback",
+    module = module_of(c, e);
+    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "type", claim_of(e, "type", SHORT_MAX),
+                     "message", claim_of(e, "message", TEXT_MAX), "traceback",
                      text_of(e, "traceback", TEXT_MAX), "line",
-                     line > 0 ? json_integer(line) : json_null(), "hint",
-                     text_of(e, "hint", SHORT_MAX));
+                     line > 0 ? json_integer(line) : json_null(), "hint", hint_of(c, e, module),
+                     "module", module);
 }
 
 static bool had_oom_kill(const struct snp_cell *c)

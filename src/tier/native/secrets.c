@@ -46,6 +46,7 @@ static const char *const hidden_names[] = {
     "_netrc",
     ".pgpass",
     ".pypirc",
+    "pip.conf",
     ".npmrc",
     ".git-credentials",
     ".htpasswd",

@@ -97,17 +97,40 @@ static int on_probe(struct request *rq, struct snp_err *err)
     return 0;
 }
 
+/* PATH with the programs of the interpreter's packages first, and what venvs set. */
+static int add_python_env(const struct snp_python *python,
+                          const json_t *env,
+                          struct snp_buf *block)
+{
+    static const char path[] = "/usr/local/bin:/usr/bin:/bin";
+    int r = 0;
+
+    if (python->site != NULL && json_object_get(env, "VIRTUAL_ENV") == NULL) {
+        r = snp_buf_addf(block, "VIRTUAL_ENV=%s", python->site);
+        r = r < 0 ? r : snp_buf_add(block, "", 1);
+    }
+    if (r == 0 && json_object_get(env, "PATH") == NULL) {
+        r = snp_buf_addf(
+            block, "PATH=%s%s%s%s%s", python->site == NULL ? "" : python->site,
+            python->site == NULL ? "" : "/bin:", python->prefix == NULL ? "" : python->prefix,
+            python->prefix == NULL ? "" : "/bin:", path);
+        r = r < 0 ? r : snp_buf_add(block, "", 1);
+    }
+    return r;
+}
+
 static int read_env(const json_t *env, struct snp_session_spec *spec, struct snp_err *err)
 {
-    static const char *const defaults[] = {
-        "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/workspace", "LANG=C.UTF-8", "TERM=dumb",
-        "PYTHONDONTWRITEBYTECODE=1",         "MPLBACKEND=Agg",  "TMPDIR=/tmp"};
+    static const char *const defaults[] = {"HOME=/workspace", "LANG=C.UTF-8",
+                                           "TERM=dumb",       "PYTHONDONTWRITEBYTECODE=1",
+                                           "MPLBACKEND=Agg",  "TMPDIR=/tmp"};
     snp_autobuf struct snp_buf block = {0};
     const char *key;
     json_t *value;
     int r = 0;
 
     snp_buf_init(&block, SNP_ENV_MAX);
+    r = add_python_env(&spec->python, env, &block);
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(defaults); i++) {
         char name[32];
         (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(defaults[i], "="), defaults[i]);
@@ -159,8 +182,6 @@ static int on_open(struct request *rq, struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID, "open: session %s exists", id);
     }
     (void)snprintf(spec.id, sizeof(spec.id), "%s", id);
-    (void)snprintf(spec.template_name, sizeof(spec.template_name), "%s",
-                   snp_json_str(rq->head, "template", "base"));
     snp_limits_default(&spec.limits);
     r = snp_limits_from_json(json_object_get(rq->head, "limits"), &spec.limits, err);
     if (r == 0 && project != NULL) {
@@ -168,9 +189,20 @@ static int on_open(struct request *rq, struct snp_err *err)
         spec.project = r == 0 ? strdup(project) : NULL;
     }
     if (r == 0) {
+        const struct snp_python_query query = {
+            .name = snp_json_str(rq->head, "template", NULL),
+            .project = project,
+            .state_dir = rq->tier->state_dir,
+            .default_python = rq->tier->python,
+            .home = rq->tier->home,
+        };
+        r = snp_python_find(&query, &spec.python, err);
+    }
+    if (r == 0) {
         r = read_env(json_object_get(rq->head, "env"), &spec, err);
     }
     if (r < 0) {
+        snp_python_done(&spec.python);
         free(spec.project);
         free(spec.env);
         return r;

@@ -156,6 +156,7 @@ static void session_free(struct snp_session *s)
     snp_buf_done(&s->mask);
     json_decref(s->masked);
     json_decref(s->degraded);
+    snp_python_done(&s->spec.python);
     free(s->spec.project);
     free(s->spec.env);
     free(s);
@@ -680,7 +681,7 @@ static void scan_done(uv_work_t *work, int status)
         session_free(s);
         return;
     }
-    snp_template_request(s->tier, s->spec.template_name, on_embryo, s);
+    snp_template_request(s->tier, &s->spec.python, on_embryo, s);
 }
 
 /* File systems of the kernel's own: no project is there, and no overlay takes them. */
@@ -790,6 +791,7 @@ int snp_session_open(struct snp_tier *tier,
     int r;
 
     if (s == NULL) {
+        snp_python_done(&spec->python);
         free(SNP_TAKE_PTR(spec->project));
         free(SNP_TAKE_PTR(spec->env));
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -797,6 +799,7 @@ int snp_session_open(struct snp_tier *tier,
     s->tier = tier;
     s->spec = *spec;
     spec->project = spec->env = NULL;
+    spec->python = (struct snp_python){0};
     s->open_id = open_id;
     s->open_us = snp_now_us();
     s->out_fd[0] = s->out_fd[1] = s->out_wr_fd[0] = s->out_wr_fd[1] = -1;
@@ -821,7 +824,7 @@ int snp_session_open(struct snp_tier *tier,
         return r;
     }
     if (s->spec.project == NULL) {
-        snp_template_request(tier, s->spec.template_name, on_embryo, s);
+        snp_template_request(tier, &s->spec.python, on_embryo, s);
     }
     return 0;
 }

@@ -15,6 +15,7 @@
 #include "guest/spec.h"
 #include "os/meter.h"
 #include "policy/limits.h"
+#include "registry/python.h"
 #include "tier/native/link.h"
 #include "tier/native/notify.h"
 #include "tier/native/template.h"
@@ -36,7 +37,7 @@ enum snp_session_state {
 /* What the daemon asked for; plain copy. */
 struct snp_session_spec {
     char id[SNP_SESSION_ID_LEN + 1];
-    char template_name[32];
+    struct snp_python python; /* owned by the session */
     struct snp_limits limits;
     char *project; /* owned by the session; NULL = none */
     char *env;     /* owned; env_len bytes of "K=V\0" */

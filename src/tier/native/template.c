@@ -21,6 +21,8 @@
 #include "base/str.h"
 #include "guest/spec.h"
 #include "os/idmap.h"
+#include "policy/template_name.h"
+#include "registry/python.h"
 #include "tier/native/launch.h"
 #include "tier/native/tier.h"
 
@@ -43,6 +45,8 @@ struct snp_template {
     struct snp_template *next;
     struct snp_tier *tier; /* borrowed */
     char name[NAME_MAX_LEN];
+    char **args;           /* of the launcher, owned; templates with the same are the same */
+    uint64_t used_us;      /* last asked for */
     uv_process_t *process; /* owned by the loop until it exits */
     uv_poll_t *control;    /* NULL = dead */
     uv_poll_t *stderr_poll;
@@ -65,8 +69,6 @@ struct snp_template {
     struct waiter *first; /* requests not served yet */
     struct waiter *last;
 };
-
-static const char *const known_templates[] = {"base", "data", "plot"};
 
 static void free_handle(uv_handle_t *handle)
 {
@@ -186,6 +188,9 @@ static void template_fail(struct snp_template *t)
     if (strrchr(line, '\n') != NULL) {
         line = strrchr(line, '\n') + 1;
     }
+    if (snp_has_prefix(line, "template ") && strstr(line, ": ") != NULL) {
+        line = strstr(line, ": ") + 2; /* the launcher's: it is said again below */
+    }
     brace = strstr(line, "{\"error\": \"");
     if (brace != NULL) { /* driver.py's own message */
         line = brace + strlen("{\"error\": \"");
@@ -252,19 +257,105 @@ static unsigned waiting(const struct snp_template *t)
 
 static bool is_worn(const struct snp_template *t)
 {
-    return t->forks >= SNP_TEMPLATE_FORKS_MAX ||
+    return t->forks >= t->tier->forks_max ||
            snp_now_us() - t->born_us > SNP_TEMPLATE_AGE_MAX_S * 1000000ULL;
+}
+
+/* Arguments of the launcher ------------------------------------------------------------ */
+
+static void args_free(char **args)
+{
+    for (size_t i = 0; args != NULL && args[i] != NULL; i++) {
+        free(args[i]);
+    }
+    free((void *)args);
+}
+
+static bool args_equal(char *const *a, char *const *b)
+{
+    for (; *a != NULL && *b != NULL; a++, b++) {
+        if (!snp_streq(*a, *b)) {
+            return false;
+        }
+    }
+    return *a == *b;
+}
+
+/* NULL when out of memory. */
+static char **args_copy(char *const *args)
+{
+    size_t n = 0;
+    char **copy;
+
+    while (args[n] != NULL) {
+        n++;
+    }
+    copy = calloc(n + 1, sizeof(*copy));
+    for (size_t i = 0; copy != NULL && i < n; i++) {
+        copy[i] = strdup(args[i]);
+        if (copy[i] == NULL) {
+            args_free(copy);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+/* What launch.h says; members that are NULL are left out. NULL when out of memory. */
+static char **args_make(const struct snp_tier *tier, const struct snp_python *python)
+{
+    char host_id[24];
+    const struct {
+        const char *name;
+        const char *value;
+    } rows[] = {
+        {"template", python->name                },
+        {"python",   python->exe                 },
+        {"guest",    tier->guest_dir             },
+        {"host-id",  host_id                     },
+        {"prefix",   python->prefix              },
+        {"venv",     python->venv                },
+        {"site",     python->site                },
+        {"alias",    python->alias               },
+        {"hash",     python->hash                },
+        {"ours",     python->is_ours ? "1" : NULL},
+        {"preload",  python->preload             },
+    };
+    char **args = calloc(SNP_ARRAY_LEN(rows) + 3, sizeof(*args));
+    size_t n = 0;
+    bool ok = args != NULL;
+
+    (void)snprintf(host_id, sizeof(host_id), "%u",
+                   tier->is_root ? (unsigned)SNP_IDMAP_BASE + SNP_INSIDE_ID : 0U);
+    if (ok) {
+        args[n++] = strdup(tier->self);
+        args[n] = args[0] == NULL ? NULL : strdup("--zygote");
+        ok = args[n] != NULL;
+        n++;
+    }
+    for (size_t i = 0; ok && i < SNP_ARRAY_LEN(rows); i++) {
+        if (rows[i].value != NULL && rows[i].value[0] != '\0') {
+            args[n] = snp_format("%s=%s", rows[i].name, rows[i].value);
+            ok = args[n++] != NULL;
+        }
+    }
+    if (!ok) {
+        args_free(args);
+        return NULL;
+    }
+    return args;
 }
 
 static int template_start(struct snp_tier *tier,
                           const char *name,
+                          char *const *args,
                           struct snp_template **ret,
                           struct snp_err *err);
 
-static struct snp_template *template_find(struct snp_tier *tier, const char *name)
+static struct snp_template *template_find(struct snp_tier *tier, char *const *args)
 {
     for (struct snp_template *t = tier->templates; t != NULL; t = t->next) {
-        if (t->control != NULL && !t->is_retired && snp_streq(t->name, name)) {
+        if (t->control != NULL && !t->is_retired && args_equal(t->args, args)) {
             return t;
         }
     }
@@ -283,7 +374,7 @@ static void on_refill(uv_timer_t *timer)
     }
     if (is_worn(t) && t->first == NULL && t->n_ordered == 0 && t->n_preparing == 0) {
         t->is_retired = true;
-        if (template_start(t->tier, t->name, &successor, &err) < 0) {
+        if (template_start(t->tier, t->name, t->args, &successor, &err) < 0) {
             t->is_retired = false;
             snp_log(SNP_LOG_WARN, "template_renew", "name=%s error=%s", t->name, err.msg);
         } else {
@@ -526,14 +617,6 @@ static int spawn_process(struct snp_template *t,
                          struct snp_err *err)
 {
     struct snp_tier *tier = t->tier;
-    char host_id[24];
-    char *args[] = {tier->self,
-                    (char *)(uintptr_t) "--zygote",
-                    t->name,
-                    tier->python,
-                    tier->guest_dir,
-                    host_id,
-                    NULL};
     uv_stdio_container_t stdio[] = {
         {.flags = UV_IGNORE},
         {                      .flags = UV_IGNORE                 },
@@ -544,7 +627,7 @@ static int spawn_process(struct snp_template *t,
     };
     uv_process_options_t options = {
         .file = tier->self,
-        .args = args,
+        .args = t->args,
         .exit_cb = on_process_exit,
         .stdio = stdio,
         .stdio_count = SNP_ARRAY_LEN(stdio),
@@ -552,8 +635,6 @@ static int spawn_process(struct snp_template *t,
     uv_process_t *process = calloc(1, sizeof(*process));
     int r;
 
-    (void)snprintf(host_id, sizeof(host_id), "%u",
-                   tier->is_root ? (unsigned)SNP_IDMAP_BASE + SNP_INSIDE_ID : 0U);
     if (process == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -582,8 +663,17 @@ static uv_poll_t *watch(struct snp_template *t, int fd, uv_poll_cb cb)
     return poll;
 }
 
+static void template_free(struct snp_template *t)
+{
+    if (t != NULL) {
+        args_free(t->args);
+        free(t);
+    }
+}
+
 static int template_start(struct snp_tier *tier,
                           const char *name,
+                          char *const *args,
                           struct snp_template **ret,
                           struct snp_err *err)
 {
@@ -592,9 +682,13 @@ static int template_start(struct snp_tier *tier,
     int errors[2] = {-1, -1};
     int r;
 
-    if (t == NULL || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) < 0 ||
+    if (t != NULL) {
+        t->args = args_copy(args);
+    }
+    if (t == NULL || t->args == NULL ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) < 0 ||
         pipe2(errors, O_CLOEXEC) < 0) {
-        free(t);
+        template_free(t);
         snp_closep(&control[0]);
         snp_closep(&control[1]);
         return snp_fail(err, SNP_E_NOMEM, "cannot start template %s", name);
@@ -611,7 +705,7 @@ static int template_start(struct snp_tier *tier,
     if (t->timer == NULL) {
         (void)close(control[0]);
         (void)close(errors[0]);
-        free(t);
+        template_free(t);
         return r < 0 ? r : snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     t->control = watch(t, t->control_fd, on_control);
@@ -632,35 +726,37 @@ static void templates_prune(struct snp_tier *tier)
         struct snp_template *t = *at;
         if (t->control == NULL && t->stderr_poll == NULL && t->n_preparing == 0) {
             *at = t->next;
-            free(t);
+            template_free(t);
         } else {
             at = &t->next;
         }
     }
 }
 
-void snp_template_request(struct snp_tier *tier, const char *name, snp_embryo_cb cb, void *data)
+void snp_template_request(struct snp_tier *tier,
+                          const struct snp_python *python,
+                          snp_embryo_cb cb,
+                          void *data)
 {
     struct snp_template *t;
     struct waiter *w;
     struct snp_err err;
-    bool is_known = false;
+    char **args = args_make(tier, python);
+    int r = 0;
 
-    for (size_t i = 0; i < SNP_ARRAY_LEN(known_templates); i++) {
-        is_known = is_known || snp_streq(name, known_templates[i]);
-    }
-    if (!is_known) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND,
-                       "no template '%.40s'; there are base, data and plot", name);
-        cb(data, NULL, &err);
-        return;
-    }
     templates_prune(tier);
-    t = template_find(tier, name);
-    if (t == NULL && template_start(tier, name, &t, &err) < 0) {
+    t = args == NULL ? NULL : template_find(tier, args);
+    if (args == NULL) {
+        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    } else if (t == NULL) {
+        r = template_start(tier, python->name, args, &t, &err);
+    }
+    args_free(args);
+    if (r < 0) {
         cb(data, NULL, &err);
         return;
     }
+    t->used_us = snp_now_us();
     if (t->n_pool > 0) {
         struct snp_embryo e = t->pool[0];
         memmove(t->pool, t->pool + 1, --t->n_pool * sizeof(e));
@@ -707,6 +803,22 @@ void snp_template_cancel(struct snp_tier *tier, const void *data)
             break;
         }
     }
+}
+
+/* Built-in ones stay warm; there may be very many others, one for each project. */
+void snp_templates_watch(struct snp_tier *tier)
+{
+    uint64_t now = snp_now_us();
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_INTERNAL, "the template was not used for long");
+    for (struct snp_template *t = tier->templates; t != NULL; t = t->next) {
+        if (!snp_template_is_builtin(t->name) && t->first == NULL && t->is_ready &&
+            now - t->used_us > SNP_TEMPLATE_IDLE_MAX_S * 1000000ULL) {
+            template_end(t, &err);
+        }
+    }
+    templates_prune(tier);
 }
 
 void snp_templates_close(struct snp_tier *tier)

@@ -5,7 +5,8 @@
 /*
  * Warm interpreters and what is forked from them.
  *
- * A template is started when first asked for, by name. It hands out embryos: processes
+ * A template is started when first asked for: one for each interpreter, its packages and
+ * what it preloads. It hands out embryos: processes
  * alone in new namespaces, ids mapped, waiting for a spec. A few are made ahead. After
  * a number of forks or a time a successor is warmed and takes over, so that hash seed
  * and address layout are not shared for ever.
@@ -18,6 +19,7 @@
 #include "base/err.h"
 #include "guest/spec.h"
 
+struct snp_python;
 struct snp_tier;
 struct snp_template;
 
@@ -25,6 +27,7 @@ enum {
     SNP_TEMPLATE_POOL = 2,
     SNP_TEMPLATE_FORKS_MAX = 1000,
     SNP_TEMPLATE_AGE_MAX_S = 3600,
+    SNP_TEMPLATE_IDLE_MAX_S = 600, /* of one that is not built in */
 };
 
 /* One sandbox to be. Descriptors are owned by whoever holds it. */
@@ -45,11 +48,11 @@ typedef void (*snp_embryo_cb)(void *data,
                               const struct snp_err *err);
 
 /*
- * Ask for an embryo of the template called name; cb runs now or later, once. SNP_E_NOT_FOUND:
- * no such template; SNP_E_UNSUPPORTED: it could not be started, the message says why.
+ * Ask for an embryo of the template with this interpreter; cb runs now or later, once.
+ * SNP_E_UNSUPPORTED: it could not be started, the message says why. python is not kept.
  */
 void snp_template_request(struct snp_tier *tier,
-                          const char *name,
+                          const struct snp_python *python,
                           snp_embryo_cb cb,
                           void *data);
 
@@ -61,6 +64,9 @@ void snp_embryo_drop(struct snp_tier *tier, struct snp_embryo *embryo);
 
 /* Remove the cgroups of dropped embryos; true when none is left. */
 bool snp_embryos_sweep(struct snp_tier *tier);
+
+/* End templates that nobody has asked for in a long time; for a timer. */
+void snp_templates_watch(struct snp_tier *tier);
 
 /* End every template; what waits is told. */
 void snp_templates_close(struct snp_tier *tier);

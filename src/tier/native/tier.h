@@ -38,7 +38,9 @@ struct snp_tier {
     char state_dir[SNP_TIER_PATH_MAX];
     char guest_dir[SNP_TIER_PATH_MAX]; /* holds driver.py and the extension module */
     char self[SNP_TIER_PATH_MAX];      /* our own program */
-    char python[SNP_TIER_PATH_MAX];    /* the interpreter of the templates */
+    char python[SNP_TIER_PATH_MAX];    /* the interpreter of the built-in templates */
+    char *home;                        /* of the user, resolved; NULL = none; owned */
+    unsigned forks_max;                /* of one generation of a template */
     int session_filter_fd;             /* seccomp programs; see syscalls.h */
     int zygote_filter_fd;
     int init_fd; /* the program of pid 1, not readable by the code */

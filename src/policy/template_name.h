@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_POLICY_TEMPLATE_NAME_H
+#define SNP_POLICY_TEMPLATE_NAME_H
+
+/* What may name a template. Pure decisions. */
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+enum {
+    SNP_TEMPLATE_NAME_MAX = 31 /* bytes, without terminator */
+};
+
+/* Always there: base, data and plot. */
+bool snp_template_is_builtin(const char *name);
+
+/* SNP_E_INVALID says why a text cannot be the name of any template, built in or added. */
+int snp_template_name_check(const char *name, struct snp_err *err) SNP_NODISCARD;
+
+/* The same for one that is to be added: not built in, and not "venv", which is a project's own. */
+int snp_template_new_name_check(const char *name, struct snp_err *err) SNP_NODISCARD;
+
+#endif

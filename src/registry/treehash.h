@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_REGISTRY_TREEHASH_H
+#define SNP_REGISTRY_TREEHASH_H
+
+/* One hash for all files of a folder: names, kinds, the execute bit, contents, link targets. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum {
+    SNP_TREE_HASH_LEN = 71, /* "sha256:" and 64 hex digits */
+    SNP_TREE_FILES_MAX = 400000,
+    SNP_TREE_DEPTH_MAX = 64,
+};
+#define SNP_TREE_BYTES_MAX (32ULL << 30)
+
+struct snp_tree {
+    /* What is asked. */
+    bool skip_bytecode; /* folders __pycache__ do not count: their owner's Python writes them */
+    bool must_be_public; /* every file must be readable for everybody */
+    /* What is answered. */
+    uint64_t files;
+    uint64_t bytes;
+    char hash[SNP_TREE_HASH_LEN + 1];
+};
+
+/*
+ * Reads every file below path. Links are not followed but count by their target. SNP_E_LIMIT:
+ * more than the numbers above; SNP_E_INVALID: a device, socket or FIFO; SNP_E_DENIED: a
+ * file that others cannot read, though must_be_public. The message names the file.
+ */
+int snp_tree_hash(const char *path, struct snp_tree *tree, struct snp_err *err) SNP_NODISCARD;
+
+#endif

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates that users add: any CPython, packages the system lacks, a project's own .venv."""
+
+import json
+import os
+import secrets
+import shutil
+import tarfile
+
+import lib
+import packages
+import pytest
+
+SNOW = {"snowball_x/__init__.py": "value = 42\n\ndef main():\n    print('from a script', value)\n"}
+OTHERS = packages.other_pythons()
+
+
+@pytest.fixture
+def place(sandbox):
+    """A folder outside /tmp, which a sandbox has of its own; for our user."""
+    path = f"/var/tmp/snp-{secrets.token_hex(6)}"
+    os.mkdir(path)
+    yield packages.own(sandbox, path)
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def name(sandbox):
+    name = "t-" + secrets.token_hex(4)
+    yield name
+    sandbox.cli("template", "remove", "--force", name)
+
+
+def add(box, name, *options):
+    done = box.cli("template", "add", name, "--json", *options, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def wheels(box):
+    """(folder of wheels, requirements file)"""
+    folder = box.make_folder("wheels")
+    packages.wheel(folder, "snowball_x", SNOW, scripts="snowball=snowball_x:main")
+    return folder, box.make_file("requirements.txt", "snowball_x\n")
+
+
+def test_a_package_that_the_system_lacks(sandbox, name):
+    folder, requirements = wheels(sandbox)
+    before = sandbox.exec("import snowball_x")
+    assert before["error"]["type"] == "ModuleNotFoundError"
+    done = sandbox.cli("template", "add", name, "--requirements", requirements, "--index", folder, timeout=120)
+    assert done.returncode == 0 and "added " + name in done.stdout
+    assert "installing" in done.stderr and "reading its files" in done.stderr  # progress
+    result = sandbox.exec("import snowball_x\nsnowball_x.value", options=["--template", name])
+    assert result["value"] == "42"
+    shown = json.loads(sandbox.cli("template", "show", name, "--json").stdout)
+    manifest = result["manifest"]
+    assert shown["state"] == "as built" and shown["hash"] == manifest["template_hash"]
+    assert shown["hash"].startswith("sha256:") and "snowball_x" in shown["modules"]
+    assert (manifest["template"], manifest["python"]) == (name, shown["version"])
+    assert manifest["interpreter"] == shown["python"]
+    assert sandbox.exec(argv=["snowball"], options=["--template", name])["stdout"] == "from a script 42\n"
+    code = "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'snowball_x.x'], capture_output=True).stderr"
+    assert "snowball_x.x" in sandbox.exec(code, options=["--template", name])["value"]
+    listed = sandbox.cli("template", "list").stdout
+    assert name in listed and shown["hash"][:19] in listed
+    assert name in sandbox.cli("template", "list", "--names").stdout.split()
+
+
+def test_a_failing_import_names_the_template_that_has_it(sandbox, name):
+    folder, requirements = wheels(sandbox)
+    error = sandbox.exec("import snowball_x.part")["error"]
+    assert error["module"]["name"] == "snowball_x" and error["module"]["templates"] == []
+    assert "template add NAME --requirements" in error["module"]["command"]
+    assert "template add NAME --requirements" in sandbox.cli("exec", "import snowball_x").stderr
+    add(sandbox, name, "--requirements", requirements, "--index", folder)
+    error = sandbox.exec("import snowball_x.part")["error"]
+    assert error["module"]["templates"] == [name]
+    assert f"--template {name}" in error["hint"]
+    assert f"hint: snowball_x comes with template {name}" in sandbox.cli("exec", "import snowball_x").stderr
+    assert sandbox.exec("raise ModuleNotFoundError('x', name='a; rm -rf ~')")["error"]["module"] is None
+    assert sandbox.exec("import sys; sys.modules['json'] = None; import json")["error"]["module"]["name"] == "json"
+
+
+def test_packages_can_be_read_and_not_changed(sandbox, name):
+    folder, requirements = wheels(sandbox)
+    record = add(sandbox, name, "--requirements", requirements, "--index", folder)
+    code = """
+import snowball_x, os
+failed = []
+for path in (snowball_x.__file__, os.path.dirname(snowball_x.__file__) + '/new.py', '/run/venv/new', '/run/python/new'):
+    try:
+        open(path, 'w')
+    except OSError as error:
+        failed.append(error.errno)
+failed"""
+    assert eval(sandbox.exec(code, options=["--template", name])["value"]) in ([13] * 4, [30] * 4, [30, 30, 30, 13])
+    with open(os.path.join(record["venv"], "pyvenv.cfg"), "a") as outside:  # the control run
+        outside.write("\n")
+
+
+def test_a_changed_template_is_refused_until_it_is_replaced(fresh_sandbox):
+    box = fresh_sandbox("user" if os.geteuid() == 0 else "root")
+    folder, requirements = wheels(box)
+    record = add(box, "web", "--requirements", requirements, "--index", folder)
+    assert box.exec("1", options=["--template", "web"])["value"] == "1"  # the control run
+    box.stop()
+    site = os.path.join(record["venv"], "lib", f"python{record['version'].rpartition('.')[0]}", "site-packages")
+    with open(os.path.join(site, "snowball_x", "__init__.py"), "a") as module:
+        module.write("value = 43\n")
+    done = box.cli("exec", "--template", "web", "1")
+    assert done.returncode == 1 and "changed since it was added" in done.stderr
+    assert "template add web --replace" in done.stderr
+    assert "changed since it was added" in box.cli("template", "show", "web").stdout
+    assert "there is a template web already" in box.cli("template", "add", "web").stderr
+    again = add(box, "web", "--replace")  # from what it was made of
+    assert again["hash"] != record["hash"] or again["venv"] != record["venv"]
+    assert not os.path.exists(record["venv"])
+    code = "import snowball_x\nsnowball_x.value"
+    assert box.exec(code, options=["--template", "web"])["value"] == "42"
+
+
+def test_a_template_in_use_is_not_taken_away(sandbox, name):
+    add(sandbox, name)
+    sandbox.exec("1", session="user-of-" + name, options=["--template", name])
+    for words in (["remove", name], ["add", name, "--replace"]):
+        done = sandbox.cli("template", *words)
+        assert done.returncode == 1 and "in use by session user-of-" + name in done.stderr
+    sandbox.destroy("user-of-" + name)
+    assert sandbox.cli("template", "remove", name).returncode == 0
+    done = sandbox.cli("exec", "--template", name, "1")
+    assert done.returncode == 2 and "base, data, plot" in done.stderr
+
+
+@pytest.mark.parametrize("python", OTHERS or [None])
+def test_another_interpreter(sandbox, name, python):
+    lib.need("second-python", python is not None, "no other CPython is installed (python3-dbg is one)")
+    if sandbox.outside("", argv=["test", "-x", python]).returncode != 0:
+        pytest.skip(f"{python} is in a folder of somebody else")
+    record = add(sandbox, name, "--python", python)
+    code = ("import sys, subprocess, multiprocessing, json\n"
+            "child = subprocess.run([sys.executable, '-c', 'import sys; print(sys.version)'], capture_output=True)\n"
+            "with multiprocessing.Pool(1) as pool: squares = pool.map(abs, [-1, 2])\n"
+            "[sys.version, child.stdout.decode().strip(), hasattr(sys, 'gettotalrefcount'), squares, sys.prefix]")
+    result = sandbox.exec(code, session=name, options=["--template", name])
+    assert result["error"] is None, result["error"]
+    version, child, is_debug, squares, prefix = eval(result["value"])
+    outside = sandbox.outside("import sys; print([sys.version, hasattr(sys, 'gettotalrefcount')])",
+                              argv=[python, "-c", "import sys; print([sys.version, hasattr(sys, 'gettotalrefcount')])"])
+    assert [version, is_debug] == eval(outside.stdout) and child == version
+    assert squares == [1, 2] and prefix == "/run/venv"
+    assert version.startswith(record["version"]) and result["manifest"]["python"] == record["version"]
+    # An interpreter that was killed comes back as the same.
+    assert sandbox.exec("import os; os.kill(os.getpid(), 9)", session=name)["state"] == "lost"
+    assert eval(sandbox.exec("import sys; sys.version", session=name)["value"]) == version
+    sandbox.destroy(name)
+
+
+def test_an_installation_of_its_own_is_shown_and_nothing_beside_it(sandbox, name, place):
+    program = packages.installation(os.path.join(place, "here", "python"))
+    with open(os.path.join(place, "here", "secret"), "w") as secret:
+        secret.write("token")
+    packages.own(sandbox, place)
+    record = add(sandbox, name, "--python", program)
+    assert record["prefix"] == os.path.join(place, "here", "python")
+    code = f"import os, sys\n[sys.base_prefix, os.listdir({place!r}), os.listdir({place + '/here'!r})]"
+    result = sandbox.exec(code, options=["--template", name])
+    assert eval(result["value"]) == [record["prefix"], ["here"], ["python"]]
+    assert os.listdir(os.path.join(place, "here")) != ["python"]  # the control run
+
+
+def test_folders_that_may_not_be_shown_are_refused(sandbox, name):
+    program = packages.installation(os.path.join(sandbox.folder, "covered"))  # below /tmp
+    done = sandbox.cli("template", "add", name, "--python", program)
+    assert done.returncode == 1 and "of its own" in done.stderr
+    shutil.rmtree(os.path.join(sandbox.folder, "covered"))
+    packages.installation(os.path.join(sandbox.folder, "i"))
+    for part in ("bin", "lib"):
+        os.rename(os.path.join(sandbox.folder, "i", part), os.path.join(sandbox.home, part))
+    program = os.path.join(sandbox.home, "bin", os.path.basename(program))
+    done = sandbox.cli("template", "add", name, "--python", program)
+    assert done.returncode == 1 and "home folder" in done.stderr
+    for part in ("bin", "lib"):
+        shutil.rmtree(os.path.join(sandbox.home, part))
+    done = sandbox.cli("template", "add", name, "--python", "/bin/true")
+    assert done.returncode == 1 and "no Python" in done.stderr
+    done = sandbox.cli("template", "add", name, "--venv", sandbox.home)
+    assert done.returncode == 2 and "pyvenv.cfg" in done.stderr
+
+
+def test_a_venv_of_the_users_is_used_where_it_is(sandbox, name, place):
+    folder = packages.own(sandbox, packages.venv(os.path.join(place, "venv"), SNOW))
+    record = add(sandbox, name, "--venv", folder, "--preload", "snowball_x")
+    assert record["venv"] == folder and not record["is_ours"] and record["preload"] == ["snowball_x"]
+    code = f"import sys\n['snowball_x' in sys.modules, open({folder + '/pyvenv.cfg'!r}).read(9)]"
+    assert eval(sandbox.exec(code, options=["--template", name])["value"])[0] is True
+    # Its own Python may write bytecode there meanwhile.
+    packages_in = os.path.join(folder, "bin", "python")
+    assert sandbox.outside("", argv=[packages_in, "-c", "import snowball_x"]).returncode == 0
+    assert "as built" in sandbox.cli("template", "show", name).stdout
+    sandbox.cli("template", "remove", name)
+    assert os.path.exists(folder)
+
+
+def test_a_projects_own_venv_is_found(sandbox, place):
+    packages.venv(os.path.join(place, "project", ".venv"), SNOW)
+    script = os.path.join(place, "project", ".venv", "bin", "snow")
+    with open(script, "w") as out:
+        out.write(f"#!{place}/project/.venv/bin/python\nimport snowball_x\nprint(snowball_x.value)\n")
+    os.chmod(script, 0o755)
+    packages.own(sandbox, place)
+    options = ["--project", os.path.join(place, "project")]
+    result = sandbox.exec("import snowball_x, sys\n[snowball_x.value, sys.prefix]", options=options)
+    assert eval(result["value"]) == [42, "/workspace/.venv"]
+    manifest = result["manifest"]
+    assert manifest["template"] == "venv" and manifest["packages"] == "/workspace/.venv"
+    assert manifest["template_hash"] is None and manifest["venv_unused"] is None
+    assert sandbox.exec(argv=["snow"], options=options)["stdout"] == "42\n"
+    named = sandbox.exec("import sys; sys.prefix", options=[*options, "--template", "base"])
+    assert named["manifest"]["template"] == "base" and eval(named["value"]) == "/usr"
+    # What is written there stays in the sandbox.
+    sandbox.exec("open('.venv/new', 'w')", options=options)
+    assert not os.path.exists(os.path.join(place, "project", ".venv", "new"))
+
+
+def test_a_venv_that_cannot_be_used_is_said(sandbox, place):
+    packages.venv(os.path.join(place, "project", ".venv"), SNOW)
+    with open(os.path.join(place, "project", ".venv", "pyvenv.cfg"), "w") as config:
+        config.write("home = /nonexistent\nversion = 3.11.2\n")
+    packages.own(sandbox, place)
+    options = ["--project", os.path.join(place, "project")]
+    result = sandbox.exec("1", options=options)
+    assert result["value"] == "1" and result["manifest"]["template"] == "base"
+    assert "not on this machine" in result["manifest"]["venv_unused"]
+    assert "the project's .venv is not used" in sandbox.cli("exec", *options, "1").stderr
+    done = sandbox.cli("exec", *options, "--template", "venv", "1")
+    assert done.returncode == 1 and "cannot be used" in done.stderr
+
+
+def test_a_preload_that_leaves_a_thread_is_refused_by_its_name(sandbox, name, place):
+    files = {"quiet.py": "", "noisy.py": "import threading, time\nthreading.Thread(target=time.sleep, args=(99,), "
+             "name='worker', daemon=True).start()\n"}
+    folder = packages.own(sandbox, packages.venv(os.path.join(place, "venv"), files))
+    add(sandbox, name, "--venv", folder, "--preload", "quiet,noisy")
+    done = sandbox.cli("exec", "--template", name, "1")
+    assert done.returncode == 1 and "module noisy leaves threads running: worker" in done.stderr
+    add(sandbox, name, "--replace", "--preload", "quiet")  # the control run
+    assert sandbox.exec("import noisy, threading\nthreading.active_count()", options=["--template", name])["value"] == "2"
+
+
+def test_a_preload_that_is_not_there_is_named(sandbox, name):
+    add(sandbox, name, "--preload", "no_such_module_x")
+    done = sandbox.cli("exec", "--template", name, "1")
+    assert done.returncode == 1 and "cannot load no_such_module_x" in done.stderr
+
+
+def test_source_packages_are_built_only_when_allowed(sandbox, name):
+    """Building one runs its code as the user."""
+    marker = os.path.join(sandbox.home, "built-" + secrets.token_hex(4))
+    source = sandbox.make_folder("source-" + secrets.token_hex(4))
+    sandbox.make_file(os.path.join(source, "pyproject.toml"),
+                      "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n")
+    sandbox.make_file(os.path.join(source, "backend.py"),
+                      f"def build_wheel(*_, **__):\n    open({marker!r}, 'w')\n    raise SystemExit(1)\n")
+    with tarfile.open(os.path.join(sandbox.make_folder("sources"), "snow-1.0.tar.gz"), "w:gz") as out:
+        out.add(source, "snow-1.0")
+    requirements = sandbox.make_file("source.txt", "snow\n")
+    options = ["--requirements", requirements, "--index", sandbox.make_folder("sources")]
+    done = sandbox.cli("template", "add", name, *options, timeout=120)
+    if os.path.exists(marker):
+        pytest.fail("a source package was built")
+    assert done.returncode == 1 and "--allow-source" in done.stderr
+    sandbox.cli("template", "add", name, "--allow-source", *options, timeout=120)  # the control run
+    assert os.path.exists(marker)
+    left = [entry for entry in os.listdir(os.path.join(sandbox.state, "templates")) if entry.startswith(name)]
+    assert left == []  # nothing of a build that failed
+
+
+def test_templates_are_recycled_after_a_number_of_forks(fresh_sandbox):
+    """Forks of one generation share a hash seed; with a limit there is more than one generation."""
+    code = "hash('x'), 1\nhash('x')"
+    for forks, generations in (("4", range(2, 13)), ("1000", range(1, 2))):
+        box = fresh_sandbox("user" if os.geteuid() == 0 else "root", env={"SNIPARA_SANDBOX_TEMPLATE_FORKS": forks})
+        seeds = set()
+        for _ in range(12):
+            seeds.add(box.exec(code)["value"])
+        assert len(seeds) in generations, forks
+
+
+def test_templates_belong_to_one_user(fresh_sandbox):
+    first, second = fresh_sandbox(), fresh_sandbox("user")
+    add(first, "mine")
+    assert "mine" in first.cli("template", "list", "--names").stdout.split()  # the control run
+    assert "mine" not in second.cli("template", "list", "--names").stdout.split()
+    assert second.cli("exec", "--template", "mine", "1").returncode == 2
+    done = second.cli("template", "list", env={"SNIPARA_SANDBOX_STATE_DIR": first.state})
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("words", [["base"], ["venv"], ["../x"], ["-x"], ["x", "--venv", "a", "--python", "b"],
+                                   ["x", "--index", "."], ["x", "--preload", "a b"]])
+def test_wrong_use(sandbox, words):
+    done = sandbox.cli("template", "add", *words)
+    assert done.returncode == 2 and done.stdout == ""
