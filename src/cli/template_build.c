@@ -254,6 +254,7 @@ static int script_move(const char *path, const char *from, struct snp_err *err)
 /* Scripts begin with the path of their interpreter: let it be the one they have inside. */
 static int scripts_move(const char *venv, struct snp_err *err)
 {
+    SNP_ASSERT(venv != NULL);
     snp_autofree char *bin = snp_format("%s/bin", venv);
     DIR *dir = bin == NULL ? NULL : opendir(bin);
     const struct dirent *entry;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates that users add: any CPython, packages the system lacks, a project's own .venv."""
 
+import glob
 import json
 import os
 import secrets
@@ -252,6 +253,47 @@ def test_a_preload_that_is_not_there_is_named(sandbox, name):
     add(sandbox, name, "--preload", "no_such_module_x")
     done = sandbox.cli("exec", "--template", name, "1")
     assert done.returncode == 1 and "cannot load no_such_module_x" in done.stderr
+
+
+def openblas():
+    """The library with threads; what it does is up to the machine's processors."""
+    found = glob.glob("/usr/lib/*/openblas-pthread/libopenblas.so.0")
+    lib.need("openblas", bool(found), "libopenblas0 is not installed")
+    lib.need("openblas", os.cpu_count() > 1, "one processor: OpenBLAS makes no threads")
+    return found[0]
+
+
+def test_threads_of_openblas_are_held_back_while_it_is_preloaded(sandbox, name, place):
+    load = f"import ctypes\nlibrary = ctypes.CDLL({openblas()!r})\n"
+    outside = sandbox.outside(load + "import os; print(len(os.listdir('/proc/self/task')))")
+    assert int(outside.stdout) > 1, outside.stderr  # the control run
+    files = {"held.py": load, "loose.py": "import os\nos.environ['OPENBLAS_NUM_THREADS'] = '2'\n" + load}
+    folder = packages.own(sandbox, packages.venv(os.path.join(place, "venv"), files))
+    add(sandbox, name, "--venv", folder, "--preload", "held")
+    code = "import os, sys\n['held' in sys.modules, len(os.listdir('/proc/self/task'))]"
+    assert eval(sandbox.exec(code, options=["--template", name])["value"]) == [True, 1]
+    add(sandbox, name, "--replace", "--preload", "loose")
+    done = sandbox.cli("exec", "--template", name, "1")
+    assert done.returncode == 1 and "module loose leaves threads running outside Python" in done.stderr
+
+
+@pytest.mark.parametrize("with_openblas", [True, False])
+def test_data_with_openblas_and_without(fresh_sandbox, tmp_path, with_openblas):
+    """numpy takes the library that Debian's alternatives name: the daemon is shown others."""
+    openblas()
+    box = fresh_sandbox()
+    alternatives = tmp_path / "alternatives"
+    shutil.copytree("/etc/alternatives", alternatives, symlinks=True)
+    for link in sorted(alternatives.glob("lib*.so.3-*")):
+        kind = link.name.partition(".")[0][3:]
+        folder = os.path.dirname(os.path.dirname(os.readlink(link)))
+        if kind in ("blas", "lapack"):
+            link.unlink()
+            link.symlink_to(f"{folder}/{'openblas-pthread' if with_openblas else kind}/lib{kind}.so.3")
+    box.prefix = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/alternatives && exec "$@"', str(alternatives)]
+    code = ("import numpy, os\nm = numpy.ones((300, 300))\n[float((m @ m)[0, 0]), 'openblas' in open('/proc/self/maps').read(),"
+            " len(os.listdir('/proc/self/task'))]")
+    assert eval(box.exec(code, options=["--template", "data"])["value"]) == [300.0, with_openblas, 1]
 
 
 def test_source_packages_are_built_only_when_allowed(sandbox, name):

@@ -191,9 +191,9 @@ static void template_fail(struct snp_template *t)
     if (snp_has_prefix(line, "template ") && strstr(line, ": ") != NULL) {
         line = strstr(line, ": ") + 2; /* the launcher's: it is said again below */
     }
-    brace = strstr(line, "{\"error\": \"");
+    brace = strstr(line, "{\"error\":\"");
     if (brace != NULL) { /* driver.py's own message */
-        line = brace + strlen("{\"error\": \"");
+        line = brace + strlen("{\"error\":\"");
         t->stderr_text[strcspn(line, "\"") + (size_t)(line - t->stderr_text)] = '\0';
     }
     (void)snp_fail(&err, SNP_E_UNSUPPORTED, "template %s did not start: %s", t->name,
