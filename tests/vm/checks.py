@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks that tests/vm/run runs inside its machine: one line each, exit status 1 if one failed.
 
-    checks.py all | no-landlock | systemd    as root, the one process of the machine beside init
+    checks.py all | no-landlock | systemd | apparmor    as root, the one process of the machine beside init
     checks.py part NAME               what "all" starts for each part, as root or as the user
 
 A part gets folders and a daemon of its own. What the result says is compared with what the
@@ -174,6 +174,10 @@ def manifest_says_exact(box):
         check(resources["limits"][limit]["by"] == "cgroup v2 " + controller, resources["limits"][limit])
 
 
+def exact_is_given_when_required(box):
+    box.ok("6 * 7", "--require-exact")
+
+
 def kernel_has_the_limits(box):
     before = set(box.groups())
     box.ok("x = 1", "--session", "s", "--memory", "64m", "--processes", "16", "--cpus", "0.5")
@@ -284,7 +288,7 @@ def ordered_end_removes_all(box):
     check(not os.path.exists(folder), "still there:", folder)
 
 
-EXACT = (unit_tests_pass, doctor_sees_version_2, manifest_says_exact, kernel_has_the_limits, state_is_kept,
+EXACT = (unit_tests_pass, doctor_sees_version_2, manifest_says_exact, exact_is_given_when_required, kernel_has_the_limits, state_is_kept,
          cpu_limit_halves, timeout_keeps_state, memory_bomb_is_killed, peak_is_a_cells_own, allocations_end,
          fork_bomb_is_counted, session_end_removes_its_group, killed_tier_leaves_nothing,
          killed_daemon_and_tier_too, ordered_end_removes_all)
@@ -311,6 +315,29 @@ def approximate_limits_hold(box):
     check(result["status"] == "oom" and result["limit"]["key"] == "memory", result["status"], result["limit"])
 
 
+def exact_is_refused(box):
+    done = box.cli("exec", "--require-exact", "print('r' + 'an')")
+    check(done.returncode == 1 and "memory: approximate" in done.stderr and "delegate" in done.stderr, done)
+
+
+def burst_is_short(box):
+    """How far beyond the limit many processes at once get, as the host's free memory tells."""
+    code = ("import os, time\nfor _ in range(30):\n    if os.fork() == 0:\n        b = bytearray(30 << 20)\n"
+            "        b[::4096] = b'x' * len(b[::4096])\n        time.sleep(20); os._exit(0)\ntime.sleep(20)")
+    box.ok("1")
+    free = [int(line.split()[1]) for line in read("/proc/meminfo").split("\n") if line.startswith("MemAvailable")][0]
+    least, done = free, subprocess.Popen(
+        [PROGRAM, "exec", "--json", "--memory", "64m", code], env=box.env, cwd=box.env["HOME"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    while done.poll() is None:
+        now = next(int(line.split()[1]) for line in read("/proc/meminfo").split("\n") if line.startswith("MemAv"))
+        least = min(least, now)
+        time.sleep(0.005)
+    status = json.loads(done.stdout.read())["status"]
+    check(status == "oom" and free - least < 700 << 10, status, "KiB:", free - least)
+    return f"{(free - least) >> 10} MiB of memory for a limit of 64"
+
+
 def nothing_was_moved(box):
     check(read("/proc/self/cgroup") == box.own_group, read("/proc/self/cgroup"))
     check(not glob.glob(f"{TOP}/**/snipara-s*-{os.getuid()}*", recursive=True), "groups were made")
@@ -320,14 +347,17 @@ def stops(box):
     box.stop()
 
 
-APPROXIMATE = (doctor_says_why, manifest_says_approximate, approximate_limits_hold, nothing_was_moved, stops)
+APPROXIMATE = (doctor_says_why, manifest_says_approximate, exact_is_refused, approximate_limits_hold, burst_is_short, nothing_was_moved, stops)
 
 
 def what_is_delegated_is_used(box):
     """Memory and processes only, as systemd delegates them to users by default."""
     limits = box.ok("1")["manifest"]["controls"]["resources"]["limits"]
     check(limits["memory"]["by"] == "cgroup v2 memory" and limits["processes"]["by"] == "cgroup v2 pids", limits)
-    check(limits["cpus"]["by"].startswith("approximate"), limits["cpus"])
+    check(limits["cpus"]["by"] == "bound to as many CPUs", limits["cpus"])
+    half = box.ok("1", "--cpus", "0.5")["manifest"]
+    check(half["controls"]["resources"]["limits"]["cpus"]["by"].startswith("approximate"), half)
+    check(any(text.startswith("cpus:") for text in half["degraded"]), half["degraded"])
     row = box.doctor()["cgroup cpu"]
     check(row["status"] == "missing" and "not delegated" in row["detail"], row)
 
@@ -374,10 +404,6 @@ def scope_is_found_again(box):
     check(box.scope.endswith(f"/snipara-sandbox-{box.tier()}.scope"), box.scope)
 
 
-def exact_is_given_when_required(box):
-    box.ok("6 * 7", "--require-exact", "--cpus", "1")
-
-
 def scope_ends_with_the_tier(box):
     box.stop()
     took = wait_for(lambda: not os.path.exists(box.scope), LONG)
@@ -390,6 +416,63 @@ def says_that_there_is_no_bus(box):
     check(resources["controls"]["resources"]["memory"] == "approximate", resources)
     check(any("session bus" in text for text in resources["degraded"]), resources["degraded"])
     return resources["degraded"]
+
+
+def restriction_is_named(box):
+    done = box.cli("exec", "print('r' + 'an')")
+    check(done.returncode == 1 and "user namespaces are refused here" in done.stderr and "ran" not in done.stdout, done)
+    if os.path.exists(RESTRICTION):
+        check(RESTRICTION in done.stderr and "make install" in done.stderr, done.stderr)
+    else:
+        check("security module" in done.stderr, done.stderr)
+    return done.stderr.strip()
+
+
+def profile_lets_it_run(box):
+    """Also after a kill of the interpreter; and the interpreters are in the profile, not beside it."""
+    box.ok("x = 41", "--session", "s")
+    check(box.ok("x + 1", "--session", "s")["value"] == "42")
+    for pid in descendants(box.tier()):
+        label = read("/proc", str(pid), "attr", "current")
+        check(label.startswith("snipara-sandbox "), pid, program_of(pid), label)
+    return read("/proc", str(box.tier()), "attr", "current")
+
+
+def namespaces_stay_refused_inside(box):
+    result = box.exec("import os, ctypes\nctypes.CDLL(None).unshare(0x10000000)")
+    check(result["value"] == "-1", result["value"], result["error"])
+
+
+RESTRICTION = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+# All rights but user namespaces, for kernels that have no such setting: they ask profiled programs only.
+DENYING = """
+  allow capability,
+  allow file,
+  allow mount,
+  allow remount,
+  allow umount,
+  allow pivot_root,
+  allow network,
+  allow unix,
+  allow signal,
+  allow ptrace,
+"""
+
+
+def restrict_namespaces():
+    """As Ubuntu does; else as much of it as this kernel can."""
+    if os.path.exists(RESTRICTION):
+        write("1", RESTRICTION)
+    else:
+        load_profile(DENYING)
+
+
+def load_profile(rules=None):
+    text = read("/checks/snipara-sandbox.in").replace("@LIBEXEC@", os.path.dirname(PROGRAM)) + "\n"
+    if rules is not None:
+        text = text.replace(" flags=(unconfined)", "").replace("  userns,\n", rules)
+    write(text, "/etc/apparmor.d/snipara-sandbox")
+    subprocess.run(["apparmor_parser", "-r", "/etc/apparmor.d/snipara-sandbox"], check=True, timeout=LONG)
 
 
 def start_user_manager():
@@ -409,7 +492,7 @@ PARTS = {
     "user-without-delegation": (APPROXIMATE, True, None),
     "user-in-a-group-of-others": (APPROXIMATE, True, "plain"),
     "user-delegated": (EXACT + (a_second_start_is_no_deeper,), True, "own"),
-    "user-delegated-by-mark": ((what_is_delegated_is_used, cpu_time_is_counted_without_a_controller,
+    "user-delegated-by-mark": ((what_is_delegated_is_used, exact_is_given_when_required, cpu_time_is_counted_without_a_controller,
                                 memory_bomb_is_killed, fork_bomb_is_counted, ordered_end_removes_all), True, "marked"),
 }
 NO_LANDLOCK = {
@@ -420,13 +503,23 @@ NO_LANDLOCK = {
 
 SYSTEMD = {
     "user-before-a-login": ((says_that_there_is_no_bus, stops), True, None),
-    "user-of-a-systemd": ((systemd_gives_a_scope, memory_bomb_is_killed, fork_bomb_is_counted,
+    "user-of-a-systemd": ((systemd_gives_a_scope, exact_is_given_when_required, memory_bomb_is_killed, fork_bomb_is_counted,
                            killed_tier_leaves_nothing, scope_is_found_again, scope_ends_with_the_tier), True, "login"),
 }
 
 
+APPARMOR = {
+    "user-restricted": ((restriction_is_named, stops), True, "restricted"),
+    "root-restricted": ((restriction_is_named, stops), False, "restricted"),
+    "user-with-profile": ((profile_lets_it_run, namespaces_stay_refused_inside, stops), True, "profile"),
+    "root-with-profile": ((profile_lets_it_run, namespaces_stay_refused_inside, stops), False, "profile"),
+}
+# What a part needs that its host does not have by itself; kinds of groups are enter_group's.
+BEFORE = {"login": start_user_manager, "restricted": restrict_namespaces, "profile": load_profile}
+
+
 def run_part(name):
-    checks = {**PARTS, **NO_LANDLOCK, **SYSTEMD}[name][0]
+    checks = {**PARTS, **NO_LANDLOCK, **SYSTEMD, **APPARMOR}[name][0]
     box = Box(name)
     box.own_group = read("/proc/self/cgroup")
     failed = 0
@@ -458,7 +551,7 @@ def give(*parts, xattr=False):
 
 def enter_group(name, kind):
     """Make the group of a part and go there; kind: see PARTS."""
-    if kind in (None, "login"):
+    if kind is None or kind in BEFORE:
         return
     path = os.path.join(TOP, name)
     os.mkdir(path)
@@ -476,8 +569,8 @@ def enter_group(name, kind):
 
 
 def start_part(name, as_user, kind):
-    if kind == "login":
-        start_user_manager()
+    if kind in BEFORE:
+        BEFORE[kind]()
 
     def prepare():
         enter_group(name, kind)
@@ -493,7 +586,7 @@ def start_part(name, as_user, kind):
 def main():
     if sys.argv[1] == "part":
         return run_part(sys.argv[2])
-    table = {"all": PARTS, "no-landlock": NO_LANDLOCK, "systemd": SYSTEMD}[sys.argv[1]]
+    table = {"all": PARTS, "no-landlock": NO_LANDLOCK, "systemd": SYSTEMD, "apparmor": APPARMOR}[sys.argv[1]]
     return max([1 if start_part(name, as_user, kind) else 0 for name, (_, as_user, kind) in table.items()])
 
 
