@@ -87,8 +87,8 @@ static int run(char *const argv[], char *const envp[])
         return -1;
     }
     ended.fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (ended.fd < 0 || SNP_RETRY(poll(&ended, 1, ASK_MS)) != 1) {
-        (void)kill(pid, SIGKILL);
+    if (ended.fd >= 0 && SNP_RETRY(poll(&ended, 1, ASK_MS)) != 1) {
+        (void)kill(pid, SIGKILL); /* its own time limit is shorter */
     }
     snp_closep(&ended.fd);
     if (SNP_RETRY(waitpid(pid, &status, 0)) != pid || !WIFEXITED(status)) {

@@ -131,6 +131,7 @@ def test_the_setting_that_forbids_them_is_named(box):
     one = box("user", prefix=user_shell("echo 0 >/proc/sys/user/max_user_namespaces"))
     said = refused(one)
     assert "/proc/sys/user/max_user_namespaces" in said and "sysctl" in said
+    assert "/proc/sys/user/max_user_namespaces" in features(one)["user namespaces"]["detail"]
 
 
 @pytest.mark.parametrize("who", ["root", "user"])

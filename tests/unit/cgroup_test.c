@@ -159,9 +159,61 @@ TEST(closing_removes_the_folders)
     }
 }
 
+/* A folder that looks like a group, with the files of the kernel that are named. */
+static bool bounds_swap(struct place *p, int version, const char *file)
+{
+    char path[64];
+    struct snp_cgroups groups = {.slot[SNP_CGROUP_MEMORY] = {.version = version}};
+    bool bounded;
+
+    groups.slot[SNP_CGROUP_MEMORY].base_fd = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    (void)snprintf(path, sizeof(path), "%s/%s", p->dir, file);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    bounded = snp_cgroups_bound_swap(&groups);
+    (void)close(fd);
+    (void)unlink(path);
+    (void)close(groups.slot[SNP_CGROUP_MEMORY].base_fd);
+    return bounded;
+}
+
+TEST(swap_is_bounded_where_the_kernel_counts_it)
+{
+    struct place *p = *state;
+
+    assert_true(bounds_swap(p, 1, "memory.memsw.limit_in_bytes"));
+    assert_false(bounds_swap(p, 1, "memory.limit_in_bytes"));
+    assert_true(bounds_swap(p, 2, "memory.swap.max"));
+    assert_false(bounds_swap(p, 2, "memory.max"));
+    assert_false(bounds_swap(p, 0, "memory.swap.max"));
+}
+
+TEST(a_host_swaps_when_its_table_has_a_line)
+{
+    static const struct {
+        const char *text;
+        bool is_on;
+    } tables[] = {
+        {"",                                                     false},
+        {"Filename\t\tType\n",                                   false},
+        {"Filename\t\tType\n/dev/vda2 partition 1048572 0 -2\n", true },
+    };
+    struct place *p = *state;
+    struct snp_err err;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(tables); i++) {
+        assert_int_equal(snp_file_write_atomic(p->registry, tables[i].text,
+                                               strlen(tables[i].text), 0600, &err),
+                         0);
+        assert_int_equal(snp_swap_is_on(p->registry), tables[i].is_on);
+    }
+    assert_false(snp_swap_is_on("/nonexistent"));
+}
+
 #define PLACE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 RUN(PLACE(disabled_there_are_none_and_all_calls_are_harmless),
     PLACE(what_is_missing_says_why),
     PLACE(a_group_is_made_counted_and_removed),
-    PLACE(closing_removes_the_folders))
+    PLACE(closing_removes_the_folders),
+    PLACE(swap_is_bounded_where_the_kernel_counts_it),
+    PLACE(a_host_swaps_when_its_table_has_a_line))

@@ -22,6 +22,12 @@ static json_t *network(void)
                      "own network namespace with a loopback and nothing else");
 }
 
+/* As many CPUs as it is bound to are just what is asked for. */
+static bool is_whole(const struct snp_limits *limits)
+{
+    return limits->value[SNP_LIMIT_CPUS] % 1000 == 0;
+}
+
 static const char *how_limited(const struct snp_session *s,
                                enum snp_limit limit,
                                char *out,
@@ -54,6 +60,9 @@ static const char *how_limited(const struct snp_session *s,
         const struct snp_cgroup_slot *slot = &s->tier->cgroups.slot[by_cgroup[i].controller];
         if (by_cgroup[i].limit != limit) {
             continue;
+        }
+        if (slot->version == 0 && limit == SNP_LIMIT_CPUS && is_whole(&s->spec.limits)) {
+            return "bound to as many CPUs";
         }
         if (slot->version == 0) {
             return by_cgroup[i].otherwise;
@@ -135,7 +144,9 @@ static json_t *disposable(const struct snp_session *s)
                      s->tier->is_root);
 }
 
-void snp_manifest_degraded(const struct snp_tier *tier, json_t *list)
+void snp_manifest_degraded(const struct snp_tier *tier,
+                           const struct snp_limits *limits,
+                           json_t *list)
 {
     if (tier->landlock_abi == 0) {
         (void)json_array_append_new(
@@ -157,7 +168,7 @@ void snp_manifest_degraded(const struct snp_tier *tier, json_t *list)
             list, json_string("memory: approximate (this kernel does not count what it swaps "
                               "out; boot with swapaccount=1, or without swap)"));
     }
-    if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_CPU)) {
+    if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_CPU) && !is_whole(limits)) {
         (void)json_array_append_new(list, json_sprintf("cpus: whole CPUs only (%s)",
                                                        tier->cgroups.slot[SNP_CGROUP_CPU].why));
     }

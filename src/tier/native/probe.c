@@ -303,8 +303,9 @@ json_t *snp_probe_json(struct snp_tier *tier)
             continue;
         }
         usable = usable && (ok || !rows[i].is_needed);
-        (void)json_array_append_new(features,
-                                    row_json(rows[i].name, ok, "", rows[i].cost, rows[i].fix));
+        (void)json_array_append_new(
+            features, row_json(rows[i].name, ok, rows[i].run == try_namespaces ? tier->why : "",
+                               rows[i].cost, rows[i].fix));
     }
     (void)snprintf(detail, sizeof(detail), "ABI %d", tier->landlock_abi);
     (void)json_array_append_new(features,

@@ -778,7 +778,7 @@ static int check_host(struct snp_session *s, struct snp_err *err)
                         "this kernel has no Landlock, the second fence around files; "
                         "--allow-degraded runs without it");
     }
-    snp_manifest_degraded(tier, s->degraded);
+    snp_manifest_degraded(tier, &s->spec.limits, s->degraded);
     return s->spec.require_exact ? snp_session_check_exact(s, err) : 0;
 }
 

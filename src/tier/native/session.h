@@ -158,6 +158,8 @@ void snp_session_drain(struct snp_session *s);
 json_t *snp_manifest(const struct snp_session *s);
 
 /* Texts for controls that this host cannot give; appends to list. Pure reading. */
-void snp_manifest_degraded(const struct snp_tier *tier, json_t *list);
+void snp_manifest_degraded(const struct snp_tier *tier,
+                           const struct snp_limits *limits,
+                           json_t *list);
 
 #endif
