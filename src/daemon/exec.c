@@ -324,11 +324,12 @@ static const struct snp_tier_ops open_ops = {open_done, NULL};
 
 static int session_ask_open(struct snp_session *session, struct snp_err *err)
 {
-    snp_autojson json_t *head = json_pack(
-        "{s:s, s:s?, s:o, s:s?, s:O, s:b, s:b}", "session", session->id, "template",
-        session->template_name[0] == '\0' ? NULL : session->template_name, "limits",
-        snp_limits_to_json(&session->limits), "project", session->project, "env", session->env,
-        "allow_degraded", session->allow_degraded, "require_exact", session->require_exact);
+    snp_autojson json_t *head =
+        json_pack("{s:s, s:s?, s:o, s:s?, s:O, s:b, s:b, s:b}", "session", session->id,
+                  "template", session->template_name[0] == '\0' ? NULL : session->template_name,
+                  "limits", snp_limits_to_json(&session->limits), "project", session->project,
+                  "env", session->env, "allow_degraded", session->allow_degraded,
+                  "require_exact", session->require_exact, "lasting", session->name[0] != '\0');
     struct snp_tier_call call = {
         .method = "open",
         .head = head,

@@ -49,7 +49,8 @@ from termios import FIONREAD
 from time import monotonic, sleep
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
-CELL, READY, DISPLAY, DENIAL, DONE = 16, 32, 33, 34, 35
+CELL, START, SEED = 16, 17, 18  # from the host
+READY, DISPLAY, DENIAL, DONE = 32, 33, 34, 35
 
 BODY_MAX = 16 << 20  # bytes of one frame from the host
 READ_SIZE = 1 << 16
@@ -62,6 +63,8 @@ SOURCES_KEPT = 1000  # cells whose source lines tracebacks can show
 CHAIN_MAX = 16  # causes of an exception searched for a denial
 RESERVE = 4 << 20  # bytes of address space set aside for answering when there are no more
 RECURSION_MIN = 1000  # what we need ourselves; a cell may leave less behind
+
+SEED_FD = 4  # given to an interpreter; gone when it starts
 
 EXIT_GONE = 0  # the host closed the stream
 EXIT_PRELOAD = 3
@@ -180,8 +183,34 @@ class Stream:
         self._ident: Optional[int] = None  # of the running cell
         interrupt.shielded.update({Stream.emit.__code__, Stream._send.__code__})
 
+    def adopt(self, fd: int) -> None:
+        """Go on with another stream: this process is a copy of the one that had ours."""
+        self.fd = high_descriptor(fd)
+        close(fd)
+        self._identity = identity(self.fd)
+        self._input.clear()  # read already, and meant for the other
+
     def receive(self) -> Optional[Cell]:
         """The next cell; None at the end of the stream. StreamError: not our protocol."""
+        frame = self._frame()
+        if frame is None:
+            return None
+        try:
+            cell = self._parse(frame)
+        except Exception as error:
+            raise StreamError("not a cell") from error
+        self._ident = cell.ident
+        return cell
+
+    def receive_order(self) -> Optional[Tuple[int, bytes]]:
+        """A frame that comes before all cells: its kind, and its raw bytes."""
+        frame = self._frame()
+        if frame is None:
+            return None
+        _, _, head_len, kind = _HEADER.unpack_from(frame)
+        return kind, frame[_HEADER.size + head_len :]
+
+    def _frame(self) -> Optional[bytes]:
         data = self._input
         while True:
             if len(data) >= _HEADER.size:
@@ -194,13 +223,9 @@ class Stream:
             if not chunk:
                 return None
             data += chunk
-        try:
-            cell = self._parse(bytes(data[:size]))
-        except Exception as error:
-            raise StreamError("not a cell") from error
+        frame = bytes(data[:size])
         del data[:size]
-        self._ident = cell.ident
-        return cell
+        return frame
 
     def _read(self) -> bytes:
         while True:
@@ -986,9 +1011,12 @@ class Session:
         builtins.display = self._display_function()  # type: ignore[attr-defined]
         builtins.exit = Quitter("exit")  # type: ignore[assignment]
         builtins.quit = Quitter("quit")  # type: ignore[assignment]
+        self._interrupt.install()
+
+    def watch(self) -> None:
+        """From now on there is code of others, which may fork and be refused things."""
         os.environ.setdefault("MPLBACKEND", "Agg")
         os.register_at_fork(after_in_child=self._after_fork)
-        self._interrupt.install()
         sys.addaudithook(self._denials.hook())
 
     def _display_function(self) -> Callable[..., None]:
@@ -1004,10 +1032,39 @@ class Session:
         self._stream.forget()
         self._stdio.forget()
 
-    def serve(self) -> None:
-        """Never returns."""
+    def announce(self) -> None:
+        """Say that cells may come."""
         python = ".".join([str(part) for part in sys.version_info[:3]])
         self._stream.ready({"python": python, "template": self._template})
+
+    def start(self, plant: Callable[[int], int]) -> None:
+        """Wait until this becomes somebody's session. plant leaves a pristine copy behind."""
+        has_seed = False
+        while True:
+            try:
+                order = self._stream.receive_order()
+            except BaseException:
+                _exit(EXIT_STREAM)
+            if order is None:
+                _exit(EXIT_GONE)
+            kind, raw = order
+            if kind == START:
+                break
+            if kind != SEED or has_seed:
+                _exit(EXIT_STREAM)
+            has_seed = True
+            fd = plant(self._stream.fd)
+            if fd >= 0:  # we are what came of the copy
+                self._pid = getpid()
+                self._stream.adopt(fd)
+                renew_randomness()
+                self.announce()
+        if not has_seed:
+            close(SEED_FD)
+        replace_environment(raw.split(b"\0")[:-1])
+
+    def serve(self) -> None:
+        """Never returns."""
         while True:
             try:
                 cell = self._stream.receive()
@@ -1462,8 +1519,8 @@ def replace_environment(items: List[bytes]) -> None:
         _modules["time"].tzset()
 
 
-def serve_zygote(control_fd: int) -> int:
-    """Fork interpreters on request; returns, in each of them, its guest stream."""
+def load_zygote() -> Any:
+    """The extension module; the code inside does not get to see it."""
     here = os.path.dirname(os.path.abspath(_FILE))
     sys.path.insert(0, here)
     try:
@@ -1473,9 +1530,7 @@ def serve_zygote(control_fd: int) -> int:
     finally:
         sys.path.remove(here)
     del _modules["_snp"]
-    fd = _snp.serve(control_fd)
-    replace_environment(_snp.environ())
-    return fd
+    return _snp
 
 
 def main() -> None:
@@ -1492,9 +1547,13 @@ def main() -> None:
     if site is None and options.template not in TEMPLATES:
         parser.error("there is no template {}".format(options.template))
     _signal.signal(signal.SIGINT, _signal.SIG_IGN)  # until a session handles it
+    fd = options.fd
+    snp = None
     try:
         preload(options.template, site, names)
-        fd = options.fd if options.zygote is None else serve_zygote(options.zygote)
+        if options.zygote is not None:
+            snp = load_zygote()
+            fd = snp.serve(options.zygote)  # returns in each interpreter
     except PreloadError as error:
         os.write(2, (to_json({"error": clean(str(error), 1000)}) + "\n").encode())
         _exit(EXIT_PRELOAD)
@@ -1507,6 +1566,10 @@ def main() -> None:
     sys.dont_write_bytecode = True  # as the environment says for what a cell starts
     session = Session(fd, options.template)
     session.install()
+    session.announce()
+    if snp is not None:
+        session.start(snp.seed)
+    session.watch()
     session.serve()
 
 

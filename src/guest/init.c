@@ -8,7 +8,7 @@
  * Landlock domain and the limits are those of the code. When the control stream ends it
  * exits, and the kernel then kills everything else in the sandbox.
  *
- * usage: init INTERPRETER_PID SEED_PID   (descriptors as in guest/spec.h)
+ * usage: init INTERPRETER_PID   (descriptors as in guest/spec.h)
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,6 +24,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
@@ -44,7 +45,7 @@ enum {
 
 struct init {
     pid_t interpreter; /* -1 = none */
-    pid_t seed;        /* -1 = gone */
+    pid_t seed;        /* 0 = not told yet, -1 = none or gone */
     pid_t command;     /* -1 = none */
     uint32_t command_id;
     bool is_watching;
@@ -137,6 +138,26 @@ static void send_exit(uint8_t target, uint32_t id, int status, const struct rusa
     memcpy(raw + 5, &cpu_us, 8);
     memcpy(raw + 13, &peak, 8);
     send_frame(SNP_INIT_EXIT, id, raw, sizeof(raw));
+}
+
+/*
+ * Who the seed is. The interpreter said so before it ran any code, or closed its end if
+ * there is to be none; then nothing else inside holds that end.
+ */
+static void learn_seed(struct init *in)
+{
+    int32_t pid;
+    ssize_t n;
+
+    if (in->seed != 0) {
+        return;
+    }
+    n = recv(SNP_INIT_SEED_FD, &pid, sizeof(pid), MSG_DONTWAIT);
+    if (n == (ssize_t)sizeof(pid) && pid > 1) {
+        in->seed = pid;
+    } else if (n >= 0) {
+        in->seed = -1;
+    }
 }
 
 static void reap(struct init *in)
@@ -540,8 +561,8 @@ static int on_wake(struct init *in, struct request *rq)
 {
     int32_t pid = -1;
 
-    if (rq->fd < 0 || in->seed < 0) {
-        return in->seed < 0 ? ESRCH : EINVAL;
+    if (rq->fd < 0 || in->seed <= 0) {
+        return in->seed <= 0 ? ESRCH : EINVAL;
     }
     /* One that lost its stream may still be there. */
     for (int i = 0; in->interpreter > 0 && i < WAKE_ROUNDS; i++) {
@@ -633,6 +654,7 @@ static void dispatch(struct init *in, struct request *rq)
     const uint32_t no_error = 0;
     int r = ENOSYS;
 
+    learn_seed(in);
     snp_buf_clear(&in->out);
     if (snp_buf_add(&in->out, &no_error, sizeof(no_error)) < 0) {
         _exit(1);
@@ -706,11 +728,10 @@ int main(int argc, char **argv)
 
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "init", 0, 0, 0);
-    if (argc != 3) {
+    if (argc != 2) {
         return 2;
     }
     in.interpreter = parse_pid(argv[1]);
-    in.seed = parse_pid(argv[2]);
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
     (void)sigemptyset(&all);
@@ -726,6 +747,7 @@ int main(int argc, char **argv)
         return 1;
     }
     for (;;) {
+        learn_seed(&in);
         reap(&in); /* whatever died before the signal was asked for */
         if (poll(polled, 2, in.is_watching ? SNP_INIT_WATCH_MS : -1) < 0 && errno != EINTR) {
             return 1;

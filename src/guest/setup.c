@@ -168,7 +168,16 @@ static int step_tmp(struct snp_setup *s, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    return mount_tmpfs("/dev/shm", s->spec.tmp_bytes, inodes, flags, err);
+    r = mount_tmpfs("/dev/shm", s->spec.tmp_bytes, inodes, flags, err);
+    if (r < 0) {
+        return r;
+    }
+    s->fs_fd[SNP_SETUP_TMP] = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    s->fs_fd[SNP_SETUP_SHM] = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (s->fs_fd[SNP_SETUP_TMP] < 0 || s->fs_fd[SNP_SETUP_SHM] < 0) {
+        return snp_fail_sys(err, errno, "open /tmp or /dev/shm");
+    }
+    return 0;
 }
 
 /* Create the folders above path, below the folder dir. */
@@ -323,8 +332,8 @@ static int step_workspace(struct snp_setup *s, struct snp_err *err)
             return r;
         }
     }
-    s->upper_fd = open(upper, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (s->upper_fd < 0) {
+    s->fs_fd[SNP_SETUP_WORKSPACE] = open(upper, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (s->fs_fd[SNP_SETUP_WORKSPACE] < 0) {
         return snp_fail_sys(err, errno, "open %s", upper);
     }
     /* The layers live on in the overlay; their paths do not, so nothing reaches round it. */
@@ -458,7 +467,8 @@ static int step_capabilities(struct snp_setup *s, struct snp_err *err)
 
 static int step_landlock(struct snp_setup *s, struct snp_err *err)
 {
-    return snp_landlock_apply(s->upper_fd, (int)s->spec.landlock_abi, &s->landlock_abi, err);
+    return snp_landlock_apply(s->fs_fd[SNP_SETUP_WORKSPACE], (int)s->spec.landlock_abi,
+                              &s->landlock_abi, err);
 }
 
 static int step_seccomp(struct snp_setup *s, struct snp_err *err)

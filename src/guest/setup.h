@@ -7,15 +7,15 @@
 #include "base/err.h"
 #include "guest/spec.h"
 
-/* Everything the steps read and leave behind. Lives in the forked child only. */
+/* Everything the steps read and leave behind. */
 struct snp_setup {
     struct snp_spec spec;
     int fd[SNP_SPEC_FD_N]; /* -1 where none; owned */
     const char *mask;      /* spec.mask_len bytes; borrowed */
     const struct sock_fprog *filter;
-    int upper_fd;     /* out: O_PATH folder with what was written */
-    int listener_fd;  /* out: seccomp listener, or -1 */
-    int landlock_abi; /* out */
+    int fs_fd[SNP_SETUP_FS_N]; /* out: O_PATH folders of enum snp_setup_fs; -1 before */
+    int listener_fd;           /* out: seccomp listener, or -1 */
+    int landlock_abi;          /* out */
     uint32_t step_us[SNP_STEPS_MAX];
     uint32_t n_steps;
 };

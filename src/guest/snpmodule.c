@@ -17,8 +17,6 @@ enum {
     FILTER_FD = 4
 };
 
-static struct snp_interpreter interpreter = {.guest_fd = -1};
-
 static struct snp_zygote_hooks hooks = {
     .before_fork = PyOS_BeforeFork,
     .after_fork_parent = PyOS_AfterFork_Parent,
@@ -27,7 +25,7 @@ static struct snp_zygote_hooks hooks = {
 
 static PyObject *py_serve(PyObject *self, PyObject *args)
 {
-    char version[SNP_VERSION_MAX + 1];
+    static char version[SNP_VERSION_MAX + 1];
     struct snp_err err;
     int control_fd;
 
@@ -39,40 +37,34 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     (void)snprintf(version, sizeof(version), "%.*s", (int)strcspn(Py_GetVersion(), " "),
                    Py_GetVersion());
     hooks.version = version;
-    if (snp_zygote_serve(control_fd, FILTER_FD, &hooks, &interpreter, &err) < 0) {
+    if (snp_zygote_serve(control_fd, FILTER_FD, &hooks, &err) < 0) {
         PyErr_SetString(PyExc_OSError, err.msg);
         return NULL;
     }
-    return PyLong_FromLong(interpreter.guest_fd);
+    return PyLong_FromLong(SNP_GUEST_FD);
 }
 
-static PyObject *py_environ(PyObject *self, PyObject *args)
+static PyObject *py_seed(PyObject *self, PyObject *args)
 {
-    PyObject *list = PyList_New(0);
-    const char *at = interpreter.env;
-    const char *end = at == NULL ? NULL : at + interpreter.env_len;
+    bool is_new = false;
+    int stream_fd;
 
     (void)self;
-    (void)args;
-    while (list != NULL && at < end) {
-        size_t n = strnlen(at, (size_t)(end - at));
-        PyObject *item = PyBytes_FromStringAndSize(at, (Py_ssize_t)n);
-        if (item == NULL || PyList_Append(list, item) < 0) {
-            Py_XDECREF(item);
-            Py_DECREF(list);
-            return NULL;
-        }
-        Py_DECREF(item);
-        at += n + 1;
+    if (!PyArg_ParseTuple(args, "i", &stream_fd)) {
+        return NULL;
     }
-    return list;
+    if (snp_zygote_seed(stream_fd, &is_new) < 0) {
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return PyLong_FromLong(is_new ? SNP_GUEST_FD : -1);
 }
 
 static PyMethodDef methods[] = {
-    {"serve",   py_serve,   METH_VARARGS,
-     "serve(control_fd) -> guest_fd: returns only in an interpreter"                    },
-    {"environ", py_environ, METH_NOARGS,  "environ() -> list of b'K=V' for this session"},
-    {NULL,      NULL,       0,            NULL                                          },
+    {"serve", py_serve, METH_VARARGS,
+     "serve(control_fd) -> guest_fd: returns only in an interpreter"               },
+    {"seed",  py_seed,  METH_VARARGS,
+     "seed(stream_fd) -> -1, and the guest_fd in each interpreter that comes of it"},
+    {NULL,    NULL,     0,            NULL                                         },
 };
 
 static struct PyModuleDef module = {

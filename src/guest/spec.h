@@ -8,9 +8,9 @@
  * follows afterwards.
  *
  * Order on the session's control socket (stream): supervisor sends struct snp_spec with
- * its descriptors, then env_len + mask_len bytes; the child answers struct
- * snp_setup_reply (with the seccomp listener, if it made one) and then executes pid 1,
- * which speaks the init protocol.
+ * its descriptors, then mask_len bytes; the child answers struct snp_setup_reply (with a
+ * descriptor of each file system, in the order of enum snp_setup_fs, and the seccomp listener
+ * if it made one) and then executes pid 1, which speaks the init protocol.
  */
 
 #include <stdint.h>
@@ -20,7 +20,7 @@
 enum {
     SNP_SPEC_MAGIC = 0x53504331, /* "SPC1" */
     SNP_INSIDE_ID = 1000,        /* user and group of the code, in its own user namespace */
-    SNP_ENV_MAX = 256 << 10,     /* bytes of "K=V\0" */
+    SNP_ENV_MAX = 256 << 10,     /* bytes of "K=V\0" in a guest frame START */
     SNP_MASK_MAX = 4 << 20,      /* bytes of mask records */
     SNP_STEPS_MAX = 32,
     SNP_VERSION_MAX = 31, /* characters of the interpreter's version */
@@ -51,9 +51,16 @@ struct snp_spec {
     uint32_t landlock_abi; /* the newest Landlock ABI to use; 0 = none */
     uint32_t want_notify;  /* make a seccomp listener for denied calls */
     uint32_t can_setgroups;
-    uint32_t env_len;
     uint32_t mask_len;
     char hostname[32];
+};
+
+/* The file systems a sandbox can fill. */
+enum snp_setup_fs {
+    SNP_SETUP_WORKSPACE = 0, /* what was written: the overlay's upper, or the workspace */
+    SNP_SETUP_TMP,
+    SNP_SETUP_SHM,
+    SNP_SETUP_FS_N,
 };
 
 /*
@@ -73,17 +80,22 @@ struct snp_setup_reply {
 /* Control socket of a zygote (SOCK_SEQPACKET): one byte each way, with a descriptor. */
 enum {
     SNP_ZYGOTE_FORK = 'F',   /* to the zygote, with the session's control socket */
-    SNP_ZYGOTE_FORKED = 'P', /* back, with a pidfd of the child */
+    SNP_ZYGOTE_FORKED = 'P', /* back, by the child itself, with its pidfd */
     SNP_ZYGOTE_FAILED = 'E', /* back: byte, then u32 errno */
     SNP_ZYGOTE_READY = 'R',  /* once, when the preloads are done; then the version as text */
+};
+
+/* Descriptors of an interpreter, besides 0 to 2. */
+enum {
+    SNP_GUEST_FD = 3,      /* guest stream */
+    SNP_GUEST_SEED_FD = 4, /* the seed's end of its socket to pid 1; until START */
 };
 
 /* Descriptors pid 1 is started with. */
 enum {
     SNP_INIT_CONTROL_FD = 3,
-    SNP_INIT_SEED_FD = 4, /* socket to the seed process */
-    SNP_INIT_UPPER_FD =
-        5, /* what was written to the workspace: the overlay's upper, or the workspace */
+    SNP_INIT_SEED_FD = 4,  /* socket to the seed process */
+    SNP_INIT_UPPER_FD = 5, /* SNP_SETUP_WORKSPACE */
 };
 
 #endif

@@ -4,25 +4,29 @@
  *
  * Four kinds of process come from here:
  *   zygote       waits for orders; never learns what a session is for;
- *   first child  one per sandbox, in new namespaces; reads the spec, runs the set-up
- *                steps, then executes init and is pid 1;
+ *   first child  one per sandbox, in new namespaces; runs the set-up steps on a stack of
+ *                its own, then executes init and is pid 1;
  *   interpreter  forked by the first child when everything is confined;
- *   seed         a second fork of it that only sleeps, and forks a pristine interpreter
- *                when the current one had to be killed.
- * Nothing of the host language runs in the first two after the fork.
+ *   seed         a fork the interpreter makes of itself before it runs any code of others;
+ *                sleeps, and forks a pristine interpreter when that one had to be killed.
+ *
+ * The first child shares the zygote's memory, as after vfork, and the zygote stands still
+ * until it has executed init: so the page tables of a large interpreter are copied once
+ * per sandbox, for the interpreter, and not a second time for pid 1. What follows: nothing
+ * of a session may be left in that memory (forget_session), and nobody inside may look into
+ * pid 1 (PR_SET_DUMPABLE belongs to the memory; serve sets it back).
  */
 #include "guest/zygote.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/close_range.h>
-#include <linux/sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -38,23 +42,28 @@
 enum {
     FILTER_MAX = 64 << 10,
     FD_PARK = 64, /* descriptors are parked from here while 0 to 5 are rearranged */
-    NAMESPACES =
-        CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+    STACK_BYTES = 256 << 10,
+    FIRST_CHILD = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+                  CLONE_NEWUTS | CLONE_VM | CLONE_VFORK | SIGCHLD,
 };
 
-struct zygote {
+/* What a first child works with. */
+struct child {
+    int control_fd;
+    bool is_announced;
+    struct snp_setup setup;
+    char *mask; /* mapping of mask_len bytes, NULL = none */
+};
+
+/* One per process; static, because an interpreter comes back to it from another stack. */
+static struct zygote {
     int control_fd;
     struct sock_fprog filter;
     const struct snp_zygote_hooks *hooks;
-};
-
-/* All that a first child holds; nothing of it is shared with the zygote after the fork. */
-struct child {
-    int control_fd;
-    struct snp_setup setup;
-    char *env;
-    char *mask;
-};
+    jmp_buf back; /* where an interpreter leaves the first child's stack */
+    char *stack;
+    struct child child;
+} zygote;
 
 static int filter_load(int fd, struct sock_fprog *ret, struct snp_err *err)
 {
@@ -99,9 +108,8 @@ static int park(int fd)
  * Last in each process, because what is parked has higher numbers than a low limit
  * admits. Where the host's own limit is tighter, that stays.
  */
-static int limit_open_files(const struct child *c)
+static int limit_open_files(rlim_t most)
 {
-    rlim_t most = c->setup.spec.open_files;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0) {
@@ -112,100 +120,51 @@ static int limit_open_files(const struct child *c)
     return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Put the guest stream and the output pipes in their places and close everything else. */
-static int interpreter_fds(int guest_fd, int out_fd, int err_fd)
+/* Put the streams in their places and close everything else. */
+static int interpreter_fds(const struct child *c, int seed_fd)
 {
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-    if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(out_fd, 1) < 0 || dup2(err_fd, 2) < 0 ||
-        dup2(guest_fd, 3) < 0) {
+    if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(c->setup.fd[SNP_SPEC_FD_STDOUT], 1) < 0 ||
+        dup2(c->setup.fd[SNP_SPEC_FD_STDERR], 2) < 0 ||
+        dup2(c->setup.fd[SNP_SPEC_FD_GUEST], SNP_GUEST_FD) < 0 ||
+        dup2(seed_fd, SNP_GUEST_SEED_FD) < 0 || fcntl(SNP_GUEST_FD, F_SETFD, FD_CLOEXEC) < 0 ||
+        fcntl(SNP_GUEST_SEED_FD, F_SETFD, FD_CLOEXEC) < 0) {
         return -1;
     }
-    if (fcntl(3, F_SETFD, FD_CLOEXEC) < 0) {
-        return -1;
-    }
-    return (int)syscall(SYS_close_range, 4, ~0U, 0);
+    return (int)syscall(SYS_close_range, SNP_GUEST_SEED_FD + 1, ~0U, 0);
 }
 
-static void become_interpreter(const struct child *c, int guest_fd, int out_fd, int err_fd)
+static void name_interpreter(void)
 {
     (void)setsid(); /* its process group is what an interrupt is sent to */
-    if (interpreter_fds(guest_fd, out_fd, err_fd) < 0 || limit_open_files(c) < 0) {
-        _exit(4);
-    }
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "python", 0, 0, 0);
     /* Under memory pressure the code goes first, not init or the seed. */
     (void)!snp_file_poke("/proc/self/oom_score_adj", "500");
 }
 
-/*
- * The seed sleeps until init passes it a guest stream. The new interpreter is a
- * grandchild whose parent exits, so that it belongs to init.
- */
-static int seed_run(struct child *c, int socket_fd, int out_fd, int err_fd)
+static void become_interpreter(struct child *c, int seed_fd)
 {
-    int fds[SNP_FDS_MAX];
-    size_t n_fds;
-    char byte;
-
-    (void)setsid();
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    (void)prctl(PR_SET_NAME, "seed", 0, 0, 0);
-    for (;;) {
-        ssize_t n = snp_recv_fds(socket_fd, &byte, 1, fds, &n_fds);
-        pid_t middle;
-        int32_t self;
-
-        if (n <= 0) {
-            _exit(0);
-        }
-        if (n_fds != 1) {
-            _exit(4);
-        }
-        middle = fork();
-        if (middle == 0) {
-            pid_t pid = fork();
-            if (pid != 0) {
-                _exit(pid < 0 ? 1 : 0);
-            }
-            self = (int32_t)getpid();
-            if (snp_write_all(socket_fd, &self, sizeof(self)) < 0) {
-                _exit(4);
-            }
-            become_interpreter(c, fds[0], out_fd, err_fd);
-            return 3;
-        }
-        (void)close(fds[0]);
-        if (middle > 0) {
-            int status = 1;
-            (void)SNP_RETRY(waitpid(middle, &status, 0));
-            if (status == 0) {
-                continue;
-            }
-        }
-        self = -1;
-        if (snp_write_all(socket_fd, &self, sizeof(self)) < 0) {
-            _exit(0);
-        }
+    if (interpreter_fds(c, seed_fd) < 0 || limit_open_files(c->setup.spec.open_files) < 0) {
+        _exit(4);
     }
+    name_interpreter();
 }
 
 /* Become pid 1: descriptors in their places, then execute init. */
-static void exec_init(struct child *c, pid_t interpreter, pid_t seed, int seed_fd)
+static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int seed_fd)
 {
-    char pids[2][16];
-    char *argv[] = {(char *)(uintptr_t) "init", pids[0], pids[1], NULL};
+    char pid[16];
+    char *argv[] = {(char *)(uintptr_t) "init", pid, NULL};
     char *envp[] = {NULL};
     /* High numbers first, or putting one in its place could close another. */
-    const int from[] = {c->control_fd, park(seed_fd), park(c->setup.upper_fd)};
+    const int from[] = {c->control_fd, seed_fd, park(c->setup.fs_fd[SNP_SETUP_WORKSPACE])};
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int init_fd = park(c->setup.fd[SNP_SPEC_FD_INIT]);
+    int init_fd = c->setup.fd[SNP_SPEC_FD_INIT];
 
-    (void)snprintf(pids[0], sizeof(pids[0]), "%d", (int)interpreter);
-    (void)snprintf(pids[1], sizeof(pids[1]), "%d", (int)seed);
-    if (null_fd < 0 || init_fd < 0 || dup2(null_fd, 0) < 0 ||
-        dup2(c->setup.fd[SNP_SPEC_FD_STDOUT], 1) < 0 ||
+    (void)snprintf(pid, sizeof(pid), "%d", (int)interpreter);
+    if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(c->setup.fd[SNP_SPEC_FD_STDOUT], 1) < 0 ||
         dup2(c->setup.fd[SNP_SPEC_FD_STDERR], 2) < 0) {
         _exit(4);
     }
@@ -216,11 +175,26 @@ static void exec_init(struct child *c, pid_t interpreter, pid_t seed, int seed_f
     }
     (void)syscall(SYS_close_range, SNP_INIT_UPPER_FD + 1, (unsigned)init_fd - 1, 0);
     (void)syscall(SYS_close_range, (unsigned)init_fd + 1, ~0U, 0);
-    if (limit_open_files(c) < 0) {
+    if (limit_open_files(c->setup.spec.open_files) < 0) {
         _exit(4);
     }
     (void)syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
     _exit(4);
+}
+
+/* Tell the supervisor who we are. */
+static int announce(struct child *c)
+{
+    const char forked = SNP_ZYGOTE_FORKED;
+    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+    if (pidfd < 0 || snp_send_fds(zygote.control_fd, &forked, 1, &pidfd, 1) < 0) {
+        return -1;
+    }
+    (void)close(pidfd);
+    (void)close(zygote.control_fd);
+    c->is_announced = true;
+    return 0;
 }
 
 static int receive_spec(struct child *c)
@@ -238,24 +212,27 @@ static int receive_spec(struct child *c)
         n = rest < 0 ? rest : n + rest;
     }
     if (n != (ssize_t)sizeof(*spec) || spec->magic != SNP_SPEC_MAGIC ||
-        spec->env_len > SNP_ENV_MAX || spec->mask_len > SNP_MASK_MAX ||
+        spec->mask_len > SNP_MASK_MAX ||
         n_fds != SNP_SPEC_FD_PROJECT + (spec->has_project != 0 ? 1U : 0U)) {
         return -1;
     }
     for (size_t i = 0; i < n_fds; i++) {
         c->setup.fd[i] = park(fds[i]);
     }
-    c->env = malloc((size_t)spec->env_len + 1);
-    c->mask = malloc((size_t)spec->mask_len + 1);
-    if (c->env == NULL || c->mask == NULL ||
-        snp_read_all(c->control_fd, c->env, spec->env_len) != spec->env_len ||
-        snp_read_all(c->control_fd, c->mask, spec->mask_len) != spec->mask_len) {
-        return -1;
+    if (spec->mask_len > 0) {
+        void *mask = mmap(NULL, spec->mask_len, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        c->mask = mask == MAP_FAILED ? NULL : mask;
+        if (c->mask == NULL ||
+            snp_read_all(c->control_fd, c->mask, spec->mask_len) != spec->mask_len) {
+            return -1;
+        }
     }
     c->setup.mask = c->mask;
     return 0;
 }
 
+/* With the file systems' descriptors, by which the supervisor sees how full they are. */
 static void send_reply(struct child *c, int result, const struct snp_err *err)
 {
     struct snp_setup_reply reply = {
@@ -265,166 +242,235 @@ static void send_reply(struct child *c, int result, const struct snp_err *err)
         .n_steps = c->setup.n_steps,
         .err = *err,
     };
-    size_t n_fds = c->setup.listener_fd >= 0 ? 1 : 0;
+    int fds[SNP_SETUP_FS_N + 1];
+    size_t n_fds = 0;
 
+    for (size_t i = 0; i < SNP_SETUP_FS_N && result == 0; i++) {
+        fds[n_fds++] = c->setup.fs_fd[i];
+    }
+    if (c->setup.listener_fd >= 0 && result == 0) {
+        fds[n_fds++] = c->setup.listener_fd;
+    }
     memcpy(reply.step_us, c->setup.step_us, sizeof(reply.step_us));
-    if (snp_send_fds(c->control_fd, &reply, sizeof(reply), &c->setup.listener_fd, n_fds) < 0 ||
-        result < 0) {
+    if (snp_send_fds(c->control_fd, &reply, sizeof(reply), fds, n_fds) < 0 || result < 0) {
         _exit(4);
     }
-    if (c->setup.listener_fd >= 0) {
-        (void)close(c->setup.listener_fd); /* the listener must not be inside */
-        c->setup.listener_fd = -1;
-    }
+    snp_closep(&c->setup.listener_fd); /* the listener must not be inside */
 }
 
-/* Returns in the interpreter and in what the seed forks; the number of the guest stream. */
-static int child_main(struct zygote *z, int control_fd, struct child *c)
+/*
+ * The first child, on its own stack in the zygote's memory. Its fork goes back to the
+ * zygote's stack, of which it has a copy, and is the interpreter.
+ */
+static int child_main(void *arg)
 {
+    struct child *c = arg;
     struct snp_err err = {.code = SNP_OK};
     int pair[2];
-    int out_fd;
-    int err_fd;
     pid_t interpreter;
-    pid_t seed;
     int r;
 
     default_sigchld();
-    c->control_fd = park(control_fd);
-    (void)close(z->control_fd);
-    for (size_t i = 0; i < SNP_SPEC_FD_N; i++) {
-        c->setup.fd[i] = -1;
+    c->control_fd = park(c->control_fd);
+    if (announce(c) < 0) {
+        _exit(4);
     }
-    c->setup.listener_fd = c->setup.upper_fd = -1;
-    c->setup.filter = &z->filter;
     if (receive_spec(c) < 0) {
-        (void)snp_fail(&err, SNP_E_PEER, "the spec was not understood");
-        send_reply(c, -1, &err);
+        r = snp_fail(&err, SNP_E_PEER, "the spec was not understood");
+    } else {
+        r = snp_setup_run(&c->setup, &err);
     }
-    r = snp_setup_run(&c->setup, &err);
-    explicit_bzero(c->mask, c->setup.spec.mask_len); /* names of secrets, not for the code */
-    free(SNP_TAKE_PTR(c->mask));
     send_reply(c, r, &err);
-    out_fd = c->setup.fd[SNP_SPEC_FD_STDOUT];
-    err_fd = c->setup.fd[SNP_SPEC_FD_STDERR];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
         _exit(4);
     }
     /* Until init is executed the code, which starts now, must not look into us. */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    pair[0] = park(pair[0]);
+    pair[1] = park(pair[1]);
     interpreter = fork();
     if (interpreter == 0) {
-        become_interpreter(c, c->setup.fd[SNP_SPEC_FD_GUEST], out_fd, err_fd);
-        return 3;
+        become_interpreter(c, pair[1]);
+        longjmp(zygote.back, 1);
     }
-    seed = interpreter < 0 ? -1 : fork();
-    if (seed == 0) {
-        int socket_fd = park(pair[1]);
-        (void)close(pair[0]);
-        (void)close(c->control_fd);
-        (void)close(c->setup.fd[SNP_SPEC_FD_GUEST]);
-        (void)close(c->setup.fd[SNP_SPEC_FD_INIT]);
-        (void)close(c->setup.fd[SNP_SPEC_FD_PROJECT]);
-        (void)close(c->setup.upper_fd);
-        return seed_run(c, socket_fd, out_fd, err_fd);
-    }
-    if (interpreter < 0 || seed < 0) {
+    if (interpreter < 0) {
         _exit(4);
     }
-    (void)close(pair[1]);
-    exec_init(c, interpreter, seed, pair[0]);
-    return -1;
+    exec_init(c, interpreter, pair[0]);
 }
 
-/*
- * A child alone in new namespaces. Old container runtimes refuse clone3 as a whole; clone
- * takes the same flags. The pid, 0 in the child, -1 with errno.
- */
-static long fork_apart(int *ret_pidfd)
+/* The next sandbox must find nothing of this one in the memory it is forked from. */
+static void forget_session(struct child *c)
 {
-    struct clone_args args = {
-        .flags = NAMESPACES | CLONE_PIDFD,
-        .pidfd = (uint64_t)(uintptr_t)ret_pidfd,
-        .exit_signal = SIGCHLD,
-    };
-    long pid = syscall(SYS_clone3, &args, sizeof(args));
-
-    if (pid < 0 && (errno == ENOSYS || errno == EPERM)) {
-        pid =
-            syscall(SYS_clone, NAMESPACES | CLONE_PIDFD | SIGCHLD, NULL, ret_pidfd, NULL, NULL);
+    if (c->mask != NULL) {
+        (void)munmap(c->mask, c->setup.spec.mask_len);
     }
-    return pid;
+    explicit_bzero(c, sizeof(*c));
+    explicit_bzero(zygote.stack, STACK_BYTES);
 }
 
-/* One order: fork a first child for the session's control socket in session_fd (consumed). 1 in the interpreter. */
-static int fork_one(struct zygote *z, int session_fd, struct child *c)
+static void prepare_child(struct child *c, int session_fd)
 {
-    int pidfd = -1;
-    char answer[5] = {SNP_ZYGOTE_FORKED};
-    long pid;
-
-    z->hooks->before_fork();
-    pid = fork_apart(&pidfd);
-    if (pid == 0) {
-        (void)child_main(z, session_fd, c);
-        z->hooks->after_fork_child();
-        return 1;
+    c->control_fd = session_fd;
+    for (size_t i = 0; i < SNP_SPEC_FD_N; i++) {
+        c->setup.fd[i] = -1;
     }
-    int32_t eno = errno;
-    z->hooks->after_fork_parent();
+    for (size_t i = 0; i < SNP_SETUP_FS_N; i++) {
+        c->setup.fs_fd[i] = -1;
+    }
+    c->setup.listener_fd = -1;
+    c->setup.filter = &zygote.filter;
+}
+
+/* One order: make a first child for the session's control socket in session_fd (consumed). */
+static void make_child(int session_fd)
+{
+    struct child *c = &zygote.child;
+    char answer[5] = {SNP_ZYGOTE_FAILED};
+    int32_t eno;
+    int pid;
+
+    prepare_child(c, session_fd);
+    /* As the owner of our own /proc files the supervisor can map the child's ids. */
+    (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    zygote.hooks->before_fork();
+    pid = clone(child_main, zygote.stack + STACK_BYTES, FIRST_CHILD, c);
+    eno = pid < 0 ? errno : ECHILD;
+    zygote.hooks->after_fork_parent();
     (void)close(session_fd);
-    if (pid < 0) {
-        answer[0] = SNP_ZYGOTE_FAILED;
+    if (!c->is_announced) {
         memcpy(answer + 1, &eno, sizeof(eno));
-        if (send(z->control_fd, answer, sizeof(answer), MSG_NOSIGNAL) < 0) {
+        if (send(zygote.control_fd, answer, sizeof(answer), MSG_NOSIGNAL) < 0) {
             _exit(0);
         }
-        return 0;
     }
-    if (snp_send_fds(z->control_fd, answer, 1, &pidfd, 1) < 0) {
-        _exit(0);
+    forget_session(c);
+}
+
+/* Never returns in the zygote. */
+static SNP_NORETURN void serve_orders(void)
+{
+    for (;;) {
+        int fds[SNP_FDS_MAX];
+        size_t n_fds = 0;
+        char order = 0;
+        ssize_t n = snp_recv_fds(zygote.control_fd, &order, 1, fds, &n_fds);
+
+        if (n <= 0 || order != SNP_ZYGOTE_FORK || n_fds != 1) {
+            _exit(0);
+        }
+        make_child(fds[0]);
     }
-    (void)close(pidfd);
-    return 0;
 }
 
 int snp_zygote_serve(int control_fd,
                      int filter_fd,
                      const struct snp_zygote_hooks *hooks,
-                     struct snp_interpreter *ret_interpreter,
                      struct snp_err *err)
 {
-    struct zygote z = {.control_fd = control_fd, .hooks = hooks};
-    struct child c = {0};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     char ready[2 + SNP_VERSION_MAX];
     int ready_len = snprintf(ready, sizeof(ready), "%c%s", SNP_ZYGOTE_READY, hooks->version);
-    int r = filter_load(filter_fd, &z.filter, err);
+    int r = filter_load(filter_fd, &zygote.filter, err);
+    void *stack;
 
     (void)close(filter_fd);
     if (r < 0) {
         return r;
     }
+    stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED) {
+        return snp_fail_sys(err, errno, "map a stack");
+    }
+    zygote.stack = stack;
+    zygote.control_fd = control_fd;
+    zygote.hooks = hooks;
     (void)sigaction(SIGCHLD, &ignore, NULL); /* first children are reaped by the kernel */
     ready_len = ready_len < (int)sizeof(ready) ? ready_len : (int)sizeof(ready) - 1;
     if (send(control_fd, ready, (size_t)ready_len, MSG_NOSIGNAL) != ready_len) {
         return snp_fail_sys(err, errno, "tell the supervisor");
     }
+    if (setjmp(zygote.back) == 0) {
+        serve_orders();
+    }
+    forget_session(&zygote.child);
+    (void)munmap(SNP_TAKE_PTR(zygote.stack), STACK_BYTES);
+    zygote.hooks->after_fork_child();
+    return 0;
+}
+
+/*
+ * The seed sleeps until init passes it a guest stream. The new interpreter is a
+ * grandchild whose parent exits, so that it belongs to init. Returns in that one.
+ */
+static void seed_run(int socket_fd)
+{
+    (void)setsid();
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    (void)prctl(PR_SET_NAME, "seed", 0, 0, 0);
+    (void)!snp_file_poke("/proc/self/oom_score_adj", "0");
     for (;;) {
         int fds[SNP_FDS_MAX];
-        size_t n_fds = 0;
-        char order = 0;
-        ssize_t n = snp_recv_fds(control_fd, &order, 1, fds, &n_fds);
+        size_t n_fds;
+        char byte;
+        ssize_t n = snp_recv_fds(socket_fd, &byte, 1, fds, &n_fds);
+        int32_t self = -1;
+        pid_t middle;
 
-        if (n <= 0 || order != SNP_ZYGOTE_FORK || n_fds != 1) {
+        if (n <= 0 || n_fds != 1) {
             _exit(0);
         }
-        if (fork_one(&z, fds[0], &c) == 1) {
-            break;
+        middle = fork();
+        if (middle == 0) {
+            pid_t pid = fork();
+            if (pid != 0) {
+                _exit(pid < 0 ? 1 : 0);
+            }
+            self = (int32_t)getpid();
+            if (snp_write_all(socket_fd, &self, sizeof(self)) < 0 ||
+                dup2(fds[0], SNP_GUEST_FD) < 0 ||
+                fcntl(SNP_GUEST_FD, F_SETFD, FD_CLOEXEC) < 0) {
+                _exit(4);
+            }
+            if (fds[0] != SNP_GUEST_FD) {
+                (void)close(fds[0]);
+            }
+            (void)close(socket_fd);
+            name_interpreter();
+            return;
+        }
+        (void)close(fds[0]);
+        if (middle > 0) {
+            int status = 1;
+            (void)SNP_RETRY(waitpid(middle, &status, 0));
+            if (status == 0) {
+                continue;
+            }
+        }
+        if (snp_write_all(socket_fd, &self, sizeof(self)) < 0) {
+            _exit(0);
         }
     }
-    ret_interpreter->guest_fd = 3;
-    ret_interpreter->env = c.env;
-    ret_interpreter->env_len = c.setup.spec.env_len;
-    return 0;
+}
+
+int snp_zygote_seed(int stream_fd, bool *ret_is_new)
+{
+    int32_t pid;
+
+    zygote.hooks->before_fork();
+    /* A child of pid 1, not of ours: code that waits for its children shall not meet it. */
+    pid = (int32_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (pid == 0) {
+        (void)close(stream_fd); /* its end must be seen when the interpreter ends */
+        seed_run(SNP_GUEST_SEED_FD);
+        zygote.hooks->after_fork_child();
+        *ret_is_new = true;
+        return 0;
+    }
+    zygote.hooks->after_fork_parent();
+    *ret_is_new = false;
+    if (pid < 0 || snp_write_all(SNP_GUEST_SEED_FD, &pid, sizeof(pid)) < 0) {
+        return -1;
+    }
+    return close(SNP_GUEST_SEED_FD);
 }

@@ -72,6 +72,14 @@ bool snp_cgroups_bound_swap(const struct snp_cgroups *groups);
 /* Does the host swap? table: /proc/swaps. */
 bool snp_swap_is_on(const char *table);
 
+/* Whether memory and CPU time are counted, so that nobody has to look at processes for them. */
+static inline bool snp_cgroups_count(const struct snp_cgroups *groups)
+{
+    return snp_cgroups_has(groups, SNP_CGROUP_MEMORY) &&
+           (groups->slot[SNP_CGROUP_MEMORY].version == 2 ||
+            snp_cgroups_has(groups, SNP_CGROUP_CPUACCT));
+}
+
 /* Make the groups of one sandbox, without limits yet. name: a file name. On failure nothing is left. */
 int snp_cgroup_create(const struct snp_cgroups *groups,
                       const char *name,

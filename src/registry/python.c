@@ -38,18 +38,64 @@ static const char *const usual_in_home[] = {
     "anaconda3/",
 };
 
+enum {
+    TEXTS_N = 9
+};
+
+/* The owned texts; the note is the last. */
+static void texts_of(struct snp_python *python, char **texts[TEXTS_N])
+{
+    char **const all[TEXTS_N] = {&python->name, &python->exe,     &python->prefix,
+                                 &python->venv, &python->site,    &python->alias,
+                                 &python->hash, &python->preload, &python->note};
+
+    memcpy(texts, all, sizeof(all));
+}
+
 void snp_python_done(struct snp_python *python)
 {
-    free(python->name);
-    free(python->exe);
-    free(python->prefix);
-    free(python->venv);
-    free(python->site);
-    free(python->alias);
-    free(python->hash);
-    free(python->preload);
-    free(python->note);
+    char **texts[TEXTS_N];
+
+    texts_of(python, texts);
+    for (size_t i = 0; i < TEXTS_N; i++) {
+        free(*texts[i]);
+    }
     *python = (struct snp_python){0};
+}
+
+int snp_python_copy(const struct snp_python *python, struct snp_python *ret)
+{
+    struct snp_python from = *python;
+    char **texts[2][TEXTS_N];
+
+    *ret = (struct snp_python){.is_ours = python->is_ours};
+    texts_of(&from, texts[0]);
+    texts_of(ret, texts[1]);
+    for (size_t i = 0; i < TEXTS_N; i++) {
+        *texts[1][i] = *texts[0][i] == NULL ? NULL : strdup(*texts[0][i]);
+        if (*texts[0][i] != NULL && *texts[1][i] == NULL) {
+            snp_python_done(ret);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+bool snp_python_equal(const struct snp_python *a, const struct snp_python *b)
+{
+    struct snp_python copy[2] = {*a, *b};
+    char **texts[2][TEXTS_N];
+
+    texts_of(&copy[0], texts[0]);
+    texts_of(&copy[1], texts[1]);
+    for (size_t i = 0; i + 1 < TEXTS_N; i++) {
+        const char *x = *texts[0][i];
+        const char *y = *texts[1][i];
+        if (x == NULL || y == NULL ? x != y : !snp_streq(x, y)) {
+            return false;
+        }
+    }
+    return a->is_ours == b->is_ours;
 }
 
 /* The N of a text that begins with "3.N"; -1 if it does not. */

@@ -35,6 +35,12 @@ struct snp_python {
 
 void snp_python_done(struct snp_python *python);
 
+/* Into *ret, which is overwritten; -1 without memory, then it is empty. */
+int snp_python_copy(const struct snp_python *python, struct snp_python *ret) SNP_NODISCARD;
+
+/* Whether a template of a serves b; the note says nothing of it. */
+bool snp_python_equal(const struct snp_python *a, const struct snp_python *b);
+
 /*
  * Resolve a program's path: *ret_exe without links, *ret_prefix the folder it was installed
  * into, NULL below /usr; *ret_minor of 3.x. home: of the user, resolved, or NULL.

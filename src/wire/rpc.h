@@ -13,6 +13,8 @@ enum {
 
     /* supervisor -> driver */
     SNP_GUEST_CELL = 16,
+    SNP_GUEST_START = 17,
+    SNP_GUEST_SEED = 18,
 
     /* driver -> supervisor */
     SNP_GUEST_READY = 32,

@@ -66,8 +66,10 @@ def test_sessions_run_as_different_users_of_the_host(sandbox):
 
 
 def test_a_session_sees_only_itself(sandbox):
-    value = sandbox.exec("import os; sorted(int(p) for p in os.listdir('/proc') if p.isdigit())")["value"]
-    assert value == "[1, 2, 3]"
+    code = "import os; sorted(int(p) for p in os.listdir('/proc') if p.isdigit())"
+    assert sandbox.exec(code)["value"] == "[1, 2]"
+    assert sandbox.exec(code, session="seeded")["value"] == "[1, 2, 3]"
+    sandbox.destroy("seeded")
     assert sandbox.exec("import os; os.path.exists('/sys')")["value"] == "False"
     assert sandbox.exec("import os; os.listdir('/home')")["value"] == "[]"
 

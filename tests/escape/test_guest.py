@@ -186,9 +186,10 @@ for number in range(300):
     guest.sendmsg([message], rights)
 '''
     tier = witness.tier_pid()
+    before = len(os.listdir(f"/proc/{tier}/fd"))
     result = witness.exec(FIND + send, options=["--timeout", "10"])
     assert result["status"] in ("ok", "killed", "error")
-    assert len(os.listdir(f"/proc/{tier}/fd")) < 100
+    assert len(os.listdir(f"/proc/{tier}/fd")) < before + 50  # room for spares being made
 
 
 def test_forged_output_of_a_command_is_only_output(witness):

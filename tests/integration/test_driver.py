@@ -19,7 +19,8 @@ import pytest
 DRIVER = pathlib.Path(__file__).resolve().parents[2] / "src" / "guest" / "driver.py"
 PYTHON = os.environ.get("SNP_TEST_PYTHON", "/usr/bin/python3")
 HEADER = struct.Struct("<IIIB3x")
-CELL, READY, DISPLAY, DENIAL, DONE = 16, 32, 33, 34, 35
+CELL, START, SEED = 16, 17, 18
+READY, DISPLAY, DENIAL, DONE = 32, 33, 34, 35
 LIMIT = 100000
 
 
@@ -1021,10 +1022,11 @@ def test_zygote_without_its_extension_says_so(tmp_path):
 
 
 def test_zygote_with_a_stand_in_extension(tmp_path):
-    """serve() returns the guest stream, environ() replaces the environment."""
+    """serve() returns the guest stream; SEED calls seed(), START brings the environment."""
     (tmp_path / "driver.py").write_text(DRIVER.read_text())
     (tmp_path / "_snp.py").write_text(
-        "def serve(fd): return fd\ndef environ(): return [b'A=1', b'TZ=UTC', b'B=x=y']\n"
+        "import os\ndef serve(fd): return fd\n"
+        "def seed(fd):\n    os.fstat(fd)\n    os.write(2, b'planted')\n    return -1\n"
     )
     mine, theirs = socket.socketpair()
     args = [PYTHON, "-I", str(tmp_path / "driver.py"), "--zygote", str(theirs.fileno())]
@@ -1035,6 +1037,8 @@ def test_zygote_with_a_stand_in_extension(tmp_path):
     theirs.close()
     code = b"import os, sys; sorted(os.environ.items()), '_snp' in sys.modules, sys.path[0]"
     head = json.dumps({"cell": 1, "code_len": len(code), "stdin": False}).encode()
+    environment = b"A=1\0TZ=UTC\0B=x=y\0"
+    mine.sendall(HEADER.pack(0, 0, 0, SEED) + HEADER.pack(len(environment), 0, 0, START) + environment)
     mine.sendall(HEADER.pack(len(head) + len(code), 1, len(head), CELL) + head + code)
     data = b""
     while b'"status"' not in data:
@@ -1042,7 +1046,8 @@ def test_zygote_with_a_stand_in_extension(tmp_path):
         assert chunk
         data += chunk
     mine.close()
-    process.communicate(timeout=10)
+    _, errors = process.communicate(timeout=10)
+    assert errors == b"planted"
     done = json.loads(data[data.rindex(b'{"status"') :])
     assert done["value"] == (
         "([('A', '1'), ('B', 'x=y'), ('MPLBACKEND', 'Agg'), ('TZ', 'UTC')], False, '')"

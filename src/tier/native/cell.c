@@ -185,8 +185,13 @@ static void finish(struct snp_cell *c)
     }
     c->phase = SNP_CELL_FINISHING;
     c->end_us = snp_now_us();
-    (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
     snp_session_drain(c->session);
+    if (snp_session_is_unwritten(c->session, &c->written_bytes) &&
+        snp_cgroups_count(&c->session->tier->cgroups)) {
+        send_result(c); /* nothing changed, and nothing that only pid 1 can tell */
+        return;
+    }
+    (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
     watch_usage(c->session, false);
     snp_session_ask_init(c->session, SNP_INIT_CHANGES, NULL, -1, on_changes, c);
 }
@@ -297,6 +302,7 @@ static int restart_interpreter(struct snp_session *s, struct snp_err *err)
     }
     s->is_waking = true;
     snp_session_ask_init(s, SNP_INIT_WAKE, NULL, fd, on_woken, s);
+    snp_session_start_guest(s);
     s->has_interpreter = true;
     s->was_restarted = true;
     return 0;

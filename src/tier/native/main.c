@@ -35,6 +35,7 @@
 #include "tier/native/probe.h"
 #include "tier/native/serve.h"
 #include "tier/native/session.h"
+#include "tier/native/spare.h"
 #include "tier/native/syscalls.h"
 #include "tier/native/template.h"
 #include "tier/native/tier.h"
@@ -172,15 +173,15 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     const char *no_cgroup =
         getenv("SNIPARA_SANDBOX_NO_CGROUP");           /* NOLINT(concurrency-mt-unsafe) */
     const char *pool = getenv("SNIPARA_SANDBOX_POOL"); /* NOLINT(concurrency-mt-unsafe) */
-    uint64_t pool_max = SNP_TEMPLATE_POOL;
+    uint64_t pool_max = SNP_SPARES_MAX;
     int r = find_self(tier, dir, err);
 
     if (r < 0) {
         return r;
     }
-    if (pool != NULL && (snp_parse_u64(pool, &pool_max) < 0 || pool_max > SNP_TEMPLATE_POOL)) {
+    if (pool != NULL && (snp_parse_u64(pool, &pool_max) < 0 || pool_max > SNP_SPARES_MAX)) {
         return snp_fail(err, SNP_E_INVALID, "SNIPARA_SANDBOX_POOL is 0 to %d, not '%.20s'",
-                        SNP_TEMPLATE_POOL, pool);
+                        SNP_SPARES_MAX, pool);
     }
     tier->pool_max = (unsigned)pool_max;
     tier->uid = geteuid();
@@ -280,6 +281,7 @@ static int serve(const char *state_dir)
     (void)uv_timer_start(&watch, on_watch, WATCH_MS, WATCH_MS);
     (void)uv_run(loop, UV_RUN_DEFAULT);
     /* Every pid 1 and template ends when its stream does; their cgroups take a moment to empty. */
+    snp_spares_close(&tier);
     snp_session_end_all(&tier);
     snp_templates_close(&tier);
     for (int i = 0; i < END_ROUNDS; i++) {

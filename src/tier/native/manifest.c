@@ -186,6 +186,6 @@ json_t *snp_manifest(const struct snp_session *s)
                      "template", s->spec.python.name, "template_hash", s->spec.python.hash,
                      "interpreter", s->spec.python.exe, "packages", s->spec.python.site,
                      "python", s->python, "venv_unused", s->spec.python.note, "kernel",
-                     host.release, "from_pool", s->embryo.was_ahead, "controls", controls,
-                     "degraded", s->degraded);
+                     host.release, "from_pool", s->was_ahead, "controls", controls, "degraded",
+                     s->degraded);
 }

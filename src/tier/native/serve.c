@@ -169,6 +169,7 @@ static int on_open(struct request *rq, struct snp_err *err)
     struct snp_session_spec spec = {
         .allow_degraded = snp_json_bool(rq->head, "allow_degraded", false),
         .require_exact = snp_json_bool(rq->head, "require_exact", false),
+        .is_lasting = snp_json_bool(rq->head, "lasting", true),
     };
     const char *id = snp_json_str(rq->head, "session", "");
     const char *project = snp_json_str(rq->head, "project", NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening: search the project for secrets (worker thread), get an embryo, put it into
- * its cgroups, send the spec, wait for the reply of the set-up. Closing: kill pid 1, wait
+ * Opening: search the project for secrets (worker thread), then take over a spare that
+ * was made the same, or get an embryo, send the spec, wait for the reply of the set-up.
+ * A spare goes the same way, asked for by nobody. Closing: kill pid 1, wait
  * for its pidfd, remove the cgroups; only then is the request answered, so "closed" means
  * that nothing is left.
  */
@@ -16,8 +17,10 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/magic.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
@@ -30,6 +33,7 @@
 #include "tier/native/cell.h"
 #include "tier/native/secrets.h"
 #include "tier/native/serve.h"
+#include "tier/native/spare.h"
 #include "tier/native/tier.h"
 #include "wire/rpc.h"
 
@@ -40,7 +44,8 @@ enum {
     MARGIN_MIN = 12 << 20, /* bytes a fresh interpreter writes to its copy of the template */
     REMOVALS_MAX = 400,
     READ_CHUNK = 64 << 10,
-    READS_MAX = 4
+    READS_MAX = 4,
+    NEARLY_FULL = 64 << 10 /* bytes; where pid 1 would say that it is full */
 };
 
 static void free_handle(uv_handle_t *handle)
@@ -80,6 +85,9 @@ static void close_streams(struct snp_session *s)
         snp_closep(&s->out_fd[i]);
         snp_closep(&s->out_wr_fd[i]);
     }
+    for (int i = 0; i < SNP_SETUP_FS_N; i++) {
+        snp_closep(&s->fs_fd[i]);
+    }
     snp_closep(&s->project_fd);
     snp_meter_done(&s->meter);
     snp_notify_close(&s->notify);
@@ -113,32 +121,40 @@ static struct snp_session **chain(struct snp_tier *tier, const char *id)
 
 static void lists_enter(struct snp_tier *tier, struct snp_session *s)
 {
-    struct snp_session **first = chain(tier, s->spec.id);
+    struct snp_session **head = s->is_spare ? &tier->ahead : &tier->sessions;
 
-    s->same_id = *first;
-    *first = s;
-    s->next = tier->sessions;
-    s->before = &tier->sessions;
+    s->next = *head;
+    s->before = head;
     if (s->next != NULL) {
         s->next->before = &s->next;
     }
-    tier->sessions = s;
-    tier->n_sessions++;
+    *head = s;
+    if (!s->is_spare) {
+        struct snp_session **first = chain(tier, s->spec.id);
+        s->same_id = *first;
+        *first = s;
+        tier->n_sessions++;
+    }
 }
 
 static void lists_leave(struct snp_tier *tier, struct snp_session *s)
 {
-    struct snp_session **at = chain(tier, s->spec.id);
-
-    while (*at != s) {
-        at = &(*at)->same_id;
+    if (s->before == NULL) {
+        return; /* it is in none */
     }
-    *at = s->same_id;
     *s->before = s->next;
     if (s->next != NULL) {
         s->next->before = s->before;
     }
-    tier->n_sessions--;
+    s->before = NULL;
+    if (!s->is_spare) {
+        struct snp_session **at = chain(tier, s->spec.id);
+        while (*at != s) {
+            at = &(*at)->same_id;
+        }
+        *at = s->same_id;
+        tier->n_sessions--;
+    }
 }
 
 static void session_free(struct snp_session *s)
@@ -146,6 +162,7 @@ static void session_free(struct snp_session *s)
     struct snp_tier *tier = s->tier;
 
     lists_leave(tier, s);
+    tier->n_opening -= s->state == SNP_SESSION_OPENING ? 1 : 0;
     close_streams(s);
     if (s->has_embryo) {
         snp_embryo_drop(tier, &s->embryo);
@@ -165,7 +182,9 @@ static void session_free(struct snp_session *s)
 /* Nothing of it runs any more: tell whoever asked and forget it. */
 static void session_gone(struct snp_session *s)
 {
-    if (s->state == SNP_SESSION_OPENING && s->open_id != 0) {
+    if (s->is_spare) {
+        snp_log(SNP_LOG_DEBUG, "spare_gone", "reason=%s", s->reason);
+    } else if (s->state == SNP_SESSION_OPENING && s->open_id != 0) {
         struct snp_err err;
         (void)snp_fail(&err, SNP_E_INTERNAL, "the sandbox could not be set up: %s",
                        s->reason[0] == '\0' ? "it ended before it was ready" : s->reason);
@@ -226,12 +245,16 @@ void snp_session_kill(struct snp_session *s, const char *reason)
     (void)syscall(SYS_pidfd_send_signal, s->embryo.pidfd, SIGKILL, NULL, 0);
 }
 
-void snp_session_end_all(struct snp_tier *tier)
+static void kill_list(struct snp_session *first)
 {
-    for (struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
+    for (struct snp_session *s = first; s != NULL; s = s->next) {
         snp_session_kill(s, "the tier is ending");
     }
-    for (struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
+}
+
+static void await_list(struct snp_tier *tier, struct snp_session *first)
+{
+    for (struct snp_session *s = first; s != NULL; s = s->next) {
         struct pollfd ended = {.fd = s->embryo.pidfd, .events = POLLIN};
         (void)poll(&ended, s->has_embryo ? 1 : 0, s->has_embryo ? 1000 : 0);
         for (int i = 0; s->embryo.has_cgroup && i < REMOVALS_MAX &&
@@ -240,6 +263,14 @@ void snp_session_end_all(struct snp_tier *tier)
             (void)poll(NULL, 0, REMOVE_RETRY_MS);
         }
     }
+}
+
+void snp_session_end_all(struct snp_tier *tier)
+{
+    kill_list(tier->sessions);
+    kill_list(tier->ahead);
+    await_list(tier, tier->sessions);
+    await_list(tier, tier->ahead);
 }
 
 void snp_sessions_watch(struct snp_tier *tier)
@@ -440,8 +471,64 @@ static void on_denial(void *data, const struct snp_denial *denial)
     snp_cell_on_denial(data, denial);
 }
 
+static void send_guest(struct snp_session *s, uint8_t type, const char *raw, size_t n)
+{
+    const struct snp_frame frame = {
+        .type = type, .head = "{}", .head_len = 2, .raw = raw, .raw_len = n};
+
+    snp_link_send(&s->guest, &frame);
+}
+
+static void plant_seed(struct snp_session *s)
+{
+    if (!s->has_seed) {
+        s->has_seed = true;
+        send_guest(s, SNP_GUEST_SEED, NULL, 0);
+    }
+}
+
+void snp_session_start_guest(struct snp_session *s)
+{
+    send_guest(s, SNP_GUEST_START, s->spec.env, s->spec.env_len);
+}
+
+/* It is somebody's session from here on. */
+static void session_begin(struct snp_session *s)
+{
+    if (s->spec.is_lasting) {
+        plant_seed(s);
+    }
+    snp_session_start_guest(s);
+    s->setup_us = (uint32_t)(snp_now_us() - s->open_us);
+    json_t *answer =
+        json_pack("{s:o,s:I}", "manifest", snp_manifest(s), "open_us", (json_int_t)s->setup_us);
+    snp_serve_response(s->tier, s->open_id, answer, NULL, 0);
+    json_decref(answer);
+    s->open_id = 0;
+}
+
+/* from, which has opened its project at most, takes over the sandbox of spare. */
+static void adopt(struct snp_session *spare, struct snp_session *from)
+{
+    struct snp_tier *tier = spare->tier;
+    struct snp_session_spec spec = from->spec;
+
+    lists_leave(tier, from);
+    lists_leave(tier, spare);
+    from->spec = spare->spec;
+    spare->spec = spec;
+    spare->open_id = from->open_id;
+    spare->open_us = from->open_us;
+    spare->is_spare = false;
+    spare->was_ahead = true;
+    session_free(from);
+    lists_enter(tier, spare);
+    session_begin(spare);
+}
+
 static void session_ready(struct snp_session *s, int listener_fd)
 {
+    struct statfs fs;
     struct snp_err err;
 
     (void)uv_timer_stop(s->timer);
@@ -459,14 +546,40 @@ static void session_ready(struct snp_session *s, int listener_fd)
             return;
         }
     }
+    if (fstatfs(s->fs_fd[SNP_SETUP_WORKSPACE], &fs) == 0) {
+        s->empty_files = fs.f_ffree;
+        s->empty_blocks = fs.f_bfree;
+        s->is_unwritten = true;
+    }
     s->state = SNP_SESSION_READY;
+    s->tier->n_opening--;
     s->has_interpreter = true;
-    s->setup_us = (uint32_t)(snp_now_us() - s->open_us);
-    json_t *answer =
-        json_pack("{s:o,s:I}", "manifest", snp_manifest(s), "open_us", (json_int_t)s->setup_us);
-    snp_serve_response(s->tier, s->open_id, answer, NULL, 0);
-    json_decref(answer);
-    s->open_id = 0;
+    if (!s->is_spare) {
+        session_begin(s);
+    } else if (s->spec.is_lasting) {
+        plant_seed(s);
+    }
+}
+
+static bool has_room(int fd)
+{
+    struct statfs fs;
+
+    return fstatfs(fd, &fs) == 0 && (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize >= NEARLY_FULL;
+}
+
+bool snp_session_is_unwritten(struct snp_session *s, uint64_t *ret_bytes)
+{
+    bool was = s->is_unwritten;
+    struct statfs fs;
+
+    s->is_unwritten = fstatfs(s->fs_fd[SNP_SETUP_WORKSPACE], &fs) == 0 &&
+                      fs.f_ffree == s->empty_files && fs.f_bfree == s->empty_blocks;
+    if (!was || !s->is_unwritten) {
+        return false;
+    }
+    *ret_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+    return has_room(s->fs_fd[SNP_SETUP_TMP]) && has_room(s->fs_fd[SNP_SETUP_SHM]);
 }
 
 /* The set-up's reply; pid 1 takes over the stream behind it. */
@@ -486,8 +599,8 @@ static void on_setup(uv_poll_t *poll, int status, int events)
             snp_read_all(s->embryo.control_fd, (char *)&reply + n, sizeof(reply) - (size_t)n);
         n += rest > 0 ? rest : 0;
     }
-    if (n != (ssize_t)sizeof(reply) || reply.magic != SNP_SPEC_MAGIC || n_fds > 1 ||
-        reply.ok == 0) {
+    if (n != (ssize_t)sizeof(reply) || reply.magic != SNP_SPEC_MAGIC || reply.ok == 0 ||
+        n_fds < SNP_SETUP_FS_N || n_fds > SNP_SETUP_FS_N + 1) {
         reply.err.msg[sizeof(reply.err.msg) - 1] = '\0';
         snp_session_kill(s, n == (ssize_t)sizeof(reply) && reply.ok == 0
                                 ? reply.err.msg
@@ -500,7 +613,8 @@ static void on_setup(uv_poll_t *poll, int status, int events)
     s->landlock_abi = reply.landlock_abi;
     s->n_steps = reply.n_steps < SNP_STEPS_MAX ? reply.n_steps : SNP_STEPS_MAX;
     memcpy(s->step_us, reply.step_us, sizeof(s->step_us));
-    session_ready(s, n_fds == 1 ? fds[0] : -1);
+    memcpy(s->fs_fd, fds, sizeof(s->fs_fd));
+    session_ready(s, n_fds > SNP_SETUP_FS_N ? fds[SNP_SETUP_FS_N] : -1);
 }
 
 static void on_setup_timeout(uv_timer_t *timer)
@@ -578,14 +692,15 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
         .landlock_abi = (uint32_t)tier->landlock_abi,
         .want_notify = 1,
         .can_setgroups = tier->is_root,
-        .env_len = s->spec.env_len,
         .mask_len = (uint32_t)s->mask.len,
     };
     if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_CPU)) {
         spec->cpu_count = (uint32_t)((limit[SNP_LIMIT_CPUS] + 999) / 1000);
         spec->cpu_first = tier->next_cpu++;
     }
-    (void)snprintf(spec->hostname, sizeof(spec->hostname), "sandbox-%.8s", s->spec.id);
+    uint32_t name = 0; /* only to tell one from the other */
+    (void)!getrandom(&name, sizeof(name), GRND_NONBLOCK);
+    (void)snprintf(spec->hostname, sizeof(spec->hostname), "sandbox-%08x", (unsigned)name);
 }
 
 static int send_spec(struct snp_session *s, int guest_fd, struct snp_err *err)
@@ -605,7 +720,6 @@ static int send_spec(struct snp_session *s, int guest_fd, struct snp_err *err)
     }
     if (snp_send_fds(control, &spec, sizeof(spec), fds,
                      s->project_fd >= 0 ? SNP_SPEC_FD_N : SNP_SPEC_FD_PROJECT) < 0 ||
-        snp_write_all(control, s->spec.env, s->spec.env_len) < 0 ||
         snp_write_all(control, snp_buf_bytes(&s->mask), s->mask.len) < 0) {
         return snp_fail_sys(err, errno, "send the spec");
     }
@@ -643,7 +757,9 @@ static void on_embryo(void *data, const struct snp_embryo *embryo, const struct 
     struct snp_err err;
 
     if (embryo == NULL) {
-        snp_serve_error(s->tier, s->open_id, why);
+        if (!s->is_spare) {
+            snp_serve_error(s->tier, s->open_id, why);
+        }
         session_free(s);
         return;
     }
@@ -655,6 +771,21 @@ static void on_embryo(void *data, const struct snp_embryo *embryo, const struct 
         snp_session_kill(s, "out of memory");
     } else if (begin_setup(s, &err) < 0) {
         snp_session_kill(s, err.msg);
+    }
+}
+
+/* All that can be known of it without a sandbox is known. */
+static void find_sandbox(struct snp_session *s)
+{
+    struct snp_session *spare = s->is_spare ? NULL : snp_spare_find(s);
+
+    if (!s->is_spare) {
+        snp_spare_want(s->tier, &s->spec);
+    }
+    if (spare != NULL) {
+        adopt(spare, s);
+    } else {
+        snp_template_request(s->tier, &s->spec.python, on_embryo, s);
     }
 }
 
@@ -677,11 +808,13 @@ static void scan_done(uv_work_t *work, int status)
 
     free(scan);
     if (s->scan_result < 0 || status < 0) {
-        snp_serve_error(s->tier, s->open_id, &s->scan_err);
+        if (!s->is_spare) {
+            snp_serve_error(s->tier, s->open_id, &s->scan_err);
+        }
         session_free(s);
         return;
     }
-    snp_template_request(s->tier, &s->spec.python, on_embryo, s);
+    find_sandbox(s);
 }
 
 /* File systems of the kernel's own: no project is there, and no overlay takes them. */
@@ -726,16 +859,19 @@ static int check_project_fs(int fd, const char *path, struct snp_err *err)
 static int open_project(struct snp_session *s, struct snp_err *err)
 {
     struct scan_work *scan;
+    struct stat st;
     int r;
 
     s->project_fd = open(s->spec.project, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (s->project_fd < 0) {
+    if (s->project_fd < 0 || fstat(s->project_fd, &st) < 0) {
         return snp_fail_sys(err, errno, "project %.300s", s->spec.project);
     }
     r = check_project_fs(s->project_fd, s->spec.project, err);
     if (r < 0) {
         return r;
     }
+    s->project_dev = st.st_dev;
+    s->project_ino = st.st_ino;
     scan = calloc(1, sizeof(*scan));
     if (scan == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -782,40 +918,48 @@ static int check_host(struct snp_session *s, struct snp_err *err)
     return s->spec.require_exact ? snp_session_check_exact(s, err) : 0;
 }
 
-int snp_session_open(struct snp_tier *tier,
-                     struct snp_session_spec *spec,
-                     uint32_t open_id,
-                     struct snp_err *err)
+/* Allocate one in the list; spec's owned members are taken. */
+static struct snp_session *session_new(struct snp_tier *tier, struct snp_session_spec *spec)
 {
     struct snp_session *s = calloc(1, sizeof(*s));
-    int r;
+    uv_timer_t *timer = calloc(1, sizeof(*timer));
 
-    if (s == NULL) {
+    if (s == NULL || timer == NULL) {
+        free(s);
+        free(timer);
         snp_python_done(&spec->python);
         free(SNP_TAKE_PTR(spec->project));
         free(SNP_TAKE_PTR(spec->env));
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        return NULL;
     }
     s->tier = tier;
     s->spec = *spec;
     spec->project = spec->env = NULL;
     spec->python = (struct snp_python){0};
-    s->open_id = open_id;
     s->open_us = snp_now_us();
     s->out_fd[0] = s->out_fd[1] = s->out_wr_fd[0] = s->out_wr_fd[1] = -1;
     s->project_fd = -1;
+    for (int i = 0; i < SNP_SETUP_FS_N; i++) {
+        s->fs_fd[i] = -1;
+    }
     snp_meter_init(&s->meter);
     s->embryo = (struct snp_embryo){.pidfd = -1, .control_fd = -1, .slot = -1};
     s->masked = json_array();
     s->degraded = json_array();
-    s->timer = calloc(1, sizeof(*s->timer));
     snp_buf_init(&s->mask, SNP_MASK_MAX);
-    if (s->timer != NULL) {
-        (void)uv_timer_init(tier->loop, s->timer);
-        s->timer->data = s;
-    }
-    lists_enter(tier, s);
-    r = s->timer == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : check_host(s, err);
+    s->timer = timer;
+    (void)uv_timer_init(tier->loop, s->timer);
+    s->timer->data = s;
+    tier->n_opening++;
+    return s;
+}
+
+static int session_enter(struct snp_session *s, struct snp_err *err)
+{
+    int r;
+
+    lists_enter(s->tier, s);
+    r = check_host(s, err);
     if (r == 0 && s->spec.project != NULL) {
         r = open_project(s, err);
     }
@@ -824,7 +968,46 @@ int snp_session_open(struct snp_tier *tier,
         return r;
     }
     if (s->spec.project == NULL) {
-        snp_template_request(tier, &s->spec.python, on_embryo, s);
+        find_sandbox(s);
     }
     return 0;
+}
+
+int snp_session_open(struct snp_tier *tier,
+                     struct snp_session_spec *spec,
+                     uint32_t open_id,
+                     struct snp_err *err)
+{
+    struct snp_session *s = session_new(tier, spec);
+
+    if (s == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    s->open_id = open_id;
+    return session_enter(s, err);
+}
+
+int snp_session_prepare(struct snp_tier *tier,
+                        const struct snp_session_spec *spec,
+                        struct snp_err *err)
+{
+    struct snp_session_spec own = *spec;
+    struct snp_session *s;
+
+    own.id[0] = '\0';
+    own.env = NULL;
+    own.env_len = 0;
+    own.project = spec->project == NULL ? NULL : strdup(spec->project);
+    if (snp_python_copy(&spec->python, &own.python) < 0 ||
+        (spec->project != NULL && own.project == NULL)) {
+        snp_python_done(&own.python);
+        free(own.project);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    s = session_new(tier, &own);
+    if (s == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    s->is_spare = true;
+    return session_enter(s, err);
 }

@@ -44,6 +44,7 @@ struct snp_session_spec {
     uint32_t env_len;
     bool allow_degraded;
     bool require_exact;
+    bool is_lasting; /* more cells will come: leave a seed, in case one has to be killed */
 };
 
 /* Answer of pid 1: eno 0 and what follows it in the REPLY, or an errno. */
@@ -69,6 +70,8 @@ struct snp_session {
     uint32_t setup_us;
     struct snp_embryo embryo;
     bool has_embryo;
+    bool is_spare;  /* made ahead; nobody's session yet */
+    bool was_ahead; /* it was one */
     uv_poll_t *pidfd_poll;
     uv_poll_t *setup_poll; /* waits for the reply of the set-up */
     uv_poll_t *out_poll[2];
@@ -80,6 +83,11 @@ struct snp_session {
     struct snp_notify notify;
     struct snp_init_call calls[SNP_CALLS_MAX];
     uint32_t next_call;
+    int fs_fd[SNP_SETUP_FS_N]; /* the file systems the code can fill; only for fstatfs */
+    uint64_t empty_files;      /* free inodes and blocks of the workspace */
+    uint64_t empty_blocks;     /* ... before anything was written to it */
+    bool is_unwritten;         /* it held nothing when the last cell ended */
+    bool has_seed;
     bool has_interpreter;
     bool is_waking;        /* asked for a new one; till the answer exits are of the old one */
     bool was_restarted;    /* the interpreter is a new one since the last cell */
@@ -93,6 +101,8 @@ struct snp_session {
     json_t *masked;   /* owned array of hidden paths */
     json_t *degraded; /* owned array of texts */
     int project_fd;
+    dev_t project_dev; /* what was opened, to tell it from another one of its name */
+    ino_t project_ino;
     int scan_result;
     struct snp_err scan_err;
     unsigned removals;                   /* attempts to remove the cgroups */
@@ -116,6 +126,23 @@ int snp_session_open(struct snp_tier *tier,
 
 /* Is every control and limit of it whole? SNP_E_DENIED names what is not, and the way out. */
 int snp_session_check_exact(const struct snp_session *s, struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Begin to make a sandbox ahead, for a session like spec, of which a copy is taken. It
+ * shows up in tier->ahead, and nowhere else, with is_spare set.
+ */
+int snp_session_prepare(struct snp_tier *tier,
+                        const struct snp_session_spec *spec,
+                        struct snp_err *err) SNP_NODISCARD;
+
+/* Send the guest what makes an interpreter this session's; for each new one. */
+void snp_session_start_guest(struct snp_session *s);
+
+/*
+ * Whether the workspace held nothing at the last look and holds nothing now, and no file
+ * system is full: then there is nothing to ask pid 1. *ret_bytes: what is written to it.
+ */
+bool snp_session_is_unwritten(struct snp_session *s, uint64_t *ret_bytes);
 
 /* NULL if there is none that is ready. */
 struct snp_session *snp_session_find(struct snp_tier *tier, const char *id);

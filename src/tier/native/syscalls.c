@@ -156,7 +156,6 @@ static const uint64_t domains[] = {AF_UNIX, AF_INET, AF_INET6};
 static const char *const setup_calls[] = {
     "memfd_create",
     "clone",
-    "clone3",
     "unshare",
     "mount",
     "umount2",

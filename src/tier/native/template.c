@@ -31,7 +31,7 @@ enum {
     NAME_MAX_LEN = 32,
     START_TIMEOUT_MS = 60000,
     ORDERS_MAX = 64,
-    REFILL_MS = 4,
+    CHECK_MS = 4,
     SWEEP_MS = 5
 };
 
@@ -50,7 +50,7 @@ struct snp_template {
     uv_process_t *process; /* owned by the loop until it exits */
     uv_poll_t *control;    /* NULL = dead */
     uv_poll_t *stderr_poll;
-    uv_timer_t *timer; /* start-up deadline, later the refill */
+    uv_timer_t *timer; /* start-up deadline, later the check */
     int control_fd;
     int stderr_fd;
     bool is_ready;
@@ -64,8 +64,6 @@ struct snp_template {
     struct snp_embryo ordered[ORDERS_MAX];
     unsigned n_ordered;
     unsigned n_preparing; /* forked, and being put into cgroups by a worker */
-    struct snp_embryo pool[SNP_TEMPLATE_POOL];
-    unsigned n_pool;
     struct waiter *first; /* requests not served yet */
     struct waiter *last;
 };
@@ -166,10 +164,7 @@ static void template_end(struct snp_template *t, const struct snp_err *err)
     for (unsigned i = 0; i < t->n_ordered; i++) {
         snp_embryo_drop(t->tier, &t->ordered[i]);
     }
-    for (unsigned i = 0; i < t->n_pool; i++) {
-        snp_embryo_drop(t->tier, &t->pool[i]);
-    }
-    t->n_ordered = t->n_pool = 0;
+    t->n_ordered = 0;
     while (t->first != NULL) {
         serve_waiter(t, NULL, err);
     }
@@ -362,29 +357,28 @@ static struct snp_template *template_find(struct snp_tier *tier, char *const *ar
     return NULL;
 }
 
-/* Make ahead what is missing from the pool; start a successor when this one is worn. */
-static void on_refill(uv_timer_t *timer)
+/* Start a successor of a template that is worn. */
+static void renew(struct snp_template *t)
 {
-    struct snp_template *t = timer->data;
     struct snp_template *successor;
     struct snp_err err;
 
-    if (t->control == NULL || !t->is_ready || t->is_retired) {
+    t->is_retired = true;
+    if (template_start(t->tier, t->name, t->args, &successor, &err) < 0) {
+        t->is_retired = false;
+        snp_log(SNP_LOG_WARN, "template_renew", "name=%s error=%s", t->name, err.msg);
         return;
     }
-    if (is_worn(t) && t->first == NULL && t->n_ordered == 0 && t->n_preparing == 0) {
-        t->is_retired = true;
-        if (template_start(t->tier, t->name, t->args, &successor, &err) < 0) {
-            t->is_retired = false;
-            snp_log(SNP_LOG_WARN, "template_renew", "name=%s error=%s", t->name, err.msg);
-        } else {
-            (void)snp_fail(&err, SNP_E_INTERNAL, "template %s was renewed", t->name);
-            template_end(t, &err);
-        }
-        return;
-    }
-    for (unsigned have = t->n_pool + t->n_ordered + t->n_preparing;
-         have < t->tier->pool_max + waiting(t); have++) {
+    (void)snp_fail(&err, SNP_E_INTERNAL, "template %s was renewed", t->name);
+    template_end(t, &err);
+}
+
+/* Order what is missing for those who wait. */
+static void order_missing(struct snp_template *t)
+{
+    struct snp_err err;
+
+    for (unsigned have = t->n_ordered + t->n_preparing; have < waiting(t); have++) {
         order_fork(t);
     }
     if (t->first != NULL && t->n_ordered + t->n_preparing == 0) {
@@ -396,10 +390,25 @@ static void on_refill(uv_timer_t *timer)
     }
 }
 
-static void want_refill(struct snp_template *t)
+static void on_check(uv_timer_t *timer)
+{
+    struct snp_template *t = timer->data;
+
+    if (t->control == NULL || !t->is_ready || t->is_retired) {
+        return;
+    }
+    if (is_worn(t) && t->first == NULL && t->n_ordered == 0 && t->n_preparing == 0) {
+        renew(t);
+    } else {
+        order_missing(t);
+    }
+}
+
+/* Soon, but not now: whoever waits comes first. */
+static void want_check(struct snp_template *t)
 {
     if (t->timer != NULL) {
-        (void)uv_timer_start(t->timer, on_refill, REFILL_MS, 0);
+        (void)uv_timer_start(t->timer, on_check, CHECK_MS, 0);
     }
 }
 
@@ -481,14 +490,11 @@ static void preparation_done(uv_work_t *work, int status)
         }
     } else if (t->control != NULL && t->first != NULL) {
         serve_waiter(t, &p->embryo, NULL);
-    } else if (t->control != NULL && t->n_pool < t->tier->pool_max) {
-        p->embryo.was_ahead = true;
-        t->pool[t->n_pool++] = p->embryo;
     } else {
         snp_embryo_drop(t->tier, &p->embryo);
     }
     if (t->first != NULL) {
-        want_refill(t); /* there were more than could be ordered at once */
+        want_check(t); /* there were more than could be ordered at once */
     }
     free(p);
 }
@@ -544,7 +550,7 @@ static void on_fork_failed(struct snp_template *t, int eno)
         serve_waiter(t, NULL, &err);
     }
     if (t->first != NULL) {
-        want_refill(t);
+        want_check(t);
     }
 }
 
@@ -558,7 +564,7 @@ static void on_ready(struct snp_template *t, const char *version)
     for (unsigned n = waiting(t); n > 0; n--) {
         order_fork(t);
     }
-    want_refill(t);
+    want_check(t);
 }
 
 static void on_control(uv_poll_t *poll, int status, int events)
@@ -757,13 +763,6 @@ void snp_template_request(struct snp_tier *tier,
         return;
     }
     t->used_us = snp_now_us();
-    if (t->n_pool > 0) {
-        struct snp_embryo e = t->pool[0];
-        memmove(t->pool, t->pool + 1, --t->n_pool * sizeof(e));
-        want_refill(t);
-        cb(data, &e, NULL);
-        return;
-    }
     w = calloc(1, sizeof(*w));
     if (w == NULL) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
@@ -781,7 +780,7 @@ void snp_template_request(struct snp_tier *tier,
         if (t->n_ordered + t->n_preparing < waiting(t)) {
             order_fork(t);
         }
-        want_refill(t);
+        want_check(t);
     }
 }
 

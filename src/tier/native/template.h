@@ -6,10 +6,10 @@
  * Warm interpreters and what is forked from them.
  *
  * A template is started when first asked for: one for each interpreter, its packages and
- * what it preloads. It hands out embryos: processes
- * alone in new namespaces, ids mapped, waiting for a spec. A few are made ahead. After
- * a number of forks or a time a successor is warmed and takes over, so that hash seed
- * and address layout are not shared for ever.
+ * what it preloads. It hands out embryos: processes alone in new namespaces, ids mapped, in
+ * their control groups, waiting for a spec. After a number of forks or a time a successor is
+ * warmed and takes over, so that hash seed and address layout are not shared for ever. The
+ * zygote makes one after the other: who takes an embryo sends its spec at once.
  */
 
 #include <stdbool.h>
@@ -24,7 +24,6 @@ struct snp_tier;
 struct snp_template;
 
 enum {
-    SNP_TEMPLATE_POOL = 2,
     SNP_TEMPLATE_FORKS_MAX = 1000,
     SNP_TEMPLATE_AGE_MAX_S = 3600,
     SNP_TEMPLATE_IDLE_MAX_S = 600, /* of one that is not built in */
@@ -36,7 +35,6 @@ struct snp_embryo {
     int pidfd;
     int control_fd;                   /* to its control socket */
     int slot;                         /* id range, -1 = none */
-    bool was_ahead;                   /* it came from the pool */
     char python[SNP_VERSION_MAX + 1]; /* version of the interpreter */
     bool has_cgroup;
     char cgroup[24]; /* name of its groups, when it has them; it is in them already */

@@ -20,6 +20,7 @@
 struct snp_template;
 struct snp_session;
 struct snp_dead_group;
+struct snp_spares;
 
 enum {
     SNP_TIER_SESSIONS_MAX = 8192, /* a power of two */
@@ -50,11 +51,14 @@ struct snp_tier {
     struct snp_session *sessions;                     /* list; owned */
     struct snp_session *by_id[SNP_TIER_SESSIONS_MAX]; /* the same, in chains by hash */
     unsigned n_sessions;
-    uint8_t *slots; /* one byte for each id range: in use */
+    unsigned n_opening;        /* of them and of the spares: not set up yet */
+    struct snp_session *ahead; /* list of spares; owned */
+    struct snp_spares *spares; /* which are to be made; owned; NULL = none was ever wanted */
+    uint8_t *slots;            /* one byte for each id range: in use */
     unsigned next_slot;
     int locks_fd; /* of the ranges, when we are root */
     unsigned next_cpu;
-    unsigned pool_max;           /* sandboxes each template makes ahead */
+    unsigned pool_max;           /* spares of each kind */
     uint64_t next_embryo;        /* number in the name of its cgroups */
     struct snp_dead_group *dead; /* cgroups of dropped embryos, to be removed; owned */
     uv_timer_t *sweep_timer;     /* runs while there are any; owned */
