@@ -88,9 +88,8 @@ static unsigned count(const struct snp_tier *tier, const struct snp_session_spec
 {
     unsigned n = 0;
 
-    for (const struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
-        n +=
-            s->is_spare && s->state != SNP_SESSION_CLOSING && same_kind(&s->spec, spec) ? 1 : 0;
+    for (const struct snp_session *s = tier->ahead; s != NULL; s = s->next) {
+        n += s->state != SNP_SESSION_CLOSING && same_kind(&s->spec, spec) ? 1 : 0;
     }
     return n;
 }
