@@ -1558,17 +1558,17 @@ def main() -> None:
         os.write(2, (to_json({"error": clean(str(error), 1000)}) + "\n").encode())
         _exit(EXIT_PRELOAD)
     renew_randomness()
-    if site is not None and not names:
-        try:
-            activate(site)
-        except BaseException as error:  # of a .pth file: the packages may be incomplete
-            os.write(2, "{}: {!r}\n".format(site, error).encode("utf-8", "replace"))
     sys.dont_write_bytecode = True  # as the environment says for what a cell starts
     session = Session(fd, options.template)
     session.install()
     session.announce()
     if snp is not None:
         session.start(snp.seed)
+    if site is not None and not names:
+        try:  # code of others: after the seed was left
+            activate(site)
+        except BaseException as error:  # of a .pth file: the packages may be incomplete
+            os.write(2, "{}: {!r}\n".format(site, error).encode("utf-8", "replace"))
     session.watch()
     session.serve()
 

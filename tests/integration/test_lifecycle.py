@@ -162,13 +162,28 @@ def start_cell(box, *args, code="import time\nprint('in', flush=True)\ntime.slee
     return process
 
 
+def running_code(box, mark):
+    """Processes of the tier that a cell has given the name mark."""
+    found = []
+    for pid in lib.descendants(box.tier_pid()):
+        try:
+            with open(f"/proc/{pid}/comm") as comm:
+                found += [pid] if comm.read().strip() == mark else []
+        except OSError:
+            pass
+    return found
+
+
 def test_an_unnamed_session_ends_with_its_killed_client(box):
-    with start_cell(box) as client:
+    mark = "m" + os.urandom(4).hex()
+    code = (f"import ctypes, time\nctypes.CDLL(None).prctl(15, b'{mark}', 0, 0, 0)\n"
+            "print('in', flush=True)\ntime.sleep({})")
+    with start_cell(box, code=code) as client:
         assert len(sessions(box)) <= 1
-        tier = lib.descendants(box.tier_pid())
+        assert lib.wait_for(lambda: running_code(box, mark), 10)
         client.kill()
     assert lib.wait_for(lambda: not sessions(box), 10)
-    assert lib.wait_for(lambda: len(lib.descendants(box.tier_pid())) < len(tier), 10)
+    assert lib.wait_for(lambda: not running_code(box, mark), 10)
     usable(box)
 
 
