@@ -245,6 +245,32 @@ TEST(git_configurations_lose_their_credentials_only)
     assert_cleaned("[http]\n\textraHeader = A: b\n[x]\n", "[http]\n[x]\n");
     assert_cleaned("\thelper = store\n\tname = me\n", "\tname = me\n");
     assert_cleaned("\tPassword = x", "");
+    assert_cleaned("\tsmtpPass = x\n", "");
+}
+
+/* Git reads on past the first URL of a line, past a break in a value, and past a NUL. */
+TEST(git_configurations_are_understood_as_git_does)
+{
+    assert_cleaned("[url \"https://a:b@x/\"] insteadOf = https://c:d@y/\n",
+                   "[url \"https://x/\"] insteadOf = https://y/\n");
+    assert_cleaned("\turl = https://me:\\\npw@host/r.git\n\tx = y\n", "\tx = y\n");
+    assert_cleaned("\turl = https://me:\\\r\npw@host/r.git\r\n\tx = y\r\n", "\tx = y\r\n");
+    assert_cleaned("\tname = a\\\nb\n", "\tname = a\\\nb\n");
+}
+
+TEST(git_configurations_that_hold_a_nul_are_hidden)
+{
+    static const char text[] = "[a]\n\0[remote \"o\"]\n\turl = https://me:pw@host/\n";
+    struct tree *t = *state;
+    snp_autoclose int fd = -1;
+
+    plant(t, ".git/config", "");
+    fd = openat(t->fd, ".git/config", O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(snp_write_all(fd, text, sizeof(text) - 1), 0);
+    scan(t);
+    assert_true(is_hidden(t, ".git/config"));
+    assert_int_equal(snp_buf_bytes(&t->mask)[0], 'w');
 }
 
 #define IN_TREE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -256,4 +282,6 @@ RUN(IN_TREE(secrets_are_found_by_name),
     IN_TREE(a_fifo_with_a_secret_name_blocks_nobody),
     IN_TREE(folders_nested_too_deep_are_refused),
     IN_TREE(records_of_the_mask_are_whole),
-    UNIT(git_configurations_lose_their_credentials_only))
+    UNIT(git_configurations_lose_their_credentials_only),
+    UNIT(git_configurations_are_understood_as_git_does),
+    IN_TREE(git_configurations_that_hold_a_nul_are_hidden))

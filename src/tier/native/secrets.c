@@ -68,6 +68,11 @@ static const char *const hidden_names[] = {
 /* Hidden only when they hold a private key. */
 static const char *const key_names[] = {"*.pem", "*.key", "*.asc", "*.der"};
 
+/* In a git configuration: a line with one of them is not shown. */
+static const char *const credential_words[] = {
+    "extraheader", "password", "token", "helper", "askpass", "smtppass", "sshpass", "secret",
+};
+
 struct scan {
     struct snp_buf *mask;
     json_t *paths;
@@ -136,12 +141,22 @@ static int add_mask(struct scan *s, char kind, const char *bytes, size_t n, stru
     return 0;
 }
 
-/* End of the line that starts at text: past its newline, or the terminator. */
+/* Does the line go on in the next one? newline: where it ends. */
+static bool goes_on(const char *line, const char *newline)
+{
+    newline -= newline > line && newline[-1] == '\r' ? 1 : 0;
+    return newline > line && newline[-1] == '\\';
+}
+
+/* End of the line that starts at text, with those it goes on in: past its newline, or the terminator. */
 static const char *line_end(const char *text)
 {
-    const char *end = strchr(text, '\n');
+    const char *newline = strchr(text, '\n');
 
-    return end == NULL ? text + strlen(text) : end + 1;
+    while (newline != NULL && goes_on(text, newline)) {
+        newline = strchr(newline + 1, '\n');
+    }
+    return newline == NULL ? text + strlen(text) : newline + 1;
 }
 
 static bool line_has(const char *line, const char *end, const char *word)
@@ -156,27 +171,48 @@ static bool line_has(const char *line, const char *end, const char *word)
     return false;
 }
 
-/* Append one line, without "user:password@" after "://". */
+/* What of the text from host to end is "user:password@"; 0 = nothing. */
+static size_t userinfo_len(const char *host, const char *end)
+{
+    size_t n = 0;
+
+    for (const char *c = host; c < end && *c != '/' && !isspace((unsigned char)*c); c++) {
+        n = *c == '@' ? (size_t)(c - host) + 1 : n;
+    }
+    return n;
+}
+
+/* Append one line, without "user:password@" after each "://". */
 static int add_without_userinfo(struct snp_buf *out,
                                 const char *line,
                                 const char *end,
                                 bool *changed)
 {
-    const char *scheme = memmem(line, (size_t)(end - line), "://", 3);
-    const char *host = scheme == NULL ? end : scheme + 3;
-    const char *at = NULL;
+    const char *scheme;
 
-    for (const char *c = host; c < end && *c != '/' && !isspace((unsigned char)*c); c++) {
-        at = *c == '@' ? c : at;
+    while ((scheme = memmem(line, (size_t)(end - line), "://", 3)) != NULL) {
+        const char *host = scheme + 3;
+        size_t n = userinfo_len(host, end);
+        *changed |= n > 0;
+        if (snp_buf_add(out, line, (size_t)(host - line)) < 0) {
+            return -1;
+        }
+        line = host + n;
     }
-    if (at == NULL) {
-        return snp_buf_add(out, line, (size_t)(end - line));
+    return snp_buf_add(out, line, (size_t)(end - line));
+}
+
+/* One that names credentials, or that a break within may keep from being understood here. */
+static bool must_go(const char *line, const char *end)
+{
+    const char *newline = memchr(line, '\n', (size_t)(end - line));
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(credential_words); i++) {
+        if (line_has(line, end, credential_words[i])) {
+            return true;
+        }
     }
-    *changed = true;
-    if (snp_buf_add(out, line, (size_t)(host - line)) < 0) {
-        return -1;
-    }
-    return snp_buf_add(out, at + 1, (size_t)(end - at - 1));
+    return newline != NULL && newline + 1 < end && line_has(line, end, "@");
 }
 
 char *snp_secrets_clean_git_config(const char *text, bool *ret_changed)
@@ -189,9 +225,7 @@ char *snp_secrets_clean_git_config(const char *text, bool *ret_changed)
     snp_buf_init(&out, CONFIG_MAX + 1);
     while (r == 0 && *text != '\0') {
         const char *end = line_end(text);
-        if (line_has(text, end, "extraheader") || line_has(text, end, "password") ||
-            line_has(text, end, "token") || line_has(text, end, "helper") ||
-            line_has(text, end, "askpass")) {
+        if (must_go(text, end)) {
             changed = true;
         } else {
             r = add_without_userinfo(&out, text, end, &changed);
@@ -218,7 +252,7 @@ static int clean_git_config(struct scan *s, int dir_fd, const char *name, struct
                     : -1;
 
     snp_closep(&fd);
-    if (n < 0 || n == (ssize_t)sizeof(text) - 1) {
+    if (n < 0 || n == (ssize_t)sizeof(text) - 1 || memchr(text, '\0', (size_t)n) != NULL) {
         return add_mask(s, 'w', "", 0, err); /* what cannot be checked is not shown */
     }
     text[n] = '\0';
