@@ -325,7 +325,6 @@ static int record_make(const struct snp_build *build,
     snp_autofree char *requirements = NULL;
     snp_autofree char *source =
         build->requirements == NULL ? NULL : realpath(build->requirements, NULL);
-    snp_autofree char *folder = build->index == NULL ? NULL : realpath(build->index, NULL);
     json_t *modules = json_array();
     struct timespec now;
     int r;
