@@ -5,156 +5,21 @@
  * dropped at the first broken rule, and what leaves for the daemon are whole frames whose
  * heads are bounded JSON.
  */
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <sys/socket.h>
-
-#include "base/fd.h"
 #include "fuzz/target.h"
+#include "fuzz/world.h"
 #include "tier/native/cell.h"
-#include "tier/native/result.h"
-#include "tier/native/session.h"
-#include "tier/native/tier.h"
-#include "wire/rpc.h"
 
 enum {
-    CELL_NUMBER = 7,
-    REQUEST_ID = 9,
-    BODY_MAX = 1 << 20,
-    SENT_MAX = 256 << 20
+    BODY_MAX = 1 << 20
 };
-
-/* Everything that the parser touches; there is no process behind it. */
-struct world {
-    uv_loop_t loop;
-    struct snp_tier tier;
-    struct snp_session session;
-    int daemon_fd; /* our end of the daemon's stream */
-};
-
-static void daemon_frame(struct snp_link *link, const struct snp_frame *frame)
-{
-    (void)link;
-    (void)frame;
-}
-
-static void daemon_end(struct snp_link *link, const struct snp_err *err)
-{
-    (void)link;
-    (void)err;
-}
-
-static const struct snp_link_ops daemon_ops = {.body_max = BODY_MAX,
-                                               .queue_max = SENT_MAX,
-                                               .on_frame = daemon_frame,
-                                               .on_end = daemon_end};
-
-static void world_init(struct world *w)
-{
-    struct snp_session *s = &w->session;
-    struct snp_err err;
-    int pair[2];
-
-    SNP_ASSERT(uv_loop_init(&w->loop) == 0);
-    SNP_ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
-    w->daemon_fd = pair[1];
-    w->tier.loop = &w->loop;
-    for (int i = 0; i < SNP_CGROUP_N; i++) {
-        w->tier.cgroups.slot[i].base_fd = -1;
-    }
-    (void)snprintf(w->tier.state_dir, sizeof(w->tier.state_dir), "/nonexistent");
-    (void)snprintf(w->tier.python, sizeof(w->tier.python), "/usr/bin/python3");
-    SNP_ASSERT(snp_link_open(&w->tier.daemon, &w->loop, pair[0], &daemon_ops, NULL, &err) == 0);
-
-    s->tier = &w->tier;
-    s->state = SNP_SESSION_READY;
-    (void)snprintf(s->spec.id, sizeof(s->spec.id), "0123456789abcdef0123456789abcdef");
-    s->spec.python.name = strdup("base");
-    s->spec.python.exe = strdup("/usr/bin/python3");
-    snp_limits_default(&s->spec.limits);
-    s->out_fd[0] = s->out_fd[1] = s->out_wr_fd[0] = s->out_wr_fd[1] = s->project_fd = -1;
-    s->embryo.pidfd = s->embryo.control_fd = s->embryo.slot = -1;
-    snp_meter_init(&s->meter);
-    s->masked = json_array();
-    s->degraded = json_array();
-    s->has_interpreter = true;
-}
-
-static void cell_begin(struct world *w)
-{
-    const struct snp_cell_request rq = {
-        .id = REQUEST_ID, .number = CELL_NUMBER, .wall_ms = 600000, .code = "", .input = ""};
-    struct snp_err err;
-
-    SNP_ASSERT(snp_cell_start(&w->session, &rq, &err) == 0);
-}
-
-/* What the daemon was sent: whole frames, each head an object within the cap. */
-static void check_sent(struct world *w)
-{
-    snp_autobuf struct snp_buf sent = {0};
-    char *space;
-    ssize_t n;
-
-    snp_buf_init(&sent, SENT_MAX);
-    do {
-        SNP_ASSERT(snp_buf_reserve(&sent, 1 << 16, &space) == 0);
-        n = recv(w->daemon_fd, space, 1 << 16, MSG_DONTWAIT);
-        snp_buf_commit(&sent, n > 0 ? (size_t)n : 0);
-    } while (n > 0);
-    SNP_ASSERT(snp_buf_add(&sent, snp_buf_bytes(&w->tier.daemon.out), w->tier.daemon.out.len) ==
-               0);
-    while (sent.len > 0) {
-        struct snp_frame frame;
-        struct snp_err err;
-        snp_autojson json_t *head = NULL;
-        size_t size = 0;
-        bool has = false;
-        SNP_ASSERT(snp_frame_peek(&sent, SNP_FRAME_BODY_MAX, &frame, &size, &has, &err) == 0);
-        SNP_ASSERT(has && (frame.type == SNP_RPC_EVENT || frame.type == SNP_RPC_RESPONSE));
-        SNP_ASSERT(snp_json_parse(frame.head, frame.head_len, &head, &err) == 0);
-        snp_buf_consume(&sent, size);
-    }
-}
-
-static void free_nothing(uv_handle_t *handle, void *data)
-{
-    (void)data;
-    SNP_ASSERT(uv_is_closing(handle));
-}
-
-static void world_done(struct world *w)
-{
-    struct snp_session *s = &w->session;
-
-    if (s->cell != NULL) {
-        snp_cell_session_ended(s->cell); /* sends the result of what was claimed */
-    }
-    check_sent(w);
-    snp_link_close(&s->guest);
-    snp_link_close(&s->init);
-    snp_link_close(&w->tier.daemon);
-    snp_buf_done(&w->tier.daemon.in);
-    json_decref(s->masked);
-    json_decref(s->degraded);
-    uv_walk(&w->loop, free_nothing, NULL);
-    (void)uv_run(&w->loop, UV_RUN_DEFAULT);
-    SNP_ASSERT(uv_loop_close(&w->loop) == 0);
-    (void)close(w->daemon_fd);
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    struct world *w = calloc(1, sizeof(*w));
+    struct world *w = world_new();
     snp_autobuf struct snp_buf in = {0};
     struct snp_err err;
 
-    SNP_ASSERT(w != NULL);
-    world_init(w);
-    cell_begin(w);
+    world_start_cell(w, false);
     snp_buf_init(&in, BODY_MAX + SNP_FRAME_HEADER_LEN);
     if (snp_buf_add(&in, bytes, n) == 0) {
         for (;;) {
@@ -172,7 +37,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
             snp_buf_consume(&in, size);
         }
     }
-    world_done(w);
-    free(w);
+    world_free(w);
     return 0;
 }
