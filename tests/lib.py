@@ -29,7 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.abspath(os.environ.get("SNP_BUILD", os.path.join(HERE, "..", "build")))
 PYTHON = "/usr/bin/python3"
 USER_ID = 23456  # without an entry in /etc/passwd, so nothing else runs as it
-PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "snp-init", "guest")
+PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "snp-init", "guest")
 HEADER = struct.Struct("<IIIB3x")
 REQUEST, RESPONSE, ERROR, EVENT = 1, 2, 3, 4
 
@@ -188,11 +188,11 @@ class Sandbox:
 
     who: "root", or "user" for a user without privileges. env: more variables for the
     daemon and the command line. prefix: a program and arguments that run the daemon, to
-    give it another host; it must execute it, not fork. A program that cannot be had as
+    give it another host; it must execute it, not fork. tier: where cells run. A program that cannot be had as
     `who` skips the test.
     """
 
-    def __init__(self, who="root", env=None, prefix=()):
+    def __init__(self, who="root", env=None, prefix=(), tier="native"):
         need("root", who != "root" or os.geteuid() == 0, "the tests do not run as root")
         self.who = who
         self.uid = USER_ID if who == "user" and os.geteuid() == 0 else os.geteuid()
@@ -212,7 +212,9 @@ class Sandbox:
             **(env or {}),
         }
         self.prefix = list(prefix)
-        self.exec_options = []  # given to every exec, e.g. ["--allow-degraded"]
+        self.tier = tier
+        # given to every exec, e.g. ["--allow-degraded"]
+        self.exec_options = [] if tier == "native" else ["--env", tier]
         self.daemon = None
 
     def _bin(self):
@@ -279,7 +281,7 @@ class Sandbox:
     def tier_pid(self):
         """The supervisor below the daemon; None if there is none yet."""
         for pid, parent in parents().items():
-            if self.daemon is not None and parent == self.daemon.pid and program_of(pid) == "tier-native":
+            if self.daemon is not None and parent == self.daemon.pid and program_of(pid) == "tier-" + self.tier:
                 return pid
         return None
 

@@ -33,6 +33,7 @@ enum check_state {
 struct report {
     json_t *checks; /* owned */
     bool usable;
+    bool has_native;
 };
 
 static const struct {
@@ -153,7 +154,7 @@ static int probe_add(struct report *report, json_t *head)
     json_t *feature;
     int r = 0;
 
-    report->usable = snp_json_bool(head, "usable", false);
+    report->usable = report->usable || snp_json_bool(head, "usable", false);
     json_array_foreach(json_object_get(head, "features"), i, feature)
     {
         enum check_state state = snp_json_bool(feature, "ok", false) ? CHECK_OK : CHECK_MISSING;
@@ -169,12 +170,24 @@ static int probe_add(struct report *report, json_t *head)
     return r;
 }
 
+static int check_tier(struct report *report, struct snp_client *client, const char *tier)
+{
+    snp_autoreply struct snp_reply probe = {0};
+    struct snp_err err;
+
+    if (snp_remote_call(client, "probe", json_pack("{s:s}", "tier", tier), &probe, &err) < 0) {
+        snp_autofree char *name = snp_format("%s tier", tier);
+        return report_add(report, name == NULL ? tier : name, CHECK_FAILED,
+                          details(err.msg, "it does not run", "see the message"));
+    }
+    return probe_add(report, probe.head);
+}
+
 static int check_daemon(struct report *report)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply stats = {0};
     snp_autoreply struct snp_reply hello = {0};
-    snp_autoreply struct snp_reply probe = {0};
     snp_autofree char *text = NULL;
     struct snp_err err;
     int r = snp_remote_connect(false, &client, &err);
@@ -200,11 +213,9 @@ static int check_daemon(struct report *report)
     if (r < 0) {
         return r;
     }
-    if (snp_remote_call(client, "probe", json_object(), &probe, &err) < 0) {
-        return report_add(report, "native tier", CHECK_FAILED,
-                          details(err.msg, "nothing runs", "see the message"));
-    }
-    return probe_add(report, probe.head);
+    r = check_tier(report, client, "native");
+    report->has_native = report->usable;
+    return r < 0 ? r : check_tier(report, client, "local");
 }
 
 /* Printing ------------------------------------------------------------------------------------ */
@@ -253,7 +264,9 @@ static int report_print(const struct report *report)
     for (size_t i = 0; i < table.n_rows; i++) {
         free(texts[i]);
     }
-    (void)puts(report->usable ? "\nsandboxes can run here" : "\nnothing can run here");
+    (void)puts(report->has_native ? "\nsandboxes can run here"
+               : report->usable ? "\nonly the weaker local tier can run here: exec --env local"
+                                : "\nnothing can run here");
     return report->usable ? SNP_EXIT_OK : SNP_EXIT_FAILED;
 }
 

@@ -17,6 +17,7 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/result.h"
+#include "cli/tier.h"
 #include "policy/project.h"
 #include "policy/session_name.h"
 #include "policy/template_name.h"
@@ -30,8 +31,8 @@ static const struct snp_opt options[] = {
     {"file",           'f', SNP_OPT_STRING, "FILE",       "read the code from FILE",                          0                    },
     {"session",        's', SNP_OPT_STRING, "NAME",
      "run in this session, which is kept; new if it is not there",                                            0                    },
-    {"env",            'e', SNP_OPT_STRING, "TIER",       "where it runs: native, or auto (default)",
-     SNP_KEY_ENVIRONMENT                                                                                                           },
+    {"env",            'e', SNP_OPT_STRING, "TIER",
+     "where it runs: native, local (weaker), or auto (default): the strongest there is",                      SNP_KEY_ENVIRONMENT  },
     {"template",       0,   SNP_OPT_STRING, "NAME",
      "what a new session has: base, data (numpy, pandas), plot (matplotlib), or one of yours",                SNP_KEY_TEMPLATE     },
     SNP_CLI_OPT_LIMITS,
@@ -209,20 +210,6 @@ static int stdin_take(struct job *job, struct snp_err *err)
 
 /* How it runs ------------------------------------------------------------------------------ */
 
-static int tier_check(const struct job *job, struct snp_err *err)
-{
-    const char *tier = snp_config_str(job->config, SNP_KEY_ENVIRONMENT);
-
-    if (!snp_streq(tier, "auto") && !snp_streq(tier, "native")) {
-        return snp_fail(
-            err, SNP_E_UNSUPPORTED,
-            "environment '%s' (%s) is not in this version; there is native, which auto "
-            "chooses",
-            tier == NULL ? "" : tier, snp_config_source(job->config, SNP_KEY_ENVIRONMENT));
-    }
-    return 0;
-}
-
 /* A template that does not exist is said before anything is started. */
 static int template_check(const struct job *job, struct snp_err *err)
 {
@@ -311,7 +298,7 @@ static int env_collect(const struct job *job, json_t *env, struct snp_err *err)
     return r;
 }
 
-/* The limits and the template that a new session gets, below what was asked for explicitly. */
+/* The limits, the template and the tier that a new session gets, below what was asked for explicitly. */
 static json_t *defaults_make(const struct job *job)
 {
     struct snp_limits limits;
@@ -321,9 +308,13 @@ static json_t *defaults_make(const struct job *job)
     defaults = snp_limits_to_json(&limits);
     /* Not given anywhere: then a project's own .venv comes before base. */
     if (defaults != NULL &&
-        snp_config_origin(job->config, SNP_KEY_TEMPLATE) != SNP_ORIGIN_DEFAULT &&
-        json_object_set_new(defaults, "template",
-                            json_string(snp_config_str(job->config, SNP_KEY_TEMPLATE))) < 0) {
+        ((snp_config_origin(job->config, SNP_KEY_TEMPLATE) != SNP_ORIGIN_DEFAULT &&
+          json_object_set_new(defaults, "template",
+                              json_string(snp_config_str(job->config, SNP_KEY_TEMPLATE))) <
+              0) ||
+         json_object_set_new(defaults, "tier",
+                             json_string(snp_config_str(job->config, SNP_KEY_ENVIRONMENT))) <
+             0)) {
         json_decref(defaults);
         return NULL;
     }
@@ -334,6 +325,7 @@ static int head_make(struct job *job, struct snp_err *err)
 {
     const char *session = snp_opts_str(job->opts, "session");
     bool has_template = snp_config_origin(job->config, SNP_KEY_TEMPLATE) == SNP_ORIGIN_CLI;
+    bool has_tier = snp_config_origin(job->config, SNP_KEY_ENVIRONMENT) == SNP_ORIGIN_CLI;
     snp_autofree char *project = NULL;
     snp_autojson json_t *env = json_object();
     int r = 0;
@@ -342,7 +334,7 @@ static int head_make(struct job *job, struct snp_err *err)
         r = snp_session_name_check(session, err);
     }
     if (r == 0) {
-        r = tier_check(job, err);
+        r = snp_cli_tier_check(job->config, err);
     }
     if (r == 0) {
         r = template_check(job, err);
@@ -357,12 +349,13 @@ static int head_make(struct job *job, struct snp_err *err)
         return r;
     }
     job->head = json_pack(
-        "{s:s?, s:s, s:I, s:b, s:O?, s:s, s:s?, s:o, s:o, s:s?, s:O, s:b, s:b, s:b}", "session",
-        session, "kind", job->is_command ? "command" : "python", "code_len",
-        (json_int_t)job->code_len, "stdin", job->has_stdin, "argv", job->argv, "tier", "native",
-        "template", has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL,
-        "limits", snp_config_limits_explicit(job->config), "defaults", defaults_make(job),
-        "project", project, "env", env, "allow_degraded",
+        "{s:s?, s:s, s:I, s:b, s:O?, s:s?, s:s?, s:o, s:o, s:s?, s:O, s:b, s:b, s:b}",
+        "session", session, "kind", job->is_command ? "command" : "python", "code_len",
+        (json_int_t)job->code_len, "stdin", job->has_stdin, "argv", job->argv, "tier",
+        has_tier ? snp_config_str(job->config, SNP_KEY_ENVIRONMENT) : NULL, "template",
+        has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL, "limits",
+        snp_config_limits_explicit(job->config), "defaults", defaults_make(job), "project",
+        project, "env", env, "allow_degraded",
         snp_opts_flag(job->opts, "allow-degraded", false), "require_exact",
         snp_config_bool(job->config, SNP_KEY_REQUIRE_EXACT), "stream",
         snp_opts_flag(job->opts, "stream", true) && !snp_opts_flag(job->opts, "json", false));
@@ -448,6 +441,9 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     }
     if (r == 0) {
         r = job_run(&job, &view, &exit_code, &err);
+    }
+    if (r == 0) {
+        snp_cli_tier_notice(cli, job.config);
     }
     snp_view_done(&view);
     job_done(&job);

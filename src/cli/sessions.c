@@ -11,13 +11,13 @@
 #include "cli/term.h"
 
 enum {
-    COLUMNS = 7,
+    COLUMNS = 8,
     CELL_MAX = 48,
     ID_SHOWN = 12,
 };
 
-static const char *const heads[COLUMNS] = {"Name",  "ID",   "State",  "Template",
-                                           "Cells", "Idle", "Project"};
+static const char *const heads[COLUMNS] = {"Name",     "ID",    "State", "Tier",
+                                           "Template", "Cells", "Idle",  "Project"};
 
 /* The texts of one row that are not in the JSON as they are shown. */
 struct row {
@@ -50,10 +50,11 @@ static void row_fill(const json_t *session, struct row *row, const char **cells)
     cells[0] = snp_json_str(session, "name", "");
     cells[1] = row->id;
     cells[2] = snp_json_str(session, "state", "?");
-    cells[3] = snp_json_str(session, "template", "?");
-    cells[4] = row->cells;
-    cells[5] = idle_text(snp_json_int(session, "idle_ms", 0), row->idle, sizeof(row->idle));
-    cells[6] = snp_json_str(session, "project", "");
+    cells[3] = snp_json_str(session, "tier", "?");
+    cells[4] = snp_json_str(session, "template", "?");
+    cells[5] = row->cells;
+    cells[6] = idle_text(snp_json_int(session, "idle_ms", 0), row->idle, sizeof(row->idle));
+    cells[7] = snp_json_str(session, "project", "");
 }
 
 static int list_print(const json_t *list, struct snp_err *err)

@@ -112,6 +112,11 @@ static const struct snp_field output_fields[] = {
     FIELD_LENGTH,
 };
 
+static const struct snp_field probe_fields[] = {
+    FIELD_METHOD,
+    {"tier", SNP_T_STR | SNP_T_OPT, 32},
+};
+
 /* What a tier must answer -------------------------------------------------------------- */
 
 static const struct snp_field put_answer_fields[] = {
@@ -205,8 +210,7 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
             snp_request_pass(request, answer->text, answer->text_len, answer->raw,
                              answer->raw_len);
         } else {
-            (void)snp_fail(&err, SNP_E_PEER, "the native tier gave a wrong answer: %s",
-                           ret_bad->msg);
+            (void)snp_fail(&err, SNP_E_PEER, "the tier gave a wrong answer: %s", ret_bad->msg);
             snp_request_fail(request, &err);
         }
     }
@@ -412,7 +416,7 @@ static const struct snp_method methods[] = {
     {"ls", run_pass, NEEDS_LIVE, SNP_RECORD("ls", ls_fields), 0, &ls_answer},
     {"output", run_pass, NEEDS_TIER, SNP_RECORD("output", output_fields), 0, &output_answer},
     {"stats", run_stats, 0, PLAIN("stats"), 0, NULL},
-    {"probe", run_pass, NEEDS_TIER, PLAIN("probe"), 0, &probe_answer},
+    {"probe", run_pass, NEEDS_TIER, SNP_RECORD("probe", probe_fields), 0, &probe_answer},
     {"shutdown", run_shutdown, 0, PLAIN("shutdown"), 0, NULL},
 };
 /* clang-format on */
@@ -491,6 +495,25 @@ static int session_need(struct work *work, struct snp_err *err)
     return 0;
 }
 
+/* Of a method without a session: the tier it names, or the one that made the handle. */
+static int tier_need(struct work *work, struct snp_err *err)
+{
+    const char *handle = snp_json_str(work->head, "handle", NULL);
+    const char *name = snp_json_str(work->head, "tier", snp_tier_name(SNP_TIER_AUTO));
+    size_t n = handle == NULL ? 0 : strcspn(handle, "/");
+    enum snp_tier_kind kind;
+    int r = snp_tier_kind_read(name, &kind, err);
+
+    if (r < 0) {
+        return r;
+    }
+    /* "local/SESSION/CELL"; without a first part it is native's. */
+    if (n > 0 && strncmp(handle, snp_tier_name(SNP_TIER_LOCAL), n) == 0) {
+        kind = SNP_TIER_LOCAL;
+    }
+    return snp_tier_get(work->request->server, kind, &work->tier, err);
+}
+
 void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, size_t raw_len)
 {
     struct work work = {.request = request, .head = head, .raw = raw, .raw_len = raw_len};
@@ -505,7 +528,7 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
         r = session_need(&work, &err);
     }
     if (r == 0 && (work.method->needs & NEEDS_TIER) != 0) {
-        r = snp_tier_get(request->server, &work.tier, &err);
+        r = tier_need(&work, &err);
     }
     if (r < 0) {
         snp_request_fail(request, &err);

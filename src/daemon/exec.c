@@ -159,8 +159,7 @@ static int result_answer(struct snp_exec *exec,
     if (r < 0) {
         struct snp_err err;
 
-        (void)snp_fail(&err, SNP_E_PEER, "the native tier gave a wrong answer: %s",
-                       ret_bad->msg);
+        (void)snp_fail(&err, SNP_E_PEER, "the tier gave a wrong answer: %s", ret_bad->msg);
         snp_request_fail(SNP_TAKE_PTR(exec->request), &err);
         return r;
     }
@@ -277,10 +276,38 @@ static int open_check(const struct snp_tier_answer *answer, struct snp_err *ret_
     return r < 0 ? r : snp_manifest_check(json_object_get(answer->head, "manifest"), ret_bad);
 }
 
+static int session_ask_open(struct snp_session *session, struct snp_err *err);
+
+/*
+ * The strongest tier cannot run here. The next takes its place only where that was allowed;
+ * its manifest then says why. 0 when it was asked; else err says what can be done.
+ */
+static int open_weaker(struct snp_session *session, struct snp_err *err)
+{
+    if (err->code != SNP_E_UNSUPPORTED || !session->is_auto ||
+        session->kind != SNP_TIER_NATIVE || session->state != SNP_SESSION_OPENING) {
+        return err->code;
+    }
+    if (!session->allow_degraded) {
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "%.340s; --env local runs it in the weaker local tier", err->msg);
+    }
+    session->instead_of = strdup(err->msg);
+    session->kind = SNP_TIER_LOCAL;
+    if (session->instead_of == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    session->tier = NULL;
+    if (snp_tier_get(session->server, session->kind, &session->tier, err) < 0) {
+        return err->code;
+    }
+    return session_ask_open(session, err);
+}
+
 static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct snp_session *session = ctx;
-    struct snp_err err;
+    struct snp_err err = {.code = SNP_OK};
     int r = 0;
 
     if (answer->head == NULL) {
@@ -288,8 +315,7 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     } else {
         r = open_check(answer, ret_bad);
         if (r < 0) {
-            (void)snp_fail(&err, SNP_E_PEER, "the native tier gave a wrong answer: %s",
-                           ret_bad->msg);
+            (void)snp_fail(&err, SNP_E_PEER, "the tier gave a wrong answer: %s", ret_bad->msg);
         }
     }
     if (session->state == SNP_SESSION_OPENING) {
@@ -310,7 +336,7 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
             /* It is open in the tier. */
             (void)waiting_fail(session, &err);
             snp_session_end(session, NULL);
-        } else {
+        } else if (r < 0 || open_weaker(session, &err) < 0) {
             /* Nothing of it is left in the tier. */
             (void)waiting_fail(session, &err);
             snp_session_remove(session);
@@ -324,12 +350,12 @@ static const struct snp_tier_ops open_ops = {open_done, NULL};
 
 static int session_ask_open(struct snp_session *session, struct snp_err *err)
 {
-    snp_autojson json_t *head =
-        json_pack("{s:s, s:s?, s:o, s:s?, s:O, s:b, s:b, s:b}", "session", session->id,
-                  "template", session->template_name[0] == '\0' ? NULL : session->template_name,
-                  "limits", snp_limits_to_json(&session->limits), "project", session->project,
-                  "env", session->env, "allow_degraded", session->allow_degraded,
-                  "require_exact", session->require_exact, "lasting", session->name[0] != '\0');
+    snp_autojson json_t *head = json_pack(
+        "{s:s, s:s?, s:o, s:s?, s:O, s:b, s:b, s:b, s:s?}", "session", session->id, "template",
+        session->template_name[0] == '\0' ? NULL : session->template_name, "limits",
+        snp_limits_to_json(&session->limits), "project", session->project, "env", session->env,
+        "allow_degraded", session->allow_degraded, "require_exact", session->require_exact,
+        "lasting", session->name[0] != '\0', "instead_of", session->instead_of);
     struct snp_tier_call call = {
         .method = "open",
         .head = head,
@@ -405,7 +431,7 @@ static int session_open(struct snp_server *server,
         r = project_look(spec->project, server->options.home, err);
     }
     if (r == 0) {
-        r = snp_tier_get(server, &tier, err);
+        r = snp_tier_get(server, spec->tier, &tier, err);
     }
     if (r == 0) {
         r = snp_session_new(server, spec->session, &session, err);
@@ -415,6 +441,8 @@ static int session_open(struct snp_server *server,
     }
     SNP_ASSERT(session != NULL);
     session->tier = tier;
+    session->is_auto = spec->tier == SNP_TIER_AUTO;
+    session->kind = session->is_auto ? SNP_TIER_NATIVE : spec->tier;
     r = session_fill(session, spec, err);
     if (r == 0) {
         r = session_ask_open(session, err);
@@ -467,8 +495,8 @@ static int session_for(struct snp_server *server,
         *ret_wall_ms = spec->limits.value[SNP_LIMIT_WALL];
         return session_open(server, spec, ret, err);
     }
-    policy = (struct snp_session_policy){session->template_name, session->project, session->env,
-                                         &session->limits};
+    policy = (struct snp_session_policy){session->kind, session->template_name,
+                                         session->project, session->env, &session->limits};
     r = snp_exec_spec_fits(spec, &policy, ret_wall_ms, err);
     if (r == 0) {
         *ret = session;

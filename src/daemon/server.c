@@ -350,8 +350,10 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     /* From here on a new client finds nobody and starts the next daemon. */
     (void)unlink(server->options.socket_path);
     uv_close((uv_handle_t *)&server->ticker, NULL);
-    if (server->native != NULL) {
-        snp_tier_end(server->native);
+    for (size_t i = 0; i < SNP_TIER_N; i++) {
+        if (server->tiers[i] != NULL) {
+            snp_tier_end(server->tiers[i]);
+        }
     }
     if (server->n_tiers == 0) {
         end_finish(server);

@@ -59,7 +59,8 @@ struct snp_server {
     struct snp_peer *peers[SNP_CAP_CLIENTS]; /* owned; NULL = free slot */
     unsigned n_peers;
     struct snp_sessions sessions;
-    struct snp_tier *native;      /* takes calls; NULL when none runs. Frees itself */
+    struct snp_tier
+        *tiers[SNP_TIER_N];       /* that take calls; NULL = not running. Free themselves */
     unsigned n_tiers;             /* processes not yet reaped, the above included */
     struct snp_request *shutdown; /* owned; who asked for the end, or NULL */
     uint64_t started_us;

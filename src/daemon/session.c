@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "daemon/server.h"
+#include "daemon/tier.h"
 
 _Static_assert((SNP_CAP_SESSIONS & (SNP_CAP_SESSIONS - 1)) == 0, "buckets are masked");
 
@@ -118,6 +119,7 @@ void snp_session_unref(struct snp_session *session)
         return;
     }
     free(session->project);
+    free(session->instead_of);
     json_decref(session->env);
     free(session->manifest);
     free(session);
@@ -174,8 +176,8 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
     uint64_t idle_us = session->state == SNP_SESSION_IDLE ? snp_now_us() - session->used_us : 0;
     snp_autojson json_t *row = json_pack(
         "{s:s, s:s?, s:s, s:s, s:s, s:I, s:f, s:I, s:s?, s:I}", "id", session->id, "name",
-        session->name[0] == '\0' ? NULL : session->name, "tier", "native", "template",
-        session->template_name, "state", state_names[session->state], "cells",
+        session->name[0] == '\0' ? NULL : session->name, "tier", snp_tier_name(session->kind),
+        "template", session->template_name, "state", state_names[session->state], "cells",
         (json_int_t)session->cells, "created", (double)session->created_wall_us / 1e6,
         "idle_ms", (json_int_t)(idle_us / 1000), "project", session->project, "memory_bytes",
         (json_int_t)session->limits.value[SNP_LIMIT_MEMORY]);

@@ -20,6 +20,14 @@ struct snp_exec;
 struct snp_server;
 struct snp_tier;
 
+/* The programs that run sandboxes, the strongest first. */
+enum snp_tier_kind {
+    SNP_TIER_NATIVE = 0,
+    SNP_TIER_LOCAL,
+    SNP_TIER_N,
+    SNP_TIER_AUTO = SNP_TIER_N, /* asked for: the strongest that runs */
+};
+
 enum snp_session_state {
     SNP_SESSION_OPENING = 0, /* the tier has been asked for it */
     SNP_SESSION_IDLE,
@@ -40,6 +48,9 @@ struct snp_session {
     struct snp_tier *tier;               /* borrowed; NULL when lost */
 
     /* The policy, frozen when it was opened. */
+    enum snp_tier_kind kind; /* of its tier */
+    bool is_auto;            /* nobody asked for this kind */
+    char *instead_of;        /* why it is not in a stronger one; owned, NULL = it need not be */
     char template_name[32];
     char *project; /* owned, or NULL */
     json_t *env;   /* owned, an object */

@@ -9,12 +9,11 @@
 
 #include "base/str.h"
 #include "daemon/caps.h"
+#include "daemon/tier.h"
 #include "policy/project.h"
 #include "policy/session_name.h"
 #include "policy/template_name.h"
 #include "wire/frame.h"
-
-static const char *const tier_names[] = {"native"};
 
 static const struct snp_field exec_fields[] = {
     {"method",         SNP_T_STR,                          32                  },
@@ -35,16 +34,6 @@ static const struct snp_field exec_fields[] = {
 };
 const struct snp_record snp_exec_record = SNP_RECORD("exec", exec_fields);
 
-static bool is_one_of(const char *text, const char *const *words, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static json_t *member(json_t *head, const char *name)
 {
     json_t *value = json_object_get(head, name);
@@ -58,12 +47,23 @@ static int template_check(const char *name, struct snp_err *err)
     return name == NULL ? 0 : snp_template_name_check(name, err);
 }
 
-static int tier_check(const char *name, struct snp_err *err)
+/* The kind asked for, else that of the defaults, else auto. */
+static int tier_read(const json_t *head,
+                     const json_t *defaults,
+                     struct snp_exec_spec *spec,
+                     struct snp_err *err)
 {
-    if (name != NULL && !is_one_of(name, tier_names, SNP_ARRAY_LEN(tier_names))) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "there is no tier '%s'; there is native", name);
+    const char *asked = snp_json_str(head, "tier", NULL);
+    const json_t *fallback = json_object_get(defaults, "tier");
+
+    if (fallback != NULL && !json_is_string(fallback)) {
+        return snp_fail(err, SNP_E_INVALID, "exec: the tier in 'defaults' must be a string");
     }
-    return 0;
+    spec->has_tier = asked != NULL && strcmp(asked, snp_tier_name(SNP_TIER_AUTO)) != 0;
+    asked = asked != NULL      ? asked
+            : fallback != NULL ? json_string_value(fallback)
+                               : snp_tier_name(SNP_TIER_AUTO);
+    return snp_tier_kind_read(asked, &spec->tier, err);
 }
 
 static int argv_check(const struct snp_exec_spec *spec, struct snp_err *err)
@@ -165,7 +165,8 @@ static int limits_read(json_t *defaults, struct snp_exec_spec *spec, struct snp_
         if (copy == NULL) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
-        (void)json_object_del(copy, "template"); /* it need not be there */
+        (void)json_object_del(copy, "template"); /* they need not be there */
+        (void)json_object_del(copy, "tier");
         spec->default_template = snp_json_str(defaults, "template", NULL);
         r = template_check(spec->default_template, err);
         if (r == 0) {
@@ -222,7 +223,7 @@ int snp_exec_spec_read(json_t *head,
         r = snp_session_name_check(read.session, err);
     }
     if (r == 0) {
-        r = tier_check(snp_json_str(head, "tier", NULL), err);
+        r = tier_read(head, defaults, &read, err);
     }
     if (r == 0) {
         r = template_check(read.template_name, err);
@@ -293,6 +294,12 @@ int snp_exec_spec_fits(const struct snp_exec_spec *spec,
     const char *key;
     json_t *value;
 
+    if (spec->has_tier && spec->tier != policy->tier) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "the session was opened in the %s tier, not %s; destroy it or use "
+                        "another name",
+                        snp_tier_name(policy->tier), snp_tier_name(spec->tier));
+    }
     if (spec->template_name != NULL &&
         strcmp(spec->template_name, policy->template_name) != 0) {
         return snp_fail(err, SNP_E_INVALID,

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "daemon/check.h"
+#include "daemon/session.h"
 #include "policy/limits.h"
 
 /* The members of the request, for the table of methods. */
@@ -19,6 +20,8 @@ struct snp_exec_spec {
     json_t *head;              /* owned: what all texts below are borrowed from */
     const char *session;       /* name or id; NULL = one that ends with the call */
     const char *kind;          /* "python" or "command" */
+    enum snp_tier_kind tier;   /* for a new one: asked for, else the default */
+    bool has_tier;             /* asked for */
     const char *template_name; /* NULL = the session's, or default_template for a new one */
     const char *default_template;
     const char *project;      /* NULL = the session's, none for a new one */
@@ -49,6 +52,7 @@ void snp_exec_spec_done(struct snp_exec_spec *spec);
  * *ret_wall_ms: its wall clock: the explicit one, else the session's.
  */
 struct snp_session_policy {
+    enum snp_tier_kind tier;
     const char *template_name;
     const char *project; /* or NULL */
     json_t *env;

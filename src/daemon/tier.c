@@ -2,7 +2,7 @@
 /*
  * One tier process and the calls it has open.
  *
- * Invariants: server->native is the tier that takes calls, and is cleared the moment its
+ * Invariants: server->tiers has those that take calls, each cleared the moment its
  * stream ends, before any call hears of it. The memory stays until the loop has let go
  * of the stream, the timer and the process. A call's id is its slot and a generation, so
  * a late answer to a forgotten call cannot be taken for another's.
@@ -49,6 +49,7 @@ struct call {
 struct snp_tier {
     struct snp_conn conn;
     struct snp_server *server; /* borrowed */
+    enum snp_tier_kind kind;
     uv_process_t process;
     uv_timer_t timer; /* of overdue calls; after the end, of the process's exit */
     unsigned n_parts; /* stream, timer, process: still held by the loop */
@@ -69,6 +70,36 @@ static const struct snp_field gone_fields[] = {
     {"reason",  SNP_T_STR, 4096              },
 };
 static const struct snp_record gone_record = SNP_RECORD("gone", gone_fields);
+
+static const char *const kind_names[] = {
+    [SNP_TIER_NATIVE] = "native",
+    [SNP_TIER_LOCAL] = "local",
+    [SNP_TIER_AUTO] = "auto",
+};
+
+const char *snp_tier_name(enum snp_tier_kind kind)
+{
+    return kind_names[kind];
+}
+
+int snp_tier_kind_read(const char *name, enum snp_tier_kind *ret, struct snp_err *err)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(kind_names); i++) {
+        if (strcmp(kind_names[i], name) == 0) {
+            *ret = (enum snp_tier_kind)i;
+            return 0;
+        }
+    }
+    return snp_fail(err, SNP_E_UNSUPPORTED,
+                    "there is no tier '%.32s'; there are native and local, and auto takes the "
+                    "strongest that runs",
+                    name);
+}
+
+const char *snp_tier_name_of(const struct snp_tier *tier)
+{
+    return snp_tier_name(tier->kind);
+}
 
 /* Lifetime ------------------------------------------------------------------------- */
 
@@ -110,8 +141,8 @@ static void process_exited(uv_process_t *process, int64_t exit_status, int term_
     tier->has_exited = true;
     tier->exit_status = exit_status;
     tier->exit_signal = term_signal;
-    snp_log(SNP_LOG_INFO, "tier-exit", "tier=native pid=%d status=%lld signal=%d",
-            (int)process->pid, (long long)exit_status, term_signal);
+    snp_log(SNP_LOG_INFO, "tier-exit", "tier=%s pid=%d status=%lld signal=%d",
+            snp_tier_name(tier->kind), (int)process->pid, (long long)exit_status, term_signal);
     if (!tier->is_over) {
         struct snp_err why;
 
@@ -129,7 +160,8 @@ static void exit_overdue(uv_timer_t *timer)
     struct snp_tier *tier = timer->data;
 
     if (!tier->has_exited) {
-        snp_log(SNP_LOG_WARN, "tier-kill", "tier=native pid=%d", (int)tier->process.pid);
+        snp_log(SNP_LOG_WARN, "tier-kill", "tier=%s pid=%d", snp_tier_name(tier->kind),
+                (int)tier->process.pid);
         (void)uv_process_kill(&tier->process, SIGKILL);
     }
 }
@@ -281,14 +313,15 @@ static void conn_closed(struct snp_conn *conn, const struct snp_err *why)
                    in_order              ? "the daemon ends"
                    : why->code == SNP_OK ? "it closed its stream"
                                          : why->msg);
-    snp_log(in_order ? SNP_LOG_INFO : SNP_LOG_ERROR, "tier-end",
-            "tier=native pid=%d why=\"%s\"", (int)tier->process.pid, reason);
+    snp_log(in_order ? SNP_LOG_INFO : SNP_LOG_ERROR, "tier-end", "tier=%s pid=%d why=\"%s\"",
+            snp_tier_name(tier->kind), (int)tier->process.pid, reason);
     tier->is_over = true;
-    if (server->native == tier) {
-        server->native = NULL;
+    if (server->tiers[tier->kind] == tier) {
+        server->tiers[tier->kind] = NULL;
     }
     snp_exec_tier_lost(server, tier, reason);
-    (void)snp_fail(&lost, SNP_E_PEER, "the native tier ended: %s", reason);
+    (void)snp_fail(&lost, SNP_E_PEER, "the %s tier ended: %s", snp_tier_name(tier->kind),
+                   reason);
     answer.err = &lost;
     for (uint32_t i = 0; i < tier->n_slots; i++) {
         struct snp_err ignored;
@@ -312,7 +345,11 @@ static int tier_spawn(struct snp_tier *tier,
 {
     struct snp_server *server = tier->server;
     snp_autofree char *file = strdup(program);
-    snp_autofree char *state = strdup(server->options.state_dir);
+    /* Each has a state folder of its own, for each clears what it finds there. */
+    snp_autofree char *state =
+        tier->kind == SNP_TIER_NATIVE
+            ? strdup(server->options.state_dir)
+            : snp_format("%s/%s", server->options.state_dir, snp_tier_name(tier->kind));
     char flag[] = "--state";
     char *argv[] = {file, flag, state, NULL};
     uv_stdio_container_t stdio[TIER_FD + 1] = {
@@ -345,15 +382,21 @@ static void tier_free_unstarted(uv_handle_t *handle)
     free(handle->data);
 }
 
-static int tier_start(struct snp_server *server, struct snp_tier **ret, struct snp_err *err)
+static int tier_start(struct snp_server *server,
+                      enum snp_tier_kind kind,
+                      struct snp_tier **ret,
+                      struct snp_err *err)
 {
+    char name[32];
     snp_autofree char *program = NULL;
     snp_autoclose int ours = -1;
     snp_autoclose int theirs = -1;
     int pair[2];
     struct snp_tier *tier;
-    int r = snp_own_program("tier-native", &program, err);
+    int r;
 
+    (void)snprintf(name, sizeof(name), "tier-%s", snp_tier_name(kind));
+    r = snp_own_program(name, &program, err);
     if (r < 0) {
         return r;
     }
@@ -370,6 +413,7 @@ static int tier_start(struct snp_server *server, struct snp_tier **ret, struct s
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     tier->server = server;
+    tier->kind = kind;
     tier->first_free = SNP_CAP_TIER_CALLS;
     tier->process.data = tier;
     r = tier_spawn(tier, program, theirs, err);
@@ -389,25 +433,30 @@ static int tier_start(struct snp_server *server, struct snp_tier **ret, struct s
         (void)uv_process_kill(&tier->process, SIGKILL);
         return r;
     }
-    snp_log(SNP_LOG_INFO, "tier-start", "tier=native pid=%d", (int)tier->process.pid);
+    snp_log(SNP_LOG_INFO, "tier-start", "tier=%s pid=%d", snp_tier_name(tier->kind),
+            (int)tier->process.pid);
     *ret = tier;
     return 0;
 }
 
-int snp_tier_get(struct snp_server *server, struct snp_tier **ret, struct snp_err *err)
+int snp_tier_get(struct snp_server *server,
+                 enum snp_tier_kind kind,
+                 struct snp_tier **ret,
+                 struct snp_err *err)
 {
     int r;
 
+    kind = kind == SNP_TIER_AUTO ? SNP_TIER_NATIVE : kind;
     if (server->is_ending) {
         return snp_fail(err, SNP_E_PEER, "the daemon is ending");
     }
-    if (server->native == NULL) {
-        r = tier_start(server, &server->native, err);
+    if (server->tiers[kind] == NULL) {
+        r = tier_start(server, kind, &server->tiers[kind], err);
         if (r < 0) {
-            return snp_err_wrap(err, "native tier");
+            return snp_err_wrap(err, "%s tier", snp_tier_name(kind));
         }
     }
-    *ret = server->native;
+    *ret = server->tiers[kind];
     return 0;
 }
 
@@ -429,12 +478,13 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
     frame.head_len = strlen(text);
     if (!asked->is_urgent && snp_conn_queued(&tier->conn) + frame.raw_len + frame.head_len >
                                  SNP_CAP_QUEUE_BYTES / 2) {
-        return snp_fail(err, SNP_E_LIMIT, "the native tier is busy; try again");
+        return snp_fail(err, SNP_E_LIMIT, "the %s tier is busy; try again",
+                        snp_tier_name(tier->kind));
     }
     call = call_new(tier);
     if (call == NULL) {
-        return snp_fail(err, SNP_E_LIMIT, "the native tier has %d requests open; try again",
-                        SNP_CAP_TIER_CALLS);
+        return snp_fail(err, SNP_E_LIMIT, "the %s tier has %d requests open; try again",
+                        snp_tier_name(tier->kind), SNP_CAP_TIER_CALLS);
     }
     frame.id = call->id;
     if (snp_conn_send(&tier->conn, &frame) < 0) {

@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "daemon/session.h"
 
 struct snp_server;
 struct snp_tier;
@@ -50,11 +51,20 @@ struct snp_tier_call {
     void *ctx;
 };
 
+/* "native", "local", and "auto" for SNP_TIER_AUTO. */
+const char *snp_tier_name(enum snp_tier_kind kind);
+const char *snp_tier_name_of(const struct snp_tier *tier);
+/* The kind of that name. SNP_E_UNSUPPORTED: there is none. */
+int snp_tier_kind_read(const char *name,
+                       enum snp_tier_kind *ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
 /*
- * The running native tier, started if there is none. SNP_E_NOT_FOUND: the program is
- * not installed. *ret is borrowed, valid until the tier ends.
+ * The running tier of a kind (auto: of the strongest), started if there is none.
+ * SNP_E_NOT_FOUND: the program is not installed. *ret is borrowed, valid until the tier ends.
  */
 int snp_tier_get(struct snp_server *server,
+                 enum snp_tier_kind kind,
                  struct snp_tier **ret,
                  struct snp_err *err) SNP_NODISCARD;
 

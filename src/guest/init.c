@@ -8,7 +8,10 @@
  * Landlock domain and the limits are those of the code. When the control stream ends it
  * exits, and the kernel then kills everything else in the sandbox.
  *
- * usage: init INTERPRETER_PID   (descriptors as in guest/spec.h)
+ * In the local tier there is no pid namespace: it is the parent of all there is inside and
+ * adopts what is orphaned, and the supervisor sweeps, watches and kills from outside.
+ *
+ * usage: init INTERPRETER_PID [FOLDER]   (descriptors as in guest/spec.h)
  */
 #include <dirent.h>
 #include <errno.h>
@@ -48,6 +51,7 @@ struct init {
     pid_t seed;        /* 0 = not told yet, -1 = none or gone */
     pid_t command;     /* -1 = none */
     uint32_t command_id;
+    bool is_local; /* no namespaces: /proc is closed to us */
     bool is_watching;
     bool was_crowded;      /* since the watch began */
     uint64_t watched;      /* bytes last reported */
@@ -140,6 +144,14 @@ static void send_exit(uint8_t target, uint32_t id, int status, const struct rusa
     send_frame(SNP_INIT_EXIT, id, raw, sizeof(raw));
 }
 
+/* The supervisor sweeps, and is to spare the seed. 0: there is none yet. */
+static void tell_seed(const struct init *in)
+{
+    int32_t seed = in->seed;
+
+    send_frame(SNP_INIT_SEED, 0, &seed, sizeof(seed));
+}
+
 /*
  * Who the seed is. The interpreter said so before it ran any code, or closed its end if
  * there is to be none; then nothing else inside holds that end.
@@ -155,6 +167,9 @@ static void learn_seed(struct init *in)
     n = recv(SNP_INIT_SEED_FD, &pid, sizeof(pid), MSG_DONTWAIT);
     if (n == (ssize_t)sizeof(pid) && pid > 1) {
         in->seed = pid;
+        if (in->is_local) {
+            tell_seed(in);
+        }
     } else if (n >= 0) {
         in->seed = -1;
     }
@@ -185,12 +200,15 @@ static void reap(struct init *in)
  */
 static unsigned each_process(const struct init *in, void (*visit)(pid_t, void *), void *data)
 {
-    DIR *dir = opendir("/proc");
+    DIR *dir = in->is_local ? NULL : opendir("/proc");
     struct dirent *entry;
     unsigned n = 0;
 
     if (dir == NULL) {
-        _exit(1);
+        if (!in->is_local) {
+            _exit(1);
+        }
+        return 0; /* the supervisor looks and kills from outside */
     }
     while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
         pid_t pid = 0;
@@ -421,7 +439,7 @@ static int input_fd(const char *bytes, size_t n)
     int fd = memfd_create("stdin", MFD_CLOEXEC);
 
     if (fd < 0) { /* not allowed where no cgroup counts its pages */
-        fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        fd = open(snp_files_tmp(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     }
 
     if (fd >= 0 && (snp_write_all(fd, bytes, n) < 0 || lseek(fd, 0, SEEK_SET) < 0)) {
@@ -539,6 +557,7 @@ static int on_signal(struct init *in, struct request *rq)
     return kill(-pid, signal_number) < 0 && kill(pid, signal_number) < 0 ? errno : 0;
 }
 
+/* In the local tier only a question: who asks sweeps after our answer, and knows the seed by then. */
 static int on_sweep(struct init *in, struct request *rq)
 {
     (void)rq;
@@ -728,9 +747,11 @@ int main(int argc, char **argv)
 
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "init", 0, 0, 0);
-    if (argc != 2) {
+    if (argc != 2 && argc != 3) {
         return 2;
     }
+    in.is_local = argc == 3;
+    snp_files_locate(argv[2]);
     in.interpreter = parse_pid(argv[1]);
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
@@ -742,9 +763,12 @@ int main(int argc, char **argv)
     }
     snp_buf_init(&in.in, SNP_INIT_BODY_MAX + (1 << 20));
     snp_buf_init(&in.out, 8 << 20);
-    in.changes = snp_changes_new(SNP_INIT_UPPER_FD);
+    in.changes = snp_changes_new(SNP_INIT_UPPER_FD, in.is_local);
     if (polled[1].fd < 0 || in.changes == NULL) {
         return 1;
+    }
+    if (in.is_local) { /* what is in the workspace now has been seen */
+        tell_seed(&in);
     }
     for (;;) {
         learn_seed(&in);

@@ -35,6 +35,7 @@ struct file {
     uint64_t ino;
     uint64_t mtime_ns;
     uint64_t ctime_ns;
+    uint64_t bytes; /* on disk */
     bool is_whiteout;
     bool is_copy; /* of a file of the project */
 };
@@ -50,6 +51,7 @@ struct listing {
 struct snp_changes {
     int upper_fd;
     bool is_layer; /* of an overlay; else code may make devices that look like whiteouts */
+    bool is_whole; /* see snp_changes_new */
     struct listing last;
 };
 
@@ -85,6 +87,7 @@ static struct file describe(int dir_fd, const char *name, const struct stat *st,
         .ino = st->st_ino,
         .mtime_ns = nanoseconds(&st->st_mtim),
         .ctime_ns = nanoseconds(&st->st_ctim),
+        .bytes = (uint64_t)st->st_blocks * 512,
         .is_whiteout = S_ISCHR(st->st_mode) && st->st_rdev == 0,
         .is_copy = S_ISREG(st->st_mode) && has_origin(dir_fd, name),
     };
@@ -211,27 +214,51 @@ static int report_files(const struct listing *before,
     return 0;
 }
 
-struct snp_changes *snp_changes_new(int upper_fd)
+/* What the layer holds now, sorted. */
+static void look(const struct snp_changes *changes, struct listing *ret)
+{
+    static char path[PATH_LEN];
+
+    walk(ret, openat(changes->upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), path, 0, 0);
+    for (size_t i = 0; i < ret->n; i++) {
+        ret->file[i].is_whiteout &= changes->is_layer;
+    }
+    if (ret->n > 1) {
+        qsort(ret->file, ret->n, sizeof(*ret->file), by_path);
+    }
+}
+
+struct snp_changes *snp_changes_new(int upper_fd, bool is_whole)
 {
     struct snp_changes *c = calloc(1, sizeof(*c));
     struct statfs fs;
 
     if (c != NULL) {
         c->upper_fd = upper_fd;
-        c->is_layer = statfs("/workspace", &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+        c->is_whole = is_whole;
+        c->is_layer =
+            !is_whole && statfs("/workspace", &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+    }
+    if (c != NULL && is_whole) {
+        look(c, &c->last);
     }
     return c;
 }
 
 void snp_changes_accept(struct snp_changes *changes, const char *path)
 {
-    static const char root[] = "/workspace/";
+    const char *root = snp_files_workspace();
+    size_t root_len = strlen(root);
     struct listing *l = &changes->last;
     struct file key = {0};
     struct file *known;
     struct stat st;
 
-    path += strncmp(path, root, sizeof(root) - 1) == 0 ? sizeof(root) - 1 : 0;
+    if (strncmp(path, root, root_len) == 0 && path[root_len] == '/') {
+        path += root_len + 1;
+    } else if (strncmp(path, "/workspace/", strlen("/workspace/")) == 0) {
+        path += strlen("/workspace/");
+    }
     if (path[0] == '/' || fstatat(changes->upper_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         return; /* elsewhere, or reached by another name: then it is reported */
     }
@@ -275,26 +302,35 @@ static uint8_t full_flags(const struct statfs *workspace)
     return flags;
 }
 
+/* Bytes written, of the layer as a whole or, among other folders, of what was seen. */
+static uint64_t written_bytes(const struct snp_changes *changes,
+                              const struct listing *now,
+                              const struct statfs *fs)
+{
+    uint64_t bytes = 0;
+
+    if (!changes->is_whole) {
+        return (uint64_t)(fs->f_blocks - fs->f_bfree) * (uint64_t)fs->f_bsize;
+    }
+    for (size_t i = 0; i < now->n; i++) {
+        bytes += now->file[i].bytes;
+    }
+    return bytes;
+}
+
 int snp_changes_report(struct snp_changes *changes,
                        uint64_t cpu_us,
                        uint8_t flags,
                        struct snp_buf *out)
 {
-    static char path[PATH_LEN];
     struct listing now = {0};
     struct statfs fs;
     uint64_t written = 0;
 
-    walk(&now, openat(changes->upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), path, 0, 0);
-    for (size_t i = 0; i < now.n; i++) {
-        now.file[i].is_whiteout &= changes->is_layer;
-    }
-    if (now.n > 1) {
-        qsort(now.file, now.n, sizeof(*now.file), by_path);
-    }
+    look(changes, &now);
     if (fstatfs(changes->upper_fd, &fs) == 0) {
-        written = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
-        flags |= full_flags(&fs);
+        written = written_bytes(changes, &now, &fs);
+        flags |= changes->is_whole ? 0 : full_flags(&fs);
     }
     flags |= now.is_truncated ? SNP_CHANGES_TRUNCATED : 0;
     if (snp_buf_add(out, &flags, 1) < 0 || snp_buf_add(out, &cpu_us, 8) < 0 ||

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,55 +23,128 @@
 #include "guest/init_wire.h"
 
 enum {
-    GET_MAX = 1 << 20
+    GET_MAX = 1 << 20,
+    PATH_LEN = 4096
 };
 
-/* The folder a path is relative to, and the rest of the path. -1 with errno. */
-static int open_root(const char *path, const char **ret_rest)
+struct root {
+    const char *name; /* as people write it */
+    char path[PATH_LEN];
+};
+
+/* Set once, before the first request. */
+static struct root roots[] = {
+    {"/workspace", "/workspace"},
+    {"/tmp",       "/tmp"      }
+};
+
+void snp_files_locate(const char *folder)
 {
-    static const char *const roots[] = {"/workspace", "/tmp"};
-    const char *root = path[0] == '/' ? NULL : roots[0];
+    for (size_t i = 0; folder != NULL && i < SNP_ARRAY_LEN(roots); i++) {
+        (void)snprintf(roots[i].path, sizeof(roots[i].path), "%s%s", folder, roots[i].name);
+    }
+}
+
+const char *snp_files_workspace(void)
+{
+    return roots[0].path;
+}
+
+const char *snp_files_tmp(void)
+{
+    return roots[1].path;
+}
+
+/* What follows top in path, without leading slashes; NULL if path is not below it. */
+static const char *below(const char *path, const char *top)
+{
+    size_t n = strlen(top);
+
+    if (strncmp(path, top, n) != 0 || (path[n] != '/' && path[n] != '\0')) {
+        return NULL;
+    }
+    path += n;
+    return path + strspn(path, "/");
+}
+
+/* The folder a path is relative to, and the rest of the path. NULL with errno. */
+static const char *find_root(const char *path, const char **ret_rest)
+{
+    const char *root = path[0] == '/' ? NULL : roots[0].path;
     const char *rest = path;
 
     for (size_t i = 0; root == NULL && i < SNP_ARRAY_LEN(roots); i++) {
-        size_t n = strlen(roots[i]);
-        if (strncmp(path, roots[i], n) == 0 && (path[n] == '/' || path[n] == '\0')) {
-            root = roots[i];
-            rest = path + n;
-        }
+        rest = below(path, roots[i].path);
+        rest = rest == NULL ? below(path, roots[i].name) : rest;
+        root = rest == NULL ? NULL : roots[i].path;
     }
     if (root == NULL) {
         errno = EACCES;
-        return -1;
-    }
-    while (*rest == '/') {
-        rest++;
+        return NULL;
     }
     *ret_rest = *rest == '\0' ? "." : rest;
-    return open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return root;
 }
 
-static int open_beneath(int root_fd, const char *rest, int flags, unsigned mode)
+static int open_root(const char *path, const char **ret_rest)
+{
+    const char *root = find_root(path, ret_rest);
+
+    return root == NULL ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/*
+ * Without openat2: open, then see where that led. Landlock has kept us from leaving the
+ * places the code may go to; this keeps us to the root that was asked for.
+ */
+static int open_and_look(
+    const char *root, int root_fd, const char *rest, int flags, unsigned mode)
+{
+    char link[48];
+    char path[PATH_LEN];
+    int fd = openat(root_fd, rest, flags, mode);
+    ssize_t n;
+
+    if (fd < 0) {
+        return -1;
+    }
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    n = readlink(link, path, sizeof(path) - 1);
+    path[n < 0 ? 0 : n] = '\0';
+    if (below(path, root) == NULL) {
+        snp_closep(&fd);
+        errno = EXDEV;
+    }
+    return fd;
+}
+
+static int open_beneath(
+    const char *root, int root_fd, const char *rest, int flags, unsigned mode)
 {
     struct open_how how = {
         .flags = (uint64_t)(flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY),
         .mode = mode,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
     };
+    int fd = (int)syscall(SYS_openat2, root_fd, rest, &how, sizeof(how));
 
-    return (int)syscall(SYS_openat2, root_fd, rest, &how, sizeof(how));
+    if (fd >= 0 || errno != ENOSYS) {
+        return fd;
+    }
+    return open_and_look(root, root_fd, rest, (int)how.flags, mode);
 }
 
 static int open_path(const char *path, int flags, unsigned mode)
 {
     const char *rest;
-    int root_fd = open_root(path, &rest);
+    const char *root = find_root(path, &rest);
+    int root_fd = root == NULL ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd;
 
     if (root_fd < 0) {
         return -1;
     }
-    fd = open_beneath(root_fd, rest, flags, mode);
+    fd = open_beneath(root, root_fd, rest, flags, mode);
     snp_closep(&root_fd);
     return fd;
 }

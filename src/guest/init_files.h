@@ -24,6 +24,16 @@ struct snp_put {
 struct snp_changes; /* what the written layer looked like at the last call */
 
 /*
+ * Before anything else: where /workspace and /tmp are. folder: holds workspace/ and tmp/
+ * (the local tier); NULL: they are where their names say.
+ */
+void snp_files_locate(const char *folder);
+
+/* The real paths. */
+const char *snp_files_workspace(void);
+const char *snp_files_tmp(void);
+
+/*
  * Each answers 0 or an errno, and appends to out what docs/wire.md gives for its REPLY
  * (after the errno). path: NUL-terminated; relative to /workspace, or absolute below
  * /workspace or /tmp; other places are EACCES.
@@ -32,8 +42,11 @@ int snp_files_put(const struct snp_put *put, struct snp_buf *out);
 int snp_files_get(const char *path, uint64_t offset, uint32_t length, struct snp_buf *out);
 int snp_files_ls(const char *path, struct snp_buf *out);
 
-/* The layer is upper_fd (borrowed). NULL when out of memory. */
-struct snp_changes *snp_changes_new(int upper_fd);
+/*
+ * The layer is upper_fd (borrowed). is_whole: it is a folder among others that was filled
+ * before, so what is in it now is the start. NULL when out of memory.
+ */
+struct snp_changes *snp_changes_new(int upper_fd, bool is_whole);
 
 /* The host wrote this file of the workspace itself: the next report is not to name it. */
 void snp_changes_accept(struct snp_changes *changes, const char *path);

@@ -17,6 +17,7 @@ enum {
     SNP_INIT_REPLY = 64,
     SNP_INIT_EXIT = 65,
     SNP_INIT_MEMORY = 66,
+    SNP_INIT_SEED = 67,
 };
 
 enum {

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <unistd.h>
 #include <linux/landlock.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define FS_READ  (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
@@ -22,6 +23,11 @@
 #define FS_IOCTL (1ULL << 15) /* ABI 5 */
 #define FS_EDIT  (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNC)
 #define SCOPES   3ULL /* ABI 6: abstract unix sockets, signals */
+#define NET_TCP  3ULL /* ABI 4: bind, connect */
+#define FS_NODES                                                    \
+    (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | \
+     LANDLOCK_ACCESS_FS_MAKE_SOCK)
+#define FS_OWN ((FS_ALL1 & ~FS_NODES) | FS_REFER | FS_TRUNC)
 
 struct ruleset_attr {
     uint64_t handled_access_fs;
@@ -115,6 +121,67 @@ int snp_landlock_apply(int upper_fd, int most_abi, int *ret_abi, struct snp_err 
     r = add_rule(ruleset, upper_fd, "the workspace's layer", FS_READ, err);
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(rules); i++) {
         r = add_path(ruleset, rules[i].path, rules[i].access & attr.handled_access_fs, err);
+    }
+    if (r == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) < 0) {
+        r = snp_fail_sys(err, errno, "landlock_restrict_self");
+    }
+    (void)close(ruleset);
+    if (r == 0) {
+        *ret_abi = abi;
+    }
+    return r;
+}
+
+static const uint64_t accesses[] = {
+    [SNP_LANDLOCK_READ] = FS_READ,
+    [SNP_LANDLOCK_RUN] = FS_RUN,
+    [SNP_LANDLOCK_EDIT] = FS_EDIT | FS_IOCTL,
+    [SNP_LANDLOCK_OWN] = FS_OWN,
+    [SNP_LANDLOCK_SCRATCH] = FS_OWN & ~LANDLOCK_ACCESS_FS_EXECUTE,
+};
+
+/* A right over folders cannot be given on a file. */
+static int add_any(int ruleset,
+                   const struct snp_landlock_rule *rule,
+                   uint64_t handled,
+                   struct snp_err *err)
+{
+    uint64_t access = accesses[rule->access] & handled;
+    struct stat st;
+
+    if (stat(rule->path, &st) == 0 && !S_ISDIR(st.st_mode)) {
+        access &= LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE |
+                  LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNC | FS_IOCTL;
+    }
+    return add_path(ruleset, rule->path, access, err);
+}
+
+int snp_landlock_fence(const struct snp_landlock_rule *list,
+                       size_t n,
+                       int most_abi,
+                       int *ret_abi,
+                       struct snp_err *err)
+{
+    int known = most_abi <= 0 ? 0 : kernel_abi();
+    int abi = known < most_abi ? known : most_abi;
+    struct ruleset_attr attr = {.handled_access_fs = handled_by(abi),
+                                .handled_access_net = abi >= 4 ? NET_TCP : 0,
+                                .scoped = abi >= 6 ? SCOPES : 0};
+    size_t attr_len = abi >= 6   ? sizeof(attr)
+                      : abi >= 4 ? 2 * sizeof(uint64_t)
+                                 : sizeof(uint64_t);
+    int ruleset;
+    int r = 0;
+
+    if (abi == 0) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "this kernel has no Landlock");
+    }
+    ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, attr_len, 0);
+    if (ruleset < 0) {
+        return snp_fail_sys(err, errno, "landlock_create_ruleset");
+    }
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        r = add_any(ruleset, &list[i], attr.handled_access_fs, err);
     }
     if (r == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) < 0) {
         r = snp_fail_sys(err, errno, "landlock_restrict_self");

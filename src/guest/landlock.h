@@ -2,6 +2,8 @@
 #ifndef SNP_GUEST_LANDLOCK_H
 #define SNP_GUEST_LANDLOCK_H
 
+#include <stddef.h>
+
 #include "base/err.h"
 
 /*
@@ -12,5 +14,30 @@
  */
 int snp_landlock_apply(int upper_fd, int most_abi, int *ret_abi, struct snp_err *err)
     SNP_NODISCARD;
+
+/* What a rule permits below its path. */
+enum snp_landlock_access {
+    SNP_LANDLOCK_READ = 0,
+    SNP_LANDLOCK_RUN,     /* read and execute */
+    SNP_LANDLOCK_EDIT,    /* read and write what is there */
+    SNP_LANDLOCK_OWN,     /* everything but devices and sockets */
+    SNP_LANDLOCK_SCRATCH, /* the same without execute */
+};
+
+struct snp_landlock_rule {
+    const char *path; /* one that does not exist is passed over */
+    enum snp_landlock_access access;
+};
+
+/*
+ * The fence of processes that stay in the host's mount namespace: only what the list names can
+ * be opened; TCP, and signals and abstract sockets across the fence, are refused where the
+ * ABI can (4, 6). most_abi: the newest ABI to use. SNP_E_UNSUPPORTED: no Landlock.
+ */
+int snp_landlock_fence(const struct snp_landlock_rule *list,
+                       size_t n,
+                       int most_abi,
+                       int *ret_abi,
+                       struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -383,14 +383,14 @@ static uint64_t data_size(void)
     return field * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static int step_rlimits(struct snp_setup *s, struct snp_err *err)
+int snp_step_rlimits(struct snp_setup *s, struct snp_err *err)
 {
     const struct {
         int resource;
         uint64_t value;
         bool wanted;
     } rows[] = {
-        {RLIMIT_CORE,       0,                                true                   },
+        {RLIMIT_CORE,       1,                                true                   }, /* stops even a program that cores are piped into */
         {RLIMIT_STACK,      8 << 20,                          true                   }, /* the template's was for its threads */
         {RLIMIT_FSIZE,      s->spec.file_bytes,               true                   },
  /* Init and the seed are two more. */
@@ -410,7 +410,7 @@ static int step_rlimits(struct snp_setup *s, struct snp_err *err)
     return 0;
 }
 
-static int step_affinity(struct snp_setup *s, struct snp_err *err)
+int snp_step_affinity(struct snp_setup *s, struct snp_err *err)
 {
     cpu_set_t allowed;
     cpu_set_t set;
@@ -490,10 +490,7 @@ static int step_seccomp(struct snp_setup *s, struct snp_err *err)
  * us; mounts while we still may; Landlock before seccomp, whose filter refuses its
  * calls; seccomp last.
  */
-static const struct {
-    const char *name;
-    int (*run)(struct snp_setup *, struct snp_err *);
-} steps[] = {
+static const struct snp_step steps[] = {
     {"ids",              step_ids             },
     {"hostname",         step_hostname        },
     {"loopback",         step_loopback        },
@@ -501,8 +498,8 @@ static const struct {
     {"proc",             step_proc            },
     {"tmp",              step_tmp             },
     {"workspace",        step_workspace       },
-    {"affinity",         step_affinity        },
-    {"rlimits",          step_rlimits         },
+    {"affinity",         snp_step_affinity    },
+    {"rlimits",          snp_step_rlimits     },
     {"capabilities",     step_capabilities    },
     {"landlock",         step_landlock        },
     {"seccomp",          step_seccomp         },
@@ -520,11 +517,15 @@ static uint64_t now_us(void)
 
 int snp_setup_run(struct snp_setup *setup, struct snp_err *err)
 {
-    for (size_t i = 0; i < SNP_ARRAY_LEN(steps); i++) {
+    bool is_local = setup->spec.is_local != 0;
+    const struct snp_step *table = is_local ? snp_local_steps : steps;
+    size_t n = is_local ? snp_local_steps_n : SNP_ARRAY_LEN(steps);
+
+    for (size_t i = 0; i < n; i++) {
         uint64_t start = now_us();
-        int r = steps[i].run(setup, err);
+        int r = table[i].run(setup, err);
         if (r < 0) {
-            return snp_err_wrap(err, "step %s", steps[i].name);
+            return snp_err_wrap(err, "step %s", table[i].name);
         }
         setup->step_us[i] = (uint32_t)(now_us() - start);
         setup->n_steps = (uint32_t)i + 1;

@@ -2,6 +2,7 @@
 #ifndef SNP_GUEST_SETUP_H
 #define SNP_GUEST_SETUP_H
 
+#include <stddef.h>
 #include <linux/filter.h>
 
 #include "base/err.h"
@@ -22,12 +23,26 @@ struct snp_setup {
 
 /*
  * Turn the calling process (alone in new user, pid, mount, network, ipc and uts
- * namespaces, id map written) into a sandbox. Runs the steps in order and stops at the
+ * namespaces, id map written; or with spec.is_local in none) into a sandbox. Runs the steps in order and stops at the
  * first that fails; the process must then exit. The caller keeps no capability.
  */
 int snp_setup_run(struct snp_setup *setup, struct snp_err *err) SNP_NODISCARD;
 
 /* Name of step i, NULL past the last. */
 const char *snp_setup_step_name(uint32_t i);
+
+/* One step: 0, or a code and *err. */
+struct snp_step {
+    const char *name;
+    int (*run)(struct snp_setup *setup, struct snp_err *err);
+};
+
+/* The steps of a sandbox without namespaces, in order. */
+extern const struct snp_step snp_local_steps[];
+extern const size_t snp_local_steps_n;
+
+/* Steps that both kinds have. */
+int snp_step_affinity(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
+int snp_step_rlimits(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
 
 #endif

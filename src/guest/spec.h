@@ -23,7 +23,8 @@ enum {
     SNP_ENV_MAX = 256 << 10,     /* bytes of "K=V\0" in a guest frame START */
     SNP_MASK_MAX = 4 << 20,      /* bytes of mask records */
     SNP_STEPS_MAX = 32,
-    SNP_VERSION_MAX = 31, /* characters of the interpreter's version */
+    SNP_VERSION_MAX = 31,  /* characters of the interpreter's version */
+    SNP_FOLDER_MAX = 1024, /* bytes of the path of a session's folder */
 };
 
 /* Descriptors that travel with the spec, in this order; the project is last and optional. */
@@ -53,6 +54,10 @@ struct snp_spec {
     uint32_t can_setgroups;
     uint32_t mask_len;
     char hostname[32];
+    /* Of a sandbox without namespaces (the local tier): */
+    uint32_t is_local;
+    uint32_t own_id;             /* user and group to change to; 0 = stay who we are */
+    char folder[SNP_FOLDER_MAX]; /* with its workspace/ and tmp/ */
 };
 
 /* The file systems a sandbox can fill. */
@@ -80,6 +85,7 @@ struct snp_setup_reply {
 /* Control socket of a zygote (SOCK_SEQPACKET): one byte each way, with a descriptor. */
 enum {
     SNP_ZYGOTE_FORK = 'F',   /* to the zygote, with the session's control socket */
+    SNP_ZYGOTE_PLAIN = 'L',  /* the same, without new namespaces */
     SNP_ZYGOTE_FORKED = 'P', /* back, by the child itself, with its pidfd */
     SNP_ZYGOTE_FAILED = 'E', /* back: byte, then u32 errno */
     SNP_ZYGOTE_READY = 'R',  /* once, when the preloads are done; then the version as text */

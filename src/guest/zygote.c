@@ -43,8 +43,9 @@ enum {
     FILTER_MAX = 64 << 10,
     FD_PARK = 64, /* descriptors are parked from here while 0 to 5 are rearranged */
     STACK_BYTES = 256 << 10,
-    FIRST_CHILD = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
-                  CLONE_NEWUTS | CLONE_VM | CLONE_VFORK | SIGCHLD,
+    NAMESPACES =
+        CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+    FIRST_CHILD = CLONE_VM | CLONE_VFORK | SIGCHLD,
 };
 
 /* What a first child works with. */
@@ -156,7 +157,8 @@ static void become_interpreter(struct child *c, int seed_fd)
 static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int seed_fd)
 {
     char pid[16];
-    char *argv[] = {(char *)(uintptr_t) "init", pid, NULL};
+    char *folder = c->setup.spec.is_local != 0 ? c->setup.spec.folder : NULL;
+    char *argv[] = {(char *)(uintptr_t) "init", pid, folder, NULL};
     char *envp[] = {NULL};
     /* High numbers first, or putting one in its place could close another. */
     const int from[] = {c->control_fd, seed_fd, park(c->setup.fs_fd[SNP_SETUP_WORKSPACE])};
@@ -323,8 +325,9 @@ static void prepare_child(struct child *c, int session_fd)
 }
 
 /* One order: make a first child for the session's control socket in session_fd (consumed). */
-static void make_child(int session_fd)
+static void make_child(char order, int session_fd)
 {
+    const int namespaces = order == SNP_ZYGOTE_PLAIN ? 0 : NAMESPACES;
     struct child *c = &zygote.child;
     char answer[5] = {SNP_ZYGOTE_FAILED};
     int32_t eno;
@@ -334,7 +337,7 @@ static void make_child(int session_fd)
     /* As the owner of our own /proc files the supervisor can map the child's ids. */
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     zygote.hooks->before_fork();
-    pid = clone(child_main, zygote.stack + STACK_BYTES, FIRST_CHILD, c);
+    pid = clone(child_main, zygote.stack + STACK_BYTES, namespaces | FIRST_CHILD, c);
     eno = pid < 0 ? errno : ECHILD;
     zygote.hooks->after_fork_parent();
     (void)close(session_fd);
@@ -356,10 +359,10 @@ static SNP_NORETURN void serve_orders(void)
         char order = 0;
         ssize_t n = snp_recv_fds(zygote.control_fd, &order, 1, fds, &n_fds);
 
-        if (n <= 0 || order != SNP_ZYGOTE_FORK || n_fds != 1) {
+        if (n <= 0 || (order != SNP_ZYGOTE_FORK && order != SNP_ZYGOTE_PLAIN) || n_fds != 1) {
             _exit(0);
         }
-        make_child(fds[0]);
+        make_child(order, fds[0]);
     }
 }
 

@@ -120,9 +120,14 @@ def test_no_landlock_is_refused_unless_allowed(box, who):
 @pytest.mark.parametrize("who", ["root", "user"])
 def test_no_user_namespaces_is_refused(box, who):
     one = box(who, prefix=[*FILTER, "unshare:10000000=EPERM", "clone:10000000=EPERM", "clone3=ENOSYS", "--"])
-    for options in ((), ("--allow-degraded",)):
-        said = refused(one, *options)
-        assert "user namespaces are refused here" in said and "--security-opt" in said
+    said = refused(one)
+    assert "user namespaces are refused here" in said and "--security-opt" in said and "--env local" in said
+    assert "user namespaces are refused here" in refused(one, "--env", "native", "--allow-degraded")
+    manifest = manifest_of(one, "--allow-degraded")
+    assert manifest["tier"] == "local"
+    assert any(text.startswith("environment: local, because native cannot run: user namespaces")
+               for text in manifest["degraded"])
+    assert manifest_of(one, "--env", "local")["tier"] == "local"
     assert features(one)["user namespaces"]["status"] != "ok"
 
 

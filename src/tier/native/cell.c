@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "guest/init_wire.h"
+#include "tier/local/local.h"
 #include "tier/native/output.h"
 #include "tier/native/result.h"
 #include "tier/native/serve.h"
@@ -152,8 +153,13 @@ static void on_changes(void *data, int eno, const char *bytes, size_t n)
     }
     c->files = eno == 0 ? snp_result_files(bytes, n, &changes) : NULL;
     c->changes_flags = changes.flags;
-    c->init_cpu_us = changes.cpu_us;
+    c->init_cpu_us = c->session->tier->is_local ? snp_local_cpu(c->session) : changes.cpu_us;
     c->written_bytes = changes.written_bytes;
+    if (c->session->tier->is_local && c->ended_by == SNP_CELL_END_NONE &&
+        changes.written_bytes > c->session->spec.limits.value[SNP_LIMIT_WORKSPACE]) {
+        c->ended_by = SNP_CELL_END_DISK;
+        c->disk_limit = SNP_LIMIT_WORKSPACE;
+    }
     send_result(c);
 }
 
@@ -166,7 +172,7 @@ static void watch_usage(struct snp_session *s, bool on)
     uint64_t limit = on && !has_memory ? s->spec.limits.value[SNP_LIMIT_MEMORY] : 0;
     uint32_t most = on && !has_pids ? (uint32_t)s->spec.limits.value[SNP_LIMIT_PROCESSES] : 0;
 
-    if (has_memory && has_pids) {
+    if (s->tier->is_local || (has_memory && has_pids)) {
         return;
     }
     snp_buf_init(&raw, sizeof(limit) + sizeof(most));
@@ -193,7 +199,22 @@ static void finish(struct snp_cell *c)
     }
     (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
     watch_usage(c->session, false);
+    if (c->session->tier->is_local) {
+        snp_local_watch(c->session, false);
+    }
     snp_session_ask_init(c->session, SNP_INIT_CHANGES, NULL, -1, on_changes, c);
+}
+
+static void cell_swept(struct snp_cell *c, int eno)
+{
+    if (c->phase != SNP_CELL_SWEEPING) {
+        return;
+    }
+    if (eno == 0) {
+        finish(c);
+    } else if (eno != EPIPE) {
+        snp_session_kill(c->session, "processes of the sandbox could not be ended");
+    }
 }
 
 static void on_swept(void *data, int eno, const char *bytes, size_t n)
@@ -202,10 +223,10 @@ static void on_swept(void *data, int eno, const char *bytes, size_t n)
 
     (void)bytes;
     (void)n;
-    if (eno == 0) {
-        finish(c);
-    } else if (eno != EPIPE) {
-        snp_session_kill(c->session, "processes of the sandbox could not be ended");
+    if (c->session->tier->is_local && eno == 0) { /* pid 1 has told whom to spare */
+        snp_local_sweep(c->session, cell_swept);
+    } else {
+        cell_swept(c, eno);
     }
 }
 
@@ -308,11 +329,20 @@ static int restart_interpreter(struct snp_session *s, struct snp_err *err)
     return 0;
 }
 
+/* Where the workspace is, as the code sees it. */
+static const char *workspace_path(const struct snp_session *s, char *out, size_t len)
+{
+    (void)snprintf(out, len, "%s/workspace", s->folder);
+    return out;
+}
+
 static int send_cell(struct snp_cell *c, const struct snp_cell_request *rq, struct snp_err *err)
 {
+    char path[SNP_FOLDER_MAX + 16];
+    const char *workspace = workspace_path(c->session, path, sizeof(path));
     snp_autojson json_t *head =
         json_pack("{s:I,s:I,s:b,s:s}", "cell", (json_int_t)rq->number, "code_len",
-                  (json_int_t)rq->code_len, "stdin", rq->has_stdin, "cwd", "/workspace");
+                  (json_int_t)rq->code_len, "stdin", rq->has_stdin, "cwd", workspace);
     snp_autofree char *text = snp_json_text(head);
     snp_autobuf struct snp_buf raw = {0};
     struct snp_frame frame = {.type = SNP_GUEST_CELL, .id = (uint32_t)rq->number, .head = text};
@@ -355,6 +385,8 @@ static int send_command(struct snp_cell *c,
                         struct snp_err *err)
 {
     const struct snp_session_spec *spec = &c->session->spec;
+    char path[SNP_FOLDER_MAX + 16];
+    const char *workspace = workspace_path(c->session, path, sizeof(path));
     snp_autobuf struct snp_buf raw = {0};
     uint32_t envc = 0;
     uint8_t has_stdin = rq->has_stdin ? 1 : 0;
@@ -374,7 +406,7 @@ static int send_command(struct snp_cell *c,
         envc += spec->env[k] == '\0' ? 1 : 0;
     }
     if (r < 0 || add_list(&raw, envc) < 0 || snp_buf_add(&raw, spec->env, spec->env_len) < 0 ||
-        snp_buf_add(&raw, "/workspace", sizeof("/workspace")) < 0 ||
+        snp_buf_add(&raw, workspace, strlen(workspace) + 1) < 0 ||
         snp_buf_add(&raw, &has_stdin, 1) < 0 ||
         snp_buf_add(&raw, rq->input, rq->input_len) < 0) {
         return snp_fail(err, SNP_E_LIMIT, "command and input are larger than %d MiB",
@@ -455,6 +487,9 @@ int snp_cell_start(struct snp_session *s,
     if (r == 0) {
         snp_meter_start(&s->meter, &s->tier->cgroups, s->embryo.cgroup);
         watch_usage(s, true);
+        if (s->tier->is_local) {
+            snp_local_watch(s, true);
+        }
         r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
     }
     if (r < 0) {
@@ -685,6 +720,17 @@ void snp_cell_on_memory(struct snp_session *s, uint64_t bytes)
         c->phase <= SNP_CELL_STOPPING) {
         c->ended_by = SNP_CELL_END_MEMORY;
         sweep(c); /* no grace: it would go on growing */
+    }
+}
+
+void snp_cell_on_disk(struct snp_session *s, enum snp_limit limit)
+{
+    struct snp_cell *c = s->cell;
+
+    if (c != NULL && c->phase <= SNP_CELL_STOPPING) {
+        c->ended_by = SNP_CELL_END_DISK;
+        c->disk_limit = limit;
+        sweep(c);
     }
 }
 

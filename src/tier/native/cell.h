@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "policy/limits.h"
 #include "tier/native/denials.h"
 #include "wire/frame.h"
 
@@ -48,6 +49,8 @@ void snp_cell_on_exit(struct snp_session *s,
                       uint32_t id,
                       const char *raw); /* 21 bytes of an EXIT */
 void snp_cell_on_memory(struct snp_session *s, uint64_t bytes);
+/* Its files passed a limit that no file system of its own holds (the local tier). */
+void snp_cell_on_disk(struct snp_session *s, enum snp_limit limit);
 void snp_cell_on_denial(struct snp_session *s, const struct snp_denial *denial);
 
 /* The sandbox is gone: send what is known. Frees the cell. */

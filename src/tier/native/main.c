@@ -6,6 +6,8 @@
  *   tier-native --zygote ...     launcher of a template, see launch.h
  *   tier-native --syscalls       print the table of allowed system calls
  *
+ * Under the name tier-local the same program runs sandboxes without namespaces.
+ *
  * When descriptor 3 ends, everything it started ends.
  */
 #include <errno.h>
@@ -31,6 +33,8 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "os/idmap.h"
+#include "tier/local/launch.h"
+#include "tier/local/local.h"
 #include "tier/native/launch.h"
 #include "tier/native/probe.h"
 #include "tier/native/serve.h"
@@ -202,6 +206,9 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     tier->landlock_abi = landlock_abi();
+    if (mkdir(state_dir, 0700) < 0 && errno != EEXIST) {
+        return snp_fail_sys(err, errno, "mkdir %.300s", state_dir);
+    }
     r = load_init(tier, dir, err);
     if (r == 0) {
         r = snp_spools_open(&tier->spools, state_dir, err);
@@ -211,6 +218,9 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     }
     (void)snprintf(dir, sizeof(dir), "%.4000s/cgroups", state_dir);
     snp_cgroups_open(&tier->cgroups, tier->uid, dir, no_cgroup != NULL);
+    if (tier->is_local) {
+        return snp_local_init(tier, err);
+    }
     r = snp_syscalls_compile(snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY),
                              &tier->session_filter_fd, &tier->zygote_filter_fd, err);
     if (r < 0) {
@@ -259,11 +269,17 @@ static void on_watch(uv_timer_t *timer)
     snp_templates_watch(timer->data);
 }
 
-static int serve(const char *state_dir)
+static int serve(const char *state_dir, bool is_local)
 {
     static uv_timer_t watch;
     static struct snp_tier tier = {
-        .session_filter_fd = -1, .zygote_filter_fd = -1, .init_fd = -1, .locks_fd = -1};
+        .session_filter_fd = -1,
+        .zygote_filter_fd = -1,
+        .init_fd = -1,
+        .locks_fd = -1,
+        .folder_lock_fd = -1,
+        .life_fd = {-1, -1}
+    };
     uv_loop_t *loop = uv_default_loop();
     struct snp_err err;
 
@@ -271,6 +287,7 @@ static int serve(const char *state_dir)
         return 1;
     }
     tier.loop = loop;
+    tier.is_local = is_local;
     if (tier_init(&tier, state_dir, &err) < 0 ||
         snp_link_open(&tier.daemon, loop, DAEMON_FD, &daemon_ops, &tier, &err) < 0) {
         snp_log(SNP_LOG_ERROR, "tier_start", "error=%s", err.msg);
@@ -294,15 +311,19 @@ static int serve(const char *state_dir)
     }
     snp_cgroups_close(&tier.cgroups);
     snp_spools_close(&tier.spools);
+    snp_local_done(&tier);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    const char *slash = argc == 0 ? NULL : strrchr(argv[0], '/');
+    bool is_local = argc > 0 && snp_streq(slash == NULL ? argv[0] : slash + 1, "tier-local");
 
     if (argc >= 2 && snp_streq(argv[1], "--zygote")) {
-        return snp_launch_main(argc - 2, argv + 2);
+        return is_local ? snp_local_launch_main(argc - 2, argv + 2)
+                        : snp_launch_main(argc - 2, argv + 2);
     }
     if (argc == 2 && snp_streq(argv[1], "--syscalls")) {
         snp_syscalls_print(stdout);
@@ -310,13 +331,13 @@ int main(int argc, char **argv)
     }
     if (argc != 3 || !snp_streq(argv[1], "--state")) {
         (void)fprintf(stderr,
-                      "usage: tier-native --state DIR\n"
+                      "usage: tier-native --state DIR (or tier-local)\n"
                       "Started by snipara-sandboxd, with the tier protocol on descriptor 3.\n");
         return 2;
     }
     (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     raise_open_files();
-    snp_log_setup("tier-native", SNP_LOG_INFO);
-    return serve(argv[2]);
+    snp_log_setup(is_local ? "tier-local" : "tier-native", SNP_LOG_INFO);
+    return serve(argv[2], is_local);
 }

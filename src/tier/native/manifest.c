@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "tier/local/local.h"
 #include "tier/native/session.h"
 #include "tier/native/syscalls.h"
 #include "tier/native/tier.h"
@@ -26,6 +27,13 @@ static json_t *network(void)
 static bool is_whole(const struct snp_limits *limits)
 {
     return limits->value[SNP_LIMIT_CPUS] % 1000 == 0;
+}
+
+/* Of the local tier without a cgroup: RLIMIT_NPROC counts a user's processes everywhere. */
+static const char *processes_by(const struct snp_session *s)
+{
+    return s->tier->is_root ? "RLIMIT_NPROC of its own user"
+                            : "approximate: RLIMIT_NPROC beyond the user's other processes";
 }
 
 static const char *how_limited(const struct snp_session *s,
@@ -56,6 +64,12 @@ static const char *how_limited(const struct snp_session *s,
         [SNP_LIMIT_OUTPUT] = "cut by the supervisor, the rest counted",
     };
 
+    static const char *const local[SNP_LIMIT_N] = {
+        [SNP_LIMIT_TMP] = "approximate: measured while cells run, then ended",
+        [SNP_LIMIT_WORKSPACE] = "approximate: measured while cells run, then ended",
+        [SNP_LIMIT_INODES] = "approximate: measured while cells run, then ended",
+    };
+
     for (size_t i = 0; i < SNP_ARRAY_LEN(by_cgroup); i++) {
         const struct snp_cgroup_slot *slot = &s->tier->cgroups.slot[by_cgroup[i].controller];
         if (by_cgroup[i].limit != limit) {
@@ -65,12 +79,13 @@ static const char *how_limited(const struct snp_session *s,
             return "bound to as many CPUs";
         }
         if (slot->version == 0) {
-            return by_cgroup[i].otherwise;
+            return s->tier->is_local && limit == SNP_LIMIT_PROCESSES ? processes_by(s)
+                                                                     : by_cgroup[i].otherwise;
         }
         (void)snprintf(out, out_len, "cgroup v%d %s", slot->version, by_cgroup[i].name);
         return out;
     }
-    return others[limit];
+    return s->tier->is_local && local[limit] != NULL ? local[limit] : others[limit];
 }
 
 /* May memory of a sandbox be swapped out, beyond its limit? */
@@ -148,7 +163,9 @@ void snp_manifest_degraded(const struct snp_tier *tier,
                            const struct snp_limits *limits,
                            json_t *list)
 {
-    if (tier->landlock_abi == 0) {
+    if (tier->is_local) {
+        snp_local_degraded(tier, list);
+    } else if (tier->landlock_abi == 0) {
         (void)json_array_append_new(
             list, json_string("landlock: the kernel has none; mounts alone confine files"));
     }
@@ -176,16 +193,18 @@ void snp_manifest_degraded(const struct snp_tier *tier,
 
 json_t *snp_manifest(const struct snp_session *s)
 {
-    json_t *controls = json_pack("{s:o,s:o,s:o,s:o,s:o}", "network", network(), "resources",
-                                 resources(s), "filesystem", filesystem(s), "syscalls",
-                                 syscalls(s), "disposable", disposable(s));
+    json_t *controls = s->tier->is_local
+                           ? snp_local_controls(s, resources(s))
+                           : json_pack("{s:o,s:o,s:o,s:o,s:o}", "network", network(),
+                                       "resources", resources(s), "filesystem", filesystem(s),
+                                       "syscalls", syscalls(s), "disposable", disposable(s));
     struct utsname host = {0};
 
     (void)uname(&host);
-    return json_pack("{s:s,s:s,s:s?,s:s,s:s?,s:s,s:s?,s:s,s:b,s:o,s:O}", "tier", "native",
-                     "template", s->spec.python.name, "template_hash", s->spec.python.hash,
-                     "interpreter", s->spec.python.exe, "packages", s->spec.python.site,
-                     "python", s->python, "venv_unused", s->spec.python.note, "kernel",
-                     host.release, "from_pool", s->was_ahead, "controls", controls, "degraded",
-                     s->degraded);
+    return json_pack("{s:s,s:s,s:s?,s:s,s:s?,s:s,s:s?,s:s,s:b,s:o,s:O}", "tier",
+                     s->tier->is_local ? "local" : "native", "template", s->spec.python.name,
+                     "template_hash", s->spec.python.hash, "interpreter", s->spec.python.exe,
+                     "packages", s->spec.python.site, "python", s->python, "venv_unused",
+                     s->spec.python.note, "kernel", host.release, "from_pool", s->was_ahead,
+                     "controls", controls, "degraded", s->degraded);
 }

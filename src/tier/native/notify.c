@@ -43,6 +43,16 @@ static const struct {
     {"setuid",            "syscalls",   "the sandbox has one user"                                },
     {"setgid",            "syscalls",   "the sandbox has one user"                                },
     {"chroot",            "filesystem", "the root is fixed when the sandbox starts"               },
+ /* Of the local tier: */
+    {"kill",              "syscalls",   "only processes of the session can be signalled"          },
+    {"chmod",             "filesystem", "modes are changed in the workspace and in TMPDIR only"   },
+    {"fchmod",            "filesystem", "modes are changed in the workspace and in TMPDIR only"   },
+    {"fchmodat",          "filesystem", "modes are changed in the workspace and in TMPDIR only"   },
+    {"utimensat",         "filesystem", "times are changed in the workspace and in TMPDIR only"   },
+    {"fchown",            "filesystem", "the sandbox has one user"                                },
+    {"fchownat",          "filesystem", "the sandbox has one user"                                },
+    {"openat",            "filesystem", "a file is opened to read or to write"                    },
+    {"fcntl",             "syscalls",   "descriptors send no signals in the sandbox"              },
 };
 
 static const struct {
@@ -109,8 +119,15 @@ static bool answer_one(struct snp_notify *notify)
     if (ioctl(notify->fd, SECCOMP_IOCTL_NOTIF_RECV, &req) < 0) {
         return false; /* ENOENT: the caller was killed meanwhile */
     }
-    name = seccomp_syscall_resolve_num_arch(req.data.arch, req.data.nr);
     resp.id = req.id;
+    if (notify->emulate != NULL && notify->emulate(notify->data, notify->fd, &req, &resp)) {
+        if (resp.error == -EPERM) {
+            describe(notify, &req);
+        }
+        (void)ioctl(notify->fd, SECCOMP_IOCTL_NOTIF_SEND, &resp);
+        return true;
+    }
+    name = seccomp_syscall_resolve_num_arch(req.data.arch, req.data.nr);
     resp.error =
         name == NULL ? -ENOSYS : -EPERM; /* a call we have no name for does not exist */
     free(name);

@@ -7,6 +7,7 @@
  * answer. The answer is always a refusal; arguments behind pointers are never read.
  */
 
+#include <stdbool.h>
 #include <uv.h>
 
 #include "base/err.h"
@@ -15,12 +16,20 @@
 /* A refused call; borrowed for the call. */
 typedef void (*snp_notify_cb)(void *data, const struct snp_denial *denial);
 
+struct seccomp_notif;
+struct seccomp_notif_resp;
+
 struct snp_notify {
     uv_poll_t *poll; /* owned; NULL = closed */
     uv_timer_t *pause;
     int fd; /* owned */
     snp_notify_cb cb;
     void *data;
+    /* May answer a call itself (resp->id is set): true, and it is no denial. NULL = none. */
+    bool (*emulate)(void *data,
+                    int listener_fd,
+                    const struct seccomp_notif *req,
+                    struct seccomp_notif_resp *resp);
     unsigned in_window; /* answered since window_us */
     uint64_t window_us;
 };

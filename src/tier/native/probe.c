@@ -29,6 +29,10 @@
 #include "tier/native/syscalls.h"
 #include "tier/native/tier.h"
 
+enum {
+    LANDLOCK_SCOPES = 6 /* the ABI that has them */
+};
+
 /* The settings known to refuse user namespaces, and how to lift each. */
 static const struct {
     const char *path;
@@ -284,8 +288,35 @@ static void add_templates(const struct snp_tier *tier, json_t *features)
                            "apt-get install -y python3-matplotlib python3-pandas"));
 }
 
+/* The local tier: what native's rows do not say. */
+static json_t *local_json(const struct snp_tier *tier)
+{
+    json_t *features = json_array();
+    bool has_notify = works(try_seccomp_notify);
+    bool usable = tier->can_namespace && has_notify && access(tier->python, X_OK) == 0;
+    char detail[96];
+
+    (void)snprintf(detail, sizeof(detail), "weaker than native; Landlock ABI %d",
+                   tier->landlock_abi);
+    (void)json_array_append_new(
+        features, row_json("local tier", usable, detail, "--env local does not work",
+                           "a kernel from 5.13 on with landlock in lsm= and seccomp notify"));
+    (void)json_array_append_new(
+        features,
+        row_json("local: signal fence", tier->landlock_abi >= LANDLOCK_SCOPES, "Landlock",
+                 "the filter alone keeps signals inside", "a kernel from 6.12 on"));
+    (void)json_array_append_new(
+        features, row_json("local: own user ids", tier->is_root, "",
+                           "the code runs as you; filter and Landlock keep it from your files",
+                           "run as root"));
+    return json_pack("{s:o,s:b}", "features", features, "usable", usable);
+}
+
 json_t *snp_probe_json(struct snp_tier *tier)
 {
+    if (tier->is_local) {
+        return local_json(tier);
+    }
     json_t *features = json_array();
     bool usable = tier->can_namespace && access(tier->python, X_OK) == 0;
     struct utsname host = {0};

@@ -137,10 +137,9 @@ static bool was_signalled(const struct snp_cell *c)
 static const char *status_of(const struct snp_cell *c)
 {
     static const char *const by_end[] = {
-        [SNP_CELL_END_WALL] = "timeout",
-        [SNP_CELL_END_USER] = "interrupted",
-        [SNP_CELL_END_MEMORY] = "oom",
-        [SNP_CELL_END_PROTOCOL] = "killed",
+        [SNP_CELL_END_WALL] = "timeout", [SNP_CELL_END_USER] = "interrupted",
+        [SNP_CELL_END_MEMORY] = "oom",   [SNP_CELL_END_PROTOCOL] = "killed",
+        [SNP_CELL_END_DISK] = "limit",
     };
 
     if (c->ended_by != SNP_CELL_END_NONE) {
@@ -176,6 +175,9 @@ static json_t *limit_of(const struct snp_cell *c, const char *status)
     }
     if (snp_streq(status, "oom")) {
         return limit_json(SNP_LIMIT_MEMORY, limits[SNP_LIMIT_MEMORY]);
+    }
+    if (snp_streq(status, "limit")) {
+        return limit_json(c->disk_limit, limits[c->disk_limit]);
     }
     if (snp_output_is_cut(&c->output[0]) || snp_output_is_cut(&c->output[1])) {
         return limit_json(SNP_LIMIT_OUTPUT, limits[SNP_LIMIT_OUTPUT]);
@@ -263,6 +265,10 @@ static void add_limit_denials(struct snp_cell *c)
         deny_limit(c, SNP_LIMIT_MEMORY, "allocate", "", 1);
     }
     uint8_t known = met_again(c) ? 0 : c->session->last_flags;
+    if (c->ended_by == SNP_CELL_END_DISK) {
+        deny_limit(c, c->disk_limit, "write",
+                   c->disk_limit == SNP_LIMIT_TMP ? "/tmp" : "/workspace", 1);
+    }
     for (size_t i = 0; i < SNP_ARRAY_LEN(full); i++) {
         if ((c->changes_flags & ~known & full[i].flag) != 0) {
             deny_limit(c, full[i].limit, full[i].operation, full[i].object, 1);
@@ -313,12 +319,13 @@ static json_t *output_of(const struct snp_cell *c)
 {
     bool cut = snp_output_is_cut(&c->output[0]) || snp_output_is_cut(&c->output[1]);
 
-    return json_pack(
-        "{s:b,s:I,s:I,s:o}", "truncated", cut, "stdout_chars", (json_int_t)c->output[0].chars,
-        "stderr_chars", (json_int_t)c->output[1].chars, "handle",
-        c->output[0].spool != NULL || c->output[1].spool != NULL
-            ? json_sprintf("%s/%llu", c->session->spec.id, (unsigned long long)c->number)
-            : json_null());
+    return json_pack("{s:b,s:I,s:I,s:o}", "truncated", cut, "stdout_chars",
+                     (json_int_t)c->output[0].chars, "stderr_chars",
+                     (json_int_t)c->output[1].chars, "handle",
+                     c->output[0].spool != NULL || c->output[1].spool != NULL
+                         ? json_sprintf("%s%s/%llu", c->session->tier->is_local ? "local/" : "",
+                                        c->session->spec.id, (unsigned long long)c->number)
+                         : json_null());
 }
 
 static json_t *word_list(const char *const *words, size_t n)
@@ -355,6 +362,9 @@ static json_t *killed_error(const struct snp_cell *c, const char *status)
                        "the time limit passed, and the code did not stop when interrupted");
     } else if (snp_streq(status, "oom")) {
         (void)snprintf(text, sizeof(text), "the memory limit was passed");
+    } else if (snp_streq(status, "limit")) {
+        (void)snprintf(text, sizeof(text), "the session's files passed %s; %s raises it",
+                       snp_limit_info(c->disk_limit)->key, snp_limit_info(c->disk_limit)->flag);
     } else if (snp_streq(status, "interrupted")) {
         (void)snprintf(text, sizeof(text), "interrupted, and the code did not stop by itself");
     } else if (c->start_errno != 0) {

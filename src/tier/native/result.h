@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "os/meter.h"
+#include "policy/limits.h"
 #include "tier/native/cell.h"
 #include "tier/native/denials.h"
 #include "tier/native/output.h"
@@ -28,6 +29,7 @@ enum snp_cell_end {
     SNP_CELL_END_USER,
     SNP_CELL_END_MEMORY,
     SNP_CELL_END_PROTOCOL,
+    SNP_CELL_END_DISK,
 };
 
 struct snp_cell {
@@ -42,6 +44,7 @@ struct snp_cell {
     int start_errno; /* a command that could not be started */
     enum snp_cell_phase phase;
     enum snp_cell_end ended_by;
+    enum snp_limit disk_limit; /* with SNP_CELL_END_DISK */
     char why[456];
     uint64_t wall_ms;
     uint64_t start_us;

@@ -119,16 +119,23 @@ static int add_python_env(const struct snp_python *python,
     return r;
 }
 
-static int read_env(const json_t *env, struct snp_session_spec *spec, struct snp_err *err)
+static int read_env(const json_t *env,
+                    const char *folder,
+                    struct snp_session_spec *spec,
+                    struct snp_err *err)
 {
-    static const char *const defaults[] = {"HOME=/workspace", "LANG=C.UTF-8",
-                                           "TERM=dumb",       "PYTHONDONTWRITEBYTECODE=1",
-                                           "MPLBACKEND=Agg",  "TMPDIR=/tmp"};
+    char home[SNP_FOLDER_MAX + 32];
+    char tmpdir[SNP_FOLDER_MAX + 32];
+    const char *const defaults[] = {
+        home,  "LANG=C.UTF-8", "TERM=dumb", "PYTHONDONTWRITEBYTECODE=1", "MPLBACKEND=Agg",
+        tmpdir};
     snp_autobuf struct snp_buf block = {0};
     const char *key;
     json_t *value;
     int r = 0;
 
+    (void)snprintf(home, sizeof(home), "HOME=%s/workspace", folder);
+    (void)snprintf(tmpdir, sizeof(tmpdir), "TMPDIR=%s/tmp", folder);
     snp_buf_init(&block, SNP_ENV_MAX);
     r = add_python_env(&spec->python, env, &block);
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(defaults); i++) {
@@ -164,6 +171,42 @@ static int read_env(const json_t *env, struct snp_session_spec *spec, struct snp
     return 0;
 }
 
+/*
+ * The local tier shows no folder under another path, so it has the built-in templates only;
+ * of a project's own packages the result says that they were not used.
+ */
+static int find_local_python(const struct snp_python_query *query,
+                             struct snp_python *ret,
+                             struct snp_err *err)
+{
+    struct snp_python_query base = *query;
+    char state[SNP_TIER_PATH_MAX + 8];
+    int r;
+
+    /* Ours is a folder of the daemon's, which has the records. */
+    (void)snprintf(state, sizeof(state), "%s/..", query->state_dir);
+    base.state_dir = state;
+    r = snp_python_find(&base, ret, err);
+
+    if (r == 0 && query->name == NULL && ret->site != NULL) {
+        snp_python_done(ret);
+        base.name = "base";
+        r = snp_python_find(&base, ret, err);
+        if (r == 0) {
+            ret->note = strdup("the local tier does not use a project's .venv");
+        }
+    }
+    if (r == 0 && (ret->site != NULL || ret->prefix != NULL)) {
+        (void)snp_fail(err, SNP_E_UNSUPPORTED,
+                       "template %.60s is not below /usr, and the local tier has only such; "
+                       "--env native, or --template base",
+                       ret->name);
+        snp_python_done(ret);
+        return err->code;
+    }
+    return r;
+}
+
 static int on_open(struct request *rq, struct snp_err *err)
 {
     struct snp_session_spec spec = {
@@ -173,6 +216,8 @@ static int on_open(struct request *rq, struct snp_err *err)
     };
     const char *id = snp_json_str(rq->head, "session", "");
     const char *project = snp_json_str(rq->head, "project", NULL);
+    const char *instead_of = snp_json_str(rq->head, "instead_of", NULL);
+    char folder[SNP_FOLDER_MAX];
     int r;
 
     if (strlen(id) != SNP_SESSION_ID_LEN ||
@@ -189,6 +234,7 @@ static int on_open(struct request *rq, struct snp_err *err)
         r = snp_project_check(project, NULL, err);
         spec.project = r == 0 ? strdup(project) : NULL;
     }
+    spec.instead_of = instead_of == NULL ? NULL : strdup(instead_of);
     if (r == 0) {
         const struct snp_python_query query = {
             .name = snp_json_str(rq->head, "template", NULL),
@@ -197,15 +243,20 @@ static int on_open(struct request *rq, struct snp_err *err)
             .default_python = rq->tier->python,
             .home = rq->tier->home,
         };
-        r = snp_python_find(&query, &spec.python, err);
+        r = rq->tier->is_local ? find_local_python(&query, &spec.python, err)
+                               : snp_python_find(&query, &spec.python, err);
     }
     if (r == 0) {
-        r = read_env(json_object_get(rq->head, "env"), &spec, err);
+        r = snp_tier_folder(rq->tier, spec.id, folder, sizeof(folder), err);
+    }
+    if (r == 0) {
+        r = read_env(json_object_get(rq->head, "env"), folder, &spec, err);
     }
     if (r < 0) {
         snp_python_done(&spec.python);
         free(spec.project);
         free(spec.env);
+        free(spec.instead_of);
         return r;
     }
     return snp_session_open(rq->tier, &spec, rq->id, err);

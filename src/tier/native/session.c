@@ -30,6 +30,9 @@
 #include "base/str.h"
 #include "guest/init_wire.h"
 #include "os/idmap.h"
+#include "tier/local/emulate.h"
+#include "tier/local/local.h"
+#include "tier/local/procs.h"
 #include "tier/native/cell.h"
 #include "tier/native/secrets.h"
 #include "tier/native/serve.h"
@@ -43,6 +46,7 @@ enum {
     REMOVE_RETRY_MS = 5,
     MARGIN_MIN = 12 << 20, /* bytes a fresh interpreter writes to its copy of the template */
     REMOVALS_MAX = 400,
+    END_MS = 4000,
     READ_CHUNK = 64 << 10,
     READS_MAX = 4,
     NEARLY_FULL = 64 << 10 /* bytes; where pid 1 would say that it is full */
@@ -166,9 +170,14 @@ static void session_free(struct snp_session *s)
     close_streams(s);
     if (s->has_embryo) {
         snp_embryo_drop(tier, &s->embryo);
+    } else {
+        snp_tier_free_slot(tier, s->embryo.slot);
     }
     if (s->timer != NULL) {
         uv_close((uv_handle_t *)SNP_TAKE_PTR(s->timer), free_handle);
+    }
+    if (s->watch != NULL) {
+        uv_close((uv_handle_t *)SNP_TAKE_PTR(s->watch), free_handle);
     }
     snp_buf_done(&s->mask);
     json_decref(s->masked);
@@ -176,6 +185,7 @@ static void session_free(struct snp_session *s)
     snp_python_done(&s->spec.python);
     free(s->spec.project);
     free(s->spec.env);
+    free(s->spec.instead_of);
     free(s);
 }
 
@@ -185,9 +195,11 @@ static void session_gone(struct snp_session *s)
     if (s->is_spare) {
         snp_log(SNP_LOG_DEBUG, "spare_gone", "reason=%s", s->reason);
     } else if (s->state == SNP_SESSION_OPENING && s->open_id != 0) {
-        struct snp_err err;
-        (void)snp_fail(&err, SNP_E_INTERNAL, "the sandbox could not be set up: %s",
-                       s->reason[0] == '\0' ? "it ended before it was ready" : s->reason);
+        struct snp_err err = s->open_err;
+        if (err.code == SNP_OK) {
+            (void)snp_fail(&err, SNP_E_INTERNAL, "the sandbox could not be set up: %s",
+                           s->reason[0] == '\0' ? "it ended before it was ready" : s->reason);
+        }
         snp_serve_error(s->tier, s->open_id, &err);
     } else if (s->close_id != 0) {
         snp_serve_response(s->tier, s->close_id, NULL, NULL, 0);
@@ -202,13 +214,19 @@ static void on_remove(uv_timer_t *timer)
 {
     struct snp_session *s = timer->data;
 
-    if (s->embryo.has_cgroup && !snp_cgroup_remove(&s->tier->cgroups, s->embryo.cgroup) &&
-        s->removals++ < REMOVALS_MAX) {
+    if (snp_local_is_busy(s) ||
+        (s->embryo.has_cgroup && !snp_cgroup_remove(&s->tier->cgroups, s->embryo.cgroup) &&
+         s->removals++ < REMOVALS_MAX)) {
         (void)uv_timer_start(timer, on_remove, REMOVE_RETRY_MS, 0);
         return;
     }
     s->embryo.has_cgroup = false;
     session_gone(s);
+}
+
+static void on_buried(struct snp_session *s)
+{
+    on_remove(s->timer);
 }
 
 /* Pid 1 ended, and with it, says the kernel, every process of its namespace. */
@@ -228,7 +246,11 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
     if (s->cell != NULL) {
         snp_cell_session_ended(s->cell);
     }
-    on_remove(s->timer);
+    if (s->tier->is_local) {
+        snp_local_bury(s, on_buried);
+    } else {
+        on_remove(s->timer);
+    }
 }
 
 void snp_session_kill(struct snp_session *s, const char *reason)
@@ -242,7 +264,11 @@ void snp_session_kill(struct snp_session *s, const char *reason)
     if (!s->has_embryo) {
         return; /* still waiting for one: it is dropped when it comes */
     }
-    (void)syscall(SYS_pidfd_send_signal, s->embryo.pidfd, SIGKILL, NULL, 0);
+    if (s->tier->is_local) {
+        snp_local_kill(s);
+    } else {
+        (void)syscall(SYS_pidfd_send_signal, s->embryo.pidfd, SIGKILL, NULL, 0);
+    }
 }
 
 static void kill_list(struct snp_session *first)
@@ -256,7 +282,7 @@ static void await_list(struct snp_tier *tier, struct snp_session *first)
 {
     for (struct snp_session *s = first; s != NULL; s = s->next) {
         struct pollfd ended = {.fd = s->embryo.pidfd, .events = POLLIN};
-        (void)poll(&ended, s->has_embryo ? 1 : 0, s->has_embryo ? 1000 : 0);
+        (void)poll(&ended, s->has_embryo ? 1 : 0, s->has_embryo ? END_MS : 0);
         for (int i = 0; s->embryo.has_cgroup && i < REMOVALS_MAX &&
                         !snp_cgroup_remove(&tier->cgroups, s->embryo.cgroup);
              i++) {
@@ -267,8 +293,12 @@ static void await_list(struct snp_tier *tier, struct snp_session *first)
 
 void snp_session_end_all(struct snp_tier *tier)
 {
-    kill_list(tier->sessions);
-    kill_list(tier->ahead);
+    if (tier->is_local) {
+        snp_local_release(tier); /* the keepers kill all at once */
+    } else {
+        kill_list(tier->sessions);
+        kill_list(tier->ahead);
+    }
     await_list(tier, tier->sessions);
     await_list(tier, tier->ahead);
 }
@@ -344,6 +374,8 @@ void snp_session_ask_init(struct snp_session *s,
     }
 }
 
+static void session_opened(struct snp_session *s);
+
 static void on_init_frame(struct snp_link *link, const struct snp_frame *f)
 {
     struct snp_session *s = link->owner;
@@ -357,6 +389,16 @@ static void on_init_frame(struct snp_link *link, const struct snp_frame *f)
         uint64_t bytes;
         memcpy(&bytes, f->raw, sizeof(bytes));
         snp_cell_on_memory(s, bytes);
+        return;
+    }
+    if (f->type == SNP_INIT_SEED && f->raw_len == 4 && s->seed < 0) {
+        int32_t seed;
+        memcpy(&seed, f->raw, sizeof(seed));
+        s->seed = seed > 1 ? seed : -1;
+        /* Only now it has seen what is in the workspace, to tell what a cell changes. */
+        if (s->state == SNP_SESSION_OPENING) {
+            session_opened(s);
+        }
         return;
     }
     if (f->type != SNP_INIT_REPLY || f->raw_len < sizeof(eno)) {
@@ -526,18 +568,35 @@ static void adopt(struct snp_session *spare, struct snp_session *from)
     session_begin(spare);
 }
 
+/* Everything stands: cells can come. */
+static void session_opened(struct snp_session *s)
+{
+    (void)uv_timer_stop(s->timer);
+    s->state = SNP_SESSION_READY;
+    s->tier->n_opening--;
+    s->has_interpreter = true;
+    if (!s->is_spare) {
+        session_begin(s);
+    } else if (s->spec.is_lasting) {
+        plant_seed(s);
+    }
+}
+
 static void session_ready(struct snp_session *s, int listener_fd)
 {
     struct statfs fs;
     struct snp_err err;
 
-    (void)uv_timer_stop(s->timer);
     if (snp_link_open(&s->init, s->tier->loop, SNP_TAKE_FD(s->embryo.control_fd), &init_ops, s,
                       &err) < 0 ||
         (listener_fd >= 0 &&
          snp_notify_open(&s->notify, s->tier->loop, listener_fd, on_denial, s, &err) < 0)) {
         snp_session_kill(s, err.msg);
         return;
+    }
+    if (s->tier->is_local) {
+        s->notify.emulate = snp_local_emulate;
+        snp_local_watch(s, false);
     }
     for (int i = 0; i < 2; i++) {
         s->out_poll[i] = watch(s, s->out_fd[i], on_output);
@@ -551,13 +610,8 @@ static void session_ready(struct snp_session *s, int listener_fd)
         s->empty_blocks = fs.f_bfree;
         s->is_unwritten = true;
     }
-    s->state = SNP_SESSION_READY;
-    s->tier->n_opening--;
-    s->has_interpreter = true;
-    if (!s->is_spare) {
-        session_begin(s);
-    } else if (s->spec.is_lasting) {
-        plant_seed(s);
+    if (!s->tier->is_local) {
+        session_opened(s); /* there pid 1 looks at the workspace first */
     }
 }
 
@@ -573,6 +627,9 @@ bool snp_session_is_unwritten(struct snp_session *s, uint64_t *ret_bytes)
     bool was = s->is_unwritten;
     struct statfs fs;
 
+    if (s->tier->is_local) {
+        return false; /* on a file system of others counts say nothing */
+    }
     s->is_unwritten = fstatfs(s->fs_fd[SNP_SETUP_WORKSPACE], &fs) == 0 &&
                       fs.f_ffree == s->empty_files && fs.f_bfree == s->empty_blocks;
     if (!was || !s->is_unwritten) {
@@ -624,8 +681,7 @@ static void on_setup_timeout(uv_timer_t *timer)
 
 static int make_pipes(struct snp_session *s, struct snp_err *err)
 {
-    uid_t owner =
-        (uid_t)SNP_IDMAP_BASE + (uid_t)s->embryo.slot * SNP_IDMAP_RANGE + SNP_INSIDE_ID;
+    uid_t owner = snp_tier_code_uid(s->tier, s->embryo.slot);
 
     for (int i = 0; i < 2; i++) {
         int pair[2];
@@ -635,7 +691,7 @@ static int make_pipes(struct snp_session *s, struct snp_err *err)
         s->out_fd[i] = pair[0];
         s->out_wr_fd[i] = pair[1];
         /* The code may open its own streams again, as /dev/stdout. */
-        if (s->embryo.slot >= 0) {
+        if (owner != 0) {
             (void)!fchown(pair[1], owner, owner);
         }
         if (snp_set_nonblock(pair[0], true) < 0) {
@@ -672,6 +728,25 @@ static uint64_t data_limit(const struct snp_session *s)
     return memory > 2 * margin ? memory - margin : memory / 2;
 }
 
+/* Without a file system of its own a single file is the one thing the kernel bounds. */
+static uint64_t file_limit(const struct snp_session *s)
+{
+    uint64_t file = s->spec.limits.value[SNP_LIMIT_FILE];
+    uint64_t workspace = s->spec.limits.value[SNP_LIMIT_WORKSPACE];
+
+    return s->tier->is_local && workspace < file ? workspace : file;
+}
+
+/* RLIMIT_NPROC counts all processes of a user, on the whole host. */
+static void fill_local(struct snp_session *s, struct snp_spec *spec)
+{
+    spec->own_id = snp_tier_code_uid(s->tier, s->embryo.slot);
+    if (spec->own_id == 0) {
+        spec->processes += snp_procs_of_user(s->tier->uid);
+    }
+    (void)snprintf(spec->folder, sizeof(spec->folder), "%s", s->folder);
+}
+
 static void fill_spec(struct snp_session *s, struct snp_spec *spec)
 {
     const uint64_t *limit = s->spec.limits.value;
@@ -680,11 +755,11 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
 
     *spec = (struct snp_spec){
         .magic = SNP_SPEC_MAGIC,
-        .has_project = s->project_fd >= 0,
+        .has_project = s->project_fd >= 0 && !tier->is_local,
         .tmp_bytes = limit[SNP_LIMIT_TMP],
         .workspace_bytes = limit[SNP_LIMIT_WORKSPACE],
         .workspace_inodes = limit[SNP_LIMIT_INODES],
-        .file_bytes = limit[SNP_LIMIT_FILE],
+        .file_bytes = file_limit(s),
         .data_bytes = data_limit(s),
         /* With the pids cgroup that one is to be met first, because it counts refusals. */
         .processes = (uint32_t)limit[SNP_LIMIT_PROCESSES] + (has_pids ? 8 : 0),
@@ -692,7 +767,8 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
         .landlock_abi = (uint32_t)tier->landlock_abi,
         .want_notify = 1,
         .can_setgroups = tier->is_root,
-        .mask_len = (uint32_t)s->mask.len,
+        .mask_len = tier->is_local ? 0 : (uint32_t)s->mask.len,
+        .is_local = tier->is_local,
     };
     if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_CPU)) {
         spec->cpu_count = (uint32_t)((limit[SNP_LIMIT_CPUS] + 999) / 1000);
@@ -701,6 +777,9 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
     uint32_t name = 0; /* only to tell one from the other */
     (void)!getrandom(&name, sizeof(name), GRND_NONBLOCK);
     (void)snprintf(spec->hostname, sizeof(spec->hostname), "sandbox-%08x", (unsigned)name);
+    if (tier->is_local) {
+        fill_local(s, spec);
+    }
 }
 
 static int send_spec(struct snp_session *s, int guest_fd, struct snp_err *err)
@@ -711,7 +790,7 @@ static int send_spec(struct snp_session *s, int guest_fd, struct snp_err *err)
     int control = s->embryo.control_fd;
 
     fill_spec(s, &spec);
-    if (s->project_fd >= 0) {
+    if (spec.has_project != 0) {
         int r = snp_idmap_mount(s->project_fd, s->embryo.slot, SNP_INSIDE_ID, &project, err);
         if (r < 0) {
             return r;
@@ -719,8 +798,8 @@ static int send_spec(struct snp_session *s, int guest_fd, struct snp_err *err)
         fds[SNP_SPEC_FD_PROJECT] = project;
     }
     if (snp_send_fds(control, &spec, sizeof(spec), fds,
-                     s->project_fd >= 0 ? SNP_SPEC_FD_N : SNP_SPEC_FD_PROJECT) < 0 ||
-        snp_write_all(control, snp_buf_bytes(&s->mask), s->mask.len) < 0) {
+                     spec.has_project != 0 ? SNP_SPEC_FD_N : SNP_SPEC_FD_PROJECT) < 0 ||
+        snp_write_all(control, snp_buf_bytes(&s->mask), spec.mask_len) < 0) {
         return snp_fail_sys(err, errno, "send the spec");
     }
     return 0;
@@ -755,7 +834,13 @@ static void on_embryo(void *data, const struct snp_embryo *embryo, const struct 
 {
     struct snp_session *s = data;
     struct snp_err err;
+    int slot;
 
+    if (embryo == NULL && s->tier->is_local) {
+        s->open_err = *why;
+        snp_local_bury(s, on_buried);
+        return;
+    }
     if (embryo == NULL) {
         if (!s->is_spare) {
             snp_serve_error(s->tier, s->open_id, why);
@@ -763,7 +848,9 @@ static void on_embryo(void *data, const struct snp_embryo *embryo, const struct 
         session_free(s);
         return;
     }
+    slot = s->embryo.slot;
     s->embryo = *embryo;
+    s->embryo.slot = s->tier->is_local ? slot : embryo->slot;
     s->has_embryo = true;
     (void)snprintf(s->python, sizeof(s->python), "%s", embryo->python);
     s->pidfd_poll = watch(s, embryo->pidfd, on_pidfd);
@@ -774,11 +861,42 @@ static void on_embryo(void *data, const struct snp_embryo *embryo, const struct 
     }
 }
 
+/* Its folder stands; without a reason to give up it gets its processes. */
+static void on_prepared(struct snp_session *s)
+{
+    if (s->reason[0] != '\0' || s->open_err.code != SNP_OK) {
+        snp_local_bury(s, on_buried);
+    } else {
+        snp_template_request(s->tier, &s->spec.python, on_embryo, s);
+    }
+}
+
+/*
+ * The folder first, because a template stands still from the fork of a sandbox to the end of
+ * its set-up. Whose it is must be known before.
+ */
+static void prepare_local(struct snp_session *s)
+{
+    s->embryo.slot = snp_tier_take_slot(s->tier);
+    if (s->embryo.slot == -2) {
+        s->embryo.slot = -1;
+        (void)snp_fail(&s->open_err, SNP_E_LIMIT, "no user ids are left for another sandbox");
+        session_gone(s);
+        return;
+    }
+    snp_local_prepare(s, on_prepared);
+}
+
 /* All that can be known of it without a sandbox is known. */
 static void find_sandbox(struct snp_session *s)
 {
-    struct snp_session *spare = s->is_spare ? NULL : snp_spare_find(s);
+    struct snp_session *spare = NULL;
 
+    if (s->tier->is_local) { /* nothing ahead: a folder bears its session's name */
+        prepare_local(s);
+        return;
+    }
+    spare = s->is_spare ? NULL : snp_spare_find(s);
     if (!s->is_spare) {
         snp_spare_want(s->tier, &s->spec);
     }
@@ -909,10 +1027,18 @@ static int check_host(struct snp_session *s, struct snp_err *err)
         return snp_fail(err, SNP_E_LIMIT, "the tier has %d sandboxes, its most; close one",
                         SNP_TIER_SESSIONS_MAX);
     }
+    if (snp_tier_folder(tier, s->spec.id, s->folder, sizeof(s->folder), err) < 0) {
+        return err->code;
+    }
     if (tier->landlock_abi == 0 && !s->spec.allow_degraded) {
         return snp_fail(err, SNP_E_DENIED,
                         "this kernel has no Landlock, the second fence around files; "
                         "--allow-degraded runs without it");
+    }
+    if (s->spec.instead_of != NULL) {
+        (void)json_array_append_new(
+            s->degraded, json_sprintf("environment: local, because native cannot run: %s",
+                                      s->spec.instead_of));
     }
     snp_manifest_degraded(tier, &s->spec.limits, s->degraded);
     return s->spec.require_exact ? snp_session_check_exact(s, err) : 0;
@@ -923,18 +1049,21 @@ static struct snp_session *session_new(struct snp_tier *tier, struct snp_session
 {
     struct snp_session *s = calloc(1, sizeof(*s));
     uv_timer_t *timer = calloc(1, sizeof(*timer));
+    uv_timer_t *ticks = tier->is_local ? calloc(1, sizeof(*ticks)) : NULL;
 
-    if (s == NULL || timer == NULL) {
+    if (s == NULL || timer == NULL || (tier->is_local && ticks == NULL)) {
         free(s);
         free(timer);
+        free(ticks);
         snp_python_done(&spec->python);
         free(SNP_TAKE_PTR(spec->project));
         free(SNP_TAKE_PTR(spec->env));
+        free(SNP_TAKE_PTR(spec->instead_of));
         return NULL;
     }
     s->tier = tier;
     s->spec = *spec;
-    spec->project = spec->env = NULL;
+    spec->project = spec->env = spec->instead_of = NULL;
     spec->python = (struct snp_python){0};
     s->open_us = snp_now_us();
     s->out_fd[0] = s->out_fd[1] = s->out_wr_fd[0] = s->out_wr_fd[1] = -1;
@@ -950,6 +1079,12 @@ static struct snp_session *session_new(struct snp_tier *tier, struct snp_session
     s->timer = timer;
     (void)uv_timer_init(tier->loop, s->timer);
     s->timer->data = s;
+    s->seed = -1;
+    s->watch = ticks;
+    if (ticks != NULL) {
+        (void)uv_timer_init(tier->loop, ticks);
+        ticks->data = s;
+    }
     tier->n_opening++;
     return s;
 }

@@ -25,7 +25,8 @@ struct snp_tier;
 
 enum {
     SNP_SESSION_ID_LEN = 32,
-    SNP_CALLS_MAX = 64
+    SNP_CALLS_MAX = 64,
+    SNP_MASKED_SHOWN = 500, /* hidden paths listed by the local tier */
 };
 
 enum snp_session_state {
@@ -44,7 +45,8 @@ struct snp_session_spec {
     uint32_t env_len;
     bool allow_degraded;
     bool require_exact;
-    bool is_lasting; /* more cells will come: leave a seed, in case one has to be killed */
+    bool is_lasting;  /* more cells will come: leave a seed, in case one has to be killed */
+    char *instead_of; /* owned; why it is not in a stronger tier, NULL = it need not be */
 };
 
 /* Answer of pid 1: eno 0 and what follows it in the REPLY, or an errno. */
@@ -112,6 +114,17 @@ struct snp_session {
     uint64_t last_cpu_us;                /* likewise, as pid 1 counts */
     uint8_t last_flags;                  /* likewise, of its CHANGES */
     uint64_t last_written_bytes;
+    /* Of the local tier: */
+    char folder[SNP_FOLDER_MAX];
+    pid_t seed;       /* -1 = not known yet */
+    unsigned n_jobs;  /* workers that use it */
+    bool is_sweeping; /* no signal of the code is passed on */
+    bool is_ending;
+    bool is_measuring;
+    uint64_t measured_us;
+    uint64_t measure_cost_us;
+    uv_timer_t *watch;       /* owned */
+    struct snp_err open_err; /* why it could not be prepared; code 0 = not for that */
 };
 
 /*

@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <seccomp.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -182,19 +181,13 @@ static const char *const setup_calls[] = {
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | \
      CLONE_NEWCGROUP | 0x80U)
 
-/* A filter that is being made. */
-struct making {
-    scmp_filter_ctx ctx;
-    enum snp_arch arch;
-};
-
 static bool has_call(enum snp_arch arch, const char *name)
 {
     return seccomp_syscall_resolve_name_arch(arches[arch].token, name) >= 0;
 }
 
 /* A rule for one call; none if the architecture has no such call, which is then refused. */
-static int rule(const struct making *m,
+static int rule(const struct snp_making *m,
                 uint32_t action,
                 const char *name,
                 const struct scmp_arg_cmp *arg)
@@ -206,21 +199,27 @@ static int rule(const struct making *m,
                : 0;
 }
 
-static int allow(const struct making *m, const char *name)
+int snp_filter_allow(const struct snp_making *m, const char *name)
 {
     return rule(m, SCMP_ACT_ALLOW, name, NULL);
 }
 
 /* The kernel looks at the low 32 bits of these arguments; so must the filter. */
-static int allow_value(const struct making *m, const char *name, unsigned arg, uint64_t value)
+static int allow_value(const struct snp_making *m,
+                       const char *name,
+                       unsigned arg,
+                       uint64_t value)
 {
     const struct scmp_arg_cmp is = SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, 0xffffffffU, value);
 
     return rule(m, SCMP_ACT_ALLOW, name, &is);
 }
 
-static int allow_values(
-    const struct making *m, const char *name, unsigned arg, const uint64_t *values, size_t n)
+int snp_filter_values(const struct snp_making *m,
+                      const char *name,
+                      unsigned arg,
+                      const uint64_t *values,
+                      size_t n)
 {
     int r = 0;
 
@@ -230,7 +229,17 @@ static int allow_values(
     return r;
 }
 
-static int add_common(const struct making *m)
+static bool is_skipped(const char *name, const char *const *skip)
+{
+    for (; skip != NULL && *skip != NULL; skip++) {
+        if (strcmp(*skip, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int add_common(const struct snp_making *m, const char *const *skip)
 {
     int r = seccomp_attr_set(m->ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 
@@ -239,7 +248,7 @@ static int add_common(const struct making *m)
     }
     for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
         for (const char *const *call = groups[g].calls; r == 0 && *call != NULL; call++) {
-            r = allow(m, *call);
+            r = is_skipped(*call, skip) ? 0 : snp_filter_allow(m, *call);
         }
     }
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(stand_ins); i++) {
@@ -254,7 +263,7 @@ static int add_common(const struct making *m)
  * Of others limits may be read only: those of pid 1, who is the same user, are none of the
  * code's business.
  */
-static int allow_own_limits(const struct making *m)
+static int allow_own_limits(const struct snp_making *m)
 {
     const struct scmp_arg_cmp reads = SCMP_CMP(2, SCMP_CMP_EQ, 0, 0);
     int r = allow_value(m, "prlimit64", 0, 0);
@@ -262,7 +271,7 @@ static int allow_own_limits(const struct making *m)
     return r < 0 ? r : rule(m, SCMP_ACT_ALLOW, "prlimit64", &reads);
 }
 
-static int add_conditional(const struct making *m)
+int snp_filter_conditional(const struct snp_making *m)
 {
     const struct scmp_arg_cmp nests_nothing =
         SCMP_CMP(0, SCMP_CMP_MASKED_EQ, NAMESPACE_FLAGS, 0);
@@ -272,48 +281,58 @@ static int add_conditional(const struct making *m)
         r = rule(m, SCMP_ACT_ERRNO((unsigned)absent[i].error), absent[i].name, NULL);
     }
     if (r == 0) {
-        r = allow_values(m, "socket", 0, domains, SNP_ARRAY_LEN(domains));
+        r = snp_filter_values(m, "ioctl", 1, ioctls, SNP_ARRAY_LEN(ioctls));
     }
     if (r == 0) {
-        r = allow_values(m, "socketpair", 0, domains, 1);
+        r = snp_filter_values(m, "prctl", 0, prctls, SNP_ARRAY_LEN(prctls));
+    }
+    return r;
+}
+
+static int add_conditional(const struct snp_making *m)
+{
+    int r = snp_filter_conditional(m);
+
+    if (r == 0) {
+        r = snp_filter_values(m, "socket", 0, domains, SNP_ARRAY_LEN(domains));
     }
     if (r == 0) {
-        r = allow_values(m, "ioctl", 1, ioctls, SNP_ARRAY_LEN(ioctls));
-    }
-    if (r == 0) {
-        r = allow_values(m, "prctl", 0, prctls, SNP_ARRAY_LEN(prctls));
+        r = snp_filter_values(m, "socketpair", 0, domains, 1);
     }
     return r < 0 ? r : allow_own_limits(m);
 }
 
-static int add_setup(const struct making *m)
+static int add_setup(const struct snp_making *m, const void *data)
 {
+    (void)data;
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(setup_calls); i++) {
-        r = allow(m, setup_calls[i]);
+        r = snp_filter_allow(m, setup_calls[i]);
     }
     return r;
 }
 
 /* Where a cgroup counts the pages of memfds. */
-static int add_with_memfd(const struct making *m)
+static int add_with_memfd(const struct snp_making *m, const void *data)
 {
-    int r = allow(m, "memfd_create");
+    (void)data;
+    int r = snp_filter_allow(m, "memfd_create");
 
     return r == 0 ? add_conditional(m) : r;
 }
 
 /* ENOSYS, as of a kernel that has none: who asks has another way, and need not be told on. */
-static int add_without_memfd(const struct making *m)
+static int add_without_memfd(const struct snp_making *m, const void *data)
 {
+    (void)data;
     int r = rule(m, SCMP_ACT_ERRNO(ENOSYS), "memfd_create", NULL);
 
     return r == 0 ? add_conditional(m) : r;
 }
 
 /* An empty filter of a context speaks of the native architecture; make it another. */
-static int set_arch(const struct making *m)
+static int set_arch(const struct snp_making *m)
 {
     uint32_t token = arches[m->arch].token;
     int r;
@@ -325,24 +344,20 @@ static int set_arch(const struct making *m)
     return r < 0 ? r : seccomp_arch_remove(m->ctx, SCMP_ARCH_NATIVE);
 }
 
-int snp_syscalls_compile_for(enum snp_arch arch,
-                             enum snp_filter filter,
-                             int fd,
-                             struct snp_err *err)
+/* The program of the table less skip, and what add adds, into the file fd. */
+static int compile(enum snp_arch arch,
+                   const struct snp_filter_parts *parts,
+                   int fd,
+                   struct snp_err *err)
 {
-    static int (*const add[])(const struct making *) = {
-        [SNP_FILTER_SESSION] = add_with_memfd,
-        [SNP_FILTER_SESSION_UNCOUNTED] = add_without_memfd,
-        [SNP_FILTER_ZYGOTE] = add_setup,
-    };
-    struct making m = {.ctx = seccomp_init(SCMP_ACT_NOTIFY), .arch = arch};
+    struct snp_making m = {.ctx = seccomp_init(SCMP_ACT_NOTIFY), .arch = arch};
     int r = m.ctx == NULL ? -ENOMEM : set_arch(&m);
 
     if (r == 0) {
-        r = add_common(&m);
+        r = add_common(&m, parts->skip);
     }
     if (r == 0) {
-        r = add[filter](&m);
+        r = parts->add(&m, parts->data);
     }
     if (r < 0) {
         r = snp_fail_sys(err, -r, "build the system call filter");
@@ -355,7 +370,21 @@ int snp_syscalls_compile_for(enum snp_arch arch,
     return r;
 }
 
-static int compile_sealed(enum snp_filter filter, int *ret_fd, struct snp_err *err)
+static const struct snp_filter_parts native_parts[] = {
+    [SNP_FILTER_SESSION] = {.add = add_with_memfd},
+    [SNP_FILTER_SESSION_UNCOUNTED] = {.add = add_without_memfd},
+    [SNP_FILTER_ZYGOTE] = {.add = add_setup},
+};
+
+int snp_syscalls_compile_for(enum snp_arch arch,
+                             enum snp_filter filter,
+                             int fd,
+                             struct snp_err *err)
+{
+    return compile(arch, &native_parts[filter], fd, err);
+}
+
+int snp_filter_compile(const struct snp_filter_parts *parts, int *ret_fd, struct snp_err *err)
 {
     snp_autoclose int fd = memfd_create("filter", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int r;
@@ -363,7 +392,7 @@ static int compile_sealed(enum snp_filter filter, int *ret_fd, struct snp_err *e
     if (fd < 0) {
         return snp_fail_sys(err, errno, "memfd for the system call filter");
     }
-    r = snp_syscalls_compile_for(SNP_ARCH_NATIVE, filter, fd, err);
+    r = compile(SNP_ARCH_NATIVE, parts, fd, err);
     if (r < 0) {
         return r;
     }
@@ -380,13 +409,14 @@ int snp_syscalls_compile(bool counts_memory,
                          struct snp_err *err)
 {
     snp_autoclose int session_fd = -1;
-    int r = compile_sealed(counts_memory ? SNP_FILTER_SESSION : SNP_FILTER_SESSION_UNCOUNTED,
-                           &session_fd, err);
+    int r = snp_filter_compile(
+        &native_parts[counts_memory ? SNP_FILTER_SESSION : SNP_FILTER_SESSION_UNCOUNTED],
+        &session_fd, err);
 
     if (r < 0) {
         return r;
     }
-    r = compile_sealed(SNP_FILTER_ZYGOTE, ret_zygote_fd, err);
+    r = snp_filter_compile(&native_parts[SNP_FILTER_ZYGOTE], ret_zygote_fd, err);
     if (r == 0) {
         *ret_session_fd = SNP_TAKE_FD(session_fd);
     }

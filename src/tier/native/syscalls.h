@@ -7,7 +7,10 @@
  * docs/syscalls.md is printed from it (`tier-native --syscalls`).
  */
 
+#include <seccomp.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -57,6 +60,37 @@ enum snp_call snp_syscalls_verdict(enum snp_arch arch,
 
 /* Number of calls that the code may make on this architecture. */
 unsigned snp_syscalls_count(bool counts_memory);
+
+/* A filter that is being made. */
+struct snp_making {
+    scmp_filter_ctx ctx;
+    enum snp_arch arch;
+};
+
+/* What distinguishes a filter over the table. add returns 0 or a negative errno. */
+struct snp_filter_parts {
+    const char *const
+        *skip; /* calls of the table that are left out, ends with NULL; NULL = none */
+    int (*add)(const struct snp_making *m, const void *data);
+    const void *data; /* borrowed */
+};
+
+/* Compile one for this architecture into a sealed memfd. */
+int snp_filter_compile(const struct snp_filter_parts *parts,
+                       int *ret_fd,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * For add: allow a call; allow it when the low 32 bits of an argument are one of values;
+ * allow clone, ioctl and prctl by argument and answer what libraries only try.
+ */
+int snp_filter_allow(const struct snp_making *m, const char *name) SNP_NODISCARD;
+int snp_filter_values(const struct snp_making *m,
+                      const char *name,
+                      unsigned arg,
+                      const uint64_t *values,
+                      size_t n) SNP_NODISCARD;
+int snp_filter_conditional(const struct snp_making *m) SNP_NODISCARD;
 
 /* The table as Markdown, the same whatever this was built for. */
 void snp_syscalls_print(FILE *out);

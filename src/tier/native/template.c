@@ -23,6 +23,7 @@
 #include "os/idmap.h"
 #include "policy/template_name.h"
 #include "registry/python.h"
+#include "tier/local/procs.h"
 #include "tier/native/launch.h"
 #include "tier/native/tier.h"
 
@@ -54,6 +55,7 @@ struct snp_template {
     int control_fd;
     int stderr_fd;
     bool is_ready;
+    pid_t zygote;                     /* of the local tier */
     char python[SNP_VERSION_MAX + 1]; /* once ready */
     bool is_retired;                  /* a successor serves the requests */
     char stderr_text[STDERR_MAX];
@@ -220,9 +222,11 @@ static void on_stderr(uv_poll_t *poll, int status, int events)
 
 static void order_fork(struct snp_template *t)
 {
-    const char order = SNP_ZYGOTE_FORK;
-    struct snp_embryo e = {
-        .pid = -1, .pidfd = -1, .control_fd = -1, .slot = snp_tier_take_slot(t->tier)};
+    const char order = t->tier->is_local ? SNP_ZYGOTE_PLAIN : SNP_ZYGOTE_FORK;
+    struct snp_embryo e = {.pid = -1,
+                           .pidfd = -1,
+                           .control_fd = -1,
+                           .slot = t->tier->is_local ? -1 : snp_tier_take_slot(t->tier)};
     int pair[2];
 
     if (t->n_ordered == ORDERS_MAX || e.slot == -2 ||
@@ -300,26 +304,30 @@ static char **args_copy(char *const *args)
 static char **args_make(const struct snp_tier *tier, const struct snp_python *python)
 {
     char host_id[24];
+    char landlock_abi[16];
     const struct {
         const char *name;
         const char *value;
     } rows[] = {
-        {"template", python->name                },
-        {"python",   python->exe                 },
-        {"guest",    tier->guest_dir             },
-        {"host-id",  host_id                     },
-        {"prefix",   python->prefix              },
-        {"venv",     python->venv                },
-        {"site",     python->site                },
-        {"alias",    python->alias               },
-        {"hash",     python->hash                },
-        {"ours",     python->is_ours ? "1" : NULL},
-        {"preload",  python->preload             },
+        {"template",     python->name                        },
+        {"python",       python->exe                         },
+        {"guest",        tier->guest_dir                     },
+        {"host-id",      host_id                             },
+        {"prefix",       python->prefix                      },
+        {"venv",         python->venv                        },
+        {"site",         python->site                        },
+        {"alias",        python->alias                       },
+        {"hash",         python->hash                        },
+        {"ours",         python->is_ours ? "1" : NULL        },
+        {"preload",      python->preload                     },
+        {"folder",       tier->is_local ? tier->folder : NULL},
+        {"landlock-abi", tier->is_local ? landlock_abi : NULL},
     };
     char **args = calloc(SNP_ARRAY_LEN(rows) + 3, sizeof(*args));
     size_t n = 0;
     bool ok = args != NULL;
 
+    (void)snprintf(landlock_abi, sizeof(landlock_abi), "%d", tier->landlock_abi);
     (void)snprintf(host_id, sizeof(host_id), "%u",
                    tier->is_root ? (unsigned)SNP_IDMAP_BASE + SNP_INSIDE_ID : 0U);
     if (ok) {
@@ -453,7 +461,7 @@ static int prepare(struct snp_tier *tier, struct snp_embryo *e, struct snp_err *
     if (e->pid < 0) {
         return snp_fail(err, SNP_E_INTERNAL, "the new process is gone");
     }
-    r = snp_idmap_write(e->pid, e->slot, SNP_INSIDE_ID, err);
+    r = tier->is_local ? 0 : snp_idmap_write(e->pid, e->slot, SNP_INSIDE_ID, err);
     if (r < 0) {
         return r;
     }
@@ -526,6 +534,8 @@ static void on_forked(struct snp_template *t, int pidfd)
     p->template = t;
     p->embryo = e;
     p->embryo.pidfd = pidfd;
+    p->embryo.keeper = t->process == NULL ? -1 : t->process->pid;
+    p->embryo.zygote = t->zygote;
     memcpy(p->embryo.python, t->python, sizeof(t->python));
     (void)snprintf(p->embryo.cgroup, sizeof(p->embryo.cgroup), "%llu",
                    (unsigned long long)t->tier->next_embryo++);
@@ -558,6 +568,7 @@ static void on_ready(struct snp_template *t, const char *version)
 {
     (void)snprintf(t->python, sizeof(t->python), "%.*s", SNP_VERSION_MAX, version);
     t->is_ready = true;
+    t->zygote = t->tier->is_local ? snp_proc_first_child(t->process->pid) : -1;
     (void)uv_timer_stop(t->timer);
     snp_log(SNP_LOG_INFO, "template_ready", "name=%s ms=%llu", t->name,
             (unsigned long long)((snp_now_us() - t->born_us) / 1000));
@@ -630,13 +641,14 @@ static int spawn_process(struct snp_template *t,
         {                  .flags = UV_INHERIT_FD,                  .data.fd = control_fd},
         {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->session_filter_fd},
         {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->zygote_filter_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->life_fd[0]},
     };
     uv_process_options_t options = {
         .file = tier->self,
         .args = t->args,
         .exit_cb = on_process_exit,
         .stdio = stdio,
-        .stdio_count = SNP_ARRAY_LEN(stdio),
+        .stdio_count = SNP_ARRAY_LEN(stdio) - (tier->is_local ? 0 : 1),
     };
     uv_process_t *process = calloc(1, sizeof(*process));
     int r;

@@ -33,8 +33,10 @@ enum {
 struct snp_embryo {
     pid_t pid; /* as the supervisor sees it */
     int pidfd;
-    int control_fd;                   /* to its control socket */
-    int slot;                         /* id range, -1 = none */
+    pid_t keeper;   /* of the local tier: who adopts what this one leaves behind ... */
+    pid_t zygote;   /* ... and its other child; -1 = gone */
+    int control_fd; /* to its control socket */
+    int slot;       /* id range, -1 = none */
     char python[SNP_VERSION_MAX + 1]; /* version of the interpreter */
     bool has_cgroup;
     char cgroup[24]; /* name of its groups, when it has them; it is in them already */

@@ -2,6 +2,8 @@
 /* Id ranges of the supervisor: each sandbox of the host has one of its own while it lives. */
 #include "tier/native/tier.h"
 
+#include <stdio.h>
+
 #include "os/idmap.h"
 
 int snp_tier_take_slot(struct snp_tier *tier)
@@ -19,6 +21,27 @@ int snp_tier_take_slot(struct snp_tier *tier)
         }
     }
     return -2;
+}
+
+int snp_tier_folder(const struct snp_tier *tier,
+                    const char *session_id,
+                    char *out,
+                    size_t len,
+                    struct snp_err *err)
+{
+    int n = tier->is_local ? snprintf(out, len, "%s/%.16s", tier->folder, session_id)
+                           : snprintf(out, len, "%s", "");
+
+    return n < 0 || (size_t)n >= len
+               ? snp_fail(err, SNP_E_LIMIT, "the state folder's path is too long")
+               : 0;
+}
+
+uid_t snp_tier_code_uid(const struct snp_tier *tier, int slot)
+{
+    return !tier->is_root || slot < 0
+               ? 0
+               : (uid_t)SNP_IDMAP_BASE + (uid_t)slot * SNP_IDMAP_RANGE + SNP_INSIDE_ID;
 }
 
 void snp_tier_free_slot(struct snp_tier *tier, int slot)

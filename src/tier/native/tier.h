@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "guest/spec.h"
 #include "os/cgroup.h"
 #include "tier/native/link.h"
 #include "tier/native/spool.h"
@@ -33,7 +34,8 @@ struct snp_tier {
     struct snp_link daemon;
     uid_t uid;          /* of the user we serve, as the host sees it */
     bool is_root;       /* real root; else user 0 of a namespace of our own */
-    bool can_namespace; /* false: no user namespace was to be had, see why */
+    bool is_local;      /* the local tier: no namespaces, see tier/local */
+    bool can_namespace; /* false: sandboxes cannot be had, see why */
     char why[SNP_TIER_WHY_MAX];
     int landlock_abi; /* what sandboxes use: the kernel's, or an older one for tests; 0 = none */
     char state_dir[SNP_TIER_PATH_MAX];
@@ -62,10 +64,24 @@ struct snp_tier {
     uint64_t next_embryo;        /* number in the name of its cgroups */
     struct snp_dead_group *dead; /* cgroups of dropped embryos, to be removed; owned */
     uv_timer_t *sweep_timer;     /* runs while there are any; owned */
+    /* Of the local tier: */
+    char folder[SNP_FOLDER_MAX]; /* where sandboxes have their folders */
+    int folder_lock_fd;          /* owned; -1 = none */
+    int life_fd[2];              /* a pipe whose end tells keepers that we are gone; owned */
 };
 
 /* Reserve an id range; -1 when not root (none is needed) or -2 when all are taken. */
 int snp_tier_take_slot(struct snp_tier *tier);
 void snp_tier_free_slot(struct snp_tier *tier, int slot);
+
+/* The code's user as the host sees it; 0 = the user we serve. */
+uid_t snp_tier_code_uid(const struct snp_tier *tier, int slot);
+
+/* What is in front of /workspace and /tmp: a session's folder, or in its own root nothing. */
+int snp_tier_folder(const struct snp_tier *tier,
+                    const char *session_id,
+                    char *out,
+                    size_t len,
+                    struct snp_err *err) SNP_NODISCARD;
 
 #endif

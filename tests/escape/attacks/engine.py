@@ -208,11 +208,13 @@ class Attack:
     # Held only by a memory cgroup. Where there is none the manifest must say "approximate",
     # and a success is what SECURITY.md calls the price of that.
     needs_memory_cgroup: bool = False
+    # Held only by a file system of the sandbox's own; likewise "disk: ...".
+    needs_own_disk: bool = False
 
 
 def is_admitted(attack, result):
-    said = any(text.startswith("memory: approximate") for text in result["manifest"]["degraded"])
-    return attack.needs_memory_cgroup and said
+    said = {text.split(":")[0] for text in result["manifest"]["degraded"]}
+    return (attack.needs_memory_cgroup and "memory" in said) or (attack.needs_own_disk and "disk" in said)
 
 
 class Sampler:
@@ -238,9 +240,27 @@ class Sampler:
             self.thread.join()
 
 
+# In the local tier the session's folders are among the host's, under other names.
+AT_HOME = '''
+def at_home(value):
+    if isinstance(value, (dict, list)):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in list(items):
+            value[key] = at_home(item)
+        return value
+    return {"/workspace": os.environ["HOME"], "/tmp": os.environ["TMPDIR"]}.get(value, value)
+
+P = at_home(P)
+'''
+
+
 def code_for(attack, world):
     planted = {**attack.plant(world), "mark": world.mark}
-    return PREAMBLE.format(planted=json.dumps(planted)) + attack.code
+    preamble = PREAMBLE.format(planted=json.dumps(planted))
+    if not world.inside or world.box.tier != "local":
+        return preamble + attack.code
+    code = attack.code.replace('"/workspace"', 'at_home("/workspace")').replace('"/tmp"', 'at_home("/tmp")')
+    return preamble + AT_HOME + code
 
 
 def run_outside(attack, world):
@@ -294,7 +314,8 @@ def try_inside(attack, box):
         assert outcome.result["stdout"].startswith("began\n"), f"it did not run: {said}"
         won = attack.won(world, outcome) and not is_admitted(attack, outcome.result)
         assert not won, f"ESCAPED ({attack.canary}): {said}"
-        assert outcome.result["status"] in attack.statuses, f"unexpected end: {said}"
+        statuses = attack.statuses + (("limit",) if attack.needs_own_disk and box.tier == "local" else ())
+        assert outcome.result["status"] in statuses, f"unexpected end: {said}"
         if attack.also:
             attack.also(world, outcome)
         if not world.exec_args.get("session"):

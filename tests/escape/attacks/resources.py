@@ -198,7 +198,7 @@ for folder in P["folders"]:
            else {"folders": ["/dev/shm"], "each": 192},
            growth_over(128 * MIB), sample=shared_memory,
            options=("--memory", "64m", "--tmp-size", "16m", "--workspace-size", "16m"),
-           statuses=("ok", "oom", "killed")),
+           statuses=("ok", "oom", "killed"), needs_own_disk=True),
     Attack("memory by descriptors without a name", "resources", "anonymous files of four times the limit", '''
 block = b"x" * (1 << 20)
 fds = []
@@ -264,7 +264,7 @@ for number in range(32):
     attempt(fill)
 if total >= 32 << 20:
     tell(P["token"])
-''', folder, options=("--workspace-size", "8m"), also=denied_by("workspace_size")),
+''', folder, options=("--workspace-size", "8m"), also=denied_by("workspace_size"), needs_own_disk=True),
     Attack("inode bomb", "resources", "four times as many files exist", '''
 made = 0
 for number in range(400):
@@ -275,7 +275,7 @@ for number in range(400):
         pass
 if made == 400:
     tell(P["token"])
-''', folder, options=("--workspace-files", "100")),
+''', folder, options=("--workspace-files", "100"), needs_own_disk=True),
     Attack("one huge file", "resources", "a file of four times the limit", '''
 import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

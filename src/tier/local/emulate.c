@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signals: a pid that was looked up may belong to somebody else when the call goes on, so
+ * it does not go on: the supervisor sends through a pidfd. Only what a process does to
+ * itself goes on, because its own number cannot change hands while it waits.
+ *
+ * Modes and times: the path is read once from the caller's memory, opened below the
+ * session's folder without leaving it, and what was opened is changed.
+ */
+#include "tier/local/emulate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/openat2.h>
+#include <linux/seccomp.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "tier/local/procs.h"
+#include "tier/native/session.h"
+
+enum {
+    PATH_LEN = 4096,
+    SIGNAL_MAX = 64
+};
+
+struct asked {
+    struct snp_session *session;
+    int listener_fd;
+    const struct seccomp_notif *req;
+    bool goes_on; /* out: let the kernel do it */
+};
+
+/* Thread group of a thread; -1 if it is gone. */
+static pid_t group_leader(pid_t tid)
+{
+    char path[32];
+    snp_autofree char *text = NULL;
+    struct snp_err err;
+    const char *at;
+    uint64_t pid = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+    if (snp_file_read(path, 8192, &text, NULL, &err) < 0 ||
+        (at = strstr(text, "\nTgid:\t")) == NULL) {
+        return -1;
+    }
+    for (at += strlen("\nTgid:\t"); *at >= '0' && *at <= '9'; at++) {
+        pid = pid * 10 + (uint64_t)(*at - '0');
+    }
+    return (pid_t)pid;
+}
+
+static bool is_target(const struct snp_proc *p,
+                      pid_t caller,
+                      const struct snp_proc *self,
+                      pid_t to)
+{
+    if (to > 0) {
+        return p->pid == to;
+    }
+    if (to == -1) {
+        return p->pid != caller;
+    }
+    return p->group == (to == 0 ? self->group : -to);
+}
+
+/* kill(to, number) by caller, to what is inside only. 0 or errno. */
+static int send_signal(struct snp_session *s, pid_t caller, pid_t to, int number)
+{
+    struct snp_procs procs = {0};
+    struct snp_proc self = {0};
+    int r = ESRCH;
+    size_t reached = 0;
+
+    (void)snp_proc_read(caller, &self);
+    snp_procs_below(s->embryo.pid, &procs);
+    for (size_t i = 0; i < procs.n; i++) {
+        const struct snp_proc *p = &procs.at[i];
+        int one;
+        if (!is_target(p, caller, &self, to)) {
+            continue;
+        }
+        /* The seed is as closed to the code as the first process, which is not in the list. */
+        one = p->pid == s->seed && caller != s->embryo.pid ? EPERM : snp_proc_signal(p, number);
+        reached += one == 0 ? 1 : 0;
+        r = one;
+    }
+    snp_procs_done(&procs);
+    if (to == s->embryo.pid) {
+        return EPERM;
+    }
+    return reached > 0 ? 0 : r;
+}
+
+static int do_kill(struct asked *a)
+{
+    pid_t caller = group_leader((pid_t)a->req->pid);
+    pid_t to = (pid_t)a->req->data.args[0];
+    int number = (int)a->req->data.args[1];
+
+    if (number < 0 || number > SIGNAL_MAX) {
+        return EINVAL;
+    }
+    if (caller > 0 && to == caller) {
+        a->goes_on = true;
+        return 0;
+    }
+    return a->session->is_sweeping ? ESRCH : send_signal(a->session, caller, to, number);
+}
+
+/* To a thread of the caller itself; others are not reached. */
+static int do_tgkill(struct asked *a)
+{
+    a->goes_on = group_leader((pid_t)a->req->pid) == (pid_t)a->req->data.args[0];
+    return a->goes_on ? 0 : ESRCH;
+}
+
+/* Bytes of the caller's memory. */
+static int read_memory(const struct asked *a, uint64_t address, void *to, size_t n)
+{
+    struct iovec local = {.iov_base = to, .iov_len = n};
+    struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = n};
+
+    return process_vm_readv((pid_t)a->req->pid, &local, 1, &remote, 1, 0) == (ssize_t)n ? 0
+                                                                                        : -1;
+}
+
+/* A text of the caller's memory, page by page, because the next may not be there. 0 or errno. */
+static int read_path(const struct asked *a, uint64_t address, char *path)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    for (size_t n = 0; n < PATH_LEN;) {
+        size_t part = page - (size_t)((address + n) % page);
+        part = part < PATH_LEN - n ? part : PATH_LEN - n;
+        if (read_memory(a, address + n, path + n, part) < 0) {
+            return EFAULT;
+        }
+        if (memchr(path + n, '\0', part) != NULL) {
+            return path[0] == '\0' ? ENOENT : 0;
+        }
+        n += part;
+    }
+    return ENAMETOOLONG;
+}
+
+static int read_proc_link(const struct asked *a, const char *name, char *path)
+{
+    char link[64];
+    ssize_t n;
+
+    (void)snprintf(link, sizeof(link), "/proc/%d/%s", (int)a->req->pid, name);
+    n = readlink(link, path, PATH_LEN - 1);
+    path[n < 0 ? 0 : n] = '\0';
+    return n < 0 ? EBADF : 0;
+}
+
+static int read_fd_link(const struct asked *a, int fd, char *path)
+{
+    char name[24];
+
+    (void)snprintf(name, sizeof(name), "fd/%d", fd);
+    return read_proc_link(a, fd == AT_FDCWD ? "cwd" : name, path);
+}
+
+/* Open what an absolute path names, if that is below workspace/ or tmp/ of the session. */
+static int open_inside(const struct snp_session *s, const char *path, bool follow, int *ret_fd)
+{
+    static const char *const tops[] = {"/workspace", "/tmp"};
+    struct open_how how = {
+        .flags = (uint64_t)(O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW)),
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+    };
+    size_t n = strlen(s->folder);
+
+    if (strncmp(path, s->folder, n) != 0) {
+        return EPERM;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(tops); i++) {
+        size_t len = strlen(tops[i]);
+        const char *rest = path + n + len;
+        char top[PATH_LEN];
+        snp_autoclose int top_fd = -1;
+
+        if (strncmp(path + n, tops[i], len) != 0 || (*rest != '/' && *rest != '\0')) {
+            continue;
+        }
+        rest += strspn(rest, "/");
+        (void)snprintf(top, sizeof(top), "%s%s", s->folder, tops[i]);
+        top_fd = open(top, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        *ret_fd = top_fd < 0 ? -1
+                             : (int)syscall(SYS_openat2, top_fd, *rest == '\0' ? "." : rest,
+                                            &how, sizeof(how));
+        return *ret_fd >= 0 ? 0 : errno == EXDEV ? EPERM : errno;
+    }
+    return EPERM;
+}
+
+/* What dirfd and path (or 0: the descriptor itself) of the caller mean. 0 or errno. */
+static int open_target(
+    const struct asked *a, int dirfd, uint64_t address, bool follow, int *ret_fd)
+{
+    char name[PATH_LEN];
+    char path[2 * PATH_LEN];
+    struct stat ours;
+    struct stat theirs;
+    int r = address == 0 ? read_fd_link(a, dirfd, path) : read_path(a, address, name);
+
+    if (r == 0 && address != 0 && name[0] != '/') {
+        char dir[PATH_LEN];
+        r = read_fd_link(a, dirfd, dir);
+        (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    } else if (r == 0 && address != 0) {
+        (void)snprintf(path, sizeof(path), "%s", name);
+    }
+    /* What was read is the caller's only while its call still waits. */
+    if (r == 0 && seccomp_notify_id_valid(a->listener_fd, a->req->id) != 0) {
+        r = EINTR;
+    }
+    r = r == 0 ? open_inside(a->session, path, follow, ret_fd) : r;
+    if (r == 0 && address == 0) {
+        (void)snprintf(name, sizeof(name), "/proc/%d/fd/%d", (int)a->req->pid, dirfd);
+        if (stat(name, &theirs) < 0 || fstat(*ret_fd, &ours) < 0 ||
+            ours.st_ino != theirs.st_ino || ours.st_dev != theirs.st_dev) {
+            snp_closep(ret_fd);
+            r = EPERM; /* removed meanwhile, or another file has its name */
+        }
+    }
+    return r;
+}
+
+static int change_mode(struct asked *a, int dirfd, uint64_t address, mode_t mode)
+{
+    snp_autoclose int fd = -1;
+    char self[40];
+    struct stat st;
+    int r = open_target(a, dirfd, address, true, &fd);
+
+    if (r != 0) {
+        return r;
+    }
+    if (fstat(fd, &st) < 0) {
+        return errno;
+    }
+    /* No rights of ours on the file's program, and no folder we could not look into. */
+    mode &= 01777;
+    mode |= S_ISDIR(st.st_mode) ? 0700 : 0;
+    (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+    return chmod(self, mode) < 0 ? errno : 0;
+}
+
+static int do_chmod(struct asked *a)
+{
+    return change_mode(a, AT_FDCWD, a->req->data.args[0], (mode_t)a->req->data.args[1]);
+}
+
+static int do_fchmod(struct asked *a)
+{
+    return change_mode(a, (int)a->req->data.args[0], 0, (mode_t)a->req->data.args[1]);
+}
+
+static int do_fchmodat(struct asked *a)
+{
+    uint64_t address = a->req->data.args[1];
+
+    return address == 0 ? EFAULT
+                        : change_mode(a, (int)a->req->data.args[0], address,
+                                      (mode_t)a->req->data.args[2]);
+}
+
+static int do_utimensat(struct asked *a)
+{
+    const __u64 *args = a->req->data.args;
+    struct timespec times[2];
+    snp_autoclose int fd = -1;
+    char self[40];
+    int r = 0;
+
+    if (args[2] != 0 && read_memory(a, args[2], times, sizeof(times)) < 0) {
+        return EFAULT;
+    }
+    r = open_target(a, (int)args[0], args[1], (args[3] & AT_SYMLINK_NOFOLLOW) == 0, &fd);
+    if (r != 0) {
+        return r;
+    }
+    (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+    return utimensat(AT_FDCWD, self, args[2] == 0 ? NULL : times, 0) < 0 ? errno : 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct asked *); /* 0 or errno */
+} calls[] = {
+    {"kill",      do_kill     },
+    {"tgkill",    do_tgkill   },
+    {"chmod",     do_chmod    },
+    {"fchmod",    do_fchmod   },
+    {"fchmodat",  do_fchmodat },
+    {"utimensat", do_utimensat},
+};
+
+bool snp_local_emulate(void *data,
+                       int listener_fd,
+                       const struct seccomp_notif *req,
+                       struct seccomp_notif_resp *resp)
+{
+    struct asked a = {.session = data, .listener_fd = listener_fd, .req = req};
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(calls); i++) {
+        int nr = seccomp_syscall_resolve_name(calls[i].name);
+        if (nr >= 0 && nr == req->data.nr) {
+            int r = calls[i].run(&a);
+            resp->error = -r;
+            resp->flags = a.goes_on ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
+            return true;
+        }
+    }
+    return false;
+}

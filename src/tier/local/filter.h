@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_LOCAL_FILTER_H
+#define SNP_TIER_LOCAL_FILTER_H
+
+/* System calls of sandboxes without namespaces: the table of tier/native/syscalls.h, less what reaches others. */
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+struct snp_local_filter {
+    bool counts_memory; /* a cgroup counts a sandbox's pages; see snp_syscalls_compile */
+    bool has_own_ids;   /* each sandbox is a user of its own; else all are the user we serve */
+    bool has_truncate;  /* Landlock refuses to truncate by path (ABI 3) */
+};
+
+/* Compile the programs for sandboxes and for zygotes into sealed memfds. */
+int snp_local_filters(const struct snp_local_filter *want,
+                      int *ret_session_fd,
+                      int *ret_zygote_fd,
+                      struct snp_err *err) SNP_NODISCARD;
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_LOCAL_PROCS_H
+#define SNP_TIER_LOCAL_PROCS_H
+
+/*
+ * Processes of a sandbox that has no pid namespace, seen from outside: what descends from
+ * its first process, which adopts orphans. (Its user id is no mark: another daemon may have
+ * given the same to a sandbox.) A pid read in /proc may be another's a moment later, so
+ * signals go through a pidfd that was compared.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Whom to look for. Plain values. */
+struct snp_family {
+    pid_t top;           /* the first process; -1 = gone */
+    pid_t seed;          /* spared by a sweep; -1 = none */
+    pid_t keeper;        /* with top gone: who adopted its children; 0 = nobody */
+    const pid_t *others; /* other children of the keeper, n_others; borrowed */
+    size_t n_others;
+};
+
+struct snp_proc {
+    pid_t pid;
+    pid_t parent;
+    pid_t group;
+    char state;
+    uint64_t start;  /* ticks since boot: tells a process from a later one of the same number */
+    uint64_t cpu_us; /* its own and that of children it has waited for */
+};
+
+struct snp_procs {
+    struct snp_proc *at; /* owned */
+    size_t n;
+    size_t cap;
+};
+
+void snp_procs_done(struct snp_procs *procs);
+
+/* One process; false if it is gone. */
+bool snp_proc_read(pid_t pid, struct snp_proc *ret);
+
+/* The only child of a process; -1 if there is none. */
+pid_t snp_proc_first_child(pid_t pid);
+
+/* What descends from top (not itself), through the kernel's lists of children. Cheap; may miss what forks meanwhile. */
+void snp_procs_below(pid_t top, struct snp_procs *ret);
+
+/*
+ * Kill the whole family but top and seed, and with it what is forked meanwhile: all are
+ * stopped before any is killed. 0, or EAGAIN when some were left after ms. Blocks: for a worker.
+ */
+int snp_family_sweep(const struct snp_family *family, unsigned ms);
+
+/* Send number to the process p, if it still is that. 0 or errno. */
+int snp_proc_signal(const struct snp_proc *p, int number);
+
+struct snp_family_usage {
+    uint64_t cpu_us;
+    uint64_t
+        memory_bytes; /* anonymous and shared, pages of several divided when near to the limit */
+    size_t processes;
+};
+
+/* Of top and all below. limit: of memory, 0 = do not look at memory. */
+void snp_family_usage(pid_t top, uint64_t limit, struct snp_family_usage *ret);
+
+/* Processes and threads of a user on this host; 0 if that cannot be seen. */
+unsigned snp_procs_of_user(uid_t uid);
+
+#endif

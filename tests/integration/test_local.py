@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The local tier: the same sessions without namespaces, when it is asked for or allowed."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+import lib
+
+FILTER = [lib.PYTHON, os.path.join(lib.HERE, "outer_filter.py")]
+NO_NAMESPACES = [*FILTER, "unshare:10000000=EPERM", "clone:10000000=EPERM", "clone3=ENOSYS", "--"]
+
+
+@pytest.fixture(scope="module", params=["root", "user"])
+def local(request):
+    box = lib.Sandbox(request.param, tier="local")
+    yield box
+    box.close()
+
+
+@pytest.fixture
+def session(local, request):
+    name = request.node.name.split("[")[0][-40:]
+    yield name
+    local.destroy(name)
+
+
+# Cells ---------------------------------------------------------------------------------------
+
+
+def test_a_cell_runs_and_says_where(local):
+    result = local.exec("print('hello'); 6 * 7")
+    assert (result["status"], result["stdout"], result["value"]) == ("ok", "hello\n", "42")
+    manifest = result["manifest"]
+    assert manifest["tier"] == "local" and manifest["degraded"]
+    assert all(control["enforced"] for control in manifest["controls"].values())
+    assert manifest["controls"]["resources"]["limits"]["workspace_size"]["by"].startswith("approximate")
+    assert manifest["controls"]["disposable"]["own_ids"] == (local.who == "root")
+
+
+def test_variables_and_files_are_kept(local, session):
+    local.exec("x = 41; open('a.txt', 'w').write('hi')", session=session)
+    again = local.exec("x += 1; open('a.txt', 'a').write('!'); (x, open('a.txt').read())", session=session)
+    assert again["value"] == "(42, 'hi!')"
+    assert again["files"]["modified"] == ["a.txt"] and not again["files"]["created"]
+    gone = local.exec("import os; os.unlink('a.txt'); open('b.txt', 'w').close()", session=session)
+    assert gone["files"]["deleted"] == ["a.txt"] and gone["files"]["created"] == ["b.txt"]
+
+
+def test_the_listing_names_the_tier(local, session):
+    local.exec("1", session=session)
+    rows = json.loads(local.cli("sessions", "list", "--json").stdout)
+    rows = rows["sessions"] if isinstance(rows, dict) else rows
+    assert [row["tier"] for row in rows if row["name"] == session] == ["local"]
+    line = next(line for line in local.cli("sessions", "list").stdout.splitlines() if line.startswith(session[:5]))
+    assert " local " in line
+
+
+def test_commands_and_their_input(local):
+    result = local.exec(argv=["sh", "-c", "cat; pwd; exit 3"], stdin="given ")
+    assert result["exit_code"] == 3 and result["stdout"].startswith("given /") and "workspace" in result["stdout"]
+
+
+def test_usual_programs_work(local):
+    result = local.exec('''
+import asyncio, os, shutil, subprocess, tempfile, threading, signal
+open("a", "w").write("x")
+shutil.copy2("a", "b"); os.chmod("b", 0o600); os.utime("b", (1, 2))
+with tempfile.TemporaryDirectory() as folder:
+    shutil.copytree(".", folder + "/c")
+child = subprocess.Popen(["sleep", "60"])
+child.terminate()
+ended = child.wait()
+async def ask():
+    process = await asyncio.create_subprocess_exec("echo", "x", stdout=-1)
+    return (await process.communicate())[0]
+got = []
+signal.signal(signal.SIGUSR1, lambda *_: got.append(1))
+os.kill(os.getpid(), signal.SIGUSR1); signal.raise_signal(signal.SIGUSR1)
+(ended, asyncio.run(ask()), oct(os.stat("b").st_mode & 0o777), os.stat("b").st_mtime, len(got))
+''')
+    assert result["value"] == "(-15, b'x\\n', '0o600', 2.0, 2)", result
+    assert result["denials"] == []
+
+
+def test_only_the_session_can_be_written(local):
+    result = local.exec('''
+import os
+told = []
+for path in ("/tmp/x-" + str(os.getpid()), "/dev/shm/x", "/etc/x", "/var/tmp/x", os.environ["HOME"] + "/../x"):
+    try:
+        open(path, "w").close()
+        told.append(path)
+    except OSError:
+        pass
+told
+''')
+    assert result["value"] == "[]"
+
+
+# Limits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(60)",
+                                  "import re; re.match('(a+)+$', 'a' * 40 + 'b')"])
+def test_the_wall_clock_stops_code(local, session, code):
+    local.exec("kept = 1", session=session)
+    result = local.exec(code, session=session, options=["--timeout", "0.4"])
+    assert result["status"] == "timeout" and result["limit"]["key"] == "timeout"
+    after = local.exec("2", session=session)
+    assert after["value"] == "2"
+
+
+def test_what_ignores_the_interrupt_is_killed_with_its_children(local, session):
+    code = '''
+import os, signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for number in range(5):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+    else:
+        os.wait()
+while True:
+    time.sleep(1)
+'''
+    local.exec("open('kept', 'w').write('x')", session=session)
+    result = local.exec(code, session=session, options=["--timeout", "0.4"])
+    assert (result["status"], result["state"]) == ("timeout", "lost")
+    after = local.exec("open('kept').read()", session=session)
+    assert after["value"] == "'x'" and after["restarted"]
+    tier = local.tier_pid()
+    pythons = [pid for pid in lib.descendants(tier) if lib.is_alive(pid) and uses_session(pid)]
+    assert len(pythons) <= 3, pythons  # the first process, the seed, the interpreter
+
+
+def uses_session(pid):
+    try:
+        return "workspace" in os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return False
+
+
+def test_memory_is_limited(local):
+    result = local.exec("blocks = [bytearray(b'x' * (1 << 20)) for _ in range(300)]", options=["--memory", "64m"])
+    assert result["status"] in ("oom", "error")
+    assert result["error"]["type"] in ("MemoryError", "Killed")
+
+
+def test_files_that_pass_their_limit_end_the_cell(local, session):
+    """Measured, not capped: what counts is that it ends, and how far it got."""
+    code = '''
+import time
+for number in range(4000):
+    with open("f%d" % number, "wb") as out:
+        out.write(b"x" * (1 << 18))
+    time.sleep(0.005)
+'''
+    result = local.exec(code, session=session, options=["--workspace-size", "8m"])
+    assert result["status"] == "limit" and result["limit"]["key"] == "workspace_size"
+    assert any("workspace_size" in denial["rule"] for denial in result["denials"])
+    assert result["usage"]["written_bytes"] < 256 << 20
+
+
+def test_one_file_is_capped_exactly(local):
+    result = local.exec('''
+import os, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+fd = os.open("f", os.O_CREAT | os.O_WRONLY)
+total = 0
+try:
+    while total < 64 << 20:
+        total += os.write(fd, b"x" * (1 << 20))
+except OSError:
+    pass
+total
+''', options=["--file-size", "4m"])
+    assert result["value"] == str(4 << 20)
+
+
+def test_long_output_is_kept_in_full(local):
+    result = local.exec("print('x' * 5000)", options=["--output", "1000"])
+    handle = result["output"]["handle"]
+    assert result["output"]["truncated"] and handle.startswith("local/")
+    assert local.cli("output", handle).stdout.strip() == "x" * 5000
+
+
+# Files ----------------------------------------------------------------------------------------
+
+
+def test_put_get_and_ls(local, session):
+    local.exec("1", session=session)
+    source = local.make_file("source.txt", "from outside")
+    assert local.cli("put", source, session + ":in/a.txt").returncode == 0
+    assert local.exec("open('in/a.txt').read()", session=session)["value"] == "'from outside'"
+    target = os.path.join(local.home, "back.txt")
+    assert local.cli("get", session + ":/workspace/in/a.txt", target).returncode == 0
+    with open(target) as back:
+        assert back.read() == "from outside"
+    assert "a.txt" in local.cli("ls", session + ":in").stdout
+
+
+def test_get_follows_no_link_out(local, session):
+    secret = local.make_file("secret.txt", "secret")
+    local.exec(f"import os; os.symlink({secret!r}, 'link'); os.symlink('/usr/bin', 'bin')", session=session)
+    for name in ("link", "bin/env", "../../x"):
+        done = local.cli("get", f"{session}:{name}", "-")
+        assert done.returncode == 1 and "secret" not in done.stdout
+
+
+# Projects -------------------------------------------------------------------------------------
+
+
+def make_project(box, name):
+    folder = box.make_folder(name)
+    box.make_file(f"{name}/main.py", "print('main')\n")
+    box.make_file(f"{name}/sub/data.txt", "data")
+    box.make_file(f"{name}/run.sh", "#!/bin/sh\necho ran\n", 0o755)
+    box.make_file(f"{name}/.env", "TOKEN=secret-of-env")
+    box.make_file(f"{name}/sub/id_rsa", "secret-of-key")
+    box.make_file(f"{name}/.git/config", '[remote "o"]\nurl = https://me:secret-of-git@host/x\n')
+    return folder
+
+
+def test_a_project_is_copied_and_its_secrets_are_not(local):
+    folder = make_project(local, "project")
+    result = local.exec('''
+import os, subprocess
+texts = []
+for top, _, names in os.walk("."):
+    texts += [os.path.join(top, name) + "=" + open(os.path.join(top, name)).read() for name in names]
+open("sub/data.txt", "a").write(" more")
+os.unlink("main.py")
+open("new.txt", "w").close()
+print(subprocess.run(["./run.sh"], capture_output=True, text=True).stdout)
+print("\\n".join(sorted(texts)))
+''', options=["--project", folder])
+    assert "ran" in result["stdout"] and "main.py" in result["stdout"] and "data" in result["stdout"]
+    assert "secret-of" not in json.dumps(result)
+    assert set(result["manifest"]["controls"]["filesystem"]["masked"]) >= {".env", "sub/id_rsa", ".git/config"}
+    assert result["files"] == {"created": ["new.txt"], "modified": ["sub/data.txt"], "deleted": ["main.py"],
+                               "truncated": False}
+    with open(os.path.join(folder, "sub/data.txt")) as data:
+        assert data.read() == "data"
+    assert sorted(os.listdir(folder)) == [".env", ".git", "main.py", "run.sh", "sub"]
+
+
+def test_a_project_that_is_too_large_is_refused(local):
+    folder = make_project(local, "large")
+    local.make_file("large/big.bin", b"x" * (2 << 20))
+    done = local.cli("exec", "--env", "local", "--project", folder, "--workspace-size", "1m", "1")
+    assert done.returncode == 1 and "--workspace-size" in done.stderr and "1 MiB" in done.stderr
+
+
+def test_a_link_in_a_project_leads_nowhere(local):
+    folder = make_project(local, "links")
+    secret = local.make_file("outside.txt", "secret-outside")
+    os.symlink(secret, os.path.join(folder, "link"))
+    os.mkfifo(os.path.join(folder, "fifo"))
+    result = local.exec("import os\nprint(os.path.lexists('fifo'))\nopen('link').read()", options=["--project", folder])
+    assert result["status"] == "error" and result["stdout"] == "False\n" and "secret-outside" not in json.dumps(result)
+
+
+# Which tier runs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_auto_is_native_where_it_runs(fresh_sandbox, who):
+    box = fresh_sandbox(who)
+    assert box.exec("1", options=["--env", "auto"])["manifest"]["tier"] == "native"
+    assert box.exec("1")["manifest"]["tier"] == "native"
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_a_configuration_that_says_local_runs_local_and_says_once_that_native_is_there(fresh_sandbox, who):
+    box = fresh_sandbox(who)
+    box.make_file(os.path.join(box.home, "snipara-sandbox.toml"), '[snipara_sandbox]\nenvironment = "local"\n')
+    first = box.cli("exec", "print(6 * 7)")
+    assert first.returncode == 0 and first.stdout == "42\n"
+    said = [line for line in first.stderr.splitlines() if "native" in line]
+    assert len(said) == 1 and "snipara-sandbox.toml" in said[0] and "--env native" in said[0]
+    second = box.cli("exec", "print(6 * 7)")
+    assert second.stdout == "42\n" and "native" not in second.stderr
+    assert box.exec("1")["manifest"]["tier"] == "local"
+    assert box.exec("1", options=["--env", "native"])["manifest"]["tier"] == "native"
+
+
+@pytest.fixture(params=["root", "user"])
+def without_namespaces(request):
+    box = lib.Sandbox(request.param, prefix=NO_NAMESPACES)
+    yield box
+    box.close()
+
+
+def test_a_weaker_tier_is_never_taken_silently(without_namespaces):
+    box = without_namespaces
+    done = box.cli("exec", "print('r' + 'an')")
+    assert done.returncode == 1 and "ran" not in done.stdout
+    assert "user namespaces are refused" in done.stderr and "--env local" in done.stderr
+    allowed = box.exec("6 * 7", options=["--allow-degraded"])
+    assert allowed["value"] == "42" and allowed["manifest"]["tier"] == "local"
+    assert allowed["manifest"]["degraded"][0].startswith("environment: local, because native cannot run:")
+    asked = box.cli("exec", "--env", "local", "print(6 * 7)")
+    assert asked.stdout == "42\n" and "--env native" not in asked.stderr
+    assert box.cli("exec", "--env", "native", "--allow-degraded", "1").returncode == 1
+
+
+def test_doctor_shows_both_tiers(without_namespaces):
+    done = without_namespaces.cli("doctor", "--json")
+    rows = {row["name"]: row["status"] for row in json.loads(done.stdout)["checks"]}
+    assert rows["local tier"] == "ok" and rows["user namespaces"] != "ok"
+    assert "only the weaker local tier" in without_namespaces.cli("doctor").stdout
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_without_landlock_nothing_runs_in_local(fresh_sandbox, who):
+    box = fresh_sandbox(who, {"SNIPARA_SANDBOX_NO_LANDLOCK": "1"})
+    done = box.cli("exec", "--env", "local", "--allow-degraded", "print('r' + 'an')")
+    assert done.returncode == 1 and "Landlock" in done.stderr and "ran" not in done.stdout
+
+
+def test_tiers_that_are_not_there_are_named(local):
+    done = local.cli("exec", "--env", "docker", "1")
+    assert done.returncode == 1 and "docker" in done.stderr and "native" in done.stderr
+
+
+def test_a_session_stays_in_its_tier(local, session):
+    local.exec("1", session=session)
+    done = local.cli("exec", "--env", "native", "--session", session, "1")
+    assert done.returncode != 0 and "local tier" in done.stderr
+
+
+# The end --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_nothing_is_left_when_daemon_and_tier_are_killed(fresh_sandbox, who):
+    box = fresh_sandbox(who)
+    box.tier = "local"
+    box.exec_options = ["--env", "local"]
+    box.exec('''
+import os, time
+for number in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(300)
+        os._exit(0)
+''', session="s")
+    tier = box.tier_pid()
+    below = lib.descendants(tier)
+    born = {pid: lib.start_time(pid) for pid in below}
+    assert len(below) >= 8
+    os.kill(box.daemon.pid, 9)
+    os.kill(tier, 9)
+    box.daemon.wait()
+    box.daemon = None
+
+    def all_gone():
+        return not any(lib.is_alive(pid) and lib.start_time(pid) == at for pid, at in born.items())
+
+    assert lib.wait_for(all_gone, 10), "processes are left"
+    box.exec("1")  # the next supervisor removes the folders
+    state = os.path.join(box.state, "local")
+    assert len([name for name in os.listdir(state) if name.startswith("local-")]) == 1
+
+
+def test_the_session_folder_goes_with_the_session(local, session):
+    path = local.exec("import os; os.makedirs('a/b'); open('a/b/c', 'w').close(); os.chmod('a/b', 0); os.getcwd()",
+                      session=session)["value"].strip("'")
+    deep = "import os\nfor n in range(120):\n    os.mkdir('d'); os.chdir('d')"
+    assert local.exec(deep, session=session)["status"] == "ok"
+    assert os.path.isdir(os.path.dirname(path))
+    local.destroy(session)
+    assert not os.path.exists(os.path.dirname(path))
+
+
+def test_a_fork_bomb_ends_with_its_session(local, session):
+    code = '''
+import os, time
+def bomb():
+    while True:
+        try:
+            if os.fork() == 0:
+                os.setsid()
+        except OSError:
+            time.sleep(0.001)
+if os.fork() == 0:
+    bomb()
+'''
+    local.exec(code, session=session, options=["--processes", "40"])
+    local.destroy(session)
+    left = [pid for pid in lib.descendants(local.tier_pid()) if lib.is_alive(pid) and uses_session(pid)]
+    assert left == []
+
+
+def test_the_tier_program_says_how_it_is_used(local):
+    done = subprocess.run([os.path.join(local.bin, "tier-local")], capture_output=True, text=True)
+    assert done.returncode == 2 and "tier-local" in done.stderr
