@@ -378,7 +378,7 @@ json_t *snp_view_result(const struct snp_view *view, json_t *head)
 
 /* For people ---------------------------------------------------------------------------- */
 
-/* "label: text" on stderr; text is of the sandbox and shown in one line. */
+/* "label: text" on stderr; the label is our own, the text of the sandbox and shown in one line. */
 static void note(enum snp_style style, const char *label, struct snp_buf *text)
 {
     snp_autobuf struct snp_buf shown = {0};
@@ -469,7 +469,7 @@ static void show_error(struct snp_view *view, const json_t *head)
         write_out(view, SNP_STREAM_STDERR, text, n);
         write_out(view, SNP_STREAM_STDERR, "\n", text[n - 1] == '\n' ? 0 : 1);
     } else {
-        notef(SNP_STYLE_RED, snp_json_str(error, "type", "Error"), "%s",
+        notef(SNP_STYLE_RED, "error", "%s: %s", snp_json_str(error, "type", "Error"),
               snp_json_str(error, "message", ""));
     }
     if (hint != NULL) {

@@ -93,6 +93,27 @@ TEST(displays_are_saved_byte_for_byte)
     snp_view_done(&view);
 }
 
+/* The kind of an error without a traceback is the code's word too. */
+TEST(what_is_told_of_an_error_steers_no_terminal)
+{
+    struct snp_view view;
+    FILE *saved = stderr;
+    snp_autofree char *text = NULL;
+    size_t len = 0;
+    snp_autojson json_t *head = json_pack("{s:s, s:{s:s, s:s}}", "status", "error", "error",
+                                          "type", "\x1b]0;x\x07", "message", "m\x1b[2J");
+
+    assert_int_equal(snp_view_init(&view, false, NULL), 0);
+    stderr = open_memstream(&text, &len);
+    assert_non_null(stderr);
+    int r = snp_view_finish(&view, head);
+    (void)fclose(stderr);
+    stderr = saved;
+    assert_int_equal(r, 0);
+    assert_string_equal(text, "error: \\x1b]0;x\\x07: m\\x1b[2J\n");
+    snp_view_done(&view);
+}
+
 TEST(exit_statuses_follow_the_result)
 {
     static const struct {
@@ -143,5 +164,6 @@ TEST(base64_is_that_of_the_rfc)
 RUN(UNIT(output_and_displays_are_put_together),
     UNIT(events_that_are_not_are_refused),
     UNIT(displays_are_saved_byte_for_byte),
+    UNIT(what_is_told_of_an_error_steers_no_terminal),
     UNIT(exit_statuses_follow_the_result),
     UNIT(base64_is_that_of_the_rfc))
