@@ -70,6 +70,13 @@ static const char *field(const char *line, size_t n, size_t *ret_len)
     return line;
 }
 
+/* NULL after the last. */
+static const char *next_line(const char *line)
+{
+    line = strchr(line, '\n');
+    return line == NULL ? NULL : line + 1;
+}
+
 /*
  * Mount point and root of a hierarchy: of the version 1 controller, or (controller NULL)
  * of version 2. False if it is not mounted.
@@ -79,8 +86,7 @@ static bool find_mount(const char *mountinfo,
                        char *ret_point,
                        char *ret_root)
 {
-    for (const char *line = mountinfo; line != NULL && *line != '\0';
-         line = strchr(line, '\n'), line += line != NULL) {
+    for (const char *line = mountinfo; line != NULL && *line != '\0'; line = next_line(line)) {
         const char *dash = strstr(line, " - ");
         const char *eol = strchrnul(line, '\n');
         size_t type_len = 0;
@@ -110,8 +116,7 @@ static bool find_mount(const char *mountinfo,
 /* Our own group in a hierarchy, e.g. "/user.slice"; controller NULL = version 2. */
 static bool find_group(const char *cgroup, const char *controller, char *ret)
 {
-    for (const char *line = cgroup; line != NULL && *line != '\0';
-         line = strchr(line, '\n'), line += line != NULL) {
+    for (const char *line = cgroup; line != NULL && *line != '\0'; line = next_line(line)) {
         const char *names = strchr(line, ':');
         const char *path = names == NULL ? NULL : strchr(names + 1, ':');
         if (path == NULL) {
