@@ -17,6 +17,7 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/result.h"
+#include "cli/rootfs.h"
 #include "cli/tier.h"
 #include "policy/project.h"
 #include "policy/session_name.h"
@@ -38,6 +39,8 @@ static const struct snp_opt options[] = {
     SNP_CLI_OPT_LIMITS,
     {"project",        0,   SNP_OPT_STRING, "DIR",
      "folder seen at /workspace; what is written there stays in the sandbox",                                 0                    },
+    {"rootfs",         0,   SNP_OPT_STRING, "DIR|TAR",
+     "another file system to run over, instead of this machine's /usr",                                       0                    },
     {"sh",             0,   SNP_OPT_FLAG,   NULL,         "CODE is a shell line, not Python",                 0                    },
     {"stdin",          0,   SNP_OPT_STRING, "FILE",       "standard input of the code; - for our own",        0                    },
     {"set-env",        0,   SNP_OPT_LIST,   "NAME=VALUE", "a variable for the code (repeatable)",             0                    },
@@ -258,6 +261,21 @@ static int project_find(const struct job *job, char **ret_path, struct snp_err *
     return r;
 }
 
+/* A folder or archive with another file system; links resolved, unpacked if need be. */
+static int rootfs_find(const struct job *job, char **ret_path, struct snp_err *err)
+{
+    const char *given = snp_opts_str(job->opts, "rootfs");
+    snp_autofree char *state = NULL;
+    int r;
+
+    if (given == NULL) {
+        *ret_path = NULL;
+        return 0;
+    }
+    r = snp_state_dir(&state, err);
+    return r < 0 ? r : snp_rootfs_folder(given, state, ret_path, err);
+}
+
 static int env_add(
     json_t *env, const char *name, size_t name_len, const char *value, struct snp_err *err)
 {
@@ -327,6 +345,7 @@ static int head_make(struct job *job, struct snp_err *err)
     bool has_template = snp_config_origin(job->config, SNP_KEY_TEMPLATE) == SNP_ORIGIN_CLI;
     bool has_tier = snp_config_origin(job->config, SNP_KEY_ENVIRONMENT) == SNP_ORIGIN_CLI;
     snp_autofree char *project = NULL;
+    snp_autofree char *rootfs = NULL;
     snp_autojson json_t *env = json_object();
     int r = 0;
 
@@ -343,19 +362,22 @@ static int head_make(struct job *job, struct snp_err *err)
         r = project_find(job, &project, err);
     }
     if (r == 0) {
+        r = rootfs_find(job, &rootfs, err);
+    }
+    if (r == 0) {
         r = env_collect(job, env, err);
     }
     if (r < 0) {
         return r;
     }
     job->head = json_pack(
-        "{s:s?, s:s, s:I, s:b, s:O?, s:s?, s:s?, s:o, s:o, s:s?, s:O, s:b, s:b, s:b}",
+        "{s:s?, s:s, s:I, s:b, s:O?, s:s?, s:s?, s:o, s:o, s:s?, s:s?, s:O, s:b, s:b, s:b}",
         "session", session, "kind", job->is_command ? "command" : "python", "code_len",
         (json_int_t)job->code_len, "stdin", job->has_stdin, "argv", job->argv, "tier",
         has_tier ? snp_config_str(job->config, SNP_KEY_ENVIRONMENT) : NULL, "template",
         has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL, "limits",
         snp_config_limits_explicit(job->config), "defaults", defaults_make(job), "project",
-        project, "env", env, "allow_degraded",
+        project, "rootfs", rootfs, "env", env, "allow_degraded",
         snp_opts_flag(job->opts, "allow-degraded", false), "require_exact",
         snp_config_bool(job->config, SNP_KEY_REQUIRE_EXACT), "stream",
         snp_opts_flag(job->opts, "stream", true) && !snp_opts_flag(job->opts, "json", false));

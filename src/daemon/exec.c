@@ -351,11 +351,12 @@ static const struct snp_tier_ops open_ops = {open_done, NULL};
 static int session_ask_open(struct snp_session *session, struct snp_err *err)
 {
     snp_autojson json_t *head = json_pack(
-        "{s:s, s:s?, s:o, s:s?, s:O, s:b, s:b, s:b, s:s?}", "session", session->id, "template",
-        session->template_name[0] == '\0' ? NULL : session->template_name, "limits",
-        snp_limits_to_json(&session->limits), "project", session->project, "env", session->env,
-        "allow_degraded", session->allow_degraded, "require_exact", session->require_exact,
-        "lasting", session->name[0] != '\0', "instead_of", session->instead_of);
+        "{s:s, s:s?, s:o, s:s?, s:s?, s:O, s:b, s:b, s:b, s:s?}", "session", session->id,
+        "template", session->template_name[0] == '\0' ? NULL : session->template_name, "limits",
+        snp_limits_to_json(&session->limits), "project", session->project, "rootfs",
+        session->rootfs, "env", session->env, "allow_degraded", session->allow_degraded,
+        "require_exact", session->require_exact, "lasting", session->name[0] != '\0',
+        "instead_of", session->instead_of);
     struct snp_tier_call call = {
         .method = "open",
         .head = head,
@@ -408,11 +409,13 @@ static int session_fill(struct snp_session *session,
     (void)snprintf(session->template_name, sizeof(session->template_name), "%s",
                    name == NULL ? "" : name);
     session->project = spec->project == NULL ? NULL : strdup(spec->project);
+    session->rootfs = spec->rootfs == NULL ? NULL : strdup(spec->rootfs);
     session->env = spec->env == NULL ? json_object() : json_incref(spec->env);
     session->limits = spec->limits;
     session->allow_degraded = spec->allow_degraded;
     session->require_exact = spec->require_exact;
-    if (session->env == NULL || (spec->project != NULL && session->project == NULL)) {
+    if (session->env == NULL || (spec->project != NULL && session->project == NULL) ||
+        (spec->rootfs != NULL && session->rootfs == NULL)) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return 0;
@@ -495,8 +498,9 @@ static int session_for(struct snp_server *server,
         *ret_wall_ms = spec->limits.value[SNP_LIMIT_WALL];
         return session_open(server, spec, ret, err);
     }
-    policy = (struct snp_session_policy){session->kind, session->template_name,
-                                         session->project, session->env, &session->limits};
+    policy =
+        (struct snp_session_policy){session->kind,   session->template_name, session->project,
+                                    session->rootfs, session->env,           &session->limits};
     r = snp_exec_spec_fits(spec, &policy, ret_wall_ms, err);
     if (r == 0) {
         *ret = session;

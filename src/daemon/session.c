@@ -120,6 +120,7 @@ void snp_session_unref(struct snp_session *session)
     }
     free(session->project);
     free(session->instead_of);
+    free(session->rootfs);
     json_decref(session->env);
     free(session->manifest);
     free(session);

@@ -53,6 +53,7 @@ struct snp_session {
     char *instead_of;        /* why it is not in a stronger one; owned, NULL = it need not be */
     char template_name[32];
     char *project; /* owned, or NULL */
+    char *rootfs;  /* owned, or NULL */
     json_t *env;   /* owned, an object */
     struct snp_limits limits;
     bool allow_degraded;

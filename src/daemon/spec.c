@@ -27,6 +27,7 @@ static const struct snp_field exec_fields[] = {
     {"limits",         SNP_T_OBJ | SNP_T_NULL | SNP_T_OPT, 0                   },
     {"defaults",       SNP_T_OBJ | SNP_T_NULL | SNP_T_OPT, 0                   },
     {"project",        SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_PROJECT_PATH_MAX},
+    {"rootfs",         SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_PROJECT_PATH_MAX},
     {"env",            SNP_T_OBJ | SNP_T_NULL | SNP_T_OPT, 0                   },
     {"allow_degraded", SNP_T_BOOL | SNP_T_OPT,             0                   },
     {"require_exact",  SNP_T_BOOL | SNP_T_OPT,             0                   },
@@ -208,6 +209,7 @@ int snp_exec_spec_read(json_t *head,
         .kind = snp_json_str(head, "kind", ""),
         .template_name = snp_json_str(head, "template", NULL),
         .project = snp_json_str(head, "project", NULL),
+        .rootfs = snp_json_str(head, "rootfs", NULL),
         .argv = member(head, "argv"),
         .env = member(head, "env"),
         .explicit_limits = member(head, "limits"),
@@ -313,6 +315,12 @@ int snp_exec_spec_fits(const struct snp_exec_spec *spec,
                         "another name",
                         policy->project == NULL ? "no project" : "project ",
                         policy->project == NULL ? "" : policy->project);
+    }
+    if (spec->rootfs != NULL && !snp_streq(spec->rootfs, policy->rootfs)) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "the session was opened with %s%s; destroy it or use another name",
+                        policy->rootfs == NULL ? "the host's files" : "file system ",
+                        policy->rootfs == NULL ? "" : policy->rootfs);
     }
     json_object_foreach(spec->env, key, value)
     {

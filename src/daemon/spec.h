@@ -25,6 +25,7 @@ struct snp_exec_spec {
     const char *template_name; /* NULL = the session's, or default_template for a new one */
     const char *default_template;
     const char *project;      /* NULL = the session's, none for a new one */
+    const char *rootfs;       /* likewise */
     json_t *argv;             /* of a command, else NULL */
     json_t *env;              /* NULL = none given */
     json_t *explicit_limits;  /* NULL = none given */
@@ -55,6 +56,7 @@ struct snp_session_policy {
     enum snp_tier_kind tier;
     const char *template_name;
     const char *project; /* or NULL */
+    const char *rootfs;  /* or NULL */
     json_t *env;
     const struct snp_limits *limits;
 };

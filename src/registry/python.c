@@ -9,6 +9,7 @@
  */
 #include "registry/python.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -28,6 +29,12 @@
 enum {
     CONFIG_MAX = 16 << 10,
     PATH_LEN = 4096,
+    ELF_HEAD = 4096, /* the headers and the name of the loader are at the start */
+#if defined(__aarch64__)
+    OUR_MACHINE = EM_AARCH64,
+#else
+    OUR_MACHINE = EM_X86_64,
+#endif
 };
 
 /* Where interpreters are installed: by an administrator, or below a home folder by the usual tools. */
@@ -39,7 +46,7 @@ static const char *const usual_in_home[] = {
 };
 
 enum {
-    TEXTS_N = 9
+    TEXTS_N = 11
 };
 
 /* The owned texts; the note is the last. */
@@ -47,7 +54,8 @@ static void texts_of(struct snp_python *python, char **texts[TEXTS_N])
 {
     char **const all[TEXTS_N] = {&python->name, &python->exe,     &python->prefix,
                                  &python->venv, &python->site,    &python->alias,
-                                 &python->hash, &python->preload, &python->note};
+                                 &python->hash, &python->preload, &python->rootfs,
+                                 &python->id,   &python->note};
 
     memcpy(texts, all, sizeof(all));
 }
@@ -420,6 +428,103 @@ static int record_find(const struct snp_python_query *query,
     return snp_registry_preload_check(ret->preload, err);
 }
 
+/* Another file system --------------------------------------------------------------------- */
+
+/* Open as a process would whose root is this folder: links and '..' stay in it. */
+static int open_in(int root_fd, const char *path, uint64_t flags)
+{
+    struct open_how how = {
+        .flags = flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
+
+    return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+}
+
+/* The start of a program: 64-bit, of this machine, and who loads it. */
+static int program_check(int fd, const char *path, struct snp_err *err)
+{
+    static const unsigned char magic[] = {0x7f, 'E', 'L', 'F'};
+    unsigned char head[ELF_HEAD] = {0};
+    Elf64_Ehdr elf;
+    ssize_t n = snp_read_all(fd, head, sizeof(head));
+
+    memcpy(&elf, head, sizeof(elf));
+    if (n < (ssize_t)sizeof(elf) || memcmp(head, magic, sizeof(magic)) != 0) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "%s in the file system is no program", path);
+    }
+    if (head[EI_CLASS] != ELFCLASS64 || head[EI_DATA] != ELFDATA2LSB ||
+        elf.e_machine != OUR_MACHINE) {
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "%s in the file system is for another processor than this machine's: "
+                        "make one for it (mmdebstrap does by itself)",
+                        path);
+    }
+    if (memmem(head, (size_t)n, "/ld-musl-", 9) != NULL) {
+        return snp_fail(
+            err, SNP_E_UNSUPPORTED,
+            "%s in the file system is built with musl, and cannot load our extension "
+            "module: use one with glibc (Debian, Fedora; not Alpine)",
+            path);
+    }
+    return 0;
+}
+
+static int rootfs_find(const struct snp_python_query *query,
+                       struct snp_python *ret,
+                       struct snp_err *err)
+{
+    static const char *const programs[] = {"/usr/bin/python3", "/usr/local/bin/python3"};
+    snp_autofree char *folder = realpath(query->rootfs, NULL);
+    snp_autoclose int root = -1;
+    struct stat st;
+    int r = 0;
+
+    if (folder == NULL) {
+        return snp_fail_sys(err, errno, "--rootfs %.300s", query->rootfs);
+    }
+    r = snp_prefix_check(folder, query->home, err);
+    if (r < 0) {
+        return snp_err_wrap(err, "--rootfs");
+    }
+    if (query->name != NULL && !snp_template_is_builtin(query->name)) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "--rootfs brings its own Python: it goes with the templates base, data "
+                        "and plot only");
+    }
+    root = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0) {
+        return snp_fail_sys(err, errno, "--rootfs %.300s", query->rootfs);
+    }
+    if (fstat(root, &st) < 0) {
+        return snp_fail_sys(err, errno, "--rootfs %.300s", query->rootfs);
+    }
+    ret->id = snp_format("%llu.%llu.%lld.%ld", (unsigned long long)st.st_dev,
+                         (unsigned long long)st.st_ino, (long long)st.st_ctim.tv_sec,
+                         st.st_ctim.tv_nsec);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(programs); i++) {
+        snp_autoclose int fd = open_in(root, programs[i], O_RDONLY);
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (st.st_mode & 0111) == 0) {
+            continue;
+        }
+        r = program_check(fd, programs[i], err);
+        if (r < 0) {
+            return r;
+        }
+        ret->name = strdup(query->name == NULL ? "base" : query->name);
+        ret->exe = strdup(programs[i]);
+        ret->rootfs = SNP_TAKE_PTR(folder);
+        return ret->name == NULL || ret->exe == NULL || ret->rootfs == NULL || ret->id == NULL
+                   ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                   : 0;
+    }
+    return snp_fail(
+        err, SNP_E_UNSUPPORTED,
+        "%.300s has neither /usr/bin/python3 nor /usr/local/bin/python3; a sandbox needs "
+        "a CPython of 3.%d or later there",
+        query->rootfs, SNP_PYTHON_MINOR_MIN);
+}
+
 int snp_python_find(const struct snp_python_query *query,
                     struct snp_python *ret,
                     struct snp_err *err)
@@ -428,6 +533,15 @@ int snp_python_find(const struct snp_python_query *query,
     bool is_own = query->name == NULL || snp_streq(query->name, "venv");
     int r;
 
+    if (query->rootfs != NULL) {
+        r = rootfs_find(query, &found, err);
+        if (r < 0) {
+            snp_python_done(&found);
+            return r;
+        }
+        *ret = found;
+        return 0;
+    }
     if (is_own && query->project != NULL && project_find(query, &found) == 1) {
         *ret = found;
         return 0;

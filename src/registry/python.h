@@ -30,6 +30,8 @@ struct snp_python {
     char *hash;    /* what venv must contain, and ... */
     bool is_ours;  /* ... whether bytecode counts: we made it, so nobody else writes it */
     char *preload; /* modules, with commas */
+    char *rootfs;  /* folder seen instead of the host's files; exe is then a path in it */
+    char *id;      /* of the folder rootfs: another one at the same path has another */
     char *note;    /* the project has a .venv that is not used: why */
 };
 
@@ -57,6 +59,7 @@ int snp_python_locate(const char *path,
 struct snp_python_query {
     const char *name;           /* NULL: the project's own, else base */
     const char *project;        /* NULL = none */
+    const char *rootfs;         /* NULL = the host's files */
     const char *state_dir;      /* with the records */
     const char *default_python; /* program of the built-in templates */
     const char *home;           /* resolved; NULL = none */

@@ -226,13 +226,50 @@ static int hash_dir(struct walk *w, int fd, struct snp_err *err)
     return r;
 }
 
+static int hash_text(EVP_MD_CTX *ctx, char out[SNP_TREE_HASH_LEN + 1], struct snp_err *err)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+
+    if (EVP_DigestFinal_ex(ctx, digest, &n) != 1 || n != 32) {
+        return snp_fail(err, SNP_E_INTERNAL, "the hash cannot be made");
+    }
+    (void)snprintf(out, SNP_TREE_HASH_LEN + 1, "sha256:");
+    for (unsigned i = 0; i < n; i++) {
+        (void)snprintf(out + 7 + 2 * (size_t)i, 3, "%02x", digest[i]);
+    }
+    return 0;
+}
+
+int snp_file_hash(const char *path, char out[SNP_TREE_HASH_LEN + 1], struct snp_err *err)
+{
+    snp_autoclose int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    snp_autofree char *chunk = malloc(CHUNK);
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    ssize_t n = -1;
+    int r = 0;
+
+    if (fd < 0) {
+        r = snp_fail_sys(err, errno, "open %.300s", path);
+    } else if (ctx == NULL || chunk == NULL ||
+               EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1) {
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    while (r == 0 && (n = SNP_RETRY(read(fd, chunk, CHUNK))) > 0) {
+        (void)EVP_DigestUpdate(ctx, chunk, (size_t)n);
+    }
+    if (r == 0) {
+        r = n < 0 ? snp_fail_sys(err, errno, "read %.300s", path) : hash_text(ctx, out, err);
+    }
+    EVP_MD_CTX_free(ctx);
+    return r;
+}
+
 int snp_tree_hash(const char *path, struct snp_tree *tree, struct snp_err *err)
 {
     snp_autoclose int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snp_autofree char *chunk = malloc(CHUNK);
     struct walk w = {.ctx = EVP_MD_CTX_new(), .tree = tree, .chunk = chunk};
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned n = 0;
     int r = 0;
 
     tree->files = tree->bytes = 0;
@@ -246,15 +283,9 @@ int snp_tree_hash(const char *path, struct snp_tree *tree, struct snp_err *err)
         r = hash_dir(&w, fd, err);
         r = r < 0 ? snp_err_wrap(err, "%.120s", path) : 0;
     }
-    if (r == 0 && (EVP_DigestFinal_ex(w.ctx, digest, &n) != 1 || n != 32)) {
-        r = snp_fail(err, SNP_E_INTERNAL, "the hash cannot be made");
+    if (r == 0) {
+        r = hash_text(w.ctx, tree->hash, err);
     }
     EVP_MD_CTX_free(w.ctx);
-    if (r == 0) {
-        (void)snprintf(tree->hash, sizeof(tree->hash), "sha256:");
-        for (unsigned i = 0; i < n; i++) {
-            (void)snprintf(tree->hash + 7 + 2 * (size_t)i, 3, "%02x", digest[i]);
-        }
-    }
     return r;
 }

@@ -26,6 +26,11 @@ struct snp_tree {
     char hash[SNP_TREE_HASH_LEN + 1];
 };
 
+/* SHA-256 of one file's content, "sha256:..." as above. */
+int snp_file_hash(const char *path,
+                  char out[SNP_TREE_HASH_LEN + 1],
+                  struct snp_err *err) SNP_NODISCARD;
+
 /*
  * Reads every file below path. Links are not followed but count by their target. SNP_E_LIMIT:
  * more than the numbers above; SNP_E_INVALID: a device, socket or FIFO; SNP_E_DENIED: a

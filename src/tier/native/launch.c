@@ -24,6 +24,7 @@
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/filter.h>
+#include <linux/openat2.h>
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
 #include <sys/mount.h>
@@ -69,8 +70,11 @@ struct launch {
     const char *hash;
     const char *ours;
     const char *preload;
+    const char *rootfs; /* NULL = the host's own */
+    const char *id;     /* only told apart by */
     const char *host_id_text;
     uint64_t host_id;
+    int root_fd;      /* where what is shown is looked up */
     int tree[TREE_N]; /* taken before ROOT covers anything; -1 = none */
 };
 
@@ -89,6 +93,8 @@ static const struct {
     {"hash",     offsetof(struct launch, hash)               },
     {"ours",     offsetof(struct launch, ours)               },
     {"preload",  offsetof(struct launch, preload)            },
+    {"rootfs",   offsetof(struct launch, rootfs)             },
+    {"id",       offsetof(struct launch, id)                 },
     {"host-id",  offsetof(struct launch, host_id_text)       },
 };
 
@@ -129,19 +135,38 @@ static const struct {
     {"hostname",      "sandbox\n"                                                            },
 };
 
-static int bind_readonly(const char *source, const char *target, struct snp_err *err)
+/*
+ * Look something up in the file system that is to be seen, the host's or another: links and
+ * '..' in it never lead out of its root.
+ */
+static int open_in(const struct launch *l, const char *path, uint64_t flags)
 {
-    struct mount_attr attr = {.attr_set =
-                                  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    struct open_how how = {
+        .flags = flags | O_CLOEXEC,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
 
-    /* Recursive: what is mounted below would otherwise show what it covers. */
-    if (mount(source, target, NULL, MS_BIND | MS_REC, NULL) < 0) {
-        return snp_fail_sys(err, errno, "bind %s", source);
+    return (int)syscall(SYS_openat2, l->root_fd, path, &how, sizeof(how));
+}
+
+static int attach_tree(int tree, const char *place, struct snp_err *err);
+
+/* Show one of its folders, read-only. Recursive: what is mounted below would show what it covers. */
+static int show_folder(const struct launch *l, const char *path, struct snp_err *err)
+{
+    snp_autoclose int fd = open_in(l, path, O_PATH | O_DIRECTORY);
+    snp_autoclose int tree = -1;
+
+    if (fd < 0) {
+        return snp_fail_sys(err, errno, "open /%s", path);
     }
-    if (syscall(SYS_mount_setattr, AT_FDCWD, target, AT_RECURSIVE, &attr, sizeof(attr)) < 0) {
-        return snp_fail_sys(err, errno, "make %s read-only", source);
+    tree = (int)syscall(SYS_open_tree, fd, "",
+                        OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (unsigned)AT_RECURSIVE |
+                            (unsigned)AT_EMPTY_PATH);
+    if (tree < 0) {
+        return snp_fail_sys(err, errno, "bind /%s", path);
     }
-    return 0;
+    return attach_tree(tree, path, err);
 }
 
 static int step_namespaces(struct launch *l, struct snp_err *err)
@@ -151,6 +176,10 @@ static int step_namespaces(struct launch *l, struct snp_err *err)
     }
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
         return snp_fail_sys(err, errno, "make the mounts private");
+    }
+    l->root_fd = open(l->rootfs == NULL ? "/" : l->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (l->root_fd < 0) {
+        return snp_fail_sys(err, errno, "open %s", l->rootfs == NULL ? "/" : l->rootfs);
     }
     for (int i = 0; i < TREE_N; i++) {
         if (l->source[i] == NULL) {
@@ -192,7 +221,7 @@ static int attach_tree(int tree, const char *place, struct snp_err *err)
                                   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     char path[PATH_LEN];
 
-    (void)snprintf(path, sizeof(path), ROOT "/%s", place);
+    (void)snprintf(path, sizeof(path), ROOT "/%.4000s", place);
     if (syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
         return snp_fail_sys(err, errno, "attach /%s", place);
     }
@@ -246,7 +275,6 @@ static int step_root(struct launch *l, struct snp_err *err)
 {
     char path[PATH_LEN];
 
-    (void)l;
     if (mount("tmpfs", ROOT, "tmpfs", MS_NOSUID, "size=8m,mode=755") < 0) {
         return snp_fail_sys(err, errno, "mount the root");
     }
@@ -256,31 +284,43 @@ static int step_root(struct launch *l, struct snp_err *err)
             return snp_fail_sys(err, errno, "mkdir %s", root_dirs[i]);
         }
     }
-    return bind_readonly("/usr", ROOT "/usr", err);
+    return show_folder(l, "usr", err);
+}
+
+/* Where the links of a merged /usr lead; another file system could name anything. */
+static bool leads_to_usr(const char *target)
+{
+    target += *target == '/' ? 1 : 0;
+    return snp_has_prefix(target, "usr/") && strstr(target, "..") == NULL;
 }
 
 static int step_links(struct launch *l, struct snp_err *err)
 {
-    char host[PATH_LEN];
     char target[PATH_LEN];
     char link[PATH_LEN];
 
-    (void)l;
     for (size_t i = 0; i < SNP_ARRAY_LEN(root_links); i++) {
+        const char *name = root_links[i];
         struct stat st;
-        (void)snprintf(host, sizeof(host), "/%s", root_links[i]);
-        (void)snprintf(target, sizeof(target), ROOT "/%s", root_links[i]);
-        if (lstat(host, &st) < 0) {
+        (void)snprintf(target, sizeof(target), ROOT "/%s", name);
+        if (fstatat(l->root_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             continue;
         }
         if (S_ISLNK(st.st_mode)) {
-            ssize_t n = readlink(host, link, sizeof(link) - 1);
+            ssize_t n = readlinkat(l->root_fd, name, link, sizeof(link) - 1);
             link[n < 0 ? 0 : n] = '\0';
-            if (n <= 0 || symlink(link, target) < 0) {
-                return snp_fail_sys(err, errno, "link %s", host);
+            if (n > 0 && l->rootfs != NULL && !leads_to_usr(link)) {
+                return snp_fail(err, SNP_E_DENIED,
+                                "/%s of the file system is a link to %.100s, not into /usr",
+                                name, link);
             }
-        } else if (mkdir(target, 0755) < 0 || bind_readonly(host, target, err) < 0) {
-            return snp_fail_sys(err, errno, "bind %s", host);
+            if (n <= 0 || symlink(link, target) < 0) {
+                return snp_fail_sys(err, errno, "link /%s", name);
+            }
+        } else if (mkdir(target, 0755) < 0) {
+            return snp_fail_sys(err, errno, "mkdir %s", target);
+        } else if (show_folder(l, name, err) < 0) {
+            return err->code;
         }
     }
     return 0;
@@ -320,44 +360,57 @@ static int write_new(const char *path, const char *bytes, size_t n)
     return r;
 }
 
-/* One entry of the host's /etc: folders are bound, files copied; what is missing is passed over. */
-static int share_etc(const char *name, struct snp_err *err)
+/* One file of /etc, copied if it is small; what is no regular file is passed over. */
+static int copy_etc(const struct launch *l, const char *path, struct snp_err *err)
 {
-    char host[PATH_LEN];
+    snp_autoclose int fd = open_in(l, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    snp_autofree char *text = NULL;
     char target[PATH_LEN];
     struct stat st;
+    ssize_t n;
 
-    (void)snprintf(host, sizeof(host), "/etc/%s", name);
-    (void)snprintf(target, sizeof(target), ROOT "/etc/%s", name);
-    if (stat(host, &st) < 0) {
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > COPY_MAX) {
         return 0;
     }
-    if (S_ISDIR(st.st_mode)) {
-        if (mkdir(target, 0755) < 0) {
-            return snp_fail_sys(err, errno, "mkdir %s", target);
-        }
-        return bind_readonly(host, target, err);
-    }
-    if (S_ISREG(st.st_mode) && st.st_size <= COPY_MAX) {
-        snp_autofree char *text = NULL;
-        size_t n;
-        struct snp_err ignored;
-        if (snp_file_read(host, COPY_MAX, &text, &n, &ignored) == 0 &&
-            write_new(target, text, n) < 0) {
-            return snp_fail_sys(err, errno, "copy %s", host);
-        }
+    text = malloc((size_t)st.st_size + 1);
+    n = text == NULL ? -1 : snp_read_all(fd, text, (size_t)st.st_size);
+    (void)snprintf(target, sizeof(target), ROOT "/%.4000s", path);
+    if (n >= 0 && write_new(target, text, (size_t)n) < 0) {
+        return snp_fail_sys(err, errno, "copy /%s", path);
     }
     return 0;
+}
+
+/* One entry of /etc: folders are shown, files copied; what is missing is passed over. */
+static int share_etc(const struct launch *l, const char *name, struct snp_err *err)
+{
+    char path[PATH_LEN];
+    char target[PATH_LEN];
+    struct stat st;
+    snp_autoclose int fd = -1;
+
+    (void)snprintf(path, sizeof(path), "etc/%s", name);
+    (void)snprintf(target, sizeof(target), ROOT "/%.4000s", path);
+    fd = open_in(l, path, O_PATH);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return 0;
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        return copy_etc(l, path, err);
+    }
+    if (mkdir(target, 0755) < 0) {
+        return snp_fail_sys(err, errno, "mkdir %s", target);
+    }
+    return show_folder(l, path, err);
 }
 
 static int step_etc(struct launch *l, struct snp_err *err)
 {
     char path[PATH_LEN];
 
-    (void)l;
     (void)mkdir(ROOT "/etc/ssl", 0755);
     for (size_t i = 0; i < SNP_ARRAY_LEN(etc_shared); i++) {
-        int r = share_etc(etc_shared[i], err);
+        int r = share_etc(l, etc_shared[i], err);
         if (r < 0) {
             return r;
         }

@@ -8,7 +8,8 @@
  * right and executes the interpreter. Never returns; exit status 3 with one line on
  * standard error when it fails.
  *
- * Names: template, python (program), guest (folder), host-id (user id to become, 0 = stay: a
+ * Names: template, python (program), guest (folder), rootfs and id (folder
+ * instead of the host's /), host-id (user id to become, 0 = stay: a
  * namespace's own 0), prefix, venv, site, alias, hash, ours (1: bytecode counts for the hash),
  * preload. What they mean: struct snp_python. Those not given are empty.
  */

@@ -135,7 +135,10 @@ static json_t *masked_paths(const struct snp_session *s)
 static json_t *filesystem(const struct snp_session *s)
 {
     return json_pack("{s:b,s:s,s:s,s:o,s:i,s:i}", "enforced", 1, "root",
-                     "read-only: /usr, a minimal /etc and /dev", "workspace",
+                     s->spec.python.rootfs == NULL
+                         ? "read-only: /usr, a minimal /etc and /dev"
+                         : "read-only: another file system's /usr, a minimal /etc and /dev",
+                     "workspace",
                      s->spec.project == NULL
                          ? "empty scratch"
                          : "overlay: the project is read-only below, writes go to scratch",
@@ -201,10 +204,11 @@ json_t *snp_manifest(const struct snp_session *s)
     struct utsname host = {0};
 
     (void)uname(&host);
-    return json_pack("{s:s,s:s,s:s?,s:s,s:s?,s:s,s:s?,s:s,s:b,s:o,s:O}", "tier",
+    return json_pack("{s:s,s:s,s:s?,s:s,s:s?,s:s,s:s?,s:s?,s:s,s:b,s:o,s:O}", "tier",
                      s->tier->is_local ? "local" : "native", "template", s->spec.python.name,
                      "template_hash", s->spec.python.hash, "interpreter", s->spec.python.exe,
                      "packages", s->spec.python.site, "python", s->python, "venv_unused",
-                     s->spec.python.note, "kernel", host.release, "from_pool", s->was_ahead,
-                     "controls", controls, "degraded", s->degraded);
+                     s->spec.python.note, "rootfs", s->spec.python.rootfs, "kernel",
+                     host.release, "from_pool", s->was_ahead, "controls", controls, "degraded",
+                     s->degraded);
 }

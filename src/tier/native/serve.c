@@ -183,6 +183,11 @@ static int find_local_python(const struct snp_python_query *query,
     char state[SNP_TIER_PATH_MAX + 8];
     int r;
 
+    if (query->rootfs != NULL) {
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "--rootfs takes mounts of its own, which the local tier has not; --env "
+                        "native");
+    }
     /* Ours is a folder of the daemon's, which has the records. */
     (void)snprintf(state, sizeof(state), "%s/..", query->state_dir);
     base.state_dir = state;
@@ -239,6 +244,7 @@ static int on_open(struct request *rq, struct snp_err *err)
         const struct snp_python_query query = {
             .name = snp_json_str(rq->head, "template", NULL),
             .project = project,
+            .rootfs = snp_json_str(rq->head, "rootfs", NULL),
             .state_dir = rq->tier->state_dir,
             .default_python = rq->tier->python,
             .home = rq->tier->home,

@@ -172,6 +172,16 @@ static void template_end(struct snp_template *t, const struct snp_err *err)
     }
 }
 
+static bool has_rootfs(const struct snp_template *t)
+{
+    for (size_t i = 0; t->args[i] != NULL; i++) {
+        if (snp_has_prefix(t->args[i], "rootfs=")) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void template_fail(struct snp_template *t)
 {
     struct snp_err err;
@@ -193,8 +203,12 @@ static void template_fail(struct snp_template *t)
         line = brace + strlen("{\"error\":\"");
         t->stderr_text[strcspn(line, "\"") + (size_t)(line - t->stderr_text)] = '\0';
     }
-    (void)snp_fail(&err, SNP_E_UNSUPPORTED, "template %s did not start: %s", t->name,
-                   *line == '\0' ? "the interpreter ended without a word" : line);
+    (void)snp_fail(&err, SNP_E_UNSUPPORTED, "template %s did not start: %.250s%s", t->name,
+                   *line == '\0' ? "the interpreter ended without a word" : line,
+                   has_rootfs(t)
+                       ? " (a file system needs a whole CPython of 3.8 or later, built "
+                         "with glibc; Debian: python3, not python3-minimal)"
+                       : "");
     template_end(t, &err);
 }
 
@@ -322,6 +336,8 @@ static char **args_make(const struct snp_tier *tier, const struct snp_python *py
         {"preload",      python->preload                     },
         {"folder",       tier->is_local ? tier->folder : NULL},
         {"landlock-abi", tier->is_local ? landlock_abi : NULL},
+        {"rootfs",       python->rootfs                      },
+        {"id",           python->id                          },
     };
     char **args = calloc(SNP_ARRAY_LEN(rows) + 3, sizeof(*args));
     size_t n = 0;
@@ -774,6 +790,7 @@ void snp_template_request(struct snp_tier *tier,
         cb(data, NULL, &err);
         return;
     }
+    SNP_ASSERT(t != NULL);
     t->used_us = snp_now_us();
     w = calloc(1, sizeof(*w));
     if (w == NULL) {
