@@ -8,6 +8,7 @@
 #include "tier/native/syscalls.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -26,6 +27,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "tier/local/filter.h"
 #include "unit/harness.h"
 
 enum {
@@ -49,22 +51,47 @@ struct program {
     size_t n;
 };
 
-static void program_load(struct program *program, enum snp_arch arch, enum snp_filter filter)
+/* A file for a program. */
+static int new_file(void)
 {
-    snp_autoclose int fd = memfd_create("filter", MFD_CLOEXEC);
-    struct snp_err err;
-    struct stat st;
+    int fd = memfd_create("filter", MFD_CLOEXEC);
 
     assert_true(fd >= 0);
     /* An emulator has no seccomp for libseccomp to find; what is compiled depends on no kernel. */
     assert_int_equal(seccomp_api_set(API_WITH_NOTIFY), 0);
-    assert_int_equal(snp_syscalls_compile_for(arch, filter, fd, &err), 0);
+    return fd;
+}
+
+static void program_read(struct program *program, int fd)
+{
+    struct stat st;
+
     assert_int_equal(fstat(fd, &st), 0);
     program->n = (size_t)st.st_size / sizeof(*program->steps);
     assert_true(program->n > 0 && program->n <= STEPS_MAX);
     program->steps = malloc((size_t)st.st_size);
     assert_non_null(program->steps);
     assert_int_equal(pread(fd, program->steps, (size_t)st.st_size, 0), st.st_size);
+}
+
+static void program_load(struct program *program, enum snp_arch arch, enum snp_filter filter)
+{
+    snp_autoclose int fd = new_file();
+    struct snp_err err;
+
+    assert_int_equal(snp_syscalls_compile_for(arch, filter, fd, &err), 0);
+    program_read(program, fd);
+}
+
+static void program_make(struct program *program,
+                         enum snp_arch arch,
+                         const struct snp_filter_parts *parts)
+{
+    snp_autoclose int fd = new_file();
+    struct snp_err err;
+
+    assert_int_equal(snp_filter_compile_for(arch, parts, fd, &err), 0);
+    program_read(program, fd);
 }
 
 static void program_free(struct program *program)
@@ -493,6 +520,115 @@ TEST(a_zygote_may_make_namespaces_and_no_more_than_its_setup_needs)
     }
 }
 
+struct expected {
+    const char *call;
+    uint64_t args[5];
+    const char *wanted;
+};
+
+static void follow_expected(const struct program *program,
+                            uint32_t token,
+                            const struct expected *rows,
+                            size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct seccomp_data data = {
+            .nr = seccomp_syscall_resolve_name_arch(token, rows[i].call), .arch = token};
+
+        if (data.nr < 0) { /* an old call, which newer architectures have not */
+            assert_true(seccomp_syscall_resolve_name_arch(SCMP_ARCH_X86_64, rows[i].call) >= 0);
+            continue;
+        }
+        memcpy(data.args, rows[i].args, sizeof(rows[i].args));
+        expect(program, &data, rows[i].wanted, rows[i].call);
+    }
+}
+
+/* Whoever has no namespace could name others: "refuse" is also what the supervisor does instead. */
+static const struct expected of_local[] = {
+    {"read",              {0},                                                   "allow" },
+    {"execve",            {0},                                                   "allow" },
+    {"clone",             {CLONE_VM | CLONE_VFORK | SIGCHLD},                    "allow" },
+    {"clone",             {CLONE_NEWUSER | SIGCHLD},                             "refuse"},
+    {"clone3",            {0},                                                   "absent"},
+    {"socket",            {AF_UNIX, SOCK_STREAM},                                "refuse"},
+    {"socket",            {AF_INET, SOCK_STREAM},                                "refuse"},
+    {"connect",           {0},                                                   "refuse"},
+    {"bind",              {0},                                                   "refuse"},
+    {"listen",            {0},                                                   "refuse"},
+    {"accept4",           {0},                                                   "refuse"},
+    {"socketpair",        {AF_UNIX, SOCK_STREAM},                                "allow" },
+    {"socketpair",        {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK}, "allow" },
+    {"socketpair",        {AF_UNIX, SOCK_SEQPACKET},                             "allow" },
+    {"socketpair",        {AF_UNIX, SOCK_DGRAM},                                 "refuse"},
+    {"socketpair",        {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC},                  "refuse"},
+    {"socketpair",        {AF_INET, SOCK_STREAM},                                "refuse"},
+    {"openat",            {0, 0, O_RDONLY | O_CLOEXEC},                          "allow" },
+    {"openat",            {0, 0, O_WRONLY | O_CREAT | O_TRUNC},                  "allow" },
+    {"openat",            {0, 0, O_RDWR | O_DIRECTORY},                          "allow" },
+    {"openat",            {0, 0, O_ACCMODE},                                     "refuse"},
+    {"openat",            {0, 0, HIGH | O_ACCMODE},                              "refuse"},
+    {"openat2",           {0},                                                   "absent"},
+    {"kill",              {1, SIGKILL},                                          "refuse"},
+    {"tgkill",            {1, 1, SIGKILL},                                       "refuse"},
+    {"pidfd_open",        {1},                                                   "absent"},
+    {"pidfd_send_signal", {0},                                                   "absent"},
+    {"fcntl",             {0, F_SETFD},                                          "allow" },
+    {"fcntl",             {0, F_DUPFD_CLOEXEC},                                  "allow" },
+    {"fcntl",             {0, 8 /* F_SETOWN */},                                 "refuse"},
+    {"fcntl",             {0, 10 /* F_SETSIG */},                                "refuse"},
+    {"fcntl",             {0, 15 /* F_SETOWN_EX */},                             "refuse"},
+    {"fcntl",             {0, 1026 /* F_NOTIFY */},                              "refuse"},
+    {"prlimit64",         {0, 7, 0x7f00},                                        "allow" },
+    {"prlimit64",         {1, 7, 0},                                             "refuse"},
+    {"chmod",             {0},                                                   "refuse"},
+    {"fchmodat",          {0},                                                   "refuse"},
+    {"utimensat",         {0},                                                   "refuse"},
+    {"truncate",          {0},                                                   "refuse"},
+    {"memfd_create",      {0},                                                   "absent"},
+    {"ptrace",            {0},                                                   "refuse"},
+    {"unshare",           {0},                                                   "refuse"},
+    {"ioctl",             {0, 0x5412 /* TIOCSTI */},                             "refuse"},
+};
+
+/* Ids of sandboxes begin at 0x70000000; no other may be taken. */
+static const struct expected of_local_zygotes[] = {
+    {"setresuid", {0x70000000, 0x70000000, 0x70000000}, "allow" },
+    {"setresuid", {0x7ffff000, 0x7ffff000, 0x7ffff000}, "allow" },
+    {"setresuid", {0, 0x70000000, 0x70000000},          "refuse"},
+    {"setresuid", {0x70000000, 0x70000000, 0},          "refuse"},
+    {"setresgid", {1000, 1000, 1000},                   "refuse"},
+    {"setgroups", {0},                                  "allow" },
+    {"setgroups", {1},                                  "refuse"},
+    {"seccomp",   {0},                                  "allow" },
+    {"connect",   {0},                                  "refuse"},
+    {"mount",     {0},                                  "refuse"},
+    {"unshare",   {0},                                  "refuse"},
+};
+
+TEST(without_namespaces_no_call_that_names_others_goes_through)
+{
+    const struct snp_local_filter shared = {0};
+    const struct snp_local_filter own = {.has_own_ids = true};
+    const struct snp_filter_parts session = snp_local_session_parts(&shared);
+    const struct snp_filter_parts zygote = snp_local_zygote_parts(&own);
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(arches); i++) {
+        struct program programs[2] = {0};
+
+        program_make(&programs[0], arches[i].arch, &session);
+        program_make(&programs[1], arches[i].arch, &zygote);
+        follow_expected(&programs[0], arches[i].token, of_local, SNP_ARRAY_LEN(of_local));
+        follow_expected(&programs[1], arches[i].token, of_local_zygotes,
+                        SNP_ARRAY_LEN(of_local_zygotes));
+        for (int p = 0; p < 2; p++) {
+            all_numbers(&programs[p], AUDIT_ARCH_ARM, 0, "kill", "another architecture");
+            all_numbers(&programs[p], AUDIT_ARCH_I386, 0, "kill", "another architecture");
+            program_free(&programs[p]);
+        }
+    }
+}
+
 /*
  * Asked of the system itself, on whichever of the two this runs: flags in the first place (a
  * child, with its id where one is told to put it), and what differs in a later one.
@@ -520,4 +656,5 @@ RUN(UNIT(each_call_is_answered_as_the_table_says),
     UNIT(a_stand_in_is_allowed_only_where_it_is_needed),
     UNIT(calls_of_other_architectures_kill),
     UNIT(a_zygote_may_make_namespaces_and_no_more_than_its_setup_needs),
+    UNIT(without_namespaces_no_call_that_names_others_goes_through),
     UNIT(clone_takes_flags_first_on_both_architectures))

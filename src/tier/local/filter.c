@@ -21,7 +21,6 @@
 
 #include "base/fd.h"
 #include "os/idmap.h"
-#include "tier/native/syscalls.h"
 
 /* Of the table: allowed by argument below, asked for through the supervisor, or not at all. */
 static const char *const session_skip[] = {
@@ -164,13 +163,23 @@ static int add_setup(const struct snp_making *m, const void *data)
     return r;
 }
 
+struct snp_filter_parts snp_local_session_parts(const struct snp_local_filter *want)
+{
+    return (struct snp_filter_parts){session_skip, add_session, want};
+}
+
+struct snp_filter_parts snp_local_zygote_parts(const struct snp_local_filter *want)
+{
+    return (struct snp_filter_parts){zygote_skip, add_setup, want};
+}
+
 int snp_local_filters(const struct snp_local_filter *want,
                       int *ret_session_fd,
                       int *ret_zygote_fd,
                       struct snp_err *err)
 {
-    const struct snp_filter_parts session = {session_skip, add_session, want};
-    const struct snp_filter_parts zygote = {zygote_skip, add_setup, want};
+    const struct snp_filter_parts session = snp_local_session_parts(want);
+    const struct snp_filter_parts zygote = snp_local_zygote_parts(want);
     snp_autoclose int session_fd = -1;
     int r = snp_filter_compile(&session, &session_fd, err);
 

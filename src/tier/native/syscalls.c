@@ -344,11 +344,10 @@ static int set_arch(const struct snp_making *m)
     return r < 0 ? r : seccomp_arch_remove(m->ctx, SCMP_ARCH_NATIVE);
 }
 
-/* The program of the table less skip, and what add adds, into the file fd. */
-static int compile(enum snp_arch arch,
-                   const struct snp_filter_parts *parts,
-                   int fd,
-                   struct snp_err *err)
+int snp_filter_compile_for(enum snp_arch arch,
+                           const struct snp_filter_parts *parts,
+                           int fd,
+                           struct snp_err *err)
 {
     struct snp_making m = {.ctx = seccomp_init(SCMP_ACT_NOTIFY), .arch = arch};
     int r = m.ctx == NULL ? -ENOMEM : set_arch(&m);
@@ -381,7 +380,7 @@ int snp_syscalls_compile_for(enum snp_arch arch,
                              int fd,
                              struct snp_err *err)
 {
-    return compile(arch, &native_parts[filter], fd, err);
+    return snp_filter_compile_for(arch, &native_parts[filter], fd, err);
 }
 
 int snp_filter_compile(const struct snp_filter_parts *parts, int *ret_fd, struct snp_err *err)
@@ -392,7 +391,7 @@ int snp_filter_compile(const struct snp_filter_parts *parts, int *ret_fd, struct
     if (fd < 0) {
         return snp_fail_sys(err, errno, "memfd for the system call filter");
     }
-    r = compile(SNP_ARCH_NATIVE, parts, fd, err);
+    r = snp_filter_compile_for(SNP_ARCH_NATIVE, parts, fd, err);
     if (r < 0) {
         return r;
     }

@@ -75,6 +75,12 @@ struct snp_filter_parts {
     const void *data; /* borrowed */
 };
 
+/* Compile one into a file: the table less skip, and what add adds. */
+int snp_filter_compile_for(enum snp_arch arch,
+                           const struct snp_filter_parts *parts,
+                           int fd,
+                           struct snp_err *err) SNP_NODISCARD;
+
 /* Compile one for this architecture into a sealed memfd. */
 int snp_filter_compile(const struct snp_filter_parts *parts,
                        int *ret_fd,
