@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "guest/heap.h"
 #include "guest/spec.h"
 #include "guest/zygote.h"
 
@@ -37,6 +38,7 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     (void)snprintf(version, sizeof(version), "%.*s", (int)strcspn(Py_GetVersion(), " "),
                    Py_GetVersion());
     hooks.version = version;
+    snp_heap_fill();
     if (snp_zygote_serve(control_fd, FILTER_FD, &hooks, &err) < 0) {
         PyErr_SetString(PyExc_OSError, err.msg);
         return NULL;

@@ -13,7 +13,7 @@
  * The first child shares the zygote's memory, as after vfork, and the zygote stands still
  * until it has executed init: so the page tables of a large interpreter are copied once
  * per sandbox, for the interpreter, and not a second time for pid 1. What follows: nothing
- * of a session may be left in that memory (forget_session), and nobody inside may look into
+ * of a session may be left in that memory (make_child), and nobody inside may look into
  * pid 1 (PR_SET_DUMPABLE belongs to the memory; serve sets it back).
  */
 #include "guest/zygote.h"
@@ -301,14 +301,12 @@ static int child_main(void *arg)
     exec_init(c, interpreter, pair[0]);
 }
 
-/* The next sandbox must find nothing of this one in the memory it is forked from. */
-static void forget_session(struct child *c)
+static void forget_child(struct child *c)
 {
     if (c->mask != NULL) {
         (void)munmap(c->mask, c->setup.spec.mask_len);
     }
     explicit_bzero(c, sizeof(*c));
-    explicit_bzero(zygote.stack, STACK_BYTES);
 }
 
 static void prepare_child(struct child *c, int session_fd)
@@ -347,7 +345,11 @@ static void make_child(char order, int session_fd)
             _exit(0);
         }
     }
-    forget_session(c);
+    /* The next sandbox must find nothing of this one in the memory it is forked from. */
+    forget_child(c);
+    if (madvise(zygote.stack, STACK_BYTES, MADV_DONTNEED) < 0) {
+        explicit_bzero(zygote.stack, STACK_BYTES);
+    }
 }
 
 /* Never returns in the zygote. */
@@ -396,7 +398,7 @@ int snp_zygote_serve(int control_fd,
     if (setjmp(zygote.back) == 0) {
         serve_orders();
     }
-    forget_session(&zygote.child);
+    forget_child(&zygote.child);
     (void)munmap(SNP_TAKE_PTR(zygote.stack), STACK_BYTES);
     zygote.hooks->after_fork_child();
     return 0;
