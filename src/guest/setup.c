@@ -55,6 +55,18 @@ static const char *const proc_masked_dirs[] = {
     "/proc/irq",  "/proc/scsi", "/proc/sysvipc",
 };
 
+/* The supervisor looks afterwards whether it was done. */
+int snp_step_cgroups(struct snp_setup *s, struct snp_err *err)
+{
+    for (uint32_t i = 0; i < s->spec.n_groups; i++) {
+        if (write(s->group_fd[i], "0", 1) != 1) {
+            return snp_fail_sys(err, errno, "enter a control group");
+        }
+        snp_closep(&s->group_fd[i]);
+    }
+    return 0;
+}
+
 static int step_ids(struct snp_setup *s, struct snp_err *err)
 {
     /* Group first: with the user changed the right to do so would be gone. */
@@ -486,11 +498,12 @@ static int step_seccomp(struct snp_setup *s, struct snp_err *err)
 }
 
 /*
- * Order: ids before any file is made; the cgroup namespace after the supervisor placed
- * us; mounts while we still may; Landlock before seccomp, whose filter refuses its
+ * Order: control groups before anything is allocated for the session, and before their
+ * namespace; ids before any file is made; mounts while we still may; Landlock before seccomp, whose filter refuses its
  * calls; seccomp last.
  */
 static const struct snp_step steps[] = {
+    {"cgroups",          snp_step_cgroups     },
     {"ids",              step_ids             },
     {"hostname",         step_hostname        },
     {"loopback",         step_loopback        },

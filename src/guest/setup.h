@@ -11,8 +11,9 @@
 /* Everything the steps read and leave behind. */
 struct snp_setup {
     struct snp_spec spec;
-    int fd[SNP_SPEC_FD_N]; /* -1 where none; owned */
-    const char *mask;      /* spec.mask_len bytes; borrowed */
+    int fd[SNP_SPEC_FD_N];             /* -1 where none; owned */
+    int group_fd[SNP_SPEC_GROUPS_MAX]; /* spec.n_groups of them; owned */
+    const char *mask;                  /* spec.mask_len bytes; borrowed */
     const struct sock_fprog *filter;
     int fs_fd[SNP_SETUP_FS_N]; /* out: O_PATH folders of enum snp_setup_fs; -1 before */
     int listener_fd;           /* out: seccomp listener, or -1 */
@@ -42,6 +43,7 @@ extern const struct snp_step snp_local_steps[];
 extern const size_t snp_local_steps_n;
 
 /* Steps that both kinds have. */
+int snp_step_cgroups(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
 int snp_step_affinity(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
 int snp_step_rlimits(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
 

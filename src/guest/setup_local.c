@@ -159,6 +159,7 @@ static int step_seccomp(struct snp_setup *s, struct snp_err *err)
  * Landlock before seccomp, whose filter refuses its calls; seccomp last.
  */
 const struct snp_step snp_local_steps[] = {
+    {"cgroups",      snp_step_cgroups },
     {"family",       step_family      },
     {"ids",          step_ids         },
     {"folder",       step_folder      },

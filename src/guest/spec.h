@@ -27,7 +27,7 @@ enum {
     SNP_FOLDER_MAX = 1024, /* bytes of the path of a session's folder */
 };
 
-/* Descriptors that travel with the spec, in this order; the project is last and optional. */
+/* Descriptors that travel with the spec, in this order; the project is optional; n_groups more follow. */
 enum snp_spec_fd {
     SNP_SPEC_FD_GUEST = 0, /* the interpreter's end of the guest stream */
     SNP_SPEC_FD_STDOUT,    /* write ends */
@@ -35,6 +35,7 @@ enum snp_spec_fd {
     SNP_SPEC_FD_INIT,    /* the program of pid 1 */
     SNP_SPEC_FD_PROJECT, /* detached read-only mount of the project folder */
     SNP_SPEC_FD_N,
+    SNP_SPEC_GROUPS_MAX = 4, /* doors of control groups; see snp_cgroup_doors */
 };
 
 struct snp_spec {
@@ -53,6 +54,7 @@ struct snp_spec {
     uint32_t want_notify;  /* make a seccomp listener for denied calls */
     uint32_t can_setgroups;
     uint32_t mask_len;
+    uint32_t n_groups;
     char hostname[32];
     /* Of a sandbox without namespaces (the local tier): */
     uint32_t is_local;

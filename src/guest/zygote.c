@@ -214,12 +214,15 @@ static int receive_spec(struct child *c)
         n = rest < 0 ? rest : n + rest;
     }
     if (n != (ssize_t)sizeof(*spec) || spec->magic != SNP_SPEC_MAGIC ||
-        spec->mask_len > SNP_MASK_MAX ||
-        n_fds != SNP_SPEC_FD_PROJECT + (spec->has_project != 0 ? 1U : 0U)) {
+        spec->mask_len > SNP_MASK_MAX || spec->n_groups > SNP_SPEC_GROUPS_MAX ||
+        n_fds != SNP_SPEC_FD_PROJECT + (spec->has_project != 0 ? 1U : 0U) + spec->n_groups) {
         return -1;
     }
-    for (size_t i = 0; i < n_fds; i++) {
+    for (size_t i = 0; i < n_fds - spec->n_groups; i++) {
         c->setup.fd[i] = park(fds[i]);
+    }
+    for (size_t i = 0; i < spec->n_groups; i++) {
+        c->setup.group_fd[i] = park(fds[n_fds - spec->n_groups + i]);
     }
     if (spec->mask_len > 0) {
         void *mask = mmap(NULL, spec->mask_len, PROT_READ | PROT_WRITE,

@@ -863,16 +863,70 @@ int snp_cgroup_limit(const struct snp_cgroups *groups,
 int snp_cgroup_attach(const struct snp_cgroups *groups,
                       const char *name,
                       pid_t pid,
+                      int version,
                       struct snp_err *err)
 {
     for (int c = 0; c < SNP_CGROUP_N; c++) {
         const struct snp_cgroup_slot *slot = &groups->slot[c];
-        if (slot->version != 0 && !is_shared(groups, c) &&
+        if (slot->version == version && !is_shared(groups, c) &&
             poke_number(slot->base_fd, name, "cgroup.procs", (uint64_t)pid) < 0) {
             return snp_fail_sys(err, errno, "enter cgroup %s", controller_names[c]);
         }
     }
     return 0;
+}
+
+int snp_cgroup_doors(const struct snp_cgroups *groups,
+                     const char *name,
+                     int *ret_fds,
+                     unsigned *ret_n,
+                     struct snp_err *err)
+{
+    char path[PATH_LEN];
+
+    *ret_n = 0;
+    for (int c = 0; c < SNP_CGROUP_N; c++) {
+        const struct snp_cgroup_slot *slot = &groups->slot[c];
+        if (slot->version != 1 || is_shared(groups, c)) {
+            continue;
+        }
+        (void)snprintf(path, sizeof(path), "%s/tasks", name);
+        ret_fds[*ret_n] = openat(slot->base_fd, path, O_WRONLY | O_CLOEXEC);
+        if (ret_fds[*ret_n] < 0) {
+            int eno = errno;
+            while (*ret_n > 0) {
+                snp_closep(&ret_fds[--*ret_n]);
+            }
+            return snp_fail_sys(err, eno, "open cgroup %s", controller_names[c]);
+        }
+        ++*ret_n;
+    }
+    return 0;
+}
+
+bool snp_cgroup_contains(const struct snp_cgroups *groups, const char *name, pid_t pid)
+{
+    char path[PATH_LEN];
+    char line[24];
+    char text[256];
+
+    (void)snprintf(line, sizeof(line), "%d\n", (int)pid);
+    for (int c = 0; c < SNP_CGROUP_N; c++) {
+        const struct snp_cgroup_slot *slot = &groups->slot[c];
+        if (slot->version == 0 || is_shared(groups, c)) {
+            continue;
+        }
+        (void)snprintf(path, sizeof(path), "%s/cgroup.procs", name);
+        int fd = openat(slot->base_fd, path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : SNP_RETRY(read(fd, text, sizeof(text) - 1));
+        snp_closep(&fd);
+        text[n > 0 ? n : 0] = '\0';
+        const char *at = strstr(text, line);
+        if (at == NULL || (at != text && at[-1] != '\n')) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool snp_cgroup_remove(const struct snp_cgroups *groups, const char *name)

@@ -92,13 +92,28 @@ int snp_cgroup_limit(const struct snp_cgroups *groups,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Move a process (and what it forks later) into them. The kernel may wait for all CPUs to
- * pass a quiet point, which takes milliseconds: not for the loop.
+ * Put a process into the groups of one version. Slow now and then (tens of milliseconds): the
+ * kernel waits until no process is forking or ending.
  */
 int snp_cgroup_attach(const struct snp_cgroups *groups,
                       const char *name,
                       pid_t pid,
+                      int version,
                       struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Of the groups of version 1: files by which a process of one thread enters them itself, with
+ * a "0" written to each; the kernel then need not wait (since Linux 5.6). ret_fds has room
+ * for SNP_CGROUP_N; *ret_n are the caller's.
+ */
+int snp_cgroup_doors(const struct snp_cgroups *groups,
+                     const char *name,
+                     int *ret_fds,
+                     unsigned *ret_n,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/* Whether the process is in all of them; among a few others at most. */
+bool snp_cgroup_contains(const struct snp_cgroups *groups, const char *name, pid_t pid);
 
 /* Remove the groups; false while a process is still in one (try again later). */
 bool snp_cgroup_remove(const struct snp_cgroups *groups, const char *name);

@@ -220,7 +220,8 @@ fork({})
 """
     done = sandbox.exec(code.format(7), session)  # with the interpreter that makes 8
     assert (done["status"], done["value"]) == ("ok", "7"), done["error"]
-    assert named_limits(done) == set()
+    # Where none counts refusals, being at the limit may be taken for one.
+    assert named_limits(done) <= (set() if has_cgroup(done, "processes") else {"processes"})
     done = sandbox.exec(code.format(12), session)
     assert done["error"]["type"] == "BlockingIOError" and "processes" in guest_rules(done)
     assert "processes" in named_limits(done) or not has_cgroup(done, "processes")

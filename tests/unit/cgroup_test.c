@@ -66,6 +66,8 @@ TEST(disabled_there_are_none_and_all_calls_are_harmless)
     const struct snp_cgroup_limits limits = {64 << 20, 10, 1000};
     struct snp_meter_reading usage;
     struct snp_meter meter;
+    int doors[SNP_CGROUP_N];
+    unsigned n_doors = 9;
     struct snp_err err;
 
     snp_cgroups_open(&p->groups, geteuid(), p->registry, true);
@@ -75,7 +77,11 @@ TEST(disabled_there_are_none_and_all_calls_are_harmless)
     }
     assert_int_equal(snp_cgroup_create(&p->groups, NAME, &err), 0);
     assert_int_equal(snp_cgroup_limit(&p->groups, NAME, &limits, &err), 0);
-    assert_int_equal(snp_cgroup_attach(&p->groups, NAME, getpid(), &err), 0);
+    assert_int_equal(snp_cgroup_attach(&p->groups, NAME, getpid(), 1, &err), 0);
+    assert_int_equal(snp_cgroup_attach(&p->groups, NAME, getpid(), 2, &err), 0);
+    assert_int_equal(snp_cgroup_doors(&p->groups, NAME, doors, &n_doors, &err), 0);
+    assert_int_equal(n_doors, 0);
+    assert_true(snp_cgroup_contains(&p->groups, NAME, getpid()));
     snp_meter_init(&meter);
     snp_meter_start(&meter, &p->groups, NAME);
     snp_meter_read(&meter, &p->groups, NAME, &usage);
@@ -103,6 +109,10 @@ TEST(a_group_is_made_counted_and_removed)
     struct place *p = *state;
     const struct snp_cgroup_limits limits = {64 << 20, 10, 1000};
     struct snp_meter_reading usage;
+    int doors[SNP_CGROUP_N];
+    unsigned n_doors = 0;
+    int entered[2];
+    char answer = 0;
     struct snp_err err;
     pid_t pid;
     int status;
@@ -114,14 +124,32 @@ TEST(a_group_is_made_counted_and_removed)
         bool has = snp_cgroups_has(&p->groups, (enum snp_cgroup_controller)c);
         assert_int_equal(has, has && has_group(&p->groups, c));
     }
+    assert_int_equal(snp_cgroup_doors(&p->groups, NAME, doors, &n_doors, &err), 0);
+    assert_int_equal(pipe(entered), 0);
     pid = fork();
     if (pid == 0) {
+        bool ok = getppid() > 0;
+        for (unsigned i = 0; i < n_doors; i++) {
+            ok = write(doors[i], "0", 1) == 1 && ok;
+        }
+        (void)!write(entered[1], ok ? "y" : "n", 1);
         for (;;) {
             (void)pause();
         }
     }
     assert_true(pid > 0);
-    assert_int_equal(snp_cgroup_attach(&p->groups, NAME, pid, &err), 0);
+    for (unsigned i = 0; i < n_doors; i++) {
+        (void)close(doors[i]);
+    }
+    assert_int_equal(snp_cgroup_attach(&p->groups, NAME, pid, 2, &err), 0);
+    assert_int_equal(read(entered[0], &answer, 1), 1);
+    assert_int_equal(answer, 'y');
+    (void)close(entered[0]);
+    (void)close(entered[1]);
+    assert_true(snp_cgroup_contains(&p->groups, NAME, pid));
+    if (snp_cgroups_has(&p->groups, SNP_CGROUP_PIDS)) {
+        assert_false(snp_cgroup_contains(&p->groups, NAME, getpid()));
+    }
     snp_meter_read_once(&p->groups, NAME, &usage);
     assert_int_equal(usage.has_memory, snp_cgroups_has(&p->groups, SNP_CGROUP_MEMORY));
     assert_int_equal(usage.oom_kills, 0);

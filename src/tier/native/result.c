@@ -230,12 +230,6 @@ static bool met_again(const struct snp_cell *c)
     return false;
 }
 
-static bool has_failed(const struct snp_cell *c)
-{
-    return c->ended_by != SNP_CELL_END_NONE || (c->has_exit && c->exit_status != 0) ||
-           (c->done != NULL && snp_streq(snp_json_str(c->done, "status", ""), "error"));
-}
-
 /* Limits that were met without ending the cell, as the kernel counted them. */
 static void add_limit_denials(struct snp_cell *c)
 {
@@ -255,7 +249,7 @@ static void add_limit_denials(struct snp_cell *c)
         deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "",
                    c->usage.pids_denied - c->session->last_usage.pids_denied);
     }
-    if ((c->changes_flags & SNP_CHANGES_CROWDED) != 0 && has_failed(c)) {
+    if ((c->changes_flags & SNP_CHANGES_CROWDED) != 0) {
         deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "", 1); /* seen at the limit, not counted */
     }
     if (was_signalled(c) && WTERMSIG(c->exit_status) == SIGXFSZ) {

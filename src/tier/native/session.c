@@ -671,6 +671,13 @@ static void on_setup(uv_poll_t *poll, int status, int events)
     s->n_steps = reply.n_steps < SNP_STEPS_MAX ? reply.n_steps : SNP_STEPS_MAX;
     memcpy(s->step_us, reply.step_us, sizeof(s->step_us));
     memcpy(s->fs_fd, fds, sizeof(s->fs_fd));
+    if (!snp_cgroup_contains(&s->tier->cgroups, s->embryo.cgroup, s->embryo.pid)) {
+        snp_session_kill(s, "it did not enter its control groups");
+        if (n_fds > SNP_SETUP_FS_N) {
+            (void)close(fds[SNP_SETUP_FS_N]);
+        }
+        return;
+    }
     session_ready(s, n_fds > SNP_SETUP_FS_N ? fds[SNP_SETUP_FS_N] : -1);
 }
 
@@ -785,24 +792,33 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
 static int send_spec(struct snp_session *s, int guest_fd, struct snp_err *err)
 {
     struct snp_spec spec;
-    int fds[SNP_SPEC_FD_N] = {guest_fd, s->out_wr_fd[0], s->out_wr_fd[1], s->tier->init_fd, -1};
+    int fds[SNP_SPEC_FD_N + SNP_CGROUP_N] = {guest_fd, s->out_wr_fd[0], s->out_wr_fd[1],
+                                             s->tier->init_fd};
+    unsigned n_fds = SNP_SPEC_FD_PROJECT;
     snp_autoclose int project = -1;
     int control = s->embryo.control_fd;
+    int r;
 
     fill_spec(s, &spec);
     if (spec.has_project != 0) {
-        int r = snp_idmap_mount(s->project_fd, s->embryo.slot, SNP_INSIDE_ID, &project, err);
+        r = snp_idmap_mount(s->project_fd, s->embryo.slot, SNP_INSIDE_ID, &project, err);
         if (r < 0) {
             return r;
         }
-        fds[SNP_SPEC_FD_PROJECT] = project;
+        fds[n_fds++] = project;
     }
-    if (snp_send_fds(control, &spec, sizeof(spec), fds,
-                     spec.has_project != 0 ? SNP_SPEC_FD_N : SNP_SPEC_FD_PROJECT) < 0 ||
+    r = snp_cgroup_doors(&s->tier->cgroups, s->embryo.cgroup, fds + n_fds, &spec.n_groups, err);
+    if (r < 0) {
+        return r;
+    }
+    if (snp_send_fds(control, &spec, sizeof(spec), fds, n_fds + spec.n_groups) < 0 ||
         snp_write_all(control, snp_buf_bytes(&s->mask), spec.mask_len) < 0) {
-        return snp_fail_sys(err, errno, "send the spec");
+        r = snp_fail_sys(err, errno, "send the spec");
     }
-    return 0;
+    for (unsigned i = 0; i < spec.n_groups; i++) {
+        (void)close(fds[n_fds + i]);
+    }
+    return r;
 }
 
 static int begin_setup(struct snp_session *s, struct snp_err *err)

@@ -215,6 +215,14 @@ void snp_spare_want(struct snp_tier *tier, const struct snp_session_spec *spec)
     (void)uv_timer_start(spares->timer, on_timer, REFILL_MS, 0);
 }
 
+bool snp_spares_drop(struct snp_tier *tier)
+{
+    for (struct snp_session *s = tier->ahead; s != NULL; s = s->next) {
+        snp_session_kill(s, "its room is needed");
+    }
+    return tier->ahead != NULL;
+}
+
 void snp_spares_close(struct snp_tier *tier)
 {
     struct snp_spares *spares = SNP_TAKE_PTR(tier->spares);

@@ -25,6 +25,7 @@
 #include "registry/python.h"
 #include "tier/local/procs.h"
 #include "tier/native/launch.h"
+#include "tier/native/spare.h"
 #include "tier/native/tier.h"
 
 enum {
@@ -397,6 +398,8 @@ static void renew(struct snp_template *t)
     template_end(t, &err);
 }
 
+static void want_check(struct snp_template *t);
+
 /* Order what is missing for those who wait. */
 static void order_missing(struct snp_template *t)
 {
@@ -405,7 +408,9 @@ static void order_missing(struct snp_template *t)
     for (unsigned have = t->n_ordered + t->n_preparing; have < waiting(t); have++) {
         order_fork(t);
     }
-    if (t->first != NULL && t->n_ordered + t->n_preparing == 0) {
+    if (t->first != NULL && t->n_ordered + t->n_preparing == 0 && snp_spares_drop(t->tier)) {
+        want_check(t); /* when they are gone there is room */
+    } else if (t->first != NULL && t->n_ordered + t->n_preparing == 0) {
         (void)snp_fail(&err, SNP_E_LIMIT,
                        "no descriptors or user ids are left for another sandbox");
         while (t->first != NULL) {
@@ -486,7 +491,7 @@ static int prepare(struct snp_tier *tier, struct snp_embryo *e, struct snp_err *
         return r;
     }
     e->has_cgroup = true;
-    r = snp_cgroup_attach(&tier->cgroups, e->cgroup, e->pid, err);
+    r = snp_cgroup_attach(&tier->cgroups, e->cgroup, e->pid, 2, err);
     /* All that went by its number: had it died, that could be another's by now. */
     if (r == 0 && syscall(SYS_pidfd_send_signal, e->pidfd, 0, NULL, 0) < 0) {
         r = snp_fail(err, SNP_E_INTERNAL, "the new process is gone");
