@@ -407,10 +407,52 @@ int snp_zygote_serve(int control_fd,
     return 0;
 }
 
+/* Take the stream's place; 0 or -1. stream_fd is consumed. */
+static int adopt_stream(int stream_fd)
+{
+    if (stream_fd != SNP_GUEST_FD) {
+        if (dup2(stream_fd, SNP_GUEST_FD) < 0) {
+            return -1;
+        }
+        (void)close(stream_fd);
+    }
+    return fcntl(SNP_GUEST_FD, F_SETFD, FD_CLOEXEC);
+}
+
 /*
- * The seed sleeps until init passes it a guest stream. The new interpreter is a
- * grandchild whose parent exits, so that it belongs to init. Returns in that one.
+ * A new interpreter on stream_fd: a grandchild whose parent exits, so that it belongs to
+ * init, which is told its pid. Returns true in that one.
  */
+static bool seed_sprout(int socket_fd, int stream_fd)
+{
+    int32_t self = -1;
+    int status = 1;
+    pid_t middle = fork();
+
+    if (middle == 0) {
+        pid_t pid = fork();
+        if (pid != 0) {
+            _exit(pid < 0 ? 1 : 0);
+        }
+        self = (int32_t)getpid();
+        if (snp_write_all(socket_fd, &self, sizeof(self)) < 0 || adopt_stream(stream_fd) < 0) {
+            _exit(4);
+        }
+        (void)close(socket_fd);
+        name_interpreter();
+        return true;
+    }
+    (void)close(stream_fd);
+    if (middle > 0) {
+        (void)SNP_RETRY(waitpid(middle, &status, 0));
+    }
+    if (status != 0 && snp_write_all(socket_fd, &self, sizeof(self)) < 0) {
+        _exit(0);
+    }
+    return false;
+}
+
+/* The seed sleeps until init passes it a guest stream. Returns in each new interpreter. */
 static void seed_run(int socket_fd)
 {
     (void)setsid();
@@ -422,41 +464,12 @@ static void seed_run(int socket_fd)
         size_t n_fds;
         char byte;
         ssize_t n = snp_recv_fds(socket_fd, &byte, 1, fds, &n_fds);
-        int32_t self = -1;
-        pid_t middle;
 
         if (n <= 0 || n_fds != 1) {
             _exit(0);
         }
-        middle = fork();
-        if (middle == 0) {
-            pid_t pid = fork();
-            if (pid != 0) {
-                _exit(pid < 0 ? 1 : 0);
-            }
-            self = (int32_t)getpid();
-            if (snp_write_all(socket_fd, &self, sizeof(self)) < 0 ||
-                dup2(fds[0], SNP_GUEST_FD) < 0 ||
-                fcntl(SNP_GUEST_FD, F_SETFD, FD_CLOEXEC) < 0) {
-                _exit(4);
-            }
-            if (fds[0] != SNP_GUEST_FD) {
-                (void)close(fds[0]);
-            }
-            (void)close(socket_fd);
-            name_interpreter();
+        if (seed_sprout(socket_fd, fds[0])) {
             return;
-        }
-        (void)close(fds[0]);
-        if (middle > 0) {
-            int status = 1;
-            (void)SNP_RETRY(waitpid(middle, &status, 0));
-            if (status == 0) {
-                continue;
-            }
-        }
-        if (snp_write_all(socket_fd, &self, sizeof(self)) < 0) {
-            _exit(0);
         }
     }
 }

@@ -125,7 +125,7 @@ TEST(a_group_is_made_counted_and_removed)
         assert_int_equal(has, has && has_group(&p->groups, c));
     }
     assert_int_equal(snp_cgroup_doors(&p->groups, NAME, doors, &n_doors, &err), 0);
-    assert_int_equal(pipe(entered), 0);
+    assert_int_equal(pipe2(entered, O_CLOEXEC), 0);
     pid = fork();
     if (pid == 0) {
         bool ok = getppid() > 0;

@@ -791,7 +791,7 @@ void snp_template_request(struct snp_tier *tier,
         r = template_start(tier, python->name, args, &t, &err);
     }
     args_free(args);
-    if (r < 0) {
+    if (r < 0 || t == NULL) {
         cb(data, NULL, &err);
         return;
     }
