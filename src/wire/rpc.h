@@ -15,6 +15,7 @@ enum {
     SNP_GUEST_CELL = 16,
     SNP_GUEST_START = 17,
     SNP_GUEST_SEED = 18,
+    SNP_GUEST_WARM = 19,
 
     /* driver -> supervisor */
     SNP_GUEST_READY = 32,

@@ -19,7 +19,7 @@ import pytest
 DRIVER = pathlib.Path(__file__).resolve().parents[2] / "src" / "guest" / "driver.py"
 PYTHON = os.environ.get("SNP_TEST_PYTHON", "/usr/bin/python3")
 HEADER = struct.Struct("<IIIB3x")
-CELL, START, SEED = 16, 17, 18
+CELL, START, SEED, WARM = 16, 17, 18, 19
 READY, DISPLAY, DENIAL, DONE = 32, 33, 34, 35
 LIMIT = 100000
 
@@ -1038,7 +1038,7 @@ def test_zygote_with_a_stand_in_extension(tmp_path):
     code = b"import os, sys; sorted(os.environ.items()), '_snp' in sys.modules, sys.path[0]"
     head = json.dumps({"cell": 1, "code_len": len(code), "stdin": False}).encode()
     environment = b"A=1\0TZ=UTC\0B=x=y\0"
-    mine.sendall(HEADER.pack(0, 0, 0, SEED) + HEADER.pack(len(environment), 0, 0, START) + environment)
+    mine.sendall(HEADER.pack(0, 0, 0, SEED) + HEADER.pack(0, 0, 0, WARM) + HEADER.pack(len(environment), 0, 0, START) + environment)
     mine.sendall(HEADER.pack(len(head) + len(code), 1, len(head), CELL) + head + code)
     data = b""
     while b'"status"' not in data:

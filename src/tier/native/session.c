@@ -469,21 +469,22 @@ static int which_stream(const struct snp_session *s, const uv_poll_t *poll)
     return poll == s->out_poll[1] ? 1 : 0;
 }
 
-/* A few chunks at most, so that a flood from one sandbox leaves room for the others. */
-static void read_output(struct snp_session *s, int stream, unsigned max_reads)
+/* A few chunks at most, so that a flood from one sandbox leaves room for the others. False at the end. */
+static bool read_output(struct snp_session *s, int stream, unsigned max_reads)
 {
     static char chunk[READ_CHUNK];
 
     for (unsigned i = 0; i < max_reads; i++) {
         ssize_t n = SNP_RETRY(read(s->out_fd[stream], chunk, sizeof(chunk)));
         if (n <= 0) {
-            return;
+            return n != 0;
         }
         snp_cell_on_output(s, stream, chunk, (size_t)n);
         if ((size_t)n < sizeof(chunk)) {
-            return;
+            break;
         }
     }
+    return true;
 }
 
 static void on_output(uv_poll_t *poll, int status, int events)
@@ -491,18 +492,17 @@ static void on_output(uv_poll_t *poll, int status, int events)
     struct snp_session *s = poll->data;
 
     (void)events;
-    if (status < 0) {
+    /* At the end nobody inside can write any more: the rest of the sandbox is on its way out. */
+    if (status < 0 || !read_output(s, which_stream(s, poll), READS_MAX)) {
         (void)uv_poll_stop(poll);
-        return;
     }
-    read_output(s, which_stream(s, poll), READS_MAX);
 }
 
 void snp_session_drain(struct snp_session *s)
 {
     for (int i = 0; i < 2; i++) {
         if (s->out_fd[i] >= 0) {
-            read_output(
+            (void)read_output(
                 s, i, 32); /* a pipe holds 1 MiB at most, what comes later belongs to no cell */
         }
     }
@@ -577,9 +577,13 @@ static void session_opened(struct snp_session *s)
     s->has_interpreter = true;
     if (!s->is_spare) {
         session_begin(s);
-    } else if (s->spec.is_lasting) {
+        return;
+    }
+    if (s->spec.is_lasting) {
         plant_seed(s);
     }
+    send_guest(s, SNP_GUEST_WARM, NULL,
+               0); /* after the seed, which would share the pages again */
 }
 
 static void session_ready(struct snp_session *s, int listener_fd)
