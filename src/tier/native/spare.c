@@ -217,10 +217,13 @@ void snp_spare_want(struct snp_tier *tier, const struct snp_session_spec *spec)
 
 bool snp_spares_drop(struct snp_tier *tier)
 {
+    bool any = false;
+
     for (struct snp_session *s = tier->ahead; s != NULL; s = s->next) {
+        any = any || s->has_embryo; /* the others hold nothing, they wait like everybody */
         snp_session_kill(s, "its room is needed");
     }
-    return tier->ahead != NULL;
+    return any;
 }
 
 void snp_spares_close(struct snp_tier *tier)

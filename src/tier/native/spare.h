@@ -22,7 +22,7 @@ struct snp_session *snp_spare_find(const struct snp_session *s);
 /* Somebody opens a session like spec: have some ready for the next. spec is borrowed. */
 void snp_spare_want(struct snp_tier *tier, const struct snp_session_spec *spec);
 
-/* End them all, because room is needed; true while there are any. */
+/* End them all, because room is needed; true while one has not given back its own. */
 bool snp_spares_drop(struct snp_tier *tier);
 
 /* Make no more. */
