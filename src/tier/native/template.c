@@ -34,6 +34,7 @@ enum {
     START_TIMEOUT_MS = 60000,
     ORDERS_MAX = 64,
     CHECK_MS = 4,
+    PATIENCE_US = 1000000,
     SWEEP_MS = 5
 };
 
@@ -66,6 +67,7 @@ struct snp_template {
     /* Forks on order: the control sockets and id ranges of the children to come, oldest first. */
     struct snp_embryo ordered[ORDERS_MAX];
     unsigned n_ordered;
+    uint64_t starved_us;  /* since when nothing could be ordered; 0 = it can */
     unsigned n_preparing; /* forked, and being put into cgroups by a worker */
     struct waiter *first; /* requests not served yet */
     struct waiter *last;
@@ -408,14 +410,21 @@ static void order_missing(struct snp_template *t)
     for (unsigned have = t->n_ordered + t->n_preparing; have < waiting(t); have++) {
         order_fork(t);
     }
-    if (t->first != NULL && t->n_ordered + t->n_preparing == 0 && snp_spares_drop(t->tier)) {
-        want_check(t); /* when they are gone there is room */
-    } else if (t->first != NULL && t->n_ordered + t->n_preparing == 0) {
-        (void)snp_fail(&err, SNP_E_LIMIT,
-                       "no descriptors or user ids are left for another sandbox");
-        while (t->first != NULL) {
-            serve_waiter(t, NULL, &err);
-        }
+    if (t->first == NULL || t->n_ordered + t->n_preparing > 0) {
+        t->starved_us = 0;
+        return;
+    }
+    /* Spares hold some, and sandboxes on their way out do until they are gone. */
+    t->starved_us = t->starved_us == 0 ? snp_now_us() : t->starved_us;
+    if (snp_spares_drop(t->tier) || snp_now_us() - t->starved_us < PATIENCE_US) {
+        want_check(t);
+        return;
+    }
+    (void)snp_fail(&err, SNP_E_LIMIT,
+                   "no descriptors or user ids are left for another sandbox");
+    t->starved_us = 0;
+    while (t->first != NULL) {
+        serve_waiter(t, NULL, &err);
     }
 }
 
