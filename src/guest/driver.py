@@ -1006,6 +1006,7 @@ class Session:
         self._errors = Errors(template, self._denials)
         self._flags = self.COMPILE
         self._loop: Any = None
+        self._is_watching = False
         self._reserve: Optional[bytes] = bytes(RESERVE)
         self._cwd: Optional[str] = None
         self._driver = _modules.get("__main__")  # kept alive: it is us
@@ -1024,7 +1025,9 @@ class Session:
 
     def watch(self) -> None:
         """From now on there is code of others, which may fork and be refused things."""
-        os.environ.setdefault("MPLBACKEND", "Agg")
+        if self._is_watching:
+            return
+        self._is_watching = True
         os.register_at_fork(after_in_child=self._after_fork)
         sys.addaudithook(self._denials.hook())
 
@@ -1060,6 +1063,8 @@ class Session:
             if kind == START:
                 break
             if kind == WARM:
+                replace_environment([b"HOME=/workspace", b"PATH=/usr/bin:/bin"])
+                self.watch()
                 self._serve_cell(Cell(0, 0, WARMING, None, None))
                 _sources.pop(cell_name(0), None)
                 continue
@@ -1078,6 +1083,7 @@ class Session:
 
     def serve(self) -> None:
         """Never returns."""
+        os.environ.setdefault("MPLBACKEND", "Agg")
         while True:
             try:
                 cell = self._stream.receive()
