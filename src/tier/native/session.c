@@ -663,7 +663,8 @@ static void on_setup(uv_poll_t *poll, int status, int events)
     if (n != (ssize_t)sizeof(reply) || reply.magic != SNP_SPEC_MAGIC || reply.ok == 0 ||
         n_fds < SNP_SETUP_FS_N || n_fds > SNP_SETUP_FS_N + 1) {
         reply.err.msg[sizeof(reply.err.msg) - 1] = '\0';
-        snp_session_kill(s, n == (ssize_t)sizeof(reply) && reply.ok == 0
+        snp_session_kill(s, n == (ssize_t)sizeof(reply) && reply.ok == 0 &&
+                                    reply.err.msg[0] != '\0'
                                 ? reply.err.msg
                                 : "the set-up ended early");
         for (size_t i = 0; i < n_fds; i++) {

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the set-up of a sandbox reports, which a hostile preload of its template could say: the
+ * input is the reply, the first byte how many descriptors come with it. The session ends, or is
+ * opened and says in its manifest what was reported; nothing else happens.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "fuzz/target.h"
+#include "fuzz/world.h"
+
+/* How a session takes the reply is its own affair: NOLINTNEXTLINE(bugprone-suspicious-include) */
+#include "tier/native/session.c"
+
+static void send_reply(int fd, const uint8_t *bytes, size_t n)
+{
+    int dir_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fds[SNP_FDS_MAX];
+    size_t n_fds = bytes[0] % (SNP_SETUP_FS_N + 1);
+
+    SNP_ASSERT(dir_fd >= 0);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(fds); i++) {
+        fds[i] = dir_fd;
+    }
+    if (n_fds == 0) {
+        SNP_ASSERT(snp_write_all(fd, bytes + 1, n - 1) == 0);
+    } else {
+        SNP_ASSERT(snp_send_fds(fd, bytes + 1, n - 1, fds, n_fds) == 0);
+    }
+    (void)close(dir_fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    struct world *w;
+    struct snp_session *s;
+    int control[2];
+    int outputs[2][2];
+
+    if (n < 2 || n > 2 * sizeof(struct snp_setup_reply)) {
+        return 0;
+    }
+    w = world_new();
+    s = &w->session;
+    SNP_ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) == 0);
+    for (int i = 0; i < 2; i++) {
+        SNP_ASSERT(pipe2(outputs[i], O_CLOEXEC | O_NONBLOCK) == 0);
+        s->out_fd[i] = outputs[i][0];
+    }
+    s->state = SNP_SESSION_OPENING;
+    s->open_id = 1;
+    s->embryo.control_fd = control[0];
+    send_reply(control[1], bytes, n);
+    s->timer = calloc(1, sizeof(*s->timer));
+    SNP_ASSERT(s->timer != NULL && uv_timer_init(&w->loop, s->timer) == 0);
+    s->setup_poll = watch(s, control[0], on_setup);
+    SNP_ASSERT(s->setup_poll != NULL);
+    (void)uv_run(&w->loop, UV_RUN_NOWAIT);
+    SNP_ASSERT(s->state == SNP_SESSION_READY || s->reason[0] != '\0');
+    uv_close((uv_handle_t *)SNP_TAKE_PTR(s->timer), free_handle);
+    close_streams(s);
+    snp_closep(&s->embryo.control_fd);
+    (void)close(control[1]);
+    (void)close(outputs[0][1]);
+    (void)close(outputs[1][1]);
+    world_free(w);
+    return 0;
+}
