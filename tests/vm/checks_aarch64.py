@@ -117,6 +117,24 @@ def programs_of_32_bits_are_killed(box):
     check(result["value"] == str(-signal.SIGSYS), result["value"])
 
 
+# Calls that the supervisor of the local tier looks at: a signal to a child, modes of a file.
+WITHOUT_NAMESPACES = """
+import os, signal, time
+pid = os.fork()
+if pid == 0: time.sleep(600)
+os.kill(pid, signal.SIGTERM)
+open("f", "w").close(); os.chmod("f", 0o640)
+os.waitpid(pid, 0)[1], oct(os.stat("f").st_mode & 0o777), os.getpgrp() > 0
+"""
+
+
+def local_tier_runs(box):
+    result = box.ok(WITHOUT_NAMESPACES, "--env", "local")
+    check(result["manifest"]["tier"] == "local", result["manifest"]["tier"])
+    check(result["value"] == "(15, '0o640', True)", result["value"])
+    check(result["denials"] == [], result["denials"])
+
+
 def ends(box):
     box.stop()
 
@@ -125,7 +143,8 @@ def main():
     box = Box("aarch64")
     failed = 0
     check(os.uname().machine == "aarch64", os.uname())
-    for one in (ordinary_programs_meet_no_refusal, refused_calls_are_named, programs_of_32_bits_are_killed, ends):
+    for one in (ordinary_programs_meet_no_refusal, refused_calls_are_named, programs_of_32_bits_are_killed,
+                local_tier_runs, ends):
         start = time.monotonic()
         try:
             said, line = one(box), "ok"
