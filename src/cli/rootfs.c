@@ -61,11 +61,12 @@ static int line_check(const char *line, size_t len, uint64_t *total, struct snp_
     if (text[0] == '-' && snp_parse_u64(size, &bytes) < 0) {
         return snp_fail(err, SNP_E_INVALID, "its contents cannot be read: %.200s", text);
     }
+    if (bytes > UNPACKED_MAX - *total) {
+        return snp_fail(err, SNP_E_LIMIT, "it unpacks to more than %llu GiB",
+                        UNPACKED_MAX >> 30);
+    }
     *total += bytes;
-    return *total > UNPACKED_MAX
-               ? snp_fail(err, SNP_E_LIMIT, "it unpacks to more than %llu GiB",
-                          UNPACKED_MAX >> 30)
-               : 0;
+    return 0;
 }
 
 static int contents_check(const char *archive, struct snp_err *err)
