@@ -168,7 +168,12 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     struct snp_conn *conn = poll->data;
 
     if (status < 0) {
-        (void)snp_fail(&conn->why, SNP_E_PEER, "poll: %s", uv_strerror(status));
+        /* libuv's name for an error of the socket itself: what was sent will not be read. */
+        (void)snp_fail(&conn->why, SNP_E_PEER, "%s",
+                       status == UV_EBADF
+                           ? "it ended before it read what it was sent; the daemon's log may "
+                             "say why"
+                           : uv_strerror(status));
         conn_close(conn);
         return;
     }
