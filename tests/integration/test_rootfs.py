@@ -158,7 +158,7 @@ def test_hostile_archives_are_refused(sandbox, bad, word):
 
 
 def test_a_link_in_an_archive_is_not_written_through(sandbox):
-    target = sandbox.make_folder("target")
+    target = sandbox.make_folder("link-target")
     archive = os.path.join(sandbox.folder, "link.tar")
     with tarfile.open(archive, "w") as out:
         out.addfile(entry("usr", tarfile.DIRTYPE))
@@ -167,7 +167,7 @@ def test_a_link_in_an_archive_is_not_written_through(sandbox):
     os.chmod(archive, 0o644)
     assert sandbox.cli("exec", "--rootfs", archive, "1").returncode == 1
     assert os.listdir(target) == []
-    control = sandbox.make_folder("control")  # the control run: an unpacker that follows links
+    control = sandbox.make_folder("link-control")  # the control run: an unpacker that follows links
     os.symlink(target, os.path.join(control, "lib"))
     open(os.path.join(control, "lib", "written"), "w").close()
     assert os.listdir(target) == ["written"]
