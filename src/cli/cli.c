@@ -266,6 +266,23 @@ static int run_below(struct snp_cli *cli,
     return verb->run(cli, opts);
 }
 
+/* `help sessions list` is `sessions list --help`. */
+static int run_help(struct snp_cli *cli, int argc, char *const *argv)
+{
+    static char flag[] = "--help";
+    snp_autofree char **words = calloc((size_t)argc + 1, sizeof(*words));
+
+    if (argc == 0) {
+        return print_root_help(cli);
+    }
+    if (words == NULL) {
+        return SNP_EXIT_FAILED;
+    }
+    memcpy(words, argv, (size_t)argc * sizeof(*words));
+    words[argc] = flag;
+    return run_below(cli, cli->verbs, argc + 1, words);
+}
+
 static int run_root(struct snp_cli *cli, int argc, char *const *argv)
 {
     snp_cleanup(snp_opts_freep) struct snp_opts *opts = NULL;
@@ -279,6 +296,9 @@ static int run_root(struct snp_cli *cli, int argc, char *const *argv)
     int n = (int)snp_opts_n_args(opts);
     if (snp_opts_help(opts) || n == 0) {
         return print_root_help(cli);
+    }
+    if (snp_streq(argv[argc - n], "help")) {
+        return run_help(cli, n - 1, argv + argc - n + 1);
     }
     return run_below(cli, cli->verbs, n, argv + argc - n);
 }

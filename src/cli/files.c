@@ -261,6 +261,7 @@ static int receive(struct snp_client *client,
                    json_t *head,
                    int fd,
                    unsigned *ret_mode,
+                   uint64_t *ret_size,
                    struct snp_err *err)
 {
     uint64_t offset = 0;
@@ -288,6 +289,7 @@ static int receive(struct snp_client *client,
             return snp_fail(err, SNP_E_PEER, "the file ended early");
         }
     }
+    *ret_size = offset;
     return 0;
 }
 
@@ -314,6 +316,8 @@ static int get(const char *place, const char *dest, struct snp_err *err)
     snp_autofree char *to = NULL;
     struct target target = {.fd = STDOUT_FILENO};
     unsigned mode = CREATED_MODE;
+    uint64_t size = 0;
+    char text[CELL_MAX];
     int r = place_parse(place, NULL, &session, &path, err);
 
     if (r < 0) {
@@ -333,10 +337,14 @@ static int get(const char *place, const char *dest, struct snp_err *err)
         r = target_open(to, &target, err);
     }
     if (r == 0) {
-        r = receive(client, "get", head, target.fd, &mode, err);
+        r = receive(client, "get", head, target.fd, &mode, &size, err);
     }
     if (r == 0 && target.path != NULL) {
         r = target_commit(&target, mode, err);
+        if (r == 0) {
+            (void)fprintf(stderr, "%s:%s -> %s (%s)\n", session, path, to,
+                          snp_format_bytes(size, text, sizeof(text)));
+        }
     }
     target_done(&target);
     return r;

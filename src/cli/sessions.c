@@ -231,6 +231,9 @@ static int run_destroy(struct snp_cli *cli, const struct snp_opts *opts)
 
         return snp_cli_print_json(answer) != 0 ? SNP_EXIT_FAILED : exit_code;
     }
+    if (all && json_array_size(done) == 0) {
+        (void)puts("no sessions");
+    }
     for (size_t i = 0; i < json_array_size(done); i++) {
         (void)printf("destroyed %s\n", json_string_value(json_array_get(done, i)));
     }

@@ -36,10 +36,11 @@ enum {
 static const struct {
     const char *name;
     const char *what;
+    const char *preload[4]; /* NULL-terminated; beside the standard library */
 } builtin[] = {
-    {"base", "the standard library"     },
-    {"data", "numpy, pandas"            },
-    {"plot", "numpy, pandas, matplotlib"},
+    {"base", "the standard library",      {NULL}                                 },
+    {"data", "numpy, pandas",             {"numpy", "pandas", NULL}              },
+    {"plot", "numpy, pandas, matplotlib", {"numpy", "pandas", "matplotlib", NULL}},
 };
 
 /* The state folder, its templates, and the lock that keeps others from changing them. */
@@ -429,20 +430,54 @@ static const char *state_of(const json_t *record)
                : "changed since it was added";
 }
 
-static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
+/* What there is to say of a template that nobody added; NULL: it is none, or no memory. */
+static json_t *builtin_record(const char *name)
 {
-    snp_autojson json_t *record = NULL;
-    struct place place;
-    struct snp_err err;
-    int r = place_open(&place, false, &err);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(builtin); i++) {
+        json_t *list;
 
+        if (strcmp(builtin[i].name, name) != 0) {
+            continue;
+        }
+        list = json_array();
+        for (size_t k = 0; builtin[i].preload[k] != NULL; k++) {
+            (void)json_array_append_new(list, json_string(builtin[i].preload[k]));
+        }
+        return json_pack("{s:s, s:s, s:o}", "name", name, "state", "built in", "preload", list);
+    }
+    return NULL;
+}
+
+static int show(const char *name, json_t **ret, struct snp_err *err)
+{
+    snp_autojson json_t *record = builtin_record(name);
+    struct place place;
+    int r;
+
+    if (record != NULL) {
+        *ret = SNP_TAKE_PTR(record);
+        return 0;
+    }
+    r = place_open(&place, false, err);
     if (r == 0) {
-        r = snp_registry_read(place.state, snp_opts_arg(opts, 0), &record, &err);
+        r = snp_registry_read(place.state, name, &record, err);
     }
     place_done(&place);
     if (r == 0 && json_object_set_new(record, "state", json_string(state_of(record))) < 0) {
-        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
+    if (r == 0) {
+        *ret = SNP_TAKE_PTR(record);
+    }
+    return r;
+}
+
+static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autojson json_t *record = NULL;
+    struct snp_err err;
+    int r = show(snp_opts_arg(opts, 0), &record, &err);
+
     if (r < 0) {
         return snp_cli_fail(cli, &err);
     }

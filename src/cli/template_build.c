@@ -362,7 +362,7 @@ void snp_build_remove(const char *path)
 static int use_venv(const struct snp_build *build, json_t **ret, struct snp_err *err)
 {
     snp_autofree char *venv = realpath(build->venv, NULL);
-    snp_autofree char *home = home_dir();
+    snp_autofree char *home = NULL;
     struct interpreter interpreter = {0};
     char path[PATH_LEN];
     int r;
@@ -370,6 +370,7 @@ static int use_venv(const struct snp_build *build, json_t **ret, struct snp_err 
     if (venv == NULL) {
         return snp_fail_sys(err, errno, "--venv %.200s", build->venv);
     }
+    home = home_dir();
     (void)snprintf(path, sizeof(path), "%.4000s/pyvenv.cfg", venv);
     if (access(path, R_OK) < 0) {
         return snp_fail(err, SNP_E_INVALID,

@@ -279,13 +279,15 @@ static int open_check(const struct snp_tier_answer *answer, struct snp_err *ret_
 static int session_ask_open(struct snp_session *session, struct snp_err *err);
 
 /*
- * The strongest tier cannot run here. The next takes its place only where that was allowed;
- * its manifest then says why. 0 when it was asked; else err says what can be done.
+ * The strongest tier cannot run here. The next takes its place only where that was allowed,
+ * and where it can do what was asked (not: another file system); its manifest then says
+ * why. 0 when it was asked; else err says what can be done.
  */
 static int open_weaker(struct snp_session *session, struct snp_err *err)
 {
     if (err->code != SNP_E_UNSUPPORTED || !session->is_auto ||
-        session->kind != SNP_TIER_NATIVE || session->state != SNP_SESSION_OPENING) {
+        session->kind != SNP_TIER_NATIVE || session->state != SNP_SESSION_OPENING ||
+        session->rootfs != NULL) {
         return err->code;
     }
     if (!session->allow_degraded) {

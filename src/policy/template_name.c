@@ -46,7 +46,7 @@ int snp_template_new_name_check(const char *name, struct snp_err *err)
 
     if (r == 0 && (snp_template_is_builtin(name) || snp_streq(name, "venv"))) {
         return snp_fail(err, SNP_E_INVALID,
-                        "'%s' is a template of its own; choose another name", name);
+                        "'%s' is built in: it can be neither replaced nor removed", name);
     }
     return r;
 }

@@ -239,7 +239,7 @@ json_t *snp_registry_advise(const char *state_dir, const char *module)
     }
     return json_pack(
         "{s:s, s:o, s:o}", "name", module, "templates", templates, "command",
-        json_sprintf("echo %s >requirements.txt; snipara-sandbox template add NAME "
+        json_sprintf("echo %s >>requirements.txt; snipara-sandbox template add NAME "
                      "--requirements requirements.txt",
                      package));
 }

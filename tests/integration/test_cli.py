@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line itself, black box: help, spelling, exit codes, terminals, completion."""
 
+import json
 import os
 import pathlib
 import pty
@@ -131,6 +132,22 @@ def test_groups_without_a_verb_show_help():
     done = run("config")
     assert done.returncode == 0
     assert "\n  show " in done.stdout
+
+
+def test_help_is_a_command_too():
+    assert run("help").stdout == run("--help").stdout
+    assert run("help", "config", "show").stdout == run("config", "show", "--help").stdout != ""
+    usage_error(run("help", "exce"), "unknown command 'exce'; did you mean exec?", "snipara-sandbox")
+
+
+def test_built_in_templates_are_shown_and_stay(folder):
+    env = {"SNIPARA_SANDBOX_STATE_DIR": str(folder), "HOME": str(folder)}
+    assert json.loads(run("template", "show", "data", "--json", env=env).stdout) == {
+        "name": "data", "state": "built in", "preload": ["numpy", "pandas"]}
+    done = run("template", "remove", "base", env=env)
+    assert done.returncode == 2 and "'base' is built in" in done.stderr
+    done = run("template", "add", "x", "--venv", "no-such-folder", env=env)
+    assert done.returncode == 1 and "--venv no-such-folder: No such file" in done.stderr
 
 
 def test_called_as_rlm(folder):

@@ -43,7 +43,7 @@ def test_round_trip(sandbox, session, name):
     assert inside["value"] == repr((len(DATA[name]), hashlib.sha256(DATA[name]).hexdigest()))
     assert done_well(sandbox.cli("get", f"{session}:there", "-", text=False)).stdout == DATA[name]
     target = os.path.join(sandbox.make_folder("out"), "back")
-    done_well(sandbox.cli("get", f"{session}:there", target))
+    assert done_well(sandbox.cli("get", f"{session}:there", target)).stderr.startswith(f"{session}:there -> {target} (")
     with open(target, "rb") as back:
         assert back.read() == DATA[name]
 

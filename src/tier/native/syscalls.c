@@ -103,6 +103,7 @@ static const struct {
     {"membarrier",         ENOSYS    },
     {"mincore",            ENOSYS    },
     {"get_mempolicy",      ENOSYS    },
+    {"mbind",              ENOSYS    },
     {"timer_create",       ENOSYS    },
 };
 
