@@ -51,6 +51,7 @@ extern const struct snp_verb snp_verb_output;
 extern const struct snp_verb snp_verb_init;
 extern const struct snp_verb snp_verb_config;
 extern const struct snp_verb snp_verb_doctor;
+extern const struct snp_verb snp_verb_daemon;
 extern const struct snp_verb snp_verb_completion;
 extern const struct snp_verb snp_verb_version;
 

@@ -53,18 +53,56 @@ static const char *const *choices_of(const struct snp_opt *opt)
     return info->choices[0] == NULL ? NULL : info->choices;
 }
 
-/* Names of templates are asked for when they are wanted; program: how the shell calls us. */
-#define TEMPLATE_NAMES(program) program " template list --names 2>/dev/null"
+/* Names are asked for when they are wanted, of a daemon only if one runs. */
+static const char template_names[] = "template list --names";
+static const char session_names[] = "sessions list --names";
 
-static bool is_template(const struct snp_opt *opt)
+/* The command that lists the values of an option; NULL = none does. */
+static const char *names_of_option(const struct snp_opt *opt)
 {
-    return opt->key == SNP_KEY_TEMPLATE;
+    if (opt->key == SNP_KEY_TEMPLATE) {
+        return template_names;
+    }
+    return snp_streq(opt->name, "session") ? session_names : NULL;
 }
 
-/* The verb's arguments are names of templates. */
-static bool takes_templates(const struct place *place)
+/* What the arguments of a verb are. */
+struct arguments {
+    const char *path;
+    const char *names; /* the command that lists them; NULL = words */
+    const char *words; /* fixed ones */
+    bool is_place;     /* SESSION:PATH */
+    bool after_first;  /* the first one is a file */
+};
+
+static const struct arguments *arguments_of(const struct place *place)
 {
-    return snp_streq(place->path, "template show") || snp_streq(place->path, "template remove");
+    static const struct arguments rows[] = {
+        {"sessions show",    session_names,  NULL,            false, false},
+        {"sessions destroy", session_names,  NULL,            false, false},
+        {"template show",    template_names, NULL,            false, false},
+        {"template remove",  template_names, NULL,            false, false},
+        {"put",              session_names,  NULL,            true,  true },
+        {"get",              session_names,  NULL,            true,  false},
+        {"ls",               session_names,  NULL,            true,  false},
+        {"completion",       NULL,           "bash zsh fish", false, false},
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (snp_streq(rows[i].path, place->path)) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* The command that prints them; program: how the shell calls us, colon: as the shell's sed needs it. */
+static void put_names(const char *program, const char *names, const char *colon)
+{
+    (void)printf("%s %s 2>/dev/null", program, names);
+    if (colon != NULL) {
+        (void)printf(" | sed s/\\$/%s/", colon);
+    }
 }
 
 static void put_choices(const char *const *choices)
@@ -97,15 +135,16 @@ static void put_path_pattern(const struct place *place)
 
 static void put_path_walk(const struct snp_verb *const *verbs)
 {
-    (void)fputs("        case \"$path$word\" in\n        ''", stdout);
+    (void)fputs("        case \"$verb$word\" in\n        ''", stdout);
     visit_all(verbs, "", put_path_pattern);
-    (void)fputs(") path=\"$path$word \" ;;\n        esac\n", stdout);
+    (void)fputs(") verb=\"$verb$word \" ;;\n        esac\n", stdout);
 }
 
 /* Lines that offer fixed values after an option: `'exec --template') WORDS`. */
 static void put_value_case(const struct place *place, const struct snp_opt *opt)
 {
     const char *const *choices = choices_of(opt);
+    const char *names = names_of_option(opt);
     if (!takes_value(opt)) {
         return;
     }
@@ -114,8 +153,10 @@ static void put_value_case(const struct place *place, const struct snp_opt *opt)
         (void)printf("|'%s -%c'", place->path, opt->short_name);
     }
     (void)fputs(") values=", stdout);
-    if (is_template(opt)) {
-        (void)fputs("$(" TEMPLATE_NAMES("$program") ") is_value=1 ;;\n", stdout);
+    if (names != NULL) {
+        (void)fputs("$(", stdout);
+        put_names("$program", names, NULL);
+        (void)fputs(") is_value=1 ;;\n", stdout);
         return;
     }
     (void)putchar('\'');
@@ -153,6 +194,8 @@ static void bash_options(const struct snp_opt_spec *spec)
 
 static void bash_case(const struct place *place)
 {
+    const struct arguments *arguments = arguments_of(place);
+
     (void)printf("    '%s ') words='", place->path);
     if (place->below != NULL) {
         bash_words(place->below);
@@ -160,8 +203,16 @@ static void bash_case(const struct place *place)
         bash_options(&place->verb->spec);
     }
     (void)fputs("--help'", stdout);
-    if (takes_templates(place)) {
-        (void)fputs(" words+=\" $(" TEMPLATE_NAMES("$program") ")\"", stdout);
+    if (arguments != NULL) {
+        /* Options only where a dash says so: what is left are names, then files. */
+        (void)fputs("; [[ $cur == -* ]] || words=", stdout);
+        if (arguments->words != NULL) {
+            (void)printf("'%s'", arguments->words);
+        } else {
+            (void)printf("$(%s", arguments->after_first ? "[[ $prev == put ]] || " : "");
+            put_names("$program", arguments->names, arguments->is_place ? ":" : NULL);
+            (void)putchar(')');
+        }
     }
     (void)fputs(" ;;\n", stdout);
 }
@@ -173,19 +224,21 @@ static void put_bash(const struct snp_verb *const *verbs)
         "#   source <(snipara-sandbox completion bash)\n"
         "_snipara_sandbox()\n{\n"
         "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-        "    local path='' words='' values='' is_value='' word program=${COMP_WORDS[0]}\n"
+        "    local verb='' words='' values='' is_value='' word program=${COMP_WORDS[0]}\n"
         "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n",
         stdout);
     put_path_walk(verbs);
-    (void)fputs("    done\n    case \"$path$prev\" in\n", stdout);
+    (void)fputs("    done\n    case \"$verb$prev\" in\n", stdout);
     visit_all(verbs, "", put_value_cases);
-    (void)fputs("    esac\n    case \"$path\" in\n    '') words='", stdout);
+    (void)fputs("    esac\n    case \"$verb\" in\n    '') words='", stdout);
     bash_words(verbs);
     (void)fputs("--version --help' ;;\n", stdout);
     visit_all(verbs, "", bash_case);
     (void)fputs("    esac\n"
                 "    [[ $is_value ]] && words=$values\n"
                 "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+                "    [[ ${COMPREPLY[0]-} == *: ]] && compopt -o nospace 2>/dev/null\n"
+                "    return 0\n"
                 "}\n"
                 "complete -o default -F _snipara_sandbox snipara-sandbox rlm\n",
                 stdout);
@@ -209,6 +262,8 @@ static void zsh_words(const struct snp_verb *const *verbs)
 
 static void zsh_case(const struct place *place)
 {
+    const struct arguments *arguments = arguments_of(place);
+
     (void)printf("    '%s ') items=(", place->path);
     if (place->below != NULL) {
         zsh_words(place->below);
@@ -222,8 +277,12 @@ static void zsh_case(const struct place *place)
         }
     }
     (void)fputs(" '--help:show help')", stdout);
-    if (takes_templates(place)) {
-        (void)fputs(" items+=(${(f)\"$(" TEMPLATE_NAMES("$program") ")\"})", stdout);
+    if (arguments != NULL && arguments->words != NULL) {
+        (void)printf(" items+=(%s)", arguments->words);
+    } else if (arguments != NULL) {
+        (void)fputs(" items+=(${(f)\"$(", stdout);
+        put_names("$program", arguments->names, arguments->is_place ? "\\\\\\\\:" : NULL);
+        (void)fputs(")\"})", stdout);
     }
     (void)fputs(" ;;\n", stdout);
 }
@@ -234,20 +293,20 @@ static void put_zsh(const struct snp_verb *const *verbs)
                 "# zsh completion of snipara-sandbox: save it as _snipara-sandbox in a folder "
                 "of $fpath\n"
                 "_snipara_sandbox() {\n"
-                "    local path='' values='' is_value='' word prev=${words[CURRENT-1]}\n"
+                "    local verb='' values='' is_value='' word prev=${words[CURRENT-1]}\n"
                 "    local program=${words[1]}\n"
                 "    local -a items\n"
                 "    for word in \"${(@)words[2,CURRENT-1]}\"; do\n",
                 stdout);
     put_path_walk(verbs);
-    (void)fputs("    done\n    case \"$path$prev\" in\n", stdout);
+    (void)fputs("    done\n    case \"$verb$prev\" in\n", stdout);
     visit_all(verbs, "", put_value_cases);
     (void)fputs("    esac\n"
                 "    if [[ -n $is_value ]]; then\n"
                 "        if [[ -n $values ]]; then compadd -- ${=values}; else _files; fi\n"
                 "        return\n"
                 "    fi\n"
-                "    case \"$path\" in\n    '') items=(",
+                "    case \"$verb\" in\n    '') items=(",
                 stdout);
     zsh_words(verbs);
     (void)fputs(" '--version:show the version' '--help:show help') ;;\n", stdout);
@@ -294,6 +353,7 @@ static void fish_words(const char *path, const struct snp_verb *const *verbs)
 static void fish_option(const char *path, const char *prefix, const struct snp_opt *opt)
 {
     const char *const *choices = choices_of(opt);
+    const char *names = names_of_option(opt);
     fish_condition(path);
     (void)printf("' -l %s%s", prefix, opt->name);
     if (opt->short_name != 0 && prefix[0] == '\0') {
@@ -303,8 +363,10 @@ static void fish_option(const char *path, const char *prefix, const struct snp_o
         (void)fputs(" -x -a '", stdout);
         put_choices(choices);
         (void)putchar('\'');
-    } else if (is_template(opt)) {
-        (void)fputs(" -x -a '(" TEMPLATE_NAMES("snipara-sandbox") ")'", stdout);
+    } else if (names != NULL) {
+        (void)fputs(" -x -a '(", stdout);
+        put_names("snipara-sandbox", names, NULL);
+        (void)fputs(")'", stdout);
     } else if (takes_value(opt)) {
         (void)fputs(" -r", stdout);
     }
@@ -315,13 +377,23 @@ static void fish_option(const char *path, const char *prefix, const struct snp_o
 
 static void fish_place(const struct place *place)
 {
+    const struct arguments *arguments = arguments_of(place);
+
     if (place->below != NULL) {
         fish_words(place->path, place->below);
         return;
     }
-    if (takes_templates(place)) {
+    if (arguments != NULL) {
         fish_condition(place->path);
-        (void)fputs("' -f -a '(" TEMPLATE_NAMES("snipara-sandbox") ")'\n", stdout);
+        (void)printf("'%s -a '", arguments->after_first ? "" : " -f");
+        if (arguments->words != NULL) {
+            (void)fputs(arguments->words, stdout);
+        } else {
+            (void)putchar('(');
+            put_names("snipara-sandbox", arguments->names, arguments->is_place ? ":" : NULL);
+            (void)putchar(')');
+        }
+        (void)fputs("'\n", stdout);
     }
     for (size_t i = 0; i < place->verb->spec.n_options; i++) {
         const struct snp_opt *opt = &place->verb->spec.options[i];

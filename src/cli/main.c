@@ -22,6 +22,7 @@ static const struct snp_verb *const verbs[] = {
     &snp_verb_init,
     &snp_verb_config,
     &snp_verb_doctor,
+    &snp_verb_daemon,
     &snp_verb_version,
     &snp_verb_completion,
     NULL,

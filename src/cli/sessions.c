@@ -88,12 +88,42 @@ static int sessions_get(struct snp_client **ret_client,
     return r < 0 ? r : snp_remote_call(*ret_client, "sessions.list", json_object(), ret, err);
 }
 
+/* For the completion of shells: what has no name is left out, and no daemon is started. */
+static int names_print(void)
+{
+    const struct snp_client_options options = {.has_start = false, .signal_fd = -1};
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    struct snp_err err;
+    size_t i;
+    json_t *item;
+
+    if (snp_client_connect(&options, &client, &err) < 0) {
+        return SNP_EXIT_OK; /* without a daemon there are no sessions */
+    }
+    if (snp_remote_call(client, "sessions.list", json_object(), &reply, &err) < 0) {
+        return SNP_EXIT_FAILED;
+    }
+    json_array_foreach(json_object_get(reply.head, "sessions"), i, item)
+    {
+        const char *name = snp_json_str(item, "name", NULL);
+
+        if (name != NULL) {
+            (void)puts(name);
+        }
+    }
+    return SNP_EXIT_OK;
+}
+
 static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
     struct snp_err err;
 
+    if (snp_opts_flag(opts, "names", false)) {
+        return names_print();
+    }
     if (sessions_get(&client, &reply, &err) < 0) {
         return snp_cli_fail(cli, &err);
     }
@@ -243,6 +273,10 @@ static int run_destroy(struct snp_cli *cli, const struct snp_opts *opts)
 /* Verbs ------------------------------------------------------------------------------------ */
 
 static const struct snp_opt json_options[] = {SNP_CLI_OPT_JSON};
+static const struct snp_opt list_options[] = {
+    {"names", 0, SNP_OPT_FLAG, NULL, "only the names, a line each", 0},
+    SNP_CLI_OPT_JSON,
+};
 static const struct snp_opt destroy_options[] = {
     {"all", 0, SNP_OPT_FLAG, NULL, "every session", 0},
     SNP_CLI_OPT_JSON,
@@ -257,7 +291,7 @@ static const struct snp_opt_arg any_sessions[] = {
 static const struct snp_verb verb_list = {
     .name = "list",
     .summary = "list the sessions",
-    .spec = {json_options, SNP_ARRAY_LEN(json_options), NULL, 0, false},
+    .spec = {list_options, SNP_ARRAY_LEN(list_options), NULL, 0, false},
     .run = run_list,
 };
 static const struct snp_verb verb_show = {

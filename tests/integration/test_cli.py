@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 PROGRAM = pathlib.Path(os.environ["SNP_BUILD"]) / "snipara-sandbox"
-VERBS = "exec sessions template put get ls output init config doctor version completion".split()
+VERBS = "exec sessions template put get ls output init config doctor daemon version completion".split()
 LATER = "run agent logs mcp-serve snipara-status visualize".split()
 
 
@@ -188,14 +188,15 @@ def test_a_terminal_never_gets_control_characters_of_a_value():
     assert b"\x1b" not in shown and b"\\u001b]0;owned" in shown.lower() and "\u202e".encode() not in shown
 
 
-def complete(folder, *words):
+def complete(folder, *words, env=None):
     """What bash offers for the last word."""
     script = folder / "completion.bash"
     script.write_text(run("completion", "bash").stdout)
     code = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
             '_snipara_sandbox; printf "%s\\n" "${COMPREPLY[@]}"')
     done = subprocess.run(["/bin/bash", "-c", code, "bash", script, PROGRAM, *words],
-                          env={"PATH": "/usr/bin:/bin", "SNIPARA_SANDBOX_STATE_DIR": str(folder)},
+                          env={"PATH": "/usr/bin:/bin", "SNIPARA_SANDBOX_STATE_DIR": str(folder),
+                               "SNIPARA_SANDBOX_RUNTIME_DIR": str(folder), **(env or {})},
                           capture_output=True, text=True, timeout=30, check=True)
     assert done.stderr == ""
     return done.stdout.split()
@@ -208,8 +209,28 @@ def test_bash_completion_offers_what_fits(folder):
     assert complete(folder, "exec", "--mem") == ["--memory"]
     assert complete(folder, "exec", "--json", "--template", "") == ["base", "data", "plot"]
     assert complete(folder, "template", "show", "p") == ["plot"]
+    assert complete(folder, "template", "show", "--") == ["--json", "--help"]
+    assert complete(folder, "completion", "") == ["bash", "zsh", "fish"]
     assert complete(folder, "config", "show", "--config", "x") == []
     assert complete(folder, "init", "ls", "--f") == ["--force"]
+
+
+def test_bash_completion_knows_sessions(folder, fresh_sandbox):
+    box = fresh_sandbox("root")
+    for name in ("one", "other"):
+        assert box.exec("1", name)["status"] == "ok"
+    for words, names in [
+        (["exec", "-s", ""], ["one", "other"]), (["exec", "--session", "ot"], ["other"]),
+        (["sessions", "show", ""], ["one", "other"]), (["sessions", "destroy", "on"], ["one"]),
+        (["ls", ""], ["one:", "other:"]), (["get", "ot"], ["other:"]), (["put", "a", ""], ["one:", "other:"]),
+        (["put", ""], []),  # a file first: bash offers those itself
+    ]:
+        assert complete(folder, *words, env=box.env) == names
+
+
+def test_completion_starts_no_daemon(folder):
+    assert complete(folder, "exec", "-s", "") == []
+    assert "sandboxd.sock" not in os.listdir(folder)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -332,3 +332,27 @@ def settled(box):
     first = count(box)
     time.sleep(0.5)
     return first if count(box) == first else None
+
+
+def test_the_daemon_is_asked_about_and_stopped(fresh_sandbox, tmp_path):
+    box = fresh_sandbox("root")
+    box.start()
+    status = json.loads(box.cli("daemon", "status", "--json").stdout)
+    assert status["running"] and status["pid"] == box.daemon.pid and status["sessions"] == 0
+    box.exec("1", "kept")
+    refused = box.cli("daemon", "stop")
+    assert refused.returncode == 1 and "kept" in refused.stderr and "--force" in refused.stderr
+    assert box.daemon.poll() is None
+    stopped = box.cli("daemon", "stop", "--force")
+    assert stopped.returncode == 0, stopped.stderr
+    assert box.daemon.wait(20) == 0
+
+    def unstarted(*args):
+        return subprocess.run([os.path.join(box.bin, "snipara-sandbox"), "daemon", *args],
+                              env={**box.env, "SNIPARA_SANDBOX_RUNTIME_DIR": str(tmp_path)},
+                              capture_output=True, text=True, timeout=30)
+
+    assert unstarted("status").returncode == 1
+    assert json.loads(unstarted("status", "--json").stdout) == {"running": False}
+    assert unstarted("stop").returncode == 0
+    assert os.listdir(tmp_path) == []  # nothing was started to be asked
