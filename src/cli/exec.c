@@ -59,7 +59,7 @@ static const struct snp_opt options[] = {
 static const struct snp_opt_arg args[] = {
     {"CODE",
      "Python (or a shell line with --sh); - reads it from standard input; after -- a command "
-     "and its arguments", 0, 0},
+     "and its arguments; after --file its arguments (after -- if they look like options)", 0, 0},
 };
 
 /* Everything of one run; owned where it says so. */
@@ -87,18 +87,28 @@ static void job_done(struct job *job)
 
 /* What runs ------------------------------------------------------------------------------- */
 
-static int command_take(struct job *job, size_t first, struct snp_err *err)
+/* All positionals, after what is in job->argv already. */
+static int words_take(struct job *job, struct snp_err *err)
 {
     const char *const *words = snp_opts_args(job->opts);
 
-    job->is_command = true;
-    job->argv = json_array();
-    for (size_t i = first; i < snp_opts_n_args(job->opts); i++) {
-        if (json_array_append_new(job->argv, snp_json_bytes(words[i], strlen(words[i]))) < 0) {
+    for (size_t i = 0; i < snp_opts_n_args(job->opts); i++) {
+        if (!snp_utf8_valid(words[i], strlen(words[i]))) {
+            return snp_fail(err, SNP_E_INVALID,
+                            "argument %zu is not UTF-8, which arguments must be", i + 1);
+        }
+        if (json_array_append_new(job->argv, json_string(words[i])) < 0) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
     }
     return 0;
+}
+
+static int command_take(struct job *job, struct snp_err *err)
+{
+    job->is_command = true;
+    job->argv = json_array();
+    return words_take(job, err);
 }
 
 static int shell_take(struct job *job, const char *text, size_t len, struct snp_err *err)
@@ -111,6 +121,18 @@ static int shell_take(struct job *job, const char *text, size_t len, struct snp_
     return job->argv == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
+/* What comes after --file FILE: FILE is argument 0, as for a script. */
+static int script_args_take(struct job *job, const char *file, struct snp_err *err)
+{
+    if (job->argv == NULL) {
+        job->argv = json_array();
+    }
+    if (json_array_append_new(job->argv, snp_json_bytes(file, strlen(file))) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return words_take(job, err);
+}
+
 /* Where the code comes from; NULL in *ret_path: it is *ret_text. */
 static int source_find(const struct job *job,
                        const char **ret_path,
@@ -120,9 +142,6 @@ static int source_find(const struct job *job,
     const char *file = snp_opts_str(job->opts, "file");
     size_t n = snp_opts_n_args(job->opts);
 
-    if (file != NULL && n > 0) {
-        return snp_fail(err, SNP_E_INVALID, "give CODE or --file, not both");
-    }
     if (file == NULL && n == 0) {
         return snp_fail(err, SNP_E_INVALID,
                         "nothing to run: give CODE, --file FILE, - or -- COMMAND");
@@ -142,6 +161,7 @@ static int source_find(const struct job *job,
 
 static int code_take(struct job *job, struct snp_err *err)
 {
+    const char *file = snp_opts_str(job->opts, "file");
     const char *path = NULL;
     const char *text = "";
     snp_autofree char *read = NULL;
@@ -149,13 +169,13 @@ static int code_take(struct job *job, struct snp_err *err)
     size_t before = 0;
     int r;
 
-    if (snp_opts_dashes(job->opts, &before) && snp_opts_n_args(job->opts) > before) {
-        if (before > 0 || snp_opts_str(job->opts, "file") != NULL ||
-            snp_opts_flag(job->opts, "sh", false)) {
+    if (file == NULL && snp_opts_dashes(job->opts, &before) &&
+        snp_opts_n_args(job->opts) > before) {
+        if (before > 0 || snp_opts_flag(job->opts, "sh", false)) {
             return snp_fail(err, SNP_E_INVALID,
                             "give either code or a command after --, not both");
         }
-        return command_take(job, 0, err);
+        return command_take(job, err);
     }
     r = source_find(job, &path, &text, err);
     if (r < 0) {
@@ -176,7 +196,14 @@ static int code_take(struct job *job, struct snp_err *err)
         len = strlen(text);
     }
     if (snp_opts_flag(job->opts, "sh", false)) {
-        return shell_take(job, text, len, err);
+        r = shell_take(job, text, len, err);
+        return r == 0 && file != NULL ? script_args_take(job, file, err) : r;
+    }
+    if (file != NULL) {
+        r = script_args_take(job, file, err);
+        if (r < 0) {
+            return r;
+        }
     }
     job->raw = read != NULL ? SNP_TAKE_PTR(read) : strdup(text);
     job->raw_len = len;
@@ -483,7 +510,7 @@ const struct snp_verb snp_verb_exec = {
                    "next call. Ctrl-C interrupts the code; a second one gives up waiting.",
     .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
     .examples = "exec 'print(6 * 7)'\n"
-                "exec --session work -f load.py\n"
+                "exec --session work -f load.py data.csv\n"
                 "exec --session work 'df.describe()'\n"
                 "exec --project . --sh 'python3 -m pytest -q'\n"
                 "exec --memory 1g --timeout 60 -- python3 script.py",

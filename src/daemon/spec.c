@@ -78,9 +78,6 @@ static int argv_check(const struct snp_exec_spec *spec, struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID, "exec: 'kind' is python or command, not '%s'",
                         spec->kind);
     }
-    if (!is_command && json_array_size(spec->argv) > 0) {
-        return snp_fail(err, SNP_E_INVALID, "exec: 'argv' is for commands");
-    }
     if (is_command && json_array_size(spec->argv) == 0) {
         return snp_fail(err, SNP_E_INVALID, "exec: a command needs 'argv'");
     }

@@ -164,6 +164,7 @@ class Cell(NamedTuple):
     code: bytes
     stdin: Optional[bytes]
     cwd: Optional[str]
+    argv: Optional[List[str]]
 
 
 class StreamError(Exception):
@@ -249,7 +250,7 @@ class Stream:
         head, _ = _scan_json(str(frame[_HEADER.size : start], "utf-8"), 0)
         end = start + head["code_len"]
         stdin = frame[end:] if head.get("stdin") else None
-        return Cell(ident, head["cell"], frame[start:end], stdin, head.get("cwd"))
+        return Cell(ident, head["cell"], frame[start:end], stdin, head.get("cwd"), head.get("argv"))
 
     def ready(self, head: Dict[str, Any]) -> None:
         self._send(READY, 0, to_json(head).encode(), b"")
@@ -1009,6 +1010,7 @@ class Session:
         self._is_watching = False
         self._reserve: Optional[bytes] = bytes(RESERVE)
         self._cwd: Optional[str] = None
+        self._has_argv = False  # the last cell was given arguments
         self._driver = _modules.get("__main__")  # kept alive: it is us
         self._main = types.ModuleType("__main__")
         self._names = vars(self._main)
@@ -1065,7 +1067,7 @@ class Session:
             if kind == WARM:
                 replace_environment([b"HOME=/workspace", b"PATH=/usr/bin:/bin"])
                 self.watch()
-                self._serve_cell(Cell(0, 0, WARMING, None, None))
+                self._serve_cell(Cell(0, 0, WARMING, None, None, None))
                 _sources.pop(cell_name(0), None)
                 continue
             if kind != SEED or has_seed:
@@ -1135,6 +1137,9 @@ class Session:
         _modules["__main__"] = self._main
         self._names["__builtins__"] = builtins
         self._names["result"] = None
+        if cell.argv is not None or self._has_argv:
+            sys.argv = cell.argv or [""]
+            self._has_argv = cell.argv is not None
         self._stdio.begin(cell.stdin)
         self._display.begin()
         self._denials.begin()

@@ -765,7 +765,7 @@ def test_commands_and_shell_lines(cli):
 @pytest.mark.parametrize("args, status, says", [
     (["exec"], 2, "nothing to run"),
     (["exec", "1", "2"], 2, "one argument"),
-    (["exec", "-f", "x", "1"], 2, "not both"),
+    (["exec", "1", "--", "2"], 2, "not both"),
     (["exec", "--env", "docker", "1"], 1, "native"),
     (["exec", "--memory", "1", "1"], 2, "--memory"),
     (["exec", "--project", ".", "1"], 1, "cannot be the project"),

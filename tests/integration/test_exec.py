@@ -3,6 +3,7 @@
 
 import base64
 import concurrent.futures
+import json
 import os
 import time
 
@@ -410,3 +411,17 @@ def test_twenty_sessions_at_once(sandbox):
     assert values == [f"({i}, '{i}')" for i in range(20)]
     for i in range(20):
         sandbox.destroy(f"many{i}")
+
+
+def test_a_file_has_arguments_and_other_cells_have_none(sandbox):
+    script = sandbox.make_file("script.py", "import sys\nresult = sys.argv\n")
+    name = f"argv-{sandbox.who}"
+    for args, argv in [(["a", "b c", "é"], ["a", "b c", "é"]), (["--", "-x", "--json"], ["-x", "--json"]), ([], [])]:
+        done = json.loads(sandbox.cli("exec", "--json", "-s", name, "-f", script, *args).stdout)
+        assert done["result"] == repr([script, *argv])
+    assert sandbox.exec("import sys; sys.argv", name)["value"] == "['']"
+    shell = sandbox.make_file("script.sh", 'echo "$0,$1,$2"')
+    assert sandbox.cli("exec", "--sh", "-f", shell, "1", "2 3").stdout == f"{shell},1,2 3\n"
+    refused = sandbox.cli("exec", "-f", script, b"\xff".decode("utf-8", "surrogateescape"))
+    assert refused.returncode == 2 and "not UTF-8" in refused.stderr
+    sandbox.destroy(name)

@@ -294,7 +294,7 @@ TEST(what_reaches_out_of_a_sandbox_is_refused_everywhere)
         "sched_setscheduler",
         "setpriority",
         "ioprio_set",
-        "mbind",
+        "set_mempolicy",
         "move_pages",
         "process_madvise",
         "fanotify_init",

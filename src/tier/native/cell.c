@@ -343,10 +343,13 @@ static int send_cell(struct snp_cell *c, const struct snp_cell_request *rq, stru
     snp_autojson json_t *head =
         json_pack("{s:I,s:I,s:b,s:s}", "cell", (json_int_t)rq->number, "code_len",
                   (json_int_t)rq->code_len, "stdin", rq->has_stdin, "cwd", workspace);
-    snp_autofree char *text = snp_json_text(head);
+    snp_autofree char *text = NULL;
     snp_autobuf struct snp_buf raw = {0};
-    struct snp_frame frame = {.type = SNP_GUEST_CELL, .id = (uint32_t)rq->number, .head = text};
+    struct snp_frame frame = {.type = SNP_GUEST_CELL, .id = (uint32_t)rq->number};
 
+    if (rq->argv == NULL || json_object_set(head, "argv", (json_t *)(uintptr_t)rq->argv) == 0) {
+        text = snp_json_text(head);
+    }
     if (text == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -356,6 +359,7 @@ static int send_cell(struct snp_cell *c, const struct snp_cell_request *rq, stru
         return snp_fail(err, SNP_E_LIMIT, "code and input are larger than %d MiB",
                         SNP_FRAME_BODY_MAX >> 20);
     }
+    frame.head = text;
     frame.head_len = strlen(text);
     frame.raw = snp_buf_bytes(&raw);
     frame.raw_len = raw.len;

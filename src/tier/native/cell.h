@@ -24,7 +24,7 @@ struct snp_cell_request {
     uint32_t id;     /* of the daemon's request */
     uint64_t number; /* in its session */
     bool is_command;
-    const json_t *argv; /* for a command; borrowed */
+    const json_t *argv; /* of a command; of Python NULL, or sys.argv; borrowed */
     uint64_t wall_ms;
     const char *code; /* borrowed */
     size_t code_len;

@@ -305,7 +305,10 @@ static int on_exec(struct request *rq, struct snp_err *err)
     if (wall_ms < (int64_t)wall->min || wall_ms > (int64_t)wall->max) {
         return snp_fail(err, SNP_E_INVALID, "exec: 'wall_ms' is out of range");
     }
-    if (cell.is_command && !is_argv(cell.argv)) {
+    if (!cell.is_command && json_array_size(cell.argv) == 0) {
+        cell.argv = NULL; /* null, absent or empty: no arguments */
+    }
+    if ((cell.is_command || cell.argv != NULL) && !is_argv(cell.argv)) {
         return snp_fail(err, SNP_E_INVALID, "exec: 'argv' must be a list of texts");
     }
     if (snp_json_bool(rq->head, "require_exact", false)) {
