@@ -261,7 +261,6 @@ static int receive(struct snp_client *client,
                    json_t *head,
                    int fd,
                    unsigned *ret_mode,
-                   uint64_t *ret_size,
                    struct snp_err *err)
 {
     uint64_t offset = 0;
@@ -289,7 +288,6 @@ static int receive(struct snp_client *client,
             return snp_fail(err, SNP_E_PEER, "the file ended early");
         }
     }
-    *ret_size = offset;
     return 0;
 }
 
@@ -316,7 +314,7 @@ static int get(const char *place, const char *dest, struct snp_err *err)
     snp_autofree char *to = NULL;
     struct target target = {.fd = STDOUT_FILENO};
     unsigned mode = CREATED_MODE;
-    uint64_t size = 0;
+    struct stat st = {0};
     char text[CELL_MAX];
     int r = place_parse(place, NULL, &session, &path, err);
 
@@ -337,13 +335,13 @@ static int get(const char *place, const char *dest, struct snp_err *err)
         r = target_open(to, &target, err);
     }
     if (r == 0) {
-        r = receive(client, "get", head, target.fd, &mode, &size, err);
+        r = receive(client, "get", head, target.fd, &mode, err);
     }
     if (r == 0 && target.path != NULL) {
         r = target_commit(&target, mode, err);
-        if (r == 0) {
+        if (r == 0 && fstat(target.fd, &st) == 0) {
             (void)fprintf(stderr, "%s:%s -> %s (%s)\n", session, path, to,
-                          snp_format_bytes(size, text, sizeof(text)));
+                          snp_format_bytes((uint64_t)st.st_size, text, sizeof(text)));
         }
     }
     target_done(&target);
