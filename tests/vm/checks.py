@@ -93,7 +93,7 @@ class Box:
     def __init__(self, name, **env):
         folder = f"/tmp/{name}"
         os.makedirs(folder, mode=0o700)
-        self.env = {**os.environ, "HOME": folder, "SNIPARA_SANDBOX_RUNTIME_DIR": folder + "/run",
+        self.env = {**os.environ, "SNIPARA_SANDBOX_POOL": "0", "HOME": folder, "SNIPARA_SANDBOX_RUNTIME_DIR": folder + "/run",
                     "SNIPARA_SANDBOX_STATE_DIR": folder + "/state", **env}
         self.log_path = folder + "/state"
 
