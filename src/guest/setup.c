@@ -236,7 +236,7 @@ static int mask_file(const char *path, const char *bytes, uint32_t len, struct s
 static int make_mask_layer(struct snp_setup *s, const char *layer, struct snp_err *err)
 {
     const char *at = s->mask;
-    const char *end = s->mask + s->spec.mask_len;
+    const char *end = s->mask == NULL ? NULL : s->mask + s->spec.mask_len;
     char path[PATH_LEN];
 
     while (at < end) {

@@ -261,7 +261,7 @@ struct copying {
 static const char *masked(const struct copying *c)
 {
     const char *at = c->what->mask;
-    const char *end = at + c->what->mask_len;
+    const char *end = at == NULL ? NULL : at + c->what->mask_len;
 
     while (at < end) {
         const char *record = at;
