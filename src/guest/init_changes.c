@@ -4,9 +4,10 @@
  *
  * Only the layer that takes the writes is walked, so the cost grows with what was
  * written, not with the project. A file whose size, inode, times or kind differ has
- * changed. In an overlay's layer a whiteout is a deletion, and a copied-up file carries
- * the overlay's origin mark, which tells a modification from a creation. Walks are
- * bounded in depth and number; what lies beyond is reported as truncated.
+ * changed. In an overlay's layer a whiteout is a deletion, and what is new may be in the
+ * place of a file of the project (copied up, or renamed there): the supervisor, which sees
+ * the project, tells. Walks are bounded in depth and number; what lies beyond is reported
+ * as truncated.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +19,6 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/xattr.h>
 
 #include "base/fd.h"
 #include "guest/init_files.h"
@@ -37,7 +37,6 @@ struct file {
     uint64_t ctime_ns;
     uint64_t bytes; /* on disk */
     bool is_whiteout;
-    bool is_copy; /* of a file of the project */
 };
 
 struct listing {
@@ -69,17 +68,8 @@ static uint64_t nanoseconds(const struct timespec *ts)
     return (uint64_t)ts->tv_sec * 1000000000U + (uint64_t)ts->tv_nsec;
 }
 
-static bool has_origin(int dir_fd, const char *name)
-{
-    int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    bool yes = fd >= 0 && fgetxattr(fd, "user.overlay.origin", NULL, 0) >= 0;
-
-    snp_closep(&fd);
-    return yes;
-}
-
 /* What is compared of a file; path is the record's own copy. */
-static struct file describe(int dir_fd, const char *name, const struct stat *st, char *path)
+static struct file describe(const struct stat *st, char *path)
 {
     return (struct file){
         .path = path,
@@ -89,12 +79,10 @@ static struct file describe(int dir_fd, const char *name, const struct stat *st,
         .ctime_ns = nanoseconds(&st->st_ctim),
         .bytes = (uint64_t)st->st_blocks * 512,
         .is_whiteout = S_ISCHR(st->st_mode) && st->st_rdev == 0,
-        .is_copy = S_ISREG(st->st_mode) && has_origin(dir_fd, name),
     };
 }
 
-static int listing_add(
-    struct listing *l, int dir_fd, const char *name, const char *path, const struct stat *st)
+static int listing_add(struct listing *l, const char *path, const struct stat *st)
 {
     char *copy;
 
@@ -111,7 +99,7 @@ static int listing_add(
     if (copy == NULL) {
         return -1;
     }
-    l->file[l->n++] = describe(dir_fd, name, st, copy);
+    l->file[l->n++] = describe(st, copy);
     return 0;
 }
 
@@ -149,7 +137,7 @@ static void walk(struct listing *l, int fd, char *path, size_t len, unsigned dep
                  openat(dirfd(dir), entry->d_name,
                         O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
                  path, len + name_len + 1, depth + 1);
-        } else if (listing_add(l, dirfd(dir), entry->d_name, path, &st) < 0) {
+        } else if (listing_add(l, path, &st) < 0) {
             l->is_truncated = true;
         }
     }
@@ -173,7 +161,10 @@ static int add_change(struct snp_buf *out, uint8_t kind, const struct file *f)
 }
 
 /* before: the same path at the last look, or NULL. */
-static int compare(struct snp_buf *out, const struct file *before, const struct file *now)
+static int compare(struct snp_buf *out,
+                   bool is_layer,
+                   const struct file *before,
+                   const struct file *now)
 {
     if (now == NULL) {
         return before->is_whiteout ? 0 : add_change(out, SNP_CHANGE_DELETED, before);
@@ -182,7 +173,8 @@ static int compare(struct snp_buf *out, const struct file *before, const struct 
         if (now->is_whiteout) {
             return add_change(out, SNP_CHANGE_DELETED, now);
         }
-        return add_change(out, now->is_copy ? SNP_CHANGE_MODIFIED : SNP_CHANGE_CREATED, now);
+        return add_change(
+            out, before == NULL && is_layer ? SNP_CHANGE_APPEARED : SNP_CHANGE_CREATED, now);
     }
     if (before->size != now->size || before->ino != now->ino ||
         before->mtime_ns != now->mtime_ns || before->ctime_ns != now->ctime_ns) {
@@ -191,10 +183,11 @@ static int compare(struct snp_buf *out, const struct file *before, const struct 
     return 0;
 }
 
-static int report_files(const struct listing *before,
+static int report_files(const struct snp_changes *changes,
                         const struct listing *now,
                         struct snp_buf *out)
 {
+    const struct listing *before = &changes->last;
     size_t i = 0;
     size_t k = 0;
 
@@ -207,7 +200,7 @@ static int report_files(const struct listing *before,
         if (new == NULL && now->is_truncated) {
             continue; /* not seen this time is not gone */
         }
-        if (compare(out, old, new) < 0) {
+        if (compare(out, changes->is_layer, old, new) < 0) {
             return -1;
         }
     }
@@ -265,8 +258,8 @@ void snp_changes_accept(struct snp_changes *changes, const char *path)
     key.path = (char *)(uintptr_t)path;
     known = l->n == 0 ? NULL : bsearch(&key, l->file, l->n, sizeof(*l->file), by_path);
     if (known != NULL) {
-        *known = describe(changes->upper_fd, path, &st, known->path);
-    } else if (listing_add(l, changes->upper_fd, path, path, &st) == 0 && l->n > 1) {
+        *known = describe(&st, known->path);
+    } else if (listing_add(l, path, &st) == 0 && l->n > 1) {
         qsort(l->file, l->n, sizeof(*l->file), by_path);
     }
 }
@@ -334,7 +327,7 @@ int snp_changes_report(struct snp_changes *changes,
     }
     flags |= now.is_truncated ? SNP_CHANGES_TRUNCATED : 0;
     if (snp_buf_add(out, &flags, 1) < 0 || snp_buf_add(out, &cpu_us, 8) < 0 ||
-        snp_buf_add(out, &written, 8) < 0 || report_files(&changes->last, &now, out) < 0) {
+        snp_buf_add(out, &written, 8) < 0 || report_files(changes, &now, out) < 0) {
         listing_done(&now);
         return ENOMEM;
     }

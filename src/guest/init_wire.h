@@ -44,7 +44,8 @@ enum {
 enum {
     SNP_CHANGE_CREATED = 0,
     SNP_CHANGE_MODIFIED,
-    SNP_CHANGE_DELETED
+    SNP_CHANGE_DELETED,
+    SNP_CHANGE_APPEARED /* in the layer over a project: modified if the project has it, else created */
 };
 enum {
     SNP_ENTRY_FILE = 0,

@@ -32,7 +32,7 @@ static void changes(const char *bytes, size_t n)
 {
     static const char *const kinds[] = {"created", "modified", "deleted"};
     struct snp_changes_head head = {0};
-    snp_autojson json_t *files = snp_result_files(bytes, n, &head);
+    snp_autojson json_t *files = snp_result_files(bytes, n, -1, &head);
     size_t total = 0;
 
     if (files == NULL) {

@@ -119,9 +119,8 @@ print(sorted(os.listdir('.')), open('data.csv').read())
     assert "['data.csv', 'new.txt', 'script.sh', 'src'] a,b\n1,2\n3,4\n" in done["stdout"]
     assert snapshot(project) == before
     files = done["files"]
-    # A renamed file of the project still is that file to the overlay, so it counts as modified.
-    assert set(files["created"]) == {"new.txt"}
-    assert set(files["modified"]) == {"data.csv", "script.sh", "src/renamed.py"}
+    assert set(files["created"]) == {"new.txt", "src/renamed.py"}
+    assert set(files["modified"]) == {"data.csv", "script.sh"}
     assert set(files["deleted"]) >= {"gone.txt", "src/mod.py"}
     assert any(path.startswith("dir") for path in files["deleted"])
     # The same session sees its own changes; a new one sees the project.
@@ -129,6 +128,26 @@ print(sorted(os.listdir('.')), open('data.csv').read())
     assert ok(sandbox.exec("os.path.exists('new.txt') if 'os' in globals() else 'fresh'",
                            options=["--project", project]))["value"] == "'fresh'"
     sandbox.destroy("proj")
+
+
+def test_a_file_of_the_project_that_is_replaced_is_modified(sandbox, project):
+    fill(sandbox, project, {"whole": "old", "moved": "x", "dir/deep": "old"})
+    name = f"replace-{sandbox.who}"
+    done = ok(sandbox.exec("""
+import os
+for path in ("whole", "dir/deep"):  # as editors save: a new file, renamed over the old one
+    open("new", "w").write("new")
+    os.rename("new", path)
+os.rename("moved", "elsewhere")
+os.symlink("/etc/passwd", "link")
+""", name, options=["--project", project]))
+    assert done["files"] == {"created": ["elsewhere", "link"], "modified": ["dir/deep", "whole"],
+                             "deleted": ["moved"], "truncated": False}
+    done = ok(sandbox.exec("os.remove('whole')", name))
+    assert done["files"]["deleted"] == ["whole"]
+    done = ok(sandbox.exec("open('whole', 'w').close(); open('elsewhere', 'a').write('y')", name))
+    assert done["files"] == {"created": ["whole"], "modified": ["elsewhere"], "deleted": [], "truncated": False}
+    sandbox.destroy(name)
 
 
 def test_manifest_says_that_it_is_a_project(sandbox, project):

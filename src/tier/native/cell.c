@@ -13,15 +13,18 @@
 #include "tier/native/cell.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "guest/init_wire.h"
 #include "tier/local/local.h"
@@ -143,15 +146,34 @@ static void send_result(struct snp_cell *c)
     cell_free(c);
 }
 
+/* The folder below the overlay, if it still is what was opened; -1 = none. */
+static int project_open(const struct snp_session *s)
+{
+    snp_autoclose int fd = -1;
+    struct stat st;
+
+    if (s->spec.project == NULL || s->tier->is_local) {
+        return -1;
+    }
+    fd = open(s->spec.project, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != s->project_dev ||
+        st.st_ino != s->project_ino) {
+        return -1;
+    }
+    return SNP_TAKE_FD(fd);
+}
+
 static void on_changes(void *data, int eno, const char *bytes, size_t n)
 {
     struct snp_cell *c = data;
     struct snp_changes_head changes = {0};
+    snp_autoclose int project_fd = -1;
 
     if (eno == EPIPE) {
         return; /* the sandbox is going; snp_cell_session_ended follows */
     }
-    c->files = eno == 0 ? snp_result_files(bytes, n, &changes) : NULL;
+    project_fd = project_open(c->session);
+    c->files = eno == 0 ? snp_result_files(bytes, n, project_fd, &changes) : NULL;
     c->changes_flags = changes.flags;
     c->init_cpu_us = c->session->tier->is_local ? snp_local_cpu(c->session) : changes.cpu_us;
     c->written_bytes = changes.written_bytes;

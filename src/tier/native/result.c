@@ -5,11 +5,17 @@
  */
 #include "tier/native/result.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/fd.h"
 #include "base/str.h"
 #include "guest/init_wire.h"
 #include "registry/registry.h"
@@ -415,7 +421,24 @@ json_t *snp_result_json(struct snp_cell *c)
     return result;
 }
 
-json_t *snp_result_files(const char *at, size_t n, struct snp_changes_head *ret)
+/* Whether the project has a file of this name; no link on the way is followed. */
+static bool project_has(int project_fd, const char *path)
+{
+    const struct open_how how = {
+        .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    snp_autoclose int fd = -1;
+    struct stat st;
+
+    if (project_fd < 0) {
+        return false;
+    }
+    fd = (int)syscall(SYS_openat2, project_fd, path, &how, sizeof(how));
+    return fd >= 0 && fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode);
+}
+
+json_t *snp_result_files(const char *at, size_t n, int project_fd, struct snp_changes_head *ret)
 {
     static const char *const kinds[] = {"created", "modified", "deleted"};
     const char *end = at + n;
@@ -436,11 +459,14 @@ json_t *snp_result_files(const char *at, size_t n, struct snp_changes_head *ret)
         uint8_t kind = (uint8_t)at[0];
         const char *path = at + 9;
         size_t len = strnlen(path, (size_t)(end - path));
-        if (kind > SNP_CHANGE_DELETED || path + len == end) {
+        if (kind > SNP_CHANGE_APPEARED || path + len == end) {
             break;
         }
         bytes += len;
         if (count++ < FILES_MAX && bytes <= FILES_BYTES_MAX) {
+            if (kind == SNP_CHANGE_APPEARED) {
+                kind = project_has(project_fd, path) ? SNP_CHANGE_MODIFIED : SNP_CHANGE_CREATED;
+            }
             (void)json_array_append_new(json_object_get(files, kinds[kind]),
                                         snp_json_bytes(path, len));
         } else {

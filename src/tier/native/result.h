@@ -74,8 +74,14 @@ struct snp_changes_head {
 /* The result; new reference. Adds denials for limits that were met. */
 json_t *snp_result_json(struct snp_cell *c);
 
-/* Read a CHANGES reply (after its errno) into docs/result.md's `files`; NULL if it is malformed. New reference. */
-json_t *snp_result_files(const char *at, size_t n, struct snp_changes_head *ret);
+/*
+ * Read a CHANGES reply (after its errno) into docs/result.md's `files`; NULL if it is malformed.
+ * project_fd: the project's folder, -1 = none. New reference.
+ */
+json_t *snp_result_files(const char *at,
+                         size_t n,
+                         int project_fd,
+                         struct snp_changes_head *ret);
 
 /* Read an LS reply (after its errno) into docs/wire.md's answer to `ls`, bounded to one frame. New reference. */
 json_t *snp_result_entries(const char *at, size_t n);
