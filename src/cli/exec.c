@@ -52,6 +52,8 @@ static const struct snp_opt options[] = {
     {"stream",         0,   SNP_OPT_BOOL,   NULL,         "show output as it comes (default), or at the end", 0                    },
     {"display-dir",    0,   SNP_OPT_STRING, "DIR",
      "save what the code displays (images, HTML) as files",                                                   0                    },
+    {"quiet",          'q', SNP_OPT_FLAG,   NULL,
+     "of our own say only what ended the code: no denials, files, degraded",                                  0                    },
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
@@ -488,10 +490,11 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
                                 snp_opts_str(opts, "display-dir")) < 0) {
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     }
+    view.is_quiet = snp_opts_flag(opts, "quiet", false);
     if (r == 0) {
         r = job_run(&job, &view, &exit_code, &err);
     }
-    if (r == 0) {
+    if (r == 0 && !view.is_quiet) {
         snp_cli_tier_notice(cli, job.config);
     }
     snp_view_done(&view);

@@ -555,6 +555,57 @@ static void show_denials(const json_t *head)
     }
 }
 
+/* Whether a file lies in a folder that tools leave behind; such are counted, not named. */
+static bool is_cache(const char *path)
+{
+    static const char *const folders[] = {"__pycache__", ".pytest_cache", ".mypy_cache",
+                                          ".ruff_cache", ".cache"};
+
+    for (const char *part = path; part != NULL;) {
+        const char *slash = strchr(part, '/');
+
+        for (size_t i = 0; slash != NULL && i < SNP_ARRAY_LEN(folders); i++) {
+            if (strlen(folders[i]) == (size_t)(slash - part) &&
+                strncmp(folders[i], part, (size_t)(slash - part)) == 0) {
+                return true;
+            }
+        }
+        part = slash == NULL ? NULL : slash + 1;
+    }
+    return false;
+}
+
+/* "a, b and 3 more, 7 in caches" */
+static int names_add(struct snp_buf *text, const json_t *list)
+{
+    size_t n_shown = 0;
+    size_t n_more = 0;
+    size_t n_caches = 0;
+    size_t i;
+    json_t *item;
+    int r = 0;
+
+    json_array_foreach((json_t *)(uintptr_t)list, i, item)
+    {
+        const char *name = json_string_value(item) == NULL ? "?" : json_string_value(item);
+
+        if (is_cache(name)) {
+            n_caches++;
+        } else if (n_shown == NAMES_SHOWN) {
+            n_more++;
+        } else if (r == 0) {
+            r = snp_buf_addf(text, "%s%.1000s", n_shown++ > 0 ? ", " : "", name);
+        }
+    }
+    if (n_more > 0 && r == 0) {
+        r = snp_buf_addf(text, " and %zu more", n_more);
+    }
+    if (n_caches > 0 && r == 0) {
+        r = snp_buf_addf(text, "%s%zu in caches", n_shown > 0 ? ", " : "", n_caches);
+    }
+    return r;
+}
+
 static void show_files(const json_t *head)
 {
     static const char *const kinds[] = {"created", "modified", "deleted"};
@@ -562,20 +613,10 @@ static void show_files(const json_t *head)
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(kinds); i++) {
         const json_t *list = json_object_get(files, kinds[i]);
-        size_t n = json_array_size(list);
         snp_autobuf struct snp_buf text = {0};
-        int r = 0;
 
         snp_buf_init(&text, LINE_MAX_BYTES);
-        for (size_t j = 0; j < n && j < NAMES_SHOWN && r == 0; j++) {
-            const char *name = json_string_value(json_array_get(list, j));
-
-            r = snp_buf_addf(&text, "%s%.1000s", j > 0 ? ", " : "", name == NULL ? "?" : name);
-        }
-        if (n > NAMES_SHOWN && r == 0) {
-            r = snp_buf_addf(&text, " and %zu more", n - NAMES_SHOWN);
-        }
-        if (n > 0 && r == 0) {
+        if (names_add(&text, list) == 0 && text.len > 0) {
             note(SNP_STYLE_DIM, kinds[i], &text);
         }
     }
@@ -740,19 +781,25 @@ int snp_view_finish(struct snp_view *view, const json_t *head)
     (void)fflush(stdout);
     show_error(view, head);
     show_end(head);
-    show_denials(head);
-    if (handle != NULL) {
+    if (!view->is_quiet) {
+        show_denials(head);
+    }
+    if (handle != NULL && !view->is_quiet) {
         notef(SNP_STYLE_DIM, "full output", "snipara-sandbox output %s", handle);
     }
     if (view->display_dir == NULL) {
-        displays_tell(view);
+        if (!view->is_quiet) {
+            displays_tell(view);
+        }
     } else if (snp_view_save(view, head, &err) < 0) {
         notef(SNP_STYLE_RED, "display not saved", "%s", err.msg);
         r = -1;
     }
-    show_files(head);
-    show_degraded(head);
-    show_venv(head);
+    if (!view->is_quiet) {
+        show_files(head);
+        show_degraded(head);
+        show_venv(head);
+    }
     return r;
 }
 

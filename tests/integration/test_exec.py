@@ -425,3 +425,17 @@ def test_a_file_has_arguments_and_other_cells_have_none(sandbox):
     refused = sandbox.cli("exec", "-f", script, b"\xff".decode("utf-8", "surrogateescape"))
     assert refused.returncode == 2 and "not UTF-8" in refused.stderr
     sandbox.destroy(name)
+
+
+def test_what_is_said_beside_the_output(sandbox):
+    code = ("import os, socket\nopen('x', 'w').close()\nos.makedirs('a/__pycache__')\n"
+            "for i in range(3): open(f'a/__pycache__/{i}', 'w').close()\n"
+            "try: socket.create_connection(('192.0.2.1', 80), 1)\nexcept OSError: print('out')\n")
+    plain = sandbox.cli("exec", code)
+    assert plain.stdout == "out\n" and "denied: network" in plain.stderr
+    assert "created: x, 3 in caches\n" in plain.stderr
+    quiet = sandbox.cli("exec", "--quiet", code)
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "out\n", "")
+    failed = sandbox.cli("exec", "-q", "--timeout", "0.3", "while True: pass")
+    assert failed.returncode == 1 and "KeyboardInterrupt" in failed.stderr and "timeout" in failed.stderr
+    assert "degraded" not in failed.stderr
