@@ -137,20 +137,22 @@ def test_nothing_remains_after_an_orderly_end(fresh_sandbox, who):
     assert {os.path.basename(name) for name in files_of(box)} <= KEPT
 
 
-def test_nothing_remains_of_a_session_that_was_destroyed(sandbox):
-    sandbox.exec("1")
-    time.sleep(0.3)  # the pool is full again
-    tier = sandbox.tier_pid()
-    before = len(lib.descendants(tier)), len(cgroups_of(tier)), len(os.listdir(f"/proc/{tier}/fd"))
-    for turn in range(5):
-        sandbox.exec(BUSY, session="gone")
-        sandbox.destroy("gone")
+def test_nothing_remains_of_a_session_that_was_destroyed(fresh_sandbox):
+    for who in ("root", "user"):
+        box = fresh_sandbox(who, env={"SNIPARA_SANDBOX_POOL": "0"})  # nothing that comes and goes
+        box.exec(BUSY, session="gone")
+        box.destroy("gone")
+        tier = box.tier_pid()
 
-    def counts():
-        return len(lib.descendants(tier)), len(cgroups_of(tier)), len(os.listdir(f"/proc/{tier}/fd"))
+        def counts():
+            return len(lib.descendants(tier)), len(cgroups_of(tier)), len(os.listdir(f"/proc/{tier}/fd"))
 
-    lib.wait_for(lambda: counts() == before, 3)
-    assert counts() == before
+        before = counts()
+        for turn in range(5):
+            box.exec(BUSY, session="gone")
+            box.destroy("gone")
+        lib.wait_for(lambda: counts() == before, 3)
+        assert counts() == before, who
 
 
 def test_a_client_that_dies_ends_its_unnamed_session(sandbox):
