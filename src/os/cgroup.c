@@ -60,8 +60,8 @@ static bool has_word(const char *list, size_t list_len, const char *word)
 static const char *field(const char *line, size_t n, size_t *ret_len)
 {
     for (; n > 0; n--) {
-        line = strchr(line, ' ');
-        if (line == NULL) {
+        line += strcspn(line, " \n");
+        if (*line != ' ') {
             return NULL;
         }
         line++;
@@ -91,7 +91,8 @@ static bool find_mount(const char *mountinfo,
         const char *eol = strchrnul(line, '\n');
         size_t type_len = 0;
         size_t options_len = 0;
-        size_t n = 0;
+        size_t root_len = 0;
+        size_t point_len = 0;
         if (dash == NULL || dash > eol) {
             continue;
         }
@@ -104,10 +105,13 @@ static bool find_mount(const char *mountinfo,
                 : !v1 || options == NULL || !has_word(options, options_len, controller)) {
             continue;
         }
-        const char *root = field(line, 3, &n);
-        (void)snprintf(ret_root, PATH_LEN, "%.*s", (int)n, root);
-        const char *point = field(line, 4, &n);
-        (void)snprintf(ret_point, PATH_LEN, "%.*s", (int)n, point);
+        const char *root = field(line, 3, &root_len);
+        const char *point = field(line, 4, &point_len);
+        if (root == NULL || point == NULL) {
+            continue;
+        }
+        (void)snprintf(ret_root, PATH_LEN, "%.*s", (int)root_len, root);
+        (void)snprintf(ret_point, PATH_LEN, "%.*s", (int)point_len, point);
         return true;
     }
     return false;

@@ -53,8 +53,12 @@ static int new_file(const char *name)
 
 static void make_place(void)
 {
-    (void)snprintf(place.dir, sizeof(place.dir), "/tmp/snp-fuzz-XXXXXX");
-    SNP_ASSERT(mkdtemp(place.dir) != NULL && atexit(remove_place) == 0);
+    (void)snprintf(place.dir, sizeof(place.dir), "/dev/shm/snp-fuzz-XXXXXX"); /* quick */
+    if (mkdtemp(place.dir) == NULL) {
+        (void)snprintf(place.dir, sizeof(place.dir), "/tmp/snp-fuzz-XXXXXX");
+        SNP_ASSERT(mkdtemp(place.dir) != NULL);
+    }
+    SNP_ASSERT(atexit(remove_place) == 0);
     for (size_t i = 0; i < SNP_ARRAY_LEN(folders); i++) {
         struct snp_err err;
         SNP_ASSERT(snp_mkdir_p(in_place(folders[i]), 0700, &err) == 0);
