@@ -361,6 +361,7 @@ static int output_show(struct snp_client *client, json_t *head, struct snp_err *
 {
     uint64_t offset = 0;
     bool at_end = false;
+    bool is_cut = false;
 
     while (!at_end) {
         snp_autoreply struct snp_reply reply = {0};
@@ -379,6 +380,13 @@ static int output_show(struct snp_client *client, json_t *head, struct snp_err *
         }
         offset += reply.raw_len;
         at_end = snp_json_bool(reply.head, "eof", true) || reply.raw_len == 0;
+        is_cut = snp_json_bool(reply.head, "truncated", false);
+    }
+    if (is_cut) {
+        (void)fputs(
+            "truncated: the rest was not kept; of a stream there is room for 64 MiB, if the "
+            "disk of the state folder has it\n",
+            stderr);
     }
     return 0;
 }

@@ -135,8 +135,9 @@ static const struct snp_field ls_answer_fields[] = {
 };
 static const struct snp_record ls_answer = SNP_RECORD("ls", ls_answer_fields);
 static const struct snp_field output_answer_fields[] = {
-    {"size", SNP_T_INT,  0},
-    {"eof",  SNP_T_BOOL, 0},
+    {"size",      SNP_T_INT,              0},
+    {"eof",       SNP_T_BOOL,             0},
+    {"truncated", SNP_T_BOOL | SNP_T_OPT, 0},
 };
 static const struct snp_record output_answer = SNP_RECORD("output", output_answer_fields);
 static const struct snp_field probe_answer_fields[] = {

@@ -97,12 +97,25 @@ static int kept(struct place *p, const char *owner, uint64_t cell)
     return (int)part.size;
 }
 
-TEST(a_stream_is_cut_at_its_bound)
+static bool is_cut(struct place *p, const char *handle)
+{
+    char bytes[STREAM + 1];
+    struct snp_spool_part part = {.bytes = bytes, .room = sizeof(bytes)};
+    struct snp_err err;
+
+    assert_int_equal(snp_spool_read(&p->spools, handle, "stdout", 0, &part, &err), 0);
+    return part.is_cut;
+}
+
+TEST(a_stream_is_cut_at_its_bound_and_says_so)
 {
     struct place *p = *state;
 
     keep(p, QUIET, 1, STREAM + 50);
+    keep(p, NOISY, 2, STREAM);
     assert_int_equal(kept(p, QUIET, 1), STREAM);
+    assert_true(is_cut(p, QUIET "/1"));
+    assert_false(is_cut(p, NOISY "/2"));
 }
 
 TEST(a_session_replaces_its_own_older_outputs)
@@ -131,6 +144,7 @@ TEST(outputs_being_written_are_bounded_too)
     write_some(p, third, STREAM); /* nothing of the session can go: they are all open */
     assert_int_equal(p->spools.bytes, SESSION);
     assert_int_equal(kept(p, NOISY, 2), 0);
+    assert_true(snp_spool_is_empty(third) && !snp_spool_is_empty(first));
     snp_spool_done(first);
     write_some(p, third, STREAM);
     assert_int_equal(kept(p, NOISY, 1), -1);
@@ -211,7 +225,7 @@ TEST(what_lies_there_at_the_start_is_removed)
 
 #define PLACE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-RUN(PLACE(a_stream_is_cut_at_its_bound),
+RUN(PLACE(a_stream_is_cut_at_its_bound_and_says_so),
     PLACE(a_session_replaces_its_own_older_outputs),
     PLACE(outputs_being_written_are_bounded_too),
     PLACE(whoever_has_most_gives_way),

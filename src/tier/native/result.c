@@ -319,13 +319,13 @@ static json_t *output_of(const struct snp_cell *c)
 {
     bool cut = snp_output_is_cut(&c->output[0]) || snp_output_is_cut(&c->output[1]);
 
-    return json_pack("{s:b,s:I,s:I,s:o}", "truncated", cut, "stdout_chars",
-                     (json_int_t)c->output[0].chars, "stderr_chars",
-                     (json_int_t)c->output[1].chars, "handle",
-                     c->output[0].spool != NULL || c->output[1].spool != NULL
-                         ? json_sprintf("%s%s/%llu", c->session->tier->is_local ? "local/" : "",
-                                        c->session->spec.id, (unsigned long long)c->number)
-                         : json_null());
+    return json_pack(
+        "{s:b,s:I,s:I,s:o}", "truncated", cut, "stdout_chars", (json_int_t)c->output[0].chars,
+        "stderr_chars", (json_int_t)c->output[1].chars, "handle",
+        !snp_spool_is_empty(c->output[0].spool) || !snp_spool_is_empty(c->output[1].spool)
+            ? json_sprintf("%s%s/%llu", c->session->tier->is_local ? "local/" : "",
+                           c->session->spec.id, (unsigned long long)c->number)
+            : json_null());
 }
 
 static json_t *word_list(const char *const *words, size_t n)

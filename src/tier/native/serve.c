@@ -517,8 +517,8 @@ static int on_output(struct request *rq, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    answer = json_pack("{s:I,s:b}", "size", (json_int_t)part.size, "eof",
-                       (uint64_t)offset + part.n >= part.size);
+    answer = json_pack("{s:I,s:b,s:b}", "size", (json_int_t)part.size, "eof",
+                       (uint64_t)offset + part.n >= part.size, "truncated", part.is_cut);
     snp_serve_response(rq->tier, rq->id, answer, bytes, part.n);
     return 0;
 }

@@ -27,7 +27,8 @@ struct snp_spool {
     char owner[SNP_SPOOL_OWNER_LEN + 1];
     char name[FILE_NAME_MAX];
     uint64_t bytes;
-    int fd; /* owned; -1 = complete */
+    bool is_cut; /* there was no room for some of it */
+    int fd;      /* owned; -1 = complete */
 };
 
 /* Remove every file of the folder. */
@@ -206,21 +207,25 @@ void snp_spool_add(struct snp_spools *spools,
                    size_t n)
 {
     size_t most = (size_t)(spools->stream_max - spool->bytes);
+    size_t given = n;
 
     n = n < most ? n : most;
-    if (spool->fd < 0 || n == 0) {
-        return;
-    }
-    if (!has_disk(spool->fd)) {
+    if (spool->fd >= 0 && n > 0 && !has_disk(spool->fd)) {
         snp_closep(&spool->fd); /* what is there stays readable */
-        return;
     }
-    n = make_room(spools, spool->owner, 0, n);
-    if (n == 0 || snp_write_all(spool->fd, bytes, n) < 0) {
+    n = spool->fd < 0 || n == 0 ? 0 : make_room(spools, spool->owner, 0, n);
+    spool->is_cut = spool->is_cut || n < given;
+    if (n > 0 && snp_write_all(spool->fd, bytes, n) < 0) {
+        spool->is_cut = true;
         return; /* the file may be longer than counted, by one write that failed */
     }
     spool->bytes += n;
     spools->bytes += n;
+}
+
+bool snp_spool_is_empty(const struct snp_spool *spool)
+{
+    return spool == NULL || spool->bytes == 0;
 }
 
 void snp_spool_done(struct snp_spool *spool)
@@ -243,6 +248,19 @@ static bool handle_name(const char *handle, char *out, size_t out_len)
     }
     (void)snprintf(out, out_len, "%.32s-%s", handle, handle + n + 1);
     return true;
+}
+
+static bool is_cut(const struct snp_spools *spools, const char *name, const char *stream)
+{
+    char whole[FILE_NAME_MAX];
+
+    (void)snprintf(whole, sizeof(whole), "%s.%s", name, stream);
+    for (const struct snp_spool *s = spools->first; s != NULL; s = s->next) {
+        if (snp_streq(s->name, whole)) {
+            return s->is_cut;
+        }
+    }
+    return false;
 }
 
 int snp_spool_read(const struct snp_spools *spools,
@@ -273,5 +291,6 @@ int snp_spool_read(const struct snp_spools *spools,
     }
     part->n = (size_t)n;
     part->size = (uint64_t)st.st_size;
+    part->is_cut = is_cut(spools, name, stream);
     return 0;
 }

@@ -12,6 +12,7 @@
  * being written.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -43,7 +44,8 @@ struct snp_spool_part {
     char *bytes; /* borrowed; room bytes */
     size_t room;
     size_t n;      /* out: bytes read */
-    uint64_t size; /* out: of the whole text */
+    uint64_t size; /* out: of what is kept */
+    bool is_cut;   /* out: that is not all there was */
 };
 
 /* Make the folder below state_dir and empty it. */
@@ -65,6 +67,9 @@ void snp_spool_add(struct snp_spools *spools,
                    struct snp_spool *spool,
                    const char *bytes,
                    size_t n);
+
+/* Whether nothing of it is kept; NULL is fine. */
+bool snp_spool_is_empty(const struct snp_spool *spool);
 
 /* It is complete, and from now on the list's; NULL is fine. */
 void snp_spool_done(struct snp_spool *spool);
