@@ -5,6 +5,8 @@
  * Bytes travel in pieces of at most SNP_FILE_CHUNK_MAX. A file here appears under its name
  * only when all of it has come.
  */
+#include "cli/files.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -83,20 +85,14 @@ static int source_open(const char *path,
         return snp_fail_sys(err, errno, "open %s", path);
     }
     if (!S_ISREG(ret_stat->st_mode)) {
-        return snp_fail(err, SNP_E_INVALID, "%s is not a regular file", path);
+        return snp_fail(err, SNP_E_INVALID, "%s is not a regular file%s", path,
+                        S_ISDIR(ret_stat->st_mode) ? "; -r copies a folder" : "");
     }
     *ret_fd = SNP_TAKE_FD(fd);
     return 0;
 }
 
-struct transfer {
-    struct snp_client *client;
-    const char *session;
-    const char *path;
-    unsigned mode;
-};
-
-static int put_chunk(const struct transfer *transfer,
+static int put_chunk(const struct snp_remote_file *transfer,
                      uint64_t offset,
                      const char *bytes,
                      size_t n,
@@ -114,10 +110,10 @@ static int put_chunk(const struct transfer *transfer,
     return snp_client_call(transfer->client, &call, &reply, err);
 }
 
-static int put_all(const struct transfer *transfer,
-                   int fd,
-                   uint64_t *ret_size,
-                   struct snp_err *err)
+int snp_file_put(const struct snp_remote_file *to,
+                 int fd,
+                 uint64_t *ret_size,
+                 struct snp_err *err)
 {
     snp_autofree char *chunk = malloc(SNP_FILE_CHUNK_MAX);
     uint64_t offset = 0;
@@ -135,7 +131,7 @@ static int put_all(const struct transfer *transfer,
         if (n == 0 && offset > 0) {
             break;
         }
-        r = put_chunk(transfer, offset, chunk, (size_t)n, err);
+        r = put_chunk(to, offset, chunk, (size_t)n, err);
         if (r < 0) {
             return r;
         }
@@ -148,6 +144,68 @@ static int put_all(const struct transfer *transfer,
     return 0;
 }
 
+/* "from -> to (3 files, 5 KiB)" */
+static void moved_tell(const char *from, const char *to, const struct snp_moved *moved)
+{
+    char text[CELL_MAX];
+
+    (void)fprintf(stderr, "%s -> %s (%llu files, %s)\n", from, to,
+                  (unsigned long long)moved->files,
+                  snp_format_bytes(moved->bytes, text, sizeof(text)));
+    if (moved->skipped > 0) {
+        (void)fprintf(stderr, "left out: %llu links, sockets and the like\n",
+                      (unsigned long long)moved->skipped);
+    }
+}
+
+/* Without the slashes at its end; owned, NULL when out of memory. */
+static char *trimmed(const char *path)
+{
+    size_t n = strlen(path);
+
+    while (n > 1 && path[n - 1] == '/') {
+        n--;
+    }
+    return strndup(path, n);
+}
+
+static int put_tree(const char *source, const char *place, struct snp_err *err)
+{
+    snp_autofree char *from = trimmed(source);
+    snp_autofree char *real = realpath(source, NULL);
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autofree char *session = NULL;
+    snp_autofree char *path = NULL;
+    snp_autofree char *whole = NULL;
+    snp_autofree char *shown = NULL;
+    struct snp_remote_file to;
+    struct snp_moved moved;
+    int r;
+
+    if (from == NULL || real == NULL) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "there is no folder %s", source);
+    }
+    r = place_parse(place, base_name(real), &session, &path, err);
+    if (r < 0) {
+        return r;
+    }
+    SNP_ASSERT(path != NULL);
+    whole =
+        base_name(path)[0] == '\0' ? snp_format("%s%s", path, base_name(real)) : strdup(path);
+    shown = snp_format("%s:%s", session, whole == NULL ? "" : whole);
+    r = snp_remote_connect(false, &client, err);
+    if (r < 0) {
+        return r;
+    }
+    to = (struct snp_remote_file){client, session, whole, 0};
+    r = whole == NULL || shown == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                                       : snp_tree_put(&to, from, &moved, err);
+    if (r == 0) {
+        moved_tell(from, shown, &moved);
+    }
+    return r;
+}
+
 static int put(const char *source, const char *place, struct snp_err *err)
 {
     snp_autoclient struct snp_client *client = NULL;
@@ -156,7 +214,7 @@ static int put(const char *source, const char *place, struct snp_err *err)
     snp_autofree char *whole = NULL;
     snp_autoclose int fd = -1;
     struct stat st = {0};
-    struct transfer transfer = {0};
+    struct snp_remote_file transfer = {0};
     uint64_t size = 0;
     char text[CELL_MAX];
     int r = place_parse(place, base_name(source), &session, &path, err);
@@ -179,9 +237,9 @@ static int put(const char *source, const char *place, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    transfer =
-        (struct transfer){client, session, whole != NULL ? whole : path, st.st_mode & 0777};
-    r = put_all(&transfer, fd, &size, err);
+    transfer = (struct snp_remote_file){client, session, whole != NULL ? whole : path,
+                                        st.st_mode & 0777};
+    r = snp_file_put(&transfer, fd, &size, err);
     if (r == 0) {
         (void)fprintf(stderr, "%s -> %s:%s (%s)\n", source, session, transfer.path,
                       snp_format_bytes(size, text, sizeof(text)));
@@ -191,10 +249,11 @@ static int put(const char *source, const char *place, struct snp_err *err)
 
 static int run_put(struct snp_cli *cli, const struct snp_opts *opts)
 {
+    bool recursive = snp_opts_flag(opts, "recursive", false);
     struct snp_err err;
+    int r = (recursive ? put_tree : put)(snp_opts_arg(opts, 0), snp_opts_arg(opts, 1), &err);
 
-    return put(snp_opts_arg(opts, 0), snp_opts_arg(opts, 1), &err) < 0 ? snp_cli_fail(cli, &err)
-                                                                       : SNP_EXIT_OK;
+    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }
 
 /* get and output ------------------------------------------------------------------------------ */
@@ -255,39 +314,38 @@ static int target_commit(struct target *target, unsigned mode, struct snp_err *e
     return 0;
 }
 
-/* Ask for pieces until the end. head has all but offset and length. */
-static int receive(struct snp_client *client,
-                   const char *method,
-                   json_t *head,
-                   int fd,
-                   unsigned *ret_mode,
-                   struct snp_err *err)
+int snp_file_get(
+    struct snp_remote_file *from, int fd, uint64_t max, uint64_t *ret_size, struct snp_err *err)
 {
     uint64_t offset = 0;
     bool at_end = false;
 
     while (!at_end) {
         snp_autoreply struct snp_reply reply = {0};
-        int r;
+        int r = snp_remote_call(from->client, "get",
+                                json_pack("{s:s, s:s, s:I, s:i}", "session", from->session,
+                                          "path", from->path, "offset", (json_int_t)offset,
+                                          "length", SNP_FILE_CHUNK_MAX),
+                                &reply, err);
 
-        if (json_object_set_new(head, "offset", json_integer((json_int_t)offset)) < 0 ||
-            json_object_set_new(head, "length", json_integer(SNP_FILE_CHUNK_MAX)) < 0) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
-        r = snp_remote_call(client, method, json_incref(head), &reply, err);
         if (r < 0) {
             return r;
+        }
+        if (offset + reply.raw_len > max) {
+            return snp_fail(err, SNP_E_LIMIT,
+                            "the files are larger than may be copied at once");
         }
         if (snp_write_all(fd, reply.raw, reply.raw_len) < 0) {
             return snp_fail_sys(err, errno, "write");
         }
         offset += reply.raw_len;
         at_end = snp_json_bool(reply.head, "eof", true);
-        *ret_mode = (unsigned)snp_json_int(reply.head, "mode", CREATED_MODE);
+        from->mode = (unsigned)snp_json_int(reply.head, "mode", CREATED_MODE);
         if (!at_end && reply.raw_len == 0) {
             return snp_fail(err, SNP_E_PEER, "the file ended early");
         }
     }
+    *ret_size = offset;
     return 0;
 }
 
@@ -308,13 +366,12 @@ static char *destination(const char *dest, const char *path)
 static int get(const char *place, const char *dest, struct snp_err *err)
 {
     snp_autoclient struct snp_client *client = NULL;
-    snp_autojson json_t *head = NULL;
     snp_autofree char *session = NULL;
     snp_autofree char *path = NULL;
     snp_autofree char *to = NULL;
+    struct snp_remote_file from;
     struct target target = {.fd = STDOUT_FILENO};
-    unsigned mode = CREATED_MODE;
-    struct stat st = {0};
+    uint64_t size = 0;
     char text[CELL_MAX];
     int r = place_parse(place, NULL, &session, &path, err);
 
@@ -323,11 +380,10 @@ static int get(const char *place, const char *dest, struct snp_err *err)
     }
     SNP_ASSERT(path != NULL);
     if (base_name(path)[0] == '\0') {
-        return snp_fail(err, SNP_E_INVALID, "'%s' names a folder", place);
+        return snp_fail(err, SNP_E_INVALID, "'%s' names a folder; -r copies it", place);
     }
-    head = json_pack("{s:s, s:s}", "session", session, "path", path);
     to = destination(dest, path);
-    if (head == NULL || to == NULL) {
+    if (to == NULL || !snp_utf8_valid(path, strlen(path))) {
         return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
     }
     r = snp_remote_connect(false, &client, err);
@@ -335,25 +391,63 @@ static int get(const char *place, const char *dest, struct snp_err *err)
         r = target_open(to, &target, err);
     }
     if (r == 0) {
-        r = receive(client, "get", head, target.fd, &mode, err);
+        from = (struct snp_remote_file){client, session, path, CREATED_MODE};
+        r = snp_file_get(&from, target.fd, UINT64_MAX, &size, err);
     }
     if (r == 0 && target.path != NULL) {
-        r = target_commit(&target, mode, err);
-        if (r == 0 && fstat(target.fd, &st) == 0) {
+        r = target_commit(&target, from.mode, err);
+        if (r == 0) {
             (void)fprintf(stderr, "%s:%s -> %s (%s)\n", session, path, to,
-                          snp_format_bytes((uint64_t)st.st_size, text, sizeof(text)));
+                          snp_format_bytes(size, text, sizeof(text)));
         }
     }
     target_done(&target);
     return r;
 }
 
+static int get_tree(const char *place, const char *dest, struct snp_err *err)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autofree char *session = NULL;
+    snp_autofree char *given = NULL;
+    snp_autofree char *path = NULL;
+    snp_autofree char *to = NULL;
+    struct snp_remote_file from;
+    struct snp_moved moved;
+    int r = place_parse(place, ".", &session, &given, err);
+
+    if (r < 0) {
+        return r;
+    }
+    SNP_ASSERT(given != NULL);
+    path = trimmed(given);
+    if (path != NULL && !snp_utf8_valid(path, strlen(path))) {
+        return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
+    }
+    /* All of a session is called as it is. */
+    to = path == NULL ? NULL : destination(dest, strcmp(path, ".") == 0 ? session : path);
+    if (to == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = snp_remote_connect(false, &client, err);
+    if (r < 0) {
+        return r;
+    }
+    from = (struct snp_remote_file){client, session, path, 0};
+    r = snp_tree_get(&from, to, &moved, err);
+    if (r == 0) {
+        moved_tell(place, to, &moved);
+    }
+    return r;
+}
+
 static int run_get(struct snp_cli *cli, const struct snp_opts *opts)
 {
+    bool recursive = snp_opts_flag(opts, "recursive", false);
     struct snp_err err;
+    int r = (recursive ? get_tree : get)(snp_opts_arg(opts, 0), snp_opts_arg(opts, 1), &err);
 
-    return get(snp_opts_arg(opts, 0), snp_opts_arg(opts, 1), &err) < 0 ? snp_cli_fail(cli, &err)
-                                                                       : SNP_EXIT_OK;
+    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }
 
 /* Piece by piece; on a terminal escaped. */
@@ -488,11 +582,11 @@ static int run_ls(struct snp_cli *cli, const struct snp_opts *opts)
 /* Verbs ---------------------------------------------------------------------------------------- */
 
 static const struct snp_opt_arg put_args[] = {
-    {"SRC",          "a regular file",                                          1, 1},
+    {"SRC",          "a regular file; with -r a folder",                        1, 1},
     {"SESSION:PATH", "where it goes, below /workspace; 'NAME:' keeps its name", 1, 1},
 };
 static const struct snp_opt_arg get_args[] = {
-    {"SESSION:PATH", "a file of the session",                                                 1, 1},
+    {"SESSION:PATH", "a file of the session; with -r a folder",                               1, 1},
     {"DEST",         "file or folder here, - for standard output (default: the file's name)", 0, 1},
 };
 static const struct snp_opt_arg ls_args[] = {
@@ -501,6 +595,13 @@ static const struct snp_opt_arg ls_args[] = {
 static const struct snp_opt_arg output_args[] = {
     {"HANDLE", "`output.handle` of a result", 1, 1},
 };
+static const struct snp_opt put_options[] = {
+    {"recursive", 'r', SNP_OPT_FLAG, NULL, "copy a folder; links in it are left out", 0},
+};
+static const struct snp_opt get_options[] = {
+    {"recursive", 'r', SNP_OPT_FLAG, NULL,
+     "copy a folder to one that is not there yet; links in it are left out", 0},
+};
 static const struct snp_opt ls_options[] = {SNP_CLI_OPT_JSON};
 static const struct snp_opt output_options[] = {
     {"stderr", 0, SNP_OPT_FLAG, NULL, "standard error instead of standard output", 0},
@@ -508,16 +609,16 @@ static const struct snp_opt output_options[] = {
 
 const struct snp_verb snp_verb_put = {
     .name = "put",
-    .summary = "copy a file into a session",
-    .spec = {NULL, 0, put_args, SNP_ARRAY_LEN(put_args), false},
-    .examples = "put data.csv work:data.csv",
+    .summary = "copy a file or folder into a session",
+    .spec = {put_options, SNP_ARRAY_LEN(put_options), put_args, SNP_ARRAY_LEN(put_args), false},
+    .examples = "put data.csv work:data.csv\nput -r data work:",
     .run = run_put,
 };
 const struct snp_verb snp_verb_get = {
     .name = "get",
-    .summary = "copy a file out of a session",
-    .spec = {NULL, 0, get_args, SNP_ARRAY_LEN(get_args), false},
-    .examples = "get work:plot.png\nget work:report.txt -",
+    .summary = "copy a file or folder out of a session",
+    .spec = {get_options, SNP_ARRAY_LEN(get_options), get_args, SNP_ARRAY_LEN(get_args), false},
+    .examples = "get work:plot.png\nget work:report.txt -\nget -r work:results",
     .run = run_get,
 };
 const struct snp_verb snp_verb_ls = {

@@ -144,3 +144,38 @@ def test_files_while_a_cell_runs(sandbox, session):
         assert sandbox.cli("get", f"{session}:during", "-").stdout == "while running"
         assert running.poll() is None
         assert running.wait() == 0
+
+
+def test_folders_go_in_and_come_back(sandbox, session):
+    for path, content in [("tree/a.txt", "a"), ("tree/sub/b.sh", "#!/bin/sh\n"), ("tree/sub/deep/ü", "c")]:
+        sandbox.make_file(path, content)
+    source = os.path.join(sandbox.folder, "tree")
+    os.chmod(os.path.join(source, "sub/b.sh"), 0o755)
+    os.symlink("/etc/passwd", os.path.join(source, "link"))
+    os.mkfifo(os.path.join(source, "fifo"))
+    put = done_well(sandbox.cli("put", "-r", source + "/", f"{session}:"))
+    assert "3 files" in put.stderr and "left out: 2" in put.stderr
+    listed = sandbox.exec("import os\nsorted(os.path.join(d, f) for d, _, fs in os.walk('tree') for f in fs)", session)
+    assert listed["value"] == "['tree/a.txt', 'tree/sub/b.sh', 'tree/sub/deep/ü']"
+
+    sandbox.exec("os.symlink('/etc', 'tree/etc'); os.symlink('../..', 'tree/sub/up')", session)
+    target = os.path.join(sandbox.make_folder("back"), "new")
+    got = done_well(sandbox.cli("get", "-r", f"{session}:tree", target))
+    assert "3 files" in got.stderr and "left out: 2" in got.stderr
+    found = sorted(os.path.relpath(os.path.join(d, f), target) for d, _, fs in os.walk(target) for f in fs)
+    assert found == ["a.txt", "sub/b.sh", "sub/deep/ü"] and os.access(os.path.join(target, "sub/b.sh"), os.X_OK)
+    assert not os.path.lexists(os.path.join(target, "etc"))
+    refused(sandbox.cli("get", "-r", f"{session}:tree", os.path.dirname(target) + "/new/a.txt"), "exists")
+    refused(sandbox.cli("get", "-r", f"{session}:no-such", os.path.join(sandbox.folder, "back/none")), "no-such")
+    whole = os.path.join(sandbox.folder, "back/whole")
+    done_well(sandbox.cli("get", "-r", session, whole))
+    assert os.path.exists(os.path.join(whole, "tree/a.txt"))
+    refused(sandbox.cli("put", source, f"{session}:"), "-r copies a folder")
+
+
+def test_a_folder_is_never_copied_over_one_that_is_there(sandbox, session):
+    mine = sandbox.make_file("mine/results/keep.txt", "mine")
+    sandbox.exec("import os\nos.makedirs('results', exist_ok=True)\nopen('results/keep.txt', 'w').write('theirs')", session)
+    refused(sandbox.cli("get", "-r", f"{session}:results", os.path.join(sandbox.folder, "mine")), "exists")
+    with open(mine) as text:
+        assert text.read() == "mine"

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_FILES_H
+#define SNP_CLI_FILES_H
+
+/* Single files to and from a session, and whole folders of them. */
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "client/client.h"
+
+/* A file or folder of a session; all borrowed. */
+struct snp_remote_file {
+    struct snp_client *client;
+    const char *session;
+    const char *path;
+    unsigned mode; /* put: to be set; get: out */
+};
+
+/* What went over. */
+struct snp_moved {
+    uint64_t files;
+    uint64_t folders; /* get only */
+    uint64_t bytes;
+    uint64_t skipped; /* neither file nor folder */
+};
+
+/* Copy what fd holds into the session. *ret_size: bytes. */
+int snp_file_put(const struct snp_remote_file *to,
+                 int fd,
+                 uint64_t *ret_size,
+                 struct snp_err *err) SNP_NODISCARD;
+
+/* Copy a file of the session to fd. *ret_size: bytes. SNP_E_LIMIT: there are more than max. */
+int snp_file_get(struct snp_remote_file *from,
+                 int fd,
+                 uint64_t max,
+                 uint64_t *ret_size,
+                 struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Copy what is below the folder `source`; folders without files are left out, links not
+ * followed. What was copied before a failure stays.
+ */
+int snp_tree_put(const struct snp_remote_file *to,
+                 const char *source,
+                 struct snp_moved *moved,
+                 struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Copy a folder of the session to `dest`, which must not exist: what the code wrote never
+ * replaces a file here, nor does a link it made lead anywhere. What was copied before a
+ * failure stays.
+ */
+int snp_tree_get(const struct snp_remote_file *from,
+                 const char *dest,
+                 struct snp_moved *moved,
+                 struct snp_err *err) SNP_NODISCARD;
+
+#endif
