@@ -251,7 +251,9 @@ static int run_put(struct snp_cli *cli, const struct snp_opts *opts)
 {
     bool recursive = snp_opts_flag(opts, "recursive", false);
     struct snp_err err;
-    int r = (recursive ? put_tree : put)(snp_opts_arg(opts, 0), snp_opts_arg(opts, 1), &err);
+    const char *from = snp_opts_arg(opts, 0);
+    const char *to = snp_opts_arg(opts, 1);
+    int r = recursive ? put_tree(from, to, &err) : put(from, to, &err);
 
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }
@@ -445,7 +447,9 @@ static int run_get(struct snp_cli *cli, const struct snp_opts *opts)
 {
     bool recursive = snp_opts_flag(opts, "recursive", false);
     struct snp_err err;
-    int r = (recursive ? get_tree : get)(snp_opts_arg(opts, 0), snp_opts_arg(opts, 1), &err);
+    const char *from = snp_opts_arg(opts, 0);
+    const char *to = snp_opts_arg(opts, 1);
+    int r = recursive ? get_tree(from, to, &err) : get(from, to, &err);
 
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }
