@@ -72,6 +72,27 @@ def test_lists_of_changes_are_exact(sandbox):
     sandbox.destroy("chg")
 
 
+def test_of_an_empty_workspace_all_is_known(sandbox):
+    nothing = {"created": [], "modified": [], "deleted": [], "truncated": False}
+    assert ok(sandbox.exec("1", session="untouched"))["files"] == nothing
+    assert ok(sandbox.exec("open('f', 'w').close()\nimport os; os.unlink('f')", session="untouched"))["files"] == nothing
+    sandbox.destroy("untouched")
+
+
+def test_a_workspace_that_is_empty_again_tells_of_the_end_of_its_files(sandbox):
+    def deleted(code):
+        return ok(sandbox.exec(code, session="emptied"))["files"]["deleted"]
+
+    assert deleted("1") == []
+    given = sandbox.make_file("given", "text")
+    assert sandbox.cli("put", given, "emptied:given").returncode == 0  # pid 1 knows of it
+    assert deleted("import os; os.unlink('given')") == ["given"]
+    assert deleted("open('made', 'w').close()") == []
+    assert deleted("os.unlink('made')") == ["made"]
+    assert deleted("1") == []
+    sandbox.destroy("emptied")
+
+
 def test_very_many_changes_are_cut_and_said_so(sandbox):
     done = ok(sandbox.exec("for i in range(3000): open(f'f{i:04}', 'w').close()"))
     assert done["files"]["truncated"] and len(done["files"]["created"]) == 1000

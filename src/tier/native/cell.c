@@ -216,6 +216,7 @@ static void finish(struct snp_cell *c)
     snp_session_drain(c->session);
     if (snp_session_is_unwritten(c->session, &c->written_bytes) &&
         snp_cgroups_count(&c->session->tier->cgroups)) {
+        c->files = snp_result_no_files(false);
         send_result(c); /* nothing changed, and nothing that only pid 1 can tell */
         return;
     }

@@ -412,13 +412,16 @@ json_t *snp_result_json(struct snp_cell *c)
     (void)json_object_set_new(result, "limit", limit_of(c, status));
     (void)json_object_set_new(result, "usage", usage_of(c));
     (void)json_object_set_new(result, "output", output_of(c));
-    (void)json_object_set_new(result, "files",
-                              c->files != NULL
-                                  ? json_incref(c->files)
-                                  : json_pack("{s:[],s:[],s:[],s:b}", "created", "modified",
-                                              "deleted", "truncated", 1));
+    (void)json_object_set_new(
+        result, "files", c->files != NULL ? json_incref(c->files) : snp_result_no_files(true));
     (void)json_object_set_new(result, "sources", sources(c));
     return result;
+}
+
+json_t *snp_result_no_files(bool truncated)
+{
+    return json_pack("{s:[],s:[],s:[],s:b}", "created", "modified", "deleted", "truncated",
+                     truncated);
 }
 
 /* Whether the project has a file of this name; no link on the way is followed. */

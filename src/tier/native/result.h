@@ -74,6 +74,9 @@ struct snp_changes_head {
 /* The result; new reference. Adds denials for limits that were met. */
 json_t *snp_result_json(struct snp_cell *c);
 
+/* `files` when none is known; truncated = there may be some all the same. New reference. */
+json_t *snp_result_no_files(bool truncated);
+
 /*
  * Read a CHANGES reply (after its errno) into docs/result.md's `files`; NULL if it is malformed.
  * project_fd: the project's folder, -1 = none. New reference.

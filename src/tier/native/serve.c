@@ -470,6 +470,7 @@ static int on_put(struct request *rq, struct snp_err *err)
         snp_buf_add(&raw, &mode, 4) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
+    rq->session->is_unwritten = false;
     return ask_file(rq, SNP_INIT_PUT, &raw, err);
 }
 

@@ -628,15 +628,14 @@ static bool has_room(int fd)
 
 bool snp_session_is_unwritten(struct snp_session *s, uint64_t *ret_bytes)
 {
-    bool was = s->is_unwritten;
     struct statfs fs;
 
     if (s->tier->is_local) {
         return false; /* on a file system of others counts say nothing */
     }
-    s->is_unwritten = fstatfs(s->fs_fd[SNP_SETUP_WORKSPACE], &fs) == 0 &&
+    s->is_unwritten = s->is_unwritten && fstatfs(s->fs_fd[SNP_SETUP_WORKSPACE], &fs) == 0 &&
                       fs.f_ffree == s->empty_files && fs.f_bfree == s->empty_blocks;
-    if (!was || !s->is_unwritten) {
+    if (!s->is_unwritten) {
         return false;
     }
     *ret_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
@@ -1009,8 +1008,7 @@ static int open_project(struct snp_session *s, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    s->project_dev = st.st_dev;
-    s->project_ino = st.st_ino;
+    s->project_stat = st;
     scan = calloc(1, sizeof(*scan));
     if (scan == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");

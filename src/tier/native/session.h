@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/json.h"
@@ -88,7 +89,7 @@ struct snp_session {
     int fs_fd[SNP_SETUP_FS_N]; /* the file systems the code can fill; only for fstatfs */
     uint64_t empty_files;      /* free inodes and blocks of the workspace */
     uint64_t empty_blocks;     /* ... before anything was written to it */
-    bool is_unwritten;         /* it held nothing when the last cell ended */
+    bool is_unwritten;         /* it held nothing whenever a cell ended, nor was anything put */
     bool has_seed;
     bool has_interpreter;
     bool is_waking;        /* asked for a new one; till the answer exits are of the old one */
@@ -103,8 +104,7 @@ struct snp_session {
     json_t *masked;   /* owned array of hidden paths */
     json_t *degraded; /* owned array of texts */
     int project_fd;
-    dev_t project_dev; /* what was opened, to tell it from another one of its name */
-    ino_t project_ino;
+    struct stat project_stat; /* what was opened, to tell it from another one of its name */
     int scan_result;
     struct snp_err scan_err;
     unsigned removals;                   /* attempts to remove the cgroups */
@@ -152,8 +152,9 @@ int snp_session_prepare(struct snp_tier *tier,
 void snp_session_start_guest(struct snp_session *s);
 
 /*
- * Whether the workspace held nothing at the last look and holds nothing now, and no file
- * system is full: then there is nothing to ask pid 1. *ret_bytes: what is written to it.
+ * Whether the workspace has held nothing at every look and holds nothing now, and no file
+ * system is full: then there is nothing to ask pid 1. Once it has held something pid 1 may
+ * know files of which it has to report the end. *ret_bytes: what is written to it.
  */
 bool snp_session_is_unwritten(struct snp_session *s, uint64_t *ret_bytes);
 

@@ -59,10 +59,16 @@ static bool same_kind(const struct snp_session_spec *a, const struct snp_session
            a->is_lasting == b->is_lasting;
 }
 
-static bool same_mask(const struct snp_session *a, const struct snp_session *b)
+/* Its owner is whose files are the code's, and its mode is that of /workspace. */
+static bool same_folder(const struct stat *a, const struct stat *b)
 {
-    return a->project_dev == b->project_dev && a->project_ino == b->project_ino &&
-           a->mask.len == b->mask.len &&
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_mode == b->st_mode &&
+           a->st_uid == b->st_uid && a->st_gid == b->st_gid;
+}
+
+static bool same_project(const struct snp_session *a, const struct snp_session *b)
+{
+    return same_folder(&a->project_stat, &b->project_stat) && a->mask.len == b->mask.len &&
            (a->mask.len == 0 ||
             memcmp(snp_buf_bytes(&a->mask), snp_buf_bytes(&b->mask), a->mask.len) == 0);
 }
@@ -75,7 +81,7 @@ struct snp_session *snp_spare_find(const struct snp_session *s)
         if (at->state != SNP_SESSION_READY || !same_kind(&at->spec, &s->spec)) {
             continue;
         }
-        if (!same_mask(at, s)) {
+        if (!same_project(at, s)) {
             snp_session_kill(at, "its project has changed");
             continue;
         }
