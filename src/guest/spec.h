@@ -84,12 +84,15 @@ struct snp_setup_reply {
     struct snp_err err;              /* when !ok: "step NAME: ..." */
 };
 
-/* Control socket of a zygote (SOCK_SEQPACKET): one byte each way, with a descriptor. */
+/*
+ * Control socket of a zygote (SOCK_SEQPACKET): a byte and, but for READY, the u32 number of
+ * the order. FAILED may follow FORKED, if the child was killed at once.
+ */
 enum {
     SNP_ZYGOTE_FORK = 'F',   /* to the zygote, with the session's control socket */
     SNP_ZYGOTE_PLAIN = 'L',  /* the same, without new namespaces */
     SNP_ZYGOTE_FORKED = 'P', /* back, by the child itself, with its pidfd */
-    SNP_ZYGOTE_FAILED = 'E', /* back: byte, then u32 errno */
+    SNP_ZYGOTE_FAILED = 'E', /* back; then u32 errno */
     SNP_ZYGOTE_READY = 'R',  /* once, when the preloads are done; then the version as text */
 };
 

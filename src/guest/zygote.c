@@ -51,6 +51,7 @@ enum {
 /* What a first child works with. */
 struct child {
     int control_fd;
+    uint32_t number; /* of the order */
     bool is_announced;
     struct snp_setup setup;
     char *mask; /* mapping of mask_len bytes, NULL = none */
@@ -187,10 +188,11 @@ static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int seed_
 /* Tell the supervisor who we are. */
 static int announce(struct child *c)
 {
-    const char forked = SNP_ZYGOTE_FORKED;
+    char forked[1 + sizeof(c->number)] = {SNP_ZYGOTE_FORKED};
     int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
 
-    if (pidfd < 0 || snp_send_fds(zygote.control_fd, &forked, 1, &pidfd, 1) < 0) {
+    memcpy(forked + 1, &c->number, sizeof(c->number));
+    if (pidfd < 0 || snp_send_fds(zygote.control_fd, forked, sizeof(forked), &pidfd, 1) < 0) {
         return -1;
     }
     (void)close(pidfd);
@@ -326,15 +328,16 @@ static void prepare_child(struct child *c, int session_fd)
 }
 
 /* One order: make a first child for the session's control socket in session_fd (consumed). */
-static void make_child(char order, int session_fd)
+static void make_child(const char *order, int session_fd)
 {
-    const int namespaces = order == SNP_ZYGOTE_PLAIN ? 0 : NAMESPACES;
+    const int namespaces = order[0] == SNP_ZYGOTE_PLAIN ? 0 : NAMESPACES;
     struct child *c = &zygote.child;
-    char answer[5] = {SNP_ZYGOTE_FAILED};
+    char answer[1 + sizeof(c->number) + sizeof(int32_t)] = {SNP_ZYGOTE_FAILED};
     int32_t eno;
     int pid;
 
     prepare_child(c, session_fd);
+    memcpy(&c->number, order + 1, sizeof(c->number));
     /* As the owner of our own /proc files the supervisor can map the child's ids. */
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     zygote.hooks->before_fork();
@@ -343,7 +346,8 @@ static void make_child(char order, int session_fd)
     zygote.hooks->after_fork_parent();
     (void)close(session_fd);
     if (!c->is_announced) {
-        memcpy(answer + 1, &eno, sizeof(eno));
+        memcpy(answer + 1, &c->number, sizeof(c->number));
+        memcpy(answer + 1 + sizeof(c->number), &eno, sizeof(eno));
         if (send(zygote.control_fd, answer, sizeof(answer), MSG_NOSIGNAL) < 0) {
             _exit(0);
         }
@@ -361,10 +365,11 @@ static SNP_NORETURN void serve_orders(void)
     for (;;) {
         int fds[SNP_FDS_MAX];
         size_t n_fds = 0;
-        char order = 0;
-        ssize_t n = snp_recv_fds(zygote.control_fd, &order, 1, fds, &n_fds);
+        char order[1 + sizeof(uint32_t)];
+        ssize_t n = snp_recv_fds(zygote.control_fd, order, sizeof(order), fds, &n_fds);
 
-        if (n <= 0 || (order != SNP_ZYGOTE_FORK && order != SNP_ZYGOTE_PLAIN) || n_fds != 1) {
+        if (n != (ssize_t)sizeof(order) ||
+            (order[0] != SNP_ZYGOTE_FORK && order[0] != SNP_ZYGOTE_PLAIN) || n_fds != 1) {
             _exit(0);
         }
         make_child(order, fds[0]);

@@ -239,8 +239,9 @@ static void on_stderr(uv_poll_t *poll, int status, int events)
 
 static void order_fork(struct snp_template *t)
 {
-    const char order = t->tier->is_local ? SNP_ZYGOTE_PLAIN : SNP_ZYGOTE_FORK;
+    char order[1 + sizeof(uint32_t)] = {t->tier->is_local ? SNP_ZYGOTE_PLAIN : SNP_ZYGOTE_FORK};
     struct snp_embryo e = {.pid = -1,
+                           .number = t->forks,
                            .pidfd = -1,
                            .control_fd = -1,
                            .slot = t->tier->is_local ? -1 : snp_tier_take_slot(t->tier)};
@@ -252,7 +253,8 @@ static void order_fork(struct snp_template *t)
         return;
     }
     e.control_fd = pair[0];
-    if (snp_send_fds(t->control_fd, &order, 1, &pair[1], 1) < 0) {
+    memcpy(order + 1, &e.number, sizeof(e.number));
+    if (snp_send_fds(t->control_fd, order, sizeof(order), &pair[1], 1) < 0) {
         snp_embryo_drop(t->tier, &e);
     } else {
         t->ordered[t->n_ordered++] = e;
@@ -537,18 +539,34 @@ static void preparation_done(uv_work_t *work, int status)
     free(p);
 }
 
-/* The zygote says that the oldest order was carried out. */
-static void on_forked(struct snp_template *t, int pidfd)
+/*
+ * The order that a message of the zygote (after its first byte) answers, if it still stands:
+ * a child that was killed at once has answered, and may be reported as failed after that.
+ * Answers come in the order of orders.
+ */
+static bool take_order(struct snp_template *t, const char *message, struct snp_embryo *ret)
+{
+    uint32_t number;
+
+    memcpy(&number, message, sizeof(number));
+    if (t->n_ordered == 0 || t->ordered[0].number != number) {
+        return false;
+    }
+    *ret = t->ordered[0];
+    memmove(t->ordered, t->ordered + 1, --t->n_ordered * sizeof(*ret));
+    return true;
+}
+
+/* The zygote says that an order was carried out. */
+static void on_forked(struct snp_template *t, const char *message, int pidfd)
 {
     struct preparation *p;
     struct snp_embryo e;
 
-    if (t->n_ordered == 0) {
+    if (!take_order(t, message, &e)) {
         (void)close(pidfd);
         return;
     }
-    e = t->ordered[0]; /* taken whatever comes: answers come in the order of orders */
-    memmove(t->ordered, t->ordered + 1, --t->n_ordered * sizeof(e));
     p = calloc(1, sizeof(*p));
     if (p == NULL) {
         struct snp_err err;
@@ -577,14 +595,17 @@ static void on_forked(struct snp_template *t, int pidfd)
     }
 }
 
-static void on_fork_failed(struct snp_template *t, int eno)
+static void on_fork_failed(struct snp_template *t, const char *message)
 {
+    struct snp_embryo e;
     struct snp_err err;
+    int32_t eno;
 
-    if (t->n_ordered > 0) {
-        snp_embryo_drop(t->tier, &t->ordered[0]);
-        memmove(t->ordered, t->ordered + 1, --t->n_ordered * sizeof(t->ordered[0]));
+    if (!take_order(t, message, &e)) {
+        return;
     }
+    memcpy(&eno, message + sizeof(e.number), sizeof(eno));
+    snp_embryo_drop(t->tier, &e);
     (void)snp_fail_sys(&err, eno, "fork template %s into new namespaces", t->name);
     if (t->first != NULL) {
         serve_waiter(t, NULL, &err);
@@ -628,11 +649,9 @@ static void on_control(uv_poll_t *poll, int status, int events)
         }
         template_fail(t);
     } else if (message[0] == SNP_ZYGOTE_FORKED && n_fds == 1) {
-        on_forked(t, SNP_TAKE_FD(fds[0]));
+        on_forked(t, message + 1, SNP_TAKE_FD(fds[0]));
     } else if (message[0] == SNP_ZYGOTE_FAILED) {
-        int32_t eno = 0;
-        memcpy(&eno, message + 1, sizeof(eno));
-        on_fork_failed(t, eno);
+        on_fork_failed(t, message + 1);
     } else if (message[0] == SNP_ZYGOTE_READY && !t->is_ready) {
         on_ready(t, message + 1);
     }

@@ -31,7 +31,8 @@ enum {
 
 /* One sandbox to be. Descriptors are owned by whoever holds it. */
 struct snp_embryo {
-    pid_t pid; /* as the supervisor sees it */
+    pid_t pid;       /* as the supervisor sees it */
+    uint32_t number; /* of the order it comes of */
     int pidfd;
     pid_t keeper;   /* of the local tier: who adopts what this one leaves behind ... */
     pid_t zygote;   /* ... and its other child; -1 = gone */
