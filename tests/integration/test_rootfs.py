@@ -144,6 +144,9 @@ def entry(name, kind=tarfile.REGTYPE, link="", size=0):
     (entry("usr/../../escaped"), "leads out"),
     (entry("usr/device", tarfile.CHRTYPE), "device"),
     (entry("usr/fifo", tarfile.FIFOTYPE), "device or pipe"),
+    (entry("usr/../../escaped", tarfile.SYMTYPE, "usr"), "leads out"),
+    (entry("usr/a -> ../../../escaped", tarfile.SYMTYPE, "usr"), "cannot be read"),
+    (entry("usr/hard", tarfile.LNKTYPE, "usr/../../../etc/passwd"), "tar failed"),
     (entry("usr/huge", size=20 << 30), ""),
 ])
 def test_hostile_archives_are_refused(sandbox, bad, word):
@@ -157,20 +160,42 @@ def test_hostile_archives_are_refused(sandbox, bad, word):
     assert not os.path.exists("/tmp/escaped")
 
 
-def test_a_link_in_an_archive_is_not_written_through(sandbox):
-    target = sandbox.make_folder("link-target")
+@pytest.mark.parametrize("link", ["absolute", "up", "chain"])
+def test_a_link_in_an_archive_is_not_written_through(sandbox, link):
+    target = sandbox.make_folder("link-target-" + link)
     archive = os.path.join(sandbox.folder, "link.tar")
+    lead = target if link == "absolute" else "../" * 30 + target[1:]
     with tarfile.open(archive, "w") as out:
         out.addfile(entry("usr", tarfile.DIRTYPE))
-        out.addfile(entry("usr/lib", tarfile.SYMTYPE, target))
+        if link == "chain":
+            out.addfile(entry("usr/lib", tarfile.SYMTYPE, "other"))
+            out.addfile(entry("usr/other", tarfile.SYMTYPE, lead))
+        else:
+            out.addfile(entry("usr/lib", tarfile.SYMTYPE, lead))
         out.addfile(entry("usr/lib/written"))
     os.chmod(archive, 0o644)
     assert sandbox.cli("exec", "--rootfs", archive, "1").returncode == 1
     assert os.listdir(target) == []
-    control = sandbox.make_folder("link-control")  # the control run: an unpacker that follows links
+    control = sandbox.make_folder("link-control-" + link)  # the control run: an unpacker that follows links
     os.symlink(target, os.path.join(control, "lib"))
     open(os.path.join(control, "lib", "written"), "w").close()
     assert os.listdir(target) == ["written"]
+
+
+def test_an_archive_keeps_links_upwards_and_folders_called_dev(sandbox, made):
+    archive = os.path.join(sandbox.folder, "links.tar")
+    with tarfile.open(archive, "w") as out:
+        out.add(made, ".")
+        out.addfile(entry("./usr/share/up", tarfile.SYMTYPE, "../../usr/share/which"))
+        out.addfile(entry("./usr/share/above", tarfile.SYMTYPE, ".."))
+        out.addfile(entry("./usr/share/dev", tarfile.DIRTYPE))
+        out.addfile(entry("./usr/share/dev/kept"))
+        out.addfile(entry("./dev/device", tarfile.CHRTYPE))
+    os.chmod(archive, 0o644)
+    code = "import os\nprint(open('/usr/share/up').read(), os.path.samefile('/usr/share/above', '/usr'), " \
+           "os.listdir('/usr/share/dev'), os.path.exists('/dev/device'))"
+    done = sandbox.cli("exec", "--rootfs", archive, code, timeout=120)
+    assert done.stdout == "the other one True ['kept'] False\n", done.stderr
 
 
 def test_links_of_a_hostile_file_system_do_not_leave_it(sandbox, broken):
