@@ -398,6 +398,28 @@ if os.fork() == 0:
     assert left == []
 
 
+def test_the_youngest_of_very_many_children_is_reached(local, session):
+    """The kernel lists children by the page; what comes after the first counts too."""
+    code = '''
+import os, signal
+children = []
+for number in range(900):
+    pid = os.fork()
+    if pid == 0:
+        while True:
+            signal.pause()
+    children.append(pid)
+os.kill(children[-1], 9)
+result = os.WTERMSIG(os.waitpid(children[-1], 0)[1])
+'''
+    options = ["--processes", "1000", "--memory", "2g"]
+    done = local.exec(code, session=session, options=options)
+    assert done["result"] == "9", done["error"]
+    local.destroy(session)
+    left = [pid for pid in lib.descendants(local.tier_pid()) if lib.is_alive(pid) and uses_session(pid)]
+    assert left == []
+
+
 def test_the_tier_program_says_how_it_is_used(local):
     done = subprocess.run([os.path.join(local.bin, "tier-local")], capture_output=True, text=True)
     assert done.returncode == 2 and "tier-local" in done.stderr

@@ -21,7 +21,8 @@ enum {
     STOP_ROUNDS = 8,
     QUIET_ROUNDS = 2,
     PROCS_MAX = 65536,
-    STAT_START = 22, /* numbers of fields in /proc/PID/stat */
+    CHILDREN_LEN = 40 << 10, /* 4,096 processes of 8 characters, with room */
+    STAT_START = 22,         /* numbers of fields in /proc/PID/stat */
     STAT_UTIME = 14,
     STAT_LAST = STAT_START
 };
@@ -51,7 +52,7 @@ static void add(struct snp_procs *procs, const struct snp_proc *p)
 static bool read_text(const char *path, char *text, size_t len)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : SNP_RETRY(read(fd, text, len - 1));
+    ssize_t n = fd < 0 ? -1 : snp_read_all(fd, text, len - 1); /* one read gives a page */
 
     snp_closep(&fd);
     text[n > 0 ? n : 0] = '\0';
@@ -112,7 +113,7 @@ static pid_t pid_of(const char *name)
 static bool add_children(pid_t pid, struct snp_procs *procs)
 {
     char path[80];
-    char text[16384];
+    char text[CHILDREN_LEN];
     struct dirent *entry;
     bool known = false;
     DIR *dir;
