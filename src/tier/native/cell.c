@@ -156,8 +156,8 @@ static int project_open(const struct snp_session *s)
         return -1;
     }
     fd = open(s->spec.project, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != s->project_dev ||
-        st.st_ino != s->project_ino) {
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != s->project_stat.st_dev ||
+        st.st_ino != s->project_stat.st_ino) {
         return -1;
     }
     return SNP_TAKE_FD(fd);
