@@ -703,5 +703,9 @@ int snp_launch_main(int argc, char **argv)
     (void)syscall(SYS_close_range, 3, ~0U, 0);
     (void)prctl(PR_SET_NAME, "snp-launch", 0, 0, 0);
     (void)SNP_RETRY(waitpid(pid, &status, 0));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+    /*
+     * Not by exit: our children's pid namespace has ended with the keeper, so we cannot make
+     * processes or threads any more, and what a sanitizer does at exit needs one.
+     */
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
 }
