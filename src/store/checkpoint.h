@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_STORE_CHECKPOINT_H
+#define SNP_STORE_CHECKPOINT_H
+
+/*
+ * Checkpoints on their way: from a pipe into the store and back, as the stream that
+ * docs/wire.md calls a bundle. Each transfer has a thread of its own, so that a pipe that
+ * stalls holds up nobody.
+ *
+ * What comes from inside a sandbox is hostile: everything is checked, and a stream that
+ * breaks a rule or ends early leaves nothing behind. A checkpoint exists wholly or not at all.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/journal.h"
+#include "store/store.h"
+
+enum {
+    SNP_BUNDLE_ITEMS_MAX = 200000,
+    SNP_BUNDLE_STALL_MS = 10000, /* without a byte in a pipe */
+    SNP_TRANSFERS_MAX = 64,      /* at once; further ones wait for their turn */
+};
+
+/* What became of a checkpoint; borrowed until done() returns. */
+struct snp_checkpoint_report {
+    uint64_t checkpoint;
+    uint64_t cell;
+    uint64_t items;
+    uint64_t same_items;
+    uint64_t bytes;
+    uint64_t written_bytes;
+    uint64_t us;
+    const char *lost; /* JSON array of {name, type, reason} */
+};
+typedef void (*snp_checkpoint_done_fn)(void *arg,
+                                       const struct snp_checkpoint_report *report,
+                                       const struct snp_err *err);
+
+struct snp_checkpoint_save {
+    const char *session; /* id; must exist when the stream ends, in this epoch */
+    uint64_t cell;
+    uint64_t epoch;
+    uint64_t base;        /* checkpoint whose keys were given as known; 0 = none */
+    const char *snapshot; /* tie it to this snapshot in the same commit; or NULL */
+    uint64_t bytes_max;   /* of all contents; 0 = 16 GiB */
+    snp_checkpoint_done_fn done;
+    void *arg;
+};
+
+/*
+ * Read both parts of a bundle from fd and make a checkpoint of them. fd is consumed, also on
+ * failure. done() is called on the loop once: after the commit (synced), or with SNP_E_PEER
+ * (torn or broken stream), SNP_E_LIMIT (too large, disk full), SNP_E_TIMEOUT (stalled),
+ * SNP_E_DENIED (another epoch), SNP_E_NOT_FOUND (session gone). Of a session's checkpoints
+ * that no snapshot needs, the two latest stay. Loop thread only.
+ */
+int snp_checkpoint_save(struct snp_store *store,
+                        int fd,
+                        const struct snp_checkpoint_save *spec,
+                        struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Write a checkpoint's bundle to fd (consumed). The checkpoint is kept until the end. done()
+ * with SNP_E_NOT_FOUND: no such checkpoint, or a blob turned out to be damaged (the
+ * checkpoint is unusable from then on: ask snp_journal_checkpoint_latest for the one before);
+ * SNP_E_PEER: the reader has gone; SNP_E_TIMEOUT. Report: checkpoint, items, bytes, us.
+ */
+int snp_checkpoint_load(struct snp_store *store,
+                        int fd,
+                        uint64_t checkpoint,
+                        snp_checkpoint_done_fn done,
+                        void *arg,
+                        struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Read a bundle of heads only (`save` with `describe`) and hand each item to each(), on
+ * the loop, before done(). Nothing is stored. At most SNP_BUNDLE_ITEMS_MAX items, 64 MiB.
+ */
+struct snp_checkpoint_describe {
+    snp_journal_item_fn each; /* its result is ignored; err is NULL */
+    snp_checkpoint_done_fn done;
+    void *arg;
+};
+int snp_checkpoint_describe(struct snp_store *store,
+                            int fd,
+                            const struct snp_checkpoint_describe *spec,
+                            struct snp_err *err) SNP_NODISCARD;
+
+/* Garbage collection -------------------------------------------------------------------- */
+
+struct snp_gc_report {
+    uint64_t freed_bytes;
+    uint64_t blobs; /* removed */
+    uint64_t bytes; /* the store has now: database and blobs */
+};
+typedef void (*snp_gc_done_fn)(void *arg,
+                               const struct snp_gc_report *report,
+                               const struct snp_err *err);
+
+/*
+ * Remove what no row needs; then, while the store is larger than budget_bytes (0 = no bound), the
+ * oldest of: results and outputs of cells, checkpoints that are neither a session's latest
+ * nor a snapshot's. In slices, so that other jobs run in between. done() on the loop.
+ */
+int snp_store_gc(struct snp_store *store,
+                 uint64_t budget_bytes,
+                 snp_gc_done_fn done,
+                 void *arg,
+                 struct snp_err *err) SNP_NODISCARD;
+
+#endif
