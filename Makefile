@@ -51,6 +51,6 @@ uninstall:
 	@tools/install uninstall $(B)
 
 clean:
-	@rm -rf $(B) $(B)-clang $(B)-asan $(B)-fuzz $(B)-aarch64*
+	@rm -rf $(B) $(B)-clang $(B)-asan $(B)-fuzz $(B)-faults $(B)-aarch64*
 
 .PHONY: all demo check aarch64 asan valgrind bench fuzz format install uninstall clean
