@@ -17,6 +17,8 @@
 #include "base/str.h"
 #include "daemon/caps.h"
 #include "daemon/exec.h"
+#include "daemon/executor.h"
+#include "daemon/session_end.h"
 #include "daemon/spec.h"
 #include "daemon/tier.h"
 #include "wire/rpc.h"
@@ -39,8 +41,9 @@ struct work {
     json_t *head; /* borrowed */
     const char *raw;
     size_t raw_len;
-    struct snp_session *session; /* borrowed; with NEEDS_SESSION */
-    struct snp_tier *tier;       /* borrowed; with NEEDS_TIER or NEEDS_LIVE */
+    struct snp_session *session;   /* borrowed; with NEEDS_SESSION */
+    struct snp_executor *executor; /* borrowed; with NEEDS_LIVE */
+    struct snp_tier *tier;         /* borrowed; with NEEDS_TIER or NEEDS_LIVE */
 };
 
 struct snp_method {
@@ -238,8 +241,8 @@ static void run_pass(const struct work *work)
     int r;
 
     if (head == NULL || passing == NULL ||
-        (work->session != NULL &&
-         json_object_set_new(head, "session", json_string(work->session->id)) < 0)) {
+        (work->executor != NULL &&
+         json_object_set_new(head, "session", json_string(work->executor->id)) < 0)) {
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     } else {
         passing->request = work->request;
@@ -485,12 +488,13 @@ static int session_need(struct work *work, struct snp_err *err)
         return snp_fail(err, SNP_E_NOT_FOUND, "there is no session '%s'", name);
     }
     if ((work->method->needs & NEEDS_LIVE) != 0) {
-        if (session->state == SNP_SESSION_LOST) {
+        if (session->executor == NULL) {
             return snp_fail(err, SNP_E_NOT_FOUND,
                             "session '%s' was lost with its variables and files (%s)", name,
                             session->loss);
         }
-        work->tier = session->tier;
+        work->executor = session->executor;
+        work->tier = session->executor->tier;
     }
     work->session = session;
     return 0;

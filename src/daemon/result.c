@@ -21,6 +21,7 @@ enum {
 static const struct snp_field result_fields[] = {
     {"session",         SNP_T_STR,                          SNP_SESSION_ID_LEN},
     {"cell",            SNP_T_INT,                          0                 },
+    {"epoch",           SNP_T_INT | SNP_T_OPT,              0                 },
     {"status",          SNP_T_STR,                          0                 },
     {"state",           SNP_T_STR,                          0                 },
     {"exit_code",       SNP_T_INT | SNP_T_NEG | SNP_T_NULL, 0                 },

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "daemon/dispatch.h"
 #include "daemon/exec.h"
+#include "daemon/session_end.h"
 #include "daemon/tier.h"
 #include "wire/rpc.h"
 

@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "daemon/caps.h"
 #include "daemon/conn.h"
+#include "daemon/executor.h"
 #include "daemon/session.h"
 
 struct snp_server;
@@ -39,6 +40,11 @@ struct snp_request {
     struct snp_exec *exec; /* borrowed; the cell it waits for, or NULL */
 };
 
+/* Executors that are not gone, in chains by hash of their id. */
+struct snp_executors {
+    struct snp_executor *by_id[SNP_CAP_SESSIONS];
+};
+
 struct snp_server_options {
     const char *socket_path; /* borrowed */
     const char *state_dir;   /* borrowed */
@@ -59,10 +65,12 @@ struct snp_server {
     struct snp_peer *peers[SNP_CAP_CLIENTS]; /* owned; NULL = free slot */
     unsigned n_peers;
     struct snp_sessions sessions;
+    struct snp_executors executors;
     struct snp_tier
-        *tiers[SNP_TIER_N];       /* that take calls; NULL = not running. Free themselves */
-    unsigned n_tiers;             /* processes not yet reaped, the above included */
-    struct snp_request *shutdown; /* owned; who asked for the end, or NULL */
+        *tiers[SNP_TIER_N];           /* that take calls; NULL = not running. Free themselves */
+    unsigned n_tiers;                 /* not yet let go by the loop, the above included */
+    unsigned n_processes[SNP_TIER_N]; /* of tiers, not yet reaped */
+    struct snp_request *shutdown;     /* owned; who asked for the end, or NULL */
     uint64_t started_us;
     uint64_t busy_us; /* when there last was a client or a session */
     bool is_ending;

@@ -96,6 +96,7 @@ int snp_session_new(struct snp_server *server,
     (void)snprintf(session->name, sizeof(session->name), "%s", name == NULL ? "" : name);
     session->server = server;
     session->refs = 1;
+    session->epoch = 1;
     session->created_wall_us = snp_wall_us();
     session->used_us = snp_now_us();
     session->slot = table->n_free > 0 ? table->free_slots[--table->n_free] : table->n_slots++;

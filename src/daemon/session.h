@@ -17,8 +17,8 @@
 #include "policy/session_name.h"
 
 struct snp_exec;
+struct snp_executor;
 struct snp_server;
-struct snp_tier;
 
 /* The programs that run sandboxes, the strongest first. */
 enum snp_tier_kind {
@@ -29,10 +29,10 @@ enum snp_tier_kind {
 };
 
 enum snp_session_state {
-    SNP_SESSION_OPENING = 0, /* the tier has been asked for it */
+    SNP_SESSION_OPENING = 0, /* its first executor has been asked for */
     SNP_SESSION_IDLE,
     SNP_SESSION_RUNNING,
-    SNP_SESSION_LOST,    /* it ended by itself, or its tier did; kept to say so */
+    SNP_SESSION_LOST,    /* its executor ended and left nothing; kept to say so */
     SNP_SESSION_CLOSING, /* no longer found; the tier is clearing up */
 };
 
@@ -41,11 +41,12 @@ struct snp_session {
     uint32_t slot;               /* in the table; while it is there */
     struct snp_session *same_id; /* next of the table's chains; borrowed */
     struct snp_session *same_name;
-    unsigned refs; /* the table's, one per cell, one per open request to the tier */
+    unsigned refs; /* the table's, one per cell, one per executor that is not gone */
     enum snp_session_state state;
     char id[SNP_SESSION_ID_LEN + 1];
     char name[SNP_SESSION_NAME_MAX + 1]; /* "" = unnamed: ends with its call */
-    struct snp_tier *tier;               /* borrowed; NULL when lost */
+    uint64_t epoch;                      /* of the executor, or of the one before; from 1 */
+    struct snp_executor *executor;       /* one reference; NULL = there is none */
 
     /* The policy, frozen when it was opened. */
     enum snp_tier_kind kind; /* of its tier */
@@ -58,7 +59,8 @@ struct snp_session {
     struct snp_limits limits;
     bool allow_degraded;
     bool require_exact;
-    char *manifest; /* owned, JSON; NULL until it is open */
+    bool transaction; /* its tier is to keep copies to go back to */
+    char *manifest;   /* owned, JSON; NULL until it is open */
 
     struct snp_exec *running;                  /* borrowed; or NULL */
     struct snp_exec *waiting[SNP_CAP_WAITING]; /* in order, n_waiting of them; borrowed */

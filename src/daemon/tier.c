@@ -25,7 +25,7 @@
 #include "daemon/caps.h"
 #include "daemon/check.h"
 #include "daemon/conn.h"
-#include "daemon/exec.h"
+#include "daemon/executor.h"
 #include "daemon/server.h"
 #include "wire/rpc.h"
 
@@ -53,8 +53,11 @@ struct snp_tier {
     uv_process_t process;
     uv_timer_t timer; /* of overdue calls; after the end, of the process's exit */
     unsigned n_parts; /* stream, timer, process: still held by the loop */
-    bool has_exited;
-    bool is_over; /* the stream is closed, all calls were ended */
+    char *program;    /* owned */
+    int inside_fd; /* owned; its end of the stream until the process has been started, then -1 */
+    bool has_handle; /* the process handle is the loop's */
+    bool has_exited; /* there is no process: it ended, or has not been started */
+    bool is_over;    /* the stream is closed, all calls were ended */
     int64_t exit_status;
     int exit_signal;
     uint32_t generation;
@@ -109,6 +112,8 @@ static void part_gone(struct snp_tier *tier)
 
     tier->n_parts--;
     if (tier->n_parts == 0) {
+        snp_closep(&tier->inside_fd);
+        free(tier->program);
         free(tier);
         snp_server_tier_gone(server);
     }
@@ -131,8 +136,12 @@ static void tier_finish(struct snp_tier *tier)
         return;
     }
     uv_close((uv_handle_t *)&tier->timer, handle_released);
-    uv_close((uv_handle_t *)&tier->process, handle_released);
+    if (tier->has_handle) {
+        uv_close((uv_handle_t *)&tier->process, handle_released);
+    }
 }
+
+static void successor_start(struct snp_server *server, enum snp_tier_kind kind);
 
 static void process_exited(uv_process_t *process, int64_t exit_status, int term_signal)
 {
@@ -152,6 +161,8 @@ static void process_exited(uv_process_t *process, int64_t exit_status, int term_
                        term_signal != 0 ? term_signal : (int)exit_status);
         snp_conn_abort(&tier->conn, &why);
     }
+    tier->server->n_processes[tier->kind]--;
+    successor_start(tier->server, tier->kind);
     tier_finish(tier);
 }
 
@@ -237,16 +248,16 @@ static void on_check(uv_timer_t *timer)
 
 static int handle_gone(struct snp_tier *tier, json_t *head, struct snp_err *ret_bad)
 {
-    struct snp_session *session;
+    struct snp_executor *executor;
     int r = snp_record_check(head, &gone_record, ret_bad);
 
     if (r < 0 || !snp_streq(snp_json_str(head, "event", ""), "gone")) {
         return r < 0 ? r
                      : snp_fail(ret_bad, SNP_E_INVALID, "an unknown event without a request");
     }
-    session = snp_sessions_find(tier->server, snp_json_str(head, "session", ""));
-    if (session != NULL && session->tier == tier) {
-        snp_exec_session_lost(session, snp_json_str(head, "reason", ""));
+    executor = snp_executor_find(tier->server, snp_json_str(head, "session", ""));
+    if (executor != NULL && executor->tier == tier) {
+        snp_executor_gone(executor, snp_json_str(head, "reason", ""));
     }
     return 0;
 }
@@ -319,7 +330,7 @@ static void conn_closed(struct snp_conn *conn, const struct snp_err *why)
     if (server->tiers[tier->kind] == tier) {
         server->tiers[tier->kind] = NULL;
     }
-    snp_exec_tier_lost(server, tier, reason);
+    snp_executor_tier_lost(server, tier, reason);
     (void)snp_fail(&lost, SNP_E_PEER, "the %s tier ended: %s", snp_tier_name(tier->kind),
                    reason);
     answer.err = &lost;
@@ -338,48 +349,65 @@ static const struct snp_conn_ops conn_ops = {conn_frame, conn_closed, conn_relea
 
 /* Start ------------------------------------------------------------------------------- */
 
-static int tier_spawn(struct snp_tier *tier,
-                      const char *program,
-                      int inside_fd,
-                      struct snp_err *err)
+static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
 {
     struct snp_server *server = tier->server;
-    snp_autofree char *file = strdup(program);
     /* Each has a state folder of its own, for each clears what it finds there. */
     snp_autofree char *state =
         tier->kind == SNP_TIER_NATIVE
             ? strdup(server->options.state_dir)
             : snp_format("%s/%s", server->options.state_dir, snp_tier_name(tier->kind));
     char flag[] = "--state";
-    char *argv[] = {file, flag, state, NULL};
+    char *argv[] = {tier->program, flag, state, NULL};
     uv_stdio_container_t stdio[TIER_FD + 1] = {
         {.flags = UV_IGNORE},
         {                      .flags = UV_IGNORE                 },
         { .flags = UV_INHERIT_FD,                  .data.fd = STDERR_FILENO},
-        {                  .flags = UV_INHERIT_FD,                  .data.fd = inside_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->inside_fd},
     };
     uv_process_options_t options = {
         .exit_cb = process_exited,
-        .file = file,
+        .file = tier->program,
         .args = argv,
         .stdio_count = TIER_FD + 1,
         .stdio = stdio,
     };
     int r;
 
-    if (file == NULL || state == NULL) {
+    if (state == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     r = uv_spawn(&server->loop, &tier->process, &options);
+    /* It leaves a handle that must be closed even when it fails. */
+    tier->has_handle = true;
+    tier->n_parts++;
+    snp_closep(&tier->inside_fd);
+    tier->inside_fd = -1;
     if (r < 0) {
-        return snp_fail_sys(err, -r, "start %s", program);
+        return snp_fail_sys(err, -r, "start %s", tier->program);
     }
+    tier->has_exited = false;
+    server->n_processes[tier->kind]++;
+    snp_log(SNP_LOG_INFO, "tier-start", "tier=%s pid=%d", snp_tier_name(tier->kind),
+            (int)tier->process.pid);
     return 0;
 }
 
-static void tier_free_unstarted(uv_handle_t *handle)
+/*
+ * The tier that waited for the last process of its kind to be reaped. Not before: what the old
+ * one ran must be gone, and both have the same state folder.
+ */
+static void successor_start(struct snp_server *server, enum snp_tier_kind kind)
 {
-    free(handle->data);
+    struct snp_tier *tier = server->tiers[kind];
+    struct snp_err err;
+
+    if (tier == NULL || tier->inside_fd < 0 || server->n_processes[kind] > 0) {
+        return;
+    }
+    if (tier_spawn(tier, &err) < 0) {
+        snp_conn_abort(&tier->conn, &err);
+    }
 }
 
 static int tier_start(struct snp_server *server,
@@ -416,25 +444,27 @@ static int tier_start(struct snp_server *server,
     tier->kind = kind;
     tier->first_free = SNP_CAP_TIER_CALLS;
     tier->process.data = tier;
-    r = tier_spawn(tier, program, theirs, err);
+    tier->has_exited = true;
+    tier->inside_fd = SNP_TAKE_FD(theirs);
+    tier->program = SNP_TAKE_PTR(program);
+    r = snp_conn_open(&tier->conn, &server->loop, SNP_TAKE_FD(ours), &conn_ops, err);
     if (r < 0) {
-        /* uv_spawn leaves a handle that must be closed even when it fails. */
-        uv_close((uv_handle_t *)&tier->process, tier_free_unstarted);
+        snp_closep(&tier->inside_fd);
+        free(tier->program);
+        free(tier);
         return r;
     }
-    tier->n_parts = 3;
+    tier->n_parts = 2;
     server->n_tiers++;
     (void)uv_timer_init(&server->loop, &tier->timer);
     tier->timer.data = tier;
-    r = snp_conn_open(&tier->conn, &server->loop, SNP_TAKE_FD(ours), &conn_ops, err);
+    if (server->n_processes[kind] == 0) {
+        r = tier_spawn(tier, err);
+    }
     if (r < 0) {
-        tier->n_parts--;
-        tier->is_over = true;
-        (void)uv_process_kill(&tier->process, SIGKILL);
+        snp_conn_abort(&tier->conn, err);
         return r;
     }
-    snp_log(SNP_LOG_INFO, "tier-start", "tier=%s pid=%d", snp_tier_name(tier->kind),
-            (int)tier->process.pid);
     *ret = tier;
     return 0;
 }

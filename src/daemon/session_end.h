@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_SESSION_END_H
+#define SNP_DAEMON_SESSION_END_H
+
+/* The end of sessions: asked for, or because their executor is gone. */
+
+struct snp_request;
+struct snp_session;
+
+/*
+ * End a session: its waiting cells fail, the tier clears up. request: of the method
+ * `sessions.destroy`, answered when nothing is left, taken over; NULL = nobody waits.
+ */
+void snp_session_end(struct snp_session *session, struct snp_request *request);
+
+/* Its executor is gone, for this reason. */
+void snp_session_lost(struct snp_session *session, const char *reason);
+
+#endif
