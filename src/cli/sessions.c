@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/human.h"
 #include "cli/remote.h"
 #include "cli/term.h"
 
@@ -26,21 +26,6 @@ struct row {
     char idle[CELL_MAX];
 };
 
-static const char *idle_text(int64_t ms, char *out, size_t out_len)
-{
-    int64_t s = ms / 1000;
-
-    if (s < 60) {
-        (void)snprintf(out, out_len, "%lld s", (long long)s);
-    } else if (s < 3600) {
-        (void)snprintf(out, out_len, "%lld min", (long long)(s / 60));
-    } else {
-        (void)snprintf(out, out_len, "%lld h %lld min", (long long)(s / 3600),
-                       (long long)(s / 60 % 60));
-    }
-    return out;
-}
-
 static void row_fill(const json_t *session, struct row *row, const char **cells)
 {
     (void)snprintf(row->id, sizeof(row->id), "%.*s", ID_SHOWN,
@@ -53,7 +38,8 @@ static void row_fill(const json_t *session, struct row *row, const char **cells)
     cells[3] = snp_json_str(session, "tier", "?");
     cells[4] = snp_json_str(session, "template", "?");
     cells[5] = row->cells;
-    cells[6] = idle_text(snp_json_int(session, "idle_ms", 0), row->idle, sizeof(row->idle));
+    cells[6] = snp_human_span((uint64_t)snp_json_int(session, "idle_ms", 0) * 1000, row->idle,
+                              sizeof(row->idle));
     cells[7] = snp_json_str(session, "project", "");
 }
 
@@ -138,32 +124,182 @@ static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
 
 /* show ------------------------------------------------------------------------------------ */
 
-/* "key  value" lines; objects below are indented. */
-static void object_print(const json_t *object, unsigned depth)
+enum {
+    SHOWN_MAX = 64,
+    FIELD_COLUMNS = 17,
+    CONTROL_MAX = 16 << 10,
+};
+
+/* What the manifest adds to the session's own members. */
+static const char *const manifest_members[] = {
+    "template_hash", "interpreter", "python", "packages", "venv_unused", "rootfs", "kernel",
+};
+
+/* How a member is shown; what has no row is shown as it is. */
+enum form {
+    FORM_PLAIN = 0,
+    FORM_WHEN,
+    FORM_SPAN_MS,
+    FORM_BYTES,
+    FORM_HIDDEN,
+};
+
+static const struct {
+    const char *member;
+    enum form form;
+    const char *label;
+} shown_members[] = {
+    {"created",      FORM_WHEN,    "created"     },
+    {"used",         FORM_WHEN,    "last used"   },
+    {"idle_ms",      FORM_SPAN_MS, "idle for"    },
+    {"memory_bytes", FORM_BYTES,   "memory limit"},
+    {"disk_bytes",   FORM_BYTES,   "on disk"     },
+    {"limits",       FORM_HIDDEN,  NULL          }, /* the manifest has them, with who holds them */
+    {"manifest",     FORM_HIDDEN,  NULL          },
+};
+
+static void field_put(const char *label, const char *text)
 {
-    json_t *copy = json_copy((json_t *)(uintptr_t)object);
+    size_t n = strlen(label);
+
+    snp_term_put(stdout, SNP_STYLE_CYAN, label);
+    (void)printf("%*s", n < FIELD_COLUMNS ? (int)(FIELD_COLUMNS - n) : 1, "");
+    if (snp_term_write(stdout, text, strlen(text)) < 0) {
+        (void)putchar('?');
+    }
+    (void)putchar('\n');
+}
+
+static void member_put(const char *member, const json_t *value)
+{
+    snp_autofree char *text = NULL;
+    char out[SHOWN_MAX];
+    char age[SNP_HUMAN_MAX];
+    enum form form = FORM_PLAIN;
+    const char *label = member;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(shown_members); i++) {
+        if (strcmp(shown_members[i].member, member) == 0) {
+            form = shown_members[i].form;
+            label = shown_members[i].label;
+        }
+    }
+    if (form == FORM_HIDDEN || json_is_null(value)) {
+        return;
+    }
+    if (form == FORM_WHEN) {
+        double then = json_number_value(value);
+        size_t n = strlen(snp_human_when(then, out, sizeof(out)));
+
+        (void)snprintf(out + n, sizeof(out) - n, " (%s)",
+                       snp_human_age(then, age, sizeof(age)));
+        field_put(label, out);
+        return;
+    }
+    if (form == FORM_SPAN_MS) {
+        field_put(label,
+                  snp_human_span((uint64_t)json_integer_value(value) * 1000, out, sizeof(out)));
+        return;
+    }
+    if (form == FORM_BYTES) {
+        field_put(label,
+                  snp_format_bytes((uint64_t)json_integer_value(value), out, sizeof(out)));
+        return;
+    }
+    text = json_is_string(value) ? strdup(json_string_value(value)) : snp_json_text(value);
+    field_put(label, text == NULL ? "?" : text);
+}
+
+/* "memory          512 MiB (cgroup v1 memory)" */
+static void limits_put(const json_t *limits)
+{
+    json_t *copy = json_copy((json_t *)(uintptr_t)limits);
     const char *key;
     json_t *value;
 
     json_object_foreach(copy, key, value)
     {
-        snp_autofree char *text = NULL;
+        snp_autofree char *text = snp_format("%s (%s)", snp_json_str(value, "text", "?"),
+                                             snp_json_str(value, "by", "nobody holds it"));
 
-        (void)printf("%*s", (int)depth * 2, "");
-        snp_term_put(stdout, SNP_STYLE_CYAN, key);
-        if (json_is_object(value) && json_object_size(value) > 0) {
-            (void)putchar('\n');
-            object_print(value, depth + 1);
-            continue;
-        }
-        text = json_is_string(value) ? strdup(json_string_value(value)) : snp_json_text(value);
-        (void)fputs(": ", stdout);
-        if (text == NULL || snp_term_write(stdout, text, strlen(text)) < 0) {
-            (void)putchar('?');
-        }
-        (void)putchar('\n');
+        field_put(key, text == NULL ? "?" : text);
     }
     json_decref(copy);
+}
+
+/* What a control says of itself besides whether it is enforced, in one line. */
+static char *control_text(const json_t *control)
+{
+    snp_autobuf struct snp_buf line = {0};
+    json_t *copy = json_copy((json_t *)(uintptr_t)control);
+    const char *key;
+    json_t *value;
+    const char *text;
+    int r;
+
+    snp_buf_init(&line, CONTROL_MAX);
+    r = snp_buf_adds(&line,
+                     snp_json_bool(control, "enforced", false) ? "enforced" : "NOT enforced");
+    json_object_foreach(copy, key, value)
+    {
+        snp_autofree char *shown = NULL;
+
+        if (strcmp(key, "enforced") == 0 || strcmp(key, "limits") == 0 || r < 0) {
+            continue;
+        }
+        shown = json_is_string(value) ? strdup(json_string_value(value)) : snp_json_text(value);
+        r = snp_buf_addf(&line, "; %s: %s", key, shown == NULL ? "?" : shown);
+    }
+    json_decref(copy);
+    text = r < 0 ? NULL : snp_buf_cstr(&line);
+    return text == NULL ? NULL : strdup(text);
+}
+
+static void manifest_put(const json_t *manifest)
+{
+    const json_t *controls = json_object_get(manifest, "controls");
+    const json_t *degraded = json_object_get(manifest, "degraded");
+    json_t *copy = json_copy((json_t *)(uintptr_t)controls);
+    const char *key;
+    json_t *value;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(manifest_members); i++) {
+        const char *text = snp_json_str(manifest, manifest_members[i], NULL);
+
+        if (text != NULL) {
+            field_put(manifest_members[i], text);
+        }
+    }
+    snp_term_put(stdout, SNP_STYLE_BOLD, "\nlimits\n");
+    limits_put(json_object_get(json_object_get(controls, "resources"), "limits"));
+    snp_term_put(stdout, SNP_STYLE_BOLD, "\ncontrols\n");
+    json_object_foreach(copy, key, value)
+    {
+        snp_autofree char *text = control_text(value);
+
+        field_put(key, text == NULL ? "?" : text);
+    }
+    json_decref(copy);
+    for (size_t i = 0; i < json_array_size(degraded); i++) {
+        const char *text = json_string_value(json_array_get(degraded, i));
+
+        field_put("degraded", text == NULL ? "?" : text);
+    }
+}
+
+static void session_put(json_t *session)
+{
+    const json_t *manifest = json_object_get(session, "manifest");
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(session, key, value)
+    {
+        member_put(key, value);
+    }
+    if (json_is_object(manifest)) {
+        manifest_put(manifest);
+    }
 }
 
 static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
@@ -183,7 +319,7 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
     if (snp_opts_flag(opts, "json", false)) {
         return snp_cli_print_json(reply.head);
     }
-    object_print(reply.head, 0);
+    session_put(reply.head);
     return SNP_EXIT_OK;
 }
 

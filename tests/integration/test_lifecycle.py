@@ -128,6 +128,9 @@ def test_list_show_destroy(box):
     shown = json.loads(box.cli("sessions", "show", "one", "--json").stdout)
     assert shown["id"] == first["session"] and shown["limits"] and shown["manifest"]["controls"]["network"]["enforced"]
     assert json.loads(box.cli("sessions", "show", first["session"], "--json").stdout)["name"] == "one"
+    text = box.cli("sessions", "show", "one").stdout
+    assert " ago)\n" in text or "(just now)\n" in text
+    assert text.count("512 MiB (") == 2 and text.count("\ntimeout ") == 1  # each limit once, with who holds it
     assert box.destroy("one").returncode == 0 and [s["name"] for s in sessions(box)] == ["two"]
     gone = box.destroy("one")
     assert gone.returncode == 1 and "one" in gone.stderr
