@@ -22,33 +22,34 @@ class Rig:
         os.unlink(self.faults.path)
         os.rmdir(self.folder)
 
+    def start(self):
+        """Start the daemon if it does not run. What is told to it in the meantime stays told."""
+        for _ in range(3):
+            try:
+                return self.box.start()
+            except RuntimeError:
+                if not self.faults.obeyed():
+                    raise  # nobody told it to die
+                self.box.daemon.wait()
+        return self.box.start()
+
+    def has(self, method):
+        """Whether the daemon knows a method."""
+        with self.box.client() as rpc:
+            kind, head, _, _ = rpc.call(method)
+        return kind == lib.RESPONSE or head["code"] != "unsupported"
+
+    def folder_of(self, pid):
+        """Whether a process runs with our folders."""
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as text:
+                return self.box.runtime.encode() in text.read()
+        except OSError:
+            return False
+
     def value(self, code, **kwargs):
         """The value of a cell; None if it cannot be had."""
         try:
             return self.box.exec(code, **kwargs)["value"]
         except lib.CliError:
             return None
-
-    @staticmethod
-    def rebuild(records):
-        """{path: bytes} of the files that are there after these records."""
-        files, names = {}, {}
-        for r in records:
-            if r.op in ("write", "create", "truncate") and r.path not in names:
-                names[r.path] = r.ino
-                files[r.ino] = bytearray()
-            if r.op == "write":
-                data = files[names[r.path]]
-                data.extend(bytes(max(0, r.offset + len(r.data) - len(data))))
-                data[r.offset:r.offset + len(r.data)] = r.data
-            elif r.op == "truncate":
-                data = files[names[r.path]]
-                data.extend(bytes(max(0, r.offset - len(data))))
-                del data[r.offset:]
-            elif r.op == "rename" and r.path in names:
-                names[r.other] = names.pop(r.path)
-            elif r.op == "link" and r.path in names:
-                names[r.other] = names[r.path]
-            elif r.op == "unlink":
-                names.pop(r.path, None)
-        return {path: bytes(files[ino]) for path, ino in names.items()}

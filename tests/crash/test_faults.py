@@ -3,11 +3,13 @@
 
 import contextlib
 import os
+import random
 import signal
 
 import pytest
 
 import lib
+from power import Disk
 
 
 def test_points_are_counted_without_a_list(rig):
@@ -69,7 +71,10 @@ def test_the_record_has_every_change_of_the_state_folder(make_rig):
     rig = make_rig(io_max=64 << 20)
     rig.box.exec("1", session="s")
     rig.box.stop()
-    tree = rig.rebuild(rig.faults.io())
+    disk = Disk()
+    for record in rig.faults.io():
+        disk.play(record)
+    tree = disk.after_cut("all", random.Random(0))
     for folder, _, names in os.walk(rig.box.state):
         for name in names:
             path = os.path.join(folder, name)

@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "guest/init_wire.h"
@@ -517,6 +518,7 @@ int snp_cell_start(struct snp_session *s,
         if (s->tier->is_local) {
             snp_local_watch(s, true);
         }
+        SNP_FAULT("cell.start");
         r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
     }
     if (r < 0) {

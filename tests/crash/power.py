@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state folder as a power cut may leave it, made from the record of what was written.
+
+What a disk keeps: of a file what was written before its last fsync, of a folder the names
+before its own. Of the rest anything may be there: nothing of it, all of it, names without the
+contents, contents without the names, or any pieces.
+"""
+
+import os
+
+SECTOR = 512
+VARIANTS = ("all", "none", "names", "contents", "pieces")
+
+
+class File:
+    def __init__(self):
+        self.kept = b""  # by the last sync
+        self.later = []  # writes and truncations since then, in order
+
+    def content(self, keep):
+        """With those later changes of which keep() says so."""
+        data = bytearray(self.kept)
+        for change in self.later:
+            for offset, part in keep(change):
+                if part is None:
+                    data.extend(bytes(max(0, offset - len(data))))
+                    del data[offset:]
+                else:
+                    data.extend(bytes(max(0, offset + len(part) - len(data))))
+                    data[offset:offset + len(part)] = part
+        return bytes(data)
+
+
+def whole(change):
+    return [change]
+
+
+def nothing(_):
+    return []
+
+
+def pieces(chance):
+    """Keep each sector of a write or not."""
+
+    def keep(change):
+        offset, part = change
+        if part is None:
+            return [change] if chance.random() < 0.5 else []
+        kept, at = [], offset
+        while at < offset + len(part):
+            end = min(offset + len(part), (at // SECTOR + 1) * SECTOR)
+            if chance.random() < 0.5:
+                kept.append((at, part[at - offset:end - offset]))
+            at = end
+        return kept
+
+    return keep
+
+
+class Disk:
+    """The state folder while records are played, and what of it is safe."""
+
+    def __init__(self):
+        self.files = {}  # a number of ours for each file that ever was: File, or None for a folder
+        self.inodes = {}  # the number of those that have a name now
+        self.names = {"": 0}  # as programs see them: path: number
+        self.kept = {"": 0}  # as the disk has them
+        self.later = []  # changes of names not synced yet: (folder, [(path, number or None)])
+
+    def play(self, record):
+        getattr(self, record.op)(record)
+
+    def file(self, r):
+        number = self.names.get(r.path)
+        if number is None:
+            number = self.add(r, File())
+        return self.files[number]
+
+    def add(self, r, thing):
+        number = len(self.files) + 1
+        self.files[number] = thing
+        self.change(r.path, [(r.path, number)])
+        return number
+
+    def change(self, path, names):
+        """Names that change at once; both folders of a rename get it when either is synced."""
+        self.later.append(({os.path.dirname(name) for name, _ in names} | {os.path.dirname(path)}, names))
+        for name, number in names:
+            self.apply(self.names, name, number)
+
+    @staticmethod
+    def apply(names, name, number):
+        if number is None:
+            names.pop(name, None)
+        else:
+            names[name] = number
+
+    def create(self, r):
+        self.add(r, File())
+
+    def mkdir(self, r):
+        self.add(r, None)
+
+    def write(self, r):
+        self.file(r).later.append((r.offset, r.data))
+
+    def truncate(self, r):
+        self.file(r).later.append((r.offset, None))
+
+    def rename(self, r):
+        names = []
+        for path, number in list(self.names.items()):
+            if path == r.path or path.startswith(r.path + "/"):
+                names += [(r.other + path[len(r.path):], number), (path, None)]
+        if names:
+            self.change(r.path, names)
+
+    def link(self, r):
+        if r.path in self.names:
+            self.change(r.other, [(r.other, self.names[r.path])])
+
+    def unlink(self, r):
+        self.change(r.path, [(r.path, None)])
+
+    rmdir = unlink
+
+    def sync(self, r):
+        if r.path == "" or (r.path in self.names and self.files[self.names[r.path]] is None):
+            held = [change for change in self.later if r.path in change[0]]
+            self.later = [change for change in self.later if r.path not in change[0]]
+            for _, names in held:
+                for name, number in names:
+                    self.apply(self.kept, name, number)
+        else:
+            file = self.file(r)
+            file.kept, file.later = file.content(whole), []
+
+    def after_cut(self, variant, chance):
+        """{path: bytes, or None for a folder} that is found at the next start."""
+        names = dict(self.kept)
+        later = {"none": 0, "contents": 0, "pieces": chance.randint(0, len(self.later))}.get(variant, len(self.later))
+        for _, changed in self.later[:later]:
+            for name, number in changed:
+                self.apply(names, name, number)
+        keep = {"all": whole, "contents": whole, "none": nothing, "names": nothing, "pieces": pieces(chance)}[variant]
+        found = {}
+        for path, number in sorted(names.items()):
+            parent = os.path.dirname(path)
+            if path and (parent == "" or found.get(parent, b"") is None):
+                file = self.files[number]
+                found[path] = None if file is None else file.content(keep)
+        return found
+
+
+def lay_out(tree, folder, uid):
+    """Write such a tree into an empty folder, for a user."""
+    for path, content in tree.items():
+        at = os.path.join(folder, path)
+        if content is None:
+            os.mkdir(at, 0o700)
+        else:
+            with open(at, "wb") as out:
+                out.write(content)
+            os.chmod(at, 0o600)
+        os.chown(at, uid, -1)
