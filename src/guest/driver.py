@@ -39,18 +39,35 @@ import threading
 import traceback
 import types
 from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST, Expr, Expression, Module
-from fcntl import F_DUPFD_CLOEXEC, fcntl, ioctl
+from fcntl import F_DUPFD_CLOEXEC, F_GETFL, fcntl, ioctl
 from importlib.machinery import PathFinder
 from io import BufferedReader, BytesIO, FileIO, StringIO, TextIOWrapper
-from os import SEEK_SET, _exit, chdir, close, dup2, fsdecode, fstat, getpid, lseek, read, write
-from stat import S_ISFIFO
+from os import (
+    O_ACCMODE,
+    O_RDONLY,
+    SEEK_CUR,
+    SEEK_SET,
+    _exit,
+    chdir,
+    close,
+    dup2,
+    fsdecode,
+    fstat,
+    getpid,
+    listdir,
+    lseek,
+    read,
+    readlink,
+    write,
+)
+from stat import S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISREG
 from sys import getrecursionlimit, setrecursionlimit
 from termios import FIONREAD
 from time import monotonic, sleep
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
-CELL, START, SEED, WARM = 16, 17, 18, 19  # from the host
-READY, DISPLAY, DENIAL, DONE = 32, 33, 34, 35
+CELL, START, SEED, WARM, HOLD = 16, 17, 18, 19, 20  # from the host
+READY, DISPLAY, DENIAL, DONE, HELD = 32, 33, 34, 35, 36
 
 BODY_MAX = 16 << 20  # bytes of one frame from the host
 READ_SIZE = 1 << 16
@@ -156,6 +173,10 @@ class Interrupt:
 # --- guest stream ---------------------------------------------------------------------
 
 
+# (descriptor, most bytes) -> bytes, and a descriptor that was passed with them or -1.
+Receive = Callable[[int, int], Tuple[bytes, int]]
+
+
 class Cell(NamedTuple):
     """A CELL frame, decoded."""
 
@@ -167,6 +188,15 @@ class Cell(NamedTuple):
     argv: Optional[List[str]]
 
 
+class Order(NamedTuple):
+    """A frame other than CELL, or one before all cells."""
+
+    kind: int
+    ident: int
+    raw: bytes
+    fd: int  # a descriptor that was passed with it, ours to close; -1 = none
+
+
 class StreamError(Exception):
     """The host does not speak our protocol."""
 
@@ -174,11 +204,13 @@ class StreamError(Exception):
 class Stream:
     """The guest stream. Frames other than DONE leave only between CELL and DONE."""
 
-    def __init__(self, fd: int, interrupt: Interrupt) -> None:
+    def __init__(self, fd: int, interrupt: Interrupt, receive: Receive) -> None:
         self.fd = high_descriptor(fd)
         close(fd)
         self._identity = identity(self.fd)
         self._interrupt = interrupt
+        self._receive = receive
+        self._passed = -1  # a descriptor that came with what is in _input
         self._input = bytearray()
         self._lock = _allocate_lock()
         self._ident: Optional[int] = None  # of the running cell
@@ -191,25 +223,21 @@ class Stream:
         self._identity = identity(self.fd)
         self._input.clear()  # read already, and meant for the other
 
-    def receive(self) -> Optional[Cell]:
-        """The next cell; None at the end of the stream. StreamError: not our protocol."""
+    def receive(self) -> Union[Cell, Order, None]:
+        """What comes next; None at the end of the stream. StreamError: not our protocol."""
         frame = self._frame()
         if frame is None:
             return None
+        _, ident, head_len, kind = _HEADER.unpack_from(frame)
+        if kind != CELL:
+            fd, self._passed = self._passed, -1
+            return Order(kind, ident, frame[_HEADER.size + head_len :], fd)
         try:
             cell = self._parse(frame)
         except Exception as error:
             raise StreamError("not a cell") from error
         self._ident = cell.ident
         return cell
-
-    def receive_order(self) -> Optional[Tuple[int, bytes]]:
-        """A frame that comes before all cells: its kind, and its raw bytes."""
-        frame = self._frame()
-        if frame is None:
-            return None
-        _, _, head_len, kind = _HEADER.unpack_from(frame)
-        return kind, frame[_HEADER.size + head_len :]
 
     def _frame(self) -> Optional[bytes]:
         data = self._input
@@ -231,7 +259,12 @@ class Stream:
     def _read(self) -> bytes:
         while True:
             try:
-                return read(self.fd, READ_SIZE)
+                data, fd = self._receive(self.fd, READ_SIZE)
+                if fd >= 0:
+                    if self._passed >= 0:
+                        close(self._passed)
+                    self._passed = fd
+                return data
             except OSError as error:
                 if error.errno is not None:
                     raise
@@ -254,6 +287,10 @@ class Stream:
 
     def ready(self, head: Dict[str, Any]) -> None:
         self._send(READY, 0, to_json(head).encode(), b"")
+
+    def answer(self, kind: int, order: Order, head: Dict[str, Any]) -> None:
+        """To an order, between cells."""
+        self._send(kind, order.ident, to_json(head).encode(), b"")
 
     def emit(self, kind: int, head: str, raw: bytes = b"") -> None:
         """Send an event of the running cell, from any thread; dropped when none runs."""
@@ -287,6 +324,11 @@ class Stream:
         """In a forked child: the stream is the parent's."""
         fd, self.fd = self.fd, -1
         close_quietly(fd)
+
+
+def read_plain(fd: int, size: int) -> Tuple[bytes, int]:
+    """What receives a stream where no descriptors are passed."""
+    return read(fd, size), -1
 
 
 def high_descriptor(fd: int) -> int:
@@ -403,7 +445,7 @@ class Stdio:
 
     def __init__(self) -> None:
         self.turn = Turn()
-        self._spare = [high_descriptor(fd) for fd in range(3)]
+        self.spare = [high_descriptor(fd) for fd in range(3)]
         self._identity = [identity(fd) for fd in range(3)]
         self._own: List[TextIOWrapper] = [self._make(fd) for fd in range(3)]
         self._given = False  # standard input of the last cell was not the session's
@@ -440,7 +482,7 @@ class Stdio:
 
     def _restore(self, fd: int) -> None:
         try:
-            dup2(self._spare[fd], fd)
+            dup2(self.spare[fd], fd)
         except OSError:
             pass  # the spare was closed as well: this stream is gone
 
@@ -480,7 +522,7 @@ class Stdio:
             stream.flush()
 
     def forget(self) -> None:
-        for fd in self._spare:
+        for fd in self.spare:
             close_quietly(fd)
 
 
@@ -969,6 +1011,58 @@ class Quitter:
         raise SystemExit(code)
 
 
+class OpenFiles:
+    """What the session has open, but for what is ours.
+
+    A copy of the process shares it: where a file is read is the same for both, and a pipe
+    has no end while the copy holds one.
+    """
+
+    SHOWN = 5
+    WITHOUT_PROC = 1024
+
+    def __init__(self, ours: Set[int]) -> None:
+        self.shared: List[str] = []  # names of what only one process may have
+        self.written: List[str] = []  # names of files open for writing
+        self._places: List[Tuple[int, int]] = []
+        for fd in self._numbers():
+            if fd not in ours:
+                try:
+                    self._look(fd)
+                except OSError:
+                    pass  # not open: our own listing, or no /proc
+
+    def _numbers(self) -> Any:
+        try:
+            return [int(name) for name in listdir("/proc/self/fd")]
+        except OSError:
+            return range(self.WITHOUT_PROC)
+
+    def _look(self, fd: int) -> None:
+        mode = fstat(fd).st_mode
+        if S_ISREG(mode):
+            self._places.append((fd, lseek(fd, 0, SEEK_CUR)))
+            if fcntl(fd, F_GETFL) & O_ACCMODE != O_RDONLY:
+                self._add(self.written, fd)
+        elif not (S_ISDIR(mode) or S_ISCHR(mode) or S_ISBLK(mode)):
+            self._add(self.shared, fd)
+
+    def _add(self, names: List[str], fd: int) -> None:
+        if len(names) < self.SHOWN:
+            try:
+                names.append(clean(readlink("/proc/self/fd/{}".format(fd)), 200))
+            except OSError:
+                names.append("descriptor {}".format(fd))
+
+    def restore(self) -> None:
+        """In a copy that was woken, when the others are gone: where files are read."""
+        for fd, place in self._places:
+            try:
+                lseek(fd, place, SEEK_SET)
+            except OSError:
+                pass
+
+
 class Outcome(NamedTuple):
     """How a cell failed or exited."""
 
@@ -994,12 +1088,13 @@ class Session:
     COROUTINE = 0x80  # inspect.CO_COROUTINE
     NOT_FORMATTED = "<the traceback cannot be made>"
 
-    def __init__(self, fd: int, template: str) -> None:
+    def __init__(self, fd: int, template: str, snp: Any = None) -> None:
         self._template = template
         self._pid = getpid()
+        self._branch: Optional[Callable[[int, int], int]] = getattr(snp, "branch", None)
         self._interrupt = Interrupt()
         self._interrupt.shielded.add(Session._guarded.__code__)
-        self._stream = Stream(fd, self._interrupt)
+        self._stream = Stream(fd, self._interrupt, getattr(snp, "receive", read_plain))
         self._stdio = Stdio()
         self._display = Display(self._stream, self._stdio)
         self._figures = Figures(self._display)
@@ -1051,44 +1146,40 @@ class Session:
         python = ".".join([str(part) for part in sys.version_info[:3]])
         self._stream.ready({"python": python, "template": self._template})
 
-    def start(self, plant: Callable[[int], int]) -> None:
-        """Wait until this becomes somebody's session. plant leaves a pristine copy behind."""
+    def start(self) -> None:
+        """Wait until this becomes somebody's session."""
         has_seed = False
         while True:
             try:
-                order = self._stream.receive_order()
+                order = self._stream.receive()
             except BaseException:
                 _exit(EXIT_STREAM)
             if order is None:
                 _exit(EXIT_GONE)
-            kind, raw = order
-            if kind == START:
+            if type(order) is not Order:
+                _exit(EXIT_STREAM)
+            if order.kind == START:
                 break
-            if kind == WARM:
+            if order.kind == WARM:
                 replace_environment([b"HOME=/workspace", b"PATH=/usr/bin:/bin"])
                 self.watch()
                 self._serve_cell(Cell(0, 0, WARMING, None, None, None))
                 _sources.pop(cell_name(0), None)
                 continue
-            if kind != SEED or has_seed:
+            if order.kind != SEED or has_seed:
                 _exit(EXIT_STREAM)
             has_seed = True
-            fd = plant(self._stream.fd)
-            if fd >= 0:  # we are what came of the copy
-                self._pid = getpid()
-                self._stream.adopt(fd)
-                renew_randomness()
-                self.announce()
+            self._leave_branch(SEED_FD)
         if not has_seed:
             close(SEED_FD)
-        replace_environment(raw.split(b"\0")[:-1])
+        replace_environment(order.raw.split(b"\0")[:-1])
 
     def serve(self) -> None:
         """Never returns."""
         os.environ.setdefault("MPLBACKEND", "Agg")
         while True:
             try:
-                cell = self._stream.receive()
+                order = self._stream.receive()
             except MemoryError:
                 if self._reserve is None:
                     _exit(EXIT_STREAM)
@@ -1096,16 +1187,76 @@ class Session:
                 continue
             except BaseException:  # out of step, or the descriptor is gone
                 _exit(EXIT_STREAM)
-            if cell is None:
+            if order is None:
                 _exit(EXIT_GONE)
-            try:
-                self._serve_cell(cell)
-            except BaseException as error:  # the cell has broken something of ours
-                self._give_up(error)
+            if type(order) is Cell:
+                try:
+                    self._serve_cell(order)
+                except BaseException as error:  # the cell has broken something of ours
+                    self._give_up(error)
+            elif order.kind == HOLD:
+                self._hold(order)
+            else:
+                _exit(EXIT_STREAM)
 
     def _give_up(self, error: BaseException) -> None:
         self._reserve = None
         self._stream.finish(self._done(None, None, self._unknown(error)))
+
+    # Branches ---------------------------------------------------------------------
+
+    def _leave_branch(self, socket_fd: int) -> bool:
+        """Leave a copy asleep on the socket. True in what comes of it, which has a new stream."""
+        assert self._branch is not None
+        fd = self._branch(socket_fd, self._stream.fd)
+        if fd < 0:
+            return False
+        self._pid = getpid()
+        self._stream.adopt(fd)
+        self._guarded(renew_thread)  # user code may have replaced what they use
+        self._guarded(renew_randomness)
+        self.announce()
+        return True
+
+    def _hold(self, order: Order) -> None:
+        """Between cells: leave a copy that can go on from here."""
+        try:
+            why, kept = self._look_round(order.fd)
+            if why:
+                close_quietly(order.fd)
+            elif self._leave_branch(order.fd):
+                kept.restore()
+                return
+        except BaseException as error:
+            close_quietly(order.fd)
+            why, kept = clean(repr(error), 200), None
+        head = {"ok": not why, "why": why, "written": kept.written if kept else []}
+        self._stream.answer(HELD, order, head)
+
+    def _look_round(self, socket_fd: int) -> Tuple[str, Any]:
+        """Why no copy can be made now, and the open files as they are."""
+        if socket_fd < 0 or self._branch is None:
+            return "no descriptor is left", None
+        threads = [thread.name for thread in threading.enumerate()][1:] or task_names()[1:]
+        if threads:
+            return clean("threads: " + ", ".join(threads), 200), None
+        ours = {socket_fd, self._stream.fd, 0, 1, 2, *self._stdio.spare, *self._inner()}
+        files = OpenFiles(ours)
+        if files.shared:
+            return clean("pipes or sockets are open: " + ", ".join(files.shared), 200), None
+        return "", files
+
+    def _inner(self) -> Iterator[int]:
+        """Descriptors that go on working in a copy although they are shared with it."""
+        if self._loop is not None and not self._loop.is_closed():
+            for name in ("_selector", "_ssock", "_csock"):
+                end = getattr(self._loop, name, None)
+                if end is not None:
+                    yield end.fileno()
+        tracker = getattr(_modules.get("multiprocessing.resource_tracker"), "_resource_tracker", None)
+        fd = getattr(tracker, "_fd", None)
+        if type(fd) is int:
+            yield fd
 
     # One cell ---------------------------------------------------------------------
 
@@ -1519,6 +1670,13 @@ def task_names() -> List[str]:
         return []
 
 
+def renew_thread() -> None:
+    """After a fork that no handler has seen: the kernel's number of our thread."""
+    renew = getattr(threading.main_thread(), "_set_native_id", None)
+    if renew is not None:
+        renew()
+
+
 def renew_randomness() -> None:
     """Two forks of one template must not draw the same numbers."""
     if "random" in _modules:
@@ -1583,11 +1741,11 @@ def main() -> None:
         _exit(EXIT_PRELOAD)
     renew_randomness()
     sys.dont_write_bytecode = True  # as the environment says for what a cell starts
-    session = Session(fd, options.template)
+    session = Session(fd, options.template, snp)
     session.install()
     session.announce()
     if snp is not None:
-        session.start(snp.seed)
+        session.start()
     if site is not None and not names:
         try:  # code of others: after the seed was left
             activate(site)

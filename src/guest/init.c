@@ -2,8 +2,8 @@
 /*
  * Pid 1 of a sandbox.
  *
- * One thread, one poll loop over three descriptors: the supervisor's control stream,
- * the seed's socket, SIGCHLD. It reaps, starts commands, passes signals on, sweeps, and
+ * One thread, one poll loop: the supervisor's control stream, the sockets of branches
+ * that are to say something, SIGCHLD. It reaps, starts commands, passes signals on, sweeps, and
  * reads and writes workspace files for the host. It holds no privilege: the filter, the
  * Landlock domain and the limits are those of the code. When the control stream ends it
  * exits, and the kernel then kills everything else in the sandbox.
@@ -33,6 +33,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "guest/init_branches.h"
 #include "guest/init_files.h"
 #include "guest/init_wire.h"
 #include "guest/spec.h"
@@ -42,13 +43,14 @@ enum {
     ARGS_MAX = 4096,
     STOP_ROUNDS = 4,
     SWEEP_MS = 3000, /* less than the supervisor's patience */
-    WAKE_ROUNDS = 400,
-    WAKE_MS = 3000
+    KILL_ROUNDS = 400,
+    POLLED_CONTROL = 0,
+    POLLED_CHILDREN = 1,
+    POLLED_BRANCHES = 2 /* and more */
 };
 
 struct init {
     pid_t interpreter; /* -1 = none */
-    pid_t seed;        /* 0 = not told yet, -1 = none or gone */
     pid_t command;     /* -1 = none */
     uint32_t command_id;
     bool is_local; /* no namespaces: /proc is closed to us */
@@ -57,6 +59,8 @@ struct init {
     uint64_t watched;      /* bytes last reported */
     uint64_t watch_limit;  /* bytes that matter; 0 = not watched */
     uint64_t most_threads; /* of the code; 0 = not watched */
+    int passed_fd;         /* came with a request that is not whole yet; -1 = none */
+    struct snp_init_branches branches;
     struct snp_changes *changes;
     struct snp_buf in;
     struct snp_buf out;
@@ -144,35 +148,17 @@ static void send_exit(uint8_t target, uint32_t id, int status, const struct rusa
     send_frame(SNP_INIT_EXIT, id, raw, sizeof(raw));
 }
 
-/* The supervisor sweeps, and is to spare the seed. 0: there is none yet. */
-static void tell_seed(const struct init *in)
+/* Whom a sweep is to spare, and who is gone of them. pid 0: nobody yet. */
+static void tell_spared(void *data, uint32_t number, pid_t pid, bool is_there)
 {
-    int32_t seed = in->seed;
+    char raw[9];
+    int32_t who = pid;
 
-    send_frame(SNP_INIT_SEED, 0, &seed, sizeof(seed));
-}
-
-/*
- * Who the seed is. The interpreter said so before it ran any code, or closed its end if
- * there is to be none; then nothing else inside holds that end.
- */
-static void learn_seed(struct init *in)
-{
-    int32_t pid;
-    ssize_t n;
-
-    if (in->seed != 0) {
-        return;
-    }
-    n = recv(SNP_INIT_SEED_FD, &pid, sizeof(pid), MSG_DONTWAIT);
-    if (n == (ssize_t)sizeof(pid) && pid > 1) {
-        in->seed = pid;
-        if (in->is_local) {
-            tell_seed(in);
-        }
-    } else if (n >= 0) {
-        in->seed = -1;
-    }
+    (void)data;
+    memcpy(raw, &who, 4);
+    memcpy(raw + 4, &number, 4);
+    raw[8] = is_there ? 1 : 0;
+    send_frame(SNP_INIT_SPARED, 0, raw, sizeof(raw));
 }
 
 static void reap(struct init *in)
@@ -188,14 +174,14 @@ static void reap(struct init *in)
         } else if (pid == in->command) {
             in->command = -1;
             send_exit(SNP_INIT_COMMAND_TARGET, in->command_id, status, &usage);
-        } else if (pid == in->seed) {
-            in->seed = -1;
+        } else {
+            (void)snp_branches_reaped(&in->branches, pid);
         }
     }
 }
 
 /*
- * Calls visit for every process but pid 1 and the seed; the number of them. Who cannot look
+ * Calls visit for every process but pid 1, branches and jobs; the number of them. Who cannot look
  * must not report that there is nothing: then the sandbox ends.
  */
 static unsigned each_process(const struct init *in, void (*visit)(pid_t, void *), void *data)
@@ -215,7 +201,7 @@ static unsigned each_process(const struct init *in, void (*visit)(pid_t, void *)
         for (const char *d = entry->d_name; *d >= '0' && *d <= '9' && pid < 100000000; d++) {
             pid = pid * 10 + (*d - '0');
         }
-        if (pid > 1 && pid != in->seed) {
+        if (pid > 1 && !snp_branches_spare(&in->branches, pid)) {
             visit(pid, data);
             n++;
         }
@@ -238,7 +224,7 @@ static uint64_t now_ms(void)
 }
 
 /*
- * Kill all but ourselves and the seed. They are stopped first: a stopped process keeps
+ * Kill all but ourselves, branches and jobs. They are stopped first: a stopped process keeps
  * its place, so code that forks as fast as it can soon has none left to fork into, and
  * takes no time from us, who may have to share one CPU with all of them. If that does
  * not help in time the answer is EAGAIN and the host ends us.
@@ -557,46 +543,71 @@ static int on_signal(struct init *in, struct request *rq)
     return kill(-pid, signal_number) < 0 && kill(pid, signal_number) < 0 ? errno : 0;
 }
 
-/* In the local tier only a question: who asks sweeps after our answer, and knows the seed by then. */
+/* In the local tier only a question: who asks sweeps after our answer, and knows by then whom to spare. */
 static int on_sweep(struct init *in, struct request *rq)
 {
     (void)rq;
     return sweep(in);
 }
 
-/* The pid of the new interpreter. The code can stop the seed, and must not stop us with it. */
-static int seed_answer(int32_t *ret_pid)
+static void count_process(pid_t pid, void *data)
 {
-    struct pollfd seed = {.fd = SNP_INIT_SEED_FD, .events = POLLIN};
+    *(uint32_t *)data += pid > 1 ? 1 : 0;
+}
 
-    if (SNP_RETRY(poll(&seed, 1, WAKE_MS)) != 1 ||
-        snp_read_all(SNP_INIT_SEED_FD, ret_pid, sizeof(*ret_pid)) != sizeof(*ret_pid)) {
-        return -1;
+/* A branch has spoken, or will not: to whoever asked. */
+static void on_branch(void *data, const struct snp_init_branch *b, int eno, pid_t pid)
+{
+    const uint32_t code = (uint32_t)eno;
+    struct init *in = data;
+    char raw[12];
+    int32_t who = pid;
+    uint32_t others = 0;
+
+    if (eno == 0 && b->waits_for == SNP_BRANCH_AWAKE && !b->is_job) {
+        in->interpreter = pid;
+    } else if (eno == 0 && b->waits_for == SNP_BRANCH_ASLEEP && !in->is_local) {
+        (void)each_process(in, count_process, &others);
+        others -= in->interpreter > 0 && others > 0 ? 1 : 0;
     }
-    return *ret_pid < 0 ? -1 : 0;
+    memcpy(raw, &code, 4);
+    memcpy(raw + 4, &who, 4);
+    memcpy(raw + 8, &others, 4);
+    send_frame(SNP_INIT_REPLY, b->reply_to, raw, eno == 0 ? sizeof(raw) : sizeof(code));
+}
+
+static int on_hold(struct init *in, struct request *rq)
+{
+    uint32_t number = (uint32_t)take(&rq->body, 4);
+
+    return rq->body.bad ? EINVAL : snp_branches_hold(&in->branches, number, rq->fd, rq->id);
 }
 
 static int on_wake(struct init *in, struct request *rq)
 {
-    int32_t pid = -1;
+    uint32_t number = (uint32_t)take(&rq->body, 4);
+    bool is_job = take(&rq->body, 1) != 0;
 
-    if (rq->fd < 0 || in->seed <= 0) {
-        return in->seed <= 0 ? ESRCH : EINVAL;
+    if (rq->body.bad) {
+        return EINVAL;
     }
     /* One that lost its stream may still be there. */
-    for (int i = 0; in->interpreter > 0 && i < WAKE_ROUNDS; i++) {
+    for (int i = 0; !is_job && in->interpreter > 0 && i < KILL_ROUNDS; i++) {
         (void)kill(in->interpreter, SIGKILL);
         (void)poll(NULL, 0, 1);
         reap(in);
     }
-    if (in->interpreter > 0) {
+    if (!is_job && in->interpreter > 0) {
         return EBUSY;
     }
-    if (snp_send_fds(SNP_INIT_SEED_FD, "W", 1, &rq->fd, 1) < 0 || seed_answer(&pid) < 0) {
-        return ECHILD;
-    }
-    in->interpreter = pid;
-    return 0;
+    return snp_branches_wake(&in->branches, number, is_job, rq->fd, rq->id);
+}
+
+static int on_drop(struct init *in, struct request *rq)
+{
+    uint32_t number = (uint32_t)take(&rq->body, 4);
+
+    return rq->body.bad ? EINVAL : snp_branches_drop(&in->branches, number, rq->id);
 }
 
 static int on_put(struct init *in, struct request *rq)
@@ -655,17 +666,20 @@ static int on_watch(struct init *in, struct request *rq)
 
 static const struct {
     uint8_t type;
-    int (*run)(struct init *, struct request *); /* 0 or errno; appends to in->out */
+    bool has_fd;                                 /* a descriptor is passed with it */
+    int (*run)(struct init *, struct request *); /* 0, errno or LATER; appends to in->out */
 } handlers[] = {
-    {SNP_INIT_COMMAND, on_command},
-    {SNP_INIT_SIGNAL,  on_signal },
-    {SNP_INIT_SWEEP,   on_sweep  },
-    {SNP_INIT_WAKE,    on_wake   },
-    {SNP_INIT_PUT,     on_put    },
-    {SNP_INIT_GET,     on_get    },
-    {SNP_INIT_LS,      on_ls     },
-    {SNP_INIT_CHANGES, on_changes},
-    {SNP_INIT_WATCH,   on_watch  },
+    {SNP_INIT_COMMAND, false, on_command},
+    {SNP_INIT_SIGNAL,  false, on_signal },
+    {SNP_INIT_SWEEP,   false, on_sweep  },
+    {SNP_INIT_WAKE,    true,  on_wake   },
+    {SNP_INIT_PUT,     false, on_put    },
+    {SNP_INIT_GET,     false, on_get    },
+    {SNP_INIT_LS,      false, on_ls     },
+    {SNP_INIT_CHANGES, false, on_changes},
+    {SNP_INIT_WATCH,   false, on_watch  },
+    {SNP_INIT_HOLD,    true,  on_hold   },
+    {SNP_INIT_DROP,    false, on_drop   },
 };
 
 static void dispatch(struct init *in, struct request *rq)
@@ -673,21 +687,30 @@ static void dispatch(struct init *in, struct request *rq)
     const uint32_t no_error = 0;
     int r = ENOSYS;
 
-    learn_seed(in);
     snp_buf_clear(&in->out);
     if (snp_buf_add(&in->out, &no_error, sizeof(no_error)) < 0) {
         _exit(1);
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(handlers); i++) {
-        if (handlers[i].type == rq->type) {
-            r = handlers[i].run(in, rq);
-            break;
+        if (handlers[i].type != rq->type) {
+            continue;
         }
+        rq->fd = handlers[i].has_fd ? in->passed_fd : -1;
+        r = handlers[i].run(in, rq);
+        if (handlers[i].has_fd) {
+            snp_closep(&in->passed_fd);
+        }
+        break;
     }
-    send_reply(in, rq->id, r);
+    if (r != SNP_INIT_LATER) {
+        send_reply(in, rq->id, r);
+    }
 }
 
-/* Read what is there, then run every whole request. A descriptor belongs to the last of them. */
+/*
+ * Read what is there, then run every whole request. A read ends with the bytes a descriptor
+ * came with, so it belongs to the last request, whole or not.
+ */
 static void on_control(struct init *in)
 {
     int fds[SNP_FDS_MAX];
@@ -703,8 +726,12 @@ static void on_control(struct init *in)
         _exit(0);
     }
     snp_buf_commit(&in->in, (size_t)n);
+    for (size_t i = 0; i < n_fds; i++) {
+        snp_closep(&in->passed_fd);
+        in->passed_fd = fds[i];
+    }
     while (in->in.len >= HEADER_LEN) {
-        struct request rq = {.fd = n_fds > 0 ? fds[0] : -1};
+        struct request rq = {.fd = -1};
         const char *bytes = snp_buf_bytes(&in->in);
         uint32_t len;
 
@@ -721,9 +748,6 @@ static void on_control(struct init *in)
         dispatch(in, &rq);
         snp_buf_consume(&in->in, HEADER_LEN + (size_t)len);
     }
-    for (size_t i = 0; i < n_fds; i++) {
-        snp_closep(&fds[i]);
-    }
 }
 
 static pid_t parse_pid(const char *text)
@@ -736,14 +760,53 @@ static pid_t parse_pid(const char *text)
     return pid;
 }
 
+/* Whoever has spoken or died since the last look; before anything is asked of us. */
+static void look_round(struct init *in)
+{
+    const pid_t other[] = {in->interpreter, in->command};
+
+    reap(in);
+    snp_branches_look(&in->branches, other, SNP_ARRAY_LEN(other));
+}
+
+static SNP_NORETURN void serve(struct init *in, int children_fd)
+{
+    struct pollfd polled[POLLED_BRANCHES + SNP_INIT_BRANCHES_MAX] = {
+        [POLLED_CONTROL] = {.fd = SNP_INIT_CONTROL_FD, .events = POLLIN},
+        [POLLED_CHILDREN] = {.fd = children_fd,         .events = POLLIN},
+    };
+
+    for (;;) {
+        int timeout_ms;
+        size_t n;
+
+        look_round(in); /* whatever died before the signal was asked for */
+        n = snp_branches_poll(&in->branches, polled + POLLED_BRANCHES, &timeout_ms);
+        if (in->is_watching && (timeout_ms < 0 || timeout_ms > SNP_INIT_WATCH_MS)) {
+            timeout_ms = SNP_INIT_WATCH_MS;
+        }
+        if (poll(polled, POLLED_BRANCHES + n, timeout_ms) < 0 && errno != EINTR) {
+            _exit(1);
+        }
+        if (polled[POLLED_CHILDREN].revents != 0) {
+            struct signalfd_siginfo info;
+            (void)!read(children_fd, &info, sizeof(info));
+        }
+        if (polled[POLLED_CONTROL].revents != 0) {
+            look_round(in);
+            on_control(in);
+        }
+        if (in->is_watching) {
+            watch(in);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
-    struct init in = {.command = -1};
-    struct pollfd polled[2] = {
-        {.fd = SNP_INIT_CONTROL_FD, .events = POLLIN},
-        {.events = POLLIN                        }
-    };
+    struct init in = {.command = -1, .passed_fd = -1};
     sigset_t all;
+    int children_fd;
 
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "init", 0, 0, 0);
@@ -753,38 +816,26 @@ int main(int argc, char **argv)
     in.is_local = argc == 3;
     snp_files_locate(argv[2]);
     in.interpreter = parse_pid(argv[1]);
+    in.branches.done = on_branch;
+    in.branches.spared = tell_spared;
+    in.branches.data = &in;
+    snp_branches_init(&in.branches);
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
     (void)sigemptyset(&all);
     (void)sigaddset(&all, SIGCHLD);
-    polled[1].fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    children_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
     for (int fd = SNP_INIT_CONTROL_FD; fd <= SNP_INIT_UPPER_FD; fd++) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
     snp_buf_init(&in.in, SNP_INIT_BODY_MAX + (1 << 20));
     snp_buf_init(&in.out, 8 << 20);
     in.changes = snp_changes_new(SNP_INIT_UPPER_FD, in.is_local);
-    if (polled[1].fd < 0 || in.changes == NULL) {
+    if (children_fd < 0 || in.changes == NULL) {
         return 1;
     }
     if (in.is_local) { /* what is in the workspace now has been seen */
-        tell_seed(&in);
+        tell_spared(NULL, 0, 0, false);
     }
-    for (;;) {
-        learn_seed(&in);
-        reap(&in); /* whatever died before the signal was asked for */
-        if (poll(polled, 2, in.is_watching ? SNP_INIT_WATCH_MS : -1) < 0 && errno != EINTR) {
-            return 1;
-        }
-        if (polled[1].revents != 0) {
-            struct signalfd_siginfo info;
-            (void)!read(polled[1].fd, &info, sizeof(info));
-        }
-        if (polled[0].revents != 0) {
-            on_control(&in);
-        }
-        if (in.is_watching) {
-            watch(&in);
-        }
-    }
+    serve(&in, children_fd);
 }

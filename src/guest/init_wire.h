@@ -14,10 +14,14 @@ enum {
     SNP_INIT_LS = 54,
     SNP_INIT_CHANGES = 55,
     SNP_INIT_WATCH = 56,
+    SNP_INIT_HOLD = 57,
+    SNP_INIT_DROP = 58,
+    SNP_INIT_KEEP = 59,
+    SNP_INIT_RESTORE = 60,
     SNP_INIT_REPLY = 64,
     SNP_INIT_EXIT = 65,
     SNP_INIT_MEMORY = 66,
-    SNP_INIT_SEED = 67,
+    SNP_INIT_SPARED = 67,
 };
 
 enum {

@@ -5,17 +5,21 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/socket.h>
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "guest/heap.h"
 #include "guest/spec.h"
 #include "guest/zygote.h"
 
 enum {
-    FILTER_FD = 4
+    FILTER_FD = 4,
+    READ_SIZE = 64 << 10
 };
 
 static struct snp_zygote_hooks hooks = {
@@ -46,27 +50,104 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     return PyLong_FromLong(SNP_GUEST_FD);
 }
 
-static PyObject *py_seed(PyObject *self, PyObject *args)
+static PyObject *py_branch(PyObject *self, PyObject *args)
 {
-    bool is_new = false;
+    int socket_fd;
     int stream_fd;
+    int new_fd = -1;
 
     (void)self;
-    if (!PyArg_ParseTuple(args, "i", &stream_fd)) {
+    if (!PyArg_ParseTuple(args, "ii", &socket_fd, &stream_fd)) {
         return NULL;
     }
-    if (snp_zygote_seed(stream_fd, &is_new) < 0) {
+    if (snp_zygote_branch(socket_fd, stream_fd, &new_fd) < 0) {
         return PyErr_SetFromErrno(PyExc_OSError);
     }
-    return PyLong_FromLong(is_new ? SNP_GUEST_FD : -1);
+    return PyLong_FromLong(new_fd);
+}
+
+/* One recvmsg, again after signals; -1 with errno, or with a Python exception and errno 0. */
+static ssize_t receive_message(int fd, struct msghdr *msg)
+{
+    for (;;) {
+        ssize_t n;
+
+        Py_BEGIN_ALLOW_THREADS;
+        n = recvmsg(fd, msg, MSG_CMSG_CLOEXEC);
+        Py_END_ALLOW_THREADS;
+        if (n >= 0 || errno != EINTR) {
+            return n;
+        }
+        if (PyErr_CheckSignals() < 0) {
+            errno = 0;
+            return -1;
+        }
+    }
+}
+
+/* The first descriptor of a message, or -1; others are closed. */
+static int passed_fd(struct msghdr *msg)
+{
+    int kept = -1;
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= c->cmsg_len; at += sizeof(int)) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + at, sizeof(fd));
+            if (kept < 0) {
+                kept = fd;
+            } else {
+                (void)close(fd);
+            }
+        }
+    }
+    return kept;
+}
+
+static PyObject *py_receive(PyObject *self, PyObject *args)
+{
+    char bytes[READ_SIZE];
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(SNP_FDS_MAX * sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = bytes};
+    struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room};
+    int fd;
+    int size;
+    ssize_t n;
+    PyObject *answer;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "ii", &fd, &size)) {
+        return NULL;
+    }
+    msg.msg_controllen = sizeof(control.room);
+    part.iov_len = size > 0 && size < READ_SIZE ? (size_t)size : READ_SIZE;
+    n = receive_message(fd, &msg);
+    if (n < 0) {
+        return errno == 0 ? NULL : PyErr_SetFromErrno(PyExc_OSError);
+    }
+    fd = passed_fd(&msg);
+    answer = Py_BuildValue("y#i", bytes, (Py_ssize_t)n, fd);
+    if (answer == NULL && fd >= 0) {
+        (void)close(fd);
+    }
+    return answer;
 }
 
 static PyMethodDef methods[] = {
-    {"serve", py_serve, METH_VARARGS,
-     "serve(control_fd) -> guest_fd: returns only in an interpreter"               },
-    {"seed",  py_seed,  METH_VARARGS,
-     "seed(stream_fd) -> -1, and the guest_fd in each interpreter that comes of it"},
-    {NULL,    NULL,     0,            NULL                                         },
+    {"serve",   py_serve,   METH_VARARGS,
+     "serve(control_fd) -> guest_fd: returns only in an interpreter"         },
+    {"branch",  py_branch,  METH_VARARGS,
+     "branch(socket_fd, stream_fd) -> -1, and the new stream in each interpreter that comes of "
+     "it"                                                                    },
+    {"receive", py_receive, METH_VARARGS,
+     "receive(fd, n) -> (bytes, descriptor that was passed with them, or -1)"},
+    {NULL,      NULL,       0,            NULL                               },
 };
 
 static struct PyModuleDef module = {

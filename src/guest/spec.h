@@ -102,6 +102,16 @@ enum {
     SNP_GUEST_SEED_FD = 4, /* the seed's end of its socket to pid 1; until START */
 };
 
+/*
+ * What a branch and what comes of it say to pid 1, a byte each; who says it, the kernel adds
+ * (SCM_CREDENTIALS). To the branch: any byte with the guest stream of a new interpreter.
+ */
+enum {
+    SNP_BRANCH_ASLEEP = 'B', /* the branch: it is there */
+    SNP_BRANCH_AWAKE = 'W',  /* the new interpreter */
+    SNP_BRANCH_FAILED = 'F', /* the branch: there is none */
+};
+
 /* Descriptors pid 1 is started with. */
 enum {
     SNP_INIT_CONTROL_FD = 3,

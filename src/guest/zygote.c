@@ -7,8 +7,9 @@
  *   first child  one per sandbox, in new namespaces; runs the set-up steps on a stack of
  *                its own, then executes init and is pid 1;
  *   interpreter  forked by the first child when everything is confined;
- *   seed         a fork the interpreter makes of itself before it runs any code of others;
- *                sleeps, and forks a pristine interpreter when that one had to be killed.
+ *   branch       a fork the interpreter makes of itself between two cells; sleeps, and
+ *                forks an interpreter of that moment when the session is to go on from it.
+ *                The seed is the one made before any code of others ran.
  *
  * The first child shares the zygote's memory, as after vfork, and the zygote stands still
  * until it has executed init: so the page tables of a large interpreter are copied once
@@ -273,6 +274,7 @@ static int child_main(void *arg)
 {
     struct child *c = arg;
     struct snp_err err = {.code = SNP_OK};
+    const int on = 1;
     int pair[2];
     pid_t interpreter;
     int r;
@@ -288,7 +290,8 @@ static int child_main(void *arg)
         r = snp_setup_run(&c->setup, &err);
     }
     send_reply(c, r, &err);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ||
+        setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0) {
         _exit(4);
     }
     /* Until init is executed the code, which starts now, must not look into us. */
@@ -412,91 +415,96 @@ int snp_zygote_serve(int control_fd,
     return 0;
 }
 
-/* Take the stream's place; 0 or -1. stream_fd is consumed. */
-static int adopt_stream(int stream_fd)
+/*
+ * Where the C library keeps the number of this thread; NULL if the kernel does not tell. A
+ * process made by a bare clone has to put its own there.
+ */
+static int *thread_number(void)
 {
-    if (stream_fd != SNP_GUEST_FD) {
-        if (dup2(stream_fd, SNP_GUEST_FD) < 0) {
-            return -1;
-        }
-        (void)close(stream_fd);
-    }
-    return fcntl(SNP_GUEST_FD, F_SETFD, FD_CLOEXEC);
+    int *at = NULL;
+
+    return prctl(PR_GET_TID_ADDRESS, &at, 0, 0, 0) < 0 ? NULL : at;
 }
 
 /*
- * A new interpreter on stream_fd: a grandchild whose parent exits, so that it belongs to
- * init, which is told its pid. Returns true in that one.
+ * Fork, as a child of pid 1 and not of ours: code that waits for its children shall not meet
+ * it. Nobody's handlers run: what comes of it is this program at another time, not a child
+ * that has to find its way.
  */
-static bool seed_sprout(int socket_fd, int stream_fd)
+static pid_t clone_self(void)
 {
-    int32_t self = -1;
-    int status = 1;
-    pid_t middle = fork();
+    int *number = thread_number();
+    const unsigned long flags =
+        CLONE_PARENT | SIGCHLD |
+        (number == NULL ? 0 : CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
 
-    if (middle == 0) {
-        pid_t pid = fork();
-        if (pid != 0) {
-            _exit(pid < 0 ? 1 : 0);
-        }
-        self = (int32_t)getpid();
-        if (snp_write_all(socket_fd, &self, sizeof(self)) < 0 || adopt_stream(stream_fd) < 0) {
-            _exit(4);
-        }
-        (void)close(socket_fd);
-        name_interpreter();
-        return true;
-    }
-    (void)close(stream_fd);
-    if (middle > 0) {
-        (void)SNP_RETRY(waitpid(middle, &status, 0));
-    }
-    if (status != 0 && snp_write_all(socket_fd, &self, sizeof(self)) < 0) {
-        _exit(0);
-    }
-    return false;
+#ifdef __x86_64__
+    return (pid_t)syscall(SYS_clone, flags, NULL, NULL, number, NULL);
+#else
+    return (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, number);
+#endif
 }
 
-/* The seed sleeps until init passes it a guest stream. Returns in each new interpreter. */
-static void seed_run(int socket_fd)
+/* Pid 1 sees from whom a byte on this socket comes; nobody can say it for another. */
+static int say(int socket_fd, char what)
+{
+    return SNP_RETRY(send(socket_fd, &what, 1, MSG_NOSIGNAL)) == 1 ? 0 : -1;
+}
+
+/*
+ * A copy sleeps until pid 1 passes it a guest stream. Returns the stream in each process that
+ * comes of it, which has told pid 1 its number.
+ */
+static int sleep_until_woken(int socket_fd)
 {
     (void)setsid();
+    (void)!snp_file_poke("/proc/self/oom_score_adj", "0"); /* not ours once we are closed */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    (void)prctl(PR_SET_NAME, "seed", 0, 0, 0);
-    (void)!snp_file_poke("/proc/self/oom_score_adj", "0");
+    (void)prctl(PR_SET_NAME, "branch", 0, 0, 0);
+    if (say(socket_fd, SNP_BRANCH_ASLEEP) < 0) {
+        _exit(0);
+    }
     for (;;) {
         int fds[SNP_FDS_MAX];
-        size_t n_fds;
+        size_t n_fds = 0;
         char byte;
         ssize_t n = snp_recv_fds(socket_fd, &byte, 1, fds, &n_fds);
+        pid_t pid;
 
         if (n <= 0 || n_fds != 1) {
             _exit(0);
         }
-        if (seed_sprout(socket_fd, fds[0])) {
-            return;
+        pid = clone_self();
+        if (pid == 0) {
+            if (say(socket_fd, SNP_BRANCH_AWAKE) < 0) {
+                _exit(4);
+            }
+            (void)close(socket_fd);
+            name_interpreter();
+            return fds[0];
+        }
+        (void)close(fds[0]);
+        if (pid < 0 && say(socket_fd, SNP_BRANCH_FAILED) < 0) {
+            _exit(0);
         }
     }
 }
 
-int snp_zygote_seed(int stream_fd, bool *ret_is_new)
+int snp_zygote_branch(int socket_fd, int stream_fd, int *ret_stream_fd)
 {
-    int32_t pid;
+    pid_t pid = clone_self();
 
-    zygote.hooks->before_fork();
-    /* A child of pid 1, not of ours: code that waits for its children shall not meet it. */
-    pid = (int32_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid == 0) {
         (void)close(stream_fd); /* its end must be seen when the interpreter ends */
-        seed_run(SNP_GUEST_SEED_FD);
-        zygote.hooks->after_fork_child();
-        *ret_is_new = true;
+        *ret_stream_fd = sleep_until_woken(socket_fd);
         return 0;
     }
-    zygote.hooks->after_fork_parent();
-    *ret_is_new = false;
-    if (pid < 0 || snp_write_all(SNP_GUEST_SEED_FD, &pid, sizeof(pid)) < 0) {
+    *ret_stream_fd = -1;
+    if (pid < 0) {
+        int eno = errno;
+        (void)close(socket_fd);
+        errno = eno;
         return -1;
     }
-    return close(SNP_GUEST_SEED_FD);
+    return close(socket_fd);
 }

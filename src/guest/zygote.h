@@ -27,11 +27,12 @@ int snp_zygote_serve(int control_fd,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * In an interpreter that has not run any code of others yet: leave a copy of it behind, the
- * seed, on SNP_GUEST_SEED_FD, which is consumed. stream_fd is the guest stream, which the
- * copy closes. Returns twice: here with *ret_is_new false; and, whenever pid 1 asks the seed
- * for it, in a new interpreter with *ret_is_new true and SNP_GUEST_FD in place. -1 with errno.
+ * In an interpreter with one thread: leave a copy of it behind, asleep on socket_fd (consumed),
+ * with the same descriptors but stream_fd, the guest stream, which stays the caller's. Returns
+ * twice: here with *ret_stream_fd -1; and, whenever pid 1 asks the copy for it, in a new
+ * interpreter with its guest stream there. No handler of a fork is run in either. -1 with
+ * errno.
  */
-int snp_zygote_seed(int stream_fd, bool *ret_is_new) SNP_NODISCARD;
+int snp_zygote_branch(int socket_fd, int stream_fd, int *ret_stream_fd) SNP_NODISCARD;
 
 #endif

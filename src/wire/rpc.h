@@ -16,12 +16,14 @@ enum {
     SNP_GUEST_START = 17,
     SNP_GUEST_SEED = 18,
     SNP_GUEST_WARM = 19,
+    SNP_GUEST_HOLD = 20,
 
     /* driver -> supervisor */
     SNP_GUEST_READY = 32,
     SNP_GUEST_DISPLAY = 33,
     SNP_GUEST_DENIAL = 34,
     SNP_GUEST_DONE = 35,
+    SNP_GUEST_HELD = 36,
 };
 
 enum {

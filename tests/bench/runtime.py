@@ -15,7 +15,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PYTHON = "/usr/bin/python3"
 MIB = 1 << 20
-ROLES = ("init", "python", "seed")  # names of a sandbox's processes
+ROLES = ("init", "python", "branch")  # names of a sandbox's processes
 
 
 class Failure(Exception):

@@ -88,8 +88,10 @@ static int send_signal(struct snp_session *s, pid_t caller, pid_t to, int number
         if (!is_target(p, caller, &self, to)) {
             continue;
         }
-        /* The seed is as closed to the code as the first process, which is not in the list. */
-        one = p->pid == s->seed && caller != s->embryo.pid ? EPERM : snp_proc_signal(p, number);
+        /* As closed to the code as the first process, which is not in the list. */
+        one = snp_spared_has(&s->spared, p->pid) && caller != s->embryo.pid
+                  ? EPERM
+                  : snp_proc_signal(p, number);
         reached += one == 0 ? 1 : 0;
         r = one;
     }

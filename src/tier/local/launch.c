@@ -301,7 +301,7 @@ static int keep(int sigchld_fd)
             return EXIT_FAILED;
         }
         if (polled[0].revents != 0) {
-            const struct snp_family all = {.top = getpid(), .seed = -1};
+            const struct snp_family all = {.top = getpid()};
             (void)snp_family_sweep(&all, SWEEP_MS);
             return 0;
         }

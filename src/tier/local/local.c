@@ -144,8 +144,9 @@ struct job {
     void (*run)(struct job *);  /* in a worker */
     void (*done)(struct job *); /* on the loop */
     struct snp_family family;
-    int project_fd; /* owned */
-    int pidfd;      /* borrowed from the session, which outlives us */
+    struct snp_spared spared; /* of the family */
+    int project_fd;           /* owned */
+    int pidfd;                /* borrowed from the session, which outlives us */
     int result;
     struct snp_err err;
     uid_t owner;
@@ -187,8 +188,9 @@ static struct job *job_new(struct snp_session *s,
         job->done = done;
         job->pidfd = s->embryo.pidfd;
         job->owner = snp_tier_code_uid(s->tier, s->embryo.slot);
-        job->family =
-            (struct snp_family){.top = s->has_embryo ? s->embryo.pid : -1, .seed = s->seed};
+        job->spared = s->spared;
+        job->family = (struct snp_family){.top = s->has_embryo ? s->embryo.pid : -1,
+                                          .spared = &job->spared};
     }
     return job;
 }
@@ -261,7 +263,7 @@ void snp_local_prepare(struct snp_session *s, void (*done)(struct snp_session *)
 
 static void kill_run(struct job *job)
 {
-    job->family.seed = -1;
+    job->family.spared = NULL;
     job->result = snp_family_sweep(&job->family, KILL_MS);
     (void)syscall(SYS_pidfd_send_signal, job->pidfd, SIGKILL, NULL, 0);
 }
@@ -308,7 +310,8 @@ static void list_others(struct job *job)
 
 static void bury_run(struct job *job)
 {
-    job->family.top = job->family.seed = -1;
+    job->family.top = -1;
+    job->family.spared = NULL;
     (void)snp_family_sweep(&job->family, KILL_MS);
     snp_folder_remove(job->session->folder);
 }

@@ -27,6 +27,29 @@ enum {
     STAT_LAST = STAT_START
 };
 
+void snp_spared_set(struct snp_spared *spared, pid_t pid, bool is_there)
+{
+    for (size_t i = 0; i < spared->n; i++) {
+        if (spared->pid[i] == pid) {
+            spared->pid[i] = spared->pid[--spared->n];
+            break;
+        }
+    }
+    if (is_there && pid > 1 && spared->n < SNP_SPARED_MAX) {
+        spared->pid[spared->n++] = pid;
+    }
+}
+
+bool snp_spared_has(const struct snp_spared *spared, pid_t pid)
+{
+    for (size_t i = 0; spared != NULL && i < spared->n; i++) {
+        if (spared->pid[i] == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void snp_procs_done(struct snp_procs *procs)
 {
     free(procs->at);
@@ -261,7 +284,7 @@ static void members(const struct snp_family *f, struct snp_procs *ret)
     for (size_t i = 0; i < below.n; i++) {
         const struct snp_proc *p = &below.at[i];
         bool is_adopted = p->parent == top ? !is_other(f, p->pid) : is_in(ret, p->parent);
-        if (p->pid != f->seed && (f->top > 1 || is_adopted)) {
+        if (!snp_spared_has(f->spared, p->pid) && (f->top > 1 || is_adopted)) {
             add(ret, p);
         }
     }

@@ -14,12 +14,24 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Branches of a session and jobs of its pid 1, as that has told us. Plain values. */
+enum {
+    SNP_SPARED_MAX = 144
+};
+struct snp_spared {
+    pid_t pid[SNP_SPARED_MAX];
+    size_t n;
+};
+
+void snp_spared_set(struct snp_spared *spared, pid_t pid, bool is_there);
+bool snp_spared_has(const struct snp_spared *spared, pid_t pid);
+
 /* Whom to look for. Plain values. */
 struct snp_family {
-    pid_t top;           /* the first process; -1 = gone */
-    pid_t seed;          /* spared by a sweep; -1 = none */
-    pid_t keeper;        /* with top gone: who adopted its children; 0 = nobody */
-    const pid_t *others; /* other children of the keeper, n_others; borrowed */
+    pid_t top;                       /* the first process; -1 = gone */
+    const struct snp_spared *spared; /* not ended by a sweep; borrowed; NULL = nobody */
+    pid_t keeper;                    /* with top gone: who adopted its children; 0 = nobody */
+    const pid_t *others;             /* other children of the keeper, n_others; borrowed */
     size_t n_others;
 };
 
@@ -50,7 +62,7 @@ pid_t snp_proc_first_child(pid_t pid);
 void snp_procs_below(pid_t top, struct snp_procs *ret);
 
 /*
- * Kill the whole family but top and seed, and with it what is forked meanwhile: all are
+ * Kill the whole family but top and who is spared, and with it what is forked meanwhile: all are
  * stopped before any is killed. 0, or EAGAIN when some were left after ms. Blocks: for a worker.
  */
 int snp_family_sweep(const struct snp_family *family, unsigned ms);

@@ -340,13 +340,19 @@ static void on_woken(void *data, int eno, const char *bytes, size_t n)
 static int restart_interpreter(struct snp_session *s, struct snp_err *err)
 {
     snp_autoclose int fd = -1;
+    snp_autobuf struct snp_buf raw = {0};
+    const uint32_t seed = 0;
     int r = snp_session_new_guest(s, &fd, err);
 
     if (r < 0) {
         return r;
     }
     s->is_waking = true;
-    snp_session_ask_init(s, SNP_INIT_WAKE, NULL, fd, on_woken, s);
+    snp_buf_init(&raw, 16);
+    if (snp_buf_add(&raw, &seed, sizeof(seed)) < 0 || snp_buf_add(&raw, "", 1) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    snp_session_ask_init(s, SNP_INIT_WAKE, &raw, fd, on_woken, s);
     snp_session_start_guest(s);
     s->has_interpreter = true;
     s->was_restarted = true;

@@ -164,3 +164,28 @@ void snp_link_send(struct snp_link *link, const struct snp_frame *frame)
         want_events(link);
     }
 }
+
+int snp_link_send_fd(struct snp_link *link, const struct snp_frame *frame, int fd)
+{
+    const char *bytes;
+    ssize_t n = SNP_FRAME_HEADER_LEN;
+
+    if (!snp_link_is_open(link) || flush(link) < 0 || link->out.len > 0 ||
+        snp_frame_write(&link->out, frame) < 0) {
+        return -1;
+    }
+    /* The header alone carries it, so it is there before the frame is whole. */
+    bytes = snp_buf_bytes(&link->out);
+    if (snp_send_fds(link->fd, bytes, (size_t)n, &fd, 1) < 0) {
+        snp_buf_clear(&link->out);
+        return -1;
+    }
+    snp_buf_consume(&link->out, (size_t)n);
+    if (flush(link) < 0) {
+        (void)shutdown(link->fd, SHUT_RDWR);
+        snp_buf_clear(&link->out);
+    } else if (link->out.len > 0) {
+        want_events(link);
+    }
+    return 0;
+}

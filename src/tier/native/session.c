@@ -352,7 +352,7 @@ void snp_session_ask_init(struct snp_session *s,
     for (size_t i = 0; i < SNP_CALLS_MAX && slot == NULL; i++) {
         slot = s->calls[i].id == 0 ? &s->calls[i] : NULL;
     }
-    if (slot == NULL || !snp_link_is_open(&s->init) || (fd >= 0 && s->init.out.len > 0)) {
+    if (slot == NULL || !snp_link_is_open(&s->init)) {
         cb(data, slot == NULL ? EBUSY : EPIPE, NULL, 0);
         return;
     }
@@ -364,17 +364,25 @@ void snp_session_ask_init(struct snp_session *s,
         snp_link_send(&s->init, &frame);
         return;
     }
-    /* With a descriptor: the header alone, which carries it. */
-    char header[SNP_FRAME_HEADER_LEN] = {0};
-    memcpy(header + 4, &frame.id, sizeof(frame.id));
-    header[12] = (char)type;
-    if (snp_send_fds(s->init.fd, header, sizeof(header), &fd, 1) < 0) {
+    if (snp_link_send_fd(&s->init, &frame, fd) < 0) {
         slot->id = 0;
-        cb(data, errno, NULL, 0);
+        cb(data, EAGAIN, NULL, 0);
     }
 }
 
 static void session_opened(struct snp_session *s);
+
+static void on_spared(struct snp_session *s, const char *raw)
+{
+    int32_t pid;
+
+    memcpy(&pid, raw, sizeof(pid));
+    snp_spared_set(&s->spared, pid, raw[8] != 0);
+    /* Only now it has seen what is in the workspace, to tell what a cell changes. */
+    if (s->tier->is_local && s->state == SNP_SESSION_OPENING) {
+        session_opened(s);
+    }
+}
 
 static void on_init_frame(struct snp_link *link, const struct snp_frame *f)
 {
@@ -391,14 +399,8 @@ static void on_init_frame(struct snp_link *link, const struct snp_frame *f)
         snp_cell_on_memory(s, bytes);
         return;
     }
-    if (f->type == SNP_INIT_SEED && f->raw_len == 4 && s->seed < 0) {
-        int32_t seed;
-        memcpy(&seed, f->raw, sizeof(seed));
-        s->seed = seed > 1 ? seed : -1;
-        /* Only now it has seen what is in the workspace, to tell what a cell changes. */
-        if (s->state == SNP_SESSION_OPENING) {
-            session_opened(s);
-        }
+    if (f->type == SNP_INIT_SPARED && f->raw_len == 9) {
+        on_spared(s, f->raw);
         return;
     }
     if (f->type != SNP_INIT_REPLY || f->raw_len < sizeof(eno)) {
@@ -1098,7 +1100,6 @@ static struct snp_session *session_new(struct snp_tier *tier, struct snp_session
     s->timer = timer;
     (void)uv_timer_init(tier->loop, s->timer);
     s->timer->data = s;
-    s->seed = -1;
     s->watch = ticks;
     if (ticks != NULL) {
         (void)uv_timer_init(tier->loop, ticks);

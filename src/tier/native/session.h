@@ -17,6 +17,7 @@
 #include "os/meter.h"
 #include "policy/limits.h"
 #include "registry/python.h"
+#include "tier/local/procs.h"
 #include "tier/native/link.h"
 #include "tier/native/notify.h"
 #include "tier/native/template.h"
@@ -91,6 +92,7 @@ struct snp_session {
     uint64_t empty_blocks;     /* ... before anything was written to it */
     bool is_unwritten;         /* it held nothing whenever a cell ended, nor was anything put */
     bool has_seed;
+    struct snp_spared spared; /* branches and jobs, as pid 1 numbers them */
     bool has_interpreter;
     bool is_waking;        /* asked for a new one; till the answer exits are of the old one */
     bool was_restarted;    /* the interpreter is a new one since the last cell */
@@ -116,7 +118,6 @@ struct snp_session {
     uint64_t last_written_bytes;
     /* Of the local tier: */
     char folder[SNP_FOLDER_MAX];
-    pid_t seed;       /* -1 = not known yet */
     unsigned n_jobs;  /* workers that use it */
     bool is_sweeping; /* no signal of the code is passed on */
     bool is_ending;

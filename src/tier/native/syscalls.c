@@ -135,19 +135,13 @@ static const uint64_t ioctls[] = {
 };
 
 static const uint64_t prctls[] = {
-    PR_SET_NAME,
-    PR_GET_NAME,
-    PR_SET_PDEATHSIG,
-    PR_GET_PDEATHSIG,
-    PR_SET_DUMPABLE,
-    PR_GET_DUMPABLE,
-    PR_CAPBSET_READ,
-    PR_GET_NO_NEW_PRIVS,
-    PR_GET_SECCOMP,
-    PR_SET_NO_NEW_PRIVS,
-    PR_SET_TIMERSLACK,
-    PR_SET_THP_DISABLE,
-    0x53564d41 /* PR_SET_VMA: names of mappings */,
+    PR_SET_NAME,         PR_GET_NAME,
+    PR_SET_PDEATHSIG,    PR_GET_PDEATHSIG,
+    PR_SET_DUMPABLE,     PR_GET_DUMPABLE,
+    PR_CAPBSET_READ,     PR_GET_NO_NEW_PRIVS,
+    PR_GET_SECCOMP,      PR_GET_TID_ADDRESS,
+    PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK,
+    PR_SET_THP_DISABLE,  0x53564d41 /* PR_SET_VMA: names of mappings */,
 };
 
 static const uint64_t domains[] = {AF_UNIX, AF_INET, AF_INET6};
