@@ -236,17 +236,19 @@ static bool pass_path(const char *op, int dir, const char *file)
     return action != SNP_FAULT_FAIL;
 }
 
-/* Received data: only sockets are worth a point. */
+/* Received data: only sockets and pipes are worth a point. */
 static bool pass_receive(int fd)
 {
     struct stat st;
     int why = 0;
     int eno = errno;
-    if (!snp_fault_is_on() || fstat(fd, &st) < 0 || !S_ISSOCK(st.st_mode)) {
+    if (!snp_fault_is_on() || fstat(fd, &st) < 0 ||
+        !(S_ISSOCK(st.st_mode) || S_ISFIFO(st.st_mode))) {
         errno = eno;
         return true;
     }
-    if (snp_fault_hit("recv.socket", &why) == SNP_FAULT_TORN) {
+    const char *name = S_ISSOCK(st.st_mode) ? "recv.socket" : "recv.pipe";
+    if (snp_fault_hit(name, &why) == SNP_FAULT_TORN) {
         snp_fault_die();
     }
     errno = why != 0 ? why : eno;
