@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/escape.h"
 #include "base/str.h"
 #include "cli/term.h"
 
@@ -53,7 +54,7 @@ static void say(const char *before, const char *message)
 {
     snp_autobuf struct snp_buf shown = {0};
     snp_buf_init(&shown, MESSAGE_MAX_BYTES);
-    if (snp_term_escape(&shown, message, strlen(message)) < 0) {
+    if (snp_escape(&shown, message, strlen(message)) < 0) {
         (void)fprintf(stderr, "%s: (a message too long to show)\n", before);
         return;
     }

@@ -15,9 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
+#include "base/escape.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/base64.h"
 #include "cli/term.h"
 #include "wire/frame.h"
 
@@ -390,7 +391,7 @@ static void note(enum snp_style style, const char *label, struct snp_buf *text)
         *c = *c == '\n' || *c == '\r' || *c == '\t' ? ' ' : *c;
     }
     snp_term_put(stderr, style, label);
-    if (text->len > 0 && snp_term_escape(&shown, snp_buf_bytes(text), text->len) == 0) {
+    if (text->len > 0 && snp_escape(&shown, snp_buf_bytes(text), text->len) == 0) {
         (void)fprintf(stderr, ": %.*s", (int)shown.len, snp_buf_bytes(&shown));
     }
     (void)fputc('\n', stderr);

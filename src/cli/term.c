@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <sys/ioctl.h>
 
+#include "base/escape.h"
 #include "base/str.h"
 
 enum {
@@ -69,74 +70,6 @@ void snp_term_put(FILE *stream, enum snp_style style, const char *text)
                   is_styled ? "\033[0m" : "");
 }
 
-/* The length of the well-formed UTF-8 character at the front; 0 if there is none. */
-static size_t character_length(const char *bytes, size_t n)
-{
-    for (size_t len = 1; len <= 4 && len <= n; len++) {
-        if (snp_utf8_valid(bytes, len)) {
-            return len;
-        }
-    }
-    return 0;
-}
-
-static uint32_t decode(const char *bytes, size_t len)
-{
-    static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    uint32_t point = (unsigned char)bytes[0] & masks[len];
-    for (size_t i = 1; i < len; i++) {
-        point = point << 6 | ((unsigned char)bytes[i] & 0x3f);
-    }
-    return point;
-}
-
-/* Ranges a terminal obeys, or that show text in another order than it has. */
-static bool is_hostile(uint32_t point)
-{
-    static const struct {
-        uint32_t first;
-        uint32_t last;
-    } ranges[] = {
-        {0x00,    0x08   },
-        {0x0b,    0x1f   },
-        {0x7f,    0x9f   },
-        {0x061c,  0x061c },
-        {0x200e,  0x200f },
-        {0x2028,  0x202e },
-        {0x2066,  0x2069 },
-        {0xfeff,  0xfeff },
-        {0xfff9,  0xfffb },
-        {0xe0000, 0xe007f},
-    };
-    for (size_t i = 0; i < SNP_ARRAY_LEN(ranges); i++) {
-        if (point >= ranges[i].first && point <= ranges[i].last) {
-            return true;
-        }
-    }
-    return false;
-}
-
-int snp_term_escape(struct snp_buf *out, const char *bytes, size_t n)
-{
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < n;) {
-        size_t len = character_length(bytes + i, n - i);
-        uint32_t point = len == 0 ? 0 : decode(bytes + i, len);
-        if (len == 0) {
-            r = snp_buf_addf(out, "\\x%02x", (unsigned char)bytes[i]);
-            len = 1;
-        } else if (!is_hostile(point)) {
-            r = snp_buf_add(out, bytes + i, len);
-        } else if (point < 0x80) {
-            r = snp_buf_addf(out, "\\x%02x", point);
-        } else {
-            r = snp_buf_addf(out, point > 0xffff ? "\\U%08x" : "\\u%04x", point);
-        }
-        i += len;
-    }
-    return r;
-}
-
 int snp_term_write(FILE *stream, const char *bytes, size_t n)
 {
     if (!snp_term_is(stream)) {
@@ -144,7 +77,7 @@ int snp_term_write(FILE *stream, const char *bytes, size_t n)
     }
     snp_autobuf struct snp_buf shown = {0};
     snp_buf_init(&shown, n * ESCAPE_MAX_FACTOR + 1);
-    if (snp_term_escape(&shown, bytes, n) < 0) {
+    if (snp_escape(&shown, bytes, n) < 0) {
         errno = ENOMEM;
         return -1;
     }
@@ -159,7 +92,7 @@ static char *cell_text(const char *text, size_t *ret_columns)
     snp_autobuf struct snp_buf shown = {0};
     size_t n = text == NULL ? 0 : strlen(text);
     snp_buf_init(&shown, n * ESCAPE_MAX_FACTOR + 1);
-    if (n > 0 && snp_term_escape(&shown, text, n) < 0) {
+    if (n > 0 && snp_escape(&shown, text, n) < 0) {
         return NULL;
     }
     for (size_t i = 0; i < shown.len; i++) {

@@ -32,12 +32,6 @@ unsigned snp_term_width(FILE *stream);
 void snp_term_put(FILE *stream, enum snp_style style, const char *text);
 
 /*
- * Append untrusted bytes so that no terminal obeys them: control characters other than
- * newline and tab as \xNN, C1 controls and direction overrides as \uNNNN, invalid UTF-8 as \xNN.
- * SNP_E_LIMIT or SNP_E_NOMEM of the buffer.
- */
-int snp_term_escape(struct snp_buf *out, const char *bytes, size_t n) SNP_NODISCARD;
-/*
  * Write untrusted bytes: escaped on a terminal, unchanged elsewhere. 0, or -1 with errno.
  * A chunk may end inside a UTF-8 character; it is then shown escaped on a terminal.
  */

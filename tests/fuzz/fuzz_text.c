@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/escape.h"
 #include "base/str.h"
 #include "cli/term.h"
 #include "fuzz/target.h"
@@ -109,7 +110,7 @@ static void check_shown(const char *bytes, size_t n)
 
     snp_buf_init(&shown, 16 * n + 16);
     snp_buf_init(&again, 16 * n + 16);
-    SNP_ASSERT(snp_term_escape(&shown, bytes, n) == 0);
+    SNP_ASSERT(snp_escape(&shown, bytes, n) == 0);
     text = snp_buf_bytes(&shown);
     SNP_ASSERT(snp_utf8_valid(text, shown.len));
     for (size_t i = 0; i < shown.len; i++) {
@@ -122,7 +123,7 @@ static void check_shown(const char *bytes, size_t n)
         SNP_ASSERT(i + 2 >= shown.len || memcmp(text + i, "\xe2\x81", 2) != 0 ||
                    (unsigned char)text[i + 2] < 0xa6 || (unsigned char)text[i + 2] > 0xa9);
     }
-    SNP_ASSERT(snp_term_escape(&again, text, shown.len) == 0);
+    SNP_ASSERT(snp_escape(&again, text, shown.len) == 0);
     SNP_ASSERT(again.len == shown.len &&
                (shown.len == 0 || memcmp(snp_buf_bytes(&again), text, shown.len) == 0));
 }

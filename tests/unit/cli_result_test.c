@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/base64.h"
 #include "cli/result.h"
 #include "unit/harness.h"
 

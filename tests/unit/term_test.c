@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/escape.h"
 #include "unit/harness.h"
 
 static void shown(const char *bytes, size_t n, const char *expected)
 {
     snp_autobuf struct snp_buf out;
     snp_buf_init(&out, 1000);
-    assert_int_equal(snp_term_escape(&out, bytes, n), 0);
+    assert_int_equal(snp_escape(&out, bytes, n), 0);
     assert_string_equal(snp_buf_cstr(&out), expected);
 }
 
@@ -58,7 +59,7 @@ TEST(every_byte_fits_the_room_that_is_promised)
         char one = (char)byte;
         snp_autobuf struct snp_buf out;
         snp_buf_init(&out, 6);
-        assert_int_equal(snp_term_escape(&out, &one, 1), 0);
+        assert_int_equal(snp_escape(&out, &one, 1), 0);
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Base64, for the binary parts of displays in JSON. Decoding is for our own text only. */
-#include "cli/base64.h"
+#include "base/base64.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_BASE64_H
-#define SNP_CLI_BASE64_H
+#ifndef SNP_BASE_BASE64_H
+#define SNP_BASE_BASE64_H
 
 #include <stddef.h>
 
