@@ -23,6 +23,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -35,6 +36,8 @@
 #include "base/fd.h"
 #include "guest/init_branches.h"
 #include "guest/init_files.h"
+#include "guest/init_shadow.h"
+#include "guest/init_stop.h"
 #include "guest/init_wire.h"
 #include "guest/spec.h"
 
@@ -62,6 +65,7 @@ struct init {
     int passed_fd;         /* came with a request that is not whole yet; -1 = none */
     struct snp_init_branches branches;
     struct snp_changes *changes;
+    struct snp_shadows *shadows; /* NULL = none are kept */
     struct snp_buf in;
     struct snp_buf out;
 };
@@ -371,8 +375,9 @@ static void add_share(pid_t pid, void *data)
 }
 
 /* Bytes of the files in memory, mapped or not. */
-static uint64_t files_in_memory(void)
+static uint64_t files_in_memory(const struct init *in)
 {
+    const int held[] = {SNP_INIT_UPPER_FD, in->shadows == NULL ? -1 : SNP_INIT_SHADOW_FD};
     static const char *const mounts[] = {"/tmp", "/dev/shm"};
     struct statfs fs;
     uint64_t bytes = 0;
@@ -382,18 +387,21 @@ static uint64_t files_in_memory(void)
                      ? 0
                      : (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
     }
-    return bytes + (fstatfs(SNP_INIT_UPPER_FD, &fs) < 0
-                        ? 0
-                        : (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(held); i++) {
+        bytes += fstatfs(held[i], &fs) < 0 || fs.f_type != TMPFS_MAGIC
+                     ? 0
+                     : (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+    }
+    return bytes;
 }
 
 /*
  * Shared pages are mostly those of files, which are counted whether mapped or not; so the
  * larger of both numbers is taken, and nobody is ended for using what counts twice.
  */
-static uint64_t sample_bytes(const struct sample *sample)
+static uint64_t sample_bytes(const struct init *in, const struct sample *sample)
 {
-    uint64_t files = files_in_memory();
+    uint64_t files = files_in_memory(in);
 
     return sample->anonymous + (sample->shared > files ? sample->shared : files);
 }
@@ -408,11 +416,11 @@ static void watch(struct init *in)
     if (in->watch_limit == 0) {
         return;
     }
-    bytes = sample_bytes(&sample);
+    bytes = sample_bytes(in, &sample);
     if (bytes > in->watch_limit / 2) { /* too near to guess */
         sample = (struct sample){0};
         (void)each_process(in, add_share, &sample);
-        bytes = sample_bytes(&sample);
+        bytes = sample_bytes(in, &sample);
     }
     if (bytes > in->watched + (1 << 20) || bytes + (1 << 20) < in->watched) {
         in->watched = bytes;
@@ -607,6 +615,9 @@ static int on_drop(struct init *in, struct request *rq)
 {
     uint32_t number = (uint32_t)take(&rq->body, 4);
 
+    if (!rq->body.bad && in->shadows != NULL) {
+        (void)snp_shadows_drop(in->shadows, number); /* there may be none */
+    }
     return rq->body.bad ? EINVAL : snp_branches_drop(&in->branches, number, rq->id);
 }
 
@@ -654,6 +665,61 @@ static int on_changes(struct init *in, struct request *rq)
                               in->was_crowded ? SNP_CHANGES_CROWDED : 0, &in->out);
 }
 
+static void stop_one(pid_t pid, void *data)
+{
+    snp_stop_one(data, pid);
+}
+
+/* Make all of the code stand still if any of it could write meanwhile. 0 or EAGAIN. */
+static int stop_code(struct init *in, struct snp_stop *stop)
+{
+    stop->interpreter = in->interpreter;
+    stop->is_counting = true;
+    (void)each_process(in, stop_one, stop);
+    stop->is_counting = false;
+    if (stop->n_active == 0) {
+        return 0;
+    }
+    do {
+        stop->n_moving = 0;
+        (void)each_process(in, stop_one, stop);
+    } while (stop->n_moving > 0 && snp_stop_again(stop));
+    return stop->n_moving > 0 ? EAGAIN : 0;
+}
+
+static int on_keep(struct init *in, struct request *rq)
+{
+    uint32_t number = (uint32_t)take(&rq->body, 4);
+    const struct snp_keep_most most = {.bytes = take(&rq->body, 8),
+                                       .files = (uint32_t)take(&rq->body, 4)};
+    struct snp_stop stop = {0};
+    struct snp_kept kept = {0};
+    int r = rq->body.bad ? EINVAL : in->shadows == NULL ? EOPNOTSUPP : stop_code(in, &stop);
+
+    if (r == 0) {
+        r = snp_shadows_keep(in->shadows, number, &most, &kept);
+    }
+    kept.flags |= stop.n > 0 ? SNP_KEEP_STOPPED : 0;
+    snp_stop_done(&stop);
+    if (r == 0 && (snp_buf_add(&in->out, &kept.bytes, 8) < 0 ||
+                   snp_buf_add(&in->out, &kept.files, 4) < 0 ||
+                   snp_buf_add(&in->out, &kept.flags, 1) < 0)) {
+        r = ENOMEM;
+    }
+    return r;
+}
+
+static int on_restore(struct init *in, struct request *rq)
+{
+    uint32_t number = (uint32_t)take(&rq->body, 4);
+    int r = rq->body.bad          ? EINVAL
+            : in->shadows == NULL ? EOPNOTSUPP
+                                  : snp_shadows_restore(in->shadows, number);
+
+    snp_changes_rebase(in->changes);
+    return r;
+}
+
 static int on_watch(struct init *in, struct request *rq)
 {
     in->watch_limit = take(&rq->body, 8);
@@ -680,6 +746,8 @@ static const struct {
     {SNP_INIT_WATCH,   false, on_watch  },
     {SNP_INIT_HOLD,    true,  on_hold   },
     {SNP_INIT_DROP,    false, on_drop   },
+    {SNP_INIT_KEEP,    false, on_keep   },
+    {SNP_INIT_RESTORE, false, on_restore},
 };
 
 static void dispatch(struct init *in, struct request *rq)
@@ -760,6 +828,28 @@ static pid_t parse_pid(const char *text)
     return pid;
 }
 
+/* Where the supervisor wants copies of the workspace, there is a folder for them. */
+static struct snp_shadows *open_shadows(bool is_local)
+{
+    bool has_store = fcntl(SNP_INIT_SHADOW_FD, F_SETFD, FD_CLOEXEC) == 0;
+    bool has_base = fcntl(SNP_INIT_BASE_FD, F_SETFD, FD_CLOEXEC) == 0;
+    struct snp_shadow_place place = {
+        .layer_fd = SNP_INIT_UPPER_FD,
+        .base_fd = has_base ? SNP_INIT_BASE_FD : -1,
+        .store_fd = SNP_INIT_SHADOW_FD,
+        .is_local = is_local,
+    };
+    struct statfs fs;
+
+    if (!has_store) {
+        return NULL;
+    }
+    place.view_fd = open(snp_files_workspace(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    place.is_layer =
+        !is_local && fstatfs(place.view_fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+    return place.view_fd < 0 ? NULL : snp_shadows_new(&place);
+}
+
 /* Whoever has spoken or died since the last look; before anything is asked of us. */
 static void look_round(struct init *in)
 {
@@ -816,6 +906,7 @@ int main(int argc, char **argv)
     in.is_local = argc == 3;
     snp_files_locate(argv[2]);
     in.interpreter = parse_pid(argv[1]);
+    in.shadows = open_shadows(in.is_local); /* before their numbers are anybody's */
     in.branches.done = on_branch;
     in.branches.spared = tell_spared;
     in.branches.data = &in;

@@ -238,6 +238,12 @@ struct snp_changes *snp_changes_new(int upper_fd, bool is_whole)
     return c;
 }
 
+void snp_changes_rebase(struct snp_changes *changes)
+{
+    listing_done(&changes->last);
+    look(changes, &changes->last);
+}
+
 void snp_changes_accept(struct snp_changes *changes, const char *path)
 {
     const char *root = snp_files_workspace();

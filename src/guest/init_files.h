@@ -48,6 +48,9 @@ int snp_files_ls(const char *path, struct snp_buf *out);
  */
 struct snp_changes *snp_changes_new(int upper_fd, bool is_whole);
 
+/* What is there now is where the next report begins: it was put there by ourselves. */
+void snp_changes_rebase(struct snp_changes *changes);
+
 /* The host wrote this file of the workspace itself: the next report is not to name it. */
 void snp_changes_accept(struct snp_changes *changes, const char *path);
 

@@ -18,6 +18,8 @@ enum {
     SNP_INIT_DROP = 58,
     SNP_INIT_KEEP = 59,
     SNP_INIT_RESTORE = 60,
+    SNP_INIT_PACK = 61,
+    SNP_INIT_UNPACK = 62,
     SNP_INIT_REPLY = 64,
     SNP_INIT_EXIT = 65,
     SNP_INIT_MEMORY = 66,
@@ -43,6 +45,15 @@ enum {
     SNP_CHANGES_TMP_FULL = 8,
     SNP_CHANGES_SHM_FULL = 16,
     SNP_CHANGES_CROWDED = 32, /* a sample found as many processes as there may be */
+};
+
+/* Flags of a KEEP reply. */
+enum {
+    SNP_KEEP_OVER =
+        1, /* not made: the workspace, or all shadows together, would be too large */
+    SNP_KEEP_OPEN = 2,    /* a file is open for writing */
+    SNP_KEEP_LOST = 4,    /* sockets, FIFOs, devices or what cannot be read is not in it */
+    SNP_KEEP_STOPPED = 8, /* processes or threads of the code stood still meanwhile */
 };
 
 enum {

@@ -27,6 +27,9 @@
 #define FS_NODES                                                    \
     (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | \
      LANDLOCK_ACCESS_FS_MAKE_SOCK)
+#define FS_STORE                                                             \
+    (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
+     LANDLOCK_ACCESS_FS_REMOVE_FILE | FS_TRUNC)
 #define FS_OWN ((FS_ALL1 & ~FS_NODES) | FS_REFER | FS_TRUNC)
 
 struct ruleset_attr {
@@ -98,8 +101,20 @@ static int add_path(int ruleset, const char *path, uint64_t access, struct snp_e
     return r;
 }
 
-int snp_landlock_apply(int upper_fd, int most_abi, int *ret_abi, struct snp_err *err)
+int snp_landlock_apply(const struct snp_landlock_own *own,
+                       int most_abi,
+                       int *ret_abi,
+                       struct snp_err *err)
 {
+    const struct {
+        int fd;
+        const char *name;
+        uint64_t access;
+    } held[] = {
+        {own->upper_fd,  "the workspace's layer", FS_READ },
+        {own->base_fd,   "the project",           FS_READ },
+        {own->shadow_fd, "shadows",               FS_STORE},
+    };
     int known = most_abi == 0 ? 0 : kernel_abi();
     int abi = known < most_abi ? known : most_abi;
     struct ruleset_attr attr = {.handled_access_fs = handled_by(abi),
@@ -118,7 +133,11 @@ int snp_landlock_apply(int upper_fd, int most_abi, int *ret_abi, struct snp_err 
     if (ruleset < 0) {
         return snp_fail_sys(err, errno, "landlock_create_ruleset");
     }
-    r = add_rule(ruleset, upper_fd, "the workspace's layer", FS_READ, err);
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(held); i++) {
+        r = held[i].fd < 0 ? 0
+                           : add_rule(ruleset, held[i].fd, held[i].name,
+                                      held[i].access & attr.handled_access_fs, err);
+    }
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(rules); i++) {
         r = add_path(ruleset, rules[i].path, rules[i].access & attr.handled_access_fs, err);
     }
@@ -138,6 +157,7 @@ static const uint64_t accesses[] = {
     [SNP_LANDLOCK_EDIT] = FS_EDIT | FS_IOCTL,
     [SNP_LANDLOCK_OWN] = FS_OWN,
     [SNP_LANDLOCK_SCRATCH] = FS_OWN & ~LANDLOCK_ACCESS_FS_EXECUTE,
+    [SNP_LANDLOCK_STORE] = FS_STORE,
 };
 
 /* A right over folders cannot be given on a file. */

@@ -6,14 +6,23 @@
 
 #include "base/err.h"
 
+/* Folders that are reached by these descriptors only, which pid 1 alone keeps; borrowed. */
+struct snp_landlock_own {
+    int upper_fd;  /* the workspace's layer: to read */
+    int base_fd;   /* the project without it: to read; -1 = none */
+    int shadow_fd; /* copies of the workspace: files in it are made, read, removed; -1 = none */
+};
+
 /*
  * Restrict the calling process and its future children to the folders of the sandbox's
- * own root, a second fence behind the mount namespace. upper_fd: one more folder that may
- * be read, reachable by that descriptor only. most_abi: the newest ABI to use, 0 for none.
- * *ret_abi is the one that was used; 0 (and success) where there is none. Needs no_new_privs.
+ * own root, a second fence behind the mount namespace, and to those of own. most_abi: the
+ * newest ABI to use, 0 for none. *ret_abi is the one that was used; 0 (and success) where
+ * there is none. Needs no_new_privs.
  */
-int snp_landlock_apply(int upper_fd, int most_abi, int *ret_abi, struct snp_err *err)
-    SNP_NODISCARD;
+int snp_landlock_apply(const struct snp_landlock_own *own,
+                       int most_abi,
+                       int *ret_abi,
+                       struct snp_err *err) SNP_NODISCARD;
 
 /* What a rule permits below its path. */
 enum snp_landlock_access {
@@ -22,6 +31,7 @@ enum snp_landlock_access {
     SNP_LANDLOCK_EDIT,    /* read and write what is there */
     SNP_LANDLOCK_OWN,     /* everything but devices and sockets */
     SNP_LANDLOCK_SCRATCH, /* the same without execute */
+    SNP_LANDLOCK_STORE,   /* files made, read and removed */
 };
 
 struct snp_landlock_rule {

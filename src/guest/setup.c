@@ -192,6 +192,32 @@ static int step_tmp(struct snp_setup *s, struct snp_err *err)
     return 0;
 }
 
+/*
+ * A file system that no path leads to: only who holds the descriptor, pid 1, reaches what is
+ * in it. It counts as memory of the sandbox.
+ */
+static int step_shadow(struct snp_setup *s, struct snp_err *err)
+{
+    int r;
+
+    if (s->spec.shadow_bytes == 0) {
+        return 0;
+    }
+    r = mount_tmpfs(SCRATCH, s->spec.shadow_bytes, SNP_SHADOW_FILES_MAX + 1,
+                    MS_NOSUID | MS_NODEV | MS_NOEXEC, err);
+    if (r < 0) {
+        return r;
+    }
+    s->shadow_fd = open(SCRATCH, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->shadow_fd < 0 || fchmod(s->shadow_fd, 0700) < 0) {
+        return snp_fail_sys(err, errno, "open the file system of shadows");
+    }
+    if (umount2(SCRATCH, MNT_DETACH) < 0) {
+        return snp_fail_sys(err, errno, "detach the file system of shadows");
+    }
+    return 0;
+}
+
 /* Create the folders above path, below the folder dir. */
 static int make_parents(
     const char *dir, const char *path, char *out, size_t out_len, struct snp_err *err)
@@ -271,10 +297,24 @@ static int make_mask_layer(struct snp_setup *s, const char *layer, struct snp_er
     return 0;
 }
 
+/*
+ * What is to be put back after a rollback can only be read where nothing covers it: the same
+ * layers once more without the upper one, reached by descriptor. What is hidden stays so.
+ */
+static void open_base(struct snp_setup *s)
+{
+    if (s->spec.shadow_bytes != 0 &&
+        mount("overlay", SCRATCH "/base", "overlay",
+              MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY | MS_NOATIME,
+              "lowerdir=" SCRATCH "/mask:" SCRATCH "/lower,userxattr") == 0) {
+        s->base_fd = open(SCRATCH "/base", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+}
+
 static int mount_overlay(struct snp_setup *s, struct snp_err *err)
 {
     static const char *const dirs[] = {SCRATCH "/lower", SCRATCH "/upper", SCRATCH "/work",
-                                       SCRATCH "/mask"};
+                                       SCRATCH "/mask", SCRATCH "/base"};
     struct stat st;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(dirs); i++) {
@@ -294,7 +334,7 @@ static int mount_overlay(struct snp_setup *s, struct snp_err *err)
     if (make_mask_layer(s, SCRATCH "/mask", err) < 0) {
         return err->code;
     }
-    if (mount("overlay", "/workspace", "overlay", MS_NOSUID | MS_NODEV,
+    if (mount("overlay", "/workspace", "overlay", MS_NOSUID | MS_NODEV | MS_STRICTATIME,
               "lowerdir=" SCRATCH "/mask:" SCRATCH "/lower,upperdir=" SCRATCH
               "/upper,workdir=" SCRATCH "/work,userxattr") < 0) {
         return errno == EINVAL ? snp_fail(err, SNP_E_UNSUPPORTED,
@@ -302,6 +342,7 @@ static int mount_overlay(struct snp_setup *s, struct snp_err *err)
                                           "of an overlay; copy the project to another one")
                                : snp_fail_sys(err, errno, "mount overlay on /workspace");
     }
+    open_base(s);
     return 0;
 }
 
@@ -329,8 +370,9 @@ static int step_workspace(struct snp_setup *s, struct snp_err *err)
     const char *upper = s->spec.has_project != 0 ? SCRATCH "/upper" : "/workspace";
     /* The root is one more; the layers and the mask have at most one per byte of the latter. */
     uint64_t own = s->spec.has_project != 0 ? LAYER_INODES + s->spec.mask_len : 1;
+    /* A write through a mapping shows in no time of a file but, because it was mapped, in this. */
     int r = mount_tmpfs(where, s->spec.workspace_bytes, s->spec.workspace_inodes + own,
-                        MS_NOSUID | MS_NODEV, err);
+                        MS_NOSUID | MS_NODEV | MS_STRICTATIME, err);
 
     if (r < 0) {
         return r;
@@ -402,15 +444,14 @@ int snp_step_rlimits(struct snp_setup *s, struct snp_err *err)
         uint64_t value;
         bool wanted;
     } rows[] = {
-        {RLIMIT_CORE,       1,                                true                   }, /* stops even a program that cores are piped into */
-        {RLIMIT_STACK,      8 << 20,                          true                   }, /* the template's was for its threads */
-        {RLIMIT_FSIZE,      s->spec.file_bytes,               true                   },
- /* Init and the seed are two more. */
-        {RLIMIT_NPROC,      (uint64_t)s->spec.processes + 2,  true                   },
-        {RLIMIT_MEMLOCK,    64 << 10,                         true                   },
-        {RLIMIT_MSGQUEUE,   0,                                true                   },
-        {RLIMIT_SIGPENDING, 1024,                             true                   },
-        {RLIMIT_DATA,       s->spec.data_bytes + data_size(), s->spec.data_bytes != 0},
+        {RLIMIT_CORE,       1,                                               true                   }, /* stops even a program that cores are piped into */
+        {RLIMIT_STACK,      8 << 20,                                         true                   }, /* the template's was for its threads */
+        {RLIMIT_FSIZE,      s->spec.file_bytes,                              true                   },
+        {RLIMIT_NPROC,      (uint64_t)s->spec.processes + SNP_OWN_PROCESSES, true                   },
+        {RLIMIT_MEMLOCK,    64 << 10,                                        true                   },
+        {RLIMIT_MSGQUEUE,   0,                                               true                   },
+        {RLIMIT_SIGPENDING, 1024,                                            true                   },
+        {RLIMIT_DATA,       s->spec.data_bytes + data_size(),                s->spec.data_bytes != 0},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -479,8 +520,13 @@ static int step_capabilities(struct snp_setup *s, struct snp_err *err)
 
 static int step_landlock(struct snp_setup *s, struct snp_err *err)
 {
-    return snp_landlock_apply(s->fs_fd[SNP_SETUP_WORKSPACE], (int)s->spec.landlock_abi,
-                              &s->landlock_abi, err);
+    const struct snp_landlock_own own = {
+        .upper_fd = s->fs_fd[SNP_SETUP_WORKSPACE],
+        .base_fd = s->base_fd,
+        .shadow_fd = s->shadow_fd,
+    };
+
+    return snp_landlock_apply(&own, (int)s->spec.landlock_abi, &s->landlock_abi, err);
 }
 
 static int step_seccomp(struct snp_setup *s, struct snp_err *err)
@@ -510,6 +556,7 @@ static const struct snp_step steps[] = {
     {"cgroup namespace", step_cgroup_namespace},
     {"proc",             step_proc            },
     {"tmp",              step_tmp             },
+    {"shadow",           step_shadow          },
     {"workspace",        step_workspace       },
     {"affinity",         snp_step_affinity    },
     {"rlimits",          snp_step_rlimits     },

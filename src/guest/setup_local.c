@@ -54,8 +54,10 @@ static const struct snp_landlock_rule host_rules[] = {
     {"/dev/urandom",         SNP_LANDLOCK_READ},
 };
 
+#define CLOSED "closed" /* beside workspace/ and tmp/ */
+
 enum {
-    PATH_LEN = SNP_FOLDER_MAX + 16,
+    PATH_LEN = SNP_FOLDER_MAX + 24,
     HOST_RULES = SNP_ARRAY_LEN(host_rules)
 };
 
@@ -107,6 +109,33 @@ static int step_folder(struct snp_setup *s, struct snp_err *err)
     return 0;
 }
 
+/*
+ * The rule for shadows holds for the code as well, which is kept from them by the folder above:
+ * nobody may pass it, its mode is changed by no call of the code, and Landlock refuses to
+ * have it renamed. Pid 1 holds a descriptor of what is behind it.
+ */
+static int step_shadow(struct snp_setup *s, struct snp_err *err)
+{
+    if (s->spec.shadow_bytes == 0) {
+        return 0;
+    }
+    if (mkdir("../" CLOSED, 0700) < 0 || mkdir("../" CLOSED "/shadow", 0700) < 0) {
+        return snp_fail_sys(err, errno, "make the folder of shadows");
+    }
+    s->shadow_fd = open("../" CLOSED "/shadow", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return s->shadow_fd < 0 ? snp_fail_sys(err, errno, "open the folder of shadows") : 0;
+}
+
+static int step_close(struct snp_setup *s, struct snp_err *err)
+{
+    char path[PATH_LEN];
+
+    (void)snprintf(path, sizeof(path), "%s/" CLOSED, s->spec.folder);
+    return s->shadow_fd >= 0 && chmod(path, 0) < 0
+               ? snp_fail_sys(err, errno, "close the folder of shadows")
+               : 0;
+}
+
 static int step_capabilities(struct snp_setup *s, struct snp_err *err)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -125,17 +154,22 @@ static int step_capabilities(struct snp_setup *s, struct snp_err *err)
 
 static int step_landlock(struct snp_setup *s, struct snp_err *err)
 {
-    struct snp_landlock_rule rules[HOST_RULES + 2];
+    struct snp_landlock_rule rules[HOST_RULES + 3];
     char workspace[PATH_LEN];
     char tmp[PATH_LEN];
+    char shadow[PATH_LEN];
+    size_t n = HOST_RULES;
 
     memcpy(rules, host_rules, sizeof(host_rules));
     (void)snprintf(workspace, sizeof(workspace), "%s/workspace", s->spec.folder);
     (void)snprintf(tmp, sizeof(tmp), "%s/tmp", s->spec.folder);
-    rules[HOST_RULES] = (struct snp_landlock_rule){workspace, SNP_LANDLOCK_OWN};
-    rules[HOST_RULES + 1] = (struct snp_landlock_rule){tmp, SNP_LANDLOCK_SCRATCH};
-    return snp_landlock_fence(rules, SNP_ARRAY_LEN(rules), (int)s->spec.landlock_abi,
-                              &s->landlock_abi, err);
+    (void)snprintf(shadow, sizeof(shadow), "%s/" CLOSED "/shadow", s->spec.folder);
+    rules[n++] = (struct snp_landlock_rule){workspace, SNP_LANDLOCK_OWN};
+    rules[n++] = (struct snp_landlock_rule){tmp, SNP_LANDLOCK_SCRATCH};
+    if (s->shadow_fd >= 0) {
+        rules[n++] = (struct snp_landlock_rule){shadow, SNP_LANDLOCK_STORE};
+    }
+    return snp_landlock_fence(rules, n, (int)s->spec.landlock_abi, &s->landlock_abi, err);
 }
 
 static int step_seccomp(struct snp_setup *s, struct snp_err *err)
@@ -163,10 +197,12 @@ const struct snp_step snp_local_steps[] = {
     {"family",       step_family      },
     {"ids",          step_ids         },
     {"folder",       step_folder      },
+    {"shadow",       step_shadow      },
     {"affinity",     snp_step_affinity},
     {"rlimits",      snp_step_rlimits },
     {"capabilities", step_capabilities},
     {"landlock",     step_landlock    },
+    {"close",        step_close       },
     {"seccomp",      step_seccomp     },
 };
 const size_t snp_local_steps_n = SNP_ARRAY_LEN(snp_local_steps);

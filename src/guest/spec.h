@@ -25,6 +25,13 @@ enum {
     SNP_STEPS_MAX = 32,
     SNP_VERSION_MAX = 31,  /* characters of the interpreter's version */
     SNP_FOLDER_MAX = 1024, /* bytes of the path of a session's folder */
+    SNP_OWN_PROCESSES = 3, /* of ours inside: init, the seed, a worker of init */
+};
+
+/* What all copies of a session's workspace may take together; files they share count once. */
+enum {
+    SNP_SHADOW_BYTES_MAX = 256 << 20,
+    SNP_SHADOW_FILES_MAX = 100000,
 };
 
 /* Descriptors that travel with the spec, in this order; the project is optional; n_groups more follow. */
@@ -44,6 +51,7 @@ struct snp_spec {
     uint64_t tmp_bytes;
     uint64_t workspace_bytes;
     uint64_t workspace_inodes;
+    uint64_t shadow_bytes; /* for copies of the workspace; 0 = none are kept */
     uint64_t file_bytes;
     uint64_t data_bytes; /* RLIMIT_DATA on top of what the template has; 0 = none */
     uint32_t processes;
@@ -115,8 +123,10 @@ enum {
 /* Descriptors pid 1 is started with. */
 enum {
     SNP_INIT_CONTROL_FD = 3,
-    SNP_INIT_SEED_FD = 4,  /* socket to the seed process */
-    SNP_INIT_UPPER_FD = 5, /* SNP_SETUP_WORKSPACE */
+    SNP_INIT_SEED_FD = 4,   /* socket to the seed process */
+    SNP_INIT_UPPER_FD = 5,  /* SNP_SETUP_WORKSPACE */
+    SNP_INIT_SHADOW_FD = 6, /* folder for copies of the workspace; closed = none are kept */
+    SNP_INIT_BASE_FD = 7,   /* the project as the code saw it first, to read; closed = none */
 };
 
 #endif

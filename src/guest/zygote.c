@@ -24,6 +24,7 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@
 
 enum {
     FILTER_MAX = 64 << 10,
-    FD_PARK = 64, /* descriptors are parked from here while 0 to 5 are rearranged */
+    FD_PARK = 64, /* descriptors are parked from here while the low ones are rearranged */
     STACK_BYTES = 256 << 10,
     NAMESPACES =
         CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
@@ -163,7 +164,13 @@ static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int seed_
     char *argv[] = {(char *)(uintptr_t) "init", pid, folder, NULL};
     char *envp[] = {NULL};
     /* High numbers first, or putting one in its place could close another. */
-    const int from[] = {c->control_fd, seed_fd, park(c->setup.fs_fd[SNP_SETUP_WORKSPACE])};
+    const int from[] = {
+        c->control_fd,
+        seed_fd,
+        park(c->setup.fs_fd[SNP_SETUP_WORKSPACE]),
+        park(c->setup.shadow_fd),
+        park(c->setup.base_fd),
+    };
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     int init_fd = c->setup.fd[SNP_SPEC_FD_INIT];
 
@@ -172,12 +179,14 @@ static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int seed_
         dup2(c->setup.fd[SNP_SPEC_FD_STDERR], 2) < 0) {
         _exit(4);
     }
-    for (int i = 0; i < 3; i++) {
-        if (dup2(from[i], SNP_INIT_CONTROL_FD + i) < 0) {
+    (void)syscall(SYS_close_range, SNP_INIT_SHADOW_FD, SNP_INIT_BASE_FD, 0);
+    for (int i = 0; i < (int)SNP_ARRAY_LEN(from); i++) {
+        bool is_optional = SNP_INIT_CONTROL_FD + i > SNP_INIT_UPPER_FD;
+        if ((from[i] >= 0 || !is_optional) && dup2(from[i], SNP_INIT_CONTROL_FD + i) < 0) {
             _exit(4);
         }
     }
-    (void)syscall(SYS_close_range, SNP_INIT_UPPER_FD + 1, (unsigned)init_fd - 1, 0);
+    (void)syscall(SYS_close_range, SNP_INIT_BASE_FD + 1, (unsigned)init_fd - 1, 0);
     (void)syscall(SYS_close_range, (unsigned)init_fd + 1, ~0U, 0);
     if (limit_open_files(c->setup.spec.open_files) < 0) {
         _exit(4);
@@ -326,6 +335,7 @@ static void prepare_child(struct child *c, int session_fd)
     for (size_t i = 0; i < SNP_SETUP_FS_N; i++) {
         c->setup.fs_fd[i] = -1;
     }
+    c->setup.shadow_fd = c->setup.base_fd = -1;
     c->setup.listener_fd = -1;
     c->setup.filter = &zygote.filter;
 }

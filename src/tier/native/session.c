@@ -719,7 +719,7 @@ static int limit_cgroups(struct snp_session *s, struct snp_err *err)
     const struct snp_limits *l = &s->spec.limits;
     const struct snp_cgroup_limits limits = {
         .memory_bytes = l->value[SNP_LIMIT_MEMORY],
-        .processes = l->value[SNP_LIMIT_PROCESSES] + 2, /* init and the seed */
+        .processes = l->value[SNP_LIMIT_PROCESSES] + SNP_OWN_PROCESSES,
         .cpus_milli = l->value[SNP_LIMIT_CPUS],
     };
 
@@ -750,6 +750,17 @@ static uint64_t file_limit(const struct snp_session *s)
     return s->tier->is_local && workspace < file ? workspace : file;
 }
 
+/* Copies of the workspace are memory, and must leave the code its part of it. */
+static uint64_t shadow_limit(const struct snp_session *s)
+{
+    uint64_t half = s->spec.limits.value[SNP_LIMIT_MEMORY] / 2;
+
+    if (!s->spec.is_lasting) {
+        return 0;
+    }
+    return half < SNP_SHADOW_BYTES_MAX ? half : SNP_SHADOW_BYTES_MAX;
+}
+
 /* RLIMIT_NPROC counts all processes of a user, on the whole host. */
 static void fill_local(struct snp_session *s, struct snp_spec *spec)
 {
@@ -772,6 +783,7 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
         .tmp_bytes = limit[SNP_LIMIT_TMP],
         .workspace_bytes = limit[SNP_LIMIT_WORKSPACE],
         .workspace_inodes = limit[SNP_LIMIT_INODES],
+        .shadow_bytes = shadow_limit(s),
         .file_bytes = file_limit(s),
         .data_bytes = data_limit(s),
         /* With the pids cgroup that one is to be met first, because it counts refusals. */

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a file changed since it was copied is told by its inode, size and times, and only
+ * where they can tell: a time that was "now" when the copy was made may hide a later write (the
+ * kernel's clock for files is coarse), and so may a writer or a mapping that was there already.
+ * In doubt the contents are compared. Mapping a file sets its time of access, as the workspace
+ * is mounted; where it does not, in memory, contents are always compared.
+ */
+#include "guest/init_shadow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/fd.h"
+#include "guest/init_wire.h"
+#include "guest/spec.h"
+
+enum {
+    CHUNK = 128 << 10,
+    SHADOWS_MAX = 1024,
+    NAME_LEN = 16
+};
+
+struct shadow {
+    uint32_t number;
+    struct snp_tree tree;
+};
+
+struct snp_shadows {
+    struct snp_shadow_place place;
+    struct shadow *shadow; /* owned */
+    size_t n;
+    struct snp_tree last;    /* the workspace when it was last looked at */
+    struct snp_copy *doomed; /* owned; to be removed when nobody reads them */
+    uint64_t bytes;          /* of all copies */
+    size_t n_copies;
+    uint32_t next_copy;
+    bool is_pinned;
+    bool tells_mapping; /* files' times of access tell that they were mapped */
+};
+
+static char chunk_a[CHUNK]; /* one thread */
+static char chunk_b[CHUNK];
+
+static void copy_name(const struct snp_copy *copy, char name[NAME_LEN])
+{
+    (void)snprintf(name, NAME_LEN, "%08x", copy->number);
+}
+
+int snp_copy_open(const struct snp_shadow_place *place, const struct snp_copy *copy)
+{
+    char name[NAME_LEN];
+
+    copy_name(copy, name);
+    return openat(place->store_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static void copy_remove(struct snp_shadows *s, struct snp_copy *copy)
+{
+    char name[NAME_LEN];
+
+    copy_name(copy, name);
+    (void)unlinkat(s->place.store_fd, name, 0);
+    s->bytes -= copy->size;
+    s->n_copies--;
+    free(copy);
+}
+
+static void copy_unref(struct snp_shadows *s, struct snp_copy *copy)
+{
+    if (copy == NULL || --copy->refs > 0) {
+        return;
+    }
+    if (s->is_pinned) {
+        copy->next = s->doomed;
+        s->doomed = copy;
+    } else {
+        copy_remove(s, copy);
+    }
+}
+
+void snp_shadows_pin(struct snp_shadows *s, bool on)
+{
+    s->is_pinned = on;
+    while (!on && s->doomed != NULL) {
+        struct snp_copy *copy = s->doomed;
+        s->doomed = copy->next;
+        copy_remove(s, copy);
+    }
+}
+
+static void tree_done(struct snp_shadows *s, struct snp_tree *tree)
+{
+    for (size_t i = 0; i < tree->n; i++) {
+        copy_unref(s, tree->node[i].copy);
+    }
+    snp_tree_done(tree);
+}
+
+void snp_shadows_forget(struct snp_shadows *s)
+{
+    tree_done(s, &s->last);
+}
+
+/* from again, its copies counted once more. 0 or -1. */
+static int tree_copy(const struct snp_tree *from, struct snp_tree *ret)
+{
+    for (size_t i = 0; i < from->n; i++) {
+        struct snp_node node = from->node[i];
+        node.path = strdup(node.path);
+        node.target = node.target == NULL ? NULL : strdup(node.target);
+        if (node.path == NULL || (from->node[i].target != NULL && node.target == NULL) ||
+            snp_tree_add(ret, &node) < 0) {
+            free(node.path);
+            free(node.target);
+            return -1;
+        }
+        if (node.copy != NULL) {
+            node.copy->refs++;
+        }
+    }
+    return 0;
+}
+
+/* Of the times of files, to which the kernel gives no finer ones. */
+static uint64_t coarse_now(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &ts);
+    return snp_tree_ns(&ts);
+}
+
+/* Copying ------------------------------------------------------------------------------- */
+
+static bool is_zero(const char *bytes, size_t n)
+{
+    return n > 0 && bytes[0] == '\0' && memcmp(bytes, bytes + 1, n - 1) == 0;
+}
+
+/* What fd holds, size bytes of it at most, into to; holes stay holes. 0 or errno. */
+static int copy_bytes(int fd, int to, struct snp_copy *copy)
+{
+    XXH3_state_t state;
+    XXH128_hash_t hash;
+    uint64_t at = 0;
+
+    XXH3_INITSTATE(&state);
+    (void)XXH3_128bits_reset(&state);
+    for (;;) {
+        ssize_t n = SNP_RETRY(pread(fd, chunk_a, CHUNK, (off_t)at));
+        if (n < 0) {
+            return errno;
+        }
+        if (n == 0) {
+            break;
+        }
+        (void)XXH3_128bits_update(&state, chunk_a, (size_t)n);
+        if (!is_zero(chunk_a, (size_t)n)) {
+            ssize_t done = SNP_RETRY(pwrite(to, chunk_a, (size_t)n, (off_t)at));
+            if (done != n) {
+                return done < 0 ? errno : ENOSPC;
+            }
+        }
+        at += (uint64_t)n;
+        if (at > copy->size) {
+            return EFBIG; /* it grows under our eyes */
+        }
+    }
+    hash = XXH3_128bits_digest(&state);
+    copy->key[0] = hash.high64;
+    copy->key[1] = hash.low64;
+    copy->size = at;
+    return ftruncate(to, (off_t)at) < 0 ? errno : 0;
+}
+
+/* 0 or errno. *ret has one reference. */
+static int copy_make(struct snp_shadows *s, int fd, uint64_t size, struct snp_copy **ret)
+{
+    struct snp_copy *copy = calloc(1, sizeof(*copy));
+    snp_autoclose int to = -1;
+    char name[NAME_LEN];
+    int r;
+
+    if (copy == NULL) {
+        return ENOMEM;
+    }
+    *copy = (struct snp_copy){.size = size, .number = s->next_copy++, .refs = 1};
+    copy_name(copy, name);
+    to = openat(s->place.store_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                0600);
+    r = to < 0 ? errno : copy_bytes(fd, to, copy);
+    if (r != 0) {
+        if (to >= 0) {
+            (void)unlinkat(s->place.store_fd, name, 0);
+        }
+        free(copy);
+        return r;
+    }
+    s->bytes += copy->size;
+    s->n_copies++;
+    *ret = copy;
+    return 0;
+}
+
+bool snp_files_are_equal(int a, int b, uint64_t size)
+{
+    for (uint64_t at = 0; at < size;) {
+        size_t want = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
+        ssize_t n = SNP_RETRY(pread(a, chunk_a, want, (off_t)at));
+        if (n <= 0 || SNP_RETRY(pread(b, chunk_b, (size_t)n, (off_t)at)) != n ||
+            memcmp(chunk_a, chunk_b, (size_t)n) != 0) {
+            return false;
+        }
+        at += (uint64_t)n;
+    }
+    return true;
+}
+
+/* Keeping ------------------------------------------------------------------------------- */
+
+struct keep {
+    struct snp_shadows *s;
+    struct snp_kept *kept;
+    const char *path; /* of the folder dir_fd is, below the layer */
+    size_t path_len;
+    int dir_fd; /* of the layer; -1 = none yet */
+};
+
+static int open_quietly(int dir_fd, const char *name)
+{
+    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    int fd = openat(dir_fd, name, flags | O_NOATIME);
+
+    return fd < 0 && errno == EPERM ? openat(dir_fd, name, flags) : fd;
+}
+
+/* The folder of the node; names come sorted, so it is often the last one's. */
+static int open_folder(struct keep *k, const char *path, const char **ret_name)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - path);
+
+    *ret_name = slash == NULL ? path : slash + 1;
+    if (k->dir_fd >= 0 && k->path_len == n && strncmp(k->path, path, n) == 0) {
+        return k->dir_fd;
+    }
+    snp_closep(&k->dir_fd);
+    k->dir_fd = snp_tree_open_parent(k->s->place.layer_fd, path, ret_name);
+    k->path = path;
+    k->path_len = n;
+    return k->dir_fd;
+}
+
+/* Rights to read a file that its owner took from himself, for as long as it is opened. */
+static int open_lent(struct keep *k, int dir_fd, const struct snp_node *node, const char *name)
+{
+    const char *same;
+    snp_autoclose int view = snp_tree_open_parent(k->s->place.view_fd, node->path, &same);
+    int fd = -1;
+
+    if (view >= 0 && fchmodat(view, name, node->mode | 0400, 0) == 0) {
+        fd = open_quietly(dir_fd, name);
+        (void)!fchmodat(view, name, node->mode, 0);
+    }
+    return fd;
+}
+
+/* Has anybody this file open for writing, or mapped so? In doubt yes. */
+static bool has_writer(int fd)
+{
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0) {
+        return true;
+    }
+    (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+    return false;
+}
+
+static bool is_same_file(const struct snp_node *a, const struct snp_node *b)
+{
+    return a->ino == b->ino && a->size == b->size && a->mtime_ns == b->mtime_ns &&
+           a->ctime_ns == b->ctime_ns;
+}
+
+/* Another copy, if there is room for one. 0 or errno. */
+static int copy_new(struct snp_shadows *s, int fd, uint64_t size, struct snp_copy **ret)
+{
+    if (s->bytes + size > SNP_SHADOW_BYTES_MAX || s->n_copies >= SNP_SHADOW_FILES_MAX) {
+        return ENOSPC;
+    }
+    return copy_make(s, fd, size, ret);
+}
+
+/* The copy of a file that has to be opened. 0 or errno. */
+static int copy_look(struct keep *k, struct snp_node *node, const struct snp_node *known)
+{
+    struct snp_shadows *s = k->s;
+    const char *name;
+    int dir_fd = open_folder(k, node->path, &name);
+    snp_autoclose int fd = dir_fd < 0 ? -1 : open_quietly(dir_fd, name);
+    uint64_t now;
+    struct stat st;
+    int r = 0;
+
+    if (fd < 0 && dir_fd >= 0 && errno == EACCES) {
+        fd = open_lent(k, dir_fd, node, name);
+    }
+    now = coarse_now();
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        node->kind = SNP_NODE_LOST;
+        k->kept->flags |= SNP_KEEP_LOST;
+        return 0;
+    }
+    node->ctime_ns = snp_tree_ns(&st.st_ctim);
+    node->atime_ns = snp_tree_ns(&st.st_atim);
+    node->mtime_ns = snp_tree_ns(&st.st_mtim);
+    node->size = (uint64_t)st.st_size;
+    node->is_sure = s->tells_mapping && node->ctime_ns < now && node->atime_ns < now;
+    if (has_writer(fd)) {
+        node->is_sure = false;
+        k->kept->flags |= SNP_KEEP_OPEN;
+    }
+    if (known != NULL && known->copy->size == node->size) {
+        snp_autoclose int copy_fd = snp_copy_open(&s->place, known->copy);
+        if (copy_fd >= 0 && snp_files_are_equal(fd, copy_fd, node->size)) {
+            node->copy = known->copy;
+            node->copy->refs++;
+            return 0;
+        }
+    }
+    r = copy_new(s, fd, node->size, &node->copy);
+    return r;
+}
+
+static int keep_file(struct keep *k, struct snp_node *node)
+{
+    const struct snp_node *known = snp_tree_find(&k->s->last, node->path);
+
+    known = known == NULL || known->copy == NULL || known->size != node->size ? NULL : known;
+    if (known != NULL && is_same_file(known, node) && known->is_sure &&
+        known->atime_ns == node->atime_ns) {
+        node->copy = known->copy;
+        node->copy->refs++;
+        node->is_sure = true;
+        return 0;
+    }
+    /* Touched and yet equal is common (a mode, a time); changed and of one size is not. */
+    return copy_look(k, node, known);
+}
+
+static int keep_all(struct keep *k, struct snp_tree *tree)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < tree->n; i++) {
+        struct snp_node *node = &tree->node[i];
+        if (node->kind == SNP_NODE_FILE) {
+            r = keep_file(k, node);
+        }
+        k->kept->flags |= node->kind == SNP_NODE_LOST ? SNP_KEEP_LOST : 0;
+    }
+    snp_closep(&k->dir_fd);
+    return r;
+}
+
+static struct shadow *find(const struct snp_shadows *s, uint32_t number)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->shadow[i].number == number) {
+            return &s->shadow[i];
+        }
+    }
+    return NULL;
+}
+
+const struct snp_tree *snp_shadows_find(const struct snp_shadows *s, uint32_t number)
+{
+    struct shadow *shadow = find(s, number);
+
+    return shadow == NULL ? NULL : &shadow->tree;
+}
+
+/* Put tree (taken) in its place; last becomes the same. 0 or errno. */
+static int enter(struct snp_shadows *s, uint32_t number, struct snp_tree *tree)
+{
+    struct shadow *shadow = find(s, number);
+    struct snp_tree last = {0};
+
+    if (tree_copy(tree, &last) < 0) {
+        tree_done(s, &last);
+        return ENOMEM;
+    }
+    if (shadow == NULL) {
+        struct shadow *grown =
+            s->n >= SHADOWS_MAX ? NULL : realloc(s->shadow, (s->n + 1) * sizeof(*grown));
+        if (grown == NULL) {
+            tree_done(s, &last);
+            return s->n >= SHADOWS_MAX ? ENOSPC : ENOMEM;
+        }
+        s->shadow = grown;
+        shadow = &grown[s->n++];
+        *shadow = (struct shadow){.number = number};
+    }
+    tree_done(s, &shadow->tree);
+    tree_done(s, &s->last);
+    shadow->tree = *tree;
+    s->last = last;
+    *tree = (struct snp_tree){0};
+    return 0;
+}
+
+int snp_shadows_keep(struct snp_shadows *s,
+                     uint32_t number,
+                     const struct snp_keep_most *most,
+                     struct snp_kept *ret)
+{
+    /* Folders are not counted by who asks, but there is an end to them. */
+    const struct snp_tree_most walk_most = {.nodes = (size_t)most->files * 3 + 64,
+                                            .bytes = most->bytes};
+    struct keep k = {.s = s, .kept = ret, .dir_fd = -1};
+    struct snp_tree tree = {0};
+    int r;
+
+    *ret = (struct snp_kept){0};
+    if (s->place.is_layer && s->place.base_fd < 0) {
+        return EOPNOTSUPP; /* what the project has could not be put back */
+    }
+    r = snp_tree_walk(s->place.layer_fd, s->place.view_fd, s->place.is_layer, &walk_most,
+                      &tree);
+    if (r == 0 && (tree.is_cut || tree.n_files > most->files)) {
+        r = E2BIG;
+    }
+    r = r == 0 ? keep_all(&k, &tree) : r;
+    r = r == 0 ? enter(s, number, &tree) : r;
+    if (r == 0) {
+        const struct snp_tree *kept = snp_shadows_find(s, number);
+        ret->bytes = kept->bytes;
+        ret->files = (uint32_t)kept->n_files;
+    } else if (r == E2BIG || r == ENOSPC || r == EDQUOT || r == EFBIG) {
+        ret->bytes = tree.bytes;
+        ret->files = (uint32_t)tree.n_files;
+        ret->flags |= SNP_KEEP_OVER;
+        r = 0;
+    }
+    tree_done(s, &tree);
+    return r;
+}
+
+int snp_shadows_drop(struct snp_shadows *s, uint32_t number)
+{
+    struct shadow *shadow = find(s, number);
+
+    if (shadow == NULL) {
+        return ENOENT;
+    }
+    tree_done(s, &shadow->tree);
+    *shadow = s->shadow[--s->n];
+    return 0;
+}
+
+/* Restoring ----------------------------------------------------------------------------- */
+
+/* After a restore the layer's files hold what want has; the next look is to know. */
+static void learn(struct snp_shadows *s, const struct snp_tree *want)
+{
+    const struct snp_tree_most most = {.nodes = SNP_TREE_NODES_MAX, .bytes = UINT64_MAX};
+    struct snp_tree now = {0};
+
+    snp_shadows_forget(s);
+    if (snp_tree_walk(s->place.layer_fd, s->place.view_fd, s->place.is_layer, &most, &now) !=
+        0) {
+        snp_tree_done(&now);
+        return;
+    }
+    for (size_t i = 0; i < now.n; i++) {
+        struct snp_node *node = &now.node[i];
+        const struct snp_node *same =
+            node->kind == SNP_NODE_FILE ? snp_tree_find(want, node->path) : NULL;
+        if (same != NULL && same->copy != NULL && same->copy->size == node->size) {
+            /* Not sure of it: a sleeping copy of the interpreter may hold the file open. */
+            node->copy = same->copy;
+            node->copy->refs++;
+        }
+    }
+    s->last = now;
+}
+
+int snp_shadows_restore(struct snp_shadows *s, uint32_t number)
+{
+    struct shadow *shadow = find(s, number);
+    int r;
+
+    if (shadow == NULL) {
+        return ENOENT;
+    }
+    r = snp_restore(&s->place, &shadow->tree, &s->last);
+    if (r == 0) {
+        learn(s, &shadow->tree);
+    } else {
+        snp_shadows_forget(s);
+    }
+    return r;
+}
+
+struct snp_shadows *snp_shadows_new(const struct snp_shadow_place *place)
+{
+    struct snp_shadows *s = calloc(1, sizeof(*s));
+    struct statfs fs;
+    const unsigned long lazy = ST_NOATIME | ST_NODIRATIME | ST_RELATIME;
+
+    if (s != NULL) {
+        s->place = *place;
+        s->tells_mapping = fstatfs(place->view_fd, &fs) == 0 &&
+                           ((fs.f_type != TMPFS_MAGIC && fs.f_type != OVERLAYFS_SUPER_MAGIC) ||
+                            ((unsigned long)fs.f_flags & lazy) == 0);
+    }
+    return s;
+}
+
+void snp_shadows_free(struct snp_shadows *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    s->is_pinned = false;
+    while (s->n > 0) {
+        tree_done(s, &s->shadow[--s->n].tree);
+    }
+    snp_shadows_forget(s);
+    snp_shadows_pin(s, false);
+    free(s->shadow);
+    free(s);
+}
