@@ -36,9 +36,11 @@
 #include "base/fd.h"
 #include "guest/init_branches.h"
 #include "guest/init_files.h"
+#include "guest/init_pack.h"
 #include "guest/init_shadow.h"
 #include "guest/init_stop.h"
 #include "guest/init_wire.h"
+#include "guest/init_worker.h"
 #include "guest/spec.h"
 
 enum {
@@ -47,6 +49,7 @@ enum {
     STOP_ROUNDS = 4,
     SWEEP_MS = 3000, /* less than the supervisor's patience */
     KILL_ROUNDS = 400,
+    WORKER_MS = 500, /* how long the code can hold up a worker by stopping it */
     POLLED_CONTROL = 0,
     POLLED_CHILDREN = 1,
     POLLED_BRANCHES = 2 /* and more */
@@ -66,6 +69,9 @@ struct init {
     struct snp_init_branches branches;
     struct snp_changes *changes;
     struct snp_shadows *shadows; /* NULL = none are kept */
+    pid_t worker;                /* child that packs or unpacks; -1 = none */
+    uint8_t worker_type;         /* the request it works for */
+    uint32_t worker_reply;
     struct snp_buf in;
     struct snp_buf out;
 };
@@ -165,6 +171,19 @@ static void tell_spared(void *data, uint32_t number, pid_t pid, bool is_there)
     send_frame(SNP_INIT_SPARED, 0, raw, sizeof(raw));
 }
 
+static void worker_done(struct init *in, int status)
+{
+    uint32_t eno = WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : EIO;
+
+    in->worker = -1;
+    snp_shadows_pin(in->shadows, false);
+    if (in->worker_type == SNP_INIT_UNPACK) {
+        snp_shadows_forget(in->shadows);
+        snp_changes_rebase(in->changes);
+    }
+    send_frame(SNP_INIT_REPLY, in->worker_reply, &eno, sizeof(eno));
+}
+
 static void reap(struct init *in)
 {
     struct rusage usage;
@@ -180,6 +199,9 @@ static void reap(struct init *in)
             send_exit(SNP_INIT_COMMAND_TARGET, in->command_id, status, &usage);
         } else {
             (void)snp_branches_reaped(&in->branches, pid);
+            if (pid == in->worker) {
+                worker_done(in, status);
+            }
         }
     }
 }
@@ -687,6 +709,14 @@ static int stop_code(struct init *in, struct snp_stop *stop)
     return stop->n_moving > 0 ? EAGAIN : 0;
 }
 
+/* What cannot be begun while the workspace is being written. */
+static int check_idle(const struct init *in)
+{
+    return in->shadows == NULL                                    ? EOPNOTSUPP
+           : in->worker > 0 && in->worker_type == SNP_INIT_UNPACK ? EBUSY
+                                                                  : 0;
+}
+
 static int on_keep(struct init *in, struct request *rq)
 {
     uint32_t number = (uint32_t)take(&rq->body, 4);
@@ -694,8 +724,9 @@ static int on_keep(struct init *in, struct request *rq)
                                        .files = (uint32_t)take(&rq->body, 4)};
     struct snp_stop stop = {0};
     struct snp_kept kept = {0};
-    int r = rq->body.bad ? EINVAL : in->shadows == NULL ? EOPNOTSUPP : stop_code(in, &stop);
+    int r = rq->body.bad ? EINVAL : check_idle(in);
 
+    r = r == 0 ? stop_code(in, &stop) : r;
     if (r == 0) {
         r = snp_shadows_keep(in->shadows, number, &most, &kept);
     }
@@ -709,14 +740,75 @@ static int on_keep(struct init *in, struct request *rq)
     return r;
 }
 
+/* Run job in a worker; its REPLY comes when it has ended. */
+static int start_worker(struct init *in,
+                        struct request *rq,
+                        int (*job)(const struct init *, struct request *))
+{
+    pid_t pid;
+
+    if (in->shadows == NULL || rq->fd < 0 || in->worker > 0) {
+        return in->shadows == NULL ? EOPNOTSUPP : rq->fd < 0 ? EINVAL : EBUSY;
+    }
+    pid = snp_worker_fork(snp_shadows_place(in->shadows), rq->fd);
+    if (pid == 0) {
+        _exit(job(in, rq));
+    }
+    if (pid < 0) {
+        return errno;
+    }
+    if (!snp_branches_add_job(&in->branches, pid)) {
+        (void)kill(pid, SIGKILL); /* and answer when it is reaped */
+    }
+    snp_shadows_pin(in->shadows, true);
+    in->worker = pid;
+    in->worker_type = rq->type;
+    in->worker_reply = rq->id;
+    return SNP_INIT_LATER;
+}
+
+static int pack_job(const struct init *in, struct request *rq)
+{
+    uint32_t number = (uint32_t)take(&rq->body, 4);
+    struct snp_pack pack = {
+        .place = snp_shadows_place(in->shadows),
+        .is_describing = take(&rq->body, 1) != 0,
+        .known = rq->body.at,
+        .n_known = (size_t)(rq->body.end - rq->body.at),
+        .fd = rq->fd,
+    };
+
+    if (rq->body.bad) {
+        return EINVAL;
+    }
+    pack.tree = number == SNP_PACK_LIVE ? NULL : snp_shadows_find(in->shadows, number);
+    return number != SNP_PACK_LIVE && pack.tree == NULL ? ENOENT : snp_pack(&pack);
+}
+
+static int on_pack(struct init *in, struct request *rq)
+{
+    return start_worker(in, rq, pack_job);
+}
+
+static int unpack_job(const struct init *in, struct request *rq)
+{
+    return snp_unpack(snp_shadows_place(in->shadows), rq->fd);
+}
+
+static int on_unpack(struct init *in, struct request *rq)
+{
+    return start_worker(in, rq, unpack_job);
+}
+
 static int on_restore(struct init *in, struct request *rq)
 {
     uint32_t number = (uint32_t)take(&rq->body, 4);
-    int r = rq->body.bad          ? EINVAL
-            : in->shadows == NULL ? EOPNOTSUPP
-                                  : snp_shadows_restore(in->shadows, number);
+    int r = rq->body.bad ? EINVAL : check_idle(in);
 
-    snp_changes_rebase(in->changes);
+    if (r == 0) {
+        r = snp_shadows_restore(in->shadows, number);
+        snp_changes_rebase(in->changes);
+    }
     return r;
 }
 
@@ -748,6 +840,8 @@ static const struct {
     {SNP_INIT_DROP,    false, on_drop   },
     {SNP_INIT_KEEP,    false, on_keep   },
     {SNP_INIT_RESTORE, false, on_restore},
+    {SNP_INIT_PACK,    true,  on_pack   },
+    {SNP_INIT_UNPACK,  true,  on_unpack },
 };
 
 static void dispatch(struct init *in, struct request *rq)
@@ -875,8 +969,14 @@ static SNP_NORETURN void serve(struct init *in, int children_fd)
         if (in->is_watching && (timeout_ms < 0 || timeout_ms > SNP_INIT_WATCH_MS)) {
             timeout_ms = SNP_INIT_WATCH_MS;
         }
+        if (in->worker > 0 && (timeout_ms < 0 || timeout_ms > WORKER_MS)) {
+            timeout_ms = WORKER_MS;
+        }
         if (poll(polled, POLLED_BRANCHES + n, timeout_ms) < 0 && errno != EINTR) {
             _exit(1);
+        }
+        if (in->worker > 0) {
+            (void)kill(in->worker, SIGCONT); /* the code may have stopped it */
         }
         if (polled[POLLED_CHILDREN].revents != 0) {
             struct signalfd_siginfo info;
@@ -894,7 +994,7 @@ static SNP_NORETURN void serve(struct init *in, int children_fd)
 
 int main(int argc, char **argv)
 {
-    struct init in = {.command = -1, .passed_fd = -1};
+    struct init in = {.command = -1, .passed_fd = -1, .worker = -1};
     sigset_t all;
     int children_fd;
 

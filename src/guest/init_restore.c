@@ -555,6 +555,7 @@ int snp_restore(const struct snp_shadow_place *place,
 {
     const struct snp_tree_most most = {.nodes = SNP_TREE_NODES_MAX, .bytes = UINT64_MAX};
     struct restore r = {.place = place, .want = want, .known = known};
+    mode_t mask = umask(0); /* as in init_unpack.c */
     struct stat st;
 
     if (fstat(place->view_fd, &st) == 0 && (st.st_mode & 0700) != 0700) {
@@ -578,6 +579,7 @@ int snp_restore(const struct snp_shadow_place *place,
     if (r.eno == 0) {
         stamp_folders(&r);
     }
+    (void)umask(mask);
     snp_tree_done(&r.now);
     paths_done(&r.reverts);
     paths_done(&r.refills);

@@ -513,6 +513,11 @@ int snp_shadows_restore(struct snp_shadows *s, uint32_t number)
     return r;
 }
 
+const struct snp_shadow_place *snp_shadows_place(const struct snp_shadows *s)
+{
+    return &s->place;
+}
+
 struct snp_shadows *snp_shadows_new(const struct snp_shadow_place *place)
 {
     struct snp_shadows *s = calloc(1, sizeof(*s));

@@ -43,6 +43,7 @@
 enum {
     SETUP_TIMEOUT_MS = 10000,
     CALL_TIMEOUT_US = 30000000, /* half of the daemon's patience */
+    TRANSFER_TIMEOUT_US = 600000000,
     REMOVE_RETRY_MS = 5,
     MARGIN_MIN = 12 << 20, /* bytes a fresh interpreter writes to its copy of the template */
     REMOVALS_MAX = 400,
@@ -309,7 +310,7 @@ void snp_sessions_watch(struct snp_tier *tier)
 
     for (struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
         for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
-            if (s->calls[i].id != 0 && now - s->calls[i].start_us > CALL_TIMEOUT_US) {
+            if (s->calls[i].id != 0 && now - s->calls[i].start_us > s->calls[i].timeout_us) {
                 snp_session_kill(s, "pid 1 of the sandbox does not answer");
                 break;
             }
@@ -344,6 +345,7 @@ void snp_session_ask_init(struct snp_session *s,
                           snp_init_cb cb,
                           void *data)
 {
+    bool is_transfer = type == SNP_INIT_PACK || type == SNP_INIT_UNPACK;
     struct snp_init_call *slot = NULL;
     struct snp_frame frame = {.type = type,
                               .raw = raw == NULL ? NULL : snp_buf_bytes(raw),
@@ -358,7 +360,15 @@ void snp_session_ask_init(struct snp_session *s,
     }
     s->next_call = s->next_call == UINT32_MAX ? 1 : s->next_call + 1;
     *slot = (struct snp_init_call){
-        .start_us = snp_now_us(), .id = s->next_call, .cb = cb, .data = data};
+        .start_us = snp_now_us(),
+        .timeout_us = is_transfer ? TRANSFER_TIMEOUT_US : CALL_TIMEOUT_US,
+        .id = s->next_call,
+        .cb = cb,
+        .data = data,
+    };
+    if (type == SNP_INIT_RESTORE || type == SNP_INIT_UNPACK) {
+        s->is_unwritten = false; /* what a cell changes from here on shows in no count */
+    }
     frame.id = s->next_call;
     if (fd < 0) {
         snp_link_send(&s->init, &frame);

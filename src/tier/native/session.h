@@ -56,7 +56,8 @@ typedef void (*snp_init_cb)(void *data, int eno, const char *bytes, size_t n);
 
 struct snp_init_call {
     uint64_t start_us;
-    uint32_t id; /* 0 = free */
+    uint64_t timeout_us; /* after it pid 1 counts as dead */
+    uint32_t id;         /* 0 = free */
     snp_init_cb cb;
     void *data;
 };

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/init_pack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/fd.h"
+#include "guest/init_bundle.h"
+
+enum {
+    CHUNK = 256 << 10,
+    KEY_DIGITS = 32
+};
+
+struct key {
+    uint64_t half[2];
+};
+
+struct entry {
+    const struct snp_node *node;
+    char *name; /* owned; as it is sent */
+};
+
+struct packing {
+    const struct snp_pack *pack;
+    struct snp_bundle_out out;
+    struct key *known; /* owned, sorted */
+    size_t n_known;
+    char *chunk; /* owned; CHUNK bytes */
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct key *x = a;
+    const struct key *y = b;
+    int high = (x->half[0] > y->half[0]) - (x->half[0] < y->half[0]);
+
+    return high != 0 ? high : (x->half[1] > y->half[1]) - (x->half[1] < y->half[1]);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct entry *x = a;
+    const struct entry *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+static bool parse_key(const char *text, struct key *ret)
+{
+    *ret = (struct key){{0}};
+    for (int i = 0; i < KEY_DIGITS; i++) {
+        char c = text[i];
+        bool is_digit = c >= '0' && c <= '9';
+        if (!is_digit && (c < 'a' || c > 'f')) {
+            return false;
+        }
+        ret->half[i / 16] =
+            ret->half[i / 16] << 4U | (uint64_t)(is_digit ? c - '0' : c - 'a' + 10);
+    }
+    return true;
+}
+
+/* Of other keys than ours (of variables) nothing is kept. */
+static int take_known(struct packing *p)
+{
+    const char *at = p->pack->known;
+    const char *end = at == NULL ? NULL : at + p->pack->n_known;
+
+    p->known = calloc(p->pack->n_known / (KEY_DIGITS + 1) + 1, sizeof(*p->known));
+    if (p->known == NULL) {
+        return ENOMEM;
+    }
+    while (at < end) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        size_t n = (size_t)((line_end == NULL ? end : line_end) - at);
+        if (n == KEY_DIGITS && parse_key(at, &p->known[p->n_known])) {
+            p->n_known++;
+        }
+        at += n + 1;
+    }
+    if (p->n_known > 1) {
+        qsort(p->known, p->n_known, sizeof(*p->known), by_key);
+    }
+    return 0;
+}
+
+static bool is_known(const struct packing *p, const struct key *key)
+{
+    return p->n_known > 0 &&
+           bsearch(key, p->known, p->n_known, sizeof(*p->known), by_key) != NULL;
+}
+
+/* Read size bytes of fd and hand each chunk to each(); the key of what was read. 0 or errno. */
+static int read_through(struct packing *p,
+                        int fd,
+                        uint64_t size,
+                        void (*each)(struct packing *, size_t),
+                        struct key *ret)
+{
+    XXH3_state_t state;
+    XXH128_hash_t hash;
+
+    XXH3_INITSTATE(&state);
+    (void)XXH3_128bits_reset(&state);
+    for (uint64_t at = 0; at < size && p->out.eno == 0;) {
+        size_t want = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
+        ssize_t n = SNP_RETRY(pread(fd, p->chunk, want, (off_t)at));
+        if (n <= 0) {
+            return n < 0 ? errno : EAGAIN;
+        }
+        (void)XXH3_128bits_update(&state, p->chunk, (size_t)n);
+        if (each != NULL) {
+            each(p, (size_t)n);
+        }
+        at += (uint64_t)n;
+    }
+    hash = XXH3_128bits_digest(&state);
+    *ret = (struct key){
+        {hash.high64, hash.low64}
+    };
+    return p->out.eno;
+}
+
+static void send_chunk(struct packing *p, size_t n)
+{
+    snp_bundle_put_data(&p->out, p->chunk, n);
+}
+
+/* The file behind a node, to read; its key and size as far as they are known. -1 with errno. */
+static int open_node(struct packing *p, const struct snp_node *node)
+{
+    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    const char *name;
+
+    if (node->copy != NULL) {
+        return snp_copy_open(p->pack->place, node->copy);
+    }
+    snp_autoclose int dir = snp_tree_open_parent(p->pack->place->layer_fd, node->path, &name);
+    int fd = dir < 0 ? -1 : openat(dir, name, flags | O_NOATIME);
+    return fd < 0 && dir >= 0 && errno == EPERM ? openat(dir, name, flags) : fd;
+}
+
+static void put_lost(struct packing *p, const char *name, const char *type, const char *reason)
+{
+    const struct snp_bundle_item item = {.kind = SNP_BUNDLE_LOST,
+                                         .name = name,
+                                         .key = "",
+                                         .target = "",
+                                         .type = type,
+                                         .reason = reason};
+
+    snp_bundle_put(&p->out, &item, NULL, 0);
+}
+
+static int put_file(struct packing *p,
+                    const struct snp_node *node,
+                    const struct snp_bundle_item *head)
+{
+    snp_autoclose int fd = open_node(p, node);
+    struct snp_bundle_item item = *head;
+    char text[KEY_DIGITS + 1];
+    struct key key = {{0}};
+    struct key again = {{0}};
+    struct stat st;
+    int r = 0;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        put_lost(p, item.name, "file", "it could not be read");
+        return 0;
+    }
+    item.size = (uint64_t)st.st_size;
+    if (node->copy != NULL) {
+        key = (struct key){
+            {node->copy->key[0], node->copy->key[1]}
+        };
+    } else {
+        r = read_through(p, fd, item.size, NULL, &key);
+    }
+    if (r != 0) {
+        return r;
+    }
+    snp_bundle_key(key.half, text);
+    item.key = text;
+    item.is_same = p->pack->is_describing || is_known(p, &key);
+    snp_bundle_put(&p->out, &item, NULL, 0);
+    if (item.is_same) {
+        return 0;
+    }
+    r = read_through(p, fd, item.size, send_chunk, &again);
+    return r == 0 && by_key(&key, &again) != 0 ? EAGAIN : r;
+}
+
+static int put_entry(struct packing *p, const struct entry *e)
+{
+    const struct snp_node *node = e->node;
+    char target[SNP_BUNDLE_NAME_LEN];
+    struct snp_bundle_item item = {
+        .name = e->name,
+        .key = "",
+        .target = target,
+        .type = "",
+        .reason = "",
+        .mode = node->mode,
+        .mtime_ns = (int64_t)node->mtime_ns,
+        .is_same = p->pack->is_describing,
+    };
+
+    switch ((enum snp_node_kind)node->kind) {
+    case SNP_NODE_FILE:
+        item.kind = SNP_BUNDLE_FILE;
+        return put_file(p, node, &item);
+    case SNP_NODE_DIR:
+        item.kind = SNP_BUNDLE_DIR;
+        item.is_opaque = node->is_opaque;
+        break;
+    case SNP_NODE_LINK:
+        item.kind = SNP_BUNDLE_LINK;
+        if (snp_bundle_from_path(node->target, target) < 0) {
+            return ENAMETOOLONG;
+        }
+        break;
+    case SNP_NODE_WHITEOUT:
+        item.kind = SNP_BUNDLE_WHITEOUT;
+        break;
+    case SNP_NODE_LOST:
+        put_lost(p, e->name, "special", "a socket, FIFO or device, or it cannot be read");
+        return 0;
+    }
+    snp_bundle_put(&p->out, &item, NULL, 0);
+    return 0;
+}
+
+/* All but the top, by their names as they are sent. */
+static int list(const struct snp_tree *tree, struct entry **ret, size_t *ret_n)
+{
+    struct entry *entries = calloc(tree->n + 1, sizeof(*entries));
+    char text[SNP_BUNDLE_NAME_LEN];
+    size_t n = 0;
+    int r = entries == NULL ? ENOMEM : tree->n > SNP_BUNDLE_ITEMS ? E2BIG : 0;
+
+    for (size_t i = 0; r == 0 && i < tree->n; i++) {
+        const struct snp_node *node = &tree->node[i];
+        if (node->path[0] == '\0') {
+            continue;
+        }
+        r = snp_bundle_from_path(node->path, text) < 0 ? ENAMETOOLONG : 0;
+        entries[n] = (struct entry){.node = node, .name = r == 0 ? strdup(text) : NULL};
+        r = r == 0 && entries[n].name == NULL ? ENOMEM : r;
+        n++;
+    }
+    if (r == 0 && n > 1) {
+        qsort(entries, n, sizeof(*entries), by_name);
+    }
+    *ret = entries;
+    *ret_n = n;
+    return r;
+}
+
+static int put_tree(struct packing *p, const struct snp_tree *tree)
+{
+    struct entry *entries;
+    size_t n = 0;
+    int r = list(tree, &entries, &n);
+
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        r = put_entry(p, &entries[i]);
+        r = r == 0 ? p->out.eno : r;
+    }
+    for (size_t i = 0; i < n; i++) {
+        free(entries[i].name);
+    }
+    free(entries);
+    return r == 0 ? snp_bundle_finish(&p->out, "files") : r;
+}
+
+int snp_pack(const struct snp_pack *pack)
+{
+    const struct snp_tree_most most = {.nodes = SNP_BUNDLE_ITEMS, .bytes = UINT64_MAX};
+    const struct snp_shadow_place *place = pack->place;
+    struct packing p = {.pack = pack, .chunk = malloc(CHUNK)};
+    struct snp_tree now = {0};
+    int r = p.chunk == NULL ? ENOMEM : take_known(&p);
+
+    snp_bundle_out_init(&p.out, pack->fd);
+    if (r == 0 && pack->tree == NULL) {
+        r = snp_tree_walk(place->layer_fd, place->view_fd, place->is_layer, &most, &now);
+        r = r == 0 && now.is_cut ? E2BIG : r;
+    }
+    if (r == 0) {
+        r = put_tree(&p, pack->tree == NULL ? &now : pack->tree);
+    }
+    snp_tree_done(&now);
+    snp_bundle_out_done(&p.out);
+    free(p.known);
+    free(p.chunk);
+    return r;
+}
