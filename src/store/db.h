@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_STORE_DB_H
+#define SNP_STORE_DB_H
+
+/*
+ * A connection to a database and what is asked of it: statements kept ready, values bound by a
+ * format, errors that name the file and the way out. Used by one thread. Within src/store only.
+ */
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum {
+    SNP_DB_CACHED = 128 /* statements kept ready; a power of two */
+};
+
+struct snp_db {
+    sqlite3 *sqlite; /* owned; NULL = closed */
+    char *path;      /* owned */
+    struct {
+        const char *sql; /* borrowed: a constant; compared by address */
+        sqlite3_stmt *stmt;
+    } cached[SNP_DB_CACHED];
+    int level;         /* of PRAGMA synchronous: 1 normal, 2 full; 0 = not yet set */
+    uint64_t bound;    /* bytes bound since the transaction began: what it needs at least */
+    bool is_corrupt;   /* the database said so since it was opened */
+    unsigned wal_pages; /* in the write-ahead log since it was last moved into the database */
+};
+
+/*
+ * Open or create path. The connection keeps the file locked as long as it is open. On failure it
+ * is closed. SNP_E_DENIED: locked by another process.
+ */
+int snp_db_open(struct snp_db *db, const char *path, struct snp_err *err) SNP_NODISCARD;
+/* Open for reading what may be damaged. */
+int snp_db_open_old(struct snp_db *db, const char *path, struct snp_err *err) SNP_NODISCARD;
+/* Close; a log that is left is moved into the database first, if that works. Idempotent. */
+void snp_db_close(struct snp_db *db);
+
+/* Turn a result of SQLite into a report that names the file and the way out. Returns the code. */
+int snp_db_fail(struct snp_db *db, int rc, struct snp_err *err);
+
+/* Statements without values, several perhaps; not kept ready. */
+int snp_db_exec(struct snp_db *db, const char *sql, struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * A question under way. Its statement is reset when it is done:
+ *     snp_autorows struct snp_rows rows = {0};
+ *     r = snp_db_ask(db, &rows, err, "SELECT ... WHERE a = ? AND b = ?", "it", a, b);
+ *     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) { ... r = 0; }
+ */
+struct snp_rows {
+    struct snp_db *db;
+    sqlite3_stmt *stmt;
+    bool is_own; /* not kept ready: finalized at the end */
+};
+
+/*
+ * sql: a constant, kept ready by its address. format: one letter per value: i int64_t or
+ * uint64_t, t text or NULL, b bytes and size_t (const void *, size_t; NULL pointer with 0 = empty),
+ * n NULL (no value). Texts and bytes are borrowed until the rows are done.
+ */
+int snp_db_ask(struct snp_db *db,
+               struct snp_rows *ret_rows,
+               struct snp_err *err,
+               const char *sql,
+               const char *format,
+               ...) SNP_NODISCARD;
+/* 1: there is a row; 0: no more. */
+int snp_db_step(struct snp_rows *rows, struct snp_err *err) SNP_NODISCARD;
+/* The same question once more, from its beginning, with the same values. */
+void snp_rows_done(struct snp_rows *rows);
+#define snp_autorows snp_cleanup(snp_rows_done)
+
+/* Ask and go through to the end, of statements that change something. *ret_changed may be NULL. */
+int snp_db_run(struct snp_db *db,
+               uint64_t *ret_changed,
+               struct snp_err *err,
+               const char *sql,
+               const char *format,
+               ...) SNP_NODISCARD;
+/* The first column of the first row; fallback if there is no row or it is NULL. */
+int snp_db_number(struct snp_db *db,
+                  int64_t fallback,
+                  int64_t *ret,
+                  struct snp_err *err,
+                  const char *sql,
+                  const char *format,
+                  ...) SNP_NODISCARD;
+
+/* Columns of the row at hand. A text is NULL for NULL; borrowed until the next step. */
+static inline uint64_t snp_col_u64(const struct snp_rows *rows, int i)
+{
+    return (uint64_t)sqlite3_column_int64(rows->stmt, i);
+}
+static inline const char *snp_col_text(const struct snp_rows *rows, int i)
+{
+    return (const char *)sqlite3_column_text(rows->stmt, i);
+}
+static inline const void *snp_col_bytes(const struct snp_rows *rows, int i, size_t *ret_n)
+{
+    const void *bytes = sqlite3_column_blob(rows->stmt, i);
+
+    *ret_n = (size_t)sqlite3_column_bytes(rows->stmt, i);
+    return bytes;
+}
+static inline bool snp_col_null(const struct snp_rows *rows, int i)
+{
+    return sqlite3_column_type(rows->stmt, i) == SQLITE_NULL;
+}
+
+/* full: commits from now on wait for the disk. Outside of transactions only. */
+int snp_db_set_full(struct snp_db *db, bool full, struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Bring the schema to SNP_STORE_VERSION, in one transaction. An empty database gets it. SNP_E_UNSUPPORTED:
+ * made by a newer program; nothing was changed.
+ */
+int snp_schema_migrate(struct snp_db *db, struct snp_err *err) SNP_NODISCARD;
+/* The statements that make a database of version 1, for tests. */
+extern const char *const snp_schema_v1;
+
+/*
+ * Set a damaged database aside (path.broken-TIME, with its log), make a new one at path and
+ * bring over what can be read. On success db is open and migrated, and an event says
+ * what was done. db: as snp_db_open leaves it, open or closed.
+ */
+int snp_salvage(struct snp_db *db, const char *path, struct snp_err *err) SNP_NODISCARD;
+
+#endif
