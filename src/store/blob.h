@@ -18,6 +18,11 @@
 #include "base/err.h"
 #include "store/store.h"
 
+enum {
+    SNP_BLOB_HASH_BYTES = 32,
+    SNP_BLOB_CHUNK = 256 << 10, /* bytes of content that are compressed and checked as one */
+};
+
 struct snp_blob_info {
     char hash[SNP_STORE_HASH_LEN + 1];
     uint64_t size;   /* bytes of content */
@@ -35,5 +40,98 @@ int snp_blob_read(struct snp_tx *tx,
                   struct snp_buf *buf,
                   struct snp_blob_info *ret,
                   struct snp_err *err) SNP_NODISCARD;
+
+/* Files: within src/store, any thread ---------------------------------------------------- */
+
+/* Where blobs are: the folder blobs/, open. Folders of two hex digits and tmp/ are below it. */
+struct snp_blob_place {
+    int fd;          /* owned by the store */
+    const char *dir; /* its path, for messages; borrowed */
+};
+
+/* A blob that was written, or is small enough to stay in memory. */
+struct snp_blob_made {
+    uint8_t hash[SNP_BLOB_HASH_BYTES];
+    uint64_t size;
+    uint64_t stored;
+    const void
+        *data;    /* inline content, borrowed from the writer until its next begin; or NULL */
+    char tmp[40]; /* else: its file in tmp/, complete, not synced */
+    int fd;       /* of that file, owned by whoever got this; -1 = none */
+};
+
+struct snp_blob_writer;
+
+/* *ret is freed by snp_blob_writer_free. The place must outlive it. */
+int snp_blob_writer_new(const struct snp_blob_place *place,
+                        struct snp_blob_writer **ret,
+                        struct snp_err *err) SNP_NODISCARD;
+/* What was begun and not committed is removed. NULL is fine. */
+void snp_blob_writer_free(struct snp_blob_writer *writer);
+SNP_DEFINE_CLEANUP(struct snp_blob_writer *, snp_blob_writer_free)
+
+/* Forget what was begun, and begin. */
+int snp_blob_begin(struct snp_blob_writer *writer, struct snp_err *err) SNP_NODISCARD;
+/* SNP_E_LIMIT: the disk is full; the message names the folder and what was needed. */
+int snp_blob_add(struct snp_blob_writer *writer,
+                 const void *bytes,
+                 size_t n,
+                 struct snp_err *err) SNP_NODISCARD;
+int snp_blob_commit(struct snp_blob_writer *writer,
+                    struct snp_blob_made *ret,
+                    struct snp_err *err) SNP_NODISCARD;
+
+/* Put the content of a made file on disk. Any thread. */
+int snp_blob_sync(const struct snp_blob_place *place,
+                  const struct snp_blob_made *made,
+                  struct snp_err *err) SNP_NODISCARD;
+/* Give a made file its name (made before if need be its folder). */
+int snp_blob_rename(const struct snp_blob_place *place,
+                    const struct snp_blob_made *made,
+                    struct snp_err *err) SNP_NODISCARD;
+/* Remove a made file; its descriptor is closed. Keeps errno. */
+void snp_blob_discard(const struct snp_blob_place *place, struct snp_blob_made *made);
+/* Whether a file of this name and content is there, by its header. */
+bool snp_blob_is_there(const struct snp_blob_place *place,
+                       const uint8_t hash[SNP_BLOB_HASH_BYTES]);
+/* Put the names in a folder (the first byte of hashes) on disk, and the folder's own. */
+int snp_blob_sync_folder(const struct snp_blob_place *place,
+                         unsigned first,
+                         struct snp_err *err) SNP_NODISCARD;
+/* Put the content and name of a named file on disk. */
+int snp_blob_sync_named(const struct snp_blob_place *place,
+                        const uint8_t hash[SNP_BLOB_HASH_BYTES],
+                        struct snp_err *err) SNP_NODISCARD;
+int snp_blob_unlink(const struct snp_blob_place *place,
+                    const uint8_t hash[SNP_BLOB_HASH_BYTES]);
+/* Move a damaged file to quarantine/, if it is there. */
+void snp_blob_quarantine(const struct snp_blob_place *place,
+                         const uint8_t hash[SNP_BLOB_HASH_BYTES]);
+
+/*
+ * Reading a file: chunks from the one that holds `offset` on. Content is checked chunk by chunk, and the
+ * name against the header. Damage is SNP_E_NOT_FOUND: the message says what is wrong.
+ */
+struct snp_blob_reader;
+int snp_blob_reader_new(const struct snp_blob_place *place,
+                        struct snp_blob_reader **ret,
+                        struct snp_err *err) SNP_NODISCARD;
+void snp_blob_reader_free(struct snp_blob_reader *reader);
+SNP_DEFINE_CLEANUP(struct snp_blob_reader *, snp_blob_reader_free)
+int snp_blob_open(struct snp_blob_reader *reader,
+                  const uint8_t hash[SNP_BLOB_HASH_BYTES],
+                  uint64_t size,
+                  uint64_t offset,
+                  struct snp_err *err) SNP_NODISCARD;
+/* The next bytes, until the end of a chunk: *ret_n of them, 0 at the end. Borrowed until the next call. */
+int snp_blob_next(struct snp_blob_reader *reader,
+                  const void **ret_bytes,
+                  size_t *ret_n,
+                  struct snp_err *err) SNP_NODISCARD;
+
+/* out: SNP_STORE_HASH_LEN hex digits and NUL. */
+void snp_blob_hex(const uint8_t hash[SNP_BLOB_HASH_BYTES], char out[SNP_STORE_HASH_LEN + 1]);
+/* -1: text is no hash of 64 lower-case hex digits. */
+int snp_blob_unhex(const char *text, uint8_t hash[SNP_BLOB_HASH_BYTES]) SNP_NODISCARD;
 
 #endif

@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SQLite, with our habits: write-ahead log, one connection that excludes others, statements kept ready by the address
- * of their text, and reports that name the file and the way out.
+ * SQLite, with our habits: a write-ahead log, one connection that excludes others, statements
+ * kept ready by the address of their text, and reports that name the file and the way out.
  *
- * A commit in the log is one append and, if asked for, one fdatasync. The log is moved into the
+ * A commit is one append to the log and, if asked for, one fdatasync. The log is moved into the
  * database by the store when it has nothing else to do, not by SQLite in the middle of a commit.
  */
 #include "store/db.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "base/str.h"
 #include "store/store.h"
 
 enum {
-    NEED_MIN = 64 << 10,   /* what any commit may take */
+    NEED_MIN = 64 << 10,   /* bytes any commit may take */
     VALUE_MAX = 512 << 20, /* bytes of one value */
 };
 
@@ -28,17 +32,409 @@ static int fail_full(struct snp_db *db, struct snp_err *err)
 {
     struct statvfs fs;
     char need[32];
-    char have[32];
-    uint64_t needed = db->bound + NEED_MIN;
+    char have[32] = "little";
 
-    (void)snp_format_bytes(needed, need, sizeof(need));
+    (void)snp_format_bytes(db->bound + NEED_MIN, need, sizeof(need));
     if (statvfs(db->path, &fs) == 0) {
         (void)snp_format_bytes((uint64_t)fs.f_bavail * fs.f_frsize, have, sizeof(have));
-    } else {
-        (void)strcpy_unknown(have, sizeof(have));
     }
-    return snp_fail(err, SNP_E_LIMIT,
-                    "%s: the disk is full (%s free, about %s needed); free space there, run "
-                    "`snipara-sandbox gc`, or set SNIPARA_SANDBOX_STATE_DIR to another disk",
-                    db->path, have, need);
+    return snp_fail(
+        err, SNP_E_LIMIT,
+        "%s cannot grow: %s are needed, %s are free; free space on that disk, remove "
+        "sessions, or set SNIPARA_SANDBOX_STATE_DIR to a folder on another one",
+        db->path, need, have);
+}
+
+static int fail_io(struct snp_db *db, int rc, struct snp_err *err)
+{
+    int eno = db->sqlite == NULL ? 0 : sqlite3_system_errno(db->sqlite);
+
+    if (eno == ENOSPC || eno == EDQUOT || eno == EFBIG) {
+        return fail_full(db, err);
+    }
+    return snp_fail_sys(
+        err, eno == 0 ? EIO : eno,
+        "%s: %s; see that its folder is on a disk that works and can be written", db->path,
+        sqlite3_errstr(rc));
+}
+
+int snp_db_fail(struct snp_db *db, int rc, struct snp_err *err)
+{
+    switch (rc & 0xff) {
+    case SQLITE_FULL:
+        return fail_full(db, err);
+    case SQLITE_IOERR:
+        return fail_io(db, rc, err);
+    case SQLITE_READONLY:
+        return snp_fail_sys(err, EROFS,
+                            "%s cannot be written; make its folder writable or set "
+                            "SNIPARA_SANDBOX_STATE_DIR to another one",
+                            db->path);
+    case SQLITE_CANTOPEN:
+        return snp_fail_sys(err,
+                            db->sqlite == NULL || sqlite3_system_errno(db->sqlite) == 0
+                                ? EACCES
+                                : sqlite3_system_errno(db->sqlite),
+                            "%s cannot be opened; make its folder writable or set "
+                            "SNIPARA_SANDBOX_STATE_DIR to another one",
+                            db->path);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return snp_fail(err, SNP_E_DENIED,
+                        "%s is in use by another process; end that process (another "
+                        "snipara-sandboxd?) or set SNIPARA_SANDBOX_STATE_DIR",
+                        db->path);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        db->is_corrupt = true;
+        return snp_fail(err, SNP_E_INTERNAL, "%s is damaged: %s", db->path, sqlite3_errstr(rc));
+    case SQLITE_NOMEM:
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    case SQLITE_TOOBIG:
+        return snp_fail(err, SNP_E_LIMIT, "%s: a value is larger than %d bytes", db->path,
+                        VALUE_MAX);
+    case SQLITE_CONSTRAINT:
+        return snp_fail(err, SNP_E_INVALID, "%s: %s", db->path,
+                        db->sqlite == NULL ? "constraint" : sqlite3_errmsg(db->sqlite));
+    default:
+        return snp_fail(err, SNP_E_INTERNAL, "%s: %s", db->path,
+                        db->sqlite == NULL ? sqlite3_errstr(rc) : sqlite3_errmsg(db->sqlite));
+    }
+}
+
+/* Statements ---------------------------------------------------------------------------- */
+
+int snp_db_exec(struct snp_db *db, const char *sql, struct snp_err *err)
+{
+    int rc = sqlite3_exec(db->sqlite, sql, NULL, NULL, NULL);
+
+    return rc == SQLITE_OK ? 0 : snp_db_fail(db, rc, err);
+}
+
+/* Where a statement is kept, or where it will be: by its address, then the next ones. */
+static size_t cache_slot(const struct snp_db *db, const char *sql)
+{
+    size_t slot = ((uintptr_t)sql >> 3) * 2654435761U % SNP_DB_CACHED;
+
+    for (size_t i = 0; i < SNP_DB_CACHED; i++) {
+        size_t at = (slot + i) % SNP_DB_CACHED;
+
+        if (db->cached[at].sql == sql || db->cached[at].sql == NULL) {
+            return at;
+        }
+    }
+    return SNP_DB_CACHED;
+}
+
+static int prepare(struct snp_db *db,
+                   const char *sql,
+                   struct snp_rows *rows,
+                   struct snp_err *err)
+{
+    size_t slot = cache_slot(db, sql);
+    bool is_kept = slot < SNP_DB_CACHED;
+    int rc;
+
+    *rows = (struct snp_rows){.db = db};
+    if (is_kept && db->cached[slot].stmt != NULL &&
+        sqlite3_stmt_busy(db->cached[slot].stmt) == 0) {
+        rows->stmt = db->cached[slot].stmt;
+        return 0;
+    }
+    /* Asked again while its rows are read, or no room: one of its own. */
+    is_kept = is_kept && db->cached[slot].stmt == NULL;
+    rc = sqlite3_prepare_v3(db->sqlite, sql, -1, is_kept ? SQLITE_PREPARE_PERSISTENT : 0,
+                            &rows->stmt, NULL);
+    if (rc != SQLITE_OK) {
+        return snp_db_fail(db, rc, err);
+    }
+    rows->is_own = !is_kept;
+    if (is_kept) {
+        db->cached[slot].sql = sql;
+        db->cached[slot].stmt = rows->stmt;
+    }
+    return 0;
+}
+
+static int bind_bytes(struct snp_db *db, sqlite3_stmt *stmt, int i, const void *bytes, size_t n)
+{
+    db->bound += n;
+    if (n > VALUE_MAX) {
+        return SQLITE_TOOBIG;
+    }
+    /* NULL would be no value: an empty one is meant. */
+    return sqlite3_bind_blob(stmt, i, n == 0 ? "" : bytes, (int)n, SQLITE_STATIC);
+}
+
+static int bind_text(struct snp_db *db, sqlite3_stmt *stmt, int i, const char *text)
+{
+    size_t n = text == NULL ? 0 : strlen(text);
+
+    db->bound += n;
+    if (n > VALUE_MAX) {
+        return SQLITE_TOOBIG;
+    }
+    return text == NULL ? sqlite3_bind_null(stmt, i)
+                        : sqlite3_bind_text(stmt, i, text, (int)n, SQLITE_STATIC);
+}
+
+static int bind_all(struct snp_rows *rows, const char *format, va_list args)
+{
+    int rc = SQLITE_OK;
+
+    for (int i = 1; format[i - 1] != '\0' && rc == SQLITE_OK; i++) {
+        const void *bytes;
+
+        switch (format[i - 1]) {
+        case 'i':
+            rc = sqlite3_bind_int64(rows->stmt, i, va_arg(args, int64_t));
+            break;
+        case 't':
+            rc = bind_text(rows->db, rows->stmt, i, va_arg(args, const char *));
+            break;
+        case 'b':
+            bytes = va_arg(args, const void *);
+            rc = bind_bytes(rows->db, rows->stmt, i, bytes, va_arg(args, size_t));
+            break;
+        default:
+            rc = sqlite3_bind_null(rows->stmt, i);
+        }
+    }
+    return rc;
+}
+
+static int ask(struct snp_db *db,
+               struct snp_rows *rows,
+               struct snp_err *err,
+               const char *sql,
+               const char *format,
+               va_list args)
+{
+    int r = prepare(db, sql, rows, err);
+    int rc;
+
+    if (r < 0) {
+        return r;
+    }
+    SNP_ASSERT(sqlite3_bind_parameter_count(rows->stmt) == (int)strlen(format));
+    rc = bind_all(rows, format, args);
+    if (rc != SQLITE_OK) {
+        r = snp_db_fail(db, rc, err);
+        snp_rows_done(rows);
+        return r;
+    }
+    return 0;
+}
+
+int snp_db_ask(struct snp_db *db,
+               struct snp_rows *ret_rows,
+               struct snp_err *err,
+               const char *sql,
+               const char *format,
+               ...)
+{
+    va_list args;
+    int r;
+
+    va_start(args, format);
+    r = ask(db, ret_rows, err, sql, format, args);
+    va_end(args);
+    return r;
+}
+
+int snp_db_step(struct snp_rows *rows, struct snp_err *err)
+{
+    int rc = sqlite3_step(rows->stmt);
+
+    if (rc == SQLITE_ROW) {
+        return 1;
+    }
+    return rc == SQLITE_DONE ? 0 : snp_db_fail(rows->db, rc, err);
+}
+
+void snp_rows_done(struct snp_rows *rows)
+{
+    if (rows->stmt != NULL) {
+        (void)sqlite3_reset(rows->stmt); /* tells the last failure again */
+        (void)sqlite3_clear_bindings(rows->stmt);
+        if (rows->is_own) {
+            (void)sqlite3_finalize(rows->stmt);
+        }
+    }
+    *rows = (struct snp_rows){0};
+}
+
+int snp_db_run(struct snp_db *db,
+               uint64_t *ret_changed,
+               struct snp_err *err,
+               const char *sql,
+               const char *format,
+               ...)
+{
+    snp_autorows struct snp_rows rows = {0};
+    va_list args;
+    int r;
+
+    va_start(args, format);
+    r = ask(db, &rows, err, sql, format, args);
+    va_end(args);
+    if (r == 0) {
+        do {
+            r = snp_db_step(&rows, err);
+        } while (r > 0);
+    }
+    if (r == 0 && ret_changed != NULL) {
+        *ret_changed = (uint64_t)sqlite3_changes64(db->sqlite);
+    }
+    return r;
+}
+
+int snp_db_number(struct snp_db *db,
+                  int64_t fallback,
+                  int64_t *ret,
+                  struct snp_err *err,
+                  const char *sql,
+                  const char *format,
+                  ...)
+{
+    snp_autorows struct snp_rows rows = {0};
+    va_list args;
+    int r;
+
+    va_start(args, format);
+    r = ask(db, &rows, err, sql, format, args);
+    va_end(args);
+    if (r == 0) {
+        r = snp_db_step(&rows, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    *ret = r == 0 || snp_col_null(&rows, 0) ? fallback : sqlite3_column_int64(rows.stmt, 0);
+    return 0;
+}
+
+/* Opening ------------------------------------------------------------------------------- */
+
+static int on_commit(void *arg, sqlite3 *sqlite SNP_UNUSED, const char *name SNP_UNUSED, int n)
+{
+    struct snp_db *db = arg;
+
+    db->wal_pages = (unsigned)n;
+    return SQLITE_OK;
+}
+
+static const char pragmas[] = "PRAGMA auto_vacuum = INCREMENTAL;"
+                              "PRAGMA journal_mode = WAL;"
+                              "PRAGMA synchronous = NORMAL;"
+                              "PRAGMA foreign_keys = ON;"
+                              "PRAGMA temp_store = MEMORY;"
+                              "PRAGMA cache_size = -8192;"
+                              "PRAGMA trusted_schema = OFF;";
+
+static int open_at(struct snp_db *db, const char *path, int flags, struct snp_err *err)
+{
+    int rc;
+    int r;
+
+    *db = (struct snp_db){.path = strdup(path)};
+    if (db->path == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    rc = sqlite3_open_v2(path, &db->sqlite,
+                         flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
+                             SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
+                         NULL);
+    if (rc != SQLITE_OK) {
+        r = snp_db_fail(db, rc, err);
+        snp_db_close(db);
+        return r;
+    }
+    (void)sqlite3_limit(db->sqlite, SQLITE_LIMIT_LENGTH, VALUE_MAX);
+    (void)sqlite3_limit(db->sqlite, SQLITE_LIMIT_ATTACHED, 0);
+    return 0;
+}
+
+/* A database of a newer program stays as it is, its log too. */
+static int refuse_newer(struct snp_db *db, struct snp_err *err)
+{
+    int64_t version = 0;
+    int r = snp_db_number(db, 0, &version, err, "PRAGMA user_version", "");
+
+    if (r == 0 && version > SNP_STORE_VERSION) {
+        (void)sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "%s was made by a newer snipara-sandbox (version %lld, this program "
+                        "knows %d); update snipara-sandbox, or move the file away",
+                        db->path, (long long)version, SNP_STORE_VERSION);
+    }
+    return r;
+}
+
+int snp_db_open(struct snp_db *db, const char *path, struct snp_err *err)
+{
+    int r = open_at(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err);
+
+    if (r < 0) {
+        return r;
+    }
+    /* Two processes may not have it; the kernel lets go of the lock when one dies. */
+    r = snp_db_exec(db, "PRAGMA locking_mode = EXCLUSIVE", err);
+    if (r == 0) {
+        r = refuse_newer(db, err);
+    }
+    if (r == 0) {
+        r = snp_db_exec(db, pragmas, err);
+    }
+    if (r < 0) {
+        bool is_corrupt = db->is_corrupt;
+
+        snp_db_close(db);
+        db->is_corrupt = is_corrupt;
+        return r;
+    }
+    db->level = 1;
+    (void)sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    (void)sqlite3_wal_autocheckpoint(db->sqlite, 0);
+    (void)sqlite3_wal_hook(db->sqlite, on_commit, db);
+    return 0;
+}
+
+int snp_db_open_old(struct snp_db *db, const char *path, struct snp_err *err)
+{
+    int r = open_at(db, path, SQLITE_OPEN_READWRITE, err);
+
+    /* Neither the schema nor what it says about an index is believed. */
+    if (r == 0) {
+        (void)sqlite3_exec(db->sqlite,
+                           "PRAGMA locking_mode = EXCLUSIVE; PRAGMA cell_size_check = ON;"
+                           "PRAGMA writable_schema = ON; PRAGMA trusted_schema = OFF;",
+                           NULL, NULL, NULL);
+    }
+    return r;
+}
+
+void snp_db_close(struct snp_db *db)
+{
+    for (size_t i = 0; i < SNP_DB_CACHED; i++) {
+        (void)sqlite3_finalize(db->cached[i].stmt);
+    }
+    if (db->sqlite != NULL) {
+        (void)sqlite3_close_v2(db->sqlite);
+    }
+    free(db->path);
+    *db = (struct snp_db){0};
+}
+
+int snp_db_set_full(struct snp_db *db, bool full, struct snp_err *err)
+{
+    int level = full ? 2 : 1;
+    int r = 0;
+
+    if (db->level != level) {
+        r = snp_db_exec(db, full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL",
+                        err);
+        db->level = r == 0 ? level : 0;
+    }
+    return r;
 }

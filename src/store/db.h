@@ -25,15 +25,16 @@ struct snp_db {
         const char *sql; /* borrowed: a constant; compared by address */
         sqlite3_stmt *stmt;
     } cached[SNP_DB_CACHED];
-    int level;         /* of PRAGMA synchronous: 1 normal, 2 full; 0 = not yet set */
-    uint64_t bound;    /* bytes bound since the transaction began: what it needs at least */
-    bool is_corrupt;   /* the database said so since it was opened */
+    int level;          /* of PRAGMA synchronous: 1 normal, 2 full; 0 = not yet set */
+    uint64_t bound;     /* bytes bound since the transaction began: what it needs at least */
+    bool is_corrupt;    /* the database said so since it was opened */
     unsigned wal_pages; /* in the write-ahead log since it was last moved into the database */
 };
 
 /*
  * Open or create path. The connection keeps the file locked as long as it is open. On failure it
- * is closed. SNP_E_DENIED: locked by another process.
+ * is closed. SNP_E_DENIED: locked by another process. SNP_E_UNSUPPORTED: made by a newer
+ * program; nothing was changed.
  */
 int snp_db_open(struct snp_db *db, const char *path, struct snp_err *err) SNP_NODISCARD;
 /* Open for reading what may be damaged. */
@@ -117,18 +118,22 @@ static inline bool snp_col_null(const struct snp_rows *rows, int i)
 int snp_db_set_full(struct snp_db *db, bool full, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Bring the schema to SNP_STORE_VERSION, in one transaction. An empty database gets it. SNP_E_UNSUPPORTED:
- * made by a newer program; nothing was changed.
+ * Bring the schema to SNP_STORE_VERSION, in one transaction. An empty database gets it.
  */
 int snp_schema_migrate(struct snp_db *db, struct snp_err *err) SNP_NODISCARD;
 /* The statements that make a database of version 1, for tests. */
 extern const char *const snp_schema_v1;
 
 /*
- * Set a damaged database aside (path.broken-TIME, with its log), make a new one at path and
- * bring over what can be read. On success db is open and migrated, and an event says
- * what was done. db: as snp_db_open leaves it, open or closed.
+ * Make a new database of what can be read of the damaged one at path, set that one aside
+ * (path.broken-TIME, with its log) and put the new one in its place; an event in it says what
+ * was done. why: what was found to be wrong. Nothing may have it open. On failure the damaged one
+ * is where it was.
  */
-int snp_salvage(struct snp_db *db, const char *path, struct snp_err *err) SNP_NODISCARD;
+int snp_salvage(const char *path, const char *why, struct snp_err *err) SNP_NODISCARD;
+/* Before opening: finish or undo a salvage that was cut short. */
+int snp_salvage_resume(const char *path, struct snp_err *err) SNP_NODISCARD;
+/* Whether one that was set aside is still beside path: then contents without rows are kept. */
+bool snp_salvage_is_kept(const char *path);
 
 #endif

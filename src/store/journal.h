@@ -179,11 +179,15 @@ int snp_journal_cell_part(struct snp_tx *tx,
                           enum snp_journal_part part,
                           struct snp_buf *buf,
                           struct snp_err *err) SNP_NODISCARD;
-/* The newest first: numbers below `before` (0 = all), at most limit rows. */
+/* Which cells: of a session, numbers below `before` (0 = all), at most limit of them. */
+struct snp_journal_page {
+    const char *session;
+    uint64_t before;
+    size_t limit; /* at most SNP_JOURNAL_LIST_MAX */
+};
+/* The newest first. SNP_E_NOT_FOUND: no such session. */
 int snp_journal_cell_each(struct snp_tx *tx,
-                          const char *session,
-                          uint64_t before,
-                          size_t limit,
+                          const struct snp_journal_page *page,
                           snp_journal_cell_fn each,
                           void *arg,
                           struct snp_err *err) SNP_NODISCARD;
@@ -315,14 +319,13 @@ int snp_journal_checkpoint_each(struct snp_tx *tx,
                                 void *arg,
                                 struct snp_err *err) SNP_NODISCARD;
 /*
- * The same contents as a checkpoint of another session (fork, import): costs rows, no blobs.
- * SNP_E_NOT_FOUND: no such checkpoint or session; SNP_E_DENIED: it is not usable.
+ * The same contents as a checkpoint of another session (fork, import): costs rows, no blobs. Of `to`,
+ * session, cell and epoch are read. SNP_E_NOT_FOUND: no such checkpoint or session;
+ * SNP_E_DENIED: it is not usable.
  */
 int snp_journal_checkpoint_copy(struct snp_tx *tx,
                                 uint64_t id,
-                                const char *to_session,
-                                uint64_t cell,
-                                uint64_t epoch,
+                                const struct snp_journal_checkpoint *to,
                                 uint64_t *ret_id,
                                 struct snp_err *err) SNP_NODISCARD;
 /* Items in the order of the stream. */

@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of blobs.
+ *
+ * A file is a header and chunks. The header has size and hash of the content, the length of the
+ * file and its own checksum; a chunk has a length, a flag for "as it is", and a checksum of
+ * the bytes that follow, seeded with its number. So a beginning that is torn, a bit that has
+ * turned or a file under another's name is seen when it is read, whichever part is read, without
+ * hashing all of it again.
+ *
+ * A file is written in tmp/, with a name that no other start of the program gives, synced, and only then
+ * renamed. Here are no rows: blobrow.c has those.
+ */
+#include "store/blob.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zstd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+
+enum {
+    LEVEL = 1,           /* of zstd: as fast as disks */
+    SAMPLE = 4096,       /* bytes that are tried before a chunk is compressed */
+    SAMPLES = 3,         /* per chunk */
+    WRITEBACK = 4 << 20, /* begin to write to disk every so many bytes */
+    NAME_MAX_LEN = 2 + 1 + SNP_STORE_HASH_LEN + 1,
+};
+
+#define AS_IS 0x80000000U /* in a chunk's stored_len */
+
+static const char magic[8] = "snpblob1";
+
+struct header {
+    char magic[8];
+    uint64_t size;   /* of the content */
+    uint64_t stored; /* of the file */
+    uint8_t hash[SNP_BLOB_HASH_BYTES];
+    uint64_t sum; /* of what is before */
+};
+_Static_assert(sizeof(struct header) == 64, "written as it is");
+
+struct chunk {
+    uint32_t stored_len; /* of the bytes that follow, perhaps with AS_IS */
+    uint32_t len;        /* of the content: SNP_BLOB_CHUNK, or less in the last */
+    uint64_t sum;        /* of the bytes that follow */
+};
+_Static_assert(sizeof(struct chunk) == 16, "written as it is");
+
+struct snp_blob_writer {
+    struct snp_blob_place place;
+    EVP_MD_CTX *sha; /* owned */
+    ZSTD_CCtx *zstd; /* owned */
+    char *chunk;     /* owned; SNP_BLOB_CHUNK bytes: content not yet written */
+    char *packed;    /* owned; packed_max bytes */
+    size_t packed_max;
+    size_t n; /* bytes in chunk */
+    uint64_t size;
+    uint64_t stored;
+    uint64_t kicked; /* bytes whose way to the disk was begun */
+    uint64_t chunks;
+    int fd; /* -1: nothing written yet */
+    char tmp[40];
+};
+
+struct snp_blob_reader {
+    struct snp_blob_place place;
+    ZSTD_DCtx *zstd; /* owned */
+    char *packed;    /* owned */
+    size_t packed_max;
+    char *content; /* owned; SNP_BLOB_CHUNK bytes */
+    int fd;
+    char hash[SNP_STORE_HASH_LEN + 1];
+    uint64_t size;
+    uint64_t at;     /* content offset of the next chunk */
+    uint64_t skip;   /* bytes of it that are not wanted */
+    uint64_t chunks; /* passed */
+};
+
+/* Names --------------------------------------------------------------------------------- */
+
+void snp_blob_hex(const uint8_t hash[SNP_BLOB_HASH_BYTES], char out[SNP_STORE_HASH_LEN + 1])
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < SNP_BLOB_HASH_BYTES; i++) {
+        out[2 * i] = digits[hash[i] >> 4];
+        out[2 * i + 1] = digits[hash[i] & 15];
+    }
+    out[SNP_STORE_HASH_LEN] = '\0';
+}
+
+static int digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int snp_blob_unhex(const char *text, uint8_t hash[SNP_BLOB_HASH_BYTES])
+{
+    if (text == NULL || strlen(text) != SNP_STORE_HASH_LEN) {
+        return -1;
+    }
+    for (size_t i = 0; i < SNP_BLOB_HASH_BYTES; i++) {
+        int high = digit(text[2 * i]);
+        int low = digit(text[2 * i + 1]);
+
+        if (high < 0 || low < 0) {
+            return -1;
+        }
+        hash[i] = (uint8_t)(high << 4 | low);
+    }
+    return 0;
+}
+
+/* "ab/HASH" */
+static void name_of(const uint8_t hash[SNP_BLOB_HASH_BYTES], char out[NAME_MAX_LEN])
+{
+    snp_blob_hex(hash, out + 3);
+    out[0] = out[3];
+    out[1] = out[4];
+    out[2] = '/';
+}
+
+static int fail_write(const struct snp_blob_place *place, uint64_t needed, struct snp_err *err)
+{
+    struct statvfs fs;
+    char need[32];
+    char have[32] = "little";
+    int eno = errno;
+
+    if (eno != ENOSPC && eno != EDQUOT && eno != EFBIG) {
+        return snp_fail_sys(err, eno,
+                            "write to %s; make it writable or set SNIPARA_SANDBOX_STATE_DIR to "
+                            "another folder",
+                            place->dir);
+    }
+    if (statvfs(place->dir, &fs) == 0) {
+        (void)snp_format_bytes((uint64_t)fs.f_bavail * fs.f_frsize, have, sizeof(have));
+    }
+    return snp_fail(err, SNP_E_LIMIT,
+                    "%s cannot take %s more, %s are free; free space on that disk, remove "
+                    "sessions, or set SNIPARA_SANDBOX_STATE_DIR to a folder on another one",
+                    place->dir, snp_format_bytes(needed, need, sizeof(need)), have);
+}
+
+/* Writing ------------------------------------------------------------------------------- */
+
+int snp_blob_writer_new(const struct snp_blob_place *place,
+                        struct snp_blob_writer **ret,
+                        struct snp_err *err)
+{
+    snp_cleanup(snp_blob_writer_freep) struct snp_blob_writer *w = calloc(1, sizeof(*w));
+
+    if (w == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    w->place = *place;
+    w->fd = -1;
+    w->packed_max = ZSTD_compressBound(SNP_BLOB_CHUNK);
+    w->sha = EVP_MD_CTX_new();
+    w->zstd = ZSTD_createCCtx();
+    w->chunk = malloc(SNP_BLOB_CHUNK);
+    w->packed = malloc(w->packed_max);
+    if (w->sha == NULL || w->zstd == NULL || w->chunk == NULL || w->packed == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    *ret = SNP_TAKE_PTR(w);
+    return 0;
+}
+
+/* Remove what was begun. */
+static void writer_drop(struct snp_blob_writer *w)
+{
+    if (w->fd >= 0) {
+        (void)unlinkat(w->place.fd, w->tmp, 0); /* else the next start removes it */
+    }
+    snp_closep(&w->fd);
+}
+
+void snp_blob_writer_free(struct snp_blob_writer *writer)
+{
+    if (writer == NULL) {
+        return;
+    }
+    writer_drop(writer);
+    EVP_MD_CTX_free(writer->sha);
+    (void)ZSTD_freeCCtx(writer->zstd);
+    free(writer->chunk);
+    free(writer->packed);
+    free(writer);
+}
+
+int snp_blob_begin(struct snp_blob_writer *writer, struct snp_err *err)
+{
+    writer_drop(writer);
+    writer->n = 0;
+    writer->size = 0;
+    writer->stored = sizeof(struct header);
+    writer->kicked = 0;
+    writer->chunks = 0;
+    if (EVP_DigestInit_ex(writer->sha, EVP_sha256(), NULL) != 1) {
+        return snp_fail(err, SNP_E_INTERNAL, "no SHA-256 in libcrypto");
+    }
+    return 0;
+}
+
+/* A name that no other writer and no other start of the program has. */
+static int file_open(struct snp_blob_writer *w, struct snp_err *err)
+{
+    static atomic_uint_least64_t count;
+
+    (void)snprintf(w->tmp, sizeof(w->tmp), "tmp/%d-%llu", (int)getpid(),
+                   (unsigned long long)atomic_fetch_add(&count, 1));
+    (void)unlinkat(w->place.fd, w->tmp, 0); /* of an earlier process of the same number */
+    w->fd = openat(w->place.fd, w->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (w->fd < 0) {
+        return fail_write(&w->place, SNP_BLOB_CHUNK, err);
+    }
+    return 0;
+}
+
+/* Whether a few samples of a chunk shrink. */
+static bool shrinks(struct snp_blob_writer *w, const char *bytes, size_t n)
+{
+    size_t total = 0;
+
+    if (n < (size_t)SAMPLE * SAMPLES * 2) {
+        return true;
+    }
+    for (size_t i = 0; i < SAMPLES; i++) {
+        size_t at = (n - SAMPLE) / (SAMPLES - 1) * i;
+        size_t r =
+            ZSTD_compressCCtx(w->zstd, w->packed, w->packed_max, bytes + at, SAMPLE, LEVEL);
+
+        total += ZSTD_isError(r) != 0 ? SAMPLE : r;
+    }
+    return total < (size_t)SAMPLE * SAMPLES * 15 / 16;
+}
+
+/* All of a vector at the end of the file. */
+static int append(struct snp_blob_writer *w, struct iovec parts[2], struct snp_err *err)
+{
+    size_t needed = parts[0].iov_len + parts[1].iov_len;
+    off_t at = (off_t)w->stored;
+
+    for (size_t left = needed; left > 0;) {
+        ssize_t done = SNP_RETRY(pwritev(w->fd, parts, 2, at));
+
+        if (done < 0) {
+            return fail_write(&w->place, needed, err);
+        }
+        left -= (size_t)done;
+        at += done;
+        for (int i = 0; i < 2; i++) {
+            size_t step = (size_t)done < parts[i].iov_len ? (size_t)done : parts[i].iov_len;
+
+            parts[i].iov_base = (char *)parts[i].iov_base + step;
+            parts[i].iov_len -= step;
+            done -= (ssize_t)step;
+        }
+    }
+    w->stored += needed;
+    /* The disk works while the next bytes come. */
+    if (w->stored - w->kicked >= WRITEBACK) {
+        (void)sync_file_range(w->fd, (off_t)w->kicked, (off_t)(w->stored - w->kicked),
+                              SYNC_FILE_RANGE_WRITE); /* only a hint */
+        w->kicked = w->stored;
+    }
+    return 0;
+}
+
+static int chunk_write(struct snp_blob_writer *w,
+                       const char *bytes,
+                       size_t n,
+                       struct snp_err *err)
+{
+    struct chunk chunk = {.stored_len = (uint32_t)n | AS_IS, .len = (uint32_t)n};
+    struct iovec parts[2] = {
+        {&chunk,                   sizeof(chunk)},
+        {(void *)(uintptr_t)bytes, n            }
+    };
+    int r = w->fd >= 0 ? 0 : file_open(w, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (shrinks(w, bytes, n)) {
+        size_t packed = ZSTD_compressCCtx(w->zstd, w->packed, w->packed_max, bytes, n, LEVEL);
+
+        if (ZSTD_isError(packed) == 0 && packed < n - n / 16) {
+            chunk.stored_len = (uint32_t)packed;
+            parts[1] = (struct iovec){w->packed, packed};
+        }
+    }
+    chunk.sum = XXH3_64bits_withSeed(parts[1].iov_base, parts[1].iov_len, w->chunks);
+    w->chunks++;
+    return append(w, parts, err);
+}
+
+int snp_blob_add(struct snp_blob_writer *writer,
+                 const void *bytes,
+                 size_t n,
+                 struct snp_err *err)
+{
+    const char *at = bytes;
+    int r = 0;
+
+    if (EVP_DigestUpdate(writer->sha, bytes, n) != 1) {
+        return snp_fail(err, SNP_E_INTERNAL, "SHA-256 failed");
+    }
+    writer->size += n;
+    while (r == 0 && n > 0) {
+        /* Whole chunks need not be copied together. */
+        if (writer->n == 0 && n >= SNP_BLOB_CHUNK) {
+            r = chunk_write(writer, at, SNP_BLOB_CHUNK, err);
+            at += SNP_BLOB_CHUNK;
+            n -= SNP_BLOB_CHUNK;
+            continue;
+        }
+        size_t room = SNP_BLOB_CHUNK - writer->n;
+        size_t step = n < room ? n : room;
+
+        memcpy(writer->chunk + writer->n, at, step);
+        writer->n += step;
+        at += step;
+        n -= step;
+        if (writer->n == SNP_BLOB_CHUNK) {
+            r = chunk_write(writer, writer->chunk, SNP_BLOB_CHUNK, err);
+            writer->n = 0;
+        }
+    }
+    return r;
+}
+
+static int header_write(struct snp_blob_writer *w, const uint8_t *hash, struct snp_err *err)
+{
+    struct header header = {.size = w->size, .stored = w->stored};
+
+    memcpy(header.magic, magic, sizeof(magic));
+    memcpy(header.hash, hash, sizeof(header.hash));
+    header.sum = XXH3_64bits(&header, offsetof(struct header, sum));
+    if (SNP_RETRY(pwrite(w->fd, &header, sizeof(header), 0)) != (ssize_t)sizeof(header)) {
+        return fail_write(&w->place, sizeof(header), err);
+    }
+    return 0;
+}
+
+int snp_blob_commit(struct snp_blob_writer *writer,
+                    struct snp_blob_made *ret,
+                    struct snp_err *err)
+{
+    struct snp_blob_made made = {.size = writer->size, .fd = -1};
+    unsigned len = sizeof(made.hash);
+    int r = 0;
+
+    if (EVP_DigestFinal_ex(writer->sha, made.hash, &len) != 1 || len != sizeof(made.hash)) {
+        return snp_fail(err, SNP_E_INTERNAL, "SHA-256 failed");
+    }
+    if (writer->size <= SNP_STORE_INLINE_MAX) {
+        made.data = writer->chunk;
+        made.stored = writer->size;
+        *ret = made;
+        return 0;
+    }
+    if (writer->n > 0) {
+        r = chunk_write(writer, writer->chunk, writer->n, err);
+    }
+    if (r == 0) {
+        r = header_write(writer, made.hash, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    (void)sync_file_range(writer->fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* only a hint */
+    made.stored = writer->stored;
+    memcpy(made.tmp, writer->tmp, sizeof(made.tmp));
+    made.fd = SNP_TAKE_FD(writer->fd);
+    *ret = made;
+    return 0;
+}
+
+/* Made files ---------------------------------------------------------------------------- */
+
+int snp_blob_sync(const struct snp_blob_place *place,
+                  const struct snp_blob_made *made,
+                  struct snp_err *err)
+{
+    if (fdatasync(made->fd) < 0) {
+        return fail_write(place, made->stored, err);
+    }
+    return 0;
+}
+
+int snp_blob_rename(const struct snp_blob_place *place,
+                    const struct snp_blob_made *made,
+                    struct snp_err *err)
+{
+    char name[NAME_MAX_LEN];
+
+    name_of(made->hash, name);
+    if (renameat(place->fd, made->tmp, place->fd, name) == 0) {
+        return 0;
+    }
+    if (errno == ENOENT) {
+        name[2] = '\0';
+        if ((mkdirat(place->fd, name, 0700) < 0 && errno != EEXIST) || fsync(place->fd) < 0) {
+            return fail_write(place, made->stored, err);
+        }
+        name[2] = '/';
+        if (renameat(place->fd, made->tmp, place->fd, name) == 0) {
+            return 0;
+        }
+    }
+    return fail_write(place, made->stored, err);
+}
+
+void snp_blob_discard(const struct snp_blob_place *place, struct snp_blob_made *made)
+{
+    int eno = errno;
+
+    if (made->fd >= 0) {
+        (void)unlinkat(place->fd, made->tmp, 0); /* else the next start removes it */
+    }
+    snp_closep(&made->fd);
+    errno = eno;
+}
+
+static bool header_is_right(const struct header *header,
+                            const uint8_t hash[SNP_BLOB_HASH_BYTES],
+                            int fd)
+{
+    struct stat st;
+
+    return memcmp(header->magic, magic, sizeof(magic)) == 0 &&
+           header->sum == XXH3_64bits(header, offsetof(struct header, sum)) &&
+           memcmp(header->hash, hash, SNP_BLOB_HASH_BYTES) == 0 && fstat(fd, &st) == 0 &&
+           S_ISREG(st.st_mode) && (uint64_t)st.st_size == header->stored;
+}
+
+bool snp_blob_is_there(const struct snp_blob_place *place,
+                       const uint8_t hash[SNP_BLOB_HASH_BYTES])
+{
+    snp_autoclose int fd = -1;
+    char name[NAME_MAX_LEN];
+    struct header header;
+
+    name_of(hash, name);
+    fd = openat(place->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    return fd >= 0 && snp_read_all(fd, &header, sizeof(header)) == (ssize_t)sizeof(header) &&
+           header_is_right(&header, hash, fd);
+}
+
+int snp_blob_sync_folder(const struct snp_blob_place *place,
+                         unsigned first,
+                         struct snp_err *err)
+{
+    snp_autoclose int fd = -1;
+    char name[3];
+
+    (void)snprintf(name, sizeof(name), "%02x", first & 0xff);
+    fd = openat(place->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fsync(fd) < 0) {
+        return fail_write(place, SNP_BLOB_CHUNK, err);
+    }
+    return 0;
+}
+
+int snp_blob_sync_named(const struct snp_blob_place *place,
+                        const uint8_t hash[SNP_BLOB_HASH_BYTES],
+                        struct snp_err *err)
+{
+    snp_autoclose int fd = -1;
+    char name[NAME_MAX_LEN];
+
+    name_of(hash, name);
+    fd = openat(place->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) {
+        return 0; /* its row has gone meanwhile, and so did it */
+    }
+    if (fd < 0 || fdatasync(fd) < 0) {
+        return fail_write(place, SNP_BLOB_CHUNK, err);
+    }
+    return snp_blob_sync_folder(place, hash[0], err);
+}
+
+int snp_blob_unlink(const struct snp_blob_place *place, const uint8_t hash[SNP_BLOB_HASH_BYTES])
+{
+    char name[NAME_MAX_LEN];
+
+    name_of(hash, name);
+    return unlinkat(place->fd, name, 0);
+}
+
+void snp_blob_quarantine(const struct snp_blob_place *place,
+                         const uint8_t hash[SNP_BLOB_HASH_BYTES])
+{
+    char from[NAME_MAX_LEN];
+    char to[sizeof("quarantine/") + SNP_STORE_HASH_LEN];
+
+    name_of(hash, from);
+    (void)snprintf(to, sizeof(to), "quarantine/%s", from + 3);
+    (void)mkdirat(place->fd, "quarantine", 0700); /* is there, or the rename fails */
+    if (renameat(place->fd, from, place->fd, to) < 0 && errno != ENOENT) {
+        (void)unlinkat(place->fd, from, 0); /* then at least nobody reads it again */
+    }
+}
+
+/* Reading ------------------------------------------------------------------------------- */
+
+int snp_blob_reader_new(const struct snp_blob_place *place,
+                        struct snp_blob_reader **ret,
+                        struct snp_err *err)
+{
+    snp_cleanup(snp_blob_reader_freep) struct snp_blob_reader *reader =
+        calloc(1, sizeof(*reader));
+
+    if (reader == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    reader->place = *place;
+    reader->fd = -1;
+    reader->packed_max = SNP_BLOB_CHUNK;
+    reader->zstd = ZSTD_createDCtx();
+    reader->packed = malloc(reader->packed_max);
+    reader->content = malloc(SNP_BLOB_CHUNK);
+    if (reader->zstd == NULL || reader->packed == NULL || reader->content == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    *ret = SNP_TAKE_PTR(reader);
+    return 0;
+}
+
+void snp_blob_reader_free(struct snp_blob_reader *reader)
+{
+    if (reader == NULL) {
+        return;
+    }
+    snp_closep(&reader->fd);
+    (void)ZSTD_freeDCtx(reader->zstd);
+    free(reader->packed);
+    free(reader->content);
+    free(reader);
+}
+
+static int fail_damaged(const struct snp_blob_reader *reader,
+                        const char *what,
+                        struct snp_err *err)
+{
+    return snp_fail(err, SNP_E_NOT_FOUND, "blob %s is damaged: %s", reader->hash, what);
+}
+
+/* The next chunk's header, and what it says checked. */
+static int chunk_head(struct snp_blob_reader *reader,
+                      struct chunk *chunk,
+                      size_t *ret_len,
+                      struct snp_err *err)
+{
+    uint64_t left = reader->size - reader->at;
+    uint64_t expected = left < SNP_BLOB_CHUNK ? left : SNP_BLOB_CHUNK;
+    size_t len;
+
+    if (snp_read_all(reader->fd, chunk, sizeof(*chunk)) != (ssize_t)sizeof(*chunk)) {
+        return fail_damaged(reader, "it ends early", err);
+    }
+    len = chunk->stored_len & ~AS_IS;
+    if (chunk->len != expected || len > reader->packed_max ||
+        ((chunk->stored_len & AS_IS) != 0 && len != chunk->len)) {
+        return fail_damaged(reader, "lengths that cannot be", err);
+    }
+    *ret_len = len;
+    return 0;
+}
+
+/* Pass over whole chunks before what is wanted. */
+static int chunks_skip(struct snp_blob_reader *reader, uint64_t offset, struct snp_err *err)
+{
+    int r = 0;
+
+    while (r == 0 && reader->at + SNP_BLOB_CHUNK <= offset) {
+        struct chunk chunk;
+        size_t len = 0;
+
+        r = chunk_head(reader, &chunk, &len, err);
+        if (r == 0 && lseek(reader->fd, (off_t)len, SEEK_CUR) < 0) {
+            r = snp_fail_sys(err, errno, "read blob %s", reader->hash);
+        }
+        reader->at += SNP_BLOB_CHUNK;
+        reader->chunks++;
+    }
+    reader->skip = offset - reader->at;
+    return r;
+}
+
+int snp_blob_open(struct snp_blob_reader *reader,
+                  const uint8_t hash[SNP_BLOB_HASH_BYTES],
+                  uint64_t size,
+                  uint64_t offset,
+                  struct snp_err *err)
+{
+    char name[NAME_MAX_LEN];
+    struct header header;
+
+    snp_closep(&reader->fd);
+    snp_blob_hex(hash, reader->hash);
+    name_of(hash, name);
+    reader->fd = openat(reader->place.fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (reader->fd < 0 && errno != ENOENT && errno != ELOOP) {
+        return snp_fail_sys(err, errno, "open blob %s", reader->hash);
+    }
+    if (reader->fd < 0) {
+        return fail_damaged(reader, "its file is missing", err);
+    }
+    if (snp_read_all(reader->fd, &header, sizeof(header)) != (ssize_t)sizeof(header) ||
+        !header_is_right(&header, hash, reader->fd) || header.size != size) {
+        return fail_damaged(reader, "its header or its length is wrong", err);
+    }
+    reader->size = size;
+    reader->at = 0;
+    reader->chunks = 0;
+    return chunks_skip(reader, offset < size ? offset : size, err);
+}
+
+int snp_blob_next(struct snp_blob_reader *reader,
+                  const void **ret_bytes,
+                  size_t *ret_n,
+                  struct snp_err *err)
+{
+    struct chunk chunk;
+    size_t len = 0;
+    const char *bytes = reader->packed;
+    int r;
+
+    *ret_n = 0;
+    if (reader->at >= reader->size) {
+        return 0;
+    }
+    r = chunk_head(reader, &chunk, &len, err);
+    if (r < 0) {
+        return r;
+    }
+    if (snp_read_all(reader->fd, reader->packed, len) != (ssize_t)len) {
+        return fail_damaged(reader, "it ends early", err);
+    }
+    if (XXH3_64bits_withSeed(reader->packed, len, reader->chunks) != chunk.sum) {
+        return fail_damaged(reader, "a checksum is wrong", err);
+    }
+    if ((chunk.stored_len & AS_IS) == 0) {
+        if (ZSTD_decompressDCtx(reader->zstd, reader->content, SNP_BLOB_CHUNK, reader->packed,
+                                len) != chunk.len) {
+            return fail_damaged(reader, "it cannot be decompressed", err);
+        }
+        bytes = reader->content;
+    }
+    reader->at += chunk.len;
+    reader->chunks++;
+    *ret_bytes = bytes + reader->skip;
+    *ret_n = (size_t)(chunk.len - reader->skip);
+    reader->skip = 0;
+    return 0;
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of blobs: which contents there are, where, and what is to be done about damaged ones.
+ *
+ * Files are given their names, and lose them, on the store's thread only, between looking at the row and
+ * changing it: so no content is found just before it is removed.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "store/journal.h"
+#include "store/store_priv.h"
+
+/* Adding -------------------------------------------------------------------------------- */
+
+static void folder_dirty(struct snp_store *store, unsigned first)
+{
+    store->dirty_folders[first / 64] |= 1ULL << (first % 64);
+}
+
+int snp_blobs_sync_folders(struct snp_store *store, struct snp_err *err)
+{
+    int r = 0;
+
+    for (unsigned i = 0; r == 0 && i < 256; i++) {
+        if ((store->dirty_folders[i / 64] & (1ULL << (i % 64))) != 0) {
+            r = snp_blob_sync_folder(&store->place, i, err);
+        }
+    }
+    if (r == 0) {
+        memset(store->dirty_folders, 0, sizeof(store->dirty_folders));
+    }
+    return r;
+}
+
+/* The file of a made blob to its place. */
+static int file_settle(struct snp_store *store,
+                       struct snp_blob_made *made,
+                       bool is_synced,
+                       struct snp_err *err)
+{
+    int r = 0;
+
+    if (made->fd < 0) {
+        /* This job runs again: the file is there already. */
+        return snp_blob_is_there(&store->place, made->hash)
+                   ? 0
+                   : snp_fail(err, SNP_E_INTERNAL, "a blob that was written is not there");
+    }
+    if (!is_synced) {
+        r = snp_blob_sync(&store->place, made, err);
+    }
+    SNP_FAULT("blob.before_rename");
+    if (r == 0) {
+        r = snp_blob_rename(&store->place, made, err);
+    }
+    SNP_FAULT("blob.after_rename");
+    if (r == 0) {
+        folder_dirty(store, made->hash[0]);
+        snp_closep(&made->fd);
+    }
+    return r;
+}
+
+/* A damaged blob has come back: what needed it is usable again, if that was all. */
+static int revive(struct snp_tx *tx,
+                  int64_t row,
+                  const struct snp_blob_made *made,
+                  struct snp_err *err)
+{
+    int r;
+
+    if (made->data != NULL) {
+        r = snp_db_run(tx->db, NULL, err,
+                       "UPDATE blobs SET damaged = 0, stored = ?, data = ? WHERE row = ?",
+                       "ibi", (int64_t)made->stored, made->data, (size_t)made->size, row);
+    } else {
+        r = snp_db_run(tx->db, NULL, err,
+                       "UPDATE blobs SET damaged = 0, stored = ?, data = NULL WHERE row = ?",
+                       "ii", (int64_t)made->stored, row);
+    }
+
+    return r < 0 ? r
+                 : snp_db_run(tx->db, NULL, err,
+                              "UPDATE checkpoints SET damaged = EXISTS"
+                              " (SELECT 1 FROM items JOIN blobs ON blobs.row = items.blob"
+                              "  WHERE items.checkpoint = checkpoints.row AND blobs.damaged)"
+                              " WHERE row IN (SELECT checkpoint FROM items WHERE blob = ?)"
+                              " AND items = (SELECT COUNT(*) FROM items"
+                              "  WHERE checkpoint = checkpoints.row)",
+                              "i", row);
+}
+
+static int row_insert(struct snp_tx *tx,
+                      const struct snp_blob_made *made,
+                      int64_t *ret_row,
+                      struct snp_err *err)
+{
+    static const char with_data[] = "INSERT INTO blobs(hash, size, stored, created_us, data)"
+                                    " VALUES(?, ?, ?, ?, ?)";
+    static const char without[] = "INSERT INTO blobs(hash, size, stored, created_us)"
+                                  " VALUES(?, ?, ?, ?)";
+    int64_t now = (int64_t)snp_wall_us();
+    int r;
+
+    if (made->data != NULL) {
+        r = snp_db_run(tx->db, NULL, err, with_data, "biiib", made->hash, sizeof(made->hash),
+                       (int64_t)made->size, (int64_t)made->stored, now, made->data,
+                       (size_t)made->size);
+    } else {
+        r = snp_db_run(tx->db, NULL, err, without, "biii", made->hash, sizeof(made->hash),
+                       (int64_t)made->size, (int64_t)made->stored, now);
+    }
+    if (r == 0) {
+        *ret_row = sqlite3_last_insert_rowid(tx->db->sqlite);
+    }
+    return r;
+}
+
+int snp_blob_adopt(struct snp_tx *tx,
+                   struct snp_blob_made *made,
+                   bool is_synced,
+                   int64_t *ret_row,
+                   uint64_t *ret_new,
+                   struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    struct snp_store *store = tx->store;
+    bool is_damaged;
+    int r = snp_db_ask(tx->db, &rows, err, "SELECT row, damaged FROM blobs WHERE hash = ?", "b",
+                       made->hash, sizeof(made->hash));
+
+    if (r == 0) {
+        r = snp_db_step(&rows, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    *ret_new = made->stored;
+    if (r == 0) {
+        snp_rows_done(&rows);
+        r = made->data != NULL ? 0 : file_settle(store, made, is_synced, err);
+        return r < 0 ? r : row_insert(tx, made, ret_row, err);
+    }
+    *ret_row = (int64_t)snp_col_u64(&rows, 0);
+    is_damaged = snp_col_u64(&rows, 1) != 0;
+    snp_rows_done(&rows);
+    if (!is_damaged && (made->data != NULL || snp_blob_is_there(&store->place, made->hash))) {
+        snp_blob_discard(&store->place, made);
+        *ret_new = 0;
+        return 0;
+    }
+    r = made->data != NULL ? 0 : file_settle(store, made, is_synced, err);
+    return r < 0 ? r : revive(tx, *ret_row, made, err);
+}
+
+int snp_blob_put(struct snp_tx *tx,
+                 const void *bytes,
+                 size_t n,
+                 int64_t *ret_row,
+                 uint64_t *ret_new,
+                 struct snp_err *err)
+{
+    struct snp_store *store = tx->store;
+    struct snp_blob_made made = {.fd = -1};
+    int r = 0;
+
+    if (store->writer == NULL) {
+        r = snp_blob_writer_new(&store->place, &store->writer, err);
+    }
+    if (r == 0) {
+        r = snp_blob_begin(store->writer, err);
+    }
+    if (r == 0) {
+        r = snp_blob_add(store->writer, bytes, n, err);
+    }
+    if (r == 0) {
+        r = snp_blob_commit(store->writer, &made, err);
+    }
+    if (r == 0) {
+        r = snp_blob_adopt(tx, &made, false, ret_row, ret_new, err);
+    }
+    snp_blob_discard(&store->place, &made);
+    return r;
+}
+
+/* Reading ------------------------------------------------------------------------------- */
+
+/* Part of a file to buf. */
+static int file_read(struct snp_tx *tx,
+                     const uint8_t *hash,
+                     const struct snp_blob_info *info,
+                     const uint64_t range[2],
+                     struct snp_buf *buf,
+                     struct snp_err *err)
+{
+    struct snp_store *store = tx->store;
+    uint64_t left = range[1];
+    int r = 0;
+
+    if (store->reader == NULL) {
+        r = snp_blob_reader_new(&store->place, &store->reader, err);
+    }
+    if (r == 0) {
+        r = snp_blob_open(store->reader, hash, info->size, range[0], err);
+    }
+    while (r == 0 && left > 0) {
+        const void *bytes = NULL;
+        size_t n = 0;
+
+        r = snp_blob_next(store->reader, &bytes, &n, err);
+        if (r < 0 || n == 0) {
+            break;
+        }
+        n = n < left ? n : (size_t)left;
+        left -= n;
+        if (snp_buf_add(buf, bytes, n) < 0) {
+            return snp_fail(err, SNP_E_LIMIT, "%llu bytes are more than asked for",
+                            (unsigned long long)info->size);
+        }
+    }
+    if (r == SNP_E_NOT_FOUND) {
+        snp_blob_suspect(store, hash);
+    }
+    return r;
+}
+
+/* Rows: hash, size, stored, damaged, data. */
+static int row_read(struct snp_tx *tx,
+                    struct snp_rows *rows,
+                    const uint64_t range[2],
+                    struct snp_buf *buf,
+                    struct snp_blob_info *ret,
+                    struct snp_err *err)
+{
+    uint8_t hash[SNP_BLOB_HASH_BYTES];
+    struct snp_blob_info info;
+    size_t n = 0;
+    const void *bytes = snp_col_bytes(rows, 0, &n);
+
+    if (n != sizeof(hash)) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "a blob's row is damaged");
+    }
+    memcpy(hash, bytes, sizeof(hash));
+    snp_blob_hex(hash, info.hash);
+    info.size = snp_col_u64(rows, 1);
+    info.stored = snp_col_u64(rows, 2);
+    if (ret != NULL) {
+        *ret = info;
+    }
+    if (snp_col_u64(rows, 3) != 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "blob %s was found damaged and set aside",
+                        info.hash);
+    }
+    if (snp_col_null(rows, 4)) {
+        return file_read(tx, hash, &info, range, buf, err);
+    }
+    bytes = snp_col_bytes(rows, 4, &n);
+    if (n != info.size) {
+        snp_blob_suspect(tx->store, hash);
+        return snp_fail(err, SNP_E_NOT_FOUND, "blob %s is damaged: its length is wrong",
+                        info.hash);
+    }
+    if (range[0] < n) {
+        n -= (size_t)range[0];
+        n = n < range[1] ? n : (size_t)range[1];
+        if (snp_buf_add(buf, (const char *)bytes + range[0], n) < 0) {
+            return snp_fail(err, SNP_E_LIMIT, "the buffer is too small for %zu bytes", n);
+        }
+    }
+    return 0;
+}
+
+int snp_blob_get(struct snp_tx *tx, int64_t row, struct snp_buf *buf, struct snp_err *err)
+{
+    static const uint64_t all[2] = {0, UINT64_MAX};
+    snp_autorows struct snp_rows rows = {0};
+    int r = snp_db_ask(tx->db, &rows, err,
+                       "SELECT hash, size, stored, damaged, data FROM blobs WHERE row = ?", "i",
+                       row);
+
+    if (r == 0) {
+        r = snp_db_step(&rows, err);
+    }
+    if (r == 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "the content is no longer there");
+    }
+    return r < 0 ? r : row_read(tx, &rows, all, buf, NULL, err);
+}
+
+int snp_blob_read(struct snp_tx *tx,
+                  const char *hash,
+                  uint64_t offset,
+                  uint64_t length,
+                  struct snp_buf *buf,
+                  struct snp_blob_info *ret,
+                  struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    uint64_t range[2] = {offset, length};
+    uint8_t bytes[SNP_BLOB_HASH_BYTES];
+    int r;
+
+    if (snp_blob_unhex(hash, bytes) < 0) {
+        return snp_fail(err, SNP_E_INVALID, "a blob is named by 64 hex digits");
+    }
+    r = snp_db_ask(tx->db, &rows, err,
+                   "SELECT hash, size, stored, damaged, data FROM blobs WHERE hash = ?", "b",
+                   bytes, sizeof(bytes));
+    if (r == 0) {
+        r = snp_db_step(&rows, err);
+    }
+    if (r == 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "there is no blob %s", hash);
+    }
+    return r < 0 ? r : row_read(tx, &rows, range, buf, ret, err);
+}
+
+/* Damage -------------------------------------------------------------------------------- */
+
+void snp_blob_suspect(struct snp_store *store, const uint8_t hash[SNP_BLOB_HASH_BYTES])
+{
+    for (unsigned i = 0; i < store->n_damaged; i++) {
+        if (memcmp(store->damaged[i], hash, SNP_BLOB_HASH_BYTES) == 0) {
+            return;
+        }
+    }
+    if (store->n_damaged < SNP_STORE_DAMAGED_MAX) {
+        memcpy(store->damaged[store->n_damaged++], hash, SNP_BLOB_HASH_BYTES);
+    }
+}
+
+static int event(struct snp_tx *tx,
+                 const char *kind,
+                 const char *session,
+                 const char *text,
+                 struct snp_err *err)
+{
+    struct snp_journal_event row = {
+        .at_us = snp_wall_us(), .kind = kind, .session = session, .text = text};
+
+    snp_log(SNP_LOG_WARN, kind, "%s", text);
+    return snp_journal_event_add(tx, &row, err);
+}
+
+/* An event for each checkpoint that becomes unusable, then the mark. */
+static int checkpoints_mark(struct snp_tx *tx,
+                            int64_t blob,
+                            const char *hex,
+                            struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    int r = snp_db_ask(tx->db, &rows, err,
+                       "SELECT checkpoints.row, checkpoints.cell, sessions.id,"
+                       " IFNULL(sessions.name, sessions.id)"
+                       " FROM checkpoints JOIN sessions ON sessions.row = checkpoints.session"
+                       " WHERE checkpoints.damaged = 0 AND checkpoints.complete = 1"
+                       " AND checkpoints.row IN (SELECT checkpoint FROM items WHERE blob = ?)",
+                       "i", blob);
+
+    while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
+        char text[512];
+
+        (void)snprintf(text, sizeof(text),
+                       "the checkpoint of session %.64s after cell %llu cannot be used: blob "
+                       "%s is damaged or missing; the one before it will be",
+                       snp_col_text(&rows, 3), (unsigned long long)snp_col_u64(&rows, 1), hex);
+        r = event(tx, "unusable_checkpoint", snp_col_text(&rows, 2), text, err);
+    }
+    snp_rows_done(&rows);
+    return r < 0 ? r
+                 : snp_db_run(tx->db, NULL, err,
+                              "UPDATE checkpoints SET damaged = 1 WHERE row IN"
+                              " (SELECT checkpoint FROM items WHERE blob = ?)",
+                              "i", blob);
+}
+
+static int mark_one(struct snp_tx *tx, const uint8_t *hash, struct snp_err *err)
+{
+    char hex[SNP_STORE_HASH_LEN + 1];
+    char text[400];
+    int64_t row = 0;
+    int r = snp_db_number(tx->db, 0, &row, err,
+                          "SELECT row FROM blobs WHERE hash = ? AND damaged = 0", "b", hash,
+                          (size_t)SNP_BLOB_HASH_BYTES);
+
+    if (r < 0 || row == 0) {
+        return r;
+    }
+    snp_blob_hex(hash, hex);
+    (void)snprintf(text, sizeof(text),
+                   "blob %s is damaged or missing; its file, if there is one, is in "
+                   "blobs/quarantine of the journal",
+                   hex);
+    r = event(tx, "damaged_blob", NULL, text, err);
+    if (r == 0) {
+        r = checkpoints_mark(tx, row, hex, err);
+    }
+    if (r == 0) {
+        /* An inline one goes for good: its next copy is a new one. */
+        r = snp_db_run(tx->db, NULL, err,
+                       "UPDATE blobs SET damaged = 1, data = NULL WHERE row = ?", "i", row);
+    }
+    if (r == 0) {
+        snp_blob_quarantine(&tx->store->place, hash);
+    }
+    return r;
+}
+
+int snp_blobs_mark(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
+{
+    struct snp_store *store = tx->store;
+    int r = 0;
+
+    for (unsigned i = 0; r == 0 && i < store->n_damaged; i++) {
+        r = mark_one(tx, store->damaged[i], err);
+    }
+    store->n_damaged = 0; /* if it failed they are found again */
+    return r;
+}

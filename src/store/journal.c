@@ -1,0 +1,672 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions and cells.
+ *
+ * A cell is written twice: its intent, before anything is done for it, and its outcome. What reads
+ * "running" when the daemon starts had no outcome and becomes "unknown".
+ */
+#include "store/journal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/str.h"
+#include "store/journal_priv.h"
+
+enum {
+    FIRST_LINE_MAX = 200, /* bytes */
+};
+
+/* Sessions ------------------------------------------------------------------------------ */
+
+int snp_session_row(struct snp_tx *tx,
+                    const char *id,
+                    int64_t *ret_row,
+                    uint64_t *ret_epoch,
+                    struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    int r =
+        snp_db_ask(tx->db, &rows, err, "SELECT row, epoch FROM sessions WHERE id = ?", "t", id);
+
+    if (r == 0) {
+        r = snp_db_step(&rows, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    if (r == 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "the journal has no session %.64s", id);
+    }
+    *ret_row = (int64_t)snp_col_u64(&rows, 0);
+    if (ret_epoch != NULL) {
+        *ret_epoch = snp_col_u64(&rows, 1);
+    }
+    return 0;
+}
+
+int snp_session_grow(struct snp_tx *tx, int64_t row, int64_t bytes, struct snp_err *err)
+{
+    if (bytes == 0) {
+        return 0;
+    }
+    return snp_db_run(tx->db, NULL, err,
+                      "UPDATE sessions SET disk_bytes = MAX(0, disk_bytes + ?) WHERE row = ?",
+                      "ii", bytes, row);
+}
+
+/* A unique column refused it: say so in the words of the caller. */
+static int taken(int r, const struct snp_journal_session *row, struct snp_err *err)
+{
+    if (r != SNP_E_INVALID) {
+        return r;
+    }
+    return snp_fail(err, SNP_E_INVALID, "there is a session called %.64s already",
+                    row->name == NULL ? row->id : row->name);
+}
+
+int snp_journal_session_add(struct snp_tx *tx,
+                            const struct snp_journal_session *row,
+                            struct snp_err *err)
+{
+    int r = snp_db_run(tx->db, NULL, err,
+                       "INSERT INTO sessions(id, name, spec, state, epoch, cells, created_us,"
+                       " used_us, head_snapshot) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                       "ttttiiiit", row->id, row->name, row->spec == NULL ? "{}" : row->spec,
+                       row->state, (int64_t)row->epoch, (int64_t)row->cells,
+                       (int64_t)row->created_us, (int64_t)row->used_us, row->head_snapshot);
+
+    return taken(r, row, err);
+}
+
+/* An UPDATE of one session that must be there. */
+static int must_change(int r, uint64_t changed, const char *id, struct snp_err *err)
+{
+    if (r == 0 && changed == 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "the journal has no session %.64s", id);
+    }
+    return r;
+}
+
+int snp_journal_session_put(struct snp_tx *tx,
+                            const struct snp_journal_session *row,
+                            struct snp_err *err)
+{
+    uint64_t changed = 0;
+    int r =
+        snp_db_run(tx->db, &changed, err,
+                   "UPDATE sessions SET name = ?, spec = ?, state = ?, epoch = ?, cells = ?,"
+                   " used_us = ?, head_snapshot = ? WHERE id = ?",
+                   "tttiiitt", row->name, row->spec == NULL ? "{}" : row->spec, row->state,
+                   (int64_t)row->epoch, (int64_t)row->cells, (int64_t)row->used_us,
+                   row->head_snapshot, row->id);
+
+    return must_change(taken(r, row, err), changed, row->id, err);
+}
+
+int snp_journal_session_touch(
+    struct snp_tx *tx, const char *id, const char *state, uint64_t used_us, struct snp_err *err)
+{
+    uint64_t changed = 0;
+    int r = snp_db_run(tx->db, &changed, err,
+                       "UPDATE sessions SET state = ?, used_us = ? WHERE id = ?", "tit", state,
+                       (int64_t)used_us, id);
+
+    return must_change(r, changed, id, err);
+}
+
+int snp_journal_session_epoch(struct snp_tx *tx,
+                              const char *id,
+                              uint64_t epoch,
+                              struct snp_err *err)
+{
+    uint64_t changed = 0;
+    uint64_t before = 0;
+    int64_t row = 0;
+    int r = snp_session_row(tx, id, &row, &before, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (epoch <= before) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "epoch %llu of session %.64s is not after %llu, the present one",
+                        (unsigned long long)epoch, id, (unsigned long long)before);
+    }
+    r = snp_db_run(tx->db, &changed, err, "UPDATE sessions SET epoch = ? WHERE row = ?", "ii",
+                   (int64_t)epoch, row);
+    return must_change(r, changed, id, err);
+}
+
+#define SESSION_COLUMNS                                                                     \
+    "SELECT s.id, name, spec, state, s.epoch, cells, s.created_us, used_us, head_snapshot," \
+    " disk_bytes, c.row, c.cell,"                                                           \
+    " (SELECT COUNT(*) FROM snapshots WHERE session = s.row)"                               \
+    " FROM sessions AS s LEFT JOIN checkpoints AS c ON c.row = (SELECT MAX(row)"            \
+    "  FROM checkpoints WHERE session = s.row AND complete = 1 AND damaged = 0)"
+
+/* Every text of the row is kept until the end of the job. */
+static int session_read(struct snp_tx *tx,
+                        struct snp_rows *rows,
+                        struct snp_journal_session *ret,
+                        struct snp_err *err)
+{
+    const char **texts[] = {&ret->id, &ret->name, &ret->spec, &ret->state};
+    int r = 0;
+
+    *ret = (struct snp_journal_session){
+        .epoch = snp_col_u64(rows, 4),
+        .cells = snp_col_u64(rows, 5),
+        .created_us = snp_col_u64(rows, 6),
+        .used_us = snp_col_u64(rows, 7),
+        .disk_bytes = snp_col_u64(rows, 9),
+        .checkpoint = snp_col_u64(rows, 10),
+        .checkpoint_cell = snp_col_u64(rows, 11),
+        .snapshots = snp_col_u64(rows, 12),
+    };
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(texts); i++) {
+        r = snp_tx_text(tx, snp_col_text(rows, (int)i), texts[i], err);
+    }
+    return r < 0 ? r : snp_tx_text(tx, snp_col_text(rows, 8), &ret->head_snapshot, err);
+}
+
+static int session_find(struct snp_tx *tx,
+                        const char *sql,
+                        const char *ref,
+                        struct snp_journal_session *ret,
+                        struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    int r = snp_db_ask(tx->db, &rows, err, sql, "t", ref);
+
+    if (r == 0) {
+        r = snp_db_step(&rows, err);
+    }
+    if (r > 0) {
+        r = session_read(tx, &rows, ret, err);
+        return r < 0 ? r : 1;
+    }
+    return r;
+}
+
+int snp_journal_session_get(struct snp_tx *tx,
+                            const char *ref,
+                            struct snp_journal_session *ret,
+                            struct snp_err *err)
+{
+    static const char by_id[] = SESSION_COLUMNS " WHERE s.id = ?";
+    static const char by_name[] = SESSION_COLUMNS " WHERE s.name = ?";
+    int r = session_find(tx, by_id, ref, ret, err);
+
+    if (r == 0) {
+        r = session_find(tx, by_name, ref, ret, err);
+    }
+    if (r == 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "there is no session %.64s", ref);
+    }
+    return r < 0 ? r : 0;
+}
+
+int snp_journal_session_each(struct snp_tx *tx,
+                             snp_journal_session_fn each,
+                             void *arg,
+                             struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    int r = snp_db_ask(tx->db, &rows, err, SESSION_COLUMNS " ORDER BY used_us DESC, s.row", "");
+
+    while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
+        struct snp_journal_session row = {
+            .id = snp_col_text(&rows, 0),
+            .name = snp_col_text(&rows, 1),
+            .spec = snp_col_text(&rows, 2),
+            .state = snp_col_text(&rows, 3),
+            .epoch = snp_col_u64(&rows, 4),
+            .cells = snp_col_u64(&rows, 5),
+            .created_us = snp_col_u64(&rows, 6),
+            .used_us = snp_col_u64(&rows, 7),
+            .head_snapshot = snp_col_text(&rows, 8),
+            .disk_bytes = snp_col_u64(&rows, 9),
+            .checkpoint = snp_col_u64(&rows, 10),
+            .checkpoint_cell = snp_col_u64(&rows, 11),
+            .snapshots = snp_col_u64(&rows, 12),
+        };
+
+        r = each(&row, arg, err);
+    }
+    return r;
+}
+
+int snp_journal_session_clear(struct snp_tx *tx,
+                              const char *id,
+                              uint64_t epoch,
+                              struct snp_err *err)
+{
+    static const char *const removals[] = {
+        "DELETE FROM cells WHERE session = ?",
+        "DELETE FROM snapshots WHERE session = ?",
+        "DELETE FROM effects WHERE session = ?",
+        /* Their items are many perhaps: removed later, in slices. */
+        "UPDATE checkpoints SET complete = 0 WHERE session = ?",
+        "UPDATE sessions SET cells = 0, head_snapshot = NULL, disk_bytes = 0 WHERE row = ?",
+    };
+    int64_t row = 0;
+    int r = snp_session_row(tx, id, &row, NULL, err);
+
+    if (r == 0) {
+        r = snp_journal_session_epoch(tx, id, epoch, err);
+    }
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(removals); i++) {
+        r = snp_db_run(tx->db, NULL, err, removals[i], "i", row);
+    }
+    tx->store->must_reap = true;
+    return r;
+}
+
+int snp_journal_session_remove(struct snp_tx *tx, const char *id, struct snp_err *err)
+{
+    uint64_t changed = 0;
+    int r = snp_db_run(tx->db, &changed, err, "DELETE FROM sessions WHERE id = ?", "t", id);
+
+    tx->store->must_reap = true;
+    return must_change(r, changed, id, err);
+}
+
+/* Parts --------------------------------------------------------------------------------- */
+
+static int part_add(struct snp_tx *tx,
+                    int64_t cell,
+                    enum snp_journal_part part,
+                    struct snp_bytes bytes,
+                    uint64_t *add_new,
+                    struct snp_err *err)
+{
+    uint64_t added = 0;
+    int64_t blob = 0;
+    int r;
+
+    if (bytes.n == 0) {
+        return 0;
+    }
+    if (bytes.n > SNP_JOURNAL_PART_MAX) {
+        return snp_fail(err, SNP_E_LIMIT, "a part of a cell is larger than %d bytes",
+                        SNP_JOURNAL_PART_MAX);
+    }
+    if (bytes.n <= SNP_STORE_INLINE_MAX) {
+        *add_new += bytes.n;
+        return snp_db_run(tx->db, NULL, err,
+                          "INSERT INTO parts(cell, part, size, data) VALUES(?, ?, ?, ?)",
+                          "iiib", cell, (int64_t)part, (int64_t)bytes.n, bytes.data, bytes.n);
+    }
+    r = snp_blob_put(tx, bytes.data, bytes.n, &blob, &added, err);
+    *add_new += added;
+    return r < 0 ? r
+                 : snp_db_run(tx->db, NULL, err,
+                              "INSERT INTO parts(cell, part, size, blob) VALUES(?, ?, ?, ?)",
+                              "iiii", cell, (int64_t)part, (int64_t)bytes.n, blob);
+}
+
+/* The first line that says something, cut at a character. */
+static void first_line(struct snp_bytes code, char out[FIRST_LINE_MAX + 1])
+{
+    const char *text = code.data;
+    size_t from = 0;
+    size_t n = 0;
+
+    while (from < code.n && (text[from] == '\n' || text[from] == '\r' || text[from] == ' ' ||
+                             text[from] == '\t')) {
+        from++;
+    }
+    while (from + n < code.n && n < FIRST_LINE_MAX && text[from + n] != '\n' &&
+           text[from + n] != '\r' && text[from + n] != '\0') {
+        n++;
+    }
+    while (n > 0 && !snp_utf8_valid(text + from, n)) {
+        n--;
+    }
+    memcpy(out, n == 0 ? "" : text + from, n);
+    out[n] = '\0';
+}
+
+/* Cells --------------------------------------------------------------------------------- */
+
+int snp_journal_cell_begin(struct snp_tx *tx,
+                           const struct snp_journal_cell *row,
+                           struct snp_bytes code,
+                           struct snp_bytes input,
+                           struct snp_err *err)
+{
+    char line[FIRST_LINE_MAX + 1];
+    int64_t session = 0;
+    int64_t last = 0;
+    int64_t cell = 0;
+    uint64_t added = 0;
+    int r = snp_session_row(tx, row->session, &session, NULL, err);
+
+    if (r == 0) {
+        r = snp_db_number(tx->db, 0, &last, err, "SELECT cells FROM sessions WHERE row = ?",
+                          "i", session);
+    }
+    if (r == 0 && row->cell <= (uint64_t)last) {
+        return snp_fail(err, SNP_E_INVALID, "cell %llu of session %.64s is in the journal",
+                        (unsigned long long)row->cell, row->session);
+    }
+    first_line(code, line);
+    SNP_FAULT("journal.cell_begin");
+    if (r == 0) {
+        r = snp_db_run(tx->db, NULL, err,
+                       "INSERT INTO cells(session, cell, epoch, kind, argv, spec, status,"
+                       " started_us, first_line, stdin_bytes)"
+                       " VALUES(?, ?, ?, ?, ?, ?, 'running', ?, ?, ?)",
+                       "iiitttiti", session, (int64_t)row->cell, (int64_t)row->epoch, row->kind,
+                       row->argv, row->spec, (int64_t)row->started_us, line, (int64_t)input.n);
+        cell = sqlite3_last_insert_rowid(tx->db->sqlite);
+    }
+    if (r == 0) {
+        r = part_add(tx, cell, SNP_PART_CODE, code, &added, err);
+    }
+    if (r == 0) {
+        r = part_add(tx, cell, SNP_PART_STDIN, input, &added, err);
+    }
+    return r < 0 ? r
+                 : snp_db_run(tx->db, NULL, err,
+                              "UPDATE sessions SET cells = ?, used_us = MAX(used_us, ?),"
+                              " disk_bytes = disk_bytes + ? WHERE row = ?",
+                              "iiii", (int64_t)row->cell, (int64_t)row->started_us,
+                              (int64_t)added, session);
+}
+
+/* Which row a cell has, with its session's. */
+static int cell_row(
+    struct snp_tx *tx, const char *session, uint64_t cell, int64_t ret[2], struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    int r = snp_db_ask(tx->db, &rows, err,
+                       "SELECT cells.row, sessions.row FROM cells JOIN sessions"
+                       " ON sessions.row = cells.session WHERE sessions.id = ? AND cell = ?",
+                       "ti", session, (int64_t)cell);
+
+    if (r == 0) {
+        r = snp_db_step(&rows, err);
+    }
+    if (r == 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
+                        (unsigned long long)cell);
+    }
+    if (r > 0) {
+        ret[0] = (int64_t)snp_col_u64(&rows, 0);
+        ret[1] = (int64_t)snp_col_u64(&rows, 1);
+    }
+    return r < 0 ? r : 0;
+}
+
+int snp_journal_cell_end(struct snp_tx *tx,
+                         const char *session,
+                         uint64_t cell,
+                         uint64_t epoch,
+                         const struct snp_journal_outcome *outcome,
+                         struct snp_err *err)
+{
+    uint64_t changed = 0;
+    uint64_t added = 0;
+    int64_t row[2] = {0, 0};
+    int r = cell_row(tx, session, cell, row, err);
+
+    if (r < 0) {
+        return r;
+    }
+    SNP_FAULT("journal.cell_end");
+    r = snp_db_run(tx->db, &changed, err,
+                   "UPDATE cells SET status = ?, state = ?, wall_us = ?"
+                   " WHERE row = ? AND epoch = ? AND status = 'running'",
+                   "ttiii", outcome->status, outcome->state, (int64_t)outcome->wall_us, row[0],
+                   (int64_t)epoch);
+    if (r == 0 && changed == 0) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "cell %llu of session %.64s is not running in epoch %llu",
+                        (unsigned long long)cell, session, (unsigned long long)epoch);
+    }
+    if (r == 0) {
+        r = snp_db_run(tx->db, NULL, err, "DELETE FROM parts WHERE cell = ? AND part >= ?",
+                       "ii", row[0], (int64_t)SNP_PART_SEEN_STDOUT);
+    }
+    if (r == 0) {
+        r = part_add(tx, row[0], SNP_PART_RESULT, outcome->result, &added, err);
+    }
+    if (r == 0) {
+        r = part_add(tx, row[0], SNP_PART_RAW, outcome->raw, &added, err);
+    }
+    return r < 0 ? r : snp_session_grow(tx, row[1], (int64_t)added, err);
+}
+
+int snp_journal_cell_seen(struct snp_tx *tx,
+                          const char *session,
+                          uint64_t cell,
+                          enum snp_journal_part stream,
+                          struct snp_bytes bytes,
+                          struct snp_err *err)
+{
+    int64_t row[2] = {0, 0};
+    int64_t running = 0;
+    uint64_t added = 0;
+    int r = cell_row(tx, session, cell, row, err);
+
+    SNP_ASSERT(stream == SNP_PART_SEEN_STDOUT || stream == SNP_PART_SEEN_STDERR);
+    if (r == 0) {
+        r = snp_db_number(tx->db, 0, &running, err,
+                          "SELECT status = 'running' FROM cells WHERE row = ?", "i", row[0]);
+    }
+    if (r < 0 || running == 0) {
+        return r; /* its outcome says more */
+    }
+    if (bytes.n > SNP_JOURNAL_SEEN_MAX) {
+        bytes.data = (const char *)bytes.data + (bytes.n - SNP_JOURNAL_SEEN_MAX);
+        bytes.n = SNP_JOURNAL_SEEN_MAX;
+    }
+    r = snp_db_run(tx->db, NULL, err, "DELETE FROM parts WHERE cell = ? AND part = ?", "ii",
+                   row[0], (int64_t)stream);
+    return r < 0 ? r : part_add(tx, row[0], stream, bytes, &added, err);
+}
+
+#define CELL_COLUMNS                                                                        \
+    "SELECT s.id, cell, c.epoch, kind, argv, c.spec, status, c.state, started_us, wall_us," \
+    " first_line, stdin_bytes, dropped,"                                                    \
+    " EXISTS(SELECT 1 FROM parts WHERE cell = c.row AND part = 2)"                          \
+    " FROM cells AS c JOIN sessions AS s ON s.row = c.session"
+_Static_assert(SNP_PART_RESULT == 2, "as CELL_COLUMNS has it");
+
+/* Borrowed from the row at hand. */
+static void cell_read(struct snp_rows *rows, struct snp_journal_cell *ret)
+{
+    *ret = (struct snp_journal_cell){
+        .session = snp_col_text(rows, 0),
+        .cell = snp_col_u64(rows, 1),
+        .epoch = snp_col_u64(rows, 2),
+        .kind = snp_col_text(rows, 3),
+        .argv = snp_col_text(rows, 4),
+        .spec = snp_col_text(rows, 5),
+        .status = snp_col_text(rows, 6),
+        .state = snp_col_text(rows, 7),
+        .started_us = snp_col_u64(rows, 8),
+        .wall_us = snp_col_u64(rows, 9),
+        .first_line = snp_col_text(rows, 10),
+        .stdin_bytes = snp_col_u64(rows, 11),
+        .is_dropped = snp_col_u64(rows, 12) != 0,
+        .has_result = snp_col_u64(rows, 13) != 0,
+    };
+}
+
+int snp_journal_cell_get(struct snp_tx *tx,
+                         const char *session,
+                         uint64_t cell,
+                         struct snp_journal_cell *ret,
+                         struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    struct snp_journal_cell row;
+    const char *const *texts[] = {&row.session, &row.kind,  &row.argv,      &row.spec,
+                                  &row.status,  &row.state, &row.first_line};
+    int r = snp_db_ask(tx->db, &rows, err, CELL_COLUMNS " WHERE s.id = ? AND cell = ?", "ti",
+                       session, (int64_t)cell);
+
+    if (r == 0) {
+        r = snp_db_step(&rows, err);
+    }
+    if (r == 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
+                        (unsigned long long)cell);
+    }
+    if (r < 0) {
+        return r;
+    }
+    cell_read(&rows, &row);
+    r = 0;
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(texts); i++) {
+        const char **text = (const char **)(uintptr_t)texts[i];
+
+        r = snp_tx_text(tx, *text, text, err);
+    }
+    if (r == 0) {
+        *ret = row;
+    }
+    return r;
+}
+
+int snp_journal_cell_part(struct snp_tx *tx,
+                          const char *session,
+                          uint64_t cell,
+                          enum snp_journal_part part,
+                          struct snp_buf *buf,
+                          struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    const void *bytes;
+    size_t n = 0;
+    int64_t row[2] = {0, 0};
+    int r = cell_row(tx, session, cell, row, err);
+
+    if (r == 0) {
+        r = snp_db_ask(tx->db, &rows, err,
+                       "SELECT data, blob FROM parts WHERE cell = ? AND part = ?", "ii", row[0],
+                       (int64_t)part);
+    }
+    if (r == 0) {
+        r = snp_db_step(&rows, err);
+    }
+    if (r == 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "cell %llu of session %.64s has none, or it was removed to keep to "
+                        "the budget of the journal",
+                        (unsigned long long)cell, session);
+    }
+    if (r < 0) {
+        return r;
+    }
+    if (!snp_col_null(&rows, 1)) {
+        return snp_blob_get(tx, (int64_t)snp_col_u64(&rows, 1), buf, err);
+    }
+    bytes = snp_col_bytes(&rows, 0, &n);
+    if (snp_buf_add(buf, bytes, n) < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "%zu bytes are more than asked for", n);
+    }
+    return 0;
+}
+
+/* Rows to a callback. */
+static int cells_tell(struct snp_rows *rows,
+                      snp_journal_cell_fn each,
+                      void *arg,
+                      struct snp_err *err)
+{
+    int r = 0;
+
+    while (r == 0 && (r = snp_db_step(rows, err)) > 0) {
+        struct snp_journal_cell row;
+
+        cell_read(rows, &row);
+        r = each(&row, arg, err);
+    }
+    return r;
+}
+
+int snp_journal_cell_each(struct snp_tx *tx,
+                          const struct snp_journal_page *page,
+                          snp_journal_cell_fn each,
+                          void *arg,
+                          struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    bool is_all = page->before == 0 || page->before > INT64_MAX;
+    int64_t top = is_all ? INT64_MAX : (int64_t)page->before;
+    int64_t most =
+        page->limit > SNP_JOURNAL_LIST_MAX ? SNP_JOURNAL_LIST_MAX : (int64_t)page->limit;
+    int64_t row = 0;
+    int r = snp_session_row(tx, page->session, &row, NULL, err);
+
+    if (r == 0) {
+        r = snp_db_ask(tx->db, &rows, err,
+                       CELL_COLUMNS " WHERE c.session = ? AND cell < ?"
+                                    " ORDER BY cell DESC LIMIT ?",
+                       "iii", row, top, most);
+    }
+    return r < 0 ? r : cells_tell(&rows, each, arg, err);
+}
+
+int snp_journal_cell_after(struct snp_tx *tx,
+                           const char *session,
+                           uint64_t after,
+                           snp_journal_cell_fn each,
+                           void *arg,
+                           struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    int64_t row = 0;
+    int r = snp_session_row(tx, session, &row, NULL, err);
+
+    if (r == 0) {
+        r = snp_db_ask(tx->db, &rows, err,
+                       CELL_COLUMNS " WHERE c.session = ? AND cell > ? ORDER BY cell", "ii",
+                       row, (int64_t)after);
+    }
+    return r < 0 ? r : cells_tell(&rows, each, arg, err);
+}
+
+int snp_journal_cell_recover(struct snp_tx *tx,
+                             snp_journal_cell_fn each,
+                             void *arg,
+                             uint64_t *ret_n,
+                             struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    struct snp_journal_event event = {.at_us = snp_wall_us(), .kind = "unknown_cells"};
+    char text[200];
+    uint64_t n = 0;
+    int r = 0;
+
+    if (each != NULL) {
+        r = snp_db_ask(tx->db, &rows, err, CELL_COLUMNS " WHERE status = 'running'", "");
+        if (r == 0) {
+            r = cells_tell(&rows, each, arg, err);
+        }
+        snp_rows_done(&rows);
+    }
+    if (r == 0) {
+        r = snp_db_run(tx->db, &n, err,
+                       "UPDATE cells SET status = 'unknown' WHERE status = 'running'", "");
+    }
+    if (r == 0 && n > 0) {
+        (void)snprintf(
+            text, sizeof(text),
+            "%llu cells were running when the daemon ended; whether they had effects "
+            "is not known, and they read unknown",
+            (unsigned long long)n);
+        event.text = text;
+        r = snp_journal_event_add(tx, &event, err);
+    }
+    if (r == 0) {
+        *ret_n = n;
+    }
+    return r;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the journal only ever adds to: files changed, effects beyond the sandbox, events. */
+#include <string.h>
+
+#include "store/journal.h"
+#include "store/journal_priv.h"
+
+int snp_journal_file_add(struct snp_tx *tx,
+                         const char *session,
+                         uint64_t cell,
+                         const char *path,
+                         const char *change,
+                         struct snp_err *err)
+{
+    uint64_t changed = 0;
+    int r = snp_db_run(tx->db, &changed, err,
+                       "INSERT INTO files(cell, path, change) SELECT cells.row, ?, ?"
+                       " FROM cells JOIN sessions ON sessions.row = cells.session"
+                       " WHERE sessions.id = ? AND cell = ?",
+                       "ttti", path, change, session, (int64_t)cell);
+
+    if (r == 0 && changed == 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
+                        (unsigned long long)cell);
+    }
+    return r;
+}
+
+int snp_journal_effect_add(struct snp_tx *tx,
+                           const struct snp_journal_effect *row,
+                           struct snp_err *err)
+{
+    int64_t session = 0;
+    int r = snp_session_row(tx, row->session, &session, NULL, err);
+
+    return r < 0 ? r
+                 : snp_db_run(tx->db, NULL, err,
+                              "INSERT INTO effects(session, cell, kind, detail, at_us)"
+                              " VALUES(?, ?, ?, ?, ?)",
+                              "iitti", session, (int64_t)row->cell, row->kind, row->detail,
+                              (int64_t)row->at_us);
+}
+
+int snp_journal_effect_each(struct snp_tx *tx,
+                            const char *session,
+                            snp_journal_effect_fn each,
+                            void *arg,
+                            struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    int64_t row = 0;
+    int r = snp_session_row(tx, session, &row, NULL, err);
+
+    if (r == 0) {
+        r = snp_db_ask(tx->db, &rows, err,
+                       "SELECT row, cell, kind, detail, at_us FROM effects WHERE session = ?"
+                       " ORDER BY row",
+                       "i", row);
+    }
+    while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
+        struct snp_journal_effect effect = {
+            .id = snp_col_u64(&rows, 0),
+            .session = session,
+            .cell = snp_col_u64(&rows, 1),
+            .kind = snp_col_text(&rows, 2),
+            .detail = snp_col_text(&rows, 3),
+            .at_us = snp_col_u64(&rows, 4),
+        };
+
+        r = each(&effect, arg, err);
+    }
+    return r;
+}
+
+int snp_journal_event_add(struct snp_tx *tx,
+                          const struct snp_journal_event *row,
+                          struct snp_err *err)
+{
+    int r = snp_db_run(tx->db, NULL, err,
+                       "INSERT INTO events(at_us, kind, session, text) VALUES(?, ?, ?, ?)",
+                       "ittt", (int64_t)row->at_us, row->kind, row->session, row->text);
+
+    return r < 0 ? r
+                 : snp_db_run(tx->db, NULL, err,
+                              "DELETE FROM events WHERE row <= last_insert_rowid() - ?", "i",
+                              (int64_t)SNP_JOURNAL_EVENTS_MAX);
+}
+
+int snp_journal_event_each(
+    struct snp_tx *tx, size_t limit, snp_journal_event_fn each, void *arg, struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    int64_t most = limit > SNP_JOURNAL_EVENTS_MAX ? SNP_JOURNAL_EVENTS_MAX : (int64_t)limit;
+    int r = snp_db_ask(tx->db, &rows, err,
+                       "SELECT row, at_us, kind, session, text FROM events ORDER BY row DESC"
+                       " LIMIT ?",
+                       "i", most);
+
+    while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
+        struct snp_journal_event event = {
+            .id = snp_col_u64(&rows, 0),
+            .at_us = snp_col_u64(&rows, 1),
+            .kind = snp_col_text(&rows, 2),
+            .session = snp_col_text(&rows, 3),
+            .text = snp_col_text(&rows, 4),
+        };
+
+        r = each(&event, arg, err);
+    }
+    return r;
+}

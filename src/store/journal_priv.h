@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_STORE_JOURNAL_PRIV_H
+#define SNP_STORE_JOURNAL_PRIV_H
+
+/* What the files of the journal share. */
+
+#include "store/journal.h"
+#include "store/store_priv.h"
+
+/* The row of a session. ret_epoch may be NULL. SNP_E_NOT_FOUND. */
+int snp_session_row(struct snp_tx *tx,
+                    const char *id,
+                    int64_t *ret_row,
+                    uint64_t *ret_epoch,
+                    struct snp_err *err) SNP_NODISCARD;
+
+/* Count bytes that a session has added to the disk, or given back. */
+int snp_session_grow(struct snp_tx *tx, int64_t row, int64_t bytes, struct snp_err *err)
+    SNP_NODISCARD;
+
+#endif

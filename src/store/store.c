@@ -1,0 +1,942 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store's thread: it opens the database, takes the jobs that wait, runs them in one
+ * transaction, commits, and has the loop told.
+ *
+ * A batch: BEGIN; for each job SAVEPOINT, run, RELEASE or ROLLBACK TO; COMMIT. If the commit fails, or a job
+ * breaks the whole transaction (SQLite does that when the disk is full), everything is
+ * rolled back and each job runs in a transaction of its own, so that one that is too
+ * large fails alone. A database that turns out to be damaged is salvaged in between, and the jobs
+ * run once more. Nothing is told before the last of this is over.
+ *
+ * Invariants: only this thread touches the connection; a job is in exactly one of: the queue,
+ * the batch, the list of finished ones.
+ */
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "store/store_priv.h"
+
+enum {
+    LOCK_WAIT_MS = 3000, /* for a daemon that is about to end */
+    LOCK_STEP_MS = 20,
+    RETRY_US = 1000 * 1000, /* between attempts to open */
+    IDLE_MS = 200,          /* before the log is moved into the database */
+    LOG_MIN = 64,           /* pages of it for which that is worth it */
+    LOG_MAX = 1000,         /* pages at which it is moved between commits */
+    LOG_BYTES =
+        4 << 20, /* of its file, written ahead: then a sync need not wait for more than data */
+};
+
+/* One that waits: on the loop (job.done), or in a thread of ours (is_call). */
+struct job_node {
+    struct snp_finished finished; /* must be first */
+    struct snp_store_job job;
+    struct job_node *next;
+    struct snp_err err; /* code SNP_OK: done */
+    bool is_call;
+    bool is_over; /* of a call; under the mutex */
+    pthread_cond_t over;
+};
+
+/* Transactions -------------------------------------------------------------------------- */
+
+void *snp_tx_alloc(struct snp_tx *tx, size_t n)
+{
+    struct snp_tx_piece *piece = malloc(sizeof(*piece) + n);
+
+    if (piece == NULL) {
+        return NULL;
+    }
+    piece->next = tx->pieces;
+    tx->pieces = piece;
+    return piece->bytes;
+}
+
+int snp_tx_text(struct snp_tx *tx, const char *text, const char **ret, struct snp_err *err)
+{
+    size_t n = text == NULL ? 0 : strlen(text) + 1;
+    char *copy = text == NULL ? NULL : snp_tx_alloc(tx, n);
+
+    if (text != NULL && copy == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (copy != NULL) {
+        memcpy(copy, text, n);
+    }
+    *ret = copy;
+    return 0;
+}
+
+static void pieces_free(struct snp_tx *tx)
+{
+    while (tx->pieces != NULL) {
+        struct snp_tx_piece *piece = tx->pieces;
+
+        tx->pieces = piece->next;
+        free(piece);
+    }
+}
+
+static bool in_transaction(struct snp_store *store)
+{
+    return store->is_open && sqlite3_get_autocommit(store->db.sqlite) == 0;
+}
+
+static void rollback(struct snp_store *store)
+{
+    struct snp_err ignored;
+
+    /* What cannot be rolled back is, when the connection is closed. */
+    if (in_transaction(store) && snp_db_run(&store->db, NULL, &ignored, "ROLLBACK", "") < 0) {
+        snp_log(SNP_LOG_WARN, "journal-rollback", "why=\"%s\"", ignored.msg);
+    }
+}
+
+/* *ret_total: rows changed since the database was opened, to tell whether anything changed. */
+static int begin(struct snp_store *store, bool synced, int64_t *ret_total, struct snp_err *err)
+{
+    int r = snp_db_set_full(&store->db, synced, err);
+
+    store->db.bound = 0;
+    if (r == 0) {
+        r = snp_db_run(&store->db, NULL, err, "BEGIN", "");
+    }
+    *ret_total = sqlite3_total_changes64(store->db.sqlite);
+    return r;
+}
+
+static void count_commit(struct snp_store *store, bool synced)
+{
+    (void)pthread_mutex_lock(&store->mutex);
+    store->stats.commits++;
+    store->stats.synced += synced ? 1 : 0;
+    (void)pthread_mutex_unlock(&store->mutex);
+}
+
+static int commit(struct snp_store *store, bool synced, int64_t total, struct snp_err *err)
+{
+    bool changed = sqlite3_total_changes64(store->db.sqlite) != total;
+    int r = 0;
+
+    if (changed && synced) {
+        r = snp_blobs_sync_folders(store, err);
+    }
+    SNP_FAULT("store.before_commit");
+    if (r == 0) {
+        r = snp_db_run(&store->db, NULL, err, "COMMIT", "");
+    }
+    SNP_FAULT("store.after_commit");
+    if (r < 0) {
+        rollback(store);
+    } else if (changed) {
+        count_commit(store, synced);
+    }
+    return r;
+}
+
+int snp_store_own(struct snp_store *store,
+                  snp_store_run_fn run,
+                  void *arg,
+                  enum snp_durability durability,
+                  struct snp_err *err)
+{
+    bool synced = durability == SNP_DURABILITY_SYNCED;
+    struct snp_tx tx = {.store = store, .db = &store->db, .is_synced = synced};
+    int64_t total = 0;
+    int r = begin(store, synced, &total, err);
+
+    if (r < 0) {
+        return r;
+    }
+    r = run(&tx, arg, err);
+    pieces_free(&tx);
+    if (r < 0 || !in_transaction(store)) {
+        rollback(store);
+        return r < 0 ? r : snp_fail(err, SNP_E_INTERNAL, "the transaction ended early");
+    }
+    return commit(store, synced, total, err);
+}
+
+/* Opening ------------------------------------------------------------------------------- */
+
+static int lock_take(struct snp_store *store, struct snp_err *err)
+{
+    snp_autofree char *path = snp_format("%s/lock", store->dir);
+    snp_autoclose int fd = -1;
+    uint64_t deadline = snp_now_us() + (uint64_t)LOCK_WAIT_MS * 1000;
+
+    if (store->lock_fd >= 0) {
+        return 0;
+    }
+    if (path == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return snp_fail_sys(
+            err, errno,
+            "open %s; make its folder writable or set SNIPARA_SANDBOX_STATE_DIR "
+            "to another one",
+            path);
+    }
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR) {
+            return snp_fail_sys(err, errno, "lock %s", path);
+        }
+        if (snp_now_us() > deadline) {
+            return snp_fail(
+                err, SNP_E_DENIED,
+                "%s is locked: another snipara-sandboxd uses this state folder; end "
+                "that one, or set SNIPARA_SANDBOX_STATE_DIR to another folder",
+                path);
+        }
+        (void)poll(NULL, 0, LOCK_STEP_MS);
+    }
+    store->lock_fd = SNP_TAKE_FD(fd);
+    return 0;
+}
+
+static int folders_open(struct snp_store *store, struct snp_err *err)
+{
+    snp_autofree char *tmp = snp_format("%s/tmp", store->blob_dir);
+    snp_autoclose int fd = -1;
+    int r;
+
+    if (tmp == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = snp_mkdir_p(tmp, 0700, err);
+    if (r == 0) {
+        r = lock_take(store, err);
+    }
+    if (r < 0 || store->place.fd >= 0) {
+        return r;
+    }
+    fd = open(store->blob_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return snp_fail_sys(err, errno, "open %s", store->blob_dir);
+    }
+    (void)fsync(fd); /* folders of an earlier process; what fails here fails again later */
+    store->place = (struct snp_blob_place){.fd = SNP_TAKE_FD(fd), .dir = store->blob_dir};
+    return 0;
+}
+
+/* SNP_E_INTERNAL and db.is_corrupt when it is damaged. */
+static int check(struct snp_store *store, struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    int r;
+
+    if (store->was_checked) {
+        return 0;
+    }
+    r = snp_db_ask(&store->db, &rows, err, "PRAGMA quick_check(1)", "");
+    if (r == 0) {
+        r = snp_db_step(&rows, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    if (r == 0 || !snp_streq(snp_col_text(&rows, 0), "ok")) {
+        store->db.is_corrupt = true;
+        return snp_fail(err, SNP_E_INTERNAL, "%s is damaged: %.200s", store->db_path,
+                        r == 0 ? "no answer" : snp_col_text(&rows, 0));
+    }
+    store->was_checked = true;
+    return 0;
+}
+
+static int mark_opened(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
+{
+    return snp_db_run(tx->db, NULL, err,
+                      "INSERT INTO meta(key, value) VALUES('opened_us', ?1)"
+                      " ON CONFLICT(key) DO UPDATE SET value = ?1",
+                      "i", (int64_t)snp_wall_us());
+}
+
+/*
+ * Give the log's file its size now: overwriting costs a sync only the data, growing also
+ * the file system's own records. Zeros are no valid entry of it. A hint: may fail.
+ */
+static void log_extend(struct snp_store *store)
+{
+    snp_autofree char *path = snp_format("%s-wal", store->db_path);
+    snp_autofree char *zeros = calloc(1, LOG_BYTES);
+    snp_autoclose int fd = -1;
+    struct stat st;
+
+    if (path != NULL && zeros != NULL) {
+        fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    }
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size >= LOG_BYTES) {
+        return;
+    }
+    if (SNP_RETRY(pwrite(fd, zeros, LOG_BYTES - (size_t)st.st_size, st.st_size)) < 0 ||
+        fsync(fd) < 0) {
+        snp_log(SNP_LOG_DEBUG, "journal-log", "errno=%d", errno);
+    }
+}
+
+/* One attempt; the caller looks at db.is_corrupt. */
+static int db_open_once(struct snp_store *store, struct snp_err *err)
+{
+    int r = snp_db_open(&store->db, store->db_path, err);
+
+    if (r == 0) {
+        r = check(store, err);
+    }
+    if (r == 0) {
+        r = snp_schema_migrate(&store->db, err);
+    }
+    if (r == 0) {
+        store->is_open = true; /* for the transaction */
+        r = snp_store_own(store, mark_opened, NULL, SNP_DURABILITY_PROCESS, err);
+    }
+    if (r < 0) {
+        bool is_corrupt = store->db.is_corrupt;
+
+        store->is_open = false;
+        snp_db_close(&store->db);
+        store->db.is_corrupt = is_corrupt;
+    }
+    return r;
+}
+
+static void db_close(struct snp_store *store)
+{
+    store->is_open = false;
+    snp_db_close(&store->db);
+}
+
+static int db_salvage(struct snp_store *store, const struct snp_err *why, struct snp_err *err)
+{
+    int r;
+
+    snp_log(SNP_LOG_ERROR, "journal-damaged", "why=\"%s\"", why->msg);
+    db_close(store);
+    store->was_checked = false;
+    r = snp_salvage(store->db_path, why->msg, err);
+    return r < 0 ? r : db_open_once(store, err);
+}
+
+static int db_open(struct snp_store *store, struct snp_err *err)
+{
+    int r = folders_open(store, err);
+
+    if (r == 0) {
+        r = snp_salvage_resume(store->db_path, err);
+    }
+    if (r == 0) {
+        r = db_open_once(store, err);
+    }
+    if (r < 0 && store->db.is_corrupt) {
+        struct snp_err why = *err;
+
+        r = db_salvage(store, &why, err);
+    }
+    return r;
+}
+
+static void health_set(struct snp_store *store, const struct snp_err *err)
+{
+    (void)pthread_mutex_lock(&store->mutex);
+    store->health = *err;
+    (void)pthread_mutex_unlock(&store->mutex);
+}
+
+/* Open it if it is not; what cannot be opened is tried again after a while. */
+static int ensure_open(struct snp_store *store, struct snp_err *err)
+{
+    static const struct snp_err fine = {.code = SNP_OK};
+    int r;
+
+    if (store->is_open && store->db.is_corrupt) {
+        struct snp_err why = {.msg = "found while clearing up"};
+
+        r = db_salvage(store, &why, err);
+    } else if (store->is_open) {
+        return 0;
+    } else if (store->retry_us != 0 && snp_now_us() < store->retry_us) {
+        *err = store->open_err;
+        return err->code;
+    } else {
+        r = db_open(store, err);
+    }
+    if (r < 0) {
+        snp_log(SNP_LOG_ERROR, "journal", "why=\"%s\"", err->msg);
+        store->open_err = *err;
+        store->retry_us = snp_now_us() + RETRY_US;
+        health_set(store, err);
+        return r;
+    }
+    store->retry_us = 0;
+    health_set(store, &fine);
+    log_extend(store);
+    store->must_reap = true;
+    store->sweep_at = SNP_SWEEP_END;
+    if (!store->was_swept) {
+        snp_gc_sweep_tmp(store);
+        store->was_swept = true;
+        store->sweep_at = snp_salvage_is_kept(store->db_path) ? SNP_SWEEP_END : 0;
+    }
+    return 0;
+}
+
+/* Batches ------------------------------------------------------------------------------- */
+
+enum outcome {
+    BATCH_DONE = 0, /* each job has its result */
+    BATCH_BROKEN,   /* undone as a whole, for the reason in *err */
+};
+
+/* One job under its savepoint. False: the transaction is gone. */
+static bool job_run(struct snp_store *store, struct job_node *node, bool synced)
+{
+    struct snp_tx tx = {.store = store, .db = &store->db, .is_synced = synced};
+    struct snp_err err = {0};
+    struct snp_err undoing;
+    int r = snp_db_run(&store->db, NULL, &err, "SAVEPOINT job", "");
+
+    if (r == 0) {
+        r = node->job.run(&tx, node->job.arg, &err);
+        pieces_free(&tx);
+    }
+    node->err = r < 0 ? err : (struct snp_err){.code = SNP_OK};
+    if (!in_transaction(store) || (r < 0 && store->db.is_corrupt)) {
+        return false;
+    }
+    if (r < 0 && snp_db_run(&store->db, NULL, &undoing, "ROLLBACK TO job", "") < 0) {
+        return false;
+    }
+    return snp_db_run(&store->db, NULL, &undoing, "RELEASE job", "") == 0;
+}
+
+static enum outcome batch_try(struct snp_store *store,
+                              struct job_node *first,
+                              bool synced,
+                              struct snp_err *err)
+{
+    int64_t total = 0;
+
+    if (begin(store, synced, &total, err) < 0) {
+        return BATCH_BROKEN;
+    }
+    for (struct job_node *node = first; node != NULL; node = node->next) {
+        if (!job_run(store, node, synced)) {
+            *err = node->err;
+            if (err->code == SNP_OK) {
+                (void)snp_fail(err, SNP_E_INTERNAL, "%s: the transaction broke",
+                               store->db_path);
+            }
+            rollback(store);
+            return BATCH_BROKEN;
+        }
+    }
+    return commit(store, synced, total, err) < 0 ? BATCH_BROKEN : BATCH_DONE;
+}
+
+/* A connection that failed in the system's hands is made anew. */
+static void after_failure(struct snp_store *store, const struct snp_err *err)
+{
+    if (err->code == SNP_E_SYS) {
+        db_close(store);
+    }
+    store->was_unwell = true;
+    health_set(store, err);
+}
+
+/* One job by itself; a damaged database is salvaged, once. */
+static void job_alone(struct snp_store *store, struct job_node *node)
+{
+    bool synced = node->job.durability == SNP_DURABILITY_SYNCED;
+    struct job_node *next = SNP_TAKE_PTR(node->next);
+
+    for (int attempt = 0; attempt < 2; attempt++) {
+        struct snp_err err;
+        struct snp_err why;
+
+        if (ensure_open(store, &err) < 0) {
+            node->err = err;
+            break;
+        }
+        if (batch_try(store, node, synced, &err) == BATCH_DONE) {
+            break;
+        }
+        node->err = err;
+        why = err;
+        if (!store->db.is_corrupt || attempt > 0) {
+            after_failure(store, &err);
+            break;
+        }
+        if (db_salvage(store, &why, &err) < 0) {
+            node->err = err;
+            after_failure(store, &err);
+            break;
+        }
+    }
+    node->next = next;
+}
+
+static void damaged_mark(struct snp_store *store)
+{
+    struct snp_err err;
+
+    if (store->n_damaged == 0 || !store->is_open) {
+        return;
+    }
+    if (snp_store_own(store, snp_blobs_mark, NULL, SNP_DURABILITY_SYNCED, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "journal-mark", "why=\"%s\"", err.msg);
+    }
+}
+
+static void batch_run(struct snp_store *store, struct job_node *first)
+{
+    struct snp_err err = {0};
+    bool synced = false;
+    int r = ensure_open(store, &err);
+
+    for (struct job_node *node = first; node != NULL; node = node->next) {
+        synced = synced || node->job.durability == SNP_DURABILITY_SYNCED;
+        node->err = err;
+    }
+    if (r < 0) {
+        return;
+    }
+    if (batch_try(store, first, synced, &err) == BATCH_DONE) {
+        if (store->was_unwell) {
+            store->was_unwell = false;
+            health_set(store, &(struct snp_err){.code = SNP_OK});
+        }
+    } else {
+        for (struct job_node *node = first; node != NULL; node = node->next) {
+            job_alone(store, node);
+        }
+    }
+    damaged_mark(store);
+}
+
+/* Telling ------------------------------------------------------------------------------- */
+
+void snp_store_finish(struct snp_store *store, struct snp_finished *finished)
+{
+    finished->next = NULL;
+    (void)pthread_mutex_lock(&store->mutex);
+    if (store->finished_last == NULL) {
+        store->finished_first = finished;
+    } else {
+        store->finished_last->next = finished;
+    }
+    store->finished_last = finished;
+    (void)pthread_mutex_unlock(&store->mutex);
+    (void)uv_async_send(&store->async);
+}
+
+static void job_deliver(struct snp_finished *finished)
+{
+    struct job_node *node = (struct job_node *)(void *)finished;
+
+    if (node->job.done != NULL) {
+        node->job.done(node->job.arg, &node->err);
+    } else if (node->err.code != SNP_OK) {
+        snp_log(SNP_LOG_WARN, "journal-job", "why=\"%s\"", node->err.msg);
+    }
+    free(node);
+}
+
+/* A whole batch at once: one lock, one wake-up. */
+static void batch_finish(struct snp_store *store, struct job_node *first)
+{
+    bool tell = false;
+
+    (void)pthread_mutex_lock(&store->mutex);
+    while (first != NULL) {
+        struct job_node *node = first;
+
+        first = node->next;
+        store->stats.jobs++;
+        store->stats.failed += node->err.code == SNP_OK ? 0 : 1;
+        if (node->is_call) {
+            node->is_over = true;
+            (void)pthread_cond_signal(&node->over);
+            continue;
+        }
+        node->finished.next = NULL;
+        if (store->finished_last == NULL) {
+            store->finished_first = &node->finished;
+        } else {
+            store->finished_last->next = &node->finished;
+        }
+        store->finished_last = &node->finished;
+        tell = true;
+    }
+    (void)pthread_mutex_unlock(&store->mutex);
+    if (tell) {
+        (void)uv_async_send(&store->async);
+    }
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+    struct snp_store *store = handle->data;
+    void (*closed)(void *arg) = store->closed;
+    void *arg = store->closed_arg;
+
+    (void)pthread_cond_destroy(&store->wake);
+    (void)pthread_mutex_destroy(&store->mutex);
+    snp_closep(&store->stop_fd);
+    free(store->dir);
+    free(store->db_path);
+    free(store->blob_dir);
+    free(store);
+    if (closed != NULL) {
+        closed(arg);
+    }
+}
+
+static void on_async(uv_async_t *async)
+{
+    struct snp_store *store = async->data;
+    struct snp_finished *list;
+    bool has_ended;
+
+    (void)pthread_mutex_lock(&store->mutex);
+    list = SNP_TAKE_PTR(store->finished_first);
+    store->finished_last = NULL;
+    has_ended = store->has_ended;
+    (void)pthread_mutex_unlock(&store->mutex);
+    while (list != NULL) {
+        struct snp_finished *finished = list;
+
+        list = finished->next;
+        finished->deliver(finished);
+    }
+    /* Nothing is added once the thread has ended, and all of it was in this list. */
+    if (has_ended && uv_is_closing((uv_handle_t *)async) == 0) {
+        (void)pthread_join(store->thread, NULL);
+        uv_close((uv_handle_t *)async, handle_closed);
+    }
+}
+
+/* The thread ---------------------------------------------------------------------------- */
+
+static void log_move(struct snp_store *store, unsigned least)
+{
+    struct snp_err err;
+    int rc;
+
+    if (!store->is_open || store->db.wal_pages < least) {
+        return;
+    }
+    if (snp_blobs_sync_folders(store, &err) < 0) {
+        return; /* the next commit that needs it says why */
+    }
+    rc = sqlite3_wal_checkpoint_v2(store->db.sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
+                                   NULL);
+    if (rc == SQLITE_OK) {
+        store->db.wal_pages = 0;
+    } else {
+        (void)snp_db_fail(&store->db, rc, &err);
+        store->db.wal_pages = rc == SQLITE_CORRUPT ? store->db.wal_pages : 0; /* later again */
+        snp_log(SNP_LOG_WARN, "journal-log", "why=\"%s\"", err.msg);
+    }
+}
+
+/* Up to a batch of what waits; NULL: nothing. Under the mutex. */
+static struct job_node *batch_take(struct snp_store *store)
+{
+    struct job_node *first = store->first;
+    struct job_node *last = first;
+
+    if (first == NULL) {
+        return NULL;
+    }
+    store->stats.waiting--;
+    for (unsigned n = 1; n < SNP_STORE_BATCH_MAX && last->next != NULL; n++) {
+        last = last->next;
+        store->stats.waiting--;
+    }
+    store->first = SNP_TAKE_PTR(last->next);
+    if (store->first == NULL) {
+        store->last = NULL;
+    }
+    return first;
+}
+
+/* Wait a while for something to come. Under the mutex. True: nothing came in time. */
+static bool idle_wait(struct snp_store *store)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += IDLE_MS * 1000L * 1000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return pthread_cond_timedwait(&store->wake, &store->mutex, &until) == ETIMEDOUT;
+}
+
+/* The next batch; NULL: the end. Does what there is to clear up while nothing waits. */
+static struct job_node *batch_wait(struct snp_store *store)
+{
+    struct job_node *batch = NULL;
+    bool has_more = true;
+
+    (void)pthread_mutex_lock(&store->mutex);
+    while ((batch = batch_take(store)) == NULL) {
+        if (store->is_closing && store->transfers == 0) {
+            break;
+        }
+        if (!store->is_closing && (has_more || store->gc_first != NULL)) {
+            (void)pthread_mutex_unlock(&store->mutex);
+            has_more = snp_gc_slice(store);
+            (void)pthread_mutex_lock(&store->mutex);
+        } else if (store->db.wal_pages < LOG_MIN || store->is_closing) {
+            (void)pthread_cond_wait(&store->wake, &store->mutex);
+        } else if (idle_wait(store)) {
+            (void)pthread_mutex_unlock(&store->mutex);
+            log_move(store, LOG_MIN);
+            (void)pthread_mutex_lock(&store->mutex);
+        }
+    }
+    (void)pthread_mutex_unlock(&store->mutex);
+    return batch;
+}
+
+static void thread_end(struct snp_store *store)
+{
+    struct snp_err err;
+
+    if (store->is_open && snp_blobs_sync_folders(store, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "journal-end", "why=\"%s\"", err.msg);
+    }
+    snp_gc_refuse(store);
+    snp_blob_writer_free(store->writer);
+    snp_blob_reader_free(store->reader);
+    db_close(store);
+    snp_closep(&store->place.fd);
+    snp_closep(&store->lock_fd);
+    (void)pthread_mutex_lock(&store->mutex);
+    store->has_ended = true;
+    (void)pthread_mutex_unlock(&store->mutex);
+    (void)uv_async_send(&store->async);
+}
+
+static void *thread_main(void *arg)
+{
+    struct snp_store *store = arg;
+    struct job_node *batch;
+    struct snp_err err;
+
+    (void)ensure_open(store, &err); /* the first job tells why not */
+    while ((batch = batch_wait(store)) != NULL) {
+        batch_run(store, batch);
+        batch_finish(store, batch);
+        log_move(store, LOG_MAX);
+    }
+    thread_end(store);
+    return NULL;
+}
+
+/* From outside -------------------------------------------------------------------------- */
+
+static int names_make(struct snp_store *store, const char *dir, struct snp_err *err)
+{
+    store->dir = snp_format("%s/journal", dir);
+    store->db_path = snp_format("%s/journal/journal.db", dir);
+    store->blob_dir = snp_format("%s/journal/blobs", dir);
+    if (store->dir == NULL || store->db_path == NULL || store->blob_dir == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    store->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (store->stop_fd < 0) {
+        return snp_fail_sys(err, errno, "eventfd");
+    }
+    return 0;
+}
+
+int snp_thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg)
+{
+    sigset_t all;
+    sigset_t before;
+    int eno;
+
+    (void)sigfillset(&all); /* signals are the loop's */
+    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
+    eno = pthread_create(ret, NULL, run, arg);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return eno;
+}
+
+static void sync_init(struct snp_store *store)
+{
+    pthread_condattr_t attr;
+
+    (void)pthread_mutex_init(&store->mutex, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&store->wake, &attr);
+    (void)pthread_condattr_destroy(&attr);
+}
+
+static void never_opened(uv_handle_t *handle)
+{
+    struct snp_store *store = handle->data;
+
+    store->closed = NULL;
+    handle_closed(handle);
+}
+
+int snp_store_open(struct uv_loop_s *loop,
+                   const struct snp_store_options *options,
+                   struct snp_store **ret_store,
+                   struct snp_err *err)
+{
+    struct snp_store *store = calloc(1, sizeof(*store));
+    int r;
+
+    if (store == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    store->lock_fd = -1;
+    store->stop_fd = -1;
+    store->place.fd = -1;
+    store->budget = options->budget_bytes;
+    sync_init(store);
+    store->async.data = store;
+    r = names_make(store, options->dir, err);
+    if (r == 0) {
+        r = uv_async_init(loop, &store->async, on_async);
+        r = r == 0 ? 0 : snp_fail(err, SNP_E_SYS, "uv_async_init: %s", uv_strerror(r));
+    }
+    if (r < 0) {
+        handle_closed((uv_handle_t *)&store->async); /* it was never a handle of the loop */
+        return r;
+    }
+    r = snp_thread_start(&store->thread, thread_main, store);
+    if (r != 0) {
+        uv_close((uv_handle_t *)&store->async, never_opened);
+        return snp_fail_sys(err, r, "start the journal's thread");
+    }
+    *ret_store = store;
+    return 0;
+}
+
+void snp_store_close(struct snp_store *store, void (*closed)(void *arg), void *arg)
+{
+    uint64_t one = 1;
+
+    store->closed = closed;
+    store->closed_arg = arg;
+    (void)pthread_mutex_lock(&store->mutex);
+    SNP_ASSERT(!store->is_closing);
+    store->is_closing = true;
+    if (write(store->stop_fd, &one, sizeof(one)) < 0) {
+        snp_log(SNP_LOG_WARN, "journal-end", "errno=%d", errno); /* transfers have deadlines */
+    }
+    (void)pthread_cond_signal(&store->wake);
+    (void)pthread_mutex_unlock(&store->mutex);
+}
+
+/* Under the mutex. */
+static void enqueue(struct snp_store *store, struct job_node *node)
+{
+    if (store->last == NULL) {
+        store->first = node;
+    } else {
+        store->last->next = node;
+    }
+    store->last = node;
+    store->stats.waiting++;
+    (void)pthread_cond_signal(&store->wake);
+}
+
+int snp_store_submit(struct snp_store *store,
+                     const struct snp_store_job *job,
+                     struct snp_err *err)
+{
+    struct job_node *node = calloc(1, sizeof(*node));
+    int r = 0;
+
+    if (node == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    node->job = *job;
+    node->finished.deliver = job_deliver;
+    (void)pthread_mutex_lock(&store->mutex);
+    if (store->is_closing) {
+        r = snp_fail(err, SNP_E_DENIED, "the journal is being closed");
+    } else if (store->stats.waiting >= SNP_STORE_QUEUE_MAX) {
+        r = snp_fail(err, SNP_E_LIMIT,
+                     "%d jobs wait for the disk of %s already; try again later",
+                     SNP_STORE_QUEUE_MAX, store->dir);
+    } else {
+        enqueue(store, node);
+    }
+    (void)pthread_mutex_unlock(&store->mutex);
+    if (r < 0) {
+        free(node);
+    }
+    return r;
+}
+
+int snp_store_call(struct snp_store *store,
+                   snp_store_run_fn run,
+                   void *arg,
+                   enum snp_durability durability,
+                   struct snp_err *err)
+{
+    struct job_node node = {
+        .job = {.run = run, .arg = arg, .durability = durability},
+        .is_call = true,
+    };
+
+    (void)pthread_cond_init(&node.over, NULL);
+    (void)pthread_mutex_lock(&store->mutex);
+    enqueue(store, &node);
+    while (!node.is_over) {
+        (void)pthread_cond_wait(&node.over, &store->mutex);
+    }
+    (void)pthread_mutex_unlock(&store->mutex);
+    (void)pthread_cond_destroy(&node.over);
+    if (node.err.code != SNP_OK) {
+        *err = node.err;
+    }
+    return node.err.code;
+}
+
+void snp_store_get_stats(struct snp_store *store, struct snp_store_stats *ret)
+{
+    (void)pthread_mutex_lock(&store->mutex);
+    *ret = store->stats;
+    ret->transfers = store->transfers;
+    (void)pthread_mutex_unlock(&store->mutex);
+}
+
+int snp_store_health(struct snp_store *store, struct snp_err *err)
+{
+    int r;
+
+    (void)pthread_mutex_lock(&store->mutex);
+    r = store->health.code;
+    if (r != SNP_OK) {
+        *err = store->health;
+    }
+    (void)pthread_mutex_unlock(&store->mutex);
+    return r;
+}

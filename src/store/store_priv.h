@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_STORE_STORE_PRIV_H
+#define SNP_STORE_STORE_PRIV_H
+
+/*
+ * What the parts of the store share. Unless a comment says otherwise, a member belongs to the
+ * store's thread.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "store/blob.h"
+#include "store/checkpoint.h"
+#include "store/db.h"
+#include "store/store.h"
+
+/* Something that is to be told on the loop. */
+struct snp_finished {
+    struct snp_finished *next;
+    void (*deliver)(struct snp_finished *finished); /* frees it */
+};
+
+/* Memory of a job that lasts as long as its transaction. */
+struct snp_tx_piece {
+    struct snp_tx_piece *next;
+    char bytes[];
+};
+
+struct snp_tx {
+    struct snp_store *store;
+    struct snp_db *db;
+    struct snp_tx_piece *pieces; /* owned */
+    bool is_synced;              /* the commit will wait for the disk */
+};
+
+struct job_node;
+struct snp_transfer;
+
+struct snp_gc {
+    struct snp_finished finished; /* must be first */
+    uint64_t budget;
+    snp_gc_done_fn done; /* NULL: nobody asked */
+    void *arg;
+    struct snp_gc_report report;
+    struct snp_err err;
+    struct snp_gc *next;
+    bool is_begun;
+    uint64_t files_bytes; /* of blobs */
+    int64_t cell;         /* the last row that was looked at */
+    uint64_t cells;       /* whose results were removed */
+    uint64_t checkpoints; /* removed for the budget's sake */
+};
+
+/* Names and marks of rows and files that are in use by a transfer. */
+struct snp_busy {
+    uint64_t checkpoint;
+    struct snp_busy *next;
+};
+
+enum {
+    SNP_STORE_DAMAGED_MAX = 64 /* blobs found damaged in one batch; further ones next time */
+};
+
+struct snp_store {
+    /* Set once. */
+    char *dir;      /* DIR/journal; owned */
+    char *db_path;  /* owned */
+    char *blob_dir; /* owned */
+    uint64_t budget;
+    pthread_t thread;
+    int stop_fd; /* an eventfd; readable from the beginning of the end on */
+
+    /* The loop's. */
+    uv_async_t async;
+    void (*closed)(void *arg);
+    void *closed_arg;
+
+    /* Under the mutex. */
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    struct job_node *first;
+    struct job_node *last;
+    struct snp_finished *finished_first;
+    struct snp_finished *finished_last;
+    struct snp_gc *gc_first; /* asked for; owned */
+    unsigned transfers;      /* threads */
+    bool is_closing;
+    bool has_ended;
+    struct snp_store_stats stats;
+    struct snp_err health;
+
+    /* The store's thread's. */
+    struct snp_db db;
+    bool is_open;
+    bool was_checked;  /* quick_check has passed since it was last damaged */
+    bool was_unwell;   /* a commit has failed, and none succeeded since */
+    uint64_t retry_us; /* not opened again before */
+    struct snp_err open_err;
+    int lock_fd;
+    struct snp_blob_place place;    /* fd -1: not open */
+    struct snp_blob_writer *writer; /* owned; or NULL */
+    struct snp_blob_reader *reader; /* owned; or NULL */
+    uint64_t dirty_folders[4];      /* bits: names in them are not on disk yet */
+    uint8_t damaged[SNP_STORE_DAMAGED_MAX][SNP_BLOB_HASH_BYTES];
+    unsigned n_damaged;
+    struct snp_busy *busy; /* checkpoints that a transfer reads or writes; borrowed */
+    bool must_reap;        /* rows that nobody needs may be there */
+    bool was_swept;        /* files of earlier processes in tmp/ are gone */
+    int sweep_at;          /* the folder that is looked through for orphans next */
+    uint64_t auto_us;      /* when the budget is looked at again */
+};
+
+enum {
+    SNP_SWEEP_END = 256 /* of sweep_at: all folders were looked through */
+};
+
+/* A thread that no signal reaches. 0 or errno. */
+int snp_thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg) SNP_NODISCARD;
+
+/* A job of our own threads: run and wait for the commit. Not on the loop's or the store's thread. */
+int snp_store_call(struct snp_store *store,
+                   snp_store_run_fn run,
+                   void *arg,
+                   enum snp_durability durability,
+                   struct snp_err *err) SNP_NODISCARD;
+
+/* Have it told on the loop. Any thread. */
+void snp_store_finish(struct snp_store *store, struct snp_finished *finished);
+
+/* Memory until the end of the job. NULL when out of memory. */
+void *snp_tx_alloc(struct snp_tx *tx, size_t n);
+/* A copy; NULL for NULL (*ret), too. */
+int snp_tx_text(struct snp_tx *tx, const char *text, const char **ret, struct snp_err *err)
+    SNP_NODISCARD;
+
+/* Rows of blobs (blobrow.c) --------------------------------------------------------------- */
+
+/*
+ * Give a made blob its row and its name, or find that it has them. made's file is consumed on
+ * success, and on a further run of the same job found under its name. *ret_new: bytes
+ * it has added to the disk.
+ */
+int snp_blob_adopt(struct snp_tx *tx,
+                   struct snp_blob_made *made,
+                   bool is_synced,
+                   int64_t *ret_row,
+                   uint64_t *ret_new,
+                   struct snp_err *err) SNP_NODISCARD;
+/* Bytes of a job into a blob, in one go. */
+int snp_blob_put(struct snp_tx *tx,
+                 const void *bytes,
+                 size_t n,
+                 int64_t *ret_row,
+                 uint64_t *ret_new,
+                 struct snp_err *err) SNP_NODISCARD;
+/* Append the whole of blob `row` to buf. */
+int snp_blob_get(struct snp_tx *tx, int64_t row, struct snp_buf *buf, struct snp_err *err)
+    SNP_NODISCARD;
+/* Remember that a blob is damaged, until snp_blobs_mark. */
+void snp_blob_suspect(struct snp_store *store, const uint8_t hash[SNP_BLOB_HASH_BYTES]);
+/* In a transaction: set suspects aside and mark what needs them, with events. */
+int snp_blobs_mark(struct snp_tx *tx, void *arg, struct snp_err *err) SNP_NODISCARD;
+/* Names of files on disk, before a commit that must hold. */
+int snp_blobs_sync_folders(struct snp_store *store, struct snp_err *err) SNP_NODISCARD;
+
+/* Removal (gc.c) --------------------------------------------------------------------------- */
+
+/* One slice of what there is to clear up. False: nothing is left to do. Between transactions. */
+bool snp_gc_slice(struct snp_store *store);
+/* Is a checkpoint being read or written by a transfer? */
+bool snp_gc_is_busy(const struct snp_store *store, uint64_t checkpoint);
+/* In a job: mark checkpoints that a newer one of the session has replaced as removed. */
+int snp_gc_prune(struct snp_tx *tx, int64_t session, struct snp_err *err) SNP_NODISCARD;
+/* The end: those that were asked for fail. */
+void snp_gc_refuse(struct snp_store *store);
+/* Remove what an earlier process has left in tmp/. Before any writer of this one. */
+void snp_gc_sweep_tmp(struct snp_store *store);
+
+/* A transaction of the store's thread by itself, outside of jobs; 0 or the failure. */
+int snp_store_own(struct snp_store *store,
+                  snp_store_run_fn run,
+                  void *arg,
+                  enum snp_durability durability,
+                  struct snp_err *err) SNP_NODISCARD;
+
+#endif
