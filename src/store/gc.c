@@ -350,8 +350,9 @@ static int drop(struct snp_tx *tx, void *arg, struct snp_err *err)
     int r = snp_db_ask(tx->db, &rows, err,
                        "SELECT row, created_us FROM checkpoints AS c WHERE complete = 1"
                        " AND NOT EXISTS (SELECT 1 FROM snapshots WHERE checkpoint = c.row)"
-                       " AND row <> IFNULL((SELECT MAX(row) FROM checkpoints WHERE complete = 1"
-                       "  AND damaged = 0 AND session = c.session), 0)"
+                       " AND row <> IFNULL((SELECT row FROM checkpoints WHERE complete = 1"
+                       "  AND damaged = 0 AND session = c.session"
+                       "  ORDER BY epoch DESC, cell DESC, row DESC LIMIT 1), 0)"
                        " ORDER BY row",
                        "");
 

@@ -140,12 +140,13 @@ int snp_journal_session_epoch(struct snp_tx *tx,
     return must_change(r, changed, id, err);
 }
 
-#define SESSION_COLUMNS                                                                     \
-    "SELECT s.id, name, spec, state, s.epoch, cells, s.created_us, used_us, head_snapshot," \
-    " disk_bytes, c.row, c.cell,"                                                           \
-    " (SELECT COUNT(*) FROM snapshots WHERE session = s.row)"                               \
-    " FROM sessions AS s LEFT JOIN checkpoints AS c ON c.row = (SELECT MAX(row)"            \
-    "  FROM checkpoints WHERE session = s.row AND complete = 1 AND damaged = 0)"
+#define SESSION_COLUMNS                                                                      \
+    "SELECT s.id, name, spec, state, s.epoch, cells, s.created_us, used_us, head_snapshot,"  \
+    " disk_bytes, c.row, c.cell,"                                                            \
+    " (SELECT COUNT(*) FROM snapshots WHERE session = s.row)"                                \
+    " FROM sessions AS s LEFT JOIN checkpoints AS c ON c.row = (SELECT row FROM checkpoints" \
+    "  WHERE session = s.row AND complete = 1 AND damaged = 0"                               \
+    "  ORDER BY epoch DESC, cell DESC, row DESC LIMIT 1)"
 
 /* Every text of the row is kept until the end of the job. */
 static int session_read(struct snp_tx *tx,
@@ -631,6 +632,17 @@ int snp_journal_cell_after(struct snp_tx *tx,
                        row, (int64_t)after);
     }
     return r < 0 ? r : cells_tell(&rows, each, arg, err);
+}
+
+int snp_journal_cell_undo(struct snp_tx *tx,
+                          const char *session,
+                          uint64_t after,
+                          struct snp_err *err)
+{
+    return snp_db_run(tx->db, NULL, err,
+                      "UPDATE cells SET state = 'undone' WHERE cell > ? AND status <> 'running'"
+                      " AND session = (SELECT row FROM sessions WHERE id = ?)",
+                      "it", (int64_t)after, session);
 }
 
 int snp_journal_cell_recover(struct snp_tx *tx,

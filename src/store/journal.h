@@ -199,6 +199,14 @@ int snp_journal_cell_after(struct snp_tx *tx,
                            void *arg,
                            struct snp_err *err) SNP_NODISCARD;
 /*
+ * The session has gone back to its state after a cell: those after it that have ended get the
+ * state "undone". Their numbers stay taken.
+ */
+int snp_journal_cell_undo(struct snp_tx *tx,
+                          const char *session,
+                          uint64_t after,
+                          struct snp_err *err) SNP_NODISCARD;
+/*
  * At start: each cell that reads "running" becomes "unknown", an event says so, each()
  * is told (may be NULL). *ret_n: how many.
  */
@@ -306,7 +314,10 @@ int snp_journal_checkpoint_get(struct snp_tx *tx,
                                uint64_t id,
                                struct snp_journal_checkpoint *ret,
                                struct snp_err *err) SNP_NODISCARD;
-/* The latest usable one of a session at or before a cell (UINT64_MAX = whichever). SNP_E_NOT_FOUND. */
+/*
+ * The latest usable one of a session at or before a cell (UINT64_MAX = whichever): that of the
+ * highest epoch, in it of the last cell, whenever it was written. SNP_E_NOT_FOUND.
+ */
 int snp_journal_checkpoint_latest(struct snp_tx *tx,
                                   const char *session,
                                   uint64_t cell,

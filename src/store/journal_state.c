@@ -284,7 +284,8 @@ int snp_journal_checkpoint_latest(struct snp_tx *tx,
     int64_t most = cell > INT64_MAX ? INT64_MAX : (int64_t)cell;
     int r = snp_db_ask(tx->db, &rows, err,
                        CHECKPOINT_COLUMNS " AND s.id = ? AND c.cell <= ? AND damaged = 0"
-                                          " ORDER BY c.row DESC LIMIT 1",
+                                          " ORDER BY c.epoch DESC, c.cell DESC, c.row DESC"
+                                          " LIMIT 1",
                        "ti", session, most);
 
     if (r == 0) {

@@ -90,6 +90,36 @@ TEST(a_session_and_its_cells_survive_a_restart)
     rig_end(&rig);
 }
 
+TEST(cells_after_a_rollback_read_undone_and_keep_their_numbers)
+{
+    struct rig rig;
+    struct cell cells[] = {
+        {1, "x = 1", false},
+        {2, "x = 2", false},
+        {3, "x = 3", false}
+    };
+    struct cell again = {3, "x = 4", false};
+    struct snp_journal_cell row;
+    struct snp_tx *tx;
+    struct snp_err err;
+
+    rig_begin(&rig);
+    rig_ok(&rig, add_session, NULL);
+    for (size_t i = 0; i < 3; i++) {
+        rig_ok(&rig, run_cell, &cells[i]);
+    }
+    tx = rig_enter(&rig);
+    assert_int_equal(snp_journal_cell_undo(tx, sid, 1, &err), 0);
+    for (uint64_t cell = 1; cell <= 3; cell++) {
+        assert_int_equal(snp_journal_cell_get(tx, sid, cell, &row, &err), 0);
+        assert_string_equal(row.state, cell == 1 ? "kept" : "undone");
+        assert_string_equal(row.status, "ok");
+    }
+    rig_leave(&rig);
+    assert_int_equal(rig_job(&rig, run_cell, &again), SNP_E_INVALID);
+    rig_end(&rig);
+}
+
 TEST(a_job_that_fails_undoes_only_itself)
 {
     struct rig rig;
@@ -142,5 +172,6 @@ TEST(jobs_that_wait_share_a_commit)
 }
 
 RUN(UNIT(a_session_and_its_cells_survive_a_restart),
+    UNIT(cells_after_a_rollback_read_undone_and_keep_their_numbers),
     UNIT(a_job_that_fails_undoes_only_itself),
     UNIT(jobs_that_wait_share_a_commit))
