@@ -8,6 +8,7 @@
  *   burst SOCKET TEMPLATE CLIENTS CODE         every client asks for one in the same moment
  *   live SOCKET TEMPLATE FROM TO CODE          sessions of these numbers, which stay
  *   end SOCKET FROM TO                         end them
+ *   ask SOCKET RUNS STEPS                      requests of any kind, in turns; see run_ask
  *   spawn RUNS COMMAND... [-- COMMAND...]...   whole processes, in turns
  *   pingpong HOPS RUNS BYTES                   a message through HOPS sockets and back
  *
@@ -553,6 +554,119 @@ static int run_pingpong(char **argv, struct snp_err *err)
     return r;
 }
 
+/* Any requests ------------------------------------------------------------------------ */
+
+/* A member "$NAME" takes what NAME was in the latest answer that had it; names is their record. */
+static int step_fill(json_t *head, const json_t *names)
+{
+    const char *key;
+    json_t *value;
+    void *next;
+
+    json_object_foreach_safe(head, next, key, value)
+    {
+        const char *text = json_string_value(value);
+        json_t *known;
+
+        if (text == NULL || text[0] != '$') {
+            continue;
+        }
+        known = json_object_get(names, text + 1);
+        if (known == NULL || json_object_set(head, key, known) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* An exec's "code" travels behind the head. */
+static int step_send(struct snp_client *client,
+                     json_t *head,
+                     json_t *names,
+                     struct snp_err *err)
+{
+    snp_autofree char *method = strdup(snp_json_str(head, "method", ""));
+    snp_autofree char *code = strdup(snp_json_str(head, "code", ""));
+    snp_autoreply struct snp_reply reply = {0};
+    struct snp_call call = {.method = method, .head = head, .raw = code};
+    int r;
+
+    if (method == NULL || code == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (json_object_del(head, "code") == 0) {
+        call.raw_len = strlen(code);
+        (void)json_object_set_new(head, "code_len", json_integer((json_int_t)call.raw_len));
+        (void)json_object_set_new(head, "kind", json_string("python"));
+        (void)json_object_set_new(head, "stdin", json_false());
+        (void)json_object_set_new(head, "stream", json_false());
+    }
+    r = snp_client_call(client, &call, &reply, err);
+    if (r == 0 && !snp_streq(snp_json_str(reply.head, "status", "ok"), "ok")) {
+        r = snp_fail(err, SNP_E_INVALID, "the cell ended with status '%s'",
+                     snp_json_str(reply.head, "status", ""));
+    }
+    if (r == 0 && json_object_update(names, reply.head) < 0) {
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return r;
+}
+
+/* One step of one run: the pause "wait_us" it asks for, then the request. */
+static int step_run(struct snp_client *client,
+                    const json_t *step,
+                    json_t *names,
+                    size_t number_of_step,
+                    struct snp_err *err)
+{
+    snp_autojson json_t *head = json_copy((json_t *)(uintptr_t)step);
+    unsigned wait_us = (unsigned)snp_json_int(head, "wait_us", 0);
+    double start;
+    int r;
+
+    (void)json_object_del(head, "wait_us");
+    if (head == NULL || step_fill(head, names) < 0) {
+        return snp_fail(err, SNP_E_INVALID, "step %zu wants what no answer had",
+                        number_of_step);
+    }
+    if (wait_us > 0) {
+        pause_us(wait_us);
+    }
+    start = now_us();
+    r = step_send(client, head, names, err);
+    if (r == 0) {
+        (void)printf("{\"step\": %zu, \"us\": %.1f}\n", number_of_step, now_us() - start);
+    }
+    return r;
+}
+
+/*
+ * STEPS: a JSON array of request heads, each with its "method"; in each run all are asked in
+ * that order, each when the one before is answered. One sample per step.
+ */
+static int run_ask(char **argv, struct snp_err *err)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autojson json_t *steps = NULL;
+    snp_autojson json_t *names = json_object();
+    unsigned runs = 0;
+    int r = number(argv[1], NUMBER_MAX, &runs, err);
+
+    steps = json_loads(argv[2], JSON_REJECT_DUPLICATES, NULL);
+    if (r == 0 && !json_is_array(steps)) {
+        r = snp_fail(err, SNP_E_INVALID, "the steps must be a JSON array of objects");
+    }
+    if (r == 0) {
+        r = client_open(argv[0], &client, err);
+    }
+    for (unsigned i = 0; r == 0 && i < runs; i++) {
+        for (size_t k = 0; r == 0 && k < json_array_size(steps); k++) {
+            r = step_run(client, json_array_get(steps, k), names, k, err);
+        }
+    }
+    return r;
+}
+
 /* ---------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -566,6 +680,7 @@ static const struct {
     {"burst",    4, run_burst   },
     {"live",     5, run_live    },
     {"end",      3, run_end     },
+    {"ask",      3, run_ask     },
     {"spawn",    2, run_spawn   },
     {"pingpong", 3, run_pingpong},
 };

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What it costs that nothing is lost: journal, transactions, snapshots, checkpoints."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from runtime import Failure, PYTHON
+
+MIB_OF_NUMPY = "import numpy; data = numpy.random.default_rng(1).random({} * 131072)"
+# The same by hand, without isolation: what a program does that looks after itself.
+BY_HAND = """
+import json, os, pickle, sys, time, numpy
+folder, mib, runs = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+state = {"data": numpy.random.default_rng(1).random(mib * 131072), "small": list(range(1000))}
+path = os.path.join(folder, "state.pickle")
+for _ in range(runs):
+    start = time.perf_counter()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    forked = time.perf_counter()
+    os.waitpid(pid, 0)
+    begun = time.perf_counter()
+    with open(path, "wb") as out:
+        pickle.dump(state, out, protocol=5)
+        out.flush()
+        os.fsync(out.fileno())
+    saved = time.perf_counter()
+    with open(path, "rb") as file:
+        pickle.load(file)
+    print(json.dumps({"fork": (forked - start) * 1e6, "save": (saved - begun) * 1e6,
+                      "load": (time.perf_counter() - saved) * 1e6}), flush=True)
+"""
+HELD = "import numpy, os, sys, time\nx = numpy.ones(int(sys.argv[1]) * 131072)\nprint(os.getpid(), flush=True)\n" \
+       "while True: time.sleep(0.05)\n"
+
+
+def ask(runtime, runs, *steps):
+    """Times in microseconds of each step, run by run."""
+    samples = runtime.bench("ask", runtime.socket, runs, json.dumps(steps))
+    return [[s["us"] for s in samples if s["step"] == number] for number in range(len(steps))]
+
+
+def cell_step(session, code="pass", **more):
+    return {"method": "exec", "session": session, "code": code, "tier": "native", **more}
+
+
+def fdatasync_us(folder, runs):
+    """One page written and synced, as a journal does it."""
+    path = os.path.join(folder, "synced")
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    times = []
+    try:
+        os.write(fd, bytes(65536))
+        os.fsync(fd)
+        for i in range(runs):
+            os.pwrite(fd, bytes(4096), (i % 16) * 4096)
+            start = time.perf_counter()
+            os.fdatasync(fd)
+            times.append((time.perf_counter() - start) * 1e6)
+    finally:
+        os.close(fd)
+        os.unlink(path)
+    return times
+
+
+def journal(ctx):
+    """What a cell costs with and without transaction, on disk at once or after a while."""
+    runtime = ctx.runtime()
+    runs = ctx.runs(2000, 200)
+    ctx.times("journal.sync", "fdatasync of one page, by hand", fdatasync_us(ctx.folder, ctx.runs(500, 100)))
+    kinds = [(t, d) for t in (True, False) for d in ("synced", "process")]
+    times = {kind: [] for kind in kinds}
+    idle = {kind: [] for kind in kinds}
+    for transaction, durability in kinds:
+        options = ["--no-transaction"] * (not transaction) + ["--durability", durability]
+        runtime.exec("x = 1", "-s", f"journal-{transaction}-{durability}", *options)
+    for _ in range(4):
+        for kind in kinds:
+            transaction, durability = kind
+            step = cell_step(f"journal-{transaction}-{durability}", transaction=transaction, durability=durability)
+            times[kind] += ask(runtime, runs // 4, step)[0]
+            idle[kind] += ask(runtime, runs // 40, dict(step, wait_us=20000))[0]
+    for kind in kinds:
+        name = ("transactional" if kind[0] else "plain") + ", " + kind[1]
+        key = ("transactional" if kind[0] else "plain") + "." + kind[1]
+        ctx.times(f"journal.{key}", f"cell 'pass', {name}, back to back", times[kind])
+        ctx.times(f"journal.{key}.idle", f"cell 'pass', {name}, 20 ms after the one before", idle[kind])
+
+
+def snapshots(ctx):
+    """Snapshot, rollback and fork in memory, by size, and fork and pickle by hand."""
+    runtime = ctx.runtime()
+    runs = ctx.runs(30, 5)
+    for mib in (1, 10, 30, 100, 300):
+        name = f"snapshots-{mib}"
+        runtime.exec(MIB_OF_NUMPY.format(mib), "-s", name, "--template", "data", "--memory", "2g")
+        steps = [{"method": "snapshot", "session": name, "wait_us": 50000},
+                 cell_step(name, "data[0] = 1"),
+                 {"method": "rollback", "session": name, "snapshot": "$snapshot", "wait_us": 50000},
+                 {"method": "snapshots.remove", "snapshot": "$snapshot", "wait_us": 50000}]
+        times = ask(runtime, runs, *steps)
+        ctx.times(f"snapshots.{mib}", f"snapshot of a session that holds {mib} MiB", times[0])
+        ctx.times(f"rollback.{mib}", f"rollback of it, {mib} MiB", times[2])
+        forks = [{"method": "fork", "from": name, "n": 1, "name": name + "-copy", "wait_us": 50000},
+                 {"method": "sessions.destroy", "session": name + "-copy-1"}]
+        ctx.times(f"fork.{mib}", f"fork of it into a session of its own, {mib} MiB", ask(runtime, ctx.runs(10, 3), *forks)[0])
+        runtime.bench("ask", runtime.socket, 1, json.dumps([{"method": "sessions.destroy", "session": name}]))
+    by_hand(ctx, 100)
+
+
+def by_hand(ctx, mib):
+    done = subprocess.run([PYTHON, "-c", BY_HAND, ctx.folder, str(mib), str(ctx.runs(10, 3))],
+                          capture_output=True, text=True, check=True)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    for key, text in (("fork", "os.fork by hand of an interpreter that holds"),
+                      ("save", "pickle and fsync by hand of"), ("load", "unpickle by hand of")):
+        ctx.times(f"hand.{key}.{mib}", f"{text} {mib} MiB", [row[key] for row in rows])
+
+
+def checkpoints(ctx):
+    """A session of 30 MiB to disk and back."""
+    runtime = ctx.runtime()
+    first, again, wakes = [], [], []
+    for i in range(ctx.runs(20, 3)):
+        name = f"checkpoints-{i}"
+        runtime.exec(MIB_OF_NUMPY.format(30), "-s", name, "--template", "data", "--checkpoint", "off")
+        steps = [{"method": "checkpoint", "session": name, "wait_us": 100000},
+                 cell_step(name, "small = 1", checkpoint="off"),
+                 {"method": "checkpoint", "session": name, "wait_us": 100000},
+                 {"method": "hibernate", "session": name},
+                 cell_step(name, "small", checkpoint="off", wait_us=200000)]
+        times = ask(runtime, 1, *steps)
+        first += times[0]
+        again += times[2]
+        wakes += times[4]
+        runtime.bench("ask", runtime.socket, 1, json.dumps([{"method": "sessions.destroy", "session": name}]))
+    ctx.times("checkpoint.first", "first checkpoint of an idle session, 30 MiB", first)
+    ctx.times("checkpoint.again", "the next one, after a small change", again)
+    ctx.times("checkpoint.wake", "wake by a cell, 30 MiB", wakes)
+    by_hand(ctx, 30)
+    criu(ctx, 30)
+
+
+def criu(ctx, mib):
+    """Dump and restore of an interpreter by CRIU, where it works; else a row that says why not."""
+    if shutil.which("criu") is None:
+        ctx.add("criu", "CRIU", "", 0, note="not installed")
+        return
+    folder = tempfile.mkdtemp(dir=ctx.folder)
+    held = subprocess.Popen([PYTHON, "-c", HELD, str(mib)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        held.stdout.readline()
+        start = time.perf_counter()
+        dump = subprocess.run(["criu", "dump", "-t", str(held.pid), "-D", folder, "-v0"], capture_output=True, text=True)
+        dumped = time.perf_counter()
+        if dump.returncode != 0:
+            lines = (dump.stderr + dump.stdout).strip().splitlines() or ["it gives no reason"]
+            ctx.add("criu", "CRIU dump and restore", "", 0, note="does not work here: " + lines[-1][:150])
+            return
+        restore = subprocess.run(["criu", "restore", "-D", folder, "-d", "-v0"], capture_output=True, text=True)
+        if restore.returncode != 0:
+            raise Failure("criu restore: " + restore.stderr[-200:])
+        ctx.times("criu.dump", f"CRIU dump of an interpreter that holds {mib} MiB", [(dumped - start) * 1e6])
+        ctx.times("criu.restore", "CRIU restore of it", [(time.perf_counter() - dumped) * 1e6])
+    finally:
+        if held.poll() is None:
+            os.kill(held.pid, signal.SIGKILL)
+        held.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+GROUPS = (journal, snapshots, checkpoints)
