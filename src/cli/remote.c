@@ -3,11 +3,13 @@
 #include "cli/remote.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -58,49 +60,69 @@ int snp_remote_call(struct snp_client *client,
     return snp_client_call(client, &call, ret, err);
 }
 
-static int stdin_read(size_t max, char **ret_text, size_t *ret_len, struct snp_err *err)
+/* All that comes through fd, which is called name in errors. */
+static int stream_read(
+    int fd, const char *name, size_t max, struct snp_buf *ret, struct snp_err *err)
 {
-    snp_autobuf struct snp_buf buf = {0};
     char size[32];
 
-    snp_buf_init(&buf, max + READ_BYTES);
     for (;;) {
         char *space = NULL;
         ssize_t n;
 
-        if (buf.len > max) {
-            return snp_fail(err, SNP_E_LIMIT, "standard input is larger than %s",
+        if (ret->len > max) {
+            return snp_fail(err, SNP_E_LIMIT, "%s is larger than %s", name,
                             snp_format_bytes(max, size, sizeof(size)));
         }
-        if (snp_buf_reserve(&buf, READ_BYTES, &space) < 0) {
+        if (snp_buf_reserve(ret, READ_BYTES, &space) < 0) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
-        n = SNP_RETRY(read(STDIN_FILENO, space, READ_BYTES));
+        n = SNP_RETRY(read(fd, space, READ_BYTES));
         if (n < 0) {
-            return snp_fail_sys(err, errno, "read standard input");
+            return snp_fail_sys(err, errno, "read %s", name);
         }
         if (n == 0) {
-            break;
+            return 0;
         }
-        snp_buf_commit(&buf, (size_t)n);
+        snp_buf_commit(ret, (size_t)n);
     }
-    *ret_text = malloc(buf.len + 1);
-    if (*ret_text == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    if (buf.len > 0) {
-        memcpy(*ret_text, snp_buf_bytes(&buf), buf.len);
-    }
-    (*ret_text)[buf.len] = '\0';
-    *ret_len = buf.len;
-    return 0;
+}
+
+/* A pipe that has a name: a FIFO, a shell's <(COMMAND), /dev/stdin. */
+static bool is_pipe(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
 int snp_read_input(
     const char *path, size_t max, char **ret_text, size_t *ret_len, struct snp_err *err)
 {
-    if (strcmp(path, "-") == 0) {
-        return stdin_read(max, ret_text, ret_len, err);
+    bool is_stdin = strcmp(path, "-") == 0;
+    snp_autobuf struct snp_buf buf = {0};
+    snp_autoclose int opened = -1;
+    int fd = STDIN_FILENO;
+    int r;
+
+    if (!is_stdin && !is_pipe(path)) {
+        return snp_file_read(path, max, ret_text, ret_len, err);
     }
-    return snp_file_read(path, max, ret_text, ret_len, err);
+    if (!is_stdin) {
+        fd = opened = SNP_RETRY(open(path, O_RDONLY | O_CLOEXEC));
+    }
+    if (fd < 0) {
+        return snp_fail_sys(err, errno, "open %s", path);
+    }
+    snp_buf_init(&buf, max + READ_BYTES);
+    r = stream_read(fd, is_stdin ? "standard input" : path, max, &buf, err);
+    if (r < 0) {
+        return r;
+    }
+    if (snp_buf_cstr(&buf) == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    *ret_len = buf.len;
+    *ret_text = SNP_TAKE_PTR(buf.data); /* nothing was consumed: it starts at data */
+    return 0;
 }

@@ -24,7 +24,7 @@ int snp_remote_call(struct snp_client *client,
                     struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Read a file, or standard input for "-", of at most max bytes. The caller frees;
+ * Read a file, a FIFO to its end, or standard input for "-", of at most max bytes. The caller frees;
  * *ret_text is NUL-terminated. SNP_E_LIMIT names the most.
  */
 int snp_read_input(const char *path,

@@ -753,6 +753,13 @@ def test_code_comes_from_file_and_stdin(cli, place):
     assert cli("exec", "-f", path).stdout == b"42\n"
     assert cli("exec", "-", input=b"40 + 3").stdout == b"43\n"
     assert cli("exec", "--stdin", "-", "STDIN", input=b"in").stdout == b"b'in'\n"
+    pipe = path + ".pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(cli, "exec", "-f", pipe)
+        with open(pipe, "w") as out:
+            out.write("40 + 4")
+        assert run.result().stdout == b"44\n"
     missing = cli("exec", "-f", path + "x")
     assert missing.returncode == 1 and missing.stderr.count(b"\n") == 1
 
