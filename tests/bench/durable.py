@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from runtime import Failure, PYTHON
+from runtime import PYTHON, Failure
 
 MIB_OF_NUMPY = "import numpy; data = numpy.random.default_rng(1).random({} * 131072)"
 # The same by hand, without isolation: what a program does that looks after itself.
@@ -150,7 +150,7 @@ def checkpoints(ctx):
 def criu(ctx, mib):
     """Dump and restore of an interpreter by CRIU, where it works; else a row that says why not."""
     if shutil.which("criu") is None:
-        ctx.add("criu", "CRIU", "", 0, note="not installed")
+        ctx.add("criu", "CRIU dump and restore", "", None, n=0, note="not installed")
         return
     folder = tempfile.mkdtemp(dir=ctx.folder)
     held = subprocess.Popen([PYTHON, "-c", HELD, str(mib)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -162,7 +162,7 @@ def criu(ctx, mib):
         dumped = time.perf_counter()
         if dump.returncode != 0:
             lines = (dump.stderr + dump.stdout).strip().splitlines() or ["it gives no reason"]
-            ctx.add("criu", "CRIU dump and restore", "", 0, note="does not work here: " + lines[-1][:150])
+            ctx.add("criu", "CRIU dump and restore", "", None, n=0, note="does not work here: " + lines[-1][:150])
             return
         restore = subprocess.run(["criu", "restore", "-D", folder, "-d", "-v0"], capture_output=True, text=True)
         if restore.returncode != 0:

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 
+import durable
 from runtime import MIB, PYTHON, ROLES, Failure, Runtime, busy_share, memory_available, process_tree, settle
 
 CODE = "print(1)"
@@ -419,4 +420,4 @@ def speed(ctx):
 
 
 GROUPS = {group.__name__: group for group in
-          (floor, fresh, refill, cell, process, rate, burst, speed, cold, live)}
+          (floor, fresh, refill, cell, *durable.GROUPS, process, rate, burst, speed, cold, live)}
