@@ -96,11 +96,12 @@ def places(world):
     else:
         listed = [world.folder + "/"]
     world.state["written"] = [place + world.mark for place in listed]
-    return {"paths": world.state["written"]}
+    world.state["mode"] = os.stat("/usr").st_mode
+    return {"paths": world.state["written"], "inside": world.inside}
 
 
 def is_written(world, _outcome):
-    return any(os.path.lexists(path) for path in world.state["written"])
+    return os.stat("/usr").st_mode != world.state["mode"] or any(os.path.lexists(path) for path in world.state["written"])
 
 
 def planted_environment(world):
@@ -215,10 +216,11 @@ for path in P["paths"]:
             with open(way + path, "w") as out:
                 out.write("was here")
         attempt(write)
-attempt(os.chmod, "/usr", 0o777)
-for flags in (32 | 4096, 32):
-    tell(libc.mount(None, b"/usr", None, flags, None), libc.mount(None, b"/", None, flags, None))
-attempt(lambda: open(os.path.join("/usr", os.path.basename(P["paths"][0])), "w").close() if len(P["paths"]) > 1 else 0)
+if P["inside"]:
+    attempt(os.chmod, "/usr", 0o777)
+    for flags in (32 | 4096, 32):
+        tell(libc.mount(None, b"/usr", None, flags, None), libc.mount(None, b"/", None, flags, None))
+    attempt(lambda: open(os.path.join("/usr", os.path.basename(P["paths"][0])), "w").close())
 ''', places, is_written),
     Attack("the host's environment", "filesystem", "a variable that was given to the programs", '''
 tell(dict(os.environ))
