@@ -138,7 +138,7 @@ static void generalise(const char *path, char *out, size_t size)
     const char *blobs = strstr(path, "blobs/");
     size_t len = blobs != NULL ? (size_t)(blobs - path) + 6 : strlen(path);
     const char *dot = strrchr(path, '.');
-    if (blobs == NULL && dot != NULL && strlen(dot) == 7 && strchr(dot, '/') == NULL) {
+    if (blobs == NULL && dot != NULL && strlen(dot) == 7 && strpbrk(dot, "/-") == NULL) {
         len = (size_t)(dot - path) + 1;
     }
     for (size_t i = 0; i < len && n + 2 < size;) {

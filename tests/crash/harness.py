@@ -1,0 +1,488 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Kills daemon, tier and guest, or lets their calls fail, at every point a scenario reaches.
+
+    SNP_BUILD=build-faults tests/crash/harness.py [--runs N] [--seed S] [--only SCENARIO] [--who user]
+
+First each scenario runs once and the points it reaches are counted; then it runs again for each
+point, the n-th time it is reached chosen at random, and dies or fails there. What was acknowledged
+must be there afterwards (story.py). The last line is the count of the whole.
+"""
+
+import argparse
+import collections
+import contextlib
+import glob
+import os
+import random
+import re
+import secrets
+import signal
+import sqlite3
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+
+import lib  # noqa: E402
+from rig import Rig  # noqa: E402
+from story import Dead, Refused, Story  # noqa: E402
+
+RUNS_OF_A_RIG = 40
+LIFE_SECONDS = 20
+
+
+# What is done -------------------------------------------------------------------------------
+
+
+def cells(story, _):
+    story.cell()
+    story.cell("error")
+    story.cell("killed")
+    story.command()
+    story.cell("loud")
+
+
+def files(story, _):
+    story.cell()
+    story.put("a.bin", b"first " * 1000)
+    story.cell()
+    story.put("a.bin", b"second")
+    story.put("b.bin", b"other")
+    story.cell()
+
+
+def checkpoints(story, _):
+    story.cell("large")
+    story.put("a.bin", b"data" * 50_000)
+    story.checkpoint()
+    story.cell()
+    story.checkpoint()
+    story.cell("killed")
+
+
+def sleep(story, _):
+    story.cell()
+    story.hibernate()
+    story.cell()
+    story.hibernate()
+
+
+def snapshots(story, _):
+    story.cell()
+    story.snapshot("one")
+    story.cell()
+    story.snapshot("two")
+    story.rollback("one")
+    story.cell()
+    story.drop("two")
+
+
+def forks(story, _):
+    story.cell()
+    story.fork(f"{story.name}-a")
+    story.snapshot("one")
+    story.cell()
+    story.fork(f"{story.name}-b", "one")
+
+
+def clear(story, _):
+    story.cell()
+    story.checkpoint()
+    story.cell()
+    story.clear()
+    story.cell()
+
+
+def collect(story, _):
+    story.cell("large")
+    story.checkpoint()
+    story.cell("large")
+    story.checkpoint()
+    story.gc()
+    story.cell()
+
+
+def destroy(story, _):
+    story.cell()
+    story.checkpoint()
+    story.destroy()
+
+
+def restart(story, rig):
+    """The daemon dies between cells and comes up again, and perhaps dies again while it does."""
+    story.cell()
+    story.checkpoint()
+    story.cell()
+    story.hang_up()
+    rig.box.daemon.kill()
+    rig.box.daemon.wait()
+    rig.start()
+    story.row()
+
+
+NEEDS = {
+    "cells": (cells, ()),
+    "files": (files, ()),
+    "checkpoints": (checkpoints, ("checkpoint",)),
+    "sleep": (sleep, ("hibernate",)),
+    "snapshots": (snapshots, ("snapshot", "rollback", "snapshots.remove")),
+    "forks": (forks, ("fork", "snapshot")),
+    "clear": (clear, ("sessions.clear",)),
+    "collect": (collect, ("gc", "checkpoint")),
+    "destroy": (destroy, ("checkpoint",)),
+    "restart": (restart, ("checkpoint",)),
+}
+
+
+def actions(point):
+    """What can go wrong at a point: (action, errno)."""
+    call = point.split(".")[0]
+    if call == "write":
+        return [("kill", 0), ("torn", 0), ("fail", "EIO"), ("full", "ENOSPC")]
+    if call == "fsync":
+        return [("kill", 0), ("fail", "EIO")]
+    if call in ("rename", "unlink", "create", "mkdir", "link", "truncate"):
+        return [("kill", 0), ("full", "ENOSPC")]
+    if call == "send":
+        return [("kill", 0), ("torn", 0), ("fail", "ECONNRESET"), ("stop", 0)]
+    if call == "recv":
+        return [("kill", 0), ("fail", "ECONNRESET"), ("stop", 0)]
+    return [("kill", 0), ("stop", 0)]
+
+
+class Plan:
+    """One run: a scenario and where it goes wrong."""
+
+    def __init__(self, scenario, program, point, nth, action, eno):
+        self.scenario, self.program, self.point = scenario, program, point
+        self.nth, self.action, self.eno = nth, action, eno
+
+    @classmethod
+    def parse(cls, text):
+        scenario, where, nth, action = text.replace(": ", ":").split(":")
+        program, _, point = where.partition("/")
+        action, _, eno = action.partition("=")
+        return cls(scenario, program, point, int(nth), action, eno or 0)
+
+    def __str__(self):
+        what = f"={self.eno}" if self.eno else ""
+        return f"{self.scenario}: {self.program}/{self.point}:{self.nth}:{self.action}{what}"
+
+
+class Harness:
+    def __init__(self, seed, who="root", say=print):
+        self.random = random.Random(seed)
+        self.who = who
+        self.say = say
+        self.rig = None
+        self.tiers = set()
+        self.problems = []
+        self.outcomes = collections.Counter()
+        self.runs = 0
+
+    # The rig, which several runs share
+
+    def open(self):
+        if self.rig is None:
+            self.rig = Rig(self.who)
+            self.runs = 0
+        self.rig.start()
+        return self.rig
+
+    def close(self):
+        """End it, and look for what is left behind."""
+        if self.rig is None:
+            return
+        rig, self.rig = self.rig, None
+        rig.faults.forget()
+        for _ in range(2):  # what a dead one left is cleared by the next
+            rig.start()
+            self.note_tier(rig)
+            rig.value("1")
+            self.note_tier(rig)
+            with rig.box.client() as rpc:
+                rpc.call("gc")
+            rig.box.stop()
+        self.problems += leftovers(rig, self.tiers)
+        rig.close()
+
+    def note_tier(self, rig):
+        pid = rig.box.tier_pid()
+        if pid is not None:
+            self.tiers.add(pid)
+
+    def has(self, *methods):
+        return all(self.open().has(method) for method in methods)
+
+    def scenarios(self, only=None):
+        return [name for name, (_, needs) in NEEDS.items() if (not only or name in only) and self.has(*needs)]
+
+    # Recording
+
+    def record(self, scenario):
+        """{(program, point): times} of a run where nothing goes wrong; it must be without fault."""
+        rig = self.open()
+        rig.value("1")
+        before = rig.faults.counts()
+        story = self.story()
+        NEEDS[scenario][0](story, rig)
+        reached = rig.faults.counts() - before
+        bad = story.verify()
+        assert not bad, f"{scenario} goes wrong by itself: {bad}"
+        self.forget(story)
+        return reached
+
+    def plans(self, scenarios, runs):
+        """At least one run for each point while there are runs, the rest by chance."""
+        every = []
+        for name in scenarios:
+            for (program, point), times in sorted(self.record(name).items()):
+                every.append((name, program, point, times))
+        self.random.shuffle(every)
+        weights = [times ** 0.5 for _, _, _, times in every]
+        chosen = every[:runs] + self.random.choices(every, weights, k=max(0, runs - len(every)))
+        for name, program, point, times in chosen:
+            action, eno = self.random.choice(actions(point))
+            yield Plan(name, program, point, self.random.randint(1, times), action, eno)
+
+    def story(self):
+        # Our own death costs nothing either way: only a power cut can tell them apart.
+        durability = self.random.choice(["synced", "process"])
+        recover = self.random.choice(["checkpoint", "replay"])
+        return Story(self.rig.box, f"s{secrets.token_hex(4)}", recover, durability=durability)
+
+    @staticmethod
+    def forget(story):
+        with contextlib.suppress(Refused):
+            story.destroy()
+        story.hang_up()
+
+    # One run
+
+    def run(self, plan):
+        """What went wrong, as texts."""
+        rig = self.open()
+        self.runs += 1
+        rig.value("1")
+        self.note_tier(rig)
+        starts = rig.faults.count(f"tier-{rig.box.tier}", "cell.start")
+        story = self.story()
+        rig.faults.order(plan.program, plan.point, plan.nth, plan.action, plan.eno)
+        try:
+            with Guard(rig, plan, self.random):
+                NEEDS[plan.scenario][0](story, rig)
+            how = "answered"
+        except Dead:
+            how = "cut off"
+        except Refused as error:
+            how = f"refused ({error.head.get('code')})"
+        except AssertionError as error:
+            how = f"answered wrongly: {error}"
+        reached = rig.faults.obeyed() > 0
+        rig.faults.forget()
+        if reached and plan.action in ("kill", "torn") and plan.program == "daemon":
+            rig.box.daemon.wait()
+        self.outcomes[how.split(":")[0].split(" (")[0] if reached else "not reached"] += 1
+        bad = self.judge(rig, story)
+        if how.startswith("answered wrongly"):
+            bad.append(f"wrong: {how}")
+        started = rig.faults.count(f"tier-{rig.box.tier}", "cell.start") - starts
+        if started > story.asked:
+            bad.append(f"twice: {started} cells were started, {story.asked} were asked for")
+        if self.runs >= RUNS_OF_A_RIG or bad:
+            self.close()
+        return bad
+
+    def judge(self, rig, story):
+        """After the fault: what is found, and whether life goes on."""
+        try:
+            story.hang_up()
+            rig.start()
+            bad = story.verify() or self.go_on(story)
+            if not bad:
+                self.forget(story)
+            return bad
+        except (Dead, Refused, RuntimeError, AssertionError) as reason:
+            return [f"wrong: after it {type(reason).__name__}: {reason}"]
+        finally:
+            story.hang_up()
+
+    @staticmethod
+    def go_on(story):
+        try:
+            story.cell()
+        except Refused:  # a death that is noticed only now is said now
+            return story.verify() or (story.cell() and story.verify())
+        return story.verify()
+
+    def run_all(self, scenarios, runs):
+        """(runs, those that went wrong)"""
+        done, failed = 0, 0
+        for plan in list(self.plans(scenarios, runs)):
+            bad = self.run(plan)
+            done += 1
+            if bad:
+                failed += 1
+                self.problems += [f"{plan}: {text}" for text in bad]
+                self.say(f"{plan}\n    " + "\n    ".join(bad))
+        self.close()
+        return done, failed
+
+
+class Guard:
+    """While a scenario runs: a program that stopped itself loses its guest, and goes on."""
+
+    def __init__(self, rig, plan, chance):
+        self.rig, self.plan = rig, plan
+        self.victim = chance.choice(["interpreter", "one interpreter", "init", "tier"])
+        self.chance = chance
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.watch) if plan.action == "stop" else None
+
+    def __enter__(self):
+        if self.thread:
+            self.thread.start()
+
+    def __exit__(self, *_):
+        self.over.set()
+        if self.thread:
+            self.thread.join()
+
+    def watch(self):
+        while not self.rig.faults.obeyed():
+            if self.over.wait(0.002):
+                return
+        program = self.rig.box.daemon.pid if self.plan.program == "daemon" else self.rig.box.tier_pid()
+        if program is None:
+            return
+        for pid in self.victims():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+        with contextlib.suppress(OSError):
+            os.kill(program, signal.SIGCONT)
+
+    def victims(self):
+        tier = self.rig.box.tier_pid()
+        if self.victim == "tier" and self.plan.program == "daemon":
+            return [tier] if tier else []
+        found = [pid for pid in lib.descendants(tier) if is_guest(pid, self.victim)] if tier else []
+        return [self.chance.choice(found)] if found and self.victim == "one interpreter" else found
+
+
+def is_guest(pid, kind):
+    """Whether a process is pid 1 of a sandbox, or something else in one, asleep or awake."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            inner = re.search(r"^NSpid:\s+(.*)$", status.read(), re.MULTILINE).group(1).split()
+        program = os.readlink(f"/proc/{pid}/exe")
+    except (OSError, AttributeError):
+        return False
+    is_init = "memfd" in program or program.endswith("snp-init")
+    return is_init if kind == "init" else len(inner) >= 3 and not is_init
+
+
+# What may not be left -----------------------------------------------------------------------
+
+
+def leftovers(rig, tiers):
+    """After the daemon has ended in order."""
+    bad = []
+    groups = [path for pid in tiers for path in glob.glob("/sys/fs/cgroup/**/snipara-sandbox-*", recursive=True)
+              if re.search(rf"\b{pid}\b", os.path.basename(path))]
+    if groups:
+        bad.append(f"left: control groups {groups[:3]}")
+    ours = [pid for pid in lib.parents() if rig.folder_of(pid)]
+    if not lib.wait_for(lambda: not [pid for pid in ours if lib.is_alive(pid)], 5):
+        bad.append(f"left: processes {[(pid, lib.program_of(pid)) for pid in ours if lib.is_alive(pid)]}")
+    with open("/proc/self/mounts") as mounts:
+        mine = [line for line in mounts if rig.box.folder in line]
+    if mine:
+        bad.append(f"left: mounts {mine}")
+    return bad + store_leftovers(rig)
+
+
+CHECKS = (
+    ("torn: blobs are counted wrongly",
+     "SELECT hex(hash), refs FROM blobs b WHERE refs != (SELECT count(*) FROM items WHERE blob = b.row)"
+     " + (SELECT count(*) FROM parts WHERE blob = b.row)"),
+    ("left: blobs that nothing needs, after gc", "SELECT hex(hash) FROM blobs WHERE refs = 0"),
+    ("left: checkpoints that were never whole", "SELECT row FROM checkpoints WHERE complete = 0"),
+    ("left: cells that run for ever", "SELECT cell FROM cells WHERE status = 'running'"),
+    ("torn: items without their blob", "SELECT row FROM items WHERE blob IS NOT NULL AND blob NOT IN (SELECT row FROM blobs)"),
+    ("torn: parts without their blob", "SELECT row FROM parts WHERE blob IS NOT NULL AND blob NOT IN (SELECT row FROM blobs)"),
+    ("torn: rows without their parent", "PRAGMA foreign_key_check"),
+)
+
+
+def store_leftovers(rig):
+    """Blobs without a row, rows without a blob, a database that is not whole."""
+    folder = os.path.join(rig.box.state, "journal")
+    bad = []
+    with contextlib.closing(sqlite3.connect(os.path.join(folder, "journal.db"))) as db:
+        whole = db.execute("PRAGMA integrity_check").fetchall()
+        if whole != [("ok",)]:
+            bad.append(f"torn: the database: {whole[:3]}")
+        for text, query in CHECKS:
+            rows = db.execute(query).fetchall()
+            if rows:
+                bad.append(f"{text}: {len(rows)}, e.g. {rows[0]}")
+        expected = {row[0].lower() for row in db.execute("SELECT hex(hash) FROM blobs WHERE data IS NULL")}
+    there = {os.path.basename(path) for path in glob.glob(os.path.join(folder, "blobs", "*", "*"))}
+    if there - expected:
+        bad.append(f"left: {len(there - expected)} blobs that no row knows, e.g. {sorted(there - expected)[0]}")
+    if expected - there:
+        bad.append(f"lost: {len(expected - there)} blobs are not on disk, e.g. {sorted(expected - there)[0]}")
+    return bad
+
+
+def run_one(harness, plan):
+    """One plan, with what the daemon had to say."""
+    harness.open()
+    box = harness.rig.box
+    closing, box.close = box.close, lambda: (print(box.log()), closing())
+    bad = harness.run(plan)
+    harness.close()
+    print("\n".join(bad + harness.problems) or "nothing was lost")
+    return 1 if bad else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--only", action="append")
+    parser.add_argument("--who", default="root")
+    parser.add_argument("--plan", help="SCENARIO:PROGRAM/POINT:NTH:ACTION[=ERRNO], as printed: only that")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else secrets.randbits(32)
+    harness = Harness(seed, options.who)
+    start = time.monotonic()
+    if options.plan:
+        try:
+            return run_one(harness, Plan.parse(options.plan))
+        finally:
+            harness.close()
+    scenarios = harness.scenarios(options.only)
+    print(f"seed {seed}, scenarios: {', '.join(scenarios)}", flush=True)
+    try:
+        done, failed = harness.run_all(scenarios, options.runs)
+    finally:
+        harness.close()
+    for problem in harness.problems:
+        if problem.startswith("left") or problem.startswith("torn"):
+            print(problem)
+    print(", ".join(f"{count} {how}" for how, count in harness.outcomes.most_common()))
+    print(f"{time.monotonic() - start:.0f} s")
+    if failed == 0 and not harness.problems:
+        print(f"0 of {done} lost, torn or run twice, every unknown outcome reported")
+    else:
+        print(f"{failed} of {done} runs went wrong, {len(harness.problems)} problems")
+    return 1 if harness.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session under fire: what was asked of it, what it acknowledged, and whether that is still so.
+
+Each cell of a story leaves its token in a variable and in a file, so that what is there tells
+which cells took effect, in which order, how often, and whether variables and files agree. What
+was asked and not answered leaves several worlds that are all right; what is found must be one
+of them. Nothing here knows how the daemon keeps its promises.
+"""
+
+import copy
+import json
+import secrets
+import time
+
+import lib
+
+TIMEOUT = 30
+KEEPS = """
+log = globals().get("log", []) + [{token!r}]
+with open("/workspace/log", "a") as out:
+    out.write({token!r} + "\\n")
+print({token!r})
+"""
+KINDS = {
+    "ok": KEEPS,
+    "error": KEEPS + "raise ValueError({token!r})\n",
+    "killed": KEEPS + "import os\nos.kill(os.getpid(), 9)\n",
+    "loud": KEEPS + "print('x' * 300_000)\n",
+    "large": KEEPS + "import os\nblock = os.urandom(3 << 20)\n",
+}
+STATUS = {"ok": "ok", "error": "error", "killed": "killed", "loud": "ok", "large": "ok"}
+PROBE = """
+import json, os
+def _look():
+    files = {}
+    for name in os.listdir("/workspace"):
+        with open("/workspace/" + name, "rb") as data:
+            files[name] = data.read().decode("latin-1")
+    return json.dumps({"log": globals().get("log", []), "files": files})
+print(_look())
+del json, os, _look
+"""
+
+
+class Dead(Exception):
+    """The daemon is gone, or says nothing more."""
+
+
+class Refused(Exception):
+    """An answer that is an error; .head is its head."""
+
+    def __init__(self, head):
+        super().__init__(f"{head.get('code')}: {head.get('message')}")
+        self.head = head
+
+
+class World:
+    """One state the session may be in."""
+
+    def __init__(self):
+        self.exists = False
+        self.log = []  # (number of the cell, token) of those whose effects are kept
+        self.files = {}
+        self.cells = {}  # number: (status, state, token); None = unknown what became of it
+        self.unknown = {}  # number: token that such a cell leaves if it is run again
+        self.snapshots = {}  # name: (log, files, cell)
+        self.epoch = 0
+
+    @property
+    def last(self):
+        return max(self.cells, default=0)
+
+    def copy(self):
+        return copy.deepcopy(self)
+
+    def with_unknown(self):
+        """If it lives on after a cell whose outcome could not be kept, that cell's effects are there."""
+        other = self.copy()
+        other.log = sorted(other.log + list(other.unknown.items()))
+        other.unknown = {}
+        return other
+
+
+class Story:
+    def __init__(self, box, name, recover="checkpoint", **options):
+        """recover: what is said when a session was lost; options: members of each exec."""
+        self.box = box
+        self.name = name
+        self.recover = recover
+        self.options = options
+        self.world = World()
+        self.worlds = [self.world]  # that are possible now; one, unless something was cut off
+        self.asked = 0  # cells that were sent: no more may ever have been started
+        self.forks = []  # names that may exist, as (name, log, files)
+        self.rpc = None
+        self.events = []
+        self.timeline = []  # (asked, answered, the worlds possible in between), the last one open
+
+    # Asking
+
+    def call(self, method, raw=b"", **members):
+        try:
+            if self.rpc is None:
+                self.rpc = lib.Client(self.box.socket)
+                self.rpc.sock.settimeout(TIMEOUT)
+            kind, head, raw, self.events = self.rpc.call(method, raw, **members)
+        except (EOFError, OSError) as reason:
+            self.hang_up()
+            raise Dead(f"{method}: {reason!r}") from None
+        if kind == lib.ERROR:
+            raise Refused(head)
+        return head, raw
+
+    def output(self):
+        """What the last cell that ran, or was shown, has printed."""
+        return b"".join(raw for head, raw in self.events if head["event"] == "stdout").decode()
+
+    def hang_up(self):
+        if self.rpc is not None:
+            self.rpc.close()
+        self.rpc = None
+
+    def may_be(self, worlds):
+        """From now on, until the answer comes."""
+        self.worlds = worlds
+        self.timeline.append([time.monotonic(), float("inf"), worlds])
+
+    def is_now(self, world):
+        self.world, self.worlds = world, [world]
+        self.timeline[-1][1] = time.monotonic()
+
+    def worlds_at(self, when):
+        """What is possible if all ends at that time: of an answered call only what it answered."""
+        worlds = [World()]
+        for i, (asked, answered, possible) in enumerate(self.timeline):
+            if asked > when:
+                break
+            if answered > when:
+                return possible
+            worlds = [self.timeline[i + 1][2][0]] if i + 1 < len(self.timeline) else self.worlds
+        return worlds
+
+    def ask(self, method, after, raw=b"", **members):
+        """A request that, once answered, makes after(world) of the world."""
+        before = self.world
+        may = before.copy()
+        after(may)
+        self.may_be([before, may])
+        head, raw = self.call(method, raw, **members)
+        self.is_now(may)
+        return head
+
+    # What is done to a session
+
+    def cell(self, kind="ok", **members):
+        token = f"{kind}-{secrets.token_hex(4)}"
+        code = KINDS[kind].format(token=token).encode()
+        return self.run(kind, token, {"kind": "python", "code_len": len(code)}, code, **members)
+
+    def command(self):
+        token = f"command-{secrets.token_hex(4)}"
+        return self.run("command", token, {"kind": "command", "code_len": 0, "argv": ["/bin/echo", token]}, b"")
+
+    def run(self, kind, token, request, code, **members):
+        number = self.world.last + 1
+        self.asked += 1
+        before = self.world
+        unknown, whole = before.copy(), before.copy()
+        unknown.exists = whole.exists = True
+        unknown.cells[number] = None
+        if kind not in ("killed", "command"):
+            unknown.unknown[number] = token
+        state = "rolled_back" if kind == "killed" else "kept"
+        whole.cells[number] = (STATUS.get(kind, "ok"), state, token)
+        if kind not in ("killed", "command"):
+            whole.log.append((number, token))
+        self.may_be([before, unknown, whole])
+        result, _ = self.call("exec", code, session=self.name, **request, **{**self.options, **members})
+        assert result["cell"] == number, f"cell {result['cell']} instead of {number}: {result}"
+        assert (result["status"], result["state"]) == whole.cells[number][:2], result
+        whole.epoch = result.get("epoch", 0)
+        self.is_now(whole)
+        return result
+
+    def put(self, path, data):
+        def after(world):
+            world.files[path] = data.decode("latin-1")
+
+        self.ask("put", after, data, session=self.name, path=path, offset=0, truncate=True, mode=0)
+
+    def checkpoint(self):
+        return self.ask("checkpoint", lambda world: None, session=self.name)
+
+    def hibernate(self):
+        return self.ask("hibernate", lambda world: None, session=self.name)
+
+    def snapshot(self, name):
+        def after(world):
+            world.snapshots[name] = (list(world.log), dict(world.files), world.last)
+
+        return self.ask("snapshot", after, session=self.name, name=name, wait=True)
+
+    def drop(self, name):
+        return self.ask("snapshots.remove", lambda world: world.snapshots.pop(name, None),
+                        snapshot=f"{self.name}@{name}")
+
+    def rollback(self, name):
+        def after(world):
+            log, files, at = world.snapshots[name]
+            world.log, world.files = list(log), dict(files)
+            for number, known in world.cells.items():
+                if number > at and known is not None and known[1] is not None:
+                    world.cells[number] = (known[0], "undone", known[2])
+
+        return self.ask("rollback", after, session=self.name, snapshot=f"{self.name}@{name}")
+
+    def fork(self, name, of=None):
+        self.forks.append((name, list(self.world.log), dict(self.world.files)))
+        return self.call("fork", **{"from": self.name if of is None else f"{self.name}@{of}"}, n=1, name=name)
+
+    def clear(self):
+        def after(world):
+            world.log, world.files, world.cells, world.snapshots = [], {}, {}, {}
+
+        return self.ask("sessions.clear", after, session=self.name)
+
+    def destroy(self):
+        def after(world):
+            world.__init__()
+
+        return self.ask("sessions.destroy", after, session=self.name)
+
+    def gc(self):
+        return self.call("gc")
+
+    # Looking
+
+    def row(self, name=None):
+        """The session's line of the list, or None."""
+        rows = self.call("sessions.list")[0]["sessions"]
+        rows = [row for row in rows if row["name"] == (name or self.name)]
+        assert len(rows) <= 1, rows
+        return rows[0] if rows else None
+
+    def history(self):
+        rows, before = [], None
+        while True:
+            page = self.call("history", session=self.name, limit=100, **({"before": before} if before else {}))
+            rows += page[0]["cells"]
+            if len(page[0]["cells"]) < 100:
+                return {row["cell"]: row for row in rows}
+            before = rows[-1]["cell"]
+
+    def probe(self, name=None):
+        """(variable, file, other files, the result) of the session as it is."""
+        code = PROBE.encode()
+        members = {}
+        for attempt in range(3):
+            self.asked += 1
+            try:
+                result, _ = self.call("exec", code, session=name or self.name, kind="python", code_len=len(code),
+                                      **members)
+                break
+            except Refused as error:
+                # A session that died with its tier says so once, one that lacks cells asks what to do.
+                if error.head.get("code") == "denied" and "--recover" in error.head["message"]:
+                    members = {"recover": self.recover}
+                elif attempt == 2 or error.head.get("code") not in ("peer", "not_found"):
+                    raise
+        assert result["status"] == "ok", result
+        self.asked += len((result.get("restored") or {}).get("replayed", ()))
+        found = json.loads(self.output())
+        log = found["files"].pop("log", "").split()
+        return found["log"], log, found["files"], result
+
+    # Judging
+
+    def verify(self, is_forked=False):
+        """What is wrong, as texts beginning with lost, torn, twice, unreported or wrong."""
+        row = self.row()
+        worlds = [world for world in self.worlds if world.exists == (row is not None)]
+        if not worlds:
+            return [f"{'lost' if row is None else 'wrong'}: the session is "
+                    f"{'gone' if row is None else 'there again'}"]
+        if row is None:
+            self.world, self.worlds = worlds[0], worlds[:1]
+            return self.verify_forks()
+        history = self.history()
+        found = []
+        for world in worlds:
+            found.append((self.differences(world, history), world))
+        if all(bad for bad, _ in found):
+            return [" or ".join("; ".join(bad) for bad, _ in found)]
+        worlds = [world for bad, world in found if not bad]
+        variable, disk, files, result = self.probe()
+        found = []
+        for world in worlds + [world.with_unknown() for world in worlds if world.unknown]:
+            found.append((self.state_differences(world, variable, disk, files, result), world))
+        if all(bad for bad, _ in found):
+            return [" or ".join("; ".join(bad) for bad, _ in found)]
+        world = next(world for bad, world in found if not bad)
+        self.settle(world, files, result)
+        return self.verify_snapshots() + self.verify_forks()
+
+    def differences(self, world, history):
+        """Between what a world says of its cells and the history."""
+        bad = []
+        for number, known in world.cells.items():
+            there = history.get(number)
+            if there is None:
+                bad.append(f"lost: cell {number} {known} is not in the history")
+            elif known is None and there["status"] in ("ok", "running"):
+                bad.append(f"unreported: cell {number} reads {there['status']} and nobody was told")
+            elif known is not None and (there["status"], there["state"]) != known[:2]:
+                bad.append(f"wrong: cell {number} was {known[:2]}, is {there['status'], there['state']}")
+        for number in set(history) - set(world.cells):
+            if history[number]["replay_of"] in world.cells:
+                continue
+            bad.append(f"wrong: cell {number} is in the history and was not asked for")
+        if not bad:
+            for number in sorted(world.cells)[-2:]:
+                bad += self.whole_differences(number, world.cells[number])
+        return bad
+
+    def whole_differences(self, number, known):
+        """Of a cell's full record."""
+        head, _ = self.call("cell.show", session=self.name, cell=number)
+        if known is None or known[2] is None:
+            return []
+        result = head["result"]
+        if result is None:
+            return [f"torn: cell {number} has an outcome without a result"]
+        if known[2] not in self.output():
+            return [f"torn: cell {number} printed {known[2]}, its record says {self.output()[:80]!r}"]
+        return []
+
+    def state_differences(self, world, variable, disk, files, result):
+        restored = result.get("restored")
+        log, bad = self.kept_log(world, restored), []
+        if variable != disk:
+            bad.append(f"torn: variable {variable}, file {disk}")
+        if len(set(disk)) != len(disk):
+            bad.append(f"twice: {disk}")
+        if restored is not None:
+            hidden = {number for number, _ in world.log} - {number for number, _ in log} - set(restored["missing"])
+            if hidden:
+                bad.append(f"unreported: effects of cells {sorted(hidden)} are missing, told were {restored}")
+        tokens = [token for _, token in log]
+        if variable != tokens:
+            bad.append(f"lost: variable {variable}, should be {tokens} (restored: {restored})")
+        if files != world.files and (restored is None or not restored["missing"]):
+            bad.append(f"lost: files {sorted(files)}, should be {sorted(world.files)} (restored: {restored})")
+        return bad
+
+    @staticmethod
+    def kept_log(world, restored):
+        """What of a world's cells took effect in a session that may have been restored."""
+        if restored is None:
+            return list(world.log)
+        again = set(restored.get("replayed", ()))
+        log = [(number, token) for number, token in world.log if number <= restored["cell"] or number in again]
+        return sorted(log + [(number, token) for number, token in world.unknown.items() if number in again])
+
+    def settle(self, world, files, result):
+        """Go on from what was found."""
+        world = world.copy()
+        world.log = self.kept_log(world, result.get("restored"))
+        world.files = files
+        for number, row in self.history().items():
+            if world.cells.get(number) is None:
+                world.cells[number] = (row["status"], row["state"], None)
+        world.unknown = {}
+        world.epoch = result.get("epoch", 0)
+        self.world, self.worlds = world, [world]
+
+    def verify_snapshots(self):
+        """Each snapshot can be gone back to, or says that it cannot."""
+        bad = []
+        if not self.world.snapshots:
+            return bad
+        listed = {row["name"]: row for row in self.call("snapshots.list", session=self.name)[0]["snapshots"]}
+        for name, (log, files, _) in list(self.world.snapshots.items()):
+            if name not in listed:
+                bad.append(f"lost: snapshot {name} is not listed")
+                continue
+            if not listed[name]["where"]:
+                bad.append(f"lost: snapshot {name}, written to disk before its answer, is nowhere")
+                continue
+            self.rollback(name)
+            variable, disk, there, result = self.probe()
+            tokens = [token for _, token in log]
+            if variable != tokens or disk != tokens or there != files:
+                bad.append(f"torn: snapshot {name} holds {variable}, {disk}, should be {tokens}")
+            self.world.cells[result["cell"]] = ("ok", "kept", None)
+        return bad
+
+    def verify_forks(self):
+        """Each fork is there as a whole or not at all."""
+        bad = []
+        for name, log, files in self.forks:
+            if self.row(name) is None:
+                continue
+            variable, disk, there, _ = self.probe(name)
+            tokens = [token for _, token in log]
+            if variable != tokens or disk != tokens or there != files:
+                bad.append(f"torn: fork {name} holds {variable}, {disk}, should be {tokens}")
+            self.call("sessions.destroy", session=name)
+        self.forks = []
+        return bad
