@@ -32,6 +32,7 @@ import importlib
 import json
 import linecache
 import os
+import select
 import signal
 import struct
 import sys
@@ -66,8 +67,8 @@ from termios import FIONREAD
 from time import monotonic, sleep
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
-CELL, START, SEED, WARM, HOLD = 16, 17, 18, 19, 20  # from the host
-READY, DISPLAY, DENIAL, DONE, HELD = 32, 33, 34, 35, 36
+CELL, START, SEED, WARM, HOLD, SAVE, LOAD = 16, 17, 18, 19, 20, 21, 22  # from the host
+READY, DISPLAY, DENIAL, DONE, HELD, SAVED, LOADED = 32, 33, 34, 35, 36, 37, 38
 
 BODY_MAX = 16 << 20  # bytes of one frame from the host
 READ_SIZE = 1 << 16
@@ -193,8 +194,13 @@ class Order(NamedTuple):
 
     kind: int
     ident: int
+    head: bytes  # JSON
     raw: bytes
     fd: int  # a descriptor that was passed with it, ours to close; -1 = none
+
+    def members(self) -> Dict[str, Any]:
+        members, _ = _scan_json(str(self.head, "utf-8"), 0)
+        return members
 
 
 class StreamError(Exception):
@@ -231,7 +237,8 @@ class Stream:
         _, ident, head_len, kind = _HEADER.unpack_from(frame)
         if kind != CELL:
             fd, self._passed = self._passed, -1
-            return Order(kind, ident, frame[_HEADER.size + head_len :], fd)
+            start = _HEADER.size + head_len
+            return Order(kind, ident, frame[_HEADER.size : start], frame[start:], fd)
         try:
             cell = self._parse(frame)
         except Exception as error:
@@ -1107,6 +1114,9 @@ class Session:
         self._cwd: Optional[str] = None
         self._has_argv = False  # the last cell was given arguments
         self._driver = _modules.get("__main__")  # kept alive: it is us
+        self._baseline: Any = None  # what the interpreter was before the first cell
+        self._loader: Any = None  # variables that were read, to be restored
+        self._digest = getattr(snp, "digest", None)
         self._main = types.ModuleType("__main__")
         self._names = vars(self._main)
 
@@ -1177,6 +1187,8 @@ class Session:
     def serve(self) -> None:
         """Never returns."""
         os.environ.setdefault("MPLBACKEND", "Agg")
+        if _state is not None:
+            self._baseline = _state.Baseline()
         while True:
             try:
                 order = self._stream.receive()
@@ -1196,6 +1208,10 @@ class Session:
                     self._give_up(error)
             elif order.kind == HOLD:
                 self._hold(order)
+            elif order.kind == SAVE:
+                self._save(order)
+            elif order.kind == LOAD:
+                self._load(order)
             else:
                 _exit(EXIT_STREAM)
 
@@ -1257,6 +1273,106 @@ class Session:
         fd = getattr(tracker, "_fd", None)
         if type(fd) is int:
             yield fd
+
+    # Variables --------------------------------------------------------------------
+
+    def _save(self, order: Order) -> None:
+        """Between cells: write the variables to the pipe that was passed."""
+        members, error = self._guarded(order.members)
+        if error is not None:
+            _exit(EXIT_STREAM)
+        if members.get("final"):
+            text = self._save_here(order, members, [])
+            self._stream.answer(SAVED, order, {"ok": not text, "error": text})
+            _exit(EXIT_GONE)
+        text, error = self._guarded(self._save_aside, order, members)
+        close_quietly(order.fd)
+        if error is not None:
+            text = clean(repr(_type_name(type(error))), 200)
+        self._stream.answer(SAVED, order, {"ok": not text, "error": text})
+
+    def _save_here(self, order: Order, members: Dict[str, Any], threads: List[Any]) -> str:
+        """In a process that does nothing else from now on; what went wrong."""
+        if _state is None:
+            return _state_error
+        mute()
+        first_to_go()
+        settings = {
+            "baseline": self._baseline,
+            "base": self._cwd,
+            "flags": self._flags & self.FUTURE,
+            "first_cell": self._errors.first_cell,
+        }
+        how = {
+            "describe": bool(members.get("describe")),
+            "budget_s": members.get("budget_ms", 10000) / 1000,
+            "digest": self._digest,
+            "threads": threads,
+            "settings": settings,
+        }
+        own = main.__globals__  # type: ignore[attr-defined]
+        _, error = self._guarded(_state.save, order.fd, self._names, own, order.raw, how)
+        close_quietly(order.fd)
+        return "" if error is None else _state.reason_of(error)
+
+    def _save_aside(self, order: Order, members: Dict[str, Any]) -> str:
+        """As it cannot be done in a copy left earlier, in a child; threads are not in it."""
+        deadline = monotonic() + members.get("budget_ms", 10000) / 1000
+        threads = _state.threads() if _state is not None else []
+        said, say = os.pipe()
+        try:
+            pid = os.fork()
+            if pid == 0:
+                text = self._save_here(order, members, threads)
+                os.write(say, (text or "ok").encode())
+                _exit(0)
+        finally:
+            close(say)
+        try:
+            left = deadline - monotonic()
+            if left <= 0 or not select.select([said], [], [], left)[0]:
+                return "it took too long"
+            text = read(said, 4096).decode("utf-8", "replace")
+            return "" if text == "ok" else text or "the process that was to do it has ended"
+        finally:
+            close(said)
+            end_child(pid)
+
+    def _load(self, order: Order) -> None:
+        """Before the first cell: take variables in; with the second order restore them."""
+        failed: List[Any] = []
+        members, error = self._guarded(order.members)
+        if error is None and _state is None:
+            text = _state_error
+        elif error is None and members.get("step") == "read":
+            self._loader = _state.Loader(self._names)
+            _, error = self._guarded(self._loader.read, order.fd)
+            text = "" if error is None else _state.reason_of(error)
+        elif error is None and self._loader is not None:
+            text = self._restore(members)
+            failed = self._loader.failed
+            self._loader = None
+        else:
+            _exit(EXIT_STREAM)
+        close_quietly(order.fd)
+        self._stream.answer(LOADED, order, {"ok": not text, "error": text, "failed": failed})
+
+    def _restore(self, members: Dict[str, Any]) -> str:
+        loader, cwd = self._loader, members.get("cwd")
+        mute()  # until the first cell begins
+        self._names["__builtins__"] = builtins
+        if cwd is not None:
+            _, error = self._guarded(chdir, cwd)
+            if error is not None:
+                return _state.reason_of(error)
+            self._cwd = cwd
+        budget_s = members.get("budget_ms", 10000) / 1000
+        _, error = self._guarded(loader.restore, self._baseline, cwd, budget_s)
+        if error is not None:
+            return _state.reason_of(error)
+        self._flags |= loader.settings.get("flags", 0) & self.FUTURE
+        self._errors.first_cell = loader.settings.get("first_cell", 0)
+        return ""
 
     # One cell ---------------------------------------------------------------------
 
@@ -1429,6 +1545,34 @@ class Session:
             self._guarded(lambda: sys.stderr.write(text or self.NOT_FORMATTED + "\n"))
         self._guarded(self._stdio.flush)
         _exit(1 if code is None else code & 0xFF)
+
+
+def mute() -> None:
+    """Nothing printed from here on belongs to a cell."""
+    fd = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    for number in range(3):
+        dup2(fd, number)
+    if fd > 2:
+        close(fd)
+
+
+def first_to_go() -> None:
+    """Under memory pressure this process goes, not the session."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        pass
+
+
+def end_child(pid: int) -> None:
+    """Ours may have been waited for by code of the session; then the number is not used."""
+    try:
+        if os.waitpid(pid, os.WNOHANG)[0] == 0:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    except OSError:
+        pass
 
 
 def is_silenced(source: str, lines: List[str], tree: Module) -> bool:
@@ -1619,6 +1763,7 @@ def check_threads(what: str) -> None:
 
 def preload(template: str, site: Optional[str], names: List[str]) -> None:
     """Load a template's modules and leave a process that can be forked."""
+    load_state()
     try:
         if site is None:
             TEMPLATES[template]()
@@ -1701,18 +1846,49 @@ def replace_environment(items: List[bytes]) -> None:
         _modules["time"].tzset()
 
 
-def load_zygote() -> Any:
-    """The extension module; the code inside does not get to see it."""
+def load_own(name: str) -> Any:
+    """A module that lies beside us; the code inside does not get to see it."""
     here = os.path.dirname(os.path.abspath(_FILE))
+    loaded = name in _modules and _modules.pop(name)
     sys.path.insert(0, here)
     try:
-        import _snp  # type: ignore[import-not-found]
-    except ImportError as error:
-        raise PreloadError("cannot load _snp: {}".format(error)) from error
+        return importlib.import_module(name)
     finally:
         sys.path.remove(here)
-    del _modules["_snp"]
-    return _snp
+        _importers.pop(here, None)
+        _modules.pop(name, None)
+        if loaded:
+            _modules[name] = loaded
+
+
+def load_zygote() -> Any:
+    try:
+        return load_own("_snp")
+    except ImportError as error:
+        raise PreloadError("cannot load _snp: {}".format(error)) from error
+
+
+def load_zygote_if_there() -> Any:
+    """Where nothing is forked it only lets descriptors be passed."""
+    try:
+        return load_zygote()
+    except PreloadError:
+        return None
+
+
+# What saves and restores variables; None: why not.
+_state: Any = None
+_state_error = ""
+
+
+def load_state() -> None:
+    """Before anything of others is loaded. Without it sandboxes work, but are not saved."""
+    global _state, _state_error
+    try:
+        _state = load_own("state")
+    except Exception as error:
+        text = "this interpreter cannot save variables: {!r}".format(error)
+        _state_error = clean(text, 300)
 
 
 def main() -> None:
@@ -1736,6 +1912,8 @@ def main() -> None:
         if options.zygote is not None:
             snp = load_zygote()
             fd = snp.serve(options.zygote)  # returns in each interpreter
+        else:
+            snp = load_zygote_if_there()
     except PreloadError as error:
         os.write(2, (to_json({"error": clean(str(error), 1000)}) + "\n").encode())
         _exit(EXIT_PRELOAD)
@@ -1744,7 +1922,7 @@ def main() -> None:
     session = Session(fd, options.template, snp)
     session.install()
     session.announce()
-    if snp is not None:
+    if options.zygote is not None:
         session.start()
     if site is not None and not names:
         try:  # code of others: after the seed was left

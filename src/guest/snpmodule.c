@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The extension module `_snp`: lets driver.py be a zygote. Limited API, so one binary
- * serves every CPython from 3.8 on.
+ * The extension module `_snp`: lets driver.py be a zygote, and hashes for it. Limited API, so
+ * one binary serves every CPython from 3.8 on.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "guest/digest.h"
 #include "guest/heap.h"
 #include "guest/spec.h"
 #include "guest/zygote.h"
@@ -139,6 +140,58 @@ static PyObject *py_receive(PyObject *self, PyObject *args)
     return answer;
 }
 
+/*
+ * The buffer protocol, as every CPython from 3.8 on has it; it became part of the limited API
+ * with 3.11 only, in this very form, so the headers do not show it to us.
+ */
+struct buffer {
+    void *bytes;
+    PyObject *owner;
+    Py_ssize_t len;
+    Py_ssize_t item_len;
+    int is_readonly;
+    int n_dimensions;
+    char *format;
+    Py_ssize_t *shape;
+    Py_ssize_t *strides;
+    Py_ssize_t *suboffsets;
+    void *internal;
+};
+
+/* NOLINTBEGIN(readability-identifier-naming): CPython's */
+int PyObject_GetBuffer(PyObject *exporter, struct buffer *view, int flags);
+void PyBuffer_Release(struct buffer *view);
+/* NOLINTEND(readability-identifier-naming) */
+
+enum {
+    BUFFER_SIMPLE = 0
+};
+
+static PyObject *py_digest(PyObject *self, PyObject *parts)
+{
+    char text[SNP_DIGEST_LEN + 1];
+    Py_ssize_t n = PyList_Size(parts); /* of anything else: -1, and the exception */
+    struct snp_digest *digest = n < 0 ? NULL : snp_digest_new();
+    Py_ssize_t i;
+
+    (void)self;
+    if (digest == NULL) {
+        return n < 0 ? NULL : PyErr_NoMemory();
+    }
+    for (i = 0; i < n; i++) {
+        PyObject *part = PyList_GetItem(parts, i);
+        struct buffer view;
+
+        if (part == NULL || PyObject_GetBuffer(part, &view, BUFFER_SIMPLE) < 0) {
+            break;
+        }
+        snp_digest_add(digest, view.bytes, (size_t)view.len);
+        PyBuffer_Release(&view);
+    }
+    snp_digest_end(digest, text);
+    return i < n ? NULL : PyUnicode_FromString(text);
+}
+
 static PyMethodDef methods[] = {
     {"serve",   py_serve,   METH_VARARGS,
      "serve(control_fd) -> guest_fd: returns only in an interpreter"         },
@@ -147,6 +200,8 @@ static PyMethodDef methods[] = {
      "it"                                                                    },
     {"receive", py_receive, METH_VARARGS,
      "receive(fd, n) -> (bytes, descriptor that was passed with them, or -1)"},
+    {"digest",  py_digest,  METH_O,
+     "digest([buffer, ...]) -> the key of their bytes, one after the other"  },
     {NULL,      NULL,       0,            NULL                               },
 };
 

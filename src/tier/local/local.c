@@ -38,7 +38,8 @@ enum {
     DISK_MS = 50,
     DISK_SHARE = 10, /* of the time at most is spent on looking */
     IDLE_MS = 1000,
-    FILE_MAX = 8 << 20
+    FILE_MAX = 8 << 20,
+    GUEST_DEPTH = 2 /* folders in the driver's */
 };
 
 /* Start ---------------------------------------------------------------------------------- */
@@ -56,38 +57,62 @@ static bool has_rights(void)
            syscall(SYS_capget, &header, data) == 0 && (data[0].effective & wanted) == wanted;
 }
 
-/* The driver and its module, where a template's user can read them. */
-static int copy_guest(struct snp_tier *tier, struct snp_err *err)
+static int copy_file(const char *from, const char *to, struct snp_err *err)
 {
-    char to[SNP_FOLDER_MAX + 16];
-    DIR *dir = opendir(tier->guest_dir);
+    snp_autofree char *bytes = NULL;
+    size_t n;
+    int r = snp_file_read(from, FILE_MAX, &bytes, &n, err);
+
+    r = r == 0 ? snp_file_write_atomic(to, bytes, n, 0644, err) : r;
+    if (r == 0 && chmod(to, 0644) < 0) {
+        r = snp_fail_sys(err, errno, "chmod %.200s", to);
+    }
+    return r;
+}
+
+/* A folder of files, and of such folders, to depth levels below it. */
+/* NOLINTNEXTLINE(misc-no-recursion): the depth is bounded */
+static int copy_folder(const char *from, const char *to, unsigned depth, struct snp_err *err)
+{
+    DIR *dir = opendir(from);
     struct dirent *entry;
     int r = 0;
 
-    (void)snprintf(to, sizeof(to), "%s/guest", tier->folder);
     if (dir == NULL || mkdir(to, 0755) < 0 || chmod(to, 0755) < 0) {
-        r = snp_fail_sys(err, errno, "copy %.200s", tier->guest_dir);
+        r = snp_fail_sys(err, errno, "copy %.200s", from);
     }
     while (r == 0 && dir != NULL &&
            (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread yet */
-        char path[SNP_TIER_PATH_MAX + 300];
-        snp_autofree char *bytes = NULL;
-        size_t n;
+        snp_autofree char *source = NULL;
+        snp_autofree char *target = NULL;
 
-        if (entry->d_name[0] == '.' || entry->d_type == DT_DIR) {
+        if (entry->d_name[0] == '.' || (entry->d_type == DT_DIR && depth == 0)) {
             continue;
         }
-        (void)snprintf(path, sizeof(path), "%s/%s", tier->guest_dir, entry->d_name);
-        r = snp_file_read(path, FILE_MAX, &bytes, &n, err);
-        (void)snprintf(path, sizeof(path), "%s/%s", to, entry->d_name);
-        r = r == 0 ? snp_file_write_atomic(path, bytes, n, 0644, err) : r;
-        if (r == 0 && chmod(path, 0644) < 0) {
-            r = snp_fail_sys(err, errno, "chmod %.200s", path);
+        source = snp_format("%s/%s", from, entry->d_name);
+        target = snp_format("%s/%s", to, entry->d_name);
+        if (source == NULL || target == NULL) {
+            r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+        } else if (entry->d_type == DT_DIR) {
+            r = copy_folder(source, target, depth - 1, err);
+        } else {
+            r = copy_file(source, target, err);
         }
     }
     if (dir != NULL) {
         (void)closedir(dir);
     }
+    return r;
+}
+
+/* The driver and what it loads, where a template's user can read them. */
+static int copy_guest(struct snp_tier *tier, struct snp_err *err)
+{
+    char to[SNP_FOLDER_MAX + 16];
+    int r;
+
+    (void)snprintf(to, sizeof(to), "%s/guest", tier->folder);
+    r = copy_folder(tier->guest_dir, to, GUEST_DEPTH, err);
     (void)snprintf(tier->guest_dir, sizeof(tier->guest_dir), "%s", to);
     return r;
 }

@@ -1,0 +1,1834 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The variables of a session as the part "vars" of a bundle (docs/wire.md): save, restore.
+
+Loaded by driver.py; standard library, and the copy of cloudpickle in the folder beside
+this file, under a name of our own. CPython 3.8 or later.
+
+Saving happens in a process that only saves (a copy of the interpreter), so code of the
+session that pickling runs (__reduce__ and the like) changes nothing but that copy.
+
+- A root is a variable, or the body of a class that no import can find. Each is pickled
+  alone; roots that hold the same mutable object become one group, which is pickled at once.
+- Classes of the session are made first, all of them, without their bodies; groups refer to
+  them by name, so that each class exists once and their order does not matter.
+- Functions whose globals are the session's namespace get the namespace they are restored
+  into; closures share cells as they did.
+- What fails costs its own root, or of a class its own attribute, and is listed.
+
+Nothing here is a security boundary: what is written is hostile to the reader, and what is
+read may be hostile to us, inside the sandbox.
+"""
+
+import builtins
+
+# Ours, as in driver.py.
+__builtins__ = dict(vars(builtins))
+
+import collections
+import datetime
+import decimal
+import enum
+import functools
+import gc
+import importlib
+import io
+import json
+import logging
+import marshal
+import mmap
+import os
+import pathlib
+import pickle
+import re
+import signal
+import stat
+import struct
+import sys
+import threading
+import types
+import typing
+import uuid
+import weakref
+from abc import ABCMeta
+from fcntl import fcntl
+from fractions import Fraction
+from importlib.util import MAGIC_NUMBER
+from os import readv, writev
+from time import monotonic
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+
+try:
+    from _abc import _get_dump as abc_dump
+except ImportError:
+    abc_dump = None
+
+ITEM, DATA, END = 80, 81, 82
+PART = "vars"
+
+RAW_MAX = 1 << 20  # bytes of one frame besides its head
+HEAD_MAX = 64 << 10
+HEAD_LEFT = 8 << 10  # of it for what is not a list
+NAME_MAX = 200  # characters of a name as the reader sees it
+REASON_MAX = 300
+SUMMARY_MAX = 200
+INLINE_MAX = 4096  # bytes of a buffer that stays inside the pickle
+BUFFERS_MAX = 1 << 20  # of one item
+PIPE_SIZE = 1 << 20  # asked for
+F_SETPIPE_SZ = 1031
+GROUPS_MAX = 100000  # the rest of the variables is one more
+LOST_MAX = 1000  # items; the rest is counted
+SOURCES_MAX = 4 << 20  # characters of cells kept for tracebacks
+MAPPED_MIN = 256 << 10  # bytes of a buffer that is mapped, not allocated
+TICK_S = 0.05  # how often the clock of one root is looked at
+ROOT_PART = 0.5  # of the time that is left, for one root
+WHERE_TRIES = 200  # elements looked at to say where it is that cannot be saved
+
+_FRAME = struct.Struct("<IIIB3x")
+_CONTENT = struct.Struct("<8sQI4x")  # magic, bytes of the pickle, number of buffers
+_LENGTH = struct.Struct("<Q")
+_MAGIC = b"SNPVARS1"
+
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+_decode = json.JSONDecoder().decode
+_modules = sys.modules
+_type_name = type.__dict__["__name__"].__get__  # whatever a metaclass says
+_type_qualname = type.__dict__["__qualname__"].__get__
+_type_module = type.__dict__["__module__"].__get__
+_type_bases = type.__dict__["__bases__"].__get__
+_type_dict = type.__dict__["__dict__"].__get__
+_HEAP_TYPE = 1 << 9  # of type.__flags__: made at run time
+
+STATE = "_snp_state"  # our own names, in pickles only
+CLOUD = "_snp_cloudpickle"
+
+# Of a namespace: what the interpreter puts there.
+INTERNAL = frozenset(
+    "__name__ __doc__ __package__ __loader__ __spec__ __builtins__ result".split()
+)
+
+
+def _load_cloudpickle() -> Tuple[Any, Dict[str, Any]]:
+    """The class we build upon, and its modules; a program's own cloudpickle is untouched."""
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cloudpickle")
+    package = types.ModuleType(CLOUD)
+    package.__path__ = [here]
+    _modules[CLOUD] = package
+    try:
+        fast = importlib.import_module(CLOUD + ".cloudpickle_fast")
+        pickler = fast.CloudPickler
+        return pickler, {name: _modules[name] for name in _modules if name.startswith(CLOUD)}
+    finally:
+        for name in [name for name in _modules if name.startswith(CLOUD)]:
+            del _modules[name]
+
+
+_CloudPickler, _cloud_modules = _load_cloudpickle()
+
+
+class Refused(Exception):
+    """Something that we do not save or restore; the text says why."""
+
+
+class Slow(BaseException):
+    """One root has taken its time."""
+
+
+class Failed(BaseException):
+    """Carries the pickler along with what stopped it."""
+
+    def __init__(self, cause: BaseException, pickler: Any) -> None:
+        super().__init__()
+        self.cause = cause
+        self.pickler = pickler
+
+
+# --- texts ----------------------------------------------------------------------------
+
+
+def clean(text: Any, limit: int) -> str:
+    """At most limit characters that UTF-8 can carry."""
+    if type(text) is not str:
+        text = str.__str__(text) if isinstance(text, str) else "?"
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")[:limit]
+
+
+def type_name(value: Any) -> str:
+    return class_name(type(value))
+
+
+def class_name(kind: type) -> str:
+    """As users write it: with the module, but for builtins and the session's own."""
+    try:
+        module = _type_module(kind)
+    except AttributeError:
+        module = None
+    name = _type_qualname(kind)
+    if type(module) is str and module not in ("builtins", "__main__"):
+        name = module + "." + name
+    return clean(name, NAME_MAX)
+
+
+THREAD = "a thread is a computation under way"
+REASONS = {
+    types.GeneratorType: "a generator is a computation under way",
+    types.CoroutineType: "a coroutine is a computation under way",
+    types.AsyncGeneratorType: "a generator is a computation under way",
+    types.FrameType: "a frame is a computation under way",
+    types.TracebackType: "a traceback refers to computations that are over",
+}
+REASONS_BY_NAME = {
+    "socket.socket": "a connection cannot be taken along",
+    "ssl.SSLSocket": "a connection cannot be taken along",
+    "sqlite3.Connection": "a connection cannot be taken along",
+    "threading.Thread": THREAD,
+    "_thread.lock": "a lock belongs to threads that run",
+    "_thread.RLock": "a lock belongs to threads that run",
+    "subprocess.Popen": "another process cannot be taken along",
+    "_asyncio.Task": "a task is a computation under way",
+    "_asyncio.Future": "a future belongs to a loop that runs",
+}
+OURS = (TypeError, pickle.PicklingError, AttributeError)
+
+
+def reason_of(error: BaseException, value: Any = None) -> str:
+    """Why something was not saved or restored; runs no code of the session."""
+    kind = type(error)
+    if kind is Slow:
+        return "it took too long"
+    if kind is MemoryError:
+        return "not enough memory"
+    if kind is RecursionError:
+        return "it is nested too deeply"
+    text = ""
+    args = error.args
+    if type(args) is tuple and args and type(args[0]) is str:
+        text = args[0]
+    elif isinstance(error, OSError) and type(error.strerror) is str:
+        text = error.strerror
+    if kind is Refused:
+        return clean(text, REASON_MAX)
+    found = REASONS.get(type(value)) or REASONS_BY_NAME.get(class_name(type(value)))
+    if found is not None:
+        return found
+    if kind in OURS and text:
+        return clean(text, REASON_MAX)
+    return clean("{}: {}".format(_type_name(kind), text), REASON_MAX)
+
+
+def _first(names: Iterable[Any], most: int = 5) -> str:
+    names = [name if type(name) is str else "?" for name in list(names)[:most]]
+    return ", ".join(names)
+
+
+def _signature(function: types.FunctionType) -> str:
+    code = function.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    names = list(code.co_varnames[:count])
+    if code.co_kwonlyargcount:
+        names.insert(code.co_argcount, "*")
+    return "({})".format(", ".join(names))
+
+
+def summarize(value: Any) -> str:
+    """What a variable is, for people; code of the session is not asked."""
+    return clean(_summary(value), SUMMARY_MAX)
+
+
+def _summary(value: Any) -> str:
+    kind = type(value)
+    if kind in (type(None), bool, float, complex):
+        return repr(value)
+    if kind is int:
+        bits = value.bit_length()
+        return repr(value) if bits < 500 else "an integer of {} bits".format(bits)
+    if kind in (str, bytes):
+        return repr(value[:SUMMARY_MAX])
+    if kind in (list, tuple, set, frozenset, bytearray, collections.deque):
+        return "{} items".format(len(value))
+    if kind is dict:
+        return "{} items: {}".format(len(value), _first(value))
+    if kind is types.FunctionType:
+        return "{}{}".format(clean(value.__name__, 100), _signature(value))
+    if kind is types.ModuleType:
+        return clean(vars(value).get("__name__"), 100)
+    if issubclass(kind, type):
+        return "class {}".format(class_name(value))
+    return _summary_of_array(value, kind)
+
+
+def _summary_of_array(value: Any, kind: type) -> str:
+    numpy, pandas = _modules.get("numpy"), _modules.get("pandas")
+    if kind is getattr(numpy, "ndarray", None):
+        return "{} of {}".format(" x ".join(map(str, value.shape)) or "one", value.dtype)
+    if kind is getattr(pandas, "DataFrame", None):
+        return "{} rows x {} columns: {}".format(*value.shape, _first(value.columns))
+    if kind is getattr(pandas, "Series", None):
+        return "{} values of {}".format(len(value), value.dtype)
+    return ""
+
+
+# --- the stream -----------------------------------------------------------------------
+
+
+class Torn(Exception):
+    """The stream is not what it should be."""
+
+
+def threads() -> List[Tuple[str, str]]:
+    """Names and types of the threads besides the first."""
+    found = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+    return [(t.name if type(t.name) is str else "?", type_name(t)) for t in found]
+
+
+def digest_with(parts: List[Any]) -> str:
+    """The key of some bytes when the extension module is not there."""
+    import hashlib
+
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        state.update(part)
+    return "b2:" + state.hexdigest()
+
+
+def widen(fd: int) -> None:
+    """A larger pipe, if it may be."""
+    try:
+        fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE)
+    except OSError:
+        pass
+
+
+class Sink:
+    """Writes the items of one part."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._items = 0
+        widen(fd)
+
+    def item(self, head: Dict[str, Any], parts: List[memoryview]) -> None:
+        """One item; parts is its content, or empty when none follows."""
+        self._items += 1
+        kind, text = ITEM, _encode(head).encode("utf-8")
+        left = sum([part.nbytes for part in parts])
+        pending = collections.deque(parts)
+        while True:
+            chunk: List[Any] = []
+            room = RAW_MAX
+            while pending and room:
+                part = pending.popleft()
+                if part.nbytes > room:
+                    pending.appendleft(part[room:])
+                    part = part[:room]
+                room -= part.nbytes
+                chunk.append(part)
+            self._frame(kind, text, chunk, RAW_MAX - room)
+            left -= RAW_MAX - room
+            kind, text = DATA, b""
+            if left <= 0:
+                return
+
+    def end(self) -> None:
+        self._frame(END, _encode({"part": PART, "items": self._items}).encode(), [], 0)
+
+    def _frame(self, kind: int, head: bytes, raw: List[Any], raw_len: int) -> None:
+        start = _FRAME.pack(len(head) + raw_len, 0, len(head), kind) + head
+        pending = [memoryview(start)] + raw
+        while pending:
+            done = writev(self._fd, pending[:500])
+            while pending and done >= pending[0].nbytes:
+                done -= pending[0].nbytes
+                del pending[0]
+            if done:
+                pending[0] = pending[0][done:]
+
+
+class Source:
+    """Reads the items of one part, and not a byte more."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._left = 0  # of the frame's raw bytes
+        self.items = 0
+        widen(fd)
+
+    def _fill(self, view: memoryview) -> None:
+        while view:
+            done = readv(self._fd, [view])
+            if not done:
+                raise Torn("the stream ended early")
+            view = view[done:]
+
+    def _exact(self, size: int) -> bytearray:
+        data = bytearray(size)
+        self._fill(memoryview(data))
+        return data
+
+    def _header(self) -> Tuple[int, bytearray]:
+        body_len, _, head_len, kind = _FRAME.unpack(self._exact(_FRAME.size))
+        if head_len > HEAD_MAX or head_len > body_len or body_len - head_len > RAW_MAX:
+            raise Torn("a frame that is too large")
+        self._left = body_len - head_len
+        return kind, self._exact(head_len)
+
+    def next(self) -> Optional[Dict[str, Any]]:
+        """The head of the next item; None at the end of the part."""
+        kind, text = self._header()
+        head = _decode(str(text, "utf-8"))
+        if kind == END:
+            if head.get("part") != PART or head.get("items") != self.items or self._left:
+                raise Torn("the part is not complete")
+            return None
+        if kind != ITEM:
+            raise Torn("a frame of type {}".format(kind))
+        self.items += 1
+        return head
+
+    def into(self, view: memoryview) -> None:
+        """The next bytes of the item's content."""
+        while view:
+            if not self._left:
+                kind, _ = self._header()
+                if kind != DATA or not self._left:
+                    raise Torn("an item is not complete")
+            size = min(self._left, view.nbytes)
+            self._fill(view[:size])
+            self._left -= size
+            view = view[size:]
+
+    def done(self) -> None:
+        """The item must end here."""
+        if self._left:
+            raise Torn("an item is longer than it says")
+
+
+# --- what pickles refer to --------------------------------------------------------------
+#
+# Found by these names when a pickle is read. They act for the loader that is at work.
+
+_loader: Any = None
+
+
+def _ref(ident: str) -> Any:
+    """A class of the session, or another thing that exists once."""
+    return _loader.find_ref(ident)
+
+
+def _body(ident: str, state: Dict[str, Any]) -> None:
+    kind = _loader.find_ref(ident)
+    for name, value in state["attributes"].items():
+        try:
+            type.__setattr__(kind, name, value)
+        except Exception as error:
+            _loader.half_failed["{}.{}".format(ident, name)] = error
+    for name, attributes in state.get("members", {}).items():
+        vars(_type_dict(kind)["_member_map_"][name]).update(attributes)
+    for one in state.get("registry", ()):
+        ABCMeta.register(kind, one)
+
+
+def _code(magic: bytes, data: bytes) -> types.CodeType:
+    if magic != MAGIC_NUMBER:
+        text = "its code is of another version of Python, this is {}.{}"
+        raise Refused(text.format(*sys.version_info[:2]))
+    return marshal.loads(data)
+
+
+def _function(code: types.CodeType, where: Optional[str], name: str, closure: Any) -> Any:
+    names = _loader.names if where is None else vars(importlib.import_module(where))
+    return types.FunctionType(code, names, name, None, closure)
+
+
+FUNCTION_PARTS = (
+    "__defaults__",
+    "__kwdefaults__",
+    "__annotations__",
+    "__doc__",
+    "__module__",
+    "__qualname__",
+    "__type_params__",
+)
+
+
+def _function_set(function: Any, state: Tuple[Dict[str, Any], Dict[str, Any]]) -> None:
+    parts, attributes = state
+    for name, value in parts.items():
+        setattr(function, name, value)
+    function.__dict__.update(attributes)
+
+
+def _cell() -> Any:
+    return types.CellType()
+
+
+def _cell_set(cell: Any, state: Tuple[Any]) -> None:
+    cell.cell_contents = state[0]
+
+
+def _lru_cache(function: Any, maxsize: Any, typed: bool, attributes: Dict[str, Any]) -> Any:
+    made = functools.lru_cache(maxsize=maxsize, typed=typed)(function)
+    made.__dict__.update(attributes)
+    return made
+
+
+def _cached_property(function: Any, name: Any, doc: Any) -> Any:
+    made = functools.cached_property(function)
+    made.attrname = name
+    made.__doc__ = doc
+    return made
+
+
+def _stdio(name: str, is_buffer: bool) -> Any:
+    stream = getattr(sys, "__" + name + "__")
+    return stream.buffer if is_buffer else stream
+
+
+def _weak_ref(*things: Any) -> Any:
+    return weakref.ref(*things or (set(),))  # of nothing: one that is dead at once
+
+
+class FileState(NamedTuple):
+    """An open file, or one that was closed."""
+
+    kind: str  # text, buffered, raw
+    name: Any
+    mode: str
+    path: Optional[str]  # None: it is closed
+    position: int
+    encoding: str
+    errors: str
+
+
+FILE_KINDS = {io.TextIOWrapper: "text", io.BufferedReader: "buffered", io.FileIO: "raw"}
+
+
+def _file(*values: Any) -> Any:
+    state = FileState(*values)
+    path = "/dev/null" if state.path is None else _loader.moved(state.path)
+    if state.path is not None and not os.path.isfile(path):
+        raise Refused("the file {} is not there".format(clean(path, 150)))
+    raw = io.FileIO(path, "rb")
+    made: Any = raw
+    if state.kind != "raw":
+        made = io.BufferedReader(raw)
+    if state.kind == "text":
+        made = io.TextIOWrapper(made, state.encoding, state.errors)
+        made.mode = state.mode
+    raw.name = state.name  # type: ignore[misc]
+    if state.path is None:
+        made.close()
+    else:
+        made.seek(state.position)
+    return made
+
+
+BY_NAME = {
+    function.__name__: function
+    for function in (
+        _ref,
+        _body,
+        _code,
+        _function,
+        _function_set,
+        _cell,
+        _cell_set,
+        _lru_cache,
+        _cached_property,
+        _stdio,
+        _weak_ref,
+        _file,
+    )
+}
+
+
+# --- saving -----------------------------------------------------------------------------
+
+# Values that are saved without looking for what they share.
+ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
+
+# Objects of these are not told apart by identity.
+FIXED = ATOMS | frozenset(
+    (
+        tuple,
+        frozenset,
+        range,
+        slice,
+        type(Ellipsis),
+        type(NotImplemented),
+        types.BuiltinFunctionType,
+        types.ModuleType,
+        types.CodeType,
+        types.MethodType,
+        types.MethodDescriptorType,
+        types.WrapperDescriptorType,
+        types.GetSetDescriptorType,
+        types.MemberDescriptorType,
+        weakref.ReferenceType,
+        re.Pattern,
+        datetime.date,
+        datetime.datetime,
+        datetime.time,
+        datetime.timedelta,
+        datetime.timezone,
+        decimal.Decimal,
+        Fraction,
+        uuid.UUID,
+        logging.Logger,
+        logging.RootLogger,
+    )
+)
+FIXED_BASES = (type, enum.Enum, pathlib.PurePath, datetime.tzinfo, datetime.date)
+
+REF_TYPES = tuple(
+    getattr(typing, name)
+    for name in ("TypeVar", "ParamSpec", "TypeVarTuple", "NewType")
+    if isinstance(getattr(typing, name, None), type)
+)
+
+
+class Ref:
+    """A class, or another thing that all groups refer to by one name."""
+
+    def __init__(self, ident: str, thing: Any) -> None:
+        self.ident = ident
+        self.thing = thing
+        self.skeleton: Optional[bytes] = None  # None: not yet, or it cannot be
+        self.error: Optional[str] = None
+        self.refs: Set[str] = set()
+
+
+class Pickled(NamedTuple):
+    """The bytes of a pickle; the pickler keeps alive what the memo tells apart."""
+
+    data: memoryview
+    buffers: List[memoryview]
+    pickler: Any
+
+    def parts(self) -> List[memoryview]:
+        """The content of an item."""
+        head = _CONTENT.pack(_MAGIC, self.data.nbytes, len(self.buffers))
+        head += b"".join([_LENGTH.pack(view.nbytes) for view in self.buffers])
+        return [memoryview(head), self.data] + [v for v in self.buffers if v.nbytes]
+
+
+class Root:
+    """A variable, the body of a class, or the last value (builtins._)."""
+
+    def __init__(self, name: Any, value: Any, ref: Optional[Ref] = None) -> None:
+        self.name = name
+        self.value = value
+        self.ref = ref
+        self.is_last = False
+        self.state: Any = None  # of a class
+        self.pickled: Optional[Pickled] = None
+        self.shared: List[int] = []  # what others may hold too, by id
+        self.refs: Set[str] = set()
+        self.parent = self
+
+    def top(self) -> "Root":
+        root = self
+        while root.parent is not root:
+            root.parent = root.parent.parent
+            root = root.parent
+        return root
+
+
+    def label(self) -> str:
+        if self.ref is not None:
+            return clean("class " + self.ref.ident, NAME_MAX)
+        return "_" if self.is_last else label_of(self.name)
+
+
+def payload_of(roots: List[Root]) -> Tuple[Any, ...]:
+    """What a group's pickle holds. Bodies are set while it is read: what a class can do, then
+    what it has, then variables, so that instances find the methods they are made with."""
+    bodies = [root for root in roots if root.ref is not None]
+    early = [Body(root.ref.ident, root.state[0]) for root in bodies]  # type: ignore[union-attr]
+    late = [Body(root.ref.ident, root.state[1]) for root in bodies]  # type: ignore[union-attr]
+    variables = [root for root in roots if root.ref is None]
+    names = {root.name: root.value for root in variables if not root.is_last}
+    return early, late, names, tuple([root.value for root in variables if root.is_last])
+
+
+class Body:
+    """A part of a class's body, which is set when it is read."""
+
+    def __init__(self, ident: str, state: Dict[str, Any]) -> None:
+        self._what = (ident, state)
+
+    def __reduce__(self) -> Any:
+        return _body, self._what
+
+
+def label_of(name: Any) -> str:
+    return clean(name if type(name) is str else "<{}>".format(type_name(name)), NAME_MAX)
+
+
+def _reduce_cell(cell: Any) -> Any:
+    try:
+        contents = cell.cell_contents
+    except ValueError:
+        return _cell, ()
+    return _cell, (), (contents,), None, None, _cell_set
+
+
+def _reduce_method(method: Any) -> Any:
+    function, owner = method.__func__, method.__self__
+    name = getattr(function, "__name__", None)
+    found = getattr(owner, name, None) if type(name) is str else None
+    if type(found) is types.MethodType:
+        if found.__func__ is function and found.__self__ is owner:
+            return getattr, (owner, name)
+    return types.MethodType, (function, owner)
+
+
+def _reduce_lru_cache(wrapper: Any) -> Any:
+    if hasattr(wrapper, "cache_parameters"):  # Python 3.9
+        how = wrapper.cache_parameters()
+    else:
+        how = {"maxsize": wrapper.cache_info().maxsize, "typed": False}
+    rest = {k: v for k, v in wrapper.__dict__.items() if k not in ("__wrapped__", "cache_parameters")}
+    return _lru_cache, (wrapper.__wrapped__, how["maxsize"], how["typed"], rest)
+
+
+def _reduce_cached_property(made: Any) -> Any:
+    return _cached_property, (made.func, made.attrname, made.__doc__)
+
+
+def _reduce_weakref(reference: Any) -> Any:
+    if reference.__callback__ is not None:
+        raise Refused("a weak reference with a callback")
+    thing = reference()
+    return _weak_ref, (() if thing is None else (thing,))
+
+
+def _reduce_weak_dict(made: Any) -> Any:
+    return type(made), (dict(made),)
+
+
+def _reduce_file(file: Any) -> Any:
+    kind = FILE_KINDS.get(type(file), "buffered")
+    name = getattr(file, "name", None)
+    mode = getattr(file, "mode", "")
+    if type(name) not in (str, bytes, int) or type(mode) is not str:
+        raise Refused("a file without a name")
+    encoding, errors = ("", "")
+    if kind == "text":
+        encoding, errors = file.encoding, file.errors
+    if file.closed:
+        return _file, tuple(FileState(kind, name, mode, None, 0, encoding, errors))
+    if type(file) not in FILE_KINDS or file.writable():
+        raise Refused("a file open for writing")
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) or type(name) is int:
+        raise Refused("an open file that is not a regular one")
+    path = os.path.abspath(os.fsdecode(name))
+    try:
+        now = os.stat(path)
+    except OSError:
+        now = None
+    if now is None or (now.st_dev, now.st_ino) != (status.st_dev, status.st_ino):
+        raise Refused("an open file that is no longer at its path")
+    return _file, tuple(FileState(kind, name, mode, path, file.tell(), encoding, errors))
+
+
+class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
+    """Pickles one payload; see Saver."""
+
+    dispatch_table = collections.ChainMap(
+        {
+            types.CodeType: lambda code: (_code, (MAGIC_NUMBER, code_bytes(code))),
+            types.CellType: _reduce_cell,
+            types.MethodType: _reduce_method,
+            type(functools.lru_cache()(len)): _reduce_lru_cache,
+            functools.cached_property: _reduce_cached_property,
+            weakref.ReferenceType: _reduce_weakref,
+            weakref.WeakKeyDictionary: _reduce_weak_dict,
+            weakref.WeakValueDictionary: _reduce_weak_dict,
+            io.TextIOWrapper: _reduce_file,
+            io.BufferedReader: _reduce_file,
+            io.BufferedWriter: _reduce_file,
+            io.BufferedRandom: _reduce_file,
+            io.FileIO: _reduce_file,
+        },
+        _CloudPickler.dispatch_table,
+    )
+
+    def __init__(self, saver: "Saver", file: Any, buffers: Optional[List[memoryview]]) -> None:
+        _CloudPickler.__init__(self, file, 5, buffer_callback=self._take)
+        self.saver = saver
+        self.buffers = buffers
+        self.refs: Set[str] = set()
+        self.functions: Set[int] = set()  # made anew when restored
+        self.seen: Optional[Dict[int, Any]] = None  # a copy of the memo, once it was needed
+        self.foreign: Set[int] = set()  # namespaces that are neither a module's nor ours
+
+    def _take(self, buffer: Any) -> bool:
+        """Whether a buffer stays inside the pickle."""
+        if self.buffers is None:
+            return True
+        view = buffer.raw()
+        if view.nbytes < INLINE_MAX or len(self.buffers) >= BUFFERS_MAX:
+            return True
+        self.buffers.append(view)
+        return False
+
+    def reducer_override(self, thing: Any) -> Any:
+        known = self.saver.known_things.get(id(thing))
+        if known is not None:
+            return known
+        kind = type(thing)
+        if kind is types.FunctionType:
+            return self._reduce_function(thing)
+        if issubclass(kind, type):
+            return self._reduce_class(thing)
+        if kind in REF_TYPES and not is_importable(thing, thing.__module__, thing.__name__):
+            return self._refer(thing)
+        return NotImplemented
+
+    def _refer(self, thing: Any) -> Any:
+        ref = self.saver.refer(thing)
+        self.refs.add(ref.ident)
+        return _ref, (ref.ident,)
+
+    def _reduce_class(self, kind: type) -> Any:
+        module, name = _type_module(kind), _type_qualname(kind)
+        if is_importable(kind, module, name):
+            return NotImplemented
+        if not kind.__flags__ & _HEAP_TYPE or self.saver.is_ours(kind):
+            return NotImplemented  # not by name either, which it will say
+        return self._refer(kind)
+
+    def _reduce_function(self, function: Any) -> Any:
+        names = function.__globals__
+        where = None
+        if names is not self.saver.names:
+            if is_importable(function, function.__module__, function.__qualname__):
+                return NotImplemented
+            where = names.get("__name__")
+            if names is self.saver.own:
+                raise Refused("it is a part of the interpreter")
+            if vars(_modules.get(where, types)) is not names or where == "__main__":
+                self.foreign.add(id(names))
+                self.functions.add(id(function))
+                return self._dynamic_function_reduce(function)
+        self.functions.add(id(function))
+        self.saver.note_source(function.__code__.co_filename)
+        parts = {}
+        for name in FUNCTION_PARTS:
+            value = getattr(function, name, None)
+            if value:
+                parts[name] = value
+        args = (function.__code__, where, function.__name__, function.__closure__)
+        return _function, args, (parts, function.__dict__), None, None, _function_set
+
+
+class ContainerPickler(Pickler):
+    """For payloads that hold globals() or the like: slower, it looks at each object."""
+
+    def persistent_id(self, thing: Any) -> Optional[str]:
+        return self.saver.known_containers.get(id(thing))
+
+
+def is_flat_value(value: Any) -> bool:
+    """Whether nothing in it could be shared."""
+    kind = type(value)
+    if kind in (list, tuple, set, frozenset):
+        return ATOMS.issuperset(map(type, value))
+    if kind is dict:
+        return ATOMS.issuperset(map(type, value)) and ATOMS.issuperset(map(type, value.values()))
+    return kind in ATOMS or kind is bytearray
+
+
+def code_bytes(code: types.CodeType) -> bytes:
+    """The same bytes for the same code, whoever else refers to its parts."""
+    try:
+        return marshal.dumps(code, 2)
+    except ValueError:  # constants that are younger than that format
+        return marshal.dumps(code)
+
+
+def is_importable(thing: Any, module: Any, name: Any) -> bool:
+    """Whether another interpreter finds it under this name."""
+    if type(module) is not str or type(name) is not str or module == "__main__":
+        return False
+    found: Any = _modules.get(module)
+    if found is None:
+        return False
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is thing
+
+
+def known_things(names: Dict[str, Any]) -> Dict[int, Any]:
+    """Objects that every interpreter has one of: how to find them."""
+    found: Dict[int, Any] = {}
+
+    def add(thing: Any, *how: Any) -> None:
+        if thing is not None:
+            found[id(thing)] = how
+
+    add(os.environ, getattr, (os, "environ"))
+    add(os.environb, getattr, (os, "environb"))
+    for name in ("display", "exit", "quit"):
+        add(getattr(builtins, name, None), getattr, (builtins, name))
+    for name in ("stdin", "stdout", "stderr"):
+        stream = getattr(sys, "__" + name + "__", None)
+        add(stream, _stdio, (name, False))
+        add(getattr(stream, "buffer", None), _stdio, (name, True))
+    for name, kind in vars(types).items():
+        if isinstance(kind, type) and not is_importable(kind, kind.__module__, kind.__qualname__):
+            add(kind, getattr, (types, name))
+    single = {
+        "dataclasses": "MISSING KW_ONLY _HAS_DEFAULT_FACTORY _FIELD _FIELD_CLASSVAR _FIELD_INITVAR",
+        "random": "_inst",  # state of our own is renewed, not taken along
+        "numpy.random.mtrand": "_rand",
+        "threading": "_main_thread",
+    }
+    for module, attributes in single.items():
+        if module in _modules:
+            for name in attributes.split():
+                thing = vars(_modules[module]).get(name)
+                add(thing, getattr, (_modules[module], name))
+    return found
+
+
+class Saver:
+    """Writes the variables of one namespace."""
+
+    def __init__(self, names: Dict[Any, Any], own: Dict[str, Any], digest: Any) -> None:
+        self.names = names
+        self.own = own  # globals of the driver, which are nobody's variables
+        self._digest = digest or digest_with
+        self._refs: Dict[int, Ref] = {}
+        self._idents: Set[str] = set()
+        self._skeletons: List[Ref] = []
+        self._bodies: List[Root] = []  # classes whose bodies are still to be pickled
+        self._lost: List[Dict[str, Any]] = []
+        self._kinds: Dict[type, bool] = {}  # whether their objects are told apart
+        self._of_classes: Set[int] = set()
+        self._sources: Set[str] = set()
+        self._limit: Optional[float] = None
+        self._deadline = 0.0
+        self._main: Any = None
+        self.known_things = known_things(names)
+        self.known_containers = {
+            id(names): "names",
+            id(sys.path): "path",
+            id(sys.argv): "argv",
+            id(sys.modules): "modules",
+            id(vars(builtins)): "builtins",
+        }
+
+    # The order of things ----------------------------------------------------------
+
+    def save(self, sink: Sink, known: Set[str], describe: bool, budget_s: float, settings: Any) -> None:
+        """Write the part. settings: what the driver adds to the interpreter's own."""
+        self._deadline = monotonic() + budget_s
+        gc.disable()
+        self._main = _modules.get("__main__")
+        # What looks itself up by name there must not be saved as that name.
+        _modules["__main__"] = types.ModuleType("__main__")
+        _modules[STATE] = OURSELVES
+        _modules.update(_cloud_modules)
+        signal.signal(signal.SIGALRM, self._tick)
+        signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
+        groups = self._groups(self._roots())
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self._write(sink, known, describe, groups, settings)
+
+    def _tick(self, _number: int, _frame: Any) -> None:
+        if self._limit is not None and monotonic() > self._limit:
+            raise Slow()
+
+    def _roots(self) -> List[Root]:
+        """Everything that could be pickled, each alone."""
+        roots = [Root(k, v) for k, v in list(self.names.items()) if not self._is_internal(k)]
+        if hasattr(builtins, "_"):
+            last = Root("_", builtins._)  # type: ignore[attr-defined]
+            last.is_last = True
+            roots.append(last)
+        done = []
+        for root in roots:
+            if self._try_root(root):
+                done.append(root)
+        bodies: List[Root] = []
+        while self._bodies:
+            root = self._bodies.pop(0)
+            if self._try_body(root):
+                bodies.append(root)
+        return bodies + done
+
+    @staticmethod
+    def _is_internal(name: Any) -> bool:
+        return type(name) is str and name in INTERNAL
+
+    def _try_root(self, root: Root) -> bool:
+        try:
+            self._pickle_root(root)
+            return True
+        except BaseException as error:
+            self.lose(root.label(), type_name(root.value), self._explain(error, root.value))
+            return False
+
+    def _explain(self, error: BaseException, value: Any) -> str:
+        """The reason, with the place inside the value when it is found quickly."""
+        try:
+            where, inner, error = self._search(error, value, [WHERE_TRIES], 4)
+        except BaseException:
+            where, inner = "", value
+        text = reason_of(error, inner)
+        if where:
+            text = "at {}: {} ({})".format(clean(where, 100), text, type_name(inner))
+        return clean(text, REASON_MAX)
+
+    def _search(self, error: Any, value: Any, tries: List[int], depth: int) -> Tuple[str, Any, Any]:
+        if type(error) in (Slow, MemoryError, RecursionError) or not depth:
+            return "", value, error
+        for name, part in parts_of(value):
+            tries[0] -= 1
+            if tries[0] < 0:
+                break
+            if type(part) in ATOMS:
+                continue
+            try:
+                self._pickle(part)
+            except BaseException as inner_error:
+                rest, inner, why = self._search(inner_error, part, tries, depth - 1)
+                return name + rest, inner, why
+        return "", value, error
+
+    def _try_body(self, root: Root) -> bool:
+        """A class; attributes that cannot be saved are left out."""
+        ref = root.ref
+        assert ref is not None
+        try:
+            root.state = class_state(ref.thing)
+            self._pickle_root(root)
+            return True
+        except BaseException:
+            pass
+        try:
+            root.state = self._reduced_state(ref, root.state)
+            self._pickle_root(root)
+            return True
+        except BaseException as error:
+            self.lose(root.label(), "type", self._explain(error, ref.thing))
+            return False
+
+    def _reduced_state(self, ref: Ref, state: Any) -> Any:
+        if state is None:
+            raise Refused("its attributes cannot be read")
+        left = []
+        for half in state:
+            attributes = {}
+            for name, value in half["attributes"].items():
+                try:
+                    self._pickle(value)
+                    attributes[name] = value
+                except BaseException as error:
+                    label = clean("{}.{}".format(ref.ident, name), NAME_MAX)
+                    self.lose(label, type_name(value), self._explain(error, value))
+            left.append(dict(half, attributes=attributes))
+        return left
+
+    def lose(self, name: str, kind: str, reason: str) -> None:
+        self._lost.append({"name": name, "type": kind, "reason": reason})
+
+    # One pickle -------------------------------------------------------------------
+
+    def _pickle(
+        self, value: Any, buffers: Optional[List[memoryview]] = None, is_flat: bool = False
+    ) -> Pickled:
+        try:
+            pickled = self._pickle_with(Pickler, value, buffers)
+            if is_flat or not self._holds_container(pickled.pickler):
+                return pickled
+        except Failed as error:
+            if not self._holds_container(error.pickler):
+                raise error.cause from None
+        if buffers is not None:
+            del buffers[:]
+        try:
+            return self._pickle_with(ContainerPickler, value, buffers)
+        except Failed as error:
+            raise error.cause from None
+
+    def _pickle_with(self, how: Any, value: Any, buffers: Optional[List[memoryview]]) -> Pickled:
+        file = io.BytesIO()
+        pickler = how(self, file, buffers)
+        outer = self._limit
+        now = monotonic()
+        if outer is None:
+            self._limit = now + max((self._deadline - now) * ROOT_PART, TICK_S)
+        try:
+            pickle.Pickler.dump(pickler, value)
+        except BaseException as error:
+            raise Failed(error, pickler) from None
+        finally:
+            self._limit = outer
+        return Pickled(file.getbuffer(), buffers or [], pickler)
+
+    def _holds_container(self, pickler: Any) -> bool:
+        memo = pickler.seen = pickler.memo.copy()
+        return any([key in memo for key in self.known_containers])
+
+    def _pickle_root(self, root: Root) -> None:
+        is_flat = root.ref is None and is_flat_value(root.value)
+        pickled = root.pickled = self._pickle(payload_of([root]), [], is_flat)
+        root.refs = pickled.pickler.refs
+        if is_flat:
+            root.shared = [] if type(root.value) in ATOMS else [id(root.value)]
+        else:
+            root.shared = self._shared_ids(pickled.pickler)
+
+    # Classes ----------------------------------------------------------------------
+
+    def is_ours(self, kind: type) -> bool:
+        return self.own.get(_type_name(kind)) is kind
+
+    def note_source(self, filename: str) -> None:
+        if filename.startswith("<cell "):
+            self._sources.add(filename)
+
+    def refer(self, thing: Any) -> Ref:
+        """The name of a class. Its skeleton, and those of its bases, are pickled first."""
+        ref = self._refs.get(id(thing))
+        if ref is None:
+            ref = self._refs[id(thing)] = Ref(self._new_ident(thing), thing)
+            try:
+                pickled = self._pickle(skeleton_of(thing))
+                ref.skeleton = pickled.data.tobytes()
+                ref.refs = pickled.pickler.refs
+            except Slow:
+                raise
+            except BaseException as error:
+                ref.error = reason_of(error)
+            else:
+                self._skeletons.append(ref)
+                if isinstance(thing, type):
+                    self._bodies.append(Root(None, thing, ref))
+        if ref.error is not None:
+            raise Refused("class {}: {}".format(ref.ident, ref.error))
+        if ref.skeleton is None:
+            raise Refused("class {} is made of itself".format(ref.ident))
+        return ref
+
+    def _new_ident(self, thing: Any) -> str:
+        name = _type_qualname(thing) if isinstance(thing, type) else thing.__name__
+        name = ident = clean(name, 150)
+        number = 1
+        while ident in self._idents:
+            number += 1
+            ident = "{}~{}".format(name, number)
+        self._idents.add(ident)
+        return ident
+
+    # Groups -----------------------------------------------------------------------
+
+    def _groups(self, roots: List[Root]) -> List[List[Root]]:
+        """Roots that hold the same mutable objects are one group."""
+        owner: Dict[int, Root] = {}
+        by_ref = {root.ref.ident: root for root in roots if root.ref is not None}
+        for root in roots:
+            if isinstance(root.value, type) and id(root.value) in self._refs:
+                body = by_ref.get(self._refs[id(root.value)].ident)
+                if body is not None:
+                    root.top().parent = body.top()
+            for key in root.shared:
+                if key in self._of_classes:
+                    continue
+                first = owner.setdefault(key, root)
+                if first is not root:
+                    root.top().parent = first.top()
+        members: Dict[int, List[Root]] = {}
+        for root in roots:
+            members.setdefault(id(root.top()), []).append(root)
+        groups = self._ordered(list(members.values()), by_ref)
+        if len(groups) > GROUPS_MAX:
+            groups[GROUPS_MAX:] = [[root for group in groups[GROUPS_MAX:] for root in group]]
+        return groups
+
+    def _shared_ids(self, pickler: Any) -> List[int]:
+        functions, kinds, known = pickler.functions, self._kinds, self.known_things
+        found = list(pickler.foreign)
+        memo, pickler.seen = pickler.seen or pickler.memo.copy(), None
+        for key, (_, thing) in memo.items():
+            kind = type(thing)
+            is_shared = kinds.get(kind)
+            if is_shared is None:
+                is_shared = kinds[kind] = self._has_identity(kind)
+                self._note_class(kind)
+            if is_shared and (kind is not types.FunctionType or key in functions):
+                if key not in known:
+                    found.append(key)
+        return found
+
+    def _note_class(self, kind: type) -> None:
+        """What all instances of a class that is imported have from it is not shared by them."""
+        for base in kind.__mro__:
+            if id(base) not in self._refs:
+                self._of_classes.update([id(value) for value in _type_dict(base).values()])
+
+    @staticmethod
+    def _has_identity(kind: type) -> bool:
+        if kind in FIXED or any([base in kind.__mro__ for base in FIXED_BASES]):
+            return False
+        numpy = _modules.get("numpy")
+        for name in ("dtype", "generic", "ufunc"):
+            if getattr(numpy, name, None) in kind.__mro__:
+                return False
+        return True
+
+    def _ordered(self, groups: List[List[Root]], by_ref: Dict[str, Root]) -> List[List[Root]]:
+        """So that what a group is made of comes before it, as far as that can be."""
+        place = {id(root): group for group in groups for root in group}
+        skeleton_refs = {ref.ident: ref.refs for ref in self._skeletons}
+        ordered: List[List[Root]] = []
+        seen: Set[int] = set()
+
+        def weight(group: List[Root]) -> int:
+            if any([root.ref is not None for root in group]):
+                return 0
+            return 1 if all([type(r.value) is types.FunctionType for r in group]) else 2
+
+        # A stack, not recursion: chains of classes may be long.
+        pending = [(group, False) for group in sorted(groups, key=weight, reverse=False)][::-1]
+        while pending:
+            group, is_ready = pending.pop()
+            if is_ready:
+                ordered.append(group)
+                continue
+            if id(group) in seen:
+                continue
+            seen.add(id(group))
+            pending.append((group, True))
+            wanted: Set[str] = set()
+            for root in group:
+                wanted |= root.refs
+                if root.ref is not None:
+                    wanted |= root.ref.refs
+            closure = list(wanted)
+            while closure:
+                more = skeleton_refs.get(closure.pop(), set()) - wanted
+                wanted |= more
+                closure.extend(more)
+            for ident in sorted(wanted):
+                body = by_ref.get(ident)
+                if body is not None and id(place[id(body)]) not in seen:
+                    pending.append((place[id(body)], False))
+        return ordered
+
+    # Writing ----------------------------------------------------------------------
+
+    def _write(self, sink: Sink, known: Set[str], describe: bool, groups: Any, settings: Any) -> None:
+        order = [k for k in self.names if not self._is_internal(k)]
+        data = interpreter_settings(settings, order, self.lose)
+        self._put(sink, known, describe, ":interpreter", {}, plain_parts(data))
+        if self._sources:
+            texts = sources(self._sources)
+            self._put(sink, known, describe, ":sources", {}, plain_parts(texts))
+        if self._skeletons:
+            skeletons = [(ref.ident, ref.skeleton) for ref in self._skeletons]
+            idents = [clean(ref.ident, NAME_MAX) for ref in self._skeletons]
+            meta = {"classes": trim(idents, HEAD_MAX // 2)}
+            self._put(sink, known, describe, ":classes", meta, plain_parts(skeletons))
+        for number, group in enumerate(groups):
+            self._write_group(sink, known, describe, number, group)
+        if len(self._lost) > LOST_MAX:
+            text = "more than {} things cannot be saved".format(LOST_MAX)
+            self._lost[LOST_MAX:] = [{"name": "others", "type": "object", "reason": text}]
+        for one in self._lost:
+            meta = {"type": one["type"], "reason": one["reason"]}
+            head = {"kind": "lost", "name": one["name"], "key": "", "size": 0, "same": False, "meta": meta}
+            sink.item(head, [])
+        sink.end()
+
+    def _write_group(self, sink: Any, known: Set[str], describe: bool, number: int, group: List[Root]) -> None:
+        meta = self._meta(number, group)
+        label = meta.pop("label")
+        if len(group) == 1:
+            pickled = group[0].pickled
+        else:
+            for root in group:
+                root.pickled = None
+            pickled = self._pickle_group(group)
+        if pickled is not None:
+            self._put(sink, known, describe, label, meta, pickled.parts())
+        for root in group:
+            root.pickled = None
+
+    def _pickle_group(self, group: List[Root]) -> Optional[Pickled]:
+        try:
+            return self._pickle(payload_of(group), [])
+        except BaseException as error:
+            for root in group:
+                self.lose(root.label(), type_name(root.value), self._explain(error, root.value))
+            return None
+
+    def _meta(self, number: int, group: List[Root]) -> Dict[str, Any]:
+        variables = [root for root in group if root.ref is None and not root.is_last]
+        classes = [root.ref.ident for root in group if root.ref is not None]
+        names, summary, parts = {}, {}, {}
+        room = HEAD_MAX - HEAD_LEFT - len(_encode(trim(classes, HEAD_MAX // 4)))
+        left = len(variables)
+        for root in variables:
+            label = root.label()
+            name, text = type_name(root.value), summarize(root.value)
+            room -= 3 * len(_encode(label).encode()) + len(_encode(name + text).encode()) + 100
+            if room < 0:
+                break
+            left -= 1
+            names[label], summary[label] = name, text
+            if len(group) > 1 and root.pickled is not None:
+                own = root.pickled.parts()
+                parts[label] = [sum([part.nbytes for part in own]), self._digest(own)]
+        meta: Dict[str, Any] = {"order": number, "names": names, "summary": summary}
+        if classes:
+            meta["classes"] = trim(classes, HEAD_MAX // 4)
+        if parts:
+            meta["parts"] = parts
+        if left:
+            meta["more"] = left
+        first = variables or [root for root in group if not root.is_last]
+        meta["label"] = first[0].label() if first else ":last"
+        return meta
+
+    def _put(self, sink: Any, known: Set[str], describe: bool, name: str, meta: Any, parts: List[Any]) -> None:
+        key = self._digest(parts)
+        same = describe or key in known
+        size = sum([part.nbytes for part in parts])
+        head = {"kind": "vars", "name": name, "key": key, "size": size, "same": same, "meta": meta}
+        sink.item(head, [] if same else parts)
+
+
+def plain_parts(value: Any) -> List[memoryview]:
+    """The content of an item that holds only builtin objects."""
+    return Pickled(memoryview(pickle.dumps(value, 5)), [], None).parts()
+
+
+def trim(names: List[str], most: int) -> List[str]:
+    """As many of the names as fit into so many bytes of JSON."""
+    kept = []
+    for name in names:
+        most -= len(_encode(name).encode()) + 2
+        if most < 0:
+            break
+        kept.append(name)
+    return kept
+
+
+def parts_of(value: Any) -> Iterable[Tuple[str, Any]]:
+    """What a value is made of, with how one writes it; no code of the session."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return [("[{}]".format(i), part) for i, part in enumerate(value[:WHERE_TRIES])]
+    if kind is dict:
+        items = list(value.items())[:WHERE_TRIES]
+        return [("[{}]".format(repr(k) if type(k) in ATOMS else "?"), part) for k, part in items]
+    if kind is types.FunctionType:
+        cells = zip(value.__code__.co_freevars, value.__closure__ or ())
+        return [(" " + name, cell.cell_contents) for name, cell in cells]
+    if issubclass(kind, type) or kind is types.ModuleType:
+        return []
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return []
+    return [("." + str(name), part) for name, part in list(attributes.items())[:WHERE_TRIES]]
+
+
+# --- classes ----------------------------------------------------------------------------
+
+NOT_STATE = frozenset(
+    "__dict__ __weakref__ _abc_impl _abc_registry _abc_cache _abc_negative_cache "
+    "_abc_negative_cache_version __class__".split()
+)
+ENUM_OWN = frozenset(
+    "_generate_next_value_ _member_names_ _member_map_ _member_type_ _value2member_map_ "
+    "_unhashable_values_ _unhashable_values_map_ _hashable_values_ __new__ _new_member_ "
+    "__new_member__ _use_args_ _value_repr_ _singles_mask_ _all_bits_ _inverted_".split()
+)
+MEMBER_OWN = frozenset("_value_ _name_ __objclass__ _sort_order_ _inverted_".split())
+
+
+def skeleton_of(thing: Any) -> Tuple[Any, ...]:
+    """What a class is before it has a body; of other things all there is."""
+    if not isinstance(thing, type):
+        return skeleton_of_typing(thing)
+    own = _type_dict(thing)
+    names = {"__module__": own.get("__module__"), "__qualname__": _type_qualname(thing)}
+    if issubclass(thing, enum.Enum):
+        members = [(name, member._value_) for name, member in own["_member_map_"].items()]
+        return "enum", type(thing), _type_name(thing), _type_bases(thing), names, members
+    slots = own.get("__slots__")
+    if slots is not None:
+        slots = slots if type(slots) is str else tuple([str(name) for name in slots])
+        names["__slots__"] = slots
+    for name in ("__orig_bases__", "__type_params__"):
+        if name in own:
+            names[name] = own[name]
+    if type(own.get("__dict__")) is property:
+        names["__dict__"] = own["__dict__"]
+    return "class", type(thing), _type_name(thing), _type_bases(thing), names
+
+
+def skeleton_of_typing(thing: Any) -> Tuple[Any, ...]:
+    kind = type(thing)
+    more: Dict[str, Any] = {}
+    args: Tuple[Any, ...] = (thing.__name__,)
+    if hasattr(thing, "__supertype__"):
+        args += (thing.__supertype__,)
+    elif hasattr(thing, "__constraints__"):
+        args += tuple(thing.__constraints__)
+    for name in ("bound", "covariant", "contravariant", "infer_variance"):
+        value = getattr(thing, "__{}__".format(name), None)
+        if value:
+            more[name] = value
+    return "typing", kind, thing.__module__, args, more
+
+
+# What methods are, and what hardly refers to anything.
+EARLY = ATOMS | frozenset(
+    (
+        types.FunctionType,
+        types.BuiltinFunctionType,
+        staticmethod,
+        classmethod,
+        property,
+        functools.cached_property,
+        type(functools.lru_cache()(len)),
+    )
+)
+
+
+def class_state(kind: Any) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+    """The body of a class: what is to be there first, and the rest."""
+    own = _type_dict(kind)
+    is_enum = issubclass(kind, enum.Enum)
+    members = own.get("_member_map_", {}) if is_enum else {}
+    early, late = {}, {}
+    for name, value in own.items():
+        if type(name) is not str or name in NOT_STATE or name in members:
+            continue
+        if is_enum and name in ENUM_OWN:
+            continue
+        if type(value) in (types.MemberDescriptorType, types.GetSetDescriptorType):
+            if value.__objclass__ is kind:
+                continue
+        (early if type(value) in EARLY else late)[name] = value
+    state: Dict[str, Any] = {"attributes": late}
+    if members:
+        state["members"] = {
+            name: {k: v for k, v in vars(member).items() if k not in MEMBER_OWN}
+            for name, member in members.items()
+        }
+    if abc_dump is not None and isinstance(kind, ABCMeta):
+        found = [reference() for reference in abc_dump(kind)[0]]
+        state["registry"] = [one for one in found if one is not None]
+    return {"attributes": early}, state
+
+
+def make_class(how: str, *args: Any) -> Any:
+    """The thing that skeleton_of() described."""
+    if how == "typing":
+        kind, module, values, more = args
+        made = kind(*values, **more)
+        made.__module__ = module
+        return made
+    meta, name, bases, names = args[:4]
+    if how == "enum":
+        body = meta.__prepare__(name, bases)
+        for key, value in args[4]:
+            body[key] = value
+        made = meta.__new__(meta, name, bases, body)
+        made.__module__, made.__qualname__ = names["__module__"], names["__qualname__"]
+        return made
+    names = {key: value for key, value in names.items() if value is not None}
+    if issubclass(meta, ABCMeta):
+        return ABCMeta.__new__(meta, name, bases, names)
+    try:
+        # The body comes later, and with it what the metaclass made of it.
+        return type.__new__(meta, name, bases, names)
+    except TypeError:
+        return meta.__new__(meta, name, bases, names)
+
+
+# --- the interpreter --------------------------------------------------------------------
+
+
+def sources(filenames: Set[str]) -> Dict[str, str]:
+    """The text of cells that functions come from, for tracebacks."""
+    import linecache
+
+    found = {}
+    left = SOURCES_MAX
+    for name in sorted(filenames):
+        entry = linecache.cache.get(name)
+        if entry is not None and len(entry) == 4:
+            text = "".join(entry[2])
+            left -= len(text)
+            if left >= 0:
+                found[name] = text
+    return found
+
+
+def restore_sources(texts: Dict[str, str]) -> None:
+    import linecache
+
+    for name, text in texts.items():
+        linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+
+
+class Baseline:
+    """What the interpreter was like before its first cell."""
+
+    def __init__(self) -> None:
+        self.environ = dict(os.environ)
+        self.path = list(sys.path)
+        self.recursion_limit = sys.getrecursionlimit()
+
+
+def interpreter_settings(given: Dict[str, Any], order: List[Any], lose: Any) -> Dict[str, Any]:
+    """Of the interpreter: what docs/wire.md lists. given is the driver's."""
+    data = {key: value for key, value in given.items() if key != "baseline"}
+    baseline = given["baseline"]
+    now = dict(os.environ)
+    data["python"] = list(sys.version_info[:3])
+    data["set"] = {k: v for k, v in now.items() if baseline.environ.get(k) != v}
+    data["unset"] = [k for k in baseline.environ if k not in now]
+    data["path"] = [entry for entry in sys.path if type(entry) is str]
+    data["base_path"] = baseline.path
+    limit = sys.getrecursionlimit()
+    data["recursion_limit"] = limit if limit != baseline.recursion_limit else None
+    data["order"] = [name for name in order if type(name) in ATOMS]
+    try:
+        data["cwd"] = os.getcwd()
+    except OSError:
+        lose("the current folder", "str", "it was removed")
+        data["cwd"] = None
+    data["options"] = {}
+    for name, (read, _) in OPTIONS.items():
+        if name in _modules:
+            try:
+                options = read(_modules[name])
+                data["options"][name] = pickle.dumps(options, 5)
+            except Exception as error:
+                lose("options of " + name, "dict", reason_of(error))
+    return data
+
+
+def _read_pandas(pandas: Any) -> Dict[str, Any]:
+    registered = pandas._config.config._registered_options
+    found = {}
+    for key, option in registered.items():
+        value = pandas._config.config._get_option(key, silent=True)
+        if type(value) in ATOMS and value != option.defval:
+            found[key] = value
+    return found
+
+
+def _write_pandas(pandas: Any, options: Dict[str, Any]) -> None:
+    for key, value in options.items():
+        pandas.set_option(key, value)
+
+
+def _read_matplotlib(matplotlib: Any) -> Dict[str, Any]:
+    default = matplotlib.rcParamsDefault
+    found = {}
+    for key, value in dict.items(matplotlib.rcParams):
+        if key.startswith(("backend", "interactive")) or key not in default:
+            continue
+        if value != dict.__getitem__(default, key):
+            found[key] = value
+    return found
+
+
+# Options of libraries that people set once and expect to stay.
+OPTIONS: Dict[str, Tuple[Callable[..., Any], Callable[..., None]]] = {
+    "numpy": (
+        lambda numpy: numpy.get_printoptions(),
+        lambda numpy, options: numpy.set_printoptions(**options),
+    ),
+    "pandas": (_read_pandas, _write_pandas),
+    "matplotlib": (_read_matplotlib, lambda plot, options: plot.rcParams.update(options)),
+}
+
+
+# --- restoring --------------------------------------------------------------------------
+
+
+class Item(NamedTuple):
+    name: str
+    names: List[str]
+    data: bytearray
+    buffers: List[Any]
+
+
+def writable(size: int) -> Any:
+    """Room for a buffer. Large ones in large pages, which are quicker to get."""
+    if size < MAPPED_MIN:
+        return bytearray(size)
+    room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            room.madvise(mmap.MADV_HUGEPAGE)
+        except OSError:
+            pass
+    return room
+
+
+class Unpickler(pickle.Unpickler):
+    """Knows our names, and the namespace."""
+
+    def __init__(self, loader: "Loader", data: Any, buffers: Any) -> None:
+        super().__init__(io.BytesIO(data), buffers=buffers)
+        self._names = loader.names
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == STATE:
+            return BY_NAME[name]
+        if module.startswith(CLOUD):
+            return getattr(_cloud_modules[module], name)
+        if module == "__main__":
+            raise Refused("it refers to {} by name".format(clean(name, 100)))
+        return super().find_class(module, name)
+
+    def persistent_load(self, ident: Any) -> Any:
+        return {
+            "names": self._names,
+            "path": sys.path,
+            "argv": sys.argv,
+            "modules": sys.modules,
+            "builtins": vars(builtins),
+        }[ident]
+
+
+class Loader:
+    """Reads a part, and restores it into one namespace."""
+
+    def __init__(self, names: Dict[Any, Any]) -> None:
+        self.names = names
+        self.settings: Dict[str, Any] = {}
+        self.failed: List[Dict[str, str]] = []
+        self._items: List[Item] = []
+        self._refs: Dict[str, Any] = {}
+        self.half_failed: Dict[str, BaseException] = {}  # attributes of classes
+        self._errors: Dict[str, str] = {}
+        self._moved: Optional[Tuple[str, str]] = None
+        self._limit: Optional[float] = None
+        self._deadline = 0.0
+
+    # Reading ----------------------------------------------------------------------
+
+    def read(self, fd: int) -> None:
+        """Take the part in; nothing of it is believed or run yet."""
+        source = Source(fd)
+        while True:
+            head = source.next()
+            if head is None:
+                return
+            if head["kind"] == "vars":
+                self._items.append(self._read_item(source, head))
+            elif head["kind"] != "lost":
+                raise Torn("an item of kind {}".format(clean(head["kind"], 50)))
+            source.done()
+
+    @staticmethod
+    def _read_item(source: Source, head: Dict[str, Any]) -> Item:
+        start = bytearray(_CONTENT.size)
+        source.into(memoryview(start))
+        magic, data_len, count = _CONTENT.unpack(start)
+        total = _CONTENT.size + data_len + count * _LENGTH.size
+        if magic != _MAGIC or count > BUFFERS_MAX or total > head["size"]:
+            raise Torn("an item that is not ours")
+        table = bytearray(count * _LENGTH.size)
+        source.into(memoryview(table))
+        lengths = [length for (length,) in _LENGTH.iter_unpack(table)]
+        if total + sum(lengths) != head["size"]:
+            raise Torn("an item of another size than it says")
+        data = bytearray(data_len)
+        source.into(memoryview(data))
+        buffers = [writable(length) for length in lengths]
+        for buffer in buffers:
+            source.into(memoryview(buffer))
+        meta = head["meta"]
+        names = list(meta.get("names", ())) + ["class " + c for c in meta.get("classes", ())]
+        return Item(head["name"], names or [head["name"]], data, buffers)
+
+    # Restoring --------------------------------------------------------------------
+
+    def restore(self, baseline: Baseline, base: Optional[str], budget_s: float) -> None:
+        """All that can be; self.failed has the rest. base: the folder cells start in."""
+        global _loader
+        self._deadline = monotonic() + budget_s
+        _loader = self
+        before = signal.signal(signal.SIGALRM, self._tick)
+        signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
+        try:
+            self._restore_interpreter(baseline, base)
+            self._restore_all()
+            self._reorder()
+        finally:
+            self._limit = None
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            _loader = None
+            self._items = []
+
+    def _tick(self, _number: int, _frame: Any) -> None:
+        if self._limit is not None and monotonic() > self._limit:
+            self._limit = None
+            raise Slow()
+
+    def moved(self, path: str) -> str:
+        """Where a path of the session that was saved is now."""
+        if self._moved is not None:
+            old, new = self._moved
+            if path == old or path.startswith(old + "/"):
+                return new + path[len(old) :]
+        return path
+
+    def find_ref(self, ident: str) -> Any:
+        try:
+            return self._refs[ident]
+        except KeyError:
+            reason = self._errors.get(ident, "it was not saved")
+            raise Refused("class {}: {}".format(clean(ident, 100), reason)) from None
+
+    def _take(self, name: str) -> Optional[Item]:
+        for item in self._items:
+            if item.name == name:
+                self._items.remove(item)
+                return item
+        return None
+
+    def _load(self, data: Any, buffers: Any) -> Any:
+        now = monotonic()
+        self._limit = now + max((self._deadline - now) * ROOT_PART, TICK_S)
+        try:
+            return Unpickler(self, data, buffers).load()
+        finally:
+            self._limit = None
+
+    def _fail(self, name: str, error: BaseException) -> None:
+        self.failed.append({"name": clean(name, NAME_MAX), "reason": reason_of(error)})
+
+    def _restore_interpreter(self, baseline: Baseline, base: Optional[str]) -> None:
+        item = self._take(":interpreter")
+        if item is None:
+            return
+        try:
+            settings = self.settings = self._load(item.data, item.buffers)
+            old = settings.get("base")
+            if base is not None and old is not None and old != base:
+                self._moved = (old, base)
+            for key in settings["unset"]:
+                os.environ.pop(key, None)
+            for key, value in settings["set"].items():
+                os.environ[key] = self.moved(value)
+            self._restore_path(settings, baseline)
+            if settings["recursion_limit"] is not None:
+                sys.setrecursionlimit(settings["recursion_limit"])
+            if settings["cwd"] is not None and base is not None:
+                os.chdir(self.moved(settings["cwd"]))
+        except Exception as error:
+            self._fail("the interpreter", error)
+        for name, data in self.settings.get("options", {}).items():
+            try:
+                OPTIONS[name][1](importlib.import_module(name), pickle.loads(data))
+            except Exception as error:
+                self._fail("options of " + name, error)
+        item = self._take(":sources")
+        if item is not None:
+            try:
+                restore_sources(self._load(item.data, item.buffers))
+            except Exception as error:
+                self._fail("texts of cells", error)
+
+    def _restore_path(self, settings: Dict[str, Any], baseline: Baseline) -> None:
+        saved, old = settings["path"], settings["base_path"]
+        if old == baseline.path:
+            sys.path[:] = [self.moved(entry) for entry in saved]
+            return
+        # Another installation: what it has itself, and what the session added.
+        added = [self.moved(entry) for entry in saved if entry not in old]
+        sys.path[:] = added + [entry for entry in sys.path if entry not in added]
+
+    def _restore_all(self) -> None:
+        """Again while it helps: what fails may need what comes later."""
+        item = self._take(":classes")
+        classes = []
+        if item is not None:
+            try:
+                classes = self._load(item.data, item.buffers)
+            except Exception as error:
+                self._fail("classes", error)
+        errors: Dict[int, BaseException] = {}
+        pending, self._items = self._items, []
+        while True:
+            before = len(classes) + len(pending)
+            classes = [one for one in classes if not self._try_class(*one)]
+            pending = [item for item in pending if not self._try_item(item, errors)]
+            if not classes and not pending or len(classes) + len(pending) == before:
+                break
+        for ident, _ in classes:
+            self.failed.append({"name": clean("class " + ident, NAME_MAX), "reason": self._errors[ident]})
+        for item in pending:
+            for name in item.names:
+                self._fail(name, errors[id(item)])
+        for name, error in self.half_failed.items():
+            self._fail(name, error)
+
+    def _try_class(self, ident: str, data: bytes) -> bool:
+        try:
+            self._refs[ident] = make_class(*self._load(data, ()))
+            return True
+        except BaseException as error:
+            self._errors[ident] = reason_of(error)
+            return False
+
+    def _try_item(self, item: Item, errors: Dict[int, BaseException]) -> bool:
+        try:
+            _, _, names, last = self._load(item.data, item.buffers)
+            self.names.update(names)
+            if last:
+                builtins._ = last[0]  # type: ignore[attr-defined]
+            return True
+        except BaseException as error:
+            errors[id(item)] = error
+            return False
+
+    def _reorder(self) -> None:
+        for name in self.settings.get("order", ()):
+            if name in self.names:
+                self.names[name] = self.names.pop(name)
+
+
+# Under this name pickles find what is theirs.
+OURSELVES = types.ModuleType(STATE)
+for _each in BY_NAME.values():
+    _each.__module__ = STATE
+    setattr(OURSELVES, _each.__name__, _each)
+for _each in _cloud_modules.values():
+    # A name for each class that differed from process to process would be a new key each time.
+    if hasattr(_each, "_get_or_create_tracker_id"):
+        _each._get_or_create_tracker_id = lambda _class: None
+del _each
+
+
+def save(fd: int, names: Dict[Any, Any], own: Dict[str, Any], known: bytes, order: Dict[str, Any]) -> None:
+    """Write the variables in names to the pipe fd.
+
+    order: describe (no contents), budget_s, digest (None: a slower one), threads (that are not
+    in this process), settings (of the driver, with `baseline`). This process is of no other use afterwards. OSError: the pipe.
+    """
+    keys = set(known.decode("ascii", "replace").split("\n"))
+    saver = Saver(names, own, order["digest"])
+    for name, kind in order["threads"]:
+        saver.lose(clean("thread " + name, NAME_MAX), kind, THREAD)
+    saver.save(Sink(fd), keys, order["describe"], order["budget_s"], order["settings"])
+
+
