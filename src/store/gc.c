@@ -33,14 +33,16 @@ enum {
     AUTO_US = 60 * 1000 * 1000,
 };
 
-bool snp_gc_is_busy(const struct snp_store *store, uint64_t checkpoint)
+bool snp_gc_is_busy(struct snp_store *store, uint64_t checkpoint)
 {
+    bool found = false;
+
+    (void)pthread_mutex_lock(&store->mutex);
     for (const struct snp_busy *busy = store->busy; busy != NULL; busy = busy->next) {
-        if (busy->checkpoint == checkpoint) {
-            return true;
-        }
+        found = found || busy->checkpoint == checkpoint || busy->base == checkpoint;
     }
-    return false;
+    (void)pthread_mutex_unlock(&store->mutex);
+    return found;
 }
 
 int snp_gc_prune(struct snp_tx *tx, int64_t session, struct snp_err *err)

@@ -294,7 +294,7 @@ enum snp_item_kind {
 
 struct snp_journal_item {
     enum snp_item_kind kind;
-    struct snp_bytes name; /* bytes of a path need not be UTF-8; no NUL inside */
+    struct snp_bytes name; /* UTF-8 without NUL, as docs/wire.md writes paths; ended by one */
     const char *key;
     uint64_t size;
     const char *meta; /* JSON text as the sandbox wrote it: claimed, its form checked */

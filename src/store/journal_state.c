@@ -348,8 +348,8 @@ int snp_journal_checkpoint_copy(struct snp_tx *tx,
     }
     if (r == 0) {
         r = snp_db_run(tx->db, NULL, err,
-                       "INSERT INTO items(checkpoint, kind, name, key, size, meta, blob)"
-                       " SELECT ?, kind, name, key, size, meta, blob FROM items"
+                       "INSERT INTO items(checkpoint, part, kind, name, key, size, meta, blob)"
+                       " SELECT ?, part, kind, name, key, size, meta, blob FROM items"
                        " WHERE checkpoint = ? ORDER BY row",
                        "ii", row, (int64_t)id);
     }
@@ -384,13 +384,16 @@ int snp_journal_item_each(struct snp_tx *tx,
             .is_damaged = snp_col_u64(&rows, 6) != 0,
         };
         size_t n = 0;
+        const char *name;
         const void *hash = snp_col_bytes(&rows, 5, &n);
 
         if (n == SNP_BLOB_HASH_BYTES) {
             snp_blob_hex(hash, hex);
             row.hash = hex;
         }
-        row.name.data = snp_col_bytes(&rows, 1, &row.name.n);
+        name = snp_col_text(&rows, 1);
+        row.name.data = name == NULL ? "" : name;
+        row.name.n = strlen(row.name.data);
         r = each(&row, arg, err);
     }
     return r;

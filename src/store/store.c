@@ -849,6 +849,9 @@ void snp_store_close(struct snp_store *store, void (*closed)(void *arg), void *a
     if (write(store->stop_fd, &one, sizeof(one)) < 0) {
         snp_log(SNP_LOG_WARN, "journal-end", "errno=%d", errno); /* transfers have deadlines */
     }
+    (void)pthread_mutex_unlock(&store->mutex);
+    snp_transfers_refuse(store);
+    (void)pthread_mutex_lock(&store->mutex);
     (void)pthread_cond_signal(&store->wake);
     (void)pthread_mutex_unlock(&store->mutex);
 }

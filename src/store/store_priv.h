@@ -54,9 +54,10 @@ struct snp_gc {
     uint64_t checkpoints; /* removed for the budget's sake */
 };
 
-/* Names and marks of rows and files that are in use by a transfer. */
+/* Checkpoints that a transfer reads or writes: nobody removes their rows. */
 struct snp_busy {
-    uint64_t checkpoint;
+    uint64_t checkpoint; /* 0 = none yet */
+    uint64_t base;
     struct snp_busy *next;
 };
 
@@ -77,6 +78,8 @@ struct snp_store {
     uv_async_t async;
     void (*closed)(void *arg);
     void *closed_arg;
+    struct snp_transfer *waiting; /* for their turn; owned */
+    unsigned n_running;           /* transfers whose done() was not called yet */
 
     /* Under the mutex. */
     pthread_mutex_t mutex;
@@ -86,6 +89,7 @@ struct snp_store {
     struct snp_finished *finished_first;
     struct snp_finished *finished_last;
     struct snp_gc *gc_first; /* asked for; owned */
+    struct snp_busy *busy;   /* of transfers; borrowed */
     unsigned transfers;      /* threads */
     bool is_closing;
     bool has_ended;
@@ -106,11 +110,10 @@ struct snp_store {
     uint64_t dirty_folders[4];      /* bits: names in them are not on disk yet */
     uint8_t damaged[SNP_STORE_DAMAGED_MAX][SNP_BLOB_HASH_BYTES];
     unsigned n_damaged;
-    struct snp_busy *busy; /* checkpoints that a transfer reads or writes; borrowed */
-    bool must_reap;        /* rows that nobody needs may be there */
-    bool was_swept;        /* files of earlier processes in tmp/ are gone */
-    int sweep_at;          /* the folder that is looked through for orphans next */
-    uint64_t auto_us;      /* when the budget is looked at again */
+    bool must_reap;   /* rows that nobody needs may be there */
+    bool was_swept;   /* files of earlier processes in tmp/ are gone */
+    int sweep_at;     /* the folder that is looked through for orphans next */
+    uint64_t auto_us; /* when the budget is looked at again */
 };
 
 enum {
@@ -171,7 +174,7 @@ int snp_blobs_sync_folders(struct snp_store *store, struct snp_err *err) SNP_NOD
 /* One slice of what there is to clear up. False: nothing is left to do. Between transactions. */
 bool snp_gc_slice(struct snp_store *store);
 /* Is a checkpoint being read or written by a transfer? */
-bool snp_gc_is_busy(const struct snp_store *store, uint64_t checkpoint);
+bool snp_gc_is_busy(struct snp_store *store, uint64_t checkpoint);
 /* In a job: mark checkpoints that a newer one of the session has replaced as removed. */
 int snp_gc_prune(struct snp_tx *tx, int64_t session, struct snp_err *err) SNP_NODISCARD;
 /* The end: those that were asked for fail. */
@@ -185,5 +188,10 @@ int snp_store_own(struct snp_store *store,
                   void *arg,
                   enum snp_durability durability,
                   struct snp_err *err) SNP_NODISCARD;
+
+/* Transfers (checkpoint.c) ----------------------------------------------------------------- */
+
+/* The end has begun: those that wait for their turn fail. Loop thread. */
+void snp_transfers_refuse(struct snp_store *store);
 
 #endif
