@@ -33,10 +33,10 @@ enum {
 };
 
 static const char *const members[] = {
-    "session",         "name",      "cell",  "status", "state",    "exit_code", "signal",
-    "stdout",          "stderr",    "value", "result", "displays", "error",     "denials",
-    "denials_dropped", "restarted", "limit", "usage",  "output",   "files",     "manifest",
-    "sources",
+    "session",  "name",      "cell",   "epoch",   "status",          "state",
+    "restored", "exit_code", "signal", "stdout",  "stderr",          "value",
+    "result",   "displays",  "error",  "denials", "denials_dropped", "restarted",
+    "limit",    "usage",     "output", "files",   "manifest",        "sources",
 };
 
 /* What a display is saved as. Types that are not here are saved as .bin, text as .txt. */

@@ -5,19 +5,22 @@
 /* Every size and time the daemon holds others to, in one place. */
 
 enum {
-    SNP_CAP_CLIENTS = 512,             /* connected at once */
-    SNP_CAP_SESSIONS = 8192,           /* open at once, closing ones included; a power of two */
-    SNP_CAP_REQUESTS = 32,             /* open requests of one client */
-    SNP_CAP_WAITING = 16,              /* cells waiting for one session */
-    SNP_CAP_TIER_CALLS = 4096,         /* open requests to one tier */
-    SNP_CAP_QUEUE_BYTES = 64 << 20,    /* bytes waiting to be read by one peer */
-    SNP_CAP_HELD_BYTES = 64 << 20,     /* code and input waiting for sessions, per client */
-    SNP_CAP_KEEP_BYTES = 64 << 10,     /* an empty buffer larger than this is given back */
-    SNP_CAP_READ_BYTES = 64 << 10,     /* read from one peer before others get a turn */
-    SNP_CAP_FRAME_MS = 10 * 1000,      /* to complete a frame once begun */
-    SNP_CAP_FLUSH_MS = 1000,           /* to read a last answer before the end */
-    SNP_CAP_TIER_MS = 60 * 1000,       /* a tier's answer; for a cell: beyond its wall clock */
+    SNP_CAP_CLIENTS = 512,          /* connected at once */
+    SNP_CAP_SESSIONS = 8192,        /* open at once, closing ones included; a power of two */
+    SNP_CAP_REQUESTS = 32,          /* open requests of one client */
+    SNP_CAP_WAITING = 16,           /* cells waiting for one session */
+    SNP_CAP_TIER_CALLS = 4096,      /* open requests to one tier */
+    SNP_CAP_QUEUE_BYTES = 64 << 20, /* bytes waiting to be read by one peer */
+    SNP_CAP_HELD_BYTES = 64 << 20,  /* code and input waiting for sessions, per client */
+    SNP_CAP_KEEP_BYTES = 64 << 10,  /* an empty buffer larger than this is given back */
+    SNP_CAP_READ_BYTES = 64 << 10,  /* read from one peer before others get a turn */
+    SNP_CAP_FRAME_MS = 10 * 1000,   /* to complete a frame once begun */
+    SNP_CAP_FLUSH_MS = 1000,        /* to read a last answer before the end */
+    SNP_CAP_TIER_MS =
+        60 *
+        1000, /* default of --tier-timeout: a tier's answer; for a cell: beyond its wall clock */
     SNP_CAP_TIER_OPEN_MS = 120 * 1000, /* a tier's answer to open */
+    SNP_CAP_TIER_LOAD_MS = 300 * 1000, /* a tier's answer to save and load */
     SNP_CAP_TIER_EXIT_MS = 5 * 1000,   /* a tier's end after its stream was closed */
     SNP_CAP_ARGV = 1024,               /* strings of one command */
     SNP_CAP_ARGV_BYTES = 128 << 10,    /* of all of them */
@@ -27,6 +30,16 @@ enum {
     SNP_CAP_HANDLE = 128,              /* bytes of an output handle */
     SNP_CAP_IDLE_S = 300,              /* default of --idle */
     SNP_CAP_SESSION_IDLE_S = 1800,     /* default of --session-idle */
+    SNP_CAP_SHOWN_BYTES = 32 << 20,    /* of one cell's output and displays, for the journal */
+    SNP_CAP_SEEN_MS = 500,             /* between records of what a running cell has shown */
+    SNP_CAP_CHECKPOINT_MS = 1000,      /* default of --checkpoint-after */
+    SNP_CAP_DIRTY_MS = 30 * 1000,      /* a checkpoint is put off no longer than this */
+    SNP_CAP_SAVING = 2,                /* checkpoints being made at once by themselves */
+    SNP_CAP_LIVE = 64,                 /* default of --live-max */
+    SNP_CAP_END_SAVE_MS = 5000,        /* for checkpoints when the daemon ends */
 };
+
+/* Default of --journal-budget. */
+#define SNP_CAP_JOURNAL_BYTES ((uint64_t)8 << 30)
 
 #endif

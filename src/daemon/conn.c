@@ -26,6 +26,14 @@ static void handle_closed(uv_handle_t *handle)
     }
 }
 
+static void fds_drop(struct snp_conn *conn)
+{
+    for (unsigned i = 0; i < conn->n_fds; i++) {
+        (void)close(conn->fds[i].fd);
+    }
+    conn->n_fds = 0;
+}
+
 static void conn_close(struct snp_conn *conn)
 {
     if (conn->is_closed) {
@@ -37,6 +45,7 @@ static void conn_close(struct snp_conn *conn)
     conn->ops->closed(conn, &conn->why);
     snp_buf_done(&conn->in);
     snp_buf_done(&conn->out);
+    fds_drop(conn);
     uv_close((uv_handle_t *)&conn->poll, handle_closed);
     uv_close((uv_handle_t *)&conn->timer, handle_closed);
     snp_closep(&conn->fd);
@@ -56,13 +65,50 @@ static void on_timer(uv_timer_t *timer)
     conn_close(conn);
 }
 
+/* The first waiting descriptor and as many bytes as the socket takes; as send(2). */
+static ssize_t send_with_fd(struct snp_conn *conn, size_t n)
+{
+    struct iovec part = {.iov_base = snp_buf_bytes(&conn->out), .iov_len = n};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    ssize_t sent;
+
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &conn->fds[0].fd, sizeof(int));
+    sent = SNP_RETRY(sendmsg(conn->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+    if (sent > 0) {
+        (void)close(conn->fds[0].fd);
+        conn->n_fds--;
+        memmove(&conn->fds[0], &conn->fds[1], conn->n_fds * sizeof(conn->fds[0]));
+    }
+    return sent;
+}
+
 /* Write what the socket takes. -1: broken, why is set. */
 static int flush(struct snp_conn *conn)
 {
     while (conn->out.len > 0) {
-        ssize_t n = SNP_RETRY(send(conn->fd, snp_buf_bytes(&conn->out), conn->out.len,
-                                   MSG_NOSIGNAL | MSG_DONTWAIT));
+        bool has_fd = conn->n_fds > 0 && conn->fds[0].at == conn->sent;
+        unsigned next = has_fd ? 1 : 0;
+        size_t most = conn->out.len;
+        ssize_t n;
 
+        /* A descriptor belongs to its byte: what comes before it goes by itself. */
+        if (conn->n_fds > next && conn->fds[next].at - conn->sent < most) {
+            most = (size_t)(conn->fds[next].at - conn->sent);
+        }
+        n = has_fd ? send_with_fd(conn, most)
+                   : SNP_RETRY(send(conn->fd, snp_buf_bytes(&conn->out), most,
+                                    MSG_NOSIGNAL | MSG_DONTWAIT));
         if (n < 0 && errno == EAGAIN) {
             return 0;
         }
@@ -71,6 +117,7 @@ static int flush(struct snp_conn *conn)
             return -1;
         }
         snp_buf_consume(&conn->out, (size_t)n);
+        conn->sent += (uint64_t)n;
     }
     if (conn->out.cap > SNP_CAP_KEEP_BYTES) {
         snp_buf_done(&conn->out);
@@ -223,6 +270,13 @@ int snp_conn_open(struct snp_conn *conn,
 
 int snp_conn_send(struct snp_conn *conn, const struct snp_frame *frame)
 {
+    return snp_conn_send_fd(conn, frame, -1);
+}
+
+int snp_conn_send_fd(struct snp_conn *conn, const struct snp_frame *frame, int fd)
+{
+    snp_autoclose int owned = fd;
+    uint64_t at = conn->sent + conn->out.len;
     struct snp_err full;
     int r;
 
@@ -230,7 +284,8 @@ int snp_conn_send(struct snp_conn *conn, const struct snp_frame *frame)
         return 0;
     }
     if (frame->head_len > SNP_FRAME_HEAD_MAX ||
-        frame->raw_len > SNP_FRAME_BODY_MAX - frame->head_len) {
+        frame->raw_len > SNP_FRAME_BODY_MAX - frame->head_len ||
+        (owned >= 0 && conn->n_fds == SNP_CONN_FDS_MAX)) {
         return SNP_E_LIMIT;
     }
     r = snp_frame_write(&conn->out, frame);
@@ -239,6 +294,10 @@ int snp_conn_send(struct snp_conn *conn, const struct snp_frame *frame)
                        conn->out.len);
         snp_conn_abort(conn, &full);
         return 0;
+    }
+    if (owned >= 0) {
+        conn->fds[conn->n_fds].at = at;
+        conn->fds[conn->n_fds++].fd = SNP_TAKE_FD(owned);
     }
     if (flush(conn) < 0) {
         (void)uv_timer_start(&conn->timer, on_timer, 0, 0);

@@ -18,6 +18,10 @@
 
 struct snp_conn;
 
+enum {
+    SNP_CONN_FDS_MAX = 64 /* descriptors that wait to be sent */
+};
+
 struct snp_conn_ops {
     /* One whole frame, borrowed until return. May send, and may close the connection. */
     void (*frame)(struct snp_conn *conn, const struct snp_frame *frame);
@@ -39,6 +43,12 @@ struct snp_conn {
     uv_timer_t timer;   /* a deadline: of half a frame, of a last answer; or 0 = close now */
     struct snp_buf in;  /* bytes read, not yet handled */
     struct snp_buf out; /* bytes to be sent */
+    uint64_t sent;      /* bytes of out that have been, ever */
+    struct {
+        uint64_t at;         /* goes along with the byte of this number */
+        int fd;              /* owned */
+    } fds[SNP_CONN_FDS_MAX]; /* in order, n_fds of them */
+    unsigned n_fds;
     struct snp_err why; /* why it is to be closed */
     unsigned n_handles; /* libuv handles still open */
     bool is_half;       /* the timer runs for half a frame */
@@ -62,6 +72,14 @@ int snp_conn_open(struct snp_conn *conn,
  * broken socket: returns 0, and the connection closes soon. Ignored after the end.
  */
 int snp_conn_send(struct snp_conn *conn, const struct snp_frame *frame) SNP_NODISCARD;
+
+/*
+ * The same with a descriptor that arrives together with the frame's first byte; -1 = none.
+ * Consumed in all cases. SNP_E_LIMIT also: too many descriptors wait.
+ */
+int snp_conn_send_fd(struct snp_conn *conn,
+                     const struct snp_frame *frame,
+                     int fd) SNP_NODISCARD;
 
 /* Bytes not yet taken by the socket. */
 size_t snp_conn_queued(const struct snp_conn *conn);

@@ -16,11 +16,14 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "daemon/caps.h"
+#include "daemon/checkpoint.h"
 #include "daemon/exec.h"
 #include "daemon/executor.h"
 #include "daemon/session_end.h"
 #include "daemon/spec.h"
 #include "daemon/tier.h"
+#include "daemon/work.h"
+#include "store/journal.h"
 #include "wire/rpc.h"
 
 #ifndef SNP_VERSION
@@ -28,27 +31,15 @@
 #endif
 
 enum {
-    NEEDS_SESSION = 1 << 0, /* `session` exists (it may be lost) */
-    NEEDS_LIVE = 1 << 1,    /* and is not lost */
+    NEEDS_SESSION = 1 << 0, /* `session` exists (it may be asleep or lost) */
+    NEEDS_LIVE = 1 << 1,    /* and has an executor; it is woken for it */
     NEEDS_TIER = 1 << 2,    /* a tier runs, or can be started */
     METHOD_MAX = 32,
 };
 
-/* A request whose needs were met. */
-struct work {
-    struct snp_request *request; /* owned by the handler */
-    const struct snp_method *method;
-    json_t *head; /* borrowed */
-    const char *raw;
-    size_t raw_len;
-    struct snp_session *session;   /* borrowed; with NEEDS_SESSION */
-    struct snp_executor *executor; /* borrowed; with NEEDS_LIVE */
-    struct snp_tier *tier;         /* borrowed; with NEEDS_TIER or NEEDS_LIVE */
-};
-
 struct snp_method {
     const char *name;
-    void (*run)(const struct work *work);
+    void (*run)(const struct snp_work *work);
     unsigned needs;
     struct snp_record record;        /* of the request's head */
     size_t raw_max;                  /* bytes after it */
@@ -91,6 +82,25 @@ static const struct snp_field hello_fields[] = {
     {"version", SNP_T_INT, 0},
 };
 static const struct snp_field session_fields[] = {FIELD_METHOD, FIELD_SESSION};
+static const struct snp_field gc_fields[] = {
+    FIELD_METHOD,
+    {"budget_bytes", SNP_T_INT | SNP_T_NULL | SNP_T_OPT, 0},
+};
+static const struct snp_field history_fields[] = {
+    FIELD_METHOD,
+    FIELD_SESSION,
+    {"before", SNP_T_INT | SNP_T_NULL | SNP_T_OPT, 0                   },
+    {"limit",  SNP_T_INT | SNP_T_NULL | SNP_T_OPT, SNP_JOURNAL_LIST_MAX},
+};
+static const struct snp_field cell_fields[] = {
+    FIELD_METHOD,
+    FIELD_SESSION,
+    {"cell", SNP_T_INT, 0},
+};
+static const struct snp_field events_fields[] = {
+    FIELD_METHOD,
+    {"limit", SNP_T_INT | SNP_T_NULL | SNP_T_OPT, 0},
+};
 static const struct snp_field interrupt_fields[] = {
     FIELD_METHOD,
     {"session", SNP_T_STR | SNP_T_OPT, SNP_SESSION_NAME_MAX},
@@ -224,7 +234,7 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
 
 static const struct snp_tier_ops pass_ops = {pass_done, NULL};
 
-static void run_pass(const struct work *work)
+static void run_pass(const struct snp_work *work)
 {
     snp_autojson json_t *head = json_copy(work->head);
     struct passing *passing = calloc(1, sizeof(*passing));
@@ -233,7 +243,7 @@ static void run_pass(const struct work *work)
         .head = head,
         .raw = work->raw,
         .raw_len = work->raw_len,
-        .timeout_ms = SNP_CAP_TIER_MS,
+        .timeout_ms = work->request->server->options.tier_ms,
         .ops = &pass_ops,
         .ctx = passing,
     };
@@ -257,12 +267,15 @@ static void run_pass(const struct work *work)
     }
     if (work->session != NULL) {
         work->session->used_us = snp_now_us();
+        if (work->raw_len > 0 || work->method->raw_max > 0) {
+            snp_checkpoint_schedule(work->session); /* a file has been written */
+        }
     }
 }
 
 /* Handlers ------------------------------------------------------------------------------- */
 
-static void run_hello(const struct work *work)
+static void run_hello(const struct snp_work *work)
 {
     const struct snp_server *server = work->request->server;
     int64_t version = snp_json_int(work->head, "version", 0);
@@ -281,7 +294,7 @@ static void run_hello(const struct work *work)
                                  (json_int_t)((snp_now_us() - server->started_us) / 1000)));
 }
 
-static void run_exec(const struct work *work)
+static void run_exec(const struct snp_work *work)
 {
     snp_exec_start(work->request, work->head, work->raw, work->raw_len);
 }
@@ -298,7 +311,7 @@ static struct snp_exec *open_exec(const struct snp_request *request, int64_t id)
     return NULL;
 }
 
-static void run_interrupt(const struct work *work)
+static void run_interrupt(const struct snp_work *work)
 {
     const char *name = snp_json_str(work->head, "session", NULL);
     struct snp_session *session = NULL;
@@ -328,7 +341,7 @@ static void run_interrupt(const struct work *work)
     }
 }
 
-static void run_list(const struct work *work)
+static void run_list(const struct snp_work *work)
 {
     const struct snp_sessions *table = &work->request->server->sessions;
     json_t *list = json_array();
@@ -349,14 +362,19 @@ static void run_list(const struct work *work)
                        list == NULL ? NULL : json_pack("{s:o}", "sessions", list));
 }
 
-static void run_show(const struct work *work)
+static void run_show(const struct snp_work *work)
 {
     snp_request_answer(work->request, snp_session_to_json(work->session, true));
 }
 
-static void run_destroy(const struct work *work)
+static void run_destroy(const struct snp_work *work)
 {
     snp_session_end(work->session, work->request);
+}
+
+static void run_clear(const struct snp_work *work)
+{
+    snp_session_clear(work->session, work->request);
 }
 
 /* Resident pages of this process. */
@@ -387,7 +405,7 @@ static uint64_t rss_bytes(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static void run_stats(const struct work *work)
+static void run_stats(const struct snp_work *work)
 {
     const struct snp_server *server = work->request->server;
 
@@ -398,7 +416,7 @@ static void run_stats(const struct work *work)
                                  (json_int_t)rss_bytes(), "pid", (json_int_t)getpid()));
 }
 
-static void run_shutdown(const struct work *work)
+static void run_shutdown(const struct snp_work *work)
 {
     snp_server_end(work->request->server, work->request);
 }
@@ -415,6 +433,13 @@ static const struct snp_method methods[] = {
     {"sessions.list", run_list, 0, PLAIN("sessions.list"), 0, NULL},
     {"sessions.show", run_show, NEEDS_SESSION, SNP_RECORD("sessions.show", session_fields), 0, NULL},
     {"sessions.destroy", run_destroy, NEEDS_SESSION, SNP_RECORD("sessions.destroy", session_fields), 0, NULL},
+    {"sessions.clear", run_clear, NEEDS_SESSION, SNP_RECORD("sessions.clear", session_fields), 0, NULL},
+    {"checkpoint", snp_run_checkpoint, NEEDS_LIVE, SNP_RECORD("checkpoint", session_fields), 0, NULL},
+    {"hibernate", snp_run_hibernate, NEEDS_SESSION, SNP_RECORD("hibernate", session_fields), 0, NULL},
+    {"history", snp_run_history, NEEDS_SESSION, SNP_RECORD("history", history_fields), 0, NULL},
+    {"cell.show", snp_run_cell_show, NEEDS_SESSION, SNP_RECORD("cell.show", cell_fields), 0, NULL},
+    {"gc", snp_run_gc, 0, SNP_RECORD("gc", gc_fields), 0, NULL},
+    {"journal.events", snp_run_events, 0, SNP_RECORD("journal.events", events_fields), 0, NULL},
     {"put", run_pass, NEEDS_LIVE, SNP_RECORD("put", put_fields), SNP_FILE_CHUNK_MAX, &put_answer},
     {"get", run_pass, NEEDS_LIVE, SNP_RECORD("get", get_fields), 0, &get_answer},
     {"ls", run_pass, NEEDS_LIVE, SNP_RECORD("ls", ls_fields), 0, &ls_answer},
@@ -479,7 +504,7 @@ int snp_method_check(json_t *head,
     return 0;
 }
 
-static int session_need(struct work *work, struct snp_err *err)
+static int session_need(struct snp_work *work, struct snp_err *err)
 {
     const char *name = snp_json_str(work->head, "session", "");
     struct snp_session *session = snp_sessions_find(work->request->server, name);
@@ -487,21 +512,12 @@ static int session_need(struct work *work, struct snp_err *err)
     if (session == NULL) {
         return snp_fail(err, SNP_E_NOT_FOUND, "there is no session '%s'", name);
     }
-    if ((work->method->needs & NEEDS_LIVE) != 0) {
-        if (session->executor == NULL) {
-            return snp_fail(err, SNP_E_NOT_FOUND,
-                            "session '%s' was lost with its variables and files (%s)", name,
-                            session->loss);
-        }
-        work->executor = session->executor;
-        work->tier = session->executor->tier;
-    }
     work->session = session;
     return 0;
 }
 
 /* Of a method without a session: the tier it names, or the one that made the handle. */
-static int tier_need(struct work *work, struct snp_err *err)
+static int tier_need(struct snp_work *work, struct snp_err *err)
 {
     const char *handle = snp_json_str(work->head, "handle", NULL);
     const char *name = snp_json_str(work->head, "tier", snp_tier_name(SNP_TIER_AUTO));
@@ -519,9 +535,78 @@ static int tier_need(struct work *work, struct snp_err *err)
     return snp_tier_get(work->request->server, kind, &work->tier, err);
 }
 
+/* A request whose session has to be woken first. */
+struct parked {
+    struct snp_waiter waiter;
+    struct snp_request *request;
+    const struct snp_method *method;
+    json_t *head; /* one reference */
+    char *raw;    /* owned */
+    size_t raw_len;
+};
+
+static void parked_run(struct snp_waiter *waiter,
+                       struct snp_session *session,
+                       const struct snp_err *err)
+{
+    struct parked *parked = snp_container_of(waiter, struct parked, waiter);
+    struct snp_work work = {
+        .request = parked->request,
+        .method = parked->method,
+        .head = parked->head,
+        .raw = parked->raw,
+        .raw_len = parked->raw_len,
+        .session = session,
+        .executor = session->executor,
+    };
+
+    if (err != NULL) {
+        snp_request_fail(parked->request, err);
+    } else {
+        work.tier = session->executor->tier;
+        parked->method->run(&work);
+    }
+    json_decref(parked->head);
+    free(parked->raw);
+    free(parked);
+}
+
+static void park(const struct snp_work *work)
+{
+    struct parked *parked = calloc(1, sizeof(*parked));
+    struct snp_err err;
+
+    if (parked != NULL) {
+        parked->raw = malloc(work->raw_len + 1);
+    }
+    if (parked == NULL || parked->raw == NULL) {
+        free(parked);
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    if (work->raw_len > 0) {
+        memcpy(parked->raw, work->raw, work->raw_len);
+    }
+    parked->raw_len = work->raw_len;
+    parked->waiter.run = parked_run;
+    parked->request = work->request;
+    parked->method = work->method;
+    parked->head = json_incref(work->head);
+    snp_session_when_live(work->session, &parked->waiter);
+}
+
+/* Its executor can be asked now. */
+static bool is_live(const struct snp_session *session)
+{
+    return session->executor != NULL && session->executor->tier != NULL &&
+           (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_RUNNING) &&
+           session->wake == NULL;
+}
+
 void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, size_t raw_len)
 {
-    struct work work = {.request = request, .head = head, .raw = raw, .raw_len = raw_len};
+    struct snp_work work = {.request = request, .head = head, .raw = raw, .raw_len = raw_len};
     struct snp_err err;
     int r = snp_method_check(head, raw_len, &work.method, &err);
 
@@ -538,6 +623,15 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
     if (r < 0) {
         snp_request_fail(request, &err);
         return;
+    }
+    if ((work.method->needs & NEEDS_LIVE) != 0) {
+        SNP_ASSERT(work.session != NULL);
+        if (!is_live(work.session)) {
+            park(&work);
+            return;
+        }
+        work.executor = work.session->executor;
+        work.tier = work.executor->tier;
     }
     work.method->run(&work);
 }

@@ -1,41 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a cell.
+ * Cells before they run, and what stops them.
  *
- * exec -> find or open its session -> wait for its turn -> ask the tier -> answer.
+ * exec -> find or open its session -> wait for its turn -> run (cell.c).
  * Invariants: a cell is in exactly one place: session->waiting or session->running. It
  * holds one reference of its session and owns its request, which is ended exactly once.
- * A session whose state is CLOSING or LOST starts no cell.
+ * Only an IDLE session starts a cell; one without an executor is woken first.
  */
 #include "daemon/exec.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "base/str.h"
+#include "daemon/cell.h"
+#include "daemon/check.h"
 #include "daemon/executor.h"
-#include "daemon/result.h"
 #include "daemon/server.h"
 #include "daemon/session_end.h"
 #include "daemon/session_open.h"
 #include "daemon/spec.h"
 #include "daemon/tier.h"
-
-struct snp_exec {
-    struct snp_request *request;   /* owned; NULL once ended */
-    struct snp_session *session;   /* one reference */
-    struct snp_executor *executor; /* that runs it; one reference; NULL = has not started */
-    struct snp_exec_spec spec;     /* owned */
-    char *raw;                     /* owned: code, then standard input; gone once sent */
-    size_t raw_len;
-    uint64_t wall_ms;
-    uint64_t cell; /* its number; 0 = has not started */
-};
+#include "daemon/wake.h"
 
 /* Cells ------------------------------------------------------------------------------- */
 
-static void raw_drop(struct snp_exec *exec)
+void snp_exec_drop_raw(struct snp_exec *exec)
 {
     struct snp_peer *peer = exec->request == NULL ? NULL : exec->request->peer;
 
@@ -45,10 +34,12 @@ static void raw_drop(struct snp_exec *exec)
     free(SNP_TAKE_PTR(exec->raw));
 }
 
-static void exec_free(struct snp_exec *exec)
+void snp_exec_free(struct snp_exec *exec)
 {
     SNP_ASSERT(exec->request == NULL);
     free(exec->raw);
+    free(exec->record);
+    snp_buf_done(&exec->events);
     snp_exec_spec_done(&exec->spec);
     if (exec->executor != NULL) {
         snp_executor_unref(exec->executor);
@@ -59,12 +50,15 @@ static void exec_free(struct snp_exec *exec)
     free(exec);
 }
 
-/* End a cell that is in neither place any more. */
-static void exec_fail(struct snp_exec *exec, const struct snp_err *err)
+void snp_exec_fail(struct snp_exec *exec, const struct snp_err *err)
 {
-    raw_drop(exec);
-    snp_request_fail(SNP_TAKE_PTR(exec->request), err);
-    exec_free(exec);
+    snp_exec_drop_raw(exec);
+    if (exec->ended != NULL) {
+        exec->ended(exec->ctx, NULL, err);
+    } else {
+        snp_request_fail(SNP_TAKE_PTR(exec->request), err);
+    }
+    snp_exec_free(exec);
 }
 
 static bool waiting_remove(struct snp_exec *exec)
@@ -83,201 +77,87 @@ static bool waiting_remove(struct snp_exec *exec)
     return false;
 }
 
+static void waiters_run(struct snp_session *session, const struct snp_err *err)
+{
+    while (session->waiters != NULL) {
+        struct snp_waiter *waiter = session->waiters;
+
+        session->waiters = waiter->next;
+        waiter->run(waiter, session, err);
+    }
+}
+
+void snp_exec_fail_first(struct snp_session *session, const struct snp_err *err)
+{
+    waiters_run(session, err);
+    if (session->n_waiting > 0) {
+        struct snp_exec *exec = session->waiting[0];
+
+        (void)waiting_remove(exec);
+        snp_exec_fail(exec, err);
+    }
+}
+
 bool snp_exec_fail_waiting(struct snp_session *session, const struct snp_err *err)
 {
     bool any = session->n_waiting > 0;
 
+    waiters_run(session, err);
     while (session->n_waiting > 0) {
         struct snp_exec *exec = session->waiting[0];
 
         (void)waiting_remove(exec);
-        exec_fail(exec, err);
+        snp_exec_fail(exec, err);
     }
     return any;
 }
 
-/* Running ----------------------------------------------------------------------------- */
+/* Whose turn it is --------------------------------------------------------------------- */
 
-/*
- * The tier's text as it came, plus what we know: the name, and the manifest of `open`, unless
- * the tier gave another. Nothing is written anew, since most of it is of no concern to us.
- */
-static void result_send(struct snp_exec *exec, const struct snp_tier_answer *answer)
-{
-    const struct snp_session *session = exec->session;
-    const char *quote = session->name[0] == '\0' ? "" : "\"";
-    const char *name = session->name[0] == '\0' ? "null" : session->name;
-    snp_autobuf struct snp_buf text = {0};
-    size_t n = answer->text_len;
-    int r;
-
-    while (n > 0 && answer->text[n - 1] != '}') { /* it is an object, with members */
-        n--;
-    }
-    SNP_ASSERT(n > 0);
-    snp_buf_init(&text, (size_t)2 * SNP_FRAME_HEAD_MAX);
-    r = snp_buf_add(&text, answer->text, n - 1);
-    if (r == 0) {
-        /* A name holds nothing that JSON would escape. */
-        r = snp_buf_addf(&text, ",\"name\":%s%s%s", quote, name, quote);
-    }
-    if (r == 0 && json_object_get(answer->head, "manifest") == NULL) {
-        r = snp_buf_adds(&text, ",\"manifest\":");
-        r = r == 0 ? snp_buf_adds(&text, session->manifest) : r;
-    }
-    if (r == 0) {
-        r = snp_buf_adds(&text, "}");
-    }
-    if (r < 0) {
-        struct snp_err err;
-
-        (void)snp_fail(&err, (enum snp_code)r, "no room for the answer");
-        snp_request_fail(SNP_TAKE_PTR(exec->request), &err);
-        return;
-    }
-    snp_request_pass(SNP_TAKE_PTR(exec->request), snp_buf_bytes(&text), text.len, NULL, 0);
-}
-
-/*
- * Is it the answer to this cell, from the executor the session had last? One that has been
- * replaced has no say, whatever it says and whenever.
- */
-static int answer_check(const struct snp_exec *exec,
-                        const struct snp_tier_answer *answer,
-                        struct snp_err *ret_bad)
-{
-    const struct snp_executor *executor = exec->executor;
-    int r = snp_result_check(answer->head, answer->raw_len, ret_bad);
-
-    if (r == 0 && (strcmp(snp_json_str(answer->head, "session", ""), executor->id) != 0 ||
-                   (uint64_t)snp_json_int(answer->head, "cell", 0) != exec->cell)) {
-        return snp_fail(ret_bad, SNP_E_INVALID, "result: of another cell");
-    }
-    if (r == 0 && (uint64_t)snp_json_int(answer->head, "epoch", (int64_t)executor->epoch) !=
-                      executor->epoch) {
-        return snp_fail(ret_bad, SNP_E_INVALID, "result: of another epoch");
-    }
-    return r;
-}
-
-static int result_answer(struct snp_exec *exec,
-                         const struct snp_tier_answer *answer,
-                         struct snp_err *ret_bad)
-{
-    struct snp_err err;
-    int r = answer_check(exec, answer, ret_bad);
-
-    if (r < 0) {
-        (void)snp_fail(&err, SNP_E_PEER, "the tier gave a wrong answer: %s", ret_bad->msg);
-    } else if (exec->session->epoch != exec->executor->epoch) {
-        snp_log(SNP_LOG_WARN, "late-result", "session=%s executor=%s epoch=%llu cell=%llu",
-                exec->session->id, exec->executor->id,
-                (unsigned long long)exec->executor->epoch, (unsigned long long)exec->cell);
-        (void)snp_fail(&err, SNP_E_PEER,
-                       "the cell ended after its session had been taken from it");
-    } else {
-        result_send(exec, answer);
-        return 0;
-    }
-    snp_request_fail(SNP_TAKE_PTR(exec->request), &err);
-    return r;
-}
-
-static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
-{
-    struct snp_exec *exec = ctx;
-    struct snp_session *session = exec->session;
-    int r = 0;
-
-    exec->request->exec = NULL;
-    if (answer->head != NULL) {
-        r = result_answer(exec, answer, ret_bad);
-    } else {
-        struct snp_err err = *answer->err;
-
-        if (session->state == SNP_SESSION_LOST) {
-            session->loss_told = true;
-            (void)snp_err_wrap(&err, "cell killed, session lost");
-        }
-        snp_request_fail(SNP_TAKE_PTR(exec->request), &err);
-    }
-    session->running = NULL;
-    if (session->state == SNP_SESSION_RUNNING) {
-        snp_session_set_state(session, SNP_SESSION_IDLE);
-        if (session->name[0] == '\0') {
-            snp_session_end(session, NULL);
-        } else {
-            snp_exec_pump(session);
-        }
-    }
-    exec_free(exec);
-    return r;
-}
-
-static int exec_event(void *ctx, const struct snp_tier_answer *event, struct snp_err *ret_bad)
-{
-    struct snp_exec *exec = ctx;
-    int r = snp_event_check(event->head, event->raw_len, ret_bad);
-
-    if (r == 0) {
-        snp_request_event(exec->request, event->text, event->text_len, event->raw,
-                          event->raw_len);
-    }
-    return r;
-}
-
-static const struct snp_tier_ops exec_ops = {exec_done, exec_event};
-
-static int exec_send(struct snp_exec *exec, struct snp_err *err)
-{
-    struct snp_session *session = exec->session;
-    const struct snp_exec_spec *spec = &exec->spec;
-    snp_autojson json_t *head = json_pack(
-        "{s:s, s:I, s:s, s:I, s:b, s:O?, s:I, s:b, s:b, s:I}", "session", session->executor->id,
-        "cell", (json_int_t)session->cells + 1, "kind", spec->kind, "code_len",
-        (json_int_t)spec->code_len, "stdin", spec->has_stdin, "argv", spec->argv, "wall_ms",
-        (json_int_t)exec->wall_ms, "stream", spec->stream, "require_exact", spec->require_exact,
-        "epoch", (json_int_t)session->epoch);
-    struct snp_tier_call call = {
-        .method = "exec",
-        .head = head,
-        .raw = exec->raw,
-        .raw_len = exec->raw_len,
-        .timeout_ms = exec->wall_ms + SNP_CAP_TIER_MS,
-        .ops = &exec_ops,
-        .ctx = exec,
-    };
-
-    if (head == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    return snp_tier_ask(session->executor->tier, &call, err);
-}
-
-/* Start the next cell if the session is free for it. */
-void snp_exec_pump(struct snp_session *session)
+static void next_start(struct snp_session *session)
 {
     while (session->state == SNP_SESSION_IDLE && session->n_waiting > 0) {
         struct snp_exec *exec = session->waiting[0];
         struct snp_err err;
 
         (void)waiting_remove(exec);
-        if (exec_send(exec, &err) < 0) {
-            exec_fail(exec, &err);
+        if (snp_cell_run(exec, &err) < 0) {
+            snp_exec_fail(exec, &err);
             if (session->name[0] == '\0') {
                 snp_session_end(session, NULL);
                 return;
             }
-            continue;
         }
-        raw_drop(exec);
-        session->cells++;
-        exec->cell = session->cells;
-        exec->executor = session->executor;
-        snp_executor_ref(exec->executor);
-        session->running = exec;
-        snp_session_set_state(session, SNP_SESSION_RUNNING);
     }
+}
+
+void snp_exec_pump(struct snp_session *session)
+{
+    snp_session_ref(session);
+    if (session->wake != NULL) {
+        snp_wake_go_on(session);
+    } else if (session->state == SNP_SESSION_HIBERNATED ||
+               session->state == SNP_SESSION_UNKNOWN || session->state == SNP_SESSION_LOST) {
+        if (session->running == NULL && (session->n_waiting > 0 || session->waiters != NULL)) {
+            snp_wake_start(session);
+        }
+    } else if (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_RUNNING) {
+        waiters_run(session, NULL);
+        next_start(session);
+    }
+    snp_session_unref(session);
+}
+
+void snp_session_when_live(struct snp_session *session, struct snp_waiter *waiter)
+{
+    struct snp_waiter **at = &session->waiters;
+
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    waiter->next = NULL;
+    *at = waiter;
+    snp_exec_pump(session);
 }
 
 /* Put it at the end of its session's line. */
@@ -326,7 +206,7 @@ void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, 
         r = snp_session_for(request->server, &exec->spec, &session, &exec->wall_ms, &err);
     }
     if (r < 0) {
-        exec_fail(exec, &err);
+        snp_exec_fail(exec, &err);
         return;
     }
     SNP_ASSERT(session != NULL);
@@ -336,7 +216,7 @@ void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, 
         if (session->name[0] == '\0' && session->state == SNP_SESSION_OPENING) {
             snp_session_end(session, NULL);
         }
-        exec_fail(exec, &err);
+        snp_exec_fail(exec, &err);
         return;
     }
     request->exec = exec;
@@ -373,11 +253,11 @@ static const struct snp_tier_ops interrupt_ops = {interrupt_done, NULL};
 
 static void running_interrupt(struct snp_session *session, struct snp_request *request)
 {
-    snp_autojson json_t *head = json_pack("{s:s}", "session", session->executor->id);
+    snp_autojson json_t *head = json_pack("{s:s}", "session", session->running->executor->id);
     struct snp_tier_call call = {
         .method = "interrupt",
         .head = head,
-        .timeout_ms = SNP_CAP_TIER_MS,
+        .timeout_ms = session->server->options.tier_ms,
         .is_urgent = true,
         .ops = &interrupt_ops,
         .ctx = request,
@@ -387,7 +267,7 @@ static void running_interrupt(struct snp_session *session, struct snp_request *r
     if (head == NULL) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         snp_request_fail(request, &err);
-    } else if (snp_tier_ask(session->executor->tier, &call, &err) < 0) {
+    } else if (snp_tier_ask(session->running->executor->tier, &call, &err) < 0) {
         snp_request_fail(request, &err);
     }
 }
@@ -398,7 +278,7 @@ static void waiting_drop(struct snp_exec *exec, const struct snp_err *err)
     struct snp_session *session = exec->session;
 
     snp_session_ref(session);
-    exec_fail(exec, err);
+    snp_exec_fail(exec, err);
     if (session->name[0] == '\0' && session->state != SNP_SESSION_CLOSING &&
         session->state != SNP_SESSION_LOST) {
         snp_session_end(session, NULL);
@@ -410,8 +290,12 @@ void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request)
 {
     struct snp_err err;
 
-    if (exec->session->running == exec) {
+    if (exec->session->running == exec && exec->executor->tier != NULL) {
         running_interrupt(exec->session, request);
+        return;
+    }
+    if (exec->session->running == exec) {
+        snp_request_answer(request, json_pack("{s:b}", "interrupted", 0));
         return;
     }
     (void)snp_fail(&err, SNP_E_TIMEOUT, "interrupted before it started");

@@ -3,17 +3,53 @@
 #define SNP_DAEMON_EXEC_H
 
 /*
- * Cells: waiting for their turn in a session, and running in the tier. One cell at a time runs in a session, in the order they came.
+ * Cells: waiting for their turn in a session. One cell at a time runs in a session, in the
+ * order they came. How it runs is in cell.c.
  */
 
 #include <stdbool.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "daemon/spec.h"
 
 struct snp_exec;
+struct snp_executor;
 struct snp_request;
 struct snp_session;
+
+/* The end of a cell that no client waits for. result: its JSON, borrowed; NULL = see err. */
+typedef void snp_exec_ended(void *ctx, const char *result, const struct snp_err *err);
+
+/*
+ * One cell. It is in session->waiting or is session->running, holds one reference of its
+ * session, and is ended exactly once, by cell.c or by snp_exec_fail.
+ */
+struct snp_exec {
+    struct snp_request *request; /* owned; NULL once ended, or if nobody asked */
+    snp_exec_ended *ended;       /* then this is called instead; or NULL */
+    void *ctx;
+    struct snp_session *session;   /* one reference */
+    struct snp_executor *executor; /* that runs it; one reference; NULL = has not started */
+    struct snp_exec_spec spec;     /* owned */
+    char *raw;                     /* owned: code, then standard input; gone once sent */
+    size_t raw_len;
+    uint64_t wall_ms;
+    uint64_t cell;      /* its number; 0 = has not started */
+    uint64_t replay_of; /* the number of the cell it repeats; 0 = none */
+
+    char *record;      /* owned: its result as the journal has it; NULL = err counts */
+    bool has_manifest; /* record has one of its own */
+    bool falls_back;   /* its interpreter was lost: the session goes back to its checkpoint */
+    struct snp_err err;
+
+    /* For the journal; in sessions that last. */
+    uint64_t started_us;   /* since 1970 */
+    struct snp_buf events; /* what it has shown so far, as frames */
+    bool is_cut;           /* events lacks some */
+    uint64_t noted_us;     /* monotonic: when what it has shown was last written */
+};
 
 /* The request `exec`; head has passed snp_exec_record. The request is taken over. */
 void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, size_t raw_len);
@@ -27,10 +63,23 @@ void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request);
 /* The client of the cell has gone: a waiting one is dropped, an unnamed session ends. */
 void snp_exec_abandon(struct snp_exec *exec);
 
-/* Start the next cell of a session if it is free for it. */
+/* Start the next cell of a session if it is free for it, or see to it that it will be. */
 void snp_exec_pump(struct snp_session *session);
 
-/* Fail all cells that wait for a session; true if there was any. */
+/* Call the waiter as soon as the session has an executor, which may be at once. */
+void snp_session_when_live(struct snp_session *session, struct snp_waiter *waiter);
+
+/* Fail who is first in line, and who needs an executor without running a cell. */
+void snp_exec_fail_first(struct snp_session *session, const struct snp_err *err);
+
+/* Fail all cells and others that wait for a session; true if there was any cell. */
 bool snp_exec_fail_waiting(struct snp_session *session, const struct snp_err *err);
+
+/* End a cell that is in neither place any more, and free it. */
+void snp_exec_fail(struct snp_exec *exec, const struct snp_err *err);
+void snp_exec_free(struct snp_exec *exec);
+
+/* Its code and input are no longer needed here. */
+void snp_exec_drop_raw(struct snp_exec *exec);
 
 #endif

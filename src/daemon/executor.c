@@ -304,7 +304,7 @@ static int close_ask(struct step *step, struct snp_err *err)
     struct snp_tier_call call = {
         .method = "close",
         .head = head,
-        .timeout_ms = SNP_CAP_TIER_MS,
+        .timeout_ms = step->executor->server->options.tier_ms,
         .is_urgent = true,
         .ops = &close_ops,
         .ctx = step,

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@
 #endif
 
 enum {
-    LOCK_WAIT_MS = 8000, /* for a daemon that is about to end */
+    LOCK_WAIT_MS = 9000, /* for a daemon that is about to end */
     LOCK_STEP_MS = 10,
     LISTEN_BACKLOG = SNP_CAP_CLIENTS,
     IDLE_MAX_S = 365 * 24 * 3600,
@@ -49,6 +50,11 @@ struct options {
     const char *state;
     uint64_t idle_ms;
     uint64_t session_idle_ms;
+    uint64_t checkpoint_after_ms;
+    uint64_t tier_ms;
+    uint64_t live_max;
+    uint64_t live_bytes;
+    uint64_t budget_bytes;
     int ready_fd;
     enum snp_log_level level;
 };
@@ -71,7 +77,13 @@ static const char help[] =
     "  --socket PATH          listen here (default: in the runtime folder)\n"
     "  --state DIR            log and leftovers (default: the state folder)\n"
     "  --idle SECONDS         end when unused for so long (default 300)\n"
-    "  --session-idle SECONDS close named sessions unused for so long (default 1800)\n"
+    "  --session-idle SECONDS hibernate named sessions unused for so long (default 1800)\n"
+    "  --checkpoint-after SECONDS\n"
+    "                         save a session so long after its last cell (default 1)\n"
+    "  --tier-timeout SECONDS kill a tier that does not answer for so long (default 60)\n"
+    "  --live-max N           sessions that may be awake at once (default 64)\n"
+    "  --live-memory SIZE     memory these may take (default: half of the machine's)\n"
+    "  --journal-budget SIZE  disk the journal may take; 0 = any (default 8g)\n"
     "  --ready-fd N           write one byte to descriptor N when listening\n"
     "  --log-level LEVEL      error, warn, info or debug (default info)\n"
     "  --version              print the version\n"
@@ -92,6 +104,36 @@ static int seconds_parse(const char *name,
     }
     *ret_ms = (uint64_t)(seconds * 1000);
     return 0;
+}
+
+static int count_parse(const char *name, const char *text, uint64_t *ret, struct snp_err *err)
+{
+    uint64_t count = 0;
+
+    if (snp_parse_u64(text, &count) < 0 || count < 1 || count > SNP_CAP_SESSIONS) {
+        return snp_fail(err, SNP_E_INVALID, "%s needs a number from 1 to %d, not '%s'", name,
+                        SNP_CAP_SESSIONS, text);
+    }
+    *ret = count;
+    return 0;
+}
+
+static int bytes_parse(const char *name, const char *text, uint64_t *ret, struct snp_err *err)
+{
+    if (snp_parse_bytes(text, ret) < 0) {
+        return snp_fail(err, SNP_E_INVALID, "%s needs a size like 512m or 8g, not '%s'", name,
+                        text);
+    }
+    return 0;
+}
+
+/* Half of what the machine has. */
+static uint64_t half_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long size = sysconf(_SC_PAGESIZE);
+
+    return pages <= 0 || size <= 0 ? UINT64_MAX : (uint64_t)pages * (uint64_t)size / 2;
 }
 
 static int level_parse(const char *text, enum snp_log_level *ret, struct snp_err *err)
@@ -121,20 +163,101 @@ static int ready_fd_parse(const char *text, int *ret, struct snp_err *err)
     return 0;
 }
 
+enum unit {
+    UNIT_SECONDS = 0, /* kept as ms */
+    UNIT_COUNT,
+    UNIT_BYTES,
+};
+
+/* What the command line says, else the environment, else a default. */
+struct setting {
+    int letter; /* of its option */
+    const char *flag;
+    const char *env; /* or NULL */
+    enum unit unit;
+    size_t at; /* in struct options */
+};
+
+static const struct setting settings[] = {
+    {'i', "--idle",             NULL,                                UNIT_SECONDS, offsetof(struct options, idle_ms)            },
+    {'j', "--session-idle",     "SNIPARA_SANDBOX_SESSION_IDLE",      UNIT_SECONDS,
+     offsetof(struct options,                                                                               session_idle_ms)    },
+    {'c', "--checkpoint-after", "SNIPARA_SANDBOX_CHECKPOINT_AFTER",  UNIT_SECONDS,
+     offsetof(struct options,                                                                               checkpoint_after_ms)},
+    {'t', "--tier-timeout",     NULL,                                UNIT_SECONDS, offsetof(struct options, tier_ms)            },
+    {'m', "--live-max",         "SNIPARA_SANDBOX_MAX_LIVE_SESSIONS", UNIT_COUNT,
+     offsetof(struct options,                                                                               live_max)           },
+    {'b', "--live-memory",      "SNIPARA_SANDBOX_LIVE_MEMORY",       UNIT_BYTES,
+     offsetof(struct options,                                                                               live_bytes)         },
+    {'g', "--journal-budget",   "SNIPARA_SANDBOX_JOURNAL_BUDGET",    UNIT_BYTES,
+     offsetof(struct options,                                                                               budget_bytes)       },
+};
+
+static const struct setting *setting_of(int letter)
+{
+    size_t i = 0;
+
+    while (settings[i].letter != letter) {
+        i++;
+    }
+    return &settings[i];
+}
+
+/* name: of where the text came from; NULL = the option. */
+static int setting_read(const struct setting *setting,
+                        const char *name,
+                        const char *text,
+                        struct options *options,
+                        struct snp_err *err)
+{
+    uint64_t *value = (uint64_t *)((char *)options + setting->at);
+
+    name = name == NULL ? setting->flag : name;
+    switch (setting->unit) {
+    case UNIT_SECONDS:
+        return seconds_parse(name, text, value, err);
+    case UNIT_COUNT:
+        return count_parse(name, text, value, err);
+    case UNIT_BYTES:
+    default:
+        return bytes_parse(name, text, value, err);
+    }
+}
+
+static int environment_read(struct options *options, struct snp_err *err)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(settings); i++) {
+        const char *name = settings[i].env;
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+        const char *text = name == NULL ? NULL : getenv(name);
+        int r = text == NULL ? 0 : setting_read(&settings[i], name, text, options, err);
+
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
 /* 1: help or version was printed, nothing is to be done. */
 static int options_parse(int argc, char **argv, struct options *options, struct snp_err *err)
 {
     static const struct option table[] = {
-        {"foreground",   no_argument,       NULL, 'f'},
-        {"socket",       required_argument, NULL, 's'},
-        {"state",        required_argument, NULL, 'd'},
-        {"idle",         required_argument, NULL, 'i'},
-        {"session-idle", required_argument, NULL, 'j'},
-        {"ready-fd",     required_argument, NULL, 'r'},
-        {"log-level",    required_argument, NULL, 'l'},
-        {"version",      no_argument,       NULL, 'v'},
-        {"help",         no_argument,       NULL, 'h'},
-        {NULL,           0,                 NULL, 0  },
+        {"foreground",       no_argument,       NULL, 'f'},
+        {"socket",           required_argument, NULL, 's'},
+        {"state",            required_argument, NULL, 'd'},
+        {"idle",             required_argument, NULL, 'i'},
+        {"session-idle",     required_argument, NULL, 'j'},
+        {"checkpoint-after", required_argument, NULL, 'c'},
+        {"tier-timeout",     required_argument, NULL, 't'},
+        {"live-max",         required_argument, NULL, 'm'},
+        {"live-memory",      required_argument, NULL, 'b'},
+        {"journal-budget",   required_argument, NULL, 'g'},
+        {"ready-fd",         required_argument, NULL, 'r'},
+        {"log-level",        required_argument, NULL, 'l'},
+        {"version",          no_argument,       NULL, 'v'},
+        {"help",             no_argument,       NULL, 'h'},
+        {NULL,               0,                 NULL, 0  },
     };
     int r = 0;
     int c;
@@ -153,10 +276,13 @@ static int options_parse(int argc, char **argv, struct options *options, struct 
             options->state = optarg;
             break;
         case 'i':
-            r = seconds_parse("--idle", optarg, &options->idle_ms, err);
-            break;
         case 'j':
-            r = seconds_parse("--session-idle", optarg, &options->session_idle_ms, err);
+        case 'c':
+        case 't':
+        case 'm':
+        case 'b':
+        case 'g':
+            r = setting_read(setting_of(c), NULL, optarg, options, err);
             break;
         case 'r':
             r = ready_fd_parse(optarg, &options->ready_fd, err);
@@ -391,6 +517,11 @@ static int serve(const struct options *options, struct places *places, struct sn
         .home = places->home,
         .idle_ms = options->idle_ms,
         .session_idle_ms = options->session_idle_ms,
+        .checkpoint_after_ms = options->checkpoint_after_ms,
+        .tier_ms = options->tier_ms,
+        .live_max = options->live_max,
+        .live_bytes = options->live_bytes,
+        .budget_bytes = options->budget_bytes,
     };
     snp_autofree struct snp_server *server = NULL;
     int listen_fd = -1;
@@ -450,12 +581,20 @@ int main(int argc, char **argv)
     struct options options = {
         .idle_ms = (uint64_t)SNP_CAP_IDLE_S * 1000,
         .session_idle_ms = (uint64_t)SNP_CAP_SESSION_IDLE_S * 1000,
+        .checkpoint_after_ms = SNP_CAP_CHECKPOINT_MS,
+        .tier_ms = SNP_CAP_TIER_MS,
+        .live_max = SNP_CAP_LIVE,
+        .live_bytes = half_memory(),
+        .budget_bytes = SNP_CAP_JOURNAL_BYTES,
         .ready_fd = -1,
         .level = SNP_LOG_INFO,
     };
     struct snp_err err = {0};
     int r = std_fds_fill(&err);
 
+    if (r == 0) {
+        r = environment_read(&options, &err);
+    }
     if (r == 0) {
         r = options_parse(argc, argv, &options, &err);
     }

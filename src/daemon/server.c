@@ -18,10 +18,13 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "daemon/checkpoint.h"
 #include "daemon/dispatch.h"
 #include "daemon/exec.h"
-#include "daemon/session_end.h"
+#include "daemon/hibernate.h"
+#include "daemon/recover.h"
 #include "daemon/tier.h"
+#include "store/store.h"
 #include "wire/rpc.h"
 
 enum {
@@ -312,6 +315,21 @@ static void on_end_timer(uv_timer_t *timer)
     uv_close((uv_handle_t *)timer, NULL);
 }
 
+static void end_finish(struct snp_server *server);
+
+static void journal_closed(void *arg)
+{
+    end_finish(arg);
+}
+
+/* Nothing runs any more; what waits to be written is written. */
+static void end_journal(struct snp_server *server)
+{
+    if (server->store != NULL) {
+        snp_store_close(SNP_TAKE_PTR(server->store), journal_closed, server);
+    }
+}
+
 /* Sessions are gone: tell who asked, and let the clients go. */
 static void end_finish(struct snp_server *server)
 {
@@ -330,6 +348,77 @@ static void end_finish(struct snp_server *server)
     uv_close((uv_handle_t *)&server->sigint, NULL);
     (void)uv_timer_start(&server->end_timer, on_end_timer, (uint64_t)2 * SNP_CAP_FLUSH_MS, 0);
     uv_unref((uv_handle_t *)&server->end_timer);
+}
+
+/* No executor is needed any more: the tiers end. */
+static void end_tiers(struct snp_server *server)
+{
+    if (server->has_ended_tiers) {
+        return;
+    }
+    server->has_ended_tiers = true;
+    (void)uv_timer_stop(&server->end_timer);
+    for (size_t i = 0; i < SNP_TIER_N; i++) {
+        if (server->tiers[i] != NULL) {
+            snp_tier_end(server->tiers[i]);
+        }
+    }
+    if (server->n_tiers == 0) {
+        end_journal(server);
+    }
+}
+
+static void end_overdue(uv_timer_t *timer)
+{
+    struct snp_server *server = timer->data;
+
+    snp_log(SNP_LOG_WARN, "end", "why=\"%u checkpoints are not done in time\"",
+            server->n_end_saves);
+    end_tiers(server);
+}
+
+static void end_saved(void *ctx, const struct snp_err *err)
+{
+    struct snp_session *session = ctx;
+    struct snp_server *server = session->server;
+
+    if (err != NULL) {
+        snp_log(SNP_LOG_WARN, "end-save", "session=%s error=\"%s\"", session->id, err->msg);
+    }
+    snp_session_unref(session);
+    server->n_end_saves--;
+    snp_server_saved(server);
+}
+
+void snp_server_saved(struct snp_server *server)
+{
+    if (server->is_ending && server->n_end_saves == 0 && server->n_saving == 0) {
+        end_tiers(server);
+    }
+}
+
+/* What sessions hold is saved before their executors go. */
+static void end_sessions(struct snp_server *server)
+{
+    server->n_end_saves = 1;
+    (void)uv_timer_start(&server->end_timer, end_overdue, SNP_CAP_END_SAVE_MS, 0);
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        struct snp_session *session = server->sessions.slots[i];
+
+        if (session == NULL || session->name[0] == '\0' || !session->is_dirty ||
+            session->executor == NULL || session->save != NULL || session->wake != NULL) {
+            continue;
+        }
+        if (session->state == SNP_SESSION_IDLE) {
+            server->n_end_saves++;
+            snp_session_ref(session);
+            snp_hibernate(session, false, end_saved, session);
+        } else if (session->state == SNP_SESSION_RUNNING) {
+            snp_checkpoint_make(session, NULL, NULL); /* as it was before the cell */
+        }
+    }
+    server->n_end_saves--;
+    snp_server_saved(server);
 }
 
 void snp_server_end(struct snp_server *server, struct snp_request *request)
@@ -351,21 +440,15 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     /* From here on a new client finds nobody and starts the next daemon. */
     (void)unlink(server->options.socket_path);
     uv_close((uv_handle_t *)&server->ticker, NULL);
-    for (size_t i = 0; i < SNP_TIER_N; i++) {
-        if (server->tiers[i] != NULL) {
-            snp_tier_end(server->tiers[i]);
-        }
-    }
-    if (server->n_tiers == 0) {
-        end_finish(server);
-    }
+    uv_close((uv_handle_t *)&server->checkpoints, NULL);
+    end_sessions(server);
 }
 
 void snp_server_tier_gone(struct snp_server *server)
 {
     server->n_tiers--;
-    if (server->is_ending && server->n_tiers == 0) {
-        end_finish(server);
+    if (server->has_ended_tiers && server->n_tiers == 0) {
+        end_journal(server);
     }
 }
 
@@ -382,16 +465,7 @@ static void on_tick(uv_timer_t *timer)
     struct snp_server *server = timer->data;
     uint64_t now = snp_now_us();
 
-    for (size_t i = 0; i < server->sessions.n_slots; i++) {
-        struct snp_session *session = server->sessions.slots[i];
-
-        if (session != NULL &&
-            (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_LOST) &&
-            now - session->used_us > server->options.session_idle_ms * 1000) {
-            snp_log(SNP_LOG_INFO, "session-idle", "session=%s", session->id);
-            snp_session_end(session, NULL);
-        }
-    }
+    snp_hibernate_tick(server);
     if (server->n_peers > 0 || server->sessions.n_open > 0) {
         server->busy_us = now;
     } else if (now - server->busy_us > server->options.idle_ms * 1000) {
@@ -414,11 +488,21 @@ static uint64_t tick_ms(const struct snp_server_options *options)
     return tick > TICK_MAX_MS ? TICK_MAX_MS : tick;
 }
 
+/* The sessions of the journal are there: clients may come. */
+static void serve_start(struct snp_server *server)
+{
+    if (!server->is_ending) {
+        (void)uv_poll_start(&server->listener, UV_READABLE, on_listener);
+    }
+}
+
 int snp_server_init(struct snp_server *server,
                     int listen_fd,
                     const struct snp_server_options *options,
                     struct snp_err *err)
 {
+    const struct snp_store_options store_options = {.dir = options->state_dir,
+                                                    .budget_bytes = options->budget_bytes};
     snp_autoclose int owned = listen_fd;
     int r;
 
@@ -434,20 +518,29 @@ int snp_server_init(struct snp_server *server,
         (void)uv_loop_close(&server->loop);
         return snp_fail(err, SNP_E_INTERNAL, "watch the socket: %s", uv_strerror(r));
     }
+    r = snp_store_open(&server->loop, &store_options, &server->store, err);
+    if (r < 0) {
+        uv_close((uv_handle_t *)&server->listener, NULL);
+        (void)uv_run(&server->loop, UV_RUN_DEFAULT);
+        (void)uv_loop_close(&server->loop);
+        return r;
+    }
     server->listen_fd = SNP_TAKE_FD(owned);
     server->listener.data = server;
     server->ticker.data = server;
     server->end_timer.data = server;
     server->sigterm.data = server;
     server->sigint.data = server;
-    (void)uv_poll_start(&server->listener, UV_READABLE, on_listener);
+    server->checkpoints.data = server;
     (void)uv_timer_init(&server->loop, &server->ticker);
     (void)uv_timer_init(&server->loop, &server->end_timer);
+    (void)uv_timer_init(&server->loop, &server->checkpoints);
     (void)uv_timer_start(&server->ticker, on_tick, tick_ms(options), tick_ms(options));
     (void)uv_signal_init(&server->loop, &server->sigterm);
     (void)uv_signal_init(&server->loop, &server->sigint);
     (void)uv_signal_start(&server->sigterm, on_signal, SIGTERM);
     (void)uv_signal_start(&server->sigint, on_signal, SIGINT);
+    snp_recover(server, serve_start);
     return 0;
 }
 

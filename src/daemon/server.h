@@ -21,8 +21,9 @@
 #include "daemon/session.h"
 
 struct snp_server;
-struct snp_tier;
 struct snp_exec;
+struct snp_store;
+struct snp_tier;
 
 /* One connected front end. */
 struct snp_peer {
@@ -50,7 +51,12 @@ struct snp_server_options {
     const char *state_dir;   /* borrowed */
     const char *home;        /* the user's home folder, links resolved; NULL = none; borrowed */
     uint64_t idle_ms;
-    uint64_t session_idle_ms;
+    uint64_t session_idle_ms; /* named sessions hibernate when idle for so long */
+    uint64_t checkpoint_after_ms;
+    uint64_t tier_ms;      /* a tier that does not answer for so long is killed */
+    uint64_t live_max;     /* named sessions with an executor */
+    uint64_t live_bytes;   /* of memory that these take */
+    uint64_t budget_bytes; /* of the journal; 0 = whatever it takes */
 };
 
 struct snp_server {
@@ -60,12 +66,18 @@ struct snp_server {
     uv_poll_t listener;
     uv_timer_t ticker; /* idleness; runs a few times per idle time */
     uv_timer_t end_timer;
+    uv_timer_t checkpoints; /* the next one that is due */
     uv_signal_t sigterm;
     uv_signal_t sigint;
     struct snp_peer *peers[SNP_CAP_CLIENTS]; /* owned; NULL = free slot */
     unsigned n_peers;
     struct snp_sessions sessions;
     struct snp_executors executors;
+    struct snp_store *store; /* the journal; NULL once it is closed */
+    bool is_recovered;       /* its sessions are in the table */
+    bool is_recovering;
+    unsigned n_saving;  /* checkpoints being made */
+    unsigned n_wanting; /* sessions that wait for room to wake */
     struct snp_tier
         *tiers[SNP_TIER_N];           /* that take calls; NULL = not running. Free themselves */
     unsigned n_tiers;                 /* not yet let go by the loop, the above included */
@@ -74,6 +86,8 @@ struct snp_server {
     uint64_t started_us;
     uint64_t busy_us; /* when there last was a client or a session */
     bool is_ending;
+    bool has_ended_tiers; /* sessions are saved, or the time for it is over */
+    unsigned n_end_saves; /* sessions still being saved for the end */
 };
 
 /*
@@ -93,6 +107,9 @@ void snp_server_end(struct snp_server *server, struct snp_request *request);
 
 /* A tier's process and memory are gone; goes on ending if that was awaited. */
 void snp_server_tier_gone(struct snp_server *server);
+
+/* A checkpoint has ended; goes on ending if that was awaited. */
+void snp_server_saved(struct snp_server *server);
 
 /* End a request with a RESPONSE. head: consumed, NULL = out of memory. */
 void snp_request_answer(struct snp_request *request, json_t *head);

@@ -19,13 +19,22 @@ _Static_assert((SNP_CAP_SESSIONS & (SNP_CAP_SESSIONS - 1)) == 0, "buckets are ma
 
 static const char *const state_names[] = {
     [SNP_SESSION_OPENING] = "running", /* its first cell waits for it */
-    [SNP_SESSION_IDLE] = "idle",       [SNP_SESSION_RUNNING] = "running",
-    [SNP_SESSION_LOST] = "lost",       [SNP_SESSION_CLOSING] = "closing",
+    [SNP_SESSION_IDLE] = "idle",
+    [SNP_SESSION_RUNNING] = "running",
+    [SNP_SESSION_SAVING] = "idle", /* a cell may come at any time */
+    [SNP_SESSION_HIBERNATING] = "hibernated",
+    [SNP_SESSION_HIBERNATED] = "hibernated",
+    [SNP_SESSION_WAKING] = "waking",
+    [SNP_SESSION_ROLLING_BACK] = "running",
+    [SNP_SESSION_UNKNOWN] = "unknown",
+    [SNP_SESSION_LOST] = "lost",
+    [SNP_SESSION_CLOSING] = "closing",
 };
 
 static bool is_open(enum snp_session_state state)
 {
-    return state != SNP_SESSION_LOST && state != SNP_SESSION_CLOSING;
+    return state != SNP_SESSION_LOST && state != SNP_SESSION_CLOSING &&
+           state != SNP_SESSION_HIBERNATED && state != SNP_SESSION_UNKNOWN;
 }
 
 /* FNV-1a. Ids are random, and names are chosen by the user whose daemon this is. */
@@ -70,10 +79,11 @@ static void chains_leave(struct snp_sessions *table, struct snp_session *session
     *at = session->same_name;
 }
 
-int snp_session_new(struct snp_server *server,
-                    const char *name,
-                    struct snp_session **ret,
-                    struct snp_err *err)
+static int session_add(struct snp_server *server,
+                       const char *id,
+                       const char *name,
+                       struct snp_session **ret,
+                       struct snp_err *err)
 {
     struct snp_sessions *table = &server->sessions;
     struct snp_session *session;
@@ -87,24 +97,72 @@ int snp_session_new(struct snp_server *server,
     if (session == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    if (snp_random_id(session->id) < 0) {
-        int eno = errno;
-
-        free(session);
-        return snp_fail_sys(err, eno, "random id");
-    }
+    memcpy(session->id, id, sizeof(session->id));
     (void)snprintf(session->name, sizeof(session->name), "%s", name == NULL ? "" : name);
     session->server = server;
     session->refs = 1;
     session->epoch = 1;
     session->created_wall_us = snp_wall_us();
     session->used_us = snp_now_us();
+    session->used_wall_us = session->created_wall_us;
     session->slot = table->n_free > 0 ? table->free_slots[--table->n_free] : table->n_slots++;
     table->slots[session->slot] = session;
     chains_enter(table, session);
-    table->n_open++;
     *ret = session;
     return 0;
+}
+
+int snp_session_new(struct snp_server *server,
+                    const char *name,
+                    struct snp_session **ret,
+                    struct snp_err *err)
+{
+    char id[SNP_SESSION_ID_LEN + 1];
+    int r;
+
+    if (snp_random_id(id) < 0) {
+        return snp_fail_sys(err, errno, "random id");
+    }
+    r = session_add(server, id, name, ret, err);
+    if (r == 0) {
+        server->sessions.n_open++;
+    }
+    return r;
+}
+
+int snp_session_known(struct snp_server *server,
+                      const char *id,
+                      const char *name,
+                      struct snp_session **ret,
+                      struct snp_err *err)
+{
+    int r;
+
+    if (!snp_session_is_id(id)) {
+        return snp_fail(err, SNP_E_INVALID, "'%.64s' is no id of a session", id);
+    }
+    r = session_add(server, id, name, ret, err);
+    if (r == 0) {
+        (*ret)->state = SNP_SESSION_HIBERNATED;
+    }
+    return r;
+}
+
+uint64_t snp_session_floor(const struct snp_session *session)
+{
+    return session->checkpoint_cell > session->accepted_cell ? session->checkpoint_cell
+                                                             : session->accepted_cell;
+}
+
+enum snp_session_state snp_session_resting_state(const struct snp_session *session)
+{
+    if (snp_session_floor(session) >= session->cells) {
+        return SNP_SESSION_HIBERNATED;
+    }
+    if (session->is_last_unknown) {
+        return SNP_SESSION_UNKNOWN;
+    }
+    return session->checkpoint == 0 ? SNP_SESSION_LOST : SNP_SESSION_HIBERNATED;
 }
 
 void snp_session_ref(struct snp_session *session)
@@ -123,6 +181,8 @@ void snp_session_unref(struct snp_session *session)
     free(session->instead_of);
     free(session->rootfs);
     json_decref(session->env);
+    json_decref(session->restored);
+    json_decref(session->checkpoint_lost);
     free(session->manifest);
     free(session);
 }
@@ -167,22 +227,31 @@ void snp_session_set_state(struct snp_session *session, enum snp_session_state s
 
     if (is_open(session->state) && !is_open(state)) {
         table->n_open--;
+    } else if (!is_open(session->state) && is_open(state)) {
+        table->n_open++;
     }
-    SNP_ASSERT(is_open(session->state) || !is_open(state));
+    SNP_ASSERT(session->state != SNP_SESSION_CLOSING);
     session->state = state;
     session->used_us = snp_now_us();
+    if (state == SNP_SESSION_RUNNING) {
+        session->used_wall_us = snp_wall_us();
+    }
 }
 
 json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
 {
     uint64_t idle_us = session->state == SNP_SESSION_IDLE ? snp_now_us() - session->used_us : 0;
     snp_autojson json_t *row = json_pack(
-        "{s:s, s:s?, s:s, s:s, s:s, s:I, s:f, s:I, s:s?, s:I}", "id", session->id, "name",
-        session->name[0] == '\0' ? NULL : session->name, "tier", snp_tier_name(session->kind),
-        "template", session->template_name, "state", state_names[session->state], "cells",
-        (json_int_t)session->cells, "created", (double)session->created_wall_us / 1e6,
+        "{s:s, s:s?, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:I, s:I, s:I}", "id",
+        session->id, "name", session->name[0] == '\0' ? NULL : session->name, "tier",
+        snp_tier_name(session->kind), "template", session->template_name, "state",
+        session->manifest == NULL ? "running" : state_names[session->state], "cells",
+        (json_int_t)session->cells, "epoch", (json_int_t)session->epoch, "created",
+        (double)session->created_wall_us / 1e6, "used", (double)session->used_wall_us / 1e6,
         "idle_ms", (json_int_t)(idle_us / 1000), "project", session->project, "memory_bytes",
-        (json_int_t)session->limits.value[SNP_LIMIT_MEMORY]);
+        (json_int_t)session->limits.value[SNP_LIMIT_MEMORY], "disk_bytes",
+        (json_int_t)session->disk_bytes, "checkpoint_cell",
+        (json_int_t)session->checkpoint_cell);
 
     if (row == NULL) {
         return NULL;

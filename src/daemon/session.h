@@ -19,6 +19,9 @@
 struct snp_exec;
 struct snp_executor;
 struct snp_server;
+struct snp_save;
+struct snp_session;
+struct snp_wake;
 
 /* The programs that run sandboxes, the strongest first. */
 enum snp_tier_kind {
@@ -31,9 +34,31 @@ enum snp_tier_kind {
 enum snp_session_state {
     SNP_SESSION_OPENING = 0, /* its first executor has been asked for */
     SNP_SESSION_IDLE,
-    SNP_SESSION_RUNNING,
-    SNP_SESSION_LOST,    /* its executor ended and left nothing; kept to say so */
+    SNP_SESSION_RUNNING,     /* a cell, until its outcome is on disk */
+    SNP_SESSION_SAVING,      /* a checkpoint is being made; cells wait */
+    SNP_SESSION_HIBERNATING, /* its executor is being closed, what is to stay has been saved */
+    SNP_SESSION_HIBERNATED,  /* no executor; a checkpoint, or nothing yet to lose */
+    SNP_SESSION_WAKING,      /* the next executor has been asked for, or is being filled */
+    SNP_SESSION_ROLLING_BACK,
+    SNP_SESSION_UNKNOWN, /* no executor; how its last cell ended is not known */
+    SNP_SESSION_LOST,    /* no executor, and no checkpoint of what it held */
     SNP_SESSION_CLOSING, /* no longer found; the tier is clearing up */
+};
+
+/* When a session is saved by itself. */
+enum snp_checkpoint_when {
+    SNP_CHECKPOINT_IDLE = 0, /* a while after the last cell */
+    SNP_CHECKPOINT_CELL,     /* before each answer */
+    SNP_CHECKPOINT_OFF,
+};
+
+/* Somebody who needs the session to have an executor. Embedded in its owner. */
+struct snp_waiter {
+    struct snp_waiter *next;
+    /* Called once. err: NULL = session->executor is there. */
+    void (*run)(struct snp_waiter *waiter,
+                struct snp_session *session,
+                const struct snp_err *err);
 };
 
 struct snp_session {
@@ -60,7 +85,31 @@ struct snp_session {
     bool allow_degraded;
     bool require_exact;
     bool transaction; /* its tier is to keep copies to go back to */
-    char *manifest;   /* owned, JSON; NULL until it is open */
+    char *manifest;   /* owned, JSON, of the latest executor; NULL until it was open once */
+
+    /* What outlives executors. */
+    bool is_recorded;         /* the journal has its row */
+    bool is_suspect;          /* the journal failed it: an intent is waited for */
+    uint64_t state_format;    /* of its checkpoints, as recorded; 0 = this program's */
+    uint64_t checkpoint;      /* the latest usable one; 0 = none */
+    uint64_t checkpoint_cell; /* it holds the state after this cell */
+    uint64_t
+        accepted_cell; /* of cells up to this one somebody has accepted that they are missing */
+    bool is_last_unknown; /* how its last cell ended is not known */
+    enum snp_checkpoint_when checkpoint_when;
+    bool is_dirty;     /* it holds what no checkpoint holds */
+    bool is_unsavable; /* something in it cannot be saved: it does not hibernate by itself */
+    bool is_leaving;   /* it is on its way to hibernate */
+    uint64_t changes;  /* how often something changed in it */
+    uint64_t dirty_us; /* monotonic: since when it is dirty */
+    uint64_t checkpoint_us;     /* monotonic: when to save it; 0 = not planned */
+    json_t *checkpoint_lost;    /* owned: what the latest could not hold; or NULL */
+    json_t *restored;           /* owned: for the next result; or NULL */
+    uint64_t disk_bytes;        /* as the journal said last */
+    uint64_t memory_bytes;      /* what its last cell used at most */
+    struct snp_save *save;      /* owned by checkpoint.c; NULL = none is being made */
+    struct snp_wake *wake;      /* owned by wake.c; NULL = it is not waking */
+    struct snp_waiter *waiters; /* in order; borrowed */
 
     struct snp_exec *running;                  /* borrowed; or NULL */
     struct snp_exec *waiting[SNP_CAP_WAITING]; /* in order, n_waiting of them; borrowed */
@@ -68,8 +117,8 @@ struct snp_session {
     uint64_t cells;           /* started so far */
     uint64_t created_wall_us; /* since 1970 */
     uint64_t used_us;         /* monotonic: last began or ended to be used */
-    bool loss_told;           /* somebody has been told that it is lost */
-    char loss[200];           /* why it is lost */
+    uint64_t used_wall_us;    /* since 1970: its last cell began */
+    char loss[200];           /* why its last executor ended by itself */
 };
 
 /* What finding, adding and removing cost does not depend on how many there are. */
@@ -80,7 +129,7 @@ struct snp_sessions {
     uint32_t n_free;
     struct snp_session *by_id[SNP_CAP_SESSIONS]; /* chains by hash */
     struct snp_session *by_name[SNP_CAP_SESSIONS];
-    unsigned n_open; /* neither lost nor closing */
+    unsigned n_open; /* opening, or with an executor, and not closing */
 };
 
 /*
@@ -100,6 +149,19 @@ void snp_session_remove(struct snp_session *session);
 
 /* By name, else by id; closing ones are not found. NULL if there is none. Borrowed. */
 struct snp_session *snp_sessions_find(const struct snp_server *server, const char *name);
+
+/* A new session with that id: one that the journal knows. State HIBERNATED. Else as snp_session_new. */
+int snp_session_known(struct snp_server *server,
+                      const char *id,
+                      const char *name,
+                      struct snp_session **ret,
+                      struct snp_err *err) SNP_NODISCARD;
+
+/* Cells up to this one need not be run again: they are in the checkpoint, or given up. */
+uint64_t snp_session_floor(const struct snp_session *session);
+
+/* The state of a session without an executor: HIBERNATED, UNKNOWN or LOST. */
+enum snp_session_state snp_session_resting_state(const struct snp_session *session);
 
 /* Change the state; keeps the count of open ones and the time of last use. */
 void snp_session_set_state(struct snp_session *session, enum snp_session_state state);

@@ -3,24 +3,35 @@
  * How sessions end.
  *
  * One that is destroyed is no longer found from then on, so that its name is free; it is
- * answered only when its executor is gone.
+ * answered only when its executor is gone and the journal has forgotten it.
  */
 #include "daemon/session_end.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "daemon/exec.h"
 #include "daemon/executor.h"
+#include "daemon/hibernate.h"
+#include "daemon/keep.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/wake.h"
 
-/* sessions.destroy or an internal end on its way. */
+/* An end or a clearing on its way. */
 struct ending {
     struct snp_session *session; /* one reference */
     struct snp_request *request; /* owned, or NULL */
+    bool is_reset;               /* asked for as the end of `default` */
+    struct snp_err err;          /* what went wrong, if anything */
 };
+
+static bool is_default(const struct snp_session *session)
+{
+    return strcmp(session->name, "default") == 0;
+}
 
 static void end_answer(struct snp_request *request, const struct snp_err *err)
 {
@@ -31,59 +42,207 @@ static void end_answer(struct snp_request *request, const struct snp_err *err)
     }
 }
 
-static void executor_closed(void *ctx, const struct snp_err *err)
+static struct ending *ending_new(struct snp_session *session, struct snp_request *request)
+{
+    struct ending *ending = calloc(1, sizeof(*ending));
+    struct snp_err err;
+
+    if (ending == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        end_answer(request, &err);
+        return NULL;
+    }
+    snp_session_ref(session);
+    ending->session = session;
+    ending->request = request;
+    return ending;
+}
+
+static void ending_free(struct ending *ending)
+{
+    snp_session_unref(ending->session);
+    free(ending);
+}
+
+/* Whoever waits or runs hears that there is nothing to wait for. */
+static void let_go(struct snp_session *session, const char *why)
+{
+    struct snp_err err;
+
+    snp_wake_abort(session);
+    session->running = NULL; /* its cell ends by itself, and finds itself detached */
+    session->checkpoint_us = 0;
+    (void)snp_fail(&err, SNP_E_NOT_FOUND, "%s", why);
+    (void)snp_exec_fail_waiting(session, &err);
+}
+
+/* Destroying ---------------------------------------------------------------------------------- */
+
+static void forgotten(void *ctx, const struct snp_err *err)
 {
     struct ending *ending = ctx;
 
+    if (err != NULL) {
+        ending->err = *err;
+        (void)snp_err_wrap(&ending->err, "the session was ended, but is still in the journal");
+    }
     snp_session_remove(ending->session);
-    snp_session_unref(ending->session);
-    end_answer(ending->request, err);
-    free(ending);
+    snp_hibernate_serve(ending->session->server);
+    end_answer(ending->request, ending->err.code == SNP_OK ? NULL : &ending->err);
+    ending_free(ending);
+}
+
+static void executor_closed(void *ctx, const struct snp_err *err)
+{
+    struct ending *ending = ctx;
+    struct snp_session *session = ending->session;
+    struct snp_err failure;
+
+    if (err != NULL) {
+        ending->err = *err;
+    }
+    if (session->name[0] == '\0' || (!session->is_recorded && session->cells == 0)) {
+        forgotten(ending, NULL);
+    } else if (snp_keep_remove(session, forgotten, ending, &failure) < 0) {
+        forgotten(ending, &failure);
+    }
+}
+
+/* Clearing ------------------------------------------------------------------------------------ */
+
+static void cleared(void *ctx, const struct snp_err *err)
+{
+    struct ending *ending = ctx;
+    struct snp_session *session = ending->session;
+
+    if (err == NULL) {
+        session->cells = 0;
+        session->checkpoint = 0;
+        session->checkpoint_cell = 0;
+        session->accepted_cell = 0;
+        session->is_last_unknown = false;
+        session->is_dirty = false;
+        session->disk_bytes = 0;
+        json_decref(SNP_TAKE_PTR(session->checkpoint_lost));
+        json_decref(SNP_TAKE_PTR(session->restored));
+    }
+    if (session->state == SNP_SESSION_HIBERNATING) {
+        snp_session_set_state(session, snp_session_resting_state(session));
+    }
+    if (ending->request != NULL && err != NULL) {
+        snp_request_fail(ending->request, err);
+    } else if (ending->request != NULL) {
+        snp_request_answer(
+            ending->request,
+            ending->is_reset
+                ? json_pack("{s:b, s:b}", "destroyed", 1, "reset", 1)
+                : json_pack("{s:b, s:I}", "cleared", 1, "epoch", (json_int_t)session->epoch));
+    }
+    snp_exec_pump(session);
+    ending_free(ending);
+}
+
+static void clear_closed(void *ctx, const struct snp_err *err)
+{
+    struct ending *ending = ctx;
+    struct snp_session *session = ending->session;
+    struct snp_err failure;
+
+    /* Without knowing that the old one is gone no new one may run. */
+    if (err != NULL) {
+        cleared(ending, err);
+        return;
+    }
+    session->epoch++;
+    if (!session->is_recorded) {
+        cleared(ending, NULL);
+    } else if (snp_keep_clear(session, cleared, ending, &failure) < 0) {
+        cleared(ending, &failure);
+    }
+}
+
+static void clear(struct snp_session *session, struct snp_request *request, bool is_reset)
+{
+    struct snp_err err;
+    struct ending *ending;
+
+    if (session->state == SNP_SESSION_HIBERNATING || session->state == SNP_SESSION_OPENING ||
+        session->state == SNP_SESSION_SAVING || session->save != NULL) {
+        (void)snp_fail(&err, SNP_E_LIMIT,
+                       "session %s is being opened or saved; try again in a moment",
+                       session->name);
+        end_answer(request, &err);
+        return;
+    }
+    ending = ending_new(session, request);
+    if (ending == NULL) {
+        return;
+    }
+    ending->is_reset = is_reset;
+    let_go(session, "the session was cleared");
+    snp_session_set_state(session, SNP_SESSION_HIBERNATING);
+    if (session->executor == NULL) {
+        clear_closed(ending, NULL);
+    } else {
+        snp_executor_close(session->executor, clear_closed, ending);
+    }
 }
 
 void snp_session_end(struct snp_session *session, struct snp_request *request)
 {
     struct ending *ending;
-    struct snp_err err;
 
-    if (session->executor == NULL) {
-        snp_session_remove(session);
-        end_answer(request, NULL);
+    if (is_default(session)) {
+        clear(session, request, true);
         return;
     }
-    snp_session_set_state(session, SNP_SESSION_CLOSING);
-    (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session was destroyed");
-    (void)snp_exec_fail_waiting(session, &err);
-    ending = calloc(1, sizeof(*ending));
+    ending = ending_new(session, request);
     if (ending == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_executor_close(session->executor, NULL, NULL);
-        snp_session_remove(session);
-        end_answer(request, &err);
         return;
     }
-    snp_session_ref(session);
-    *ending = (struct ending){session, request};
-    snp_executor_close(session->executor, executor_closed, ending);
+    let_go(session, "the session was destroyed");
+    snp_session_set_state(session, SNP_SESSION_CLOSING);
+    if (session->executor == NULL) {
+        executor_closed(ending, NULL);
+    } else {
+        snp_executor_close(session->executor, executor_closed, ending);
+    }
 }
+
+void snp_session_clear(struct snp_session *session, struct snp_request *request)
+{
+    clear(session, request, false);
+}
+
+/* Losing -------------------------------------------------------------------------------------- */
 
 void snp_session_lost(struct snp_session *session, const char *reason)
 {
-    enum snp_session_state before = session->state;
     struct snp_err err;
 
-    if (before == SNP_SESSION_LOST || before == SNP_SESSION_CLOSING) {
-        return;
+    if (session->state == SNP_SESSION_CLOSING || session->state == SNP_SESSION_HIBERNATING) {
+        return; /* it was to end anyway */
     }
     snp_log(session->server->is_ending ? SNP_LOG_INFO : SNP_LOG_WARN, "session-lost",
             "session=%s why=\"%s\"", session->id, reason);
     (void)snprintf(session->loss, sizeof(session->loss), "%.190s", reason);
-    snp_session_set_state(session, SNP_SESSION_LOST);
-    (void)snp_fail(&err, SNP_E_PEER, "the session was lost: %s", session->loss);
-    if (snp_exec_fail_waiting(session, &err)) {
-        session->loss_told = true;
+    if (session->wake != NULL) {
+        return; /* its next step finds out */
     }
+    (void)snp_fail(&err, SNP_E_PEER, "the session was lost: %s", session->loss);
     if (session->name[0] == '\0') {
+        snp_session_set_state(session, SNP_SESSION_LOST);
+        (void)snp_exec_fail_waiting(session, &err);
         snp_session_remove(session);
+        return;
+    }
+    session->checkpoint_us = 0;
+    if (session->running != NULL && session->running->record == NULL) {
+        session->is_last_unknown = true;
+    }
+    snp_session_set_state(session, snp_session_resting_state(session));
+    /* Who waits goes on from the checkpoint, or is asked what to do, once the running cell has ended. */
+    if (session->running == NULL) {
+        snp_exec_pump(session);
     }
 }

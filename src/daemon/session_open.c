@@ -15,11 +15,12 @@
 #include "base/str.h"
 #include "daemon/exec.h"
 #include "daemon/executor.h"
+#include "daemon/recover.h"
 #include "daemon/server.h"
 #include "daemon/session_end.h"
 #include "policy/project.h"
 
-/* The first executor is there, or cannot be had: then the session has never been. */
+/* The executor of an unnamed session is there, or cannot be had: then the session has never been. */
 static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *why)
 {
     struct snp_err err = {.code = SNP_OK};
@@ -85,6 +86,8 @@ static int session_fill(struct snp_session *session,
     session->kind = session->is_auto ? SNP_TIER_NATIVE : spec->tier;
     session->allow_degraded = spec->allow_degraded;
     session->require_exact = spec->require_exact;
+    session->transaction = spec->transaction && spec->session != NULL;
+    session->checkpoint_when = spec->checkpoint;
     if (session->env == NULL || (spec->project != NULL && session->project == NULL) ||
         (spec->rootfs != NULL && session->rootfs == NULL)) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -111,8 +114,12 @@ static int session_open(struct snp_server *server,
     }
     SNP_ASSERT(session != NULL);
     r = session_fill(session, spec, err);
-    if (r == 0) {
+    if (r == 0 && spec->session == NULL) {
         r = snp_executor_open(session, opened, err);
+    } else if (r == 0) {
+        /* One that lasts is woken by its first cell like by any other. */
+        session->epoch = 0;
+        snp_session_set_state(session, SNP_SESSION_HIBERNATED);
     }
     if (r < 0) {
         snp_session_remove(session);
@@ -122,19 +129,23 @@ static int session_open(struct snp_server *server,
     return 0;
 }
 
-/* The loss of a session is told once; after that its name is free. */
-static int lost_tell(struct snp_session *session, struct snp_err *err)
+/* Sessions that last need the journal. */
+static int lasting_check(struct snp_server *server, struct snp_err *err)
 {
-    if (session->loss_told) {
-        snp_session_remove(session);
+    struct snp_err why = {.code = SNP_OK};
+
+    if (server->is_recovered) {
         return 0;
     }
-    session->loss_told = true;
+    if (snp_store_health(server->store, &why) == 0) {
+        (void)snprintf(why.msg, sizeof(why.msg), "it is being opened; try again");
+    }
+    snp_recover(server, NULL); /* for the next try */
     return snp_fail(
-        err, SNP_E_NOT_FOUND,
-        "session %s was lost with its variables and files (%s); the next cell starts "
-        "it anew",
-        session->name[0] != '\0' ? session->name : session->id, session->loss);
+        err, SNP_E_SYS,
+        "the journal of sessions cannot be used (%.260s); see doctor. What needs no "
+        "session runs without --session",
+        why.msg);
 }
 
 int snp_session_for(struct snp_server *server,
@@ -146,14 +157,10 @@ int snp_session_for(struct snp_server *server,
     struct snp_session *session =
         spec->session == NULL ? NULL : snp_sessions_find(server, spec->session);
     struct snp_session_policy policy;
-    int r;
+    int r = spec->session == NULL ? 0 : lasting_check(server, err);
 
-    if (session != NULL && session->state == SNP_SESSION_LOST) {
-        r = lost_tell(session, err);
-        if (r < 0) {
-            return r;
-        }
-        session = NULL;
+    if (r < 0) {
+        return r;
     }
     if (session == NULL) {
         if (spec->session != NULL && snp_session_is_id(spec->session)) {

@@ -32,6 +32,11 @@ static const struct snp_field exec_fields[] = {
     {"allow_degraded", SNP_T_BOOL | SNP_T_OPT,             0                   },
     {"require_exact",  SNP_T_BOOL | SNP_T_OPT,             0                   },
     {"stream",         SNP_T_BOOL | SNP_T_OPT,             0                   },
+    {"transaction",    SNP_T_BOOL | SNP_T_OPT,             0                   },
+    {"atomic",         SNP_T_BOOL | SNP_T_OPT,             0                   },
+    {"durability",     SNP_T_STR | SNP_T_NULL | SNP_T_OPT, 16                  },
+    {"checkpoint",     SNP_T_STR | SNP_T_NULL | SNP_T_OPT, 16                  },
+    {"recover",        SNP_T_STR | SNP_T_NULL | SNP_T_OPT, 16                  },
 };
 const struct snp_record snp_exec_record = SNP_RECORD("exec", exec_fields);
 
@@ -102,6 +107,53 @@ static int argv_check(const struct snp_exec_spec *spec, struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID, "exec: the command's name is empty");
     }
     return 0;
+}
+
+/* A member whose value is one of a few words; NULL or absent: *ret stays. */
+static int word_read(const json_t *head,
+                     const char *name,
+                     const char *const words[3],
+                     int *ret,
+                     struct snp_err *err)
+{
+    const char *word = snp_json_str(head, name, NULL);
+
+    if (word == NULL) {
+        return 0;
+    }
+    for (int i = 0; i < 3 && words[i] != NULL; i++) {
+        if (strcmp(words[i], word) == 0) {
+            *ret = i;
+            return 0;
+        }
+    }
+    return snp_fail(err, SNP_E_INVALID, "exec: '%s' is %s, %s%s%s, not '%s'", name, words[0],
+                    words[1], words[2] == NULL ? "" : " or ", words[2] == NULL ? "" : words[2],
+                    word);
+}
+
+/* What is to be kept of it, and how well. */
+static int keeping_read(const json_t *head, struct snp_exec_spec *spec, struct snp_err *err)
+{
+    static const char *const durabilities[3] = {"process", "synced"};
+    static const char *const whens[3] = {"idle", "cell", "off"};
+    static const char *const recovers[3] = {"ask", "replay", "checkpoint"};
+    int durability = SNP_DURABILITY_SYNCED;
+    int when = -1;
+    int recover = SNP_RECOVER_ASK;
+    int r = word_read(head, "durability", durabilities, &durability, err);
+
+    if (r == 0) {
+        r = word_read(head, "checkpoint", whens, &when, err);
+    }
+    if (r == 0) {
+        r = word_read(head, "recover", recovers, &recover, err);
+    }
+    spec->durability = (enum snp_durability)durability;
+    spec->has_checkpoint = when >= 0;
+    spec->checkpoint = when < 0 ? SNP_CHECKPOINT_IDLE : (enum snp_checkpoint_when)when;
+    spec->recover = (enum snp_recover)recover;
+    return r;
 }
 
 static bool is_env_name(const char *name)
@@ -215,6 +267,8 @@ int snp_exec_spec_read(json_t *head,
         .allow_degraded = snp_json_bool(head, "allow_degraded", false),
         .require_exact = snp_json_bool(head, "require_exact", false),
         .stream = snp_json_bool(head, "stream", true),
+        .transaction = snp_json_bool(head, "transaction", true),
+        .atomic = snp_json_bool(head, "atomic", false),
     };
     int r = 0;
 
@@ -238,6 +292,9 @@ int snp_exec_spec_read(json_t *head,
     }
     if (r == 0) {
         r = limits_read(defaults, &read, err);
+    }
+    if (r == 0) {
+        r = keeping_read(head, &read, err);
     }
     if (r < 0) {
         return r;

@@ -12,9 +12,17 @@
 #include "daemon/check.h"
 #include "daemon/session.h"
 #include "policy/limits.h"
+#include "store/store.h"
 
 /* The members of the request, for the table of methods. */
 extern const struct snp_record snp_exec_record;
+
+/* What is to become of cells whose effects the session lost. */
+enum snp_recover {
+    SNP_RECOVER_ASK = 0,    /* nothing: the call fails and names the two ways */
+    SNP_RECOVER_REPLAY,     /* they are run again first */
+    SNP_RECOVER_CHECKPOINT, /* the session goes on without them */
+};
 
 struct snp_exec_spec {
     json_t *head;              /* owned: what all texts below are borrowed from */
@@ -35,6 +43,12 @@ struct snp_exec_spec {
     bool allow_degraded;
     bool require_exact;
     bool stream;
+    bool transaction; /* a cell that is killed leaves nothing */
+    bool atomic;      /* nor does one that fails */
+    enum snp_durability durability;
+    bool has_checkpoint; /* asked for */
+    enum snp_checkpoint_when checkpoint;
+    enum snp_recover recover;
 };
 
 /*

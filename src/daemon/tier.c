@@ -493,6 +493,7 @@ int snp_tier_get(struct snp_server *server,
 int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struct snp_err *err)
 {
     snp_autofree char *text = NULL;
+    snp_autoclose int fd = asked->has_fd ? asked->fd : -1;
     struct snp_frame frame = {
         .type = SNP_RPC_REQUEST, .raw = asked->raw, .raw_len = asked->raw_len};
     struct call *call;
@@ -517,7 +518,7 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
                         snp_tier_name(tier->kind), SNP_CAP_TIER_CALLS);
     }
     frame.id = call->id;
-    if (snp_conn_send(&tier->conn, &frame) < 0) {
+    if (snp_conn_send_fd(&tier->conn, &frame, SNP_TAKE_FD(fd)) < 0) {
         call_free(tier, call);
         return snp_fail(err, SNP_E_LIMIT, "the request is larger than a frame");
     }

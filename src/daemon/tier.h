@@ -47,6 +47,8 @@ struct snp_tier_call {
     size_t raw_len;
     uint64_t timeout_ms; /* after this the tier counts as hung */
     bool is_urgent;      /* may pass a queue that is full for others */
+    bool has_fd;
+    int fd; /* with has_fd: goes along with the request; taken over, also on failure */
     const struct snp_tier_ops *ops;
     void *ctx;
 };

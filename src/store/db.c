@@ -146,9 +146,7 @@ static int prepare(struct snp_db *db,
     rc = sqlite3_prepare_v3(db->sqlite, sql, -1, is_kept ? SQLITE_PREPARE_PERSISTENT : 0,
                             &rows->stmt, NULL);
     if (rc != SQLITE_OK) {
-        int r = snp_db_fail(db, rc, err);
-
-        return r < 0 ? r : SNP_E_INTERNAL; /* rows are none: never 0 */
+        return snp_db_fail(db, rc, err);
     }
     rows->is_own = !is_kept;
     if (is_kept) {
@@ -221,9 +219,9 @@ static int ask(struct snp_db *db,
     SNP_ASSERT(sqlite3_bind_parameter_count(rows->stmt) == (int)strlen(format));
     rc = bind_all(rows, format, args);
     if (rc != SQLITE_OK) {
-        snp_rows_done(rows);
         r = snp_db_fail(db, rc, err);
-        return r < 0 ? r : SNP_E_INTERNAL; /* rows are none: never 0 */
+        snp_rows_done(rows);
+        return r;
     }
     return 0;
 }

@@ -4,15 +4,22 @@
 
 Speaks the tier protocol of docs/wire.md on descriptor 3. Code is Python with a few words:
 emit(text), wait(seconds) (ends early when interrupted), die(), bad(), gone(), hang(n bytes),
-own(...) (a manifest of the cell's own).
+own(...) (a manifest of the cell's own), lose() (state lost), torn() (the next checkpoint ends in the
+middle), slow(seconds) (the next checkpoint takes so long), python(version) (another one), member(...) (of
+the result), late(seconds) (answers so much later, whatever happens).
+Variables that pickle are saved, others are listed as lost.
 """
 
+import array
+import hashlib
 import json
 import os
+import pickle
 import signal
 import socket
 import struct
 import threading
+import time
 
 LINK = socket.socket(fileno=3)
 LOCK = threading.Lock()
@@ -21,6 +28,10 @@ MANIFEST = {
     "tier": "native", "template": "base", "interpreter": "scripted", "python": "3", "kernel": "none",
     "controls": {"network": {"enforced": False}}, "degraded": [],
 }
+OURS = ("OPEN", "HEAD", "STDIN", "emit", "display", "wait", "die", "own", "bad", "gone", "lose", "torn", "slow",
+        "member", "late", "python", "__builtins__")
+ITEM, DATA, END = 80, 81, 82
+FDS = []
 USAGE = ("wall_us", "cpu_us", "memory_peak_bytes", "stdout_bytes", "stderr_bytes", "written_bytes",
          "setup_us")
 sessions = {}
@@ -31,6 +42,8 @@ class Session:
         self.names = {"OPEN": head}
         self.files = {}
         self.interrupted = threading.Event()
+        self.torn = False
+        self.slow = 0
 
 
 def send(kind, ident, head, raw=b""):
@@ -42,7 +55,12 @@ def send(kind, ident, head, raw=b""):
 def receive(count):
     data = b""
     while len(data) < count:
-        part = LINK.recv(count - len(data))
+        part, extra, _, _ = LINK.recvmsg(count - len(data), socket.CMSG_SPACE(64))
+        for _, kind, payload in extra:
+            if kind == socket.SCM_RIGHTS:
+                fds = array.array("i")
+                fds.frombytes(payload)
+                FDS.extend(fds)
         if not part:
             os._exit(0)
         data += part
@@ -75,6 +93,12 @@ def run_cell(ident, head, raw):
         display=lambda png: send(4, ident, {"event": "display", "mime": [["image/png", len(png)]]}, png),
         wait=session.interrupted.wait,
         die=lambda: os.kill(os.getpid(), signal.SIGKILL),
+        lose=lambda: members.update(state="lost", restarted=False),
+        torn=lambda: setattr(session, "torn", True),
+        member=lambda **more: members.update(more),
+        late=time.sleep,
+        slow=lambda seconds: setattr(session, "slow", seconds),
+        python=lambda version: MANIFEST.update(python=version),
         own=lambda **more: members.update(manifest={**MANIFEST, **more}),
         bad=lambda: send(2, ident, {"unexpected": 1}),
         gone=lambda: send(4, 0, {"event": "gone", "session": head["session"], "reason": "as told"}),
@@ -95,6 +119,70 @@ def run_cell(ident, head, raw):
     send(2, ident, result(head, **members))
 
 
+def frame(out, kind, head, raw=b""):
+    text = json.dumps(head).encode()
+    out.write(HEADER.pack(len(text) + len(raw), 0, len(text), kind) + text + raw)
+
+
+def item(out, known, kind, name, data, meta):
+    key = hashlib.blake2b(data, digest_size=16).hexdigest()
+    same = key in known
+    first = b"" if same else data[: 1 << 19]
+    frame(out, ITEM, {"kind": kind, "name": name, "key": key, "size": len(data), "same": same, "meta": meta}, first)
+    for at in range(len(first), 0 if same else len(data), 1 << 19):
+        frame(out, DATA, {}, data[at: at + (1 << 19)])
+
+
+def save(ident, session, known, fd):
+    time.sleep(session.slow)
+    session.slow = 0
+    with open(fd, "wb") as out:
+        count = 0
+        for name, value in list(session.names.items()):
+            if name in OURS:
+                continue
+            count += 1
+            try:
+                item(out, known, "vars", name, pickle.dumps(value), {"names": {name: type(value).__name__}})
+            except Exception as problem:
+                frame(out, ITEM, {"kind": "lost", "name": name, "key": "", "size": 0, "same": False,
+                                  "meta": {"type": type(value).__name__, "reason": str(problem)}})
+        if session.torn:
+            session.torn = False
+            return send(2, ident, {"us": 1})
+        frame(out, END, {"part": "vars", "items": count})
+        for name, data in session.files.items():
+            item(out, known, "file", name, data, {"mode": 0o644, "mtime_ns": 0})
+        frame(out, END, {"part": "files", "items": len(session.files)})
+    return send(2, ident, {"us": 1})
+
+
+def load(ident, session, fd):
+    failed, parts, current = [], 0, None
+
+    def finish():
+        if current and current[0]["kind"] == "vars":
+            session.names.update({current[0]["name"]: pickle.loads(current[1])})
+        elif current and current[0]["kind"] == "file":
+            session.files[current[0]["name"]] = current[1]
+
+    with open(fd, "rb") as source:
+        while parts < 2:
+            header = source.read(HEADER.size)
+            if len(header) < HEADER.size:
+                return send(3, ident, {"code": "peer", "message": "the checkpoint is torn"})
+            body_len, _, head_len, kind = HEADER.unpack(header)
+            body = source.read(body_len)
+            head = json.loads(body[:head_len] or b"{}")
+            if kind == DATA:
+                current = (current[0], current[1] + body[head_len:])
+                continue
+            finish()
+            current = (head, body[head_len:]) if kind == ITEM else None
+            parts += kind == END
+    return send(2, ident, {"failed": failed, "us": 1})
+
+
 def handle(ident, head, raw):
     method = head["method"]
     session = sessions.get(head.get("session"))
@@ -109,6 +197,10 @@ def handle(ident, head, raw):
         send(2, ident, {"size": 9, "eof": head["offset"] + len(text) >= 9}, text)
     elif session is None:
         send(3, ident, {"code": "not_found", "message": "no such session in the tier"})
+    elif method == "save":
+        threading.Thread(target=save, args=(ident, session, set(raw.decode().split()), FDS.pop(0)), daemon=True).start()
+    elif method == "load":
+        load(ident, session, FDS.pop(0))
     elif method == "exec":
         threading.Thread(target=run_cell, args=(ident, head, raw), daemon=True).start()
     elif method == "interrupt":

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Running a cell.
+ *
+ * intent (journal) -> the tier -> events -> result -> outcome (journal) -> the answer. In a
+ * session that lasts, the answer is sent when the outcome is as durable as was asked for;
+ * in an unnamed one there is no journal, and it is sent at once.
+ *
+ * Invariants: session->running is the cell until its outcome is dealt with, so that no other
+ * starts before. What comes from an executor of another epoch is refused.
+ */
+#include "daemon/cell.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/checkpoint.h"
+#include "daemon/exec.h"
+#include "daemon/executor.h"
+#include "daemon/hibernate.h"
+#include "daemon/keep.h"
+#include "daemon/reply.h"
+#include "daemon/result.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "daemon/session_end.h"
+#include "daemon/tier.h"
+#include "wire/rpc.h"
+
+/* The end ------------------------------------------------------------------------------------ */
+
+static bool is_lasting(const struct snp_exec *exec)
+{
+    return exec->session->name[0] != '\0';
+}
+
+/* The answer, at last. */
+static void tell(struct snp_exec *exec, const json_t *checkpoint)
+{
+    snp_autobuf struct snp_buf whole = {0};
+    int r = exec->record == NULL ? exec->err.code
+                                 : snp_reply_whole(exec->session, exec->record,
+                                                   exec->has_manifest, checkpoint, &whole);
+
+    if (r < 0 && exec->err.code == SNP_OK) {
+        (void)snp_fail(&exec->err, (enum snp_code)r, "no room for the answer");
+    }
+    if (exec->ended != NULL) {
+        exec->ended(exec->ctx, r < 0 ? NULL : exec->record, &exec->err);
+    } else if (r < 0) {
+        snp_request_fail(SNP_TAKE_PTR(exec->request), &exec->err);
+    } else {
+        snp_request_pass(SNP_TAKE_PTR(exec->request), snp_buf_bytes(&whole), whole.len, NULL,
+                         0);
+    }
+}
+
+/* The session is free again, unless it was taken from the cell before. */
+static void finish(struct snp_exec *exec)
+{
+    struct snp_session *session = exec->session;
+
+    if (session->running != exec) {
+        snp_exec_free(exec);
+        return;
+    }
+    session->running = NULL;
+    if (session->state == SNP_SESSION_UNKNOWN && exec->record != NULL) {
+        session->is_last_unknown = false; /* it was not, after all */
+        snp_session_set_state(session, snp_session_resting_state(session));
+    }
+    if (session->state == SNP_SESSION_RUNNING) {
+        snp_session_set_state(session, SNP_SESSION_IDLE);
+        if (session->name[0] == '\0') {
+            snp_session_end(session, NULL);
+        } else if (exec->falls_back) {
+            snp_hibernate_drop(session);
+        } else {
+            snp_checkpoint_schedule(session);
+            snp_exec_pump(session);
+        }
+    } else if (session->state != SNP_SESSION_CLOSING) {
+        snp_exec_pump(session); /* its executor is gone; who waits wakes it */
+    }
+    snp_hibernate_serve(session->server);
+    snp_exec_free(exec);
+}
+
+static void checkpointed(void *ctx, const json_t *report, const struct snp_err *err)
+{
+    struct snp_exec *exec = ctx;
+    snp_autojson json_t *told =
+        json_pack("{s:O?, s:s?}", "made", report, "error", err == NULL ? NULL : err->msg);
+
+    tell(exec, told);
+    finish(exec);
+}
+
+static void outcome_kept(void *ctx, const struct snp_err *err)
+{
+    struct snp_exec *exec = ctx;
+
+    if (err != NULL) {
+        free(SNP_TAKE_PTR(exec->record));
+        (void)snp_fail(&exec->err, err->code == SNP_E_NOMEM ? SNP_E_NOMEM : SNP_E_LIMIT,
+                       "cell %llu ran, but its outcome is not in the journal, where it reads "
+                       "unknown (%.240s); the next cell runs once the journal works again",
+                       (unsigned long long)exec->cell, err->msg);
+    } else if (exec->record != NULL && exec->session->state == SNP_SESSION_RUNNING &&
+               exec->session->checkpoint_when == SNP_CHECKPOINT_CELL && !exec->falls_back &&
+               exec->session->wake == NULL) {
+        snp_checkpoint_make(exec->session, checkpointed, exec);
+        return;
+    }
+    tell(exec, NULL);
+    finish(exec);
+}
+
+/*
+ * Is it the answer to this cell, from the executor the session had last? One that has been
+ * replaced has no say, whatever it says and whenever.
+ */
+static int answer_check(const struct snp_exec *exec,
+                        const struct snp_tier_answer *answer,
+                        struct snp_err *ret_bad)
+{
+    const struct snp_executor *executor = exec->executor;
+    int r = snp_result_check(answer->head, answer->raw_len, ret_bad);
+
+    if (r == 0 && (strcmp(snp_json_str(answer->head, "session", ""), executor->id) != 0 ||
+                   (uint64_t)snp_json_int(answer->head, "cell", 0) != exec->cell)) {
+        return snp_fail(ret_bad, SNP_E_INVALID, "result: of another cell");
+    }
+    if (r == 0 && (uint64_t)snp_json_int(answer->head, "epoch", (int64_t)executor->epoch) !=
+                      executor->epoch) {
+        return snp_fail(ret_bad, SNP_E_INVALID, "result: of another epoch");
+    }
+    return r;
+}
+
+/*
+ * An interpreter that was lost, with nothing beside it to go back to, comes back from the
+ * checkpoint on disk, if the session has one.
+ */
+static const char *state_after(struct snp_exec *exec, const json_t *head)
+{
+    const struct snp_session *session = exec->session;
+
+    if (!is_lasting(exec) || session->checkpoint == 0 || session->executor == NULL ||
+        strcmp(snp_json_str(head, "state", ""), "lost") != 0) {
+        return NULL;
+    }
+    return "restored_from_checkpoint";
+}
+
+static int result_take(struct snp_exec *exec,
+                       const struct snp_tier_answer *answer,
+                       struct snp_err *ret_bad)
+{
+    snp_autobuf struct snp_buf record = {0};
+    const char *state;
+    int r = answer_check(exec, answer, ret_bad);
+
+    if (r < 0) {
+        (void)snp_fail(&exec->err, SNP_E_PEER, "the tier gave a wrong answer: %s",
+                       ret_bad->msg);
+        return r;
+    }
+    if (exec->session->epoch != exec->executor->epoch) {
+        snp_log(SNP_LOG_WARN, "late-result", "session=%s executor=%s epoch=%llu cell=%llu",
+                exec->session->id, exec->executor->id,
+                (unsigned long long)exec->executor->epoch, (unsigned long long)exec->cell);
+        (void)snp_fail(&exec->err, SNP_E_PEER,
+                       "the cell ended after its session had been taken from it");
+        return 0;
+    }
+    state = state_after(exec, answer->head);
+    r = snp_reply_record(exec, answer, state, &record);
+    if (r == 0) {
+        const char *text = snp_buf_cstr(&record);
+
+        exec->record = text == NULL ? NULL : strdup(text);
+        r = exec->record == NULL ? SNP_E_NOMEM : 0;
+    }
+    if (r < 0) {
+        (void)snp_fail(&exec->err, (enum snp_code)r, "no room for the answer");
+        return 0;
+    }
+    exec->has_manifest = json_object_get(answer->head, "manifest") != NULL;
+    json_decref(SNP_TAKE_PTR(exec->session->restored));
+    exec->falls_back = state != NULL;
+    return 0;
+}
+
+/* What the journal is told of a cell without a result. */
+static struct snp_outcome outcome_of_error(const struct snp_exec *exec)
+{
+    bool is_refused = exec->err.code != SNP_E_PEER && exec->err.code != SNP_E_TIMEOUT;
+
+    return (struct snp_outcome){.status = is_refused ? "refused" : "unknown",
+                                .state = is_refused ? "kept" : "lost"};
+}
+
+static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    struct snp_exec *exec = ctx;
+    struct snp_session *session = exec->session;
+    struct snp_outcome outcome;
+    int r = 0;
+
+    if (exec->request != NULL) {
+        exec->request->exec = NULL;
+    }
+    if (answer->head != NULL) {
+        r = result_take(exec, answer, ret_bad);
+    } else {
+        exec->err = *answer->err;
+        if (session->executor != exec->executor) {
+            (void)snp_err_wrap(&exec->err, "cell killed, session lost");
+        }
+    }
+    /* Of one whose session was cleared or destroyed the journal has no row. */
+    if (!is_lasting(exec) || session->running != exec) {
+        tell(exec, NULL);
+        finish(exec);
+        return r;
+    }
+    if (exec->record == NULL) {
+        outcome = outcome_of_error(exec);
+    } else {
+        const json_t *usage = json_object_get(answer->head, "usage");
+
+        session->memory_bytes = (uint64_t)snp_json_int(usage, "memory_peak_bytes", 0);
+        outcome = (struct snp_outcome){
+            .status = snp_json_str(answer->head, "status", ""),
+            .state = snp_json_str(answer->head, "state", ""),
+            .wall_us = (uint64_t)snp_json_int(usage, "wall_us", 0),
+            .result = strdup(exec->record),
+            .files = json_object_get(answer->head, "files"),
+        };
+    }
+    snp_keep_end(exec, &outcome, outcome_kept);
+    return r;
+}
+
+/* Events ------------------------------------------------------------------------------------- */
+
+/* For the journal: the frame as the client gets it. */
+static void event_note(struct snp_exec *exec, const struct snp_tier_answer *event)
+{
+    const struct snp_frame frame = {.type = SNP_RPC_EVENT,
+                                    .head = event->text,
+                                    .head_len = event->text_len,
+                                    .raw = event->raw,
+                                    .raw_len = event->raw_len};
+    uint64_t now = snp_now_us();
+
+    if (exec->is_cut || snp_frame_write(&exec->events, &frame) < 0) {
+        exec->is_cut = true;
+        return;
+    }
+    /* Of a cell that runs for a while, what it has shown outlives us. */
+    if (now - exec->noted_us > (uint64_t)SNP_CAP_SEEN_MS * 1000) {
+        exec->noted_us = now;
+        snp_keep_seen(exec);
+    }
+}
+
+static int exec_event(void *ctx, const struct snp_tier_answer *event, struct snp_err *ret_bad)
+{
+    struct snp_exec *exec = ctx;
+    int r = snp_event_check(event->head, event->raw_len, ret_bad);
+
+    if (r < 0) {
+        return r;
+    }
+    if (is_lasting(exec)) {
+        event_note(exec, event);
+    }
+    if (exec->request != NULL) {
+        snp_request_event(exec->request, event->text, event->text_len, event->raw,
+                          event->raw_len);
+    }
+    return 0;
+}
+
+static const struct snp_tier_ops exec_ops = {exec_done, exec_event};
+
+/* The start ---------------------------------------------------------------------------------- */
+
+static int exec_send(struct snp_exec *exec, struct snp_err *err)
+{
+    const struct snp_executor *executor = exec->executor;
+    const struct snp_exec_spec *spec = &exec->spec;
+    snp_autojson json_t *head =
+        json_pack("{s:s, s:I, s:s, s:I, s:b, s:O?, s:I, s:b, s:b, s:I, s:b, s:b}", "session",
+                  executor->id, "cell", (json_int_t)exec->cell, "kind", spec->kind, "code_len",
+                  (json_int_t)spec->code_len, "stdin", spec->has_stdin, "argv", spec->argv,
+                  "wall_ms", (json_int_t)exec->wall_ms, "stream", spec->stream, "require_exact",
+                  spec->require_exact, "epoch", (json_int_t)executor->epoch, "transaction",
+                  spec->transaction && is_lasting(exec), "atomic", spec->atomic);
+    struct snp_tier_call call = {
+        .method = "exec",
+        .head = head,
+        .raw = exec->raw,
+        .raw_len = exec->raw_len,
+        .timeout_ms = exec->wall_ms + executor->server->options.tier_ms,
+        .ops = &exec_ops,
+        .ctx = exec,
+    };
+
+    if (head == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return snp_tier_ask(executor->tier, &call, err);
+}
+
+/* Not started after all: its number is free again. */
+static void start_undo(struct snp_exec *exec)
+{
+    exec->session->running = NULL;
+    exec->session->cells--;
+    snp_executor_unref(SNP_TAKE_PTR(exec->executor));
+    if (exec->session->state == SNP_SESSION_RUNNING) {
+        snp_session_set_state(exec->session, SNP_SESSION_IDLE);
+    }
+}
+
+/* The intent of a cell of a suspect session is on disk, or cannot be written: then it does not run. */
+static void begin_kept(void *ctx, const struct snp_err *err)
+{
+    struct snp_exec *exec = ctx;
+    struct snp_session *session = exec->session;
+    struct snp_err why = {.code = SNP_OK};
+
+    if (err != NULL) {
+        (void)snp_fail(&why, err->code,
+                       "the cell was not run: the journal cannot be written (%.300s)",
+                       err->msg);
+    } else if (session->state != SNP_SESSION_RUNNING) {
+        (void)snp_fail(&why, SNP_E_PEER, "the cell was not run: its session has ended");
+    } else if (exec_send(exec, &why) == 0) {
+        snp_exec_drop_raw(exec);
+        return;
+    }
+    if (err != NULL) {
+        snp_session_ref(session);
+        start_undo(exec);
+        if (exec->request != NULL) {
+            exec->request->exec = NULL;
+        }
+        snp_exec_fail(exec, &why);
+        snp_exec_pump(session);
+        snp_session_unref(session);
+        return;
+    }
+    exec->err = why;
+    exec->err.code = SNP_E_LIMIT;
+    if (exec->request != NULL) {
+        exec->request->exec = NULL;
+    }
+    snp_keep_end(exec, &(struct snp_outcome){.status = "refused", .state = "kept"},
+                 outcome_kept);
+}
+
+/* In a session that lasts: the intent goes first where the journal is not sure to take it. */
+static int lasting_run(struct snp_exec *exec, struct snp_err *err)
+{
+    struct snp_session *session = exec->session;
+    struct snp_err later;
+    int r;
+
+    if (exec->spec.has_checkpoint) {
+        session->checkpoint_when = exec->spec.checkpoint;
+    }
+    if (snp_keep_is_suspect(session)) {
+        return snp_keep_begin(exec, begin_kept, err);
+    }
+    r = exec_send(exec, err);
+    if (r < 0) {
+        return r;
+    }
+    /* Without its intent the outcome will fail, and say so. */
+    if (snp_keep_begin(exec, NULL, &later) < 0) {
+        snp_log(SNP_LOG_ERROR, "journal", "session=%s cell=%llu error=\"%s\"", session->id,
+                (unsigned long long)exec->cell, later.msg);
+    }
+    snp_exec_drop_raw(exec);
+    return 0;
+}
+
+int snp_cell_run(struct snp_exec *exec, struct snp_err *err)
+{
+    struct snp_session *session = exec->session;
+    int r;
+
+    SNP_ASSERT(session->state == SNP_SESSION_IDLE && session->executor != NULL);
+    exec->cell = ++session->cells;
+    exec->executor = session->executor;
+    snp_executor_ref(exec->executor);
+    session->running = exec;
+    snp_session_set_state(session, SNP_SESSION_RUNNING);
+    snp_buf_init(&exec->events, SNP_CAP_SHOWN_BYTES);
+    exec->noted_us = snp_now_us();
+    if (is_lasting(exec)) {
+        r = lasting_run(exec, err);
+    } else {
+        r = exec_send(exec, err);
+        if (r == 0) {
+            snp_exec_drop_raw(exec);
+        }
+    }
+    if (r < 0) {
+        start_undo(exec);
+    }
+    return r;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_CHECKPOINT_H
+#define SNP_DAEMON_CHECKPOINT_H
+
+/*
+ * Checkpoints of sessions: from the tier through a pipe into the store. Never two at once of a
+ * session; one that fails leaves the one before as it was.
+ */
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct snp_server;
+struct snp_session;
+
+/* report: borrowed, as `checkpoint` answers it; NULL = it failed, see err. */
+typedef void snp_checkpoint_made(void *ctx, const json_t *report, const struct snp_err *err);
+
+/*
+ * Save the state after the last cell that ended. The session has an executor; if it is IDLE it is
+ * SAVING until the end. Waits for one that is being made already. made: NULL = nobody waits; always
+ * called, once, perhaps before this returns.
+ */
+void snp_checkpoint_make(struct snp_session *session, snp_checkpoint_made *made, void *ctx);
+
+/* A branch of the tier, saved as the copy of a snapshot; cells go on meanwhile. */
+struct snp_checkpoint_branch {
+    uint32_t branch;
+    uint64_t cell;        /* it is the state after this one */
+    const char *snapshot; /* id; the snapshot's row is in the journal; copied */
+};
+void snp_checkpoint_make_branch(struct snp_session *session,
+                                const struct snp_checkpoint_branch *branch,
+                                snp_checkpoint_made *made,
+                                void *ctx);
+
+/* Something has changed in the session: it is to be saved when its time has come. */
+void snp_checkpoint_schedule(struct snp_session *session);
+
+/* Save those whose time has come, as many as may be saved at once. */
+void snp_checkpoint_tick(struct snp_server *server);
+
+#endif

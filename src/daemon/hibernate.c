@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions without an executor.
+ *
+ * Nobody's variables are dropped for the sake of order: what a checkpoint cannot hold keeps its
+ * session alive, unless it was asked for by name or the daemon ends.
+ */
+#include "daemon/hibernate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/checkpoint.h"
+#include "daemon/exec.h"
+#include "daemon/executor.h"
+#include "daemon/keep.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "daemon/wake.h"
+#include "store/journal.h"
+
+struct hibernation {
+    struct snp_session *session; /* one reference */
+    bool is_gentle;
+    snp_hibernate_done *done;
+    void *ctx;
+};
+
+static void end(struct hibernation *h, const struct snp_err *err)
+{
+    struct snp_session *session = h->session;
+
+    if (h->done != NULL) {
+        h->done(h->ctx, err);
+    }
+    free(h);
+    snp_exec_pump(session);
+    snp_hibernate_serve(session->server);
+    snp_session_unref(session);
+}
+
+/* Closing ----------------------------------------------------------------------------------- */
+
+static void closed(void *ctx, const struct snp_err *err)
+{
+    struct hibernation *h = ctx;
+    struct snp_session *session = h->session;
+
+    if (err != NULL) {
+        snp_log(SNP_LOG_ERROR, "hibernate", "session=%s error=\"%s\"", session->id, err->msg);
+    }
+    if (session->state == SNP_SESSION_HIBERNATING) {
+        uint64_t used_us = session->used_us;
+
+        snp_session_set_state(session, snp_session_resting_state(session));
+        session->used_us = used_us;
+    }
+    end(h, err);
+}
+
+static void close_start(struct hibernation *h)
+{
+    struct snp_session *session = h->session;
+    uint64_t used_us = session->used_us;
+
+    snp_session_set_state(session, SNP_SESSION_HIBERNATING);
+    session->used_us = used_us;
+    session->checkpoint_us = 0;
+    snp_log(SNP_LOG_INFO, "hibernate", "session=%s cell=%llu", session->id,
+            (unsigned long long)session->checkpoint_cell);
+    snp_executor_close(session->executor, closed, h);
+}
+
+/* Saving -------------------------------------------------------------------------------------- */
+
+static void saved(void *ctx, const json_t *report, const struct snp_err *err)
+{
+    struct hibernation *h = ctx;
+    struct snp_session *session = h->session;
+    size_t n_lost = json_array_size(json_object_get(report, "lost"));
+    struct snp_err why;
+
+    if (err == NULL && session->state != SNP_SESSION_IDLE) {
+        (void)snp_fail(&why, SNP_E_LIMIT, "the session was used meanwhile");
+        err = &why;
+    } else if (err == NULL && h->is_gentle && n_lost > 0) {
+        const json_t *first = json_array_get(json_object_get(report, "lost"), 0);
+
+        (void)snp_fail(&why, SNP_E_LIMIT,
+                       "%zu of its variables cannot be saved (%.64s: %.100s)", n_lost,
+                       snp_json_str(first, "name", "?"), snp_json_str(first, "reason", "?"));
+        err = &why;
+    }
+    if (err != NULL) {
+        session->is_unsavable = true;
+        end(h, err);
+        return;
+    }
+    close_start(h);
+}
+
+static bool needs_saving(const struct snp_session *session)
+{
+    return session->is_dirty && session->is_recorded;
+}
+
+void snp_hibernate(struct snp_session *session,
+                   bool is_gentle,
+                   snp_hibernate_done *done,
+                   void *ctx)
+{
+    struct hibernation *h = calloc(1, sizeof(*h));
+    struct snp_err err;
+
+    if (h == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        if (done != NULL) {
+            done(ctx, &err);
+        }
+        return;
+    }
+    snp_session_ref(session);
+    *h = (struct hibernation){session, is_gentle, done, ctx};
+    if (needs_saving(session)) {
+        snp_checkpoint_make(session, saved, h);
+    } else if (is_gentle && json_array_size(session->checkpoint_lost) > 0) {
+        session->is_unsavable = true;
+        (void)snp_fail(&err, SNP_E_LIMIT, "some of its variables cannot be saved");
+        end(h, &err);
+    } else {
+        close_start(h);
+    }
+}
+
+void snp_hibernate_drop(struct snp_session *session)
+{
+    struct hibernation *h = calloc(1, sizeof(*h));
+
+    if (h == NULL) {
+        snp_executor_close(session->executor, NULL, NULL);
+        return;
+    }
+    snp_session_ref(session);
+    h->session = session;
+    close_start(h);
+}
+
+/* A checkpoint that turned out to be damaged ---------------------------------------------------- */
+
+struct look {
+    struct snp_session *session; /* one reference */
+    char id[SNP_SESSION_ID_LEN + 1];
+    uint64_t checkpoint;
+    uint64_t cell;
+};
+
+static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct look *look = arg;
+    struct snp_journal_checkpoint row;
+    int r = snp_journal_checkpoint_latest(tx, look->id, UINT64_MAX, &row, err);
+
+    if (r == SNP_E_NOT_FOUND) {
+        look->checkpoint = 0;
+        look->cell = 0;
+        return 0;
+    }
+    if (r == 0) {
+        look->checkpoint = row.id;
+        look->cell = row.cell;
+    }
+    return r;
+}
+
+static void looked(void *arg, const struct snp_err *err)
+{
+    struct look *look = arg;
+    struct snp_session *session = look->session;
+
+    if (err->code == SNP_OK) {
+        session->checkpoint = look->checkpoint;
+        session->checkpoint_cell = look->cell;
+        if (session->executor == NULL && session->wake == NULL &&
+            session->state != SNP_SESSION_CLOSING) {
+            snp_session_set_state(session, snp_session_resting_state(session));
+        }
+    }
+    snp_session_unref(session);
+    free(look);
+}
+
+void snp_hibernate_look(struct snp_session *session)
+{
+    struct look *look = calloc(1, sizeof(*look));
+    const struct snp_store_job job = {.run = run_look, .done = looked, .arg = look};
+    struct snp_err err;
+
+    if (look == NULL) {
+        return;
+    }
+    memcpy(look->id, session->id, sizeof(look->id));
+    snp_session_ref(session);
+    look->session = session;
+    if (snp_store_submit(session->server->store, &job, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "journal", "session=%s error=\"%s\"", session->id, err.msg);
+        snp_session_unref(session);
+        free(look);
+    }
+}
+
+/* Bounds ---------------------------------------------------------------------------------------- */
+
+static bool is_candidate(const struct snp_session *session)
+{
+    return session->state == SNP_SESSION_IDLE && session->name[0] != '\0' &&
+           session->wake == NULL && session->save == NULL && !session->is_unsavable &&
+           session->n_waiting == 0 && session->is_recorded;
+}
+
+static struct snp_session *least_recently_used(const struct snp_sessions *table)
+{
+    struct snp_session *found = NULL;
+
+    for (size_t i = 0; i < table->n_slots; i++) {
+        struct snp_session *session = table->slots[i];
+
+        if (session != NULL && is_candidate(session) &&
+            (found == NULL || session->used_us < found->used_us)) {
+            found = session;
+        }
+    }
+    return found;
+}
+
+/* Sessions with an executor, and what these take. */
+struct living {
+    uint64_t n;
+    uint64_t bytes;
+    uint64_t n_leaving; /* of them */
+    uint64_t n_busy;    /* of them: they will be idle, or gone */
+};
+
+static struct living live_count(const struct snp_sessions *table)
+{
+    struct living living = {0};
+
+    for (size_t i = 0; i < table->n_slots; i++) {
+        const struct snp_session *session = table->slots[i];
+
+        if (session == NULL || session->executor == NULL || session->name[0] == '\0') {
+            continue;
+        }
+        living.n++;
+        living.bytes += session->memory_bytes;
+        if (session->is_leaving || session->state == SNP_SESSION_HIBERNATING ||
+            session->state == SNP_SESSION_CLOSING) {
+            living.n_leaving++;
+        } else if (session->state != SNP_SESSION_IDLE) {
+            living.n_busy++;
+        }
+    }
+    return living;
+}
+
+static void left(void *ctx, const struct snp_err *err)
+{
+    struct snp_session *session = ctx;
+
+    session->is_leaving = false;
+    if (err != NULL) {
+        snp_log(SNP_LOG_INFO, "hibernate-not", "session=%s why=\"%s\"", session->id, err->msg);
+    }
+    snp_session_unref(session);
+}
+
+static void leave(struct snp_session *session)
+{
+    session->is_leaving = true;
+    snp_session_ref(session);
+    snp_hibernate(session, true, left, session);
+}
+
+int snp_hibernate_room(struct snp_server *server, struct snp_err *err)
+{
+    struct living living = live_count(&server->sessions);
+    struct snp_session *session;
+
+    if (living.n < server->options.live_max) {
+        return 0;
+    }
+    session = living.n - living.n_leaving < server->options.live_max
+                  ? NULL
+                  : least_recently_used(&server->sessions);
+    if (session != NULL) {
+        leave(session);
+        return 1;
+    }
+    if (living.n_leaving > 0 || living.n_busy > 0) {
+        return 1;
+    }
+    return snp_fail(
+        err, SNP_E_LIMIT,
+        "%llu sessions are awake, as many as may be (--live-max), and none of them "
+        "can hibernate, for each holds what cannot be saved; end one with: sessions "
+        "destroy NAME",
+        (unsigned long long)living.n);
+}
+
+void snp_hibernate_serve(struct snp_server *server)
+{
+    struct snp_sessions *table = &server->sessions;
+
+    for (size_t i = 0; server->n_wanting > 0 && i < table->n_slots; i++) {
+        if (table->slots[i] != NULL && table->slots[i]->wake != NULL) {
+            snp_wake_go_on(table->slots[i]);
+        }
+    }
+}
+
+void snp_hibernate_tick(struct snp_server *server)
+{
+    const struct snp_server_options *options = &server->options;
+    struct snp_sessions *table = &server->sessions;
+    uint64_t now = snp_now_us();
+    struct living living;
+
+    for (size_t i = 0; i < table->n_slots; i++) {
+        struct snp_session *session = table->slots[i];
+
+        if (session != NULL && is_candidate(session) &&
+            now - session->used_us > options->session_idle_ms * 1000) {
+            leave(session);
+        }
+    }
+    living = live_count(table);
+    while (living.bytes > options->live_bytes && living.n > 1) {
+        struct snp_session *session = least_recently_used(table);
+
+        if (session == NULL) {
+            return;
+        }
+        living.n--;
+        living.bytes -= session->memory_bytes;
+        leave(session);
+    }
+}

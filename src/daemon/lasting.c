@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The methods `checkpoint`, `hibernate` and `gc`.
+ */
+#include <stdlib.h>
+
+#include "daemon/checkpoint.h"
+#include "daemon/hibernate.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "daemon/work.h"
+#include "store/checkpoint.h"
+
+/* SNP_E_LIMIT: something else is being done with it. */
+static int quiet_check(const struct snp_session *session, bool may_run, struct snp_err *err)
+{
+    if (session->state == SNP_SESSION_IDLE ||
+        (may_run && session->state == SNP_SESSION_RUNNING && session->save == NULL)) {
+        return 0;
+    }
+    return snp_fail(err, SNP_E_LIMIT, "session %s %s; try again in a moment",
+                    session->name[0] == '\0' ? session->id : session->name,
+                    session->state == SNP_SESSION_RUNNING ? "runs a cell" : "is being saved");
+}
+
+/* checkpoint ------------------------------------------------------------------------------- */
+
+static void made(void *ctx, const json_t *report, const struct snp_err *err)
+{
+    struct snp_request *request = ctx;
+
+    if (report == NULL) {
+        snp_request_fail(request, err);
+    } else {
+        snp_request_answer(request, json_deep_copy(report));
+    }
+}
+
+void snp_run_checkpoint(const struct snp_work *work)
+{
+    struct snp_err err;
+
+    if (quiet_check(work->session, true, &err) < 0) {
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    snp_checkpoint_make(work->session, made, work->request);
+}
+
+/* hibernate -------------------------------------------------------------------------------- */
+
+struct asked {
+    struct snp_request *request;
+    struct snp_session *session; /* one reference */
+};
+
+static void asked_end(struct asked *asked, const struct snp_err *err)
+{
+    if (err != NULL) {
+        snp_request_fail(asked->request, err);
+    } else {
+        snp_request_answer(asked->request,
+                           json_pack("{s:b, s:I, s:o}", "hibernated", 1, "cell",
+                                     (json_int_t)asked->session->checkpoint_cell, "lost",
+                                     asked->session->checkpoint_lost == NULL
+                                         ? json_array()
+                                         : json_deep_copy(asked->session->checkpoint_lost)));
+    }
+    snp_session_unref(asked->session);
+    free(asked);
+}
+
+static void hibernated(void *ctx, const struct snp_err *err)
+{
+    asked_end(ctx, err);
+}
+
+void snp_run_hibernate(const struct snp_work *work)
+{
+    struct snp_session *session = work->session;
+    struct asked *asked;
+    struct snp_err err;
+    int r = 0;
+
+    if (session->name[0] == '\0') {
+        r = snp_fail(&err, SNP_E_INVALID, "an unnamed session ends with its call");
+    } else if (session->executor != NULL || session->state == SNP_SESSION_WAKING) {
+        r = quiet_check(session, false, &err);
+    }
+    asked = r < 0 ? NULL : calloc(1, sizeof(*asked));
+    if (r == 0 && asked == NULL) {
+        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    }
+    if (r < 0) {
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    SNP_ASSERT(asked != NULL);
+    snp_session_ref(session);
+    *asked = (struct asked){work->request, session};
+    if (session->executor == NULL) {
+        asked_end(asked, NULL);
+    } else {
+        snp_hibernate(session, false, hibernated, asked);
+    }
+}
+
+/* gc --------------------------------------------------------------------------------------- */
+
+static void collected(void *arg, const struct snp_gc_report *report, const struct snp_err *err)
+{
+    struct snp_request *request = arg;
+
+    if (err->code != SNP_OK) {
+        snp_request_fail(request, err);
+    } else {
+        snp_request_answer(request, json_pack("{s:I, s:I, s:I}", "freed_bytes",
+                                              (json_int_t)report->freed_bytes, "blobs",
+                                              (json_int_t)report->blobs, "bytes",
+                                              (json_int_t)report->bytes));
+    }
+}
+
+void snp_run_gc(const struct snp_work *work)
+{
+    struct snp_server *server = work->request->server;
+    uint64_t budget = (uint64_t)snp_json_int(work->head, "budget_bytes",
+                                             (int64_t)server->options.budget_bytes);
+    struct snp_err err;
+
+    if (snp_store_gc(server->store, budget, collected, work->request, &err) < 0) {
+        snp_request_fail(work->request, &err);
+    }
+}

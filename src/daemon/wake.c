@@ -1,0 +1,760 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waking, in steps, each begun by the end of the one before:
+ *
+ *   which cells are missing (journal) -> what was decided about them -> epoch + 1 (journal)
+ *   -> open (tier) -> does the checkpoint fit -> load (store and tier, through a pipe)
+ *   -> the missing cells again, if so decided -> IDLE
+ *
+ * Invariants: session->wake is set from the first step to the last or until it is aborted;
+ * steps still under way then find that out by is_over, and the last of them frees it. The epoch
+ * is in the journal before the executor that has it is asked for.
+ */
+#include "daemon/wake.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/cell.h"
+#include "daemon/check.h"
+#include "daemon/exec.h"
+#include "daemon/executor.h"
+#include "daemon/hibernate.h"
+#include "daemon/keep.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "daemon/session_open.h"
+#include "daemon/session_spec.h"
+#include "daemon/tier.h"
+#include "store/checkpoint.h"
+#include "store/journal.h"
+
+enum {
+    MISSING_MAX = 10000, /* cells after a checkpoint that are looked at */
+    NAMED_MAX = 20,      /* of them in a message */
+    FAILED_MAX = 1000,   /* variables that could not be restored, named */
+};
+
+struct missing {
+    uint64_t cell;
+    char status[16];
+};
+
+struct snp_wake {
+    struct snp_session *session; /* one reference */
+    unsigned pending;            /* steps under way */
+    bool is_over;                /* aborted or done; freed when nothing is pending */
+    bool is_replaying;
+    bool wants_room; /* the step after: there are as many executors as may be */
+    bool was_live;   /* the session had an executor before */
+    bool is_stale;   /* the checkpoint it began with turned out to be damaged */
+    uint64_t begun_us;
+    struct missing *missing; /* owned */
+    size_t n_missing;
+    size_t replayed; /* of them, so far */
+    enum snp_recover decision;
+    uint64_t checkpoint; /* being loaded */
+    json_t *failed;      /* owned: what could not be restored; or NULL */
+    struct snp_err err;  /* the first thing that went wrong in loading */
+
+    /* Reading a missing cell; written by the store's thread while it is pending. */
+    char id[SNP_SESSION_ID_LEN + 1];
+    uint64_t after;
+    struct snp_buf code;
+    size_t code_len;
+    char kind[16];
+    char *argv; /* owned */
+    char *spec; /* owned */
+};
+
+static void replay_next(struct snp_wake *wake);
+static void executor_open(struct snp_wake *wake);
+
+/* Its life --------------------------------------------------------------------------------- */
+
+static void wake_release(struct snp_wake *wake)
+{
+    if (!wake->is_over || wake->pending > 0) {
+        return;
+    }
+    free(wake->missing);
+    free(wake->argv);
+    free(wake->spec);
+    snp_buf_done(&wake->code);
+    json_decref(wake->failed);
+    snp_session_unref(wake->session);
+    free(wake);
+}
+
+/* A step has ended. False: it has been overtaken, and the caller returns. */
+static bool step_end(struct snp_wake *wake)
+{
+    wake->pending--;
+    if (wake->is_over) {
+        wake_release(wake);
+        return false;
+    }
+    return true;
+}
+
+static void wake_over(struct snp_wake *wake)
+{
+    if (wake->wants_room) {
+        wake->wants_room = false;
+        wake->session->server->n_wanting--;
+    }
+    wake->is_over = true;
+    wake->session->wake = NULL;
+}
+
+void snp_wake_abort(struct snp_session *session)
+{
+    struct snp_wake *wake = session->wake;
+
+    if (wake != NULL) {
+        wake_over(wake);
+        wake_release(wake);
+    }
+}
+
+/* It stays asleep, and whoever waits is told why. */
+static void wake_fail(struct snp_wake *wake, const struct snp_err *err)
+{
+    struct snp_session *session = wake->session;
+
+    snp_log(SNP_LOG_WARN, "wake", "session=%s epoch=%llu error=\"%s\"", session->id,
+            (unsigned long long)session->epoch, err->msg);
+    snp_session_ref(session);
+    wake_over(wake);
+    if (session->executor != NULL) {
+        /* Half filled: of no use. Who comes meanwhile waits for its end. */
+        snp_hibernate_drop(session);
+    } else if (session->state != SNP_SESSION_CLOSING) {
+        snp_session_set_state(session, snp_session_resting_state(session));
+    }
+    (void)snp_exec_fail_waiting(session, err);
+    if (!wake->was_live && session->manifest == NULL && session->executor == NULL) {
+        snp_session_remove(session); /* it has never been */
+    }
+    wake_release(wake);
+    snp_session_unref(session);
+}
+
+/* The end of waking ------------------------------------------------------------------------- */
+
+static json_t *missing_json(const struct snp_wake *wake, size_t from, size_t to)
+{
+    json_t *list = json_array();
+
+    for (size_t i = from; i < to; i++) {
+        (void)json_array_append_new(list, json_integer((json_int_t)wake->missing[i].cell));
+    }
+    return list;
+}
+
+static void wake_done(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+    bool is_replay = wake->decision == SNP_RECOVER_REPLAY;
+    uint64_t us = snp_now_us() - wake->begun_us;
+
+    json_decref(session->restored);
+    session->restored =
+        !wake->was_live
+            ? NULL
+            : json_pack(
+                  "{s:o, s:I, s:o, s:o, s:o, s:I}", "checkpoint",
+                  wake->checkpoint == 0 ? json_null()
+                                        : json_integer((json_int_t)wake->checkpoint),
+                  "cell", (json_int_t)(wake->checkpoint == 0 ? 0 : session->checkpoint_cell),
+                  "missing",
+                  missing_json(wake, is_replay ? wake->n_missing : 0, wake->n_missing),
+                  "replayed", missing_json(wake, 0, is_replay ? wake->n_missing : 0), "failed",
+                  wake->failed == NULL ? json_array() : json_incref(wake->failed), "wake_us",
+                  (json_int_t)us);
+    snp_log(SNP_LOG_INFO, "wake", "session=%s epoch=%llu checkpoint=%llu us=%llu", session->id,
+            (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
+            (unsigned long long)us);
+    wake_over(wake);
+    snp_session_set_state(session, SNP_SESSION_IDLE);
+    snp_exec_pump(session);
+    wake_release(wake);
+}
+
+static void wake_filled(struct snp_wake *wake)
+{
+    if (wake->decision == SNP_RECOVER_REPLAY && wake->n_missing > 0) {
+        wake->is_replaying = true;
+        replay_next(wake);
+        return;
+    }
+    wake_done(wake);
+}
+
+/* Replay -------------------------------------------------------------------------------------- */
+
+static int run_cell_read(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct snp_wake *wake = arg;
+    struct snp_journal_cell row;
+    int r = snp_journal_cell_get(tx, wake->id, wake->after, &row, err);
+
+    if (r < 0) {
+        return r;
+    }
+    free(SNP_TAKE_PTR(wake->argv));
+    free(SNP_TAKE_PTR(wake->spec));
+    wake->argv = row.argv == NULL ? NULL : strdup(row.argv);
+    wake->spec = row.spec == NULL ? NULL : strdup(row.spec);
+    (void)snprintf(wake->kind, sizeof(wake->kind), "%s", row.kind);
+    snp_buf_done(&wake->code);
+    snp_buf_init(&wake->code, SNP_FRAME_BODY_MAX);
+    r = snp_journal_cell_part(tx, wake->id, wake->after, SNP_PART_CODE, &wake->code, err);
+    if (r == SNP_E_NOT_FOUND && strcmp(wake->kind, "command") == 0) {
+        r = 0; /* it has none */
+    }
+    wake->code_len = wake->code.len;
+    if (r == 0 && row.stdin_bytes > 0) {
+        r = snp_journal_cell_part(tx, wake->id, wake->after, SNP_PART_STDIN, &wake->code, err);
+    }
+    return r;
+}
+
+/* The request it once was. */
+static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_err *err)
+{
+    snp_autojson json_t *argv =
+        wake->argv == NULL ? NULL : json_loads(wake->argv, JSON_REJECT_DUPLICATES, NULL);
+    snp_autojson json_t *was = wake->spec == NULL ? NULL : json_loads(wake->spec, 0, NULL);
+    snp_autojson json_t *head = json_pack(
+        "{s:s, s:s, s:I, s:b, s:O?}", "method", "exec", "kind", wake->kind, "code_len",
+        (json_int_t)wake->code_len, "stdin", snp_json_bool(was, "stdin", false), "argv", argv);
+    struct snp_exec *exec = calloc(1, sizeof(*exec));
+    int r;
+
+    if (exec == NULL || head == NULL) {
+        free(exec);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = snp_exec_spec_read(head, wake->code.len, &exec->spec, err);
+    if (r == 0) {
+        exec->raw = malloc(wake->code.len + 1);
+        r = exec->raw == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    }
+    if (r < 0) {
+        snp_exec_spec_done(&exec->spec);
+        free(exec);
+        return r;
+    }
+    if (wake->code.len > 0) {
+        memcpy(exec->raw, snp_buf_bytes(&wake->code), wake->code.len);
+    }
+    exec->raw_len = wake->code.len;
+    exec->wall_ms = (uint64_t)snp_json_int(
+        was, "wall_ms", (int64_t)wake->session->limits.value[SNP_LIMIT_WALL]);
+    exec->replay_of = wake->missing[wake->replayed].cell;
+    snp_session_ref(wake->session);
+    exec->session = wake->session;
+    *ret = exec;
+    return 0;
+}
+
+/* A cell was run again. Whether to go on is looked at once it has let go of the session. */
+static void replay_ended(void *ctx, const char *result, const struct snp_err *err)
+{
+    struct snp_wake *wake = ctx;
+    const struct missing *was = &wake->missing[wake->replayed];
+    snp_autojson json_t *head = result == NULL ? NULL : json_loads(result, 0, NULL);
+    const char *status = snp_json_str(head, "status", "unknown");
+
+    wake->pending--;
+    if (wake->is_over) {
+        wake_release(wake);
+        return;
+    }
+    if (result == NULL) {
+        wake->err = *err;
+        (void)snp_err_wrap(&wake->err, "replay of cell %llu", (unsigned long long)was->cell);
+    } else if (strcmp(was->status, "unknown") != 0 && strcmp(was->status, "running") != 0 &&
+               strcmp(was->status, status) != 0) {
+        (void)snp_fail(
+            &wake->err, SNP_E_INVALID,
+            "replay stopped: cell %llu ended with %s, now with %s, so what comes "
+            "after it would not be what it was; --recover checkpoint goes on from the "
+            "last checkpoint without them",
+            (unsigned long long)was->cell, was->status, status);
+    }
+    wake->replayed++;
+}
+
+static void replay_read(void *arg, const struct snp_err *read_err)
+{
+    struct snp_wake *wake = arg;
+    struct snp_session *session = wake->session;
+    struct snp_exec *exec = NULL;
+    struct snp_err err = *read_err;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (err.code != SNP_OK) {
+        (void)snp_err_wrap(&err, "cell %llu cannot be run again",
+                           (unsigned long long)wake->after);
+        wake_fail(wake, &err);
+        return;
+    }
+    if (session->executor == NULL) {
+        (void)snp_fail(&err, SNP_E_PEER, "the session was lost while its cells were replayed");
+        wake_fail(wake, &err);
+        return;
+    }
+    if (replay_exec(wake, &exec, &err) < 0) {
+        wake_fail(wake, &err);
+        return;
+    }
+    exec->ended = replay_ended;
+    exec->ctx = wake;
+    wake->pending++;
+    snp_session_set_state(session, SNP_SESSION_IDLE);
+    if (snp_cell_run(exec, &err) < 0) {
+        snp_exec_fail(exec, &err); /* tells replay_ended */
+        snp_wake_go_on(session);
+    }
+}
+
+static void replay_next(struct snp_wake *wake)
+{
+    const struct snp_store_job job = {.run = run_cell_read, .done = replay_read, .arg = wake};
+    struct snp_err err;
+
+    wake->after = wake->missing[wake->replayed].cell;
+    wake->pending++;
+    if (snp_store_submit(wake->session->server->store, &job, &err) < 0) {
+        wake->pending--;
+        wake_fail(wake, &err);
+    }
+}
+
+void snp_wake_go_on(struct snp_session *session)
+{
+    struct snp_wake *wake = session->wake;
+
+    if (wake != NULL && wake->wants_room) {
+        executor_open(wake);
+        return;
+    }
+    if (wake == NULL || !wake->is_replaying || wake->pending > 0) {
+        return;
+    }
+    if (wake->err.code == SNP_OK && session->executor == NULL) {
+        (void)snp_fail(&wake->err, SNP_E_PEER,
+                       "the session was lost while its cells were replayed");
+    }
+    if (wake->err.code != SNP_OK) {
+        struct snp_err err = wake->err;
+
+        wake_fail(wake, &err);
+    } else if (wake->replayed < wake->n_missing) {
+        replay_next(wake);
+    } else {
+        wake_done(wake);
+    }
+}
+
+/* Loading ------------------------------------------------------------------------------------- */
+
+static void load_ended(struct snp_wake *wake)
+{
+    struct snp_err err = wake->err;
+
+    if (wake->pending > 0) {
+        return; /* the other end of the pipe */
+    }
+    if (err.code == SNP_OK) {
+        wake_filled(wake);
+        return;
+    }
+    (void)snp_err_wrap(&err, "checkpoint %llu of the session cannot be restored",
+                       (unsigned long long)wake->checkpoint);
+    if (wake->is_stale) {
+        snp_hibernate_look(wake->session); /* the next call uses the one before it */
+    }
+    wake_fail(wake, &err);
+}
+
+static void load_written(void *arg,
+                         const struct snp_checkpoint_report *report,
+                         const struct snp_err *err)
+{
+    struct snp_wake *wake = arg;
+
+    (void)report;
+    if (!step_end(wake)) {
+        return;
+    }
+    /* That the reader went away says less than what the reader says. */
+    if (err->code != SNP_OK && (wake->err.code == SNP_OK || err->code == SNP_E_NOT_FOUND)) {
+        wake->err = *err;
+    }
+    wake->is_stale = err->code == SNP_E_NOT_FOUND;
+    load_ended(wake);
+}
+
+static int load_check(struct snp_wake *wake, json_t *head, struct snp_err *ret_bad)
+{
+    static const struct snp_field fields[] = {
+        {"failed", SNP_T_ARR,             FAILED_MAX},
+        {"us",     SNP_T_INT | SNP_T_OPT, 0         },
+    };
+    static const struct snp_field item_fields[] = {
+        {"name",   SNP_T_TEXT,             0},
+        {"reason", SNP_T_TEXT,             0},
+        {"type",   SNP_T_TEXT | SNP_T_OPT, 0},
+    };
+    static const struct snp_record record = SNP_RECORD("load", fields);
+    static const struct snp_record item_record = SNP_RECORD("load.failed", item_fields);
+    int r = snp_record_check(head, &record, ret_bad);
+    size_t i;
+    json_t *item;
+
+    if (r < 0) {
+        return r;
+    }
+    json_array_foreach(json_object_get(head, "failed"), i, item)
+    {
+        r = snp_record_check(item, &item_record, ret_bad);
+        if (r < 0) {
+            return r;
+        }
+        (void)json_array_append(wake->failed, item);
+    }
+    return 0;
+}
+
+static int load_read(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    struct snp_wake *wake = ctx;
+    int r = 0;
+
+    if (!step_end(wake)) {
+        return 0;
+    }
+    if (answer->head == NULL) {
+        if (wake->err.code != SNP_E_NOT_FOUND) {
+            wake->err = *answer->err;
+        }
+    } else {
+        r = load_check(wake, answer->head, ret_bad);
+        if (r < 0) {
+            wake->err = *ret_bad;
+        }
+    }
+    load_ended(wake);
+    return r;
+}
+
+static const struct snp_tier_ops load_ops = {load_read, NULL};
+
+static int load_start(struct snp_wake *wake, struct snp_err *err)
+{
+    struct snp_session *session = wake->session;
+    snp_autojson json_t *head = json_pack("{s:s, s:I}", "session", session->executor->id,
+                                          "epoch", (json_int_t)session->epoch);
+    struct snp_tier_call call = {
+        .method = "load",
+        .head = head,
+        .timeout_ms = SNP_CAP_TIER_LOAD_MS,
+        .ops = &load_ops,
+        .ctx = wake,
+    };
+    int ends[2];
+    int r;
+
+    wake->failed = session->checkpoint_lost == NULL ? json_array()
+                                                    : json_deep_copy(session->checkpoint_lost);
+    if (head == NULL || wake->failed == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        return snp_fail_sys(err, errno, "pipe");
+    }
+    call.has_fd = true;
+    call.fd = ends[0];
+    wake->pending++;
+    r = snp_tier_ask(session->executor->tier, &call, err);
+    if (r < 0) {
+        wake->pending--;
+        (void)close(ends[1]);
+        return r;
+    }
+    wake->pending++;
+    r = snp_checkpoint_load(session->server->store, ends[1], wake->checkpoint, load_written,
+                            wake, err);
+    if (r < 0) {
+        /* The tier meets the end of the pipe, and its answer ends the step. */
+        wake->pending--;
+        wake->err = *err;
+    }
+    return 0;
+}
+
+/* Opening ------------------------------------------------------------------------------------- */
+
+static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *why)
+{
+    struct snp_wake *wake = session->wake;
+    struct snp_err err = {.code = SNP_OK};
+    char *text;
+
+    if (wake == NULL || session->state != SNP_SESSION_WAKING) {
+        return; /* it is ending */
+    }
+    if (manifest == NULL) {
+        wake_fail(wake, why);
+        return;
+    }
+    if (wake->checkpoint != 0 && snp_state_key_check(session, manifest, &err) < 0) {
+        wake_fail(wake, &err);
+        return;
+    }
+    text = snp_json_text(manifest);
+    if (text == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        wake_fail(wake, &err);
+        return;
+    }
+    free(session->manifest);
+    session->manifest = text;
+    (void)snprintf(session->template_name, sizeof(session->template_name), "%s",
+                   snp_json_str(manifest, "template", ""));
+    if (wake->checkpoint == 0) {
+        wake_filled(wake);
+    } else if (load_start(wake, &err) < 0) {
+        wake_fail(wake, &err);
+    }
+}
+
+/* As soon as there is room for one more. */
+static void executor_open(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+    struct snp_err err;
+    int r = snp_hibernate_room(session->server, &err);
+
+    if (r == 1) {
+        if (!wake->wants_room) {
+            wake->wants_room = true;
+            session->server->n_wanting++;
+        }
+        return;
+    }
+    if (wake->wants_room) {
+        wake->wants_room = false;
+        session->server->n_wanting--;
+    }
+    if (r == 0 && session->project != NULL) {
+        r = snp_session_project_check(session->project, session->server->options.home, &err);
+    }
+    if (r == 0) {
+        r = snp_executor_open(session, opened, &err);
+    }
+    if (r < 0) {
+        wake_fail(wake, &err);
+    }
+}
+
+static void epoch_kept(void *ctx, const struct snp_err *why)
+{
+    struct snp_wake *wake = ctx;
+    struct snp_err err = {.code = SNP_OK};
+    int r = 0;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (why != NULL) {
+        r = snp_fail(&err, why->code,
+                     "the session cannot be woken: the journal cannot be written (%.300s)",
+                     why->msg);
+    }
+    if (r < 0) {
+        wake_fail(wake, &err);
+    } else {
+        executor_open(wake);
+    }
+}
+
+static void epoch_raise(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+    struct snp_err err;
+
+    session->epoch++;
+    wake->checkpoint = session->checkpoint;
+    if (wake->decision == SNP_RECOVER_CHECKPOINT && wake->n_missing > 0) {
+        session->accepted_cell = session->cells;
+        session->is_last_unknown = false;
+        snp_keep_event(session->server, "accepted_loss", session,
+                       "session %s goes on from its state after cell %llu; %zu later cells are "
+                       "not in it, as its user decided",
+                       session->name, (unsigned long long)session->checkpoint_cell,
+                       wake->n_missing);
+    }
+    if (!session->is_recorded) {
+        wake->pending++;
+        epoch_kept(wake, NULL);
+        return;
+    }
+    wake->pending++;
+    if (snp_keep_session(session, epoch_kept, wake, &err) < 0) {
+        wake->pending--;
+        wake_fail(wake, &err);
+    }
+}
+
+/* The decision -------------------------------------------------------------------------------- */
+
+static void undecided(const struct snp_wake *wake, struct snp_err *err)
+{
+    const struct snp_session *session = wake->session;
+    const struct missing *last = &wake->missing[wake->n_missing - 1];
+    bool is_unknown =
+        strcmp(last->status, "unknown") == 0 || strcmp(last->status, "running") == 0;
+    char cells[160] = "";
+    char from[64] = "it has no checkpoint";
+    size_t used = 0;
+
+    for (size_t i = 0; i < wake->n_missing && i < NAMED_MAX; i++) {
+        int n = snprintf(cells + used, sizeof(cells) - used, "%s%llu", i > 0 ? ", " : "",
+                         (unsigned long long)wake->missing[i].cell);
+
+        used += n > 0 && (size_t)n < sizeof(cells) - used ? (size_t)n : 0;
+    }
+    if (session->checkpoint != 0) {
+        (void)snprintf(from, sizeof(from), "its checkpoint is of after cell %llu",
+                       (unsigned long long)session->checkpoint_cell);
+    }
+    (void)snp_fail(
+        err, SNP_E_DENIED,
+        "session %s was lost, and %s: it lacks what cell%s %s%s did%s. Run with "
+        "--recover replay to run %s again first, or with --recover checkpoint to go on "
+        "without",
+        session->name[0] == '\0' ? session->id : session->name, from,
+        wake->n_missing > 1 ? "s" : "", cells, wake->n_missing > NAMED_MAX ? ", ..." : "",
+        is_unknown ? " (how the last ended is unknown)" : "",
+        wake->n_missing > 1 ? "them" : "it");
+}
+
+/*
+ * Whoever is first in line decides. A call that does not say fails, so that it does not run on
+ * a state it does not expect; the next one may say.
+ */
+static bool decide(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+    struct snp_err err;
+
+    undecided(wake, &err);
+    while (session->n_waiting > 0 && session->waiting[0]->spec.recover == SNP_RECOVER_ASK) {
+        snp_exec_fail_first(session, &err);
+    }
+    if (session->n_waiting == 0) {
+        return false;
+    }
+    wake->decision = session->waiting[0]->spec.recover;
+    return true;
+}
+
+static int note_missing(const struct snp_journal_cell *row, void *arg, struct snp_err *err)
+{
+    struct snp_wake *wake = arg;
+    snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
+    struct missing *at;
+
+    /* These left nothing; a repetition counts as what it repeats. */
+    if (strcmp(row->status, "refused") == 0 || snp_streq(row->state, "rolled_back") ||
+        snp_streq(row->state, "undone") || snp_streq(row->state, "restored_from_checkpoint") ||
+        snp_json_int(spec, "replay_of", 0) != 0) {
+        return 0;
+    }
+    if (wake->n_missing == MISSING_MAX) {
+        return snp_fail(err, SNP_E_LIMIT, "more than %d cells ran after the checkpoint",
+                        MISSING_MAX);
+    }
+    if (wake->missing == NULL) {
+        wake->missing = calloc(MISSING_MAX, sizeof(*wake->missing));
+    }
+    if (wake->missing == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    at = &wake->missing[wake->n_missing++];
+    at->cell = row->cell;
+    (void)snprintf(at->status, sizeof(at->status), "%s", row->status);
+    return 0;
+}
+
+static int run_missing(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct snp_wake *wake = arg;
+
+    wake->n_missing = 0;
+    return snp_journal_cell_after(tx, wake->id, wake->after, note_missing, wake, err);
+}
+
+static void missing_found(void *arg, const struct snp_err *found_err)
+{
+    struct snp_wake *wake = arg;
+    struct snp_err err = *found_err;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (err.code != SNP_OK) {
+        (void)snp_err_wrap(&err, "the session cannot be woken");
+        wake_fail(wake, &err);
+        return;
+    }
+    if (wake->n_missing > 0 && !decide(wake)) {
+        undecided(wake, &err);
+        wake_fail(wake, &err);
+        return;
+    }
+    epoch_raise(wake);
+}
+
+void snp_wake_start(struct snp_session *session)
+{
+    struct snp_wake *wake = calloc(1, sizeof(*wake));
+    const struct snp_store_job job = {.run = run_missing, .done = missing_found, .arg = wake};
+    struct snp_err err;
+
+    if (wake == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        (void)snp_exec_fail_waiting(session, &err);
+        return;
+    }
+    wake->session = session;
+    wake->begun_us = snp_now_us();
+    wake->was_live = session->manifest != NULL;
+    wake->after = snp_session_floor(session);
+    memcpy(wake->id, session->id, sizeof(wake->id));
+    snp_session_ref(session);
+    session->wake = wake;
+    snp_session_set_state(session, SNP_SESSION_WAKING);
+    if (!session->is_recorded || wake->after >= session->cells) {
+        epoch_raise(wake);
+        return;
+    }
+    wake->pending++;
+    if (snp_store_submit(session->server->store, &job, &err) < 0) {
+        wake->pending--;
+        wake_fail(wake, &err);
+    }
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_WORK_H
+#define SNP_DAEMON_WORK_H
+
+/* A request on its way to the handler of its method. */
+
+#include <stddef.h>
+
+#include "base/json.h"
+
+struct snp_executor;
+struct snp_method;
+struct snp_request;
+struct snp_session;
+struct snp_tier;
+
+/* A request whose needs were met. Borrowed until the handler returns, but for the request. */
+struct snp_work {
+    struct snp_request *request; /* owned by the handler */
+    const struct snp_method *method;
+    json_t *head; /* has been checked */
+    const char *raw;
+    size_t raw_len;
+    struct snp_session *session;   /* with NEEDS_SESSION or NEEDS_LIVE */
+    struct snp_executor *executor; /* with NEEDS_LIVE */
+    struct snp_tier *tier;         /* with NEEDS_TIER or NEEDS_LIVE */
+};
+
+/* Handlers in files of their own. */
+void snp_run_checkpoint(const struct snp_work *work);
+void snp_run_hibernate(const struct snp_work *work);
+void snp_run_gc(const struct snp_work *work);
+void snp_run_history(const struct snp_work *work);
+void snp_run_cell_show(const struct snp_work *work);
+void snp_run_events(const struct snp_work *work);
+
+#endif

@@ -1,0 +1,558 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions that last: the journal, recovery, checkpoints, waking, fencing; with a tier that obeys.
+
+The tier is scripted_tier.py (see test_daemon.py), whose variables are what a session holds.
+"""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from test_daemon import (ERROR, RESPONSE, Daemon, bin_folder, children, is_alive, place,  # noqa: F401
+                         wait_until)
+
+LATER = ("--checkpoint-after", "600")  # no checkpoints by themselves
+SOON = ("--checkpoint-after", "0.05")
+
+
+@pytest.fixture
+def start(place, bin_folder):  # noqa: F811
+    """start(*options) -> a daemon on the same folder; those of before are killed."""
+    running = []
+
+    def begin(*options):
+        for daemon in running:
+            kill(daemon)
+        running[:] = [Daemon(place, bin_folder, *options)]
+        return running[0]
+
+    yield begin
+    for daemon in running:
+        kill(daemon)
+
+
+def kill(daemon, number=signal.SIGKILL):
+    if daemon.process.poll() is None:
+        daemon.process.send_signal(number)
+        daemon.process.wait(20)
+
+
+def row(client, name="s"):
+    kind, head, _, _ = client.call("sessions.show", session=name)
+    return head if kind == RESPONSE else None
+
+
+def result(client, code, session="s", **members):
+    kind, head, _, _ = client.end_of(client.start(code, session, **members))
+    assert kind == RESPONSE, head
+    return head
+
+
+def history(client, session="s"):
+    return client.call("history", session=session)[1]["cells"]
+
+
+def saved(client, cell, session="s"):
+    return wait_until(lambda: row(client, session)["checkpoint_cell"] == cell)
+
+
+# The journal
+
+
+def test_what_was_answered_is_there_after_kill_9(start):
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("globals().update(x=41)", "s", limits={"processes": 9}, env={"A": "b"})
+    client.end_of(client.start("emit('shown'), emit('bad', 'stderr'), 1/0", "s"))
+    code = b"STDIN"
+    client.call("exec", code + b"in\0put", kind="python", code_len=len(code), stdin=True, session="s")
+    before = history(client)
+    shown = client.call("cell.show", session="s", cell=2)
+    client = start(*LATER).client()
+    assert [cell["status"] for cell in before] == ["ok", "error", "ok"] and history(client) == before
+    assert before[0]["first_line"] == "STDIN" and before[2]["first_line"].startswith("globals()")
+    kind, head, raw, events = client.call("cell.show", session="s", cell=2)
+    assert (kind, head, raw, events) == shown
+    assert events == [({"event": "stdout"}, b"shown"), ({"event": "stderr"}, b"bad")]
+    assert head["result"]["error"]["type"] == "ZeroDivisionError" and head["result"]["epoch"] == 1
+    assert head["result"]["manifest"]["interpreter"] == "scripted" and head["result"]["name"] == "s"
+    assert client.call("cell.show", session="s", cell=3)[1]["stdin_bytes"] == 6
+    assert client.call("cell.show", session="s", cell=3)[2] == code + b"in\0put"
+    listed = row(client)
+    assert (listed["state"], listed["cells"], listed["limits"]["processes"]) == ("lost", 3, 9)
+
+
+def test_unnamed_cells_are_in_no_journal(start, place):  # noqa: F811
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("5")
+    client.run("6", "s")
+    kill(daemon)
+    with sqlite3.connect(os.path.join(place, "journal", "journal.db")) as journal:
+        assert journal.execute("SELECT count(*) FROM cells").fetchone() == (1,)
+        assert journal.execute("SELECT count(*) FROM sessions").fetchone() == (1,)
+
+
+def test_a_cell_cut_off_reads_unknown_with_what_it_had_shown(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    client.start("emit('seen ' * 3), __import__('time').sleep(0.7), emit('more'), wait(60)", "s")
+    assert wait_until(lambda: row(client)["state"] == "running")
+    time.sleep(1.2)
+    client = start(*LATER).client()
+    assert [cell["status"] for cell in history(client)] == ["unknown", "ok"]
+    assert row(client)["state"] == "unknown"
+    kind, head, _, events = client.call("cell.show", session="s", cell=2)
+    assert kind == RESPONSE and head["result"] is None
+    assert b"".join(raw for _, raw in events) == b"seen seen seen more"
+    error = client.fail("x", "s")
+    assert error["code"] == "denied" and "cells 1, 2" in error["message"] and "unknown" in error["message"]
+    assert any("unknown" in event["kind"] for event in client.call("journal.events")[1]["events"])
+
+
+def test_replay_runs_what_is_missing_once_and_in_order(start):
+    client = start(*LATER).client()
+    for code in ("globals().update(seen=[1])", "seen.append(2)", "1/0", "seen.append(STDIN)"):
+        client.end_of(client.start(code, "s"))
+    client = start(*LATER).client()
+    done = result(client, "seen", recover="replay")
+    assert done["value"] == "[1, 2, b'']" and done["epoch"] == 2
+    assert done["restored"]["replayed"] == [1, 2, 3, 4] and done["restored"]["missing"] == []
+    assert [cell["replay_of"] for cell in history(client)] == [None, 4, 3, 2, 1, None, None, None, None]
+    # The same again: what repeats a cell counts as that cell.
+    client = start(*LATER).client()
+    done = result(client, "seen", recover="replay")
+    assert done["value"] == "[1, 2, b'']" and done["restored"]["replayed"] == [1, 2, 3, 4, 9]
+    assert done["epoch"] == 3 and result(client, "seen")["restored"] is None
+
+
+def test_a_replay_that_ends_differently_stops(start, tmp_path):
+    client = start(*LATER).client()
+    mark = tmp_path / "mark"
+    client.run("globals().update(x=1)", "s")
+    client.run(f"open({str(mark)!r}, 'x').close()", "s")
+    client.run("globals().update(x=3)", "s")
+    client = start(*LATER).client()
+    error = client.fail("x", "s", recover="replay")
+    assert "cell 2 ended with ok, now with error" in error["message"]
+    assert "--recover" in client.fail("x", "s")["message"]
+    os.unlink(mark)
+    assert client.run("x", "s", recover="replay") == "3"
+
+
+def test_going_on_without_is_told_once_and_stays_decided(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    client = start(*LATER).client()
+    done = result(client, "'x' in globals()", recover="checkpoint")
+    assert done["value"] == "False" and done["restored"]["missing"] == [1] and done["cell"] == 2
+    assert result(client, "globals().update(y=2)")["restored"] is None
+    client = start(*LATER).client()
+    assert "cells 2, 3" in client.fail("y", "s")["message"]  # the first is not asked about again
+    assert any(event["kind"] == "accepted_loss" for event in client.call("journal.events")[1]["events"])
+
+
+def test_destroy_and_clear_survive_a_restart(start):
+    client = start(*LATER).client()
+    for name in ("gone", "clear", "default"):
+        client.run("globals().update(x=1)", name)
+    kept = row(client, "clear")["id"]
+    assert client.call("sessions.destroy", session="gone")[1] == {"destroyed": True}
+    assert client.call("sessions.clear", session="clear")[1] == {"cleared": True, "epoch": 2}
+    assert client.call("sessions.destroy", session="default")[1] == {"destroyed": True, "reset": True}
+    client = start(*LATER).client()
+    assert {line["name"] for line in client.call("sessions.list")[1]["sessions"]} == {"clear", "default"}
+    assert row(client, "clear")["id"] == kept and row(client, "clear")["cells"] == 0
+    assert history(client, "clear") == []
+    assert client.run("'x' in globals()", "clear") == "False" and client.run("'x' in globals()", "default") == "False"
+    assert result(client, "1", "clear")["cell"] == 2 and row(client, "clear")["epoch"] == 3
+
+
+def test_clearing_ends_what_runs(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    running = client.start("wait(60)", "s")
+    assert wait_until(lambda: row(client)["state"] == "running")
+    asked = client.send({"method": "sessions.clear", "session": "s"})
+    ends = {}
+    while len(ends) < 2:
+        kind, ident, head, _ = client.recv()
+        ends[ident] = kind, head
+    assert ends[asked] == (RESPONSE, {"cleared": True, "epoch": 2}) and ends[running][0] == ERROR
+    assert client.run("'x' in globals()", "s") == "False"
+
+
+# A journal that cannot be used
+
+
+def small_disk(folder, size):
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]).returncode != 0:
+        pytest.skip("no mounts here")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
+def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place, bin_folder, tmp_path):  # noqa: F811
+    small_disk(place, "3m")
+    daemon = Daemon(place, bin_folder, *LATER)
+    try:
+        client = daemon.client()
+        client.run("globals().update(n=0)", "s")
+        ballast = os.path.join(place, "ballast")
+        with open(ballast, "wb") as out:
+            try:
+                while True:
+                    out.write(os.urandom(1 << 14))
+                    out.flush()
+            except OSError:
+                pass
+        error = client.fail("globals().update(n=n + 1), '%s'" % os.urandom(100000).hex(), "s")
+        assert "cell 2 ran" in error["message"] and "journal" in error["message"], error
+        # The second ran and is not recorded; a third does not run.
+        error = client.fail("globals().update(n=n + 1), '%s'" % os.urandom(100000).hex(), "s")
+        assert "was not run" in error["message"], error
+        assert client.run("5") == "5"  # without a session all goes on
+        os.unlink(ballast)
+        assert wait_until(lambda: client.end_of(client.start("n", "s"))[0] == RESPONSE)
+        assert client.run("n", "s") == "1"
+        assert {cell["status"] for cell in history(client)} <= {"ok", "unknown"}
+    finally:
+        kill(daemon)
+        subprocess.run(["umount", place])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
+def test_a_read_only_state_folder_leaves_what_needs_no_journal(place, bin_folder, tmp_path):  # noqa: F811
+    state = tmp_path / "state"
+    state.mkdir()
+    small_disk(str(state), "1m")
+    subprocess.run(["mount", "-o", "remount,ro", str(state)], check=True)
+    try:
+        daemon = Daemon(place, bin_folder, "--state", str(state))
+        try:
+            client = daemon.client()
+            assert client.run("5") == "5"
+            error = client.fail("5", "s")
+            assert "journal" in error["message"] and str(state) in error["message"], error
+        finally:
+            kill(daemon)
+    finally:
+        subprocess.run(["umount", str(state)])
+
+
+def test_a_corrupt_journal_does_not_keep_the_daemon_down(start, place):  # noqa: F811
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    kill(start(*LATER), signal.SIGTERM)
+    path = os.path.join(place, "journal", "journal.db")
+    with open(path, "r+b") as out:
+        out.write(os.urandom(4096))
+    client = start(*LATER).client()
+    assert client.run("5") == "5"
+    assert client.run("5", "new") == "5"
+    assert client.call("journal.events")[1]["events"]
+
+
+def test_two_daemons_on_one_state_folder(start, place, bin_folder, tmp_path):  # noqa: F811
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    second = Daemon(str(tmp_path), bin_folder, "--state", place)
+    try:
+        other = second.client()
+        assert other.run("5") == "5"
+        error = other.fail("x", "s")
+        assert "journal" in error["message"], error
+        assert client.run("x", "s") == "1"
+    finally:
+        kill(second)
+
+
+# Checkpoints
+
+
+def test_an_idle_session_is_saved_and_comes_back(start):
+    client = start(*SOON).client()
+    client.run("globals().update(x={'a': [1, 2]}, y=2)", "s")
+    client.call("put", b"data", session="s", path="f", offset=0, truncate=True, mode=0)
+    assert saved(client, 1)
+    client = start(*SOON).client()
+    assert row(client)["state"] == "hibernated"
+    done = result(client, "x, y")
+    assert done["value"] == "({'a': [1, 2]}, 2)" and done["epoch"] == 2
+    assert done["restored"]["cell"] == 1 and done["restored"]["missing"] == []
+    assert done["restored"]["failed"] == [] and done["restored"]["wake_us"] > 0
+    assert client.call("get", session="s", path="f", offset=0, length=9)[2] == b"data"
+
+
+def test_put_alone_is_saved_too(start):
+    client = start(*SOON).client()
+    client.run("1", "s")
+    assert saved(client, 1)
+    first = client.call("checkpoint", session="s")[1]["checkpoint"]
+    client.call("put", b"data", session="s", path="f", offset=0, truncate=True, mode=0)
+    time.sleep(0.5)
+    client = start(*SOON).client()
+    assert client.call("get", session="s", path="f", offset=0, length=9)[2] == b"data"
+    assert first
+
+
+def test_a_checkpoint_before_each_answer(start):
+    client = start(*LATER).client()
+    done = result(client, "globals().update(x=1)", checkpoint="cell")
+    assert done["checkpoint"]["made"]["cell"] == 1 and done["checkpoint"]["error"] is None
+    client.run("globals().update(x=2)", "s", checkpoint="cell")
+    client = start(*LATER).client()
+    assert client.run("x", "s") == "2"
+
+
+def test_unchanged_variables_are_not_written_again(start):
+    client = start(*LATER).client()
+    client.run("globals().update(big=__import__('os').urandom(3 << 20), x=1)", "s")
+    first = client.call("checkpoint", session="s")[1]
+    client.run("globals().update(x=2)", "s")
+    second = client.call("checkpoint", session="s")[1]
+    assert first["same_items"] == 0 and first["written_bytes"] > 3 << 20
+    assert second["same_items"] == 1 and second["written_bytes"] < 1 << 16
+    client = start(*LATER).client()
+    assert client.run("len(big), x", "s") == f"({3 << 20}, 2)"
+
+
+def test_what_cannot_be_saved_is_named_and_keeps_the_session_awake(start):
+    client = start("--session-idle", "0.3", *SOON).client()
+    client.run("globals().update(x=1, lock=__import__('threading').Lock())", "s")
+    assert saved(client, 1)
+    time.sleep(1)
+    assert row(client)["state"] == "idle"  # it would lose its lock
+    client.run("globals().update(y=1)", "free")
+    assert wait_until(lambda: row(client, "free")["state"] == "hibernated")
+    kind, head, _, _ = client.call("hibernate", session="s")
+    assert kind == RESPONSE and head["hibernated"] and [item["name"] for item in head["lost"]] == ["lock"]
+    done = result(client, "x, 'lock' in globals()")
+    assert done["value"] == "(1, False)" and [item["name"] for item in done["restored"]["failed"]] == ["lock"]
+
+
+def test_a_torn_checkpoint_leaves_the_one_before(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    assert client.call("checkpoint", session="s")[0] == RESPONSE
+    client.run("globals().update(x=2), torn()", "s")
+    kind, head, _, _ = client.call("checkpoint", session="s")
+    assert kind == ERROR and client.run("x", "s") == "2"
+    client = start(*LATER).client()
+    assert "cells 2, 3" in client.fail("x", "s")["message"]
+    assert client.run("x", "s", recover="checkpoint") == "1"
+
+
+def test_cells_wait_for_a_checkpoint_and_nothing_is_made_twice(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1), slow(0.5)", "s")
+    asked = [client.send({"method": "checkpoint", "session": "s"}) for _ in range(2)]
+    cell = client.start("globals().update(x=2)", "s")
+    ends = [client.recv()[1] for _ in range(3)]
+    assert sorted(ends) == sorted([*asked, cell])
+
+
+def test_a_killed_tier_is_invisible_but_for_the_time(start):
+    daemon = start(*SOON)
+    client = daemon.client()
+    client.run("globals().update(x=1)", "s")
+    assert saved(client, 1)
+    os.kill(children(daemon.process.pid)[0], signal.SIGKILL)
+    done = result(client, "x")
+    assert done["value"] == "1" and done["epoch"] == 2 and done["restored"]["cell"] == 1
+
+
+def test_a_lost_interpreter_comes_back_from_the_checkpoint(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    client.call("checkpoint", session="s")
+    done = result(client, "globals().update(x=2), lose()")
+    assert done["state"] == "restored_from_checkpoint" and done["restored"] is None
+    done = result(client, "x")
+    assert done["value"] == "1" and done["epoch"] == 2 and done["restored"]["missing"] == []
+
+
+def test_another_python_is_named_with_the_way_out(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    client.call("checkpoint", session="s")
+    client.run("python('9.9.1')", "other")
+    assert client.call("hibernate", session="s")[0] == RESPONSE
+    error = client.fail("x", "s")
+    assert "Python 3" in error["message"] and "9.9" in error["message"] and "clear" in error["message"]
+    client.run("python('3')", "other")
+    assert client.run("x", "s") == "1"
+    client.run("python('9.9.1')", "other")
+    client.call("hibernate", session="s")
+    assert client.call("sessions.clear", session="s")[0] == RESPONSE
+    assert client.run("'x' in globals()", "s") == "False"
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(start, place):  # noqa: F811
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    client.call("checkpoint", session="s")
+    client.run("globals().update(big=__import__('os').urandom(1 << 20))", "s")
+    client.call("checkpoint", session="s")
+    client.call("hibernate", session="s")
+    for folder, _, files in os.walk(os.path.join(place, "journal", "blobs")):
+        for name in files:
+            if os.path.getsize(os.path.join(folder, name)) > 1 << 19:
+                with open(os.path.join(folder, name), "r+b") as out:
+                    out.seek(1 << 18)
+                    out.write(os.urandom(4096))
+    error = client.fail("x", "s")
+    assert "checkpoint" in error["message"], error
+    assert wait_until(lambda: row(client)["checkpoint_cell"] == 1)
+    assert "cell 2" in client.fail("x", "s")["message"]
+    done = result(client, "x", recover="checkpoint")
+    assert done["value"] == "1" and done["restored"]["missing"] == [2]
+
+
+# Hibernation and waking
+
+
+def test_the_least_recently_used_makes_room(start):
+    client = start("--live-max", "2", *LATER).client()
+    for n in range(4):
+        client.run(f"globals().update(x={n})", f"s{n}")
+        assert wait_until(lambda: sum(line["state"] != "hibernated" for line in
+                                      client.call("sessions.list")[1]["sessions"]) <= 2)
+    states = {line["name"]: line["state"] for line in client.call("sessions.list")[1]["sessions"]}
+    assert states == {"s0": "hibernated", "s1": "hibernated", "s2": "idle", "s3": "idle"}
+    for n in range(4):
+        assert client.run("x", f"s{n}") == str(n)
+
+
+def test_running_sessions_are_not_put_to_sleep(start):
+    client = start("--live-max", "2", *LATER).client()
+    running = [client.start("wait(30)", f"r{n}") for n in range(2)]
+    assert wait_until(lambda: sum(line["state"] == "running" for line in
+                                  client.call("sessions.list")[1]["sessions"]) == 2)
+    error = client.fail("1", "more")
+    assert error["code"] == "limit" and "max_live_sessions" in error["message"]
+    assert client.run("1") == "1"
+    for n, ident in enumerate(running):
+        client.send({"method": "interrupt", "session": f"r{n}"})
+        assert client.end_of(ident)[1]["status"] == "interrupted"
+    assert client.run("1", "more") == "1"
+
+
+def test_files_of_a_hibernated_session_wake_it(start):
+    client = start(*LATER).client()
+    client.run("1", "s")
+    client.call("put", b"one", session="s", path="f", offset=0, truncate=True, mode=0)
+    assert client.call("hibernate", session="s")[0] == RESPONSE
+    assert row(client)["state"] == "hibernated"
+    assert [entry["name"] for entry in client.call("ls", session="s", path=".")[1]["entries"]] == ["f"]
+    assert row(client)["state"] == "idle"
+
+
+def test_an_end_in_order_saves_all(start):
+    daemon = start(*LATER)
+    client = daemon.client()
+    for n in range(5):
+        client.run(f"globals().update(x={n})", f"s{n}")
+    kill(daemon, signal.SIGTERM)
+    client = start(*LATER).client()
+    for n in range(5):
+        assert client.run("x", f"s{n}") == str(n)
+
+
+# Fencing
+
+
+def test_a_stopped_tier_is_killed_before_the_next_one_starts(place, bin_folder):  # noqa: F811
+    daemon = Daemon(place, bin_folder, "--tier-timeout", "1", *SOON)
+    try:
+        client = daemon.client()
+        client.run("globals().update(x=1)", "s")
+        assert saved(client, 1)
+        old = children(daemon.process.pid)[0]
+        os.kill(old, signal.SIGSTOP)
+        asked = client.start("x", "s", limits={"timeout_ms": 100})
+        kind, head, _, _ = client.end_of(asked)
+        assert kind == ERROR, head
+        assert wait_until(lambda: not is_alive(old))
+        done = result(client, "x", recover="checkpoint")
+        assert done["value"] == "1" and done["epoch"] == 2
+        assert children(daemon.process.pid)[0] != old
+    finally:
+        kill(daemon)
+
+
+def test_each_executor_has_an_id_of_its_own(start):
+    client = start(*LATER).client()
+    ids = set()
+    for _ in range(4):
+        done = result(client, "HEAD['session'], HEAD['epoch'], OPEN['session'], OPEN['epoch']")
+        inside = eval(done["value"])
+        assert inside[:2] == inside[2:] and inside[1] == done["epoch"]
+        assert done["session"] == row(client)["id"]
+        ids.add(inside[0])
+        assert client.call("hibernate", session="s")[0] == RESPONSE
+    assert len(ids) == 4 and row(client)["epoch"] == 4
+
+
+@pytest.mark.parametrize("late", ["epoch", "session"])
+def test_the_answer_of_another_executor_is_refused(start, late):
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("1", "s")
+    lie = {"epoch": "member(epoch=7)", "session": "member(session='0' * 32)"}[late]
+    error = client.fail(lie, "s")
+    assert error["code"] == "peer" and "of another" in error["message"]
+    assert "broke the protocol" in daemon.text()
+    assert [cell["status"] for cell in history(client)] == ["unknown", "ok"]
+
+
+def test_a_late_answer_of_a_cleared_session_counts_for_nothing(start):
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("globals().update(x=1)", "s")
+    running = client.start("late(0.5)", "s")
+    assert wait_until(lambda: row(client)["state"] == "running")
+    asked = client.send({"method": "sessions.clear", "session": "s"})
+    ends = {}
+    while len(ends) < 1:
+        kind, ident, head, _ = client.recv()
+        ends[ident] = kind, head
+    assert ends == {asked: (RESPONSE, {"cleared": True, "epoch": 2})}
+    assert client.run("'x' in globals()", "s") == "False"
+    kind, head, _, _ = client.end_of(running)
+    assert kind == ERROR and "taken from it" in head["message"]
+    assert "late-result" in daemon.text() and len(history(client)) == 1
+
+
+# Many, and slow ones
+
+
+def test_two_hundred_clients_at_once(start):
+    daemon = start("--live-max", "8", *SOON)
+
+    def work(n):
+        client = daemon.client()
+        try:
+            for step in range(3):
+                assert client.run(f"globals().update(x={step})", f"s{n % 20}", durability="process") is not None
+            return client.run("x", f"s{n % 20}") in "012"
+        finally:
+            client.close()
+
+    with ThreadPoolExecutor(200) as pool:
+        assert all(pool.map(work, range(200)))
+    client = daemon.client()
+    assert sum(line["cells"] for line in client.call("sessions.list")[1]["sessions"]) == 800
+
+
+def test_a_client_that_stops_reading_loses_no_outcome(start):
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.start("[emit('y' * (1 << 20)) for _ in range(100)] and None", "s")
+    other = daemon.client()
+    assert wait_until(lambda: "does not read" in daemon.text(), 30)
+    assert wait_until(lambda: [cell["status"] for cell in history(other)] == ["ok"], 30)
