@@ -93,3 +93,16 @@ int snp_frame_peek(const struct snp_buf *buf,
     *ret_has = true;
     return 0;
 }
+
+size_t snp_frame_missing(const struct snp_buf *buf)
+{
+    struct header header;
+    size_t size;
+
+    if (buf->len < sizeof(header)) {
+        return sizeof(header) - buf->len;
+    }
+    memcpy(&header, snp_buf_bytes(buf), sizeof(header));
+    size = sizeof(header) + le32toh(header.body_len);
+    return size > buf->len ? size - buf->len : 0;
+}

@@ -44,4 +44,10 @@ int snp_frame_peek(const struct snp_buf *buf,
                    bool *ret_has,
                    struct snp_err *err) SNP_NODISCARD;
 
+/*
+ * Bytes that are still missing of the frame at the front, as far as is known: of its header, else
+ * of its body; 0 = it is whole. What is there must have passed snp_frame_peek.
+ */
+size_t snp_frame_missing(const struct snp_buf *buf);
+
 #endif

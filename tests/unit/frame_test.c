@@ -195,10 +195,28 @@ TEST(no_head_and_no_raw_are_fine)
     assert_int_equal(size, 16);
 }
 
+TEST(what_is_missing_is_known_after_the_header)
+{
+    snp_autobuf struct snp_buf whole;
+    snp_autobuf struct snp_buf part;
+
+    snp_buf_init(&whole, 100);
+    snp_buf_init(&part, 100);
+    assert_int_equal(snp_frame_write(&whole, &sample), 0);
+    for (size_t n = 0; n <= whole.len; n++) {
+        size_t known = n < SNP_FRAME_HEADER_LEN ? SNP_FRAME_HEADER_LEN : whole.len;
+        assert_int_equal(snp_frame_missing(&part), known - n);
+        if (n < whole.len) {
+            assert_int_equal(snp_buf_add(&part, snp_buf_bytes(&whole) + n, 1), 0);
+        }
+    }
+}
+
 RUN(UNIT(layout_is_as_documented),
     UNIT(a_frame_cut_anywhere_waits_for_the_rest),
     UNIT(frames_follow_each_other_byte_by_byte),
     UNIT(bad_headers_are_refused_before_the_body_comes),
     UNIT(a_frame_over_a_cap_is_not_written),
     UNIT(a_full_buffer_is_left_as_it_was),
-    UNIT(no_head_and_no_raw_are_fine))
+    UNIT(no_head_and_no_raw_are_fine),
+    UNIT(what_is_missing_is_known_after_the_header))

@@ -7,12 +7,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
 
 enum {
-    READ_CHUNK = 64 << 10
+    READ_CHUNK = 64 << 10,
+    READS_MAX = 16 /* before others have their turn */
 };
 
 static void free_handle(uv_handle_t *handle)
@@ -55,7 +57,34 @@ static void want_events(struct snp_link *link)
     }
 }
 
-static void read_some(struct snp_link *link)
+/*
+ * As recv(2), with a descriptor kept. A header is read by itself, so that what comes with it is
+ * known to belong to its frame.
+ */
+static ssize_t receive(struct snp_link *link, char *space, struct snp_err *err)
+{
+    size_t missing = snp_frame_missing(&link->in);
+    int fds[SNP_FDS_MAX];
+    size_t n_fds = 0;
+    ssize_t n;
+
+    n = snp_recv_fds(link->fd, space, missing < READ_CHUNK ? missing : READ_CHUNK, fds, &n_fds);
+    if (n <= 0 || n_fds == 0) {
+        return n;
+    }
+    if (n_fds == 1 && link->passed_fd < 0) {
+        link->passed_fd = fds[0];
+        return n;
+    }
+    for (size_t i = 0; i < n_fds; i++) {
+        (void)close(fds[i]);
+    }
+    (void)snp_fail(err, SNP_E_PEER, "a frame came with more than one descriptor");
+    return -1;
+}
+
+/* Read once; whether there may be more. */
+static bool fill(struct snp_link *link)
 {
     struct snp_err err = {.code = SNP_OK};
     char *space;
@@ -64,18 +93,28 @@ static void read_some(struct snp_link *link)
     if (snp_buf_reserve(&link->in, READ_CHUNK, &space) < 0) {
         (void)snp_fail(&err, SNP_E_LIMIT, "too many bytes without a whole frame");
         end(link, &err);
-        return;
+        return false;
     }
-    n = SNP_RETRY(recv(link->fd, space, READ_CHUNK, MSG_DONTWAIT));
-    if (n < 0 && errno == EAGAIN) {
-        return;
+    n = link->ops->takes_fds ? receive(link, space, &err)
+                             : SNP_RETRY(recv(link->fd, space, READ_CHUNK, MSG_DONTWAIT));
+    if (n < 0 && errno == EAGAIN && err.code == SNP_OK) {
+        return false;
     }
     if (n <= 0) {
-        (void)snp_fail(&err, SNP_E_PEER, "the other side closed the stream");
+        if (err.code == SNP_OK) {
+            (void)snp_fail(&err, SNP_E_PEER, "the other side closed the stream");
+        }
         end(link, &err);
-        return;
+        return false;
     }
     snp_buf_commit(&link->in, (size_t)n);
+    return true;
+}
+
+static void handle_frames(struct snp_link *link)
+{
+    struct snp_err err = {.code = SNP_OK};
+
     while (snp_link_is_open(link)) {
         struct snp_frame frame;
         size_t size;
@@ -88,12 +127,23 @@ static void read_some(struct snp_link *link)
             break;
         }
         link->ops->on_frame(link, &frame);
+        snp_closep(&link->passed_fd); /* nobody took it */
         if (snp_link_is_open(link)) {
             snp_buf_consume(&link->in, size);
         }
     }
     if (!snp_link_is_open(link)) {
         snp_buf_done(&link->in);
+    }
+}
+
+static void read_some(struct snp_link *link)
+{
+    unsigned left = link->ops->takes_fds ? READS_MAX : 1;
+
+    while (left > 0 && snp_link_is_open(link) && fill(link)) {
+        handle_frames(link);
+        left--;
     }
 }
 
@@ -122,7 +172,7 @@ int snp_link_open(struct snp_link *link,
                   void *owner,
                   struct snp_err *err)
 {
-    *link = (struct snp_link){.ops = ops, .owner = owner, .fd = fd};
+    *link = (struct snp_link){.ops = ops, .owner = owner, .fd = fd, .passed_fd = -1};
     snp_buf_init(&link->in, ops->body_max + SNP_FRAME_HEADER_LEN + (size_t)2 * READ_CHUNK);
     snp_buf_init(&link->out, ops->queue_max);
     link->poll = calloc(1, sizeof(*link->poll));
@@ -137,6 +187,11 @@ int snp_link_open(struct snp_link *link,
     return 0;
 }
 
+int snp_link_take_fd(struct snp_link *link)
+{
+    return SNP_TAKE_FD(link->passed_fd);
+}
+
 void snp_link_close(struct snp_link *link)
 {
     if (link->poll == NULL) {
@@ -145,6 +200,7 @@ void snp_link_close(struct snp_link *link)
     (void)uv_poll_stop(link->poll);
     uv_close((uv_handle_t *)SNP_TAKE_PTR(link->poll), free_handle);
     snp_closep(&link->fd);
+    snp_closep(&link->passed_fd);
     snp_buf_done(&link->out);
     /* A frame of link->in may still be in use by the caller of on_frame; see read_some. */
 }

@@ -18,6 +18,7 @@ struct snp_link;
 struct snp_link_ops {
     size_t body_max;  /* cap of one frame, bytes */
     size_t queue_max; /* of what waits to be written; past it the link ends */
+    bool takes_fds;   /* one descriptor may come with a frame; else they are closed unseen */
     /* A frame, borrowed for the call. May close the link. */
     void (*on_frame)(struct snp_link *link, const struct snp_frame *frame);
     /* End of stream, an error or a broken frame (err says which). The link is closed already. */
@@ -30,6 +31,7 @@ struct snp_link {
     uv_poll_t *poll; /* owned; NULL = closed */
     int events;      /* what poll watches for; 0 = nothing yet */
     int fd;          /* owned; -1 = closed */
+    int passed_fd;   /* owned; came with the frame at the front of in; -1 = none */
     struct snp_buf in;
     struct snp_buf out;
 };
@@ -41,6 +43,9 @@ int snp_link_open(struct snp_link *link,
                   const struct snp_link_ops *ops,
                   void *owner,
                   struct snp_err *err) SNP_NODISCARD;
+
+/* In on_frame: the descriptor that came with this frame, now the caller's; -1 = none. */
+int snp_link_take_fd(struct snp_link *link);
 
 /* Stop and close; idempotent; no callback follows. */
 void snp_link_close(struct snp_link *link);

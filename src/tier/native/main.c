@@ -67,6 +67,7 @@ static void on_daemon_end(struct snp_link *link, const struct snp_err *err)
 }
 
 static const struct snp_link_ops daemon_ops = {.body_max = SNP_FRAME_BODY_MAX,
+                                               .takes_fds = true,
                                                .queue_max = 1U << 30,
                                                .on_frame = on_daemon_frame,
                                                .on_end = on_daemon_end};

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/str.h"
 #include "guest/init_wire.h"
 #include "policy/project.h"
@@ -28,6 +29,7 @@ struct request {
     const json_t *head;
     const char *raw;
     size_t raw_len;
+    int fd;                      /* that came with it; whoever keeps it sets -1 */
     struct snp_session *session; /* of methods that need one */
 };
 
@@ -542,18 +544,19 @@ static int on_stats(struct request *rq, struct snp_err *err)
 static const struct {
     const char *name;
     bool needs_session;
+    bool takes_fd;
     int (*run)(struct request *, struct snp_err *);
 } methods[] = {
-    {"probe",     false, on_probe    },
-    {"open",      false, on_open     },
-    {"exec",      true,  on_exec     },
-    {"interrupt", true,  on_interrupt},
-    {"close",     true,  on_close    },
-    {"put",       true,  on_put      },
-    {"get",       true,  on_get      },
-    {"ls",        true,  on_ls       },
-    {"output",    false, on_output   },
-    {"stats",     true,  on_stats    },
+    {"probe",     false, false, on_probe    },
+    {"open",      false, false, on_open     },
+    {"exec",      true,  false, on_exec     },
+    {"interrupt", true,  false, on_interrupt},
+    {"close",     true,  false, on_close    },
+    {"put",       true,  false, on_put      },
+    {"get",       true,  false, on_get      },
+    {"ls",        true,  false, on_ls       },
+    {"output",    false, false, on_output   },
+    {"stats",     true,  false, on_stats    },
 };
 
 static int dispatch(struct request *rq, struct snp_err *err)
@@ -566,6 +569,10 @@ static int dispatch(struct request *rq, struct snp_err *err)
             continue;
         }
         rq->session = methods[i].needs_session ? snp_session_find(rq->tier, session) : NULL;
+        if ((rq->fd >= 0) != methods[i].takes_fd) {
+            return snp_fail(err, SNP_E_INVALID, "%s: %s", name,
+                            rq->fd >= 0 ? "takes no descriptor" : "a descriptor is missing");
+        }
         if (methods[i].needs_session && rq->session == NULL) {
             return snp_fail(err, SNP_E_NOT_FOUND, "no session '%.64s'", session);
         }
@@ -578,7 +585,12 @@ void snp_serve_frame(struct snp_tier *tier, const struct snp_frame *frame)
 {
     snp_autojson json_t *head = NULL;
     struct request rq = {
-        .tier = tier, .id = frame->id, .raw = frame->raw, .raw_len = frame->raw_len};
+        .tier = tier,
+        .id = frame->id,
+        .raw = frame->raw,
+        .raw_len = frame->raw_len,
+        .fd = snp_link_take_fd(&tier->daemon),
+    };
     struct snp_err err;
     int r = frame->type != SNP_RPC_REQUEST
                 ? snp_fail(&err, SNP_E_PEER, "not a request")
@@ -591,4 +603,5 @@ void snp_serve_frame(struct snp_tier *tier, const struct snp_frame *frame)
     if (r < 0) {
         snp_serve_error(tier, frame->id, &err);
     }
+    snp_closep(&rq.fd);
 }
