@@ -133,18 +133,17 @@ static void send_chunk(struct packing *p, size_t n)
     snp_bundle_put_data(&p->out, p->chunk, n);
 }
 
-/* The file behind a node, to read; its key and size as far as they are known. -1 with errno. */
+/* The file behind a node, to read. -1 with errno. */
 static int open_node(struct packing *p, const struct snp_node *node)
 {
-    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    const struct snp_shadow_place *place = p->pack->place;
     const char *name;
 
     if (node->copy != NULL) {
-        return snp_copy_open(p->pack->place, node->copy);
+        return snp_copy_open(place, node->copy);
     }
-    snp_autoclose int dir = snp_tree_open_parent(p->pack->place->layer_fd, node->path, &name);
-    int fd = dir < 0 ? -1 : openat(dir, name, flags | O_NOATIME);
-    return fd < 0 && dir >= 0 && errno == EPERM ? openat(dir, name, flags) : fd;
+    snp_autoclose int dir = snp_tree_open_parent(place->layer_fd, node->path, &name);
+    return dir < 0 ? -1 : snp_tree_open_file(dir, name, place->view_fd, node);
 }
 
 static void put_lost(struct packing *p, const char *name, const char *type, const char *reason)
@@ -296,6 +295,7 @@ int snp_pack(const struct snp_pack *pack)
     if (r == 0) {
         r = put_tree(&p, pack->tree == NULL ? &now : pack->tree);
     }
+    snp_tree_return(place->view_fd, &now);
     snp_tree_done(&now);
     snp_bundle_out_done(&p.out);
     free(p.known);

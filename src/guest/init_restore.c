@@ -36,7 +36,9 @@ struct restore {
     struct paths reverts; /* to be as the base has them; with all below */
     struct paths
         refills; /* folders whose base hides behind a newer one: bring what is missing */
-    struct paths folders; /* of the base, whose mode and time are to be set */
+    struct paths folders;           /* of the base, whose mode and time are to be set */
+    char folder[SNP_TREE_PATH_LEN]; /* the one that was opened last ... */
+    int folder_fd;                  /* ... owned; -1 = none */
     int eno;
 };
 
@@ -74,26 +76,59 @@ static void note(struct restore *r, struct paths *paths, const char *path)
     paths->at[paths->n++] = copy;
 }
 
-/* The folder of path in the view, opened whatever its mode is. -1 with errno. */
-static int open_view(struct restore *r, const char *path, const char **ret_name)
+static int open_again(struct restore *r, const char *path, const char **ret_name)
 {
     int fd = snp_tree_open_parent(r->place->view_fd, path, ret_name);
     char part[SNP_TREE_PATH_LEN];
+    struct stat st;
 
-    if (fd >= 0 || errno != EACCES) {
+    if (fd < 0 && errno != EACCES) {
+        return -1;
+    }
+    if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) == 0700) {
         return fd;
     }
-    /* From the top down each one is made passable; the last pass sets what modes are wanted. */
+    snp_closep(&fd);
+    /* From the top down each one is opened up; the last pass sets the modes that are wanted. */
     for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         const char *name;
         memcpy(part, path, (size_t)(slash - path));
         part[slash - path] = '\0';
         snp_autoclose int parent = snp_tree_open_parent(r->place->view_fd, part, &name);
-        if (parent >= 0) {
-            (void)!fchmodat(parent, name, 0700, 0);
+        if (parent >= 0 && fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISDIR(st.st_mode) && (st.st_mode & 0700) != 0700 &&
+            fchmodat(parent, name, 0700, 0) == 0) {
+            note(r, &r->folders, part);
         }
     }
     return snp_tree_open_parent(r->place->view_fd, path, ret_name);
+}
+
+/* A folder was taken away or made: what was opened may be another one now. */
+static void forget_folder(struct restore *r)
+{
+    snp_closep(&r->folder_fd);
+}
+
+/*
+ * The folder of path in the view, opened whatever its mode is; borrowed until the next call.
+ * -1 with errno.
+ */
+static int open_view(struct restore *r, const char *path, const char **ret_name)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - path);
+
+    *ret_name = slash == NULL ? path : slash + 1;
+    if (r->folder_fd >= 0 && path[0] != '\0' && strlen(r->folder) == n &&
+        memcmp(r->folder, path, n) == 0) {
+        return r->folder_fd;
+    }
+    snp_closep(&r->folder_fd);
+    r->folder_fd = open_again(r, path, ret_name);
+    memcpy(r->folder, path, n);
+    r->folder[n] = '\0';
+    return r->folder_fd;
 }
 
 /* What the base shows at path when nothing of want covers it; false if nothing. */
@@ -123,10 +158,11 @@ static bool base_stat(const struct restore *r, const char *path, struct stat *re
 static void take_away(struct restore *r, const char *path)
 {
     const char *name;
-    snp_autoclose int fd = open_view(r, path, &name);
+    int fd = open_view(r, path, &name);
 
     if (fd >= 0) {
         fail(r, snp_tree_remove(fd, name));
+        forget_folder(r);
     } else if (errno != ENOENT && errno != ENOTDIR) {
         fail(r, errno);
     }
@@ -145,7 +181,7 @@ static void make_room(struct restore *r,
     if (want->size == now->size && (!is_known || known->copy == want->copy)) {
         return; /* it may be the same */
     }
-    snp_autoclose int dir = open_view(r, now->path, &name);
+    int dir = open_view(r, now->path, &name);
     snp_autoclose int fd =
         dir < 0 ? -1 : openat(dir, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct stat st;
@@ -169,7 +205,7 @@ static bool join(char path[SNP_TREE_PATH_LEN], const char *folder, const char *n
 static void purge(struct restore *r, const char *folder)
 {
     const char *name;
-    snp_autoclose int parent = open_view(r, folder, &name);
+    int parent = open_view(r, folder, &name);
     int fd = parent < 0 ? -1 : snp_tree_open_dir(parent, name);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     char path[SNP_TREE_PATH_LEN];
@@ -333,7 +369,7 @@ static int write_file(int dir_fd, const char *name, const struct content *c)
 {
     bool is_new;
     snp_autoclose int fd = open_to_write(dir_fd, name, c->mode, &is_new);
-    struct stat st;
+    struct stat st = {0};
     int r = fd < 0 || fstat(fd, &st) < 0 ? errno : 0;
 
     if (r == 0 && !S_ISREG(st.st_mode)) {
@@ -353,16 +389,17 @@ static int forgive(const struct restore *r, int eno)
     return r->place->is_local && (eno == EPERM || eno == EBADF || eno == EFAULT) ? 0 : eno;
 }
 
-/* Does the layer's file hold what want does, and is that sure without a look into it? */
+/* Is the layer's file what want has, and is that sure without a look at it? */
 static bool is_untouched(const struct restore *r, const struct snp_node *want)
 {
     const struct snp_node *now = snp_tree_find(&r->now, want->path);
     const struct snp_node *known = snp_tree_find(r->known, want->path);
 
     return now != NULL && known != NULL && known->is_sure && known->copy == want->copy &&
-           now->kind == SNP_NODE_FILE && now->ino == known->ino && now->size == known->size &&
-           now->mtime_ns == known->mtime_ns && now->ctime_ns == known->ctime_ns &&
-           now->atime_ns == known->atime_ns;
+           now->kind == SNP_NODE_FILE && now->mode == want->mode &&
+           now->mtime_ns == want->mtime_ns && now->ino == known->ino &&
+           now->size == known->size && now->mtime_ns == known->mtime_ns &&
+           now->ctime_ns == known->ctime_ns && now->atime_ns == known->atime_ns;
 }
 
 static void put_file(struct restore *r,
@@ -371,7 +408,6 @@ static void put_file(struct restore *r,
                      const struct snp_node *want)
 {
     if (is_untouched(r, want)) {
-        fail(r, forgive(r, snp_tree_stamp(dir_fd, name, want->mode, want->mtime_ns)));
         return;
     }
     snp_autoclose int from = snp_copy_open(r->place, want->copy);
@@ -421,7 +457,7 @@ static int put_dir(int dir_fd, const char *name, bool *ret_is_new)
 static void put_node(struct restore *r, const struct snp_node *want)
 {
     const char *name;
-    snp_autoclose int dir = open_view(r, want->path, &name);
+    int dir = open_view(r, want->path, &name);
     bool is_new;
     struct stat st;
 
@@ -500,7 +536,7 @@ static void revert(struct restore *r, const char *path)
 {
     const char *name;
     snp_autoclose int base = snp_tree_open_parent(r->place->base_fd, path, &name);
-    snp_autoclose int view = open_view(r, path, &name);
+    int view = open_view(r, path, &name);
     char target[SNP_TREE_PATH_LEN];
     struct stat st;
     bool is_new;
@@ -526,7 +562,7 @@ static void revert(struct restore *r, const char *path)
 static void stamp(struct restore *r, const char *path, uint32_t mode, uint64_t mtime_ns)
 {
     const char *name;
-    snp_autoclose int fd = open_view(r, path, &name);
+    int fd = open_view(r, path, &name);
     int eno = fd < 0 ? errno : snp_tree_stamp(fd, name, mode, mtime_ns);
 
     fail(r, eno == ENOENT ? 0 : forgive(r, eno));
@@ -554,7 +590,7 @@ int snp_restore(const struct snp_shadow_place *place,
                 const struct snp_tree *known)
 {
     const struct snp_tree_most most = {.nodes = SNP_TREE_NODES_MAX, .bytes = UINT64_MAX};
-    struct restore r = {.place = place, .want = want, .known = known};
+    struct restore r = {.place = place, .want = want, .known = known, .folder_fd = -1};
     mode_t mask = umask(0); /* as in init_unpack.c */
     struct stat st;
 
@@ -580,6 +616,7 @@ int snp_restore(const struct snp_shadow_place *place,
         stamp_folders(&r);
     }
     (void)umask(mask);
+    forget_folder(&r);
     snp_tree_done(&r.now);
     paths_done(&r.reverts);
     paths_done(&r.refills);

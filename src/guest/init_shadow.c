@@ -238,14 +238,6 @@ struct keep {
     int dir_fd; /* of the layer; -1 = none yet */
 };
 
-static int open_quietly(int dir_fd, const char *name)
-{
-    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-    int fd = openat(dir_fd, name, flags | O_NOATIME);
-
-    return fd < 0 && errno == EPERM ? openat(dir_fd, name, flags) : fd;
-}
-
 /* The folder of the node; names come sorted, so it is often the last one's. */
 static int open_folder(struct keep *k, const char *path, const char **ret_name)
 {
@@ -261,20 +253,6 @@ static int open_folder(struct keep *k, const char *path, const char **ret_name)
     k->path = path;
     k->path_len = n;
     return k->dir_fd;
-}
-
-/* Rights to read a file that its owner took from himself, for as long as it is opened. */
-static int open_lent(struct keep *k, int dir_fd, const struct snp_node *node, const char *name)
-{
-    const char *same;
-    snp_autoclose int view = snp_tree_open_parent(k->s->place.view_fd, node->path, &same);
-    int fd = -1;
-
-    if (view >= 0 && fchmodat(view, name, node->mode | 0400, 0) == 0) {
-        fd = open_quietly(dir_fd, name);
-        (void)!fchmodat(view, name, node->mode, 0);
-    }
-    return fd;
 }
 
 /* Has anybody this file open for writing, or mapped so? In doubt yes. */
@@ -293,6 +271,13 @@ static bool is_same_file(const struct snp_node *a, const struct snp_node *b)
            a->ctime_ns == b->ctime_ns;
 }
 
+/* Nothing can have been written to it since then. */
+static bool is_as_known(const struct snp_node *known, const struct snp_node *node)
+{
+    return known->copy != NULL && known->is_sure && is_same_file(known, node) &&
+           known->atime_ns == node->atime_ns;
+}
+
 /* Another copy, if there is room for one. 0 or errno. */
 static int copy_new(struct snp_shadows *s, int fd, uint64_t size, struct snp_copy **ret)
 {
@@ -308,14 +293,12 @@ static int copy_look(struct keep *k, struct snp_node *node, const struct snp_nod
     struct snp_shadows *s = k->s;
     const char *name;
     int dir_fd = open_folder(k, node->path, &name);
-    snp_autoclose int fd = dir_fd < 0 ? -1 : open_quietly(dir_fd, name);
+    snp_autoclose int fd =
+        dir_fd < 0 ? -1 : snp_tree_open_file(dir_fd, name, s->place.view_fd, node);
     uint64_t now;
     struct stat st;
     int r = 0;
 
-    if (fd < 0 && dir_fd >= 0 && errno == EACCES) {
-        fd = open_lent(k, dir_fd, node, name);
-    }
     now = coarse_now();
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
         node->kind = SNP_NODE_LOST;
@@ -348,8 +331,7 @@ static int keep_file(struct keep *k, struct snp_node *node)
     const struct snp_node *known = snp_tree_find(&k->s->last, node->path);
 
     known = known == NULL || known->copy == NULL || known->size != node->size ? NULL : known;
-    if (known != NULL && is_same_file(known, node) && known->is_sure &&
-        known->atime_ns == node->atime_ns) {
+    if (known != NULL && is_as_known(known, node)) {
         node->copy = known->copy;
         node->copy->refs++;
         node->is_sure = true;
@@ -442,6 +424,7 @@ int snp_shadows_keep(struct snp_shadows *s,
         r = E2BIG;
     }
     r = r == 0 ? keep_all(&k, &tree) : r;
+    snp_tree_return(s->place.view_fd, &tree);
     r = r == 0 ? enter(s, number, &tree) : r;
     if (r == 0) {
         const struct snp_tree *kept = snp_shadows_find(s, number);
@@ -477,22 +460,28 @@ static void learn(struct snp_shadows *s, const struct snp_tree *want)
     const struct snp_tree_most most = {.nodes = SNP_TREE_NODES_MAX, .bytes = UINT64_MAX};
     struct snp_tree now = {0};
 
-    snp_shadows_forget(s);
     if (snp_tree_walk(s->place.layer_fd, s->place.view_fd, s->place.is_layer, &most, &now) !=
         0) {
+        snp_tree_return(s->place.view_fd, &now);
         snp_tree_done(&now);
+        snp_shadows_forget(s);
         return;
     }
+    snp_tree_return(s->place.view_fd, &now);
     for (size_t i = 0; i < now.n; i++) {
         struct snp_node *node = &now.node[i];
         const struct snp_node *same =
             node->kind == SNP_NODE_FILE ? snp_tree_find(want, node->path) : NULL;
         if (same != NULL && same->copy != NULL && same->copy->size == node->size) {
-            /* Not sure of it: a sleeping copy of the interpreter may hold the file open. */
+            /* Sure of it only as before: a sleeping copy of the interpreter may hold it open. */
+            const struct snp_node *known = snp_tree_find(&s->last, node->path);
             node->copy = same->copy;
             node->copy->refs++;
+            node->is_sure =
+                known != NULL && known->copy == same->copy && is_as_known(known, node);
         }
     }
+    snp_shadows_forget(s);
     s->last = now;
 }
 

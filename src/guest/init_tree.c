@@ -145,13 +145,40 @@ struct walk {
     char path[SNP_TREE_PATH_LEN];
 };
 
-/* The mode of what the path under walk names, where it may be changed. */
-static int set_mode(const struct walk *w, uint32_t mode)
+static int set_mode(int view_fd, const char *path, uint32_t mode)
 {
     const char *name;
-    snp_autoclose int fd = snp_tree_open_parent(w->view_fd, w->path, &name);
+    snp_autoclose int fd = snp_tree_open_parent(view_fd, path, &name);
 
     return fd < 0 ? -1 : fchmodat(fd, name, mode, 0);
+}
+
+void snp_tree_return(int view_fd, const struct snp_tree *tree)
+{
+    for (size_t i = tree->n; i-- > 0;) {
+        if (tree->node[i].is_lent) {
+            (void)set_mode(view_fd, tree->node[i].path, tree->node[i].mode);
+        }
+    }
+}
+
+static int open_quietly(int dir_fd, const char *name)
+{
+    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    int fd = openat(dir_fd, name, flags | O_NOATIME);
+
+    return fd < 0 && errno == EPERM ? openat(dir_fd, name, flags) : fd;
+}
+
+int snp_tree_open_file(int dir_fd, const char *name, int view_fd, const struct snp_node *node)
+{
+    int fd = open_quietly(dir_fd, name);
+
+    if (fd < 0 && errno == EACCES && set_mode(view_fd, node->path, node->mode | 0400) == 0) {
+        fd = open_quietly(dir_fd, name);
+        (void)set_mode(view_fd, node->path, node->mode);
+    }
+    return fd;
 }
 
 static bool is_opaque(int fd)
@@ -206,26 +233,21 @@ static void enter(struct walk *w, int parent_fd, const char *name, size_t len, u
 {
     size_t number = w->tree->n - 1;
     uint32_t mode = w->tree->node[number].mode;
-    bool is_lent = false;
-    int fd = depth >= SNP_TREE_DEPTH_MAX ? -1 : snp_tree_open_dir(parent_fd, name);
+    int fd;
 
-    if (fd < 0 && depth < SNP_TREE_DEPTH_MAX && errno == EACCES &&
-        set_mode(w, mode | 0700) == 0) {
-        is_lent = true;
-        fd = snp_tree_open_dir(parent_fd, name);
+    if ((mode & 0700) != 0700) {
+        w->tree->node[number].is_lent = set_mode(w->view_fd, w->path, mode | 0700) == 0;
     }
+    fd = depth >= SNP_TREE_DEPTH_MAX ? -1 : snp_tree_open_dir(parent_fd, name);
     if (fd < 0) {
         w->tree->node[number].is_cut = true;
         w->tree->is_cut = true;
-    } else {
-        w->tree->node[number].is_opaque = w->is_layer && is_opaque(fd);
-        w->path[len] = '/';
-        walk_folder(w, fd, len + 1, depth + 1);
-        w->path[len] = '\0';
+        return;
     }
-    if (is_lent) {
-        (void)set_mode(w, mode);
-    }
+    w->tree->node[number].is_opaque = w->is_layer && is_opaque(fd);
+    w->path[len] = '/';
+    walk_folder(w, fd, len + 1, depth + 1);
+    w->path[len] = '\0';
 }
 
 /* One name of the folder parent_fd; w->path holds it, len bytes with it. */
@@ -294,16 +316,13 @@ int snp_tree_walk(int top_fd,
         return w.eno;
     }
     if ((top.mode & 0700) != 0700) {
-        (void)fchmod(view_fd, top.mode | 0700);
+        ret->node[0].is_lent = fchmod(view_fd, top.mode | 0700) == 0;
     }
     fd = snp_tree_open_dir(top_fd, ".");
     if (fd < 0) {
         w.eno = errno;
     } else {
         walk_folder(&w, fd, 0, 0);
-    }
-    if ((top.mode & 0700) != 0700) {
-        (void)fchmod(view_fd, top.mode);
     }
     snp_tree_sort(ret);
     return w.eno;

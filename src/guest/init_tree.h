@@ -46,6 +46,7 @@ struct snp_node {
     bool is_opaque; /* folder of a layer that shows nothing of the project's */
     bool is_cut;    /* folder that was not entered: too deep */
     bool is_sure;   /* copy is what these times stand for */
+    bool is_lent;   /* its mode is not what it was: see snp_tree_return */
 };
 
 struct snp_tree {
@@ -73,14 +74,24 @@ struct snp_node *snp_tree_find(const struct snp_tree *tree, const char *path);
 
 /*
  * List what is below the folder at top_fd (borrowed), itself included. view_fd: the same
- * folder where it may be changed, to lend ourselves rights that are missing. is_layer: of an overlay. Without
- * the copies. 0 or errno; E2BIG past most. The caller frees it in any case.
+ * folder where it may be changed: folders whose owner may not enter them are opened up until
+ * snp_tree_return. is_layer: of an overlay. Without the copies. 0 or errno; E2BIG past most. The
+ * caller frees it in any case.
  */
 int snp_tree_walk(int top_fd,
                   int view_fd,
                   bool is_layer,
                   const struct snp_tree_most *most,
                   struct snp_tree *ret);
+
+/* Folders that were opened up for the walk get their modes back. */
+void snp_tree_return(int view_fd, const struct snp_tree *tree);
+
+/*
+ * Open the file name of the folder dir_fd to read, quietly: its times stay. If its owner took
+ * himself the right to, it is lent for a moment, through the view. -1 with errno.
+ */
+int snp_tree_open_file(int dir_fd, const char *name, int view_fd, const struct snp_node *node);
 
 /* Open a folder without following a link. */
 int snp_tree_open_dir(int parent_fd, const char *name);
