@@ -49,6 +49,10 @@ static const struct snp_opt options[] = {
      "run even if this host lacks a control; the result says which",                                          0                    },
     {"require-exact",  0,   SNP_OPT_BOOL,   NULL,
      "refuse if a control or limit is less than whole here (approximate memory, say)",                        SNP_KEY_REQUIRE_EXACT},
+    {"transaction",    0,   SNP_OPT_BOOL,   NULL,
+     "in a session, undo what the code did if it has to be killed (default)",                                 0                    },
+    {"atomic",         0,   SNP_OPT_FLAG,   NULL,
+     "undo it too if it fails; refused before it runs where that cannot be",                                  0                    },
     {"stream",         0,   SNP_OPT_BOOL,   NULL,         "show output as it comes (default), or at the end", 0                    },
     {"display-dir",    0,   SNP_OPT_STRING, "DIR",
      "save what the code displays (images, HTML) as files",                                                   0                    },
@@ -400,7 +404,8 @@ static int head_make(struct job *job, struct snp_err *err)
         return r;
     }
     job->head = json_pack(
-        "{s:s?, s:s, s:I, s:b, s:O?, s:s?, s:s?, s:o, s:o, s:s?, s:s?, s:O, s:b, s:b, s:b}",
+        "{s:s?, s:s, s:I, s:b, s:O?, s:s?, s:s?, s:o, s:o, s:s?, s:s?, s:O, s:b, s:b, s:b, "
+        "s:b, s:b}",
         "session", session, "kind", job->is_command ? "command" : "python", "code_len",
         (json_int_t)job->code_len, "stdin", job->has_stdin, "argv", job->argv, "tier",
         has_tier ? snp_config_str(job->config, SNP_KEY_ENVIRONMENT) : NULL, "template",
@@ -409,7 +414,9 @@ static int head_make(struct job *job, struct snp_err *err)
         project, "rootfs", rootfs, "env", env, "allow_degraded",
         snp_opts_flag(job->opts, "allow-degraded", false), "require_exact",
         snp_config_bool(job->config, SNP_KEY_REQUIRE_EXACT), "stream",
-        snp_opts_flag(job->opts, "stream", true) && !snp_opts_flag(job->opts, "json", false));
+        snp_opts_flag(job->opts, "stream", true) && !snp_opts_flag(job->opts, "json", false),
+        "transaction", snp_opts_flag(job->opts, "transaction", true), "atomic",
+        snp_opts_flag(job->opts, "atomic", false));
     /* A folder whose name is no UTF-8 cannot be written down in JSON. */
     return job->head == NULL
                ? snp_fail(err, SNP_E_INVALID, "the request cannot be written as JSON")

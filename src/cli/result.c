@@ -33,10 +33,10 @@ enum {
 };
 
 static const char *const members[] = {
-    "session",  "name",      "cell",   "epoch",   "status",          "state",
-    "restored", "exit_code", "signal", "stdout",  "stderr",          "value",
-    "result",   "displays",  "error",  "denials", "denials_dropped", "restarted",
-    "limit",    "usage",     "output", "files",   "manifest",        "sources",
+    "session",     "name",      "cell",     "epoch",           "status",    "state", "restored",
+    "transaction", "exit_code", "signal",   "stdout",          "stderr",    "value", "result",
+    "displays",    "error",     "denials",  "denials_dropped", "restarted", "limit", "usage",
+    "output",      "files",     "manifest", "sources",
 };
 
 /* What a display is saved as. Types that are not here are saved as .bin, text as .txt. */
@@ -515,11 +515,32 @@ static void show_end(const json_t *head)
     if (snp_json_bool(head, "restarted", false)) {
         notef(SNP_STYLE_YELLOW, "restarted", "variables of earlier cells are gone, files stay");
     }
-    /* A sandbox without a name is gone with its code: there is no state to tell of. */
-    if (snp_streq(snp_json_str(head, "state", ""), "lost") &&
-        snp_json_str(head, "name", NULL) != NULL) {
+}
+
+/* What became of the session, where that is not what the code has left. */
+static void show_state(const json_t *head)
+{
+    const char *state = snp_json_str(head, "state", "");
+    const json_t *transaction = json_object_get(head, "transaction");
+    bool has_files = snp_streq(snp_json_str(transaction, "workspace", ""), "copied");
+
+    if (snp_json_str(head, "name", NULL) == NULL) {
+        return; /* a sandbox without a name is gone with its code */
+    }
+    if (snp_streq(state, "rolled_back")) {
+        notef(SNP_STYLE_YELLOW, "state", "rolled back: variables%s are as before this cell",
+              has_files ? " and files" : "");
+    } else if (snp_streq(state, "lost")) {
         notef(SNP_STYLE_YELLOW, "state",
-              "lost: variables are as at the session's start, files stay");
+              "lost: variables are as at the session's start, files %s",
+              has_files ? "as before this cell" : "stay");
+    }
+    if (snp_streq(state, "rolled_back") || snp_streq(state, "lost")) {
+        const json_t *notes = json_object_get(transaction, "notes");
+        for (size_t i = 0; i < json_array_size(notes); i++) {
+            notef(SNP_STYLE_DIM, "not covered", "%s",
+                  json_string_value(json_array_get(notes, i)));
+        }
     }
 }
 
@@ -782,6 +803,7 @@ int snp_view_finish(struct snp_view *view, const json_t *head)
     (void)fflush(stdout);
     show_error(view, head);
     show_end(head);
+    show_state(head);
     if (!view->is_quiet) {
         show_denials(head);
     }

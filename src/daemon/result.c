@@ -16,6 +16,7 @@ enum {
     DENIALS_MAX = 32,
     FILES_MAX = 100000,
     MIME_MAX = 32,
+    NOTES_MAX = 16,
 };
 
 static const struct snp_field result_fields[] = {
@@ -35,6 +36,7 @@ static const struct snp_field result_fields[] = {
     {"denials",         SNP_T_ARR,                          DENIALS_MAX       },
     {"denials_dropped", SNP_T_INT,                          0                 },
     {"restarted",       SNP_T_BOOL,                         0                 },
+    {"transaction",     SNP_T_OBJ | SNP_T_OPT,              0                 },
     {"limit",           SNP_T_OBJ | SNP_T_NULL,             0                 },
     {"usage",           SNP_T_OBJ,                          0                 },
     {"output",          SNP_T_OBJ,                          0                 },
@@ -84,6 +86,12 @@ static const struct snp_field files_fields[] = {
     {"truncated", SNP_T_BOOL, 0        },
 };
 
+static const struct snp_field transaction_fields[] = {
+    {"interpreter", SNP_T_STR, 32       },
+    {"workspace",   SNP_T_STR, 32       },
+    {"notes",       SNP_T_ARR, NOTES_MAX},
+};
+
 static const struct snp_field sources_fields[] = {
     {"attested", SNP_T_ARR, 64},
     {"claimed",  SNP_T_ARR, 64},
@@ -94,12 +102,13 @@ static const struct {
     const char *member;
     struct snp_record record;
 } nested[] = {
-    {"error",   SNP_RECORD("result.error",   error_fields)  },
-    {"limit",   SNP_RECORD("result.limit",   limit_fields)  },
-    {"usage",   SNP_RECORD("result.usage",   usage_fields)  },
-    {"output",  SNP_RECORD("result.output",  output_fields) },
-    {"files",   SNP_RECORD("result.files",   files_fields)  },
-    {"sources", SNP_RECORD("result.sources", sources_fields)},
+    {"error",       SNP_RECORD("result.error",       error_fields)      },
+    {"limit",       SNP_RECORD("result.limit",       limit_fields)      },
+    {"usage",       SNP_RECORD("result.usage",       usage_fields)      },
+    {"output",      SNP_RECORD("result.output",      output_fields)     },
+    {"files",       SNP_RECORD("result.files",       files_fields)      },
+    {"transaction", SNP_RECORD("result.transaction", transaction_fields)},
+    {"sources",     SNP_RECORD("result.sources",     sources_fields)    },
 };
 
 static const struct snp_field denial_fields[] = {
@@ -173,11 +182,12 @@ static int strings_check(json_t *array, const char *what, struct snp_err *err)
 static int lists_check(json_t *head, struct snp_err *err)
 {
     static const char *const lists[][2] = {
-        {"files",   "created" },
-        {"files",   "modified"},
-        {"files",   "deleted" },
-        {"sources", "attested"},
-        {"sources", "claimed" },
+        {"files",       "created" },
+        {"files",       "modified"},
+        {"files",       "deleted" },
+        {"sources",     "attested"},
+        {"sources",     "claimed" },
+        {"transaction", "notes"   },
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(lists); i++) {
@@ -223,7 +233,8 @@ int snp_result_check(json_t *head, size_t raw_len, struct snp_err *err)
                            "ok error timeout oom killed limit interrupted")) {
         return snp_fail(err, SNP_E_INVALID, "result: unknown 'status'");
     }
-    if (r == 0 && !is_word(snp_json_str(head, "state", ""), "kept lost")) {
+    if (r == 0 && !is_word(snp_json_str(head, "state", ""),
+                           "kept rolled_back restored_from_checkpoint lost")) {
         return snp_fail(err, SNP_E_INVALID, "result: unknown 'state'");
     }
     for (i = 0; r == 0 && i < SNP_ARRAY_LEN(nested); i++) {

@@ -40,7 +40,7 @@ import threading
 import traceback
 import types
 from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST, Expr, Expression, Module
-from fcntl import F_DUPFD_CLOEXEC, F_GETFL, fcntl, ioctl
+from fcntl import F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, FD_CLOEXEC, fcntl, ioctl
 from importlib.machinery import PathFinder
 from io import BufferedReader, BytesIO, FileIO, StringIO, TextIOWrapper
 from os import (
@@ -59,8 +59,10 @@ from os import (
     lseek,
     read,
     readlink,
+    stat,
     write,
 )
+from os import open as open_fd
 from stat import S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISREG
 from sys import getrecursionlimit, setrecursionlimit
 from termios import FIONREAD
@@ -68,6 +70,7 @@ from time import monotonic, sleep
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 CELL, START, SEED, WARM, HOLD, SAVE, LOAD = 16, 17, 18, 19, 20, 21, 22  # from the host
+WITH_DESCRIPTOR = frozenset([HOLD, SAVE, LOAD])
 READY, DISPLAY, DENIAL, DONE, HELD, SAVED, LOADED = 32, 33, 34, 35, 36, 37, 38
 
 BODY_MAX = 16 << 20  # bytes of one frame from the host
@@ -236,7 +239,9 @@ class Stream:
             return None
         _, ident, head_len, kind = _HEADER.unpack_from(frame)
         if kind != CELL:
-            fd, self._passed = self._passed, -1
+            fd = -1
+            if kind in WITH_DESCRIPTOR:
+                fd, self._passed = self._passed, -1
             start = _HEADER.size + head_len
             return Order(kind, ident, frame[_HEADER.size : start], frame[start:], fd)
         try:
@@ -1018,20 +1023,33 @@ class Quitter:
         raise SystemExit(code)
 
 
+class OpenFile(NamedTuple):
+    """A regular file the session has open."""
+
+    fd: int
+    place: int  # where it is read or written
+    path: Optional[str]  # None: it cannot be opened again, so the copy keeps it open
+    flags: int
+    inherited: bool  # by programs that are executed
+
+
 class OpenFiles:
     """What the session has open, but for what is ours.
 
-    A copy of the process shares it: where a file is read is the same for both, and a pipe
-    has no end while the copy holds one.
+    A copy shares what it keeps open: a pipe has no end and a deleted file keeps its room
+    while the copy has it. So files are closed in the copy, and opened again when it wakes.
     """
 
     SHOWN = 5
     WITHOUT_PROC = 1024
+    DELETED_MAX = 1 << 20  # bytes of deleted files a copy may keep open
+    PATH_ONLY = getattr(os, "O_PATH", 0)
 
     def __init__(self, ours: Set[int]) -> None:
         self.shared: List[str] = []  # names of what only one process may have
-        self.written: List[str] = []  # names of files open for writing
-        self._places: List[Tuple[int, int]] = []
+        self.written: List[str] = []  # names of files open for writing that stay shared
+        self._files: List[OpenFile] = []
+        self._deleted = 0
         for fd in self._numbers():
             if fd not in ours:
                 try:
@@ -1046,13 +1064,30 @@ class OpenFiles:
             return range(self.WITHOUT_PROC)
 
     def _look(self, fd: int) -> None:
-        mode = fstat(fd).st_mode
+        status = fstat(fd)
+        mode = status.st_mode
         if S_ISREG(mode):
-            self._places.append((fd, lseek(fd, 0, SEEK_CUR)))
-            if fcntl(fd, F_GETFL) & O_ACCMODE != O_RDONLY:
+            path = self._path(fd) if status.st_nlink else None
+            flags = fcntl(fd, F_GETFL)
+            inherited = not fcntl(fd, F_GETFD) & FD_CLOEXEC
+            self._files.append(OpenFile(fd, lseek(fd, 0, SEEK_CUR), path, flags, inherited))
+            if path is None and flags & O_ACCMODE != O_RDONLY:
                 self._add(self.written, fd)
+            if not status.st_nlink:
+                self._deleted += status.st_blocks * 512
+                if self._deleted > self.DELETED_MAX:
+                    self._add(self.shared, fd)
         elif not (S_ISDIR(mode) or S_ISCHR(mode) or S_ISBLK(mode)):
             self._add(self.shared, fd)
+
+    @staticmethod
+    def _path(fd: int) -> Optional[str]:
+        try:
+            path = readlink("/proc/self/fd/{}".format(fd))
+            again, now = stat(path), fstat(fd)
+        except OSError:
+            return None
+        return path if (again.st_dev, again.st_ino) == (now.st_dev, now.st_ino) else None
 
     def _add(self, names: List[str], fd: int) -> None:
         if len(names) < self.SHOWN:
@@ -1061,13 +1096,29 @@ class OpenFiles:
             except OSError:
                 names.append("descriptor {}".format(fd))
 
+    def to_close(self) -> List[int]:
+        """Descriptors that are to be closed in the copy."""
+        return [file.fd for file in self._files if file.path is not None]
+
     def restore(self) -> None:
-        """In a copy that was woken, when the others are gone: where files are read."""
-        for fd, place in self._places:
+        """In a copy that was woken, when the others are gone."""
+        for file in self._files:
             try:
-                lseek(fd, place, SEEK_SET)
+                if file.path is not None:
+                    self._open(file)
+                lseek(file.fd, file.place, SEEK_SET)
             except OSError:
                 pass
+
+    def _open(self, file: OpenFile) -> None:
+        assert file.path is not None
+        try:
+            fd = open_fd(file.path, file.flags)
+        except OSError:  # gone: what is there in its place says so when it is used
+            fd = open_fd("/", self.PATH_ONLY)
+        if fd != file.fd:
+            dup2(fd, file.fd, file.inherited)
+            close(fd)
 
 
 class Outcome(NamedTuple):
@@ -1098,7 +1149,9 @@ class Session:
     def __init__(self, fd: int, template: str, snp: Any = None) -> None:
         self._template = template
         self._pid = getpid()
-        self._branch: Optional[Callable[[int, int], int]] = getattr(snp, "branch", None)
+        self._branch: Optional[Callable[[int, int, List[int]], int]] = getattr(
+            snp, "branch", None
+        )
         self._interrupt = Interrupt()
         self._interrupt.shielded.add(Session._guarded.__code__)
         self._stream = Stream(fd, self._interrupt, getattr(snp, "receive", read_plain))
@@ -1179,7 +1232,7 @@ class Session:
             if order.kind != SEED or has_seed:
                 _exit(EXIT_STREAM)
             has_seed = True
-            self._leave_branch(SEED_FD)
+            self._leave_branch(SEED_FD, [])
         if not has_seed:
             close(SEED_FD)
         replace_environment(order.raw.split(b"\0")[:-1])
@@ -1221,10 +1274,10 @@ class Session:
 
     # Branches ---------------------------------------------------------------------
 
-    def _leave_branch(self, socket_fd: int) -> bool:
+    def _leave_branch(self, socket_fd: int, closing: List[int]) -> bool:
         """Leave a copy asleep on the socket. True in what comes of it, which has a new stream."""
         assert self._branch is not None
-        fd = self._branch(socket_fd, self._stream.fd)
+        fd = self._branch(socket_fd, self._stream.fd, closing)
         if fd < 0:
             return False
         self._pid = getpid()
@@ -1240,7 +1293,7 @@ class Session:
             why, kept = self._look_round(order.fd)
             if why:
                 close_quietly(order.fd)
-            elif self._leave_branch(order.fd):
+            elif self._leave_branch(order.fd, kept.to_close()):
                 kept.restore()
                 return
         except BaseException as error:
@@ -1259,7 +1312,7 @@ class Session:
         ours = {socket_fd, self._stream.fd, 0, 1, 2, *self._stdio.spare, *self._inner()}
         files = OpenFiles(ours)
         if files.shared:
-            return clean("pipes or sockets are open: " + ", ".join(files.shared), 200), None
+            return clean("pipes, sockets or deleted files are open: " + ", ".join(files.shared), 200), None
         return "", files
 
     def _inner(self) -> Iterator[int]:

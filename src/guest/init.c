@@ -61,11 +61,12 @@ struct init {
     uint32_t command_id;
     bool is_local; /* no namespaces: /proc is closed to us */
     bool is_watching;
-    bool was_crowded;      /* since the watch began */
-    uint64_t watched;      /* bytes last reported */
-    uint64_t watch_limit;  /* bytes that matter; 0 = not watched */
-    uint64_t most_threads; /* of the code; 0 = not watched */
-    int passed_fd;         /* came with a request that is not whole yet; -1 = none */
+    bool was_crowded;           /* since the watch began */
+    uint64_t watched;           /* bytes last reported */
+    uint64_t watch_limit;       /* bytes that matter; 0 = not watched */
+    uint64_t most_threads;      /* of the code; 0 = not watched */
+    int passed_fd[SNP_FDS_MAX]; /* of requests that are not run yet, in their order */
+    size_t n_passed;
     struct snp_init_branches branches;
     struct snp_changes *changes;
     struct snp_shadows *shadows; /* NULL = none are kept */
@@ -844,6 +845,18 @@ static const struct {
     {SNP_INIT_UNPACK,  true,  on_unpack },
 };
 
+/* The next descriptor that was passed; -1 = none. */
+static int take_fd(struct init *in)
+{
+    int fd = in->n_passed == 0 ? -1 : in->passed_fd[0];
+
+    if (in->n_passed > 0) {
+        in->n_passed--;
+        memmove(in->passed_fd, in->passed_fd + 1, in->n_passed * sizeof(fd));
+    }
+    return fd;
+}
+
 static void dispatch(struct init *in, struct request *rq)
 {
     const uint32_t no_error = 0;
@@ -857,11 +870,9 @@ static void dispatch(struct init *in, struct request *rq)
         if (handlers[i].type != rq->type) {
             continue;
         }
-        rq->fd = handlers[i].has_fd ? in->passed_fd : -1;
+        rq->fd = handlers[i].has_fd ? take_fd(in) : -1;
         r = handlers[i].run(in, rq);
-        if (handlers[i].has_fd) {
-            snp_closep(&in->passed_fd);
-        }
+        snp_closep(&rq->fd);
         break;
     }
     if (r != SNP_INIT_LATER) {
@@ -869,10 +880,7 @@ static void dispatch(struct init *in, struct request *rq)
     }
 }
 
-/*
- * Read what is there, then run every whole request. A read ends with the bytes a descriptor
- * came with, so it belongs to the last request, whole or not.
- */
+/* Read what is there, then run every whole request. Descriptors come in the requests' order. */
 static void on_control(struct init *in)
 {
     int fds[SNP_FDS_MAX];
@@ -889,8 +897,10 @@ static void on_control(struct init *in)
     }
     snp_buf_commit(&in->in, (size_t)n);
     for (size_t i = 0; i < n_fds; i++) {
-        snp_closep(&in->passed_fd);
-        in->passed_fd = fds[i];
+        if (in->n_passed == SNP_ARRAY_LEN(in->passed_fd)) {
+            _exit(1);
+        }
+        in->passed_fd[in->n_passed++] = fds[i];
     }
     while (in->in.len >= HEADER_LEN) {
         struct request rq = {.fd = -1};
@@ -994,7 +1004,7 @@ static SNP_NORETURN void serve(struct init *in, int children_fd)
 
 int main(int argc, char **argv)
 {
-    struct init in = {.command = -1, .passed_fd = -1, .worker = -1};
+    struct init in = {.command = -1, .worker = -1};
     sigset_t all;
     int children_fd;
 

@@ -53,15 +53,21 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
 
 static PyObject *py_branch(PyObject *self, PyObject *args)
 {
-    int socket_fd;
-    int stream_fd;
+    struct snp_zygote_copy copy = {.n_closing = 0};
+    PyObject *list;
     int new_fd = -1;
 
     (void)self;
-    if (!PyArg_ParseTuple(args, "ii", &socket_fd, &stream_fd)) {
+    if (!PyArg_ParseTuple(args, "iiO", &copy.socket_fd, &copy.stream_fd, &list)) {
         return NULL;
     }
-    if (snp_zygote_branch(socket_fd, stream_fd, &new_fd) < 0) {
+    for (Py_ssize_t i = 0; i < PyList_Size(list) && i < SNP_ZYGOTE_CLOSING_MAX; i++) {
+        copy.closing[copy.n_closing++] = (int)PyLong_AsLong(PyList_GetItem(list, i));
+    }
+    if (PyErr_Occurred() != NULL) {
+        return NULL;
+    }
+    if (snp_zygote_branch(&copy, &new_fd) < 0) {
         return PyErr_SetFromErrno(PyExc_OSError);
     }
     return PyLong_FromLong(new_fd);
@@ -196,7 +202,8 @@ static PyMethodDef methods[] = {
     {"serve",   py_serve,   METH_VARARGS,
      "serve(control_fd) -> guest_fd: returns only in an interpreter"         },
     {"branch",  py_branch,  METH_VARARGS,
-     "branch(socket_fd, stream_fd) -> -1, and the new stream in each interpreter that comes of "
+     "branch(socket_fd, stream_fd, closed in it) -> -1, and the new stream in each interpreter "
+     "that comes of "
      "it"                                                                    },
     {"receive", py_receive, METH_VARARGS,
      "receive(fd, n) -> (bytes, descriptor that was passed with them, or -1)"},

@@ -500,21 +500,24 @@ static int sleep_until_woken(int socket_fd)
     }
 }
 
-int snp_zygote_branch(int socket_fd, int stream_fd, int *ret_stream_fd)
+int snp_zygote_branch(const struct snp_zygote_copy *copy, int *ret_stream_fd)
 {
     pid_t pid = clone_self();
 
     if (pid == 0) {
-        (void)close(stream_fd); /* its end must be seen when the interpreter ends */
-        *ret_stream_fd = sleep_until_woken(socket_fd);
+        (void)close(copy->stream_fd); /* its end must be seen when the interpreter ends */
+        for (size_t i = 0; i < copy->n_closing; i++) {
+            (void)close(copy->closing[i]);
+        }
+        *ret_stream_fd = sleep_until_woken(copy->socket_fd);
         return 0;
     }
     *ret_stream_fd = -1;
     if (pid < 0) {
         int eno = errno;
-        (void)close(socket_fd);
+        (void)close(copy->socket_fd);
         errno = eno;
         return -1;
     }
-    return close(socket_fd);
+    return close(copy->socket_fd);
 }

@@ -2,7 +2,7 @@
 #ifndef SNP_GUEST_ZYGOTE_H
 #define SNP_GUEST_ZYGOTE_H
 
-#include <stdbool.h>
+#include <stddef.h>
 
 #include "base/err.h"
 
@@ -26,13 +26,24 @@ int snp_zygote_serve(int control_fd,
                      const struct snp_zygote_hooks *hooks,
                      struct snp_err *err) SNP_NODISCARD;
 
+enum {
+    SNP_ZYGOTE_CLOSING_MAX = 1024
+};
+
+/* What a copy is to have; the descriptors are borrowed, but for socket_fd. */
+struct snp_zygote_copy {
+    int socket_fd; /* where it sleeps; consumed */
+    int stream_fd; /* the guest stream, which it has not */
+    size_t n_closing;
+    int closing[SNP_ZYGOTE_CLOSING_MAX]; /* others it has not */
+};
+
 /*
- * In an interpreter with one thread: leave a copy of it behind, asleep on socket_fd (consumed),
- * with the same descriptors but stream_fd, the guest stream, which stays the caller's. Returns
+ * In an interpreter with one thread: leave a copy of it behind, asleep. Returns
  * twice: here with *ret_stream_fd -1; and, whenever pid 1 asks the copy for it, in a new
  * interpreter with its guest stream there. No handler of a fork is run in either. -1 with
  * errno.
  */
-int snp_zygote_branch(int socket_fd, int stream_fd, int *ret_stream_fd) SNP_NODISCARD;
+int snp_zygote_branch(const struct snp_zygote_copy *copy, int *ret_stream_fd) SNP_NODISCARD;
 
 #endif

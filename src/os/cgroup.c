@@ -780,6 +780,10 @@ static int limit_memory(const struct snp_cgroup_slot *slot, const char *name, ui
 {
     if (slot->version == 1) {
         int r = poke_number(slot->base_fd, name, "memory.limit_in_bytes", bytes);
+        if (r < 0) { /* it may not pass the one of both, where there is that */
+            (void)!poke_number(slot->base_fd, name, "memory.memsw.limit_in_bytes", bytes);
+            r = poke_number(slot->base_fd, name, "memory.limit_in_bytes", bytes);
+        }
         /* Memory and swap together: only where the kernel accounts for swap. */
         if (r == 0 &&
             poke_number(slot->base_fd, name, "memory.memsw.limit_in_bytes", bytes) < 0) {
@@ -862,6 +866,22 @@ int snp_cgroup_limit(const struct snp_cgroups *groups,
         }
     }
     return 0;
+}
+
+int snp_cgroup_set_processes(const struct snp_cgroups *groups,
+                             const char *name,
+                             uint64_t processes)
+{
+    const struct snp_cgroup_slot *slot = &groups->slot[SNP_CGROUP_PIDS];
+
+    return slot->version == 0 ? 0 : poke_number(slot->base_fd, name, "pids.max", processes);
+}
+
+int snp_cgroup_set_memory(const struct snp_cgroups *groups, const char *name, uint64_t bytes)
+{
+    const struct snp_cgroup_slot *slot = &groups->slot[SNP_CGROUP_MEMORY];
+
+    return slot->version == 0 ? 0 : limit_memory(slot, name, bytes);
 }
 
 int snp_cgroup_attach(const struct snp_cgroups *groups,

@@ -91,6 +91,14 @@ int snp_cgroup_limit(const struct snp_cgroups *groups,
                      const struct snp_cgroup_limits *limits,
                      struct snp_err *err) SNP_NODISCARD;
 
+/* Change one limit of a sandbox's groups; 0 where there is no such group, -1 if it cannot be. */
+int snp_cgroup_set_processes(const struct snp_cgroups *groups,
+                             const char *name,
+                             uint64_t processes) SNP_NODISCARD;
+int snp_cgroup_set_memory(const struct snp_cgroups *groups,
+                          const char *name,
+                          uint64_t bytes) SNP_NODISCARD;
+
 /*
  * Put a process into the groups of one version. Slow now and then (tens of milliseconds): the
  * kernel waits until no process is forking or ending.

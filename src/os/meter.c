@@ -32,19 +32,23 @@ static const struct row {
     const char *key; /* of the line that holds it; NULL = the file is the number */
     unsigned divide;
 } rows[] = {
-    {SNP_METER_PEAK,    SNP_CGROUP_MEMORY,  1, "memory.max_usage_in_bytes", NULL,         1        },
-    {SNP_METER_PEAK,    SNP_CGROUP_MEMORY,  2, "memory.peak",               NULL,         1        },
-    {SNP_METER_CURRENT, SNP_CGROUP_MEMORY,  1, "memory.usage_in_bytes",     NULL,         1        },
-    {SNP_METER_CURRENT, SNP_CGROUP_MEMORY,  2, "memory.current",            NULL,         1        },
-    {SNP_METER_OOM,     SNP_CGROUP_MEMORY,  1, "memory.oom_control",        "oom_kill",   1        },
-    {SNP_METER_OOM,     SNP_CGROUP_MEMORY,  2, "memory.events",             "oom_kill",   1        },
-    {SNP_METER_CPU,     SNP_CGROUP_CPUACCT, 1, "cpuacct.usage",             NULL,         NS_PER_US},
+    {SNP_METER_PEAK,     SNP_CGROUP_MEMORY,  1, "memory.max_usage_in_bytes", NULL,                  1        },
+    {SNP_METER_PEAK,     SNP_CGROUP_MEMORY,  2, "memory.peak",               NULL,                  1        },
+    {SNP_METER_CURRENT,  SNP_CGROUP_MEMORY,  1, "memory.usage_in_bytes",     NULL,                  1        },
+    {SNP_METER_CURRENT,  SNP_CGROUP_MEMORY,  2, "memory.current",            NULL,                  1        },
+    {SNP_METER_ACTIVE,   SNP_CGROUP_MEMORY,  1, "memory.stat",               "total_active_file",   1        },
+    {SNP_METER_ACTIVE,   SNP_CGROUP_MEMORY,  2, "memory.stat",               "active_file",         1        },
+    {SNP_METER_INACTIVE, SNP_CGROUP_MEMORY,  1, "memory.stat",               "total_inactive_file", 1        },
+    {SNP_METER_INACTIVE, SNP_CGROUP_MEMORY,  2, "memory.stat",               "inactive_file",       1        },
+    {SNP_METER_OOM,      SNP_CGROUP_MEMORY,  1, "memory.oom_control",        "oom_kill",            1        },
+    {SNP_METER_OOM,      SNP_CGROUP_MEMORY,  2, "memory.events",             "oom_kill",            1        },
+    {SNP_METER_CPU,      SNP_CGROUP_CPUACCT, 1, "cpuacct.usage",             NULL,                  NS_PER_US},
  /* Without a controller: in every group of version 2. */
-    {SNP_METER_CPU,     SNP_CGROUP_MEMORY,  2, "cpu.stat",                  "usage_usec", 1        },
-    {SNP_METER_CPU,     SNP_CGROUP_PIDS,    2, "cpu.stat",                  "usage_usec", 1        },
-    {SNP_METER_CPU,     SNP_CGROUP_CPU,     2, "cpu.stat",                  "usage_usec", 1        },
-    {SNP_METER_PIDS,    SNP_CGROUP_PIDS,    1, "pids.events",               "max",        1        },
-    {SNP_METER_PIDS,    SNP_CGROUP_PIDS,    2, "pids.events",               "max",        1        },
+    {SNP_METER_CPU,      SNP_CGROUP_MEMORY,  2, "cpu.stat",                  "usage_usec",          1        },
+    {SNP_METER_CPU,      SNP_CGROUP_PIDS,    2, "cpu.stat",                  "usage_usec",          1        },
+    {SNP_METER_CPU,      SNP_CGROUP_CPU,     2, "cpu.stat",                  "usage_usec",          1        },
+    {SNP_METER_PIDS,     SNP_CGROUP_PIDS,    1, "pids.events",               "max",                 1        },
+    {SNP_METER_PIDS,     SNP_CGROUP_PIDS,    2, "pids.events",               "max",                 1        },
 };
 
 static const struct row *row_find(const struct snp_cgroups *groups, enum snp_meter_file file)
@@ -161,6 +165,25 @@ void snp_meter_read(struct snp_meter *meter,
     ret->has_cpu = counter_read(meter, groups, name, SNP_METER_CPU, &ret->cpu_us);
     (void)counter_read(meter, groups, name, SNP_METER_OOM, &ret->oom_kills);
     (void)counter_read(meter, groups, name, SNP_METER_PIDS, &ret->pids_denied);
+}
+
+bool snp_meter_usage(struct snp_meter *meter,
+                     const struct snp_cgroups *groups,
+                     const char *name,
+                     uint64_t enough,
+                     uint64_t *ret)
+{
+    uint64_t active = 0;
+    uint64_t inactive = 0;
+
+    if (!counter_read(meter, groups, name, SNP_METER_CURRENT, ret)) {
+        return false;
+    }
+    if (*ret > enough && counter_read(meter, groups, name, SNP_METER_ACTIVE, &active) &&
+        counter_read(meter, groups, name, SNP_METER_INACTIVE, &inactive)) {
+        *ret -= active + inactive < *ret ? active + inactive : *ret;
+    }
+    return true;
 }
 
 void snp_meter_read_once(const struct snp_cgroups *groups,

@@ -15,6 +15,8 @@ enum snp_meter_file {
     SNP_METER_CPU,
     SNP_METER_PIDS,
     SNP_METER_CURRENT,
+    SNP_METER_ACTIVE,
+    SNP_METER_INACTIVE,
     SNP_METER_FILES,
 };
 
@@ -49,6 +51,16 @@ void snp_meter_read(struct snp_meter *meter,
                     const struct snp_cgroups *groups,
                     const char *name,
                     struct snp_meter_reading *ret);
+
+/*
+ * What the group holds now, without files' contents that the kernel would give back when there
+ * is more than enough of them; false if that is not counted.
+ */
+bool snp_meter_usage(struct snp_meter *meter,
+                     const struct snp_cgroups *groups,
+                     const char *name,
+                     uint64_t enough,
+                     uint64_t *ret);
 
 /* The same without a meter, and what the group holds now. */
 void snp_meter_read_once(const struct snp_cgroups *groups,

@@ -1026,7 +1026,7 @@ def test_zygote_with_a_stand_in_extension(tmp_path):
     (tmp_path / "driver.py").write_text(DRIVER.read_text())
     (tmp_path / "_snp.py").write_text(
         "import os\ndef serve(fd): return fd\n"
-        "def branch(to, fd):\n    os.fstat(fd)\n    os.write(2, b'planted')\n    return -1\n"
+        "def branch(to, fd, closing):\n    os.fstat(fd)\n    os.write(2, b'planted')\n    return -1\n"
     )
     mine, theirs = socket.socketpair()
     args = [PYTHON, "-I", str(tmp_path / "driver.py"), "--zygote", str(theirs.fileno())]

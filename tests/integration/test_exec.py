@@ -204,7 +204,7 @@ def test_sys_exit_ends_the_cell_and_not_the_session(sandbox, session, code, exit
 ])
 def test_a_dead_interpreter_loses_variables_and_keeps_files(sandbox, session, code, exit_code, signal):
     ok(sandbox.exec("x = 1\nopen('f', 'w').write('kept')", session))
-    done = sandbox.exec("print('before', flush=True)\n" + code, session)
+    done = sandbox.exec("print('before', flush=True)\n" + code, session, options=["--no-transaction"])
     assert (done["status"], done["state"]) == ("killed", "lost")
     assert (done["exit_code"], done["signal"]) == (exit_code, signal)
     assert done["stdout"] == "before\n"

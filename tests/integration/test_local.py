@@ -130,12 +130,12 @@ while True:
 '''
     local.exec("open('kept', 'w').write('x')", session=session)
     result = local.exec(code, session=session, options=["--timeout", "0.4"])
-    assert (result["status"], result["state"]) == ("timeout", "lost")
+    assert (result["status"], result["state"]) == ("timeout", "rolled_back")
     after = local.exec("open('kept').read()", session=session)
-    assert after["value"] == "'x'" and after["restarted"]
+    assert after["value"] == "'x'" and not after["restarted"]
     tier = local.tier_pid()
     pythons = [pid for pid in lib.descendants(tier) if lib.is_alive(pid) and uses_session(pid)]
-    assert len(pythons) <= 3, pythons  # the first process, the seed, the interpreter
+    assert len(pythons) <= 5, pythons  # the first process, the interpreter, the seed, two branches at most
 
 
 def uses_session(pid):

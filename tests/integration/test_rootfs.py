@@ -83,7 +83,7 @@ def test_code_sees_the_other_file_system(sandbox, made):
     assert eval(result["value"]) == ["the other one", sorted(os.listdir(os.path.join(made, "usr"))), False]
     assert result["manifest"]["rootfs"] == made and result["manifest"]["interpreter"] == "/usr/bin/python3"
     assert sandbox.exec(sh="cat /usr/share/which", session="other")["stdout"] == "the other one"
-    assert sandbox.exec("import os; os.kill(os.getpid(), 9)", session="other")["state"] == "lost"
+    assert sandbox.exec("import os; os.kill(os.getpid(), 9)", session="other")["state"] == "rolled_back"
     assert eval(sandbox.exec(LOOK, session="other")["value"])[0] == "the other one"
     sandbox.destroy("other")
     here = sandbox.exec("import os\nos.path.exists('/usr/share/which')")  # the next session is the host's again

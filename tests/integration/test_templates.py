@@ -152,7 +152,7 @@ def test_another_interpreter(sandbox, name, python):
     assert squares == [1, 2] and prefix == "/run/venv"
     assert version.startswith(record["version"]) and result["manifest"]["python"] == record["version"]
     # An interpreter that was killed comes back as the same.
-    assert sandbox.exec("import os; os.kill(os.getpid(), 9)", session=name)["state"] == "lost"
+    assert sandbox.exec("import os; os.kill(os.getpid(), 9)", session=name)["state"] == "rolled_back"
     assert eval(sandbox.exec("import sys; sys.version", session=name)["value"]) == version
     sandbox.destroy(name)
 

@@ -176,9 +176,8 @@ struct job {
     struct snp_err err;
     uid_t owner;
     uint64_t start_us;
-    uint64_t cell; /* number of the one that waits */
     void (*session_cb)(struct snp_session *);
-    void (*cell_cb)(struct snp_cell *, int eno);
+    void (*swept_cb)(struct snp_session *, int eno);
     struct snp_folder_size size[2]; /* of workspace and tmp */
     pid_t *others;                  /* owned */
 };
@@ -374,12 +373,10 @@ static void sweep_done(struct job *job)
     struct snp_session *s = job->session;
 
     s->is_sweeping = s->is_ending;
-    if (s->cell != NULL && s->cell->number == job->cell) {
-        job->cell_cb(s->cell, job->result);
-    }
+    job->swept_cb(s, job->result);
 }
 
-void snp_local_sweep(struct snp_session *s, void (*swept)(struct snp_cell *, int eno))
+void snp_local_sweep(struct snp_session *s, void (*swept)(struct snp_session *, int eno))
 {
     struct job *job = job_new(s, sweep_run, sweep_done);
 
@@ -388,8 +385,7 @@ void snp_local_sweep(struct snp_session *s, void (*swept)(struct snp_cell *, int
         return;
     }
     s->is_sweeping = true;
-    job->cell = s->cell->number;
-    job->cell_cb = swept;
+    job->swept_cb = swept;
     job_start(job);
 }
 

@@ -12,7 +12,6 @@
 #include "base/err.h"
 #include "base/json.h"
 
-struct snp_cell;
 struct snp_session;
 struct snp_tier;
 
@@ -38,8 +37,8 @@ void snp_local_kill(struct snp_session *s);
 /* Its first process is gone: end what is left, remove the folder. gone(s) runs later. */
 void snp_local_bury(struct snp_session *s, void (*gone)(struct snp_session *));
 
-/* As SNP_INIT_SWEEP. swept runs later, with 0 or an errno, if the cell still waits for it. */
-void snp_local_sweep(struct snp_session *s, void (*swept)(struct snp_cell *, int eno));
+/* As SNP_INIT_SWEEP. swept runs later, with 0 or an errno. */
+void snp_local_sweep(struct snp_session *s, void (*swept)(struct snp_session *, int eno));
 
 /* A cell begins or ends: look at memory and disk more or less often. */
 void snp_local_watch(struct snp_session *s, bool is_running);

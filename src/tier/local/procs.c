@@ -416,6 +416,49 @@ void snp_family_usage(pid_t top, uint64_t limit, struct snp_family_usage *ret)
     snp_procs_done(&procs);
 }
 
+/* The number a process has in its own namespace. */
+static pid_t inner_pid(pid_t pid)
+{
+    char path[32];
+    char text[4096];
+    const char *at;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    if (!read_text(path, text, sizeof(text))) {
+        return -1;
+    }
+    at = strstr(text, "\nNSpid:");
+    if (at == NULL) {
+        return pid;
+    }
+    for (at += strlen("\nNSpid:"); at[strcspn(at, "\t\n")] == '\t';) {
+        at += strcspn(at, "\t") + 1;
+    }
+    return (pid_t)number_at(at);
+}
+
+uint64_t snp_proc_own_memory(pid_t top, pid_t inner)
+{
+    struct snp_procs procs = {0};
+    uint64_t bytes = UINT64_MAX;
+
+    snp_procs_below(top, &procs);
+    for (size_t i = 0; i < procs.n; i++) {
+        char path[48];
+        char text[4096];
+        if (inner_pid(procs.at[i].pid) != inner) {
+            continue;
+        }
+        (void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)procs.at[i].pid);
+        if (read_text(path, text, sizeof(text))) {
+            bytes = kb_field(text, "\nPrivate_Clean:") + kb_field(text, "\nPrivate_Dirty:");
+        }
+        break;
+    }
+    snp_procs_done(&procs);
+    return bytes;
+}
+
 unsigned snp_procs_of_user(uid_t uid)
 {
     struct snp_procs all = {0};

@@ -80,6 +80,12 @@ struct snp_family_usage {
 /* Of top and all below. limit: of memory, 0 = do not look at memory. */
 void snp_family_usage(pid_t top, uint64_t limit, struct snp_family_usage *ret);
 
+/*
+ * Memory that only this process has: bytes of inner, as its own pid namespace numbers it,
+ * below top. UINT64_MAX if it cannot be told.
+ */
+uint64_t snp_proc_own_memory(pid_t top, pid_t inner);
+
 /* Processes and threads of a user on this host; 0 if that cannot be seen. */
 unsigned snp_procs_of_user(uid_t uid);
 

@@ -2,10 +2,15 @@
 /*
  * How a cell runs and ends.
  *
+ *   waiting --(a copy of the session stands by, or cannot)-----> running
  *   running --(done | command exits)--------------------------> finishing
  *   running --(limit | interrupt)--> stopping --(done in time)--> finishing
- *   stopping --(grace over)--> sweeping --(all killed)----------> finishing
+ *   stopping --(grace over)--> sweeping --(all killed)--> returning -> finishing
  *   running --(interpreter died | broke the protocol)--> sweeping
+ *   running --(done with an error, and is atomic)------> sweeping
+ *
+ * Returning puts back what stood by; where nothing does it is left out, and the next cell
+ * gets a pristine interpreter.
  *
  * Finishing reads what is left in the pipes, asks pid 1 what changed, and sends the
  * result. If pid 1 itself does not answer in time the whole sandbox is killed.
@@ -76,9 +81,41 @@ static void forget_calls(struct snp_cell *c)
     }
 }
 
+static void pending_free(struct snp_cell_request *rq)
+{
+    if (rq != NULL) {
+        json_decref((json_t *)(uintptr_t)rq->argv);
+        free((char *)(uintptr_t)rq->code);
+        free(rq);
+    }
+}
+
+/* A request that outlives the frame it came in; NULL when out of memory. */
+static struct snp_cell_request *pending_copy(const struct snp_cell_request *rq)
+{
+    struct snp_cell_request *copy = malloc(sizeof(*copy));
+    char *bytes = copy == NULL ? NULL : malloc(rq->code_len + rq->input_len + 1);
+
+    if (bytes == NULL) {
+        free(copy);
+        return NULL;
+    }
+    *copy = *rq;
+    memcpy(bytes, rq->code, rq->code_len);
+    memcpy(bytes + rq->code_len, rq->input, rq->input_len);
+    copy->code = bytes;
+    copy->input = bytes + rq->code_len;
+    copy->argv = json_incref((json_t *)(uintptr_t)rq->argv);
+    return copy;
+}
+
 static void cell_free(struct snp_cell *c)
 {
     forget_calls(c);
+    snp_branch_forget(c->session, c);
+    snp_return_forget(c->session, c);
+    pending_free(c->pending);
+    json_decref(c->cover.notes);
     c->session->cell = NULL;
     uv_close((uv_handle_t *)SNP_TAKE_PTR(c->timer), free_handle);
     snp_output_done(&c->output[0]);
@@ -119,6 +156,22 @@ static void show_gap(void *data, uint64_t chars)
     json_decref(head);
 }
 
+/* It has been answered: what comes now is nobody's who waits. */
+static void cell_ended(struct snp_cell *c)
+{
+    struct snp_session *s = c->session;
+    bool is_back = c->is_abandoned && c->is_rolled_back;
+    bool is_kept = !c->is_rolled_back;
+    bool again = c->is_transactional;
+
+    snp_branch_watch(s, false);
+    cell_free(c);
+    if (s->state == SNP_SESSION_READY && is_kept && s->has_seed && s->rollback.id == 0) {
+        snp_branch_spent(s, again);
+    }
+    snp_rollback_cell_ended(s, is_back);
+}
+
 static void send_result(struct snp_cell *c)
 {
     struct snp_session *s = c->session;
@@ -144,7 +197,7 @@ static void send_result(struct snp_cell *c)
     s->was_restarted = false;
     snp_serve_response(s->tier, c->id, result, NULL, 0);
     json_decref(result);
-    cell_free(c);
+    cell_ended(c);
 }
 
 /* The folder below the overlay, if it still is what was opened; -1 = none. */
@@ -229,40 +282,48 @@ static void finish(struct snp_cell *c)
     snp_session_ask_init(c->session, SNP_INIT_CHANGES, NULL, -1, on_changes, c);
 }
 
-static void cell_swept(struct snp_cell *c, int eno)
-{
-    if (c->phase != SNP_CELL_SWEEPING) {
-        return;
-    }
-    if (eno == 0) {
-        finish(c);
-    } else if (eno != EPIPE) {
-        snp_session_kill(c->session, "processes of the sandbox could not be ended");
-    }
-}
-
-static void on_swept(void *data, int eno, const char *bytes, size_t n)
+static void on_returned(void *data, bool ok)
 {
     struct snp_cell *c = data;
 
-    (void)bytes;
-    (void)n;
-    if (c->session->tier->is_local && eno == 0) { /* pid 1 has told whom to spare */
-        snp_local_sweep(c->session, cell_swept);
-    } else {
-        cell_swept(c, eno);
+    c->is_rolled_back = ok;
+    finish(c);
+}
+
+/* Is there anything to go back to? */
+static bool can_return(const struct snp_cell *c)
+{
+    return c->is_abandoned || c->cover.interpreter == SNP_COVER_STANDBY ||
+           c->cover.workspace == SNP_COVER_FILES_COPIED;
+}
+
+static void cell_swept(struct snp_session *s, int eno)
+{
+    struct snp_cell *c = s->cell;
+
+    if (c == NULL || c->phase != SNP_CELL_SWEEPING) {
+        return;
+    }
+    if (eno == 0 && can_return(c)) {
+        c->phase = SNP_CELL_RETURNING;
+        (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
+        snp_return_to(s, c->return_to, on_returned, c);
+    } else if (eno == 0) {
+        finish(c);
+    } else if (eno != EPIPE) {
+        snp_session_kill(s, "processes of the sandbox could not be ended");
     }
 }
 
-/* Kill everything inside but init and the seed. */
+/* Kill everything inside but init and the branches. */
 static void sweep(struct snp_cell *c)
 {
-    if (c->phase >= SNP_CELL_SWEEPING) {
+    if (c->phase == SNP_CELL_WAITING || c->phase >= SNP_CELL_SWEEPING) {
         return;
     }
     c->phase = SNP_CELL_SWEEPING;
     (void)uv_timer_start(c->timer, on_timer, SWEEP_MS, 0);
-    snp_session_ask_init(c->session, SNP_INIT_SWEEP, NULL, -1, on_swept, c);
+    snp_return_sweep(c->session, cell_swept);
 }
 
 static void signal_code(struct snp_cell *c, uint32_t number)
@@ -292,11 +353,13 @@ static void on_timer(uv_timer_t *timer)
     struct snp_cell *c = timer->data;
 
     switch (c->phase) {
+    case SNP_CELL_WAITING:
+        break; /* has no time of its own */
     case SNP_CELL_RUNNING:
         stop(c, SNP_CELL_END_WALL);
         break;
     case SNP_CELL_STOPPING:
-        if (c->is_command) {
+        if (c->is_command && !can_return(c)) {
             c->phase = SNP_CELL_KILLING;
             (void)uv_timer_start(c->timer, on_timer, SWEEP_MS, 0);
             signal_code(c, SIGKILL);
@@ -306,6 +369,7 @@ static void on_timer(uv_timer_t *timer)
         break;
     case SNP_CELL_KILLING:
     case SNP_CELL_SWEEPING:
+    case SNP_CELL_RETURNING:
     case SNP_CELL_FINISHING:
         snp_session_kill(c->session, "pid 1 of the sandbox does not answer");
         break;
@@ -316,6 +380,10 @@ bool snp_cell_interrupt(struct snp_session *s)
 {
     struct snp_cell *c = s->cell;
 
+    if (c != NULL && c->phase == SNP_CELL_WAITING && c->ended_by == SNP_CELL_END_NONE) {
+        c->ended_by = SNP_CELL_END_USER; /* it will not begin */
+        return true;
+    }
     if (c == NULL || c->phase != SNP_CELL_RUNNING) {
         return false;
     }
@@ -323,40 +391,31 @@ bool snp_cell_interrupt(struct snp_session *s)
     return true;
 }
 
-static void on_woken(void *data, int eno, const char *bytes, size_t n)
+void snp_cell_abandon(struct snp_session *s, uint32_t branch)
 {
-    struct snp_session *s = data;
+    struct snp_cell *c = s->cell;
 
-    (void)bytes;
-    (void)n;
-    s->is_waking = false;
-    if (eno != 0 && eno != EPIPE) {
-        snp_session_kill(
-            s, "the interpreter could not be started again (its template process is gone)");
+    if (c->phase == SNP_CELL_WAITING) {
+        c->ended_by = SNP_CELL_END_USER;
+    } else if (c->phase < SNP_CELL_RETURNING) {
+        c->ended_by = SNP_CELL_END_USER;
+        c->is_abandoned = true;
+        c->return_to = branch;
+        sweep(c);
     }
 }
 
-/* After a kill: a pristine interpreter from the seed, on a stream of its own. */
-static int restart_interpreter(struct snp_session *s, struct snp_err *err)
+bool snp_cell_may_uncover(const struct snp_session *s)
 {
-    snp_autoclose int fd = -1;
-    snp_autobuf struct snp_buf raw = {0};
-    const uint32_t seed = 0;
-    int r = snp_session_new_guest(s, &fd, err);
+    return s->cell != NULL && !s->cell->is_atomic && s->cell->phase <= SNP_CELL_STOPPING;
+}
 
-    if (r < 0) {
-        return r;
+void snp_cell_uncover(struct snp_session *s)
+{
+    if (s->cell != NULL) {
+        s->cell->cover.interpreter = SNP_COVER_DROPPED;
+        s->cell->cover.workspace = SNP_COVER_FILES_UNAVAILABLE;
     }
-    s->is_waking = true;
-    snp_buf_init(&raw, 16);
-    if (snp_buf_add(&raw, &seed, sizeof(seed)) < 0 || snp_buf_add(&raw, "", 1) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    snp_session_ask_init(s, SNP_INIT_WAKE, &raw, fd, on_woken, s);
-    snp_session_start_guest(s);
-    s->has_interpreter = true;
-    s->was_restarted = true;
-    return 0;
 }
 
 /* Where the workspace is, as the code sees it. */
@@ -458,6 +517,9 @@ static int cell_init(struct snp_cell *c,
     c->id = rq->id;
     c->number = rq->number;
     c->is_command = rq->is_command;
+    c->is_transactional = rq->is_transactional && s->has_seed;
+    c->is_atomic = rq->is_atomic;
+    c->epoch = rq->epoch;
     c->wall_ms = rq->wall_ms;
     c->start_us = snp_now_us();
     c->timer = calloc(1, sizeof(*c->timer));
@@ -492,39 +554,50 @@ static bool interpreter_has_ended(const struct snp_session *s)
     return snp_link_is_open(&s->guest) && poll(&stream, 1, 0) == 1;
 }
 
-int snp_cell_start(struct snp_session *s,
-                   const struct snp_cell_request *rq,
-                   struct snp_err *err)
+/* What protects it is known before it begins. */
+static int take_cover(struct snp_cell *c, struct snp_err *err)
 {
-    struct snp_cell *c;
-    int r = 0;
+    const struct snp_branches *bs = &c->session->branches;
 
-    if (s->cell != NULL) {
-        return snp_fail(err, SNP_E_LIMIT, "the session is running another cell");
+    if (c->is_transactional && bs->has_standby) {
+        c->return_to = bs->standby;
     }
-    c = calloc(1, sizeof(*c));
-    if (c == NULL || cell_init(c, s, rq) < 0) {
-        free(c == NULL ? NULL : c->timer);
-        free(c);
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    if (c->is_transactional) {
+        c->cover = snp_cover_copy(&bs->cover);
     }
-    /* Code that forged the end of its cell may die when the next one is on its way. */
-    if (s->has_interpreter && interpreter_has_ended(s)) {
-        lose_interpreter(s);
+    if (c->is_atomic && (c->cover.interpreter != SNP_COVER_STANDBY ||
+                         c->cover.workspace != SNP_COVER_FILES_COPIED)) {
+        const char *why = json_string_value(json_array_get(c->cover.notes, 0));
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "--atomic: what the cell does could not be undone here, so it was not "
+                        "begun: %.300s",
+                        !c->is_transactional
+                            ? "transactions are off, or the session is not named"
+                        : why == NULL ? "the session cannot be copied"
+                                      : why);
     }
-    s->cell = c;
+    return 0;
+}
+
+static int cell_run(struct snp_cell *c, const struct snp_cell_request *rq, struct snp_err *err)
+{
+    struct snp_session *s = c->session;
+    int r = take_cover(c, err);
+
+    c->phase = SNP_CELL_RUNNING;
+    c->start_us = snp_now_us();
     c->was_restarted = s->was_restarted;
-    if (!rq->is_command && !s->has_interpreter) {
-        r = restart_interpreter(s, err);
-        c->was_restarted = true;
+    if (r == 0 && !rq->is_command && !s->has_interpreter) {
+        r = snp_return_restart(s, err);
+        c->was_restarted = s->was_restarted;
     }
     if (r == 0) {
         snp_meter_start(&s->meter, &s->tier->cgroups, s->embryo.cgroup);
         watch_usage(s, true);
+        snp_branch_watch(s, true);
         if (s->tier->is_local) {
             snp_local_watch(s, true);
         }
-        SNP_FAULT("cell.start");
         r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
     }
     if (r < 0) {
@@ -534,6 +607,79 @@ int snp_cell_start(struct snp_session *s,
     /* A command that pid 1 could not even be asked for has been answered, and is gone. */
     if (s->cell == c && c->phase == SNP_CELL_RUNNING) {
         (void)uv_timer_start(c->timer, on_timer, rq->wall_ms, 0);
+    }
+    return 0;
+}
+
+/* What it waited for is there, or never will be. */
+static void on_prepared(void *data)
+{
+    struct snp_cell *c = data;
+    struct snp_tier *tier = c->session->tier;
+    struct snp_cell_request *rq = SNP_TAKE_PTR(c->pending);
+    struct snp_err err;
+    uint32_t id = c->id;
+
+    if (c->session->state != SNP_SESSION_READY) {
+        pending_free(rq); /* its end is on its way */
+        return;
+    }
+    if (c->ended_by != SNP_CELL_END_NONE) {
+        (void)take_cover(c, &err);
+        (void)snprintf(c->why, sizeof(c->why), "it had not begun");
+        finish(c);
+    } else if (cell_run(c, rq, &err) < 0) {
+        snp_serve_error(tier, id, &err);
+    }
+    pending_free(rq);
+}
+
+static int check_start(const struct snp_session *s,
+                       const struct snp_cell_request *rq,
+                       struct snp_err *err)
+{
+    if (s->cell != NULL) {
+        return snp_fail(err, SNP_E_LIMIT, "the session is running another cell");
+    }
+    if (s->returning.is_on || s->rollback.id != 0) {
+        return snp_fail(err, SNP_E_LIMIT, "the session is being rolled back");
+    }
+    if (rq->epoch != 0 && s->epoch != 0 && rq->epoch != s->epoch) {
+        return snp_fail(err, SNP_E_INVALID, "the session is in epoch %llu, not %llu",
+                        (unsigned long long)s->epoch, (unsigned long long)rq->epoch);
+    }
+    return 0;
+}
+
+int snp_cell_start(struct snp_session *s,
+                   const struct snp_cell_request *rq,
+                   struct snp_err *err)
+{
+    struct snp_cell *c;
+    int r = check_start(s, rq, err);
+
+    if (r < 0) {
+        return r;
+    }
+    c = calloc(1, sizeof(*c));
+    if (c == NULL || cell_init(c, s, rq) < 0) {
+        free(c == NULL ? NULL : c->timer);
+        free(c);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    s->cell = c;
+    /* Code that forged the end of its cell may die when the next one is on its way. */
+    if (s->has_interpreter && interpreter_has_ended(s)) {
+        lose_interpreter(s);
+    }
+    s->wants_branch = c->is_transactional;
+    if (!c->is_transactional || snp_branch_prepare(s, on_prepared, c)) {
+        return cell_run(c, rq, err);
+    }
+    c->pending = pending_copy(rq);
+    if (c->pending == NULL) {
+        cell_free(c);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return 0;
 }
@@ -641,14 +787,19 @@ static void guest_done(struct snp_session *s, const json_t *head, const struct s
     struct snp_cell *c = s->cell;
     const char *status = snp_json_str(head, "status", "");
 
-    if (c == NULL || c->is_command || f->id != (uint32_t)c->number ||
+    if (c == NULL || c->is_command || c->phase == SNP_CELL_WAITING ||
+        f->id != (uint32_t)c->number ||
         (!snp_streq(status, "ok") && !snp_streq(status, "error"))) {
         broke_protocol(s, "an end was reported for a cell that does not run");
         return;
     }
     if (c->phase == SNP_CELL_RUNNING || c->phase == SNP_CELL_STOPPING) {
         c->done = json_incref((json_t *)(uintptr_t)head);
-        finish(c);
+        if (c->is_atomic && !snp_streq(status, "ok")) {
+            sweep(c);
+        } else {
+            finish(c);
+        }
     }
 }
 
@@ -657,6 +808,10 @@ void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
     snp_autojson json_t *head = NULL;
     struct snp_err err;
 
+    if (f->type == SNP_GUEST_HELD && f->head_len <= GUEST_HEAD_MAX &&
+        snp_branch_on_held(s, f)) {
+        return;
+    }
     if (s->cell == NULL || s->cell->is_command ? s->strays++ > STRAYS_MAX
                                                : s->cell->n_frames++ > FRAMES_MAX) {
         broke_protocol(s, "the interpreter floods its stream");
@@ -683,6 +838,8 @@ void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
     case SNP_GUEST_DONE:
         guest_done(s, head, f);
         break;
+    case SNP_GUEST_HELD:
+        break; /* too late */
     default:
         broke_protocol(s, "the interpreter sent a frame of an unknown type");
     }
@@ -712,6 +869,14 @@ void snp_cell_on_output(struct snp_session *s, int stream, const char *bytes, si
     }
 }
 
+/* A command that was killed, or has failed where that is to leave nothing. */
+static bool must_undo(const struct snp_cell *c)
+{
+    bool was_killed = c->phase == SNP_CELL_RUNNING && WIFSIGNALED(c->exit_status);
+
+    return can_return(c) && (was_killed || (c->is_atomic && c->exit_status != 0));
+}
+
 void snp_cell_on_exit(struct snp_session *s, uint32_t id, const char *raw)
 {
     struct snp_cell *c = s->cell;
@@ -729,16 +894,21 @@ void snp_cell_on_exit(struct snp_session *s, uint32_t id, const char *raw)
         if (c == NULL || c->is_command) {
             return;
         }
-        if (c->phase != SNP_CELL_FINISHING) {
+        if (c->phase != SNP_CELL_WAITING && c->phase < SNP_CELL_RETURNING) {
             c->has_exit = true;
             c->exit_status = (int)status;
             sweep(c);
         }
         return;
     }
-    if (c != NULL && c->is_command && c->phase != SNP_CELL_FINISHING) {
-        c->has_exit = true;
-        c->exit_status = (int)status;
+    if (c == NULL || !c->is_command || c->phase == SNP_CELL_FINISHING) {
+        return;
+    }
+    c->has_exit = true;
+    c->exit_status = (int)status;
+    if (must_undo(c)) {
+        sweep(c);
+    } else if (c->phase < SNP_CELL_SWEEPING) {
         finish(c);
     }
 }
@@ -752,7 +922,7 @@ void snp_cell_on_memory(struct snp_session *s, uint64_t bytes)
     }
     c->watched_peak = bytes > c->watched_peak ? bytes : c->watched_peak;
     if (bytes > s->spec.limits.value[SNP_LIMIT_MEMORY] + FRESH_BYTES &&
-        c->phase <= SNP_CELL_STOPPING) {
+        c->phase != SNP_CELL_WAITING && c->phase <= SNP_CELL_STOPPING) {
         c->ended_by = SNP_CELL_END_MEMORY;
         sweep(c); /* no grace: it would go on growing */
     }
@@ -762,7 +932,7 @@ void snp_cell_on_disk(struct snp_session *s, enum snp_limit limit)
 {
     struct snp_cell *c = s->cell;
 
-    if (c != NULL && c->phase <= SNP_CELL_STOPPING) {
+    if (c != NULL && c->phase != SNP_CELL_WAITING && c->phase <= SNP_CELL_STOPPING) {
         c->ended_by = SNP_CELL_END_DISK;
         c->disk_limit = limit;
         sweep(c);

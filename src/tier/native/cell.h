@@ -24,7 +24,10 @@ struct snp_cell_request {
     uint32_t id;     /* of the daemon's request */
     uint64_t number; /* in its session */
     bool is_command;
-    const json_t *argv; /* of a command; of Python NULL, or sys.argv; borrowed */
+    bool is_transactional; /* what it does is undone if it has to be killed */
+    bool is_atomic;        /* likewise if it fails */
+    uint64_t epoch;        /* of the session; 0 = not told */
+    const json_t *argv;    /* of a command; of Python NULL, or sys.argv; borrowed */
     uint64_t wall_ms;
     const char *code; /* borrowed */
     size_t code_len;
@@ -33,13 +36,23 @@ struct snp_cell_request {
     size_t input_len;
 };
 
-/* Start; the result is sent later. SNP_E_LIMIT: one is running. On failure nothing was started. */
+/*
+ * Start; the result, or an error, is sent later. SNP_E_LIMIT: one is running. SNP_E_INVALID:
+ * of another epoch. On failure nothing was started.
+ */
 int snp_cell_start(struct snp_session *s,
                    const struct snp_cell_request *rq,
                    struct snp_err *err) SNP_NODISCARD;
 
 /* Ask the running cell to stop as its time limit would; false if none runs. */
 bool snp_cell_interrupt(struct snp_session *s);
+
+/* End the running cell at once and go back to the branch. */
+void snp_cell_abandon(struct snp_session *s, uint32_t branch);
+
+/* May the running cell do without what stands by? It then is told so. */
+bool snp_cell_may_uncover(const struct snp_session *s);
+void snp_cell_uncover(struct snp_session *s);
 
 /* What happens, from the session's streams. */
 void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f);

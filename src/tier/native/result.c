@@ -38,8 +38,9 @@ enum {
 };
 
 static const char *const attested[] = {
-    "session", "name",  "cell",     "state",   "signal",          "limit",     "usage",
-    "output",  "files", "manifest", "sources", "denials_dropped", "restarted",
+    "session",   "name",   "cell",        "state",    "signal",  "limit",
+    "usage",     "output", "files",       "manifest", "sources", "denials_dropped",
+    "restarted", "epoch",  "transaction",
 };
 
 static const char *const claimed[] = {"stdout", "stderr",   "value",
@@ -357,7 +358,9 @@ static json_t *killed_error(const struct snp_cell *c, const char *status)
     if (snp_streq(status, "ok") || (c->is_command && c->has_exit && c->start_errno == 0)) {
         return json_null();
     }
-    if (snp_streq(status, "timeout")) {
+    if (c->is_abandoned) {
+        (void)snprintf(text, sizeof(text), "the session was rolled back while the cell ran");
+    } else if (snp_streq(status, "timeout")) {
         (void)snprintf(text, sizeof(text),
                        "the time limit passed, and the code did not stop when interrupted");
     } else if (snp_streq(status, "oom")) {
@@ -384,18 +387,27 @@ static json_t *killed_error(const struct snp_cell *c, const char *status)
                      "line", "hint");
 }
 
+static const char *state_of(const struct snp_cell *c)
+{
+    if (c->is_rolled_back) {
+        return "rolled_back";
+    }
+    return c->session->has_interpreter && !c->is_session_over ? "kept" : "lost";
+}
+
 json_t *snp_result_json(struct snp_cell *c)
 {
     const struct snp_session *s = c->session;
     const char *status = status_of(c);
-    bool is_kept = s->has_interpreter && !c->is_session_over;
     json_t *result = json_object();
 
     add_limit_denials(c);
     (void)json_object_set_new(result, "session", json_string(s->spec.id));
     (void)json_object_set_new(result, "cell", json_integer((json_int_t)c->number));
     (void)json_object_set_new(result, "status", json_string(status));
-    (void)json_object_set_new(result, "state", json_string(is_kept ? "kept" : "lost"));
+    (void)json_object_set_new(result, "state", json_string(state_of(c)));
+    (void)json_object_set_new(result, "epoch", json_integer(bounded(c->epoch)));
+    (void)json_object_set_new(result, "transaction", snp_cover_json(&c->cover));
     (void)json_object_set_new(result, "restarted", json_boolean(c->was_restarted));
     (void)json_object_set_new(result, "exit_code", exit_code_of(c));
     (void)json_object_set_new(result, "signal", signal_of(c));

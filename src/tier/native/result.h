@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "os/meter.h"
 #include "policy/limits.h"
+#include "tier/native/branch.h"
 #include "tier/native/cell.h"
 #include "tier/native/denials.h"
 #include "tier/native/output.h"
@@ -16,10 +17,12 @@
 struct snp_tier;
 
 enum snp_cell_phase {
-    SNP_CELL_RUNNING = 0,
-    SNP_CELL_STOPPING, /* asked to stop, grace runs */
-    SNP_CELL_KILLING,  /* a command was sent SIGKILL */
-    SNP_CELL_SWEEPING, /* all processes are being killed */
+    SNP_CELL_WAITING = 0, /* for a copy of the session as it is now */
+    SNP_CELL_RUNNING,
+    SNP_CELL_STOPPING,  /* asked to stop, grace runs */
+    SNP_CELL_KILLING,   /* a command was sent SIGKILL */
+    SNP_CELL_SWEEPING,  /* all processes are being killed */
+    SNP_CELL_RETURNING, /* all were killed, and what stood by takes their place */
     SNP_CELL_FINISHING,
 };
 
@@ -37,6 +40,10 @@ struct snp_cell {
     uint32_t id;                 /* of the daemon's request */
     uint64_t number;
     bool is_command;
+    bool is_transactional;
+    bool is_atomic;
+    bool is_abandoned;    /* a rollback ends it; return_to is given */
+    bool is_rolled_back;  /* interpreter and files are as before it */
     bool is_session_over; /* the sandbox ended with it */
     bool was_restarted;   /* it began in a new interpreter */
     bool has_exit;
@@ -44,7 +51,11 @@ struct snp_cell {
     int start_errno; /* a command that could not be started */
     enum snp_cell_phase phase;
     enum snp_cell_end ended_by;
-    enum snp_limit disk_limit; /* with SNP_CELL_END_DISK */
+    uint32_t return_to; /* branch */
+    uint64_t epoch;
+    struct snp_cover cover;           /* what protects it */
+    struct snp_cell_request *pending; /* owned; while it waits */
+    enum snp_limit disk_limit;        /* with SNP_CELL_END_DISK */
     char why[456];
     uint64_t wall_ms;
     uint64_t start_us;

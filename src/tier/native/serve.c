@@ -220,6 +220,8 @@ static int on_open(struct request *rq, struct snp_err *err)
         .allow_degraded = snp_json_bool(rq->head, "allow_degraded", false),
         .require_exact = snp_json_bool(rq->head, "require_exact", false),
         .is_lasting = snp_json_bool(rq->head, "lasting", true),
+        .epoch = (uint64_t)snp_json_int(rq->head, "epoch", 0),
+        .is_transactional = snp_json_bool(rq->head, "transaction", true),
     };
     const char *id = snp_json_str(rq->head, "session", "");
     const char *project = snp_json_str(rq->head, "project", NULL);
@@ -297,6 +299,9 @@ static int on_exec(struct request *rq, struct snp_err *err)
         .number = (uint64_t)snp_json_int(rq->head, "cell", 0),
         .is_command = snp_streq(snp_json_str(rq->head, "kind", "python"), "command"),
         .argv = json_object_get(rq->head, "argv"),
+        .is_transactional = snp_json_bool(rq->head, "transaction", true),
+        .is_atomic = snp_json_bool(rq->head, "atomic", false),
+        .epoch = (uint64_t)snp_json_int(rq->head, "epoch", 0),
         .has_stdin = snp_json_bool(rq->head, "stdin", false),
         .code = rq->raw,
     };
@@ -473,6 +478,7 @@ static int on_put(struct request *rq, struct snp_err *err)
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     rq->session->is_unwritten = false;
+    snp_branch_stale(rq->session);
     return ask_file(rq, SNP_INIT_PUT, &raw, err);
 }
 
@@ -526,6 +532,40 @@ static int on_output(struct request *rq, struct snp_err *err)
     return 0;
 }
 
+/* A branch's number; -1 for anything else. */
+static int64_t read_branch(const struct request *rq)
+{
+    int64_t number = snp_json_int(rq->head, "branch", -1);
+
+    return number > UINT32_MAX ? -1 : number;
+}
+
+static int on_snapshot(struct request *rq, struct snp_err *err)
+{
+    return snp_method_snapshot(rq->session, rq->id, err);
+}
+
+static int on_rollback(struct request *rq, struct snp_err *err)
+{
+    int64_t number = read_branch(rq);
+    int64_t epoch = snp_json_int(rq->head, "epoch", -1);
+
+    if (number < 0 || epoch < 0) {
+        return snp_fail(err, SNP_E_INVALID, "rollback: 'branch' and 'epoch' must be numbers");
+    }
+    return snp_method_rollback(rq->session, rq->id, (uint32_t)number, (uint64_t)epoch, err);
+}
+
+static int on_drop(struct request *rq, struct snp_err *err)
+{
+    int64_t number = read_branch(rq);
+
+    if (number < 0) {
+        return snp_fail(err, SNP_E_INVALID, "drop: 'branch' must be a number");
+    }
+    return snp_method_drop(rq->session, rq->id, (uint32_t)number, err);
+}
+
 static int on_stats(struct request *rq, struct snp_err *err)
 {
     struct snp_meter_reading usage = {0};
@@ -557,6 +597,9 @@ static const struct {
     {"ls",        true,  false, on_ls       },
     {"output",    false, false, on_output   },
     {"stats",     true,  false, on_stats    },
+    {"snapshot",  true,  false, on_snapshot },
+    {"rollback",  true,  false, on_rollback },
+    {"drop",      true,  false, on_drop     },
 };
 
 static int dispatch(struct request *rq, struct snp_err *err)

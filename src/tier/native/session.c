@@ -180,6 +180,7 @@ static void session_free(struct snp_session *s)
     if (s->watch != NULL) {
         uv_close((uv_handle_t *)SNP_TAKE_PTR(s->watch), free_handle);
     }
+    snp_branches_done(s);
     snp_buf_done(&s->mask);
     json_decref(s->masked);
     json_decref(s->degraded);
@@ -244,6 +245,8 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
     snp_session_drain(s);
     close_streams(s);
     fail_calls(s);
+    snp_branch_session_ended(s);
+    snp_rollback_session_ended(s);
     if (s->cell != NULL) {
         snp_cell_session_ended(s->cell);
     }
@@ -385,9 +388,14 @@ static void session_opened(struct snp_session *s);
 static void on_spared(struct snp_session *s, const char *raw)
 {
     int32_t pid;
+    uint32_t number;
 
     memcpy(&pid, raw, sizeof(pid));
+    memcpy(&number, raw + 4, sizeof(number));
     snp_spared_set(&s->spared, pid, raw[8] != 0);
+    if (raw[8] == 0 && pid > 1 && number != UINT32_MAX) {
+        snp_branch_on_gone(s, number);
+    }
     /* Only now it has seen what is in the workspace, to tell what a cell changes. */
     if (s->tier->is_local && s->state == SNP_SESSION_OPENING) {
         session_opened(s);
@@ -553,6 +561,9 @@ static void session_begin(struct snp_session *s)
         plant_seed(s);
     }
     snp_session_start_guest(s);
+    s->epoch = s->spec.epoch;
+    s->wants_branch = s->spec.is_transactional;
+    snp_branch_begin(s);
     s->setup_us = (uint32_t)(snp_now_us() - s->open_us);
     json_t *answer =
         json_pack("{s:o,s:I}", "manifest", snp_manifest(s), "open_us", (json_int_t)s->setup_us);

@@ -18,8 +18,10 @@
 #include "policy/limits.h"
 #include "registry/python.h"
 #include "tier/local/procs.h"
+#include "tier/native/branch.h"
 #include "tier/native/link.h"
 #include "tier/native/notify.h"
+#include "tier/native/rollback.h"
 #include "tier/native/template.h"
 
 struct snp_cell;
@@ -47,8 +49,10 @@ struct snp_session_spec {
     uint32_t env_len;
     bool allow_degraded;
     bool require_exact;
-    bool is_lasting;  /* more cells will come: leave a seed, in case one has to be killed */
-    char *instead_of; /* owned; why it is not in a stronger tier, NULL = it need not be */
+    bool is_lasting; /* more cells will come: leave a seed, in case one has to be killed */
+    uint64_t epoch;  /* 0 = none was given */
+    bool is_transactional; /* cells are, unless they say otherwise */
+    char *instead_of;      /* owned; why it is not in a stronger tier, NULL = it need not be */
 };
 
 /* Answer of pid 1: eno 0 and what follows it in the REPLY, or an errno. */
@@ -93,6 +97,12 @@ struct snp_session {
     uint64_t empty_blocks;     /* ... before anything was written to it */
     bool is_unwritten;         /* it held nothing whenever a cell ended, nor was anything put */
     bool has_seed;
+    bool wants_branch; /* cells are to be transactional */
+    uint64_t epoch;    /* 0 = none was given */
+    struct snp_branches branches;
+    struct snp_return returning;
+    struct snp_rollback rollback;
+    snp_swept_cb swept_cb;    /* who waits for a sweep; NULL = nobody */
     struct snp_spared spared; /* branches and jobs, as pid 1 numbers them */
     bool has_interpreter;
     bool is_waking;        /* asked for a new one; till the answer exits are of the old one */
