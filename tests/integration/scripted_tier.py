@@ -120,7 +120,7 @@ def run_cell(ident, head, raw):
 
 
 def frame(out, kind, head, raw=b""):
-    text = json.dumps(head).encode()
+    text = b"" if head is None else json.dumps(head).encode()
     out.write(HEADER.pack(len(text) + len(raw), 0, len(text), kind) + text + raw)
 
 
@@ -130,10 +130,17 @@ def item(out, known, kind, name, data, meta):
     first = b"" if same else data[: 1 << 19]
     frame(out, ITEM, {"kind": kind, "name": name, "key": key, "size": len(data), "same": same, "meta": meta}, first)
     for at in range(len(first), 0 if same else len(data), 1 << 19):
-        frame(out, DATA, {}, data[at: at + (1 << 19)])
+        frame(out, DATA, None, data[at: at + (1 << 19)])
 
 
-def save(ident, session, known, fd):
+def save(*args):
+    try:
+        save_all(*args)
+    except OSError as problem:
+        send(3, args[0], {"code": "peer", "message": f"the reader has gone: {problem}"})
+
+
+def save_all(ident, session, known, fd):
     time.sleep(session.slow)
     session.slow = 0
     with open(fd, "wb") as out:

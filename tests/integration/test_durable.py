@@ -433,13 +433,22 @@ def test_running_sessions_are_not_put_to_sleep(start):
     running = [client.start("wait(30)", f"r{n}") for n in range(2)]
     assert wait_until(lambda: sum(line["state"] == "running" for line in
                                   client.call("sessions.list")[1]["sessions"]) == 2)
+    more = client.start("1", "more")
+    assert client.run("1") == "1"  # what lasts no longer than its call needs no place
+    assert row(client, "more")["state"] == "running" and row(client, "more")["cells"] == 0
+    client.send({"method": "interrupt", "session": "r0"})
+    assert client.end_of(more)[1]["value"] == "1"
+    states = {line["name"]: line["state"] for line in client.call("sessions.list")[1]["sessions"]}
+    assert states == {"r0": "hibernated", "r1": "running", "more": "idle"}
+    assert running
+
+
+def test_a_place_that_nobody_can_leave_is_said(start):
+    client = start("--live-max", "1", *LATER).client()
+    client.run("globals().update(lock=__import__('threading').Lock())", "s")
     error = client.fail("1", "more")
-    assert error["code"] == "limit" and "max_live_sessions" in error["message"]
-    assert client.run("1") == "1"
-    for n, ident in enumerate(running):
-        client.send({"method": "interrupt", "session": f"r{n}"})
-        assert client.end_of(ident)[1]["status"] == "interrupted"
-    assert client.run("1", "more") == "1"
+    assert error["code"] == "limit" and "cannot be saved" in error["message"], error
+    assert client.run("'lock' in globals()", "s") == "True"
 
 
 def test_files_of_a_hibernated_session_wake_it(start):
