@@ -79,6 +79,7 @@ static void note_made(struct snp_save *save)
     json_decref(session->checkpoint_lost);
     session->checkpoint_lost = json_incref(save->lost);
     session->is_dirty = session->cells > save->cell || session->changes != save->changes;
+    snp_hibernate_look(session);
 }
 
 /* State changes that are no use of the session. */

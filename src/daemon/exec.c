@@ -77,9 +77,10 @@ static bool waiting_remove(struct snp_exec *exec)
     return false;
 }
 
+/* err: NULL = the session has an executor; they are called as long as it has. */
 static void waiters_run(struct snp_session *session, const struct snp_err *err)
 {
-    while (session->waiters != NULL) {
+    while (session->waiters != NULL && (err != NULL || session->executor != NULL)) {
         struct snp_waiter *waiter = session->waiters;
 
         session->waiters = waiter->next;

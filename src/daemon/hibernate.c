@@ -147,29 +147,26 @@ void snp_hibernate_drop(struct snp_session *session)
     close_start(h);
 }
 
-/* A checkpoint that turned out to be damaged ---------------------------------------------------- */
+/* What the journal has ------------------------------------------------------------------------- */
 
 struct look {
     struct snp_session *session; /* one reference */
     char id[SNP_SESSION_ID_LEN + 1];
     uint64_t checkpoint;
     uint64_t cell;
+    uint64_t disk_bytes;
 };
 
 static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct look *look = arg;
-    struct snp_journal_checkpoint row;
-    int r = snp_journal_checkpoint_latest(tx, look->id, UINT64_MAX, &row, err);
+    struct snp_journal_session row;
+    int r = snp_journal_session_get(tx, look->id, &row, err);
 
-    if (r == SNP_E_NOT_FOUND) {
-        look->checkpoint = 0;
-        look->cell = 0;
-        return 0;
-    }
     if (r == 0) {
-        look->checkpoint = row.id;
-        look->cell = row.cell;
+        look->checkpoint = row.checkpoint;
+        look->cell = row.checkpoint_cell;
+        look->disk_bytes = row.disk_bytes;
     }
     return r;
 }
@@ -180,10 +177,12 @@ static void looked(void *arg, const struct snp_err *err)
     struct snp_session *session = look->session;
 
     if (err->code == SNP_OK) {
+        session->disk_bytes = look->disk_bytes;
         session->checkpoint = look->checkpoint;
         session->checkpoint_cell = look->cell;
-        if (session->executor == NULL && session->wake == NULL &&
-            session->state != SNP_SESSION_CLOSING) {
+        if (session->executor == NULL && session->wake == NULL && session->running == NULL &&
+            session->state != SNP_SESSION_CLOSING &&
+            session->state != SNP_SESSION_HIBERNATING) {
             snp_session_set_state(session, snp_session_resting_state(session));
         }
     }

@@ -27,7 +27,7 @@ void snp_hibernate(struct snp_session *session,
 /* Close the executor without saving: what it holds is of no use. */
 void snp_hibernate_drop(struct snp_session *session);
 
-/* Ask the journal which checkpoint is the latest usable one, since the one thought so is not. */
+/* Ask the journal which checkpoint is the latest usable one, and what the session takes there. */
 void snp_hibernate_look(struct snp_session *session);
 
 /*

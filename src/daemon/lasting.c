@@ -12,10 +12,9 @@
 #include "store/checkpoint.h"
 
 /* SNP_E_LIMIT: something else is being done with it. */
-static int quiet_check(const struct snp_session *session, bool may_run, struct snp_err *err)
+static int quiet_check(const struct snp_session *session, struct snp_err *err)
 {
-    if (session->state == SNP_SESSION_IDLE ||
-        (may_run && session->state == SNP_SESSION_RUNNING && session->save == NULL)) {
+    if (session->state == SNP_SESSION_IDLE) {
         return 0;
     }
     return snp_fail(err, SNP_E_LIMIT, "session %s %s; try again in a moment",
@@ -38,12 +37,6 @@ static void made(void *ctx, const json_t *report, const struct snp_err *err)
 
 void snp_run_checkpoint(const struct snp_work *work)
 {
-    struct snp_err err;
-
-    if (quiet_check(work->session, true, &err) < 0) {
-        snp_request_fail(work->request, &err);
-        return;
-    }
     snp_checkpoint_make(work->session, made, work->request);
 }
 
@@ -85,7 +78,7 @@ void snp_run_hibernate(const struct snp_work *work)
     if (session->name[0] == '\0') {
         r = snp_fail(&err, SNP_E_INVALID, "an unnamed session ends with its call");
     } else if (session->executor != NULL || session->state == SNP_SESSION_WAKING) {
-        r = quiet_check(session, false, &err);
+        r = quiet_check(session, &err);
     }
     asked = r < 0 ? NULL : calloc(1, sizeof(*asked));
     if (r == 0 && asked == NULL) {

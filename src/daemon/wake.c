@@ -24,6 +24,7 @@
 #include "base/str.h"
 #include "daemon/cell.h"
 #include "daemon/check.h"
+#include "daemon/checkpoint.h"
 #include "daemon/exec.h"
 #include "daemon/executor.h"
 #include "daemon/hibernate.h"
@@ -183,6 +184,10 @@ static void wake_done(struct snp_wake *wake)
             (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
             (unsigned long long)us);
     wake_over(wake);
+    session->is_dirty = false;
+    if (is_replay && wake->n_missing > 0) {
+        snp_checkpoint_schedule(session);
+    }
     snp_session_set_state(session, SNP_SESSION_IDLE);
     snp_exec_pump(session);
     wake_release(wake);

@@ -362,6 +362,7 @@ def test_a_killed_tier_is_invisible_but_for_the_time(start):
     client.run("globals().update(x=1)", "s")
     assert saved(client, 1)
     os.kill(children(daemon.process.pid)[0], signal.SIGKILL)
+    assert wait_until(lambda: row(client)["state"] == "hibernated")
     done = result(client, "x")
     assert done["value"] == "1" and done["epoch"] == 2 and done["restored"]["cell"] == 1
 
