@@ -400,7 +400,29 @@ REAL ssize_t pwrite(int fd, const void *bytes, size_t n, off_t offset)
     return pwrite64(fd, bytes, n, offset);
 }
 
-/* Through write(), which the kernel would do as one; nobody here needs that. */
+/* Part by part, which the kernel would do as one; nobody here needs that. */
+REAL ssize_t pwritev64(int fd, const struct iovec *parts, int n, off64_t offset)
+{
+    ssize_t sum = 0;
+    for (int i = 0; i < n; i++) {
+        ssize_t done = pwrite64(fd, parts[i].iov_base, parts[i].iov_len, offset + sum);
+        if (done < 0) {
+            return sum > 0 ? sum : -1;
+        }
+        sum += done;
+        if ((size_t)done < parts[i].iov_len) {
+            break;
+        }
+    }
+    return sum;
+}
+
+REAL ssize_t pwritev(int fd, const struct iovec *parts, int n, off_t offset)
+{
+    return pwritev64(fd, parts, n, offset);
+}
+
+/* Likewise. */
 REAL ssize_t writev(int fd, const struct iovec *parts, int n)
 {
     ssize_t sum = 0;

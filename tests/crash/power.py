@@ -126,14 +126,28 @@ class Disk:
 
     def sync(self, r):
         if r.path == "" or (r.path in self.names and self.files[self.names[r.path]] is None):
-            held = [change for change in self.later if r.path in change[0]]
-            self.later = [change for change in self.later if r.path not in change[0]]
-            for _, names in held:
-                for name, number in names:
-                    self.apply(self.kept, name, number)
+            self.sync_folder(r.path)
         else:
             file = self.file(r)
             file.kept, file.later = file.content(whole), []
+
+    def sync_folder(self, path):
+        """Its changes are safe; of earlier ones what these have overtaken is so too."""
+        later, settled = [], set()
+        for folders, names in reversed(self.later):
+            if path in folders:
+                settled.update(name for name, _ in names)
+            else:
+                rest = [(name, number) for name, number in names if name not in settled]
+                if rest:
+                    later.append((folders, rest))
+        for name in settled:
+            self.apply(self.kept, name, None)
+        for folders, names in self.later:
+            if path in folders:
+                for name, number in names:
+                    self.apply(self.kept, name, number)
+        self.later = later[::-1]
 
     def after_cut(self, variant, chance):
         """{path: bytes, or None for a folder} that is found at the next start."""
