@@ -10,6 +10,7 @@ import pytest
 
 import lib
 from power import Disk
+from story import Story
 
 
 def test_points_are_counted_without_a_list(rig):
@@ -68,8 +69,14 @@ def test_the_clock_is_what_tests_say(rig):
 
 
 def test_the_record_has_every_change_of_the_state_folder(make_rig):
-    rig = make_rig(io_max=64 << 20)
-    rig.box.exec("1", session="s")
+    rig = make_rig(io_max=256 << 20)
+    rig.start()
+    story = Story(rig.box, "s")
+    for kind in ("ok", "error", "loud", "large"):
+        story.cell(kind)
+    story.put("file", b"x" * 100_000)
+    story.checkpoint()
+    story.hang_up()
     rig.box.stop()
     disk = Disk()
     for record in rig.faults.io():
