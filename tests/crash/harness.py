@@ -270,6 +270,7 @@ class Harness:
         self.note_tier(rig)
         starts = rig.faults.count(f"tier-{rig.box.tier}", "cell.start")
         story = self.story()
+        story.is_shot = plan.action == "stop"
         rig.faults.order(plan.program, plan.point, plan.nth, plan.action, plan.eno)
         try:
             with Guard(rig, plan, self.random):
@@ -288,7 +289,7 @@ class Harness:
         self.outcomes[how.split(":")[0].split(" (")[0] if reached else "not reached"] += 1
         bad = self.judge(rig, story)
         if how.startswith("answered wrongly"):
-            bad.append(f"wrong: {how}")
+            bad.append(f"wrong: {how[:300]}")
         started = rig.faults.count(f"tier-{rig.box.tier}", "cell.start") - starts
         if started > story.asked:
             bad.append(f"twice: {started} cells were started, {story.asked} were asked for")
