@@ -22,6 +22,7 @@ import sqlite3
 import sys
 import threading
 import time
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
@@ -270,7 +271,7 @@ class Harness:
         self.note_tier(rig)
         starts = rig.faults.count(f"tier-{rig.box.tier}", "cell.start")
         story = self.story()
-        story.is_shot = plan.action == "stop"
+        story.is_shot = plan.action == "stop" or (plan.program != "daemon" and plan.action in ("fail", "full"))
         rig.faults.order(plan.program, plan.point, plan.nth, plan.action, plan.eno)
         try:
             with Guard(rig, plan, self.random):
@@ -307,7 +308,9 @@ class Harness:
                 self.forget(story)
             return bad
         except (Dead, Refused, RuntimeError, AssertionError) as reason:
-            return [f"wrong: after it {type(reason).__name__}: {reason}"]
+            where = traceback.extract_tb(reason.__traceback__)[1:4]
+            return [f"wrong: after it {type(reason).__name__}: {str(reason)[:400]} "
+                    f"({' > '.join(f'{frame.name} {frame.line}' for frame in where)})"]
         finally:
             story.hang_up()
 

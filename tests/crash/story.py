@@ -181,18 +181,20 @@ class Story:
         got = result["status"], result["state"]
         if got != whole.cells[number][:2]:
             assert self.is_shot, result
-            whole = self.after_shot(before, number, got)
+            whole = self.after_shot(before, number, got, token if whole.log != before.log else None)
         whole.epoch = result.get("epoch", 0)
         self.is_now(whole)
         return result
 
     @staticmethod
-    def after_shot(before, number, got):
+    def after_shot(before, number, got, token):
         """The world after a cell whose guest was killed from outside."""
-        assert got[1] in ("rolled_back", "restored_from_checkpoint"), got
+        assert got[1] in ("rolled_back", "restored_from_checkpoint", "lost"), got
         world = before.copy()
         world.exists = True
         world.cells[number] = (*got, None)
+        if got[1] == "lost" and token is not None:
+            world.unknown[number] = token  # may be run again
         return world
 
     def put(self, path, data):
