@@ -54,8 +54,6 @@ static const struct snp_landlock_rule host_rules[] = {
     {"/dev/urandom",         SNP_LANDLOCK_READ},
 };
 
-#define CLOSED "closed" /* beside workspace/ and tmp/ */
-
 enum {
     PATH_LEN = SNP_FOLDER_MAX + 24,
     HOST_RULES = SNP_ARRAY_LEN(host_rules)
@@ -109,31 +107,14 @@ static int step_folder(struct snp_setup *s, struct snp_err *err)
     return 0;
 }
 
-/*
- * The rule for shadows holds for the code as well, which is kept from them by the folder above:
- * nobody may pass it, its mode is changed by no call of the code, and Landlock refuses to
- * have it renamed. Pid 1 holds a descriptor of what is behind it.
- */
+/* The supervisor made it, and shuts the folder above it before any code runs (snp_folder_close). */
 static int step_shadow(struct snp_setup *s, struct snp_err *err)
 {
     if (s->spec.shadow_bytes == 0) {
         return 0;
     }
-    if (mkdir("../" CLOSED, 0700) < 0 || mkdir("../" CLOSED "/shadow", 0700) < 0) {
-        return snp_fail_sys(err, errno, "make the folder of shadows");
-    }
-    s->shadow_fd = open("../" CLOSED "/shadow", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    s->shadow_fd = open("../closed/shadow", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return s->shadow_fd < 0 ? snp_fail_sys(err, errno, "open the folder of shadows") : 0;
-}
-
-static int step_close(struct snp_setup *s, struct snp_err *err)
-{
-    char path[PATH_LEN];
-
-    (void)snprintf(path, sizeof(path), "%s/" CLOSED, s->spec.folder);
-    return s->shadow_fd >= 0 && chmod(path, 0) < 0
-               ? snp_fail_sys(err, errno, "close the folder of shadows")
-               : 0;
 }
 
 static int step_capabilities(struct snp_setup *s, struct snp_err *err)
@@ -163,7 +144,7 @@ static int step_landlock(struct snp_setup *s, struct snp_err *err)
     memcpy(rules, host_rules, sizeof(host_rules));
     (void)snprintf(workspace, sizeof(workspace), "%s/workspace", s->spec.folder);
     (void)snprintf(tmp, sizeof(tmp), "%s/tmp", s->spec.folder);
-    (void)snprintf(shadow, sizeof(shadow), "%s/" CLOSED "/shadow", s->spec.folder);
+    (void)snprintf(shadow, sizeof(shadow), "%s/closed/shadow", s->spec.folder);
     rules[n++] = (struct snp_landlock_rule){workspace, SNP_LANDLOCK_OWN};
     rules[n++] = (struct snp_landlock_rule){tmp, SNP_LANDLOCK_SCRATCH};
     if (s->shadow_fd >= 0) {
@@ -202,7 +183,6 @@ const struct snp_step snp_local_steps[] = {
     {"rlimits",      snp_step_rlimits },
     {"capabilities", step_capabilities},
     {"landlock",     step_landlock    },
-    {"close",        step_close       },
     {"seccomp",      step_seccomp     },
 };
 const size_t snp_local_steps_n = SNP_ARRAY_LEN(snp_local_steps);

@@ -30,6 +30,7 @@ enum {
 
 #define PREFIX      "local-"
 #define SHARED_HOME "/var/tmp/snipara-sandbox-"
+#define CLOSED      "/closed"
 
 static bool is_dots(const char *name)
 {
@@ -232,19 +233,41 @@ void snp_folders_close(const char *state_dir, const char *path, int *lock_fd)
     snp_closep(lock_fd);
 }
 
-int snp_folder_make(const char *path, uid_t owner, struct snp_err *err)
+int snp_folder_make(const char *path, uid_t owner, bool has_shadows, struct snp_err *err)
 {
-    static const char *const parts[] = {"", "/workspace", "/tmp"};
+    static const struct {
+        const char *name;
+        mode_t mode;
+        bool is_ours;
+        bool is_of_shadows;
+    } parts[] = {
+        {"",               0700, false, false},
+        {"/workspace",     0755, false, false},
+        {"/tmp",           0755, false, false},
+        {CLOSED,           0711, true,  true },
+        {CLOSED "/shadow", 0700, false, true },
+    };
     char part[PATH_LEN];
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
-        (void)snprintf(part, sizeof(part), "%s%s", path, parts[i]);
-        if (mkdir(part, 0700) < 0 || chmod(part, i == 0 ? 0700 : 0755) < 0 ||
-            (owner != 0 && chown(part, owner, (gid_t)owner) < 0)) {
+        if (parts[i].is_of_shadows && !has_shadows) {
+            continue;
+        }
+        (void)snprintf(part, sizeof(part), "%s%s", path, parts[i].name);
+        if (mkdir(part, 0700) < 0 || chmod(part, parts[i].mode) < 0 ||
+            (owner != 0 && !parts[i].is_ours && chown(part, owner, (gid_t)owner) < 0)) {
             return snp_fail_sys(err, errno, "make the session's folder %s", part);
         }
     }
     return 0;
+}
+
+int snp_folder_close(const char *path, struct snp_err *err)
+{
+    char part[PATH_LEN];
+
+    (void)snprintf(part, sizeof(part), "%s" CLOSED, path);
+    return chmod(part, 0) < 0 ? snp_fail_sys(err, errno, "close %s", part) : 0;
 }
 
 /* Copying a project ------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
  * follows a link or opens what is no regular file. All of it blocks: for a worker.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -37,8 +38,19 @@ int snp_folders_open(const char *state_dir,
                      struct snp_err *err) SNP_NODISCARD;
 void snp_folders_close(const char *state_dir, const char *path, int *lock_fd);
 
-/* A folder with workspace/ and tmp/ in it, of owner (0 = ourselves) and nobody else. */
-int snp_folder_make(const char *path, uid_t owner, struct snp_err *err) SNP_NODISCARD;
+/*
+ * A folder with workspace/ and tmp/ in it, of owner (0 = ourselves) and nobody else. has_shadows:
+ * and closed/shadow/ for copies of the workspace.
+ */
+int snp_folder_make(const char *path, uid_t owner, bool has_shadows, struct snp_err *err)
+    SNP_NODISCARD;
+
+/*
+ * Before any code runs: from now on nobody passes closed/, and only who has what is behind it open
+ * reaches it. (Its rule of Landlock holds for the code as well.) As root it is ours, and the code
+ * may change no mode of it; as an ordinary user the filter refuses that.
+ */
+int snp_folder_close(const char *path, struct snp_err *err) SNP_NODISCARD;
 
 /* Copy a project below path/workspace. SNP_E_LIMIT: it is larger than allowed. */
 int snp_folder_fill(const char *path,

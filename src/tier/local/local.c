@@ -246,7 +246,7 @@ static void prepare_run(struct job *job)
         .owner = job->owner,
     };
 
-    job->result = snp_folder_make(s->folder, job->owner, &job->err);
+    job->result = snp_folder_make(s->folder, job->owner, s->spec.is_lasting, &job->err);
     if (job->result == 0 && job->project_fd >= 0) {
         job->result = snp_folder_fill(s->folder, &copy, &job->err);
     }

@@ -31,6 +31,7 @@
 #include "guest/init_wire.h"
 #include "os/idmap.h"
 #include "tier/local/emulate.h"
+#include "tier/local/folder.h"
 #include "tier/local/local.h"
 #include "tier/local/procs.h"
 #include "tier/native/cell.h"
@@ -618,6 +619,10 @@ static void session_ready(struct snp_session *s, int listener_fd)
                       &err) < 0 ||
         (listener_fd >= 0 &&
          snp_notify_open(&s->notify, s->tier->loop, listener_fd, on_denial, s, &err) < 0)) {
+        snp_session_kill(s, err.msg);
+        return;
+    }
+    if (s->tier->is_local && s->spec.is_lasting && snp_folder_close(s->folder, &err) < 0) {
         snp_session_kill(s, err.msg);
         return;
     }
