@@ -50,9 +50,16 @@ static const struct snp_opt options[] = {
     {"require-exact",  0,   SNP_OPT_BOOL,   NULL,
      "refuse if a control or limit is less than whole here (approximate memory, say)",                        SNP_KEY_REQUIRE_EXACT},
     {"transaction",    0,   SNP_OPT_BOOL,   NULL,
-     "in a session, undo what the code did if it has to be killed (default)",                                 0                    },
+     "in a session, undo what the code did if it has to be killed (default)",                                 SNP_KEY_TRANSACTION  },
     {"atomic",         0,   SNP_OPT_FLAG,   NULL,
      "undo it too if it fails; refused before it runs where that cannot be",                                  0                    },
+    {"durability",     0,   SNP_OPT_STRING, "HOW",
+     "of a session's outcome once it is answered: synced (survives a power cut), process",                    SNP_KEY_DURABILITY   },
+    {"checkpoint",     0,   SNP_OPT_STRING, "WHEN",
+     "when the session is saved: idle (soon after the last cell), cell (before each answer), "
+     "off",                                                                                                   SNP_KEY_CHECKPOINT   },
+    {"recover",        0,   SNP_OPT_STRING, "HOW",
+     "if cells are missing after a crash: replay them first, or go on from the checkpoint",                   0                    },
     {"stream",         0,   SNP_OPT_BOOL,   NULL,         "show output as it comes (default), or at the end", 0                    },
     {"display-dir",    0,   SNP_OPT_STRING, "DIR",
      "save what the code displays (images, HTML) as files",                                                   0                    },
@@ -376,6 +383,8 @@ static int head_make(struct job *job, struct snp_err *err)
 {
     const char *session = snp_opts_str(job->opts, "session");
     bool has_template = snp_config_origin(job->config, SNP_KEY_TEMPLATE) == SNP_ORIGIN_CLI;
+    bool has_checkpoint =
+        snp_config_origin(job->config, SNP_KEY_CHECKPOINT) != SNP_ORIGIN_DEFAULT;
     bool has_tier = snp_config_origin(job->config, SNP_KEY_ENVIRONMENT) == SNP_ORIGIN_CLI;
     snp_autofree char *project = NULL;
     snp_autofree char *rootfs = NULL;
@@ -405,7 +414,7 @@ static int head_make(struct job *job, struct snp_err *err)
     }
     job->head = json_pack(
         "{s:s?, s:s, s:I, s:b, s:O?, s:s?, s:s?, s:o, s:o, s:s?, s:s?, s:O, s:b, s:b, s:b, "
-        "s:b, s:b}",
+        "s:b, s:b, s:s, s:s?, s:s?}",
         "session", session, "kind", job->is_command ? "command" : "python", "code_len",
         (json_int_t)job->code_len, "stdin", job->has_stdin, "argv", job->argv, "tier",
         has_tier ? snp_config_str(job->config, SNP_KEY_ENVIRONMENT) : NULL, "template",
@@ -415,8 +424,11 @@ static int head_make(struct job *job, struct snp_err *err)
         snp_opts_flag(job->opts, "allow-degraded", false), "require_exact",
         snp_config_bool(job->config, SNP_KEY_REQUIRE_EXACT), "stream",
         snp_opts_flag(job->opts, "stream", true) && !snp_opts_flag(job->opts, "json", false),
-        "transaction", snp_opts_flag(job->opts, "transaction", true), "atomic",
-        snp_opts_flag(job->opts, "atomic", false));
+        "transaction", snp_config_bool(job->config, SNP_KEY_TRANSACTION), "atomic",
+        snp_opts_flag(job->opts, "atomic", false), "durability",
+        snp_config_str(job->config, SNP_KEY_DURABILITY), "checkpoint",
+        has_checkpoint ? snp_config_str(job->config, SNP_KEY_CHECKPOINT) : NULL, "recover",
+        snp_opts_str(job->opts, "recover"));
     /* A folder whose name is no UTF-8 cannot be written down in JSON. */
     return job->head == NULL
                ? snp_fail(err, SNP_E_INVALID, "the request cannot be written as JSON")
