@@ -55,7 +55,7 @@ int snp_gc_prune(struct snp_tx *tx, int64_t session, struct snp_err *err)
                       " AND row NOT IN (SELECT row FROM checkpoints AS c WHERE session = ?1"
                       "  AND complete = 1 AND damaged = 0 AND NOT EXISTS"
                       "   (SELECT 1 FROM snapshots WHERE checkpoint = c.row)"
-                      "  ORDER BY row DESC LIMIT ?2)",
+                      "  ORDER BY epoch DESC, cell DESC, row DESC LIMIT ?2)",
                       "ii", session, (int64_t)KEEP);
 }
 
