@@ -45,9 +45,27 @@ static int fail_full(struct snp_db *db, struct snp_err *err)
         db->path, need, have);
 }
 
+/* Why the system refused: as the connection knows it, else as the log or the file does. */
+static int system_errno(struct snp_db *db)
+{
+    sqlite3_file *log = NULL;
+    int eno = db->sqlite == NULL ? 0 : sqlite3_system_errno(db->sqlite);
+
+    if (db->sqlite != NULL && eno == 0 &&
+        sqlite3_file_control(db->sqlite, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) ==
+            SQLITE_OK &&
+        log != NULL && log->pMethods != NULL) {
+        (void)log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &eno);
+    }
+    if (db->sqlite != NULL && eno == 0) {
+        (void)sqlite3_file_control(db->sqlite, "main", SQLITE_FCNTL_LAST_ERRNO, &eno);
+    }
+    return eno;
+}
+
 static int fail_io(struct snp_db *db, int rc, struct snp_err *err)
 {
-    int eno = db->sqlite == NULL ? 0 : sqlite3_system_errno(db->sqlite);
+    int eno = system_errno(db);
 
     if (eno == ENOSPC || eno == EDQUOT || eno == EFBIG) {
         return fail_full(db, err);
