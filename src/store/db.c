@@ -164,7 +164,9 @@ static int prepare(struct snp_db *db,
     rc = sqlite3_prepare_v3(db->sqlite, sql, -1, is_kept ? SQLITE_PREPARE_PERSISTENT : 0,
                             &rows->stmt, NULL);
     if (rc != SQLITE_OK) {
-        return snp_db_fail(db, rc, err);
+        int r = snp_db_fail(db, rc, err);
+
+        return r < 0 ? r : SNP_E_INTERNAL; /* rows are none: never 0 */
     }
     rows->is_own = !is_kept;
     if (is_kept) {
@@ -237,9 +239,9 @@ static int ask(struct snp_db *db,
     SNP_ASSERT(sqlite3_bind_parameter_count(rows->stmt) == (int)strlen(format));
     rc = bind_all(rows, format, args);
     if (rc != SQLITE_OK) {
-        r = snp_db_fail(db, rc, err);
         snp_rows_done(rows);
-        return r;
+        r = snp_db_fail(db, rc, err);
+        return r < 0 ? r : SNP_E_INTERNAL; /* rows are none: never 0 */
     }
     return 0;
 }

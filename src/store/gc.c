@@ -28,8 +28,7 @@ enum {
     SLICE_ITEMS = 2000,
     SLICE_BLOBS = 256,
     SLICE_CELLS = 64,
-    SLICE_PAGES = 512, /* given back to the file system */
-    KEEP = 2,          /* checkpoints of a session that no snapshot needs */
+    KEEP = 2, /* checkpoints of a session that no snapshot needs */
     AUTO_US = 60 * 1000 * 1000,
 };
 
@@ -434,8 +433,9 @@ static void gc_step(struct snp_store *store, struct snp_gc *gc)
             return;
         }
     }
-    if (r == 0 && gc->cells + gc->checkpoints > 0) {
-        r = snp_store_own(store, say, gc, SNP_DURABILITY_PROCESS, &gc->err);
+    if (r == 0 && gc->cells + gc->checkpoints > 0 &&
+        snp_store_own(store, say, gc, SNP_DURABILITY_PROCESS, &gc->err) < 0) {
+        snp_log(SNP_LOG_WARN, "gc-event", "why=\"%s\"", gc->err.msg);
     }
     gc_end(store, gc);
 }
