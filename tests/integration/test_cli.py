@@ -11,7 +11,7 @@ import pytest
 
 PROGRAM = pathlib.Path(os.environ["SNP_BUILD"]) / "snipara-sandbox"
 VERBS = "exec sessions template put get ls output init config doctor daemon version completion".split()
-LATER = "run agent logs mcp-serve snipara-status visualize".split()
+LATER = "run agent logs snipara-status visualize".split()
 
 
 @pytest.fixture(autouse=True)
