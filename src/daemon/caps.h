@@ -36,10 +36,18 @@ enum {
     SNP_CAP_DIRTY_MS = 30 * 1000,      /* a checkpoint is put off no longer than this */
     SNP_CAP_SAVING = 2,                /* checkpoints being made at once by themselves */
     SNP_CAP_LIVE = 64,                 /* default of --live-max */
+    SNP_CAP_BRANCHES_KEPT = 8,         /* default of --snapshots-in-memory */
+    SNP_CAP_BRANCHES = 32,             /* of one session, until they are on disk */
+    SNP_CAP_SNAPSHOTS = 1000,          /* of one session */
+    SNP_CAP_FORKS = 64,                /* sessions that one call makes */
+    SNP_CAP_REF = 129,                 /* bytes of SESSION@NAME */
+    SNP_CAP_IMPORTS = 8,               /* files on their way in */
     SNP_CAP_END_SAVE_MS = 5000,        /* for checkpoints when the daemon ends */
 };
 
 /* Default of --journal-budget. */
 #define SNP_CAP_JOURNAL_BYTES ((uint64_t)8 << 30)
+/* A file that is imported. */
+#define SNP_CAP_ARCHIVE_BYTES ((uint64_t)32 << 30)
 
 #endif

@@ -82,6 +82,52 @@ static const struct snp_field hello_fields[] = {
     {"version", SNP_T_INT, 0},
 };
 static const struct snp_field session_fields[] = {FIELD_METHOD, FIELD_SESSION};
+#define FIELD_REF(name_)                \
+    {                                   \
+        (name_), SNP_T_STR, SNP_CAP_REF \
+    }
+static const struct snp_field snapshot_fields[] = {
+    FIELD_METHOD,
+    FIELD_SESSION,
+    {"name", SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_SESSION_NAME_MAX},
+    {"wait", SNP_T_BOOL | SNP_T_OPT,             0                   },
+};
+static const struct snp_field list_fields[] = {
+    FIELD_METHOD,
+    {"session", SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_SESSION_NAME_MAX},
+};
+static const struct snp_field remove_fields[] = {FIELD_METHOD, FIELD_REF("snapshot")};
+static const struct snp_field rollback_fields[] = {
+    FIELD_METHOD,
+    FIELD_REF("snapshot"),
+    {"session", SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_SESSION_NAME_MAX},
+};
+static const struct snp_field fork_fields[] = {
+    FIELD_METHOD,
+    FIELD_REF("from"),
+    {"n",    SNP_T_INT | SNP_T_OPT,              SNP_CAP_FORKS       },
+    {"name", SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_SESSION_NAME_MAX},
+};
+static const struct snp_field diff_fields[] = {FIELD_METHOD, FIELD_REF("a"), FIELD_REF("b")};
+static const struct snp_field blob_fields[] = {
+    FIELD_METHOD,
+    {"hash", SNP_T_STR, SNP_STORE_HASH_LEN},
+    FIELD_OFFSET,
+    FIELD_LENGTH,
+};
+static const struct snp_field export_fields[] = {FIELD_METHOD, FIELD_REF("from")};
+static const struct snp_field begin_fields[] = {
+    FIELD_METHOD,
+    {"name",           SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_SESSION_NAME_MAX},
+    {"limits",         SNP_T_OBJ | SNP_T_OPT,              0                   },
+    {"tier",           SNP_T_STR | SNP_T_OPT,              32                  },
+    {"allow_degraded", SNP_T_BOOL | SNP_T_OPT,             0                   },
+    {"require_exact",  SNP_T_BOOL | SNP_T_OPT,             0                   },
+};
+static const struct snp_field token_fields[] = {
+    FIELD_METHOD,
+    {"token", SNP_T_STR, SNP_SESSION_ID_LEN},
+};
 static const struct snp_field gc_fields[] = {
     FIELD_METHOD,
     {"budget_bytes", SNP_T_INT | SNP_T_NULL | SNP_T_OPT, 0},
@@ -440,6 +486,17 @@ static const struct snp_method methods[] = {
     {"cell.show", snp_run_cell_show, NEEDS_SESSION, SNP_RECORD("cell.show", cell_fields), 0, NULL},
     {"gc", snp_run_gc, 0, SNP_RECORD("gc", gc_fields), 0, NULL},
     {"journal.events", snp_run_events, 0, SNP_RECORD("journal.events", events_fields), 0, NULL},
+    {"snapshot", snp_run_snapshot, NEEDS_SESSION, SNP_RECORD("snapshot", snapshot_fields), 0, NULL},
+    {"snapshots.list", snp_run_snapshots_list, 0, SNP_RECORD("snapshots.list", list_fields), 0, NULL},
+    {"snapshots.remove", snp_run_snapshots_remove, 0, SNP_RECORD("snapshots.remove", remove_fields), 0, NULL},
+    {"rollback", snp_run_rollback, 0, SNP_RECORD("rollback", rollback_fields), 0, NULL},
+    {"fork", snp_run_fork, 0, SNP_RECORD("fork", fork_fields), 0, NULL},
+    {"diff", snp_run_diff, 0, SNP_RECORD("diff", diff_fields), 0, NULL},
+    {"blob", snp_run_blob, 0, SNP_RECORD("blob", blob_fields), 0, NULL},
+    {"export", snp_run_export, 0, SNP_RECORD("export", export_fields), 0, NULL},
+    {"import.begin", snp_run_import_begin, 0, SNP_RECORD("import.begin", begin_fields), 0, NULL},
+    {"import.data", snp_run_import_data, 0, SNP_RECORD("import.data", token_fields), SNP_FILE_CHUNK_MAX, NULL},
+    {"import.end", snp_run_import_end, 0, SNP_RECORD("import.end", token_fields), 0, NULL},
     {"put", run_pass, NEEDS_LIVE, SNP_RECORD("put", put_fields), SNP_FILE_CHUNK_MAX, &put_answer},
     {"get", run_pass, NEEDS_LIVE, SNP_RECORD("get", get_fields), 0, &get_answer},
     {"ls", run_pass, NEEDS_LIVE, SNP_RECORD("ls", ls_fields), 0, &ls_answer},

@@ -20,6 +20,7 @@
 #include "daemon/session_open.h"
 #include "daemon/spec.h"
 #include "daemon/tier.h"
+#include "daemon/turn.h"
 #include "daemon/wake.h"
 
 /* Cells ------------------------------------------------------------------------------- */
@@ -135,6 +136,7 @@ static void next_start(struct snp_session *session)
 void snp_exec_pump(struct snp_session *session)
 {
     snp_session_ref(session);
+    snp_turns_run(session);
     if (session->wake != NULL) {
         snp_wake_go_on(session);
     } else if (session->state == SNP_SESSION_HIBERNATED ||

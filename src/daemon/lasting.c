@@ -14,7 +14,8 @@
 /* SNP_E_LIMIT: something else is being done with it. */
 static int quiet_check(const struct snp_session *session, struct snp_err *err)
 {
-    if (session->state == SNP_SESSION_IDLE) {
+    /* A snapshot may be on its way to disk while cells run. */
+    if (session->state == SNP_SESSION_IDLE && session->save == NULL) {
         return 0;
     }
     return snp_fail(err, SNP_E_LIMIT, "session %s %s; try again in a moment",

@@ -52,6 +52,7 @@ struct options {
     uint64_t session_idle_ms;
     uint64_t checkpoint_after_ms;
     uint64_t tier_ms;
+    uint64_t snapshots_max;
     uint64_t live_max;
     uint64_t live_bytes;
     uint64_t budget_bytes;
@@ -81,6 +82,8 @@ static const char help[] =
     "  --checkpoint-after SECONDS\n"
     "                         save a session so long after its last cell (default 1)\n"
     "  --tier-timeout SECONDS kill a tier that does not answer for so long (default 60)\n"
+    "  --snapshots-in-memory N\n"
+    "                         of one session; older ones are on disk only (default 8)\n"
     "  --live-max N           sessions that may be awake at once (default 64)\n"
     "  --live-memory SIZE     memory these may take (default: half of the machine's)\n"
     "  --journal-budget SIZE  disk the journal may take; 0 = any (default 8g)\n"
@@ -179,18 +182,20 @@ struct setting {
 };
 
 static const struct setting settings[] = {
-    {'i', "--idle",             NULL,                                UNIT_SECONDS, offsetof(struct options, idle_ms)            },
-    {'j', "--session-idle",     "SNIPARA_SANDBOX_SESSION_IDLE",      UNIT_SECONDS,
-     offsetof(struct options,                                                                               session_idle_ms)    },
-    {'c', "--checkpoint-after", "SNIPARA_SANDBOX_CHECKPOINT_AFTER",  UNIT_SECONDS,
-     offsetof(struct options,                                                                               checkpoint_after_ms)},
-    {'t', "--tier-timeout",     NULL,                                UNIT_SECONDS, offsetof(struct options, tier_ms)            },
-    {'m', "--live-max",         "SNIPARA_SANDBOX_MAX_LIVE_SESSIONS", UNIT_COUNT,
-     offsetof(struct options,                                                                               live_max)           },
-    {'b', "--live-memory",      "SNIPARA_SANDBOX_LIVE_MEMORY",       UNIT_BYTES,
-     offsetof(struct options,                                                                               live_bytes)         },
-    {'g', "--journal-budget",   "SNIPARA_SANDBOX_JOURNAL_BUDGET",    UNIT_BYTES,
-     offsetof(struct options,                                                                               budget_bytes)       },
+    {'i', "--idle",                NULL,                                  UNIT_SECONDS, offsetof(struct options, idle_ms)            },
+    {'j', "--session-idle",        "SNIPARA_SANDBOX_SESSION_IDLE",        UNIT_SECONDS,
+     offsetof(struct options,                                                                                    session_idle_ms)    },
+    {'c', "--checkpoint-after",    "SNIPARA_SANDBOX_CHECKPOINT_AFTER",    UNIT_SECONDS,
+     offsetof(struct options,                                                                                    checkpoint_after_ms)},
+    {'t', "--tier-timeout",        NULL,                                  UNIT_SECONDS, offsetof(struct options, tier_ms)            },
+    {'k', "--snapshots-in-memory", "SNIPARA_SANDBOX_SNAPSHOTS_IN_MEMORY", UNIT_COUNT,
+     offsetof(struct options,                                                                                    snapshots_max)      },
+    {'m', "--live-max",            "SNIPARA_SANDBOX_MAX_LIVE_SESSIONS",   UNIT_COUNT,
+     offsetof(struct options,                                                                                    live_max)           },
+    {'b', "--live-memory",         "SNIPARA_SANDBOX_LIVE_MEMORY",         UNIT_BYTES,
+     offsetof(struct options,                                                                                    live_bytes)         },
+    {'g', "--journal-budget",      "SNIPARA_SANDBOX_JOURNAL_BUDGET",      UNIT_BYTES,
+     offsetof(struct options,                                                                                    budget_bytes)       },
 };
 
 static const struct setting *setting_of(int letter)
@@ -243,21 +248,22 @@ static int environment_read(struct options *options, struct snp_err *err)
 static int options_parse(int argc, char **argv, struct options *options, struct snp_err *err)
 {
     static const struct option table[] = {
-        {"foreground",       no_argument,       NULL, 'f'},
-        {"socket",           required_argument, NULL, 's'},
-        {"state",            required_argument, NULL, 'd'},
-        {"idle",             required_argument, NULL, 'i'},
-        {"session-idle",     required_argument, NULL, 'j'},
-        {"checkpoint-after", required_argument, NULL, 'c'},
-        {"tier-timeout",     required_argument, NULL, 't'},
-        {"live-max",         required_argument, NULL, 'm'},
-        {"live-memory",      required_argument, NULL, 'b'},
-        {"journal-budget",   required_argument, NULL, 'g'},
-        {"ready-fd",         required_argument, NULL, 'r'},
-        {"log-level",        required_argument, NULL, 'l'},
-        {"version",          no_argument,       NULL, 'v'},
-        {"help",             no_argument,       NULL, 'h'},
-        {NULL,               0,                 NULL, 0  },
+        {"foreground",          no_argument,       NULL, 'f'},
+        {"socket",              required_argument, NULL, 's'},
+        {"state",               required_argument, NULL, 'd'},
+        {"idle",                required_argument, NULL, 'i'},
+        {"session-idle",        required_argument, NULL, 'j'},
+        {"checkpoint-after",    required_argument, NULL, 'c'},
+        {"tier-timeout",        required_argument, NULL, 't'},
+        {"snapshots-in-memory", required_argument, NULL, 'k'},
+        {"live-max",            required_argument, NULL, 'm'},
+        {"live-memory",         required_argument, NULL, 'b'},
+        {"journal-budget",      required_argument, NULL, 'g'},
+        {"ready-fd",            required_argument, NULL, 'r'},
+        {"log-level",           required_argument, NULL, 'l'},
+        {"version",             no_argument,       NULL, 'v'},
+        {"help",                no_argument,       NULL, 'h'},
+        {NULL,                  0,                 NULL, 0  },
     };
     int r = 0;
     int c;
@@ -279,6 +285,7 @@ static int options_parse(int argc, char **argv, struct options *options, struct 
         case 'j':
         case 'c':
         case 't':
+        case 'k':
         case 'm':
         case 'b':
         case 'g':
@@ -519,6 +526,7 @@ static int serve(const struct options *options, struct places *places, struct sn
         .session_idle_ms = options->session_idle_ms,
         .checkpoint_after_ms = options->checkpoint_after_ms,
         .tier_ms = options->tier_ms,
+        .snapshots_max = options->snapshots_max,
         .live_max = options->live_max,
         .live_bytes = options->live_bytes,
         .budget_bytes = options->budget_bytes,
@@ -583,6 +591,7 @@ int main(int argc, char **argv)
         .session_idle_ms = (uint64_t)SNP_CAP_SESSION_IDLE_S * 1000,
         .checkpoint_after_ms = SNP_CAP_CHECKPOINT_MS,
         .tier_ms = SNP_CAP_TIER_MS,
+        .snapshots_max = SNP_CAP_BRANCHES_KEPT,
         .live_max = SNP_CAP_LIVE,
         .live_bytes = half_memory(),
         .budget_bytes = SNP_CAP_JOURNAL_BYTES,

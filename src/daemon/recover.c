@@ -10,6 +10,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/branch.h"
+#include "daemon/import.h"
 #include "daemon/keep.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -115,6 +117,12 @@ static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     r = snp_journal_cell_recover(tx, NULL, NULL, &recovery->n_unknown, err);
+    if (r == 0) {
+        r = snp_import_recover(tx, snp_wall_us(), err);
+    }
+    if (r == 0) {
+        r = snp_branch_recover(tx, snp_wall_us(), err);
+    }
     if (r == 0) {
         r = snp_journal_session_each(tx, row_note, recovery, err);
     }

@@ -22,6 +22,7 @@
 #include "daemon/dispatch.h"
 #include "daemon/exec.h"
 #include "daemon/hibernate.h"
+#include "daemon/import.h"
 #include "daemon/recover.h"
 #include "daemon/tier.h"
 #include "store/store.h"
@@ -205,6 +206,7 @@ static void peer_closed(struct snp_conn *conn, const struct snp_err *why)
     if (why->code != SNP_OK) {
         snp_log(SNP_LOG_WARN, "client-cut", "pid=%d why=\"%s\"", (int)peer->pid, why->msg);
     }
+    snp_import_peer_gone(server, peer);
     for (size_t i = 0; i < SNP_CAP_REQUESTS; i++) {
         struct snp_request *request = SNP_TAKE_PTR(peer->open[i]);
 
@@ -406,15 +408,17 @@ static void end_sessions(struct snp_server *server)
         struct snp_session *session = server->sessions.slots[i];
 
         if (session == NULL || session->name[0] == '\0' || !session->is_dirty ||
-            session->executor == NULL || session->save != NULL || session->wake != NULL) {
+            session->executor == NULL || session->wake != NULL) {
             continue;
         }
-        if (session->state == SNP_SESSION_IDLE) {
+        if (session->state == SNP_SESSION_IDLE && session->save == NULL) {
             server->n_end_saves++;
             snp_session_ref(session);
             snp_hibernate(session, false, end_saved, session);
-        } else if (session->state == SNP_SESSION_RUNNING) {
-            snp_checkpoint_make(session, NULL, NULL); /* as it was before the cell */
+        } else if (session->state == SNP_SESSION_IDLE ||
+                   session->state == SNP_SESSION_RUNNING) {
+            /* Behind the snapshot that is being written, or as it was before the cell. */
+            snp_checkpoint_make(session, NULL, NULL);
         }
     }
     server->n_end_saves--;

@@ -23,6 +23,8 @@
 struct snp_server;
 struct snp_exec;
 struct snp_store;
+struct snp_import;
+struct snp_spill_waiter;
 struct snp_tier;
 
 /* One connected front end. */
@@ -53,10 +55,11 @@ struct snp_server_options {
     uint64_t idle_ms;
     uint64_t session_idle_ms; /* named sessions hibernate when idle for so long */
     uint64_t checkpoint_after_ms;
-    uint64_t tier_ms;      /* a tier that does not answer for so long is killed */
-    uint64_t live_max;     /* named sessions with an executor */
-    uint64_t live_bytes;   /* of memory that these take */
-    uint64_t budget_bytes; /* of the journal; 0 = whatever it takes */
+    uint64_t tier_ms;       /* a tier that does not answer for so long is killed */
+    uint64_t snapshots_max; /* of one session in memory */
+    uint64_t live_max;      /* named sessions with an executor */
+    uint64_t live_bytes;    /* of memory that these take */
+    uint64_t budget_bytes;  /* of the journal; 0 = whatever it takes */
 };
 
 struct snp_server {
@@ -76,8 +79,10 @@ struct snp_server {
     struct snp_store *store; /* the journal; NULL once it is closed */
     bool is_recovered;       /* its sessions are in the table */
     bool is_recovering;
-    unsigned n_saving;  /* checkpoints being made */
-    unsigned n_wanting; /* sessions that wait for room to wake */
+    struct snp_spill_waiter *spill_waiters; /* borrowed */
+    struct snp_import *imports;             /* that clients have begun; owned */
+    unsigned n_saving;                      /* checkpoints being made */
+    unsigned n_wanting;                     /* sessions that wait for room to wake */
     struct snp_tier
         *tiers[SNP_TIER_N];           /* that take calls; NULL = not running. Free themselves */
     unsigned n_tiers;                 /* not yet let go by the loop, the above included */

@@ -18,6 +18,7 @@
 #include "daemon/keep.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/turn.h"
 #include "daemon/wake.h"
 
 /* An end or a clearing on its way. */
@@ -73,6 +74,7 @@ static void let_go(struct snp_session *session, const char *why)
     session->running = NULL; /* its cell ends by itself, and finds itself detached */
     session->checkpoint_us = 0;
     (void)snp_fail(&err, SNP_E_NOT_FOUND, "%s", why);
+    snp_turns_fail(session, &err);
     (void)snp_exec_fail_waiting(session, &err);
 }
 
@@ -167,7 +169,8 @@ static void clear(struct snp_session *session, struct snp_request *request, bool
     struct ending *ending;
 
     if (session->state == SNP_SESSION_HIBERNATING || session->state == SNP_SESSION_OPENING ||
-        session->state == SNP_SESSION_SAVING || session->save != NULL) {
+        session->state == SNP_SESSION_SAVING || session->state == SNP_SESSION_ROLLING_BACK ||
+        session->save != NULL) {
         (void)snp_fail(&err, SNP_E_LIMIT,
                        "session %s is being opened or saved; try again in a moment",
                        session->name);

@@ -33,5 +33,16 @@ void snp_run_gc(const struct snp_work *work);
 void snp_run_history(const struct snp_work *work);
 void snp_run_cell_show(const struct snp_work *work);
 void snp_run_events(const struct snp_work *work);
+void snp_run_snapshot(const struct snp_work *work);
+void snp_run_snapshots_list(const struct snp_work *work);
+void snp_run_snapshots_remove(const struct snp_work *work);
+void snp_run_rollback(const struct snp_work *work);
+void snp_run_fork(const struct snp_work *work);
+void snp_run_diff(const struct snp_work *work);
+void snp_run_blob(const struct snp_work *work);
+void snp_run_export(const struct snp_work *work);
+void snp_run_import_begin(const struct snp_work *work);
+void snp_run_import_data(const struct snp_work *work);
+void snp_run_import_end(const struct snp_work *work);
 
 #endif

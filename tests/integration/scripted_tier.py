@@ -6,7 +6,8 @@ Speaks the tier protocol of docs/wire.md on descriptor 3. Code is Python with a 
 emit(text), wait(seconds) (ends early when interrupted), die(), bad(), gone(), hang(n bytes),
 own(...) (a manifest of the cell's own), lose() (state lost), torn() (the next checkpoint ends in the
 middle), slow(seconds) (the next checkpoint takes so long), python(version) (another one), member(...) (of
-the result), late(seconds) (answers so much later, whatever happens).
+the result), late(seconds) (answers so much later, whatever happens), refuse(why) (no further
+branches), branches() (their numbers).
 Variables that pickle are saved, others are listed as lost.
 """
 
@@ -29,7 +30,7 @@ MANIFEST = {
     "controls": {"network": {"enforced": False}}, "degraded": [],
 }
 OURS = ("OPEN", "HEAD", "STDIN", "emit", "display", "wait", "die", "own", "bad", "gone", "lose", "torn", "slow",
-        "member", "late", "python", "__builtins__")
+        "member", "late", "python", "refuse", "branches", "__builtins__")
 ITEM, DATA, END = 80, 81, 82
 FDS = []
 USAGE = ("wall_us", "cpu_us", "memory_peak_bytes", "stdout_bytes", "stderr_bytes", "written_bytes",
@@ -44,6 +45,9 @@ class Session:
         self.interrupted = threading.Event()
         self.torn = False
         self.slow = 0
+        self.branches = {}
+        self.last_branch = 0
+        self.refuses = None
 
 
 def send(kind, ident, head, raw=b""):
@@ -98,6 +102,8 @@ def run_cell(ident, head, raw):
         member=lambda **more: members.update(more),
         late=time.sleep,
         slow=lambda seconds: setattr(session, "slow", seconds),
+        refuse=lambda why: setattr(session, "refuses", why),
+        branches=lambda: sorted(session.branches),
         python=lambda version: MANIFEST.update(python=version),
         own=lambda **more: members.update(manifest={**MANIFEST, **more}),
         bad=lambda: send(2, ident, {"unexpected": 1}),
@@ -133,6 +139,38 @@ def item(out, known, kind, name, data, meta):
         frame(out, DATA, None, data[at: at + (1 << 19)])
 
 
+def copied(session):
+    """Variables and files as they are now: what a sleeping fork would hold."""
+    names = {}
+    for name, value in session.names.items():
+        if name in OURS:
+            continue
+        try:
+            names[name] = pickle.loads(pickle.dumps(value))
+        except Exception:
+            names[name] = value
+    return names, dict(session.files)
+
+
+def branch(ident, session):
+    if session.refuses:
+        return send(3, ident, {"code": "unsupported", "message": session.refuses})
+    session.last_branch += 1
+    session.branches[session.last_branch] = copied(session)
+    return send(2, ident, {"branch": session.last_branch, "us": 1})
+
+
+def go_back(ident, session, head):
+    if head["branch"] not in session.branches:
+        return send(3, ident, {"code": "not_found", "message": "no such branch"})
+    holder = Session({})
+    holder.names, holder.files = session.branches[head["branch"]]
+    names, files = copied(holder)
+    session.names = {**{name: value for name, value in session.names.items() if name in OURS}, **names}
+    session.files = files
+    return send(2, ident, {"us": 1})
+
+
 def save(*args):
     try:
         save_all(*args)
@@ -140,9 +178,14 @@ def save(*args):
         send(3, args[0], {"code": "peer", "message": f"the reader has gone: {problem}"})
 
 
-def save_all(ident, session, known, fd):
+def save_all(ident, session, known, fd, number=None):
     time.sleep(session.slow)
     session.slow = 0
+    if number is not None:
+        holder = Session({})
+        holder.names, holder.files = session.branches[number]
+        holder.torn, session.torn = session.torn, False
+        session = holder
     with open(fd, "wb") as out:
         count = 0
         for name, value in list(session.names.items()):
@@ -205,7 +248,15 @@ def handle(ident, head, raw):
     elif session is None:
         send(3, ident, {"code": "not_found", "message": "no such session in the tier"})
     elif method == "save":
-        threading.Thread(target=save, args=(ident, session, set(raw.decode().split()), FDS.pop(0)), daemon=True).start()
+        threading.Thread(target=save, args=(ident, session, set(raw.decode().split()), FDS.pop(0), head["branch"]),
+                         daemon=True).start()
+    elif method == "snapshot":
+        branch(ident, session)
+    elif method == "rollback":
+        go_back(ident, session, head)
+    elif method == "drop":
+        session.branches.pop(head["branch"], None)
+        send(2, ident, {})
     elif method == "load":
         load(ident, session, FDS.pop(0))
     elif method == "exec":

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session->branches has the newest first. An entry whose executor is gone leaves the list as
+ * soon as nobody uses it.
+ */
+#include "daemon/branch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/caps.h"
+#include "daemon/checkpoint.h"
+#include "daemon/executor.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "daemon/tier.h"
+#include "store/journal.h"
+
+enum {
+    TRIES_MAX = 3, /* to write one while the session changes its epoch */
+};
+
+static bool is_alive(const struct snp_session *session, const struct snp_branch *branch)
+{
+    return session->executor != NULL && session->executor->state == SNP_EXECUTOR_OPEN &&
+           strcmp(session->executor->id, branch->executor) == 0;
+}
+
+void snp_branch_forget(struct snp_session *session)
+{
+    while (session->branches != NULL) {
+        struct snp_branch *branch = session->branches;
+
+        session->branches = branch->next;
+        free(branch);
+    }
+}
+
+/* Waiting for one ------------------------------------------------------------------------------ */
+
+static void waiters_call(struct snp_server *server, const char *snapshot)
+{
+    struct snp_spill_waiter **at = &server->spill_waiters;
+    struct snp_spill_waiter *called = NULL;
+
+    while (*at != NULL) {
+        struct snp_spill_waiter *waiter = *at;
+
+        if (strcmp(waiter->snapshot, snapshot) == 0) {
+            *at = waiter->next;
+            waiter->next = called;
+            called = waiter;
+        } else {
+            at = &waiter->next;
+        }
+    }
+    while (called != NULL) {
+        struct snp_spill_waiter *waiter = called;
+
+        called = waiter->next;
+        waiter->run(waiter);
+    }
+}
+
+bool snp_branch_wait(struct snp_server *server,
+                     const char *snapshot,
+                     struct snp_spill_waiter *waiter)
+{
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        const struct snp_session *session = server->sessions.slots[i];
+
+        for (const struct snp_branch *b = session == NULL ? NULL : session->branches; b != NULL;
+             b = b->next) {
+            if (strcmp(b->snapshot, snapshot) == 0 && !b->is_on_disk && !b->is_failed) {
+                memcpy(waiter->snapshot, b->snapshot, sizeof(waiter->snapshot));
+                waiter->next = server->spill_waiters;
+                server->spill_waiters = waiter;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Lost before it was on disk ------------------------------------------------------------------- */
+
+struct loss {
+    char snapshot[SNP_SESSION_ID_LEN + 1];
+    uint64_t now_us;
+};
+
+/* A row without a checkpoint and without a branch is no snapshot. */
+static int row_remove(struct snp_tx *tx, const char *id, uint64_t now_us, struct snp_err *err)
+{
+    struct snp_journal_snapshot row;
+    snp_autofree char *text = NULL;
+    snp_autofree char *session = NULL;
+    struct snp_journal_event event = {.at_us = now_us, .kind = "snapshot_lost"};
+    int r = snp_journal_snapshot_get(tx, id, &row, err);
+
+    if (r == SNP_E_NOT_FOUND || (r == 0 && row.checkpoint != 0)) {
+        return 0;
+    }
+    if (r < 0) {
+        return r;
+    }
+    text = snp_format("snapshot %s@%s was in memory only when that went; it is no more",
+                      row.session_name == NULL ? row.session : row.session_name,
+                      row.name == NULL ? row.id : row.name);
+    session = strdup(row.session);
+    if (text == NULL || session == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    event.session = session;
+    event.text = text;
+    r = snp_journal_snapshot_remove(tx, id, err);
+    return r < 0 ? r : snp_journal_event_add(tx, &event, err);
+}
+
+static int run_loss(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct loss *loss = arg;
+
+    return row_remove(tx, loss->snapshot, loss->now_us, err);
+}
+
+static void loss_noted(void *arg, const struct snp_err *err)
+{
+    if (err->code != SNP_OK) {
+        snp_log(SNP_LOG_WARN, "journal", "error=\"%s\"", err->msg);
+    }
+    free(arg);
+}
+
+static void loss_note(struct snp_server *server, const char *snapshot)
+{
+    struct loss *loss = calloc(1, sizeof(*loss));
+    const struct snp_store_job job = {
+        .run = run_loss, .done = loss_noted, .arg = loss, .durability = SNP_DURABILITY_SYNCED};
+    struct snp_err err;
+
+    if (loss == NULL) {
+        return; /* the next start finds it */
+    }
+    memcpy(loss->snapshot, snapshot, sizeof(loss->snapshot));
+    loss->now_us = snp_wall_us();
+    if (snp_store_submit(server->store, &job, &err) < 0) {
+        loss_noted(loss, &err);
+    }
+}
+
+/* Ids of snapshots without a checkpoint, "ID\n" each. */
+static int unsaved_note(const struct snp_journal_snapshot *row, void *arg, struct snp_err *err)
+{
+    if (row->checkpoint == 0 && snp_buf_addf(arg, "%s\n", row->id) < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "too many snapshots");
+    }
+    return 0;
+}
+
+int snp_branch_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
+{
+    enum {
+        LINE = SNP_SESSION_ID_LEN + 1,
+        LINES_MAX = 1000 * 1000,
+    };
+    snp_autobuf struct snp_buf ids = {0};
+    int r;
+
+    snp_buf_init(&ids, (size_t)LINE * LINES_MAX);
+    r = snp_journal_snapshot_each(tx, NULL, unsaved_note, &ids, err);
+    while (r == 0 && ids.len >= LINE) {
+        char id[LINE];
+
+        memcpy(id, snp_buf_bytes(&ids), LINE - 1);
+        id[LINE - 1] = '\0';
+        snp_buf_consume(&ids, LINE);
+        r = row_remove(tx, id, now_us, err);
+    }
+    return r;
+}
+
+/* The list -------------------------------------------------------------------------------------- */
+
+/* Take out what went with an executor, and what is doomed; then tell of it. */
+void snp_branch_check(struct snp_session *session)
+{
+    struct snp_server *server = session->server;
+    struct snp_branch **at = &session->branches;
+    struct snp_branch *gone = NULL;
+
+    while (*at != NULL) {
+        struct snp_branch *branch = *at;
+        bool alive = is_alive(session, branch);
+
+        if (branch->users > 0 || (alive && !branch->is_doomed)) {
+            at = &branch->next;
+            continue;
+        }
+        if (alive) {
+            snp_branch_drop(session->executor, branch->number);
+        }
+        *at = branch->next;
+        branch->next = gone;
+        gone = branch;
+    }
+    while (gone != NULL) {
+        struct snp_branch *branch = gone;
+
+        gone = branch->next;
+        if (branch->has_row && !branch->is_on_disk && server->store != NULL) {
+            loss_note(server, branch->snapshot);
+        }
+        waiters_call(server, branch->snapshot);
+        free(branch);
+    }
+}
+
+struct snp_branch *snp_branch_find(struct snp_session *session, const char *snapshot)
+{
+    for (struct snp_branch *b = session->branches; b != NULL; b = b->next) {
+        if (is_alive(session, b) && !b->is_doomed && strcmp(b->snapshot, snapshot) == 0) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+struct snp_branch *snp_branch_add(struct snp_session *session,
+                                  const char *snapshot,
+                                  uint32_t number,
+                                  uint64_t cell)
+{
+    struct snp_branch *branch = calloc(1, sizeof(*branch));
+
+    if (branch == NULL) {
+        return NULL;
+    }
+    memcpy(branch->snapshot, snapshot, sizeof(branch->snapshot));
+    memcpy(branch->executor, session->executor->id, sizeof(branch->executor));
+    branch->number = number;
+    branch->cell = cell;
+    branch->next = session->branches;
+    session->branches = branch;
+    return branch;
+}
+
+void snp_branch_remove(struct snp_session *session, const char *snapshot)
+{
+    for (struct snp_branch *b = session->branches; b != NULL; b = b->next) {
+        if (strcmp(b->snapshot, snapshot) == 0) {
+            b->is_doomed = true;
+            b->has_row = false;
+        }
+    }
+    snp_branch_check(session);
+}
+
+/* Bounds --------------------------------------------------------------------------------------- */
+
+static unsigned branches_count(const struct snp_session *session)
+{
+    unsigned n = 0;
+
+    for (const struct snp_branch *b = session->branches; b != NULL; b = b->next) {
+        n += b->is_doomed ? 0 : 1;
+    }
+    return n;
+}
+
+int snp_branch_room(struct snp_session *session, struct snp_err *err)
+{
+    unsigned n;
+
+    snp_branch_check(session);
+    n = branches_count(session);
+    /* Those beyond the bound go as soon as they are on disk. */
+    if (n < (unsigned)SNP_CAP_BRANCHES) {
+        return 0;
+    }
+    return snp_fail(
+        err, SNP_E_LIMIT,
+        "%u snapshots of session %s are in memory and not on disk yet; try again in a "
+        "moment, or remove some",
+        n, session->name);
+}
+
+static void branches_bound(struct snp_session *session)
+{
+    unsigned n = branches_count(session);
+
+    while (n > session->server->options.snapshots_max) {
+        struct snp_branch *oldest = NULL;
+
+        for (struct snp_branch *b = session->branches; b != NULL; b = b->next) {
+            oldest = b->is_on_disk && !b->is_doomed && b->users == 0 ? b : oldest;
+        }
+        if (oldest == NULL) {
+            return;
+        }
+        snp_log(SNP_LOG_INFO, "branch-evicted", "session=%s snapshot=%s", session->id,
+                oldest->snapshot);
+        oldest->is_doomed = true;
+        n--;
+    }
+    snp_branch_check(session);
+}
+
+/* Dropping --------------------------------------------------------------------------------------- */
+
+static int dropped(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    (void)ctx;
+    (void)ret_bad;
+    if (answer->head == NULL && answer->err->code != SNP_E_PEER &&
+        answer->err->code != SNP_E_NOT_FOUND) {
+        snp_log(SNP_LOG_WARN, "branch-drop", "error=\"%s\"", answer->err->msg);
+    }
+    return 0;
+}
+
+static const struct snp_tier_ops drop_ops = {dropped, NULL};
+
+void snp_branch_drop(const struct snp_executor *executor, uint32_t number)
+{
+    snp_autojson json_t *head =
+        json_pack("{s:s, s:I}", "session", executor->id, "branch", (json_int_t)number);
+    const struct snp_tier_call call = {.method = "drop",
+                                       .head = head,
+                                       .timeout_ms = executor->server->options.tier_ms,
+                                       .ops = &drop_ops};
+    struct snp_err err;
+
+    if (executor->state != SNP_EXECUTOR_OPEN) {
+        return;
+    }
+    if (head == NULL || snp_tier_ask(executor->tier, &call, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "branch-drop", "executor=%s error=\"%s\"", executor->id,
+                head == NULL ? "out of memory" : err.msg);
+    }
+}
+
+/* To disk ---------------------------------------------------------------------------------------- */
+
+struct spill {
+    struct snp_session *session; /* one reference */
+    struct snp_branch *branch;   /* in use */
+};
+
+static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
+{
+    struct spill *spill = ctx;
+    struct snp_session *session = spill->session;
+    struct snp_branch *branch = spill->branch;
+    char snapshot[SNP_SESSION_ID_LEN + 1];
+
+    memcpy(snapshot, branch->snapshot, sizeof(snapshot));
+    free(spill);
+    branch->users--;
+    branch->is_spilling = false;
+    branch->is_on_disk = report != NULL;
+    if (err != NULL) {
+        /* The session was rolled back meanwhile: once more, in its new epoch. */
+        branch->is_failed = err->code != SNP_E_DENIED || ++branch->tries == TRIES_MAX;
+        snp_log(SNP_LOG_WARN, "snapshot-spill", "session=%s snapshot=%s error=\"%s\"",
+                session->id, snapshot, err->msg);
+    }
+    if (branch->is_on_disk || branch->is_failed) {
+        waiters_call(session->server, snapshot);
+    }
+    snp_branch_check(session);
+    branches_bound(session);
+    snp_branch_spill(session);
+    snp_session_unref(session);
+}
+
+void snp_branch_spill(struct snp_session *session)
+{
+    struct snp_branch *oldest = NULL;
+    struct snp_checkpoint_branch order;
+    struct spill *spill;
+
+    for (struct snp_branch *b = session->branches; b != NULL; b = b->next) {
+        if (b->is_spilling) {
+            return; /* its end calls this again */
+        }
+        oldest = is_alive(session, b) && b->has_row && !b->is_on_disk && !b->is_failed &&
+                         !b->is_doomed
+                     ? b
+                     : oldest;
+    }
+    if (oldest == NULL) {
+        return;
+    }
+    spill = calloc(1, sizeof(*spill));
+    if (spill == NULL) {
+        return;
+    }
+    snp_session_ref(session);
+    *spill = (struct spill){session, oldest};
+    oldest->is_spilling = true;
+    oldest->users++;
+    order = (struct snp_checkpoint_branch){oldest->number, oldest->cell, oldest->snapshot};
+    snp_checkpoint_make_branch(session, &order, spilled, spill);
+}
