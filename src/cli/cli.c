@@ -28,7 +28,7 @@ enum {
 
 /* Commands of earlier releases that this one has not. */
 static const char *const later_verbs[] = {
-    "run", "agent", "logs", "snipara-status", "visualize",
+    "run", "agent", "logs", "mcp-serve", "snipara-status", "visualize",
 };
 
 static const struct snp_opt root_options[] = {
@@ -237,6 +237,14 @@ static int unknown_verb(const struct snp_cli *cli,
     return snp_cli_usage(cli, "unknown command '%.*s'", TEXT_SHOWN, name);
 }
 
+/* Whether the words after a group's name are for the verb that it stands for by itself. */
+static bool is_for_fallback(const struct snp_verb *verb, int argc, char *const *argv)
+{
+    return verb->fallback != NULL &&
+           (argc < 2 || (!snp_streq(argv[1], "--help") && !snp_streq(argv[1], "-h") &&
+                         find_verb(verb->verbs, argv[1]) == NULL));
+}
+
 /* The rest of a command line below `verbs`: argv[0] names one of them. */
 static int run_below(struct snp_cli *cli,
                      const struct snp_verb *const *verbs,
@@ -250,6 +258,7 @@ static int run_below(struct snp_cli *cli,
     size_t used = strlen(cli->command);
     (void)snprintf(cli->command + used, sizeof(cli->command) - used, " %s", verb->name);
 
+    verb = is_for_fallback(verb, argc, argv) ? verb->fallback : verb;
     const struct snp_opt_spec *spec = verb->verbs != NULL ? &group_spec : &verb->spec;
     snp_cleanup(snp_opts_freep) struct snp_opts *opts = NULL;
     struct snp_err err;

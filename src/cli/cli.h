@@ -38,6 +38,7 @@ struct snp_verb {
     const char *exit_codes; /* lines; NULL = the usual three */
     /* Verbs below this one (`sessions list`), NULL-terminated; then spec and run are unused. */
     const struct snp_verb *const *verbs;
+    const struct snp_verb *fallback; /* of those: run when none of them is named; NULL = help */
     int (*run)(struct snp_cli *cli, const struct snp_opts *opts);
 };
 
@@ -48,12 +49,24 @@ extern const struct snp_verb snp_verb_put;
 extern const struct snp_verb snp_verb_get;
 extern const struct snp_verb snp_verb_ls;
 extern const struct snp_verb snp_verb_output;
+extern const struct snp_verb snp_verb_snapshot;
+extern const struct snp_verb snp_verb_snapshots;
+extern const struct snp_verb snp_verb_fork;
+extern const struct snp_verb snp_verb_rollback;
+extern const struct snp_verb snp_verb_diff;
+extern const struct snp_verb snp_verb_history;
+extern const struct snp_verb snp_verb_show;
+extern const struct snp_verb snp_verb_rerun;
+extern const struct snp_verb snp_verb_checkpoint;
+extern const struct snp_verb snp_verb_hibernate;
+extern const struct snp_verb snp_verb_export;
+extern const struct snp_verb snp_verb_import;
+extern const struct snp_verb snp_verb_gc;
 extern const struct snp_verb snp_verb_init;
 extern const struct snp_verb snp_verb_config;
 extern const struct snp_verb snp_verb_doctor;
 extern const struct snp_verb snp_verb_daemon;
 extern const struct snp_verb snp_verb_completion;
-extern const struct snp_verb snp_verb_mcp_serve;
 extern const struct snp_verb snp_verb_version;
 
 /* The whole program below main(): find the verb, run it; the exit status. */

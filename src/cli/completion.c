@@ -56,6 +56,9 @@ static const char *const *choices_of(const struct snp_opt *opt)
 /* Names are asked for when they are wanted, of a daemon only if one runs. */
 static const char template_names[] = "template list --names";
 static const char session_names[] = "sessions list --names";
+static const char snapshot_names[] = "snapshots list --names";
+/* What may be either. */
+static const char both_names[] = "snapshots list --names --sessions";
 
 /* The command that lists the values of an option; NULL = none does. */
 static const char *names_of_option(const struct snp_opt *opt)
@@ -80,6 +83,17 @@ static const struct arguments *arguments_of(const struct place *place)
     static const struct arguments rows[] = {
         {"sessions show",    session_names,  NULL,            false, false},
         {"sessions destroy", session_names,  NULL,            false, false},
+        {"sessions clear",   session_names,  NULL,            false, false},
+        {"snapshots list",   session_names,  NULL,            false, false},
+        {"snapshots remove", snapshot_names, NULL,            false, false},
+        {"rollback",         snapshot_names, NULL,            false, false},
+        {"fork",             both_names,     NULL,            false, false},
+        {"diff",             both_names,     NULL,            false, false},
+        {"history",          session_names,  NULL,            false, false},
+        {"show",             session_names,  NULL,            true,  false},
+        {"rerun",            session_names,  NULL,            true,  false},
+        {"checkpoint",       session_names,  NULL,            false, false},
+        {"hibernate",        session_names,  NULL,            false, false},
         {"template show",    template_names, NULL,            false, false},
         {"template remove",  template_names, NULL,            false, false},
         {"put",              session_names,  NULL,            true,  true },

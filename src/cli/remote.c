@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,9 +15,13 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "policy/session_name.h"
 
 enum {
-    READ_BYTES = 64 << 10
+    READ_BYTES = 64 << 10,
+    NAMES_SHOWN = 5,
+    NAMES_REST = 24, /* " and N more" */
+    NAMES_MAX = 120, /* of a message's 200 bytes */
 };
 
 int snp_remote_connect(bool with_signals, struct snp_client **ret, struct snp_err *err)
@@ -58,6 +63,81 @@ int snp_remote_call(struct snp_client *client,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return snp_client_call(client, &call, ret, err);
+}
+
+/* "a, b and 3 more": of a list of rows, those with a name. */
+static const char *names_text(const json_t *rows, size_t n, char *out, size_t out_len)
+{
+    size_t used = 0;
+    size_t shown = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < json_array_size(rows) && shown < NAMES_SHOWN; i++) {
+        const char *name = snp_json_str(json_array_get(rows, i), "name", NULL);
+
+        if (name != NULL && used + strlen(name) + NAMES_REST < out_len) {
+            used += (size_t)snprintf(out + used, out_len - used, "%s%s", shown > 0 ? ", " : "",
+                                     name);
+            shown++;
+        }
+    }
+    if (n > shown) {
+        (void)snprintf(out + used, out_len - used, " and %zu more", n - shown);
+    }
+    return out;
+}
+
+static int session_only(const json_t *rows, const char **ret_name, struct snp_err *err)
+{
+    const char *only = NULL;
+    const char *fallback = NULL;
+    char names[NAMES_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const char *name = snp_json_str(json_array_get(rows, i), "name", NULL);
+
+        if (name != NULL) {
+            n++;
+            only = name;
+            fallback = strcmp(name, "default") == 0 ? name : fallback;
+        }
+    }
+    if (n == 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "there is no session; exec --session NAME makes one");
+    }
+    if (n > 1 && fallback == NULL) {
+        return snp_fail(err, SNP_E_INVALID, "there are %zu sessions, say which one: %s", n,
+                        names_text(rows, n, names, sizeof(names)));
+    }
+    *ret_name = n == 1 ? only : fallback;
+    return 0;
+}
+
+int snp_remote_session(struct snp_client *client,
+                       const char *given,
+                       char **ret_session,
+                       struct snp_err *err)
+{
+    snp_autoreply struct snp_reply reply = {0};
+    const char *name = given;
+    int r = 0;
+
+    if (name == NULL) {
+        r = snp_remote_call(client, "sessions.list", json_object(), &reply, err);
+        if (r == 0) {
+            r = session_only(json_object_get(reply.head, "sessions"), &name, err);
+        }
+    } else {
+        r = snp_session_name_check(name, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    SNP_ASSERT(name != NULL);
+    *ret_session = strdup(name);
+    return *ret_session == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
 /* All that comes through fd, which is called name in errors. */

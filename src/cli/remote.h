@@ -24,6 +24,16 @@ int snp_remote_call(struct snp_client *client,
                     struct snp_err *err) SNP_NODISCARD;
 
 /*
+ * The session a verb is about: what was given, else the only one with a name, else the one
+ * called `default`. *ret_session is the caller's. SNP_E_INVALID: there are several, which are
+ * named; SNP_E_NOT_FOUND: there is none.
+ */
+int snp_remote_session(struct snp_client *client,
+                       const char *given,
+                       char **ret_session,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/*
  * Read a file, a FIFO to its end, or standard input for "-", of at most max bytes. The caller frees;
  * *ret_text is NUL-terminated. SNP_E_LIMIT names the most.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `sessions list`, `show` and `destroy`. */
+/* `sessions list`, `show`, `clear` and `destroy`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -406,6 +406,30 @@ static int run_destroy(struct snp_cli *cli, const struct snp_opts *opts)
     return exit_code;
 }
 
+/* clear ------------------------------------------------------------------------------------ */
+
+static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    struct snp_err err;
+    int r = snp_remote_connect(false, &client, &err);
+
+    if (r == 0) {
+        r = snp_remote_call(client, "sessions.clear",
+                            json_pack("{s:s}", "session", snp_opts_arg(opts, 0)), &reply, &err);
+    }
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (snp_opts_flag(opts, "json", false)) {
+        return snp_cli_print_json(reply.head);
+    }
+    (void)printf("cleared %s: no variables, no files, no history, no snapshots\n",
+                 snp_opts_arg(opts, 0));
+    return SNP_EXIT_OK;
+}
+
 /* Verbs ------------------------------------------------------------------------------------ */
 
 static const struct snp_opt json_options[] = {SNP_CLI_OPT_JSON};
@@ -442,10 +466,20 @@ static const struct snp_verb verb_destroy = {
     .spec = {destroy_options, SNP_ARRAY_LEN(destroy_options), any_sessions, 1, false},
     .run = run_destroy,
 };
-static const struct snp_verb *const verbs[] = {&verb_list, &verb_show, &verb_destroy, NULL};
+static const struct snp_verb verb_clear = {
+    .name = "clear",
+    .summary = "begin a session anew: same name and limits, nothing in it",
+    .description = "End what runs in a session and forget its variables, files, history and "
+                   "snapshots. Name, template, limits and project stay.",
+    .spec = {json_options, SNP_ARRAY_LEN(json_options), one_session, 1, false},
+    .examples = "sessions clear work",
+    .run = run_clear,
+};
+static const struct snp_verb *const verbs[] = {&verb_list, &verb_show, &verb_clear,
+                                               &verb_destroy, NULL};
 
 const struct snp_verb snp_verb_sessions = {
     .name = "sessions",
-    .summary = "list, show and end sessions",
+    .summary = "list, show, clear and end sessions",
     .verbs = verbs,
 };

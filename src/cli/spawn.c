@@ -72,7 +72,10 @@ static int start(const char *const *argv, int out_fd, pid_t *ret_pid, struct snp
     return eno == 0 ? 0 : snp_fail_sys(err, eno, "run %.200s", argv[0]);
 }
 
-int snp_spawn(const char *const *argv, struct snp_buf *out, struct snp_err *err)
+int snp_spawn_status(const char *const *argv,
+                     struct snp_buf *out,
+                     int *ret_status,
+                     struct snp_err *err)
 {
     int pair[2] = {-1, -1};
     int status = 0;
@@ -99,7 +102,16 @@ int snp_spawn(const char *const *argv, struct snp_buf *out, struct snp_err *err)
         return snp_fail(err, SNP_E_PEER, "%.200s was ended by signal %d", argv[0],
                         WTERMSIG(status));
     }
-    return status == 0 ? 0
-                       : snp_fail(err, SNP_E_PEER, "%.200s failed with status %d", argv[0],
-                                  WEXITSTATUS(status));
+    *ret_status = WEXITSTATUS(status);
+    return 0;
+}
+
+int snp_spawn(const char *const *argv, struct snp_buf *out, struct snp_err *err)
+{
+    int status = 0;
+    int r = snp_spawn_status(argv, out, &status, err);
+
+    return r < 0 || status == 0
+               ? r
+               : snp_fail(err, SNP_E_PEER, "%.200s failed with status %d", argv[0], status);
 }

@@ -14,4 +14,10 @@
  */
 int snp_spawn(const char *const *argv, struct snp_buf *out, struct snp_err *err) SNP_NODISCARD;
 
+/* The same, but any exit status is an answer: *ret_status. SNP_E_PEER: ended by a signal. */
+int snp_spawn_status(const char *const *argv,
+                     struct snp_buf *out,
+                     int *ret_status,
+                     struct snp_err *err) SNP_NODISCARD;
+
 #endif

@@ -28,7 +28,8 @@ enum {
     SLICE_ITEMS = 2000,
     SLICE_BLOBS = 256,
     SLICE_CELLS = 64,
-    KEEP = 2, /* checkpoints of a session that no snapshot needs */
+    SLICE_PAGES = 512, /* given back to the file system */
+    KEEP = 2,          /* checkpoints of a session that no snapshot needs */
     AUTO_US = 60 * 1000 * 1000,
 };
 
@@ -54,7 +55,7 @@ int snp_gc_prune(struct snp_tx *tx, int64_t session, struct snp_err *err)
                       " AND row NOT IN (SELECT row FROM checkpoints AS c WHERE session = ?1"
                       "  AND complete = 1 AND damaged = 0 AND NOT EXISTS"
                       "   (SELECT 1 FROM snapshots WHERE checkpoint = c.row)"
-                      "  ORDER BY epoch DESC, cell DESC, row DESC LIMIT ?2)",
+                      "  ORDER BY row DESC LIMIT ?2)",
                       "ii", session, (int64_t)KEEP);
 }
 
@@ -433,9 +434,8 @@ static void gc_step(struct snp_store *store, struct snp_gc *gc)
             return;
         }
     }
-    if (r == 0 && gc->cells + gc->checkpoints > 0 &&
-        snp_store_own(store, say, gc, SNP_DURABILITY_PROCESS, &gc->err) < 0) {
-        snp_log(SNP_LOG_WARN, "gc-event", "why=\"%s\"", gc->err.msg);
+    if (r == 0 && gc->cells + gc->checkpoints > 0) {
+        r = snp_store_own(store, say, gc, SNP_DURABILITY_PROCESS, &gc->err);
     }
     gc_end(store, gc);
 }

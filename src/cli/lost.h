@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_LOST_H
+#define SNP_CLI_LOST_H
+
+/* Variables that a checkpoint could not take along, told of. */
+
+#include "base/json.h"
+
+/*
+ * A line on stderr for each row of list ({name, type?, reason}; may be NULL): "what: name
+ * (type): reason". Names and reasons come from the sandbox, and are shown escaped; very many
+ * are counted.
+ */
+void snp_lost_tell(const json_t *list, const char *what);
+
+#endif
