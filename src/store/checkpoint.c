@@ -34,7 +34,7 @@
 enum {
     PIPE_BYTES = 1 << 20,
     READ_BYTES = 512 << 10,
-    SLICE_ITEMS = 1000,
+    SLICE_ITEMS = 256,     /* of one transaction: other jobs wait for it */
     SLICE_FILES = 64,      /* open descriptors of one slice */
     ARENA_BYTES = 1 << 20, /* heads and small contents of one slice */
     PAGE_ITEMS = 256,      /* of one job that reads rows */

@@ -25,8 +25,8 @@
 #include "store/store_priv.h"
 
 enum {
-    SLICE_ITEMS = 2000,
-    SLICE_BLOBS = 256,
+    SLICE_ITEMS = 500, /* of one transaction: a job that comes waits for it */
+    SLICE_BLOBS = 64,
     SLICE_CELLS = 64,
     SLICE_PAGES = 512, /* given back to the file system */
     KEEP = 2,          /* checkpoints of a session that no snapshot needs */

@@ -245,6 +245,8 @@ static const char *const repairs[] = {
     " WHERE blob IS NOT NULL GROUP BY blob) AS x WHERE blobs.row = x.blob",
     "UPDATE blobs SET refs = refs + n FROM (SELECT blob, COUNT(*) AS n FROM parts"
     " WHERE blob IS NOT NULL GROUP BY blob) AS x WHERE blobs.row = x.blob",
+    /* What nothing refers to any more stays, as a file without a row. */
+    "DELETE FROM blobs WHERE refs = 0",
 };
 
 /* Numbers that lost rows had are not given again. */

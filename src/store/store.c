@@ -213,6 +213,22 @@ static int lock_take(struct snp_store *store, struct snp_err *err)
     return 0;
 }
 
+/* Names of our folders on disk, up to that of the state folder. What fails fails again later. */
+static void folders_sync(const struct snp_store *store)
+{
+    static const char *const above[] = {"", "/..", "/../..", "/../../.."};
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(above); i++) {
+        snp_autofree char *path = snp_format("%s%s", store->blob_dir, above[i]);
+        snp_autoclose int fd =
+            path == NULL ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd >= 0) {
+            (void)fsync(fd); /* see above */
+        }
+    }
+}
+
 static int folders_open(struct snp_store *store, struct snp_err *err)
 {
     snp_autofree char *tmp = snp_format("%s/tmp", store->blob_dir);
@@ -233,7 +249,7 @@ static int folders_open(struct snp_store *store, struct snp_err *err)
     if (fd < 0) {
         return snp_fail_sys(err, errno, "open %s", store->blob_dir);
     }
-    (void)fsync(fd); /* folders of an earlier process; what fails here fails again later */
+    folders_sync(store);
     store->place = (struct snp_blob_place){.fd = SNP_TAKE_FD(fd), .dir = store->blob_dir};
     return 0;
 }
@@ -332,6 +348,7 @@ static int db_salvage(struct snp_store *store, const struct snp_err *why, struct
     snp_log(SNP_LOG_ERROR, "journal-damaged", "why=\"%s\"", why->msg);
     db_close(store);
     store->was_checked = false;
+    store->sweep_at = SNP_SWEEP_END; /* files whose rows were lost are not rubbish */
     r = snp_salvage(store->db_path, why->msg, err);
     return r < 0 ? r : db_open_once(store, err);
 }

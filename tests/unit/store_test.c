@@ -171,7 +171,33 @@ TEST(jobs_that_wait_share_a_commit)
     rig_end(&rig);
 }
 
-RUN(UNIT(a_session_and_its_cells_survive_a_restart),
+TEST(only_what_is_to_be_synced_waits_for_the_disk)
+{
+    struct rig rig;
+    struct cell cells[2] = {
+        {1, "a", false},
+        {2, "b", false}
+    };
+    struct snp_store_stats stats[3];
+
+    rig_begin(&rig);
+    rig_ok(&rig, add_session, NULL);
+    snp_store_get_stats(rig.store, &stats[0]);
+    rig.durability = SNP_DURABILITY_PROCESS;
+    rig_ok(&rig, run_cell, &cells[0]);
+    snp_store_get_stats(rig.store, &stats[1]);
+    rig.durability = SNP_DURABILITY_SYNCED;
+    rig_ok(&rig, run_cell, &cells[1]);
+    snp_store_get_stats(rig.store, &stats[2]);
+    assert_int_equal(stats[1].commits, stats[0].commits + 1);
+    assert_int_equal(stats[1].synced, stats[0].synced);
+    assert_int_equal(stats[2].commits, stats[1].commits + 1);
+    assert_int_equal(stats[2].synced, stats[1].synced + 1);
+    rig_end(&rig);
+}
+
+RUN(UNIT(only_what_is_to_be_synced_waits_for_the_disk),
+    UNIT(a_session_and_its_cells_survive_a_restart),
     UNIT(cells_after_a_rollback_read_undone_and_keep_their_numbers),
     UNIT(a_job_that_fails_undoes_only_itself),
     UNIT(jobs_that_wait_share_a_commit))
