@@ -91,7 +91,7 @@ static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
 
 /* stop ------------------------------------------------------------------------------------ */
 
-/* SNP_E_DENIED, naming some, if there are named sessions: the end takes their variables and files. */
+/* SNP_E_DENIED, naming some, if cells run in named sessions: the end would cut them off. Idle ones are saved. */
 static int unused_check(struct snp_client *client, struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
@@ -109,16 +109,16 @@ static int unused_check(struct snp_client *client, struct snp_err *err)
         const char *name = snp_json_str(item, "name", NULL);
         size_t used = strlen(names);
 
-        if (name != NULL && n++ < NAMES_SHOWN) {
+        if (name != NULL && snp_streq(snp_json_str(item, "state", ""), "running") &&
+            n++ < NAMES_SHOWN) {
             (void)snprintf(names + used, sizeof(names) - used, "%s%s", n > 1 ? ", " : "", name);
         }
     }
-    return n == 0
-               ? 0
-               : snp_fail(err, SNP_E_DENIED,
-                          "%zu sessions would end with their variables and files (%.120s%s): "
-                          "--force ends them",
-                          n, names, n > NAMES_SHOWN ? ", ..." : "");
+    return n == 0 ? 0
+                  : snp_fail(err, SNP_E_DENIED,
+                             "%zu sessions run a cell, which would be cut off (%.120s%s): "
+                             "--force does it all the same",
+                             n, names, n > NAMES_SHOWN ? ", ..." : "");
 }
 
 static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
@@ -153,7 +153,7 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt status_options[] = {SNP_CLI_OPT_JSON};
 static const struct snp_opt stop_options[] = {
-    {"force", 'f', SNP_OPT_FLAG, NULL, "even if there are named sessions", 0},
+    {"force", 'f', SNP_OPT_FLAG, NULL, "even if sessions run cells", 0},
 };
 
 static const struct snp_verb verb_status = {

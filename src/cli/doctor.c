@@ -23,6 +23,10 @@ enum {
     PATH_TEXT_MAX = 64 << 10,
 };
 
+enum {
+    EVENTS_MAX = 20 /* of the journal, with --json */
+};
+
 enum check_state {
     CHECK_OK = 0,
     CHECK_MISSING, /* works without it, at a cost */
@@ -183,6 +187,33 @@ static int check_tier(struct report *report, struct snp_client *client, const ch
     return probe_add(report, probe.head);
 }
 
+/* Whether sessions can be kept, and what recovery had to do. */
+static int check_journal(struct report *report, struct snp_client *client)
+{
+    snp_autoreply struct snp_reply reply = {0};
+    const json_t *events;
+    const json_t *last;
+    json_t *row;
+    struct snp_err err;
+
+    if (snp_remote_call(client, "journal.events", json_pack("{s:i}", "limit", EVENTS_MAX),
+                        &reply, &err) < 0) {
+        return report_add(report, "journal", CHECK_FAILED,
+                          details(err.msg, "no named sessions",
+                                  "make room or mend the state folder; sessions that are there "
+                                  "are found again"));
+    }
+    events = json_object_get(reply.head, "events");
+    last = json_array_get(events, 0);
+    row = details(last == NULL ? "in use" : snp_json_str(last, "text", "?"), NULL, NULL);
+    if (row != NULL &&
+        json_object_set(row, "events", json_object_get(reply.head, "events")) < 0) {
+        json_decref(row);
+        row = NULL;
+    }
+    return report_add(report, "journal", CHECK_OK, row);
+}
+
 static int check_daemon(struct report *report)
 {
     snp_autoclient struct snp_client *client = NULL;
@@ -210,6 +241,9 @@ static int check_daemon(struct report *report)
                       (long long)snp_json_int(stats.head, "pid", 0),
                       (long long)snp_json_int(stats.head, "sessions", 0));
     r = report_add(report, "daemon", CHECK_OK, details(text, NULL, NULL));
+    if (r == 0) {
+        r = check_journal(report, client);
+    }
     if (r < 0) {
         return r;
     }

@@ -15,6 +15,7 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/policy.h"
 #include "cli/remote.h"
 #include "cli/result.h"
 #include "cli/rootfs.h"
@@ -50,9 +51,16 @@ static const struct snp_opt options[] = {
     {"require-exact",  0,   SNP_OPT_BOOL,   NULL,
      "refuse if a control or limit is less than whole here (approximate memory, say)",                        SNP_KEY_REQUIRE_EXACT},
     {"transaction",    0,   SNP_OPT_BOOL,   NULL,
-     "in a session, undo what the code did if it has to be killed (default)",                                 0                    },
+     "in a session, undo what the code did if it has to be killed (default)",                                 SNP_KEY_TRANSACTION  },
     {"atomic",         0,   SNP_OPT_FLAG,   NULL,
      "undo it too if it fails; refused before it runs where that cannot be",                                  0                    },
+    {"durability",     0,   SNP_OPT_STRING, "HOW",
+     "of a session's outcome once it is answered: synced (survives a power cut), process",                    SNP_KEY_DURABILITY   },
+    {"checkpoint",     0,   SNP_OPT_STRING, "WHEN",
+     "when the session is saved: idle (soon after the last cell), cell (before each answer), "
+     "off",                                                                                                   SNP_KEY_CHECKPOINT   },
+    {"recover",        0,   SNP_OPT_STRING, "HOW",
+     "if cells are missing after a crash: replay them first, or go on from the checkpoint",                   0                    },
     {"stream",         0,   SNP_OPT_BOOL,   NULL,         "show output as it comes (default), or at the end", 0                    },
     {"display-dir",    0,   SNP_OPT_STRING, "DIR",
      "save what the code displays (images, HTML) as files",                                                   0                    },
@@ -246,52 +254,11 @@ static int stdin_take(struct job *job, struct snp_err *err)
 
 /* How it runs ------------------------------------------------------------------------------ */
 
-/* A template that does not exist is said before anything is started. */
-static int template_check(const struct job *job, struct snp_err *err)
-{
-    const char *name = snp_config_str(job->config, SNP_KEY_TEMPLATE);
-    snp_autofree char *state = NULL;
-    snp_autojson json_t *record = NULL;
-    int r = snp_template_name_check(name, err);
-
-    if (r == 0 && !snp_template_is_builtin(name) && !snp_streq(name, "venv")) {
-        r = snp_state_dir(&state, err);
-        r = r < 0 ? r : snp_registry_read(state, name, &record, err);
-    }
-    if (r == SNP_E_NOT_FOUND) {
-        err->code = SNP_E_INVALID;
-    }
-    return r < 0 ? err->code : 0;
-}
-
 static int project_find(const struct job *job, char **ret_path, struct snp_err *err)
 {
     const char *dir = snp_opts_str(job->opts, "project");
-    const char *home = snp_config_env(job->config, "HOME");
-    snp_autofree char *real_home = home == NULL ? NULL : realpath(home, NULL);
-    snp_autofree char *path = NULL;
-    struct stat st;
-    int r;
 
-    if (dir == NULL) {
-        *ret_path = NULL;
-        return 0;
-    }
-    path = realpath(dir, NULL);
-    if (path == NULL && errno == ENOENT) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "--project: there is no folder %s", dir);
-    }
-    if (path == NULL || stat(path, &st) < 0) {
-        return snp_fail_sys(err, errno, "--project %s", dir);
-    }
-    if (!S_ISDIR(st.st_mode)) {
-        return snp_fail(err, SNP_E_INVALID, "--project: %s is not a folder", dir);
-    }
-    r = snp_project_check(path, real_home, err);
-    if (r == 0) {
-        *ret_path = SNP_TAKE_PTR(path);
-    }
-    return r;
+    return dir == NULL ? 0 : snp_cli_project(job->config, dir, "--project", ret_path, err);
 }
 
 /* A folder or archive with another file system; links resolved, unpacked if need be. */
@@ -349,33 +316,12 @@ static int env_collect(const struct job *job, json_t *env, struct snp_err *err)
     return r;
 }
 
-/* The limits, the template and the tier that a new session gets, below what was asked for explicitly. */
-static json_t *defaults_make(const struct job *job)
-{
-    struct snp_limits limits;
-    json_t *defaults;
-
-    snp_config_limits(job->config, &limits);
-    defaults = snp_limits_to_json(&limits);
-    /* Not given anywhere: then a project's own .venv comes before base. */
-    if (defaults != NULL &&
-        ((snp_config_origin(job->config, SNP_KEY_TEMPLATE) != SNP_ORIGIN_DEFAULT &&
-          json_object_set_new(defaults, "template",
-                              json_string(snp_config_str(job->config, SNP_KEY_TEMPLATE))) <
-              0) ||
-         json_object_set_new(defaults, "tier",
-                             json_string(snp_config_str(job->config, SNP_KEY_ENVIRONMENT))) <
-             0)) {
-        json_decref(defaults);
-        return NULL;
-    }
-    return defaults;
-}
-
 static int head_make(struct job *job, struct snp_err *err)
 {
     const char *session = snp_opts_str(job->opts, "session");
     bool has_template = snp_config_origin(job->config, SNP_KEY_TEMPLATE) == SNP_ORIGIN_CLI;
+    bool has_checkpoint =
+        snp_config_origin(job->config, SNP_KEY_CHECKPOINT) != SNP_ORIGIN_DEFAULT;
     bool has_tier = snp_config_origin(job->config, SNP_KEY_ENVIRONMENT) == SNP_ORIGIN_CLI;
     snp_autofree char *project = NULL;
     snp_autofree char *rootfs = NULL;
@@ -389,7 +335,7 @@ static int head_make(struct job *job, struct snp_err *err)
         r = snp_cli_tier_check(job->config, err);
     }
     if (r == 0) {
-        r = template_check(job, err);
+        r = snp_cli_template_check(job->config, err);
     }
     if (r == 0) {
         r = project_find(job, &project, err);
@@ -405,18 +351,21 @@ static int head_make(struct job *job, struct snp_err *err)
     }
     job->head = json_pack(
         "{s:s?, s:s, s:I, s:b, s:O?, s:s?, s:s?, s:o, s:o, s:s?, s:s?, s:O, s:b, s:b, s:b, "
-        "s:b, s:b}",
+        "s:b, s:b, s:s, s:s?, s:s?}",
         "session", session, "kind", job->is_command ? "command" : "python", "code_len",
         (json_int_t)job->code_len, "stdin", job->has_stdin, "argv", job->argv, "tier",
         has_tier ? snp_config_str(job->config, SNP_KEY_ENVIRONMENT) : NULL, "template",
         has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL, "limits",
-        snp_config_limits_explicit(job->config), "defaults", defaults_make(job), "project",
-        project, "rootfs", rootfs, "env", env, "allow_degraded",
-        snp_opts_flag(job->opts, "allow-degraded", false), "require_exact",
+        snp_config_limits_explicit(job->config), "defaults",
+        snp_cli_session_defaults(job->config), "project", project, "rootfs", rootfs, "env", env,
+        "allow_degraded", snp_opts_flag(job->opts, "allow-degraded", false), "require_exact",
         snp_config_bool(job->config, SNP_KEY_REQUIRE_EXACT), "stream",
         snp_opts_flag(job->opts, "stream", true) && !snp_opts_flag(job->opts, "json", false),
-        "transaction", snp_opts_flag(job->opts, "transaction", true), "atomic",
-        snp_opts_flag(job->opts, "atomic", false));
+        "transaction", snp_config_bool(job->config, SNP_KEY_TRANSACTION), "atomic",
+        snp_opts_flag(job->opts, "atomic", false), "durability",
+        snp_config_str(job->config, SNP_KEY_DURABILITY), "checkpoint",
+        has_checkpoint ? snp_config_str(job->config, SNP_KEY_CHECKPOINT) : NULL, "recover",
+        snp_opts_str(job->opts, "recover"));
     /* A folder whose name is no UTF-8 cannot be written down in JSON. */
     return job->head == NULL
                ? snp_fail(err, SNP_E_INVALID, "the request cannot be written as JSON")

@@ -535,12 +535,59 @@ static void show_state(const json_t *head)
               "lost: variables are as at the session's start, files %s",
               has_files ? "as before this cell" : "stay");
     }
+    if (snp_streq(state, "restored_from_checkpoint")) {
+        notef(SNP_STYLE_YELLOW, "state",
+              "killed: the next cell goes on from the session's last checkpoint");
+    }
     if (snp_streq(state, "rolled_back") || snp_streq(state, "lost")) {
         const json_t *notes = json_object_get(transaction, "notes");
         for (size_t i = 0; i < json_array_size(notes); i++) {
             notef(SNP_STYLE_DIM, "not covered", "%s",
                   json_string_value(json_array_get(notes, i)));
         }
+    }
+}
+
+/* "3, 4, 5" */
+static void list_cells(struct snp_buf *text, const json_t *cells)
+{
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        if (snp_buf_addf(text, "%s%lld", i == 0 ? "" : ", ",
+                         (long long)json_integer_value(json_array_get(cells, i))) < 0) {
+            return;
+        }
+    }
+}
+
+/* A session that was woken without anything to say of it is not worth a line. */
+static void show_restored(const json_t *head)
+{
+    const json_t *restored = json_object_get(head, "restored");
+    const json_t *missing = json_object_get(restored, "missing");
+    const json_t *replayed = json_object_get(restored, "replayed");
+    const json_t *failed = json_object_get(restored, "failed");
+    snp_autobuf struct snp_buf text = {0};
+    size_t i;
+    json_t *item;
+    int r = 0;
+
+    snp_buf_init(&text, LINE_MAX_BYTES);
+    if (json_array_size(replayed) > 0) {
+        r = snp_buf_adds(&text, "cells run again: ");
+        list_cells(&text, replayed);
+    }
+    if (json_array_size(missing) > 0) {
+        r = snp_buf_addf(&text, "the state after cell %lld, without what later cells did: ",
+                         (long long)snp_json_int(restored, "cell", 0));
+        list_cells(&text, missing);
+    }
+    if (text.len > 0 && r == 0) {
+        note(SNP_STYLE_YELLOW, "restored", &text);
+    }
+    json_array_foreach(failed, i, item)
+    {
+        notef(SNP_STYLE_YELLOW, "not restored", "%s: %s", snp_json_str(item, "name", "?"),
+              snp_json_str(item, "reason", "?"));
     }
 }
 
@@ -804,6 +851,7 @@ int snp_view_finish(struct snp_view *view, const json_t *head)
     show_error(view, head);
     show_end(head);
     show_state(head);
+    show_restored(head);
     if (!view->is_quiet) {
         show_denials(head);
     }

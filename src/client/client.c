@@ -329,6 +329,12 @@ int snp_client_call(struct snp_client *client,
     return call_run(client, call, 0, ret, err);
 }
 
+int snp_client_take_fd(struct snp_client *client)
+{
+    SNP_ASSERT(client->in.len == 0 && client->out.len == 0);
+    return SNP_TAKE_FD(client->fd);
+}
+
 /* Connecting -------------------------------------------------------------------------- */
 
 /* SNP_E_NOT_FOUND: nobody is there, which a new daemon would change. */

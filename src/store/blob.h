@@ -29,14 +29,18 @@ struct snp_blob_info {
     uint64_t stored; /* bytes on disk */
 };
 
+struct snp_blob_range {
+    const char *hash;
+    uint64_t offset;
+    uint64_t length;
+};
+
 /*
  * Append length bytes from offset (less at the end) to buf. In a job. SNP_E_NOT_FOUND: no such
  * blob, or it is damaged. SNP_E_LIMIT: buf is too small. ret may be NULL.
  */
 int snp_blob_read(struct snp_tx *tx,
-                  const char *hash,
-                  uint64_t offset,
-                  uint64_t length,
+                  const struct snp_blob_range *range,
                   struct snp_buf *buf,
                   struct snp_blob_info *ret,
                   struct snp_err *err) SNP_NODISCARD;

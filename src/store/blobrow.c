@@ -295,19 +295,17 @@ int snp_blob_get(struct snp_tx *tx, int64_t row, struct snp_buf *buf, struct snp
 }
 
 int snp_blob_read(struct snp_tx *tx,
-                  const char *hash,
-                  uint64_t offset,
-                  uint64_t length,
+                  const struct snp_blob_range *range,
                   struct snp_buf *buf,
                   struct snp_blob_info *ret,
                   struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    uint64_t range[2] = {offset, length};
+    uint64_t part[2] = {range->offset, range->length};
     uint8_t bytes[SNP_BLOB_HASH_BYTES];
     int r;
 
-    if (snp_blob_unhex(hash, bytes) < 0) {
+    if (snp_blob_unhex(range->hash, bytes) < 0) {
         return snp_fail(err, SNP_E_INVALID, "a blob is named by 64 hex digits");
     }
     r = snp_db_ask(tx->db, &rows, err,
@@ -317,9 +315,9 @@ int snp_blob_read(struct snp_tx *tx,
         r = snp_db_step(&rows, err);
     }
     if (r == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no blob %s", hash);
+        return snp_fail(err, SNP_E_NOT_FOUND, "there is no blob %s", range->hash);
     }
-    return r < 0 ? r : row_read(tx, &rows, range, buf, ret, err);
+    return r < 0 ? r : row_read(tx, &rows, part, buf, ret, err);
 }
 
 /* Damage -------------------------------------------------------------------------------- */

@@ -704,7 +704,7 @@ static int page_row(struct page *page,
 static int page_job(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct page *page = arg;
-    struct offsets at[PAGE_ITEMS];
+    struct offsets at[PAGE_ITEMS] = {0};
     snp_autorows struct snp_rows rows = {0};
     int64_t after = page->after;
     const char *base;

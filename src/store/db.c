@@ -45,9 +45,27 @@ static int fail_full(struct snp_db *db, struct snp_err *err)
         db->path, need, have);
 }
 
+/* Why the system refused: as the connection knows it, else as the log or the file does. */
+static int system_errno(struct snp_db *db)
+{
+    sqlite3_file *log = NULL;
+    int eno = db->sqlite == NULL ? 0 : sqlite3_system_errno(db->sqlite);
+
+    if (db->sqlite != NULL && eno == 0 &&
+        sqlite3_file_control(db->sqlite, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) ==
+            SQLITE_OK &&
+        log != NULL && log->pMethods != NULL) {
+        (void)log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &eno);
+    }
+    if (db->sqlite != NULL && eno == 0) {
+        (void)sqlite3_file_control(db->sqlite, "main", SQLITE_FCNTL_LAST_ERRNO, &eno);
+    }
+    return eno;
+}
+
 static int fail_io(struct snp_db *db, int rc, struct snp_err *err)
 {
-    int eno = db->sqlite == NULL ? 0 : sqlite3_system_errno(db->sqlite);
+    int eno = system_errno(db);
 
     if (eno == ENOSPC || eno == EDQUOT || eno == EFBIG) {
         return fail_full(db, err);
@@ -146,7 +164,9 @@ static int prepare(struct snp_db *db,
     rc = sqlite3_prepare_v3(db->sqlite, sql, -1, is_kept ? SQLITE_PREPARE_PERSISTENT : 0,
                             &rows->stmt, NULL);
     if (rc != SQLITE_OK) {
-        return snp_db_fail(db, rc, err);
+        int r = snp_db_fail(db, rc, err);
+
+        return r < 0 ? r : SNP_E_INTERNAL; /* rows are none: never 0 */
     }
     rows->is_own = !is_kept;
     if (is_kept) {
@@ -219,9 +239,9 @@ static int ask(struct snp_db *db,
     SNP_ASSERT(sqlite3_bind_parameter_count(rows->stmt) == (int)strlen(format));
     rc = bind_all(rows, format, args);
     if (rc != SQLITE_OK) {
-        r = snp_db_fail(db, rc, err);
         snp_rows_done(rows);
-        return r;
+        r = snp_db_fail(db, rc, err);
+        return r < 0 ? r : SNP_E_INTERNAL; /* rows are none: never 0 */
     }
     return 0;
 }

@@ -28,8 +28,7 @@ enum {
     SLICE_ITEMS = 500, /* of one transaction: a job that comes waits for it */
     SLICE_BLOBS = 64,
     SLICE_CELLS = 64,
-    SLICE_PAGES = 512, /* given back to the file system */
-    KEEP = 2,          /* checkpoints of a session that no snapshot needs */
+    KEEP = 2, /* checkpoints of a session that no snapshot needs */
     AUTO_US = 60 * 1000 * 1000,
 };
 
@@ -55,7 +54,7 @@ int snp_gc_prune(struct snp_tx *tx, int64_t session, struct snp_err *err)
                       " AND row NOT IN (SELECT row FROM checkpoints AS c WHERE session = ?1"
                       "  AND complete = 1 AND damaged = 0 AND NOT EXISTS"
                       "   (SELECT 1 FROM snapshots WHERE checkpoint = c.row)"
-                      "  ORDER BY row DESC LIMIT ?2)",
+                      "  ORDER BY epoch DESC, cell DESC, row DESC LIMIT ?2)",
                       "ii", session, (int64_t)KEEP);
 }
 
@@ -434,8 +433,9 @@ static void gc_step(struct snp_store *store, struct snp_gc *gc)
             return;
         }
     }
-    if (r == 0 && gc->cells + gc->checkpoints > 0) {
-        r = snp_store_own(store, say, gc, SNP_DURABILITY_PROCESS, &gc->err);
+    if (r == 0 && gc->cells + gc->checkpoints > 0 &&
+        snp_store_own(store, say, gc, SNP_DURABILITY_PROCESS, &gc->err) < 0) {
+        snp_log(SNP_LOG_WARN, "gc-event", "why=\"%s\"", gc->err.msg);
     }
     gc_end(store, gc);
 }

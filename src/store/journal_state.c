@@ -324,7 +324,7 @@ int snp_journal_checkpoint_copy(struct snp_tx *tx,
                                 uint64_t *ret_id,
                                 struct snp_err *err)
 {
-    struct snp_journal_checkpoint from;
+    struct snp_journal_checkpoint from = {0};
     int64_t session = 0;
     int64_t row = 0;
     int r = snp_journal_checkpoint_get(tx, id, &from, err);

@@ -34,7 +34,7 @@
 #include "store/store_priv.h"
 
 enum {
-    LOCK_WAIT_MS = 3000, /* for a daemon that is about to end */
+    LOCK_WAIT_MS = 1000, /* for a daemon that is about to end */
     LOCK_STEP_MS = 20,
     RETRY_US = 1000 * 1000, /* between attempts to open */
     IDLE_MS = 200,          /* before the log is moved into the database */

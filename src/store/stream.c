@@ -165,14 +165,12 @@ static int item_check(const struct snp_stream_in *in,
                       const struct snp_stream_item *item,
                       struct snp_err *err)
 {
-    if (item->name == NULL || item->name[0] == '\0' ||
-        strlen(item->name) > SNP_STREAM_NAME_MAX ||
+    if (item->name[0] == '\0' || strlen(item->name) > SNP_STREAM_NAME_MAX ||
         (item->part == SNP_STREAM_FILES && !is_path(item->name))) {
         return snp_fail(err, SNP_E_PEER,
                         "the checkpoint has an item with a name that cannot be");
     }
-    if (item->key == NULL || !is_key(item->key) ||
-        (has_content(item->kind) && item->key[0] == '\0')) {
+    if (!is_key(item->key) || (has_content(item->kind) && item->key[0] == '\0')) {
         return snp_fail(err, SNP_E_PEER, "the checkpoint has an item without a proper key");
     }
     if (!has_content(item->kind) && (item->size != 0 || item->is_same)) {
@@ -207,8 +205,8 @@ static int item_begin(struct snp_stream_in *in,
     int r;
 
     if (!kind_of(head, in->part, &item.kind) || !json_is_integer(size) ||
-        json_integer_value(size) < 0) {
-        return snp_fail(err, SNP_E_PEER, "the checkpoint has an item of no kind, or no size");
+        json_integer_value(size) < 0 || item.name == NULL || item.key == NULL) {
+        return snp_fail(err, SNP_E_PEER, "the checkpoint has an item that lacks something");
     }
     item.size = (uint64_t)json_integer_value(size);
     if (in->items >= SNP_BUNDLE_ITEMS_MAX) {

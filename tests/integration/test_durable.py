@@ -222,7 +222,7 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place, bin_folder, tmp_
         assert {cell["status"] for cell in history(client)} <= {"ok", "unknown"}
     finally:
         kill(daemon)
-        subprocess.run(["umount", place])
+        subprocess.run(["umount", "-l", place])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
@@ -241,7 +241,7 @@ def test_a_read_only_state_folder_leaves_what_needs_no_journal(place, bin_folder
         finally:
             kill(daemon)
     finally:
-        subprocess.run(["umount", str(state)])
+        subprocess.run(["umount", "-l", str(state)])
 
 
 def test_a_corrupt_journal_does_not_keep_the_daemon_down(start, place):  # noqa: F811

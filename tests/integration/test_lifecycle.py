@@ -345,11 +345,14 @@ def test_the_daemon_is_asked_about_and_stopped(fresh_sandbox, tmp_path):
     box.start()
     status = json.loads(box.cli("daemon", "status", "--json").stdout)
     assert status["running"] and status["pid"] == box.daemon.pid and status["sessions"] == 0
-    box.exec("1", "kept")
-    refused = box.cli("daemon", "stop")
-    assert refused.returncode == 1 and "kept" in refused.stderr and "--force" in refused.stderr
-    assert box.daemon.poll() is None
-    stopped = box.cli("daemon", "stop", "--force")
+    box.exec("x = 6", "kept")
+    with start_cell(box, "--session", "busy") as client:
+        refused = box.cli("daemon", "stop")
+        assert refused.returncode == 1 and "busy" in refused.stderr and "--force" in refused.stderr
+        assert box.daemon.poll() is None
+        client.send_signal(signal.SIGINT)
+        client.wait(10)
+    stopped = box.cli("daemon", "stop")
     assert stopped.returncode == 0, stopped.stderr
     assert box.daemon.wait(20) == 0
 

@@ -126,4 +126,554 @@ TEST(what_is_saved_is_loaded_again)
     rig_end(&rig);
 }
 
-RUN(UNIT(what_is_saved_is_loaded_again))
+/* Damage ------------------------------------------------------------------------------- */
+
+/* The path of the largest file of the blobs, by size. */
+static void largest(const struct rig *rig, char path[256])
+{
+    char command[200];
+    int fds[2];
+    ssize_t n;
+
+    (void)snprintf(command, sizeof(command),
+                   "find %s/journal/blobs -type f -printf '%%s %%p\\n' | sort -n | tail -n 1 |"
+                   " cut -d' ' -f2 | tr -d '\\n'",
+                   rig->dir);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)dup2(fds[1], 1);
+        (void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    (void)close(fds[1]);
+    n = snp_read_all(fds[0], path, 255);
+    assert_true(n > 0);
+    path[n] = '\0';
+    (void)close(fds[0]);
+    (void)waitpid(pid, NULL, 0);
+}
+
+static void flip(const char *path, off_t at)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    char byte = 0;
+
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte = (char)(byte ^ 4);
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    (void)close(fd);
+}
+
+struct events {
+    unsigned damaged;
+    unsigned unusable;
+};
+
+static int count_event(const struct snp_journal_event *row,
+                       void *arg,
+                       struct snp_err *err SNP_UNUSED)
+{
+    struct events *events = arg;
+
+    events->damaged += strcmp(row->kind, "damaged_blob") == 0 ? 1 : 0;
+    events->unusable += strcmp(row->kind, "unusable_checkpoint") == 0 ? 1 : 0;
+    return 0;
+}
+
+enum damage {
+    FLIP_CONTENT,
+    FLIP_HEADER,
+    CUT,
+    REMOVE,
+};
+
+static void damage_do(const char *path, enum damage damage)
+{
+    struct stat st;
+
+    assert_int_equal(stat(path, &st), 0);
+    switch (damage) {
+    case FLIP_CONTENT:
+        flip(path, st.st_size - 1000);
+        break;
+    case FLIP_HEADER:
+        flip(path, 9);
+        break;
+    case CUT:
+        assert_int_equal(truncate(path, st.st_size - 1), 0);
+        break;
+    case REMOVE:
+    default:
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+static void check_damage(enum damage damage)
+{
+    struct rig rig;
+    struct bundle b;
+    struct transfer t;
+    struct snp_buf got;
+    struct snp_checkpoint_save spec = spec_of(1, 0);
+    struct snp_journal_checkpoint row;
+    struct events events = {0};
+    struct snp_tx *tx;
+    struct snp_err err;
+    uint64_t first;
+    uint64_t second;
+    char path[256];
+
+    begin(&rig);
+    bundle_begin(&b);
+    bundle_add(&b, SNP_ITEM_VARS, "x", "a1", "one", 3);
+    bundle_end_part(&b, SNP_STREAM_VARS);
+    bundle_end_part(&b, SNP_STREAM_FILES);
+    bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    first = t.report.checkpoint;
+    snp_buf_done(&b.bytes);
+    make(&b, "two");
+    spec.cell = 2;
+    bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    second = t.report.checkpoint;
+
+    largest(&rig, path);
+    damage_do(path, damage);
+    bundle_load(&rig, second, &got, &t);
+    assert_int_equal(t.err.code, SNP_E_NOT_FOUND);
+    snp_buf_done(&got);
+    assert_int_equal(access(path, F_OK), -1); /* set aside */
+    tx = rig_enter(&rig);
+    assert_int_equal(snp_journal_checkpoint_latest(tx, sid, UINT64_MAX, &row, &err), 0);
+    assert_int_equal(row.id, first);
+    assert_int_equal(snp_journal_event_each(tx, 100, count_event, &events, &err), 0);
+    rig_leave(&rig);
+    assert_int_equal(events.damaged, 1);
+    assert_int_equal(events.unusable, 1);
+    bundle_load(&rig, first, &got, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    snp_buf_done(&got);
+
+    /* The content comes back: what needed it is usable again. */
+    spec.cell = 3;
+    bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    bundle_load(&rig, second, &got, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    snp_buf_done(&got);
+    snp_buf_done(&b.bytes);
+    rig_end(&rig);
+}
+
+TEST(a_turned_bit_is_seen_and_the_checkpoint_before_is_used)
+{
+    check_damage(FLIP_CONTENT);
+}
+
+TEST(a_damaged_header_is_seen)
+{
+    check_damage(FLIP_HEADER);
+}
+
+TEST(a_file_that_was_cut_is_seen)
+{
+    check_damage(CUT);
+}
+
+TEST(a_missing_file_is_seen)
+{
+    check_damage(REMOVE);
+}
+
+/* Incremental -------------------------------------------------------------------------- */
+
+#define SAME_HEAD(key, size)                                                \
+    "{\"kind\":\"vars\",\"name\":\"g1\",\"key\":\"" key "\",\"size\":" size \
+    ",\"same\":true,\"meta\":{}}"
+
+TEST(what_is_the_same_is_not_written_again)
+{
+    struct rig rig;
+    struct bundle b;
+    struct bundle c;
+    struct transfer t;
+    struct snp_buf got;
+    struct snp_checkpoint_save spec = spec_of(1, 0);
+    snp_autobuf struct snp_buf known = {0};
+    struct snp_tx *tx;
+    struct snp_err err;
+
+    begin(&rig);
+    make(&b, "hello");
+    bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    snp_buf_init(&known, SNP_JOURNAL_KNOWN_MAX);
+    tx = rig_enter(&rig);
+    assert_int_equal(snp_journal_known_keys(tx, t.report.checkpoint, &known, &err), 0);
+    rig_leave(&rig);
+    assert_string_equal(snp_buf_cstr(&known), "v2\nk2\nv1\nhello\nv3\n");
+
+    bundle_begin(&c);
+    bundle_raw(&c, SNP_STREAM_ITEM, SAME_HEAD("v2", "3145728"), "", 0);
+    bundle_end_part(&c, SNP_STREAM_VARS);
+    bundle_end_part(&c, SNP_STREAM_FILES);
+    spec = spec_of(2, t.report.checkpoint);
+    bundle_save(&rig, snp_buf_bytes(&c.bytes), c.bytes.len, &spec, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    assert_int_equal(t.report.same_items, 1);
+    assert_int_equal(t.report.written_bytes, 0);
+    bundle_load(&rig, t.report.checkpoint, &got, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    assert_true(got.len > sizeof(big));
+    snp_buf_done(&got);
+    snp_buf_done(&c.bytes);
+
+    /* Of another size, or not known: refused. */
+    static const char *const bad[] = {SAME_HEAD("v2", "5"), SAME_HEAD("v9", "3145728")};
+    spec = spec_of(3, t.report.checkpoint);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(bad); i++) {
+        bundle_begin(&c);
+        bundle_raw(&c, SNP_STREAM_ITEM, bad[i], "", 0);
+        bundle_end_part(&c, SNP_STREAM_VARS);
+        bundle_end_part(&c, SNP_STREAM_FILES);
+        bundle_save(&rig, snp_buf_bytes(&c.bytes), c.bytes.len, &spec, &t);
+        assert_int_equal(t.err.code, SNP_E_PEER);
+        snp_buf_done(&c.bytes);
+    }
+    snp_buf_done(&b.bytes);
+    rig_end(&rig);
+}
+
+/* Epochs and removal ------------------------------------------------------------------- */
+
+static int raise_epoch(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
+{
+    return snp_journal_session_epoch(tx, sid, 5, err);
+}
+
+static int remove_session(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
+{
+    return snp_journal_session_remove(tx, sid, err);
+}
+
+static int count_checkpoint(const struct snp_journal_checkpoint *row SNP_UNUSED,
+                            void *arg,
+                            struct snp_err *err SNP_UNUSED)
+{
+    ++*(unsigned *)arg;
+    return 0;
+}
+
+static unsigned checkpoints(struct rig *rig)
+{
+    unsigned n = 0;
+    struct snp_err err;
+    struct snp_tx *tx = rig_enter(rig);
+
+    assert_int_equal(snp_journal_checkpoint_each(tx, sid, count_checkpoint, &n, &err), 0);
+    rig_leave(rig);
+    return n;
+}
+
+static void gc_done(void *arg, const struct snp_gc_report *report, const struct snp_err *err)
+{
+    assert_int_equal(err->code, SNP_OK);
+    *(struct snp_gc_report *)arg = *report;
+}
+
+static struct snp_gc_report collect(struct rig *rig, uint64_t budget)
+{
+    struct snp_gc_report report = {.bytes = UINT64_MAX};
+    struct snp_err err;
+
+    assert_int_equal(snp_store_gc(rig->store, budget, gc_done, &report, &err), 0);
+    while (report.bytes == UINT64_MAX) {
+        (void)uv_run(&rig->loop, UV_RUN_ONCE);
+    }
+    return report;
+}
+
+TEST(a_checkpoint_of_an_older_epoch_is_refused)
+{
+    struct rig rig;
+    struct bundle b;
+    struct transfer t;
+    struct snp_checkpoint_save spec = spec_of(1, 0);
+
+    begin(&rig);
+    make(&b, "x");
+    rig_ok(&rig, raise_epoch, NULL);
+    assert_int_equal(rig_job(&rig, raise_epoch, NULL), SNP_E_DENIED);
+    bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+    assert_int_equal(t.err.code, SNP_E_DENIED);
+    spec.epoch = 5;
+    bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    snp_buf_done(&b.bytes);
+    rig_end(&rig);
+}
+
+TEST(the_two_latest_stay_and_the_rest_is_cleared_up)
+{
+    struct rig rig;
+    struct bundle b;
+    struct transfer t;
+    struct snp_checkpoint_save spec = spec_of(0, 0);
+    char small[3] = "a";
+
+    begin(&rig);
+    for (unsigned i = 0; i < 5; i++) {
+        bundle_begin(&b);
+        small[0] = (char)('a' + i);
+        memset(big + 100, small[0], 10);
+        bundle_add(&b, SNP_ITEM_VARS, "x", small, big, 100000);
+        bundle_end_part(&b, SNP_STREAM_VARS);
+        bundle_end_part(&b, SNP_STREAM_FILES);
+        spec.cell = i;
+        bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+        assert_int_equal(t.err.code, SNP_OK);
+        snp_buf_done(&b.bytes);
+    }
+    assert_int_equal(checkpoints(&rig), 2);
+    (void)collect(&rig, 0);
+    assert_int_equal(count_files(&rig), 2);
+    rig_ok(&rig, remove_session, NULL);
+    (void)collect(&rig, 0);
+    assert_int_equal(count_files(&rig), 0);
+    rig_end(&rig);
+}
+
+/* Broken streams ----------------------------------------------------------------------- */
+
+TEST(a_stream_that_is_torn_leaves_nothing)
+{
+    struct rig rig;
+    struct bundle b;
+    struct transfer t;
+    struct snp_checkpoint_save spec = spec_of(1, 0);
+
+    begin(&rig);
+    bundle_begin(&b);
+    bundle_add(&b, SNP_ITEM_VARS, "x", "a", "one", 3);
+    bundle_add(&b, SNP_ITEM_VARS, "y", "b", big, 9000);
+    bundle_end_part(&b, SNP_STREAM_VARS);
+    bundle_add(&b, SNP_ITEM_FILE, "f", "c", big + 1, 300);
+    bundle_end_part(&b, SNP_STREAM_FILES);
+    for (size_t cut = 0; cut < b.bytes.len; cut += cut < 300 || cut > 9300 ? 7 : 1000) {
+        bundle_save(&rig, snp_buf_bytes(&b.bytes), cut, &spec, &t);
+        assert_int_equal(t.err.code, SNP_E_PEER);
+        assert_int_equal(t.report.checkpoint, 0);
+    }
+    assert_int_equal(checkpoints(&rig), 0);
+    (void)collect(&rig, 0);
+    assert_int_equal(count_files(&rig), 0);
+    bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    snp_buf_done(&b.bytes);
+    rig_end(&rig);
+}
+
+#define HEAD(kind, name, key, size)                                                   \
+    "{\"kind\":\"" kind "\",\"name\":\"" name "\",\"key\":\"" key "\",\"size\":" size \
+    ",\"same\":false,\"meta\":{}}"
+
+/* Items of the part "files", each of which ends the stream. */
+static const struct {
+    const char *head;
+    const char *data;
+    enum snp_code code;
+} hostile[] = {
+    {HEAD("file",  "a",                    "k",                                       "3"), "abcd", SNP_E_PEER}, /* longer than it says */
+    {HEAD("file",      "a",                  "k",                                                           "5"), "abcd", SNP_E_PEER}, /* shorter */
+    {HEAD("file",    "a",      "k","-1"), "", SNP_E_PEER},
+    {HEAD("file",  "a",                        "k",                                                       "1.5"), "a", SNP_E_PEER},
+    {HEAD("file",         "a",                     "k",                                                                            "20000000"), "", SNP_E_LIMIT},
+    {HEAD("file",            "a",                        "k",                                                             "9223372036854775807"), "", SNP_E_LIMIT},
+    {HEAD("vars",      "a",                         "k",  "0"), "", SNP_E_PEER}, /* in the other part */
+    {HEAD("device",  "a",             "k",                               "0"), "", SNP_E_PEER},
+    {HEAD("dir",          "a",                     "",                                                              "3"), "abc", SNP_E_PEER},
+    {HEAD("file","","k","0"), "", SNP_E_PEER},
+    {HEAD("file", "/etc/passwd",                       "k",                                                      "0"), "", SNP_E_PEER},
+    {HEAD("file",         "..",   "k",                                         "0"), "", SNP_E_PEER},
+    {HEAD("file",            "a/../../b",                      "k",                                                           "0"), "", SNP_E_PEER},
+    {HEAD("file",        "a//b",                            "k",                             "0"), "", SNP_E_PEER},
+    {HEAD("file",   "a/",             "k",                                "0"), "", SNP_E_PEER},
+    {HEAD("file",       "./a",                   "k",                                                            "0"), "", SNP_E_PEER},
+    {HEAD("file",             "a\\u0000b",                                       "k",                                                                                                                            "0"), "", SNP_E_PEER},
+    {HEAD("file",  "a\\udc80",                        "k",                                                       "0"), "", SNP_E_PEER},
+    {HEAD("file",         "a",     "","0"), "", SNP_E_PEER},
+    {HEAD("file",            "a",                        "k k",                                                     "0"), "", SNP_E_PEER},
+    {HEAD("file",        "a",                            "../k",                   "0"), "", SNP_E_PEER},
+    {HEAD(
+         "file",  "a",  "01234567890123456789012345678901234567890123456789012345678901234",                   "0"),
+     "", SNP_E_PEER},
+    {HEAD("file",          "first",                      "k",                                                               "0"), "", SNP_E_PEER}, /* a second one of that name */
+    {"{\"kind\":\"file\",\"name\":\"a\",\"key\":\"k\",\"size\":0,\"same\":false}","",
+     SNP_E_PEER},
+    {"{\"kind\":\"file\",\"name\":\"a\",\"key\":\"k\",\"size\":0,\"same\":false,\"meta\":[]}",
+     "",                        SNP_E_PEER                                                      },
+    {"{\"kind\":\"file\",\"name\":\"a\",\"name\":\"b\",\"key\":\"k\",\"size\":0,\"meta\":{}}",
+     "",               SNP_E_PEER                      },
+    {"[]",            "",                        SNP_E_PEER                                                     },
+    {"{",        "",                            SNP_E_PEER},
+    {"",  "", SNP_E_PEER},
+};
+
+TEST(what_breaks_a_rule_ends_the_stream)
+{
+    struct rig rig;
+    struct transfer t;
+    struct snp_checkpoint_save spec = spec_of(1, 0);
+
+    begin(&rig);
+    spec.bytes_max = 10 << 20;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(hostile); i++) {
+        struct bundle b;
+
+        bundle_begin(&b);
+        bundle_add(&b, SNP_ITEM_VARS, "/", "k", "xyz", 3);
+        bundle_end_part(&b, SNP_STREAM_VARS);
+        bundle_add(&b, SNP_ITEM_FILE, "first", "k", "xyz", 3);
+        bundle_raw(&b, SNP_STREAM_ITEM, hostile[i].head, hostile[i].data,
+                   strlen(hostile[i].data));
+        bundle_end_part(&b, SNP_STREAM_FILES);
+        bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+        if (t.err.code != hostile[i].code) {
+            fail_msg("%s: %d %s", hostile[i].head, t.err.code, t.err.msg);
+        }
+        snp_buf_done(&b.bytes);
+    }
+    assert_int_equal(checkpoints(&rig), 0);
+    rig_end(&rig);
+}
+
+TEST(frames_out_of_order_end_the_stream)
+{
+    struct rig rig;
+    struct bundle b;
+    struct transfer t;
+    struct snp_checkpoint_save spec = spec_of(1, 0);
+
+    begin(&rig);
+    for (int which = 0; which < 6; which++) {
+        bundle_begin(&b);
+        switch (which) {
+        case 0: /* data without an item */
+            bundle_raw(&b, SNP_STREAM_DATA, "", "abc", 3);
+            break;
+        case 1: /* the parts the other way round */
+            bundle_end_part(&b, SNP_STREAM_FILES);
+            break;
+        case 2: /* a wrong count */
+            b.items = 1;
+            bundle_end_part(&b, SNP_STREAM_VARS);
+            break;
+        case 3: /* an end inside of an item */
+            bundle_raw(&b, SNP_STREAM_ITEM, HEAD("vars", "a", "k", "9"), "abc", 3);
+            bundle_end_part(&b, SNP_STREAM_VARS);
+            break;
+        case 4: /* more behind the end */
+            bundle_end_part(&b, SNP_STREAM_VARS);
+            bundle_end_part(&b, SNP_STREAM_FILES);
+            bundle_raw(&b, SNP_STREAM_DATA, "", "abc", 3);
+            break;
+        default: /* another type */
+            bundle_raw(&b, 83, "{}", "", 0);
+        }
+        bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+        assert_int_equal(t.err.code, SNP_E_PEER);
+        snp_buf_done(&b.bytes);
+    }
+    assert_int_equal(checkpoints(&rig), 0);
+    rig_end(&rig);
+}
+
+TEST(a_stalled_pipe_holds_up_nobody_and_ends_with_the_store)
+{
+    struct rig rig;
+    struct transfer t = {.rig = &rig};
+    struct snp_checkpoint_save spec = spec_of(1, 0);
+    struct snp_err err;
+    int fds[2];
+
+    begin(&rig);
+    spec.done = transfer_done;
+    spec.arg = &t;
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    assert_int_equal(snp_checkpoint_save(rig.store, fds[0], &spec, &err), 0);
+    assert_int_equal(checkpoints(&rig), 0); /* jobs go on */
+    assert_false(t.done);
+    rig_close(&rig);
+    assert_true(t.done);
+    assert_int_equal(t.err.code, SNP_E_DENIED);
+    (void)close(fds[1]);
+    rig_end(&rig);
+}
+
+static int described(const struct snp_journal_item *row,
+                     void *arg,
+                     struct snp_err *err SNP_UNUSED)
+{
+    struct transfer *t = arg;
+
+    assert_false(t->done);
+    assert_string_equal(row->key, "v2");
+    assert_string_equal(row->name.data, "g1");
+    assert_null(row->hash);
+    t->report.same_items++;
+    return 0;
+}
+
+static void described_done(void *arg,
+                           const struct snp_checkpoint_report *report,
+                           const struct snp_err *err)
+{
+    struct transfer *t = arg;
+
+    assert_int_equal(err->code, SNP_OK);
+    assert_int_equal(report->items, t->report.same_items);
+    t->done = true;
+}
+
+TEST(a_description_is_told_and_not_kept)
+{
+    struct rig rig;
+    struct bundle b;
+    struct transfer t = {.rig = &rig};
+    struct snp_checkpoint_describe spec = {
+        .each = described, .done = described_done, .arg = &t};
+    struct snp_err err;
+    int fds[2];
+
+    begin(&rig);
+    bundle_begin(&b);
+    bundle_raw(&b, SNP_STREAM_ITEM, SAME_HEAD("v2", "3145728"), "", 0);
+    bundle_end_part(&b, SNP_STREAM_VARS);
+    bundle_end_part(&b, SNP_STREAM_FILES);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    assert_int_equal(snp_write_all(fds[1], snp_buf_bytes(&b.bytes), b.bytes.len), 0);
+    (void)close(fds[1]);
+    assert_int_equal(snp_checkpoint_describe(rig.store, fds[0], &spec, &err), 0);
+    transfer_wait(&t);
+    assert_int_equal(t.report.same_items, 1);
+    assert_int_equal(checkpoints(&rig), 0);
+    snp_buf_done(&b.bytes);
+    rig_end(&rig);
+}
+
+RUN(UNIT(what_is_saved_is_loaded_again),
+    UNIT(a_turned_bit_is_seen_and_the_checkpoint_before_is_used),
+    UNIT(a_damaged_header_is_seen),
+    UNIT(a_file_that_was_cut_is_seen),
+    UNIT(a_missing_file_is_seen),
+    UNIT(what_is_the_same_is_not_written_again),
+    UNIT(a_checkpoint_of_an_older_epoch_is_refused),
+    UNIT(the_two_latest_stay_and_the_rest_is_cleared_up),
+    UNIT(a_stream_that_is_torn_leaves_nothing),
+    UNIT(what_breaks_a_rule_ends_the_stream),
+    UNIT(frames_out_of_order_end_the_stream),
+    UNIT(a_stalled_pipe_holds_up_nobody_and_ends_with_the_store),
+    UNIT(a_description_is_told_and_not_kept))

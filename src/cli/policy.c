@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a session is opened with: shared by the verbs that open some. */
+#include "cli/policy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/rundir.h"
+#include "base/str.h"
+#include "policy/project.h"
+#include "policy/template_name.h"
+#include "registry/registry.h"
+
+int snp_cli_template_check(const struct snp_config *config, struct snp_err *err)
+{
+    const char *name = snp_config_str(config, SNP_KEY_TEMPLATE);
+    snp_autofree char *state = NULL;
+    snp_autojson json_t *record = NULL;
+    int r = snp_template_name_check(name, err);
+
+    if (r == 0 && !snp_template_is_builtin(name) && !snp_streq(name, "venv")) {
+        r = snp_state_dir(&state, err);
+        r = r < 0 ? r : snp_registry_read(state, name, &record, err);
+    }
+    if (r == SNP_E_NOT_FOUND) {
+        err->code = SNP_E_INVALID;
+    }
+    return r < 0 ? err->code : 0;
+}
+
+int snp_cli_project(const struct snp_config *config,
+                    const char *dir,
+                    const char *flag,
+                    char **ret_path,
+                    struct snp_err *err)
+{
+    const char *home = snp_config_env(config, "HOME");
+    snp_autofree char *real_home = home == NULL ? NULL : realpath(home, NULL);
+    snp_autofree char *path = realpath(dir, NULL);
+    struct stat st;
+    int r;
+
+    if (path == NULL && errno == ENOENT) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "%s: there is no folder %s", flag, dir);
+    }
+    if (path == NULL || stat(path, &st) < 0) {
+        return snp_fail_sys(err, errno, "%s %s", flag, dir);
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        return snp_fail(err, SNP_E_INVALID, "%s: %s is not a folder", flag, dir);
+    }
+    r = snp_project_check(path, real_home, err);
+    if (r == 0) {
+        *ret_path = SNP_TAKE_PTR(path);
+    }
+    return r;
+}
+
+json_t *snp_cli_session_defaults(const struct snp_config *config)
+{
+    struct snp_limits limits;
+    json_t *defaults;
+
+    snp_config_limits(config, &limits);
+    defaults = snp_limits_to_json(&limits);
+    /* Not given anywhere: then a project's own .venv comes before base. */
+    if (defaults != NULL &&
+        ((snp_config_origin(config, SNP_KEY_TEMPLATE) != SNP_ORIGIN_DEFAULT &&
+          json_object_set_new(defaults, "template",
+                              json_string(snp_config_str(config, SNP_KEY_TEMPLATE))) < 0) ||
+         json_object_set_new(defaults, "tier",
+                             json_string(snp_config_str(config, SNP_KEY_ENVIRONMENT))) < 0)) {
+        json_decref(defaults);
+        return NULL;
+    }
+    return defaults;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_POLICY_H
+#define SNP_CLI_POLICY_H
+
+/* What a session is opened with, as the configuration and the command line say it. */
+
+#include "base/err.h"
+#include "base/json.h"
+#include "config/config.h"
+
+/* SNP_E_INVALID: the configured template does not exist, or its name is none. */
+int snp_cli_template_check(const struct snp_config *config, struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * The absolute path of the folder dir, links resolved; the caller frees. flag: what it was given
+ * as. SNP_E_NOT_FOUND, SNP_E_INVALID: there is none; SNP_E_DENIED: it may not be a project.
+ */
+int snp_cli_project(const struct snp_config *config,
+                    const char *dir,
+                    const char *flag,
+                    char **ret_path,
+                    struct snp_err *err) SNP_NODISCARD;
+
+/* `defaults` of an exec request: limits, tier, and the template if one is named. New reference or NULL. */
+json_t *snp_cli_session_defaults(const struct snp_config *config);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLIENT_ASYNC_H
+#define SNP_CLIENT_ASYNC_H
+
+/*
+ * A client of the daemon for programs with an event loop: many calls at once over one
+ * connection. It connects with the first call (starting the daemon if none runs; a worker
+ * thread waits for that) and again after the daemon went away.
+ */
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct snp_async;
+
+struct snp_async_call {
+    const char *method; /* borrowed during the call */
+    json_t *head; /* an object or NULL; consumed, also on failure; gets the member "method" */
+    const void *raw; /* copied */
+    size_t raw_len;
+    /* An event; all borrowed until return. NULL = ignore. */
+    void (*event)(void *ctx, const json_t *head, const char *raw, size_t raw_len);
+    /*
+     * The end, exactly once, never before snp_async_call has returned. err != NULL: it failed
+     * (the daemon's ERROR, or SNP_E_PEER: the daemon went away or cannot be started) and
+     * head is NULL. All borrowed until return. Both callbacks may make further calls.
+     */
+    void (*done)(
+        void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len);
+    void *ctx;
+};
+
+/* *ret is the caller's: snp_async_free(). Does nothing yet. loop: borrowed, outlives it. */
+int snp_async_new(uv_loop_t *loop, struct snp_async **ret, struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Ask. *ret_id names the open call until done. On failure done is not called. SNP_E_LIMIT: the
+ * request is larger than a frame, or too much waits to be sent.
+ */
+int snp_async_call(struct snp_async *async,
+                   const struct snp_async_call *call,
+                   uint32_t *ret_id,
+                   struct snp_err *err) SNP_NODISCARD;
+
+/* Interrupt the cell of an open `exec`; its end comes as usual. Unknown ids are ignored. */
+void snp_async_interrupt(struct snp_async *async, uint32_t id);
+
+/* Whether everything asked so far has been handed to the kernel. */
+bool snp_async_is_sent(const struct snp_async *async);
+
+/* Open calls. */
+size_t snp_async_n_open(const struct snp_async *async);
+
+/*
+ * Give up all calls without a word to them, and close. Not from a callback. A thread that is
+ * connecting goes on; the loop frees the rest when it is done.
+ */
+void snp_async_free(struct snp_async *async);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_CAPS_H
+#define SNP_MCP_CAPS_H
+
+/* Every size and time this layer holds others, and itself, to. */
+
+enum {
+    SNP_MCP_MESSAGE_MAX = 24 << 20, /* bytes of one JSON-RPC message */
+    SNP_MCP_ID_MAX = 256,           /* bytes of a request's id, if it is a string */
+    SNP_MCP_METHOD_MAX = 128,       /* bytes of a method's name */
+    SNP_MCP_CALLS_MAX = 64,         /* requests in flight of one client */
+    SNP_MCP_ASKS_MAX = 16,          /* requests of ours to one client that wait for an answer */
+    SNP_MCP_OUT_MAX = 64 << 20,     /* bytes waiting for one client to read */
+    SNP_MCP_KEEP_BYTES = 256 << 10, /* an empty buffer larger than this is given back */
+
+    SNP_MCP_PROGRESS_MS = 1000,   /* between two notifications of progress */
+    SNP_MCP_END_MS = 700,         /* for calls in flight when standard input ends */
+    SNP_MCP_FLUSH_MS = 200,       /* for what is written when we end */
+    SNP_MCP_TTL_MS = 3600 * 1000, /* how long a list may be cached */
+
+    SNP_MCP_TEXT_MAX = 10000,       /* characters of a result's text */
+    SNP_MCP_CODE_MAX = 15 << 20,    /* bytes of code, command and contents of one call */
+    SNP_MCP_TIMEOUT_S = 600,        /* the longest timeout of one call */
+    SNP_MCP_IMAGE_MAX = 5 << 20,    /* bytes of an image a model is shown */
+    SNP_MCP_RESOURCE_MAX = 4 << 20, /* bytes of one resource read */
+    SNP_MCP_KEPT_MAX = 32 << 20,    /* bytes of outputs and displays kept to be read later */
+    SNP_MCP_JOBS_MAX = 32,          /* jobs in the background, ended ones included */
+    SNP_MCP_SESSION_ID_MAX = 512,   /* bytes of a session_id */
+    SNP_MCP_ENTRIES_MAX = 500,      /* entries of a listed folder */
+};
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_CELL_H
+#define SNP_MCP_CELL_H
+
+/* A cell's output as it comes, and its result as a model reads it. */
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "mcp/kept.h"
+
+enum {
+    SNP_CELL_STDOUT = 0,
+    SNP_CELL_STDERR,
+    SNP_CELL_STREAMS,
+};
+
+struct snp_cell_stream {
+    struct snp_buf text;
+    bool has_gap;   /* the daemon left out the middle */
+    size_t gap_at;  /* bytes of text before it */
+    int64_t gap;    /* characters missing there */
+    bool has_spill; /* more came than is kept here */
+};
+
+/* Embedded; zero, then snp_cell_init. */
+struct snp_cell {
+    struct snp_cell_stream stream[SNP_CELL_STREAMS];
+    json_t *displays; /* owned: [{mime: kept number, "text/plain": text}] */
+};
+
+void snp_cell_init(struct snp_cell *cell);
+void snp_cell_done(struct snp_cell *cell);
+
+/* An event of `exec`. Binary displays go to kept. What makes no sense is passed over. */
+void snp_cell_event(struct snp_cell *cell,
+                    struct snp_kept *kept,
+                    const json_t *head,
+                    const char *raw,
+                    size_t raw_len);
+
+/* What a result is made of besides the output. */
+struct snp_cell_view {
+    const json_t *head; /* the daemon's result */
+    const char *code;   /* Python, to quote the failing line; NULL = a command */
+    size_t code_len;
+    const char *session_id; /* as the caller says it */
+    const char *notes;      /* lines to be added; "" = none */
+    double timeout_s;       /* what was in force */
+};
+
+/* The result of tools/call: text, structuredContent, isError. New reference, NULL when out of memory. */
+json_t *snp_cell_result(const struct snp_cell *cell,
+                        struct snp_kept *kept,
+                        const struct snp_cell_view *view);
+
+/* "Error: ..." as the first line of a failed cell says it; nothing for one that did not fail. */
+int snp_cell_error(struct snp_buf *out, const struct snp_cell_view *view) SNP_NODISCARD;
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_JSONRPC_H
+#define SNP_MCP_JSONRPC_H
+
+/* JSON-RPC 2.0 messages as MCP restricts them: one object each, ids strings or numbers. */
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+enum snp_jsonrpc_code {
+    SNP_JSONRPC_PARSE = -32700,
+    SNP_JSONRPC_REQUEST = -32600, /* JSON, but no request */
+    SNP_JSONRPC_METHOD = -32601,
+    SNP_JSONRPC_PARAMS = -32602,
+    SNP_JSONRPC_INTERNAL = -32603,
+    SNP_JSONRPC_HEADER = -32020,     /* modern: headers do not match the body */
+    SNP_JSONRPC_CAPABILITY = -32021, /* modern: the client did not declare what is needed */
+    SNP_JSONRPC_VERSION = -32022,    /* modern: no such protocol version */
+    SNP_JSONRPC_NO_RESOURCE = -32002 /* legacy only */
+};
+
+enum snp_jsonrpc_kind {
+    SNP_JSONRPC_IS_REQUEST = 0,
+    SNP_JSONRPC_IS_NOTIFICATION,
+    SNP_JSONRPC_IS_RESPONSE,
+};
+
+struct snp_jsonrpc {
+    enum snp_jsonrpc_kind kind;
+    json_t *root; /* owned; the rest is borrowed from it */
+    json_t *id;   /* NULL for a notification; may be null in a response */
+    const char *method;
+    json_t *params; /* an object, or NULL */
+    json_t *result; /* of a response */
+    json_t *error;
+};
+
+/*
+ * Read one message of n bytes. SNP_E_INVALID: it is none; *ret_code (SNP_JSONRPC_PARSE or
+ * _REQUEST) and, where one could be told, *ret_id (new reference, else NULL) are for the answer. An
+ * escaped half of a surrogate pair reads as U+FFFD: some clients cut text inside a character.
+ */
+int snp_jsonrpc_parse(const char *text,
+                      size_t n,
+                      struct snp_jsonrpc *ret,
+                      int *ret_code,
+                      json_t **ret_id,
+                      struct snp_err *err) SNP_NODISCARD;
+void snp_jsonrpc_done(struct snp_jsonrpc *message);
+#define snp_autojsonrpc snp_cleanup(snp_jsonrpc_done)
+
+/*
+ * Messages of ours, new references; NULL when out of memory. id: borrowed, NULL = null; result,
+ * params: consumed, NULL = out of memory; data: consumed, NULL = none.
+ */
+json_t *snp_jsonrpc_result(json_t *id, json_t *result);
+json_t *snp_jsonrpc_error(json_t *id, int code, const char *message, json_t *data);
+json_t *snp_jsonrpc_notification(const char *method, json_t *params);
+json_t *snp_jsonrpc_request(json_int_t id, const char *method, json_t *params);
+
+#endif

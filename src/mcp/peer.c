@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conversations.
+ *
+ * Invariants: a call in the hub's list is answered at most once, then freed; one whose peer is NULL
+ * never sends again, so nothing follows a cancellation. Ids are compared within a peer
+ * only: two clients with the same ids never meet.
+ */
+#include "mcp/peer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "mcp/caps.h"
+
+enum {
+    MESSAGE_MAX = 512, /* bytes of an error's or a progress's text */
+    US_PER_S = 1000000,
+};
+
+/* Sending --------------------------------------------------------------------------------- */
+
+/* message: consumed; NULL = out of memory, and then nothing is sent. */
+static void peer_send(struct snp_mcp_peer *peer, json_t *message)
+{
+    if (message != NULL) {
+        peer->send(peer, message);
+    }
+    json_decref(message);
+}
+
+void snp_mcp_reject(struct snp_mcp_peer *peer, int code, const char *message)
+{
+    peer_send(peer, snp_jsonrpc_error(NULL, code, message, NULL));
+}
+
+/* Calls ----------------------------------------------------------------------------------- */
+
+static void ticks_update(struct snp_mcp_hub *hub);
+
+static struct snp_mcp_call *call_new(struct snp_mcp_peer *peer,
+                                     struct snp_jsonrpc *message,
+                                     enum snp_era era,
+                                     const struct snp_mcp_method *method)
+{
+    struct snp_mcp_hub *hub = peer->hub;
+    struct snp_mcp_call *call = calloc(1, sizeof(*call));
+    struct snp_mcp_call *last = hub->calls;
+
+    if (call == NULL) {
+        return NULL;
+    }
+    call->hub = hub;
+    call->peer = peer;
+    call->era = era;
+    call->root = SNP_TAKE_PTR(message->root);
+    call->id = message->id;
+    call->method = method;
+    call->params = message->params;
+    call->started_us = snp_now_us();
+    if (call->params == NULL) {
+        call->params = json_object();
+        (void)json_object_set_new(call->root, "params", call->params);
+    }
+    call->token = json_object_get(json_object_get(call->params, "_meta"), "progressToken");
+    if (!json_is_string(call->token) && !json_is_integer(call->token)) {
+        call->token = NULL;
+    }
+    while (last != NULL && last->next != NULL) {
+        last = last->next;
+    }
+    call->prev = last;
+    *(last == NULL ? &hub->calls : &last->next) = call;
+    peer->n_calls++;
+    return call;
+}
+
+static void asks_forget(const struct snp_mcp_call *call)
+{
+    for (size_t i = 0; call->peer != NULL && i < SNP_MCP_ASKS_MAX; i++) {
+        if (call->peer->asks[i].call == call) {
+            call->peer->asks[i] = (struct snp_mcp_ask){0};
+        }
+    }
+}
+
+/* From now on nobody hears of it. */
+static void call_detach(struct snp_mcp_call *call)
+{
+    if (call->peer != NULL) {
+        asks_forget(call);
+        call->peer->n_calls--;
+        call->peer = NULL;
+    }
+}
+
+static void call_free(struct snp_mcp_call *call)
+{
+    struct snp_mcp_hub *hub = call->hub;
+
+    call_detach(call);
+    *(call->prev == NULL ? &hub->calls : &call->prev->next) = call->next;
+    if (call->next != NULL) {
+        call->next->prev = call->prev;
+    }
+    if (call->state_free != NULL) {
+        call->state_free(call->state);
+    }
+    json_decref(call->root);
+    free(call);
+    ticks_update(hub);
+}
+
+static void call_cancel(struct snp_mcp_call *call)
+{
+    call_detach(call);
+    if (call->cancel != NULL) {
+        call->cancel(call); /* may end it */
+    }
+}
+
+/* Only who asks who we are is told at length. */
+static bool says_all(const struct snp_mcp_call *call)
+{
+    return strcmp(call->method->name, "server/discover") == 0;
+}
+
+void snp_mcp_answer(struct snp_mcp_call *call, json_t *result)
+{
+    snp_autojson json_t *owned = result;
+    const struct snp_mcp_service *service = call->hub->service;
+
+    if (call->peer != NULL &&
+        (owned == NULL ||
+         (call->era == SNP_ERA_MODERN &&
+          snp_era_finish(owned, says_all(call) ? service->info : service->brief,
+                         call->method->is_listing) < 0))) {
+        snp_mcp_refuse(call, SNP_JSONRPC_INTERNAL, NULL, "out of memory");
+        return;
+    }
+    if (call->peer != NULL) {
+        peer_send(call->peer, snp_jsonrpc_result(call->id, SNP_TAKE_PTR(owned)));
+    }
+    call_free(call);
+}
+
+void snp_mcp_refuse(struct snp_mcp_call *call, int code, json_t *data, const char *fmt, ...)
+{
+    char text[MESSAGE_MAX];
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    if (call->peer != NULL) {
+        peer_send(call->peer, snp_jsonrpc_error(call->id, code, text, data));
+    } else {
+        json_decref(data);
+    }
+    call_free(call);
+}
+
+void snp_mcp_notify(struct snp_mcp_call *call, const char *method, json_t *params)
+{
+    if (call->peer == NULL) {
+        json_decref(params);
+        return;
+    }
+    peer_send(call->peer, snp_jsonrpc_notification(method, params));
+}
+
+/* Progress -------------------------------------------------------------------------------- */
+
+void snp_mcp_progress(struct snp_mcp_call *call,
+                      double progress,
+                      double total,
+                      const char *message)
+{
+    if (call->token == NULL || call->peer == NULL || progress <= call->progress) {
+        return;
+    }
+    call->progress = progress;
+    snp_mcp_notify(
+        call, "notifications/progress",
+        json_pack("{s:O, s:f, s:o*, s:o*}", "progressToken", call->token, "progress", progress,
+                  "total", total > 0 ? json_real(total) : NULL, "message",
+                  message == NULL ? NULL : snp_json_bytes(message, strlen(message))));
+}
+
+static bool wants_ticks(const struct snp_mcp_call *call)
+{
+    return call->token != NULL && call->peer != NULL && call->describe != NULL;
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct snp_mcp_hub *hub = timer->data;
+
+    for (struct snp_mcp_call *call = hub->calls; call != NULL; call = call->next) {
+        snp_autobuf struct snp_buf text = {0};
+
+        if (!wants_ticks(call)) {
+            continue;
+        }
+        snp_buf_init(&text, MESSAGE_MAX);
+        call->describe(call, &text);
+        snp_mcp_progress(call, (double)(snp_now_us() - call->started_us) / US_PER_S, 0,
+                         snp_buf_cstr(&text));
+    }
+    ticks_update(hub);
+}
+
+/* The timer runs while somebody wants it. */
+static void ticks_update(struct snp_mcp_hub *hub)
+{
+    bool is_wanted = false;
+
+    for (const struct snp_mcp_call *call = hub->calls; call != NULL; call = call->next) {
+        is_wanted = is_wanted || wants_ticks(call);
+    }
+    if (!is_wanted) {
+        (void)uv_timer_stop(&hub->ticks);
+    } else if (!uv_is_active((const uv_handle_t *)&hub->ticks)) {
+        (void)uv_timer_start(&hub->ticks, on_tick, SNP_MCP_PROGRESS_MS, SNP_MCP_PROGRESS_MS);
+    }
+}
+
+/* Asking the client ----------------------------------------------------------------------- */
+
+int snp_mcp_ask(struct snp_mcp_call *call,
+                const char *method,
+                json_t *params,
+                void (*answered)(struct snp_mcp_call *call, json_t *result, json_t *error),
+                struct snp_err *err)
+{
+    for (size_t i = 0; call->peer != NULL && i < SNP_MCP_ASKS_MAX; i++) {
+        struct snp_mcp_ask *ask = &call->peer->asks[i];
+
+        if (ask->id == 0) {
+            *ask = (struct snp_mcp_ask){++call->peer->last_ask, call, answered};
+            peer_send(call->peer, snp_jsonrpc_request(ask->id, method, params));
+            return 0;
+        }
+    }
+    json_decref(params);
+    return snp_fail(err, SNP_E_LIMIT, "%d questions to the client are open already",
+                    SNP_MCP_ASKS_MAX);
+}
+
+static void on_response(struct snp_mcp_peer *peer, const struct snp_jsonrpc *message)
+{
+    for (size_t i = 0; json_is_integer(message->id) && i < SNP_MCP_ASKS_MAX; i++) {
+        struct snp_mcp_ask ask = peer->asks[i];
+
+        if (ask.id != 0 && ask.id == json_integer_value(message->id)) {
+            peer->asks[i] = (struct snp_mcp_ask){0};
+            ask.answered(ask.call, message->result, message->error);
+            return;
+        }
+    }
+    /* Nobody asked: nothing to be done about it. */
+}
+
+/* Core methods ---------------------------------------------------------------------------- */
+
+static void run_initialize(struct snp_mcp_call *call)
+{
+    const struct snp_mcp_service *service = call->hub->service;
+    const char *version = snp_era_negotiate(snp_json_str(call->params, "protocolVersion", ""));
+
+    (void)snprintf(call->peer->version, sizeof(call->peer->version), "%s", version);
+    snp_mcp_answer(call, json_pack("{s:s, s:O, s:O, s:s*}", "protocolVersion", version,
+                                   "capabilities", service->capabilities, "serverInfo",
+                                   service->info, "instructions", service->instructions));
+}
+
+static void run_ping(struct snp_mcp_call *call)
+{
+    snp_mcp_answer(call, json_object());
+}
+
+static void run_discover(struct snp_mcp_call *call)
+{
+    const struct snp_mcp_service *service = call->hub->service;
+
+    snp_mcp_answer(call, json_pack("{s:o, s:O, s:s*}", "supportedVersions", snp_era_supported(),
+                                   "capabilities", service->capabilities, "instructions",
+                                   service->instructions));
+}
+
+static const struct snp_mcp_method core_methods[] = {
+    {"initialize",      SNP_IN_LEGACY, false, run_initialize},
+    {"ping",            SNP_IN_LEGACY, false, run_ping      },
+    {"server/discover", SNP_IN_MODERN, true,  run_discover  },
+};
+
+static const struct snp_mcp_method *method_in(const struct snp_mcp_method *methods,
+                                              size_t n,
+                                              const char *name,
+                                              enum snp_era era)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(methods[i].name, name) == 0 && (methods[i].eras & 1U << era) != 0) {
+            return &methods[i];
+        }
+    }
+    return NULL;
+}
+
+/* Receiving ------------------------------------------------------------------------------- */
+
+static struct snp_mcp_call *call_find(const struct snp_mcp_peer *peer, const json_t *id)
+{
+    for (struct snp_mcp_call *call = peer->hub->calls; call != NULL; call = call->next) {
+        if (call->peer == peer && json_equal(call->id, id)) {
+            return call;
+        }
+    }
+    return NULL;
+}
+
+static void on_request(struct snp_mcp_peer *peer, struct snp_jsonrpc *message, enum snp_era era)
+{
+    const struct snp_mcp_service *service = peer->hub->service;
+    const struct snp_mcp_method *method =
+        method_in(core_methods, SNP_ARRAY_LEN(core_methods), message->method, era);
+    struct snp_mcp_call *call;
+    char text[MESSAGE_MAX];
+
+    if (method == NULL) {
+        method = method_in(service->methods, service->n_methods, message->method, era);
+    }
+    if (method == NULL) {
+        (void)snprintf(text, sizeof(text), "Method not found: %s", message->method);
+        peer_send(peer, snp_jsonrpc_error(message->id, SNP_JSONRPC_METHOD, text, NULL));
+        return;
+    }
+    if (call_find(peer, message->id) != NULL) {
+        peer_send(peer, snp_jsonrpc_error(message->id, SNP_JSONRPC_REQUEST,
+                                          "this id is in use by a request in flight", NULL));
+        return;
+    }
+    if (peer->n_calls >= SNP_MCP_CALLS_MAX) {
+        (void)snprintf(text, sizeof(text),
+                       "%d requests are in flight; wait until one has been answered",
+                       SNP_MCP_CALLS_MAX);
+        peer_send(peer, snp_jsonrpc_error(message->id, SNP_JSONRPC_INTERNAL, text, NULL));
+        return;
+    }
+    call = call_new(peer, message, era, method);
+    if (call == NULL) {
+        peer_send(peer,
+                  snp_jsonrpc_error(message->id, SNP_JSONRPC_INTERNAL, "out of memory", NULL));
+        return;
+    }
+    method->run(call);
+    ticks_update(peer->hub);
+}
+
+static void on_notification(struct snp_mcp_peer *peer, const struct snp_jsonrpc *message)
+{
+    const json_t *id = json_object_get(message->params, "requestId");
+    struct snp_mcp_call *call;
+
+    if (strcmp(message->method, "notifications/cancelled") != 0 || id == NULL) {
+        return; /* nothing else concerns us */
+    }
+    call = call_find(peer, id);
+    if (call != NULL) {
+        call_cancel(call);
+    }
+}
+
+void snp_mcp_receive(struct snp_mcp_peer *peer, const char *text, size_t n)
+{
+    snp_autojsonrpc struct snp_jsonrpc message = {0};
+    snp_autojson json_t *id = NULL;
+    snp_autojson json_t *data = NULL;
+    enum snp_era era = SNP_ERA_LEGACY;
+    struct snp_err err;
+    int code = 0;
+    int r = snp_jsonrpc_parse(text, n, &message, &code, &id, &err);
+
+    if (r < 0) {
+        peer_send(peer, snp_jsonrpc_error(id, code, err.msg, NULL));
+        return;
+    }
+    if (message.kind == SNP_JSONRPC_IS_RESPONSE) {
+        on_response(peer, &message);
+        return;
+    }
+    r = snp_era_read(&message, &era, &code, &data, &err);
+    if (message.kind == SNP_JSONRPC_IS_NOTIFICATION) {
+        on_notification(peer, &message);
+    } else if (r < 0) {
+        peer_send(peer, snp_jsonrpc_error(message.id, code, err.msg, SNP_TAKE_PTR(data)));
+    } else {
+        on_request(peer, &message, era);
+    }
+}
+
+/* Lives ----------------------------------------------------------------------------------- */
+
+void snp_mcp_hub_init(struct snp_mcp_hub *hub,
+                      uv_loop_t *loop,
+                      const struct snp_mcp_service *service)
+{
+    *hub = (struct snp_mcp_hub){.service = service, .loop = loop};
+    (void)uv_timer_init(loop, &hub->ticks);
+    hub->ticks.data = hub;
+}
+
+void snp_mcp_hub_done(struct snp_mcp_hub *hub)
+{
+    while (hub->calls != NULL) {
+        call_free(hub->calls);
+    }
+    uv_close((uv_handle_t *)&hub->ticks, NULL);
+}
+
+void snp_mcp_peer_init(struct snp_mcp_peer *peer, struct snp_mcp_hub *hub)
+{
+    void (*send)(struct snp_mcp_peer *, json_t *) = peer->send;
+
+    *peer = (struct snp_mcp_peer){.hub = hub, .send = send};
+}
+
+void snp_mcp_peer_done(struct snp_mcp_peer *peer)
+{
+    struct snp_mcp_call *next = NULL;
+
+    for (struct snp_mcp_call *call = peer->hub->calls; call != NULL; call = next) {
+        next = call->next;
+        if (call->peer == peer) {
+            call_cancel(call);
+            next = peer->hub->calls; /* the list may have changed */
+        }
+    }
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_PEER_H
+#define SNP_MCP_PEER_H
+
+/*
+ * Conversations: messages in, messages out, requests in flight. Knows the protocol, but neither
+ * transport (that calls snp_mcp_receive and is called to send) nor what is offered (a
+ * table of methods).
+ */
+
+#include <uv.h>
+
+#include "base/buf.h"
+#include "mcp/caps.h"
+#include "mcp/era.h"
+#include "mcp/jsonrpc.h"
+
+struct snp_mcp_call;
+struct snp_mcp_peer;
+
+/* A method a service offers. Core methods (initialize, ping, server/discover) are not in its table. */
+struct snp_mcp_method {
+    const char *name;
+    unsigned eras;   /* SNP_IN_... */
+    bool is_listing; /* modern answers say how long they may be cached */
+    /* Ends, now or later, with exactly one snp_mcp_answer or snp_mcp_refuse. */
+    void (*run)(struct snp_mcp_call *call);
+};
+
+/* What is offered; all borrowed and constant. */
+struct snp_mcp_service {
+    json_t *info;         /* who serves: name, version, title, ..., as a handshake says it */
+    json_t *brief;        /* the same in short, for every modern answer */
+    json_t *capabilities; /* as `initialize` and `server/discover` say them */
+    const char *instructions;
+    const struct snp_mcp_method *methods;
+    size_t n_methods;
+    void *ctx;
+};
+
+/* What conversations share. Embedded. */
+struct snp_mcp_hub {
+    const struct snp_mcp_service *service; /* borrowed */
+    uv_loop_t *loop;                       /* borrowed */
+    uv_timer_t ticks;                      /* of progress */
+    struct snp_mcp_call *calls;            /* in flight, oldest first */
+};
+
+/* One request in flight. Services read the first part and may set the second. */
+struct snp_mcp_call {
+    struct snp_mcp_hub *hub;
+    struct snp_mcp_peer *peer; /* NULL: nobody waits for the answer any more */
+    enum snp_era era;
+    json_t *params; /* an object; borrowed from root */
+    json_t *id;     /* borrowed from root */
+    json_t *token;  /* of progress, borrowed; NULL = none is wanted */
+
+    void *state;                /* the service's */
+    void (*state_free)(void *); /* NULL = nothing */
+    /* Nobody waits any more (cancelled, or the client is gone): end soon, as usual. NULL = just wait. */
+    void (*cancel)(struct snp_mcp_call *call);
+    /* Append one line on how it goes, for progress. NULL = none is sent. */
+    void (*describe)(struct snp_mcp_call *call, struct snp_buf *out);
+
+    /* private */
+    json_t *root; /* owned */
+    const struct snp_mcp_method *method;
+    uint64_t started_us;
+    double progress; /* the last one told */
+    struct snp_mcp_call *next;
+    struct snp_mcp_call *prev;
+};
+
+/* A request of ours that a client has not answered. */
+struct snp_mcp_ask {
+    json_int_t id; /* 0 = free */
+    struct snp_mcp_call *call;
+    void (*answered)(struct snp_mcp_call *call, json_t *result, json_t *error);
+};
+
+/* One client. Embedded by a transport. */
+struct snp_mcp_peer {
+    struct snp_mcp_hub *hub; /* borrowed */
+    /* Send one message. It is borrowed; a transport that cannot send it drops it. */
+    void (*send)(struct snp_mcp_peer *peer, json_t *message);
+    size_t n_calls;
+    json_int_t last_ask;
+    struct snp_mcp_ask asks[SNP_MCP_ASKS_MAX];
+    char version[16]; /* legacy: what was negotiated; "" = nothing yet */
+};
+
+void snp_mcp_hub_init(struct snp_mcp_hub *hub,
+                      uv_loop_t *loop,
+                      const struct snp_mcp_service *service);
+/* All calls are cancelled. The timer must still be closed by the loop. */
+void snp_mcp_hub_done(struct snp_mcp_hub *hub);
+
+/* peer->send must be set. */
+void snp_mcp_peer_init(struct snp_mcp_peer *peer, struct snp_mcp_hub *hub);
+/* The client is gone: its calls are cancelled. */
+void snp_mcp_peer_done(struct snp_mcp_peer *peer);
+
+/* One message of the client, n bytes of text. Everything wrong with it is answered. */
+void snp_mcp_receive(struct snp_mcp_peer *peer, const char *text, size_t n);
+/* A message that is no JSON-RPC, with the code and reason for the answer. */
+void snp_mcp_reject(struct snp_mcp_peer *peer, int code, const char *message);
+
+/* Answer a call and end it. result: an object, consumed; NULL = out of memory. */
+void snp_mcp_answer(struct snp_mcp_call *call, json_t *result);
+/* Answer with an error and end the call. data: consumed, may be NULL. */
+void snp_mcp_refuse(struct snp_mcp_call *call, int code, json_t *data, const char *fmt, ...)
+    SNP_PRINTF(4, 5);
+
+/* Something about a call in flight; params: consumed. */
+void snp_mcp_notify(struct snp_mcp_call *call, const char *method, json_t *params);
+/* Progress of a call that wants it; progress below or equal to the last is not sent. total: 0 = unknown. */
+void snp_mcp_progress(struct snp_mcp_call *call,
+                      double progress,
+                      double total,
+                      const char *message);
+/*
+ * Ask the client something (legacy only). answered: once, from the loop, while the call lives; error
+ * is also set when the client goes away. SNP_E_LIMIT: too much is asked already.
+ */
+int snp_mcp_ask(struct snp_mcp_call *call,
+                const char *method,
+                json_t *params,
+                void (*answered)(struct snp_mcp_call *call, json_t *result, json_t *error),
+                struct snp_err *err) SNP_NODISCARD;
+
+#endif

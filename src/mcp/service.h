@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_SERVICE_H
+#define SNP_MCP_SERVICE_H
+
+/* What our MCP server offers: sandboxes, through the daemon. */
+
+#include "client/async.h"
+#include "mcp/kept.h"
+#include "mcp/peer.h"
+
+struct snp_task;
+struct snp_job;
+
+struct snp_mcp_options {
+    json_t *exec;        /* owned: members of every `exec` (docs/wire.md) but the cell's own */
+    const char *project; /* borrowed; NULL = none */
+    const char *trust;   /* borrowed: the trust level to show */
+    const char *tools;   /* borrowed: "all", "core", or a list of toolsets and tools */
+};
+
+struct snp_mcp_sandboxes {
+    struct snp_mcp_options options;
+    uv_loop_t *loop;         /* borrowed */
+    struct snp_async *async; /* owned */
+    struct snp_mcp_hub hub;
+    struct snp_mcp_service offered;
+    json_t *tools;          /* owned: the answer to tools/list */
+    struct snp_task *tasks; /* running and waiting, oldest first */
+    struct snp_job *jobs;   /* oldest first */
+    size_t n_jobs;
+    json_t *ids;  /* owned: {name of a session: session_id that meant it} */
+    json_t *keys; /* owned: {name of a session: {key set by set_repl_context: true}} */
+    struct snp_kept kept;
+};
+
+/*
+ * options->exec is taken over, the rest borrowed. *ret is the caller's: snp_mcp_sandboxes_free().
+ * SNP_E_INVALID: options->tools names what does not exist.
+ */
+int snp_mcp_sandboxes_new(uv_loop_t *loop,
+                          const struct snp_mcp_options *options,
+                          struct snp_mcp_sandboxes **ret,
+                          struct snp_err *err) SNP_NODISCARD;
+void snp_mcp_sandboxes_free(struct snp_mcp_sandboxes *service);
+
+/* The server ends: cells that run are interrupted. ctx: the service. */
+void snp_mcp_sandboxes_ending(void *ctx);
+/* Whether the daemon has been told everything. ctx: the service. */
+bool snp_mcp_sandboxes_settled(void *ctx);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions of callers. Any text may name one; the daemon's names are narrower. */
+#include "mcp/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+
+enum {
+    CLEAN_MAX = 40, /* characters of an odd id that are seen in its name */
+};
+
+static const struct snp_mcp_profile profiles[] = {
+    {"quick",    5000,   128ULL << 20},
+    {"default",  30000,  512ULL << 20},
+    {"analysis", 120000, 2ULL << 30  },
+    {"extended", 300000, 4ULL << 30  },
+};
+
+const struct snp_mcp_profile *snp_mcp_profile(const char *name)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(profiles); i++) {
+        if (strcmp(profiles[i].name, name) == 0) {
+            return &profiles[i];
+        }
+    }
+    return NULL;
+}
+
+/* FNV-1a: names for a user's own sessions, no secret. */
+static uint64_t hash(const char *text)
+{
+    uint64_t value = 0xcbf29ce484222325ULL;
+
+    for (; *text != '\0'; text++) {
+        value = (value ^ (unsigned char)*text) * 0x100000001b3ULL;
+    }
+    return value;
+}
+
+static bool is_name_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("._-", c) != NULL);
+}
+
+void snp_mcp_session_name(struct snp_mcp_sandboxes *service,
+                          const char *id,
+                          char out[SNP_SESSION_NAME_MAX + 1])
+{
+    struct snp_err ignored;
+    char clean[CLEAN_MAX + 1];
+    size_t n = 0;
+
+    if (id == NULL || id[0] == '\0' || strcmp(id, "default") == 0) {
+        id = "default";
+        if (service->options.project == NULL) {
+            (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "default");
+        } else {
+            (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "default-%08llx",
+                           (unsigned long long)(hash(service->options.project) & 0xffffffffU));
+        }
+    } else if (snp_session_name_check(id, &ignored) == 0) {
+        (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "%s", id);
+        return; /* means itself */
+    } else {
+        for (; n < CLEAN_MAX && id[n] != '\0'; n++) {
+            bool is_first = n == 0 && (id[0] == '.' || id[0] == '-');
+
+            clean[n] = is_name_byte(id[n]) && !is_first ? id[n] : '_';
+        }
+        clean[n] = '\0';
+        (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "%s-%016llx", clean,
+                       (unsigned long long)hash(id));
+    }
+    if (json_object_get(service->ids, out) == NULL) {
+        (void)json_object_set_new(service->ids, out, snp_json_bytes(id, strlen(id)));
+    }
+}
+
+const char *snp_mcp_session_id(const struct snp_mcp_sandboxes *service, const char *name)
+{
+    return snp_json_str(service->ids, name, name);
+}

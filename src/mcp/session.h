@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_SESSION_H
+#define SNP_MCP_SESSION_H
+
+/* session_ids of callers, and the names the daemon knows; profiles. */
+
+#include "mcp/service.h"
+#include "policy/session_name.h"
+
+/*
+ * The daemon's name for a session_id: itself, if it may be a name; "default" (and none, which means
+ * it) is one session per project; anything else is written as a name, the same one each time.
+ */
+void snp_mcp_session_name(struct snp_mcp_sandboxes *service,
+                          const char *id,
+                          char out[SNP_SESSION_NAME_MAX + 1]);
+/* The session_id that a name means to callers of ours. Borrowed from service or from name. */
+const char *snp_mcp_session_id(const struct snp_mcp_sandboxes *service, const char *name);
+
+struct snp_mcp_profile {
+    const char *name;
+    uint64_t timeout_ms;
+    uint64_t memory_bytes;
+};
+
+/* NULL: there is none of that name. */
+const struct snp_mcp_profile *snp_mcp_profile(const char *name);
+
+#endif

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tasks.
+ *
+ * Invariants: a task is in the service's list from its start to its end; of those of one session only
+ * the oldest runs. A task that nobody waits for still ends as any other, so that its session is
+ * not used by the next before the daemon has said that the cell is over.
+ */
+#include "mcp/task.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "mcp/caps.h"
+#include "mcp/job.h"
+#include "mcp/session.h"
+#include "mcp/text.h"
+
+enum {
+    WORK_MAX = 16 << 20,
+    NOTES_MAX = 8 << 10,
+    TAIL_SHOWN = 160, /* characters of output in a line of progress */
+    TAIL_BYTES = 512,
+    MESSAGE_TEXT = 1000,
+};
+
+void snp_again_done(struct snp_again *again)
+{
+    json_decref(again->head);
+    snp_buf_done(&again->raw);
+    *again = (struct snp_again){0};
+}
+
+/* The list ---------------------------------------------------------------------------------- */
+
+static bool is_blocked(const struct snp_task *task)
+{
+    const struct snp_task *other = task->service->tasks;
+
+    while (other != NULL && other != task) {
+        if (task->session[0] != '\0' && strcmp(other->session, task->session) == 0) {
+            return true;
+        }
+        other = other->later;
+    }
+    return false;
+}
+
+static void task_run(struct snp_task *task)
+{
+    task->state = SNP_TASK_RUNNING;
+    task->started_us = snp_now_us();
+    task->tool->run(task);
+}
+
+static void task_release(struct snp_task *task)
+{
+    snp_cell_done(&task->cell);
+    snp_buf_done(&task->notes);
+    snp_buf_done(&task->work);
+    snp_fetch_done(&task->fetch);
+    snp_again_done(&task->again);
+    json_decref(task->args);
+    free(task);
+}
+
+static void task_free(struct snp_task *task)
+{
+    struct snp_mcp_sandboxes *service = task->service;
+    struct snp_task **at = &service->tasks;
+
+    while (*at != task) {
+        at = &(*at)->later;
+    }
+    *at = task->later;
+    task_release(task);
+    for (struct snp_task *next = service->tasks; next != NULL; next = next->later) {
+        if (next->state == SNP_TASK_WAITING && !is_blocked(next)) {
+            task_run(next);
+            return; /* its end, perhaps at once, looks for the next */
+        }
+    }
+}
+
+/* Calls ------------------------------------------------------------------------------------- */
+
+static void on_call_cancel(struct snp_mcp_call *call)
+{
+    snp_task_cancel(call->state);
+}
+
+/* "running for 4 s; last output: ..." */
+static void on_describe(struct snp_mcp_call *call, struct snp_buf *out)
+{
+    const struct snp_task *task = call->state;
+    const struct snp_cell_stream *stream = &task->cell.stream[SNP_CELL_STDOUT];
+    size_t n = stream->text.len < TAIL_BYTES ? stream->text.len : TAIL_BYTES;
+    const char *tail;
+    const char *line;
+
+    if (task->state == SNP_TASK_WAITING) {
+        (void)!snp_buf_adds(out, "waiting for an earlier call of this session");
+        return;
+    }
+    (void)!snp_buf_addf(out, "running for %llu s",
+                        (unsigned long long)((snp_now_us() - task->started_us) / 1000000));
+    if (n == 0) {
+        return;
+    }
+    tail = snp_buf_bytes(&stream->text) + stream->text.len - n;
+    while (n > 0 && tail[n - 1] == '\n') {
+        n--;
+    }
+    line = n == 0 ? NULL : memrchr(tail, '\n', n);
+    if (line != NULL) {
+        n -= (size_t)(line + 1 - tail);
+        tail = line + 1;
+    }
+    if (n > 0 && snp_buf_adds(out, "; output: ") == 0) {
+        (void)!snp_mcp_text_line(out, tail, n, TAIL_SHOWN);
+    }
+}
+
+static void call_bind(struct snp_task *task, struct snp_mcp_call *call)
+{
+    task->call = call;
+    call->state = task;
+    call->cancel = on_call_cancel;
+    call->describe = on_describe;
+}
+
+static void call_unbind(struct snp_task *task)
+{
+    if (task->call != NULL) {
+        task->call->state = NULL;
+        task->call->cancel = NULL;
+        task->call->describe = NULL;
+        task->call = NULL;
+    }
+}
+
+void snp_task_start(struct snp_mcp_sandboxes *service,
+                    struct snp_mcp_call *call,
+                    const struct snp_tool *tool,
+                    json_t *args)
+{
+    struct snp_task *task = calloc(1, sizeof(*task));
+    struct snp_task **at = &service->tasks;
+
+    if (task == NULL) {
+        snp_mcp_refuse(call, SNP_JSONRPC_INTERNAL, NULL, "out of memory");
+        return;
+    }
+    task->service = service;
+    task->tool = tool;
+    task->args = json_incref(args);
+    task->started_us = snp_now_us();
+    snp_buf_init(&task->notes, NOTES_MAX);
+    snp_buf_init(&task->work, WORK_MAX);
+    call_bind(task, call);
+    task->session_id = snp_task_arg(task, "session_id", "default");
+    if (task->session_id[0] == '\0') {
+        task->session_id = "default";
+    }
+    if ((tool->flags & SNP_TOOL_IN_SESSION) != 0) {
+        snp_mcp_session_name(service, task->session_id, task->session);
+    }
+    while (*at != NULL) {
+        at = &(*at)->later;
+    }
+    *at = task;
+    (void)!snp_tool_args_unknown(tool, args, &task->notes);
+    if (!is_blocked(task)) {
+        task_run(task);
+    }
+}
+
+void snp_task_cancel(struct snp_task *task)
+{
+    struct snp_mcp_call *call = task->call;
+
+    if (task->is_cancelled) {
+        return;
+    }
+    task->is_cancelled = true;
+    if (task->state == SNP_TASK_WAITING) {
+        snp_task_sayf(task, true, "Error: Cancelled before it began");
+        return;
+    }
+    if (task->open_id != 0) {
+        snp_async_interrupt(task->service->async, task->open_id);
+    }
+    if (call != NULL && task->job == NULL) {
+        call_unbind(task);
+        snp_mcp_answer(call, NULL); /* nobody hears of it */
+    }
+}
+
+void snp_tasks_drop(struct snp_mcp_sandboxes *service)
+{
+    while (service->tasks != NULL) {
+        struct snp_task *task = service->tasks;
+
+        service->tasks = task->later;
+        call_unbind(task);
+        task_release(task);
+    }
+}
+
+bool snp_task_to_background(struct snp_task *task, struct snp_job **ret)
+{
+    struct snp_job *job = snp_job_new(task->service, task);
+
+    if (job == NULL) {
+        return false;
+    }
+    task->job = job;
+    *ret = job;
+    return true;
+}
+
+void snp_task_detach(struct snp_task *task, json_t *result)
+{
+    struct snp_mcp_call *call = task->call;
+
+    call_unbind(task);
+    if (call != NULL) {
+        snp_mcp_answer(call, result);
+    } else {
+        json_decref(result);
+    }
+}
+
+/* Ends -------------------------------------------------------------------------------------- */
+
+void snp_task_end(struct snp_task *task, json_t *result)
+{
+    struct snp_mcp_call *call = task->call;
+    struct snp_job *job = task->job;
+
+    call_unbind(task);
+    if (job != NULL) {
+        job->task = NULL;
+        job->is_cancelled = task->is_cancelled;
+        job->result = result;
+    } else if (call != NULL) {
+        snp_mcp_answer(call, result);
+    } else {
+        json_decref(result);
+    }
+    task_free(task);
+}
+
+void snp_task_refuse(struct snp_task *task, int code, json_t *data, const char *message)
+{
+    struct snp_mcp_call *call = task->call;
+
+    call_unbind(task);
+    if (call != NULL) {
+        snp_mcp_refuse(call, code, data, "%s", message);
+    } else {
+        json_decref(data);
+    }
+    task_free(task);
+}
+
+void snp_task_say(struct snp_task *task, bool is_error, const char *text, size_t n)
+{
+    snp_autobuf struct snp_buf whole = {0};
+    json_t *result = NULL;
+    int r;
+
+    snp_buf_init(&whole, n + NOTES_MAX + 2);
+    r = snp_buf_add(&whole, text, n);
+    if (r == 0 && task->notes.len > 0) {
+        r = snp_buf_addf(&whole, "\n%s", snp_buf_cstr(&task->notes));
+    }
+    if (r == 0) {
+        result = json_pack("{s:[{s:s, s:o}]}", "content", "type", "text", "text",
+                           snp_mcp_text_json(&whole));
+    }
+    if (result != NULL && is_error) {
+        (void)json_object_set_new(result, "isError", json_true());
+    }
+    snp_task_end(task, result);
+}
+
+void snp_task_sayf(struct snp_task *task, bool is_error, const char *fmt, ...)
+{
+    snp_autofree char *text = NULL;
+    va_list args;
+
+    va_start(args, fmt);
+    if (vasprintf(&text, fmt, args) < 0) {
+        text = NULL;
+    }
+    va_end(args);
+    if (text == NULL) {
+        snp_task_end(task, NULL);
+    } else {
+        snp_task_say(task, is_error, text, strlen(text));
+    }
+}
+
+/* What the daemon says, with the way out as callers of tools have it, not users of the command. */
+static int failure_text(const struct snp_err *err, struct snp_buf *text)
+{
+    const char *option = strstr(err->msg, "--recover");
+    size_t n = strlen(err->msg);
+    int r;
+
+    if (option != NULL) {
+        n = (size_t)(option - err->msg);
+        while (n > 0 && err->msg[n - 1] != '.' && err->msg[n - 1] != ';') {
+            n--;
+        }
+    }
+    r = snp_mcp_text_line(text, err->msg, n, MESSAGE_TEXT);
+    return r < 0 || option == NULL
+               ? r
+               : snp_buf_adds(text, " The argument recover=\"replay\" runs those cells again "
+                                    "first, recover=\"checkpoint\" goes on without them; "
+                                    "destroy_session begins anew");
+}
+
+void snp_task_fail(struct snp_task *task, const struct snp_err *err)
+{
+    snp_autobuf struct snp_buf text = {0};
+
+    snp_buf_init(&text, (size_t)MESSAGE_TEXT * 8);
+    if (failure_text(err, &text) < 0) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    /* A tool that promises structured results owes them for failures as well. */
+    if ((task->tool->flags & SNP_TOOL_HAS_CELL) != 0) {
+        snp_task_end(task, json_pack("{s:[{s:s, s:o}], s:{s:s, s:{s:s, s:s}}, s:b}", "content",
+                                     "type", "text", "text",
+                                     json_sprintf("Error: %s", snp_buf_cstr(&text)),
+                                     "structuredContent", "status", "error", "error", "type",
+                                     snp_code_name(err->code), "message", snp_buf_cstr(&text),
+                                     "isError", 1));
+        return;
+    }
+    snp_task_sayf(task, true, "Error: %s", snp_buf_cstr(&text));
+}
+
+/* The daemon -------------------------------------------------------------------------------- */
+
+static void on_done(
+    void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len)
+{
+    struct snp_task *task = ctx;
+
+    task->open_id = 0;
+    task->next(task, err, head, raw, raw_len);
+}
+
+static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_len)
+{
+    struct snp_task *task = ctx;
+
+    snp_cell_event(&task->cell, &task->service->kept, head, raw, raw_len);
+}
+
+static void ask(struct snp_task *task, const struct snp_async_call *call)
+{
+    struct snp_err err;
+
+    if (snp_async_call(task->service->async, call, &task->open_id, &err) < 0) {
+        snp_task_fail(task, &err);
+    }
+}
+
+void snp_task_ask(struct snp_task *task,
+                  const char *method,
+                  json_t *head,
+                  const void *raw,
+                  size_t raw_len,
+                  void (*next)(struct snp_task *task,
+                               const struct snp_err *err,
+                               json_t *head,
+                               const char *raw,
+                               size_t raw_len))
+{
+    const struct snp_async_call call = {
+        .method = method,
+        .head = head,
+        .raw = raw,
+        .raw_len = raw_len,
+        .done = on_done,
+        .ctx = task,
+    };
+
+    task->next = next;
+    ask(task, &call);
+}
+
+void snp_task_run_cell(struct snp_task *task,
+                       const struct snp_cell_spec *spec,
+                       void (*done)(struct snp_task *task,
+                                    const struct snp_err *err,
+                                    json_t *head,
+                                    const char *raw,
+                                    size_t raw_len))
+{
+    snp_autobuf struct snp_buf raw = {0};
+    json_t *head = json_copy(task->service->options.exec);
+    json_t *limits = json_object();
+    const char *recover = snp_task_arg(task, "recover", NULL);
+    struct snp_async_call call = {
+        .method = "exec", .head = head, .event = on_event, .done = on_done, .ctx = task};
+    int r = 0;
+
+    snp_buf_init(&raw, spec->code_len + spec->input_len + 1);
+    snp_cell_done(&task->cell);
+    snp_cell_init(&task->cell);
+    if (spec->wall_ms > 0) {
+        r |= json_object_set_new(limits, "timeout_ms", json_integer((json_int_t)spec->wall_ms));
+    }
+    if (spec->memory_bytes > 0) {
+        r |= json_object_set_new(limits, "memory_bytes",
+                                 json_integer((json_int_t)spec->memory_bytes));
+    }
+    r |= json_object_set_new(head, "limits", limits);
+    r |= json_object_set_new(head, "session", json_string(task->session));
+    r |= json_object_set_new(head, "kind",
+                             json_string(spec->code == NULL ? "command" : "python"));
+    r |= json_object_set_new(head, "code_len", json_integer((json_int_t)spec->code_len));
+    r |= json_object_set_new(head, "stdin", json_boolean(spec->input != NULL));
+    r |= json_object_set_new(head, "stream",
+                             json_boolean(task->call != NULL && task->call->token != NULL));
+    if (recover != NULL) {
+        r |= json_object_set_new(head, "recover", json_string(recover));
+    }
+    if (spec->argv != NULL) {
+        r |= json_object_set_new(head, "argv", spec->argv);
+    }
+    if (spec->code_len > 0) {
+        r |= snp_buf_add(&raw, spec->code, spec->code_len);
+    }
+    if (spec->input_len > 0) {
+        r |= snp_buf_add(&raw, spec->input, spec->input_len);
+    }
+    if (task->was_retried) { /* the session is there and keeps its own */
+        static const char *const policy[] = {"project", "template", "tier", "rootfs", "env"};
+
+        for (size_t i = 0; i < SNP_ARRAY_LEN(policy); i++) {
+            (void)json_object_del(head, policy[i]);
+        }
+    }
+    if (r != 0) {
+        json_decref(head);
+        snp_task_end(task, NULL);
+        return;
+    }
+    call.raw = raw.len == 0 ? "" : snp_buf_bytes(&raw);
+    call.raw_len = raw.len;
+    task->next = done;
+    ask(task, &call);
+}
+
+const char *snp_task_arg(const struct snp_task *task, const char *name, const char *fallback)
+{
+    return snp_json_str(task->args, name, fallback);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text for models. */
+#include "mcp/text.h"
+
+#include <string.h>
+
+#include "base/escape.h"
+#include "base/str.h"
+
+enum {
+    ESC = 0x1b,
+    BEL = 0x07,
+    SEQUENCE_MAX = 4096, /* bytes of one terminal sequence */
+    GROWTH = 8,          /* bytes of output per byte of input, at most */
+};
+
+/* The length of the terminal sequence at the front (ESC is the first byte); 1 if it is none. */
+static size_t sequence_length(const char *bytes, size_t n)
+{
+    size_t most = n < SEQUENCE_MAX ? n : SEQUENCE_MAX;
+    size_t i = 2;
+
+    if (n < 2) {
+        return 1;
+    }
+    if (bytes[1] == '[') { /* CSI: parameters, then a final byte */
+        while (i < most && bytes[i] >= 0x20 && bytes[i] <= 0x3f) {
+            i++;
+        }
+        return i < most && bytes[i] >= 0x40 && bytes[i] <= 0x7e ? i + 1 : 1;
+    }
+    if (bytes[1] == ']' || bytes[1] == 'P' || bytes[1] == '_' || bytes[1] == '^') {
+        for (; i < most; i++) { /* OSC and its like: up to BEL or ESC \ */
+            if (bytes[i] == BEL) {
+                return i + 1;
+            }
+            if (bytes[i] == ESC && i + 1 < most && bytes[i + 1] == '\\') {
+                return i + 2;
+            }
+        }
+        return 1;
+    }
+    return bytes[1] >= 0x30 && bytes[1] <= 0x7e ? 2 : 1;
+}
+
+int snp_mcp_text_clean(struct snp_buf *out, const char *bytes, size_t n)
+{
+    size_t from = 0;
+    size_t i = 0;
+    int r = 0;
+
+    while (r == 0 && i < n) {
+        size_t skip = bytes[i] == ESC ? sequence_length(bytes + i, n - i) : 1;
+
+        if (bytes[i] != '\r' && skip == 1) {
+            i++;
+            continue;
+        }
+        r = snp_escape(out, bytes + from, i - from);
+        if (r == 0 && bytes[i] == '\r' && (i + 1 == n || bytes[i + 1] != '\n')) {
+            r = snp_buf_add(out, "\n", 1);
+        }
+        i += skip;
+        from = i;
+    }
+    return r < 0 ? r : snp_escape(out, bytes + from, n - from);
+}
+
+/* Bytes of the first (of_end false) or last `chars` characters of clean text. */
+static size_t bytes_of(const char *text, size_t n, size_t chars, bool of_end)
+{
+    size_t at = of_end ? n : 0;
+
+    while (chars > 0 && (of_end ? at > 0 : at < n)) {
+        if (of_end) {
+            at--;
+            while (at > 0 && ((unsigned char)text[at] & 0xc0U) == 0x80U) {
+                at--;
+            }
+        } else {
+            at++;
+            while (at < n && ((unsigned char)text[at] & 0xc0U) == 0x80U) {
+                at++;
+            }
+        }
+        chars--;
+    }
+    return of_end ? n - at : at;
+}
+
+int snp_mcp_text_cut(struct snp_buf *out, const char *text, size_t n, size_t max, bool *ret_cut)
+{
+    size_t chars = n <= max ? n : snp_utf8_count(text, n);
+    size_t head;
+    size_t tail;
+    int r;
+
+    if (ret_cut != NULL) {
+        *ret_cut = chars > max;
+    }
+    if (chars <= max) {
+        return snp_buf_add(out, text, n);
+    }
+    head = bytes_of(text, n, max * 3 / 5, false);
+    tail = bytes_of(text, n, max - max * 3 / 5, true);
+    r = snp_buf_add(out, text, head);
+    if (r == 0) {
+        r = snp_buf_addf(out, "\n... (%zu characters omitted) ...\n", chars - max);
+    }
+    return r < 0 ? r : snp_buf_add(out, text + n - tail, tail);
+}
+
+int snp_mcp_text_add(
+    struct snp_buf *out, const char *bytes, size_t n, size_t max, bool *ret_cut)
+{
+    snp_autobuf struct snp_buf clean = {0};
+    int r;
+
+    snp_buf_init(&clean, n * GROWTH + 1);
+    r = snp_mcp_text_clean(&clean, bytes, n);
+    return r < 0 ? r
+                 : snp_mcp_text_cut(out, clean.len == 0 ? "" : snp_buf_bytes(&clean), clean.len,
+                                    max, ret_cut);
+}
+
+int snp_mcp_text_line(struct snp_buf *out, const char *bytes, size_t n, size_t max)
+{
+    snp_autobuf struct snp_buf clean = {0};
+    size_t len;
+    int r;
+
+    snp_buf_init(&clean, n * GROWTH + 1);
+    r = snp_mcp_text_clean(&clean, bytes, n);
+    if (r < 0 || clean.len == 0) {
+        return r;
+    }
+    for (size_t i = 0; i < clean.len; i++) {
+        char *c = snp_buf_bytes(&clean) + i;
+
+        *c = *c == '\n' || *c == '\t' ? ' ' : *c;
+    }
+    len = bytes_of(snp_buf_bytes(&clean), clean.len, max, false);
+    r = snp_buf_add(out, snp_buf_bytes(&clean), len);
+    return r == 0 && len < clean.len ? snp_buf_adds(out, "...") : r;
+}
+
+json_t *snp_mcp_text_json(const struct snp_buf *buf)
+{
+    return snp_json_bytes(buf->len == 0 ? "" : snp_buf_bytes(buf), buf->len);
+}

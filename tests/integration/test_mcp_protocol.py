@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mcp-serve on the wire: both eras, malformed input, order, cancellation, progress, the end."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import lib  # noqa: E402
+import mcp  # noqa: E402
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
+
+
+@pytest.fixture(scope="module")
+def box():
+    made = lib.Sandbox("root" if os.geteuid() == 0 else "user")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def server(box):
+    with mcp.Server(box) as made:
+        yield made
+
+
+def modern(**params):
+    return {**params, "_meta": dict(mcp.MODERN)}
+
+
+# Golden transcripts -------------------------------------------------------------------------
+
+
+def settled(message):
+    """A message without what differs from run to run."""
+    text = json.dumps(message, sort_keys=True)
+    text = re.sub(r'"duration_ms": \d+', '"duration_ms": 0', text)
+    return json.loads(text)
+
+
+@pytest.mark.parametrize("name", ["legacy", "modern"])
+def test_golden_transcript(box, name):
+    """Lines "> sent" and "< received", in order, byte for byte but for times."""
+    with open(os.path.join(GOLDEN, f"mcp-{name}.txt")) as text:
+        lines = [line.rstrip("\n") for line in text if line[0] in "<>"]
+    with mcp.Server(box, "--no-project") as server:
+        server.tool("destroy_session", session_id="golden")
+        for line in lines:
+            if line[0] == ">":
+                server.write(line[2:].encode() + b"\n")
+            else:
+                assert settled(server.receive()) == json.loads(line[2:])
+        assert server.receive(0.2) is None
+
+
+# Eras ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked, given", [
+    ("2025-11-25", "2025-11-25"), ("2025-06-18", "2025-06-18"), ("2025-03-26", "2025-03-26"),
+    ("2024-11-05", "2024-11-05"), ("1999-01-01", "2025-11-25"), ("2026-07-28", "2025-11-25")])
+def test_legacy_versions(server, asked, given):
+    done = server.initialize(asked)
+    assert done["protocolVersion"] == given
+    assert done["serverInfo"]["name"] == "SniparaSandbox"
+    assert "resultType" not in done and set(done["capabilities"]) >= {"tools", "resources", "prompts"}
+
+
+def test_both_eras_on_one_pipe(server):
+    """As Claude Code does: discover, and the handshake on the same pipe."""
+    found = server.call("server/discover", modern())["result"]
+    assert found["supportedVersions"] == ["2026-07-28"] and found["resultType"] == "complete"
+    assert found["ttlMs"] > 0 and found["cacheScope"] in ("public", "private")
+    assert server.initialize()["protocolVersion"] == "2025-11-25"
+    assert server.call("ping")["result"] == {}
+    assert server.call("tools/list", modern())["result"]["resultType"] == "complete"
+    assert "resultType" not in server.call("tools/list")["result"]
+
+
+def test_modern_refusals(server):
+    cases = [
+        ("server/discover", {}, -32602),
+        ("tools/list", {"_meta": {mcp.VERSION: "2026-07-28"}}, -32602),
+        ("tools/list", {"_meta": {mcp.VERSION: 7, mcp.CAPABILITIES: {}}}, -32602),
+        ("initialize", modern(), -32601),
+        ("ping", modern(), -32601),
+        ("logging/setLevel", modern(level="info"), -32601),
+        ("resources/subscribe", modern(uri="x"), -32601),
+        ("tools/call", modern(name="nope"), -32602),
+        ("tools/call", modern(), -32602),
+        ("tools/list", modern(cursor="x"), -32602),
+        ("resources/read", modern(uri="test://nothing"), -32602),
+    ]
+    for method, params, code in cases:
+        assert server.call(method, params)["error"]["code"] == code, (method, params)
+    refused = server.call("tools/list", {"_meta": {mcp.VERSION: "2099-01-01", mcp.CAPABILITIES: {}}})
+    assert refused["error"]["code"] == -32022
+    assert refused["error"]["data"] == {"supported": ["2026-07-28"], "requested": "2099-01-01"}
+    missing = server.call("resources/read", modern(uri="snipara://session/none/files/x"))
+    assert missing["error"]["code"] == -32602 and missing["error"]["data"]["uri"].endswith("/x")
+
+
+def test_absent_arguments_are_none(server):
+    assert "Active sessions" in mcp.text_of(server.call("tools/call", {"name": "list_sessions"})["result"])
+    assert server.call("tools/call", {"name": "execute_python"})["result"]["isError"] is True
+
+
+# Malformed input ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line, code", [
+    (b"{bad", -32700), (b"[]", -32600), (b"7", -32700), (b'{"a":1,"a":2}', -32700),
+    (b'{"id":1}', -32600), (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', -32600),
+    (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
+    (b'{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600),
+    (b'{"jsonrpc":"2.0","id":1,"method":7}', -32600),
+    (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}', -32600),
+    (b'{"jsonrpc":"2.0","id":1,"method":"' + b"m" * 500 + b'"}', -32600),
+    (b'{"jsonrpc":"2.0","id":1,"method":"nothing/here"}', -32601),
+    (b"[" * 100000, -32600), (b'{"a":' * 50000, -32700),
+    (b'{"jsonrpc":"2.0","id":1,"method":"ping"}\xff', -32700),
+])
+def test_malformed_is_answered(server, line, code):
+    server.write(line + b"\n")
+    assert server.receive()["error"]["code"] == code
+    assert server.call("ping")["result"] == {}
+
+
+def test_tolerated_lines(server):
+    """Blank lines, CRLF, unknown notifications, answers nobody asked for: no word, no harm."""
+    server.write(b"\n   \n\r\n")
+    server.write(b'{"jsonrpc":"2.0","method":"notifications/unheard"}\r\n')
+    server.write(b'{"jsonrpc":"2.0","id":77,"result":{}}\n')
+    server.write(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}\n')
+    server.write(b'{"jsonrpc":"2.0","id":"x","method":"ping"}\r\n')
+    assert server.receive() == {"jsonrpc": "2.0", "id": "x", "result": {}}
+
+
+def test_half_characters_become_replacements(server):
+    server.write(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_python",'
+                 b'"arguments":{"code":"print(ascii(\'\\ud83d|\\ud83d\\ude00|\\\\\\\\ud83d\'))"}}}\n')
+    assert mcp.text_of(server.receive()["result"]) == r"'\ufffd|\U0001f600|\\ud83d'"
+
+
+def test_a_line_that_is_too_long_is_passed_over(server):
+    server.write(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"' + b"y" * (25 << 20) + b'"}}\n')
+    assert server.receive()["error"]["code"] == -32600
+    assert server.call("ping")["result"] == {}
+
+
+def test_input_in_pieces(server):
+    for byte in b'{"jsonrpc":"2.0","id":5,"method":"ping"}\n':
+        server.write(bytes([byte]))
+    assert server.receive()["id"] == 5
+
+
+# Requests in flight -------------------------------------------------------------------------
+
+
+def test_one_session_in_order_others_beside(server):
+    slow = server.begin("execute_python", code="import time; time.sleep(1); order = ['slow']", session_id="o1")
+    after = server.begin("execute_python", code="order.append('after'); order", session_id="o1")
+    other = server.begin("execute_python", code="'beside'", session_id="o2")
+    done = [server.receive() for _ in range(3)]
+    assert [message["id"] for message in done] == [other, slow, after]
+    assert mcp.text_of(done[2]["result"]) == "['slow', 'after']"
+
+
+def test_ids_in_use_and_too_many(server):
+    server.request("tools/call", {"name": "execute_python", "arguments": {"code": "import time; time.sleep(1)"}}, "a")
+    server.request("ping", ident="a")
+    assert server.receive()["error"]["code"] == -32600
+    assert "result" in server.receive()
+    first = server.begin("execute_python", code="import time; time.sleep(1.5)")
+    waiting = [server.begin("execute_python", code=str(n)) for n in range(63)]
+    refused = server.request("ping")
+    message = server.receive()
+    assert message["id"] == refused and "64 requests" in message["error"]["message"]
+    assert [server.receive()["id"] for _ in range(64)] == [first, *waiting]
+
+
+def test_cancel_ends_the_code_and_nothing_follows(server):
+    """Item 14: no message after a cancellation; item 13: the code ends, children too."""
+    server.tool("execute_python", code="before = 1")
+    running = server.begin("execute_python", code=(
+        "import subprocess, time\nchild = subprocess.Popen(['sleep', '60'])\nafter = 2\ntime.sleep(60)"))
+    waiting = server.begin("execute_python", code="never = 3")
+    time.sleep(0.5)
+    begun = time.monotonic()
+    server.notify("notifications/cancelled", {"requestId": waiting})
+    server.notify("notifications/cancelled", {"requestId": running})
+    state = server.text("execute_python", code="before, after, 'never' in globals()")
+    assert state == "(1, 2, False)" and time.monotonic() - begun < 20
+    # dead: its parent, which lives on, has not waited for it
+    assert server.text("execute_python", code="child.poll() is not None") == "True"
+    assert server.receive(0.3) is None
+
+
+def test_progress_increases_and_shows_output(server):
+    ident = server.begin("execute_python", {"progressToken": "tok"}, code=(
+        "import time\nfor i in range(7):\n    print('step', i, flush=True); time.sleep(0.5)"))
+    server.answer(ident)
+    sent = [note["params"] for note in server.notes]
+    assert len(sent) >= 2 and all(one["progressToken"] == "tok" for one in sent)
+    values = [one["progress"] for one in sent]
+    assert values == sorted(set(values)) and "step" in sent[-1]["message"]
+    assert server.receive(1.5) is None  # none after the answer
+
+
+def test_no_progress_unless_asked(server):
+    server.tool("execute_python", code="import time; time.sleep(2.5)")
+    assert server.notes == []
+
+
+def test_same_ids_of_three_clients_never_cross(box):
+    """Item 11: three servers, one daemon, the same ids and session at once."""
+    servers = [mcp.Server(box) for _ in range(3)]
+    try:
+        for round_ in range(5):
+            for n, server in enumerate(servers):
+                server.request("tools/call", {"name": "execute_python", "arguments": {
+                    "code": f"{n} * 100 + {round_}", "session_id": f"cross{n % 2}"}}, ident=1)
+            for n, server in enumerate(servers):
+                assert mcp.text_of(server.answer(1)["result"]) == str(n * 100 + round_)
+    finally:
+        for server in servers:
+            server.close()
+
+
+def test_a_client_that_stops_reading_harms_nobody(box):
+    with mcp.Server(box) as stuck, mcp.Server(box) as other:
+        for _ in range(60):  # far more than a pipe holds, never read
+            stuck.begin("execute_python", code="print('x' * 5900)", session_id="stuck")
+        begun = time.monotonic()
+        assert other.text("execute_python", code="'fine'", session_id="free") == "'fine'"
+        assert time.monotonic() - begun < 20
+
+
+# The end ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["eof", signal.SIGINT, signal.SIGTERM])
+def test_the_end_is_quick_and_sessions_stay(box, how):
+    server = mcp.Server(box)
+    server.tool("execute_python", code="kept = 42", session_id="stay")
+    server.begin("execute_python", code="import time; time.sleep(60)", session_id="running")
+    time.sleep(0.5)
+    begun = time.monotonic()
+    if how == "eof":
+        server.process.stdin.close()
+    else:
+        server.process.send_signal(how)
+    assert server.process.wait(10) == 0
+    assert time.monotonic() - begun < 5  # under one second where nobody else uses the processors
+    server.close()
+    with mcp.Server(box) as again:
+        # the cell was interrupted: its session is free at once
+        assert again.text("execute_python", code="'free'", session_id="running") == "'free'"
+        assert again.text("execute_python", code="kept", session_id="stay") == "42"
+
+
+def test_answers_come_before_the_end(box):
+    """A pipeline: all requests, then end of input."""
+    server = mcp.Server(box)
+    server.initialize()
+    ident = server.begin("execute_python", code="6 * 7")
+    server.process.stdin.close()
+    assert mcp.text_of(server.answer(ident)["result"]) == "42"
+    assert server.receive() is None and server.close() == 0
+
+
+def test_input_from_a_file(box):
+    path = box.make_file("requests", '{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+                                     '{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n')
+    with open(path) as requests:
+        done = subprocess.run([os.path.join(box.bin, "snipara-sandbox"), "mcp-serve", "--no-project"],
+                              stdin=requests, capture_output=True, env=box.env, timeout=60, cwd=box.home,
+                              **box.identity())
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
+
+
+def test_the_daemon_may_go_away(fresh_sandbox):
+    made = fresh_sandbox("root" if os.geteuid() == 0 else "user")
+    with mcp.Server(made) as server:
+        server.tool("execute_python", code="x = 1")
+        ident = server.begin("execute_python", code="import time; time.sleep(60)")
+        time.sleep(0.5)
+        made.stop()
+        failed = server.answer(ident)["result"]
+        assert failed["isError"] is True and "daemon" in mcp.text_of(failed)
+        made.start()
+        # nothing is run again unasked, and the way out is an argument of the tool
+        text = server.error("execute_python", code="x")
+        assert 'recover="replay"' in text and "destroy_session" in text and "--recover" not in text
+        assert server.text("execute_python", code="1 + 1", session_id="new") == "2"
+        text = server.text("destroy_session", session_id="default")
+        assert server.text("execute_python", code="2 + 2") == "4"
+
+
+def test_stdout_is_protocol_only(box):
+    """Every line is JSON, whatever the code prints; warnings go to standard error."""
+    with mcp.Server(box, cwd="/") as server:
+        server.initialize()
+        server.tool("execute_python", code="import os; os.write(1, b'{\"jsonrpc\"'); os.write(2, b'noise')")
+        assert server.call("ping")["result"] == {}
+    assert "no project" in server.errors

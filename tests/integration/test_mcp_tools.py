@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tools of mcp-serve: texts that users of 2.x know, bounds, sessions, files, jobs."""
+
+import base64
+import hashlib
+import json
+import os
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import lib  # noqa: E402
+import mcp  # noqa: E402
+
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+
+
+@pytest.fixture(scope="module", params=["root", "user"])
+def server(request):
+    box = lib.Sandbox(request.param)
+    made = mcp.Server(box)
+    made.box = box
+    yield made
+    made.close()
+    box.close()
+
+
+def structured(result):
+    return result["structuredContent"]
+
+
+# Texts of 2.x -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code, text", [
+    ("print('a')\nprint('b')", "a\nb"),
+    ("x = 1", "(no output)"),
+    ("# nothing but a comment", "(no output)"),
+    ("print('a')\nresult = {'k': 1}", "a\nresult = {'k': 1}"),
+    ("result = 'r'", "result = 'r'"),
+    ("6 * 7", "42"),
+])
+def test_python_texts(server, code, text):
+    assert server.text("execute_python", code=code) == text
+
+
+def test_python_error_texts(server):
+    assert server.error("execute_python", code=" \n ") == "Error: No code provided"
+    assert server.error("execute_python") == "Error: No code provided"
+    first = server.error("execute_python", code="y = 1\nundefined_name + 1").splitlines()
+    assert first[:2] == ["Error: NameError: name 'undefined_name' is not defined", "  Line 2: undefined_name + 1"]
+    text = server.error("execute_python", code="while True: pass", timeout=1)
+    assert text.splitlines()[0] == "Error: Execution timed out after 1 seconds" and "[limit] timeout is 1 s" in text
+    assert server.error("execute_python", code="import sys; print('p'); sys.exit(3)").startswith("Error: ")
+
+
+def test_faults_of_2x_are_gone(server):
+    """Output before an exception is kept; result is not reprinted; print inside functions; x += 1."""
+    text = server.error("execute_python", code="print('before')\n1 / 0")
+    assert "ZeroDivisionError" in text and "[output]\nbefore" in text
+    server.tool("execute_python", code="result = 5")
+    assert server.text("execute_python", code="print('next')") == "next"
+    assert server.text("execute_python", code="def f():\n    print('inside')\nf()") == "inside"
+    server.tool("execute_python", code="n = 1")
+    assert server.text("execute_python", code="n += 1\nn") == "2"
+    assert server.text("execute_python", code="n += 1\nn") == "3"
+    text = server.error("execute_python", code="print('partial', flush=True)\nimport time; time.sleep(60)", timeout=1)
+    assert "[output]\npartial" in text
+
+
+def test_context_texts(server):
+    name = {"session_id": "context"}
+    assert server.text("get_repl_context", **name) == "Context is empty"
+    assert server.text("set_repl_context", key="data", value='{"a": [1]}', **name) == \
+        "Set context['data'] = {'a': [1]}"
+    assert server.text("set_repl_context", key="word", value="plain text", **name) == \
+        "Set context['word'] = 'plain text'"
+    assert server.text("set_repl_context", key="quote", value="it's \"q\" \\ é 😀\n", **name) == \
+        "Set context['quote'] = 'it\\'s \"q\" \\\\ é 😀\\n'"
+    assert server.error("set_repl_context", key="", value="1", **name) == "Error: No key provided"
+    assert server.text("execute_python", code="data['a'][0] + context['data']['a'][0]", **name) == "2"
+    server.tool("execute_python", code="made_by_code = (1, 2)\nimport os", **name)
+    text = server.text("get_repl_context", **name)
+    assert text.startswith("Current REPL context:\n  data = {\n")
+    assert '\n  word = "plain text"' in text and "\n  made_by_code = [\n  1,\n  2\n]" in text and "os" not in text
+    assert "context: [data, word, quote]" in server.text("list_sessions")
+    assert server.text("clear_repl_context", **name) == "REPL context cleared"
+    assert server.text("get_repl_context", **name) == "Context is empty"
+    assert "NameError" in server.error("execute_python", code="made_by_code", **name)
+
+
+def test_context_that_is_set_whole(server):
+    """The key "context" itself: code that expects a dictionary of that name finds it."""
+    server.tool("set_repl_context", key="context", value='{"files": {}}', session_id="whole")
+    assert server.text("execute_python", code="context['files']", session_id="whole") == "{}"
+
+
+def test_values_that_do_not_show_themselves(server):
+    code = ("class Bad:\n    def __repr__(self): raise RuntimeError\nbad = Bad()\nbig = list(range(10**6))\n"
+            "text = 'x' * 10**6\nloop = []\nloop.append(loop)")
+    server.tool("execute_python", code=code, session_id="odd")
+    text = server.text("get_repl_context", session_id="odd")
+    assert "bad = <Bad: repr failed: RuntimeError>" in text and "big = <list of length 1000000>" in text
+    assert "loop = [[...]]" in text and len(text) < 10000
+
+
+def test_session_texts(server):
+    server.tool("execute_python", code="v = 1", session_id="gone")
+    rows = server.text("list_sessions").splitlines()
+    assert rows[0].startswith("Active sessions (") and rows[1] == "Trust level: sandboxed" and rows[2] == ""
+    assert any(row.startswith("  - gone: idle ") and ", age " in row for row in rows)
+    assert server.text("destroy_session", session_id="gone") == "Session 'gone' destroyed"
+    assert server.error("destroy_session", session_id="gone") == "Session 'gone' not found"
+    assert server.error("destroy_session") == "Error: No session_id provided"
+    server.tool("execute_python", code="v = 1")
+    assert server.text("destroy_session", session_id="default") == "Default session reset"
+    assert "NameError" in server.error("execute_python", code="v")
+
+
+@pytest.mark.parametrize("odd", ["with blanks and ünï", "a/b:c", "-dash", "sandbox-" + "w" * 80, "x" * 500, "é"])
+def test_any_text_names_a_session(server, odd):
+    server.tool("execute_python", code="odd = 7", session_id=odd)
+    assert server.text("execute_python", code="odd", session_id=odd) == "7"
+    if len(odd) < 100:
+        assert f"  - {odd}: idle" in server.text("list_sessions")
+    assert "NameError" in server.error("execute_python", code="odd", session_id=odd + "2")
+    for name in (odd, odd + "2"):
+        server.tool("destroy_session", session_id=name)
+
+
+def test_agents_say_why_not(server):
+    for prefix in ("snipara", "rlm"):
+        assert server.error(f"{prefix}_agent_run", task="") == "Error: No task provided"
+        assert server.error(f"{prefix}_agent_run", task="t").startswith("Error starting agent: no model is configured")
+        assert server.error(f"{prefix}_agent_status", run_id="r1") == "Error: Run 'r1' not found"
+        assert server.error(f"{prefix}_agent_cancel") == "Error: No run_id provided"
+
+
+def test_unknown_tool_and_arguments(server):
+    assert server.error("nothing") == "Unknown tool: nothing"
+    assert server.error("execute_python", code=5) == "Input validation error: 'code' must be a string"
+    assert server.error("execute_python", code="1", timeout="x") == "Input validation error: 'timeout' must be an integer"
+    text = server.error("execute_python", code="1", profile="fast")
+    assert all(name in text for name in ("quick", "default", "analysis", "extended"))
+    text = server.text("execute_python", code="'ran'", timeot=3)
+    assert text.startswith("'ran'\n[note] argument timeot is not known") and "did you mean timeout" in text
+    text = server.text("execute_python", code="'ran'", timeout=9000)
+    assert text == "'ran'\n[note] timeout is at most 600 s; that was taken"
+
+
+# Profiles and limits ------------------------------------------------------------------------
+
+
+def test_profiles_set_memory_and_time(server):
+    """With quick 300 MB do not fit; with the control, the default, they do."""
+    big = "data = bytearray(300 << 20); len(data)"
+    assert server.text("execute_python", code=big, session_id="p-default", profile="default") == str(300 << 20)
+    assert "MemoryError" in server.error("execute_python", code=big, session_id="p-quick", profile="quick")
+    text = server.error("execute_python", code="import time; time.sleep(60)", session_id="p-quick", profile="quick")
+    assert text.startswith("Error: Execution timed out after 5 seconds")
+    text = server.text("execute_python", code="'ran'", session_id="p-default", profile="quick")
+    assert text.startswith("'ran'\n[note] memory is 512 MiB")
+    text = server.error("execute_python", code="'ran'", session_id="p-default", profile="analysis")
+    assert "512 MiB" in text and "2 GiB" in text and "another session_id" in text
+    for name in ("p-default", "p-quick"):
+        server.tool("destroy_session", session_id=name)
+
+
+def test_no_network(server):
+    result = server.tool("execute_python", code="import socket; socket.create_connection(('1.1.1.1', 80), 2)")
+    assert result["isError"] is True and "[denied] network" in mcp.text_of(result)
+    assert any("network" in line for line in structured(result)["denials"])
+
+
+# Shell --------------------------------------------------------------------------------------
+
+
+def test_shell(server):
+    text = server.text("execute_shell", command="echo out; echo err >&2")
+    assert text == "Exit code 0\n[stdout]\nout\n[stderr]\nerr"
+    assert server.text("execute_shell", command="true") == "Exit code 0 (no output)"
+    result = server.tool("execute_shell", command="echo out; exit 3")
+    assert mcp.text_of(result) == "Error: Exit code 3\n[stdout]\nout" and result["isError"] is True
+    assert structured(result)["exit_code"] == 3 and structured(result)["stdout"] == "out"
+    assert server.error("execute_shell", command="") == "Error: No command provided"
+    assert "timed out" in server.error("execute_shell", command="sleep 60", timeout=1)
+
+
+def test_commands_are_never_parsed_outside(server, tmp_path):
+    """Item 19: what looks like shell in any argument reaches no shell of ours."""
+    evil = f"$(touch {tmp_path}/owned); `touch {tmp_path}/owned`; touch {tmp_path}/owned"
+    for name, arguments in [
+            ("execute_shell", {"command": evil}), ("read_file", {"path": evil}),
+            ("write_file", {"path": evil, "content": evil}), ("list_files", {"path": evil}),
+            ("execute_python", {"code": "1", "session_id": evil}), ("set_repl_context", {"key": evil, "value": evil}),
+            ("job_poll", {"job_id": evil}), ("destroy_session", {"session_id": evil})]:
+        server.tool(name, **arguments)
+    assert not os.listdir(tmp_path)
+
+
+def test_the_project_is_an_overlay(server):
+    server.box.make_file(os.path.join(server.project, "seen.txt"), "from the host")
+    text = server.text("read_file", path="seen.txt", session_id="overlay")
+    assert text == "seen.txt: 13 bytes\n\nfrom the host"
+    server.tool("execute_shell", command="echo changed > seen.txt; rm -f other; echo n > new.txt", session_id="overlay")
+    assert server.text("read_file", path="seen.txt", session_id="overlay").endswith("changed\n")
+    assert open(os.path.join(server.project, "seen.txt")).read() == "from the host"
+    assert os.listdir(server.project) == ["seen.txt"]
+
+
+def test_another_project_is_told(server):
+    with mcp.Server(server.box, cwd=server.box.make_folder("elsewhere")) as other:
+        server.tool("execute_python", code="mine = 1", session_id="shared-name")
+        text = other.error("execute_python", code="mine", session_id="shared-name")
+        assert "belongs to the project" in text and "another session_id" in text
+        server.tool("execute_python", code="mine = 1")
+        assert "NameError" in other.error("execute_python", code="mine")  # default: one per project
+    server.box.exec("cli = 5", session="from-cli")
+    assert server.text("execute_python", code="cli", session_id="from-cli") == "5"
+
+
+# Bounds -------------------------------------------------------------------------------------
+
+
+def test_long_output_is_bounded_and_can_be_read(server):
+    result = server.tool("execute_python", code="for i in range(20000): print(i)", session_id="long")
+    text = mcp.text_of(result)
+    assert len(text) <= 10000 and text.startswith("0\n1\n2\n") and "19999\n... (output truncated)" in text
+    assert "characters omitted" in text and len(json.dumps(structured(result))) <= 20000
+    path = structured(result)["stdout_rest"].split('"')[1]
+    assert f'[full stdout] read_file(path="{path}")' in text
+    whole, offset = "", 0
+    while True:
+        part = server.text("read_file", path=path, offset=offset)
+        body, _, rest = part.partition("\n\n")[2].partition("\n[next] ")
+        whole += body
+        if not rest:
+            break
+        offset = int(rest.split("offset=")[1].rstrip(")"))
+    assert whole.split() == [str(n) for n in range(20000)]
+
+
+def test_very_long_output_has_a_handle(server):
+    result = server.tool("execute_python", code="for i in range(300000): print('line', i)", session_id="long")
+    assert len(mcp.text_of(result)) <= 10000
+    path = structured(result)["stdout_rest"].split('"')[1]
+    assert path.startswith("output:") and path.endswith(":stdout")
+    assert "line 19500\n" in server.text("read_file", path=path, offset=200000)
+    assert "\nline 299999\n" in server.text("read_file", path=path, offset=3485000)
+
+
+def test_memory_does_not_grow_with_output(server):
+    status = f"/proc/{server.process.pid}/statm"
+    server.tool("execute_python", code="print('x' * 10_000_000)", session_id="flood")
+    before = int(open(status).read().split()[1])
+    for _ in range(4):
+        server.tool("execute_python", code="print('x' * 10_000_000)", session_id="flood")
+    assert (int(open(status).read().split()[1]) - before) * 4096 < 8 << 20
+
+
+def test_hostile_output(server):
+    """Items 18 and 24: no control or invisible character and no terminal sequence gets through."""
+    code = (r"import os; _ = os.write(1, b'\x1b[31mred\x1b[0m \x1b]0;title\x07|\x00\x07\x9b|\xff\xfe|' + "
+            r"'\u202etxt\u202c\U000e0041|'.encode() + b'a\r\nb\rc')")
+    result = server.tool("execute_python", code=code)
+    text = mcp.text_of(result)
+    assert text == "red |\\x00\\x07\\x9b|\\xff\\xfe|\\u202etxt\\u202c\\U000e0041|a\nb\nc"
+    assert structured(result)["stdout"] == text
+    for way in ("raise ValueError('\\x1b[31m\\u202e')", "'\\x1b'", "result = '\\x1b[2J'"):
+        raw = json.dumps(server.tool("execute_python", code=way), ensure_ascii=False)
+        assert "\x1b" not in raw and "\u202e" not in raw
+
+
+def test_huge_lines_values_and_errors(server):
+    for code in ("print('x' * 3_000_000)", "'v' * 3_000_000", "raise ValueError('e' * 3_000_000)",
+                 "import sys; sys.stderr.write('s' * 3_000_000)", "result = list(range(10**6))",
+                 "for i in range(300): open(f'many{i}', 'w').close()"):
+        result = server.tool("execute_python", code=code, session_id="huge")
+        assert len(mcp.text_of(result)) <= 10000 and len(json.dumps(structured(result))) < 30000, code
+
+
+def test_traceback_has_the_users_lines(server):
+    text = server.error("execute_python", code="import json\ndef load(t):\n    return json.loads(t)\nload('{')")
+    assert "in load" in text and "of libraries)" in text and "/usr/lib" not in text
+
+
+# Files, images, resources -------------------------------------------------------------------
+
+
+def test_files(server):
+    name = {"session_id": "files"}
+    assert server.text("write_file", path="b.txt", content="one\ntwo é\n", **name) == \
+        "Wrote 11 bytes to b.txt"
+    assert server.text("read_file", path="b.txt", **name) == "b.txt: 11 bytes\n\none\ntwo é\n"
+    part = server.text("read_file", path="/workspace/b.txt", offset=4, limit=5, **name)
+    assert part == ('/workspace/b.txt: bytes 4 to 8 of 11\n\ntwo \n'
+                    '[next] read_file(path="/workspace/b.txt", offset=8)')  # é is not cut in two
+    data = bytes(range(256)) * 8000
+    server.text("write_file", path="bin", content=base64.b64encode(data).decode(), encoding="base64", **name)
+    code = "import hashlib; hashlib.sha256(open('bin','rb').read()).hexdigest()"
+    assert server.text("execute_python", code=code, **name) == repr(hashlib.sha256(data).hexdigest())
+    assert "binary" in server.error("read_file", path="bin", **name)
+    assert "not base64" in server.error("write_file", path="x", content="a$$$", encoding="base64", **name)
+    text = server.text("list_files", **name)
+    assert text.splitlines()[0].endswith("entries") and "\n  b.txt  11 B" in text
+    assert "nothing" in server.error("read_file", path="nothing", **name)
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "/workspace/../etc/passwd", "/proc/self/environ",
+                                  "link", "deep/../../../etc/passwd"])
+def test_paths_stay_inside(server, path):
+    """Item 20; the control: code inside reads its own /etc/passwd."""
+    name = {"session_id": "paths"}
+    assert "root" in server.text("execute_shell", command="ln -sf /etc/passwd link; mkdir -p deep; cat /etc/passwd", **name)
+    for tool in ("read_file", "view_image", "list_files"):
+        text = server.error(tool, path=path, **name)
+        assert "root:" not in text, (tool, path)
+    assert server.tool("write_file", path=path, content="x", **name)["isError"] is True
+    answer = server.call("resources/read", {"uri": f"snipara://session/paths/files/{path.replace('/', '%2F')}"})
+    assert answer["error"]["code"] == -32002
+
+
+def test_images_come_alone(server):
+    server.tool("write_file", path="dot.png", content=base64.b64encode(PNG).decode(), encoding="base64")
+    result = server.tool("view_image", path="dot.png")
+    assert result["content"][1] == {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
+    assert "structuredContent" not in result
+    server.tool("write_file", path="fake.png", content="<svg/>")
+    assert "no PNG" in server.error("view_image", path="fake.png")
+    result = server.tool("execute_python", code=(
+        "class Pic:\n    def _repr_png_(self): return open('dot.png', 'rb').read()\ndisplay(Pic())"))
+    assert "structuredContent" in result and all(part["type"] == "text" for part in result["content"])
+    shown = [one for one in structured(result)["displays"] if one.get("mime") == "image/png"]
+    assert f'view_image(path="{shown[0]["path"]}")' in mcp.text_of(result)
+    assert server.tool("view_image", path=shown[0]["path"])["content"][1]["data"] == base64.b64encode(PNG).decode()
+
+
+def test_resources(server):
+    server.tool("write_file", path="r é.txt", content="0123456789", session_id="res")
+    uris = [one["uri"] for one in server.call("resources/list")["result"]["resources"]]
+    assert "snipara://session/res/files/" in uris
+    folder = server.call("resources/read", {"uri": "snipara://session/res/files/"})["result"]["contents"][0]
+    assert "r é.txt" in [entry["name"] for entry in json.loads(folder["text"])["entries"]]
+    uri = "snipara://session/res/files/r%20%C3%A9.txt"
+    assert server.call("resources/read", {"uri": uri})["result"]["contents"][0]["text"] == "0123456789"
+    part = server.call("resources/read", {"uri": uri + "?offset=3&length=4"})["result"]["contents"][0]
+    assert part["text"] == "3456" and part["uri"].endswith("length=4")
+    for bad in ("file:///etc/passwd", "snipara://", "snipara://session/res", "snipara://session/res/files/%zz",
+                "snipara://session/res/files/x?offset=-1", "snipara://session/res/files/kept:1",
+                "snipara://session//files/x", "snipara://output/x", "snipara://kept/99999"):
+        answer = server.call("resources/read", {"uri": bad})
+        assert answer["error"]["code"] == -32002 and answer["error"]["data"] == {"uri": bad}, bad
+
+
+def test_prompts_and_completion(server):
+    names = [one["name"] for one in server.call("prompts/list")["result"]["prompts"]]
+    assert names == ["repair", "analyze_data"]
+    got = server.call("prompts/get", {"name": "analyze_data", "arguments": {"file": "a%b.csv", "question": "q?"}})
+    assert "File: a%b.csv\nQuestion: q?" in got["result"]["messages"][0]["content"]["text"]
+    assert server.call("prompts/get", {"name": "analyze_data"})["error"]["code"] == -32602
+    assert server.call("prompts/get", {"name": "x"})["error"]["code"] == -32602
+    server.tool("execute_python", code="1", session_id="complete-me")
+    done = server.call("completion/complete", {"ref": {"type": "ref/prompt", "name": "repair"},
+                                               "argument": {"name": "session_id", "value": "compl"}})
+    assert done["result"]["completion"]["values"] == ["complete-me"]
+
+
+# Jobs ---------------------------------------------------------------------------------------
+
+
+def test_jobs(server):
+    name = {"session_id": "jobs"}
+    begun = server.tool("execute_python", code="import time\nprint('go', flush=True)\ntime.sleep(1)\n99",
+                        background=True, **name)
+    job = structured(begun)["job_id"]
+    assert structured(begun)["status"] == "running" and "job_poll" in mcp.text_of(begun)
+    assert "is running" in server.text("job_poll", job_id=job)
+    # a later call of the session waits for it
+    assert server.text("execute_python", code="'after'", **name) == "'after'"
+    assert server.text("job_poll", job_id=job) == "go\n99"
+    assert server.text("job_cancel", job_id=job) == f"Job {job} had ended already"
+    job = structured(server.tool("execute_shell", command="sleep 60", background=True, **name))["job_id"]
+    time.sleep(0.3)
+    server.text("job_cancel", job_id=job)
+    assert server.text("execute_python", code="'free'", **name) == "'free'"
+    assert "Interrupted" in server.error("job_poll", job_id=job)
+    assert "no job" in server.error("job_poll", job_id="nothing")
+
+
+# Lists --------------------------------------------------------------------------------------
+
+
+def test_the_list_of_tools(server):
+    tools = server.call("tools/list")["result"]["tools"]
+    names = [tool["name"] for tool in tools]
+    assert names[:2] == ["execute_python", "execute_shell"] and len(names) == len(set(names))
+    assert not any(name.startswith(("rlm_", "snipara_agent")) for name in names)
+    for tool in tools:
+        assert len(tool["name"]) <= 40 and tool["description"] and tool["inputSchema"]["type"] == "object"
+    # 3,500 tokens: JSON of this kind has more than three bytes to one
+    assert len(json.dumps(tools, separators=(",", ":"))) < 3500 * 3
+    assert server.call("tools/list")["result"]["tools"] == tools
+
+
+def test_structured_results_fit_their_schema(server):
+    schemas = {tool["name"]: tool.get("outputSchema") for tool in server.call("tools/list")["result"]["tools"]}
+    types = {"string": str, "integer": int, "object": dict}
+    for name, arguments in [("execute_python", {"code": "1"}), ("execute_python", {"code": "1/0"}),
+                            ("execute_python", {"code": ""}), ("execute_shell", {"command": "exit 2"}),
+                            ("execute_python", {"code": "1", "background": True}), ("job_poll", {"job_id": "x"})]:
+        data = structured(server.tool(name, **arguments))
+        for key in schemas[name]["required"]:
+            assert key in data
+        for key, schema in schemas[name]["properties"].items():
+            assert key not in data or isinstance(data[key], types[schema["type"]])
+
+
+@pytest.mark.parametrize("given, has, lacks", [
+    ("core", "execute_python", "read_file"), ("core,read_file", "read_file", "write_file"),
+    ("agent,aliases", "rlm_agent_run", "execute_python"), ("all,agent", "snipara_agent_run", "rlm_agent_run")])
+def test_toolsets(server, given, has, lacks):
+    with mcp.Server(server.box, "--tools", given) as other:
+        names = [tool["name"] for tool in other.call("tools/list")["result"]["tools"]]
+        assert has in names and lacks not in names
+        assert other.text("execute_python", code="1") == "1"  # not shown, but there
+
+
+def test_a_toolset_that_is_none(server):
+    done = server.box.cli("mcp-serve", "--tools", "core,red_file")
+    assert done.returncode == 2 and "red_file" in done.stderr and "core" in done.stderr
+
+
+# Configuration ------------------------------------------------------------------------------
+
+
+def test_configuration_is_used(server):
+    with mcp.Server(server.box, "--no-project", "--timeout", "1", "--memory", "64m") as other:
+        assert "after 1 seconds" in other.error("execute_python", code="while True: pass", session_id="conf")
+        assert "MemoryError" in other.error("execute_python", code="x = bytearray(200 << 20)", session_id="conf")
+        other.tool("destroy_session", session_id="conf")
+
+
+@pytest.mark.parametrize("client", ["claude", "claude-desktop", "cursor", "vscode", "codex", "gemini"])
+def test_print_config(server, client):
+    done = server.box.cli("mcp-serve", "--print-config", client)
+    assert done.returncode == 0 and "into " in done.stderr
+    if client == "codex":
+        assert done.stdout.startswith("[mcp_servers.SniparaSandbox]\ncommand = ") and "mcp-serve" in done.stdout
+        return
+    server_ = json.loads(done.stdout)["servers" if client == "vscode" else "mcpServers"]["SniparaSandbox"]
+    assert server_["args"] == ["mcp-serve"] and os.access(server_["command"], os.X_OK)
+
+
+def test_print_config_of_nobody(server):
+    done = server.box.cli("mcp-serve", "--print-config", "emacs")
+    assert done.returncode == 2 and "claude-desktop" in done.stderr
