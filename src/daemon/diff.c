@@ -128,12 +128,12 @@ struct reading {
 static int run_read(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct reading *reading = arg;
+    const struct snp_blob_range range = {reading->hash, reading->offset, reading->length};
     struct snp_blob_info info;
     int r;
 
     snp_buf_clear(&reading->bytes);
-    r = snp_blob_read(tx, reading->hash, reading->offset, reading->length, &reading->bytes,
-                      &info, err);
+    r = snp_blob_read(tx, &range, &reading->bytes, &info, err);
     reading->size = r < 0 ? 0 : info.size;
     return r;
 }
