@@ -506,7 +506,7 @@ int snp_journal_cell_get(struct snp_tx *tx,
                          struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    struct snp_journal_cell row;
+    struct snp_journal_cell row = {0};
     const char *const *texts[] = {&row.session, &row.kind,  &row.argv,      &row.spec,
                                   &row.status,  &row.state, &row.first_line};
     int r = snp_db_ask(tx->db, &rows, err, CELL_COLUMNS " WHERE s.id = ? AND cell = ?", "ti",

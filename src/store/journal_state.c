@@ -87,7 +87,7 @@ static int snapshot_take(struct snp_tx *tx,
                          struct snp_journal_snapshot *ret,
                          struct snp_err *err)
 {
-    struct snp_journal_snapshot row;
+    struct snp_journal_snapshot row = {0};
     const char **texts[] = {&row.id,           &row.name,   &row.session,
                             &row.session_name, &row.parent, &row.lost};
     int r = snp_db_step(rows, err);
@@ -239,7 +239,7 @@ static int checkpoint_take(struct snp_tx *tx,
                            struct snp_journal_checkpoint *ret,
                            struct snp_err *err)
 {
-    struct snp_journal_checkpoint row;
+    struct snp_journal_checkpoint row = {0};
     const char **texts[] = {&row.session, &row.lost};
     int r = snp_db_step(rows, err);
 
