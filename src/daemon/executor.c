@@ -15,9 +15,9 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "daemon/branch.h"
 #include "daemon/caps.h"
 #include "daemon/check.h"
+#include "daemon/pin.h"
 #include "daemon/result.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -96,7 +96,7 @@ static void forget(struct snp_executor *executor)
     if (session->executor == executor) {
         session->executor = NULL;
         snp_executor_unref(executor);
-        snp_branch_check(session);
+        snp_pin_check(session);
     }
     snp_session_unref(session);
 }

@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "daemon/branch.h"
 #include "daemon/checkpoint.h"
 #include "daemon/exec.h"
 #include "daemon/executor.h"
+#include "daemon/pin.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/session_spec.h"
@@ -236,7 +236,7 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
     if (err.code == SNP_OK && !search->is_usable) {
         search->waiter.run = spilled;
         if (!search->has_waited &&
-            snp_branch_wait(search->server, search->moment.snapshot, &search->waiter)) {
+            snp_pin_wait(search->server, search->moment.snapshot, &search->waiter)) {
             return;
         }
         (void)snp_fail(&err, SNP_E_DENIED, "snapshot %s is not on disk, or its copy is damaged",

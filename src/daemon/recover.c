@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/branch.h"
 #include "daemon/import.h"
 #include "daemon/keep.h"
+#include "daemon/pin.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/session_spec.h"
@@ -121,7 +121,7 @@ static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
         r = snp_import_recover(tx, snp_wall_us(), err);
     }
     if (r == 0) {
-        r = snp_branch_recover(tx, snp_wall_us(), err);
+        r = snp_pin_recover(tx, snp_wall_us(), err);
     }
     if (r == 0) {
         r = snp_journal_session_each(tx, row_note, recovery, err);

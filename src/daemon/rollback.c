@@ -18,13 +18,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "daemon/branch.h"
 #include "daemon/caps.h"
 #include "daemon/check.h"
 #include "daemon/exec.h"
 #include "daemon/executor.h"
 #include "daemon/hibernate.h"
 #include "daemon/moment.h"
+#include "daemon/pin.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/tier.h"
@@ -36,7 +36,7 @@ struct rollback {
     struct snp_request *request; /* owned */
     struct snp_server *server;   /* borrowed */
     struct snp_session *session; /* one reference, once found; or NULL */
-    struct snp_branch *branch;   /* in use; or NULL */
+    struct snp_pin *branch;      /* in use; or NULL */
     struct snp_turn turn;
     struct snp_spill_waiter spill;
     struct snp_waiter waiter;
@@ -65,7 +65,7 @@ static void rollback_free(struct rollback *back)
 
     if (back->branch != NULL) {
         back->branch->users--;
-        snp_branch_check(session);
+        snp_pin_check(session);
     }
     if (session != NULL) {
         snp_exec_pump(session);
@@ -281,7 +281,7 @@ static void kept(void *arg, const struct snp_err *err)
         return;
     }
     snp_session_set_state(session, SNP_SESSION_IDLE);
-    snp_branch_spill(session);
+    snp_pin_spill(session);
     rollback_answer(back);
 }
 
@@ -350,7 +350,7 @@ static void on_turn(struct snp_turn *turn,
         return;
     }
     back->epoch = session->epoch + 1;
-    back->branch = snp_branch_find(session, back->snapshot);
+    back->branch = snp_pin_find(session, back->snapshot);
     if (back->branch != NULL) {
         back->branch->users++;
     }
@@ -396,7 +396,7 @@ static void found(void *arg, const struct snp_err *find_err)
 
     if (err.code == SNP_OK && !back->is_usable) {
         back->spill.run = spilled;
-        if (!back->has_waited && snp_branch_wait(back->server, back->snapshot, &back->spill)) {
+        if (!back->has_waited && snp_pin_wait(back->server, back->snapshot, &back->spill)) {
             return;
         }
         (void)snp_fail(

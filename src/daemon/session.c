@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "daemon/branch.h"
+#include "daemon/pin.h"
 #include "daemon/server.h"
 #include "daemon/tier.h"
 
@@ -185,7 +185,7 @@ void snp_session_unref(struct snp_session *session)
     json_decref(session->restored);
     json_decref(session->checkpoint_lost);
     free(session->manifest);
-    snp_branch_forget(session);
+    snp_pin_forget(session);
     free(session);
 }
 

@@ -19,7 +19,7 @@
 struct snp_exec;
 struct snp_executor;
 struct snp_server;
-struct snp_branch;
+struct snp_pin;
 struct snp_save;
 struct snp_session;
 struct snp_turn;
@@ -116,13 +116,13 @@ struct snp_session {
     struct snp_exec *running;                  /* borrowed; or NULL */
     struct snp_exec *waiting[SNP_CAP_WAITING]; /* in order, n_waiting of them; borrowed */
     unsigned n_waiting;
-    struct snp_turn *turns;      /* who needs it for himself, in order; borrowed */
-    struct snp_branch *branches; /* snapshots in memory, the newest first; owned */
-    uint64_t cells;              /* started so far */
-    uint64_t created_wall_us;    /* since 1970 */
-    uint64_t used_us;            /* monotonic: last began or ended to be used */
-    uint64_t used_wall_us;       /* since 1970: its last cell began */
-    char loss[200];              /* why its last executor ended by itself */
+    struct snp_turn *turns;   /* who needs it for himself, in order; borrowed */
+    struct snp_pin *branches; /* snapshots in memory, the newest first; owned */
+    uint64_t cells;           /* started so far */
+    uint64_t created_wall_us; /* since 1970 */
+    uint64_t used_us;         /* monotonic: last began or ended to be used */
+    uint64_t used_wall_us;    /* since 1970: its last cell began */
+    char loss[200];           /* why its last executor ended by itself */
 };
 
 /* What finding, adding and removing cost does not depend on how many there are. */

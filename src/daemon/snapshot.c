@@ -16,12 +16,12 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "daemon/branch.h"
 #include "daemon/caps.h"
 #include "daemon/check.h"
 #include "daemon/checkpoint.h"
 #include "daemon/exec.h"
 #include "daemon/executor.h"
+#include "daemon/pin.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/tier.h"
@@ -90,7 +90,7 @@ static json_t *places_json(bool in_memory, bool on_disk)
 
 static void taking_answer(struct taking *taking)
 {
-    bool in_memory = snp_branch_find(taking->session, taking->id) != NULL;
+    bool in_memory = snp_pin_find(taking->session, taking->id) != NULL;
     json_t *lost = taking->lost == NULL ? json_array() : json_loads(taking->lost, 0, NULL);
 
     snp_request_answer(
@@ -221,11 +221,11 @@ static void row_written(void *arg, const struct snp_err *err)
 {
     struct taking *taking = arg;
     struct snp_session *session = taking->session;
-    struct snp_branch *branch = snp_branch_find(session, taking->id);
+    struct snp_pin *branch = snp_pin_find(session, taking->id);
 
     if (err->code != SNP_OK) {
         if (taking->has_branch) {
-            snp_branch_remove(session, taking->id);
+            snp_pin_remove(session, taking->id);
         }
         taking_fail(taking, err);
         return;
@@ -236,7 +236,7 @@ static void row_written(void *arg, const struct snp_err *err)
         branch->is_on_disk = taking->checkpoint != 0;
     }
     if (taking->checkpoint != 0) {
-        snp_branch_check(session);
+        snp_pin_check(session);
         look(taking);
         return;
     }
@@ -247,13 +247,13 @@ static void row_written(void *arg, const struct snp_err *err)
         taking_fail(taking, &why);
         return;
     }
-    snp_branch_spill(session);
+    snp_pin_spill(session);
     if (!taking->wants_disk) {
         taking_answer(taking);
         return;
     }
     taking->waiter.run = spilled;
-    if (!snp_branch_wait(session->server, taking->id, &taking->waiter)) {
+    if (!snp_pin_wait(session->server, taking->id, &taking->waiter)) {
         look(taking);
     }
 }
@@ -336,8 +336,8 @@ static int branch_made(void *ctx, const struct snp_tier_answer *answer, struct s
         taking->has_branch = true;
         taking->number = (uint32_t)snp_json_int(answer->head, "branch", 0);
         taking->checkpoint = session->is_dirty ? 0 : session->checkpoint;
-        if (snp_branch_add(session, taking->id, taking->number, taking->cell) == NULL) {
-            snp_branch_drop(session->executor, taking->number);
+        if (snp_pin_add(session, taking->id, taking->number, taking->cell) == NULL) {
+            snp_pin_drop(session->executor, taking->number);
             (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
             taking_fail(taking, &err);
         } else {
@@ -365,7 +365,7 @@ static int branch_ask(struct taking *taking, struct snp_err *err)
     if (head == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = snp_branch_room(session, err);
+    r = snp_pin_room(session, err);
     if (r == 0) {
         r = snp_tier_ask(session->executor->tier, &call, err);
     }
@@ -532,7 +532,7 @@ static int places_add(struct snp_server *server, json_t *row)
 {
     struct snp_session *session = snp_sessions_find(server, snp_json_str(row, "session", ""));
     bool in_memory =
-        session != NULL && snp_branch_find(session, snp_json_str(row, "id", "")) != NULL;
+        session != NULL && snp_pin_find(session, snp_json_str(row, "id", "")) != NULL;
     int r = json_object_set_new(row, "where",
                                 places_json(in_memory, snp_json_bool(row, "on_disk", false)));
 
@@ -629,7 +629,7 @@ static void removed(void *arg, const struct snp_err *err)
     }
     session = snp_sessions_find(removal->request->server, removal->session);
     if (session != NULL) {
-        snp_branch_remove(session, removal->id);
+        snp_pin_remove(session, removal->id);
     }
     snp_request_answer(removal->request, json_pack("{s:s}", "removed", removal->id));
     free(removal);

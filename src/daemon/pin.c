@@ -3,7 +3,7 @@
  * session->branches has the newest first. An entry whose executor is gone leaves the list as
  * soon as nobody uses it.
  */
-#include "daemon/branch.h"
+#include "daemon/pin.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,16 +24,16 @@ enum {
     TRIES_MAX = 3, /* to write one while the session changes its epoch */
 };
 
-static bool is_alive(const struct snp_session *session, const struct snp_branch *branch)
+static bool is_alive(const struct snp_session *session, const struct snp_pin *branch)
 {
     return session->executor != NULL && session->executor->state == SNP_EXECUTOR_OPEN &&
            strcmp(session->executor->id, branch->executor) == 0;
 }
 
-void snp_branch_forget(struct snp_session *session)
+void snp_pin_forget(struct snp_session *session)
 {
     while (session->branches != NULL) {
-        struct snp_branch *branch = session->branches;
+        struct snp_pin *branch = session->branches;
 
         session->branches = branch->next;
         free(branch);
@@ -66,14 +66,14 @@ static void waiters_call(struct snp_server *server, const char *snapshot)
     }
 }
 
-bool snp_branch_wait(struct snp_server *server,
-                     const char *snapshot,
-                     struct snp_spill_waiter *waiter)
+bool snp_pin_wait(struct snp_server *server,
+                  const char *snapshot,
+                  struct snp_spill_waiter *waiter)
 {
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         const struct snp_session *session = server->sessions.slots[i];
 
-        for (const struct snp_branch *b = session == NULL ? NULL : session->branches; b != NULL;
+        for (const struct snp_pin *b = session == NULL ? NULL : session->branches; b != NULL;
              b = b->next) {
             if (strcmp(b->snapshot, snapshot) == 0 && !b->is_on_disk && !b->is_failed) {
                 memcpy(waiter->snapshot, b->snapshot, sizeof(waiter->snapshot));
@@ -162,7 +162,7 @@ static int unsaved_note(const struct snp_journal_snapshot *row, void *arg, struc
     return 0;
 }
 
-int snp_branch_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
+int snp_pin_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
 {
     enum {
         LINE = SNP_SESSION_ID_LEN + 1,
@@ -187,14 +187,14 @@ int snp_branch_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
 /* The list -------------------------------------------------------------------------------------- */
 
 /* Take out what went with an executor, and what is doomed; then tell of it. */
-void snp_branch_check(struct snp_session *session)
+void snp_pin_check(struct snp_session *session)
 {
     struct snp_server *server = session->server;
-    struct snp_branch **at = &session->branches;
-    struct snp_branch *gone = NULL;
+    struct snp_pin **at = &session->branches;
+    struct snp_pin *gone = NULL;
 
     while (*at != NULL) {
-        struct snp_branch *branch = *at;
+        struct snp_pin *branch = *at;
         bool alive = is_alive(session, branch);
 
         if (branch->users > 0 || (alive && !branch->is_doomed)) {
@@ -202,14 +202,14 @@ void snp_branch_check(struct snp_session *session)
             continue;
         }
         if (alive) {
-            snp_branch_drop(session->executor, branch->number);
+            snp_pin_drop(session->executor, branch->number);
         }
         *at = branch->next;
         branch->next = gone;
         gone = branch;
     }
     while (gone != NULL) {
-        struct snp_branch *branch = gone;
+        struct snp_pin *branch = gone;
 
         gone = branch->next;
         if (branch->has_row && !branch->is_on_disk && server->store != NULL) {
@@ -220,9 +220,9 @@ void snp_branch_check(struct snp_session *session)
     }
 }
 
-struct snp_branch *snp_branch_find(struct snp_session *session, const char *snapshot)
+struct snp_pin *snp_pin_find(struct snp_session *session, const char *snapshot)
 {
-    for (struct snp_branch *b = session->branches; b != NULL; b = b->next) {
+    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
         if (is_alive(session, b) && !b->is_doomed && strcmp(b->snapshot, snapshot) == 0) {
             return b;
         }
@@ -230,12 +230,12 @@ struct snp_branch *snp_branch_find(struct snp_session *session, const char *snap
     return NULL;
 }
 
-struct snp_branch *snp_branch_add(struct snp_session *session,
-                                  const char *snapshot,
-                                  uint32_t number,
-                                  uint64_t cell)
+struct snp_pin *snp_pin_add(struct snp_session *session,
+                            const char *snapshot,
+                            uint32_t number,
+                            uint64_t cell)
 {
-    struct snp_branch *branch = calloc(1, sizeof(*branch));
+    struct snp_pin *branch = calloc(1, sizeof(*branch));
 
     if (branch == NULL) {
         return NULL;
@@ -249,15 +249,15 @@ struct snp_branch *snp_branch_add(struct snp_session *session,
     return branch;
 }
 
-void snp_branch_remove(struct snp_session *session, const char *snapshot)
+void snp_pin_remove(struct snp_session *session, const char *snapshot)
 {
-    for (struct snp_branch *b = session->branches; b != NULL; b = b->next) {
+    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
         if (strcmp(b->snapshot, snapshot) == 0) {
             b->is_doomed = true;
             b->has_row = false;
         }
     }
-    snp_branch_check(session);
+    snp_pin_check(session);
 }
 
 /* Bounds --------------------------------------------------------------------------------------- */
@@ -266,17 +266,17 @@ static unsigned branches_count(const struct snp_session *session)
 {
     unsigned n = 0;
 
-    for (const struct snp_branch *b = session->branches; b != NULL; b = b->next) {
+    for (const struct snp_pin *b = session->branches; b != NULL; b = b->next) {
         n += b->is_doomed ? 0 : 1;
     }
     return n;
 }
 
-int snp_branch_room(struct snp_session *session, struct snp_err *err)
+int snp_pin_room(struct snp_session *session, struct snp_err *err)
 {
     unsigned n;
 
-    snp_branch_check(session);
+    snp_pin_check(session);
     n = branches_count(session);
     /* Those beyond the bound go as soon as they are on disk. */
     if (n < (unsigned)SNP_CAP_BRANCHES) {
@@ -294,9 +294,9 @@ static void branches_bound(struct snp_session *session)
     unsigned n = branches_count(session);
 
     while (n > session->server->options.snapshots_max) {
-        struct snp_branch *oldest = NULL;
+        struct snp_pin *oldest = NULL;
 
-        for (struct snp_branch *b = session->branches; b != NULL; b = b->next) {
+        for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
             oldest = b->is_on_disk && !b->is_doomed && b->users == 0 ? b : oldest;
         }
         if (oldest == NULL) {
@@ -307,7 +307,7 @@ static void branches_bound(struct snp_session *session)
         oldest->is_doomed = true;
         n--;
     }
-    snp_branch_check(session);
+    snp_pin_check(session);
 }
 
 /* Dropping --------------------------------------------------------------------------------------- */
@@ -325,7 +325,7 @@ static int dropped(void *ctx, const struct snp_tier_answer *answer, struct snp_e
 
 static const struct snp_tier_ops drop_ops = {dropped, NULL};
 
-void snp_branch_drop(const struct snp_executor *executor, uint32_t number)
+void snp_pin_drop(const struct snp_executor *executor, uint32_t number)
 {
     snp_autojson json_t *head =
         json_pack("{s:s, s:I}", "session", executor->id, "branch", (json_int_t)number);
@@ -348,14 +348,14 @@ void snp_branch_drop(const struct snp_executor *executor, uint32_t number)
 
 struct spill {
     struct snp_session *session; /* one reference */
-    struct snp_branch *branch;   /* in use */
+    struct snp_pin *branch;      /* in use */
 };
 
 static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
 {
     struct spill *spill = ctx;
     struct snp_session *session = spill->session;
-    struct snp_branch *branch = spill->branch;
+    struct snp_pin *branch = spill->branch;
     char snapshot[SNP_SESSION_ID_LEN + 1];
 
     memcpy(snapshot, branch->snapshot, sizeof(snapshot));
@@ -372,19 +372,19 @@ static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
     if (branch->is_on_disk || branch->is_failed) {
         waiters_call(session->server, snapshot);
     }
-    snp_branch_check(session);
+    snp_pin_check(session);
     branches_bound(session);
-    snp_branch_spill(session);
+    snp_pin_spill(session);
     snp_session_unref(session);
 }
 
-void snp_branch_spill(struct snp_session *session)
+void snp_pin_spill(struct snp_session *session)
 {
-    struct snp_branch *oldest = NULL;
+    struct snp_pin *oldest = NULL;
     struct snp_checkpoint_branch order;
     struct spill *spill;
 
-    for (struct snp_branch *b = session->branches; b != NULL; b = b->next) {
+    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
         if (b->is_spilling) {
             return; /* its end calls this again */
         }

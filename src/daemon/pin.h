@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_DAEMON_BRANCH_H
-#define SNP_DAEMON_BRANCH_H
+#ifndef SNP_DAEMON_PIN_H
+#define SNP_DAEMON_PIN_H
 
 /*
  * Snapshots in memory: a branch asleep in the session's executor for each, and its way to disk.
@@ -21,8 +21,8 @@ struct snp_server;
 struct snp_session;
 struct snp_tx;
 
-struct snp_branch {
-    struct snp_branch *next; /* the one made before it */
+struct snp_pin {
+    struct snp_pin *next; /* the one made before it */
     char snapshot[SNP_SESSION_ID_LEN + 1];
     char executor[SNP_SESSION_ID_LEN + 1]; /* that has it */
     uint32_t number;                       /* in that executor */
@@ -44,38 +44,38 @@ struct snp_spill_waiter {
 };
 
 /* SNP_E_LIMIT: so many are in memory only that one more must wait. */
-int snp_branch_room(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
+int snp_pin_room(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
 
 /* Note one that the executor has made. NULL when out of memory. Borrowed. */
-struct snp_branch *snp_branch_add(struct snp_session *session,
-                                  const char *snapshot,
-                                  uint32_t number,
-                                  uint64_t cell);
+struct snp_pin *snp_pin_add(struct snp_session *session,
+                            const char *snapshot,
+                            uint32_t number,
+                            uint64_t cell);
 
 /* The branch of a snapshot; NULL = it is not in memory. Borrowed. */
-struct snp_branch *snp_branch_find(struct snp_session *session, const char *snapshot);
+struct snp_pin *snp_pin_find(struct snp_session *session, const char *snapshot);
 
 /* The snapshot is no more: its branch goes too, once nobody uses it. */
-void snp_branch_remove(struct snp_session *session, const char *snapshot);
+void snp_pin_remove(struct snp_session *session, const char *snapshot);
 
 /* Have the executor drop one that no snapshot has. */
-void snp_branch_drop(const struct snp_executor *executor, uint32_t number);
+void snp_pin_drop(const struct snp_executor *executor, uint32_t number);
 
 /* Write those to disk that are not there yet, one after the other. */
-void snp_branch_spill(struct snp_session *session);
+void snp_pin_spill(struct snp_session *session);
 
 /* Look at them again: the executor is gone, or a snapshot has come to disk another way. */
-void snp_branch_check(struct snp_session *session);
+void snp_pin_check(struct snp_session *session);
 
 /* If it is on its way to disk: waiter->run is called when that has ended, however; true. */
-bool snp_branch_wait(struct snp_server *server,
-                     const char *snapshot,
-                     struct snp_spill_waiter *waiter);
+bool snp_pin_wait(struct snp_server *server,
+                  const char *snapshot,
+                  struct snp_spill_waiter *waiter);
 
 /* The session's memory goes. */
-void snp_branch_forget(struct snp_session *session);
+void snp_pin_forget(struct snp_session *session);
 
 /* At the start of the daemon, in a job: snapshots that were in memory only are no more. */
-int snp_branch_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err) SNP_NODISCARD;
+int snp_pin_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err) SNP_NODISCARD;
 
 #endif
