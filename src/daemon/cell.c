@@ -244,6 +244,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         };
     }
     snp_keep_end(exec, &outcome, outcome_kept);
+    snp_exec_drop_raw(exec);
     return r;
 }
 
@@ -367,13 +368,40 @@ static void begin_kept(void *ctx, const struct snp_err *err)
                  outcome_kept);
 }
 
+/*
+ * A cell that ends within moments is written down once, intent and outcome in one commit: if we
+ * die before, it reads as never started, which nobody was told otherwise. Of others the
+ * intent is written while they run.
+ */
+static void intents_write(uv_timer_t *timer)
+{
+    struct snp_server *server = timer->data;
+
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        const struct snp_session *session = server->sessions.slots[i];
+        struct snp_exec *exec = session == NULL ? NULL : session->running;
+        struct snp_err err;
+
+        if (exec == NULL || !exec->is_intent_due) {
+            continue;
+        }
+        /* Without its intent the outcome will fail, and say so. */
+        if (snp_keep_begin(exec, NULL, &err) < 0) {
+            snp_log(SNP_LOG_ERROR, "journal", "session=%s cell=%llu error=\"%s\"", session->id,
+                    (unsigned long long)exec->cell, err.msg);
+        }
+        snp_exec_drop_raw(exec);
+    }
+}
+
 /* In a session that lasts: the intent goes first where the journal is not sure to take it. */
 static int lasting_run(struct snp_exec *exec, struct snp_err *err)
 {
     struct snp_session *session = exec->session;
-    struct snp_err later;
+    uv_timer_t *intents = &session->server->intents;
     int r;
 
+    exec->started_us = snp_wall_us();
     if (exec->spec.has_checkpoint) {
         session->checkpoint_when = exec->spec.checkpoint;
     }
@@ -384,12 +412,10 @@ static int lasting_run(struct snp_exec *exec, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    /* Without its intent the outcome will fail, and say so. */
-    if (snp_keep_begin(exec, NULL, &later) < 0) {
-        snp_log(SNP_LOG_ERROR, "journal", "session=%s cell=%llu error=\"%s\"", session->id,
-                (unsigned long long)exec->cell, later.msg);
+    exec->is_intent_due = true;
+    if (!session->server->is_ending && !uv_is_active((uv_handle_t *)intents)) {
+        (void)uv_timer_start(intents, intents_write, SNP_CAP_INTENT_MS, 0);
     }
-    snp_exec_drop_raw(exec);
     return 0;
 }
 

@@ -37,6 +37,8 @@ struct keep {
     char name[SNP_SESSION_NAME_MAX + 1];
     char *spec; /* owned: the session's */
     bool has_row;
+    bool has_intent; /* of an outcome: the intent goes along */
+    uint64_t started_us;
     uint64_t epoch;
     uint64_t cell;
     uint64_t created_us;
@@ -176,7 +178,7 @@ static int run_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
         .kind = keep->kind,
         .argv = keep->argv,
         .spec = keep->cell_spec,
-        .started_us = keep->now_us,
+        .started_us = keep->started_us,
         .stdin_bytes = keep->raw_len - keep->code_len,
     };
     int r = 0;
@@ -196,42 +198,47 @@ static int run_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
-int snp_keep_begin(struct snp_exec *exec, snp_keep_done *done, struct snp_err *err)
+static int intent_fill(struct keep *keep, struct snp_exec *exec)
 {
     struct snp_session *session = exec->session;
-    struct keep *keep = keep_new(session, done, exec);
     snp_autojson json_t *spec =
         json_pack("{s:I, s:b, s:b, s:I}", "wall_ms", (json_int_t)exec->wall_ms, "require_exact",
                   exec->spec.require_exact, "stdin", exec->spec.has_stdin, "replay_of",
                   (json_int_t)exec->replay_of);
 
-    if (keep != NULL) {
-        keep->cell = exec->cell;
-        keep->has_row = !session->is_recorded;
-        (void)snprintf(keep->kind, sizeof(keep->kind), "%s", exec->spec.kind);
-        keep->argv = exec->spec.argv == NULL ? NULL : snp_json_text(exec->spec.argv);
-        keep->cell_spec = spec == NULL ? NULL : snp_json_text(spec);
-        keep->spec = keep->has_row ? snp_session_spec_text(session) : NULL;
+    exec->is_intent_due = false;
+    keep->has_intent = true;
+    keep->cell = exec->cell;
+    keep->started_us = exec->started_us;
+    keep->has_row = !session->is_recorded;
+    (void)snprintf(keep->kind, sizeof(keep->kind), "%s", exec->spec.kind);
+    keep->argv = exec->spec.argv == NULL ? NULL : snp_json_text(exec->spec.argv);
+    keep->cell_spec = spec == NULL ? NULL : snp_json_text(spec);
+    keep->spec = keep->has_row ? snp_session_spec_text(session) : NULL;
+    keep->code_len = exec->spec.code_len;
+    keep->raw_len = exec->raw_len;
+    keep->raw = malloc(exec->raw_len + 1);
+    if (keep->cell_spec == NULL || (keep->has_row && keep->spec == NULL) ||
+        (exec->spec.argv != NULL && keep->argv == NULL) || keep->raw == NULL) {
+        return SNP_E_NOMEM;
     }
-    if (keep == NULL || keep->cell_spec == NULL || (keep->has_row && keep->spec == NULL) ||
-        (exec->spec.argv != NULL && keep->argv == NULL)) {
+    if (exec->raw_len > 0) {
+        memcpy(keep->raw, exec->raw, exec->raw_len);
+    }
+    return 0;
+}
+
+int snp_keep_begin(struct snp_exec *exec, snp_keep_done *done, struct snp_err *err)
+{
+    struct keep *keep = keep_new(exec->session, done, exec);
+
+    if (keep == NULL || intent_fill(keep, exec) < 0) {
         if (keep != NULL) {
             keep_free(keep);
         }
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    keep->code_len = exec->spec.code_len;
-    keep->raw_len = exec->raw_len;
-    keep->raw = malloc(exec->raw_len + 1);
-    if (keep->raw == NULL) {
-        keep_free(keep);
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    if (exec->raw_len > 0) {
-        memcpy(keep->raw, exec->raw, exec->raw_len);
-    }
-    exec->started_us = keep->now_us;
-    return submit(session->server, keep, run_begin, SNP_DURABILITY_PROCESS, err);
+    return submit(exec->session->server, keep, run_begin, SNP_DURABILITY_PROCESS, err);
 }
 
 /* While it runs --------------------------------------------------------------------------- */
@@ -330,8 +337,11 @@ static int run_end(struct snp_tx *tx, void *arg, struct snp_err *err)
         .result = {keep->result,                keep->result == NULL ? 0 : strlen(keep->result)},
         .raw = {snp_buf_bytes(&keep->shown), keep->shown.len                                },
     };
-    int r = snp_journal_cell_end(tx, keep->id, keep->cell, keep->epoch, &outcome, err);
+    int r = keep->has_intent ? run_begin(tx, arg, err) : 0;
 
+    if (r == 0) {
+        r = snp_journal_cell_end(tx, keep->id, keep->cell, keep->epoch, &outcome, err);
+    }
     for (size_t i = 0; r == 0 && i < keep->n_files; i++) {
         r = snp_journal_file_add(tx, keep->id, keep->cell, keep->files[i] + 1,
                                  change_name(keep->files[i][0]), err);
@@ -375,6 +385,9 @@ void snp_keep_end(struct snp_exec *exec, const struct snp_outcome *outcome, snp_
     struct keep *keep = keep_new(exec->session, done, exec);
     struct snp_err err;
 
+    if (keep != NULL && exec->is_intent_due && intent_fill(keep, exec) < 0) {
+        keep_free(SNP_TAKE_PTR(keep));
+    }
     if (keep == NULL) {
         free(outcome->result);
         exec->session->is_suspect = true;

@@ -45,7 +45,7 @@ struct snp_outcome {
     char *result;        /* JSON; taken over; NULL = there is none */
     const json_t *files; /* of the result; borrowed; or NULL */
 };
-/* The outcome. done(exec, err) always follows, also when the job could not be made. */
+/* The outcome, with the intent if that is due. done(exec, err) always follows, also when the job could not be made. */
 void snp_keep_end(struct snp_exec *exec,
                   const struct snp_outcome *outcome,
                   snp_keep_done *done);

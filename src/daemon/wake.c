@@ -242,6 +242,7 @@ static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_
         "{s:s, s:s, s:I, s:b, s:O?}", "method", "exec", "kind", wake->kind, "code_len",
         (json_int_t)wake->code_len, "stdin", snp_json_bool(was, "stdin", false), "argv", argv);
     struct snp_exec *exec = calloc(1, sizeof(*exec));
+    const char *bytes;
     int r;
 
     if (exec == NULL || head == NULL) {
@@ -258,8 +259,9 @@ static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_
         free(exec);
         return r;
     }
-    if (wake->code.len > 0) {
-        memcpy(exec->raw, snp_buf_bytes(&wake->code), wake->code.len);
+    bytes = snp_buf_bytes(&wake->code);
+    if (bytes != NULL) {
+        memcpy(exec->raw, bytes, wake->code.len);
     }
     exec->raw_len = wake->code.len;
     exec->wall_ms = (uint64_t)snp_json_int(
@@ -324,6 +326,7 @@ static void replay_read(void *arg, const struct snp_err *read_err)
         wake_fail(wake, &err);
         return;
     }
+    SNP_ASSERT(exec != NULL);
     exec->ended = replay_ended;
     exec->ctx = wake;
     wake->pending++;
