@@ -11,19 +11,23 @@
 #include "cli/term.h"
 
 enum {
-    COLUMNS = 8,
+    COLUMNS = 11,
     CELL_MAX = 48,
     ID_SHOWN = 12,
 };
 
-static const char *const heads[COLUMNS] = {"Name",     "ID",    "State", "Tier",
-                                           "Template", "Cells", "Idle",  "Project"};
+static const char *const heads[COLUMNS] = {"Name",     "ID",        "State",  "Tier",
+                                           "Template", "Cells",     "Epoch",  "Memory",
+                                           "Disk",     "Last used", "Project"};
 
 /* The texts of one row that are not in the JSON as they are shown. */
 struct row {
     char id[ID_SHOWN + 1];
     char cells[CELL_MAX];
-    char idle[CELL_MAX];
+    char epoch[CELL_MAX];
+    char memory[CELL_MAX];
+    char disk[CELL_MAX];
+    char used[SNP_HUMAN_MAX];
 };
 
 static void row_fill(const json_t *session, struct row *row, const char **cells)
@@ -38,9 +42,15 @@ static void row_fill(const json_t *session, struct row *row, const char **cells)
     cells[3] = snp_json_str(session, "tier", "?");
     cells[4] = snp_json_str(session, "template", "?");
     cells[5] = row->cells;
-    cells[6] = snp_human_span((uint64_t)snp_json_int(session, "idle_ms", 0) * 1000, row->idle,
-                              sizeof(row->idle));
-    cells[7] = snp_json_str(session, "project", "");
+    (void)snprintf(row->epoch, sizeof(row->epoch), "%lld",
+                   (long long)snp_json_int(session, "epoch", 0));
+    cells[6] = row->epoch;
+    cells[7] = snp_format_bytes((uint64_t)snp_json_int(session, "memory_peak_bytes", 0),
+                                row->memory, sizeof(row->memory));
+    cells[8] = snp_format_bytes((uint64_t)snp_json_int(session, "disk_bytes", 0), row->disk,
+                                sizeof(row->disk));
+    cells[9] = snp_human_age(snp_json_number(session, "used"), row->used, sizeof(row->used));
+    cells[10] = snp_json_str(session, "project", "");
 }
 
 static int list_print(const json_t *list, struct snp_err *err)
@@ -149,13 +159,14 @@ static const struct {
     enum form form;
     const char *label;
 } shown_members[] = {
-    {"created",      FORM_WHEN,    "created"     },
-    {"used",         FORM_WHEN,    "last used"   },
-    {"idle_ms",      FORM_SPAN_MS, "idle for"    },
-    {"memory_bytes", FORM_BYTES,   "memory limit"},
-    {"disk_bytes",   FORM_BYTES,   "on disk"     },
-    {"limits",       FORM_HIDDEN,  NULL          }, /* the manifest has them, with who holds them */
-    {"manifest",     FORM_HIDDEN,  NULL          },
+    {"created",           FORM_WHEN,    "created"     },
+    {"used",              FORM_WHEN,    "last used"   },
+    {"idle_ms",           FORM_SPAN_MS, "idle for"    },
+    {"memory_bytes",      FORM_BYTES,   "memory limit"},
+    {"memory_peak_bytes", FORM_BYTES,   "memory used" },
+    {"disk_bytes",        FORM_BYTES,   "on disk"     },
+    {"limits",            FORM_HIDDEN,  NULL          }, /* the manifest has them, with who holds them */
+    {"manifest",          FORM_HIDDEN,  NULL          },
 };
 
 static void field_put(const char *label, const char *text)

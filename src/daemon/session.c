@@ -244,14 +244,15 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
 {
     uint64_t idle_us = session->state == SNP_SESSION_IDLE ? snp_now_us() - session->used_us : 0;
     snp_autojson json_t *row = json_pack(
-        "{s:s, s:s?, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:I, s:I, s:I}", "id",
+        "{s:s, s:s?, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:I, s:I, s:I, s:I}", "id",
         session->id, "name", session->name[0] == '\0' ? NULL : session->name, "tier",
         snp_tier_name(session->kind), "template", session->template_name, "state",
         session->manifest == NULL ? "running" : state_names[session->state], "cells",
         (json_int_t)session->cells, "epoch", (json_int_t)session->epoch, "created",
         (double)session->created_wall_us / 1e6, "used", (double)session->used_wall_us / 1e6,
         "idle_ms", (json_int_t)(idle_us / 1000), "project", session->project, "memory_bytes",
-        (json_int_t)session->limits.value[SNP_LIMIT_MEMORY], "disk_bytes",
+        (json_int_t)session->limits.value[SNP_LIMIT_MEMORY], "memory_peak_bytes",
+        (json_int_t)(session->executor == NULL ? 0 : session->memory_bytes), "disk_bytes",
         (json_int_t)session->disk_bytes, "checkpoint_cell",
         (json_int_t)session->checkpoint_cell);
 
