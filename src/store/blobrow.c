@@ -64,6 +64,9 @@ static int file_settle(struct snp_store *store,
     if (r == 0) {
         folder_dirty(store, made->hash[0]);
         snp_closep(&made->fd);
+        if (store->n_fresh < SNP_STORE_FRESH_MAX) {
+            memcpy(store->fresh[store->n_fresh++], made->hash, sizeof(made->hash));
+        }
     }
     return r;
 }

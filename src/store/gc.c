@@ -171,6 +171,16 @@ static void count(struct snp_store *store, const struct blobs *blobs)
     }
 }
 
+/* It failed: for want of room, and the reserve gives some? Then once more. */
+static bool reap_again(struct snp_store *store, const struct snp_err *err)
+{
+    if (err->code == SNP_E_LIMIT && snp_store_release(store)) {
+        return true;
+    }
+    snp_log(SNP_LOG_WARN, "journal-reap", "why=\"%s\"", err->msg);
+    return false;
+}
+
 /* False: there is nothing more that nobody needs. */
 static bool reap(struct snp_store *store)
 {
@@ -179,15 +189,13 @@ static bool reap(struct snp_store *store)
     bool found = false;
 
     if (snp_store_own(store, reap_checkpoint, &found, SNP_DURABILITY_PROCESS, &err) < 0) {
-        snp_log(SNP_LOG_WARN, "journal-reap", "why=\"%s\"", err.msg);
-        return false;
+        return reap_again(store, &err);
     }
     if (found) {
         return true;
     }
     if (snp_store_own(store, reap_blobs, &blobs, SNP_DURABILITY_SYNCED, &err) < 0) {
-        snp_log(SNP_LOG_WARN, "journal-reap", "why=\"%s\"", err.msg);
-        return false;
+        return reap_again(store, &err);
     }
     files_unlink(store, &blobs);
     count(store, &blobs);
@@ -235,6 +243,19 @@ static bool is_orphan(struct snp_store *store, const char *name)
            snp_db_number(&store->db, 0, &row, &err, "SELECT row FROM blobs WHERE hash = ?", "b",
                          hash, sizeof(hash)) == 0 &&
            row == 0;
+}
+
+void snp_gc_fresh(struct snp_store *store)
+{
+    for (unsigned i = 0; i < store->n_fresh && store->is_open; i++) {
+        char name[SNP_STORE_HASH_LEN + 1];
+
+        snp_blob_hex(store->fresh[i], name);
+        if (is_orphan(store, name)) {
+            (void)snp_blob_unlink(&store->place, store->fresh[i]); /* else at the next start */
+        }
+    }
+    store->n_fresh = 0;
 }
 
 static void sweep_folder(struct snp_store *store, unsigned i)
@@ -420,7 +441,7 @@ static void gc_step(struct snp_store *store, struct snp_gc *gc)
     if (r == 0 && gc->budget != 0 && gc->report.bytes > gc->budget) {
         r = snp_store_own(store, drop, &victims, SNP_DURABILITY_PROCESS, &gc->err);
         store->must_reap = true;
-        if (r == 0 && victims.found) {
+        if ((r == 0 && victims.found) || (r == SNP_E_LIMIT && snp_store_release(store))) {
             return;
         }
     }

@@ -256,6 +256,7 @@ int snp_journal_session_clear(struct snp_tx *tx,
     int64_t row = 0;
     int r = snp_session_row(tx, id, &row, NULL, err);
 
+    tx->frees = true;
     if (r == 0) {
         r = snp_journal_session_epoch(tx, id, epoch, err);
     }
@@ -271,6 +272,7 @@ int snp_journal_session_remove(struct snp_tx *tx, const char *id, struct snp_err
     uint64_t changed = 0;
     int r = snp_db_run(tx->db, &changed, err, "DELETE FROM sessions WHERE id = ?", "t", id);
 
+    tx->frees = true;
     tx->store->must_reap = true;
     return must_change(r, changed, id, err);
 }

@@ -187,6 +187,7 @@ int snp_journal_snapshot_remove(struct snp_tx *tx, const char *id, struct snp_er
     int r = snp_db_number(tx->db, 0, &session, err,
                           "SELECT session FROM snapshots WHERE id = ?", "t", id);
 
+    tx->frees = true;
     if (r == 0) {
         r = snp_db_run(
             tx->db, NULL, err,

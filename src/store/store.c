@@ -25,6 +25,7 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
@@ -40,6 +41,8 @@ enum {
     IDLE_MS = 200,          /* before the log is moved into the database */
     LOG_MIN = 64,           /* pages of it for which that is worth it */
     LOG_MAX = 1000,         /* pages at which it is moved between commits */
+    RESERVE_BYTES = 1 << 20,
+    RESERVE_PLENTY = 32, /* times as much must be free */
     LOG_BYTES =
         4 << 20, /* of its file, written ahead: then a sync need not wait for more than data */
 };
@@ -50,6 +53,7 @@ struct job_node {
     struct snp_store_job job;
     struct job_node *next;
     struct snp_err err; /* code SNP_OK: done */
+    bool frees;         /* it would have made room */
     bool is_call;
     bool is_over; /* of a call; under the mutex */
     pthread_cond_t over;
@@ -172,6 +176,66 @@ int snp_store_own(struct snp_store *store,
         return r < 0 ? r : snp_fail(err, SNP_E_INTERNAL, "the transaction ended early");
     }
     return commit(store, synced, total, err);
+}
+
+/* The log and the reserve --------------------------------------------------------------- */
+
+/*
+ * A file of some room, so that on a disk that has become full things can be removed: removing needs
+ * room, too. Made when there is plenty.
+ */
+static void reserve_make(struct snp_store *store)
+{
+    snp_autofree char *path = snp_format("%s/reserve", store->dir);
+    snp_autoclose int fd = -1;
+    struct statvfs fs;
+
+    if (store->has_reserve || path == NULL || statvfs(store->dir, &fs) < 0 ||
+        (uint64_t)fs.f_bavail * fs.f_frsize < (uint64_t)RESERVE_BYTES * RESERVE_PLENTY) {
+        return;
+    }
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0 && posix_fallocate(fd, 0, RESERVE_BYTES) == 0) {
+        store->has_reserve = true;
+    } else if (fd >= 0) {
+        (void)unlink(path); /* a part of it is no use */
+    }
+}
+
+static void log_move(struct snp_store *store, unsigned least)
+{
+    struct snp_err err;
+    int rc;
+
+    if (!store->is_open || store->db.wal_pages < least) {
+        return;
+    }
+    if (snp_blobs_sync_folders(store, &err) < 0) {
+        return; /* the next commit that needs it says why */
+    }
+    rc = sqlite3_wal_checkpoint_v2(store->db.sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
+                                   NULL);
+    if (rc == SQLITE_OK) {
+        store->db.wal_pages = 0;
+        reserve_make(store);
+    } else {
+        (void)snp_db_fail(&store->db, rc, &err);
+        store->db.wal_pages = rc == SQLITE_CORRUPT ? store->db.wal_pages : 0; /* later again */
+        snp_log(SNP_LOG_WARN, "journal-log", "why=\"%s\"", err.msg);
+    }
+}
+
+bool snp_store_release(struct snp_store *store)
+{
+    snp_autofree char *path = snp_format("%s/reserve", store->dir);
+
+    if (path == NULL || unlink(path) < 0) {
+        return false;
+    }
+    snp_log(SNP_LOG_INFO, "journal-reserve", "folder=%s", store->dir);
+    store->has_reserve = false;
+    log_move(store, 1);
+    return true;
 }
 
 /* Opening ------------------------------------------------------------------------------- */
@@ -406,6 +470,7 @@ static int ensure_open(struct snp_store *store, struct snp_err *err)
     store->retry_us = 0;
     health_set(store, &fine);
     log_extend(store);
+    reserve_make(store);
     store->must_reap = true;
     store->sweep_at = SNP_SWEEP_END;
     if (!store->was_swept) {
@@ -435,6 +500,7 @@ static bool job_run(struct snp_store *store, struct job_node *node, bool synced)
         r = node->job.run(&tx, node->job.arg, &err);
         pieces_free(&tx);
     }
+    node->frees = tx.frees;
     node->err = r < 0 ? err : (struct snp_err){.code = SNP_OK};
     if (!in_transaction(store) || (r < 0 && store->db.is_corrupt)) {
         return false;
@@ -479,15 +545,18 @@ static void after_failure(struct snp_store *store, const struct snp_err *err)
     health_set(store, err);
 }
 
-/* One job by itself; a damaged database is salvaged, once. */
+/*
+ * One job by itself. A damaged database is salvaged, once; a job that would make room on a full
+ * disk gets the reserve.
+ */
 static void job_alone(struct snp_store *store, struct job_node *node)
 {
     bool synced = node->job.durability == SNP_DURABILITY_SYNCED;
     struct job_node *next = SNP_TAKE_PTR(node->next);
+    bool was_salvaged = false;
 
-    for (int attempt = 0; attempt < 2; attempt++) {
+    for (;;) {
         struct snp_err err;
-        struct snp_err why;
 
         if (ensure_open(store, &err) < 0) {
             node->err = err;
@@ -497,16 +566,17 @@ static void job_alone(struct snp_store *store, struct job_node *node)
             break;
         }
         node->err = err;
-        why = err;
-        if (!store->db.is_corrupt || attempt > 0) {
-            after_failure(store, &err);
-            break;
-        }
-        if (db_salvage(store, &why, &err) < 0) {
+        if (store->db.is_corrupt && !was_salvaged) {
+            was_salvaged = true;
+            if (db_salvage(store, &node->err, &err) == 0) {
+                continue;
+            }
             node->err = err;
-            after_failure(store, &err);
-            break;
+        } else if (err.code == SNP_E_LIMIT && node->frees && snp_store_release(store)) {
+            continue;
         }
+        after_failure(store, &node->err);
+        break;
     }
     node->next = next;
 }
@@ -523,10 +593,21 @@ static void damaged_mark(struct snp_store *store)
     }
 }
 
+static void well_again(struct snp_store *store)
+{
+    static const struct snp_err fine = {.code = SNP_OK};
+
+    if (store->was_unwell) {
+        store->was_unwell = false;
+        health_set(store, &fine);
+    }
+}
+
 static void batch_run(struct snp_store *store, struct job_node *first)
 {
     struct snp_err err = {0};
     bool synced = false;
+    bool failed = false;
     int r = ensure_open(store, &err);
 
     for (struct job_node *node = first; node != NULL; node = node->next) {
@@ -537,15 +618,19 @@ static void batch_run(struct snp_store *store, struct job_node *first)
         return;
     }
     if (batch_try(store, first, synced, &err) == BATCH_DONE) {
-        if (store->was_unwell) {
-            store->was_unwell = false;
-            health_set(store, &(struct snp_err){.code = SNP_OK});
-        }
+        well_again(store);
     } else {
         for (struct job_node *node = first; node != NULL; node = node->next) {
             job_alone(store, node);
         }
     }
+    for (struct job_node *node = first; node != NULL; node = node->next) {
+        failed = failed || node->err.code != SNP_OK;
+    }
+    if (failed) {
+        snp_gc_fresh(store);
+    }
+    store->n_fresh = 0;
     damaged_mark(store);
 }
 
@@ -652,28 +737,6 @@ static void on_async(uv_async_t *async)
 }
 
 /* The thread ---------------------------------------------------------------------------- */
-
-static void log_move(struct snp_store *store, unsigned least)
-{
-    struct snp_err err;
-    int rc;
-
-    if (!store->is_open || store->db.wal_pages < least) {
-        return;
-    }
-    if (snp_blobs_sync_folders(store, &err) < 0) {
-        return; /* the next commit that needs it says why */
-    }
-    rc = sqlite3_wal_checkpoint_v2(store->db.sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
-                                   NULL);
-    if (rc == SQLITE_OK) {
-        store->db.wal_pages = 0;
-    } else {
-        (void)snp_db_fail(&store->db, rc, &err);
-        store->db.wal_pages = rc == SQLITE_CORRUPT ? store->db.wal_pages : 0; /* later again */
-        snp_log(SNP_LOG_WARN, "journal-log", "why=\"%s\"", err.msg);
-    }
-}
 
 /* Up to a batch of what waits; NULL: nothing. Under the mutex. */
 static struct job_node *batch_take(struct snp_store *store)

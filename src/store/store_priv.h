@@ -34,6 +34,7 @@ struct snp_tx {
     struct snp_db *db;
     struct snp_tx_piece *pieces; /* owned */
     bool is_synced;              /* the commit will wait for the disk */
+    bool frees;                  /* this job makes room: it may use the reserve */
 };
 
 struct job_node;
@@ -62,7 +63,8 @@ struct snp_busy {
 };
 
 enum {
-    SNP_STORE_DAMAGED_MAX = 64 /* blobs found damaged in one batch; further ones next time */
+    SNP_STORE_DAMAGED_MAX = 64, /* blobs found damaged in one batch; further ones next time */
+    SNP_STORE_FRESH_MAX = 512,  /* files named in one batch, to be removed if it fails */
 };
 
 struct snp_store {
@@ -110,6 +112,9 @@ struct snp_store {
     uint64_t dirty_folders[4];      /* bits: names in them are not on disk yet */
     uint8_t damaged[SNP_STORE_DAMAGED_MAX][SNP_BLOB_HASH_BYTES];
     unsigned n_damaged;
+    uint8_t fresh[SNP_STORE_FRESH_MAX][SNP_BLOB_HASH_BYTES]; /* more than that: next start */
+    unsigned n_fresh;
+    bool has_reserve; /* a file that is given up when there is no room to remove things */
     bool must_reap;   /* rows that nobody needs may be there */
     bool was_swept;   /* files of earlier processes in tmp/ are gone */
     int sweep_at;     /* the folder that is looked through for orphans next */
@@ -169,6 +174,9 @@ int snp_blobs_mark(struct snp_tx *tx, void *arg, struct snp_err *err) SNP_NODISC
 /* Names of files on disk, before a commit that must hold. */
 int snp_blobs_sync_folders(struct snp_store *store, struct snp_err *err) SNP_NODISCARD;
 
+/* In between transactions: give up the reserve. False: there is none. */
+bool snp_store_release(struct snp_store *store);
+
 /* Removal (gc.c) --------------------------------------------------------------------------- */
 
 /* One slice of what there is to clear up. False: nothing is left to do. Between transactions. */
@@ -177,6 +185,8 @@ bool snp_gc_slice(struct snp_store *store);
 bool snp_gc_is_busy(struct snp_store *store, uint64_t checkpoint);
 /* In a job: mark checkpoints that a newer one of the session has replaced as removed. */
 int snp_gc_prune(struct snp_tx *tx, int64_t session, struct snp_err *err) SNP_NODISCARD;
+/* Files that were given a name in a batch of which something failed, and have no row. */
+void snp_gc_fresh(struct snp_store *store);
 /* The end: those that were asked for fail. */
 void snp_gc_refuse(struct snp_store *store);
 /* Remove what an earlier process has left in tmp/. Before any writer of this one. */
