@@ -255,6 +255,26 @@ static bool is_same_link(const struct snp_node *a, const struct snp_node *b)
     return a->target != NULL && b->target != NULL && strcmp(a->target, b->target) == 0;
 }
 
+/* Does the tree show nothing of the base in this folder: is it, or one above it, opaque? */
+static bool is_covered(const struct snp_tree *tree, const char *path)
+{
+    char part[SNP_TREE_PATH_LEN];
+    size_t n = strlen(path);
+
+    memcpy(part, path, n + 1);
+    for (;;) {
+        const struct snp_node *node = snp_tree_find(tree, part);
+        char *slash = strrchr(part, '/');
+        if (node != NULL && node->is_opaque) {
+            return true;
+        }
+        if (slash == NULL) {
+            return false;
+        }
+        *slash = '\0';
+    }
+}
+
 /* Both have it. True if nothing below it need be looked at. */
 static bool clear_known(struct restore *r,
                         const struct snp_node *want,
@@ -277,7 +297,8 @@ static bool clear_known(struct restore *r,
         if (now->is_cut) { /* too deep to be looked into; want has nothing there */
             purge(r, now->path);
         }
-        if (now->is_opaque && !want->is_opaque && base_stat(r, now->path, &st)) {
+        if (is_covered(&r->now, now->path) && !want->is_opaque &&
+            base_stat(r, now->path, &st)) {
             note(r, &r->refills, now->path);
         }
     }
@@ -302,7 +323,7 @@ static void clear_layer(struct restore *r)
         const struct snp_node *want = &r->want->node[i];
         if (want->kind == SNP_NODE_WHITEOUT) {
             take_away(r, want->path);
-        } else if (want->kind == SNP_NODE_DIR && want->is_opaque) {
+        } else if (want->kind == SNP_NODE_DIR && is_covered(r->want, want->path)) {
             purge(r, want->path);
         }
     }
@@ -365,22 +386,37 @@ struct content {
     uint64_t mtime_ns;
 };
 
-static int write_file(int dir_fd, const char *name, const struct content *c)
+static int write_content(int dir_fd, const char *name, const struct content *c)
 {
     bool is_new;
     snp_autoclose int fd = open_to_write(dir_fd, name, c->mode, &is_new);
     struct stat st = {0};
-    int r = fd < 0 || fstat(fd, &st) < 0 ? errno : 0;
 
-    if (r == 0 && !S_ISREG(st.st_mode)) {
-        r = EEXIST; /* of another kind by now: somebody is racing us */
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return errno;
     }
-    if (r == 0 && (is_new || (uint64_t)st.st_size != c->size ||
-                   !snp_files_are_equal(c->fd, fd, c->size))) {
-        r = ftruncate(fd, 0) < 0 ? errno : write_bytes(c->fd, fd, c->size);
+    if (!S_ISREG(st.st_mode)) {
+        return EEXIST; /* of another kind by now: somebody is racing us */
     }
-    snp_closep(&fd);
-    return r == 0 ? snp_tree_stamp(dir_fd, name, c->mode, c->mtime_ns) : r;
+    if (!is_new && (uint64_t)st.st_size == c->size && snp_files_are_equal(c->fd, fd, c->size)) {
+        return 0;
+    }
+    return ftruncate(fd, 0) < 0 ? errno : write_bytes(c->fd, fd, c->size);
+}
+
+static int write_file(int dir_fd, const char *name, const struct content *c)
+{
+    struct stat st;
+    int r = write_content(dir_fd, name, c);
+
+    r = r == 0 ? snp_tree_stamp(dir_fd, name, c->mode, c->mtime_ns) : r;
+    /* Where nobody may set it, a mode can be had by making the file anew. */
+    if (r != 0 && fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+        (st.st_mode & 0777) != (c->mode & 0777) && snp_tree_remove(dir_fd, name) == 0) {
+        r = write_content(dir_fd, name, c);
+        r = r == 0 ? snp_tree_stamp(dir_fd, name, c->mode, c->mtime_ns) : r;
+    }
+    return r;
 }
 
 /* Where the kernel lets nobody set modes and times, what could be had is as good as it gets. */
@@ -434,8 +470,8 @@ static int put_link(int dir_fd, const char *name, const char *target, uint64_t m
     return snp_tree_stamp(dir_fd, name, 0, mtime_ns);
 }
 
-/* A folder of this name; *ret_is_new if there was none. 0 or errno. */
-static int put_dir(int dir_fd, const char *name, bool *ret_is_new)
+/* A folder of this name, open to us till the last pass; *ret_is_new if there was none. 0 or errno. */
+static int put_dir(int dir_fd, const char *name, uint32_t mode, bool *ret_is_new)
 {
     struct stat st;
     int r;
@@ -451,7 +487,7 @@ static int put_dir(int dir_fd, const char *name, bool *ret_is_new)
         }
     }
     *ret_is_new = true;
-    return mkdirat(dir_fd, name, 0700) < 0 ? errno : 0;
+    return mkdirat(dir_fd, name, (mode & 01777) | 0700) < 0 ? errno : 0;
 }
 
 static void put_node(struct restore *r, const struct snp_node *want)
@@ -467,7 +503,7 @@ static void put_node(struct restore *r, const struct snp_node *want)
     }
     switch ((enum snp_node_kind)want->kind) {
     case SNP_NODE_DIR:
-        fail(r, put_dir(dir, name, &is_new));
+        fail(r, put_dir(dir, name, want->mode, &is_new));
         if (is_new && !want->is_opaque && base_stat(r, want->path, &st) &&
             S_ISDIR(st.st_mode)) {
             note(r, &r->refills, want->path);
@@ -549,7 +585,7 @@ static void revert(struct restore *r, const char *path)
     if (S_ISREG(st.st_mode)) {
         revert_file(r, base, view, name, &st);
     } else if (S_ISDIR(st.st_mode)) {
-        fail(r, put_dir(view, name, &is_new));
+        fail(r, put_dir(view, name, st.st_mode & 07777, &is_new));
         refill(r, path);
     } else if (S_ISLNK(st.st_mode)) {
         n = readlinkat(base, name, target, sizeof(target) - 1);

@@ -113,7 +113,7 @@ static int make_folder(struct unpacking *u,
         r = snp_tree_remove(dir, name);
         is_there = false;
     }
-    if (r == 0 && !is_there && mkdirat(dir, name, 0700) < 0) {
+    if (r == 0 && !is_there && mkdirat(dir, name, node.mode | 0700) < 0) {
         r = errno;
     }
     if (r == 0 && (node.path == NULL || snp_tree_add(&u->folders, &node) < 0)) {

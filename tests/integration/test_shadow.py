@@ -41,7 +41,7 @@ def chaos(seed):
 
 
 @KINDS
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(6), 300, 320, 328])  # the last ones found something
 def test_any_state_comes_back_after_any_other(project, seed):
     r = random.Random(seed)
     kept = {}
