@@ -583,6 +583,45 @@ TEST(files_that_belong_to_nobody_are_removed_at_the_next_start)
     rig_end(&rig);
 }
 
+/* Writes a large output, then fails. */
+static int fail_late(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    int r = add_cell(tx, arg, err);
+
+    return r < 0 ? r : snp_fail(err, SNP_E_DENIED, "as told");
+}
+
+static unsigned blob_files(const struct rig *rig)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < 256; i++) {
+        char folder[16];
+
+        (void)snprintf(folder, sizeof(folder), "blobs/%02x", i);
+        n += names(rig, folder, "");
+        n -= names(rig, folder, ".");
+    }
+    return n;
+}
+
+TEST(a_job_that_fails_leaves_no_files)
+{
+    struct rig rig;
+
+    begin(&rig);
+    rig_ok(&rig, add_cell, &(struct work){1, 100000});
+    assert_int_equal(rig_job(&rig, fail_late, &(struct work){2, 100000}), SNP_E_DENIED);
+    assert_int_equal(blob_files(&rig), 1);
+    /* What the failed one had in common with others stays. */
+    assert_int_equal(rig_job(&rig, fail_late, &(struct work){1, 100000}), SNP_E_INVALID);
+    assert_int_equal(blob_files(&rig), 1);
+    rig_ok(&rig, add_cell, &(struct work){2, 100000});
+    assert_int_equal(blob_files(&rig), 2);
+    assert_int_equal(count_cells(&rig), 2);
+    rig_end(&rig);
+}
+
 /* Growth -------------------------------------------------------------------------------- */
 
 static uint64_t resident(void)
@@ -649,4 +688,5 @@ RUN(UNIT(without_room_the_job_fails_and_later_ones_work),
     UNIT(a_database_of_a_newer_version_is_left_alone),
     UNIT(the_oldest_outputs_go_until_the_budget_is_kept),
     UNIT(files_that_belong_to_nobody_are_removed_at_the_next_start),
+    UNIT(a_job_that_fails_leaves_no_files),
     UNIT(ten_thousand_cells_take_no_memory_and_no_descriptors))
