@@ -154,6 +154,20 @@ static int part_read(struct snp_tx *tx,
     return r == SNP_E_NOT_FOUND ? 0 : r;
 }
 
+/* What the call was, for who wants to repeat it. */
+static int call_add(json_t *json, const struct snp_journal_cell *row)
+{
+    snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
+    int r = json_object_set_new(
+        json, "argv", row->argv == NULL ? json_null() : json_loads(row->argv, 0, NULL));
+
+    r |= json_object_set_new(json, "stdin", json_boolean(snp_json_bool(spec, "stdin", false)));
+    r |= json_object_set_new(json, "stdin_bytes", json_integer((json_int_t)row->stdin_bytes));
+    r |= json_object_set_new(json, "wall_ms", json_integer(snp_json_int(spec, "wall_ms", 0)));
+    r |= json_object_set_new(json, "dropped", json_boolean(row->is_dropped));
+    return r;
+}
+
 static int run_cell_query(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct query *query = arg;
@@ -165,12 +179,7 @@ static int run_cell_query(struct snp_tx *tx, void *arg, struct snp_err *err)
     }
     json_decref(query->row);
     query->row = cell_json(&row);
-    if (query->row == NULL ||
-        json_object_set_new(query->row, "argv",
-                            row.argv == NULL ? json_null() : json_loads(row.argv, 0, NULL)) <
-            0 ||
-        json_object_set_new(query->row, "stdin_bytes",
-                            json_integer((json_int_t)row.stdin_bytes)) < 0) {
+    if (query->row == NULL || call_add(query->row, &row) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     query->has_result = row.has_result;
