@@ -34,6 +34,7 @@
 #include "daemon/session_open.h"
 #include "daemon/session_spec.h"
 #include "daemon/tier.h"
+#include "daemon/turn.h"
 #include "store/checkpoint.h"
 #include "store/journal.h"
 
@@ -142,7 +143,10 @@ static void wake_fail(struct snp_wake *wake, const struct snp_err *err)
     }
     (void)snp_exec_fail_waiting(session, err);
     if (!wake->was_live && session->manifest == NULL && session->executor == NULL) {
+        snp_turns_fail(session, err);
         snp_session_remove(session); /* it has never been */
+    } else {
+        snp_turns_run(session);
     }
     wake_release(wake);
     snp_session_unref(session);

@@ -609,3 +609,13 @@ def test_stopping_the_daemon_in_order_keeps_snapshots(start):
     client = start(*LATER).client()
     assert {name: item["where"] for name, item in listed(client).items()} == {"a": ["disk"], "b": ["disk"]}
     assert client.run("x", "s") == "2"
+
+
+def test_who_waits_for_a_session_that_never_comes_about_is_told(start):
+    daemon = start(*LATER)
+    client, other = daemon.client(), daemon.client()
+    client.run("1", "other")
+    cell = client.start("1", "s", project="/nonexistent-folder")
+    kind, _, _, _ = other.call("snapshot", session="s")
+    assert kind == ERROR
+    assert client.end_of(cell)[0] == ERROR
