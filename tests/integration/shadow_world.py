@@ -41,6 +41,9 @@ class World:
         sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         import lib  # the build's place; not needed inside
 
+        unshare = ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork"]
+        done = subprocess.run([*unshare, "/bin/true"], capture_output=True, text=True)
+        lib.need("userns", done.returncode == 0, done.stderr)
         self.top = tempfile.mkdtemp(prefix="snp-shadow-")
         for file in (os.path.join(lib.BUILD, "snp-init"), os.path.abspath(__file__)):
             shutil.copy(file, self.top)
@@ -62,8 +65,7 @@ class World:
                 for name in [".", *names, *files]:
                     os.lchown(os.path.join(folder, name), lib.USER_ID, lib.USER_ID)
         self.process = subprocess.Popen(
-            [*who, "/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork",
-             "--kill-child", "--mount-proc", lib.PYTHON, "-B",
+            [*who, *unshare, "--kill-child", "--mount-proc", lib.PYTHON, "-B",
              os.path.join(self.top, os.path.basename(__file__)), json.dumps(spec)],
             pass_fds=(spec["control"], spec["code"]), stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE)

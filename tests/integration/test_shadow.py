@@ -95,10 +95,12 @@ def test_a_whole_project_deleted_by_the_code_is_there_again():
         assert w.tree() == before
 
 
-def test_a_write_through_a_mapping_alone_is_undone():
-    """It changes no size and no time of modification: np.memmap's m[0] += 1 is one."""
+@pytest.mark.parametrize("relatime", [False, True], ids=["strict", "relatime"])
+def test_a_write_through_a_mapping_alone_is_undone(relatime):
+    """It changes no size and no time of modification: np.memmap's m[0] += 1 is one. Without strict
+    times of access contents are compared each time."""
     grow = "import mmap\nf = open('m', 'r+b')\nm = mmap.mmap(f.fileno(), 0)\nm[0] = m[0] + 1\n"
-    with World() as w:
+    with World(relatime=relatime) as w:
         w.run("open('m', 'wb').write(b'0' * 9000)")
         time.sleep(0.05)
         w.keep(1)
