@@ -41,6 +41,7 @@ enum {
     IDLE_MS = 200,          /* before the log is moved into the database */
     LOG_MIN = 64,           /* pages of it for which that is worth it */
     LOG_MAX = 1000,         /* pages at which it is moved between commits */
+    CHECK_BYTES = 32 << 20, /* up to so many the database is checked at each start */
     RESERVE_BYTES = 1 << 20,
     RESERVE_PLENTY = 32, /* times as much must be free */
     LOG_BYTES =
@@ -318,6 +319,21 @@ static int folders_open(struct snp_store *store, struct snp_err *err)
     return 0;
 }
 
+/* A large one that was closed in order is believed: what is wrong with it is met when it is read. */
+static int is_believed(struct snp_store *store, bool *ret, struct snp_err *err)
+{
+    int64_t clean = 0;
+    struct stat st;
+    int r = 0;
+
+    if (stat(store->db_path, &st) == 0 && st.st_size > CHECK_BYTES) {
+        r = snp_db_number(&store->db, 0, &clean, err,
+                          "SELECT value FROM meta WHERE key = 'closed_us'", "");
+    }
+    *ret = clean != 0;
+    return r;
+}
+
 /* SNP_E_INTERNAL and db.is_corrupt when it is damaged. */
 static int check(struct snp_store *store, struct snp_err *err)
 {
@@ -326,6 +342,10 @@ static int check(struct snp_store *store, struct snp_err *err)
 
     if (store->was_checked) {
         return 0;
+    }
+    r = is_believed(store, &store->was_checked, err);
+    if (r < 0 || store->was_checked) {
+        return r;
     }
     r = snp_db_ask(&store->db, &rows, err, "PRAGMA quick_check(1)", "");
     if (r == 0) {
@@ -345,8 +365,20 @@ static int check(struct snp_store *store, struct snp_err *err)
 
 static int mark_opened(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
 {
+    int r = snp_db_run(tx->db, NULL, err,
+                       "INSERT INTO meta(key, value) VALUES('opened_us', ?1)"
+                       " ON CONFLICT(key) DO UPDATE SET value = ?1",
+                       "i", (int64_t)snp_wall_us());
+
+    return r < 0
+               ? r
+               : snp_db_run(tx->db, NULL, err, "DELETE FROM meta WHERE key = 'closed_us'", "");
+}
+
+static int mark_closed(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
+{
     return snp_db_run(tx->db, NULL, err,
-                      "INSERT INTO meta(key, value) VALUES('opened_us', ?1)"
+                      "INSERT INTO meta(key, value) VALUES('closed_us', ?1)"
                       " ON CONFLICT(key) DO UPDATE SET value = ?1",
                       "i", (int64_t)snp_wall_us());
 }
@@ -802,7 +834,9 @@ static void thread_end(struct snp_store *store)
 {
     struct snp_err err;
 
-    if (store->is_open && snp_blobs_sync_folders(store, &err) < 0) {
+    if (store->is_open &&
+        (snp_blobs_sync_folders(store, &err) < 0 ||
+         snp_store_own(store, mark_closed, NULL, SNP_DURABILITY_PROCESS, &err) < 0)) {
         snp_log(SNP_LOG_WARN, "journal-end", "why=\"%s\"", err.msg);
     }
     snp_gc_refuse(store);
