@@ -68,6 +68,7 @@ extern const struct snp_verb snp_verb_doctor;
 extern const struct snp_verb snp_verb_daemon;
 extern const struct snp_verb snp_verb_completion;
 extern const struct snp_verb snp_verb_mcp_serve;
+extern const struct snp_verb snp_verb_mcp_install;
 extern const struct snp_verb snp_verb_version;
 
 /* The whole program below main(): find the verb, run it; the exit status. */

@@ -4,9 +4,23 @@
 
 /* The configurations of MCP clients, and what to write into them. */
 
+#include "base/buf.h"
 #include "cli/cli.h"
 
 /* Print the snippet for a client; the exit status. */
 int snp_mcp_client_print(const struct snp_cli *cli, const char *name);
+
+/* The file of a client, absolute; the caller frees. SNP_E_INVALID: no such client. */
+int snp_mcp_client_path(const char *name, char **ret_path, struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Append to out what the file, n bytes of text, is to be with us in it. SNP_E_INVALID: it cannot be
+ * read, and is to be edited by hand.
+ */
+int snp_mcp_client_edit(const char *name,
+                        const char *text,
+                        size_t n,
+                        struct snp_buf *out,
+                        struct snp_err *err) SNP_NODISCARD;
 
 #endif
