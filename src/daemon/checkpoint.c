@@ -23,6 +23,7 @@
 #include "daemon/exec.h"
 #include "daemon/executor.h"
 #include "daemon/hibernate.h"
+#include "daemon/keep.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/tier.h"
@@ -41,6 +42,7 @@ struct snp_save {
     unsigned pending;
     uint64_t cell;
     uint64_t changes; /* of the session, when it was begun */
+    uint64_t number;  /* for the files put before; 0 = none were */
     uint64_t base;
     uint64_t begun_us;
     struct snp_buf known; /* owned; written by the store's thread at first */
@@ -79,6 +81,15 @@ static void note_made(struct snp_save *save)
     json_decref(session->checkpoint_lost);
     session->checkpoint_lost = json_incref(save->lost);
     session->is_dirty = session->cells > save->cell || session->changes != save->changes;
+    if (save->number != 0) {
+        /* If something changed meanwhile, what was put since the save before may not be in it. */
+        bool is_whole = session->changes == save->changes;
+
+        snp_keep_saved(session, is_whole ? save->number : session->save_number,
+                       session->checkpoint);
+        session->has_puts = !is_whole;
+        session->save_number = is_whole ? save->number : session->save_number;
+    }
     snp_hibernate_look(session);
 }
 
@@ -272,6 +283,15 @@ static void save_begin(struct snp_save *save)
                          : session->cells;
         save->changes = session->changes;
         session->checkpoint_us = 0;
+        if (r == 0 && session->running != NULL && session->running->record == NULL &&
+            session->changes != session->changes_begun) {
+            /* What is saved beside a running cell is how it was before: without this file. */
+            r = snp_fail(&save->err, SNP_E_LIMIT,
+                         "a file was put while the cell runs; it can be saved after the cell");
+        } else if (r == 0 && session->has_puts) {
+            save->number = snp_wall_us();
+            snp_keep_saving(session, save->number);
+        }
     }
     if (r == 0) {
         r = snp_store_submit(session->server->store, &job, &save->err);

@@ -19,6 +19,7 @@
 #include "daemon/checkpoint.h"
 #include "daemon/exec.h"
 #include "daemon/executor.h"
+#include "daemon/keep.h"
 #include "daemon/session_end.h"
 #include "daemon/spec.h"
 #include "daemon/tier.h"
@@ -319,6 +320,79 @@ static void run_pass(const struct snp_work *work)
     }
 }
 
+/*
+ * A file put into a session that lasts is noted first: until a checkpoint has it, it can be lost,
+ * and then that must be told.
+ */
+struct putting {
+    struct snp_work work;
+    struct snp_session *session; /* one reference */
+    json_t *head;                /* one reference */
+    char *raw;                   /* owned */
+};
+
+static void put_noted(void *ctx, const struct snp_err *err)
+{
+    struct putting *putting = ctx;
+    struct snp_session *session = putting->session;
+    struct snp_work *work = &putting->work;
+    struct snp_err why;
+
+    if (err != NULL) {
+        (void)snp_fail(&why, err->code,
+                       "the file was not put: the journal cannot be written (%.300s)",
+                       err->msg);
+        snp_request_fail(work->request, &why);
+    } else if (session->executor == NULL || session->executor->tier == NULL) {
+        (void)snp_fail(&why, SNP_E_PEER,
+                       "the file was not put: the session was lost meanwhile");
+        snp_request_fail(work->request, &why);
+    } else {
+        work->session = session;
+        work->executor = session->executor;
+        work->tier = session->executor->tier;
+        run_pass(work);
+    }
+    snp_session_unref(session);
+    json_decref(putting->head);
+    free(putting->raw);
+    free(putting);
+}
+
+static void run_put(const struct snp_work *work)
+{
+    struct putting *putting;
+    struct snp_err err;
+
+    if (!work->session->is_recorded) {
+        run_pass(work);
+        return;
+    }
+    putting = calloc(1, sizeof(*putting));
+    if (putting != NULL) {
+        putting->raw = malloc(work->raw_len + 1);
+    }
+    if (putting == NULL || putting->raw == NULL) {
+        free(putting);
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    if (work->raw_len > 0) {
+        memcpy(putting->raw, work->raw, work->raw_len);
+    }
+    putting->work = *work;
+    putting->work.raw = putting->raw;
+    putting->head = json_incref(work->head);
+    putting->session = work->session;
+    snp_session_ref(work->session);
+    work->session->has_puts = true;
+    if (snp_keep_put(work->session, snp_json_str(work->head, "path", ""), put_noted, putting,
+                     &err) < 0) {
+        put_noted(putting, &err);
+    }
+}
+
 /* Handlers ------------------------------------------------------------------------------- */
 
 static void run_hello(const struct snp_work *work)
@@ -497,7 +571,7 @@ static const struct snp_method methods[] = {
     {"import.begin", snp_run_import_begin, 0, SNP_RECORD("import.begin", begin_fields), 0, NULL},
     {"import.data", snp_run_import_data, 0, SNP_RECORD("import.data", token_fields), SNP_FILE_CHUNK_MAX, NULL},
     {"import.end", snp_run_import_end, 0, SNP_RECORD("import.end", token_fields), 0, NULL},
-    {"put", run_pass, NEEDS_LIVE, SNP_RECORD("put", put_fields), SNP_FILE_CHUNK_MAX, &put_answer},
+    {"put", run_put, NEEDS_LIVE, SNP_RECORD("put", put_fields), SNP_FILE_CHUNK_MAX, &put_answer},
     {"get", run_pass, NEEDS_LIVE, SNP_RECORD("get", get_fields), 0, &get_answer},
     {"ls", run_pass, NEEDS_LIVE, SNP_RECORD("ls", ls_fields), 0, &ls_answer},
     {"output", run_pass, NEEDS_TIER, SNP_RECORD("output", output_fields), 0, &output_answer},

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "daemon/exec.h"
+#include "daemon/keep.h"
 #include "daemon/reply.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -26,6 +28,8 @@ struct query {
     struct snp_request *request; /* owned */
     struct snp_session *session; /* one reference, or NULL */
     char id[SNP_SESSION_ID_LEN + 1];
+    uint64_t running; /* number of the cell that runs; 0 = none */
+    uint64_t last;    /* number of the last cell when it was asked */
     uint64_t cell;
     size_t limit;
     json_t *rows;        /* owned: what history answers */
@@ -74,6 +78,9 @@ static void query_start(const struct snp_work *work,
     if (work->session != NULL) {
         query->session = work->session;
         snp_session_ref(work->session);
+        query->last = work->session->cells;
+        query->running = work->session->running == NULL ? 0 : work->session->running->cell;
+        (void)snp_keep_pay(work->session, NULL, NULL); /* what is owed is there then */
         memcpy(query->id, work->session->id, sizeof(query->id));
     }
     r = snp_store_submit(work->request->server->store, &job, &err);
@@ -85,14 +92,23 @@ static void query_start(const struct snp_work *work,
 
 /* history ---------------------------------------------------------------------------------- */
 
-static json_t *cell_json(const struct snp_journal_cell *row)
+/* A cell that reads as running and does not run: its outcome could not be written. */
+static const char *status_of(const struct query *query, const struct snp_journal_cell *row)
+{
+    return strcmp(row->status, "running") == 0 && row->cell != query->running &&
+                   row->cell <= query->last
+               ? "unknown"
+               : row->status;
+}
+
+static json_t *cell_json(const struct query *query, const struct snp_journal_cell *row)
 {
     snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
     json_int_t replay_of = snp_json_int(spec, "replay_of", 0);
 
     return json_pack("{s:I, s:I, s:s, s:s, s:s?, s:f, s:I, s:s?, s:b, s:o}", "cell",
                      (json_int_t)row->cell, "epoch", (json_int_t)row->epoch, "kind", row->kind,
-                     "status", row->status, "state", row->state, "started",
+                     "status", status_of(query, row), "state", row->state, "started",
                      (double)row->started_us / 1e6, "wall_us", (json_int_t)row->wall_us,
                      "first_line", row->first_line, "has_result", row->has_result, "replay_of",
                      replay_of == 0 ? json_null() : json_integer(replay_of));
@@ -102,7 +118,7 @@ static int history_row(const struct snp_journal_cell *row, void *arg, struct snp
 {
     struct query *query = arg;
 
-    return json_array_append_new(query->rows, cell_json(row)) < 0
+    return json_array_append_new(query->rows, cell_json(query, row)) < 0
                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                : 0;
 }
@@ -178,7 +194,7 @@ static int run_cell_query(struct snp_tx *tx, void *arg, struct snp_err *err)
         return r;
     }
     json_decref(query->row);
-    query->row = cell_json(&row);
+    query->row = cell_json(query, &row);
     if (query->row == NULL || call_add(query->row, &row) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

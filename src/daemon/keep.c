@@ -29,7 +29,7 @@ enum {
 };
 
 /* Everything a job may need; what it does not use is zero. */
-struct keep {
+struct snp_keep {
     struct snp_session *session; /* one reference, or NULL */
     snp_keep_done *done;
     void *ctx;
@@ -58,6 +58,8 @@ struct keep {
     char **files; /* owned, n_files of them: one letter of the change, then the path */
     size_t n_files;
     char text[EVENT_MAX];
+    bool is_cell;          /* of a failure the cell is owed */
+    struct snp_keep *debt; /* owned: what is written down first; or NULL */
 };
 
 bool snp_keep_is_suspect(const struct snp_session *session)
@@ -68,8 +70,12 @@ bool snp_keep_is_suspect(const struct snp_session *session)
            snp_store_health(session->server->store, &ignored) < 0;
 }
 
-static void keep_free(struct keep *keep)
+static void keep_free(struct snp_keep *keep)
 {
+    if (keep == NULL) {
+        return;
+    }
+    keep_free(keep->debt);
     if (keep->session != NULL) {
         snp_session_unref(keep->session);
     }
@@ -89,9 +95,9 @@ static void keep_free(struct keep *keep)
 }
 
 /* session may be NULL. */
-static struct keep *keep_new(struct snp_session *session, snp_keep_done *done, void *ctx)
+static struct snp_keep *keep_new(struct snp_session *session, snp_keep_done *done, void *ctx)
 {
-    struct keep *keep = calloc(1, sizeof(*keep));
+    struct snp_keep *keep = calloc(1, sizeof(*keep));
 
     if (keep == NULL) {
         return NULL;
@@ -111,19 +117,49 @@ static struct keep *keep_new(struct snp_session *session, snp_keep_done *done, v
     return keep;
 }
 
+/* A cell that has run and is not written down stays owed, without what is no longer true of it. */
+static void owe(struct snp_session *session, struct snp_keep *keep)
+{
+    if (session->debt == NULL && keep->debt != NULL) {
+        session->debt = SNP_TAKE_PTR(keep->debt);
+    } else if (session->debt == NULL && keep->is_cell) {
+        struct snp_keep *debt = calloc(1, sizeof(*debt));
+
+        if (debt == NULL) {
+            return; /* after a restart it reads unknown if its intent was written */
+        }
+        *debt = *keep;
+        debt->session = NULL;
+        debt->done = NULL;
+        debt->result = NULL;
+        debt->shown = (struct snp_buf){0};
+        debt->files = NULL;
+        debt->n_files = 0;
+        (void)snprintf(debt->status, sizeof(debt->status), "unknown");
+        (void)snprintf(debt->state, sizeof(debt->state), "kept");
+        /* These are the debt's now. */
+        keep->spec = NULL;
+        keep->argv = NULL;
+        keep->cell_spec = NULL;
+        keep->raw = NULL;
+        session->debt = debt;
+    }
+}
+
 static void job_done(void *arg, const struct snp_err *err)
 {
-    struct keep *keep = arg;
+    struct snp_keep *keep = arg;
     struct snp_session *session = keep->session;
 
     if (session != NULL && err->code == SNP_OK) {
         session->is_suspect = false;
-        session->is_recorded |= keep->has_row;
+        session->is_recorded |= keep->has_row || (keep->debt != NULL && keep->debt->has_row);
     } else if (err->code != SNP_OK) {
         snp_log(SNP_LOG_ERROR, "journal", "session=%s cell=%llu error=\"%s\"", keep->id,
                 (unsigned long long)keep->cell, err->msg);
         if (session != NULL) {
             session->is_suspect = true;
+            owe(session, keep);
         }
     }
     if (keep->done != NULL) {
@@ -134,7 +170,7 @@ static void job_done(void *arg, const struct snp_err *err)
 
 /* The job is taken over, also on failure; then done() is not called. */
 static int submit(struct snp_server *server,
-                  struct keep *keep,
+                  struct snp_keep *keep,
                   snp_store_run_fn run,
                   enum snp_durability durability,
                   struct snp_err *err)
@@ -146,6 +182,7 @@ static int submit(struct snp_server *server,
     if (r < 0) {
         if (keep->session != NULL) {
             keep->session->is_suspect = true;
+            owe(keep->session, keep);
         }
         keep_free(keep);
     }
@@ -154,7 +191,7 @@ static int submit(struct snp_server *server,
 
 /* Intents -------------------------------------------------------------------------------- */
 
-static struct snp_journal_session row_of(const struct keep *keep)
+static struct snp_journal_session row_of(const struct snp_keep *keep)
 {
     return (struct snp_journal_session){
         .id = keep->id,
@@ -168,9 +205,8 @@ static struct snp_journal_session row_of(const struct keep *keep)
     };
 }
 
-static int run_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
+static int intent_write(struct snp_tx *tx, const struct snp_keep *keep, struct snp_err *err)
 {
-    const struct keep *keep = arg;
     const struct snp_journal_cell cell = {
         .session = keep->id,
         .cell = keep->cell,
@@ -198,7 +234,31 @@ static int run_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
-static int intent_fill(struct keep *keep, struct snp_exec *exec)
+/* The cell that is owed: its intent if that is missing, and that its end is not known. */
+static int debt_write(struct snp_tx *tx, const struct snp_keep *debt, struct snp_err *err)
+{
+    const struct snp_journal_outcome outcome = {.status = debt->status, .state = debt->state};
+    struct snp_journal_cell row;
+    int r = snp_journal_cell_get(tx, debt->id, debt->cell, &row, err);
+
+    if (r == SNP_E_NOT_FOUND && debt->has_intent) {
+        r = intent_write(tx, debt, err);
+    } else if (r == 0 && strcmp(row.status, "running") != 0) {
+        return 0;
+    }
+    return r < 0 ? r
+                 : snp_journal_cell_end(tx, debt->id, debt->cell, debt->epoch, &outcome, err);
+}
+
+static int run_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_keep *keep = arg;
+    int r = keep->debt == NULL ? 0 : debt_write(tx, keep->debt, err);
+
+    return r < 0 ? r : intent_write(tx, keep, err);
+}
+
+static int intent_fill(struct snp_keep *keep, struct snp_exec *exec)
 {
     struct snp_session *session = exec->session;
     snp_autojson json_t *spec =
@@ -210,7 +270,9 @@ static int intent_fill(struct keep *keep, struct snp_exec *exec)
     keep->has_intent = true;
     keep->cell = exec->cell;
     keep->started_us = exec->started_us;
-    keep->has_row = !session->is_recorded;
+    keep->is_cell = true;
+    keep->epoch = exec->executor->epoch;
+    keep->has_row = !session->is_recorded && (session->debt == NULL || !session->debt->has_row);
     (void)snprintf(keep->kind, sizeof(keep->kind), "%s", exec->spec.kind);
     keep->argv = exec->spec.argv == NULL ? NULL : snp_json_text(exec->spec.argv);
     keep->cell_spec = spec == NULL ? NULL : snp_json_text(spec);
@@ -230,7 +292,7 @@ static int intent_fill(struct keep *keep, struct snp_exec *exec)
 
 int snp_keep_begin(struct snp_exec *exec, snp_keep_done *done, struct snp_err *err)
 {
-    struct keep *keep = keep_new(exec->session, done, exec);
+    struct snp_keep *keep = keep_new(exec->session, done, exec);
 
     if (keep == NULL || intent_fill(keep, exec) < 0) {
         if (keep != NULL) {
@@ -238,6 +300,9 @@ int snp_keep_begin(struct snp_exec *exec, snp_keep_done *done, struct snp_err *e
         }
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
+    /* Who waits for the intent has not run yet, and owes nothing if it fails. */
+    keep->is_cell = done == NULL;
+    keep->debt = SNP_TAKE_PTR(exec->session->debt);
     return submit(exec->session->server, keep, run_begin, SNP_DURABILITY_PROCESS, err);
 }
 
@@ -246,7 +311,7 @@ int snp_keep_begin(struct snp_exec *exec, snp_keep_done *done, struct snp_err *e
 static int run_seen(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     static const enum snp_journal_part parts[] = {SNP_PART_SEEN_STDOUT, SNP_PART_SEEN_STDERR};
-    const struct keep *keep = arg;
+    const struct snp_keep *keep = arg;
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(parts); i++) {
@@ -307,7 +372,7 @@ static void seen_read(const struct snp_exec *exec, struct snp_buf seen[2])
 
 void snp_keep_seen(struct snp_exec *exec)
 {
-    struct keep *keep = keep_new(exec->session, NULL, NULL);
+    struct snp_keep *keep = keep_new(exec->session, NULL, NULL);
     struct snp_err err;
 
     if (keep == NULL) {
@@ -329,7 +394,7 @@ static const char *change_name(char letter)
 
 static int run_end(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    const struct keep *keep = arg;
+    const struct snp_keep *keep = arg;
     const struct snp_journal_outcome outcome = {
         .status = keep->status,
         .state = keep->state,
@@ -337,7 +402,13 @@ static int run_end(struct snp_tx *tx, void *arg, struct snp_err *err)
         .result = {keep->result,                keep->result == NULL ? 0 : strlen(keep->result)},
         .raw = {snp_buf_bytes(&keep->shown), keep->shown.len                                },
     };
-    int r = keep->has_intent ? run_begin(tx, arg, err) : 0;
+    int r = 0;
+
+    if (keep->has_intent) {
+        r = intent_write(tx, keep, err);
+    } else if (keep->debt != NULL) {
+        r = intent_write(tx, keep->debt, err); /* its own intent, which failed before */
+    }
 
     if (r == 0) {
         r = snp_journal_cell_end(tx, keep->id, keep->cell, keep->epoch, &outcome, err);
@@ -350,7 +421,7 @@ static int run_end(struct snp_tx *tx, void *arg, struct snp_err *err)
 }
 
 /* Without memory some are left out: the result has them all. */
-static void files_copy(struct keep *keep, const json_t *files)
+static void files_copy(struct snp_keep *keep, const json_t *files)
 {
     static const char *const changes[] = {"created", "modified", "deleted"};
 
@@ -382,7 +453,7 @@ static bool has_files(const json_t *files)
 
 void snp_keep_end(struct snp_exec *exec, const struct snp_outcome *outcome, snp_keep_done *done)
 {
-    struct keep *keep = keep_new(exec->session, done, exec);
+    struct snp_keep *keep = keep_new(exec->session, done, exec);
     struct snp_err err;
 
     if (keep != NULL && exec->is_intent_due && intent_fill(keep, exec) < 0) {
@@ -395,6 +466,8 @@ void snp_keep_end(struct snp_exec *exec, const struct snp_outcome *outcome, snp_
         done(exec, &err);
         return;
     }
+    keep->is_cell = true;
+    keep->debt = SNP_TAKE_PTR(exec->session->debt);
     keep->cell = exec->cell;
     keep->epoch = exec->executor->epoch;
     keep->wall_us = outcome->wall_us;
@@ -415,7 +488,7 @@ void snp_keep_end(struct snp_exec *exec, const struct snp_outcome *outcome, snp_
 
 static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    const struct keep *keep = arg;
+    const struct snp_keep *keep = arg;
     struct snp_journal_session row;
     struct snp_journal_session wanted = row_of(keep);
     int r = snp_journal_session_get(tx, keep->id, &row, err);
@@ -438,7 +511,7 @@ int snp_keep_session(struct snp_session *session,
                      void *ctx,
                      struct snp_err *err)
 {
-    struct keep *keep = keep_new(session, done, ctx);
+    struct snp_keep *keep = keep_new(session, done, ctx);
 
     if (keep != NULL) {
         keep->spec = snp_session_spec_text(session);
@@ -454,7 +527,7 @@ int snp_keep_session(struct snp_session *session,
 
 static int run_clear(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    const struct keep *keep = arg;
+    const struct snp_keep *keep = arg;
 
     return snp_journal_session_clear(tx, keep->id, keep->epoch, err);
 }
@@ -464,7 +537,7 @@ int snp_keep_clear(struct snp_session *session,
                    void *ctx,
                    struct snp_err *err)
 {
-    struct keep *keep = keep_new(session, done, ctx);
+    struct snp_keep *keep = keep_new(session, done, ctx);
 
     if (keep == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -474,7 +547,7 @@ int snp_keep_clear(struct snp_session *session,
 
 static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    const struct keep *keep = arg;
+    const struct snp_keep *keep = arg;
     int r = snp_journal_session_remove(tx, keep->id, err);
 
     return r == SNP_E_NOT_FOUND ? 0 : r;
@@ -485,7 +558,7 @@ int snp_keep_remove(struct snp_session *session,
                     void *ctx,
                     struct snp_err *err)
 {
-    struct keep *keep = keep_new(session, done, ctx);
+    struct snp_keep *keep = keep_new(session, done, ctx);
 
     if (keep == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -493,11 +566,114 @@ int snp_keep_remove(struct snp_session *session,
     return submit(session->server, keep, run_remove, SNP_DURABILITY_SYNCED, err);
 }
 
+/* What is owed ------------------------------------------------------------------------------ */
+
+static int run_pay(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_keep *keep = arg;
+
+    return debt_write(tx, keep->debt, err);
+}
+
+bool snp_keep_pay(struct snp_session *session, snp_keep_done *done, void *ctx)
+{
+    struct snp_keep *keep = session->debt == NULL ? NULL : keep_new(session, done, ctx);
+    struct snp_err err;
+
+    if (keep == NULL) {
+        return false;
+    }
+    keep->debt = SNP_TAKE_PTR(session->debt);
+    if (submit(session->server, keep, run_pay, SNP_DURABILITY_PROCESS, &err) < 0 &&
+        done != NULL) {
+        done(ctx, &err);
+    }
+    return true;
+}
+
+void snp_keep_forgive(struct snp_session *session)
+{
+    keep_free(SNP_TAKE_PTR(session->debt));
+}
+
+/* Files --------------------------------------------------------------------------------------- */
+
+static int run_effect(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_keep *keep = arg;
+    const struct snp_journal_effect effect = {
+        .session = keep->id,
+        .cell = keep->cell,
+        .kind = keep->kind,
+        .detail = keep->spec,
+        .at_us = keep->now_us,
+    };
+
+    return snp_journal_effect_add(tx, &effect, err);
+}
+
+/* detail: consumed. */
+static struct snp_keep *effect_new(struct snp_session *session,
+                                   const char *kind,
+                                   json_t *detail)
+{
+    snp_autojson json_t *owned = detail;
+    struct snp_keep *keep = owned == NULL ? NULL : keep_new(session, NULL, NULL);
+
+    if (keep != NULL) {
+        (void)snprintf(keep->kind, sizeof(keep->kind), "%s", kind);
+        keep->spec = snp_json_text(owned);
+        if (keep->spec == NULL) {
+            keep_free(SNP_TAKE_PTR(keep));
+        }
+    }
+    return keep;
+}
+
+int snp_keep_put(struct snp_session *session,
+                 const char *path,
+                 snp_keep_done *done,
+                 void *ctx,
+                 struct snp_err *err)
+{
+    struct snp_keep *keep = effect_new(session, "put", json_pack("{s:s}", "path", path));
+
+    if (keep == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    keep->done = done;
+    keep->ctx = ctx;
+    return submit(session->server, keep, run_effect, SNP_DURABILITY_PROCESS, err);
+}
+
+static void effect_note(struct snp_session *session, struct snp_keep *keep)
+{
+    struct snp_err err;
+
+    if (keep != NULL &&
+        submit(session->server, keep, run_effect, SNP_DURABILITY_PROCESS, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "journal", "session=%s error=\"%s\"", session->id, err.msg);
+    }
+}
+
+void snp_keep_saving(struct snp_session *session, uint64_t save)
+{
+    effect_note(session,
+                effect_new(session, "save", json_pack("{s:I}", "save", (json_int_t)save)));
+}
+
+void snp_keep_saved(struct snp_session *session, uint64_t save, uint64_t checkpoint)
+{
+    effect_note(session, effect_new(session, "saved",
+                                    json_pack("{s:I, s:I}", "save", (json_int_t)save,
+                                              "checkpoint", (json_int_t)checkpoint)));
+}
+
 /* Events ------------------------------------------------------------------------------------ */
 
 static int run_event(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    const struct keep *keep = arg;
+    const struct snp_keep *keep = arg;
     const struct snp_journal_event event = {
         .at_us = keep->now_us,
         .kind = keep->state,
@@ -514,7 +690,7 @@ void snp_keep_event(struct snp_server *server,
                     const char *fmt,
                     ...)
 {
-    struct keep *keep = keep_new(NULL, NULL, NULL);
+    struct snp_keep *keep = keep_new(NULL, NULL, NULL);
     struct snp_err err;
     va_list args;
 

@@ -18,6 +18,7 @@
 #include "store/store.h"
 
 struct snp_exec;
+struct snp_keep;
 struct snp_server;
 struct snp_session;
 
@@ -65,6 +66,27 @@ int snp_keep_remove(struct snp_session *session,
                     snp_keep_done *done,
                     void *ctx,
                     struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * A session may owe the journal a cell that ran and could not be written down. Write it, as
+ * unknown. True: done(ctx, err) will be called; false: nothing is owed.
+ */
+bool snp_keep_pay(struct snp_session *session, snp_keep_done *done, void *ctx);
+/* Forget what is owed: the session ends. */
+void snp_keep_forgive(struct snp_session *session);
+
+/* A file is about to be put into the session: until a checkpoint has it, its loss can be told. */
+int snp_keep_put(struct snp_session *session,
+                 const char *path,
+                 snp_keep_done *done,
+                 void *ctx,
+                 struct snp_err *err) SNP_NODISCARD;
+/*
+ * A save begins: files put from here on are not in it. And it has become this checkpoint (0 = files
+ * put before are given up). save: a number that no other save of the session has. Best effort.
+ */
+void snp_keep_saving(struct snp_session *session, uint64_t save);
+void snp_keep_saved(struct snp_session *session, uint64_t save, uint64_t checkpoint);
 
 /* A line for `doctor`. Best effort. */
 void snp_keep_event(struct snp_server *server,

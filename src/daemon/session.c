@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "daemon/keep.h"
 #include "daemon/pin.h"
 #include "daemon/server.h"
 #include "daemon/tier.h"
@@ -103,6 +104,7 @@ static int session_add(struct snp_server *server,
     session->server = server;
     session->refs = 1;
     session->epoch = 1;
+    session->save_number = 1;
     session->created_wall_us = snp_wall_us();
     session->used_us = snp_now_us();
     session->used_wall_us = session->created_wall_us;
@@ -178,6 +180,7 @@ void snp_session_unref(struct snp_session *session)
     if (session->refs > 0) {
         return;
     }
+    snp_keep_forgive(session);
     free(session->project);
     free(session->instead_of);
     free(session->rootfs);

@@ -18,6 +18,7 @@
 
 struct snp_exec;
 struct snp_executor;
+struct snp_keep;
 struct snp_server;
 struct snp_pin;
 struct snp_save;
@@ -103,14 +104,18 @@ struct snp_session {
     bool is_unsavable; /* something in it cannot be saved: it does not hibernate by itself */
     bool is_leaving;   /* it is on its way to hibernate */
     uint64_t changes;  /* how often something changed in it */
-    uint64_t dirty_us; /* monotonic: since when it is dirty */
-    uint64_t checkpoint_us;     /* monotonic: when to save it; 0 = not planned */
-    json_t *checkpoint_lost;    /* owned: what the latest could not hold; or NULL */
-    json_t *restored;           /* owned: for the next result; or NULL */
-    uint64_t disk_bytes;        /* as the journal said last */
-    uint64_t memory_bytes;      /* what its last cell used at most */
-    struct snp_save *save;      /* owned by checkpoint.c; NULL = none is being made */
-    struct snp_wake *wake;      /* owned by wake.c; NULL = it is not waking */
+    uint64_t changes_begun;  /* changes when its running cell began */
+    bool has_puts;           /* files were put since it was saved last */
+    uint64_t save_number;    /* of the last save that has all files put before; 1 = none */
+    uint64_t dirty_us;       /* monotonic: since when it is dirty */
+    uint64_t checkpoint_us;  /* monotonic: when to save it; 0 = not planned */
+    json_t *checkpoint_lost; /* owned: what the latest could not hold; or NULL */
+    json_t *restored;        /* owned: for the next result; or NULL */
+    uint64_t disk_bytes;     /* as the journal said last */
+    uint64_t memory_bytes;   /* what its last cell used at most */
+    struct snp_keep *debt;   /* a cell that ran and is not in the journal; keep.c's; or NULL */
+    struct snp_save *save;   /* owned by checkpoint.c; NULL = none is being made */
+    struct snp_wake *wake;   /* owned by wake.c; NULL = it is not waking */
     struct snp_waiter *waiters; /* in order; borrowed */
 
     struct snp_exec *running;                  /* borrowed; or NULL */

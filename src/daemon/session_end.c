@@ -118,6 +118,7 @@ static void cleared(void *ctx, const struct snp_err *err)
     struct snp_session *session = ending->session;
 
     if (err == NULL) {
+        snp_keep_forgive(session);
         session->cells = 0;
         session->checkpoint = 0;
         session->checkpoint_cell = 0;

@@ -40,6 +40,7 @@
 
 enum {
     MISSING_MAX = 10000, /* cells after a checkpoint that are looked at */
+    PUTS_MAX = 1000,     /* files, of which the last are named */
     NAMED_MAX = 20,      /* of them in a message */
     FAILED_MAX = 1000,   /* variables that could not be restored, named */
 };
@@ -60,6 +61,8 @@ struct snp_wake {
     uint64_t begun_us;
     struct missing *missing; /* owned */
     size_t n_missing;
+    char **puts; /* owned, n_puts of them: files put since, which are in no checkpoint */
+    size_t n_puts;
     size_t replayed; /* of them, so far */
     enum snp_recover decision;
     uint64_t checkpoint; /* being loaded */
@@ -81,11 +84,20 @@ static void executor_open(struct snp_wake *wake);
 
 /* Its life --------------------------------------------------------------------------------- */
 
+static void puts_drop(struct snp_wake *wake)
+{
+    while (wake->n_puts > 0) {
+        free(wake->puts[--wake->n_puts]);
+    }
+}
+
 static void wake_release(struct snp_wake *wake)
 {
     if (!wake->is_over || wake->pending > 0) {
         return;
     }
+    puts_drop(wake);
+    free(wake->puts);
     free(wake->missing);
     free(wake->argv);
     free(wake->spec);
@@ -164,6 +176,16 @@ static json_t *missing_json(const struct snp_wake *wake, size_t from, size_t to)
     return list;
 }
 
+static json_t *puts_json(const struct snp_wake *wake)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < wake->n_puts; i++) {
+        (void)json_array_append_new(list, json_string(wake->puts[i]));
+    }
+    return list;
+}
+
 static void wake_done(struct snp_wake *wake)
 {
     struct snp_session *session = wake->session;
@@ -175,15 +197,15 @@ static void wake_done(struct snp_wake *wake)
         !wake->was_live
             ? NULL
             : json_pack(
-                  "{s:o, s:I, s:o, s:o, s:o, s:I}", "checkpoint",
+                  "{s:o, s:I, s:o, s:o, s:o, s:o, s:I}", "checkpoint",
                   wake->checkpoint == 0 ? json_null()
                                         : json_integer((json_int_t)wake->checkpoint),
                   "cell", (json_int_t)(wake->checkpoint == 0 ? 0 : session->checkpoint_cell),
                   "missing",
                   missing_json(wake, is_replay ? wake->n_missing : 0, wake->n_missing),
                   "replayed", missing_json(wake, 0, is_replay ? wake->n_missing : 0), "failed",
-                  wake->failed == NULL ? json_array() : json_incref(wake->failed), "wake_us",
-                  (json_int_t)us);
+                  wake->failed == NULL ? json_array() : json_incref(wake->failed),
+                  "missing_puts", puts_json(wake), "wake_us", (json_int_t)us);
     snp_log(SNP_LOG_INFO, "wake", "session=%s epoch=%llu checkpoint=%llu us=%llu", session->id,
             (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
             (unsigned long long)us);
@@ -619,6 +641,9 @@ static void epoch_raise(struct snp_wake *wake)
                        session->name, (unsigned long long)session->checkpoint_cell,
                        wake->n_missing);
     }
+    if (wake->n_puts > 0) {
+        snp_keep_saved(session, 0, 0);
+    }
     if (!session->is_recorded) {
         wake->pending++;
         epoch_kept(wake, NULL);
@@ -633,21 +658,40 @@ static void epoch_raise(struct snp_wake *wake)
 
 /* The decision -------------------------------------------------------------------------------- */
 
-static void undecided(const struct snp_wake *wake, struct snp_err *err)
+/* "cells 3, 4" */
+static void cells_text(const struct snp_wake *wake, char *out, size_t out_len)
 {
-    const struct snp_session *session = wake->session;
     const struct missing *last = &wake->missing[wake->n_missing - 1];
     bool is_unknown =
         strcmp(last->status, "unknown") == 0 || strcmp(last->status, "running") == 0;
-    char cells[160] = "";
-    char from[64] = "it has no checkpoint";
-    size_t used = 0;
+    size_t used = (size_t)snprintf(out, out_len, "what cell%s", wake->n_missing > 1 ? "s" : "");
 
     for (size_t i = 0; i < wake->n_missing && i < NAMED_MAX; i++) {
-        int n = snprintf(cells + used, sizeof(cells) - used, "%s%llu", i > 0 ? ", " : "",
+        int n = snprintf(out + used, out_len - used, "%s%llu", i > 0 ? ", " : " ",
                          (unsigned long long)wake->missing[i].cell);
 
-        used += n > 0 && (size_t)n < sizeof(cells) - used ? (size_t)n : 0;
+        used += n > 0 && (size_t)n < out_len - used ? (size_t)n : 0;
+    }
+    (void)snprintf(out + used, out_len - used, "%s did%s",
+                   wake->n_missing > NAMED_MAX ? ", ..." : "",
+                   is_unknown ? " (how the last ended is unknown)" : "");
+}
+
+static void undecided(const struct snp_wake *wake, struct snp_err *err)
+{
+    const struct snp_session *session = wake->session;
+    char cells[200] = "";
+    char puts[120] = "";
+    char from[64] = "it has no checkpoint";
+
+    if (wake->n_missing > 0) {
+        cells_text(wake, cells, sizeof(cells));
+    }
+    if (wake->n_puts > 0) {
+        (void)snprintf(puts, sizeof(puts), "%s%zu file%s put into it (%.60s%s)",
+                       wake->n_missing > 0 ? ", and " : "", wake->n_puts,
+                       wake->n_puts > 1 ? "s" : "", wake->puts[0],
+                       wake->n_puts > 1 ? ", ..." : "");
     }
     if (session->checkpoint != 0) {
         (void)snprintf(from, sizeof(from), "its checkpoint is of after cell %llu",
@@ -655,13 +699,9 @@ static void undecided(const struct snp_wake *wake, struct snp_err *err)
     }
     (void)snp_fail(
         err, SNP_E_DENIED,
-        "session %s was lost, and %s: it lacks what cell%s %s%s did%s. Run with "
-        "--recover replay to run %s again first, or with --recover checkpoint to go on "
-        "without",
-        session->name[0] == '\0' ? session->id : session->name, from,
-        wake->n_missing > 1 ? "s" : "", cells, wake->n_missing > NAMED_MAX ? ", ..." : "",
-        is_unknown ? " (how the last ended is unknown)" : "",
-        wake->n_missing > 1 ? "them" : "it");
+        "session %.64s was lost, and %s: it lacks %s%s. Run with --recover replay to "
+        "run the cells again first, or with --recover checkpoint to go on without",
+        session->name[0] == '\0' ? session->id : session->name, from, cells, puts);
 }
 
 /*
@@ -712,12 +752,85 @@ static int note_missing(const struct snp_journal_cell *row, void *arg, struct sn
     return 0;
 }
 
+/* Which puts the checkpoint has is said by the effects, in the order in which they were written. */
+struct put_search {
+    struct snp_wake *wake;
+    uint64_t save;      /* the number of the save that became the checkpoint; 0 = not known */
+    uint64_t forgotten; /* id of the latest effect that gave all before it up */
+    uint64_t made_us;   /* when the checkpoint was made, for one whose save is not noted */
+    bool is_second;
+};
+
+static int note_effect(const struct snp_journal_effect *row, void *arg, struct snp_err *err)
+{
+    struct put_search *search = arg;
+    struct snp_wake *wake = search->wake;
+    snp_autojson json_t *detail = row->detail == NULL ? NULL : json_loads(row->detail, 0, NULL);
+    uint64_t save = (uint64_t)snp_json_int(detail, "save", 0);
+    const char *path = snp_json_str(detail, "path", "?");
+
+    if (!search->is_second) {
+        uint64_t made = (uint64_t)snp_json_int(detail, "checkpoint", 0);
+
+        if (strcmp(row->kind, "saved") == 0 && made == 0) {
+            search->forgotten = row->id;
+        } else if (strcmp(row->kind, "saved") == 0 && made == wake->checkpoint) {
+            search->save = save;
+        }
+        return 0;
+    }
+    if (strcmp(row->kind, "save") == 0 && save == search->save && save != 0) {
+        puts_drop(wake);
+    }
+    if (strcmp(row->kind, "put") != 0 || row->id < search->forgotten ||
+        (search->save == 0 && row->at_us <= search->made_us)) {
+        return 0;
+    }
+    if (wake->n_puts == PUTS_MAX ||
+        (wake->n_puts > 0 && strcmp(wake->puts[wake->n_puts - 1], path) == 0)) {
+        return 0;
+    }
+    wake->puts[wake->n_puts] = strdup(path);
+    if (wake->puts[wake->n_puts] == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    wake->n_puts++;
+    return 0;
+}
+
+static int find_puts(struct snp_tx *tx, struct snp_wake *wake, struct snp_err *err)
+{
+    struct put_search search = {.wake = wake};
+    struct snp_journal_checkpoint row;
+    int r = 0;
+
+    puts_drop(wake);
+    if (wake->puts == NULL) {
+        wake->puts = calloc(PUTS_MAX, sizeof(*wake->puts));
+    }
+    if (wake->puts == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (wake->checkpoint != 0) {
+        r = snp_journal_checkpoint_get(tx, wake->checkpoint, &row, err);
+        search.made_us = r == 0 ? row.created_us : 0;
+        r = r == SNP_E_NOT_FOUND ? 0 : r;
+    }
+    if (r == 0) {
+        r = snp_journal_effect_each(tx, wake->id, note_effect, &search, err);
+    }
+    search.is_second = true;
+    return r < 0 ? r : snp_journal_effect_each(tx, wake->id, note_effect, &search, err);
+}
+
 static int run_missing(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_wake *wake = arg;
+    int r;
 
     wake->n_missing = 0;
-    return snp_journal_cell_after(tx, wake->id, wake->after, note_missing, wake, err);
+    r = snp_journal_cell_after(tx, wake->id, wake->after, note_missing, wake, err);
+    return r < 0 ? r : find_puts(tx, wake, err);
 }
 
 static void missing_found(void *arg, const struct snp_err *found_err)
@@ -733,7 +846,7 @@ static void missing_found(void *arg, const struct snp_err *found_err)
         wake_fail(wake, &err);
         return;
     }
-    if (wake->n_missing > 0 && !decide(wake)) {
+    if ((wake->n_missing > 0 || wake->n_puts > 0) && !decide(wake)) {
         undecided(wake, &err);
         wake_fail(wake, &err);
         return;
@@ -741,10 +854,40 @@ static void missing_found(void *arg, const struct snp_err *found_err)
     epoch_raise(wake);
 }
 
+static void missing_find(struct snp_wake *wake)
+{
+    const struct snp_store_job job = {.run = run_missing, .done = missing_found, .arg = wake};
+    struct snp_err err;
+
+    wake->pending++;
+    if (snp_store_submit(wake->session->server->store, &job, &err) < 0) {
+        wake->pending--;
+        wake_fail(wake, &err);
+    }
+}
+
+/* A cell that ran and was not written down: without it nobody could say what is missing. */
+static void debt_paid(void *ctx, const struct snp_err *why)
+{
+    struct snp_wake *wake = ctx;
+    struct snp_err err;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (why != NULL) {
+        (void)snp_fail(&err, why->code,
+                       "the session cannot be woken: the journal cannot be written (%.300s)",
+                       why->msg);
+        wake_fail(wake, &err);
+        return;
+    }
+    missing_find(wake);
+}
+
 void snp_wake_start(struct snp_session *session)
 {
     struct snp_wake *wake = calloc(1, sizeof(*wake));
-    const struct snp_store_job job = {.run = run_missing, .done = missing_found, .arg = wake};
     struct snp_err err;
 
     if (wake == NULL) {
@@ -760,13 +903,15 @@ void snp_wake_start(struct snp_session *session)
     snp_session_ref(session);
     session->wake = wake;
     snp_session_set_state(session, SNP_SESSION_WAKING);
-    if (!session->is_recorded || wake->after >= session->cells) {
+    wake->checkpoint = session->checkpoint;
+    if (!session->is_recorded && session->debt == NULL) {
         epoch_raise(wake);
         return;
     }
     wake->pending++;
-    if (snp_store_submit(session->server->store, &job, &err) < 0) {
-        wake->pending--;
-        wake_fail(wake, &err);
+    if (snp_keep_pay(session, debt_paid, wake)) {
+        return;
     }
+    wake->pending--;
+    missing_find(wake);
 }
