@@ -19,7 +19,7 @@
 
 enum {
     SNP_BUNDLE_ITEMS_MAX = 200000,
-    SNP_BUNDLE_STALL_MS = 10000, /* without a byte in a pipe */
+    SNP_BUNDLE_STALL_MS = 20000, /* without a byte in a pipe; inside they give up after 10 s */
     SNP_TRANSFERS_MAX = 64,      /* at once; further ones wait for their turn */
 };
 
