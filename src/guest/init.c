@@ -564,8 +564,14 @@ static int on_command(struct init *in, struct request *rq)
 
 static int on_signal(struct init *in, struct request *rq)
 {
-    pid_t pid = take(&rq->body, 1) == SNP_INIT_INTERPRETER ? in->interpreter : in->command;
+    uint8_t target = (uint8_t)take(&rq->body, 1);
+    pid_t pid = target == SNP_INIT_INTERPRETER ? in->interpreter : in->command;
     int signal_number = (int)take(&rq->body, 4);
+
+    if (target == SNP_INIT_JOB_TARGET) {
+        pid = (pid_t)take(&rq->body, 4);
+        pid = snp_branches_is_job(&in->branches, pid) ? pid : -1;
+    }
 
     if (pid <= 1 || signal_number <= 0 || signal_number > 64) {
         return ESRCH;

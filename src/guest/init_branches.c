@@ -62,6 +62,16 @@ bool snp_branches_spare(const struct snp_init_branches *bs, pid_t pid)
     return false;
 }
 
+bool snp_branches_is_job(const struct snp_init_branches *bs, pid_t pid)
+{
+    for (size_t i = 0; i < bs->n_jobs; i++) {
+        if (bs->jobs[i] == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool snp_branches_add_job(struct snp_init_branches *bs, pid_t pid)
 {
     if (bs->n_jobs == SNP_INIT_JOBS_MAX) {

@@ -49,6 +49,9 @@ void snp_branches_init(struct snp_init_branches *bs);
 /* Is it a branch or a job? */
 bool snp_branches_spare(const struct snp_init_branches *bs, pid_t pid);
 
+/* Is it a job that has not been reaped? */
+bool snp_branches_is_job(const struct snp_init_branches *bs, pid_t pid);
+
 /* A child that is to be spared while it lives; false if there are too many. */
 bool snp_branches_add_job(struct snp_init_branches *bs, pid_t pid);
 

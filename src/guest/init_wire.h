@@ -29,6 +29,7 @@ enum {
 enum {
     SNP_INIT_INTERPRETER = 0, /* targets */
     SNP_INIT_COMMAND_TARGET = 1,
+    SNP_INIT_JOB_TARGET = 2, /* i32: which */
 };
 
 enum {

@@ -1504,11 +1504,12 @@ def interpreter_settings(given: Dict[str, Any], order: List[Any], lose: Any) -> 
     limit = sys.getrecursionlimit()
     data["recursion_limit"] = limit if limit != baseline.recursion_limit else None
     data["order"] = [name for name in order if type(name) in ATOMS]
-    try:
-        data["cwd"] = os.getcwd()
-    except OSError:
-        lose("the current folder", "str", "it was removed")
-        data["cwd"] = None
+    data["cwd"] = None
+    if given["base"] is not None:  # else no cell has begun, which is when it gets its folder
+        try:
+            data["cwd"] = os.getcwd()
+        except OSError:
+            lose("the current folder", "str", "it was removed")
     data["options"] = {}
     for name, (read, _) in OPTIONS.items():
         if name in _modules:

@@ -17,6 +17,8 @@ enum {
     SNP_GUEST_SEED = 18,
     SNP_GUEST_WARM = 19,
     SNP_GUEST_HOLD = 20,
+    SNP_GUEST_SAVE = 21,
+    SNP_GUEST_LOAD = 22,
 
     /* driver -> supervisor */
     SNP_GUEST_READY = 32,
@@ -24,12 +26,15 @@ enum {
     SNP_GUEST_DENIAL = 34,
     SNP_GUEST_DONE = 35,
     SNP_GUEST_HELD = 36,
+    SNP_GUEST_SAVED = 37,
+    SNP_GUEST_LOADED = 38,
 };
 
 enum {
     SNP_RPC_VERSION = 1,
     SNP_GUEST_BODY_MAX = 12 << 20, /* one frame from a guest */
     SNP_FILE_CHUNK_MAX = 1 << 20,  /* raw bytes of one put or get */
+    SNP_KNOWN_MAX = 1 << 20,       /* bytes of the keys that go with a save */
 };
 
 #endif

@@ -173,7 +173,7 @@ static void make_room(struct snp_session *s)
 {
     struct snp_branches *bs = of(s);
     const uint64_t *limit = s->spec.limits.value;
-    unsigned n = n_copies(bs) + bs->n_dying;
+    unsigned n = n_copies(bs) + bs->n_dying + (s->keeping.saving != NULL ? 1 : 0);
     uint64_t reserve = bs->n_dying > 0 && bs->is_short ? limit[SNP_LIMIT_MEMORY] / 4 : 0;
 
     if (!s->embryo.has_cgroup) {
@@ -254,10 +254,34 @@ void snp_branch_drop(struct snp_session *s, uint32_t number)
 {
     struct snp_branches *bs = of(s);
 
-    if (bs->has_standby && bs->standby == number) {
-        return;
+    const struct snp_branch *b = snp_branch_find(s, number);
+
+    if (b != NULL && b->n_users == 0 && !(bs->has_standby && bs->standby == number)) {
+        remove_branch(s, number);
     }
-    remove_branch(s, number);
+}
+
+void snp_branch_use(struct snp_session *s, uint32_t number)
+{
+    struct snp_branch *b = snp_branch_find(s, number);
+
+    if (b != NULL) {
+        b->n_users++;
+        make_room(s);
+    }
+}
+
+void snp_branch_release(struct snp_session *s, uint32_t number)
+{
+    struct snp_branch *b = snp_branch_find(s, number);
+
+    if (b != NULL) {
+        b->n_users--;
+        if (!b->is_pinned) {
+            snp_branch_drop(s, number); /* unless it stands by */
+        }
+        make_room(s);
+    }
 }
 
 /* Nothing stands by. */
@@ -265,7 +289,7 @@ static void drop_standby(struct snp_session *s)
 {
     struct snp_branches *bs = of(s);
     const struct snp_branch *b = bs->has_standby ? snp_branch_find(s, bs->standby) : NULL;
-    bool is_pinned = b != NULL && b->is_pinned;
+    bool is_pinned = b != NULL && (b->is_pinned || b->n_users > 0);
 
     bs->has_standby = false;
     if (b != NULL && !is_pinned) {
@@ -300,11 +324,22 @@ static void run_waits(struct snp_session *s)
 
     for (size_t i = 0; i < SNP_BRANCH_WAITS_MAX; i++) {
         snp_branch_cb cb = bs->waits[i].cb;
-        if (cb != NULL && !bs->making.is_on) {
+        if (cb != NULL && !bs->making.is_on && bs->n_holds == 0) {
             bs->waits[i].cb = NULL;
             cb(bs->waits[i].data);
         }
     }
+}
+
+void snp_branch_hold(struct snp_session *s)
+{
+    of(s)->n_holds++;
+}
+
+void snp_branch_unhold(struct snp_session *s)
+{
+    of(s)->n_holds--;
+    run_waits(s);
 }
 
 void snp_branch_forget(struct snp_session *s, const void *data)
@@ -611,10 +646,10 @@ bool snp_branch_prepare(struct snp_session *s, snp_branch_cb cb, void *data)
 {
     struct snp_branches *bs = of(s);
 
-    if (!bs->is_current && !bs->making.is_on) {
+    if (!bs->is_current && !bs->making.is_on && bs->n_holds == 0) {
         make(s);
     }
-    if (!bs->making.is_on) {
+    if (!bs->making.is_on && bs->n_holds == 0) {
         return true;
     }
     for (size_t i = 0; i < SNP_BRANCH_WAITS_MAX; i++) {
@@ -670,7 +705,7 @@ static struct snp_branch *least_wanted(struct snp_session *s)
 
     for (size_t i = 0; i < bs->n; i++) {
         struct snp_branch *b = &bs->at[i];
-        if (!is_copy(b)) {
+        if (!is_copy(b) || b->n_users > 0) {
             continue;
         }
         if (bs->has_standby && b->number == bs->standby) {

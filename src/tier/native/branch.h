@@ -49,6 +49,7 @@ struct snp_branch {
     pid_t pid; /* as pid 1 numbers it; -1 = none, only files are kept */
     bool is_pinned;
     bool has_files;
+    unsigned n_users; /* saves that read it; it stays till they are done */
 };
 
 /* One under way: three answers to wait for. */
@@ -74,7 +75,7 @@ struct snp_branch_making {
 typedef void (*snp_branch_cb)(void *data);
 
 struct snp_branches {
-    struct snp_branch at[SNP_BRANCHES_MAX + 2]; /* without the seed */
+    struct snp_branch at[SNP_BRANCHES_MAX + 3]; /* the pinned, the seed, two in passing */
     size_t n;
     uint32_t last;        /* the number given last */
     bool is_current;      /* standby and cover are of this moment */
@@ -83,6 +84,7 @@ struct snp_branches {
     uint32_t standby;     /* 0 = the seed */
     bool is_short;        /* one was given up because memory is short */
     uint64_t has_reserve; /* bytes above the limit, until it is gone */
+    unsigned n_holds;     /* requests during which no cell begins */
     unsigned n_dying;     /* dropped and not reaped yet */
     unsigned n_allowed;   /* processes allowed besides those of the limit */
     struct snp_cover cover;
@@ -113,6 +115,14 @@ void snp_branch_spent(struct snp_session *s, bool again);
 void snp_branch_set_standby(struct snp_session *s, uint32_t number);
 
 struct snp_branch *snp_branch_find(struct snp_session *s, uint32_t number);
+
+/* A save reads it, and has done so; meanwhile it is not ended. */
+void snp_branch_use(struct snp_session *s, uint32_t number);
+void snp_branch_release(struct snp_session *s, uint32_t number);
+
+/* No cell begins from here on (snp_branch_prepare waits), until it is undone. */
+void snp_branch_hold(struct snp_session *s);
+void snp_branch_unhold(struct snp_session *s);
 
 /* End one that nobody wants any more; not the seed, not what stands by. */
 void snp_branch_drop(struct snp_session *s, uint32_t number);

@@ -405,6 +405,11 @@ void snp_cell_abandon(struct snp_session *s, uint32_t branch)
     }
 }
 
+bool snp_cell_has_begun(const struct snp_session *s)
+{
+    return s->cell != NULL && s->cell->pending == NULL;
+}
+
 bool snp_cell_may_uncover(const struct snp_session *s)
 {
     return s->cell != NULL && !s->cell->is_atomic && s->cell->phase <= SNP_CELL_STOPPING;
@@ -612,14 +617,30 @@ static int cell_run(struct snp_cell *c, const struct snp_cell_request *rq, struc
 }
 
 /* What it waited for is there, or never will be. */
+static void on_prepared(void *data);
+
+/* Whether it can begin now; else on_prepared comes when it can. */
+static bool is_prepared(struct snp_cell *c)
+{
+    struct snp_session *s = c->session;
+
+    return (!c->is_transactional && s->branches.n_holds == 0) ||
+           snp_branch_prepare(s, on_prepared, c);
+}
+
 static void on_prepared(void *data)
 {
     struct snp_cell *c = data;
     struct snp_tier *tier = c->session->tier;
-    struct snp_cell_request *rq = SNP_TAKE_PTR(c->pending);
+    struct snp_cell_request *rq;
     struct snp_err err;
     uint32_t id = c->id;
 
+    if (c->session->state == SNP_SESSION_READY && c->ended_by == SNP_CELL_END_NONE &&
+        !is_prepared(c)) {
+        return; /* others were before it */
+    }
+    rq = SNP_TAKE_PTR(c->pending);
     if (c->session->state != SNP_SESSION_READY) {
         pending_free(rq); /* its end is on its way */
         return;
@@ -673,7 +694,8 @@ int snp_cell_start(struct snp_session *s,
         lose_interpreter(s);
     }
     s->wants_branch = c->is_transactional;
-    if (!c->is_transactional || snp_branch_prepare(s, on_prepared, c)) {
+    s->keeping.has_run = true;
+    if (is_prepared(c)) {
         return cell_run(c, rq, err);
     }
     c->pending = pending_copy(rq);
@@ -808,8 +830,9 @@ void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
     snp_autojson json_t *head = NULL;
     struct snp_err err;
 
-    if (f->type == SNP_GUEST_HELD && f->head_len <= GUEST_HEAD_MAX &&
-        snp_branch_on_held(s, f)) {
+    if ((f->type == SNP_GUEST_HELD && f->head_len <= GUEST_HEAD_MAX &&
+         snp_branch_on_held(s, f)) ||
+        snp_state_on_guest(s, f)) {
         return;
     }
     if (s->cell == NULL || s->cell->is_command ? s->strays++ > STRAYS_MAX
@@ -839,6 +862,8 @@ void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
         guest_done(s, head, f);
         break;
     case SNP_GUEST_HELD:
+    case SNP_GUEST_SAVED:
+    case SNP_GUEST_LOADED:
         break; /* too late */
     default:
         broke_protocol(s, "the interpreter sent a frame of an unknown type");
@@ -850,6 +875,7 @@ void snp_cell_on_guest_end(struct snp_session *s, const struct snp_err *err)
     struct snp_cell *c = s->cell;
 
     lose_interpreter(s);
+    snp_state_on_guest_end(s);
     if (c == NULL || c->is_command) {
         return;
     }

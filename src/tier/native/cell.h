@@ -50,6 +50,9 @@ bool snp_cell_interrupt(struct snp_session *s);
 /* End the running cell at once and go back to the branch. */
 void snp_cell_abandon(struct snp_session *s, uint32_t branch);
 
+/* Is there one that has begun, not one that waits for its turn? */
+bool snp_cell_has_begun(const struct snp_session *s);
+
 /* May the running cell do without what stands by? It then is told so. */
 bool snp_cell_may_uncover(const struct snp_session *s);
 void snp_cell_uncover(struct snp_session *s);

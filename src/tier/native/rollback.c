@@ -230,9 +230,15 @@ static void snapshot_ready(void *data)
     snp_autofree struct snapshot *wanted = data;
     struct snp_session *s = wanted->session;
     struct snp_branches *bs = &s->branches;
-    struct snp_branch *b = bs->has_standby ? snp_branch_find(s, bs->standby) : NULL;
+    struct snp_branch *b;
     snp_autojson json_t *answer = NULL;
 
+    if (s->state == SNP_SESSION_READY && s->cell == NULL &&
+        !snp_branch_prepare(s, snapshot_ready, wanted)) {
+        wanted = NULL; /* others were before it */
+        return;
+    }
+    b = bs->has_standby ? snp_branch_find(s, bs->standby) : NULL;
     if (s->state != SNP_SESSION_READY || b == NULL || b->pid < 0 || !b->has_files) {
         snapshot_fail(s, wanted->id);
         return;

@@ -20,6 +20,7 @@
 #include "tier/native/result.h"
 #include "tier/native/session.h"
 #include "tier/native/spool.h"
+#include "tier/native/state.h"
 #include "tier/native/tier.h"
 #include "wire/rpc.h"
 
@@ -566,6 +567,31 @@ static int on_drop(struct request *rq, struct snp_err *err)
     return snp_method_drop(rq->session, rq->id, (uint32_t)number, err);
 }
 
+static int on_save(struct request *rq, struct snp_err *err)
+{
+    const json_t *branch = json_object_get(rq->head, "branch");
+    const struct snp_save_request save = {
+        .id = rq->id,
+        .has_branch = json_is_integer(branch),
+        .branch = (uint32_t)json_integer_value(branch),
+        .epoch = (uint64_t)snp_json_int(rq->head, "epoch", 0),
+        .is_describe = snp_json_bool(rq->head, "describe", false),
+        .known = rq->raw,
+        .known_len = rq->raw_len,
+    };
+
+    if (save.has_branch && read_branch(rq) < 0) {
+        return snp_fail(err, SNP_E_INVALID, "save: 'branch' must be a number or null");
+    }
+    return snp_method_save(rq->session, &save, &rq->fd, err);
+}
+
+static int on_load(struct request *rq, struct snp_err *err)
+{
+    return snp_method_load(rq->session, rq->id, (uint64_t)snp_json_int(rq->head, "epoch", 0),
+                           &rq->fd, err);
+}
+
 static int on_stats(struct request *rq, struct snp_err *err)
 {
     struct snp_meter_reading usage = {0};
@@ -600,6 +626,8 @@ static const struct {
     {"snapshot",  true,  false, on_snapshot },
     {"rollback",  true,  false, on_rollback },
     {"drop",      true,  false, on_drop     },
+    {"save",      true,  true,  on_save     },
+    {"load",      true,  true,  on_load     },
 };
 
 static int dispatch(struct request *rq, struct snp_err *err)

@@ -248,6 +248,7 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
     fail_calls(s);
     snp_branch_session_ended(s);
     snp_rollback_session_ended(s);
+    snp_state_session_ended(s);
     if (s->cell != NULL) {
         snp_cell_session_ended(s->cell);
     }

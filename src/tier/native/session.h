@@ -22,6 +22,7 @@
 #include "tier/native/link.h"
 #include "tier/native/notify.h"
 #include "tier/native/rollback.h"
+#include "tier/native/state.h"
 #include "tier/native/template.h"
 
 struct snp_cell;
@@ -102,6 +103,7 @@ struct snp_session {
     struct snp_branches branches;
     struct snp_return returning;
     struct snp_rollback rollback;
+    struct snp_state keeping;
     snp_swept_cb swept_cb;    /* who waits for a sweep; NULL = nobody */
     struct snp_spared spared; /* branches and jobs, as pid 1 numbers them */
     bool has_interpreter;

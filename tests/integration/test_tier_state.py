@@ -1,0 +1,473 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tier's methods save and load, over its own protocol: bundles written, read, and attacked."""
+
+import array
+import json
+import os
+import secrets
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+import pytest
+
+import lib
+
+HEADER = struct.Struct("<IIIB3x")
+ITEM, DATA, END = 80, 81, 82
+
+
+class TierError(Exception):
+    pass
+
+
+class Tier:
+    """A tier program, and the daemon's side of its protocol."""
+
+    def __init__(self, name):
+        self.state = tempfile.TemporaryDirectory(prefix="snp-tier-")
+        os.chmod(self.state.name, 0o700)
+        mine, theirs = socket.socketpair()
+        os.set_inheritable(theirs.fileno(), True)
+        fd = theirs.fileno()
+        self.process = subprocess.Popen(
+            [os.path.join(lib.BUILD, f"tier-{name}"), "--state", self.state.name], pass_fds=[3],
+            preexec_fn=lambda: os.dup2(fd, 3), env=dict(os.environ, SNIPARA_SANDBOX_POOL="0"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        theirs.close()
+        self.socket = mine
+        self.count = 0
+        self.answers = {}
+        self.lock = threading.Lock()
+
+    def close(self):
+        self.socket.close()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.state.cleanup()
+
+    def send(self, method, raw=b"", fd=None, **members):
+        self.count += 1
+        text = json.dumps(dict(members, method=method)).encode()
+        start = HEADER.pack(len(text) + len(raw), self.count, len(text), 1)
+        if fd is None:
+            self.socket.sendall(start)
+        else:
+            self.socket.sendmsg([start], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+        self.socket.sendall(text + raw)
+        return self.count
+
+    def take(self, size):
+        data = b""
+        while len(data) < size:
+            chunk = self.socket.recv(size - len(data))
+            if not chunk:
+                raise EOFError("the tier has ended")
+            data += chunk
+        return data
+
+    def answer(self, ident, timeout=60):
+        self.socket.settimeout(timeout)
+        while ident not in self.answers:
+            body_len, which, head_len, kind = HEADER.unpack(self.take(HEADER.size))
+            body = self.take(body_len)
+            if kind in (2, 3):
+                self.answers[which] = kind, json.loads(body[:head_len] or b"{}")
+            elif which == 0:
+                self.answers["gone"] = json.loads(body[:head_len])
+        kind, head = self.answers.pop(ident)
+        if kind == 3:
+            raise TierError(head["message"])
+        return head
+
+    def call(self, method, raw=b"", fd=None, **members):
+        return self.answer(self.send(method, raw, fd, **members))
+
+    def open(self, **members):
+        session = secrets.token_hex(16)
+        self.call("open", session=session, template="base", limits=members.pop("limits", {}), env={}, lasting=True, **members)
+        return Session(self, session)
+
+
+class Session:
+    def __init__(self, tier, ident):
+        self.tier = tier
+        self.id = ident
+        self.cell = 0
+
+    def start(self, code, wall_ms=20000, **members):
+        self.cell += 1
+        source = code.encode()
+        return self.tier.send("exec", source, session=self.id, cell=self.cell, kind="python", code_len=len(source),
+                              stdin=False, wall_ms=wall_ms, stream=False, **members)
+
+    def run(self, code, **members):
+        return self.tier.answer(self.start(code, **members))
+
+    def ok(self, code):
+        result = self.run(code)
+        assert result["status"] == "ok", result
+        return result["value"]
+
+    def save_start(self, known=(), branch=None, **members):
+        read, write = os.pipe()
+        ident = self.tier.send("save", "\n".join(known).encode(), write, session=self.id, branch=branch, **members)
+        os.close(write)
+        return ident, read
+
+    def save(self, known=(), branch=None, **members):
+        ident, read = self.save_start(known, branch, **members)
+        reader = Reader(read)
+        try:
+            answer = self.tier.answer(ident)
+        finally:
+            data = reader.end()
+        assert set(answer) == {"us"}
+        return Parts(data)
+
+    def load(self, data, **members):
+        read, write = os.pipe()
+        ident = self.tier.send("load", b"", read, session=self.id, **members)
+        os.close(read)
+
+        def feed():
+            view = memoryview(data)
+            try:
+                while view:
+                    view = view[os.write(write, view) :]
+            except BrokenPipeError:
+                pass
+            os.close(write)
+
+        writer = threading.Thread(target=feed)
+        writer.start()
+        try:
+            return self.tier.answer(ident)
+        finally:
+            writer.join(60)
+            assert not writer.is_alive()
+
+    def close(self):
+        self.tier.call("close", session=self.id)
+
+
+class Reader:
+    """Reads a pipe to its end."""
+
+    def __init__(self, fd):
+        self.data = bytearray()
+        self.thread = threading.Thread(target=self.run, args=(fd,))
+        self.thread.start()
+
+    def run(self, fd):
+        while True:
+            chunk = os.read(fd, 1 << 20)
+            if not chunk:
+                break
+            self.data.extend(chunk)
+        os.close(fd)
+
+    def end(self):
+        self.thread.join(60)
+        assert not self.thread.is_alive(), "the stream has no end"
+        return bytes(self.data)
+
+
+class Parts:
+    """Both parts of a bundle."""
+
+    def __init__(self, data):
+        self.data = data
+        self.items = {"vars": [], "files": []}
+        self.ends = []
+        at, items = 0, []
+        while at < len(data):
+            body_len, _, head_len, kind = HEADER.unpack_from(data, at)
+            at += HEADER.size
+            head = json.loads(data[at : at + head_len] or b"{}")
+            at += body_len
+            if kind == ITEM:
+                items.append(head)
+            elif kind == END:
+                assert head["items"] == len(items)
+                self.items[head["part"]] = items
+                self.ends.append(head["part"])
+                items = []
+        assert self.ends == ["vars", "files"], "torn"
+
+    def names(self):
+        return {name for item in self.items["vars"] for name in item["meta"].get("names", ())}
+
+    def files(self):
+        return {item["name"] for item in self.items["files"] if item["kind"] == "file"}
+
+    def lost(self):
+        return {item["name"]: item["meta"]["reason"] for item in self.items["vars"] if item["kind"] == "lost"}
+
+    def keys(self):
+        return [item["key"] for part in self.items.values() for item in part if item["key"]]
+
+
+@pytest.fixture(scope="module", params=["native", "local"])
+def tier(request):
+    if os.getuid() != 0:
+        pytest.skip("root: the tier is started without a daemon")
+    made = Tier(request.param)
+    made.name = request.param
+    try:
+        first = made.open()
+        first.close()
+    except TierError as error:
+        made.close()
+        lib.need(request.param, False, str(error))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def session(tier):
+    made = tier.open()
+    yield made
+    try:
+        made.close()
+    except TierError:
+        pass  # it has ended by itself, as the test wanted
+
+
+def count_fds(tier):
+    return len(os.listdir(f"/proc/{tier.process.pid}/fd"))
+
+
+def test_a_session_moves_to_another_sandbox(tier, session):
+    session.ok("x = [1, 2]; y = {'x': x}\ndef f(): return k\nk = 5\nclass C:\n    def m(self): return f()\nc = C()\n"
+               "open('data.txt', 'w').write('hello'); import os; os.mkdir('sub'); open('sub/b', 'w').write('b')\nfh = open('data.txt'); fh.read(2)")
+    parts = session.save()
+    assert {"x", "y", "f", "k", "C", "c", "fh"} <= parts.names() and {"data.txt", "sub/b"} <= parts.files()
+    other = tier.open()
+    answer = other.load(parts.data)
+    assert answer["failed"] == []
+    other.ok("assert y['x'] is x and c.m() == 5\nk = 6\nassert f() == 6 and fh.read() == 'llo' and open('sub/b').read() == 'b'\nimport os; assert os.path.exists('data.txt')")
+    assert session.ok("x") == "[1, 2]"  # the first goes on
+    other.close()
+
+
+def test_unchanged_things_are_not_written_again(session):
+    session.ok("big = bytes(3 << 20); open('f', 'wb').write(bytes(2 << 20)); n = 1")
+    first = session.save()
+    second = session.save(known=first.keys())
+    assert len(second.data) < 20000 and second.keys() == first.keys()
+    session.ok("n = 2")
+    third = session.save(known=first.keys())
+    assert [i["name"] for i in third.items["vars"] if not i["same"] and i["kind"] == "vars"] == ["n"]
+
+
+def test_describe(session):
+    session.ok("big = bytes(3 << 20); open('f', 'wb').write(bytes(2 << 20))")
+    told = session.save(describe=True)
+    assert len(told.data) < 20000 and told.keys() == session.save().keys()
+
+
+def test_saving_before_the_first_cell(tier, session):
+    parts = session.save()
+    assert parts.names() == set() and parts.files() == set()
+    other = tier.open()
+    assert other.load(parts.data)["failed"] == []
+    other.ok("x = 1")
+    other.close()
+
+
+def test_a_save_is_of_the_moment_before_a_running_cell(session):
+    session.ok("x = 1; open('f', 'w').write('before')")
+    ident = session.start("import time\nx = 2; open('f', 'w').write('after'); open('g', 'w').write('')\ntime.sleep(2)")
+    time.sleep(0.7)
+    parts = session.save()
+    assert parts.files() == {"f"}
+    assert session.tier.answer(ident)["status"] == "ok"
+    assert session.save().keys() != parts.keys()
+    assert b"before" in parts.data and b"after" not in parts.data
+
+
+def test_a_snapshot_is_saved_while_cells_go_on(session):
+    session.ok("x = 'of the snapshot'")
+    branch = session.tier.call("snapshot", session=session.id)["branch"]
+    session.ok("x = 'later'")
+    parts = session.save(branch=branch)
+    assert b"of the snapshot" in parts.data and b"later" not in parts.data
+    session.tier.call("drop", session=session.id, branch=branch)
+    with pytest.raises(TierError, match="no branch"):
+        session.save(branch=branch)
+
+
+def test_beside_threads_it_is_the_interpreter_that_forks(tier, session):
+    session.ok("import threading\nstop = threading.Event()\nt = threading.Thread(target=stop.wait, daemon=True); t.start()\nx = 1")
+    parts = session.save()
+    assert "x" in parts.names() and "t" in parts.lost()
+    session.ok("assert t.is_alive() and x == 1; stop.set(); t.join()")
+    parts = session.save()
+    assert "t" in parts.lost()
+
+
+def test_a_cell_waits_for_a_save_beside_threads(session):
+    session.ok("import threading, time\nt = threading.Thread(target=time.sleep, args=(60,), daemon=True); t.start()\n"
+               "class Slow:\n    def __reduce__(self):\n        time.sleep(1)\n        return (int, ())\ns = Slow()\nopen('f', 'w').write('one')")
+    ident, read = session.save_start()
+    reader = Reader(read)
+    cell = session.start("open('f', 'w').write('two'); open('new', 'w').write('')")
+    session.tier.answer(ident)
+    assert session.tier.answer(cell)["status"] == "ok"
+    parts = Parts(reader.end())
+    assert parts.files() == {"f"} and b"two" not in parts.data
+
+
+def test_busy_and_wrong_requests(tier, session):
+    with pytest.raises(TierError, match="descriptor is missing"):
+        tier.call("save", session=session.id)
+    with pytest.raises(TierError, match="takes no descriptor"):
+        tier.call("stats", fd=0, session=session.id)
+    with pytest.raises(TierError, match="no branch 77"):
+        session.save(branch=77)
+    with pytest.raises(TierError, match="must be a number"):
+        session.save(branch=-5)
+    with open("/dev/null", "wb") as file, pytest.raises(TierError, match="no pipe"):
+        tier.call("save", fd=file.fileno(), session=session.id)
+    session.ok("1")
+    with pytest.raises(TierError, match="has run nothing yet"):
+        session.load(b"")
+
+
+def test_epochs(tier):
+    session = tier.open(epoch=4)
+    with pytest.raises(TierError, match="epoch 4, not 3"):
+        session.save(epoch=3)
+    parts = session.save(epoch=4)
+    other = tier.open(epoch=9)
+    with pytest.raises(TierError, match="epoch 9, not 4"):
+        other.load(parts.data, epoch=4)
+    assert other.load(parts.data, epoch=9)["failed"] == []
+    other.close()
+    session.close()
+
+
+def test_what_cannot_be_restored_is_told(tier, session):
+    session.ok("import os\nclass Bad:\n    def __setstate__(self, s): raise ValueError('no')\n    def __getstate__(self): return 1\nbad = Bad(); x = 1")
+    parts = session.save()
+    other = tier.open()
+    assert other.load(parts.data)["failed"] == [{"name": "bad", "reason": "ValueError: no"}]
+    other.ok("assert x == 1 and Bad")
+    other.close()
+
+
+def test_a_killed_cell_goes_back_to_what_was_loaded(tier, session):
+    session.ok("x = [1]; open('f', 'w').write('one')")
+    parts = session.save()
+    other = tier.open(transaction=True)
+    other.load(parts.data)
+    result = other.run("x.append(2); open('f', 'w').write('two')\nwhile True: pass", wall_ms=500, transaction=True)
+    assert result["state"] in ("rolled_back", "kept")
+    if result["state"] == "rolled_back":
+        other.ok("assert x == [1] and open('f').read() == 'one'")
+    else:
+        other.ok("assert x == [1, 2]")
+    result = other.run("import os; x.append(3); os.kill(os.getpid(), 9)", transaction=True)
+    assert result["state"] == "rolled_back", result
+    other.ok("assert 3 not in x")
+    other.close()
+
+
+# Attacks: the saver is the session's code ---------------------------------------------------------
+
+# (name, what __reduce__ does in the saver, what the error says; None: the save goes well all the same)
+ATTACKS = [
+    ("ends early", "os._exit(0)", "has ended"),
+    ("dies", "os.kill(os.getpid(), 9)", "has ended"),
+    ("closes the stream", "[os.close(f) for f in range(3, 300) if closes(f)]; os._exit(0)", "has ended"),
+    ("never ends", "import signal; signal.setitimer(signal.ITIMER_REAL, 0)\n        for n in range(1, 65):\n            try: signal.signal(n, signal.SIG_IGN)\n"
+     "            except (OSError, ValueError): pass\n        while True: pass", "nothing was written for 9 s"),
+    ("sleeps", "import signal; signal.setitimer(signal.ITIMER_REAL, 0); __import__('time').sleep(1000)", "nothing was written for 9 s"),
+    ("writes without end", "w = pipe()\n        while True: os.write(w, bytes(1 << 16))", "more than the session's memory"),
+    ("forges its answer", "s = stream(); os.write(s, struct.pack('<IIIB3x', 20, 1, 20, 37) + b'{\"ok\":true,\"error\":1}'); __import__('time').sleep(1000)", "broke the protocol"),
+    ("floods its stream", "s = stream()\n        while True: os.write(s, b'x' * 65536)", "protocol|has ended"),
+    ("a huge frame", "s = stream(); os.write(s, struct.pack('<IIIB3x', 1 << 30, 1, 0, 37)); __import__('time').sleep(1000)", "has ended"),
+]
+HELPERS = """
+import os, struct, stat
+def closes(f):
+    try: os.fstat(f)
+    except OSError: return False
+    return True
+def kinds(test):
+    return [f for f in range(3, 400) if closes(f) and test(os.fstat(f).st_mode)]
+def pipe():
+    return [f for f in kinds(stat.S_ISFIFO) if os.readlink(f'/proc/self/fd/{f}') not in outputs][-1]
+def stream(): return kinds(stat.S_ISSOCK)[-1]
+outputs = [os.readlink(f'/proc/self/fd/{f}') for f in (1, 2)]
+saved = os.getpid()
+"""
+
+
+@pytest.mark.parametrize("name, body, message", ATTACKS, ids=[row[0] for row in ATTACKS])
+def test_a_hostile_saver_is_bounded_and_the_session_unharmed(tier, name, body, message):
+    session = tier.open(limits={"memory_bytes": 96 << 20} if name == "writes without end" else {})
+    fds = count_fds(tier)
+    session.ok(HELPERS + f"class Bad:\n    def __reduce__(self):\n        {body}\n        return (int, ())\nbad = Bad(); x = [1]")
+    ident, read = session.save_start()
+    reader = Reader(read)
+    start = time.monotonic()
+    with pytest.raises(TierError, match=message):
+        tier.answer(ident)
+    assert time.monotonic() - start < 60
+    with pytest.raises(AssertionError, match="torn"):
+        Parts(reader.end())
+    session.ok("assert x == [1] and os.getpid() == saved; del bad")
+    assert "x" in session.save().names(), "the session can be saved again"
+    session.close()
+    assert lib.wait_for(lambda: count_fds(tier) <= fds, 10), "descriptors are left"
+
+
+def test_a_grandchild_of_the_saver_holds_nothing_up(tier, session):
+    session.ok(HELPERS + "class Bad:\n    def __reduce__(self):\n        if os.fork() == 0:\n            os.setsid()\n            __import__('time').sleep(300)\n            os._exit(0)\n"
+               "        return (int, ())\nbad = Bad(); x = 1")
+    start = time.monotonic()
+    parts = session.save()
+    assert time.monotonic() - start < 30
+    assert "x" in parts.names()
+
+
+def test_savers_do_not_stay(tier, session):
+    session.ok("x = 1")
+    session.save()
+    before = len(lib.descendants(tier.process.pid))
+    for _ in range(5):
+        session.save()
+    assert lib.wait_for(lambda: len(lib.descendants(tier.process.pid)) <= before, 10)
+
+
+def test_torn_bundles_end_the_load_and_nothing_else(tier, session):
+    session.ok("x = 1; open('f', 'wb').write(bytes(100000))")
+    parts = session.save()
+    for cut in (0, 30, 2000, len(parts.data) - 5):
+        other = tier.open()
+        with pytest.raises(TierError):
+            other.load(parts.data[:cut])
+        try:
+            other.close()
+        except TierError as error:
+            assert "no session" in str(error)
+    session.ok("assert x == 1")
+
+
+def test_a_session_that_ends_meanwhile_answers(tier):
+    session = tier.open()
+    session.ok("import time\nclass Slow:\n    def __reduce__(self):\n        time.sleep(5)\n        return (int, ())\ns = Slow()")
+    ident, read = session.save_start()
+    reader = Reader(read)
+    time.sleep(0.5)
+    session.close()
+    with pytest.raises(TierError, match="ended"):
+        tier.answer(ident)
+    reader.end()
