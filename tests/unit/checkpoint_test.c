@@ -446,6 +446,122 @@ TEST(the_two_latest_stay_and_the_rest_is_cleared_up)
     rig_end(&rig);
 }
 
+static const char snapshot_id[] = "fedcba9876543210fedcba9876543210";
+
+static int add_snapshot(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
+{
+    struct snp_journal_snapshot row = {
+        .id = snapshot_id, .name = "before", .session = sid, .cell = 0, .epoch = 4};
+
+    return snp_journal_snapshot_add(tx, &row, err);
+}
+
+static int remove_snapshot(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
+{
+    return snp_journal_snapshot_remove(tx, snapshot_id, err);
+}
+
+/* A checkpoint with one variable of 100,000 bytes that no other has. */
+static uint64_t save_one(struct rig *rig, struct snp_checkpoint_save *spec)
+{
+    struct bundle b;
+    struct transfer t;
+
+    bundle_begin(&b);
+    big[100] = (char)spec->cell;
+    bundle_add(&b, SNP_ITEM_VARS, "x", "k", big, 100000);
+    bundle_end_part(&b, SNP_STREAM_VARS);
+    bundle_end_part(&b, SNP_STREAM_FILES);
+    bundle_save(rig, snp_buf_bytes(&b.bytes), b.bytes.len, spec, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    snp_buf_done(&b.bytes);
+    return t.report.checkpoint;
+}
+
+TEST(what_a_snapshot_needs_stays_whatever_the_budget)
+{
+    struct rig rig;
+    struct transfer t;
+    struct snp_buf got;
+    struct snp_checkpoint_save spec = spec_of(0, 0);
+    struct snp_journal_snapshot row;
+    struct snp_tx *tx;
+    struct snp_err err;
+    uint64_t pinned;
+    uint64_t head;
+
+    begin(&rig);
+    rig_ok(&rig, add_snapshot, NULL);
+    spec.snapshot = snapshot_id;
+    pinned = save_one(&rig, &spec);
+    spec.snapshot = NULL;
+    for (spec.cell = 1; spec.cell < 5; spec.cell++) {
+        head = save_one(&rig, &spec);
+    }
+    tx = rig_enter(&rig);
+    assert_int_equal(snp_journal_snapshot_get(tx, "work@before", &row, &err), 0);
+    assert_int_equal(row.checkpoint, pinned);
+    assert_true(row.is_usable);
+    rig_leave(&rig);
+    assert_int_equal(checkpoints(&rig), 3);
+    (void)collect(&rig, 1); /* nothing fits into that */
+    assert_int_equal(checkpoints(&rig), 2);
+    bundle_load(&rig, pinned, &got, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    snp_buf_done(&got);
+    bundle_load(&rig, head, &got, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    snp_buf_done(&got);
+    rig_ok(&rig, remove_snapshot, NULL);
+    (void)collect(&rig, 1);
+    assert_int_equal(checkpoints(&rig), 1);
+    assert_int_equal(count_files(&rig), 1);
+    rig_end(&rig);
+}
+
+TEST(more_transfers_than_run_at_once_take_turns)
+{
+    enum {
+        MANY = SNP_TRANSFERS_MAX + 10
+    };
+    static struct transfer t[MANY];
+    struct rig rig;
+    struct bundle b;
+    struct snp_checkpoint_save spec = spec_of(1, 0);
+    struct snp_store_stats stats;
+    struct snp_err err;
+    int ends[MANY];
+
+    begin(&rig);
+    bundle_begin(&b);
+    bundle_add(&b, SNP_ITEM_VARS, "x", "k", big, 9000);
+    bundle_end_part(&b, SNP_STREAM_VARS);
+    bundle_end_part(&b, SNP_STREAM_FILES);
+    for (int i = 0; i < MANY; i++) {
+        int fds[2];
+
+        t[i] = (struct transfer){.rig = &rig};
+        spec.done = transfer_done;
+        spec.arg = &t[i];
+        assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+        ends[i] = fds[1];
+        assert_int_equal(snp_checkpoint_save(rig.store, fds[0], &spec, &err), 0);
+    }
+    snp_store_get_stats(rig.store, &stats);
+    assert_int_equal(stats.transfers, SNP_TRANSFERS_MAX);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(snp_write_all(ends[i], snp_buf_bytes(&b.bytes), b.bytes.len), 0);
+        (void)close(ends[i]);
+    }
+    for (int i = 0; i < MANY; i++) {
+        transfer_wait(&t[i]);
+        assert_int_equal(t[i].err.code, SNP_OK);
+    }
+    assert_int_equal(count_files(&rig), 1); /* the same content each time */
+    snp_buf_done(&b.bytes);
+    rig_end(&rig);
+}
+
 /* Broken streams ----------------------------------------------------------------------- */
 
 TEST(a_stream_that_is_torn_leaves_nothing)
@@ -672,6 +788,8 @@ RUN(UNIT(what_is_saved_is_loaded_again),
     UNIT(what_is_the_same_is_not_written_again),
     UNIT(a_checkpoint_of_an_older_epoch_is_refused),
     UNIT(the_two_latest_stay_and_the_rest_is_cleared_up),
+    UNIT(what_a_snapshot_needs_stays_whatever_the_budget),
+    UNIT(more_transfers_than_run_at_once_take_turns),
     UNIT(a_stream_that_is_torn_leaves_nothing),
     UNIT(what_breaks_a_rule_ends_the_stream),
     UNIT(frames_out_of_order_end_the_stream),
