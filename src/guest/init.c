@@ -36,6 +36,7 @@
 #include "base/fd.h"
 #include "guest/init_branches.h"
 #include "guest/init_files.h"
+#include "guest/init_kill.h"
 #include "guest/init_pack.h"
 #include "guest/init_shadow.h"
 #include "guest/init_stop.h"
@@ -239,7 +240,7 @@ static unsigned each_process(const struct init *in, void (*visit)(pid_t, void *)
 
 static void signal_one(pid_t pid, void *data)
 {
-    (void)kill(pid, *(const int *)data);
+    (void)snp_init_kill(pid, *(const int *)data);
 }
 
 static uint64_t now_ms(void)
@@ -577,7 +578,9 @@ static int on_signal(struct init *in, struct request *rq)
         return ESRCH;
     }
     /* Before its setsid the process is no group leader yet; then it is signalled alone. */
-    return kill(-pid, signal_number) < 0 && kill(pid, signal_number) < 0 ? errno : 0;
+    return snp_init_kill(-pid, signal_number) < 0 && snp_init_kill(pid, signal_number) < 0
+               ? errno
+               : 0;
 }
 
 /* In the local tier only a question: who asks sweeps after our answer, and knows by then whom to spare. */
@@ -630,7 +633,7 @@ static int on_wake(struct init *in, struct request *rq)
     }
     /* One that lost its stream may still be there. */
     for (int i = 0; !is_job && in->interpreter > 0 && i < KILL_ROUNDS; i++) {
-        (void)kill(in->interpreter, SIGKILL);
+        (void)snp_init_kill(in->interpreter, SIGKILL);
         (void)poll(NULL, 0, 1);
         reap(in);
     }
@@ -765,7 +768,7 @@ static int start_worker(struct init *in,
         return errno;
     }
     if (!snp_branches_add_job(&in->branches, pid)) {
-        (void)kill(pid, SIGKILL); /* and answer when it is reaped */
+        (void)snp_init_kill(pid, SIGKILL); /* and answer when it is reaped */
     }
     snp_shadows_pin(in->shadows, true);
     in->worker = pid;
@@ -829,6 +832,17 @@ static int on_watch(struct init *in, struct request *rq)
     return rq->body.bad ? EINVAL : 0;
 }
 
+static int on_secret(struct init *in, struct request *rq)
+{
+    uint64_t secret = take(&rq->body, 8);
+
+    (void)in;
+    if (!rq->body.bad) {
+        snp_init_kill_secret(secret);
+    }
+    return rq->body.bad ? EINVAL : 0;
+}
+
 static const struct {
     uint8_t type;
     bool has_fd;                                 /* a descriptor is passed with it */
@@ -845,6 +859,7 @@ static const struct {
     {SNP_INIT_WATCH,   false, on_watch  },
     {SNP_INIT_HOLD,    true,  on_hold   },
     {SNP_INIT_DROP,    false, on_drop   },
+    {SNP_INIT_SECRET,  false, on_secret },
     {SNP_INIT_KEEP,    false, on_keep   },
     {SNP_INIT_RESTORE, false, on_restore},
     {SNP_INIT_PACK,    true,  on_pack   },
@@ -992,7 +1007,7 @@ static SNP_NORETURN void serve(struct init *in, int children_fd)
             _exit(1);
         }
         if (in->worker > 0) {
-            (void)kill(in->worker, SIGCONT); /* the code may have stopped it */
+            (void)snp_init_kill(in->worker, SIGCONT); /* the code may have stopped it */
         }
         if (polled[POLLED_CHILDREN].revents != 0) {
             struct signalfd_siginfo info;

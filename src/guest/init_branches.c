@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "guest/init_kill.h"
 #include "guest/spec.h"
 
 enum {
@@ -97,7 +98,7 @@ static void answer(struct snp_init_branches *bs, struct snp_init_branch *b, int 
 static void stop(const struct snp_init_branch *b, bool on)
 {
     if (b->number != SEED && b->pid > 1) {
-        (void)kill(b->pid, on ? SIGSTOP : SIGCONT);
+        (void)snp_init_kill(b->pid, on ? SIGSTOP : SIGCONT);
     }
 }
 
@@ -118,7 +119,7 @@ static void give_up(struct snp_init_branches *bs, struct snp_init_branch *b, int
         return;
     }
     if (b->pid > 1) {
-        (void)kill(b->pid, SIGKILL);
+        (void)snp_init_kill(b->pid, SIGKILL);
         b->is_dropped = true; /* until it is reaped */
         snp_closep(&b->fd);
         return;
@@ -194,7 +195,7 @@ int snp_branches_drop(struct snp_init_branches *bs, uint32_t number, uint32_t re
     b->is_dropped = true;
     b->reply_to = reply_to;
     snp_closep(&b->fd);
-    (void)kill(b->pid, SIGKILL);
+    (void)snp_init_kill(b->pid, SIGKILL);
     return SNP_INIT_LATER;
 }
 

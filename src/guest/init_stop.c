@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "guest/init_kill.h"
 
 enum {
     ROUNDS_MAX = 200 /* of a millisecond */
@@ -102,7 +103,7 @@ void snp_stop_one(struct snp_stop *stop, pid_t pid)
     }
     stop->n_moving++;
     if (!was_stopped(stop, pid) && remember(stop, pid) == 0) {
-        (void)kill(pid, SIGSTOP);
+        (void)snp_init_kill(pid, SIGSTOP);
     }
 }
 
@@ -118,7 +119,7 @@ bool snp_stop_again(struct snp_stop *stop)
 void snp_stop_done(struct snp_stop *stop)
 {
     for (size_t i = 0; i < stop->n; i++) {
-        (void)kill(stop->pid[i], SIGCONT);
+        (void)snp_init_kill(stop->pid[i], SIGCONT);
     }
     free(stop->pid);
     *stop = (struct snp_stop){0};

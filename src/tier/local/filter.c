@@ -69,6 +69,10 @@ static const char *const setup_calls[] = {
     "socketpair",
     "ioctl",
     "prlimit64",
+    "fcntl",
+    "kill",
+    "tgkill",
+    "pidfd_send_signal",
 };
 
 static int add_absent(const struct snp_making *m)

@@ -244,6 +244,50 @@ pid_t snp_proc_first_child(pid_t pid)
     return first;
 }
 
+/* The last number of the line that begins with key; -1 if there is none. */
+static pid_t last_number(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+
+    if (at == NULL) {
+        return -1;
+    }
+    for (at += strlen(key); at[strcspn(at, "\t\n")] == '\t';) {
+        at += strcspn(at, "\t") + 1;
+    }
+    return *at == '-' ? -1 : (pid_t)number_at(at);
+}
+
+pid_t snp_proc_inner(pid_t pid)
+{
+    char path[32];
+    char text[4096];
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    return read_text(path, text, sizeof(text)) ? last_number(text, "\nNSpid:") : -1;
+}
+
+pid_t snp_pidfd_inner(int pidfd)
+{
+    char path[48];
+    char text[1024];
+
+    (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+    if (!read_text(path, text, sizeof(text)) || strstr(text, "\nPid:") == NULL) {
+        return 0;
+    }
+    return last_number(text, "\nNSpid:");
+}
+
+pid_t snp_proc_leader(pid_t tid)
+{
+    char path[32];
+    char text[4096];
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+    return read_text(path, text, sizeof(text)) ? last_number(text, "\nTgid:") : -1;
+}
+
 static bool is_other(const struct snp_family *f, pid_t pid)
 {
     for (size_t i = 0; i < f->n_others; i++) {
@@ -416,27 +460,6 @@ void snp_family_usage(pid_t top, uint64_t limit, struct snp_family_usage *ret)
     snp_procs_done(&procs);
 }
 
-/* The number a process has in its own namespace. */
-static pid_t inner_pid(pid_t pid)
-{
-    char path[32];
-    char text[4096];
-    const char *at;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    if (!read_text(path, text, sizeof(text))) {
-        return -1;
-    }
-    at = strstr(text, "\nNSpid:");
-    if (at == NULL) {
-        return pid;
-    }
-    for (at += strlen("\nNSpid:"); at[strcspn(at, "\t\n")] == '\t';) {
-        at += strcspn(at, "\t") + 1;
-    }
-    return (pid_t)number_at(at);
-}
-
 uint64_t snp_proc_own_memory(pid_t top, pid_t inner)
 {
     struct snp_procs procs = {0};
@@ -446,7 +469,7 @@ uint64_t snp_proc_own_memory(pid_t top, pid_t inner)
     for (size_t i = 0; i < procs.n; i++) {
         char path[48];
         char text[4096];
-        if (inner_pid(procs.at[i].pid) != inner) {
+        if (snp_proc_inner(procs.at[i].pid) != inner) {
             continue;
         }
         (void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)procs.at[i].pid);

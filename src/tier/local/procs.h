@@ -55,6 +55,15 @@ void snp_procs_done(struct snp_procs *procs);
 /* One process; false if it is gone. */
 bool snp_proc_read(pid_t pid, struct snp_proc *ret);
 
+/* The number a process has in its own pid namespace; -1 if it is gone. */
+pid_t snp_proc_inner(pid_t pid);
+
+/* The same of what a pidfd is for; 0 if it is none, -1 if that is gone. */
+pid_t snp_pidfd_inner(int pidfd);
+
+/* The process a thread belongs to; -1 if it is gone. */
+pid_t snp_proc_leader(pid_t tid);
+
 /* The only child of a process; -1 if there is none. */
 pid_t snp_proc_first_child(pid_t pid);
 

@@ -342,6 +342,16 @@ void snp_branch_unhold(struct snp_session *s)
     run_waits(s);
 }
 
+static bool has_waits(const struct snp_branches *bs)
+{
+    for (size_t i = 0; i < SNP_BRANCH_WAITS_MAX; i++) {
+        if (bs->waits[i].cb != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void snp_branch_forget(struct snp_session *s, const void *data)
 {
     for (size_t i = 0; i < SNP_BRANCH_WAITS_MAX; i++) {
@@ -377,6 +387,8 @@ static void cover_made(struct snp_session *s, const struct snp_branch_making *m,
     note_files(cover, m);
 }
 
+static void make(struct snp_session *s);
+
 /* All have answered: the new one takes the place of the old. */
 static void conclude(struct snp_session *s)
 {
@@ -407,11 +419,14 @@ static void conclude(struct snp_session *s)
     }
     bs->has_standby = has_copy || m->files_ok;
     bs->standby = m->number;
-    bs->is_current = true;
+    bs->is_current = !m->is_stale;
     bs->is_past = false;
     cover_made(s, m, has_copy);
     json_decref(SNP_TAKE_PTR(m->written));
     make_room(s);
+    if (m->is_stale && has_waits(bs)) {
+        make(s); /* they are to have one of now */
+    }
     run_waits(s);
 }
 
@@ -426,7 +441,8 @@ static void on_hold(void *data, int eno, const char *bytes, size_t n)
         memcpy(&pid, bytes, 4);
         memcpy(&m->others, bytes + 4, 4);
     } else {
-        m->held_done = true; /* it may never say */
+        /* The interpreter says why, unless it cannot. */
+        m->held_done = m->held_done || eno == ETIMEDOUT || !snp_link_is_open(&s->guest);
         if (m->why[0] == '\0') {
             (void)snprintf(m->why, sizeof(m->why), "%s",
                            eno == ETIMEDOUT ? "the interpreter does not answer"
@@ -488,13 +504,28 @@ bool snp_branch_on_held(struct snp_session *s, const struct snp_frame *f)
     return true;
 }
 
+void snp_branch_on_lost(struct snp_session *s)
+{
+    struct snp_branch_making *m = &of(s)->making;
+
+    if (m->is_on && !m->is_delayed && m->number != 0) {
+        m->held_done = true; /* it will not say */
+        conclude(s);
+    }
+}
+
 static void on_making_timeout(uv_timer_t *timer)
 {
     struct snp_session *s = timer->data;
     struct snp_branch_making *m = &of(s)->making;
 
     /* Pid 1 has its own times; whoever waits for it longer is ended elsewhere. */
-    if (m->is_on && m->is_delayed) {
+    if (m->is_on && m->number == 0 && !m->hold_done) {
+        m->hold_done = true;
+        m->pid = -1;
+        (void)snprintf(m->why, sizeof(m->why), "the seed is not there");
+        conclude(s);
+    } else if (m->is_on && m->is_delayed) {
         m->is_delayed = false;
         make_now(s);
     } else if (m->is_on && !m->held_done) {
@@ -633,13 +664,28 @@ void snp_branch_begin(struct snp_session *s)
         return;
     }
     bs->making = (struct snp_branch_making){
-        .is_on = true, .hold_done = true, .held_done = true, .held_ok = true};
+        .is_on = true, .hold_done = bs->has_seed, .held_done = true, .held_ok = true};
+    if (timer_of(s) != NULL) {
+        (void)uv_timer_start(timer_of(s), on_making_timeout, MAKING_MS, 0);
+    }
     send_keep(s, 0);
+}
+
+void snp_branch_on_seed(struct snp_session *s)
+{
+    struct snp_branches *bs = of(s);
+
+    bs->has_seed = true;
+    if (bs->making.is_on && bs->making.number == 0) {
+        bs->making.hold_done = true;
+        conclude(s);
+    }
 }
 
 void snp_branch_stale(struct snp_session *s)
 {
     of(s)->is_current = false;
+    of(s)->making.is_stale = of(s)->making.is_on;
 }
 
 bool snp_branch_prepare(struct snp_session *s, snp_branch_cb cb, void *data)

@@ -57,6 +57,7 @@ struct snp_branch_making {
     bool is_on;
     bool is_delayed; /* until the one before is gone, because memory is short */
     bool is_for_memory;
+    bool is_stale;  /* files came from outside meanwhile */
     bool hold_done; /* pid 1 has heard of the copy, or will not */
     bool held_done; /* the interpreter has answered */
     bool keep_done; /* the files are copied, or cannot be */
@@ -79,6 +80,7 @@ struct snp_branches {
     size_t n;
     uint32_t last;        /* the number given last */
     bool is_current;      /* standby and cover are of this moment */
+    bool has_seed;        /* it has said that it is there */
     bool is_past;         /* a cell has run since the standby was made */
     bool has_standby;     /* its interpreter, or its files alone, can be gone back to */
     uint32_t standby;     /* 0 = the seed */
@@ -114,6 +116,9 @@ void snp_branch_spent(struct snp_session *s, bool again);
 /* What stands by, number: after a return to it. */
 void snp_branch_set_standby(struct snp_session *s, uint32_t number);
 
+/* The seed is there: only then a sweep spares it. */
+void snp_branch_on_seed(struct snp_session *s);
+
 struct snp_branch *snp_branch_find(struct snp_session *s, uint32_t number);
 
 /* A save reads it, and has done so; meanwhile it is not ended. */
@@ -129,6 +134,9 @@ void snp_branch_drop(struct snp_session *s, uint32_t number);
 
 /* HELD, from the interpreter; false if nobody waits for it. */
 bool snp_branch_on_held(struct snp_session *s, const struct snp_frame *f);
+
+/* The interpreter is gone. */
+void snp_branch_on_lost(struct snp_session *s);
 
 /* One has died by itself. */
 void snp_branch_on_gone(struct snp_session *s, uint32_t number);

@@ -549,6 +549,7 @@ static void lose_interpreter(struct snp_session *s)
     snp_session_drop_interpreter(s);
     s->has_interpreter = false;
     s->was_restarted = true;
+    snp_branch_on_lost(s);
 }
 
 /* Its stream ended, and the loop has not come to it yet. */

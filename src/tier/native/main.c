@@ -25,6 +25,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -222,7 +223,10 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     if (tier->is_local) {
         return snp_local_init(tier, err);
     }
-    r = snp_syscalls_compile(snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY),
+    if (getrandom(&tier->secret, sizeof(tier->secret), 0) != (ssize_t)sizeof(tier->secret)) {
+        tier->secret = 0; /* then pid 1 asks, too */
+    }
+    r = snp_syscalls_compile(snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY), tier->secret,
                              &tier->session_filter_fd, &tier->zygote_filter_fd, err);
     if (r < 0) {
         return r;

@@ -30,6 +30,7 @@ struct snp_notify {
                     int listener_fd,
                     const struct seccomp_notif *req,
                     struct seccomp_notif_resp *resp);
+    unsigned n_cheap;   /* that went on */
     unsigned in_window; /* answered since window_us */
     uint64_t window_us;
 };

@@ -37,6 +37,7 @@
 #include "tier/native/cell.h"
 #include "tier/native/secrets.h"
 #include "tier/native/serve.h"
+#include "tier/native/signals.h"
 #include "tier/native/spare.h"
 #include "tier/native/tier.h"
 #include "wire/rpc.h"
@@ -397,6 +398,8 @@ static void on_spared(struct snp_session *s, const char *raw)
     snp_spared_set(&s->spared, pid, raw[8] != 0);
     if (raw[8] == 0 && pid > 1 && number != UINT32_MAX) {
         snp_branch_on_gone(s, number);
+    } else if (raw[8] != 0 && number == 0) {
+        snp_branch_on_seed(s);
     }
     /* Only now it has seen what is in the workspace, to tell what a cell changes. */
     if (s->tier->is_local && s->state == SNP_SESSION_OPENING) {
@@ -611,6 +614,26 @@ static void session_opened(struct snp_session *s)
                0); /* after the seed, which would share the pages again */
 }
 
+static void on_secret(void *data, int eno, const char *bytes, size_t n)
+{
+    (void)data;
+    (void)eno;
+    (void)bytes;
+    (void)n;
+}
+
+/* Pid 1's signals are to go past the code's. */
+static void send_secret(struct snp_session *s)
+{
+    snp_autobuf struct snp_buf raw = {0};
+
+    snp_buf_init(&raw, sizeof(s->tier->secret));
+    if (s->tier->secret != 0 && !s->tier->is_local &&
+        snp_buf_add(&raw, &s->tier->secret, sizeof(s->tier->secret)) == 0) {
+        snp_session_ask_init(s, SNP_INIT_SECRET, &raw, -1, on_secret, NULL);
+    }
+}
+
 static void session_ready(struct snp_session *s, int listener_fd)
 {
     struct statfs fs;
@@ -627,6 +650,8 @@ static void session_ready(struct snp_session *s, int listener_fd)
         snp_session_kill(s, err.msg);
         return;
     }
+    s->notify.emulate = snp_signals_emulate;
+    send_secret(s);
     if (s->tier->is_local) {
         s->notify.emulate = snp_local_emulate;
         snp_local_watch(s, false);

@@ -57,13 +57,13 @@ static const struct group groups[] = {
     {"attributes", "copies keep what belongs to a file", CALLS(
         "getxattr", "lgetxattr", "fgetxattr", "listxattr")},
     {"descriptors", "pipes, polling, events", CALLS(
-        "dup", "dup2", "dup3", "pipe", "pipe2", "fcntl", "poll", "ppoll", "pselect6", "epoll_create1",
+        "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "pselect6", "epoll_create1",
         "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "signalfd4")},
     {"memory", "allocation and mapping, within the limit", CALLS(
         "brk", "mmap", "munmap", "mremap", "mprotect", "madvise", "msync")},
     {"processes", "fork, threads, run, wait, in a pid namespace of its own", CALLS(
-        "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid", "kill", "tgkill",
-        "pidfd_open", "pidfd_send_signal", "getpid", "getppid", "gettid", "setpgid", "getpgrp",
+        "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid",
+        "pidfd_open", "getpid", "getppid", "gettid", "setpgid", "getpgrp",
         "setsid", "futex", "set_tid_address", "set_robust_list", "rseq", "arch_prctl", "sched_yield",
         "sched_getaffinity")},
     {"signals", "handlers and timers", CALLS(
@@ -81,8 +81,11 @@ static const struct group groups[] = {
 /* clang-format on */
 
 /* Allowed with some arguments only; counted with the above. */
-static const char *const conditional[] = {"memfd_create", "clone", "socket",   "socketpair",
-                                          "ioctl",        "prctl", "prlimit64"};
+static const char *const conditional[] = {"memfd_create", "clone", "socket",    "socketpair",
+                                          "ioctl",        "prctl", "prlimit64", "fcntl"};
+
+/* The supervisor looks whom they reach. */
+static const char *const asked[] = {"kill", "tgkill", "pidfd_send_signal"};
 
 /*
  * Calls that libraries and tools only try, and do without when they are not there: told
@@ -144,6 +147,34 @@ static const uint64_t prctls[] = {
     PR_SET_THP_DISABLE,  0x53564d41 /* PR_SET_VMA: names of mappings */,
 };
 
+/* All but what makes a descriptor send signals, to whomever. */
+static const uint64_t fcntls[] = {
+    F_DUPFD,
+    F_GETFD,
+    F_SETFD,
+    F_GETFL,
+    F_SETFL,
+    F_GETLK,
+    F_SETLK,
+    F_SETLKW,
+    F_GETOWN,
+    F_GETSIG,
+    F_OFD_GETLK,
+    F_OFD_SETLK,
+    F_OFD_SETLKW,
+    F_SETLEASE,
+    F_GETLEASE,
+    F_DUPFD_CLOEXEC,
+    F_SETPIPE_SZ,
+    F_GETPIPE_SZ,
+    F_ADD_SEALS,
+    F_GET_SEALS,
+    F_GET_RW_HINT,
+    F_SET_RW_HINT,
+    F_GET_FILE_RW_HINT,
+    F_SET_FILE_RW_HINT,
+};
+
 static const uint64_t domains[] = {AF_UNIX, AF_INET, AF_INET6};
 
 /* What a zygote's child calls on its way to being a sandbox. */
@@ -170,6 +201,10 @@ static const char *const setup_calls[] = {
     "socketpair",
     "ioctl",
     "prlimit64",
+    "fcntl",
+    "kill",
+    "tgkill",
+    "pidfd_send_signal",
 };
 
 #define NAMESPACE_FLAGS                                                                        \
@@ -294,7 +329,20 @@ static int add_conditional(const struct snp_making *m)
     if (r == 0) {
         r = snp_filter_values(m, "socketpair", 0, domains, 1);
     }
+    r = r < 0 ? r : snp_filter_values(m, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls));
     return r < 0 ? r : allow_own_limits(m);
+}
+
+/* Pid 1 is known by what it puts where the kernel does not look. */
+static int allow_marked(const struct snp_making *m, uint64_t secret)
+{
+    const uint64_t upper = 0xffffffff00000000U;
+
+    return secret == 0
+               ? 0
+               : seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(kill), 2,
+                                  SCMP_CMP(0, SCMP_CMP_MASKED_EQ, upper, secret & upper),
+                                  SCMP_CMP(1, SCMP_CMP_MASKED_EQ, upper, secret << 32U));
 }
 
 static int add_setup(const struct snp_making *m, const void *data)
@@ -311,19 +359,19 @@ static int add_setup(const struct snp_making *m, const void *data)
 /* Where a cgroup counts the pages of memfds. */
 static int add_with_memfd(const struct snp_making *m, const void *data)
 {
-    (void)data;
     int r = snp_filter_allow(m, "memfd_create");
 
-    return r == 0 ? add_conditional(m) : r;
+    r = r == 0 ? add_conditional(m) : r;
+    return r == 0 && data != NULL ? allow_marked(m, *(const uint64_t *)data) : r;
 }
 
 /* ENOSYS, as of a kernel that has none: who asks has another way, and need not be told on. */
 static int add_without_memfd(const struct snp_making *m, const void *data)
 {
-    (void)data;
     int r = rule(m, SCMP_ACT_ERRNO(ENOSYS), "memfd_create", NULL);
 
-    return r == 0 ? add_conditional(m) : r;
+    r = r == 0 ? add_conditional(m) : r;
+    return r == 0 && data != NULL ? allow_marked(m, *(const uint64_t *)data) : r;
 }
 
 /* An empty filter of a context speaks of the native architecture; make it another. */
@@ -398,14 +446,18 @@ int snp_filter_compile(const struct snp_filter_parts *parts, int *ret_fd, struct
 }
 
 int snp_syscalls_compile(bool counts_memory,
+                         uint64_t secret,
                          int *ret_session_fd,
                          int *ret_zygote_fd,
                          struct snp_err *err)
 {
     snp_autoclose int session_fd = -1;
-    int r = snp_filter_compile(
-        &native_parts[counts_memory ? SNP_FILTER_SESSION : SNP_FILTER_SESSION_UNCOUNTED],
-        &session_fd, err);
+    struct snp_filter_parts session =
+        native_parts[counts_memory ? SNP_FILTER_SESSION : SNP_FILTER_SESSION_UNCOUNTED];
+    int r;
+
+    session.data = &secret;
+    r = snp_filter_compile(&session, &session_fd, err);
 
     if (r < 0) {
         return r;
@@ -454,6 +506,9 @@ static enum snp_call verdict_of_session(enum snp_filter filter, const char *name
 {
     if (strcmp(name, "memfd_create") == 0) {
         return filter == SNP_FILTER_SESSION ? SNP_CALL_ALLOWED : SNP_CALL_ABSENT;
+    }
+    if (is_listed(asked, SNP_ARRAY_LEN(asked), name)) {
+        return SNP_CALL_REFUSED; /* by the filter */
     }
     if (is_listed(conditional, SNP_ARRAY_LEN(conditional), name)) {
         return SNP_CALL_BY_ARGUMENT;
@@ -546,10 +601,16 @@ void snp_syscalls_print(FILE *out)
     (void)fprintf(
         out,
         "| by argument | clone without namespaces; unix, IPv4 and IPv6 sockets; "
-        "harmless ioctl and prctl; limits of oneself, of others to read; memfd_create where "
-        "a cgroup counts its pages |");
+        "harmless ioctl and prctl; limits of oneself, of others to read; fcntl that makes no "
+        "descriptor send signals; memfd_create where a cgroup counts its pages |");
     for (size_t i = 0; i < SNP_ARRAY_LEN(conditional); i++) {
         (void)fprintf(out, " %s", conditional[i]);
+    }
+    (void)fprintf(out,
+                  " |\n| asked for | signals, to all but copies of the session: the supervisor "
+                  "looks |");
+    for (size_t i = 0; i < SNP_ARRAY_LEN(asked); i++) {
+        (void)fprintf(out, " %s", asked[i]);
     }
     (void)fprintf(out, " |\n\nAnswered as not there, without a record, because libraries and "
                        "tools only try them:");

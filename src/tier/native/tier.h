@@ -46,7 +46,8 @@ struct snp_tier {
     unsigned forks_max;                /* of one generation of a template */
     int session_filter_fd;             /* seccomp programs; see syscalls.h */
     int zygote_filter_fd;
-    int init_fd; /* the program of pid 1, not readable by the code */
+    uint64_t secret; /* marks the signals of pid 1; 0 = none */
+    int init_fd;     /* the program of pid 1, not readable by the code */
     struct snp_cgroups cgroups;
     struct snp_spools spools;
     struct snp_template *templates;                   /* list; owned */

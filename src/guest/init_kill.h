@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_GUEST_INIT_KILL_H
+#define SNP_GUEST_INIT_KILL_H
+
+/*
+ * Signals that pid 1 sends. The code has to ask the supervisor for each of its own; pid 1 shares
+ * its filter, which lets through what bears a secret.
+ */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* From now on; without one the supervisor is asked. */
+void snp_init_kill_secret(uint64_t secret);
+
+/* As kill. */
+int snp_init_kill(pid_t pid, int number);
+
+#endif

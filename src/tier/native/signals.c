@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Processes and groups are named by numbers in registers, which nobody can change while the
+ * caller waits: when the number is that of no copy the kernel goes on with the call. A
+ * pidfd can change hands meanwhile, so what it means is taken and signalled here; so is
+ * everybody at once. Pid 1 need not ask (snp_signals_secret in the filter).
+ */
+#include "tier/native/signals.h"
+
+#include <errno.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/seccomp.h>
+#include <sys/syscall.h>
+
+#include "base/fd.h"
+#include "tier/local/procs.h"
+#include "tier/native/session.h"
+
+struct asked {
+    struct snp_session *session;
+    const struct seccomp_notif *req;
+    bool goes_on; /* out: let the kernel do it */
+};
+
+static bool is_spared(const struct asked *a, pid_t pid)
+{
+    return snp_spared_has(&a->session->spared, pid);
+}
+
+/* kill(-1): all that the kernel would reach, less the copies. */
+static int signal_all(const struct asked *a, int number)
+{
+    struct snp_procs procs = {0};
+    pid_t caller = snp_proc_leader((pid_t)a->req->pid);
+    size_t reached = 0;
+
+    snp_procs_below(a->session->embryo.pid, &procs);
+    for (size_t i = 0; i < procs.n; i++) {
+        const struct snp_proc *p = &procs.at[i];
+        if (p->pid != caller && !is_spared(a, snp_proc_inner(p->pid)) &&
+            snp_proc_signal(p, number) == 0) {
+            reached++;
+        }
+    }
+    snp_procs_done(&procs);
+    return reached > 0 ? 0 : ESRCH;
+}
+
+static int do_kill(struct asked *a)
+{
+    pid_t to = (pid_t)a->req->data.args[0];
+    int number = (int)a->req->data.args[1];
+
+    if (to == -1 && (pid_t)a->req->pid != a->session->embryo.pid) {
+        return number < 0 || number > SIGRTMAX ? EINVAL : signal_all(a, number);
+    }
+    if (is_spared(a, to < -1 ? -to : to) && (pid_t)a->req->pid != a->session->embryo.pid) {
+        return EPERM;
+    }
+    a->goes_on = true;
+    return 0;
+}
+
+static int do_tgkill(struct asked *a)
+{
+    if (is_spared(a, (pid_t)a->req->data.args[0]) ||
+        is_spared(a, (pid_t)a->req->data.args[1])) {
+        return EPERM;
+    }
+    a->goes_on = true;
+    return 0;
+}
+
+/* The caller's descriptor, as one of ours; -1 with errno. */
+static int take_descriptor(pid_t caller, int fd)
+{
+    snp_autoclose int pidfd = (int)syscall(SYS_pidfd_open, snp_proc_leader(caller), 0);
+
+    return pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+}
+
+static int do_pidfd_send_signal(struct asked *a)
+{
+    snp_autoclose int target = take_descriptor((pid_t)a->req->pid, (int)a->req->data.args[0]);
+    pid_t pid;
+
+    if (target < 0) {
+        return EBADF;
+    }
+    if (a->req->data.args[3] != 0) {
+        return EINVAL;
+    }
+    pid = snp_pidfd_inner(target);
+    if (pid <= 0) {
+        return pid == 0 ? EBADF : ESRCH;
+    }
+    if (is_spared(a, pid)) {
+        return EPERM;
+    }
+    if (pid == 1) {
+        return 0; /* from inside the kernel would not let it reach pid 1; from us it would */
+    }
+    /* What else the call could pass along (siginfo) only tells the receiver where from. */
+    return syscall(SYS_pidfd_send_signal, target, (int)a->req->data.args[1], NULL, 0) < 0
+               ? errno
+               : 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct asked *); /* 0 or errno */
+} calls[] = {
+    {"kill",              do_kill             },
+    {"tgkill",            do_tgkill           },
+    {"pidfd_send_signal", do_pidfd_send_signal},
+};
+
+bool snp_signals_emulate(void *data,
+                         int listener_fd,
+                         const struct seccomp_notif *req,
+                         struct seccomp_notif_resp *resp)
+{
+    struct asked a = {.session = data, .req = req};
+
+    (void)listener_fd;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(calls); i++) {
+        int nr = seccomp_syscall_resolve_name(calls[i].name);
+        if (nr >= 0 && nr == req->data.nr) {
+            int r = calls[i].run(&a);
+            resp->error = -r;
+            resp->flags = a.goes_on ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,501 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell that has to be killed leaves variables and files as before it; snapshots in memory.
+
+Each is run in the native tier and in the local one, as root and as an ordinary user.
+"""
+
+import os
+import secrets
+import socket
+import subprocess
+import time
+
+import lib
+import pytest
+
+MIB = 1 << 20
+
+
+@pytest.fixture(params=["native", "local"])
+def tier(request, sandbox):
+    sandbox.exec_options = ["--env", request.param]
+    yield request.param
+    sandbox.exec_options = []
+
+
+@pytest.fixture
+def session(sandbox, tier):
+    """A session with x = 1 and a file of the same."""
+    name = "t-" + secrets.token_hex(4)
+    done = sandbox.exec("x = 1\nopen('f', 'w').write('one')", name)
+    assert done["status"] == "ok" and done["state"] == "kept", done["error"]
+    yield name
+    sandbox.destroy(name)
+
+
+def is_as_before(sandbox, session):
+    done = sandbox.exec("x, open('f').read(), sorted(__import__('os').listdir())", session)
+    assert done["value"] == "(1, 'one', ['f'])" and not done["restarted"], done
+    return True
+
+
+def covered(done):
+    cover = done["transaction"]
+    return (cover["interpreter"], cover["workspace"]) == ("standby", "copied")
+
+
+CHANGE = "x = 2\nopen('f', 'w').write('two')\nopen('g', 'w').write('g')\n"
+KILLED = {
+    "exit": "import os\nos._exit(3)",
+    "signal": "import os\nos.kill(os.getpid(), 9)",
+    "crash": "import ctypes\nctypes.string_at(0)",
+    "deaf": "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
+    "fork bomb": "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n"
+                 "    try: os.fork()\n    except OSError: pass",
+    "closed stream": "import os\nos.closerange(3, 1024)",
+}
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_a_killed_cell_leaves_variables_and_files_as_before(sandbox, session, name):
+    done = sandbox.exec(CHANGE + KILLED[name], session, options=["--timeout", "0.5"])
+    assert done["status"] in ("killed", "timeout"), done
+    assert done["state"] == "rolled_back" and covered(done), done["transaction"]
+    assert done["files"] == {"created": [], "modified": [], "deleted": [], "truncated": False}
+    assert is_as_before(sandbox, session)
+
+
+def test_without_a_transaction_the_same_is_lost(sandbox, session):
+    done = sandbox.exec(CHANGE + KILLED["exit"], session, options=["--no-transaction"])
+    assert done["state"] == "lost"
+    assert done["transaction"] == {"interpreter": "off", "workspace": "off", "notes": []}
+    after = sandbox.exec("print(open('f').read())\nx", session)
+    assert after["stdout"] == "two\n" and after["error"]["type"] == "NameError" and after["restarted"]
+
+
+def test_twice_and_in_the_first_cell(sandbox, tier):
+    name = "t-" + secrets.token_hex(4)
+    for _ in range(2):
+        done = sandbox.exec("open('f', 'w').write('x')\n" + KILLED["exit"], name)
+        assert done["state"] == "rolled_back" and covered(done), done["transaction"]
+    assert sandbox.exec("import os; os.listdir()", name)["value"] == "[]"
+    sandbox.destroy(name)
+
+
+def test_errors_and_interrupts_keep_what_was_done(sandbox, session):
+    done = sandbox.exec(CHANGE + "1 / 0", session)
+    assert (done["status"], done["state"]) == ("error", "kept")
+    done = sandbox.exec("x = 3\nimport time\ntime.sleep(60)", session, options=["--timeout", "0.3"])
+    assert (done["status"], done["state"]) == ("timeout", "kept")
+    assert sandbox.exec("x, open('f').read()", session)["value"] == "(3, 'two')"
+
+
+def test_atomic_undoes_errors(sandbox, session):
+    for code in ("1 / 0", "import sys; sys.exit(3)", "import time; time.sleep(60)"):
+        done = sandbox.exec(CHANGE + code, session, options=["--atomic", "--timeout", "0.5"])
+        assert done["state"] == "rolled_back" and done["status"] in ("error", "timeout"), done
+        assert done["error"]["type"] in ("ZeroDivisionError", "SystemExit", "KeyboardInterrupt")
+    assert is_as_before(sandbox, session)
+    assert sandbox.exec("x = 5", session, options=["--atomic"])["state"] == "kept"
+    assert sandbox.exec("x", session)["value"] == "5"
+
+
+def test_commands_roll_files_back(sandbox, session):
+    done = sandbox.exec(sh="echo two >f; trap '' INT; while :; do :; done", session=session,
+                        options=["--timeout", "0.3"])
+    assert (done["status"], done["state"]) == ("timeout", "rolled_back")
+    assert is_as_before(sandbox, session)
+    done = sandbox.exec(sh="echo two >f; exit 3", session=session, options=["--atomic"])
+    assert (done["exit_code"], done["state"]) == (3, "rolled_back")
+    assert is_as_before(sandbox, session)
+    done = sandbox.exec(sh="echo -n two >f; exit 3", session=session)
+    assert (done["exit_code"], done["state"]) == (3, "kept")
+    assert sandbox.exec("x, open('f').read()", session)["value"] == "(1, 'two')"
+
+
+# What is not covered is said ----------------------------------------------------------------------
+
+
+def test_threads_are_named_and_atomic_is_refused_before_it_runs(sandbox, session):
+    sandbox.exec("import threading\nstop = threading.Event()\n"
+                 "threading.Thread(target=stop.wait, name='worker', daemon=True).start()", session)
+    done = sandbox.exec("x", session)
+    assert done["value"] == "1" and done["transaction"]["interpreter"] == "unavailable"
+    assert any("worker" in note for note in done["transaction"]["notes"])
+    refused = sandbox.cli("exec", *sandbox.exec_options, "--session", session, "--atomic",
+                          "open('ran', 'w').close()")
+    assert refused.returncode != 0 and "worker" in refused.stderr
+    assert sandbox.exec("import os; os.path.exists('ran')", session)["value"] == "False"
+    done = sandbox.exec(KILLED["exit"], session)
+    assert done["state"] == "lost" and "worker" in str(done["transaction"]["notes"])
+
+
+def test_pipes_between_cells_prevent_a_copy_and_are_no_longer_than_they_are(sandbox, session):
+    """A copy would hold the other end: the reader below would wait for ever."""
+    sandbox.exec("import os\nr, w = os.pipe()", session)
+    done = sandbox.exec("os.close(w)\nos.read(r, 1)", session, options=["--timeout", "5"])
+    assert done["value"] == "b''" and done["transaction"]["interpreter"] == "unavailable"
+    assert sandbox.exec("os.close(r)", session)["status"] == "ok"
+    assert covered(sandbox.exec("x", session))
+
+
+def test_atomic_outside_of_a_session_is_refused(sandbox, tier):
+    done = sandbox.cli("exec", *sandbox.exec_options, "--atomic", "print('ran')")
+    assert done.returncode != 0 and "ran" not in done.stdout and "atomic" in done.stderr
+
+
+def test_a_daemon_ends_with_the_cell_that_is_undone(sandbox, session):
+    """It is named before, and neither it nor what it writes outlives the sweep."""
+    sandbox.exec("import subprocess\n"
+                 "subprocess.Popen(['sh', '-c', 'setsid sh -c \"while sleep 0.05; do date >>beat; done\" &'])"
+                 ".wait()", session)
+    time.sleep(0.3)
+    done = sandbox.exec("x", session)
+    sandbox.exec("x", session)
+    if sandbox.exec_options == ["--env", "native"]:  # pid 1 sees none in the local tier
+        done = sandbox.exec("x", session)
+        assert any("background" in note for note in done["transaction"]["notes"]), done["transaction"]
+    done = sandbox.exec(KILLED["exit"], session)
+    assert done["state"] == "rolled_back"
+    size = sandbox.exec("import os; os.path.getsize('beat')", session)["value"]
+    time.sleep(0.4)
+    assert sandbox.exec("import os; os.path.getsize('beat')", session)["value"] == size
+
+
+# Code against its copies --------------------------------------------------------------------------
+
+KILL_ALL = """
+import os, signal, subprocess
+mine = subprocess.Popen(["sleep", "60"])
+other = subprocess.Popen(["sleep", "60"])
+reached = []
+for pid in sorted({*range(2, 200), mine.pid}):
+    if pid not in (os.getpid(), other.pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+            reached.append(pid)
+        except OSError:
+            pass
+try: os.kill(-1, signal.SIGKILL)
+except ProcessLookupError: pass
+reached == [mine.pid], mine.wait(10), other.wait(10)
+"""
+
+
+def test_no_signal_reaches_a_copy(sandbox, session):
+    """The same calls end the code's own processes: that is the control."""
+    done = sandbox.exec(KILL_ALL, session)
+    assert covered(done) and done["value"] == "(True, -9, -9)", done
+    done = sandbox.exec(KILL_ALL + "x = 2\nos._exit(1)", session)
+    assert done["state"] == "rolled_back"
+    assert is_as_before(sandbox, session)
+
+
+def test_nobody_waits_for_a_copy(sandbox, session):
+    code = "import os\ntry: answer = os.wait()\nexcept ChildProcessError: answer = None\nanswer"
+    for _ in range(3):
+        done = sandbox.exec(code, session, options=["--timeout", "5"])
+        assert (done["status"], done["value"]) == ("ok", None) and covered(done)
+
+
+def test_the_process_stays_the_same_one_and_keeps_nothing_of_copies(sandbox, session):
+    sandbox.exec("import os\ndef open_fd(fd):\n    try: return os.fstat(fd) and True\n"
+                 "    except OSError: return False", session)
+    seen = {sandbox.exec("os.getpid(), len([fd for fd in range(3, 1024) if open_fd(fd)])", session)["value"]
+            for _ in range(5)}
+    assert len(seen) == 1, seen
+
+
+def test_forged_answers_make_no_copy(sandbox, session):
+    """It says HELD, ok, with every number that may come, while no copy is asked for."""
+    code = """
+import os, socket, struct
+for fd in range(3, 1024):
+    try: s = socket.socket(fileno=fd)
+    except OSError: continue
+    head = b'{"ok": true, "why": "", "written": ["forged"]}'
+    for number in range(30):
+        s.sendall(struct.pack("<IIIB3x", len(head), number, len(head), 36) + head)
+    s.detach()
+    break
+x
+"""
+    done = sandbox.exec(code, session)
+    assert done["value"] == "1", done
+    for _ in range(2):
+        done = sandbox.exec("x", session)
+        assert covered(done) and "forged" not in str(done["transaction"])
+    assert sandbox.exec(CHANGE + KILLED["exit"], session)["state"] == "rolled_back"
+    assert is_as_before(sandbox, session)
+
+
+def test_no_descriptor_left(sandbox, session):
+    done = sandbox.exec("import os\nfull = []\ntry:\n    while True: full.append(os.open('/dev/null', os.O_RDONLY))\n"
+                        "except OSError: pass\nlen(full) > 10", session)
+    assert done["value"] == "True"
+    done = sandbox.exec("x", session)
+    assert done["value"] == "1" and done["transaction"]["interpreter"] == "unavailable"
+    assert sandbox.exec("for fd in full: os.close(fd)", session)["status"] == "ok"
+    assert covered(sandbox.exec("x", session))
+
+
+# Files and memory -----------------------------------------------------------------------------------
+
+
+def test_open_files_are_where_they_were(sandbox, tier):
+    name = "t-" + secrets.token_hex(4)
+    sandbox.exec("open('r', 'w').write('abcdef')\nr = open('r')\nr.read(2)\n"
+                 "w = open('w', 'w')\nw.write('one')\nw.flush()", name)
+    done = sandbox.exec("r.read(); w.write('two'); w.flush()\n" + KILLED["exit"], name)
+    assert done["state"] == "rolled_back"
+    done = sandbox.exec("w.write('three'); w.flush(); (r.read(), open('w').read())", name)
+    if tier == "native":
+        assert done["value"] == "('cdef', 'onethree')", done
+    else:  # no /proc to open them by: what was written stays, and that was said
+        assert done["value"].startswith("('")
+    sandbox.destroy(name)
+
+
+def test_room_of_deleted_files_is_free_at_once(sandbox):
+    name = "t-" + secrets.token_hex(4)
+    code = "f = open('/tmp/f', 'wb', 0)\nfor _ in range(6): f.write(bytes(1 << 20))"
+    for _ in range(3):
+        done = sandbox.exec(code, name, options=["--tmp-size", "8m"])
+        assert done["status"] == "ok", done["error"]
+        assert sandbox.exec("import os\nos.remove('/tmp/f')", name)["status"] == "ok"
+    sandbox.destroy(name)
+
+
+def test_files_that_were_put_stay(sandbox, session):
+    path = sandbox.make_file("put-" + session, "put")
+    assert sandbox.cli("put", path, session + ":given").returncode == 0
+    done = sandbox.exec("open('given').read()", session)
+    assert done["value"] == "'put'"
+    assert sandbox.cli("put", path, session + ":again").returncode == 0
+    done = sandbox.exec("import os\nos.remove('given'); os.remove('again')\n" + KILLED["exit"], session)
+    assert done["state"] == "rolled_back"
+    assert sandbox.exec("open('given').read() + open('again').read()", session)["value"] == "'putput'"
+
+
+def test_an_array_of_more_than_half_the_memory_is_changed_in_place(sandbox):
+    name = "t-" + secrets.token_hex(4)
+    done = sandbox.exec("a = bytearray(160 << 20)", name, options=["--memory", "256m"])
+    assert done["status"] == "ok", done["error"]
+    for turn in range(2):
+        done = sandbox.exec(f"for i in range(0, len(a), 4096): a[i] = {turn}\nlen(a) >> 20", name)
+        assert (done["status"], done["state"], done["value"]) == ("ok", "kept", "160"), done
+        if "cgroup" in done["manifest"]["controls"]["resources"]["limits"]["memory"]["by"]:
+            assert done["usage"]["memory_peak_bytes"] <= 256 * MIB
+            assert done["transaction"]["interpreter"] in ("dropped_for_memory", "standby")
+    assert sandbox.exec("a[4096]", name)["value"] == "1"
+    sandbox.destroy(name)
+
+
+def test_forks_of_the_same_moment_draw_other_numbers(sandbox, session):
+    draw = "open(place, 'a').write(f'{random.random()}\\n')\n"
+    sandbox.exec("import os, random\nrandom.seed(1)\nplace = os.environ['TMPDIR'] + '/n'", session)
+    for _ in range(2):
+        assert sandbox.exec(draw + "os._exit(1)", session)["state"] == "rolled_back"
+    numbers = sandbox.exec("open(place).read().split()", session)["value"]  # not undone: not the workspace
+    assert len(set(eval(numbers))) == 2, numbers
+
+
+# Many cells -----------------------------------------------------------------------------------------
+
+
+def census(box):
+    daemon = box.tier_pid()
+    pids = [daemon, *lib.descendants(daemon)]
+    fds = 0
+    for pid in pids:
+        try:
+            fds += len(os.listdir(f"/proc/{pid}/fd"))
+        except OSError:
+            pass
+    return len(pids), fds
+
+
+def test_a_thousand_cells_leave_nothing_behind(fresh_sandbox):
+    box = fresh_sandbox("root")
+    code = b"x = globals().get('x', 0) + 1\nx"
+
+    def run(client, count):
+        for _ in range(count):
+            _, done, _, _ = client.call("exec", raw=code, session="many", kind="python", code_len=len(code),
+                                        durability="process")
+            assert done["state"] == "kept" and covered(done), done
+        return done
+
+    with box.client() as client:
+        run(client, 100)
+        time.sleep(0.5)
+        memory = client.call("sessions.show", session="many")[1]["memory_bytes"]
+        before = census(box)
+        done = run(client, 1000)
+        assert done["value"] == "1100"
+        lib.wait_for(lambda: census(box)[0] <= before[0], 5)
+        after = census(box)
+        assert after[0] <= before[0] and after[1] <= before[1] + 8, (before, after)
+        grown = client.call("sessions.show", session="many")[1]["memory_bytes"] - memory
+        assert grown < 8 * MIB, grown
+
+
+# The tier's methods ---------------------------------------------------------------------------------
+
+
+class Tier:
+    """A tier program, asked by hand (docs/wire.md)."""
+
+    def __init__(self, program, state):
+        mine, theirs = socket.socketpair()
+        self.process = subprocess.Popen(
+            [os.path.join(lib.BUILD, program), "--state", state],
+            preexec_fn=lambda: os.dup2(theirs.fileno(), 3), pass_fds=[3], stdin=subprocess.DEVNULL,
+            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "SNIPARA_SANDBOX_POOL": "0"})
+        theirs.close()
+        self.client = lib.Client.__new__(lib.Client)
+        self.client.sock = mine
+        self.client.sock.settimeout(60)
+        self.client.last = 0
+        self.session = secrets.token_hex(16)
+        self.cells = 0
+        self.ends = {}
+        self.ok("open", session=self.session, env={}, limits={}, lasting=True, epoch=1)
+
+    def ok(self, method, **head):
+        kind, answer = self.answer(self.client.send({"method": method, **head}))
+        assert kind == lib.RESPONSE, answer
+        return answer
+
+    def error(self, method, **head):
+        kind, answer = self.answer(self.client.send({"method": method, **head}))
+        assert kind == lib.ERROR, answer
+        return answer
+
+    def start(self, code, epoch, number=None):
+        """Send a cell; the id of its request."""
+        self.cells += 1
+        text = code.encode()
+        return self.client.send({"method": "exec", "session": self.session, "cell": number or self.cells,
+                                 "kind": "python", "code_len": len(text), "wall_ms": 60000, "epoch": epoch}, text)
+
+    def answer(self, ident):
+        """The end of that request; other frames are kept out."""
+        while ident not in self.ends:
+            kind, got, head, _ = self.client.recv()
+            if kind in (lib.RESPONSE, lib.ERROR):
+                self.ends[got] = kind, head
+        return self.ends.pop(ident)
+
+    def run(self, code, epoch=1):
+        kind, head = self.answer(self.start(code, epoch))
+        assert kind == lib.RESPONSE, head
+        return head
+
+    def close(self):
+        self.client.sock.close()
+        self.process.wait(20)
+
+
+@pytest.fixture(params=["tier-native", "tier-local"])
+def by_hand(request, tmp_path):
+    made = Tier(request.param, str(tmp_path / "state"))
+    yield made
+    made.close()
+
+
+def test_snapshots_are_gone_back_to_and_dropped(by_hand):
+    tier = by_hand
+    tier.run("x = 1\nopen('f', 'w').write('one')")
+    first = tier.ok("snapshot", session=tier.session)["branch"]
+    tier.run("x = 2\nopen('f', 'w').write('two')")
+    second = tier.ok("snapshot", session=tier.session)["branch"]
+    assert second > first
+    tier.run("x = 3")
+    for number, epoch, value in ((first, 2, "(1, 'one')"), (second, 3, "(2, 'two')"), (first, 4, "(1, 'one')")):
+        tier.ok("rollback", session=tier.session, branch=number, epoch=epoch)
+        done = tier.run("x, open('f').read()", epoch)
+        assert done["value"] == value and done["epoch"] == epoch and covered(done)
+    tier.ok("drop", session=tier.session, branch=second)
+    assert tier.error("rollback", session=tier.session, branch=second, epoch=5)["code"] == "not_found"
+    assert tier.run("x", 4)["value"] == "1"
+
+
+def test_another_epoch_is_refused(by_hand):
+    tier = by_hand
+    tier.run("x = 1")
+    branch = tier.ok("snapshot", session=tier.session)["branch"]
+    tier.ok("rollback", session=tier.session, branch=branch, epoch=2)
+    kind, head = tier.answer(tier.start("x = 'late'", 1))
+    assert kind == lib.ERROR and head["code"] == "invalid"
+    assert tier.run("x", 2)["value"] == "1"
+
+
+DEAF = """
+import os, signal, threading, time
+for number in range(1, 65):
+    try: signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+if os.fork() == 0:
+    os.setsid()
+    while True:
+        open('late', 'a').write('late')
+        time.sleep(0.01)
+x = 'late'
+while True: pass
+"""
+
+LATE = """
+import os, socket, struct, time
+for fd in range(3, 1024):
+    try: s = socket.socket(fileno=fd)
+    except OSError: continue
+    break
+x = 'late'
+head = b'{"status": "ok", "value": "late", "result": null, "error": null, "exit_code": null}'
+while True:
+    for number in range(1, 20):
+        try: s.sendall(struct.pack("<IIIB3x", len(head), number, len(head), 35)[:7])
+        except OSError: pass
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("code", [DEAF, LATE], ids=["deaf", "late"])
+def test_an_executor_that_will_not_die_is_dead_before_the_next_runs(by_hand, code):
+    tier = by_hand
+    tier.run("x = 1\nopen('f', 'w').write('one')")
+    branch = tier.ok("snapshot", session=tier.session)["branch"]
+    running = tier.start(code, 1)
+    time.sleep(0.5)
+    asked = tier.client.send({"method": "rollback", "session": tier.session, "branch": branch, "epoch": 2})
+    kind, head = tier.answer(running)
+    assert kind == lib.RESPONSE and (head["state"], head["epoch"]) == ("rolled_back", 1), head
+    kind, head = tier.answer(asked)
+    assert kind == lib.RESPONSE, head
+    done = tier.run("import os\nx, sorted(os.listdir())", 2)
+    assert done["value"] == "(1, ['f'])" and done["epoch"] == 2
+    time.sleep(0.2)
+    assert tier.run("sorted(os.listdir())", 2)["value"] == "['f']"
+
+
+def test_no_snapshot_while_a_cell_runs_or_of_threads(by_hand):
+    tier = by_hand
+    tier.run("import threading, time")
+    running = tier.start("time.sleep(0.5)", 1)
+    assert tier.error("snapshot", session=tier.session)["code"] == "limit"
+    tier.answer(running)
+    tier.run("threading.Thread(target=time.sleep, args=(100,), daemon=True, name='sleeper').start()")
+    error = tier.error("snapshot", session=tier.session)
+    assert error["code"] == "unsupported" and "sleeper" in error["message"]
+
+
+def test_so_many_snapshots_and_no_more(by_hand):
+    tier = by_hand
+    for turn in range(64):
+        tier.run(f"x = {turn}")
+        tier.ok("snapshot", session=tier.session)
+    tier.run("x = 64")
+    assert tier.error("snapshot", session=tier.session)["code"] == "limit"
+    tier.ok("rollback", session=tier.session, branch=1, epoch=1)
+    assert tier.run("x")["value"] == "0"
