@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forks of one session: none sees, signals or starves another, and none has another's chance.
+
+The control does the same to two processes of the host, where all of it works.
+"""
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from lib import PYTHON, descendants, is_alive
+
+MARK = "import ctypes; ctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0)"
+SEE = """
+import os
+def names():
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            yield open(f"/proc/{pid}/comm").read().strip()
+        except OSError:
+            pass
+sorted(set(names()))
+"""
+SIGNAL = """
+import os, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+sent = []
+for pid in [*range(2, 70000)]:
+    if pid != os.getpid():
+        try:
+            os.kill(pid, signal.SIGTERM)
+            sent.append(pid)
+        except OSError:
+            pass
+try:
+    os.kill(-1, signal.SIGTERM)
+except OSError:
+    pass
+len(sent)
+"""
+
+
+@pytest.fixture
+def clones(sandbox):
+    assert sandbox.exec("x = [1]; open('f', 'w').write('origin')", session="origin",
+                        options=["--memory", "256m"])["status"] == "ok"
+    done = sandbox.cli("fork", "origin", "-n", "2", "--name", "clone", "--json")
+    assert done.returncode == 0, done.stderr
+    names = [item["name"] for item in json.loads(done.stdout)["sessions"]]
+    assert names == ["clone-1", "clone-2"]
+    yield names
+    for name in ["origin", *names]:
+        sandbox.destroy(name)
+
+
+def test_clones_go_their_own_way(sandbox, clones):
+    for name in clones:
+        assert sandbox.exec(f"x.append('{name}'); open('f', 'a').write('{name}'); x", session=name)["value"] == (
+            f"[1, '{name}']")
+    for name in clones:
+        assert sandbox.exec("open('f').read()", session=name)["value"] == repr("origin" + name)
+    assert sandbox.exec("x, open('f').read()", session="origin")["value"] == "([1], 'origin')"
+
+
+def test_a_clone_does_not_see_its_sibling(sandbox, clones):
+    for name in ["origin", *clones]:
+        sandbox.exec(MARK.format(name="is-" + name), session=name)
+    for name in ["origin", *clones]:
+        seen = [mark for mark in eval(sandbox.exec(SEE, session=name)["value"]) if mark.startswith("is-")]
+        assert seen == ["is-" + name]
+
+
+def test_a_clone_does_not_signal_its_sibling(sandbox, clones):
+    first, second = clones
+    sandbox.exec("import signal; got = []; signal.signal(signal.SIGTERM, lambda *_: got.append(1))", session=second)
+    assert sandbox.exec(SIGNAL, session=first)["status"] in ("ok", "error")
+    assert sandbox.exec("got", session=second)["value"] == "[]"
+    assert sandbox.exec("x", session="origin")["value"] == "[1]"
+
+
+def test_a_clone_does_not_starve_its_sibling(sandbox, clones):
+    """Each has its memory and processes: what one uses up is not the other's."""
+    first, second = clones
+    hog = sandbox.popen("exec", "--session", first, "--timeout", "20",
+                        "import os, time\nblocks = []\n"
+                        "try:\n    while True: blocks.append(bytearray(8 << 20))\n"
+                        "except MemoryError: pass\n"
+                        "try:\n    while os.fork(): pass\nexcept OSError: pass\ntime.sleep(3)")
+    try:
+        time.sleep(1)
+        room = sandbox.exec("import os; a = bytearray(64 << 20); p = os.fork()\n"
+                            "if p == 0: os._exit(7)\n(len(a), os.waitstatus_to_exitcode(os.waitpid(p, 0)[1]))",
+                            session=second)
+        assert room["status"] == "ok" and room["value"] == f"({64 << 20}, 7)", room
+    finally:
+        hog.kill()
+        hog.wait()
+
+
+def test_clones_have_chance_of_their_own(sandbox, clones):
+    code = ("import random, os, uuid, socket\n"
+            "(random.random(), os.urandom(8), str(uuid.uuid4()), os.readlink('/proc/self/ns/pid'), "
+            "os.readlink('/proc/self/ns/mnt'), os.readlink('/proc/self/ns/net'))")
+    values = [eval(sandbox.exec(code, session=name)["value"]) for name in ["origin", *clones]]
+    for of_all in zip(*values):
+        assert len(set(of_all)) == 3, of_all
+
+
+def test_clones_have_the_policy_of_their_origin(sandbox, clones):
+    shown = [json.loads(sandbox.cli("sessions", "show", name, "--json").stdout) for name in ["origin", *clones]]
+    assert shown[0]["limits"]["memory_bytes"] == 256 << 20
+    for clone in shown[1:]:
+        assert clone["limits"] == shown[0]["limits"]
+        for control, is_held in shown[0]["manifest"]["controls"].items():
+            assert clone["manifest"]["controls"][control]["enforced"] == is_held["enforced"]
+
+
+def test_the_control_without_sandboxes_sees_and_signals_its_sibling(sandbox):
+    """Two processes of one user on the host: one sees the other by its name and ends it."""
+    victim = subprocess.Popen([PYTHON, "-c", "import ctypes, time\n"
+                               "ctypes.CDLL(None).prctl(15, b'is-clone-2', 0, 0, 0)\nprint(flush=True)\ntime.sleep(60)"],
+                              stdout=subprocess.PIPE, **sandbox.identity())
+    try:
+        victim.stdout.readline()
+        assert "is-clone-2" in sandbox.outside(SEE + "print(*names())").stdout
+        sandbox.outside(f"import os, signal; os.kill({victim.pid}, signal.SIGTERM)")
+        assert victim.wait(10) == -signal.SIGTERM
+    finally:
+        victim.kill()
+        victim.wait()
+    assert not is_alive(victim.pid) and victim.pid not in descendants(1)
