@@ -111,22 +111,22 @@ class Server:
 
     # Tools
 
-    def begin(self, name, meta=None, **arguments):
+    def begin(self, name, meta=None, /, **arguments):
         params = {"name": name, "arguments": arguments}
         if meta:
             params["_meta"] = meta
         return self.request("tools/call", params)
 
-    def tool(self, name, meta=None, **arguments):
+    def tool(self, name, meta=None, /, **arguments):
         return self.answer(self.begin(name, meta, **arguments))["result"]
 
-    def text(self, name, **arguments):
+    def text(self, name, /, **arguments):
         """The text of a call that worked."""
         result = self.tool(name, **arguments)
         assert not result.get("isError"), result
         return text_of(result)
 
-    def error(self, name, **arguments):
+    def error(self, name, /, **arguments):
         """The text of a call that failed."""
         result = self.tool(name, **arguments)
         assert result.get("isError") is True, result

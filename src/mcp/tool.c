@@ -100,6 +100,29 @@ static const struct snp_arg list_args[] = {
     ARG_END,
 };
 static const struct snp_arg path_args[] = {ARG_REQUIRED("path", NULL), ARG_SESSION, ARG_END};
+static const struct snp_arg snapshot_args[] = {
+    {"name", SNP_ARG_STRING, false, NULL, 0, 0, {NULL}, NULL},
+    ARG_SESSION,
+    ARG_END,
+};
+static const struct snp_arg rollback_args[] = {
+    ARG_REQUIRED("snapshot", "its name"),
+    ARG_SESSION,
+    ARG_END,
+};
+static const struct snp_arg fork_args[] = {
+    {"snapshot", SNP_ARG_STRING,  false, "from here; default: as it is", 0, 0,  {NULL}, NULL},
+    {"count",    SNP_ARG_INTEGER, false, NULL,                           1, 16, {NULL}, NULL},
+    {"name",     SNP_ARG_STRING,  false, "begin of the new session_ids", 0, 0,  {NULL}, NULL},
+    ARG_SESSION,
+    ARG_END,
+};
+static const struct snp_arg history_args[] = {
+    {"before", SNP_ARG_INTEGER, false, "cell number", 1, 1e15, {NULL}, NULL},
+    {"limit",  SNP_ARG_INTEGER, false, NULL,          1, 100,  {NULL}, NULL},
+    ARG_SESSION,
+    ARG_END,
+};
 static const struct snp_arg job_args[] = {ARG_REQUIRED("job_id", NULL), ARG_END};
 static const struct snp_arg agent_args[] = {
     ARG_REQUIRED("task", NULL),
@@ -122,48 +145,56 @@ static const struct snp_tool tools[] = {
     {"execute_python",       "core",    "Run Python",
      "Run Python in a sandbox without network. Variables, imports and files in /workspace stay "
      "in the session. Shows what is printed, the last expression's value, and `result` if set. "
-     "The project is at /workspace; changes stay in the sandbox.",                                            python_args,  CELL,                                                          snp_tool_execute_python},
+     "The project is at /workspace; changes stay in the sandbox.",                                                python_args,  CELL,                                                          snp_tool_execute_python},
     {"execute_shell",        "core",    "Run a shell command",
-     "Run `command` with /bin/sh in /workspace of the session.",                                              shell_args,   CELL,
-     snp_tool_execute_shell                                                                                                                                                                                       },
+     "Run `command` with /bin/sh in /workspace of the session.",                                                  shell_args,   CELL,
+     snp_tool_execute_shell                                                                                                                                                                                           },
     {"get_repl_context",     "context", "Show variables",      "Show the session's variables.",
-     session_args,                                                                                                          LOOK,                                                          snp_tool_get_context   },
+     session_args,                                                                                                              LOOK,                                                          snp_tool_get_context   },
     {"set_repl_context",     "context", "Set a variable",
-     "Set a variable of the session; code reads it as KEY or context['KEY'].",                                set_args,
-     SNP_TOOL_IN_SESSION | SNP_TOOL_REPEATABLE,                                                                                                                                            snp_tool_set_context   },
+     "Set a variable of the session; code reads it as KEY or context['KEY'].",                                    set_args,
+     SNP_TOOL_IN_SESSION | SNP_TOOL_REPEATABLE,                                                                                                                                                snp_tool_set_context   },
     {"clear_repl_context",   "context", "Clear variables",
-     "Remove all variables of the session; files stay.",                                                      session_args,
-     SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                        snp_tool_clear_context },
-    {"list_sessions",        "core",    "List sessions",       "List open sessions.",                         no_args,      SNP_TOOL_READS,
-     snp_tool_list_sessions                                                                                                                                                                                       },
+     "Remove all variables of the session; files stay.",                                                          session_args,
+     SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                            snp_tool_clear_context },
+    {"list_sessions",        "core",    "List sessions",       "List open sessions.",                             no_args,      SNP_TOOL_READS,
+     snp_tool_list_sessions                                                                                                                                                                                           },
     {"destroy_session",      "core",    "End a session",       "End a session with its variables and files.",
-     destroy_args,                                                                                                          SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
-     snp_tool_destroy_session                                                                                                                                                                                     },
+     destroy_args,                                                                                                              SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+     snp_tool_destroy_session                                                                                                                                                                                         },
     {"read_file",            "files",   "Read a file",
-     "Read text of a file in the session, or the path that a result names for its full output.",              read_args,    LOOK,                                                          snp_tool_read_file     },
-    {"write_file",           "files",   "Write a file",        "Write a whole file in the session.",          write_args,
-     SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                        snp_tool_write_file    },
-    {"list_files",           "files",   "List files",          "List a folder of the session.",               list_args,    LOOK,
-     snp_tool_list_files                                                                                                                                                                                          },
+     "Read text of a file in the session, or the path that a result names for its full output.",                  read_args,    LOOK,                                                          snp_tool_read_file     },
+    {"write_file",           "files",   "Write a file",        "Write a whole file in the session.",              write_args,
+     SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                            snp_tool_write_file    },
+    {"list_files",           "files",   "List files",          "List a folder of the session.",                   list_args,    LOOK,
+     snp_tool_list_files                                                                                                                                                                                              },
     {"view_image",           "files",   "View an image",
-     "Show an image: a file of the session, or a display's path from a result.",                              path_args,
-     LOOK,                                                                                                                                                                                 snp_tool_view_image    },
-    {"job_poll",             "jobs",    "Ask about a job",     "State or result of a background job.",        job_args,
-     SNP_TOOL_READS | SNP_TOOL_HAS_CELL,                                                                                                                                                   snp_tool_job_poll      },
-    {"job_cancel",           "jobs",    "Cancel a job",        "Stop a background job.",                      job_args,
-     SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                                              snp_tool_job_cancel    },
-    {"snipara_agent_run",    "agent",   "Start an agent",      "Start an agent on a task.",                   agent_args,   0,
-     snp_tool_agent_run                                                                                                                                                                                           },
-    {"snipara_agent_status", "agent",   "Ask about an agent",  "State of an agent run.",                      run_args,
-     SNP_TOOL_READS,                                                                                                                                                                       snp_tool_agent_status  },
-    {"snipara_agent_cancel", "agent",   "Cancel an agent",     "Stop an agent run.",                          run_args,
-     SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                                              snp_tool_agent_cancel  },
-    {"rlm_agent_run",        "aliases", "Start an agent",      "Start an agent on a task.",                   agent_args,   0,
-     snp_tool_agent_run                                                                                                                                                                                           },
-    {"rlm_agent_status",     "aliases", "Ask about an agent",  "State of an agent run.",                      run_args,
-     SNP_TOOL_READS,                                                                                                                                                                       snp_tool_agent_status  },
-    {"rlm_agent_cancel",     "aliases", "Cancel an agent",     "Stop an agent run.",                          run_args,
-     SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                                              snp_tool_agent_cancel  },
+     "Show an image: a file of the session, or a display's path from a result.",                                  path_args,
+     LOOK,                                                                                                                                                                                     snp_tool_view_image    },
+    {"snapshot_session",     "state",   "Keep the state",      "Keep variables and files as they are now.",
+     snapshot_args,                                                                                                             SNP_TOOL_IN_SESSION,                                           snp_tool_snapshot      },
+    {"rollback_session",     "state",   "Go back",             "Take the session back to a snapshot.",
+     rollback_args,                                                                                                             SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS,                       snp_tool_rollback      },
+    {"fork_session",         "state",   "Fork",                "New sessions that begin as this one is, or was.",
+     fork_args,                                                                                                                 SNP_TOOL_IN_SESSION,                                           snp_tool_fork          },
+    {"session_history",      "state",   "History",             "Cells that ran in the session.",                  history_args,
+     LOOK,                                                                                                                                                                                     snp_tool_history       },
+    {"job_poll",             "jobs",    "Ask about a job",     "State or result of a background job.",            job_args,
+     SNP_TOOL_READS | SNP_TOOL_HAS_CELL,                                                                                                                                                       snp_tool_job_poll      },
+    {"job_cancel",           "jobs",    "Cancel a job",        "Stop a background job.",                          job_args,
+     SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                                                  snp_tool_job_cancel    },
+    {"snipara_agent_run",    "agent",   "Start an agent",      "Start an agent on a task.",                       agent_args,   0,
+     snp_tool_agent_run                                                                                                                                                                                               },
+    {"snipara_agent_status", "agent",   "Ask about an agent",  "State of an agent run.",                          run_args,
+     SNP_TOOL_READS,                                                                                                                                                                           snp_tool_agent_status  },
+    {"snipara_agent_cancel", "agent",   "Cancel an agent",     "Stop an agent run.",                              run_args,
+     SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                                                  snp_tool_agent_cancel  },
+    {"rlm_agent_run",        "aliases", "Start an agent",      "Start an agent on a task.",                       agent_args,   0,
+     snp_tool_agent_run                                                                                                                                                                                               },
+    {"rlm_agent_status",     "aliases", "Ask about an agent",  "State of an agent run.",                          run_args,
+     SNP_TOOL_READS,                                                                                                                                                                           snp_tool_agent_status  },
+    {"rlm_agent_cancel",     "aliases", "Cancel an agent",     "Stop an agent run.",                              run_args,
+     SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                                                  snp_tool_agent_cancel  },
 };
 
 /* Sets that "all" leaves out: they can be called all the same. */
@@ -292,8 +323,8 @@ static int word_check(const char *word, size_t n, struct snp_err *err)
         }
     }
     return snp_fail(err, SNP_E_INVALID,
-                    "there are no tools '%.*s': give all, core, context, files, jobs, agent, "
-                    "aliases, or names of tools, separated by commas",
+                    "there are no tools '%.*s': give all, core, context, files, state, jobs, "
+                    "agent, aliases, or names of tools, separated by commas",
                     (int)(n < 64 ? n : 64), word);
 }
 

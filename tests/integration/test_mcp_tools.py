@@ -368,6 +368,31 @@ def test_prompts_and_completion(server):
     assert done["result"]["completion"]["values"] == ["complete-me"]
 
 
+# State --------------------------------------------------------------------------------------
+
+
+def test_snapshot_rollback_fork_history(server):
+    name = {"session_id": "state"}
+    server.tool("execute_python", code="n = 1\nopen('kept.txt', 'w').write('one')", **name)
+    text = server.text("snapshot_session", name="first", **name)
+    assert text.startswith("Snapshot first made, after cell 1") and 'snapshot="first"' in text
+    server.tool("execute_python", code="n = 2; m = 3\nopen('kept.txt', 'w').write('two')", **name)
+    forked = server.text("fork_session", snapshot="first", name="branch", count=2, **name)
+    sessions = forked.partition(": ")[2].splitlines()[0].split(", ")
+    assert len(sessions) == 2
+    for session in sessions:
+        assert server.text("execute_python", code="n, open('kept.txt').read()", session_id=session) == "(1, 'one')"
+    assert server.text("rollback_session", snapshot="first", **name).startswith("Session is as at snapshot first")
+    assert server.text("execute_python", code="n, 'm' in globals(), open('kept.txt').read()", **name) == \
+        "(1, False, 'one')"
+    text = server.text("session_history", **name)
+    assert "cells, the newest first:" in text and "n = 1" in text and "python ok" in text
+    assert "nothing" in server.error("rollback_session", snapshot="nothing", **name)
+    assert server.error("rollback_session", **name) == "Error: No snapshot provided"
+    for session in (*sessions, "state"):
+        server.tool("destroy_session", session_id=session)
+
+
 # Jobs ---------------------------------------------------------------------------------------
 
 
