@@ -730,12 +730,14 @@ static int check_idle(const struct init *in)
 static int on_keep(struct init *in, struct request *rq)
 {
     uint32_t number = (uint32_t)take(&rq->body, 4);
-    const struct snp_keep_most most = {.bytes = take(&rq->body, 8),
-                                       .files = (uint32_t)take(&rq->body, 4)};
+    struct snp_keep_most most = {.bytes = take(&rq->body, 8)};
     struct snp_stop stop = {0};
     struct snp_kept kept = {0};
-    int r = rq->body.bad ? EINVAL : check_idle(in);
+    int r;
 
+    most.files = (uint32_t)take(&rq->body, 4);
+    most.new_bytes = take(&rq->body, 8);
+    r = rq->body.bad ? EINVAL : check_idle(in);
     r = r == 0 ? stop_code(in, &stop) : r;
     if (r == 0) {
         r = snp_shadows_keep(in->shadows, number, &most, &kept);
@@ -782,12 +784,12 @@ static int pack_job(const struct init *in, struct request *rq)
     uint32_t number = (uint32_t)take(&rq->body, 4);
     struct snp_pack pack = {
         .place = snp_shadows_place(in->shadows),
-        .is_describing = take(&rq->body, 1) != 0,
-        .known = rq->body.at,
-        .n_known = (size_t)(rq->body.end - rq->body.at),
         .fd = rq->fd,
     };
 
+    pack.is_describing = take(&rq->body, 1) != 0;
+    pack.known = rq->body.at;
+    pack.n_known = (size_t)(rq->body.end - rq->body.at);
     if (rq->body.bad) {
         return EINVAL;
     }

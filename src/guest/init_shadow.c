@@ -232,6 +232,7 @@ bool snp_files_are_equal(int a, int b, uint64_t size)
 
 struct keep {
     struct snp_shadows *s;
+    uint64_t new_left; /* bytes that may still be copied */
     struct snp_kept *kept;
     const char *path; /* of the folder dir_fd is, below the layer */
     size_t path_len;
@@ -279,8 +280,15 @@ static bool is_as_known(const struct snp_node *known, const struct snp_node *nod
 }
 
 /* Another copy, if there is room for one. 0 or errno. */
-static int copy_new(struct snp_shadows *s, int fd, uint64_t size, struct snp_copy **ret)
+static int copy_new(struct keep *k, int fd, uint64_t size, struct snp_copy **ret)
 {
+    struct snp_shadows *s = k->s;
+
+    if (size > k->new_left) {
+        k->kept->flags |= SNP_KEEP_SHORT;
+        return ENOSPC;
+    }
+    k->new_left -= size;
     if (s->bytes + size > SNP_SHADOW_BYTES_MAX || s->n_copies >= SNP_SHADOW_FILES_MAX) {
         return ENOSPC;
     }
@@ -297,7 +305,6 @@ static int copy_look(struct keep *k, struct snp_node *node, const struct snp_nod
         dir_fd < 0 ? -1 : snp_tree_open_file(dir_fd, name, s->place.view_fd, node);
     uint64_t now;
     struct stat st;
-    int r = 0;
 
     now = coarse_now();
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
@@ -322,8 +329,7 @@ static int copy_look(struct keep *k, struct snp_node *node, const struct snp_nod
             return 0;
         }
     }
-    r = copy_new(s, fd, node->size, &node->copy);
-    return r;
+    return copy_new(k, fd, node->size, &node->copy);
 }
 
 static int keep_file(struct keep *k, struct snp_node *node)
@@ -410,7 +416,7 @@ int snp_shadows_keep(struct snp_shadows *s,
     /* Folders are not counted by who asks, but there is an end to them. */
     const struct snp_tree_most walk_most = {.nodes = (size_t)most->files * 3 + 64,
                                             .bytes = most->bytes};
-    struct keep k = {.s = s, .kept = ret, .dir_fd = -1};
+    struct keep k = {.s = s, .new_left = most->new_bytes, .kept = ret, .dir_fd = -1};
     struct snp_tree tree = {0};
     int r;
 

@@ -24,6 +24,7 @@ struct snp_shadow_place {
 
 struct snp_keep_most {
     uint64_t bytes;
+    uint64_t new_bytes; /* of copies that are made for it */
     uint32_t files;
 };
 

@@ -25,7 +25,7 @@ import tempfile
 HEADER = struct.Struct("<IIIB3x")
 DROP, KEEP, RESTORE, PACK, UNPACK, CHANGES, REPLY = 58, 59, 60, 61, 62, 55, 64
 SWEEP = 50
-OVER, OPEN, LOST, STOPPED = 1, 2, 4, 8
+OVER, OPEN, LOST, STOPPED, SHORT = 1, 2, 4, 8, 16
 LIVE = 0xFFFFFFFF
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_STRICTATIME = 1, 2, 4, 32, 4096, 1 << 24
 MNT_DETACH = 2
@@ -135,8 +135,8 @@ class World:
     def ask(self, kind, raw=b"", fd=None):
         return self.reply(self.send(kind, raw, fd))
 
-    def keep(self, number, most_bytes=64 << 20, most_files=20000):
-        raw = self.ask(KEEP, struct.pack("<IQI", number, most_bytes, most_files))
+    def keep(self, number, most_bytes=64 << 20, most_files=20000, most_new=64 << 20):
+        raw = self.ask(KEEP, struct.pack("<IQIQ", number, most_bytes, most_files, most_new))
         return dict(zip(("bytes", "files", "flags"), struct.unpack("<QIB", raw)))
 
     def restore(self, number):

@@ -8,7 +8,7 @@ import statistics
 import time
 
 import pytest
-from shadow_world import LOST, OPEN, OVER, STOPPED, InitError, World, items
+from shadow_world import LOST, OPEN, OVER, SHORT, STOPPED, InitError, World, items
 
 PROJECT = {"readme": "readme", "src/a.py": "a", "src/b.py": "b", "src/deep/c.py": "c", "data/x": "x" * 9000}
 KINDS = pytest.mark.parametrize("project", [None, PROJECT], ids=["own", "project"])
@@ -296,6 +296,34 @@ def test_what_is_dropped_gives_back_its_memory():
             assert w.keep(1)["flags"] == 0
         for i in range(2, 400):
             assert w.keep(i)["flags"] == 0  # unchanged: it costs nothing
+
+
+def test_what_the_reader_has_is_not_packed_again():
+    with World() as w:
+        w.run("open('a', 'wb').write(b'a' * 50000); open('b', 'wb').write(b'b' * 50000)")
+        w.keep(1)
+        whole = w.pack(1)
+        key = items(whole)["a"]["key"]
+        for number in (1, 0xFFFFFFFF):
+            part = w.pack(number, known=f"{key}\n".encode())
+            assert items(part)["a"]["same"] is True and items(part)["b"]["same"] is False
+            assert len(whole) - 51000 < len(part) < len(whole) - 49000
+        described = w.pack(1, describe=True)
+        assert all(item["same"] for item in items(described).values()) and len(described) < 1000
+
+
+def test_only_what_is_copied_counts_as_new():
+    with World() as w:
+        w.run("open('a', 'wb').write(b'a' * (2 << 20)); open('b', 'wb').write(b'b' * 1000)")
+        assert w.keep(1, most_new=(2 << 20) + 999)["flags"] == OVER | SHORT
+        assert w.keep(1, most_new=(2 << 20) + 1000)["flags"] == 0
+        time.sleep(0.05)
+        w.keep(1)
+        w.run("open('b', 'wb').write(b'c' * 1000)")
+        assert w.keep(2, most_new=999)["flags"] == OVER | SHORT
+        assert w.keep(2, most_new=1000)["flags"] == 0
+        w.restore(1)
+        assert w.run("open('b').read(1)") == "b"
 
 
 def test_figures():

@@ -163,3 +163,21 @@ def test_more_than_is_kept_is_said_before(box, session):
     done = box.exec("open('more', 'w').write('m')" + DIE, session=session)
     assert done["transaction"]["workspace"] == "unavailable"
     assert done["transaction"]["notes"]
+
+
+def test_a_copy_that_memory_has_no_room_for_costs_no_variable(box, session):
+    """The cell was answered: a kill for the lack of memory may not follow it."""
+    if box.tier == "local":
+        pytest.skip("there copies are on a disk")
+    box.exec("1", session=session, options=["--memory", "256m"])
+    done = box.exec("""
+big = bytearray(90 << 20)
+for i in range(0, len(big), 4096): big[i] = 1
+with open('f', 'wb') as f:
+    for i in range(80): f.write(b'x' * (1 << 20))
+""", session=session)
+    assert done["status"] == "ok" and done["state"] == "kept"
+    done = box.exec("len(big), open('f', 'rb').read(3)", session=session)
+    assert done["value"] == "(94371840, b'xxx')"
+    assert done["transaction"]["workspace"] == "unavailable"
+    assert any("memory" in note for note in done["transaction"]["notes"])

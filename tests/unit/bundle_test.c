@@ -312,8 +312,8 @@ TEST(a_shadow_is_packed_as_it_was)
     struct stream s;
 
     put(w.view, "file", "before");
-    assert_int_equal(snp_shadows_keep(shadows, 7, &(struct snp_keep_most){1 << 20, 10}, &kept),
-                     0);
+    assert_int_equal(
+        snp_shadows_keep(shadows, 7, &(struct snp_keep_most){1 << 20, 1 << 20, 10}, &kept), 0);
     put(w.view, "file", "after");
     put(w.view, "more", "more");
     s = packed(&(struct snp_pack){.place = &w.place, .tree = snp_shadows_find(shadows, 7)});

@@ -19,7 +19,8 @@ enum {
     DEEP = 200
 };
 
-static const struct snp_keep_most plenty = {.bytes = 64 << 20, .files = 5000};
+static const struct snp_keep_most plenty = {
+    .bytes = 64 << 20, .new_bytes = 64 << 20, .files = 5000};
 
 struct world {
     char top[64];
@@ -306,21 +307,24 @@ TEST(what_is_over_the_limit_is_not_made_and_leaves_nothing)
         put(w.view, name, "0123456789");
     }
     assert_int_equal(snp_shadows_keep(w.shadows, 1,
-                                      &(struct snp_keep_most){.bytes = 1 << 20, .files = 29},
+                                      &(struct snp_keep_most){
+                                          .bytes = 1 << 20, .new_bytes = 1 << 20, .files = 29},
                                       &kept),
                      0);
     assert_int_equal(kept.flags, SNP_KEEP_OVER);
-    assert_int_equal(snp_shadows_keep(w.shadows, 1,
-                                      &(struct snp_keep_most){.bytes = 299, .files = 30},
-                                      &kept),
-                     0);
+    assert_int_equal(
+        snp_shadows_keep(
+            w.shadows, 1,
+            &(struct snp_keep_most){.bytes = 299, .new_bytes = 1 << 20, .files = 30}, &kept),
+        0);
     assert_int_equal(kept.flags, SNP_KEEP_OVER);
     assert_null(snp_shadows_find(w.shadows, 1));
     assert_int_equal(copies(&w), 0);
-    assert_int_equal(snp_shadows_keep(w.shadows, 1,
-                                      &(struct snp_keep_most){.bytes = 300, .files = 30},
-                                      &kept),
-                     0);
+    assert_int_equal(
+        snp_shadows_keep(w.shadows, 1,
+                         &(struct snp_keep_most){.bytes = 300, .new_bytes = 300, .files = 30},
+                         &kept),
+        0);
     assert_int_equal(kept.flags, 0);
     assert_int_equal(kept.bytes, 300);
     assert_int_equal(kept.files, 30);

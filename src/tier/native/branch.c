@@ -141,6 +141,9 @@ static void note_files(struct snp_cover *cover, const struct snp_branch_making *
         add_note(cover, json_sprintf("files could not be copied (%s): what the cell writes "
                                      "stays",
                                      strerrordesc_np(m->keep_errno)));
+    } else if ((m->keep_flags & SNP_KEEP_SHORT) != 0) {
+        add_note(cover, json_string("memory is too short to copy files: what the cell writes "
+                                    "stays; --memory raises the limit"));
     } else {
         add_note(cover, json_sprintf("the workspace is larger than what is copied (%d MiB, %d "
                                      "files): what the cell writes stays",
@@ -535,15 +538,36 @@ static void on_making_timeout(uv_timer_t *timer)
     }
 }
 
+/*
+ * Bytes that may be copied of files. Copies are memory of the sandbox: a kill for the lack of it
+ * would cost the code more than a cell that cannot be undone.
+ */
+static uint64_t room_for_files(struct snp_session *s)
+{
+    const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
+    const uint64_t enough = limit - limit / SHORT_SHARE;
+    uint64_t used = 0;
+
+    if (s->tier->is_local) {
+        return UINT64_MAX; /* there they are on a disk */
+    }
+    if (!s->embryo.has_cgroup ||
+        !snp_meter_usage(&s->meter, &s->tier->cgroups, s->embryo.cgroup, enough, &used)) {
+        return limit / 4;
+    }
+    return used < enough ? enough - used : 0;
+}
+
 static void send_keep(struct snp_session *s, uint32_t number)
 {
     snp_autobuf struct snp_buf raw = {0};
     const uint64_t most_bytes = FILES_BYTES_MAX;
     const uint32_t most_files = FILES_MAX;
+    const uint64_t most_new = room_for_files(s);
 
-    snp_buf_init(&raw, 16);
+    snp_buf_init(&raw, 24);
     if (snp_buf_add(&raw, &number, 4) < 0 || snp_buf_add(&raw, &most_bytes, 8) < 0 ||
-        snp_buf_add(&raw, &most_files, 4) < 0) {
+        snp_buf_add(&raw, &most_files, 4) < 0 || snp_buf_add(&raw, &most_new, 8) < 0) {
         on_keep(s, ENOMEM, NULL, 0);
         return;
     }
