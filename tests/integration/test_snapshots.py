@@ -619,3 +619,19 @@ def test_who_waits_for_a_session_that_never_comes_about_is_told(start):
     kind, _, _, _ = other.call("snapshot", session="s")
     assert kind == ERROR
     assert client.end_of(cell)[0] == ERROR
+
+
+def test_a_put_that_was_rolled_back_is_not_missed_and_a_later_one_is(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    take(client, "a")
+    put(client, "undone", b"1")
+    good(client.call("rollback", snapshot="a"))
+    client = start(*LATER).client()
+    assert client.run("x", "s") == "1" and get(client, "undone") is None
+    good(client.call("rollback", snapshot="a"))
+    put(client, "late", b"2")
+    client = start(*LATER).client()
+    assert client.fail("x", "s")["code"] == "denied"  # its file was put after what it comes back from
+    kind, head, _, _ = client.end_of(client.start("x", "s", recover="checkpoint"))
+    assert kind == RESPONSE and head["restored"]["missing_puts"] == ["late"]
