@@ -181,3 +181,24 @@ with open('f', 'wb') as f:
     assert done["value"] == "(94371840, b'xxx')"
     assert done["transaction"]["workspace"] == "unavailable"
     assert any("memory" in note for note in done["transaction"]["notes"])
+
+
+@pytest.mark.parametrize("with_project", [False, True], ids=["own", "project"])
+def test_files_are_the_same_after_a_sleep_on_disk(box, session, project, with_project):
+    box.exec(r"""
+import os, shutil
+open('a', 'w').write('a'); os.chmod('a', 0o600); os.mkdir('folder', 0o700); open('folder/x', 'w').write('x' * 70000)
+open(b'\xff\xfe "\n', 'w').write('odd name'); os.symlink('/nowhere', 'link'); open('empty', 'w').close()
+if os.path.exists('src'):
+    open('readme', 'a').write('+'); shutil.rmtree('src/deep'); os.unlink('data')
+    shutil.rmtree('src'); os.mkdir('src'); open('src/mine', 'w').write('m')
+""", session=session, options=["--project", project] if with_project else [])
+    before = tree(box, session)
+    for _ in range(2):  # the second time nearly nothing is written
+        assert box.cli("hibernate", session).returncode == 0
+        assert tree(box, session) == before
+        assert box.exec("import os; os.path.exists('.env')", session=session)["value"] == "False"
+    done = box.exec("open('a', 'w').write('b'); open('new', 'w').close()", session=session)
+    assert (done["files"]["created"], done["files"]["modified"], done["files"]["deleted"]) == (["new"], ["a"], [])
+    die(box, session, "import os; os.unlink('folder/x'); open('a', 'w').write('c')")
+    assert box.exec("import os; os.stat('folder/x').st_size, open('a').read()", session=session)["value"] == "(70000, 'b')"
