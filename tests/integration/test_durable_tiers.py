@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions that last, in real sandboxes: what is there again after each kind of death."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+import lib
+
+SOON = ("--checkpoint-after", "0.1")
+STATE = """
+import math, dataclasses
+@dataclasses.dataclass
+class Point:
+    x: int
+def total(n):
+    return sum(seen) + n
+seen = [1, 2]
+point = Point(5)
+with open('file', 'w') as out:
+    out.write('kept')
+"""
+LOOK = "seen, total(1), point.x, math.tau > 6, open('file').read()"
+SEEN = "([1, 2], 4, 5, True, 'kept')"
+
+
+@pytest.fixture(params=["root native", "user native", "user local"])
+def box(request):
+    who, tier = request.param.split()
+    sandbox = lib.Sandbox(who, tier=tier)
+    yield sandbox
+    sandbox.close()
+
+
+def listed(box, name="s"):
+    rows = json.loads(box.cli("sessions", "list", "--json").stdout)
+    return next((row for row in rows if row["name"] == name), None)
+
+
+def saved(box, cell):
+    assert lib.wait_for(lambda: listed(box)["checkpoint_cell"] == cell, 30), box.log()
+
+
+def restart(box, *options):
+    os.kill(box.daemon.pid, signal.SIGKILL)
+    box.daemon.wait()
+    box.daemon = None
+    box.start(*options)
+
+
+def test_variables_functions_and_files_survive_daemon_and_tier(box):
+    box.start(*SOON)
+    box.exec(STATE, "s")
+    saved(box, 1)
+    os.kill(box.tier_pid(), signal.SIGKILL)
+    assert lib.wait_for(lambda: listed(box)["state"] == "hibernated", 20)
+    done = box.exec(LOOK, "s")
+    assert done["value"] == SEEN and done["epoch"] == 2, done
+    assert done["restored"]["cell"] == 1 and done["restored"]["missing"] == [] and done["restored"]["failed"] == []
+    saved(box, 2)
+    restart(box, *SOON)
+    assert listed(box)["state"] == "hibernated"
+    done = box.exec(LOOK, "s")
+    assert done["value"] == SEEN and done["epoch"] == 3, done
+    # Functions of before see what is assigned now.
+    assert box.exec("seen = [10]\ntotal(1)", "s")["value"] == "11"
+
+
+def test_an_end_in_order_saves_and_hibernation_is_invisible(box):
+    box.start("--checkpoint-after", "600")
+    box.exec(STATE, "s")
+    assert box.stop() == 0
+    box.start("--session-idle", "0.5", *SOON)
+    assert box.exec(LOOK, "s")["value"] == SEEN
+    assert lib.wait_for(lambda: listed(box)["state"] == "hibernated", 30), box.log()
+    done = box.exec(LOOK, "s")
+    assert done["value"] == SEEN and done["restored"]["missing"] == []
+
+
+def test_a_cell_that_was_running_is_unknown_and_asked_about(box):
+    box.start(*SOON)
+    box.exec(STATE, "s")
+    saved(box, 1)
+    with box.popen("exec", *box.exec_options, "--session", "s", "print('in', flush=True)\nseen.append(3)\n"
+                   "import time\ntime.sleep(60)", text=True) as client:
+        assert client.stdout.readline() == "in\n"
+        time.sleep(0.7)
+        restart(box, *SOON)
+        client.wait(10)
+    assert listed(box)["state"] == "unknown"
+    asked = box.cli("exec", *box.exec_options, "--session", "s", "seen")
+    assert asked.returncode == 1 and "cell 2" in asked.stderr and "--recover replay" in asked.stderr
+    shown = json.loads(box.cli("history", "s", "--json").stdout)
+    shown = shown["cells"] if isinstance(shown, dict) else shown
+    assert [cell["status"] for cell in shown] == ["unknown", "ok"]
+    done = box.exec(LOOK, "s", options=["--recover", "checkpoint"])
+    assert done["value"] == SEEN and done["restored"]["missing"] == [2]
+
+
+def test_cells_after_the_checkpoint_are_run_again_on_demand(box):
+    box.start("--checkpoint-after", "600")
+    box.exec("seen = [1]", "s")
+    assert box.cli("checkpoint", "s").returncode == 0
+    box.exec("seen.append(2)", "s")
+    box.exec(sh="echo three > file", session="s")
+    restart(box, "--checkpoint-after", "600")
+    done = box.exec("seen, open('file').read()", "s", options=["--recover", "replay"])
+    assert done["value"] == "([1, 2], 'three\\n')" and done["restored"]["replayed"] == [2, 3]
+
+
+def test_a_stopped_supervisor_is_replaced(box):
+    box.start("--tier-timeout", "1", *SOON)
+    box.exec(STATE, "s")
+    saved(box, 1)
+    tier = box.tier_pid()
+    os.kill(tier, signal.SIGSTOP)
+    failed = box.cli("exec", *box.exec_options, "--session", "s", "--timeout", "0.1", "1")
+    assert failed.returncode == 1 and not lib.is_alive(tier)
+    done = box.exec(LOOK, "s", options=["--recover", "checkpoint"])
+    assert done["value"] == SEEN and done["epoch"] == 2
+
+
+def test_what_cannot_be_saved_is_named(box):
+    box.start(*SOON)
+    box.exec("numbers = (n for n in range(9))\nkept = 1", "s")
+    saved(box, 1)
+    assert box.cli("hibernate", "s").returncode == 0
+    done = box.exec("kept, 'numbers' in globals()", "s")
+    assert done["value"] == "(1, False)"
+    assert [item["name"] for item in done["restored"]["failed"]] == ["numbers"], done["restored"]
+    assert "generator" in json.dumps(done["restored"]["failed"])
+
+
+def test_clear_leaves_nothing_of_before(box):
+    box.start(*SOON)
+    box.exec(STATE, "s")
+    saved(box, 1)
+    assert box.cli("sessions", "clear", "s").returncode == 0
+    done = box.exec("import os\n'seen' in globals(), os.listdir('.')", "s")
+    assert done["value"] == "(False, [])"
