@@ -39,6 +39,7 @@ import sys
 import threading
 import traceback
 import types
+import warnings
 from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST, Expr, Expression, Module
 from fcntl import F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, FD_CLOEXEC, fcntl, ioctl
 from importlib.machinery import PathFinder
@@ -1374,7 +1375,9 @@ class Session:
         threads = _state.threads() if _state is not None else []
         said, say = os.pipe()
         try:
-            pid = os.fork()
+            with warnings.catch_warnings():  # that a copy has one thread is just what is wanted
+                warnings.simplefilter("ignore")
+                pid = os.fork()
             if pid == 0:
                 text = self._save_here(order, members, threads)
                 os.write(say, (text or "ok").encode())

@@ -70,6 +70,7 @@ HEAD_MAX = 64 << 10
 HEAD_LEFT = 8 << 10  # of it for what is not a list
 NAME_MAX = 200  # characters of a name as the reader sees it
 REASON_MAX = 300
+FAILED_MAX = 500  # that could not be restored, named; the rest is counted
 SUMMARY_MAX = 200
 INLINE_MAX = 4096  # bytes of a buffer that stays inside the pickle
 BUFFERS_MAX = 1 << 20  # of one item
@@ -1678,6 +1679,10 @@ class Loader:
             signal.signal(signal.SIGALRM, before)
             _loader = None
             self._items = []
+        more = len(self.failed) - FAILED_MAX
+        if more > 0:
+            text = "{} more could not be restored".format(more)
+            self.failed[FAILED_MAX:] = [{"name": "others", "reason": text}]
 
     def _tick(self, _number: int, _frame: Any) -> None:
         if self._limit is not None and monotonic() > self._limit:

@@ -513,6 +513,17 @@ def test_files():
                       "assert closed.closed and closed.name == 'f' and done.closed and done.mode == 'w'\nassert b.mode == 'rb'")
 
 
+def test_very_many_that_fail_are_counted():
+    with Guest() as first:
+        first.ok("class Bad:\n    def __setstate__(self, s): raise ValueError('x' * 999)\n    def __getstate__(self): return 1\n"
+                 "for i in range(700): globals()[f'bad{i}'] = Bad()\nx = 1")
+        bundle = first.save()
+        with Guest(cwd=first.cwd) as second:
+            failed = second.load(bundle)
+            assert len(failed) == 501 and failed[-1] == {"name": "others", "reason": "200 more could not be restored"}
+            second.ok("assert x == 1")
+
+
 def test_a_file_that_is_not_there_costs_its_variable():
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "f").write_text("x")

@@ -387,8 +387,8 @@ ATTACKS = [
     ("dies", "os.kill(os.getpid(), 9)", "has ended"),
     ("closes the stream", "[os.close(f) for f in range(3, 300) if closes(f)]; os._exit(0)", "has ended"),
     ("never ends", "import signal; signal.setitimer(signal.ITIMER_REAL, 0)\n        for n in range(1, 65):\n            try: signal.signal(n, signal.SIG_IGN)\n"
-     "            except (OSError, ValueError): pass\n        while True: pass", "nothing was written for 9 s"),
-    ("sleeps", "import signal; signal.setitimer(signal.ITIMER_REAL, 0); __import__('time').sleep(1000)", "nothing was written for 9 s"),
+     "            except (OSError, ValueError): pass\n        while True: pass", "nothing was written for 18 s"),
+    ("sleeps", "import signal; signal.setitimer(signal.ITIMER_REAL, 0); __import__('time').sleep(1000)", "nothing was written for 18 s"),
     ("writes without end", "w = pipe()\n        while True: os.write(w, bytes(1 << 16))", "more than the session's memory"),
     ("forges its answer", "s = stream(); os.write(s, struct.pack('<IIIB3x', 20, 1, 20, 37) + b'{\"ok\":true,\"error\":1}'); __import__('time').sleep(1000)", "broke the protocol"),
     ("floods its stream", "s = stream()\n        while True: os.write(s, b'x' * 65536)", "protocol|has ended"),

@@ -31,8 +31,8 @@
 #include "wire/rpc.h"
 
 enum {
-    BUDGET_MS = 8000,      /* of the interpreter, to save or restore */
-    STALL_MS = 9000,       /* without a byte; less than the daemon's patience */
+    BUDGET_MS = 15000,     /* of the interpreter, to save or restore */
+    STALL_MS = 18000,      /* without a byte; less than the daemon's patience */
     WHOLE_MS = 240 * 1000, /* for one request; likewise */
     SEED_MS = 50,          /* between looks for a seed that is not there yet */
     SEED_TRIES = 60,
@@ -280,7 +280,7 @@ static void on_relay_end(void *data, enum snp_relay_end end)
         break;
     case SNP_RELAY_STALLED:
         saving_fail(v, SNP_E_TIMEOUT,
-                    "the variables could not be saved: nothing was written for 9 s");
+                    "the variables could not be saved: nothing was written for 18 s");
         break;
     case SNP_RELAY_TOO_MUCH:
         saving_fail(v, SNP_E_LIMIT,
