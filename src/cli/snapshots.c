@@ -361,9 +361,11 @@ const struct snp_verb snp_verb_rollback = {
     .name = "rollback",
     .summary = "take a session back to one of its snapshots",
     .description =
-        "Take a session back: variables, files and its place in the history, as one. What runs "
-        "in it is ended. Its snapshots stay, also those made later. It comes from memory; if "
-        "that is gone, from the copy on disk, and what could not be saved there is named.",
+        "Take a session back: variables, files and its place in the history, as one, once the "
+        "cell that runs has ended; processes it left behind are ended. Its snapshots stay, "
+        "also "
+        "those made later. It comes from memory; if that is gone, from the copy on disk, and "
+        "what could not be saved there is named.",
     .spec = {rollback_options, SNP_ARRAY_LEN(rollback_options), rollback_args,
              SNP_ARRAY_LEN(rollback_args), false},
     .examples = "rollback loaded\nrollback work@loaded --json",
