@@ -100,7 +100,7 @@ static json_t *names_text(const json_t *names)
     size_t i;
     json_t *name;
 
-    snp_buf_init(&text, NAMES_MAX * (NAME_CHARS + 2) * 4);
+    snp_buf_init(&text, (size_t)NAMES_MAX * (NAME_CHARS + 2) * 4);
     json_array_foreach((json_t *)(uintptr_t)names, i, name)
     {
         (void)!snp_buf_adds(&text, i == 0 ? "" : ", ");
