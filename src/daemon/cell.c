@@ -144,17 +144,24 @@ static int answer_check(const struct snp_exec *exec,
 
 /*
  * An interpreter that was lost, with nothing beside it to go back to, comes back from the
- * checkpoint on disk, if the session has one.
+ * checkpoint on disk, if the session has one. So does one that ended between cells, which shows
+ * in the next one's result: that cell has run without what it may have counted on.
  */
 static const char *state_after(struct snp_exec *exec, const json_t *head)
 {
-    const struct snp_session *session = exec->session;
+    struct snp_session *session = exec->session;
+    bool was_told = session->is_told_lost;
+    bool is_lost = strcmp(snp_json_str(head, "state", ""), "lost") == 0;
 
-    if (!is_lasting(exec) || session->checkpoint == 0 || session->executor == NULL ||
-        strcmp(snp_json_str(head, "state", ""), "lost") != 0) {
+    if (!is_lasting(exec) || session->executor == NULL) {
         return NULL;
     }
-    return "restored_from_checkpoint";
+    if (!is_lost && (was_told || !snp_json_bool(head, "restarted", false))) {
+        session->is_told_lost = false;
+        return NULL;
+    }
+    session->is_told_lost = is_lost;
+    return session->checkpoint == 0 ? "lost" : "restored_from_checkpoint";
 }
 
 static int result_take(struct snp_exec *exec,
@@ -192,7 +199,7 @@ static int result_take(struct snp_exec *exec,
     }
     exec->has_manifest = json_object_get(answer->head, "manifest") != NULL;
     json_decref(SNP_TAKE_PTR(exec->session->restored));
-    exec->falls_back = state != NULL;
+    exec->falls_back = state != NULL && exec->session->checkpoint != 0;
     return 0;
 }
 

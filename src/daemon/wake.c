@@ -211,6 +211,7 @@ static void wake_done(struct snp_wake *wake)
             (unsigned long long)us);
     wake_over(wake);
     session->is_dirty = false;
+    session->is_told_lost = false;
     if (is_replay && wake->n_missing > 0) {
         snp_checkpoint_schedule(session);
     }

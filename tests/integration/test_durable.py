@@ -419,6 +419,21 @@ def test_a_lost_interpreter_comes_back_from_the_checkpoint(start):
     assert done["value"] == "1" and done["epoch"] == 2 and done["restored"]["missing"] == []
 
 
+def test_an_interpreter_that_ended_between_cells_is_not_gone_on_with(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    assert result(client, "member(restarted=True)")["state"] == "lost"  # nothing to go back to
+    client.run("globals().update(x=2)", "s")
+    client.call("checkpoint", session="s")
+    assert result(client, "member(restarted=True)")["state"] == "restored_from_checkpoint"
+    done = result(client, "x")
+    assert done["value"] == "2" and done["epoch"] == 2 and done["restored"]["missing"] == []
+    # After a loss that was told the next cell says so too, and goes on.
+    client.call("sessions.clear", session="s")
+    client.run("member(state='lost')", "s")
+    assert result(client, "member(restarted=True)")["state"] == "kept"
+
+
 def test_another_python_is_named_with_the_way_out(start):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
