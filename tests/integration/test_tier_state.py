@@ -215,8 +215,7 @@ class Parts:
 
 @pytest.fixture(scope="module", params=["native", "local"])
 def tier(request):
-    if os.getuid() != 0:
-        pytest.skip("root: the tier is started without a daemon")
+    lib.need("root", os.getuid() == 0, "the tier is started without a daemon")
     made = Tier(request.param)
     made.name = request.param
     try:
