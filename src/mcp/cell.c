@@ -718,6 +718,14 @@ static void restored_add(struct making *m)
 
 static void state_add(struct making *m)
 {
+    static const struct {
+        const char *state;
+        const char *text;
+    } rows[] = {
+        {"rolled_back",              "variables and files are as before this cell"},
+        {"lost",                     "its variables are gone, files are there"    },
+        {"restored_from_checkpoint", "it goes back to its latest checkpoint"      },
+    };
     const char *state = snp_json_str(m->view->head, "state", "kept");
 
     if (snp_json_bool(m->view->head, "restarted", false)) {
@@ -726,11 +734,12 @@ static void state_add(struct making *m)
                "files are there");
         put(m, "restarted", json_true());
     }
-    if (strcmp(state, "kept") != 0) {
-        line_begin(m);
-        say(m, "[session] state %s%s", state,
-            strcmp(state, "lost") == 0 ? ": its variables are gone, files are there" : "");
-        put(m, "state", json_string(state));
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (strcmp(rows[i].state, state) == 0) {
+            line_begin(m);
+            say(m, "[session] %s: %s", state, rows[i].text);
+            put(m, "state", json_string(state));
+        }
     }
     if (m->view->notes[0] != '\0') {
         line_begin(m);

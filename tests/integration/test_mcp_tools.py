@@ -458,6 +458,15 @@ def test_a_toolset_that_is_none(server):
     assert done.returncode == 2 and "red_file" in done.stderr and "core" in done.stderr
 
 
+def test_a_killed_cell_is_undone(server):
+    name = {"session_id": "undone"}
+    server.tool("execute_python", code="n = 1", **name)
+    result = server.tool("execute_python", code="n = 2\nimport os; os.kill(os.getpid(), 9)", **name)
+    assert result["isError"] is True and structured(result)["state"] == "rolled_back", result
+    assert "[session] rolled_back: variables and files are as before this cell" in mcp.text_of(result)
+    assert server.text("execute_python", code="n", **name) == "1"
+
+
 # Configuration ------------------------------------------------------------------------------
 
 
