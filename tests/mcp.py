@@ -50,6 +50,7 @@ class Server:
         self.process.stdout.close()
         self.errors = self.process.stderr.read().decode(errors="replace")
         self.process.stderr.close()
+        assert "Sanitizer" not in self.errors and "runtime error" not in self.errors, self.errors
         return status
 
     # Messages
