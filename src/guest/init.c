@@ -48,6 +48,8 @@ enum {
     HEADER_LEN = 16,
     ARGS_MAX = 4096,
     STOP_ROUNDS = 4,
+    FEW = 2,
+    QUICK_ROUNDS = 6,
     SWEEP_MS = 3000, /* less than the supervisor's patience */
     KILL_ROUNDS = 400,
     WORKER_MS = 500, /* how long the code can hold up a worker by stopping it */
@@ -66,6 +68,7 @@ struct init {
     uint64_t watched;           /* bytes last reported */
     uint64_t watch_limit;       /* bytes that matter; 0 = not watched */
     uint64_t most_threads;      /* of the code; 0 = not watched */
+    int children_fd;            /* readable when one has ended */
     int passed_fd[SNP_FDS_MAX]; /* of requests that are not run yet, in their order */
     size_t n_passed;
     struct snp_init_branches branches;
@@ -251,6 +254,39 @@ static uint64_t now_ms(void)
     return (uint64_t)ts.tv_sec * 1000U + (uint64_t)ts.tv_nsec / 1000000U;
 }
 
+/* Until one ends, or a millisecond. */
+static void await_child(struct init *in)
+{
+    struct pollfd children = {.fd = in->children_fd, .events = POLLIN};
+    struct signalfd_siginfo info;
+
+    if (poll(&children, 1, 1) > 0) {
+        (void)!read(in->children_fd, &info, sizeof(info));
+    }
+    reap(in);
+}
+
+static void count_process(pid_t pid, void *data)
+{
+    *(uint32_t *)data += pid > 1 ? 1 : 0;
+}
+
+/* Where hardly anything is there it need not stand still first. True: nothing is any more. */
+static bool sweep_few(struct init *in)
+{
+    int number = SIGKILL;
+    unsigned n = 0;
+
+    (void)each_process(in, count_process, &n);
+    for (int round = 0; n > 0 && n <= FEW && round < QUICK_ROUNDS; round++) {
+        n = each_process(in, signal_one, &number);
+        if (n > 0) {
+            await_child(in);
+        }
+    }
+    return n == 0;
+}
+
 /*
  * Kill all but ourselves, branches and jobs. They are stopped first: a stopped process keeps
  * its place, so code that forks as fast as it can soon has none left to fork into, and
@@ -262,6 +298,9 @@ static int sweep(struct init *in)
     const uint64_t end = now_ms() + SWEEP_MS;
     int number = SIGSTOP;
 
+    if (sweep_few(in)) {
+        return 0;
+    }
     for (int round = 0; round < STOP_ROUNDS; round++) {
         if (each_process(in, signal_one, &number) == 0) {
             return 0;
@@ -272,8 +311,7 @@ static int sweep(struct init *in)
         if (each_process(in, signal_one, &number) == 0) {
             return 0;
         }
-        (void)poll(NULL, 0, 1);
-        reap(in);
+        await_child(in);
     } while (now_ms() < end);
     return EAGAIN;
 }
@@ -588,11 +626,6 @@ static int on_sweep(struct init *in, struct request *rq)
 {
     (void)rq;
     return sweep(in);
-}
-
-static void count_process(pid_t pid, void *data)
-{
-    *(uint32_t *)data += pid > 1 ? 1 : 0;
 }
 
 /* A branch has spoken, or will not: to whoever asked. */
@@ -986,11 +1019,11 @@ static void look_round(struct init *in)
     snp_branches_look(&in->branches, other, SNP_ARRAY_LEN(other));
 }
 
-static SNP_NORETURN void serve(struct init *in, int children_fd)
+static SNP_NORETURN void serve(struct init *in)
 {
     struct pollfd polled[POLLED_BRANCHES + SNP_INIT_BRANCHES_MAX] = {
         [POLLED_CONTROL] = {.fd = SNP_INIT_CONTROL_FD, .events = POLLIN},
-        [POLLED_CHILDREN] = {.fd = children_fd,         .events = POLLIN},
+        [POLLED_CHILDREN] = {.fd = in->children_fd,     .events = POLLIN},
     };
 
     for (;;) {
@@ -1013,7 +1046,7 @@ static SNP_NORETURN void serve(struct init *in, int children_fd)
         }
         if (polled[POLLED_CHILDREN].revents != 0) {
             struct signalfd_siginfo info;
-            (void)!read(children_fd, &info, sizeof(info));
+            (void)!read(in->children_fd, &info, sizeof(info));
         }
         if (polled[POLLED_CONTROL].revents != 0) {
             look_round(in);
@@ -1029,7 +1062,6 @@ int main(int argc, char **argv)
 {
     struct init in = {.command = -1, .worker = -1};
     sigset_t all;
-    int children_fd;
 
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "init", 0, 0, 0);
@@ -1048,18 +1080,18 @@ int main(int argc, char **argv)
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
     (void)sigemptyset(&all);
     (void)sigaddset(&all, SIGCHLD);
-    children_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    in.children_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
     for (int fd = SNP_INIT_CONTROL_FD; fd <= SNP_INIT_UPPER_FD; fd++) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
     snp_buf_init(&in.in, SNP_INIT_BODY_MAX + (1 << 20));
     snp_buf_init(&in.out, 8 << 20);
     in.changes = snp_changes_new(SNP_INIT_UPPER_FD, in.is_local);
-    if (children_fd < 0 || in.changes == NULL) {
+    if (in.children_fd < 0 || in.changes == NULL) {
         return 1;
     }
     if (in.is_local) { /* what is in the workspace now has been seen */
         tell_spared(NULL, 0, 0, false);
     }
-    serve(&in, children_fd);
+    serve(&in);
 }

@@ -19,8 +19,8 @@ import pytest
 DRIVER = pathlib.Path(__file__).resolve().parents[2] / "src" / "guest" / "driver.py"
 PYTHON = os.environ.get("SNP_TEST_PYTHON", "/usr/bin/python3")
 HEADER = struct.Struct("<IIIB3x")
-CELL, START, SEED, WARM = 16, 17, 18, 19
-READY, DISPLAY, DENIAL, DONE = 32, 33, 34, 35
+CELL, START, SEED, WARM, HOLD = 16, 17, 18, 19, 20
+READY, DISPLAY, DENIAL, DONE, HELD = 32, 33, 34, 35, 36
 LIMIT = 100000
 
 
@@ -1082,3 +1082,16 @@ def test_speed(driver, capsys):
     with capsys.disabled():
         print("\n  1+1: best {:.0f} us, median {:.0f} us".format(*one))
         print("  100k prints: {:.0f} ms".format(prints[0] / 1000))
+
+
+def test_a_copy_is_refused_where_none_can_be_made(tmp_path):
+    """HOLD without a descriptor, as when the code has filled its table: a reason, and it goes on."""
+    driver = Driver(tmp_path)
+    try:
+        driver.socket.sendall(HEADER.pack(2, 7, 2, HOLD) + b"{}")
+        kind, ident, head, raw = driver.read_frame(10)
+        assert (kind, ident, raw) == (HELD, 7, b"")
+        assert head["ok"] is False and "descriptor" in head["why"] and head["written"] == []
+        assert driver.run("1 + 1").value == "2"
+    finally:
+        driver.close()
