@@ -286,6 +286,7 @@ static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_
         free(exec);
         return r;
     }
+    SNP_ASSERT(exec->raw != NULL);
     bytes = snp_buf_bytes(&wake->code);
     if (bytes != NULL) {
         memcpy(exec->raw, bytes, wake->code.len);
