@@ -159,8 +159,9 @@ static void stored(void *arg,
         if (save->report == NULL) {
             (void)snp_fail(&save->err, SNP_E_NOMEM, "out of memory");
         }
-    } else if (save->err.code == SNP_OK) {
-        /* What the tier says of its own failure is better than that the stream was torn. */
+    } else if (save->err.code == SNP_OK || err->code != SNP_E_PEER) {
+        /* What the tier says of its own failure is better than that the stream was torn; that
+         * the disk is full is better than that nobody reads. */
         save->err = *err;
     }
     step_end(save);
@@ -175,9 +176,9 @@ static int written(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     struct snp_save *save = ctx;
     int r = 0;
 
-    if (answer->head == NULL) {
+    if (answer->head == NULL && (save->err.code == SNP_OK || save->err.code == SNP_E_PEER)) {
         save->err = *answer->err;
-    } else {
+    } else if (answer->head != NULL) {
         r = snp_record_check(answer->head, &record, ret_bad);
     }
     step_end(save);
