@@ -257,7 +257,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     int r = 0;
 
     if (status < 0) {
-        r = snp_fail(&err, SNP_E_PEER, "the connection to the daemon: %s", uv_strerror(status));
+        /* It closed with something unread. */
+        r = snp_fail(&err, SNP_E_PEER,
+                     "the daemon went away; whether it had begun this is not known");
     }
     if (r == 0 && (events & UV_WRITABLE) != 0) {
         r = send_out(async, &err);
