@@ -37,17 +37,27 @@ void snp_again_done(struct snp_again *again)
 
 /* The list ---------------------------------------------------------------------------------- */
 
+/* Behind an earlier one of its session, or too many run. */
 static bool is_blocked(const struct snp_task *task)
 {
-    const struct snp_task *other = task->service->tasks;
+    size_t n_running = 0;
 
-    while (other != NULL && other != task) {
-        if (task->session[0] != '\0' && strcmp(other->session, task->session) == 0) {
+    if (task->session[0] == '\0') {
+        return false;
+    }
+    for (const struct snp_task *other = task->service->tasks; other != task;
+         other = other->later) {
+        if (strcmp(other->session, task->session) == 0) {
             return true;
         }
-        other = other->later;
     }
-    return false;
+    for (const struct snp_task *other = task->service->tasks; other != NULL;
+         other = other->later) {
+        bool is_running = other->state == SNP_TASK_RUNNING && other->session[0] != '\0';
+
+        n_running += is_running ? 1 : 0;
+    }
+    return n_running >= SNP_MCP_RUNNING_MAX;
 }
 
 static void task_run(struct snp_task *task)

@@ -187,6 +187,21 @@ def test_ids_in_use_and_too_many(server):
     assert [server.receive()["id"] for _ in range(64)] == [first, *waiting]
 
 
+def test_many_sessions_at_once(server):
+    """More than the daemon takes of one client: the rest waits, none fails; what needs no session goes on."""
+    idents = [server.begin("execute_python", code=f"import time; time.sleep(0.5); {n}", session_id=f"many{n}")
+              for n in range(40)]
+    listed = server.begin("list_sessions")
+    done = {}
+    while len(done) < 41:
+        message = server.receive()
+        done[message["id"]] = mcp.text_of(message["result"])
+    assert [done[ident] for ident in idents] == [str(n) for n in range(40)]
+    assert done[listed].startswith("Active sessions")
+    for n in range(40):
+        server.tool("destroy_session", session_id=f"many{n}")
+
+
 def test_cancel_ends_the_code_and_nothing_follows(server):
     """Item 14: no message after a cancellation; item 13: the code ends, children too."""
     server.tool("execute_python", code="before = 1")
