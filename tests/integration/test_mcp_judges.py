@@ -81,8 +81,11 @@ def test_official_clients(suite, box, which):
 
 def inspect(suite, box, *args):
     launcher = os.path.join(suite, "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js")
+    # it gives its servers a few variables only: without these they would start a daemon elsewhere
+    folders = [word for name, value in box.env.items() if name.startswith("SNIPARA_SANDBOX_")
+               for word in ("-e", f"{name}={value}")]
     return subprocess.run(
-        node(suite, launcher, "--cli", os.path.join(box.bin, "snipara-sandbox"), "mcp-serve", *args,
+        node(suite, launcher, "--cli", *folders, os.path.join(box.bin, "snipara-sandbox"), "mcp-serve", *args,
              "--format", "json"),
         cwd=box.home, env={**os.environ, **box.env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, timeout=SECONDS)
