@@ -46,6 +46,7 @@ struct rollback {
     uint64_t epoch; /* the new one */
     /* Read and written by the store's thread. */
     char ref[SNP_CAP_REF + 1];
+    char asked[SNP_CAP_REF + 1]; /* the session that was given; "" = none */
     char snapshot[SNP_SESSION_ID_LEN + 1];
     char session_id[SNP_SESSION_ID_LEN + 1];
     uint64_t cell;
@@ -409,6 +410,12 @@ static void found(void *arg, const struct snp_err *find_err)
     if (err.code == SNP_OK && session == NULL) {
         (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session of snapshot %s is gone", back->ref);
     }
+    if (err.code == SNP_OK && back->asked[0] != '\0' &&
+        snp_sessions_find(back->server, back->asked) != session) {
+        (void)snp_fail(&err, SNP_E_INVALID,
+                       "snapshot %s is of session %s, not of %s: nothing was done", back->ref,
+                       session->name[0] == '\0' ? session->id : session->name, back->asked);
+    }
     if (err.code != SNP_OK) {
         rollback_fail(back, &err);
         return;
@@ -444,6 +451,7 @@ void snp_run_rollback(const struct snp_work *work)
     back->request = work->request;
     back->server = work->request->server;
     back->begun_us = snp_now_us();
+    (void)snprintf(back->asked, sizeof(back->asked), "%s", session == NULL ? "" : session);
     if (session == NULL || strchr(snapshot, '@') != NULL || snp_session_is_id(snapshot)) {
         (void)snprintf(back->ref, sizeof(back->ref), "%s", snapshot);
     } else {

@@ -158,6 +158,21 @@ def test_a_name_in_two_sessions_must_say_which(start):
     good(client.call("rollback", snapshot="one@same"))
 
 
+def test_a_rollback_of_two_minds_does_nothing(start):
+    client = start(*LATER).client()
+    for name in ("one", "two"):
+        client.run("globals().update(x=1)", name)
+        ident = take(client, "same", name)["snapshot"]
+        client.run("globals().update(x=2)", name)
+    for snapshot, session in (("one@same", "two"), (ident, "one"), ("one@same", "none")):
+        answer = bad(client.call("rollback", snapshot=snapshot, session=session))
+        assert answer["code"] == "invalid" and session in answer["message"], answer
+    assert [client.run("x", name) for name in ("one", "two")] == ["2", "2"]
+    good(client.call("rollback", snapshot=ident, session="two"))
+    good(client.call("rollback", snapshot="one@same", session=row(client, "one")["id"]))
+    assert [client.run("x", name) for name in ("one", "two")] == ["1", "1"]
+
+
 # Rollback -------------------------------------------------------------------------------------------------
 
 
