@@ -209,6 +209,9 @@ static void wake_done(struct snp_wake *wake)
     snp_log(SNP_LOG_INFO, "wake", "session=%s epoch=%llu checkpoint=%llu us=%llu", session->id,
             (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
             (unsigned long long)us);
+    if (wake->n_puts > 0) {
+        snp_keep_saved(session, 0, 0); /* told with the next result; not asked about again */
+    }
     wake_over(wake);
     session->is_dirty = false;
     session->is_told_lost = false;
@@ -642,9 +645,6 @@ static void epoch_raise(struct snp_wake *wake)
                        "not in it, as its user decided",
                        session->name, (unsigned long long)session->checkpoint_cell,
                        wake->n_missing);
-    }
-    if (wake->n_puts > 0) {
-        snp_keep_saved(session, 0, 0);
     }
     if (!session->is_recorded) {
         wake->pending++;

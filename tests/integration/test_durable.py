@@ -145,6 +145,21 @@ def test_a_replay_that_ends_differently_stops(start, tmp_path):
     assert client.run("x", "s", recover="replay") == "3"
 
 
+def test_a_stopped_replay_forgets_nothing(start, tmp_path):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    client.run(f"open({str(tmp_path / 'mark')!r}, 'x').close()", "s")
+    put(client, "f")
+    client = start(*LATER).client()
+    assert "cell 2 ended with ok, now with error" in client.fail("1", "s", recover="replay")["message"]
+    client = start(*LATER).client()
+    assert "1 file put into it (f)" in client.fail("1", "s")["message"]
+    done = result(client, "'x' in globals()", recover="checkpoint")
+    assert done["value"] == "False"
+    assert (done["restored"]["missing"], done["restored"]["missing_puts"]) == ([1, 2], ["f"])
+    assert result(client, "1")["restored"] is None
+
+
 def test_going_on_without_is_told_once_and_stays_decided(start):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
