@@ -388,6 +388,14 @@ void snp_archive_done(struct snp_archive *archive)
     *archive = (struct snp_archive){0};
 }
 
+int snp_archive_begins(uint64_t at, const char *bytes, size_t n, struct snp_err *err)
+{
+    size_t left = at < MARK_LEN ? MARK_LEN - (size_t)at : 0;
+
+    n = n < left ? n : left;
+    return n == 0 || memcmp(bytes, mark + at, n) == 0 ? 0 : not_ours(err);
+}
+
 int snp_archive_read(int fd, struct snp_archive *ret, struct snp_err *err)
 {
     snp_autobuf struct snp_buf buf = {0};

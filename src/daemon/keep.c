@@ -37,6 +37,8 @@ struct snp_keep {
     char name[SNP_SESSION_NAME_MAX + 1];
     char *spec; /* owned: the session's */
     bool has_row;
+    bool has_undo; /* cells after this one read "undone" */
+    uint64_t undo_after;
     bool has_intent; /* of an outcome: the intent goes along */
     uint64_t started_us;
     uint64_t epoch;
@@ -503,7 +505,25 @@ static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
     wanted.cells = row.cells;
     wanted.used_us = row.used_us;
     wanted.head_snapshot = row.head_snapshot;
-    return snp_journal_session_put(tx, &wanted, err);
+    r = snp_journal_session_put(tx, &wanted, err);
+    if (r == 0 && keep->has_undo) {
+        r = snp_journal_cell_undo(tx, keep->id, keep->undo_after, err);
+    }
+    return r;
+}
+
+/* NULL: out of memory. */
+static struct snp_keep *session_new(struct snp_session *session, snp_keep_done *done, void *ctx)
+{
+    struct snp_keep *keep = keep_new(session, done, ctx);
+
+    if (keep != NULL) {
+        keep->spec = snp_session_spec_text(session);
+        if (keep->spec == NULL) {
+            keep_free(SNP_TAKE_PTR(keep));
+        }
+    }
+    return keep;
 }
 
 int snp_keep_session(struct snp_session *session,
@@ -511,17 +531,26 @@ int snp_keep_session(struct snp_session *session,
                      void *ctx,
                      struct snp_err *err)
 {
-    struct snp_keep *keep = keep_new(session, done, ctx);
+    struct snp_keep *keep = session_new(session, done, ctx);
 
-    if (keep != NULL) {
-        keep->spec = snp_session_spec_text(session);
-    }
-    if (keep == NULL || keep->spec == NULL) {
-        if (keep != NULL) {
-            keep_free(keep);
-        }
+    return keep == NULL
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : submit(session->server, keep, run_session, SNP_DURABILITY_PROCESS, err);
+}
+
+int snp_keep_accepted(struct snp_session *session,
+                      uint64_t after,
+                      snp_keep_done *done,
+                      void *ctx,
+                      struct snp_err *err)
+{
+    struct snp_keep *keep = session_new(session, done, ctx);
+
+    if (keep == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
+    keep->has_undo = true;
+    keep->undo_after = after;
     return submit(session->server, keep, run_session, SNP_DURABILITY_PROCESS, err);
 }
 

@@ -56,6 +56,14 @@ int snp_keep_session(struct snp_session *session,
                      snp_keep_done *done,
                      void *ctx,
                      struct snp_err *err) SNP_NODISCARD;
+
+/* The same, and its cells after that one read "undone": somebody has given them up. */
+int snp_keep_accepted(struct snp_session *session,
+                      uint64_t after,
+                      snp_keep_done *done,
+                      void *ctx,
+                      struct snp_err *err) SNP_NODISCARD;
+
 /* Its cells, snapshots and checkpoints go; its epoch is what it is now. */
 int snp_keep_clear(struct snp_session *session,
                    snp_keep_done *done,

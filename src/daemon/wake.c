@@ -633,11 +633,13 @@ static void epoch_kept(void *ctx, const struct snp_err *why)
 static void epoch_raise(struct snp_wake *wake)
 {
     struct snp_session *session = wake->session;
+    bool is_accepted = wake->decision == SNP_RECOVER_CHECKPOINT && wake->n_missing > 0;
     struct snp_err err;
+    int r;
 
     session->epoch++;
     wake->checkpoint = session->checkpoint;
-    if (wake->decision == SNP_RECOVER_CHECKPOINT && wake->n_missing > 0) {
+    if (is_accepted) {
         session->accepted_cell = session->cells;
         session->is_last_unknown = false;
         snp_keep_event(session->server, "accepted_loss", session,
@@ -652,7 +654,10 @@ static void epoch_raise(struct snp_wake *wake)
         return;
     }
     wake->pending++;
-    if (snp_keep_session(session, epoch_kept, wake, &err) < 0) {
+    /* What was given up reads so: also what a replay did before it stopped. */
+    r = is_accepted ? snp_keep_accepted(session, wake->after, epoch_kept, wake, &err)
+                    : snp_keep_session(session, epoch_kept, wake, &err);
+    if (r < 0) {
         wake->pending--;
         wake_fail(wake, &err);
     }

@@ -157,6 +157,8 @@ def test_a_stopped_replay_forgets_nothing(start, tmp_path):
     done = result(client, "'x' in globals()", recover="checkpoint")
     assert done["value"] == "False"
     assert (done["restored"]["missing"], done["restored"]["missing_puts"]) == ([1, 2], ["f"])
+    states = [(cell["replay_of"], cell["state"]) for cell in history(client)]
+    assert states == [(None, "kept"), (2, "undone"), (1, "undone"), (None, "undone"), (None, "undone")]
     assert result(client, "1")["restored"] is None
 
 
