@@ -323,7 +323,7 @@ static void replay_ended(void *ctx, const char *result, const struct snp_err *er
     } else if (strcmp(was->status, "unknown") != 0 && strcmp(was->status, "running") != 0 &&
                strcmp(was->status, status) != 0) {
         (void)snp_fail(
-            &wake->err, SNP_E_INVALID,
+            &wake->err, SNP_E_DENIED,
             "replay stopped: cell %llu ended with %s, now with %s, so what comes "
             "after it would not be what it was; --recover checkpoint goes on from the "
             "last checkpoint without them",
