@@ -226,7 +226,9 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         r = result_take(exec, answer, ret_bad);
     } else {
         exec->err = *answer->err;
-        if (session->executor != exec->executor) {
+        if (exec->taken != NULL) {
+            (void)snp_fail(&exec->err, SNP_E_PEER, "cell killed: %s", exec->taken);
+        } else if (session->executor != exec->executor) {
             (void)snp_err_wrap(&exec->err, "cell killed, session lost");
         }
     }

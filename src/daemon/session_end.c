@@ -65,12 +65,15 @@ static void ending_free(struct ending *ending)
     free(ending);
 }
 
-/* Whoever waits or runs hears that there is nothing to wait for. */
+/* Whoever waits or runs hears that there is nothing to wait for. why: of static duration. */
 static void let_go(struct snp_session *session, const char *why)
 {
     struct snp_err err;
 
     snp_wake_abort(session);
+    if (session->running != NULL) {
+        session->running->taken = why;
+    }
     session->running = NULL; /* its cell ends by itself, and finds itself detached */
     session->checkpoint_us = 0;
     (void)snp_fail(&err, SNP_E_NOT_FOUND, "%s", why);

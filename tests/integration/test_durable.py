@@ -190,6 +190,20 @@ def test_destroy_and_clear_survive_a_restart(start):
     assert result(client, "1", "clear")["cell"] == 2 and row(client, "clear")["epoch"] == 3
 
 
+def test_what_ran_and_waited_hears_of_the_end(start):
+    client = start(*LATER).client()
+    for method, why in (("clear", "the session was cleared"), ("destroy", "the session was destroyed")):
+        started = [client.start("wait(60)", "s"), client.start("1", "s")]
+        assert wait_until(lambda: row(client)["state"] == "running")
+        asked = client.send({"method": f"sessions.{method}", "session": "s"})
+        ends = {}
+        while len(ends) < 3:
+            kind, ident, head, _ = client.recv()
+            ends[ident] = kind, head
+        assert ends[asked][0] == RESPONSE
+        assert all(ends[cell][0] == ERROR and why in ends[cell][1]["message"] for cell in started), ends
+
+
 def test_clearing_ends_what_runs(start):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
