@@ -40,6 +40,10 @@ int snp_archive_write(struct snp_tx *tx,
 /* Append the bundle of a checkpoint that holds nothing. */
 int snp_archive_write_empty(int fd, struct snp_err *err) SNP_NODISCARD;
 
+/* Its bytes from offset `at`, as they come. SNP_E_INVALID: no file of ours begins so. */
+int snp_archive_begins(uint64_t at, const char *bytes, size_t n, struct snp_err *err)
+    SNP_NODISCARD;
+
 /* What a file says of itself, checked in form. */
 struct snp_archive {
     char name[SNP_SESSION_NAME_MAX + 1]; /* "" = has none that may be used */

@@ -203,6 +203,8 @@ void snp_run_import_data(const struct snp_work *work)
     } else if (work->raw_len > SNP_CAP_ARCHIVE_BYTES - import->size) {
         (void)snp_fail(&err, SNP_E_LIMIT, "the file is larger than %llu GiB",
                        (unsigned long long)SNP_CAP_ARCHIVE_BYTES >> 30U);
+    } else if (snp_archive_begins(import->size, work->raw, work->raw_len, &err) < 0) {
+        import_free(import);
     } else if (snp_write_all(import->fd, work->raw, work->raw_len) < 0) {
         (void)snp_fail_sys(&err, errno, "write the temporary file");
     } else {

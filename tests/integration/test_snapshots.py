@@ -435,6 +435,17 @@ def imported(client, data, name=None, step=1 << 20, **members):
     return client.call("import.end", token=token)
 
 
+@pytest.mark.parametrize("parts", [(b"PK\3\4",), (b"snipara-", b"archive!")])
+def test_another_file_is_refused_with_its_first_bytes(start, parts):
+    client = start(*LATER).client()
+    token = good(client.call("import.begin", name="x"))["token"]
+    for part in parts[:-1]:
+        good(client.call("import.data", part, token=token))
+    answer = bad(client.call("import.data", parts[-1], token=token))
+    assert answer["code"] == "invalid" and "export" in answer["message"]
+    assert bad(client.call("import.end", token=token))["code"] == "not_found"
+
+
 def test_export_here_import_there(start, tmp_path, bin_folder):  # noqa: F811
     from test_daemon import Daemon
     client = start(*LATER).client()
