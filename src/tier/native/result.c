@@ -40,7 +40,7 @@ enum {
 static const char *const attested[] = {
     "session",   "name",   "cell",        "state",    "signal",  "limit",
     "usage",     "output", "files",       "manifest", "sources", "denials_dropped",
-    "restarted", "epoch",  "transaction",
+    "restarted", "epoch",  "transaction", "restored", "checkpoint",
 };
 
 static const char *const claimed[] = {"stdout", "stderr",   "value",
