@@ -11,12 +11,15 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/buf.h"
 #include "base/fault.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "store/journal_priv.h"
 
 enum {
     FIRST_LINE_MAX = 200, /* bytes */
+    ARGV_TEXT_MAX = 1 << 20,
 };
 
 /* Sessions ------------------------------------------------------------------------------ */
@@ -333,6 +336,25 @@ static void first_line(struct snp_bytes code, char out[FIRST_LINE_MAX + 1])
     out[n] = '\0';
 }
 
+/* What a command's first line is: its words. */
+static void first_words(const char *argv, char out[FIRST_LINE_MAX + 1])
+{
+    snp_autojson json_t *words = argv == NULL ? NULL : json_loads(argv, 0, NULL);
+    snp_autobuf struct snp_buf text = {0};
+    size_t i;
+    json_t *word;
+
+    snp_buf_init(&text, ARGV_TEXT_MAX);
+    json_array_foreach(words, i, word)
+    {
+        if ((i > 0 && snp_buf_adds(&text, " ") < 0) ||
+            snp_buf_add(&text, json_string_value(word), json_string_length(word)) < 0) {
+            break; /* what is there is enough */
+        }
+    }
+    first_line((struct snp_bytes){snp_buf_bytes(&text), text.len}, out);
+}
+
 /* Cells --------------------------------------------------------------------------------- */
 
 int snp_journal_cell_begin(struct snp_tx *tx,
@@ -356,7 +378,11 @@ int snp_journal_cell_begin(struct snp_tx *tx,
         return snp_fail(err, SNP_E_INVALID, "cell %llu of session %.64s is in the journal",
                         (unsigned long long)row->cell, row->session);
     }
-    first_line(code, line);
+    if (code.n > 0) {
+        first_line(code, line);
+    } else {
+        first_words(row->argv, line);
+    }
     SNP_FAULT("journal.cell_begin");
     if (r == 0) {
         r = snp_db_run(tx->db, NULL, err,

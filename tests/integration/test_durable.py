@@ -87,6 +87,14 @@ def test_what_was_answered_is_there_after_kill_9(start):
     assert (listed["state"], listed["cells"], listed["limits"]["processes"]) == ("lost", 3, 9)
 
 
+def test_the_first_line_of_a_command_is_its_words(start):
+    client = start(*LATER).client()
+    for argv in (["ls", "-l", "a b"], ["sh", "-c", "\n echo 1\necho 2"], ["x" * 300]):
+        client.call("exec", kind="command", argv=argv, session="s")
+    lines = [cell["first_line"] for cell in history(client)]
+    assert lines == ["x" * 200, "sh -c ", "ls -l a b"]
+
+
 def test_unnamed_cells_are_in_no_journal(start, place):  # noqa: F811
     daemon = start(*LATER)
     client = daemon.client()
