@@ -18,6 +18,7 @@
 enum {
     COLUMNS = 6,
     NUMBER_MAX = 24,
+    STATE_MAX = 80,
     PAGE = 1000,        /* rows asked for at once */
     LIMIT_DEFAULT = 50, /* rows shown */
     LIMIT_MAX = 1000000,
@@ -61,6 +62,7 @@ struct line {
     char cell[NUMBER_MAX];
     char started[SNP_HUMAN_MAX];
     char took[SNP_HUMAN_MAX];
+    char state[STATE_MAX];
 };
 
 static enum snp_style style_of(const char *status)
@@ -82,13 +84,28 @@ static enum snp_style style_of(const char *status)
     return SNP_STYLE_RED;
 }
 
+/* What became of it, and which cell it repeats. */
+static const char *state_text(const json_t *row, char *out, size_t out_len)
+{
+    long long rerun = (long long)snp_json_int(row, "rerun_of", 0);
+    long long replay = (long long)snp_json_int(row, "replay_of", 0);
+    const char *state = snp_json_str(row, "state", "-");
+
+    if (rerun == 0 && replay == 0) {
+        return state;
+    }
+    (void)snprintf(out, out_len, "%.40s, %s of %lld", state, rerun != 0 ? "rerun" : "replay",
+                   rerun != 0 ? rerun : replay);
+    return out;
+}
+
 static void line_fill(const json_t *row, struct line *line, const char **cells)
 {
     (void)snprintf(line->cell, sizeof(line->cell), "%lld",
                    (long long)snp_json_int(row, "cell", 0));
     cells[0] = line->cell;
     cells[1] = snp_json_str(row, "status", "?");
-    cells[2] = snp_json_str(row, "state", "-");
+    cells[2] = state_text(row, line->state, sizeof(line->state));
     cells[3] =
         snp_human_when(snp_json_number(row, "started"), line->started, sizeof(line->started));
     cells[4] = json_is_integer(json_object_get(row, "wall_us"))
@@ -429,6 +446,7 @@ struct rerun {
     struct snp_client *client; /* borrowed */
     const char *session;       /* borrowed */
     json_t *done;              /* owned by the caller; NULL = print as it comes */
+    bool is_range;             /* cells that repeat others are left out */
     int exit_code;             /* of the last cell */
 };
 
@@ -440,12 +458,12 @@ static json_t *rerun_head(const struct rerun *rerun, const struct snp_reply *rec
     json_t *limits =
         wall_ms > 0 ? json_pack("{s:I}", "timeout_ms", (json_int_t)wall_ms) : json_null();
 
-    return json_pack("{s:s, s:s, s:I, s:b, s:O?, s:o, s:b}", "session", rerun->session, "kind",
-                     snp_json_str(recorded->head, "kind", "python"), "code_len",
-                     (json_int_t)code_len, "stdin",
-                     snp_json_bool(recorded->head, "stdin", false), "argv",
-                     json_object_get(recorded->head, "argv"), "limits", limits, "stream",
-                     rerun->done == NULL);
+    return json_pack(
+        "{s:s, s:s, s:I, s:b, s:O?, s:o, s:b, s:I}", "session", rerun->session, "kind",
+        snp_json_str(recorded->head, "kind", "python"), "code_len", (json_int_t)code_len,
+        "stdin", snp_json_bool(recorded->head, "stdin", false), "argv",
+        json_object_get(recorded->head, "argv"), "limits", limits, "stream",
+        rerun->done == NULL, "rerun_of", (json_int_t)snp_json_int(recorded->head, "cell", 0));
 }
 
 /* Print or keep what came of it. */
@@ -484,6 +502,11 @@ static int rerun_one(struct rerun *rerun, int64_t cell, struct snp_err *err)
 
     if (r < 0) {
         return r;
+    }
+    if (rerun->is_range && (snp_json_int(recorded.head, "rerun_of", 0) != 0 ||
+                            snp_json_int(recorded.head, "replay_of", 0) != 0)) {
+        rerun->exit_code = SNP_EXIT_OK;
+        return 0;
     }
     head = rerun_head(rerun, &recorded);
     if (head == NULL || snp_view_init(&view, rerun->done == NULL, NULL) < 0) {
@@ -596,6 +619,7 @@ static int run_rerun(struct snp_cli *cli, const struct snp_opts *opts)
     if (r == 0) {
         rerun.client = client;
         rerun.session = place.session;
+        rerun.is_range = snp_opts_given(opts, "from");
         r = rerun_all(&rerun, place.cell, last, snp_opts_flag(opts, "keep-going", false), &err);
     }
     if (r == 0 && done != NULL) {
@@ -622,9 +646,10 @@ static const struct snp_opt show_options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt rerun_options[] = {
-    {"session",    's', SNP_OPT_STRING, "NAME", "the session of a plain number",              0},
-    {"from",       0,   SNP_OPT_INT,    "N",    "run cell N again and all recorded after it", 0},
-    {"keep-going", 'k', SNP_OPT_FLAG,   NULL,   "go on after a cell that fails",              0},
+    {"session",    's', SNP_OPT_STRING, "NAME", "the session of a plain number",                              0},
+    {"from",       0,   SNP_OPT_INT,    "N",    "run cell N again and all recorded after it, but for reruns",
+     0                                                                                                         },
+    {"keep-going", 'k', SNP_OPT_FLAG,   NULL,   "go on after a cell that fails",                              0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg history_args[] = {

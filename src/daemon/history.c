@@ -105,13 +105,15 @@ static json_t *cell_json(const struct query *query, const struct snp_journal_cel
 {
     snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
     json_int_t replay_of = snp_json_int(spec, "replay_of", 0);
+    json_int_t rerun_of = snp_json_int(spec, "rerun_of", 0);
 
-    return json_pack("{s:I, s:I, s:s, s:s, s:s?, s:f, s:I, s:s?, s:b, s:o}", "cell",
+    return json_pack("{s:I, s:I, s:s, s:s, s:s?, s:f, s:I, s:s?, s:b, s:o, s:o}", "cell",
                      (json_int_t)row->cell, "epoch", (json_int_t)row->epoch, "kind", row->kind,
                      "status", status_of(query, row), "state", row->state, "started",
                      (double)row->started_us / 1e6, "wall_us", (json_int_t)row->wall_us,
                      "first_line", row->first_line, "has_result", row->has_result, "replay_of",
-                     replay_of == 0 ? json_null() : json_integer(replay_of));
+                     replay_of == 0 ? json_null() : json_integer(replay_of), "rerun_of",
+                     rerun_of == 0 ? json_null() : json_integer(rerun_of));
 }
 
 static int history_row(const struct snp_journal_cell *row, void *arg, struct snp_err *err)

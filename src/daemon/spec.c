@@ -37,6 +37,7 @@ static const struct snp_field exec_fields[] = {
     {"durability",     SNP_T_STR | SNP_T_NULL | SNP_T_OPT, 16                  },
     {"checkpoint",     SNP_T_STR | SNP_T_NULL | SNP_T_OPT, 16                  },
     {"recover",        SNP_T_STR | SNP_T_NULL | SNP_T_OPT, 16                  },
+    {"rerun_of",       SNP_T_INT | SNP_T_OPT,              0                   },
 };
 const struct snp_record snp_exec_record = SNP_RECORD("exec", exec_fields);
 
@@ -269,6 +270,7 @@ int snp_exec_spec_read(json_t *head,
         .stream = snp_json_bool(head, "stream", true),
         .transaction = snp_json_bool(head, "transaction", true),
         .atomic = snp_json_bool(head, "atomic", false),
+        .rerun_of = (uint64_t)snp_json_int(head, "rerun_of", 0),
     };
     int r = 0;
 

@@ -49,6 +49,7 @@ struct snp_exec_spec {
     bool has_checkpoint; /* asked for */
     enum snp_checkpoint_when checkpoint;
     enum snp_recover recover;
+    uint64_t rerun_of; /* the number of the cell it is called a rerun of; 0 = none */
 };
 
 /*

@@ -123,7 +123,11 @@ def test_history_and_rerun(box):
     refused = box.cli("rerun", "-s", "fed", "--from", "9")
     assert refused.returncode == 2 and "the last cell of fed is 2" in refused.stderr
     rows = answer(box, "history", "work")["cells"]
+    assert [row["rerun_of"] for row in rows] == [None, 2, None, None]
     assert [(row["cell"], row["status"], row["first_line"]) for row in rows] == [
         (4, "ok", "x"), (3, "ok", "x += 1"), (2, "ok", "x += 1"), (1, "ok", "x = 1")]
+    assert "kept, rerun of 2" in box.cli("history", "work").stdout
+    again = answer(box, "rerun", "-s", "work", "--from", "2")["reran"]
+    assert [row["cell"] for row in again] == [2, 4]  # not the rerun between them
     shown = answer(box, "show", "work:4")
     assert (shown["code"], shown["result"]["value"]) == ("x", "3")
