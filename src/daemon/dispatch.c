@@ -444,9 +444,7 @@ static void run_interrupt(const struct snp_work *work)
         return;
     }
     if (name != NULL) {
-        session = snp_sessions_find(work->request->server, name);
-        if (session == NULL) {
-            (void)snp_fail(&err, SNP_E_NOT_FOUND, "there is no session '%s'", name);
+        if (snp_sessions_meant(work->request->server, name, &session, &err) < 0) {
             snp_request_fail(work->request, &err);
             return;
         }
@@ -638,13 +636,8 @@ int snp_method_check(json_t *head,
 static int session_need(struct snp_work *work, struct snp_err *err)
 {
     const char *name = snp_json_str(work->head, "session", "");
-    struct snp_session *session = snp_sessions_find(work->request->server, name);
 
-    if (session == NULL) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no session '%s'", name);
-    }
-    work->session = session;
-    return 0;
+    return snp_sessions_meant(work->request->server, name, &work->session, err);
 }
 
 /* Of a method without a session: the tier it names, or the one that made the handle. */

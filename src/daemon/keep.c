@@ -263,10 +263,10 @@ static int run_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
 static int intent_fill(struct snp_keep *keep, struct snp_exec *exec)
 {
     struct snp_session *session = exec->session;
-    snp_autojson json_t *spec =
-        json_pack("{s:I, s:b, s:b, s:I, s:I}", "wall_ms", (json_int_t)exec->wall_ms, "require_exact",
-                  exec->spec.require_exact, "stdin", exec->spec.has_stdin, "replay_of",
-                  (json_int_t)exec->replay_of, "rerun_of", (json_int_t)exec->spec.rerun_of);
+    snp_autojson json_t *spec = json_pack(
+        "{s:I, s:b, s:b, s:I, s:I}", "wall_ms", (json_int_t)exec->wall_ms, "require_exact",
+        exec->spec.require_exact, "stdin", exec->spec.has_stdin, "replay_of",
+        (json_int_t)exec->replay_of, "rerun_of", (json_int_t)exec->spec.rerun_of);
 
     exec->is_intent_due = false;
     keep->has_intent = true;

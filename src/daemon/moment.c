@@ -269,8 +269,8 @@ void snp_moment_find(struct snp_server *server,
                      void *ctx)
 {
     struct search *search = calloc(1, sizeof(*search));
-    struct snp_session *session = snp_sessions_find(server, ref);
-    struct snp_err err;
+    struct snp_session *session = NULL;
+    struct snp_err err = {.code = SNP_OK};
 
     if (search == NULL) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
@@ -281,7 +281,7 @@ void snp_moment_find(struct snp_server *server,
     search->found = found;
     search->ctx = ctx;
     (void)snprintf(search->ref, sizeof(search->ref), "%s", ref);
-    if (session != NULL) {
+    if (snp_sessions_meant(server, ref, &session, &err) == 0) {
         session_find(search, session);
     } else {
         snapshot_find(search);

@@ -441,6 +441,7 @@ void snp_run_rollback(const struct snp_work *work)
     struct rollback *back = calloc(1, sizeof(*back));
     const char *snapshot = snp_json_str(work->head, "snapshot", "");
     const char *session = snp_json_str(work->head, "session", NULL);
+    struct snp_session *meant = NULL;
     struct snp_err err;
 
     if (back == NULL) {
@@ -452,6 +453,10 @@ void snp_run_rollback(const struct snp_work *work)
     back->server = work->request->server;
     back->begun_us = snp_now_us();
     (void)snprintf(back->asked, sizeof(back->asked), "%s", session == NULL ? "" : session);
+    if (session != NULL && snp_sessions_meant(back->server, session, &meant, &err) == 0) {
+        /* What was given may be the beginning of its id. */
+        session = meant->name[0] == '\0' ? meant->id : meant->name;
+    }
     if (session == NULL || strchr(snapshot, '@') != NULL || snp_session_is_id(snapshot)) {
         (void)snprintf(back->ref, sizeof(back->ref), "%s", snapshot);
     } else {

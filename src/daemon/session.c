@@ -19,6 +19,10 @@
 
 _Static_assert((SNP_CAP_SESSIONS & (SNP_CAP_SESSIONS - 1)) == 0, "buckets are masked");
 
+enum {
+    PREFIX_MIN = 8, /* digits of an id that stand for all */
+};
+
 static const char *const state_names[] = {
     [SNP_SESSION_OPENING] = "running", /* its first cell waits for it */
     [SNP_SESSION_IDLE] = "idle",
@@ -224,6 +228,37 @@ struct snp_session *snp_sessions_find(const struct snp_server *server, const cha
         }
     }
     return NULL;
+}
+
+int snp_sessions_meant(const struct snp_server *server,
+                       const char *text,
+                       struct snp_session **ret,
+                       struct snp_err *err)
+{
+    const struct snp_sessions *table = &server->sessions;
+    struct snp_session *found = snp_sessions_find(server, text);
+    size_t n = strlen(text);
+
+    if (found == NULL && n >= PREFIX_MIN && strspn(text, "0123456789abcdef") == n) {
+        for (size_t i = 0; i < table->n_slots; i++) {
+            struct snp_session *session = table->slots[i];
+
+            if (session == NULL || session->state == SNP_SESSION_CLOSING ||
+                strncmp(session->id, text, n) != 0) {
+                continue;
+            }
+            if (found != NULL) {
+                return snp_fail(err, SNP_E_INVALID, "the ids of several sessions begin with %s",
+                                text);
+            }
+            found = session;
+        }
+    }
+    if (found == NULL) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "there is no session '%s'", text);
+    }
+    *ret = found;
+    return 0;
 }
 
 void snp_session_set_state(struct snp_session *session, enum snp_session_state state)

@@ -160,6 +160,16 @@ void snp_session_remove(struct snp_session *session);
 /* By name, else by id; closing ones are not found. NULL if there is none. Borrowed. */
 struct snp_session *snp_sessions_find(const struct snp_server *server, const char *name);
 
+/*
+ * The same for who refers to a session that is there: also by the first 8 or more digits of its
+ * id, if no other's begins so. Never where one may be created. SNP_E_NOT_FOUND, or SNP_E_INVALID:
+ * more than one begins so.
+ */
+int snp_sessions_meant(const struct snp_server *server,
+                       const char *text,
+                       struct snp_session **ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
 /* A new session with that id: one that the journal knows. State HIBERNATED. Else as snp_session_new. */
 int snp_session_known(struct snp_server *server,
                       const char *id,

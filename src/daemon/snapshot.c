@@ -571,16 +571,16 @@ void snp_run_snapshots_list(const struct snp_work *work)
 {
     struct snp_request *request = work->request;
     const char *name = snp_json_str(work->head, "session", NULL);
-    const struct snp_session *session =
-        name == NULL ? NULL : snp_sessions_find(request->server, name);
+    struct snp_session *session = NULL;
     struct listing *listing = calloc(1, sizeof(*listing));
     const struct snp_store_job job = {.run = run_list, .done = listed, .arg = listing};
     struct snp_err err;
+    int r = listing == NULL ? snp_fail(&err, SNP_E_NOMEM, "out of memory") : 0;
 
-    if (listing == NULL || (name != NULL && session == NULL)) {
-        (void)(listing == NULL
-                   ? snp_fail(&err, SNP_E_NOMEM, "out of memory")
-                   : snp_fail(&err, SNP_E_NOT_FOUND, "there is no session '%s'", name));
+    if (r == 0 && name != NULL) {
+        r = snp_sessions_meant(request->server, name, &session, &err);
+    }
+    if (r < 0) {
         free(listing);
         snp_request_fail(request, &err);
         return;

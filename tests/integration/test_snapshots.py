@@ -173,6 +173,22 @@ def test_a_rollback_of_two_minds_does_nothing(start):
     assert [client.run("x", name) for name in ("one", "two")] == ["1", "1"]
 
 
+def test_the_beginning_of_an_id_stands_for_a_session_that_is_there(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    ident = row(client)["id"]
+    take(client, "a")
+    for n in (8, 12, 31, 32):
+        assert row(client, ident[:n])["id"] == ident
+        assert history(client, ident[:n]) == history(client)
+        assert list(listed(client, ident[:n])) == ["a"]
+        good(client.call("rollback", snapshot="a", session=ident[:n]))
+    assert row(client, ident[:7]) is None and row(client, ident[:12] + "x") is None
+    assert row(client, ("0" if ident[0] != "0" else "1") + ident[1:12]) is None
+    client.run("1", ident[:12])  # a cell may make a session: this is a name
+    assert sessions(client)[ident[:12]]["id"] != ident and row(client, ident[:12])["id"] != ident
+
+
 # Rollback -------------------------------------------------------------------------------------------------
 
 
@@ -431,7 +447,9 @@ def exported(client, ref):
 def imported(client, data, name=None, step=1 << 20, **members):
     token = good(client.call("import.begin", name=name, **members))["token"]
     for at in range(0, len(data), step):
-        good(client.call("import.data", data[at:at + step], token=token))
+        answer = client.call("import.data", data[at:at + step], token=token)
+        if answer[0] == ERROR:
+            return answer
     return client.call("import.end", token=token)
 
 

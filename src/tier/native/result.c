@@ -38,8 +38,8 @@ enum {
 };
 
 static const char *const attested[] = {
-    "session",   "name",   "cell",        "state",    "signal",  "limit",
-    "usage",     "output", "files",       "manifest", "sources", "denials_dropped",
+    "session",   "name",   "cell",        "state",    "signal",     "limit",
+    "usage",     "output", "files",       "manifest", "sources",    "denials_dropped",
     "restarted", "epoch",  "transaction", "restored", "checkpoint",
 };
 
