@@ -453,10 +453,10 @@ static const struct snp_opt destroy_options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg one_session[] = {
-    {"SESSION", "name or id", 1, 1}
+    {"SESSION", "name or id (8 digits of it will do)", 1, 1}
 };
 static const struct snp_opt_arg any_sessions[] = {
-    {"SESSION", "name or id", 0, 0}
+    {"SESSION", "name or id (8 digits of it will do)", 0, 0}
 };
 
 static const struct snp_verb verb_list = {

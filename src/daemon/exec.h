@@ -42,7 +42,7 @@ struct snp_exec {
     char *record;      /* owned: its result as the journal has it; NULL = err counts */
     bool has_manifest; /* record has one of its own */
     bool falls_back;   /* its interpreter was lost: the session goes back to its checkpoint */
-    const char *taken;   /* why its session was taken from it while it ran; or NULL */
+    const char *taken; /* why its session was taken from it while it ran; or NULL */
     struct snp_err err;
 
     /* For the journal; in sessions that last. */

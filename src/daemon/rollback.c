@@ -452,11 +452,11 @@ void snp_run_rollback(const struct snp_work *work)
     back->request = work->request;
     back->server = work->request->server;
     back->begun_us = snp_now_us();
-    (void)snprintf(back->asked, sizeof(back->asked), "%s", session == NULL ? "" : session);
     if (session != NULL && snp_sessions_meant(back->server, session, &meant, &err) == 0) {
         /* What was given may be the beginning of its id. */
         session = meant->name[0] == '\0' ? meant->id : meant->name;
     }
+    (void)snprintf(back->asked, sizeof(back->asked), "%s", session == NULL ? "" : session);
     if (session == NULL || strchr(snapshot, '@') != NULL || snp_session_is_id(snapshot)) {
         (void)snprintf(back->ref, sizeof(back->ref), "%s", snapshot);
     } else {
