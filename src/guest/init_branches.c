@@ -19,7 +19,9 @@
 #include "guest/spec.h"
 
 enum {
-    PATIENCE_MS = 3000,
+    HOLD_MS = 3000,
+    WAKE_MS = 6000,
+    CONT_TRIES = 20,
     SEED = 0
 };
 
@@ -97,8 +99,12 @@ static void answer(struct snp_init_branches *bs, struct snp_init_branch *b, int 
 /* Stopped, so that whatever it was made to do it does not do while it is spared. */
 static void stop(const struct snp_init_branch *b, bool on)
 {
-    if (b->number != SEED && b->pid > 1) {
-        (void)snp_init_kill(b->pid, on ? SIGSTOP : SIGCONT);
+    /* In the local tier it is the supervisor who looks for it, and may not see it at once. */
+    for (int i = 0; b->number != SEED && b->pid > 1 && i < CONT_TRIES; i++) {
+        if (snp_init_kill(b->pid, on ? SIGSTOP : SIGCONT) == 0 || on) {
+            break;
+        }
+        (void)poll(NULL, 0, 1);
     }
 }
 
@@ -148,7 +154,7 @@ int snp_branches_hold(struct snp_init_branches *bs, uint32_t number, int fd, uin
                                                .fd = own,
                                                .waits_for = SNP_BRANCH_ASLEEP,
                                                .reply_to = reply_to,
-                                               .until_ms = now_ms() + PATIENCE_MS};
+                                               .until_ms = now_ms() + HOLD_MS};
     return SNP_INIT_LATER;
 }
 
@@ -176,7 +182,7 @@ int snp_branches_wake(struct snp_init_branches *bs,
     b->waits_for = SNP_BRANCH_AWAKE;
     b->is_job = is_job;
     b->reply_to = reply_to;
-    b->until_ms = now_ms() + PATIENCE_MS;
+    b->until_ms = now_ms() + WAKE_MS;
     return SNP_INIT_LATER;
 }
 

@@ -31,10 +31,10 @@ enum {
     MAKING_MS = 4000, /* a little more than pid 1's patience */
     WATCH_MS_MIN = 4,
     WATCH_MS_MAX = 200,
-    WATCH_SHARE = 20,  /* of the time at most one such part is spent on looking */
-    GROWTH = 4 << 20,  /* bytes a cell may write in a millisecond */
-    OWN_MIN = 2 << 20, /* bytes of its own for which a copy is worth giving up */
-    SHORT_SHARE = 8,   /* such a part of the memory left: it is short */
+    WATCH_SHARE = 20, /* of the time at most one such part is spent on looking */
+    GROWTH = 4 << 20, /* bytes a cell may write in a millisecond */
+    OWN_SHARE = 16,   /* such a part of it held by a copy alone: it is worth giving up */
+    SHORT_SHARE = 8,  /* such a part of the memory left: it is short */
     FILES_BYTES_MAX = SNP_SHADOW_BYTES_MAX / 2, /* of a copied workspace */
     FILES_MAX = 20000,
     NAMES_MAX = 5,
@@ -315,6 +315,9 @@ void snp_branch_on_gone(struct snp_session *s, uint32_t number)
     if (bs->has_standby && bs->standby == number) {
         bs->cover.interpreter = SNP_COVER_UNAVAILABLE;
         add_note(&bs->cover, json_string("the copy of the interpreter has died"));
+    }
+    if (s->state != SNP_SESSION_READY || s->is_ending) {
+        return;
     }
     snp_log(SNP_LOG_WARN, "branch-gone", "session=%s branch=%u", s->spec.id, (unsigned)number);
 }
@@ -818,7 +821,7 @@ static void on_watch(uv_timer_t *timer)
         !snp_meter_usage(&s->meter, &s->tier->cgroups, s->embryo.cgroup, enough, &used)) {
         return;
     }
-    if (used > enough && snp_proc_own_memory(s->embryo.pid, b->pid) >= OWN_MIN) {
+    if (used > enough && snp_proc_own_memory(s->embryo.pid, b->pid) >= limit / OWN_SHARE) {
         give_up(s, b);
     }
     ms = used > enough ? WATCH_SHARE * (snp_now_us() - start) / 1000 : (enough - used) / GROWTH;

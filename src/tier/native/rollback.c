@@ -149,6 +149,10 @@ static void on_return_woken(void *data, int eno, const char *bytes, size_t n)
     (void)bytes;
     (void)n;
     s->is_waking = false;
+    if (eno != 0 && eno != EPIPE) {
+        snp_log(SNP_LOG_ERROR, "wake", "session=%s branch=%u error=%s", s->spec.id,
+                (unsigned)s->returning.number, strerrordesc_np(eno));
+    }
     if (eno != EPIPE) {
         returned(s, eno == 0);
     }

@@ -823,6 +823,14 @@ static void fill_local(struct snp_session *s, struct snp_spec *spec)
     (void)snprintf(spec->folder, sizeof(spec->folder), "%s", s->folder);
 }
 
+/* RLIMIT_NPROC counts copies, too; the cgroup's limit is moved as they come and go. */
+static uint32_t more_processes(const struct snp_session *s, bool has_pids)
+{
+    return (has_pids ? 8 : 0) + (!s->spec.is_lasting ? 0
+                                 : has_pids          ? SNP_BRANCHES_MAX + 2
+                                                     : 1 /* what stands by */);
+}
+
 static void fill_spec(struct snp_session *s, struct snp_spec *spec)
 {
     const uint64_t *limit = s->spec.limits.value;
@@ -839,7 +847,7 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
         .file_bytes = file_limit(s),
         .data_bytes = data_limit(s),
         /* With the pids cgroup that one is to be met first, because it counts refusals. */
-        .processes = (uint32_t)limit[SNP_LIMIT_PROCESSES] + (has_pids ? 8 : 0),
+        .processes = (uint32_t)limit[SNP_LIMIT_PROCESSES] + more_processes(s, has_pids),
         .open_files = (uint32_t)limit[SNP_LIMIT_OPEN_FILES],
         .landlock_abi = (uint32_t)tier->landlock_abi,
         .want_notify = 1,
