@@ -280,7 +280,9 @@ class Story:
             try:
                 result, _ = self.call("exec", code, session=name or self.name, kind="python", code_len=len(code),
                                       **members)
-                break
+                # Whose guest was shot as a whole says so with its next cell.
+                if not (self.is_shot and result["state"] == "lost" and attempt < 2):
+                    break
             except Refused as error:
                 # A session that died with its tier says so once, one that lacks cells asks what to do.
                 if "--recover" in error.head["message"] and members.get("recover") != "checkpoint":
