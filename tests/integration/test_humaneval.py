@@ -75,3 +75,29 @@ def test_every_mutant_fails(problems, sandbox, capsys):
     assert not survived
     assert all(done["error"]["type"] != "SyntaxError" for done in results.values())
     report(capsys, f"mutants as {sandbox.who}", results, seconds)
+
+
+def run_with_kills(box, numbered):
+    """Solution and tests in two cells of a session; in every tenth one a cell between them is killed."""
+    number, problem = numbered
+    name = f"humaneval-{number}"
+    solution = box.exec(problem["prompt"] + problem["canonical_solution"], session=name)
+    assert solution["status"] == "ok", solution["error"]
+    if number % 10 == 0:
+        spoilt = f"{problem['entry_point']} = None\n{problem['test']}\nimport os\nos.kill(os.getpid(), 9)\n"
+        killed = box.exec(spoilt, session=name)
+        assert (killed["status"], killed["state"]) == ("killed", "rolled_back"), killed
+    done = box.exec(program(problem, ""), session=name)
+    box.destroy(name)
+    return done
+
+
+def test_every_solution_passes_though_every_tenth_interpreter_is_killed(problems, sandbox, capsys):
+    sandbox.exec("'warm'")
+    start = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        done = list(pool.map(lambda numbered: run_with_kills(sandbox, numbered), enumerate(problems)))
+    results = {problem["task_id"]: one for problem, one in zip(problems, done)}
+    assert len(results) == 164
+    assert not {task: one["error"] for task, one in results.items() if not passed(one)}
+    report(capsys, f"solutions with kills as {sandbox.who}", results, time.monotonic() - start)
