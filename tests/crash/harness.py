@@ -281,6 +281,8 @@ class Harness:
             how = "cut off"
         except Refused as error:
             how = f"refused ({error.head.get('code')})"
+        except RuntimeError:
+            how = "refused (the daemon did not start)"
         except AssertionError as error:
             how = f"answered wrongly: {error}"
         reached = rig.faults.obeyed() > 0

@@ -8,6 +8,7 @@ of them. Nothing here knows how the daemon keeps its promises.
 """
 
 import copy
+import hashlib
 import json
 import secrets
 import time
@@ -30,15 +31,16 @@ KINDS = {
 }
 STATUS = {"ok": "ok", "error": "error", "killed": "killed", "loud": "ok", "large": "ok"}
 PROBE = """
-import json, os
+import hashlib, json, os
 def _look():
     files = {}
     for name in os.listdir("/workspace"):
         with open("/workspace/" + name, "rb") as data:
-            files[name] = data.read().decode("latin-1")
+            files[name] = data.read()
+            files[name] = files[name].decode() if name == "log" else hashlib.sha256(files[name]).hexdigest()
     return json.dumps({"log": globals().get("log", []), "files": files})
 print(_look())
-del json, os, _look
+del hashlib, json, os, _look
 """
 
 
@@ -60,7 +62,7 @@ class World:
     def __init__(self):
         self.exists = False
         self.log = []  # (number of the cell, token) of those whose effects are kept
-        self.files = {}
+        self.files = {}  # name: hash of its content
         self.cells = {}  # number: (status, state, token); None = unknown what became of it
         self.unknown = {}  # number: token that such a cell leaves if it is run again
         self.snapshots = {}  # name: (log, files, cell)
@@ -199,7 +201,7 @@ class Story:
 
     def put(self, path, data):
         def after(world):
-            world.files[path] = data.decode("latin-1")
+            world.files[path] = hashlib.sha256(data).hexdigest()
 
         self.ask("put", after, data, session=self.name, path=path, offset=0, truncate=True, mode=0)
 
@@ -224,13 +226,14 @@ class Story:
             log, files, at = world.snapshots[name]
             world.log, world.files = list(log), dict(files)
             for number, known in world.cells.items():
-                if number > at and known is not None and known[1] is not None:
+                if number > at and known is not None:
                     world.cells[number] = (known[0], "undone", known[2])
 
         return self.ask("rollback", after, session=self.name, snapshot=f"{self.name}@{name}")
 
     def fork(self, name, of=None):
-        self.forks.append((name, list(self.world.log), dict(self.world.files)))
+        log, files = (self.world.log, self.world.files) if of is None else self.world.snapshots[of][:2]
+        self.forks.append((name, list(log), dict(files)))
         return self.call("fork", **{"from": self.name if of is None else f"{self.name}@{of}"}, n=1, name=name)
 
     def clear(self):
@@ -253,7 +256,8 @@ class Story:
     def row(self, name=None):
         """The session's line of the list, or None."""
         rows = self.call("sessions.list")[0]["sessions"]
-        rows = [row for row in rows if row["name"] == (name or self.name)]
+        names = (self.name,) if name is None else (name, f"{name}-1")  # forks are numbered
+        rows = [row for row in rows if row["name"] in names]
         assert len(rows) <= 1, rows
         return rows[0] if rows else None
 
@@ -266,6 +270,11 @@ class Story:
                 return {row["cell"]: row for row in rows}
             before = rows[-1]["cell"]
 
+    def look(self, name, members):
+        self.asked += 1
+        code = PROBE.encode()
+        return self.call("exec", code, session=name, kind="python", code_len=len(code), **members)[0]
+
     def history_at_rest(self):
         """When no cell runs any more: one whose client went away goes on to its end."""
         lib.wait_for(lambda: (self.row() or {}).get("state") != "running", TIMEOUT)
@@ -273,24 +282,26 @@ class Story:
 
     def probe(self, name=None):
         """(variable, file, other files, the result) of the session as it is."""
-        code = PROBE.encode()
-        members = {}
-        for attempt in range(3):
-            self.asked += 1
+        members, result, missing = {}, None, set()
+        for attempt in range(6):
             try:
-                result, _ = self.call("exec", code, session=name or self.name, kind="python", code_len=len(code),
-                                      **members)
-                # Whose guest was shot as a whole says so with its next cell.
-                if not (self.is_shot and result["state"] == "lost" and attempt < 2):
-                    break
+                result = self.look(name or self.name, members)
+                missing.update((result.get("restored") or {}).get("missing", ()))
             except Refused as error:
                 # A session that died with its tier says so once, one that lacks cells asks what to do.
                 if "--recover" in error.head["message"] and members.get("recover") != "checkpoint":
                     # Once a replay has stopped there is only the checkpoint.
                     members = {"recover": "checkpoint" if members else self.recover}
-                elif attempt == 2 or error.head.get("code") not in ("peer", "not_found"):
+                elif (attempt >= 2 and not self.is_shot) or error.head.get("code") not in ("peer", "not_found"):
                     raise
+                continue
+            # Whose guest was shot, and the spare ones with it, says so with its next cell.
+            if result["status"] == "ok" or not self.is_shot:
+                break
+        assert result is not None, "refused again and again"
         assert result["status"] == "ok", result
+        if result.get("restored"):
+            result["restored"]["missing"] = sorted(missing)
         self.asked += len((result.get("restored") or {}).get("replayed", ()))
         found = json.loads(self.output())
         log = found["files"].pop("log", "").split()
@@ -309,9 +320,10 @@ class Story:
             self.world, self.worlds = worlds[0], worlds[:1]
             return self.verify_forks()
         history = self.history_at_rest()
+        listed = {row["name"] for row in self.call("snapshots.list", session=self.name)[0]["snapshots"]}
         found = []
         for world in worlds:
-            found.append((self.differences(world, history), world))
+            found.append((self.differences(world, history, listed), world))
         if all(bad for bad, _ in found):
             return [" or ".join("; ".join(bad) for bad, _ in found)]
         worlds = [world for bad, world in found if not bad]
@@ -325,8 +337,8 @@ class Story:
         self.settle(world, files, result)
         return self.verify_snapshots() + self.verify_forks()
 
-    def differences(self, world, history):
-        """Between what a world says of its cells and the history."""
+    def differences(self, world, history, snapshots):
+        """Between what a world says of its cells and snapshots, and what is there."""
         bad = []
         for number, known in world.cells.items():
             there = history.get(number)
@@ -336,6 +348,8 @@ class Story:
                 bad.append(f"unreported: cell {number} reads {there['status']} and nobody was told")
             elif known is not None and (there["status"], there["state"]) != known[:2]:
                 bad.append(f"wrong: cell {number} was {known[:2]}, is {there['status'], there['state']}")
+        if snapshots != set(world.snapshots):
+            bad.append(f"wrong: snapshots {sorted(snapshots)}, should be {sorted(world.snapshots)}")
         for number in set(history) - set(world.cells):
             if history[number]["replay_of"] in world.cells:
                 continue
@@ -372,8 +386,10 @@ class Story:
         tokens = [token for _, token in log]
         if variable != tokens:
             bad.append(f"lost: variable {variable}, should be {tokens} (restored: {restored})")
-        if files != world.files and (restored is None or not restored["missing"]):
-            bad.append(f"lost: files {sorted(files)}, should be {sorted(world.files)} (restored: {restored})")
+        told = set((restored or {}).get("missing_puts", ()))
+        hidden = {name for name in set(files) | set(world.files) if files.get(name) != world.files.get(name)} - told
+        if hidden:
+            bad.append(f"lost: files {sorted(hidden)} are not what they should be (restored: {restored})")
         return bad
 
     @staticmethod
@@ -422,8 +438,10 @@ class Story:
         """Each fork is there as a whole or not at all."""
         bad = []
         for name, log, files in self.forks:
-            if self.row(name) is None:
+            row = self.row(name)
+            if row is None:
                 continue
+            name = row["name"]
             variable, disk, there, _ = self.probe(name)
             tokens = [token for _, token in log]
             if variable != tokens or disk != tokens or there != files:

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Damaged files of the journal: the daemon comes up, says what it found, and shows nothing wrong."""
+
+import glob
+import os
+import random
+import secrets
+
+import pytest
+
+from story import Refused, Story
+
+TIMES = int(os.environ.get("SNP_DAMAGE_TIMES", "6"))
+
+
+@pytest.fixture
+def lived(make_rig):
+    """A rig whose daemon has died after a life, and its story."""
+    rig = make_rig()
+    rig.start()
+    story = Story(rig.box, "story")
+    story.cell()
+    story.cell("large")
+    story.checkpoint()
+    story.cell()
+    story.cell("large")
+    story.checkpoint()
+    story.cell()
+    story.hang_up()
+    return rig, story
+
+
+def doctor(rig):
+    done = rig.box.cli("doctor", "--json")
+    return done.stdout
+
+
+def files_of(rig, pattern):
+    return sorted(glob.glob(os.path.join(rig.box.state, "journal", pattern)))
+
+
+def garble(path, chance, pieces=3):
+    size = os.path.getsize(path)
+    with open(path, "r+b") as out:
+        for _ in range(pieces):
+            out.seek(chance.randrange(max(1, size)))
+            out.write(chance.randbytes(512))
+
+
+def test_a_garbled_database_is_set_aside_or_saved(lived, capsys):
+    rig, story = lived
+    seed = int(os.environ.get("SNP_SEED", secrets.randbits(32)))
+    chance = random.Random(seed)
+    rig.box.stop()
+    garble(files_of(rig, "journal.db")[0], chance, 8)
+    rig.start()
+    # Whatever was saved must be true; what was not must have been said.
+    other = Story(rig.box, "other")
+    other.cell()
+    assert other.verify() == []
+    found = None
+    try:
+        row = story.row()
+        if row is not None:
+            history = story.history()
+            for number, known in story.world.cells.items():
+                if number in history:
+                    assert (history[number]["status"], history[number]["state"]) in (known[:2], ("unknown", None)), seed
+            variable, disk, _, _ = story.probe()
+            tokens = [token for _, token in story.world.log]
+            assert variable == disk == tokens[:len(variable)], (seed, variable, disk, tokens)
+            found = len(history)
+    except Refused as error:
+        assert error.head["message"], seed
+    with capsys.disabled():
+        print(f"\ngarbled database: {found} of 6 cells found again (seed {seed})")
+    if found is None or found < 6:
+        assert "database" in doctor(rig) or "journal" in doctor(rig)
+    other.hang_up()
+    story.hang_up()
+
+
+@pytest.mark.parametrize("how", ["garbled", "cut", "gone", "empty"])
+def test_a_damaged_blob_costs_only_what_needs_it(lived, how):
+    rig, story = lived
+    chance = random.Random(secrets.randbits(32))
+    rig.box.daemon.kill()
+    rig.box.daemon.wait()
+    blobs = sorted(files_of(rig, "blobs/*/*"), key=os.path.getmtime)
+    assert blobs, "no blob of a checkpoint is on disk"
+    path = blobs[-1]  # of the last checkpoint
+    if how == "garbled":
+        garble(path, chance)
+    elif how == "cut":
+        os.truncate(path, os.path.getsize(path) // 2)
+    elif how == "gone":
+        os.unlink(path)
+    else:
+        os.truncate(path, 0)
+    rig.start()
+    assert set(story.history()) == set(story.world.cells)
+    variable, disk, _, result = story.probe()
+    tokens = [token for _, token in story.world.log]
+    assert variable == disk == tokens[:len(variable)], (variable, disk, tokens)
+    assert result["restored"] is not None
+    missing = {number for number, token in story.world.log if token not in variable}
+    assert missing <= set(result["restored"]["missing"]), result["restored"]
+    assert "blob" in doctor(rig) or "checkpoint" in doctor(rig)
+    story.hang_up()
+
+
+def test_a_database_of_the_future_is_left_alone(lived):
+    import sqlite3
+    rig, story = lived
+    rig.box.stop()
+    path = files_of(rig, "journal.db")[0]
+    with sqlite3.connect(path) as db:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        db.execute(f"PRAGMA user_version = {version + 1}")
+    db.close()
+    before = os.path.getsize(path)
+    with pytest.raises(RuntimeError, match="(?i)newer|version"):
+        rig.box.start()
+    assert os.path.getsize(path) == before
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version = {version}")
+    db.close()
+    rig.box.daemon = None
+    rig.start()
+    assert story.verify() == []
+    story.hang_up()

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A state folder that is full, read-only, or shared by two; a clock that jumps."""
+
+import contextlib
+import os
+import random
+import secrets
+import subprocess
+
+import pytest
+
+import lib
+from story import Dead, Refused, Story
+
+STEPS = int(os.environ.get("SNP_DISK_STEPS", "10"))
+
+
+@pytest.fixture
+def small_disk(make_rig):
+    """A rig whose state folder is a file system of its own: make(bytes) before its daemon starts."""
+    lib.need("root", os.geteuid() == 0, "mounting needs root")
+    mounted = []
+
+    def make(size):
+        rig = make_rig()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "none", rig.box.state], check=True)
+        mounted.append(rig)
+        return rig
+
+    yield make
+    for rig in mounted:
+        rig.box.stop()
+        subprocess.run(["umount", rig.box.state], check=True)
+
+
+def fill(rig, leave):
+    """Take all room of the state folder but so many bytes."""
+    path = os.path.join(rig.box.state, "filler")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    room = os.statvfs(rig.box.state)
+    size = room.f_bavail * room.f_frsize - leave
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
+    if size > 0:
+        os.posix_fallocate(fd, 0, size)
+    os.close(fd)
+    return lambda: os.unlink(path)
+
+
+def life(story):
+    story.cell()
+    story.cell("large")
+    story.put("a.bin", b"data" * 20_000)
+    story.checkpoint()
+    story.snapshot("one")
+    story.cell("error")
+    story.rollback("one")
+    story.cell()
+    story.hibernate()
+    story.cell()
+
+
+def test_a_full_disk_is_said_and_loses_nothing(small_disk, capsys):
+    """Room runs out at another place each time; with room again, life goes on in the same daemon."""
+    seed = int(os.environ.get("SNP_SEED", secrets.randbits(32)))
+    chance = random.Random(seed)
+    rig = small_disk("64m")
+    rig.start()
+    refused, bad = 0, []
+    for step in range(STEPS):
+        story = Story(rig.box, f"full{step}")
+        story.cell()
+        leave = chance.choice([0, 1, 3, 7, 20, 60, 200, 600, 2000, 6000]) * 4096
+        give_back = fill(rig, leave)
+        try:
+            life(story)
+        except Refused as error:
+            refused += 1
+            text = str(error).lower()
+            if not any(word in text for word in ("full", "space", "room")):
+                bad.append(f"{leave} bytes left: refused, but not for the disk: {error}")
+        except (Dead, AssertionError) as reason:
+            bad.append(f"{leave} bytes left: {reason!r}")
+        give_back()
+        try:
+            found = story.verify()
+            if not found:
+                story.cell()
+                found = story.verify()
+            bad += [f"{leave} bytes left: {text}" for text in found]
+            story.destroy()
+        except (Dead, Refused, AssertionError) as reason:
+            bad.append(f"{leave} bytes were left, room again: {reason!r}")
+            rig.start()
+        story.hang_up()
+    with capsys.disabled():
+        print(f"\ndisk full: {STEPS} times, {refused} refused, {len(bad)} wrong (seed {seed})")
+    assert not bad, "\n".join([f"seed {seed}", *bad])
+    assert refused > 0, "the disk was never full"
+
+
+def test_a_read_only_state_folder_is_said(small_disk):
+    rig = small_disk("64m")
+    rig.start()
+    story = Story(rig.box, "kept")
+    story.cell()
+    story.checkpoint()
+    story.hang_up()
+    rig.box.stop()
+    subprocess.run(["mount", "-o", "remount,ro", rig.box.state], check=True)
+    try:
+        with pytest.raises(RuntimeError, match="(?i)read-only"):
+            rig.box.start()
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", rig.box.state], check=True)
+        rig.box.stop()
+    rig.start()
+    assert story.verify() == []
+    story.hang_up()
+
+
+def test_a_disk_that_becomes_read_only_is_said(small_disk):
+    rig = small_disk("64m")
+    rig.start()
+    story = Story(rig.box, "kept")
+    story.cell()
+    story.checkpoint()
+    rig.faults.order("daemon", "write.state/*", 1, "full", "EROFS")
+    with pytest.raises(Refused) as refusal:
+        for _ in range(3):
+            story.cell()
+    assert "read-only" in str(refusal.value).lower()
+    rig.faults.forget()
+    assert story.verify() == []
+    story.cell()
+    assert story.verify() == []
+    story.hang_up()
+
+
+def test_two_daemons_never_share_a_state_folder(make_rig):
+    """Another runtime folder, the same state folder: the second says who has it."""
+    rig = make_rig()
+    rig.start()
+    story = Story(rig.box, "mine")
+    story.cell()
+    other = lib.Sandbox("root", env={"SNIPARA_SANDBOX_STATE_DIR": rig.box.state})
+    try:
+        with pytest.raises(RuntimeError) as refusal:
+            other.start()
+        assert rig.box.state in str(refusal.value)
+    finally:
+        other.close()
+    story.cell()
+    assert story.verify() == []
+    story.hang_up()
+
+
+@pytest.mark.parametrize("jump", [-400 * 86400, 400 * 86400, -3600, 1 << 33])
+def test_a_clock_that_jumps_changes_nothing(make_rig, jump):
+    rig = make_rig()
+    rig.start()
+    story = Story(rig.box, "timeless")
+    story.cell()
+    story.snapshot("one")
+    rig.faults.set_clock(jump)
+    story.cell()
+    story.checkpoint()
+    story.rollback("one")
+    story.cell()
+    assert story.verify() == []
+    rig.faults.set_clock(0)
+    story.hang_up()
+    rig.box.daemon.kill()
+    rig.box.daemon.wait()
+    rig.start()
+    assert story.verify() == []
+    story.cell()
+    assert story.verify() == []
+    story.hang_up()
