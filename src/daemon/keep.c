@@ -672,7 +672,8 @@ int snp_keep_put(struct snp_session *session,
     }
     keep->done = done;
     keep->ctx = ctx;
-    return submit(session->server, keep, run_effect, SNP_DURABILITY_PROCESS, err);
+    /* Synced, because the file itself is not: without the note nobody is told that it is gone. */
+    return submit(session->server, keep, run_effect, SNP_DURABILITY_SYNCED, err);
 }
 
 static void effect_note(struct snp_session *session, struct snp_keep *keep)

@@ -157,8 +157,10 @@ int snp_session_known(struct snp_server *server,
 
 uint64_t snp_session_floor(const struct snp_session *session)
 {
-    return session->checkpoint_cell > session->accepted_cell ? session->checkpoint_cell
-                                                             : session->accepted_cell;
+    return session->checkpoint_cell > session->accepted_cell ||
+                   session->checkpoint_cell < session->accepted_from
+               ? session->checkpoint_cell
+               : session->accepted_cell;
 }
 
 enum snp_session_state snp_session_resting_state(const struct snp_session *session)

@@ -99,7 +99,8 @@ struct snp_session {
     uint64_t
         accepted_cell; /* of cells up to this one somebody has accepted that they are missing */
     bool is_told_lost; /* its last result said that the interpreter was lost */
-    bool is_last_unknown; /* how its last cell ended is not known */
+    uint64_t accepted_from; /* ... beside a checkpoint of after this one: not beside an older */
+    bool is_last_unknown;   /* how its last cell ended is not known */
     enum snp_checkpoint_when checkpoint_when;
     bool is_dirty;     /* it holds what no checkpoint holds */
     bool is_unsavable; /* something in it cannot be saved: it does not hibernate by itself */

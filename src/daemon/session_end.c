@@ -126,6 +126,7 @@ static void cleared(void *ctx, const struct snp_err *err)
         session->checkpoint = 0;
         session->checkpoint_cell = 0;
         session->accepted_cell = 0;
+        session->accepted_from = 0;
         session->is_last_unknown = false;
         session->is_dirty = false;
         session->disk_bytes = 0;

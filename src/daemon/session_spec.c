@@ -35,6 +35,7 @@ static const struct snp_field fields[] = {
     {"transaction",    SNP_T_BOOL,             0                 },
     {"checkpoint",     SNP_T_INT,              SNP_CHECKPOINT_OFF},
     {"accepted",       SNP_T_INT,              0                 },
+    {"accepted_from",  SNP_T_INT | SNP_T_OPT,  0                 },
     {"manifest",       SNP_T_OBJ,              0                 },
 };
 static const struct snp_record record = SNP_RECORD("session record", fields);
@@ -44,14 +45,15 @@ char *snp_session_spec_text(const struct snp_session *session)
     json_t *manifest =
         session->manifest == NULL ? NULL : json_loads(session->manifest, 0, NULL);
     snp_autojson json_t *spec = json_pack(
-        "{s:i, s:i, s:s, s:b, s:s, s:s?, s:s?, s:O, s:o, s:b, s:b, s:b, s:i, s:I, s:o}",
+        "{s:i, s:i, s:s, s:b, s:s, s:s?, s:s?, s:O, s:o, s:b, s:b, s:b, s:i, s:I, s:I, s:o}",
         "version", SPEC_VERSION, "format", STATE_FORMAT, "tier", snp_tier_name(session->kind),
         "auto", session->is_auto, "template", session->template_name, "project",
         session->project, "rootfs", session->rootfs, "env", session->env, "limits",
         snp_limits_to_json(&session->limits), "allow_degraded", session->allow_degraded,
         "require_exact", session->require_exact, "transaction", session->transaction,
         "checkpoint", (int)session->checkpoint_when, "accepted",
-        (json_int_t)session->accepted_cell, "manifest", manifest);
+        (json_int_t)session->accepted_cell, "accepted_from", (json_int_t)session->accepted_from,
+        "manifest", manifest);
 
     return spec == NULL ? NULL : snp_json_text(spec);
 }
@@ -102,6 +104,7 @@ int snp_session_spec_read(struct snp_session *session, const char *text, struct 
     session->checkpoint_when =
         (enum snp_checkpoint_when)snp_json_int(spec, "checkpoint", SNP_CHECKPOINT_IDLE);
     session->accepted_cell = (uint64_t)snp_json_int(spec, "accepted", 0);
+    session->accepted_from = (uint64_t)snp_json_int(spec, "accepted_from", 0);
     session->state_format = (uint64_t)snp_json_int(spec, "format", 0);
     session->manifest = snp_json_text(json_object_get(spec, "manifest"));
     if (failed || session->manifest == NULL) {

@@ -641,6 +641,7 @@ static void epoch_raise(struct snp_wake *wake)
     wake->checkpoint = session->checkpoint;
     if (is_accepted) {
         session->accepted_cell = session->cells;
+        session->accepted_from = session->checkpoint_cell;
         session->is_last_unknown = false;
         snp_keep_event(session->server, "accepted_loss", session,
                        "session %s goes on from its state after cell %llu; %zu later cells are "
