@@ -14,7 +14,7 @@ import pytest
 from harness import Harness
 from story import Story
 
-RUNS = int(os.environ.get("SNP_CRASH_RUNS", "36"))
+RUNS = int(os.environ.get("SNP_CRASH_RUNS", "27"))
 
 
 @pytest.mark.parametrize("who", ["root", "user"])

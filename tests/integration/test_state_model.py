@@ -182,13 +182,13 @@ class Life:
 
     def look(self):
         done = self.exec(LOOK)
-        if self.was_shot and (done["status"], done["state"]) == ("killed", "rolled_back"):
-            done = self.exec(LOOK)  # its death was noticed only with the cell, which left nothing
+        if self.was_shot and done["state"] != "kept":
+            done = self.exec(LOOK)  # its death was noticed only with that cell, which says so
         self.was_shot = False
         assert done["status"] == "ok", done
         found, expected = json.loads(done["stdout"]), self.now.look()
         assert found == expected, "\n".join(
-            [f"{part}: found {different(found[part], expected[part])}, expected {different(expected[part], found[part])}"
+            [self.name, str(self.results[-2:]), *self.told[-4:]] + [f"{part}: found {different(found[part], expected[part])}, expected {different(expected[part], found[part])}"
              for part in found if found[part] != expected[part]])
         self.keep()
 
@@ -330,7 +330,7 @@ class World:
         life.atomic(self.chance.code())
 
     def snapshot(self, life):
-        if len(life.snapshots) < 4:
+        if life.last > 0 and len(life.snapshots) < 4:
             life.snapshot()
 
     def rollback(self, life):
