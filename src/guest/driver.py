@@ -1307,7 +1307,7 @@ class Session:
         """Why no copy can be made now, and the open files as they are."""
         if socket_fd < 0 or self._branch is None:
             return "no descriptor is left", None
-        threads = [thread.name for thread in threading.enumerate()][1:] or task_names()[1:]
+        threads = other_threads()
         if threads:
             return clean("threads: " + ", ".join(threads), 200), None
         ours = {socket_fd, self._stream.fd, 0, 1, 2, *self._stdio.spare, *self._inner()}
@@ -1869,6 +1869,18 @@ def task_names() -> List[str]:
         return names
     except OSError:
         return []
+
+
+def other_threads() -> List[str]:
+    """Names of the threads besides ours: Python's, else the kernel's."""
+    names = [thread.name for thread in threading.enumerate()][1:]
+    tasks: List[str] = []
+    for pause in (0.001, 0.005, 0.02, 0.05):  # one that has just ended is there for a moment
+        tasks = names or task_names()[1:]
+        if names or not tasks:
+            break
+        sleep(pause)
+    return tasks
 
 
 def renew_thread() -> None:

@@ -130,6 +130,15 @@ def test_threads_are_named_and_atomic_is_refused_before_it_runs(sandbox, session
     assert done["state"] == "lost" and "worker" in str(done["transaction"]["notes"])
 
 
+def test_threads_that_have_ended_are_none(sandbox, session):
+    code = ("import concurrent.futures\nwith concurrent.futures.ThreadPoolExecutor(4) as pool:\n"
+            "    numbers = list(pool.map(abs, range(-20, 0)))")
+    for _ in range(5):
+        assert sandbox.exec(code, session)["status"] == "ok"
+        done = sandbox.exec("x", session)
+        assert covered(done), done["transaction"]
+
+
 def test_pipes_between_cells_prevent_a_copy_and_are_no_longer_than_they_are(sandbox, session):
     """A copy would hold the other end: the reader below would wait for ever."""
     sandbox.exec("import os\nr, w = os.pipe()", session)
