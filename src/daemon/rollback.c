@@ -410,7 +410,7 @@ static void found(void *arg, const struct snp_err *find_err)
     if (err.code == SNP_OK && session == NULL) {
         (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session of snapshot %s is gone", back->ref);
     }
-    if (err.code == SNP_OK && back->asked[0] != '\0' &&
+    if (err.code == SNP_OK && session != NULL && back->asked[0] != '\0' &&
         snp_sessions_find(back->server, back->asked) != session) {
         (void)snp_fail(&err, SNP_E_INVALID,
                        "snapshot %s is of session %s, not of %s: nothing was done", back->ref,

@@ -585,6 +585,7 @@ void snp_run_snapshots_list(const struct snp_work *work)
         snp_request_fail(request, &err);
         return;
     }
+    SNP_ASSERT(listing != NULL);
     listing->request = request;
     if (session != NULL) {
         memcpy(listing->session, session->id, sizeof(listing->session));

@@ -341,6 +341,7 @@ static void first_words(const char *argv, char out[FIRST_LINE_MAX + 1])
 {
     snp_autojson json_t *words = argv == NULL ? NULL : json_loads(argv, 0, NULL);
     snp_autobuf struct snp_buf text = {0};
+    const char *joined;
     size_t i;
     json_t *word;
 
@@ -352,7 +353,8 @@ static void first_words(const char *argv, char out[FIRST_LINE_MAX + 1])
             break; /* what is there is enough */
         }
     }
-    first_line((struct snp_bytes){snp_buf_bytes(&text), text.len}, out);
+    joined = snp_buf_bytes(&text);
+    first_line((struct snp_bytes){joined == NULL ? "" : joined, text.len}, out);
 }
 
 /* Cells --------------------------------------------------------------------------------- */
