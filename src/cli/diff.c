@@ -3,8 +3,9 @@
  * `diff`: what differs between two sessions or snapshots.
  *
  * Contents are fetched only of files that changed, and compared by diff(1) in a private folder.
- * Names and contents are the sandbox's: on a terminal they are escaped before they are
- * coloured, and a name that could pass for more than a name is quoted everywhere.
+ * Names, types and contents are the sandbox's: on a terminal they are escaped before they are
+ * coloured, and what could pass for more than a name is quoted everywhere. To patch(1) the
+ * whole is hunks of regular files; all other lines are nothing it acts on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,8 +39,9 @@ enum {
 
 /* A side of a file. */
 struct side {
-    const char *type; /* borrowed: file, dir, link, deleted; NULL = it is not there */
-    const char *hash; /* borrowed: of a file's content */
+    const char *type;   /* borrowed: file, dir, link, deleted; NULL = it is not there */
+    const char *hash;   /* borrowed: of a file's content */
+    const char *target; /* borrowed: where a link leads; NULL = it is none */
     uint64_t size;
     unsigned mode;
     char *bytes; /* owned */
@@ -100,7 +102,10 @@ static int linef(struct comparison *all, enum snp_style style, const char *fmt, 
     return text == NULL ? SNP_E_NOMEM : line_add(all, style, text, strlen(text));
 }
 
-/* A name that holds what could be read as more than a name is put in quotes, C-like. */
+/*
+ * A name that holds what could be read as more than a name is put in quotes, C-like; one with
+ * a space too, because patch(1) ends a name there. Caller frees; NULL when out of memory.
+ */
 static char *name_quoted(const char *before, const char *name)
 {
     snp_autobuf struct snp_buf text = {0};
@@ -111,7 +116,7 @@ static char *name_quoted(const char *before, const char *name)
     snp_buf_init(&text, NAME_MAX_BYTES);
     for (const char *c = name; *c != '\0'; c++) {
         is_plain =
-            is_plain && (unsigned char)*c >= 0x20 && *c != 0x7f && *c != '"' && *c != '\\';
+            is_plain && (unsigned char)*c > 0x20 && *c != 0x7f && *c != '"' && *c != '\\';
     }
     r = snp_buf_addf(&text, "%s%s", is_plain ? "" : "\"", before);
     for (const char *c = name; *c != '\0' && r == 0; c++) {
@@ -135,11 +140,11 @@ static char *name_quoted(const char *before, const char *name)
 static int variable_add(struct comparison *all, const json_t *row)
 {
     snp_autofree char *name = name_quoted("", snp_json_str(row, "name", "?"));
+    snp_autofree char *type_a = name_quoted("", snp_json_str(row, "type_a", "?"));
+    snp_autofree char *type_b = name_quoted("", snp_json_str(row, "type_b", "?"));
     const char *change = snp_json_str(row, "change", "?");
-    const char *type_a = snp_json_str(row, "type_a", "?");
-    const char *type_b = snp_json_str(row, "type_b", "?");
 
-    if (name == NULL) {
+    if (name == NULL || type_a == NULL || type_b == NULL) {
         return SNP_E_NOMEM;
     }
     if (strcmp(change, "added") == 0) {
@@ -171,15 +176,7 @@ static int variables_add(struct comparison *all, const json_t *answer)
 
 static bool has_content(const struct side *side)
 {
-    return snp_streq(side->type, "file") || snp_streq(side->type, "link");
-}
-
-/* What a link says is what it holds. */
-static int link_take(struct side *side, const char *target, struct snp_err *err)
-{
-    side->bytes = strdup(target);
-    side->len = strlen(target);
-    return side->bytes == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    return snp_streq(side->type, "file");
 }
 
 static int side_fetch(struct snp_client *client, struct side *side, struct snp_err *err)
@@ -187,9 +184,6 @@ static int side_fetch(struct snp_client *client, struct side *side, struct snp_e
     snp_autobuf struct snp_buf bytes = {0};
     bool at_end = !snp_streq(side->type, "file") || side->hash == NULL;
 
-    if (side->bytes != NULL) {
-        return 0; /* a link */
-    }
     snp_buf_init(&bytes, TEXT_MAX + 1);
     while (!at_end) {
         snp_autoreply struct snp_reply reply = {0};
@@ -350,10 +344,7 @@ static void hunks_count(const struct snp_buf *hunks, uint64_t *ret_added, uint64
 
 /* Files -------------------------------------------------------------------------------------- */
 
-static int side_read(const json_t *row,
-                     const char *which,
-                     struct side *side,
-                     struct snp_err *err)
+static void side_read(const json_t *row, const char *which, struct side *side)
 {
     char member[16];
 
@@ -365,8 +356,7 @@ static int side_read(const json_t *row,
     (void)snprintf(member, sizeof(member), "mode_%s", which);
     side->mode = (unsigned)snp_json_int(row, member, 0);
     (void)snprintf(member, sizeof(member), "target_%s", which);
-    return snp_streq(side->type, "link") ? link_take(side, snp_json_str(row, member, ""), err)
-                                         : 0;
+    side->target = snp_streq(side->type, "link") ? snp_json_str(row, member, "") : NULL;
 }
 
 /* The bytes of a path: in hexadecimal where they are no UTF-8. Caller frees; NULL when out of memory. */
@@ -415,12 +405,10 @@ static int change_load(struct comparison *all, struct change *change, struct snp
     int r;
 
     snp_buf_init(&change->hunks, DIFF_MAX);
-    r = side_read(change->row, "a", &change->a, err);
-    if (r == 0) {
-        r = side_read(change->row, "b", &change->b, err);
-    }
-    if (r < 0 || change->a.size > TEXT_MAX || change->b.size > TEXT_MAX) {
-        return r;
+    side_read(change->row, "a", &change->a);
+    side_read(change->row, "b", &change->b);
+    if (change->a.size > TEXT_MAX || change->b.size > TEXT_MAX) {
+        return 0;
     }
     if (change->a.hash != NULL && snp_streq(change->a.hash, change->b.hash)) {
         change->has_lines = true; /* only its mode changed */
@@ -469,6 +457,31 @@ static int modes_add(struct comparison *all, const struct change *change)
     return r;
 }
 
+/* Where a link led and leads: patch(1) knows no links, and would make a file of its target. */
+static int links_add(struct comparison *all, const struct change *change)
+{
+    const struct {
+        const char *what;
+        const char *target;
+    } rows[] = {
+        {"old", change->a.target},
+        {"new", change->b.target},
+    };
+    int r = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows) && r == 0; i++) {
+        snp_autofree char *target =
+            rows[i].target == NULL ? NULL : name_quoted("", rows[i].target);
+
+        if (rows[i].target != NULL) {
+            r = target == NULL
+                    ? SNP_E_NOMEM
+                    : linef(all, SNP_STYLE_PLAIN, "%s link to %s", rows[i].what, target);
+        }
+    }
+    return r;
+}
+
 static int change_add(struct comparison *all, const struct change *change)
 {
     snp_autofree char *path = path_of(change->row);
@@ -484,6 +497,9 @@ static int change_add(struct comparison *all, const struct change *change)
     r = linef(all, SNP_STYLE_BOLD, "diff %s %s", a, b);
     if (r == 0) {
         r = modes_add(all, change);
+    }
+    if (r == 0) {
+        r = links_add(all, change);
     }
     if (r == 0 && !change->has_lines && (has_content(&change->a) || has_content(&change->b))) {
         return linef(all, SNP_STYLE_PLAIN, "Binary files %s and %s differ (%s, %s)",
@@ -669,8 +685,10 @@ const struct snp_verb snp_verb_diff = {
     .description =
         "Show how B differs from A: variables by name and type, files line by line (binary "
         "ones "
-        "are only named). In a pipe it is plain and can be given to patch; on a terminal it is "
-        "coloured and shown by $SNIPARA_SANDBOX_PAGER, $PAGER or less.",
+        "are only named). In a pipe it is plain, and patch -p1 makes of it what it says of the "
+        "lines of regular files; links, modes, folders, and empty and binary files are listed, "
+        "and nothing patch acts on. On a terminal it is coloured and shown by "
+        "$SNIPARA_SANDBOX_PAGER, $PAGER or less.",
     .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
     .examples = "diff work@loaded work\n"
                 "diff try-1 try-2 --stat\n"

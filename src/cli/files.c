@@ -260,10 +260,10 @@ static int run_put(struct snp_cli *cli, const struct snp_opts *opts)
 
 /* get and output ------------------------------------------------------------------------------ */
 
-/* A file being received: a temporary beside its place, or standard output (path NULL). */
+/* A file being received: a temporary beside its place, a device, or standard output (path NULL). */
 struct target {
     char *path;      /* owned */
-    char *temporary; /* owned; removed unless taken into place */
+    char *temporary; /* owned; removed unless taken into place; NULL = written into directly */
     int fd;          /* owned unless standard output */
 };
 
@@ -279,10 +279,49 @@ static void target_done(struct target *target)
     free(target->temporary);
 }
 
+int snp_place_open(const char *path, int *ret_fd, struct snp_err *err)
+{
+    struct stat st;
+    snp_autoclose int fd = -1;
+
+    *ret_fd = -1;
+    if (lstat(path, &st) < 0) {
+        return errno == ENOENT ? 0 : snp_fail_sys(err, errno, "look at %s", path);
+    }
+    if (S_ISREG(st.st_mode)) {
+        return 0;
+    }
+    /* A link to such a thing (/dev/stdout) is as good as the thing. */
+    if (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode))) {
+        fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0) {
+            return snp_fail_sys(err, errno, "open %s", path);
+        }
+    }
+    if (fd < 0 || (!S_ISCHR(st.st_mode) && !S_ISFIFO(st.st_mode))) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "%.100s is no regular file, and is not replaced; name another, or - "
+                        "for standard output",
+                        path);
+    }
+    *ret_fd = SNP_TAKE_FD(fd);
+    return 0;
+}
+
 static int target_open(const char *path, struct target *target, struct snp_err *err)
 {
     char id[33];
+    int special = -1;
+    int r = snp_place_open(path, &special, err);
 
+    if (r < 0) {
+        return r;
+    }
+    if (special >= 0) {
+        target->fd = special;
+        target->path = strdup(path);
+        return target->path == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    }
     if (snp_random_id(id) < 0) {
         return snp_fail_sys(err, errno, "random name");
     }
@@ -308,6 +347,9 @@ static int target_commit(struct target *target, unsigned mode, struct snp_err *e
     mode_t mask = umask(0);
 
     (void)umask(mask);
+    if (target->temporary == NULL) {
+        return 0; /* written into a device or FIFO */
+    }
     if (fchmod(target->fd, (mode & 0777) & ~mask) < 0 || fsync(target->fd) < 0 ||
         rename(target->temporary, target->path) < 0) {
         return snp_fail_sys(err, errno, "write %s", target->path);

@@ -39,6 +39,14 @@ int snp_file_get(struct snp_remote_file *from,
                  struct snp_err *err) SNP_NODISCARD;
 
 /*
+ * How to write to `path` on this machine. *ret_fd = -1: nothing is there, or a regular file,
+ * which a finished one may be renamed over. Else it is a character device or FIFO, to be
+ * written into; closed by the caller. SNP_E_INVALID: a link, folder, socket or block device,
+ * none of which is replaced.
+ */
+int snp_place_open(const char *path, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
+
+/*
  * Copy what is below the folder `source`; folders without files are left out, links not
  * followed. What was copied before a failure stays.
  */

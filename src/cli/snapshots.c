@@ -29,7 +29,8 @@ static void snapshot_tell(const json_t *answer, const char *session)
     for (size_t i = 0; i < json_array_size(where); i++) {
         const char *place = json_string_value(json_array_get(where, i));
 
-        (void)printf("%s%s", i == 0 ? "; in " : " and on ", place == NULL ? "?" : place);
+        (void)printf("%s%s %s", i == 0 ? "; " : " and ", snp_streq(place, "disk") ? "on" : "in",
+                     place == NULL ? "?" : place);
     }
     (void)puts(")");
     snp_lost_tell(json_object_get(answer, "lost"), "not saved");

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/files.h"
 #include "cli/lost.h"
 #include "cli/remote.h"
 #include "cli/term.h"
@@ -24,10 +25,10 @@ enum {
 
 /* export --------------------------------------------------------------------------------------- */
 
-/* A file on its way: a temporary beside its place, or standard output (path NULL). */
+/* A file on its way: a temporary beside its place, a device, or standard output (path NULL). */
 struct sink {
     const char *path; /* borrowed */
-    char *temporary;  /* owned; removed unless taken into place */
+    char *temporary;  /* owned; removed unless taken into place; NULL = written into directly */
     int fd;           /* owned unless standard output */
     uint64_t bytes;
 };
@@ -47,7 +48,16 @@ static int sink_open(struct sink *sink, bool replace, struct snp_err *err)
 {
     char id[33];
     struct stat st;
+    int special = -1;
+    int r = snp_place_open(sink->path, &special, err);
 
+    if (r < 0) {
+        return r;
+    }
+    if (special >= 0) {
+        sink->fd = special;
+        return 0;
+    }
     if (!replace && lstat(sink->path, &st) == 0) {
         return snp_fail(err, SNP_E_INVALID, "%s is there already; --force replaces it",
                         sink->path);
@@ -72,8 +82,8 @@ static int sink_open(struct sink *sink, bool replace, struct snp_err *err)
 
 static int sink_commit(struct sink *sink, struct snp_err *err)
 {
-    if (sink->path == NULL) {
-        return 0;
+    if (sink->temporary == NULL) {
+        return 0; /* standard output, a device or a FIFO */
     }
     if (fsync(sink->fd) < 0 || rename(sink->temporary, sink->path) < 0) {
         return snp_fail_sys(err, errno, "write %s", sink->path);

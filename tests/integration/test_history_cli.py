@@ -5,6 +5,9 @@ import hashlib
 import json
 import os
 import re
+import shutil
+import stat
+import subprocess
 import time
 
 import pytest
@@ -255,12 +258,38 @@ def test_diff_shows_links_folders_what_is_deleted_and_names_of_any_bytes():
     with ScriptedDaemon({"diff": answer}) as daemon:
         done = daemon.cli("diff", "a", "b")
         assert done.stdout == (
-            "diff a/l b/l\n--- a/l\n+++ b/l\n@@ -1 +1 @@\n-old\n\\ No newline at end of file\n+\x1b[2Jnew\n"
-            "\\ No newline at end of file\ndiff a/d b/d\nnew dir mode 755\n"
+            'diff a/l b/l\nold link to old\nnew link to "\\033[2Jnew"\n'
+            "diff a/d b/d\nnew dir mode 755\n"
             "diff a/p b/p\ndeleted file of the project\n"
             'diff "a/\\377\\012x" "b/\\377\\012x"\ndeleted dir mode 700\n')
         assert "more differences than an answer holds" in done.stderr
         harmless(daemon.on_terminal("diff", "a", "b", env={"PAGER": "cat"}))
+
+
+PLANTED = "int\x1b[2J\n--- /dev/null\n+++ b/planted\n@@ -0,0 +1 @@\n+planted\n"
+
+
+def test_no_hunk_is_planted_by_what_is_compared(tmp_path):
+    blobs, answer = difference()
+    link = {"path": "l", "change": "added", "a": None, "b": None, "type_b": "link", "target_b": PLANTED,
+            "mode_b": 0o777, "size_b": 0}
+    spaced = changed("a.txt x", "changed", "old", "new", blobs)
+    answer["files"] = [link, spaced, changed("new.txt", "added", None, "added", blobs)]
+    answer["variables"] = [{"name": "x", "change": change, "type_a": one, "type_b": other}
+                           for change, one, other in (("added", None, PLANTED), ("removed", PLANTED, None),
+                                                      ("changed", PLANTED, PLANTED), ("changed", "int", PLANTED))]
+    with ScriptedDaemon({"diff": answer, "blob": blobs}) as daemon:
+        text = daemon.cli("diff", "a", "b").stdout
+    assert "\x1b" not in text and "\n+++ b/planted" not in text and text.count("planted\\012") == 10
+    assert '+++ "b/a.txt x"\n' in text
+    if shutil.which("patch") is None:
+        pytest.skip("patch is not installed")
+    for name in ("a.txt", "a.txt x"):
+        (tmp_path / name).write_bytes(blobs.contents["old"])
+    subprocess.run(["patch", "-p1", "-d", tmp_path], input=text, text=True, check=True)
+    assert sorted(os.listdir(tmp_path)) == ["a.txt", "a.txt x", "new.txt"]
+    assert (tmp_path / "a.txt").read_bytes() == blobs.contents["old"]
+    assert (tmp_path / "a.txt x").read_bytes() == blobs.contents["new"]
 
 
 def test_diff_can_be_given_to_patch(tmp_path):
@@ -270,8 +299,6 @@ def test_diff_can_be_given_to_patch(tmp_path):
     (tmp_path / "gone.txt").write_bytes(blobs.contents["added"])
     with ScriptedDaemon({"diff": answer, "blob": blobs}) as daemon:
         text = daemon.cli("diff", "a", "b").stdout
-    import shutil
-    import subprocess
     if shutil.which("patch") is None:
         pytest.skip("patch is not installed")
     subprocess.run(["patch", "-p1", "-d", tmp_path], input=text, text=True, check=True)
@@ -473,6 +500,38 @@ def test_export_appears_whole_or_not_at_all(tmp_path):
         assert refused.returncode == 2 and "--force replaces it" in refused.stderr
         assert daemon.cli("export", "-", "-s", "work@x", text=False).stdout == b"abcdef"
         assert daemon.asked[-1][0] == {"method": "export", "from": "work@x"}
+
+
+def special_places(tmp_path):
+    """(path, what reads it or None): a FIFO, a device and a link to it; and what is never replaced."""
+    fifo, link, other = tmp_path / "fifo", tmp_path / "null", tmp_path / "link"
+    os.mkfifo(fifo)
+    link.symlink_to("/dev/null")
+    (tmp_path / "file").write_bytes(b"kept")
+    other.symlink_to("file")
+    return fifo, link, other
+
+
+@pytest.mark.parametrize("verb", ["export", "get"])
+def test_devices_fifos_and_links_are_never_replaced(tmp_path, verb):
+    data = ({"lost": []}, b"", [({"event": "data"}, b"abcdef")])
+    script = {"export": lambda head, raw: data, "get": lambda head, raw: ({"eof": True, "mode": 0o644}, b"abcdef")}
+    fifo, device, link = special_places(tmp_path)
+
+    def write(path):
+        args = ("export", "--force", path, "-s", "work") if verb == "export" else ("get", "work:f", path)
+        return daemon.cli(*args)
+
+    with ScriptedDaemon(script) as daemon:
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        assert write(fifo).returncode == 0 and os.read(reader, 100) == b"abcdef"
+        os.close(reader)
+        assert write(device).returncode == 0
+        refused = write(link)
+        assert refused.returncode == 2 and "is no regular file, and is not replaced" in refused.stderr
+        assert write(tmp_path / "file").returncode == 0
+    assert stat.S_ISFIFO(os.lstat(fifo).st_mode) and os.readlink(device) == "/dev/null" and os.readlink(link) == "file"
+    assert (tmp_path / "file").read_bytes() == b"abcdef" and len(os.listdir(tmp_path)) == 4
 
 
 def test_a_failed_export_leaves_nothing(tmp_path):
