@@ -46,6 +46,9 @@ static bool takes_value(const struct snp_opt *opt)
 /* The values an option's key allows; NULL if any. NULL-terminated or SNP_CONFIG_CHOICES long. */
 static const char *const *choices_of(const struct snp_opt *opt)
 {
+    if (snp_streq(opt->name, "recover")) {
+        return snp_recover_words;
+    }
     if (opt->key == SNP_KEY_NONE) {
         return NULL;
     }

@@ -165,14 +165,15 @@ static const struct snp_verb verb_status = {
 };
 static const struct snp_verb verb_stop = {
     .name = "stop",
-    .summary = "end the daemon, and with it every session",
+    .summary = "end the daemon; named sessions are saved and found again",
     .description =
-        "End the daemon and what still runs in it. It is refused while there are "
-        "named sessions, because their variables and files end, too. The next command "
-        "that needs a daemon starts one: after an upgrade, the new one.",
+        "End the daemon and what still runs in it. Named sessions are written to disk first, "
+        "and "
+        "the next command finds them again: it starts a new daemon, after an upgrade the new "
+        "one. Unnamed cells end. It is refused while sessions run cells, unless --force says "
+        "so; such a cell is cut off.",
     .spec = {stop_options, SNP_ARRAY_LEN(stop_options), NULL, 0, false},
-    .exit_codes =
-        "0  none runs any more\n1  failed, or there are named sessions\n2  used wrongly",
+    .exit_codes = "0  none runs any more\n1  failed, or a session runs a cell\n2  used wrongly",
     .run = run_stop,
 };
 static const struct snp_verb *const verbs[] = {&verb_status, &verb_stop, NULL};

@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/human.h"
 #include "cli/remote.h"
 #include "cli/term.h"
 #include "wire/rpc.h"
@@ -24,13 +26,15 @@ enum {
 };
 
 enum {
-    EVENTS_MAX = 20 /* of the journal, with --json */
+    EVENTS_MAX = 20,                 /* of the journal, with --json */
+    LOSS_SECONDS = 7 * 24 * 60 * 60, /* so long a loss is warned of */
 };
 
 enum check_state {
     CHECK_OK = 0,
     CHECK_MISSING, /* works without it, at a cost */
     CHECK_FAILED,  /* nothing runs */
+    CHECK_WARNING, /* something was lost not long ago */
 };
 
 /* The checks collected so far, as they are printed with --json. */
@@ -53,7 +57,7 @@ static const struct {
     {"bwrap",   "for comparison only",          NULL,                              "apt-get install bubblewrap"             },
 };
 
-static const char *const state_names[] = {"ok", "missing", "failed"};
+static const char *const state_names[] = {"ok", "missing", "failed", "warning"};
 
 static int report_add(struct report *report,
                       const char *name,
@@ -187,12 +191,53 @@ static int check_tier(struct report *report, struct snp_client *client, const ch
     return probe_add(report, probe.head);
 }
 
+/* The latest event, not older than that, by which something was lost; NULL = none. */
+static json_t *loss_find(const json_t *events, const char **ret_cost, const char **ret_fix)
+{
+    static const struct {
+        const char *kind;
+        const char *cost;
+        const char *fix;
+    } rows[] = {
+        {"salvage",             "what could not be read of sessions, cells and snapshots is gone",
+         "look through `sessions list`, `history` and `snapshots`; remove the file set aside "
+         "once "
+         "nothing is missed; check the disk"                                                                                                     },
+        {"damaged_blob",        "checkpoints that hold it cannot be used",
+         "check the disk; bring the file back from a backup, or go on from earlier "
+         "checkpoints"                                                                                                                           },
+        {"unusable_checkpoint", "what the session did after the one before it",
+         "`rerun` the cells after it, or `rollback` to a snapshot; check the disk"                                                               },
+        {"unreadable_session",  "the session cannot be used",
+         "use the version that wrote it, or `sessions destroy` it"                                                                               },
+        {"snapshot_lost",       "the snapshot",                                                    "`snapshot --wait` returns once it is on disk"},
+    };
+    double oldest = (double)time(NULL) - LOSS_SECONDS;
+
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        json_t *event = json_array_get(events, i);
+        const char *kind = snp_json_str(event, "kind", "");
+
+        for (size_t k = 0; k < SNP_ARRAY_LEN(rows); k++) {
+            if (strcmp(rows[k].kind, kind) == 0 && snp_json_number(event, "at") >= oldest) {
+                *ret_cost = rows[k].cost;
+                *ret_fix = rows[k].fix;
+                return event;
+            }
+        }
+    }
+    return NULL;
+}
+
 /* Whether sessions can be kept, and what recovery had to do. */
 static int check_journal(struct report *report, struct snp_client *client)
 {
     snp_autoreply struct snp_reply reply = {0};
     const json_t *events;
-    const json_t *last;
+    const json_t *loss;
+    const json_t *said;
+    const char *cost = NULL;
+    const char *fix = NULL;
     json_t *row;
     struct snp_err err;
 
@@ -204,14 +249,15 @@ static int check_journal(struct report *report, struct snp_client *client)
                                   "are found again"));
     }
     events = json_object_get(reply.head, "events");
-    last = json_array_get(events, 0);
-    row = details(last == NULL ? "in use" : snp_json_str(last, "text", "?"), NULL, NULL);
+    loss = loss_find(events, &cost, &fix);
+    said = loss != NULL ? loss : json_array_get(events, 0);
+    row = details(said == NULL ? "in use" : snp_json_str(said, "text", "?"), cost, fix);
     if (row != NULL &&
         json_object_set(row, "events", json_object_get(reply.head, "events")) < 0) {
         json_decref(row);
         row = NULL;
     }
-    return report_add(report, "journal", CHECK_OK, row);
+    return report_add(report, "journal", loss == NULL ? CHECK_OK : CHECK_WARNING, row);
 }
 
 static int check_daemon(struct report *report)
@@ -290,9 +336,9 @@ static int report_print(const struct report *report)
         cells[i * COLUMNS] = snp_json_str(check, "name", "?");
         cells[i * COLUMNS + 1] = status;
         cells[i * COLUMNS + 2] = texts[i];
-        styles[i * COLUMNS + 1] = strcmp(status, "ok") == 0        ? SNP_STYLE_GREEN
-                                  : strcmp(status, "missing") == 0 ? SNP_STYLE_YELLOW
-                                                                   : SNP_STYLE_RED;
+        styles[i * COLUMNS + 1] = strcmp(status, "ok") == 0       ? SNP_STYLE_GREEN
+                                  : strcmp(status, "failed") == 0 ? SNP_STYLE_RED
+                                                                  : SNP_STYLE_YELLOW;
     }
     snp_table_print(stdout, &table);
     for (size_t i = 0; i < table.n_rows; i++) {

@@ -29,6 +29,8 @@ enum {
     INPUT_MAX = 15 << 20, /* code and standard input together; a frame has 16 MiB */
 };
 
+const char *const snp_recover_words[] = {"ask", "replay", "checkpoint", NULL};
+
 static const struct snp_opt options[] = {
     {"file",           'f', SNP_OPT_STRING, "FILE",       "read the code from FILE",                          0                    },
     {"session",        's', SNP_OPT_STRING, "NAME",
@@ -60,7 +62,8 @@ static const struct snp_opt options[] = {
      "when the session is saved: idle (soon after the last cell), cell (before each answer), "
      "off",                                                                                                   SNP_KEY_CHECKPOINT   },
     {"recover",        0,   SNP_OPT_STRING, "HOW",
-     "if cells are missing after a crash: replay them first, or go on from the checkpoint",                   0                    },
+     "if cells are missing after a crash: ask (fail and name them; default), replay them "
+     "first, or go on from the checkpoint",                                                                   0                    },
     {"stream",         0,   SNP_OPT_BOOL,   NULL,         "show output as it comes (default), or at the end", 0                    },
     {"display-dir",    0,   SNP_OPT_STRING, "DIR",
      "save what the code displays (images, HTML) as files",                                                   0                    },
@@ -421,14 +424,43 @@ static int job_run(struct job *job, struct snp_view *view, int *ret_exit, struct
     return 0;
 }
 
+/* Options that mean nothing as they are given together: said, not passed over. */
+static int options_check(const struct snp_opts *opts, struct snp_err *err)
+{
+    static const char *const of_sessions[] = {"atomic", "durability", "checkpoint", "recover"};
+    const char *recover = snp_opts_str(opts, "recover");
+    bool is_known = recover == NULL;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(of_sessions); i++) {
+        if (snp_opts_str(opts, "session") == NULL && snp_opts_given(opts, of_sessions[i])) {
+            return snp_fail(err, SNP_E_INVALID,
+                            "--%s needs --session: without one nothing outlasts the code",
+                            of_sessions[i]);
+        }
+    }
+    if (snp_opts_flag(opts, "atomic", false) && !snp_opts_flag(opts, "transaction", true)) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "--atomic undoes by the transaction that --no-transaction leaves out");
+    }
+    for (size_t i = 0; !is_known && snp_recover_words[i] != NULL; i++) {
+        is_known = strcmp(recover, snp_recover_words[i]) == 0;
+    }
+    return is_known ? 0
+                    : snp_fail(err, SNP_E_INVALID,
+                               "--recover is ask, replay or checkpoint, not '%.40s'", recover);
+}
+
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     struct job job = {.cli = cli, .opts = opts};
     struct snp_view view = {0};
     struct snp_err err;
     int exit_code = SNP_EXIT_FAILED;
-    int r = code_take(&job, &err);
+    int r = options_check(opts, &err);
 
+    if (r == 0) {
+        r = code_take(&job, &err);
+    }
     if (r == SNP_E_INVALID) {
         job_done(&job);
         return snp_cli_usage(cli, "%s", err.msg);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/escape.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/human.h"
@@ -22,6 +24,8 @@ enum {
     PAGE = 1000,        /* rows asked for at once */
     LIMIT_DEFAULT = 50, /* rows shown */
     LIMIT_MAX = 1000000,
+    ARGV_MAX_BYTES = 1 << 20,
+    ESCAPE_FACTOR = 6, /* see term.c */
 };
 
 /* A cell that is meant: its session (owned) and number. */
@@ -280,15 +284,23 @@ static void text_put(const char *text, size_t n)
     }
 }
 
+/* Escaped in a pipe too: the words may come from an imported file. */
 static void argv_put(const json_t *argv)
 {
+    snp_autobuf struct snp_buf text = {0};
+    snp_autobuf struct snp_buf shown = {0};
+    int r = 0;
+
+    snp_buf_init(&text, ARGV_MAX_BYTES);
+    snp_buf_init(&shown, (size_t)ARGV_MAX_BYTES * ESCAPE_FACTOR);
     for (size_t i = 0; i < json_array_size(argv); i++) {
         const json_t *word = json_array_get(argv, i);
 
-        (void)fputs(i == 0 ? "" : " ", stdout);
-        if (snp_term_write(stdout, json_string_value(word), json_string_length(word)) < 0) {
-            return;
-        }
+        r = r < 0 ? r : snp_buf_adds(&text, i == 0 ? "" : " ");
+        r = r < 0 ? r : snp_buf_add(&text, json_string_value(word), json_string_length(word));
+    }
+    if (r == 0 && snp_escape(&shown, snp_buf_bytes(&text), text.len) == 0) {
+        (void)fwrite(snp_buf_bytes(&shown), 1, shown.len, stdout);
     }
     (void)putchar('\n');
 }
@@ -332,8 +344,13 @@ static void streams_put(const json_t *result)
 /* Why there is no result. */
 static const char *why_none(const json_t *head)
 {
-    if (snp_streq(snp_json_str(head, "status", ""), "running")) {
+    const char *status = snp_json_str(head, "status", "");
+
+    if (strcmp(status, "running") == 0) {
         return "it runs";
+    }
+    if (strcmp(status, "refused") == 0) {
+        return "it was refused before it ran, and left nothing";
     }
     return snp_json_bool(head, "dropped", false)
                ? "its result was removed to save disk space (gc)"
@@ -667,7 +684,8 @@ const struct snp_verb snp_verb_history = {
     .summary = "list what has run in a session",
     .description =
         "List a session's cells: how each ended, what became of its effects, when it "
-        "began, how long it took, and its first line. `unknown` is a cell during "
+        "began, how long it took, and its first line. `running` is one "
+        "without an end yet, `refused` one that could not be run, and `unknown` one during "
         "which the daemon or the machine ended.",
     .spec = {history_options, SNP_ARRAY_LEN(history_options), history_args,
              SNP_ARRAY_LEN(history_args), false},

@@ -537,7 +537,8 @@ static void show_state(const json_t *head)
     }
     if (snp_streq(state, "restored_from_checkpoint")) {
         notef(SNP_STYLE_YELLOW, "state",
-              "killed: the next cell goes on from the session's last checkpoint");
+              "lost: the session falls back to its last checkpoint, unless it was cleared or "
+              "destroyed meanwhile");
     }
     if (snp_streq(state, "rolled_back") || snp_streq(state, "lost")) {
         const json_t *notes = json_object_get(transaction, "notes");
@@ -556,6 +557,32 @@ static void list_cells(struct snp_buf *text, const json_t *cells)
                          (long long)json_integer_value(json_array_get(cells, i))) < 0) {
             return;
         }
+    }
+}
+
+/* "a.csv, b.csv and 3 more": of files put. */
+static int list_names(struct snp_buf *text, const json_t *names)
+{
+    size_t n = json_array_size(names);
+    int r = 0;
+
+    for (size_t i = 0; i < n && i < NAMES_SHOWN && r == 0; i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+
+        r = snp_buf_addf(text, "%s%.1000s", i == 0 ? "" : ", ", name == NULL ? "?" : name);
+    }
+    return r == 0 && n > NAMES_SHOWN ? snp_buf_addf(text, " and %zu more", n - NAMES_SHOWN) : r;
+}
+
+static void show_missing_puts(const json_t *restored)
+{
+    const json_t *puts = json_object_get(restored, "missing_puts");
+    snp_autobuf struct snp_buf text = {0};
+
+    snp_buf_init(&text, LINE_MAX_BYTES);
+    if (json_array_size(puts) > 0 && snp_buf_adds(&text, "files put later: ") == 0 &&
+        list_names(&text, puts) == 0) {
+        note(SNP_STYLE_YELLOW, "not restored", &text);
     }
 }
 
@@ -584,6 +611,7 @@ static void show_restored(const json_t *head)
     if (text.len > 0 && r == 0) {
         note(SNP_STYLE_YELLOW, "restored", &text);
     }
+    show_missing_puts(restored);
     json_array_foreach(failed, i, item)
     {
         notef(SNP_STYLE_YELLOW, "not restored", "%s: %s", snp_json_str(item, "name", "?"),

@@ -473,7 +473,11 @@ static const struct snp_verb verb_show = {
 };
 static const struct snp_verb verb_destroy = {
     .name = "destroy",
-    .summary = "end sessions; their variables and files are gone",
+    .summary = "end sessions, and forget all that was theirs",
+    .description =
+        "End sessions for good: their variables, files, history and snapshots are gone, in "
+        "memory and on disk. `export` keeps a copy, `sessions clear` the name and limits; "
+        "forks are sessions of their own and stay.",
     .spec = {destroy_options, SNP_ARRAY_LEN(destroy_options), any_sessions, 1, false},
     .run = run_destroy,
 };

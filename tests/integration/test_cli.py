@@ -109,6 +109,11 @@ def test_unknown_option_suggests_the_nearest():
     (["init", "a", "b"], "unexpected argument 'b'"),
     (["init", "--force=1"], "--force takes no value"),
     (["init", "-q"], "unknown option '-q'"),
+    *[(["exec", *option, "1"], f"{option[0]} needs --session: without one nothing outlasts the code")
+      for option in (["--atomic"], ["--durability", "synced"], ["--checkpoint", "cell"], ["--recover", "ask"])],
+    (["exec", "-s", "w", "--atomic", "--no-transaction", "1"],
+     "--atomic undoes by the transaction that --no-transaction leaves out"),
+    (["exec", "-s", "w", "--recover", "yes", "1"], "--recover is ask, replay or checkpoint, not 'yes'"),
     (["completion"], "missing argument SHELL"),
     (["completion", "tcsh"], "unknown shell 'tcsh': expected bash, zsh or fish"),
 ])
@@ -209,6 +214,7 @@ def test_bash_completion_offers_what_fits(folder):
     assert complete(folder, "config", "") == ["show", "--help"]
     assert complete(folder, "exec", "--mem") == ["--memory"]
     assert complete(folder, "exec", "--json", "--template", "") == ["base", "data", "plot"]
+    assert complete(folder, "exec", "--recover", "") == ["ask", "replay", "checkpoint"]
     assert complete(folder, "template", "show", "p") == ["plot"]
     assert complete(folder, "template", "show", "--") == ["--json", "--help"]
     assert complete(folder, "completion", "") == ["bash", "zsh", "fish"]

@@ -415,6 +415,7 @@ def test_show_prints_code_output_and_end():
 
 def test_show_of_a_cell_without_an_end():
     for status, dropped, words in (("running", False, "it runs"), ("unknown", False, "its end is not known"),
+                                   ("refused", False, "it was refused before it ran"),
                                    ("ok", True, "removed to save disk space")):
         head = {**SHOWN, "status": status, "dropped": dropped, "state": None, "result": None}
         with ScriptedDaemon({"cell.show": (head, CODE, PRINTED)}) as daemon:
@@ -473,6 +474,32 @@ def test_rerun_stops_at_a_failure_unless_told_to_go_on():
 
 
 # Disk ---------------------------------------------------------------------------------------------------
+
+
+def test_doctor_warns_of_what_the_journal_lost():
+    def row(*events):
+        script = {"stats": {"pid": 1, "sessions": 0}, "hello": {"program": "x"}, "probe": {"usable": True, "features": []},
+                  "journal.events": {"events": list(events)}}
+        with ScriptedDaemon(script) as daemon:
+            done = daemon.cli("doctor", "--json")
+            return next(check for check in json.loads(done.stdout)["checks"] if check["name"] == "journal")
+
+    damaged = {"at": NOW - 60, "kind": "salvage", "session": None, "text": "journal.db was damaged and set aside"}
+    gc = {"at": NOW, "kind": "gc", "session": None, "text": "results were removed"}
+    found = row(gc, damaged)
+    assert (found["status"], found["detail"]) == ("warning", damaged["text"])
+    assert "is gone" in found["cost"] and "set aside" in found["fix"] and found["events"] == [gc, damaged]
+    for harmless_events in ([], [gc], [gc, {**damaged, "at": NOW - 30 * 86400}]):
+        assert row(*harmless_events)["status"] == "ok"
+
+
+def test_missing_puts_are_named():
+    restored = {"checkpoint": 1, "cell": 2, "missing": [3], "replayed": [], "failed": [],
+                "missing_puts": ["a.csv", HOSTILE + "\nb", "c", "d", "e", "f"], "wake_us": 1}
+    head = {**SHOWN, "result": {**SHOWN["result"], "restored": restored}}
+    with ScriptedDaemon({"cell.show": (head, CODE, PRINTED)}) as daemon:
+        text = daemon.cli("show", "work:3").stderr
+        assert "not restored: files put later: a.csv, evil\\x1b" in text and ", e and 1 more\n" in text
 
 
 def test_checkpoint_hibernate_and_gc():

@@ -95,6 +95,7 @@ def test_atomic_undoes_errors(sandbox, session):
         done = sandbox.exec(CHANGE + code, session, options=["--atomic", "--timeout", "0.5"])
         assert done["state"] == "rolled_back" and done["status"] in ("error", "timeout"), done
         assert done["error"]["type"] in ("ZeroDivisionError", "SystemExit", "KeyboardInterrupt")
+        assert done["signal"] is None, "the kill that undoes a cell is not its end"
     assert is_as_before(sandbox, session)
     assert sandbox.exec("x = 5", session, options=["--atomic"])["state"] == "kept"
     assert sandbox.exec("x", session)["value"] == "5"

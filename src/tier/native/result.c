@@ -287,9 +287,12 @@ static json_t *exit_code_of(const struct snp_cell *c)
     return json_is_integer(code) ? json_integer(json_integer_value(code)) : json_null();
 }
 
+/* An interpreter that has answered is killed by us, if at all: to go back to before the cell. */
 static json_t *signal_of(const struct snp_cell *c)
 {
-    const char *name = was_signalled(c) ? sigabbrev_np(WTERMSIG(c->exit_status)) : NULL;
+    const char *name = was_signalled(c) && (c->is_command || c->done == NULL)
+                           ? sigabbrev_np(WTERMSIG(c->exit_status))
+                           : NULL;
 
     return name == NULL ? json_null() : json_sprintf("SIG%s", name);
 }
