@@ -275,6 +275,7 @@ class Sandbox:
         ready = os.read(read_end, 1)
         os.close(read_end)
         if ready != b"\1":
+            self.daemon.wait(20)
             raise RuntimeError("the daemon did not start:\n" + self.log())
         return self.daemon.pid
 

@@ -109,7 +109,7 @@ static void session_saved(struct search *search, struct snp_session *session)
     moment->checkpoint = session->checkpoint;
     moment->cell = session->cells;
     moment->epoch = session->epoch;
-    moment->spec = snp_session_spec_text(session);
+    moment->spec = snp_session_spec_copy(session);
     moment->lost =
         session->checkpoint_lost == NULL ? json_array() : json_incref(session->checkpoint_lost);
     if (moment->spec == NULL || moment->lost == NULL) {

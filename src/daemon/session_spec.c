@@ -40,7 +40,9 @@ static const struct snp_field fields[] = {
 };
 static const struct snp_record record = SNP_RECORD("session record", fields);
 
-char *snp_session_spec_text(const struct snp_session *session)
+static char *spec_text(const struct snp_session *session,
+                       uint64_t accepted_cell,
+                       uint64_t accepted_from)
 {
     json_t *manifest =
         session->manifest == NULL ? NULL : json_loads(session->manifest, 0, NULL);
@@ -51,11 +53,20 @@ char *snp_session_spec_text(const struct snp_session *session)
         session->project, "rootfs", session->rootfs, "env", session->env, "limits",
         snp_limits_to_json(&session->limits), "allow_degraded", session->allow_degraded,
         "require_exact", session->require_exact, "transaction", session->transaction,
-        "checkpoint", (int)session->checkpoint_when, "accepted",
-        (json_int_t)session->accepted_cell, "accepted_from", (json_int_t)session->accepted_from,
-        "manifest", manifest);
+        "checkpoint", (int)session->checkpoint_when, "accepted", (json_int_t)accepted_cell,
+        "accepted_from", (json_int_t)accepted_from, "manifest", manifest);
 
     return spec == NULL ? NULL : snp_json_text(spec);
+}
+
+char *snp_session_spec_text(const struct snp_session *session)
+{
+    return spec_text(session, session->accepted_cell, session->accepted_from);
+}
+
+char *snp_session_spec_copy(const struct snp_session *session)
+{
+    return spec_text(session, 0, 0);
 }
 
 static char *text_copy(const json_t *object, const char *key, bool *ret_failed)

@@ -13,6 +13,8 @@
 
 /* JSON; caller frees; NULL when out of memory. */
 char *snp_session_spec_text(const struct snp_session *session);
+/* The same for a session that is made from it: without what was accepted about its own cells. */
+char *snp_session_spec_copy(const struct snp_session *session);
 
 /*
  * Fill a new session's policy from such a text. SNP_E_INVALID: it is not one of ours.

@@ -406,9 +406,13 @@ class Story:
         world = world.copy()
         world.log = self.kept_log(world, result.get("restored"))
         world.files = files
+        given_up = (result.get("restored") or {}).get("missing", ())
         for number, row in self.history().items():
-            if world.cells.get(number) is None:
+            known = world.cells.get(number)
+            if known is None:
                 world.cells[number] = (row["status"], row["state"], None)
+            elif number in given_up and row["state"] == "undone":
+                world.cells[number] = (known[0], "undone", known[2])
         world.unknown = {}
         world.epoch = result.get("epoch", 0)
         self.world, self.worlds = world, [world]

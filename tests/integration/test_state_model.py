@@ -188,7 +188,7 @@ class Life:
         assert done["status"] == "ok", done
         found, expected = json.loads(done["stdout"]), self.now.look()
         assert found == expected, "\n".join(
-            [self.name, str(self.results[-2:]), *self.told[-4:]] + [f"{part}: found {different(found[part], expected[part])}, expected {different(expected[part], found[part])}"
+            [self.name, str([(one["cell"], one["state"], one["restored"]) for one in self.results]), *self.told] + [f"{part}: found {different(found[part], expected[part])}, expected {different(expected[part], found[part])}"
              for part in found if found[part] != expected[part]])
         self.keep()
 
@@ -220,6 +220,7 @@ class Life:
         return name
 
     def rollback(self, name):
+        self.told.append(f"to {name}")
         self.call("rollback", session=self.name, snapshot=f"{self.name}@{name}")
         self.become(self.snapshots[name])
         self.keep()
@@ -307,7 +308,7 @@ class World:
                  (self.snapshot, 6), (self.rollback, 6), (self.fork, 4), (self.hibernate, 4), (self.checkpoint, 4),
                  (self.clear, 1), (self.kill_interpreter, 4), (self.kill_tier, 2), (self.kill_daemon, 2)]
         what = self.chance.random.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])[0]
-        life.told.append(what.__name__)
+        life.told.append(f"{life.last}: {what.__name__}")
         what(life)
         for one in self.lives:  # after a replay nothing is missing, because these cells do the same again
             one.recover = self.chance.random.choice(["replay", "checkpoint"])
