@@ -182,20 +182,20 @@ int snp_read_input(
     bool is_stdin = strcmp(path, "-") == 0;
     snp_autobuf struct snp_buf buf = {0};
     snp_autoclose int opened = -1;
-    int fd = STDIN_FILENO;
     int r;
 
     if (!is_stdin && !is_pipe(path)) {
         return snp_file_read(path, max, ret_text, ret_len, err);
     }
     if (!is_stdin) {
-        fd = opened = SNP_RETRY(open(path, O_RDONLY | O_CLOEXEC));
+        opened = SNP_RETRY(open(path, O_RDONLY | O_CLOEXEC));
     }
-    if (fd < 0) {
+    if (!is_stdin && opened < 0) {
         return snp_fail_sys(err, errno, "open %s", path);
     }
     snp_buf_init(&buf, max + READ_BYTES);
-    r = stream_read(fd, is_stdin ? "standard input" : path, max, &buf, err);
+    r = is_stdin ? stream_read(STDIN_FILENO, "standard input", max, &buf, err)
+                 : stream_read(opened, path, max, &buf, err);
     if (r < 0) {
         return r;
     }
