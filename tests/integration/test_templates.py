@@ -139,9 +139,11 @@ def test_another_interpreter(sandbox, name, python):
     if sandbox.outside("", argv=["test", "-x", python]).returncode != 0:
         pytest.skip(f"{python} is in a folder of somebody else")
     record = add(sandbox, name, "--python", python)
-    code = ("import sys, subprocess, multiprocessing, json\n"
+    # A pool that has ended holds pipes as long as it is there, and with them no copy is made.
+    code = ("import gc, sys, subprocess, multiprocessing, json\n"
             "child = subprocess.run([sys.executable, '-c', 'import sys; print(sys.version)'], capture_output=True)\n"
             "with multiprocessing.Pool(1) as pool: squares = pool.map(abs, [-1, 2])\n"
+            "del pool\ngc.collect()\n"
             "[sys.version, child.stdout.decode().strip(), hasattr(sys, 'gettotalrefcount'), squares, sys.prefix]")
     result = sandbox.exec(code, session=name, options=["--template", name])
     assert result["error"] is None, result["error"]
