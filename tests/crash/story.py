@@ -411,7 +411,7 @@ class Story:
             known = world.cells.get(number)
             if known is None:
                 world.cells[number] = (row["status"], row["state"], None)
-            elif number in given_up and row["state"] == "undone":
+            elif row["state"] == "undone" and (number in given_up or known[1] == "rolled_back"):
                 world.cells[number] = (known[0], "undone", known[2])
         world.unknown = {}
         world.epoch = result.get("epoch", 0)
