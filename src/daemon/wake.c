@@ -223,14 +223,62 @@ static void wake_done(struct snp_wake *wake)
     wake_release(wake);
 }
 
-static void wake_filled(struct snp_wake *wake)
+static void accept_kept(void *ctx, const struct snp_err *why)
 {
-    if (wake->decision == SNP_RECOVER_REPLAY && wake->n_missing > 0) {
-        wake->is_replaying = true;
-        replay_next(wake);
+    struct snp_wake *wake = ctx;
+    struct snp_session *session = wake->session;
+    struct snp_err err;
+
+    if (!step_end(wake)) {
         return;
     }
+    if (why != NULL) {
+        (void)snp_fail(
+            &err, why->code,
+            "the session cannot be woken: what was given up cannot be recorded (%.300s)",
+            why->msg);
+        wake_fail(wake, &err);
+        return;
+    }
+    session->is_last_unknown = false;
+    snp_keep_event(session->server, "accepted_loss", session,
+                   "session %s goes on from its state after cell %llu; %zu later cells are "
+                   "not in it, as its user decided",
+                   session->name, (unsigned long long)session->checkpoint_cell,
+                   wake->n_missing);
     wake_done(wake);
+}
+
+/*
+ * Cells are given up when the state they are missing from is there, not before: a checkpoint that
+ * turns out to be damaged must not take them with it. They read so from then on, also what a
+ * replay did before it stopped.
+ */
+static void accept_loss(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+    struct snp_err err;
+
+    session->accepted_cell = session->cells;
+    session->accepted_from = session->checkpoint_cell;
+    wake->pending++;
+    if (snp_keep_accepted(session, wake->after, accept_kept, wake, &err) < 0) {
+        wake->pending--;
+        wake_fail(wake, &err);
+    }
+}
+
+static void wake_filled(struct snp_wake *wake)
+{
+    if (wake->n_missing > 0 && wake->decision == SNP_RECOVER_REPLAY) {
+        wake->is_replaying = true;
+        replay_next(wake);
+    } else if (wake->n_missing > 0 && wake->decision == SNP_RECOVER_CHECKPOINT &&
+               wake->session->is_recorded) {
+        accept_loss(wake);
+    } else {
+        wake_done(wake);
+    }
 }
 
 /* Replay -------------------------------------------------------------------------------------- */
@@ -633,32 +681,17 @@ static void epoch_kept(void *ctx, const struct snp_err *why)
 static void epoch_raise(struct snp_wake *wake)
 {
     struct snp_session *session = wake->session;
-    bool is_accepted = wake->decision == SNP_RECOVER_CHECKPOINT && wake->n_missing > 0;
     struct snp_err err;
-    int r;
 
     session->epoch++;
     wake->checkpoint = session->checkpoint;
-    if (is_accepted) {
-        session->accepted_cell = session->cells;
-        session->accepted_from = session->checkpoint_cell;
-        session->is_last_unknown = false;
-        snp_keep_event(session->server, "accepted_loss", session,
-                       "session %s goes on from its state after cell %llu; %zu later cells are "
-                       "not in it, as its user decided",
-                       session->name, (unsigned long long)session->checkpoint_cell,
-                       wake->n_missing);
-    }
     if (!session->is_recorded) {
         wake->pending++;
         epoch_kept(wake, NULL);
         return;
     }
     wake->pending++;
-    /* What was given up reads so: also what a replay did before it stopped. */
-    r = is_accepted ? snp_keep_accepted(session, wake->after, epoch_kept, wake, &err)
-                    : snp_keep_session(session, epoch_kept, wake, &err);
-    if (r < 0) {
+    if (snp_keep_session(session, epoch_kept, wake, &err) < 0) {
         wake->pending--;
         wake_fail(wake, &err);
     }

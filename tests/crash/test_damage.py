@@ -81,7 +81,6 @@ def test_a_garbled_database_is_set_aside_or_saved(lived, capsys):
     story.hang_up()
 
 
-@pytest.mark.xfail(strict=False, reason="known: the last cell before the kill is not named as missing")
 @pytest.mark.parametrize("how", ["garbled", "cut", "gone", "empty"])
 def test_a_damaged_blob_costs_only_what_needs_it(lived, how):
     rig, story = lived
