@@ -946,10 +946,11 @@ int snp_store_open(struct uv_loop_s *loop,
     if (r != 0) {
         uv_close((uv_handle_t *)&store->async, never_opened);
         if (r == EPERM) { /* the C library tries clone instead after ENOSYS only */
-            return snp_fail(err, SNP_E_UNSUPPORTED,
-                            "no thread can be started: clone3 is refused here with EPERM, as old "
-                            "container runtimes do; update the runtime, or start the container "
-                            "with --security-opt seccomp=unconfined");
+            return snp_fail(
+                err, SNP_E_UNSUPPORTED,
+                "no thread can be started: clone3 is refused here with EPERM, as old "
+                "container runtimes do; update the runtime, or start the container "
+                "with --security-opt seccomp=unconfined");
         }
         return snp_fail_sys(err, r, "start the journal's thread");
     }
