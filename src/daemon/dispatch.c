@@ -20,6 +20,7 @@
 #include "daemon/exec.h"
 #include "daemon/executor.h"
 #include "daemon/keep.h"
+#include "daemon/recover.h"
 #include "daemon/session_end.h"
 #include "daemon/spec.h"
 #include "daemon/tier.h"
@@ -462,8 +463,14 @@ static void run_interrupt(const struct snp_work *work)
 static void run_list(const struct snp_work *work)
 {
     const struct snp_sessions *table = &work->request->server->sessions;
-    json_t *list = json_array();
+    struct snp_err err;
+    json_t *list;
 
+    if (snp_recover_check(work->request->server, &err) < 0) {
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    list = json_array();
     for (size_t i = 0; i < table->n_slots; i++) {
         const struct snp_session *session = table->slots[i];
 

@@ -217,3 +217,21 @@ void snp_recover(struct snp_server *server, void (*done)(struct snp_server *serv
         recovered(recovery, &err);
     }
 }
+
+int snp_recover_check(struct snp_server *server, struct snp_err *err)
+{
+    struct snp_err why = {.code = SNP_OK};
+
+    if (server->is_recovered) {
+        return 0;
+    }
+    if (snp_store_health(server->store, &why) == 0) {
+        (void)snprintf(why.msg, sizeof(why.msg), "it is being opened; try again");
+    }
+    snp_recover(server, NULL); /* for the next try */
+    return snp_fail(
+        err, SNP_E_SYS,
+        "the journal of sessions cannot be used (%.260s); see doctor. What needs no "
+        "session runs without --session",
+        why.msg);
+}

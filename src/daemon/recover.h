@@ -7,6 +7,8 @@
  * running is unknown from then on. Nothing is run.
  */
 
+#include "base/err.h"
+
 struct snp_server;
 
 /*
@@ -14,5 +16,11 @@ struct snp_server;
  * done: called once, from the loop; NULL = nobody waits. While one is under way another call does nothing.
  */
 void snp_recover(struct snp_server *server, void (*done)(struct snp_server *server));
+
+/*
+ * Are the journal's sessions in the table? If not nobody may say that one does not exist:
+ * SNP_E_SYS with the reason; they are read once more, for the next try.
+ */
+int snp_recover_check(struct snp_server *server, struct snp_err *err) SNP_NODISCARD;
 
 #endif

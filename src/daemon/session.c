@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "daemon/keep.h"
 #include "daemon/pin.h"
+#include "daemon/recover.h"
 #include "daemon/server.h"
 #include "daemon/tier.h"
 
@@ -232,7 +233,7 @@ struct snp_session *snp_sessions_find(const struct snp_server *server, const cha
     return NULL;
 }
 
-int snp_sessions_meant(const struct snp_server *server,
+int snp_sessions_meant(struct snp_server *server,
                        const char *text,
                        struct snp_session **ret,
                        struct snp_err *err)
@@ -257,7 +258,9 @@ int snp_sessions_meant(const struct snp_server *server,
         }
     }
     if (found == NULL) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no session '%s'", text);
+        int r = snp_recover_check(server, err);
+
+        return r < 0 ? r : snp_fail(err, SNP_E_NOT_FOUND, "there is no session '%s'", text);
     }
     *ret = found;
     return 0;

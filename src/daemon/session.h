@@ -166,7 +166,7 @@ struct snp_session *snp_sessions_find(const struct snp_server *server, const cha
  * id, if no other's begins so. Never where one may be created. SNP_E_NOT_FOUND, or SNP_E_INVALID:
  * more than one begins so.
  */
-int snp_sessions_meant(const struct snp_server *server,
+int snp_sessions_meant(struct snp_server *server,
                        const char *text,
                        struct snp_session **ret,
                        struct snp_err *err) SNP_NODISCARD;

@@ -129,25 +129,6 @@ static int session_open(struct snp_server *server,
     return 0;
 }
 
-/* Sessions that last need the journal. */
-static int lasting_check(struct snp_server *server, struct snp_err *err)
-{
-    struct snp_err why = {.code = SNP_OK};
-
-    if (server->is_recovered) {
-        return 0;
-    }
-    if (snp_store_health(server->store, &why) == 0) {
-        (void)snprintf(why.msg, sizeof(why.msg), "it is being opened; try again");
-    }
-    snp_recover(server, NULL); /* for the next try */
-    return snp_fail(
-        err, SNP_E_SYS,
-        "the journal of sessions cannot be used (%.260s); see doctor. What needs no "
-        "session runs without --session",
-        why.msg);
-}
-
 int snp_session_for(struct snp_server *server,
                     const struct snp_exec_spec *spec,
                     struct snp_session **ret,
@@ -157,7 +138,7 @@ int snp_session_for(struct snp_server *server,
     struct snp_session *session =
         spec->session == NULL ? NULL : snp_sessions_find(server, spec->session);
     struct snp_session_policy policy;
-    int r = spec->session == NULL ? 0 : lasting_check(server, err);
+    int r = spec->session == NULL ? 0 : snp_recover_check(server, err);
 
     if (r < 0) {
         return r;

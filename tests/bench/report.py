@@ -10,7 +10,8 @@ TITLES = {
               "after the other, each ended before the next. `bwrap` has the same namespaces and a similar root, but no "
               "control groups, no Landlock and no filter; it starts an interpreter each time. Measured in turns."),
     "refill": ("The pool", "Sessions asked for as fast as they come, so that the pool is filled while they run."),
-    "cell": ("Cells", "From the request of a client in C to the whole result; nothing is recorded on disk."),
+    "cell": ("Cells", "From the request of a client in C to the whole result, in a named session with its defaults: "
+             "transactional, each outcome synced to disk; group journal has the parts."),
     "process": ("Whole commands", "From starting the command to its end, in turns."),
     "rate": ("Sessions per second", "Each client asks for a session, runs one cell and ends it, back to back; a session "
              "counts when nothing of it is left."),

@@ -307,7 +307,13 @@ def test_two_daemons_on_one_state_folder(start, place, bin_folder, tmp_path):  #
         assert other.run("5") == "5"
         error = other.fail("x", "s")
         assert "journal" in error["message"], error
+        # Nor does it say that there are no sessions, which it cannot know.
+        for kind, head, *_ in (other.call("sessions.list"), other.call("sessions.show", session="s")):
+            assert kind == ERROR and head["code"] != "not_found" and "journal" in head["message"], head
         assert client.run("x", "s") == "1"
+        kill(start(*LATER), signal.SIGTERM)
+        assert wait_until(lambda: other.call("sessions.list")[0] == RESPONSE)
+        assert row(other)["name"] == "s"
     finally:
         kill(second)
 
