@@ -39,16 +39,8 @@ static int nesting(const char *text, size_t n)
     return most;
 }
 
-int snp_json_parse(const char *text, size_t n, json_t **ret, struct snp_err *err)
+int snp_json_parse_any(const char *text, size_t n, json_t **ret, struct snp_err *err)
 {
-    if (n == 0) {
-        json_t *empty = json_object();
-        if (empty == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
-        *ret = empty;
-        return 0;
-    }
     if (nesting(text, n) > SNP_JSON_DEPTH_MAX) {
         return snp_fail(err, SNP_E_INVALID, "JSON is nested deeper than %d levels",
                         SNP_JSON_DEPTH_MAX);
@@ -62,6 +54,25 @@ int snp_json_parse(const char *text, size_t n, json_t **ret, struct snp_err *err
         }
         return snp_fail(err, SNP_E_INVALID, "JSON line %d column %d: %s", jerr.line,
                         jerr.column, jerr.text);
+    }
+    *ret = SNP_TAKE_PTR(value);
+    return 0;
+}
+
+int snp_json_parse(const char *text, size_t n, json_t **ret, struct snp_err *err)
+{
+    snp_autojson json_t *value = NULL;
+    if (n == 0) {
+        value = json_object();
+        if (value == NULL) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        *ret = SNP_TAKE_PTR(value);
+        return 0;
+    }
+    int r = snp_json_parse_any(text, n, &value, err);
+    if (r < 0) {
+        return r;
     }
     if (!json_is_object(value)) {
         return snp_fail(err, SNP_E_INVALID, "JSON is not an object");

@@ -23,6 +23,10 @@ enum {
  */
 int snp_json_parse(const char *text, size_t n, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 
+/* The same for an object or an array; n == 0 is neither. */
+int snp_json_parse_any(const char *text, size_t n, json_t **ret, struct snp_err *err)
+    SNP_NODISCARD;
+
 /* Compact text, caller frees; NULL when out of memory. */
 char *snp_json_text(const json_t *value);
 

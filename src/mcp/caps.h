@@ -9,6 +9,7 @@ enum {
     SNP_MCP_ID_MAX = 256,           /* bytes of a request's id, if it is a string */
     SNP_MCP_METHOD_MAX = 128,       /* bytes of a method's name */
     SNP_MCP_CALLS_MAX = 64,         /* requests in flight of one client */
+    SNP_MCP_BATCH_MAX = 32,         /* messages of one batch */
     SNP_MCP_RUNNING_MAX = 24,   /* tasks in sessions at once; the daemon takes 32 requests */
     SNP_MCP_ASKS_MAX = 16,      /* requests of ours to one client that wait for an answer */
     SNP_MCP_OUT_MAX = 64 << 20, /* bytes waiting for one client to read */

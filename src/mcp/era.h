@@ -27,6 +27,7 @@ enum {
 #define SNP_MCP_META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
 #define SNP_MCP_META_SERVER       "io.modelcontextprotocol/serverInfo"
 #define SNP_MCP_VERSION_MODERN    "2026-07-28"
+#define SNP_MCP_VERSION_BATCHES   "2025-03-26" /* the only one that has them */
 
 /* The legacy version to answer `initialize` with: the one asked for, else our newest. Static. */
 const char *snp_era_negotiate(const char *asked);

@@ -81,11 +81,11 @@ static bool surrogates_repair(char *text, size_t n)
     return found;
 }
 
-static int json_read(const char *text, size_t n, json_t **ret, struct snp_err *err)
+static int text_read(const char *text, size_t n, json_t **ret, struct snp_err *err)
 {
     snp_autofree char *copy = NULL;
     int r = n == 0 ? snp_fail(err, SNP_E_INVALID, "the message is empty")
-                   : snp_json_parse(text, n, ret, err);
+                   : snp_json_parse_any(text, n, ret, err);
 
     if (n == 0 || r != SNP_E_INVALID || memmem(text, n, "\\u", 2) == NULL) {
         return r;
@@ -95,7 +95,7 @@ static int json_read(const char *text, size_t n, json_t **ret, struct snp_err *e
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     memcpy(copy, text, n);
-    return surrogates_repair(copy, n) ? snp_json_parse(copy, n, ret, err) : r;
+    return surrogates_repair(copy, n) ? snp_json_parse_any(copy, n, ret, err) : r;
 }
 
 /* Messages -------------------------------------------------------------------------------- */
@@ -141,7 +141,7 @@ static int check(struct snp_jsonrpc *m, struct snp_err *err)
     return 0;
 }
 
-/* Something else than an object may still be JSON: a batch, which no version we speak has. */
+/* A batch that cannot be read is a bad request rather than bad JSON. */
 static int code_of(const char *text, size_t n)
 {
     size_t i = 0;
@@ -152,22 +152,24 @@ static int code_of(const char *text, size_t n)
     return i < n && text[i] == '[' ? SNP_JSONRPC_REQUEST : SNP_JSONRPC_PARSE;
 }
 
-int snp_jsonrpc_parse(const char *text,
-                      size_t n,
-                      struct snp_jsonrpc *ret,
-                      int *ret_code,
-                      json_t **ret_id,
-                      struct snp_err *err)
+int snp_jsonrpc_read(
+    const char *text, size_t n, json_t **ret, int *ret_code, struct snp_err *err)
 {
-    snp_autojsonrpc struct snp_jsonrpc message = {0};
-    int r = json_read(text, n, &message.root, err);
+    int r = text_read(text, n, ret, err);
 
     if (r < 0) {
         *ret_code = r == SNP_E_INVALID ? code_of(text, n) : SNP_JSONRPC_INTERNAL;
-        *ret_id = NULL;
-        return r;
     }
-    r = check(&message, err);
+    return r;
+}
+
+int snp_jsonrpc_take(
+    json_t *root, struct snp_jsonrpc *ret, int *ret_code, json_t **ret_id, struct snp_err *err)
+{
+    snp_autojsonrpc struct snp_jsonrpc message = {.root = root};
+    int r = json_is_object(root) ? check(&message, err)
+                                 : snp_fail(err, SNP_E_INVALID, "a message is an object");
+
     if (r < 0) {
         *ret_code = SNP_JSONRPC_REQUEST;
         *ret_id = is_id(message.id) && message.kind != SNP_JSONRPC_IS_RESPONSE
@@ -178,6 +180,23 @@ int snp_jsonrpc_parse(const char *text,
     *ret = message;
     message = (struct snp_jsonrpc){0};
     return 0;
+}
+
+int snp_jsonrpc_parse(const char *text,
+                      size_t n,
+                      struct snp_jsonrpc *ret,
+                      int *ret_code,
+                      json_t **ret_id,
+                      struct snp_err *err)
+{
+    json_t *root = NULL;
+    int r = snp_jsonrpc_read(text, n, &root, ret_code, err);
+
+    if (r < 0) {
+        *ret_id = NULL;
+        return r;
+    }
+    return snp_jsonrpc_take(root, ret, ret_code, ret_id, err);
 }
 
 json_t *snp_jsonrpc_result(json_t *id, json_t *result)

@@ -2,7 +2,7 @@
 #ifndef SNP_MCP_JSONRPC_H
 #define SNP_MCP_JSONRPC_H
 
-/* JSON-RPC 2.0 messages as MCP restricts them: one object each, ids strings or numbers. */
+/* JSON-RPC 2.0 messages as MCP restricts them: ids are strings or numbers. */
 
 #include <stddef.h>
 
@@ -38,10 +38,25 @@ struct snp_jsonrpc {
 };
 
 /*
- * Read one message of n bytes. SNP_E_INVALID: it is none; *ret_code (SNP_JSONRPC_PARSE or
- * _REQUEST) and, where one could be told, *ret_id (new reference, else NULL) are for the answer. An
- * escaped half of a surrogate pair reads as U+FFFD: some clients cut text inside a character.
+ * Read n bytes: an object, or an array of them (a batch); new reference. SNP_E_INVALID: neither;
+ * *ret_code is for the answer. An escaped half of a surrogate pair reads as U+FFFD: some clients
+ * cut text inside a character.
  */
+int snp_jsonrpc_read(
+    const char *text, size_t n, json_t **ret, int *ret_code, struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * What was read (consumed, also on failure) as one message. SNP_E_INVALID: it is none; *ret_code
+ * (SNP_JSONRPC_REQUEST) and, where one could be told, *ret_id (new reference, else NULL) are for
+ * the answer.
+ */
+int snp_jsonrpc_take(json_t *root,
+                     struct snp_jsonrpc *ret,
+                     int *ret_code,
+                     json_t **ret_id,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/* Both. SNP_JSONRPC_PARSE is a third code. */
 int snp_jsonrpc_parse(const char *text,
                       size_t n,
                       struct snp_jsonrpc *ret,

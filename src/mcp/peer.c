@@ -4,7 +4,8 @@
  *
  * Invariants: a call in the hub's list is answered at most once, then freed; one whose peer is NULL
  * never sends again, so nothing follows a cancellation. Ids are compared within a peer
- * only: two clients with the same ids never meet.
+ * only: two clients with the same ids never meet. A batch lives until it has been read and each of
+ * its calls was answered or given up.
  */
 #include "mcp/peer.h"
 
@@ -38,6 +39,42 @@ void snp_mcp_reject(struct snp_mcp_peer *peer, int code, const char *message)
     peer_send(peer, snp_jsonrpc_error(NULL, code, message, NULL));
 }
 
+/* Batches --------------------------------------------------------------------------------- */
+
+struct snp_mcp_batch {
+    json_t *answers; /* owned */
+    size_t n_users;  /* calls without an answer, and one while it is being read */
+};
+
+static void batch_release(struct snp_mcp_peer *peer, struct snp_mcp_batch *batch)
+{
+    if (--batch->n_users > 0) {
+        return;
+    }
+    if (json_array_size(batch->answers) > 0 && !peer->is_gone) {
+        peer_send(peer, json_incref(batch->answers));
+    }
+    json_decref(batch->answers);
+    free(batch);
+}
+
+/* An answer: to be sent with those of its batch, or by itself if batch is NULL. message: consumed. */
+static void answer_send(struct snp_mcp_peer *peer, struct snp_mcp_batch *batch, json_t *message)
+{
+    if (batch == NULL) {
+        peer_send(peer, message);
+    } else {
+        (void)json_array_append_new(batch->answers, message); /* fails without memory only */
+    }
+}
+
+/* Refuse what the peer said just now. id: borrowed, NULL = it is not known; data: consumed. */
+static void message_refuse(
+    struct snp_mcp_peer *peer, json_t *id, int code, const char *text, json_t *data)
+{
+    answer_send(peer, peer->batch, snp_jsonrpc_error(id, code, text, data));
+}
+
 /* Calls ----------------------------------------------------------------------------------- */
 
 static void ticks_update(struct snp_mcp_hub *hub);
@@ -60,6 +97,10 @@ static struct snp_mcp_call *call_new(struct snp_mcp_peer *peer,
     call->root = SNP_TAKE_PTR(message->root);
     call->id = message->id;
     call->method = method;
+    call->batch = peer->batch;
+    if (call->batch != NULL) {
+        call->batch->n_users++;
+    }
     call->params = message->params;
     call->started_us = snp_now_us();
     if (call->params == NULL) {
@@ -94,6 +135,10 @@ static void call_detach(struct snp_mcp_call *call)
     if (call->peer != NULL) {
         asks_forget(call);
         call->peer->n_calls--;
+        if (call->batch != NULL) {
+            batch_release(call->peer, call->batch);
+        }
+        call->batch = NULL;
         call->peer = NULL;
     }
 }
@@ -143,7 +188,7 @@ void snp_mcp_answer(struct snp_mcp_call *call, json_t *result)
         return;
     }
     if (call->peer != NULL) {
-        peer_send(call->peer, snp_jsonrpc_result(call->id, SNP_TAKE_PTR(owned)));
+        answer_send(call->peer, call->batch, snp_jsonrpc_result(call->id, SNP_TAKE_PTR(owned)));
     }
     call_free(call);
 }
@@ -157,7 +202,7 @@ void snp_mcp_refuse(struct snp_mcp_call *call, int code, json_t *data, const cha
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     if (call->peer != NULL) {
-        peer_send(call->peer, snp_jsonrpc_error(call->id, code, text, data));
+        answer_send(call->peer, call->batch, snp_jsonrpc_error(call->id, code, text, data));
     } else {
         json_decref(data);
     }
@@ -323,38 +368,48 @@ static struct snp_mcp_call *call_find(const struct snp_mcp_peer *peer, const jso
     return NULL;
 }
 
-static void on_request(struct snp_mcp_peer *peer, struct snp_jsonrpc *message, enum snp_era era)
+static const struct snp_mcp_method *method_find(const struct snp_mcp_peer *peer,
+                                                const char *name,
+                                                enum snp_era era)
 {
     const struct snp_mcp_service *service = peer->hub->service;
     const struct snp_mcp_method *method =
-        method_in(core_methods, SNP_ARRAY_LEN(core_methods), message->method, era);
+        method_in(core_methods, SNP_ARRAY_LEN(core_methods), name, era);
+
+    return method != NULL ? method : method_in(service->methods, service->n_methods, name, era);
+}
+
+static void on_request(struct snp_mcp_peer *peer, struct snp_jsonrpc *message, enum snp_era era)
+{
+    const struct snp_mcp_method *method = method_find(peer, message->method, era);
     struct snp_mcp_call *call;
     char text[MESSAGE_MAX];
 
     if (method == NULL) {
-        method = method_in(service->methods, service->n_methods, message->method, era);
-    }
-    if (method == NULL) {
         (void)snprintf(text, sizeof(text), "Method not found: %s", message->method);
-        peer_send(peer, snp_jsonrpc_error(message->id, SNP_JSONRPC_METHOD, text, NULL));
+        message_refuse(peer, message->id, SNP_JSONRPC_METHOD, text, NULL);
+        return;
+    }
+    if (peer->batch != NULL && method->run == run_initialize) {
+        message_refuse(peer, message->id, SNP_JSONRPC_REQUEST,
+                       "initialize cannot be part of a batch", NULL);
         return;
     }
     if (call_find(peer, message->id) != NULL) {
-        peer_send(peer, snp_jsonrpc_error(message->id, SNP_JSONRPC_REQUEST,
-                                          "this id is in use by a request in flight", NULL));
+        message_refuse(peer, message->id, SNP_JSONRPC_REQUEST,
+                       "this id is in use by a request in flight", NULL);
         return;
     }
     if (peer->n_calls >= SNP_MCP_CALLS_MAX) {
         (void)snprintf(text, sizeof(text),
                        "%d requests are in flight; wait until one has been answered",
                        SNP_MCP_CALLS_MAX);
-        peer_send(peer, snp_jsonrpc_error(message->id, SNP_JSONRPC_INTERNAL, text, NULL));
+        message_refuse(peer, message->id, SNP_JSONRPC_INTERNAL, text, NULL);
         return;
     }
     call = call_new(peer, message, era, method);
     if (call == NULL) {
-        peer_send(peer,
-                  snp_jsonrpc_error(message->id, SNP_JSONRPC_INTERNAL, "out of memory", NULL));
+        message_refuse(peer, message->id, SNP_JSONRPC_INTERNAL, "out of memory", NULL);
         return;
     }
     method->run(call);
@@ -375,7 +430,8 @@ static void on_notification(struct snp_mcp_peer *peer, const struct snp_jsonrpc 
     }
 }
 
-void snp_mcp_receive(struct snp_mcp_peer *peer, const char *text, size_t n)
+/* One message; root: consumed. */
+static void message_take(struct snp_mcp_peer *peer, json_t *root)
 {
     snp_autojsonrpc struct snp_jsonrpc message = {0};
     snp_autojson json_t *id = NULL;
@@ -383,10 +439,10 @@ void snp_mcp_receive(struct snp_mcp_peer *peer, const char *text, size_t n)
     enum snp_era era = SNP_ERA_LEGACY;
     struct snp_err err;
     int code = 0;
-    int r = snp_jsonrpc_parse(text, n, &message, &code, &id, &err);
+    int r = snp_jsonrpc_take(root, &message, &code, &id, &err);
 
     if (r < 0) {
-        peer_send(peer, snp_jsonrpc_error(id, code, err.msg, NULL));
+        message_refuse(peer, id, code, err.msg, NULL);
         return;
     }
     if (message.kind == SNP_JSONRPC_IS_RESPONSE) {
@@ -397,9 +453,65 @@ void snp_mcp_receive(struct snp_mcp_peer *peer, const char *text, size_t n)
     if (message.kind == SNP_JSONRPC_IS_NOTIFICATION) {
         on_notification(peer, &message);
     } else if (r < 0) {
-        peer_send(peer, snp_jsonrpc_error(message.id, code, err.msg, SNP_TAKE_PTR(data)));
+        message_refuse(peer, message.id, code, err.msg, SNP_TAKE_PTR(data));
+    } else if (peer->batch != NULL && era == SNP_ERA_MODERN) {
+        message_refuse(peer, message.id, SNP_JSONRPC_REQUEST,
+                       "this version of the protocol has no batches", NULL);
     } else {
         on_request(peer, &message, era);
+    }
+}
+
+static int batch_check(const struct snp_mcp_peer *peer, const json_t *list, struct snp_err *err)
+{
+    if (strcmp(peer->version, SNP_MCP_VERSION_BATCHES) != 0) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "only version %s of the protocol has batches; send one message after "
+                        "the other",
+                        SNP_MCP_VERSION_BATCHES);
+    }
+    if (json_array_size(list) == 0 || json_array_size(list) > SNP_MCP_BATCH_MAX) {
+        return snp_fail(err, SNP_E_INVALID, "a batch has 1 to %d messages", SNP_MCP_BATCH_MAX);
+    }
+    return 0;
+}
+
+static void batch_take(struct snp_mcp_peer *peer, const json_t *list)
+{
+    struct snp_mcp_batch *batch = calloc(1, sizeof(*batch));
+    size_t i;
+    json_t *root;
+
+    if (batch == NULL) {
+        snp_mcp_reject(peer, SNP_JSONRPC_INTERNAL, "out of memory");
+        return;
+    }
+    *batch = (struct snp_mcp_batch){.answers = json_array(), .n_users = 1};
+    peer->batch = batch;
+    json_array_foreach(list, i, root)
+    {
+        message_take(peer, json_incref(root));
+    }
+    peer->batch = NULL;
+    batch_release(peer, batch);
+}
+
+void snp_mcp_receive(struct snp_mcp_peer *peer, const char *text, size_t n)
+{
+    snp_autojson json_t *root = NULL;
+    struct snp_err err;
+    int code = SNP_JSONRPC_REQUEST;
+    int r = snp_jsonrpc_read(text, n, &root, &code, &err);
+
+    if (r == 0 && json_is_object(root)) {
+        message_take(peer, SNP_TAKE_PTR(root));
+        return;
+    }
+    r = r < 0 ? r : batch_check(peer, root, &err);
+    if (r < 0) {
+        snp_mcp_reject(peer, code, err.msg);
+    } else {
+        batch_take(peer, root);
     }
 }
 
@@ -433,6 +545,7 @@ void snp_mcp_peer_done(struct snp_mcp_peer *peer)
 {
     struct snp_mcp_call *next = NULL;
 
+    peer->is_gone = true;
     for (struct snp_mcp_call *call = peer->hub->calls; call != NULL; call = next) {
         next = call->next;
         if (call->peer == peer) {

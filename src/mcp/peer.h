@@ -17,6 +17,7 @@
 
 struct snp_mcp_call;
 struct snp_mcp_peer;
+struct snp_mcp_batch;
 
 /* A method a service offers. Core methods (initialize, ping, server/discover) are not in its table. */
 struct snp_mcp_method {
@@ -65,6 +66,7 @@ struct snp_mcp_call {
     /* private */
     json_t *root; /* owned */
     const struct snp_mcp_method *method;
+    struct snp_mcp_batch *batch; /* it came in; NULL = it came alone */
     uint64_t started_us;
     double progress; /* the last one told */
     struct snp_mcp_call *next;
@@ -86,7 +88,11 @@ struct snp_mcp_peer {
     size_t n_calls;
     json_int_t last_ask;
     struct snp_mcp_ask asks[SNP_MCP_ASKS_MAX];
-    char version[16]; /* legacy: what was negotiated; "" = nothing yet */
+    struct snp_mcp_batch *batch; /* being read; NULL = none */
+    bool is_gone;
+    /* Legacy: what was negotiated, "" = nothing yet. Set by `initialize`, or by a transport that
+     * knows it otherwise. */
+    char version[16];
 };
 
 void snp_mcp_hub_init(struct snp_mcp_hub *hub,
@@ -100,7 +106,10 @@ void snp_mcp_peer_init(struct snp_mcp_peer *peer, struct snp_mcp_hub *hub);
 /* The client is gone: its calls are cancelled. */
 void snp_mcp_peer_done(struct snp_mcp_peer *peer);
 
-/* One message of the client, n bytes of text. Everything wrong with it is answered. */
+/*
+ * One message of the client, or a batch of them where the version has batches, n bytes of text.
+ * Everything wrong with it is answered; answers to a batch are sent together, as one array.
+ */
 void snp_mcp_receive(struct snp_mcp_peer *peer, const char *text, size_t n);
 /* A message that is no JSON-RPC, with the code and reason for the answer. */
 void snp_mcp_reject(struct snp_mcp_peer *peer, int code, const char *message);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The MCP server's input. First byte even: lines of a client, to a conversation whose methods answer at
- * once, later, or ask back; what is sent must be JSON-RPC, and each id answered at most once.
- * Odd: text of a program and a URI; what is shown must be clean and bounded.
+ * once, later, or ask back; what is sent must be JSON-RPC, and each id answered at most once. If
+ * it is 2 modulo 4 the conversation is of the version that has batches. Odd: text of a
+ * program and a URI; what is shown must be clean and bounded.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,17 +27,32 @@ static size_t n_requests;
 static size_t n_answers;
 static struct snp_mcp_call *later;
 
-static void on_send(struct snp_mcp_peer *peer, json_t *message)
+static void message_check(const json_t *message)
 {
-    snp_autofree char *text = snp_json_text(message);
-
-    (void)peer;
-    SNP_ASSERT(text != NULL && strchr(text, '\n') == NULL);
     SNP_ASSERT(snp_streq(snp_json_str(message, "jsonrpc", NULL), "2.0"));
     if (json_object_get(message, "method") == NULL) {
         SNP_ASSERT((json_object_get(message, "result") == NULL) !=
                    (json_object_get(message, "error") == NULL));
         n_answers++;
+    }
+}
+
+static void on_send(struct snp_mcp_peer *peer, json_t *message)
+{
+    snp_autofree char *text = snp_json_text(message);
+    size_t i;
+    json_t *one;
+
+    SNP_ASSERT(text != NULL && strchr(text, '\n') == NULL);
+    if (!json_is_array(message)) {
+        message_check(message);
+        return;
+    }
+    SNP_ASSERT(peer->version[0] != '\0' && json_array_size(message) > 0);
+    json_array_foreach(message, i, one)
+    {
+        SNP_ASSERT(json_object_get(one, "method") == NULL);
+        message_check(one);
     }
 }
 
@@ -84,7 +101,7 @@ static const struct snp_mcp_method methods[] = {
     {"ask",   SNP_IN_LEGACY, false, run_ask  },
 };
 
-static void conversation(const char *bytes, size_t n)
+static void conversation(const char *bytes, size_t n, bool has_batches)
 {
     snp_autojson json_t *info = json_pack("{s:s}", "name", "fuzz");
     const struct snp_mcp_service service = {.info = info,
@@ -106,6 +123,8 @@ static void conversation(const char *bytes, size_t n)
     later = NULL;
     snp_mcp_hub_init(&hub, &loop, &service);
     snp_mcp_peer_init(&peer, &hub);
+    (void)snprintf(peer.version, sizeof(peer.version), "%s",
+                   has_batches ? SNP_MCP_VERSION_BATCHES : "");
     snp_mcp_lines_init(&lines, LINE_BYTES);
     for (size_t i = 0; i < n; i += 512) {
         int r = snp_mcp_lines_add(&lines, bytes + i, n - i < 512 ? n - i : 512);
@@ -117,7 +136,7 @@ static void conversation(const char *bytes, size_t n)
             snp_mcp_receive(&peer, line, len);
         }
     }
-    SNP_ASSERT(n_answers <= n_requests);
+    SNP_ASSERT(n_answers <= n_requests * (has_batches ? SNP_MCP_BATCH_MAX : 1));
     snp_mcp_lines_done(&lines);
     snp_mcp_peer_done(&peer);
     snp_mcp_hub_done(&hub);
@@ -157,7 +176,7 @@ static void texts(const char *bytes, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     if (n > 0 && bytes[0] % 2 == 0) {
-        conversation((const char *)bytes + 1, n - 1);
+        conversation((const char *)bytes + 1, n - 1, bytes[0] % 4 == 2);
     } else if (n > 0) {
         texts((const char *)bytes + 1, n - 1);
     }

@@ -162,6 +162,59 @@ def test_input_in_pieces(server):
     assert server.receive()["id"] == 5
 
 
+# Batches ------------------------------------------------------------------------------------
+
+
+def ask(ident, method, params=None):
+    return {"jsonrpc": "2.0", "id": ident, "method": method, "params": params or {}}
+
+
+def run(ident, code, **more):
+    return ask(ident, "tools/call", {"name": "execute_python", "arguments": {"code": code, **more}})
+
+
+def test_a_batch_is_answered_by_a_batch(server):
+    """Of 2025-03-26: one array of answers, errors among them; notifications have none."""
+    server.initialize("2025-03-26")
+    server.send([run("slow", "import time; time.sleep(0.3); 1", session_id="b1"), run("quick", "2", session_id="b2"),
+                 {"jsonrpc": "2.0", "method": "notifications/unheard"}, ask(3, "nothing/here"), 7, {"id": 4},
+                 ask(5, "ping"), ask(5, "ping"), ask(6, "initialize"), ask(8, "tools/list", {"_meta": dict(mcp.MODERN)})])
+    answers = server.receive()
+    codes = [(one["id"], one["error"]["code"]) for one in answers if "error" in one]
+    assert codes == [(3, -32601), (None, -32600), (4, -32600), (6, -32600), (8, -32600)]
+    values = {one["id"]: one["result"] for one in answers if "result" in one}
+    assert values["slow"]["structuredContent"]["value"] == "1" and values["quick"]["structuredContent"]["value"] == "2"
+    assert [one["id"] for one in answers].count(5) == 2 and len(answers) == 9
+    server.send([{"jsonrpc": "2.0", "method": "notifications/unheard"}])  # nothing to be answered: no word
+    assert server.call("ping")["result"] == {}
+
+
+def test_what_is_cancelled_is_left_out_of_its_batch(server):
+    server.initialize("2025-03-26")
+    server.send([run("x", "import time; time.sleep(60)"), ask("y", "ping")])
+    server.notify("notifications/cancelled", {"requestId": "x"})
+    assert [one["id"] for one in server.receive()] == ["y"]
+    server.send([run("x", "import time; time.sleep(60)")])
+    server.notify("notifications/cancelled", {"requestId": "x"})
+    assert server.text("execute_python", code="'free'") == "'free'"
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
+def test_other_versions_have_no_batches(server, version):
+    server.initialize(version)
+    server.send([ask(1, "ping")])
+    refused = server.receive()["error"]
+    assert refused["code"] == -32600 and "2025-03-26" in refused["message"]
+
+
+def test_batches_are_bounded(server):
+    server.initialize("2025-03-26")
+    for batch in ([], [ask(n, "ping") for n in range(33)]):
+        server.send(batch)
+        refused = server.receive()["error"]
+        assert refused["code"] == -32600 and "1 to 32" in refused["message"]
+
+
 # Requests in flight -------------------------------------------------------------------------
 
 
