@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_HTTP_SSE_H
+#define SNP_HTTP_SSE_H
+
+/* Server-sent events (text/event-stream), parsed as they come. */
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Borrowed until the callback returns. Texts are NUL-terminated, as they came: maybe no UTF-8. */
+struct snp_sse_event {
+    const char *event; /* "message" where none is given */
+    const char *data;  /* lines joined by newlines */
+    size_t data_len;
+    const char *id;    /* the last one given, also by earlier events; "" = none */
+    uint64_t retry_ms; /* the last one given; 0 = none */
+};
+
+/* Below 0 ends the feeding; *err is passed on. Must not free the parser. */
+typedef int (*snp_sse_on_event)(void *ctx,
+                                const struct snp_sse_event *event,
+                                struct snp_err *err);
+
+struct snp_sse {
+    snp_sse_on_event on_event;
+    void *ctx;
+    struct snp_buf line;
+    struct snp_buf data;
+    char event[64];
+    char id[256];
+    uint64_t retry_ms;
+    bool has_data;
+    bool is_after_cr;
+    size_t n_bom; /* bytes of a byte order mark seen; above 3: past the beginning */
+};
+
+/* event_max: the most bytes of one event or line. */
+void snp_sse_init(struct snp_sse *sse, size_t event_max, snp_sse_on_event on_event, void *ctx);
+void snp_sse_done(struct snp_sse *sse);
+
+/* More bytes of the stream. SNP_E_LIMIT: an event or line is too long. */
+int snp_sse_feed(struct snp_sse *sse, const char *bytes, size_t n, struct snp_err *err)
+    SNP_NODISCARD;
+
+/* What the stream has said last, with or without data; "" and 0 = nothing. */
+const char *snp_sse_last_id(const struct snp_sse *sse);
+uint64_t snp_sse_retry_ms(const struct snp_sse *sse);
+
+#endif
