@@ -289,21 +289,25 @@ static int hear(int fd, char *ret_byte, pid_t *ret_pid)
     return 1;
 }
 
-/* Alive, our child, and nobody we know: only then we notice its end and can end it. */
-static bool is_new_child(const struct snp_init_branches *bs,
-                         pid_t pid,
-                         const pid_t *other,
-                         size_t n_other)
+static bool is_known(const struct snp_init_branches *bs,
+                     pid_t pid,
+                     const pid_t *other,
+                     size_t n_other)
+{
+    for (size_t i = 0; i < n_other; i++) {
+        if (other[i] == pid) {
+            return true;
+        }
+    }
+    return snp_branches_spare(bs, pid);
+}
+
+/* Alive and our child: only then we notice its end and can end it. */
+static bool is_living_child(pid_t pid)
 {
     siginfo_t info = {.si_pid = 0};
 
-    for (size_t i = 0; i < n_other; i++) {
-        if (other[i] == pid) {
-            return false;
-        }
-    }
-    return pid > 1 && !snp_branches_spare(bs, pid) &&
-           waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            info.si_pid == 0;
 }
 
@@ -320,7 +324,7 @@ static void on_byte(struct snp_init_branches *bs,
         return;
     }
     stop(b, true);
-    if (byte == SNP_BRANCH_AWAKE && b->is_job) {
+    if (byte == SNP_BRANCH_AWAKE && b->is_job && pid > 1) {
         (void)snp_branches_add_job(bs, pid);
     }
     answer(bs, b, byte == SNP_BRANCH_AWAKE ? 0 : EAGAIN, pid);
@@ -346,11 +350,17 @@ static void look_at(struct snp_init_branches *bs,
         on_byte(bs, b, byte, -1);
         return;
     }
-    if (r < 0 || byte != (char)b->waits_for || !is_new_child(bs, pid, other, n_other)) {
+    if (r < 0 || byte != (char)b->waits_for || pid <= 1 || is_known(bs, pid, other, n_other)) {
         give_up(bs, b, r < 0 ? ECHILD : EPROTO);
         return;
     }
-    on_byte(bs, b, byte, pid);
+    if (is_living_child(pid)) {
+        on_byte(bs, b, byte, pid);
+    } else if (b->waits_for == SNP_BRANCH_AWAKE && b->is_job) {
+        on_byte(bs, b, byte, -1); /* a short job may be done and reaped before we look */
+    } else {
+        give_up(bs, b, EPROTO);
+    }
 }
 
 void snp_branches_look(struct snp_init_branches *bs, const pid_t *other, size_t n_other)

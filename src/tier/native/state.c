@@ -444,6 +444,7 @@ static int choose(struct snp_saving *v, struct snp_err *err)
 
     if (v->wants_branch) {
         b = snp_branch_find(s, v->number);
+        b = b != NULL && b->is_pinned ? b : NULL; /* what was dropped may still stand by */
     } else if (bs->has_standby && !bs->is_past) {
         b = snp_branch_find(s, bs->standby);
     }
