@@ -1976,9 +1976,11 @@ def main() -> None:
     fd = options.fd
     snp = None
     try:
-        preload(options.template, site, names)
         if options.zygote is not None:
             snp = load_zygote()
+            snp.gather()
+        preload(options.template, site, names)
+        if options.zygote is not None:
             fd = snp.serve(options.zygote)  # returns in each interpreter
         else:
             snp = load_zygote_if_there()

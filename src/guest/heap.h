@@ -2,6 +2,21 @@
 #ifndef SNP_GUEST_HEAP_H
 #define SNP_GUEST_HEAP_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * For a template, before it is forked. From here to snp_heap_end() snp_heap_arena() has memory
+ * that lies together; NULL when there is no more of it, or none at all. What it gave goes back
+ * with snp_heap_arena_free(), also after the end; false: it was not from here. The end puts the
+ * memory of this process into large pages, as far as there are any (Linux 6.1): a fork then
+ * copies one entry where it would copy hundreds, and its end undoes as few.
+ */
+void snp_heap_begin(void);
+void *snp_heap_arena(size_t n);
+bool snp_heap_arena_free(void *arena, size_t n);
+void snp_heap_end(void);
+
 /*
  * Fill the holes of the C library's heap, for good. A fork that allocates from a hole writes
  * to a page it shares and gets a copy of it; from fresh memory it gets an empty page, and what it

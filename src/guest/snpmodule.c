@@ -29,6 +29,52 @@ static struct snp_zygote_hooks hooks = {
     .after_fork_child = PyOS_AfterFork_Child,
 };
 
+/*
+ * Where the interpreter takes memory for its small objects. Every CPython from 3.4 on has this;
+ * it is not part of the limited API.
+ */
+struct arenas {
+    void *ctx;
+    void *(*take)(void *ctx, size_t n);
+    void (*give)(void *ctx, void *arena, size_t n);
+};
+
+/* NOLINTBEGIN(readability-identifier-naming): CPython's */
+void PyObject_GetArenaAllocator(struct arenas *ret);
+void PyObject_SetArenaAllocator(struct arenas *arenas);
+/* NOLINTEND(readability-identifier-naming) */
+
+static struct arenas own_arenas; /* the interpreter's */
+
+static void *arena_take(void *ctx, size_t n)
+{
+    void *arena = snp_heap_arena(n);
+
+    return arena != NULL ? arena : own_arenas.take(ctx, n);
+}
+
+static void arena_give(void *ctx, void *arena, size_t n)
+{
+    if (!snp_heap_arena_free(arena, n)) {
+        own_arenas.give(ctx, arena, n);
+    }
+}
+
+static PyObject *py_gather(PyObject *self, PyObject *args)
+{
+    struct arenas arenas;
+
+    (void)self;
+    (void)args;
+    if (own_arenas.take == NULL) {
+        PyObject_GetArenaAllocator(&own_arenas);
+        arenas = (struct arenas){own_arenas.ctx, arena_take, arena_give};
+        snp_heap_begin();
+        PyObject_SetArenaAllocator(&arenas);
+    }
+    return Py_BuildValue(""); /* None */
+}
+
 static PyObject *py_serve(PyObject *self, PyObject *args)
 {
     static char version[SNP_VERSION_MAX + 1];
@@ -44,6 +90,7 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
                    Py_GetVersion());
     hooks.version = version;
     snp_heap_fill();
+    snp_heap_end();
     if (snp_zygote_serve(control_fd, FILTER_FD, &hooks, &err) < 0) {
         PyErr_SetString(PyExc_OSError, err.msg);
         return NULL;
@@ -201,6 +248,8 @@ static PyObject *py_digest(PyObject *self, PyObject *parts)
 static PyMethodDef methods[] = {
     {"serve",   py_serve,   METH_VARARGS,
      "serve(control_fd) -> guest_fd: returns only in an interpreter"         },
+    {"gather",  py_gather,  METH_NOARGS,
+     "gather(): what is loaded from now on until serve() lies in large pages"},
     {"branch",  py_branch,  METH_VARARGS,
      "branch(socket_fd, stream_fd, closed in it) -> -1, and the new stream in each interpreter "
      "that comes of "

@@ -18,6 +18,7 @@ import pytest
 
 DRIVER = pathlib.Path(__file__).resolve().parents[2] / "src" / "guest" / "driver.py"
 PYTHON = os.environ.get("SNP_TEST_PYTHON", "/usr/bin/python3")
+BUILD = pathlib.Path(os.environ.get("SNP_BUILD", "build")).resolve()
 HEADER = struct.Struct("<IIIB3x")
 CELL, START, SEED, WARM, HOLD = 16, 17, 18, 19, 20
 READY, DISPLAY, DENIAL, DONE, HELD = 32, 33, 34, 35, 36
@@ -1021,11 +1022,44 @@ def test_zygote_without_its_extension_says_so(tmp_path):
     assert "_snp" in json.loads(done.stderr)["error"]
 
 
+GATHERING = """
+import gc, os, sys
+sys.path.insert(0, sys.argv[1])
+import _snp
+_snp.gather()
+kept = [{i: str(i)} for i in range(40000)]
+os.dup2(os.open("/dev/null", os.O_RDONLY), 4)  # no filter: it ends there
+try:
+    _snp.serve(3)
+except OSError as error:
+    print(error)
+with open("/proc/self/smaps_rollup") as text:
+    print(*[line.split()[1] for line in text if line.startswith("AnonHugePages")])
+_snp.gather()
+del kept[::2]
+gc.collect()
+more = [{i: str(i)} for i in range(60000)]
+print(sum(int(text) for row in kept + more for text in row.values()))
+"""
+
+
+def test_what_a_template_loads_lies_in_large_pages():
+    """A fork of it copies one entry for hundreds; memory is taken and given back as ever."""
+    with open("/sys/kernel/mm/transparent_hugepage/enabled") as text:
+        if "[never]" in text.read():
+            pytest.skip("this host has no large pages")
+    done = subprocess.run([PYTHON, "-I", "-c", GATHERING, str(BUILD)], capture_output=True, text=True)
+    words = done.stdout.split("\n")
+    assert done.returncode == 0 and "filter" in words[0], done.stderr
+    assert int(words[1]) >= 4096, "nothing was gathered"
+    assert int(words[2]) == sum(range(1, 40000, 2)) + sum(range(60000))
+
+
 def test_zygote_with_a_stand_in_extension(tmp_path):
     """serve() returns the guest stream; SEED calls branch(), START brings the environment."""
     (tmp_path / "driver.py").write_text(DRIVER.read_text())
     (tmp_path / "_snp.py").write_text(
-        "import os\ndef serve(fd): return fd\n"
+        "import os\ndef gather(): pass\ndef serve(fd): return fd\n"
         "def branch(to, fd, closing):\n    os.fstat(fd)\n    os.write(2, b'planted')\n    return -1\n"
     )
     mine, theirs = socket.socketpair()
