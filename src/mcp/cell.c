@@ -19,8 +19,7 @@
 #include "mcp/text.h"
 
 enum {
-    STREAM_MAX = 4 << 20, /* bytes of a stream held here */
-    BUILD_MAX = 1 << 20,  /* bytes of a text while it is made */
+    BUILD_MAX = 1 << 20, /* bytes of a text while it is made */
     DISPLAYS_MAX = 32,
     DISPLAY_TEXT = 2000, /* characters */
     STDOUT_TEXT = 6000,
@@ -42,7 +41,7 @@ void snp_cell_init(struct snp_cell *cell)
 {
     *cell = (struct snp_cell){.displays = json_array()};
     for (int i = 0; i < SNP_CELL_STREAMS; i++) {
-        snp_buf_init(&cell->stream[i].text, STREAM_MAX);
+        snp_buf_init(&cell->stream[i].text, SNP_CELL_STREAM_MAX);
     }
 }
 
@@ -57,7 +56,7 @@ void snp_cell_done(struct snp_cell *cell)
 
 static void on_output(struct snp_cell_stream *stream, const char *raw, size_t n)
 {
-    size_t room = STREAM_MAX - stream->text.len;
+    size_t room = SNP_CELL_STREAM_MAX - stream->text.len;
 
     stream->has_spill = stream->has_spill || n > room;
     if (snp_buf_add(&stream->text, raw, n < room ? n : room) < 0) {
@@ -238,7 +237,7 @@ static int stream_text(const struct snp_cell_stream *stream,
     size_t before;
     int r;
 
-    snp_buf_init(&clean, (size_t)STREAM_MAX * 8);
+    snp_buf_init(&clean, (size_t)SNP_CELL_STREAM_MAX * 8);
     r = snp_mcp_text_clean(&clean, bytes, stream->has_gap ? stream->gap_at : n);
     before = clean.len;
     if (r == 0 && stream->has_gap) {
@@ -832,6 +831,7 @@ json_t *snp_cell_result(const struct snp_cell *cell,
     restored_add(&m);
     files_add(&m);
     state_add(&m);
+    m.r = m.r < 0 ? m.r : snp_mcp_json_bound(m.data, SNP_MCP_TEXT_MAX);
     if (m.r == 0) {
         m.r = snp_mcp_text_cut(&text, m.text.len == 0 ? "" : snp_buf_bytes(&m.text), m.text.len,
                                SNP_MCP_TEXT_MAX - 100, NULL);

@@ -14,6 +14,10 @@ enum {
     SNP_CELL_STREAMS,
 };
 
+enum {
+    SNP_CELL_STREAM_MAX = 4 << 20, /* bytes of a stream held here */
+};
+
 struct snp_cell_stream {
     struct snp_buf text;
     bool has_gap;   /* the daemon left out the middle */

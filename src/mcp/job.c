@@ -34,7 +34,6 @@ struct snp_job *snp_job_new(struct snp_mcp_sandboxes *service, struct snp_task *
 {
     struct snp_job **at = &service->jobs;
     struct snp_job *job;
-    char id[33];
 
     if (service->n_jobs >= SNP_MCP_JOBS_MAX) {
         struct snp_job *old = service->jobs;
@@ -48,11 +47,10 @@ struct snp_job *snp_job_new(struct snp_mcp_sandboxes *service, struct snp_task *
         job_free(service, old);
     }
     job = calloc(1, sizeof(*job));
-    if (job == NULL || snp_random_id(id) < 0) {
+    if (job == NULL || snp_random_id(job->id) < 0) {
         free(job);
         return NULL;
     }
-    memcpy(job->id, id, sizeof(job->id) - 1);
     job->task = task;
     job->started_us = snp_now_us();
     while (*at != NULL) {

@@ -7,7 +7,7 @@
 #include "mcp/service.h"
 
 struct snp_job {
-    char id[13];
+    char id[33];           /* 128 random bits: who has it may ask */
     struct snp_task *task; /* NULL: ended */
     json_t *result;        /* owned: of tools/call, once it has ended */
     bool is_cancelled;

@@ -220,20 +220,29 @@ void snp_mcp_notify(struct snp_mcp_call *call, const char *method, json_t *param
 
 /* Progress -------------------------------------------------------------------------------- */
 
+/* meta: consumed, NULL = none. */
+static void progress_send(
+    struct snp_mcp_call *call, double progress, double total, const char *message, json_t *meta)
+{
+    if (call->token == NULL || call->peer == NULL || progress <= call->progress) {
+        json_decref(meta);
+        return;
+    }
+    call->progress = progress;
+    snp_mcp_notify(call, "notifications/progress",
+                   json_pack("{s:O, s:f, s:o*, s:o*, s:o*}", "progressToken", call->token,
+                             "progress", progress, "total", total > 0 ? json_real(total) : NULL,
+                             "message",
+                             message == NULL ? NULL : snp_json_bytes(message, strlen(message)),
+                             "_meta", meta));
+}
+
 void snp_mcp_progress(struct snp_mcp_call *call,
                       double progress,
                       double total,
                       const char *message)
 {
-    if (call->token == NULL || call->peer == NULL || progress <= call->progress) {
-        return;
-    }
-    call->progress = progress;
-    snp_mcp_notify(
-        call, "notifications/progress",
-        json_pack("{s:O, s:f, s:o*, s:o*}", "progressToken", call->token, "progress", progress,
-                  "total", total > 0 ? json_real(total) : NULL, "message",
-                  message == NULL ? NULL : snp_json_bytes(message, strlen(message))));
+    progress_send(call, progress, total, message, NULL);
 }
 
 static bool wants_ticks(const struct snp_mcp_call *call)
@@ -253,8 +262,9 @@ static void on_tick(uv_timer_t *timer)
         }
         snp_buf_init(&text, MESSAGE_MAX);
         call->describe(call, &text);
-        snp_mcp_progress(call, (double)(snp_now_us() - call->started_us) / US_PER_S, 0,
-                         snp_buf_cstr(&text));
+        progress_send(call, (double)(snp_now_us() - call->started_us) / US_PER_S, 0,
+                      snp_buf_cstr(&text),
+                      call->accompany == NULL ? NULL : call->accompany(call));
     }
     ticks_update(hub);
 }

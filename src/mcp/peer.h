@@ -62,6 +62,8 @@ struct snp_mcp_call {
     void (*cancel)(struct snp_mcp_call *call);
     /* Append one line on how it goes, for progress. NULL = none is sent. */
     void (*describe)(struct snp_mcp_call *call, struct snp_buf *out);
+    /* The _meta of a notification of progress, new reference; NULL = none. May itself be NULL. */
+    json_t *(*accompany)(struct snp_mcp_call *call);
 
     /* private */
     json_t *root; /* owned */

@@ -142,9 +142,11 @@ void snp_prompts_run_get(struct snp_mcp_call *call)
 
 /* Completion ---------------------------------------------------------------------------------- */
 
-static json_t *completion(json_t *values)
+/* values: consumed. */
+static json_t *completion(json_t *values, size_t total)
 {
-    return json_pack("{s:{s:o, s:b}}", "completion", "values", values, "hasMore", 0);
+    return json_pack("{s:{s:o, s:I, s:b}}", "completion", "values", values, "total",
+                     (json_int_t)total, "hasMore", total > VALUES_MAX);
 }
 
 static void on_sessions(struct snp_task *task,
@@ -155,6 +157,7 @@ static void on_sessions(struct snp_task *task,
 {
     const char *begun = snp_task_arg(task, "value", "");
     json_t *values = json_array();
+    size_t total = 0;
     size_t i;
     json_t *session;
 
@@ -165,12 +168,11 @@ static void on_sessions(struct snp_task *task,
         const char *name = snp_json_str(session, "name", "");
         const char *id = snp_mcp_session_id(task->service, name);
 
-        if (name[0] != '\0' && snp_has_prefix(id, begun) &&
-            json_array_size(values) < VALUES_MAX) {
+        if (name[0] != '\0' && snp_has_prefix(id, begun) && total++ < VALUES_MAX) {
             (void)json_array_append_new(values, snp_json_bytes(id, strlen(id)));
         }
     }
-    snp_task_end(task, completion(values));
+    snp_task_end(task, completion(values, total));
 }
 
 static void completion_begin(struct snp_task *task)
@@ -186,6 +188,18 @@ static const struct snp_arg value_args[] = {
 static const struct snp_tool completion_work = {
     "completion/complete", NULL, NULL, NULL, value_args, 0, completion_begin};
 
+/* {"type": "ref/prompt", "name": ...} or {"type": "ref/resource", "uri": ...} */
+static bool is_reference(const json_t *ref)
+{
+    const char *type = snp_json_str(ref, "type", "");
+
+    if (strcmp(type, "ref/prompt") == 0) {
+        return prompt_find(snp_json_str(ref, "name", NULL)) != NULL;
+    }
+    return strcmp(type, "ref/resource") == 0 &&
+           snp_has_prefix(snp_json_str(ref, "uri", ""), "snipara://");
+}
+
 void snp_completion_run(struct snp_mcp_call *call)
 {
     const json_t *argument = json_object_get(call->params, "argument");
@@ -193,15 +207,15 @@ void snp_completion_run(struct snp_mcp_call *call)
     const char *value = snp_json_str(argument, "value", NULL);
     snp_autojson json_t *args = NULL;
 
-    if (name == NULL || value == NULL ||
-        !json_is_object(json_object_get(call->params, "ref"))) {
-        snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL,
-                       "completion/complete needs the objects 'ref' and 'argument' {name, "
-                       "value}");
+    if (name == NULL || value == NULL || !is_reference(json_object_get(call->params, "ref"))) {
+        snp_mcp_refuse(
+            call, SNP_JSONRPC_PARAMS, NULL,
+            "completion/complete needs 'ref', a prompt or resource template of ours, "
+            "and 'argument' {name, value}");
         return;
     }
     if (strcmp(name, "session_id") != 0) {
-        snp_mcp_answer(call, completion(json_array()));
+        snp_mcp_answer(call, completion(json_array(), 0));
         return;
     }
     args = json_pack("{s:s}", "value", value);

@@ -17,14 +17,13 @@
 #include "base/str.h"
 #include "mcp/caps.h"
 #include "mcp/job.h"
+#include "mcp/progress.h"
 #include "mcp/session.h"
 #include "mcp/text.h"
 
 enum {
     WORK_MAX = 16 << 20,
     NOTES_MAX = 8 << 10,
-    TAIL_SHOWN = 160, /* characters of output in a line of progress */
-    TAIL_BYTES = 512,
     MESSAGE_TEXT = 1000,
 };
 
@@ -103,44 +102,12 @@ static void on_call_cancel(struct snp_mcp_call *call)
     snp_task_cancel(call->state);
 }
 
-/* "running for 4 s; last output: ..." */
-static void on_describe(struct snp_mcp_call *call, struct snp_buf *out)
-{
-    const struct snp_task *task = call->state;
-    const struct snp_cell_stream *stream = &task->cell.stream[SNP_CELL_STDOUT];
-    size_t n = stream->text.len < TAIL_BYTES ? stream->text.len : TAIL_BYTES;
-    const char *tail;
-    const char *line;
-
-    if (task->state == SNP_TASK_WAITING) {
-        (void)!snp_buf_adds(out, "waiting for an earlier call of this session");
-        return;
-    }
-    (void)!snp_buf_addf(out, "running for %llu s",
-                        (unsigned long long)((snp_now_us() - task->started_us) / 1000000));
-    if (n == 0) {
-        return;
-    }
-    tail = snp_buf_bytes(&stream->text) + stream->text.len - n;
-    while (n > 0 && tail[n - 1] == '\n') {
-        n--;
-    }
-    line = n == 0 ? NULL : memrchr(tail, '\n', n);
-    if (line != NULL) {
-        n -= (size_t)(line + 1 - tail);
-        tail = line + 1;
-    }
-    if (n > 0 && snp_buf_adds(out, "; output: ") == 0) {
-        (void)!snp_mcp_text_line(out, tail, n, TAIL_SHOWN);
-    }
-}
-
 static void call_bind(struct snp_task *task, struct snp_mcp_call *call)
 {
     task->call = call;
     call->state = task;
     call->cancel = on_call_cancel;
-    call->describe = on_describe;
+    snp_progress_bind(call);
 }
 
 static void call_unbind(struct snp_task *task)
@@ -149,6 +116,7 @@ static void call_unbind(struct snp_task *task)
         task->call->state = NULL;
         task->call->cancel = NULL;
         task->call->describe = NULL;
+        task->call->accompany = NULL;
         task->call = NULL;
     }
 }
@@ -429,6 +397,7 @@ void snp_task_run_cell(struct snp_task *task,
     snp_buf_init(&raw, spec->code_len + spec->input_len + 1);
     snp_cell_done(&task->cell);
     snp_cell_init(&task->cell);
+    memset(task->told, 0, sizeof(task->told));
     if (spec->wall_ms > 0) {
         r |= json_object_set_new(limits, "timeout_ms", json_integer((json_int_t)spec->wall_ms));
     }

@@ -43,7 +43,9 @@ struct snp_task {
     bool is_cancelled;
     uint32_t open_id;     /* request to the daemon; 0 = none */
     struct snp_cell cell; /* the cell that runs or ran last */
-    struct snp_buf notes; /* lines to be added to the result */
+    size_t told
+        [SNP_CELL_STREAMS]; /* bytes of its output that progress has told (mcp/progress.h) */
+    struct snp_buf notes;   /* lines to be added to the result */
     uint64_t started_us;
     /* For tools that take several steps. */
     void (*next)(struct snp_task *task,

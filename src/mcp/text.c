@@ -12,6 +12,8 @@ enum {
     BEL = 0x07,
     SEQUENCE_MAX = 4096, /* bytes of one terminal sequence */
     GROWTH = 8,          /* bytes of output per byte of input, at most */
+    SHORT_STRING = 100,  /* characters of a string that is not cut any more */
+    NUMBER_CHARS = 20,
 };
 
 /* The length of the terminal sequence at the front (ESC is the first byte); 1 if it is none. */
@@ -142,6 +144,77 @@ int snp_mcp_text_line(struct snp_buf *out, const char *bytes, size_t n, size_t m
     len = bytes_of(snp_buf_bytes(&clean), clean.len, max, false);
     r = snp_buf_add(out, snp_buf_bytes(&clean), len);
     return r == 0 && len < clean.len ? snp_buf_adds(out, "...") : r;
+}
+
+/* A JSON value as it is measured: characters of its text, and its longest string. */
+struct measure {
+    size_t chars;
+    json_t *longest; /* borrowed; NULL = no string */
+    size_t longest_chars;
+};
+
+static void string_measure(json_t *value, struct measure *measure)
+{
+    const char *text = json_string_value(value);
+    size_t n = json_string_length(value);
+    size_t chars = snp_utf8_count(text, n) + 2;
+
+    for (size_t i = 0; i < n; i++) {
+        chars +=
+            text[i] == '"' || text[i] == '\\' || text[i] == '\n' || text[i] == '\t' ? 1 : 0;
+    }
+    measure->chars += chars;
+    if (chars > measure->longest_chars) {
+        measure->longest = value;
+        measure->longest_chars = chars;
+    }
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as what we have made ourselves */
+static void json_measure(json_t *value, struct measure *measure)
+{
+    const char *key;
+    json_t *member;
+    size_t i;
+
+    if (json_is_string(value)) {
+        string_measure(value, measure);
+        return;
+    }
+    measure->chars += json_is_object(value) || json_is_array(value) ? 2 : NUMBER_CHARS;
+    json_object_foreach(value, key, member)
+    {
+        measure->chars += strlen(key) + 4;
+        json_measure(member, measure);
+    }
+    json_array_foreach(value, i, member)
+    {
+        measure->chars++;
+        json_measure(member, measure);
+    }
+}
+
+int snp_mcp_json_bound(json_t *value, size_t max)
+{
+    struct measure measure = {0};
+    int r = 0;
+
+    json_measure(value, &measure);
+    while (r == 0 && measure.chars > max && measure.longest_chars > SHORT_STRING) {
+        snp_autobuf struct snp_buf cut = {0};
+        const char *text = json_string_value(measure.longest);
+        size_t n = json_string_length(measure.longest);
+
+        snp_buf_init(&cut, n + SHORT_STRING);
+        r = snp_mcp_text_cut(&cut, text, n, snp_utf8_count(text, n) / 2, NULL);
+        if (r == 0 &&
+            json_string_setn_nocheck(measure.longest, snp_buf_bytes(&cut), cut.len) < 0) {
+            r = SNP_E_NOMEM;
+        }
+        measure = (struct measure){0};
+        json_measure(value, &measure);
+    }
+    return r;
 }
 
 json_t *snp_mcp_text_json(const struct snp_buf *buf)

@@ -30,6 +30,12 @@ int snp_mcp_text_add(
 int snp_mcp_text_line(struct snp_buf *out, const char *bytes, size_t n, size_t max)
     SNP_NODISCARD;
 
+/*
+ * Cut the longest strings of a JSON value until its text has at most max characters, or none of
+ * them has more than a hundred. SNP_E_NOMEM.
+ */
+int snp_mcp_json_bound(json_t *value, size_t max) SNP_NODISCARD;
+
 /* The text in buf as a JSON string; new reference. */
 json_t *snp_mcp_text_json(const struct snp_buf *buf);
 

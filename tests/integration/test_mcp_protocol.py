@@ -283,6 +283,21 @@ def test_progress_increases_and_shows_output(server):
     assert server.receive(1.5) is None  # none after the answer
 
 
+def test_output_is_streamed_where_it_is_asked_for(server):
+    """Whole lines, clean, each once, in the order they were printed; only for who asks."""
+    code = ("import sys, time\nfor i in range(5):\n    print(i, '\\x1b[31mred', end='\\n', flush=True)\n"
+            "    print('err', file=sys.stderr, flush=True); time.sleep(0.5)\nprint('half', end='')")
+    server.tool("execute_python", {"progressToken": 1, "com.snipara/output": True}, code=code)
+    parts = [note["params"]["_meta"]["com.snipara/output"] for note in server.notes if "_meta" in note["params"]]
+    told = "".join(part["stdout"] for part in parts)
+    assert len(parts) >= 2 and told.startswith("0 red\n1 red\n") and "".join(
+        f"{i} red\n" for i in range(5)).startswith(told)
+    assert set("".join(part["stderr"] for part in parts).split()) == {"err"}
+    server.notes.clear()
+    server.tool("execute_python", {"progressToken": 2}, code="import time; print('x', flush=True); time.sleep(1.5)")
+    assert server.notes and all("_meta" not in note["params"] for note in server.notes)
+
+
 def test_no_progress_unless_asked(server):
     server.tool("execute_python", code="import time; time.sleep(2.5)")
     assert server.notes == []

@@ -279,7 +279,20 @@ def test_huge_lines_values_and_errors(server):
                  "import sys; sys.stderr.write('s' * 3_000_000)", "result = list(range(10**6))",
                  "for i in range(300): open(f'many{i}', 'w').close()"):
         result = server.tool("execute_python", code=code, session_id="huge")
-        assert len(mcp.text_of(result)) <= 10000 and len(json.dumps(structured(result))) < 30000, code
+        data = json.dumps(structured(result), ensure_ascii=False, separators=(",", ":"))
+        assert len(mcp.text_of(result)) <= 10000 and len(data) <= 10000, code
+
+
+def test_all_at_once_is_bounded(server):
+    """Everything a result can hold, each as long as it may be; what reads the rest is not cut."""
+    code = ("import sys\nprint('\"\\\\' * 60_000)\nsys.stderr.write('\"' * 60_000)\n"
+            "for i in range(30): open('f' * 190 + str(i), 'w').close(); display('\"' * 5000 + str(i))\n"
+            "result = 'r' * 9000\nraise ValueError('\"' * 9000)")
+    result = server.tool("execute_python", code=code, session_id="all")
+    data = json.dumps(structured(result), ensure_ascii=False, separators=(",", ":"))
+    assert len(mcp.text_of(result)) <= 10000 and len(data) <= 10500
+    path = structured(result)["stdout_rest"].split('"')[1]
+    assert server.text("read_file", path=path, session_id="all")
 
 
 def test_traceback_has_the_users_lines(server):
@@ -365,6 +378,12 @@ def test_prompts_and_completion(server):
     server.tool("execute_python", code="1", session_id="complete-me")
     done = server.call("completion/complete", {"ref": {"type": "ref/prompt", "name": "repair"},
                                                "argument": {"name": "session_id", "value": "compl"}})
+    assert done["result"]["completion"] == {"values": ["complete-me"], "total": 1, "hasMore": False}
+    for ref in ({"type": "ref/prompt", "name": "none"}, {"type": "ref/resource", "uri": "file:///x"}, {}):
+        refused = server.call("completion/complete", {"ref": ref, "argument": {"name": "session_id", "value": ""}})
+        assert refused["error"]["code"] == -32602
+    done = server.call("completion/complete", {"ref": {"type": "ref/resource", "uri": "snipara://session/{session_id}"},
+                                               "argument": {"name": "session_id", "value": "complete-m"}})
     assert done["result"]["completion"]["values"] == ["complete-me"]
 
 
