@@ -252,8 +252,21 @@ static int interrupt_done(void *ctx,
     return 0;
 }
 
-static const struct snp_tier_ops interrupt_ops = {interrupt_done, NULL};
+/* Nobody waits for this one's answer. */
+static int orphan_interrupted(void *ctx,
+                              const struct snp_tier_answer *answer,
+                              struct snp_err *ret_bad)
+{
+    (void)ctx;
+    (void)answer;
+    (void)ret_bad;
+    return 0;
+}
 
+static const struct snp_tier_ops interrupt_ops = {interrupt_done, NULL};
+static const struct snp_tier_ops orphan_ops = {orphan_interrupted, NULL};
+
+/* request: is answered; NULL = nobody is. */
 static void running_interrupt(struct snp_session *session, struct snp_request *request)
 {
     snp_autojson json_t *head = json_pack("{s:s}", "session", session->running->executor->id);
@@ -262,15 +275,14 @@ static void running_interrupt(struct snp_session *session, struct snp_request *r
         .head = head,
         .timeout_ms = session->server->options.tier_ms,
         .is_urgent = true,
-        .ops = &interrupt_ops,
+        .ops = request == NULL ? &orphan_ops : &interrupt_ops,
         .ctx = request,
     };
     struct snp_err err;
+    int r = head == NULL ? snp_fail(&err, SNP_E_NOMEM, "out of memory")
+                         : snp_tier_ask(session->running->executor->tier, &call, &err);
 
-    if (head == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_request_fail(request, &err);
-    } else if (snp_tier_ask(session->running->executor->tier, &call, &err) < 0) {
+    if (r < 0 && request != NULL) {
         snp_request_fail(request, &err);
     }
 }
@@ -319,5 +331,8 @@ void snp_exec_abandon(struct snp_exec *exec)
     } else if (session->running == exec && session->name[0] == '\0' &&
                session->state == SNP_SESSION_RUNNING) {
         snp_session_end(session, NULL);
+    } else if (session->running == exec && exec->spec.attached &&
+               exec->executor->tier != NULL) {
+        running_interrupt(session, NULL); /* else it ends by its limits */
     }
 }

@@ -61,6 +61,7 @@ enum {
 struct init {
     pid_t interpreter; /* -1 = none */
     pid_t command;     /* -1 = none */
+    bool is_stopped;   /* the command was signalled: what it leaves behind goes with it */
     uint32_t command_id;
     bool is_local; /* no namespaces: /proc is closed to us */
     bool is_watching;
@@ -201,6 +202,9 @@ static void reap(struct init *in)
             send_exit(SNP_INIT_INTERPRETER, 0, status, &usage);
         } else if (pid == in->command) {
             in->command = -1;
+            if (in->is_stopped) { /* a shell's background processes ignore SIGINT */
+                (void)snp_init_kill(-pid, SIGKILL);
+            }
             send_exit(SNP_INIT_COMMAND_TARGET, in->command_id, status, &usage);
         } else {
             (void)snp_branches_reaped(&in->branches, pid);
@@ -593,6 +597,7 @@ static int on_command(struct init *in, struct request *rq)
         }
         r = pid < 0 ? errno : 0;
         in->command = r == 0 ? pid : in->command;
+        in->is_stopped = r == 0 ? false : in->is_stopped;
         in->command_id = r == 0 ? rq->id : in->command_id;
     }
     snp_closep(&stdin_fd);
@@ -615,6 +620,7 @@ static int on_signal(struct init *in, struct request *rq)
     if (pid <= 1 || signal_number <= 0 || signal_number > 64) {
         return ESRCH;
     }
+    in->is_stopped = in->is_stopped || target == SNP_INIT_COMMAND_TARGET;
     /* Before its setsid the process is no group leader yet; then it is signalled alone. */
     return snp_init_kill(-pid, signal_number) < 0 && snp_init_kill(pid, signal_number) < 0
                ? errno

@@ -60,4 +60,13 @@ json_t *snp_cell_result(const struct snp_cell *cell,
 /* "Error: ..." as the first line of a failed cell says it; nothing for one that did not fail. */
 int snp_cell_error(struct snp_buf *out, const struct snp_cell_view *view) SNP_NODISCARD;
 
+/*
+ * The same as {type, message, line?, traceback?}; reason: for all but exceptions, which have words
+ * of their own. *ret_frames: of the user's code, in the traceback. New reference, NULL when out of
+ * memory.
+ */
+json_t *snp_cell_error_data(const struct snp_cell_view *view,
+                            const char *reason,
+                            size_t *ret_frames);
+
 #endif

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/escape.h"
 #include "base/str.h"
 #include "mcp/caps.h"
 
@@ -208,9 +210,18 @@ json_t *snp_jsonrpc_result(json_t *id, json_t *result)
 
 json_t *snp_jsonrpc_error(json_t *id, int code, const char *message, json_t *data)
 {
+    snp_autobuf struct snp_buf text = {0};
+
+    /* It may quote a client or a program, and will be in a log. */
+    snp_buf_init(&text, 8 * strlen(message) + 1);
+    if (snp_escape(&text, message, strlen(message)) < 0) {
+        json_decref(data);
+        return NULL;
+    }
     return json_pack("{s:s, s:O?, s:{s:i, s:o, s:o*}}", "jsonrpc", "2.0", "id", id, "error",
-                     "code", code, "message", snp_json_bytes(message, strlen(message)), "data",
-                     data);
+                     "code", code, "message",
+                     snp_json_bytes(text.len == 0 ? "" : snp_buf_bytes(&text), text.len),
+                     "data", data);
 }
 
 json_t *snp_jsonrpc_notification(const char *method, json_t *params)

@@ -411,6 +411,7 @@ void snp_task_run_cell(struct snp_task *task,
                              json_string(spec->code == NULL ? "command" : "python"));
     r |= json_object_set_new(head, "code_len", json_integer((json_int_t)spec->code_len));
     r |= json_object_set_new(head, "stdin", json_boolean(spec->input != NULL));
+    r |= json_object_set_new(head, "attached", json_true()); /* we may be killed */
     r |= json_object_set_new(head, "stream",
                              json_boolean(task->call != NULL && task->call->token != NULL));
     if (recover != NULL) {

