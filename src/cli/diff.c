@@ -309,18 +309,36 @@ static enum snp_style style_of(char first)
     }
 }
 
+/* What is left of a text, which may be none (NULL, 0). */
+struct rest {
+    const char *text;
+    size_t n;
+};
+
+/* The next line without its end; false: there is none. */
+static bool line_next(struct rest *rest, struct rest *ret_line)
+{
+    const char *stop = rest->n == 0 ? NULL : memchr(rest->text, '\n', rest->n);
+    size_t taken;
+
+    if (rest->n == 0) {
+        return false;
+    }
+    *ret_line = (struct rest){rest->text, stop == NULL ? rest->n : (size_t)(stop - rest->text)};
+    taken = stop == NULL ? rest->n : ret_line->n + 1;
+    rest->text += taken;
+    rest->n -= taken;
+    return true;
+}
+
 static int hunks_add(struct comparison *all, const struct snp_buf *hunks)
 {
-    const char *text = snp_buf_bytes(hunks);
-    const char *end = text + hunks->len;
+    struct rest rest = {snp_buf_bytes(hunks), hunks->len};
+    struct rest line = {0};
     int r = 0;
 
-    while (text < end && r == 0) {
-        const char *stop = memchr(text, '\n', (size_t)(end - text));
-        size_t n = (size_t)((stop == NULL ? end : stop) - text);
-
-        r = line_add(all, style_of(n == 0 ? ' ' : *text), text, n);
-        text += n + 1;
+    while (r == 0 && line_next(&rest, &line)) {
+        r = line_add(all, style_of(line.n == 0 ? ' ' : line.text[0]), line.text, line.n);
     }
     return r;
 }
@@ -328,17 +346,14 @@ static int hunks_add(struct comparison *all, const struct snp_buf *hunks)
 /* Lines that came and went: all hunks' lines but their headings begin with a sign. */
 static void hunks_count(const struct snp_buf *hunks, uint64_t *ret_added, uint64_t *ret_removed)
 {
-    const char *text = snp_buf_bytes(hunks);
-    const char *end = text + hunks->len;
+    struct rest rest = {snp_buf_bytes(hunks), hunks->len};
+    struct rest line = {0};
 
     *ret_added = 0;
     *ret_removed = 0;
-    while (text < end) {
-        const char *stop = memchr(text, '\n', (size_t)(end - text));
-
-        *ret_added += *text == '+' ? 1 : 0;
-        *ret_removed += *text == '-' ? 1 : 0;
-        text = stop == NULL ? end : stop + 1;
+    while (line_next(&rest, &line)) {
+        *ret_added += line.n > 0 && line.text[0] == '+' ? 1 : 0;
+        *ret_removed += line.n > 0 && line.text[0] == '-' ? 1 : 0;
     }
 }
 
