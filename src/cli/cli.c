@@ -124,6 +124,23 @@ void snp_cli_warn(const struct snp_cli *cli, const char *fmt, ...)
     say(cli->command, message);
 }
 
+bool snp_cli_can_ask(void)
+{
+    return snp_term_is(stdin);
+}
+
+bool snp_cli_confirm(const char *question)
+{
+    char line[16];
+
+    if (!snp_cli_can_ask()) {
+        return false;
+    }
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "%s [y/N] ", question);
+    return fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y');
+}
+
 int snp_cli_print_json(const json_t *value)
 {
     size_t flags = JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(JSON_DIGITS);

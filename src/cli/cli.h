@@ -92,6 +92,10 @@ int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err);
 int snp_cli_usage(const struct snp_cli *cli, const char *fmt, ...) SNP_PRINTF(2, 3);
 /* "snipara-sandbox exec: warning: MESSAGE" on stderr. */
 void snp_cli_warn(const struct snp_cli *cli, const char *fmt, ...) SNP_PRINTF(2, 3);
+/* Ask on the terminal, "QUESTION [y/N] "; false: no, or nobody is there to be asked. */
+bool snp_cli_confirm(const char *question);
+/* Is there somebody to be asked? */
+bool snp_cli_can_ask(void);
 /* Print a JSON value, indented by 2, and a newline to stdout. Returns 0, or 1 if stdout is broken. */
 int snp_cli_print_json(const json_t *value);
 
@@ -100,6 +104,15 @@ int snp_cli_print_json(const json_t *value);
     {                                                                 \
         "config", 'c', SNP_OPT_STRING, "PATH",                        \
             "configuration file (default: ./snipara-sandbox.toml)", 0 \
+    }
+/* The session a verb is about, as a word or with -s: see snp_remote_session_of. */
+#define SNP_CLI_OPT_SESSION                                              \
+    {                                                                    \
+        "session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION", 0 \
+    }
+#define SNP_CLI_ARG_SESSION                                                              \
+    {                                                                                    \
+        "SESSION", "name or id; not needed if there is one only, or one `default`", 0, 1 \
     }
 #define SNP_CLI_OPT_JSON                               \
     {                                                  \

@@ -318,12 +318,13 @@ struct rest {
 /* The next line without its end; false: there is none. */
 static bool line_next(struct rest *rest, struct rest *ret_line)
 {
-    const char *stop = rest->n == 0 ? NULL : memchr(rest->text, '\n', rest->n);
+    const char *stop;
     size_t taken;
 
-    if (rest->n == 0) {
+    if (rest->text == NULL || rest->n == 0) {
         return false;
     }
+    stop = memchr(rest->text, '\n', rest->n);
     *ret_line = (struct rest){rest->text, stop == NULL ? rest->n : (size_t)(stop - rest->text)};
     taken = stop == NULL ? rest->n : ret_line->n + 1;
     rest->text += taken;

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/human.h"
+#include "cli/lost.h"
 #include "cli/remote.h"
 #include "cli/result.h"
 #include "cli/term.h"
@@ -147,7 +148,10 @@ static int rows_print(const json_t *rows, struct snp_err *err)
     return 0;
 }
 
-/* The newest `limit` cells before `before` (0 = all), page by page. New reference in *ret. */
+/*
+ * The newest `limit` cells before `before` (0 = all), page by page, as one answer with the name of
+ * the session. New reference in *ret.
+ */
 static int rows_get(struct snp_client *client,
                     const char *session,
                     int64_t before,
@@ -155,6 +159,7 @@ static int rows_get(struct snp_client *client,
                     json_t **ret,
                     struct snp_err *err)
 {
+    snp_autojson json_t *whole = NULL;
     snp_autojson json_t *rows = json_array();
 
     while ((int64_t)json_array_size(rows) < limit) {
@@ -175,6 +180,7 @@ static int rows_get(struct snp_client *client,
             return r;
         }
         page = json_object_get(reply.head, "cells");
+        whole = whole == NULL ? json_incref(reply.head) : whole;
         n = json_array_size(page);
         if (json_array_extend(rows, page) < 0) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -184,7 +190,11 @@ static int rows_get(struct snp_client *client,
             break; /* the first cell, or nothing more */
         }
     }
-    *ret = SNP_TAKE_PTR(rows);
+    if (whole == NULL || json_object_set(whole, "cells", rows) < 0 ||
+        json_object_set_new(whole, "session", json_string(session)) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    *ret = SNP_TAKE_PTR(whole);
     return 0;
 }
 
@@ -192,8 +202,10 @@ static int run_history(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autofree char *session = NULL;
-    snp_autojson json_t *rows = NULL;
+    snp_autojson json_t *answer = NULL;
+    const json_t *rows;
     int64_t limit = snp_opts_int(opts, "limit", LIMIT_DEFAULT);
+    int64_t first;
     struct snp_err err;
     int r;
 
@@ -202,29 +214,28 @@ static int run_history(struct snp_cli *cli, const struct snp_opts *opts)
     }
     r = snp_remote_connect(false, &client, &err);
     if (r == 0) {
-        r = snp_remote_session(client, snp_opts_arg(opts, 0), &session, &err);
+        r = snp_remote_session_of(client, opts, &session, &err);
     }
     if (r == 0) {
-        r = rows_get(client, session, snp_opts_int(opts, "before", 0), limit, &rows, &err);
+        r = rows_get(client, session, snp_opts_int(opts, "before", 0), limit, &answer, &err);
     }
     if (r == 0 && snp_opts_flag(opts, "json", false)) {
-        snp_autojson json_t *answer =
-            json_pack("{s:s, s:O}", "session", session, "cells", rows);
-
         return snp_cli_print_json(answer);
     }
+    rows = json_object_get(answer, "cells");
     if (r == 0) {
         r = rows_print(rows, &err);
     }
     if (r < 0) {
         return snp_cli_fail(cli, &err);
     }
-    if (json_array_size(rows) > 0 &&
-        snp_json_int(json_array_get(rows, json_array_size(rows) - 1), "cell", 0) > 1) {
-        (void)fprintf(stderr, "earlier cells: --limit, or --before %lld\n",
-                      (long long)snp_json_int(json_array_get(rows, json_array_size(rows) - 1),
-                                              "cell", 0));
+    first = json_array_size(rows) == 0
+                ? 0
+                : snp_json_int(json_array_get(rows, json_array_size(rows) - 1), "cell", 0);
+    if (first > 1) {
+        (void)fprintf(stderr, "earlier cells: --limit, or --before %lld\n", (long long)first);
     }
+    snp_missing_tell(answer, session);
     return SNP_EXIT_OK;
 }
 
@@ -550,12 +561,14 @@ static int last_cell(struct snp_client *client,
                      int64_t *ret,
                      struct snp_err *err)
 {
-    snp_autojson json_t *rows = NULL;
-    int r = rows_get(client, session, 0, 1, &rows, err);
+    snp_autojson json_t *answer = NULL;
+    const json_t *rows;
+    int r = rows_get(client, session, 0, 1, &answer, err);
 
     if (r < 0) {
         return r;
     }
+    rows = json_object_get(answer, "cells");
     if (json_array_size(rows) == 0) {
         return snp_fail(err, SNP_E_NOT_FOUND, "no cell of %s is recorded", session);
     }
@@ -656,6 +669,7 @@ static int run_rerun(struct snp_cli *cli, const struct snp_opts *opts)
 static const struct snp_opt history_options[] = {
     {"limit",  'n', SNP_OPT_INT, "N", "show the last N cells (default 50)", 0},
     {"before", 0,   SNP_OPT_INT, "N", "only cells before cell N",           0},
+    SNP_CLI_OPT_SESSION,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt show_options[] = {
@@ -669,9 +683,7 @@ static const struct snp_opt rerun_options[] = {
     {"keep-going", 'k', SNP_OPT_FLAG,   NULL,   "go on after a cell that fails",                              0},
     SNP_CLI_OPT_JSON,
 };
-static const struct snp_opt_arg history_args[] = {
-    {"SESSION", "name or id; not needed if there is one only", 0, 1}
-};
+static const struct snp_opt_arg history_args[] = {SNP_CLI_ARG_SESSION};
 static const struct snp_opt_arg show_args[] = {
     {"CELL", "SESSION:NUMBER, or a number", 1, 1}
 };

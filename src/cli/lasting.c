@@ -26,7 +26,7 @@ static int session_call(const char *method,
     int r = snp_remote_connect(false, &client, err);
 
     if (r == 0) {
-        r = snp_remote_session(client, snp_opts_arg(opts, 0), ret_session, err);
+        r = snp_remote_session_of(client, opts, ret_session, err);
     }
     if (r == 0) {
         r = snp_remote_call(client, method, json_pack("{s:s}", "session", *ret_session), ret,
@@ -123,15 +123,13 @@ static int run_gc(struct snp_cli *cli, const struct snp_opts *opts)
     return SNP_EXIT_OK;
 }
 
-static const struct snp_opt json_options[] = {SNP_CLI_OPT_JSON};
+static const struct snp_opt session_options[] = {SNP_CLI_OPT_SESSION, SNP_CLI_OPT_JSON};
 static const struct snp_opt gc_options[] = {
     {"budget", 'b', SNP_OPT_STRING, "SIZE",
      "how much may stay, such as 2g (default: all that is in use)", 0},
     SNP_CLI_OPT_JSON,
 };
-static const struct snp_opt_arg session_args[] = {
-    {"SESSION", "name or id; not needed if there is one only", 0, 1}
-};
+static const struct snp_opt_arg session_args[] = {SNP_CLI_ARG_SESSION};
 
 const struct snp_verb snp_verb_checkpoint = {
     .name = "checkpoint",
@@ -143,7 +141,7 @@ const struct snp_verb snp_verb_checkpoint = {
         "unchanged "
         "since the last time is not written again; variables that cannot be saved (open "
         "sockets, generators, threads) are named.",
-    .spec = {json_options, SNP_ARRAY_LEN(json_options), session_args,
+    .spec = {session_options, SNP_ARRAY_LEN(session_options), session_args,
              SNP_ARRAY_LEN(session_args), false},
     .examples = "checkpoint work\ncheckpoint work --json",
     .run = run_checkpoint,
@@ -154,7 +152,7 @@ const struct snp_verb snp_verb_hibernate = {
     .description =
         "Write a session to disk and end its processes. The next cell brings it back; "
         "sessions that are idle for long do this by themselves.",
-    .spec = {json_options, SNP_ARRAY_LEN(json_options), session_args,
+    .spec = {session_options, SNP_ARRAY_LEN(session_options), session_args,
              SNP_ARRAY_LEN(session_args), false},
     .examples = "hibernate work",
     .run = run_hibernate,

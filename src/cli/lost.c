@@ -3,6 +3,7 @@
 #include "cli/lost.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/escape.h"
@@ -12,6 +13,26 @@ enum {
     ROWS_SHOWN = 20,
     TEXT_MAX = 2048,
 };
+
+void snp_missing_tell(const json_t *row, const char *session)
+{
+    const json_t *missing = json_object_get(row, "missing");
+    const char *text = snp_json_str(missing, "text", NULL);
+    snp_autobuf struct snp_buf shown = {0};
+
+    if (text == NULL) {
+        return;
+    }
+    snp_buf_init(&shown, (size_t)8 * TEXT_MAX);
+    (void)fflush(stdout);
+    if (snp_escape(&shown, text, strlen(text)) == 0) {
+        snp_term_put(stderr, SNP_STYLE_YELLOW, snp_json_str(row, "state", "incomplete"));
+        (void)fprintf(stderr,
+                      ": %s lacks %.*s; exec -s %s --recover replay runs the cells again, "
+                      "--recover checkpoint goes on without\n",
+                      session, (int)shown.len, snp_buf_bytes(&shown), session);
+    }
+}
 
 void snp_lost_tell(const json_t *list, const char *what)
 {

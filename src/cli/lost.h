@@ -13,4 +13,10 @@
  */
 void snp_lost_tell(const json_t *list, const char *what);
 
+/*
+ * A line on stderr about a session that lacks something: what, and the ways out. row: of
+ * sessions.list, or the answer of history; nothing is said if nothing is missing.
+ */
+void snp_missing_tell(const json_t *row, const char *session);
+
 #endif

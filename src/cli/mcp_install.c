@@ -255,15 +255,6 @@ static void change_print(const char *path,
     part_print('+', text + begin, made->len - begin - end);
 }
 
-static bool is_wanted(void)
-{
-    char line[16];
-
-    (void)printf("Write this? [y/N] ");
-    (void)fflush(stdout);
-    return fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y');
-}
-
 /* The verb -------------------------------------------------------------------------------------- */
 
 static const struct snp_opt options[] = {
@@ -329,11 +320,11 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     }
     change_print(path, old, n_old, &made);
     if (!snp_opts_flag(opts, "yes", false)) {
-        if (isatty(STDIN_FILENO) == 0) {
+        if (!snp_cli_can_ask()) {
             (void)snp_fail(&err, SNP_E_DENIED, "nothing was written; --yes writes it");
             return snp_cli_fail(cli, &err);
         }
-        if (!is_wanted()) {
+        if (!snp_cli_confirm("Write this?")) {
             (void)puts("nothing was written");
             return SNP_EXIT_FAILED;
         }

@@ -140,6 +140,22 @@ int snp_remote_session(struct snp_client *client,
     return *ret_session == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
+int snp_remote_session_of(struct snp_client *client,
+                          const struct snp_opts *opts,
+                          char **ret_session,
+                          struct snp_err *err)
+{
+    const char *word = snp_opts_arg(opts, 0);
+    const char *given = snp_opts_str(opts, "session");
+
+    if (word != NULL && given != NULL && strcmp(word, given) != 0) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "which session: %.64s, or %.64s as --session says? Give one of them",
+                        word, given);
+    }
+    return snp_remote_session(client, word != NULL ? word : given, ret_session, err);
+}
+
 /* All that comes through fd, which is called name in errors. */
 static int stream_read(
     int fd, const char *name, size_t max, struct snp_buf *ret, struct snp_err *err)

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "cli/opt.h"
 #include "client/client.h"
 
 /*
@@ -32,6 +33,12 @@ int snp_remote_session(struct snp_client *client,
                        const char *given,
                        char **ret_session,
                        struct snp_err *err) SNP_NODISCARD;
+
+/* The same for a verb that has SNP_CLI_OPT_SESSION and SNP_CLI_ARG_SESSION. */
+int snp_remote_session_of(struct snp_client *client,
+                          const struct snp_opts *opts,
+                          char **ret_session,
+                          struct snp_err *err) SNP_NODISCARD;
 
 /*
  * Read a file, a FIFO to its end, or standard input for "-", of at most max bytes. The caller frees;

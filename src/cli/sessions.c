@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/human.h"
+#include "cli/lost.h"
 #include "cli/remote.h"
 #include "cli/term.h"
 
@@ -116,6 +117,8 @@ static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
     struct snp_err err;
+    size_t i;
+    json_t *row;
 
     if (snp_opts_flag(opts, "names", false)) {
         return names_print();
@@ -128,6 +131,10 @@ static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
     }
     if (list_print(json_object_get(reply.head, "sessions"), &err) < 0) {
         return snp_cli_fail(cli, &err);
+    }
+    json_array_foreach(json_object_get(reply.head, "sessions"), i, row)
+    {
+        snp_missing_tell(row, snp_json_str(row, "name", snp_json_str(row, "id", "?")));
     }
     return SNP_EXIT_OK;
 }
@@ -167,6 +174,7 @@ static const struct {
     {"disk_bytes",        FORM_BYTES,   "on disk"     },
     {"limits",            FORM_HIDDEN,  NULL          }, /* the manifest has them, with who holds them */
     {"manifest",          FORM_HIDDEN,  NULL          },
+    {"missing",           FORM_HIDDEN,  NULL          }, /* told as a sentence */
 };
 
 static void field_put(const char *label, const char *text)
@@ -317,12 +325,16 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
+    snp_autofree char *session = NULL;
     struct snp_err err;
     int r = snp_remote_connect(false, &client, &err);
 
     if (r == 0) {
-        r = snp_remote_call(client, "sessions.show",
-                            json_pack("{s:s}", "session", snp_opts_arg(opts, 0)), &reply, &err);
+        r = snp_remote_session_of(client, opts, &session, &err);
+    }
+    if (r == 0) {
+        r = snp_remote_call(client, "sessions.show", json_pack("{s:s}", "session", session),
+                            &reply, &err);
     }
     if (r < 0) {
         return snp_cli_fail(cli, &err);
@@ -331,10 +343,26 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_print_json(reply.head);
     }
     session_put(reply.head);
+    snp_missing_tell(reply.head, snp_json_str(reply.head, "name", "?"));
     return SNP_EXIT_OK;
 }
 
 /* destroy ---------------------------------------------------------------------------------- */
+
+/* Which cell was cut off by the end of its session, if one was. */
+static void ended_tell(const json_t *answer, const char *session)
+{
+    const json_t *ended = json_object_get(answer, "ended");
+    char span[SNP_HUMAN_MAX];
+
+    if (json_is_object(ended)) {
+        (void)fflush(stdout);
+        (void)fprintf(stderr, "cut off: cell %lld of %s, which had run for %s\n",
+                      (long long)snp_json_int(ended, "cell", 0), session,
+                      snp_human_span((uint64_t)snp_json_int(ended, "ran_ms", 0) * 1000, span,
+                                     sizeof(span)));
+    }
+}
 
 /* session: name or id to end; shown: how to call it in the answer. */
 static int destroy_one(struct snp_client *client,
@@ -350,6 +378,7 @@ static int destroy_one(struct snp_client *client,
     if (r == 0 && json_array_append_new(done, json_string(shown)) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
+    ended_tell(reply.head, shown);
     return r;
 }
 
@@ -419,16 +448,41 @@ static int run_destroy(struct snp_cli *cli, const struct snp_opts *opts)
 
 /* clear ------------------------------------------------------------------------------------ */
 
+static int clear(struct snp_client *client,
+                 const char *session,
+                 bool idle_only,
+                 struct snp_reply *ret,
+                 struct snp_err *err)
+{
+    return snp_remote_call(client, "sessions.clear",
+                           idle_only
+                               ? json_pack("{s:s, s:b}", "session", session, "idle_only", 1)
+                               : json_pack("{s:s}", "session", session),
+                           ret, err);
+}
+
 static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
+    snp_autofree char *session = NULL;
+    bool is_sure = snp_opts_flag(opts, "yes", false);
     struct snp_err err;
     int r = snp_remote_connect(false, &client, &err);
 
     if (r == 0) {
-        r = snp_remote_call(client, "sessions.clear",
-                            json_pack("{s:s}", "session", snp_opts_arg(opts, 0)), &reply, &err);
+        r = snp_remote_session_of(client, opts, &session, &err);
+    }
+    if (r == 0) {
+        r = clear(client, session, !is_sure, &reply, &err);
+    }
+    if (r == SNP_E_DENIED && !is_sure && snp_cli_can_ask()) {
+        (void)snp_cli_fail(cli, &err);
+        if (!snp_cli_confirm("Clear it all the same?")) {
+            (void)fputs("nothing was cleared\n", stderr);
+            return SNP_EXIT_FAILED;
+        }
+        r = clear(client, session, false, &reply, &err);
     }
     if (r < 0) {
         return snp_cli_fail(cli, &err);
@@ -436,14 +490,19 @@ static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)
     if (snp_opts_flag(opts, "json", false)) {
         return snp_cli_print_json(reply.head);
     }
-    (void)printf("cleared %s: no variables, no files, no history, no snapshots\n",
-                 snp_opts_arg(opts, 0));
+    (void)printf("cleared %s: no variables, no files, no history, no snapshots\n", session);
+    ended_tell(reply.head, session);
     return SNP_EXIT_OK;
 }
 
 /* Verbs ------------------------------------------------------------------------------------ */
 
-static const struct snp_opt json_options[] = {SNP_CLI_OPT_JSON};
+static const struct snp_opt show_options[] = {SNP_CLI_OPT_SESSION, SNP_CLI_OPT_JSON};
+static const struct snp_opt clear_options[] = {
+    SNP_CLI_OPT_SESSION,
+    {"yes", 'y', SNP_OPT_FLAG, NULL, "also while a cell runs, without asking", 0},
+    SNP_CLI_OPT_JSON,
+};
 static const struct snp_opt list_options[] = {
     {"names", 0, SNP_OPT_FLAG, NULL, "only the names, a line each", 0},
     SNP_CLI_OPT_JSON,
@@ -452,9 +511,7 @@ static const struct snp_opt destroy_options[] = {
     {"all", 0, SNP_OPT_FLAG, NULL, "every session", 0},
     SNP_CLI_OPT_JSON,
 };
-static const struct snp_opt_arg one_session[] = {
-    {"SESSION", "name or id (8 digits of it will do)", 1, 1}
-};
+static const struct snp_opt_arg one_session[] = {SNP_CLI_ARG_SESSION};
 static const struct snp_opt_arg any_sessions[] = {
     {"SESSION", "name or id (8 digits of it will do)", 0, 0}
 };
@@ -468,7 +525,7 @@ static const struct snp_verb verb_list = {
 static const struct snp_verb verb_show = {
     .name = "show",
     .summary = "show one session: its limits and what is enforced",
-    .spec = {json_options, SNP_ARRAY_LEN(json_options), one_session, 1, false},
+    .spec = {show_options, SNP_ARRAY_LEN(show_options), one_session, 1, false},
     .run = run_show,
 };
 static const struct snp_verb verb_destroy = {
@@ -484,10 +541,12 @@ static const struct snp_verb verb_destroy = {
 static const struct snp_verb verb_clear = {
     .name = "clear",
     .summary = "begin a session anew: same name and limits, nothing in it",
-    .description = "End what runs in a session and forget its variables, files, history and "
-                   "snapshots. Name, template, limits and project stay.",
-    .spec = {json_options, SNP_ARRAY_LEN(json_options), one_session, 1, false},
-    .examples = "sessions clear work",
+    .description =
+        "Forget a session's variables, files, history and snapshots. Name, template, "
+        "limits and project stay. While a cell runs in it, it is asked whether that "
+        "is to be cut off, or refused without a terminal, unless --yes says so.",
+    .spec = {clear_options, SNP_ARRAY_LEN(clear_options), one_session, 1, false},
+    .examples = "sessions clear work\nsessions clear work --yes",
     .run = run_clear,
 };
 static const struct snp_verb *const verbs[] = {&verb_list, &verb_show, &verb_clear,

@@ -71,7 +71,9 @@ static void finish(struct snp_exec *exec)
     session->running = NULL;
     if (session->state == SNP_SESSION_UNKNOWN && exec->record != NULL) {
         session->is_last_unknown = false; /* it was not, after all */
-        snp_session_set_state(session, snp_session_resting_state(session));
+    }
+    if (snp_session_is_asleep(session)) {
+        snp_hibernate_rest(session); /* what it lacks is known now */
     }
     if (session->state == SNP_SESSION_RUNNING) {
         snp_session_set_state(session, SNP_SESSION_IDLE);

@@ -84,6 +84,11 @@ static const struct snp_field hello_fields[] = {
     {"version", SNP_T_INT, 0},
 };
 static const struct snp_field session_fields[] = {FIELD_METHOD, FIELD_SESSION};
+static const struct snp_field clear_fields[] = {
+    FIELD_METHOD,
+    FIELD_SESSION,
+    {"idle_only", SNP_T_BOOL | SNP_T_OPT, 0},
+};
 #define FIELD_REF(name_)                \
     {                                   \
         (name_), SNP_T_STR, SNP_CAP_REF \
@@ -499,6 +504,13 @@ static void run_destroy(const struct snp_work *work)
 
 static void run_clear(const struct snp_work *work)
 {
+    struct snp_err err;
+
+    if (snp_json_bool(work->head, "idle_only", false) &&
+        snp_session_unused_check(work->session, &err) < 0) {
+        snp_request_fail(work->request, &err);
+        return;
+    }
     snp_session_clear(work->session, work->request);
 }
 
@@ -558,7 +570,7 @@ static const struct snp_method methods[] = {
     {"sessions.list", run_list, 0, PLAIN("sessions.list"), 0, NULL},
     {"sessions.show", run_show, NEEDS_SESSION, SNP_RECORD("sessions.show", session_fields), 0, NULL},
     {"sessions.destroy", run_destroy, NEEDS_SESSION, SNP_RECORD("sessions.destroy", session_fields), 0, NULL},
-    {"sessions.clear", run_clear, NEEDS_SESSION, SNP_RECORD("sessions.clear", session_fields), 0, NULL},
+    {"sessions.clear", run_clear, NEEDS_SESSION, SNP_RECORD("sessions.clear", clear_fields), 0, NULL},
     {"checkpoint", snp_run_checkpoint, NEEDS_LIVE, SNP_RECORD("checkpoint", session_fields), 0, NULL},
     {"hibernate", snp_run_hibernate, NEEDS_SESSION, SNP_RECORD("hibernate", session_fields), 0, NULL},
     {"history", snp_run_history, NEEDS_SESSION, SNP_RECORD("history", history_fields), 0, NULL},

@@ -139,8 +139,7 @@ void snp_exec_pump(struct snp_session *session)
     snp_turns_run(session);
     if (session->wake != NULL) {
         snp_wake_go_on(session);
-    } else if (session->state == SNP_SESSION_HIBERNATED ||
-               session->state == SNP_SESSION_UNKNOWN || session->state == SNP_SESSION_LOST) {
+    } else if (snp_session_is_asleep(session)) {
         if (session->running == NULL && (session->n_waiting > 0 || session->waiters != NULL)) {
             snp_wake_start(session);
         }

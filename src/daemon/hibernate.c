@@ -16,6 +16,7 @@
 #include "daemon/exec.h"
 #include "daemon/executor.h"
 #include "daemon/keep.h"
+#include "daemon/missing.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/wake.h"
@@ -52,10 +53,7 @@ static void closed(void *ctx, const struct snp_err *err)
         snp_log(SNP_LOG_ERROR, "hibernate", "session=%s error=\"%s\"", session->id, err->msg);
     }
     if (session->state == SNP_SESSION_HIBERNATING) {
-        uint64_t used_us = session->used_us;
-
-        snp_session_set_state(session, snp_session_resting_state(session));
-        session->used_us = used_us;
+        snp_hibernate_rest(session);
     }
     end(h, err);
 }
@@ -151,43 +149,68 @@ void snp_hibernate_drop(struct snp_session *session)
 
 struct look {
     struct snp_session *session; /* one reference */
-    char id[SNP_SESSION_ID_LEN + 1];
-    uint64_t checkpoint;
-    uint64_t cell;
+    struct snp_missing_place place;
+    uint64_t accepted_cell;
+    uint64_t accepted_from;
     uint64_t disk_bytes;
+    bool wants_missing;
+    struct snp_missing missing; /* owned */
 };
 
 static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct look *look = arg;
     struct snp_journal_session row;
-    int r = snp_journal_session_get(tx, look->id, &row, err);
+    int r = snp_journal_session_get(tx, look->place.id, &row, err);
 
-    if (r == 0) {
-        look->checkpoint = row.checkpoint;
-        look->cell = row.checkpoint_cell;
-        look->disk_bytes = row.disk_bytes;
+    if (r < 0) {
+        return r;
     }
-    return r;
+    look->place.checkpoint = row.checkpoint;
+    look->place.checkpoint_cell = row.checkpoint_cell;
+    look->place.after =
+        snp_session_floor_of(row.checkpoint_cell, look->accepted_cell, look->accepted_from);
+    look->disk_bytes = row.disk_bytes;
+    return look->wants_missing ? snp_missing_find(tx, &look->place, &look->missing, err) : 0;
+}
+
+/* Change the state of one that sleeps, which is no use of it. */
+static void rest(struct snp_session *session)
+{
+    uint64_t used_us = session->used_us;
+
+    snp_session_set_state(session, snp_session_resting_state(session));
+    session->used_us = used_us;
+}
+
+static void look_free(struct look *look)
+{
+    snp_missing_done(&look->missing);
+    snp_session_unref(look->session);
+    free(look);
 }
 
 static void looked(void *arg, const struct snp_err *err)
 {
     struct look *look = arg;
     struct snp_session *session = look->session;
+    bool is_due = false;
 
     if (err->code == SNP_OK) {
         session->disk_bytes = look->disk_bytes;
-        session->checkpoint = look->checkpoint;
-        session->checkpoint_cell = look->cell;
-        if (session->executor == NULL && session->wake == NULL && session->running == NULL &&
-            session->state != SNP_SESSION_CLOSING &&
-            session->state != SNP_SESSION_HIBERNATING) {
-            snp_session_set_state(session, snp_session_resting_state(session));
+        session->checkpoint = look->place.checkpoint;
+        session->checkpoint_cell = look->place.checkpoint_cell;
+        if (snp_session_is_asleep(session) && session->running == NULL) {
+            is_due = !look->wants_missing; /* it lost its executor meanwhile */
+            json_decref(SNP_TAKE_PTR(session->missing));
+            session->missing = is_due ? NULL : snp_missing_to_json(&look->missing);
+            rest(session);
         }
     }
-    snp_session_unref(session);
-    free(look);
+    if (is_due) {
+        snp_hibernate_rest(session);
+    }
+    look_free(look);
 }
 
 void snp_hibernate_look(struct snp_session *session)
@@ -199,13 +222,26 @@ void snp_hibernate_look(struct snp_session *session)
     if (look == NULL) {
         return;
     }
-    memcpy(look->id, session->id, sizeof(look->id));
+    snp_missing_place(session, &look->place);
+    look->accepted_cell = session->accepted_cell;
+    look->accepted_from = session->accepted_from;
+    look->wants_missing = session->executor == NULL;
     snp_session_ref(session);
     look->session = session;
     if (snp_store_submit(session->server->store, &job, &err) < 0) {
         snp_log(SNP_LOG_WARN, "journal", "session=%s error=\"%s\"", session->id, err.msg);
-        snp_session_unref(session);
-        free(look);
+        look_free(look);
+    }
+}
+
+void snp_hibernate_rest(struct snp_session *session)
+{
+    json_decref(SNP_TAKE_PTR(session->missing));
+    rest(session);
+    if (session->is_recorded &&
+        (session->state != SNP_SESSION_HIBERNATED || session->has_puts)) {
+        (void)snp_keep_pay(session, NULL, NULL); /* what is owed is there then */
+        snp_hibernate_look(session);
     }
 }
 

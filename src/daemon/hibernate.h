@@ -27,8 +27,13 @@ void snp_hibernate(struct snp_session *session,
 /* Close the executor without saving: what it holds is of no use. */
 void snp_hibernate_drop(struct snp_session *session);
 
-/* Ask the journal which checkpoint is the latest usable one, and what the session takes there. */
+/*
+ * Ask the journal which checkpoint is the latest usable one, and what the session takes there; of
+ * one without an executor also what it lacks.
+ */
 void snp_hibernate_look(struct snp_session *session);
+/* It has no executor (any more): its state is that, and what it lacks is looked up. */
+void snp_hibernate_rest(struct snp_session *session);
 
 /*
  * Is there room for one more executor of a session that lasts? 0: there is. 1: there will be, when

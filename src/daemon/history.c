@@ -144,7 +144,10 @@ static void history_read(void *arg, const struct snp_err *err)
     if (err->code != SNP_OK) {
         snp_request_fail(query->request, err);
     } else {
-        snp_request_answer(query->request, json_pack("{s:O}", "cells", query->rows));
+        snp_request_answer(query->request,
+                           json_pack("{s:O, s:s, s:O?}", "cells", query->rows, "state",
+                                     snp_session_state_text(query->session), "missing",
+                                     snp_session_missing(query->session)));
     }
     query_free(query);
 }

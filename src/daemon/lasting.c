@@ -6,6 +6,7 @@
 
 #include "daemon/checkpoint.h"
 #include "daemon/hibernate.h"
+#include "daemon/missing.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/work.h"
@@ -46,6 +47,7 @@ void snp_run_checkpoint(const struct snp_work *work)
 struct asked {
     struct snp_request *request;
     struct snp_session *session; /* one reference */
+    struct snp_missing_place place;
 };
 
 static void asked_end(struct asked *asked, const struct snp_err *err)
@@ -67,6 +69,30 @@ static void asked_end(struct asked *asked, const struct snp_err *err)
 static void hibernated(void *ctx, const struct snp_err *err)
 {
     asked_end(ctx, err);
+}
+
+static int run_asleep(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct asked *asked = arg;
+
+    return snp_missing_check(tx, &asked->place, err);
+}
+
+static void asleep_checked(void *arg, const struct snp_err *err)
+{
+    asked_end(arg, err->code == SNP_OK ? NULL : err);
+}
+
+/* It sleeps already; but of one that lacks something nobody may think that all of it is kept. */
+static void asleep_check(struct asked *asked)
+{
+    const struct snp_store_job job = {.run = run_asleep, .done = asleep_checked, .arg = asked};
+    struct snp_err err;
+
+    snp_missing_place(asked->session, &asked->place);
+    if (snp_store_submit(asked->session->server->store, &job, &err) < 0) {
+        asked_end(asked, &err);
+    }
 }
 
 void snp_run_hibernate(const struct snp_work *work)
@@ -91,9 +117,10 @@ void snp_run_hibernate(const struct snp_work *work)
     }
     SNP_ASSERT(asked != NULL);
     snp_session_ref(session);
-    *asked = (struct asked){work->request, session};
+    asked->request = work->request;
+    asked->session = session;
     if (session->executor == NULL) {
-        asked_end(asked, NULL);
+        asleep_check(asked);
     } else {
         snp_hibernate(session, false, hibernated, asked);
     }

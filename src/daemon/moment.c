@@ -15,6 +15,7 @@
 #include "daemon/checkpoint.h"
 #include "daemon/exec.h"
 #include "daemon/executor.h"
+#include "daemon/missing.h"
 #include "daemon/pin.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -33,7 +34,9 @@ struct search {
     struct snp_moment moment; /* owned */
     bool is_usable;
     bool has_waited; /* for the snapshot's way to disk */
-    char *lost;      /* owned: JSON; written by the store's thread */
+    bool is_asleep;  /* the session: then nothing may be missing */
+    struct snp_missing_place place;
+    char *lost; /* owned: JSON; written by the store's thread */
 };
 
 void snp_moment_done(struct snp_moment *moment)
@@ -85,8 +88,11 @@ static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct search *search = arg;
     struct snp_journal_session row;
-    int r = snp_journal_session_get(tx, search->moment.session, &row, err);
+    int r = search->is_asleep ? snp_missing_check(tx, &search->place, err) : 0;
 
+    if (r == 0) {
+        r = snp_journal_session_get(tx, search->moment.session, &row, err);
+    }
     if (r == 0) {
         (void)snprintf(search->moment.head, sizeof(search->moment.head), "%s",
                        row.head_snapshot == NULL ? "" : row.head_snapshot);
@@ -143,22 +149,14 @@ static void session_turn(struct snp_turn *turn,
                          const struct snp_err *err)
 {
     struct search *search = snp_container_of(turn, struct search, turn);
-    struct snp_err why;
 
     if (err != NULL) {
         search_end(search, err);
         return;
     }
-    if (session->executor == NULL && snp_session_floor(session) < session->cells) {
-        (void)snp_fail(
-            &why, SNP_E_DENIED,
-            "session %s was lost, and lacks what cells after %llu did; bring it back "
-            "first: exec --session %s --recover replay (or checkpoint)",
-            session->name, (unsigned long long)snp_session_floor(session), session->name);
-        search_end(search, &why);
-        return;
-    }
-    if (session->executor == NULL || (session->checkpoint != 0 && !session->is_dirty)) {
+    search->is_asleep = session->executor == NULL;
+    snp_missing_place(session, &search->place);
+    if (search->is_asleep || (session->checkpoint != 0 && !session->is_dirty)) {
         session_saved(search, session);
         return;
     }

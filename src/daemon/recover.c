@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "daemon/import.h"
 #include "daemon/keep.h"
+#include "daemon/missing.h"
 #include "daemon/pin.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -31,6 +32,7 @@ struct row {
     char *lost; /* owned; JSON, or NULL */
     uint64_t disk_bytes;
     bool is_last_unknown;
+    json_t *missing; /* owned; made by the store's thread, then the loop's */
 };
 
 struct recovery {
@@ -47,6 +49,7 @@ static void rows_drop(struct recovery *recovery)
     for (size_t i = 0; i < recovery->n; i++) {
         free(recovery->rows[i].spec);
         free(recovery->rows[i].lost);
+        json_decref(recovery->rows[i].missing);
     }
     free(SNP_TAKE_PTR(recovery->rows));
     recovery->n = 0;
@@ -83,6 +86,26 @@ static int row_note(const struct snp_journal_session *from, void *arg, struct sn
     return 0;
 }
 
+static int row_lacks(struct snp_tx *tx, struct row *row, struct snp_err *err)
+{
+    struct snp_missing_place place = {
+        .after = snp_session_spec_floor(row->spec, row->checkpoint_cell),
+        .checkpoint = row->checkpoint,
+        .checkpoint_cell = row->checkpoint_cell,
+    };
+    struct snp_missing missing = {0};
+    int r;
+
+    memcpy(place.id, row->id, sizeof(place.id));
+    r = snp_missing_find(tx, &place, &missing, err);
+    if (r == 0) {
+        row->missing = snp_missing_to_json(&missing);
+        r = row->missing == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    }
+    snp_missing_done(&missing);
+    return r;
+}
+
 /* What the list of sessions does not say. */
 static int row_complete(struct snp_tx *tx, struct row *row, struct snp_err *err)
 {
@@ -102,7 +125,7 @@ static int row_complete(struct snp_tx *tx, struct row *row, struct snp_err *err)
         }
         r = r == SNP_E_NOT_FOUND ? 0 : r;
     }
-    return r;
+    return r < 0 ? r : row_lacks(tx, row, err);
 }
 
 static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
@@ -166,6 +189,7 @@ static void session_make(struct snp_server *server, const struct row *row)
     session->checkpoint_lost = row->lost == NULL ? NULL : json_loads(row->lost, 0, NULL);
     session->disk_bytes = row->disk_bytes;
     session->is_last_unknown = row->is_last_unknown;
+    session->missing = json_incref(row->missing);
     snp_session_set_state(session, snp_session_resting_state(session));
     (void)snprintf(session->loss, sizeof(session->loss), "the daemon that ran it ended");
 }

@@ -196,7 +196,7 @@ static void slept(void *arg, const struct snp_err *err)
         session_adopt(back);
     }
     if (session->state == SNP_SESSION_ROLLING_BACK) {
-        snp_session_set_state(session, snp_session_resting_state(session));
+        snp_hibernate_rest(session);
     }
     if (err->code != SNP_OK) {
         rollback_fail(back, err);
@@ -250,7 +250,7 @@ static void executor_drop(struct snp_session *session)
     if (session->executor != NULL) {
         snp_hibernate_drop(session);
     } else if (session->state == SNP_SESSION_ROLLING_BACK) {
-        snp_session_set_state(session, snp_session_resting_state(session));
+        snp_hibernate_rest(session);
     }
 }
 
@@ -274,7 +274,7 @@ static void kept(void *arg, const struct snp_err *err)
     session_adopt(back);
     if (session->executor == NULL || session->state != SNP_SESSION_ROLLING_BACK) {
         if (session->state == SNP_SESSION_ROLLING_BACK) {
-            snp_session_set_state(session, snp_session_resting_state(session));
+            snp_hibernate_rest(session);
         }
         back->by_memory = false; /* it ended meanwhile; what it was is on disk */
         back->waiter.run = woken;

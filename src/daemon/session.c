@@ -33,15 +33,21 @@ static const char *const state_names[] = {
     [SNP_SESSION_HIBERNATED] = "hibernated",
     [SNP_SESSION_WAKING] = "waking",
     [SNP_SESSION_ROLLING_BACK] = "running",
+    [SNP_SESSION_INCOMPLETE] = "incomplete",
     [SNP_SESSION_UNKNOWN] = "unknown",
     [SNP_SESSION_LOST] = "lost",
     [SNP_SESSION_CLOSING] = "closing",
 };
 
+static bool is_asleep(enum snp_session_state state)
+{
+    return state == SNP_SESSION_HIBERNATED || state == SNP_SESSION_INCOMPLETE ||
+           state == SNP_SESSION_UNKNOWN || state == SNP_SESSION_LOST;
+}
+
 static bool is_open(enum snp_session_state state)
 {
-    return state != SNP_SESSION_LOST && state != SNP_SESSION_CLOSING &&
-           state != SNP_SESSION_HIBERNATED && state != SNP_SESSION_UNKNOWN;
+    return !is_asleep(state) && state != SNP_SESSION_CLOSING;
 }
 
 /* FNV-1a. Ids are random, and names are chosen by the user whose daemon this is. */
@@ -156,23 +162,43 @@ int snp_session_known(struct snp_server *server,
     return r;
 }
 
+uint64_t snp_session_floor_of(uint64_t checkpoint_cell,
+                              uint64_t accepted_cell,
+                              uint64_t accepted_from)
+{
+    return checkpoint_cell > accepted_cell || checkpoint_cell < accepted_from ? checkpoint_cell
+                                                                              : accepted_cell;
+}
+
 uint64_t snp_session_floor(const struct snp_session *session)
 {
-    return session->checkpoint_cell > session->accepted_cell ||
-                   session->checkpoint_cell < session->accepted_from
-               ? session->checkpoint_cell
-               : session->accepted_cell;
+    return snp_session_floor_of(session->checkpoint_cell, session->accepted_cell,
+                                session->accepted_from);
+}
+
+/* Until the journal has been asked, every cell after the checkpoint may have left something. */
+static bool is_lacking(const struct snp_session *session)
+{
+    return session->missing == NULL ? snp_session_floor(session) < session->cells
+                                    : snp_json_int(session->missing, "n_cells", 0) > 0 ||
+                                          snp_json_int(session->missing, "n_files", 0) > 0;
 }
 
 enum snp_session_state snp_session_resting_state(const struct snp_session *session)
 {
-    if (snp_session_floor(session) >= session->cells) {
+    if (!is_lacking(session)) {
         return SNP_SESSION_HIBERNATED;
     }
     if (session->is_last_unknown) {
         return SNP_SESSION_UNKNOWN;
     }
-    return session->checkpoint == 0 ? SNP_SESSION_LOST : SNP_SESSION_HIBERNATED;
+    return session->checkpoint == 0 && session->cells > 0 ? SNP_SESSION_LOST
+                                                          : SNP_SESSION_INCOMPLETE;
+}
+
+bool snp_session_is_asleep(const struct snp_session *session)
+{
+    return is_asleep(session->state);
 }
 
 void snp_session_ref(struct snp_session *session)
@@ -193,6 +219,7 @@ void snp_session_unref(struct snp_session *session)
     free(session->rootfs);
     json_decref(session->env);
     json_decref(session->restored);
+    json_decref(session->missing);
     json_decref(session->checkpoint_lost);
     free(session->manifest);
     snp_pin_forget(session);
@@ -277,27 +304,42 @@ void snp_session_set_state(struct snp_session *session, enum snp_session_state s
     }
     SNP_ASSERT(session->state != SNP_SESSION_CLOSING);
     session->state = state;
+    if (state == SNP_SESSION_IDLE) {
+        json_decref(SNP_TAKE_PTR(session->missing));
+    }
     session->used_us = snp_now_us();
     if (state == SNP_SESSION_RUNNING) {
         session->used_wall_us = snp_wall_us();
     }
 }
 
+const char *snp_session_state_text(const struct snp_session *session)
+{
+    return session->manifest == NULL ? "running" : state_names[session->state];
+}
+
+json_t *snp_session_missing(const struct snp_session *session)
+{
+    return is_asleep(session->state) && session->state != SNP_SESSION_HIBERNATED
+               ? session->missing
+               : NULL;
+}
+
 json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
 {
     uint64_t idle_us = session->state == SNP_SESSION_IDLE ? snp_now_us() - session->used_us : 0;
     snp_autojson json_t *row = json_pack(
-        "{s:s, s:s?, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:I, s:I, s:I, s:I}", "id",
-        session->id, "name", session->name[0] == '\0' ? NULL : session->name, "tier",
+        "{s:s, s:s?, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:I, s:I, s:I, s:I, s:O?}",
+        "id", session->id, "name", session->name[0] == '\0' ? NULL : session->name, "tier",
         snp_tier_name(session->kind), "template", session->template_name, "state",
-        session->manifest == NULL ? "running" : state_names[session->state], "cells",
-        (json_int_t)session->cells, "epoch", (json_int_t)session->epoch, "created",
-        (double)session->created_wall_us / 1e6, "used", (double)session->used_wall_us / 1e6,
-        "idle_ms", (json_int_t)(idle_us / 1000), "project", session->project, "memory_bytes",
-        (json_int_t)session->limits.value[SNP_LIMIT_MEMORY], "memory_peak_bytes",
+        snp_session_state_text(session), "cells", (json_int_t)session->cells, "epoch",
+        (json_int_t)session->epoch, "created", (double)session->created_wall_us / 1e6, "used",
+        (double)session->used_wall_us / 1e6, "idle_ms", (json_int_t)(idle_us / 1000), "project",
+        session->project, "memory_bytes", (json_int_t)session->limits.value[SNP_LIMIT_MEMORY],
+        "memory_peak_bytes",
         (json_int_t)(session->executor == NULL ? 0 : session->memory_bytes), "disk_bytes",
         (json_int_t)session->disk_bytes, "checkpoint_cell",
-        (json_int_t)session->checkpoint_cell);
+        (json_int_t)session->checkpoint_cell, "missing", snp_session_missing(session));
 
     if (row == NULL) {
         return NULL;

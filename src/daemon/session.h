@@ -40,12 +40,13 @@ enum snp_session_state {
     SNP_SESSION_RUNNING,     /* a cell, until its outcome is on disk */
     SNP_SESSION_SAVING,      /* a checkpoint is being made; cells wait */
     SNP_SESSION_HIBERNATING, /* its executor is being closed, what is to stay has been saved */
-    SNP_SESSION_HIBERNATED,  /* no executor; a checkpoint, or nothing yet to lose */
+    SNP_SESSION_HIBERNATED,  /* no executor; nothing is missing that it held */
     SNP_SESSION_WAKING,      /* the next executor has been asked for, or is being filled */
     SNP_SESSION_ROLLING_BACK,
-    SNP_SESSION_UNKNOWN, /* no executor; how its last cell ended is not known */
-    SNP_SESSION_LOST,    /* no executor, and no checkpoint of what it held */
-    SNP_SESSION_CLOSING, /* no longer found; the tier is clearing up */
+    SNP_SESSION_INCOMPLETE, /* no executor; it lacks what it did after its checkpoint */
+    SNP_SESSION_UNKNOWN,    /* the same, and how its last cell ended is not known */
+    SNP_SESSION_LOST,       /* no executor, and no checkpoint of what it held */
+    SNP_SESSION_CLOSING,    /* no longer found; the tier is clearing up */
 };
 
 /* When a session is saved by itself. */
@@ -113,11 +114,13 @@ struct snp_session {
     uint64_t checkpoint_us;  /* monotonic: when to save it; 0 = not planned */
     json_t *checkpoint_lost; /* owned: what the latest could not hold; or NULL */
     json_t *restored;        /* owned: for the next result; or NULL */
-    uint64_t disk_bytes;     /* as the journal said last */
-    uint64_t memory_bytes;   /* what its last cell used at most */
-    struct snp_keep *debt;   /* a cell that ran and is not in the journal; keep.c's; or NULL */
-    struct snp_save *save;   /* owned by checkpoint.c; NULL = none is being made */
-    struct snp_wake *wake;   /* owned by wake.c; NULL = it is not waking */
+    json_t
+        *missing; /* owned: what it lacks (missing.h); NULL = it is awake, or not known yet */
+    uint64_t disk_bytes;   /* as the journal said last */
+    uint64_t memory_bytes; /* what its last cell used at most */
+    struct snp_keep *debt; /* a cell that ran and is not in the journal; keep.c's; or NULL */
+    struct snp_save *save; /* owned by checkpoint.c; NULL = none is being made */
+    struct snp_wake *wake; /* owned by wake.c; NULL = it is not waking */
     struct snp_waiter *waiters; /* in order; borrowed */
 
     struct snp_exec *running;                  /* borrowed; or NULL */
@@ -180,12 +183,23 @@ int snp_session_known(struct snp_server *server,
 
 /* Cells up to this one need not be run again: they are in the checkpoint, or given up. */
 uint64_t snp_session_floor(const struct snp_session *session);
+/* The same of a session that has such a checkpoint, and these things accepted. */
+uint64_t snp_session_floor_of(uint64_t checkpoint_cell,
+                              uint64_t accepted_cell,
+                              uint64_t accepted_from);
 
-/* The state of a session without an executor: HIBERNATED, UNKNOWN or LOST. */
+/* The state of a session without an executor: HIBERNATED, INCOMPLETE, UNKNOWN or LOST. */
 enum snp_session_state snp_session_resting_state(const struct snp_session *session);
+/* Whether that is its state. */
+bool snp_session_is_asleep(const struct snp_session *session);
 
 /* Change the state; keeps the count of open ones and the time of last use. */
 void snp_session_set_state(struct snp_session *session, enum snp_session_state state);
+
+/* The state as users read it. */
+const char *snp_session_state_text(const struct snp_session *session);
+/* What it lacks (see missing.h), while it is INCOMPLETE, UNKNOWN or LOST; borrowed; else NULL. */
+json_t *snp_session_missing(const struct snp_session *session);
 
 /* A row of sessions.list; with_policy adds `limits` and `manifest`. New reference, NULL when out of memory. */
 json_t *snp_session_to_json(const struct snp_session *session, bool with_policy);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/exec.h"
 #include "daemon/executor.h"
@@ -26,6 +27,7 @@ struct ending {
     struct snp_session *session; /* one reference */
     struct snp_request *request; /* owned, or NULL */
     bool is_reset;               /* asked for as the end of `default` */
+    json_t *ended;               /* owned: the cell that was cut off; or NULL */
     struct snp_err err;          /* what went wrong, if anything */
 };
 
@@ -34,13 +36,48 @@ static bool is_default(const struct snp_session *session)
     return strcmp(session->name, "default") == 0;
 }
 
-static void end_answer(struct snp_request *request, const struct snp_err *err)
+/* ended: borrowed, or NULL. */
+static void end_answer(struct snp_request *request, json_t *ended, const struct snp_err *err)
 {
     if (request != NULL && err != NULL) {
         snp_request_fail(request, err);
     } else if (request != NULL) {
-        snp_request_answer(request, json_pack("{s:b}", "destroyed", 1));
+        snp_request_answer(request, json_pack("{s:b, s:O*}", "destroyed", 1, "ended", ended));
     }
+}
+
+/* The cell that runs, and who waits behind it. NULL: none does. */
+static json_t *running_json(const struct snp_session *session)
+{
+    const struct snp_exec *exec = session->running;
+    uint64_t now = snp_wall_us();
+
+    return exec == NULL
+               ? NULL
+               : json_pack(
+                     "{s:I, s:I, s:I}", "cell", (json_int_t)exec->cell, "ran_ms",
+                     (json_int_t)(now > exec->started_us ? (now - exec->started_us) / 1000 : 0),
+                     "waiting", (json_int_t)session->n_waiting);
+}
+
+int snp_session_unused_check(const struct snp_session *session, struct snp_err *err)
+{
+    snp_autojson json_t *running = running_json(session);
+    const char *name = session->name[0] == '\0' ? session->id : session->name;
+
+    if (running != NULL) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "session %s runs cell %lld, since %.1f s, and %u more wait: all of "
+                        "them would be cut off; --yes does it all the same",
+                        name, (long long)snp_json_int(running, "cell", 0),
+                        (double)snp_json_int(running, "ran_ms", 0) / 1000, session->n_waiting);
+    }
+    return session->n_waiting == 0
+               ? 0
+               : snp_fail(err, SNP_E_DENIED,
+                          "session %s is about to run %u cells, which would be cut off; "
+                          "--yes does it all the same",
+                          name, session->n_waiting);
 }
 
 static struct ending *ending_new(struct snp_session *session, struct snp_request *request)
@@ -50,18 +87,20 @@ static struct ending *ending_new(struct snp_session *session, struct snp_request
 
     if (ending == NULL) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        end_answer(request, &err);
+        end_answer(request, NULL, &err);
         return NULL;
     }
     snp_session_ref(session);
     ending->session = session;
     ending->request = request;
+    ending->ended = running_json(session);
     return ending;
 }
 
 static void ending_free(struct ending *ending)
 {
     snp_session_unref(ending->session);
+    json_decref(ending->ended);
     free(ending);
 }
 
@@ -93,7 +132,8 @@ static void forgotten(void *ctx, const struct snp_err *err)
     }
     snp_session_remove(ending->session);
     snp_hibernate_serve(ending->session->server);
-    end_answer(ending->request, ending->err.code == SNP_OK ? NULL : &ending->err);
+    end_answer(ending->request, ending->ended,
+               ending->err.code == SNP_OK ? NULL : &ending->err);
     ending_free(ending);
 }
 
@@ -132,6 +172,8 @@ static void cleared(void *ctx, const struct snp_err *err)
         session->disk_bytes = 0;
         json_decref(SNP_TAKE_PTR(session->checkpoint_lost));
         json_decref(SNP_TAKE_PTR(session->restored));
+        json_decref(SNP_TAKE_PTR(session->missing));
+        session->has_puts = false;
     }
     if (session->state == SNP_SESSION_HIBERNATING) {
         snp_session_set_state(session, snp_session_resting_state(session));
@@ -139,11 +181,12 @@ static void cleared(void *ctx, const struct snp_err *err)
     if (ending->request != NULL && err != NULL) {
         snp_request_fail(ending->request, err);
     } else if (ending->request != NULL) {
-        snp_request_answer(
-            ending->request,
-            ending->is_reset
-                ? json_pack("{s:b, s:b}", "destroyed", 1, "reset", 1)
-                : json_pack("{s:b, s:I}", "cleared", 1, "epoch", (json_int_t)session->epoch));
+        snp_request_answer(ending->request,
+                           ending->is_reset
+                               ? json_pack("{s:b, s:b, s:O*}", "destroyed", 1, "reset", 1,
+                                           "ended", ending->ended)
+                               : json_pack("{s:b, s:I, s:O*}", "cleared", 1, "epoch",
+                                           (json_int_t)session->epoch, "ended", ending->ended));
     }
     snp_exec_pump(session);
     ending_free(ending);
@@ -179,7 +222,7 @@ static void clear(struct snp_session *session, struct snp_request *request, bool
         (void)snp_fail(&err, SNP_E_LIMIT,
                        "session %s is being opened or saved; try again in a moment",
                        session->name);
-        end_answer(request, &err);
+        end_answer(request, NULL, &err);
         return;
     }
     ending = ending_new(session, request);
@@ -248,7 +291,7 @@ void snp_session_lost(struct snp_session *session, const char *reason)
     if (session->running != NULL && session->running->record == NULL) {
         session->is_last_unknown = true;
     }
-    snp_session_set_state(session, snp_session_resting_state(session));
+    snp_hibernate_rest(session);
     /* Who waits goes on from the checkpoint, or is asked what to do, once the running cell has ended. */
     if (session->running == NULL) {
         snp_exec_pump(session);

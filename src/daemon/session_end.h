@@ -4,6 +4,8 @@
 
 /* The end of sessions, and of what they hold: asked for, or because their executor is gone. */
 
+#include "base/err.h"
+
 struct snp_request;
 struct snp_session;
 
@@ -19,6 +21,10 @@ void snp_session_end(struct snp_session *session, struct snp_request *request);
  * policy stay, the epoch is raised. request: taken over.
  */
 void snp_session_clear(struct snp_session *session, struct snp_request *request);
+
+/* SNP_E_DENIED: cells run in it or wait for it, which its end would cut off. */
+int snp_session_unused_check(const struct snp_session *session,
+                             struct snp_err *err) SNP_NODISCARD;
 
 /* Its executor is gone, for this reason. */
 void snp_session_lost(struct snp_session *session, const char *reason);

@@ -124,6 +124,14 @@ int snp_session_spec_read(struct snp_session *session, const char *text, struct 
     return 0;
 }
 
+uint64_t snp_session_spec_floor(const char *text, uint64_t checkpoint_cell)
+{
+    snp_autojson json_t *spec = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+
+    return snp_session_floor_of(checkpoint_cell, (uint64_t)snp_json_int(spec, "accepted", 0),
+                                (uint64_t)snp_json_int(spec, "accepted_from", 0));
+}
+
 /* "3.11.2" -> "3.11": what is pickled depends on no more. */
 static void series_of(const json_t *manifest, char *out, size_t out_len)
 {

@@ -23,6 +23,9 @@ int snp_session_spec_read(struct snp_session *session,
                           const char *text,
                           struct snp_err *err) SNP_NODISCARD;
 
+/* Cells up to this one need not be run again, of a session with that record and checkpoint. */
+uint64_t snp_session_spec_floor(const char *text, uint64_t checkpoint_cell);
+
 /*
  * May a checkpoint made under the manifest `then` be restored where `now` is in force? What
  * was pickled by one interpreter and its packages is not for another. SNP_E_INVALID names

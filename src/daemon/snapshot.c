@@ -21,6 +21,7 @@
 #include "daemon/checkpoint.h"
 #include "daemon/exec.h"
 #include "daemon/executor.h"
+#include "daemon/missing.h"
 #include "daemon/pin.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -57,7 +58,9 @@ struct taking {
     uint64_t epoch;
     uint64_t created_us;
     uint64_t checkpoint; /* 0 = it comes later, from the branch */
-    char *lost;          /* owned: JSON */
+    bool is_asleep;      /* then nothing may be missing */
+    struct snp_missing_place place;
+    char *lost; /* owned: JSON */
     bool is_on_disk;
 };
 
@@ -175,6 +178,18 @@ static int name_note(const struct snp_journal_snapshot *row, void *arg, struct s
     return 0;
 }
 
+/* Of one that sleeps its checkpoint is the moment, if that is all it was. */
+static int asleep_check(struct snp_tx *tx, const struct taking *taking, struct snp_err *err)
+{
+    int r = snp_missing_check(tx, &taking->place, err);
+
+    return r < 0 || taking->checkpoint != 0
+               ? r
+               : snp_fail(err, SNP_E_NOT_FOUND,
+                          "session %s has run nothing yet: there is nothing to keep",
+                          taking->place.name);
+}
+
 static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct taking *taking = arg;
@@ -189,6 +204,9 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     char name[SNP_SESSION_NAME_MAX + 1];
     int r = snp_journal_snapshot_each(tx, taking->session_id, name_note, &names, err);
 
+    if (r == 0 && taking->is_asleep) {
+        r = asleep_check(tx, taking, err);
+    }
     if (r < 0) {
         return r;
     }
@@ -393,16 +411,9 @@ static void on_turn(struct snp_turn *turn,
     taking->created_us = snp_wall_us();
     if (session->executor != NULL) {
         (void)branch_ask(taking, &err);
-    } else if (snp_session_floor(session) < session->cells) {
-        (void)snp_fail(
-            &err, SNP_E_DENIED,
-            "session %s was lost, and lacks what cells after %llu did; bring it back "
-            "first: exec --session %s --recover replay (or checkpoint)",
-            session->name, (unsigned long long)snp_session_floor(session), session->name);
-    } else if (session->checkpoint == 0) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND, "session %s has nothing to keep yet",
-                       session->name);
     } else {
+        taking->is_asleep = true;
+        snp_missing_place(session, &taking->place);
         taking->checkpoint = session->checkpoint;
         row_write(taking);
         return;

@@ -17,6 +17,7 @@ bool snp_session_is_at_rest(const struct snp_session *session)
     case SNP_SESSION_IDLE:
         return session->executor != NULL && session->executor->state == SNP_EXECUTOR_OPEN;
     case SNP_SESSION_HIBERNATED:
+    case SNP_SESSION_INCOMPLETE:
     case SNP_SESSION_UNKNOWN:
     case SNP_SESSION_LOST:
         return session->executor == NULL;

@@ -29,6 +29,7 @@
 #include "daemon/executor.h"
 #include "daemon/hibernate.h"
 #include "daemon/keep.h"
+#include "daemon/missing.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/session_open.h"
@@ -39,15 +40,7 @@
 #include "store/journal.h"
 
 enum {
-    MISSING_MAX = 10000, /* cells after a checkpoint that are looked at */
-    PUTS_MAX = 1000,     /* files, of which the last are named */
-    NAMED_MAX = 20,      /* of them in a message */
-    FAILED_MAX = 1000,   /* variables that could not be restored, named */
-};
-
-struct missing {
-    uint64_t cell;
-    char status[16];
+    FAILED_MAX = 1000, /* variables that could not be restored, named */
 };
 
 struct snp_wake {
@@ -59,19 +52,16 @@ struct snp_wake {
     bool was_live;   /* the session had an executor before */
     bool is_stale;   /* the checkpoint it began with turned out to be damaged */
     uint64_t begun_us;
-    struct missing *missing; /* owned */
-    size_t n_missing;
-    char **puts; /* owned, n_puts of them: files put since, which are in no checkpoint */
-    size_t n_puts;
-    size_t replayed; /* of them, so far */
+    struct snp_missing_place place;
+    struct snp_missing missing; /* owned */
+    size_t replayed;            /* of its cells, so far */
     enum snp_recover decision;
     uint64_t checkpoint; /* being loaded */
     json_t *failed;      /* owned: what could not be restored; or NULL */
     struct snp_err err;  /* the first thing that went wrong in loading */
 
     /* Reading a missing cell; written by the store's thread while it is pending. */
-    char id[SNP_SESSION_ID_LEN + 1];
-    uint64_t after;
+    uint64_t cell;
     struct snp_buf code;
     size_t code_len;
     char kind[16];
@@ -84,21 +74,12 @@ static void executor_open(struct snp_wake *wake);
 
 /* Its life --------------------------------------------------------------------------------- */
 
-static void puts_drop(struct snp_wake *wake)
-{
-    while (wake->n_puts > 0) {
-        free(wake->puts[--wake->n_puts]);
-    }
-}
-
 static void wake_release(struct snp_wake *wake)
 {
     if (!wake->is_over || wake->pending > 0) {
         return;
     }
-    puts_drop(wake);
-    free(wake->puts);
-    free(wake->missing);
+    snp_missing_done(&wake->missing);
     free(wake->argv);
     free(wake->spec);
     snp_buf_done(&wake->code);
@@ -151,7 +132,7 @@ static void wake_fail(struct snp_wake *wake, const struct snp_err *err)
         /* Half filled: of no use. Who comes meanwhile waits for its end. */
         snp_hibernate_drop(session);
     } else if (session->state != SNP_SESSION_CLOSING) {
-        snp_session_set_state(session, snp_session_resting_state(session));
+        snp_hibernate_rest(session);
     }
     (void)snp_exec_fail_waiting(session, err);
     if (!wake->was_live && session->manifest == NULL && session->executor == NULL) {
@@ -171,7 +152,8 @@ static json_t *missing_json(const struct snp_wake *wake, size_t from, size_t to)
     json_t *list = json_array();
 
     for (size_t i = from; i < to; i++) {
-        (void)json_array_append_new(list, json_integer((json_int_t)wake->missing[i].cell));
+        (void)json_array_append_new(list,
+                                    json_integer((json_int_t)wake->missing.cells[i].cell));
     }
     return list;
 }
@@ -180,8 +162,8 @@ static json_t *puts_json(const struct snp_wake *wake)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < wake->n_puts; i++) {
-        (void)json_array_append_new(list, json_string(wake->puts[i]));
+    for (size_t i = 0; i < wake->missing.n_puts; i++) {
+        (void)json_array_append_new(list, json_string(wake->missing.puts[i]));
     }
     return list;
 }
@@ -202,20 +184,21 @@ static void wake_done(struct snp_wake *wake)
                                         : json_integer((json_int_t)wake->checkpoint),
                   "cell", (json_int_t)(wake->checkpoint == 0 ? 0 : session->checkpoint_cell),
                   "missing",
-                  missing_json(wake, is_replay ? wake->n_missing : 0, wake->n_missing),
-                  "replayed", missing_json(wake, 0, is_replay ? wake->n_missing : 0), "failed",
-                  wake->failed == NULL ? json_array() : json_incref(wake->failed),
+                  missing_json(wake, is_replay ? wake->missing.n_cells : 0,
+                               wake->missing.n_cells),
+                  "replayed", missing_json(wake, 0, is_replay ? wake->missing.n_cells : 0),
+                  "failed", wake->failed == NULL ? json_array() : json_incref(wake->failed),
                   "missing_puts", puts_json(wake), "wake_us", (json_int_t)us);
     snp_log(SNP_LOG_INFO, "wake", "session=%s epoch=%llu checkpoint=%llu us=%llu", session->id,
             (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
             (unsigned long long)us);
-    if (wake->n_puts > 0) {
+    if (wake->missing.n_puts > 0) {
         snp_keep_saved(session, 0, 0); /* told with the next result; not asked about again */
     }
     wake_over(wake);
     session->is_dirty = false;
     session->is_told_lost = false;
-    if (is_replay && wake->n_missing > 0) {
+    if (is_replay && wake->missing.n_cells > 0) {
         snp_checkpoint_schedule(session);
     }
     snp_session_set_state(session, SNP_SESSION_IDLE);
@@ -245,7 +228,7 @@ static void accept_kept(void *ctx, const struct snp_err *why)
                    "session %s goes on from its state after cell %llu; %zu later cells are "
                    "not in it, as its user decided",
                    session->name, (unsigned long long)session->checkpoint_cell,
-                   wake->n_missing);
+                   wake->missing.n_cells + (size_t)wake->missing.n_beyond);
     wake_done(wake);
 }
 
@@ -262,7 +245,7 @@ static void accept_loss(struct snp_wake *wake)
     session->accepted_cell = session->cells;
     session->accepted_from = session->checkpoint_cell;
     wake->pending++;
-    if (snp_keep_accepted(session, wake->after, accept_kept, wake, &err) < 0) {
+    if (snp_keep_accepted(session, wake->place.after, accept_kept, wake, &err) < 0) {
         wake->pending--;
         wake_fail(wake, &err);
     }
@@ -270,10 +253,10 @@ static void accept_loss(struct snp_wake *wake)
 
 static void wake_filled(struct snp_wake *wake)
 {
-    if (wake->n_missing > 0 && wake->decision == SNP_RECOVER_REPLAY) {
+    if (wake->missing.n_cells > 0 && wake->decision == SNP_RECOVER_REPLAY) {
         wake->is_replaying = true;
         replay_next(wake);
-    } else if (wake->n_missing > 0 && wake->decision == SNP_RECOVER_CHECKPOINT &&
+    } else if (wake->missing.n_cells > 0 && wake->decision == SNP_RECOVER_CHECKPOINT &&
                wake->session->is_recorded) {
         accept_loss(wake);
     } else {
@@ -287,7 +270,7 @@ static int run_cell_read(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_wake *wake = arg;
     struct snp_journal_cell row;
-    int r = snp_journal_cell_get(tx, wake->id, wake->after, &row, err);
+    int r = snp_journal_cell_get(tx, wake->place.id, wake->cell, &row, err);
 
     if (r < 0) {
         return r;
@@ -299,13 +282,14 @@ static int run_cell_read(struct snp_tx *tx, void *arg, struct snp_err *err)
     (void)snprintf(wake->kind, sizeof(wake->kind), "%s", row.kind);
     snp_buf_done(&wake->code);
     snp_buf_init(&wake->code, SNP_FRAME_BODY_MAX);
-    r = snp_journal_cell_part(tx, wake->id, wake->after, SNP_PART_CODE, &wake->code, err);
+    r = snp_journal_cell_part(tx, wake->place.id, wake->cell, SNP_PART_CODE, &wake->code, err);
     if (r == SNP_E_NOT_FOUND && strcmp(wake->kind, "command") == 0) {
         r = 0; /* it has none */
     }
     wake->code_len = wake->code.len;
     if (r == 0 && row.stdin_bytes > 0) {
-        r = snp_journal_cell_part(tx, wake->id, wake->after, SNP_PART_STDIN, &wake->code, err);
+        r = snp_journal_cell_part(tx, wake->place.id, wake->cell, SNP_PART_STDIN, &wake->code,
+                                  err);
     }
     return r;
 }
@@ -345,7 +329,7 @@ static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_
     exec->raw_len = wake->code.len;
     exec->wall_ms = (uint64_t)snp_json_int(
         was, "wall_ms", (int64_t)wake->session->limits.value[SNP_LIMIT_WALL]);
-    exec->replay_of = wake->missing[wake->replayed].cell;
+    exec->replay_of = wake->missing.cells[wake->replayed].cell;
     snp_session_ref(wake->session);
     exec->session = wake->session;
     *ret = exec;
@@ -356,7 +340,7 @@ static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_
 static void replay_ended(void *ctx, const char *result, const struct snp_err *err)
 {
     struct snp_wake *wake = ctx;
-    const struct missing *was = &wake->missing[wake->replayed];
+    const struct snp_missing_cell *was = &wake->missing.cells[wake->replayed];
     snp_autojson json_t *head = result == NULL ? NULL : json_loads(result, 0, NULL);
     const char *status = snp_json_str(head, "status", "unknown");
 
@@ -392,7 +376,7 @@ static void replay_read(void *arg, const struct snp_err *read_err)
     }
     if (err.code != SNP_OK) {
         (void)snp_err_wrap(&err, "cell %llu cannot be run again",
-                           (unsigned long long)wake->after);
+                           (unsigned long long)wake->cell);
         wake_fail(wake, &err);
         return;
     }
@@ -421,7 +405,7 @@ static void replay_next(struct snp_wake *wake)
     const struct snp_store_job job = {.run = run_cell_read, .done = replay_read, .arg = wake};
     struct snp_err err;
 
-    wake->after = wake->missing[wake->replayed].cell;
+    wake->cell = wake->missing.cells[wake->replayed].cell;
     wake->pending++;
     if (snp_store_submit(wake->session->server->store, &job, &err) < 0) {
         wake->pending--;
@@ -448,7 +432,7 @@ void snp_wake_go_on(struct snp_session *session)
         struct snp_err err = wake->err;
 
         wake_fail(wake, &err);
-    } else if (wake->replayed < wake->n_missing) {
+    } else if (wake->replayed < wake->missing.n_cells) {
         replay_next(wake);
     } else {
         wake_done(wake);
@@ -699,179 +683,39 @@ static void epoch_raise(struct snp_wake *wake)
 
 /* The decision -------------------------------------------------------------------------------- */
 
-/* "cells 3, 4" */
-static void cells_text(const struct snp_wake *wake, char *out, size_t out_len)
-{
-    const struct missing *last = &wake->missing[wake->n_missing - 1];
-    bool is_unknown =
-        strcmp(last->status, "unknown") == 0 || strcmp(last->status, "running") == 0;
-    size_t used = (size_t)snprintf(out, out_len, "what cell%s", wake->n_missing > 1 ? "s" : "");
-
-    for (size_t i = 0; i < wake->n_missing && i < NAMED_MAX; i++) {
-        int n = snprintf(out + used, out_len - used, "%s%llu", i > 0 ? ", " : " ",
-                         (unsigned long long)wake->missing[i].cell);
-
-        used += n > 0 && (size_t)n < out_len - used ? (size_t)n : 0;
-    }
-    (void)snprintf(out + used, out_len - used, "%s did%s",
-                   wake->n_missing > NAMED_MAX ? ", ..." : "",
-                   is_unknown ? " (how the last ended is unknown)" : "");
-}
-
-static void undecided(const struct snp_wake *wake, struct snp_err *err)
-{
-    const struct snp_session *session = wake->session;
-    char cells[200] = "";
-    char puts[120] = "";
-    char from[64] = "it has no checkpoint";
-
-    if (wake->n_missing > 0) {
-        cells_text(wake, cells, sizeof(cells));
-    }
-    if (wake->n_puts > 0) {
-        (void)snprintf(puts, sizeof(puts), "%s%zu file%s put into it (%.60s%s)",
-                       wake->n_missing > 0 ? ", and " : "", wake->n_puts,
-                       wake->n_puts > 1 ? "s" : "", wake->puts[0],
-                       wake->n_puts > 1 ? ", ..." : "");
-    }
-    if (session->checkpoint != 0) {
-        (void)snprintf(from, sizeof(from), "its checkpoint is of after cell %llu",
-                       (unsigned long long)session->checkpoint_cell);
-    }
-    (void)snp_fail(
-        err, SNP_E_DENIED,
-        "session %.64s was lost, and %s: it lacks %s%s. Run with --recover replay to "
-        "run the cells again first, or with --recover checkpoint to go on without",
-        session->name[0] == '\0' ? session->id : session->name, from, cells, puts);
-}
-
 /*
  * Whoever is first in line decides. A call that does not say fails, so that it does not run on
  * a state it does not expect; the next one may say.
  */
-static bool decide(struct snp_wake *wake)
+static bool decide(struct snp_wake *wake, struct snp_err *err)
 {
     struct snp_session *session = wake->session;
-    struct snp_err err;
 
-    undecided(wake, &err);
+    (void)snp_missing_fail(&wake->missing, &wake->place, err);
     while (session->n_waiting > 0 && session->waiting[0]->spec.recover == SNP_RECOVER_ASK) {
-        snp_exec_fail_first(session, &err);
+        snp_exec_fail_first(session, err);
     }
     if (session->n_waiting == 0) {
         return false;
     }
     wake->decision = session->waiting[0]->spec.recover;
+    if (wake->decision == SNP_RECOVER_REPLAY && wake->missing.n_beyond > 0) {
+        (void)snp_fail(err, SNP_E_LIMIT,
+                       "session %s lacks what %llu cells did, and at most %d are run again; "
+                       "--recover checkpoint goes on without them",
+                       session->name,
+                       (unsigned long long)(wake->missing.n_cells + wake->missing.n_beyond),
+                       SNP_MISSING_CELLS_MAX);
+        return false;
+    }
     return true;
-}
-
-static int note_missing(const struct snp_journal_cell *row, void *arg, struct snp_err *err)
-{
-    struct snp_wake *wake = arg;
-    snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
-    struct missing *at;
-
-    /* These left nothing; a repetition counts as what it repeats. */
-    if (strcmp(row->status, "refused") == 0 || snp_streq(row->state, "rolled_back") ||
-        snp_streq(row->state, "undone") || snp_streq(row->state, "restored_from_checkpoint") ||
-        snp_json_int(spec, "replay_of", 0) != 0) {
-        return 0;
-    }
-    if (wake->n_missing == MISSING_MAX) {
-        return snp_fail(err, SNP_E_LIMIT, "more than %d cells ran after the checkpoint",
-                        MISSING_MAX);
-    }
-    if (wake->missing == NULL) {
-        wake->missing = calloc(MISSING_MAX, sizeof(*wake->missing));
-    }
-    if (wake->missing == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    at = &wake->missing[wake->n_missing++];
-    at->cell = row->cell;
-    (void)snprintf(at->status, sizeof(at->status), "%s", row->status);
-    return 0;
-}
-
-/* Which puts the checkpoint has is said by the effects, in the order in which they were written. */
-struct put_search {
-    struct snp_wake *wake;
-    uint64_t save;      /* the number of the save that became the checkpoint; 0 = not known */
-    uint64_t forgotten; /* id of the latest effect that gave all before it up */
-    uint64_t made_us;   /* when the checkpoint was made, for one whose save is not noted */
-    bool is_second;
-};
-
-static int note_effect(const struct snp_journal_effect *row, void *arg, struct snp_err *err)
-{
-    struct put_search *search = arg;
-    struct snp_wake *wake = search->wake;
-    snp_autojson json_t *detail = row->detail == NULL ? NULL : json_loads(row->detail, 0, NULL);
-    uint64_t save = (uint64_t)snp_json_int(detail, "save", 0);
-    const char *path = snp_json_str(detail, "path", "?");
-
-    if (!search->is_second) {
-        uint64_t made = (uint64_t)snp_json_int(detail, "checkpoint", 0);
-
-        if (strcmp(row->kind, "saved") == 0 && made == 0) {
-            search->forgotten = row->id;
-        } else if (strcmp(row->kind, "saved") == 0 && made == wake->checkpoint) {
-            search->save = save;
-        }
-        return 0;
-    }
-    if (strcmp(row->kind, "save") == 0 && save == search->save && save != 0) {
-        puts_drop(wake);
-    }
-    if (strcmp(row->kind, "put") != 0 || row->id < search->forgotten ||
-        (search->save == 0 && row->at_us <= search->made_us)) {
-        return 0;
-    }
-    if (wake->n_puts == PUTS_MAX ||
-        (wake->n_puts > 0 && strcmp(wake->puts[wake->n_puts - 1], path) == 0)) {
-        return 0;
-    }
-    wake->puts[wake->n_puts] = strdup(path);
-    if (wake->puts[wake->n_puts] == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    wake->n_puts++;
-    return 0;
-}
-
-static int find_puts(struct snp_tx *tx, struct snp_wake *wake, struct snp_err *err)
-{
-    struct put_search search = {.wake = wake};
-    struct snp_journal_checkpoint row;
-    int r = 0;
-
-    puts_drop(wake);
-    if (wake->puts == NULL) {
-        wake->puts = calloc(PUTS_MAX, sizeof(*wake->puts));
-    }
-    if (wake->puts == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    if (wake->checkpoint != 0) {
-        r = snp_journal_checkpoint_get(tx, wake->checkpoint, &row, err);
-        search.made_us = r == 0 ? row.created_us : 0;
-        r = r == SNP_E_NOT_FOUND ? 0 : r;
-    }
-    if (r == 0) {
-        r = snp_journal_effect_each(tx, wake->id, note_effect, &search, err);
-    }
-    search.is_second = true;
-    return r < 0 ? r : snp_journal_effect_each(tx, wake->id, note_effect, &search, err);
 }
 
 static int run_missing(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_wake *wake = arg;
-    int r;
 
-    wake->n_missing = 0;
-    r = snp_journal_cell_after(tx, wake->id, wake->after, note_missing, wake, err);
-    return r < 0 ? r : find_puts(tx, wake, err);
+    return snp_missing_find(tx, &wake->place, &wake->missing, err);
 }
 
 static void missing_found(void *arg, const struct snp_err *found_err)
@@ -887,8 +731,7 @@ static void missing_found(void *arg, const struct snp_err *found_err)
         wake_fail(wake, &err);
         return;
     }
-    if ((wake->n_missing > 0 || wake->n_puts > 0) && !decide(wake)) {
-        undecided(wake, &err);
+    if (snp_missing_any(&wake->missing) && !decide(wake, &err)) {
         wake_fail(wake, &err);
         return;
     }
@@ -939,8 +782,7 @@ void snp_wake_start(struct snp_session *session)
     wake->session = session;
     wake->begun_us = snp_now_us();
     wake->was_live = session->manifest != NULL;
-    wake->after = snp_session_floor(session);
-    memcpy(wake->id, session->id, sizeof(wake->id));
+    snp_missing_place(session, &wake->place);
     snp_session_ref(session);
     session->wake = wake;
     snp_session_set_state(session, SNP_SESSION_WAKING);

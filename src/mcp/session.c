@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "mcp/text.h"
 
 enum {
-    CLEAN_MAX = 40, /* characters of an odd id that are seen in its name */
+    MISSING_SHOWN = 250, /* characters */
+    CLEAN_MAX = 40,      /* characters of an odd id that are seen in its name */
 };
 
 static const struct snp_mcp_profile profiles[] = {
@@ -17,6 +19,22 @@ static const struct snp_mcp_profile profiles[] = {
     {"analysis", 120000, 2ULL << 30  },
     {"extended", 300000, 4ULL << 30  },
 };
+
+int snp_mcp_missing_add(struct snp_buf *text, const json_t *row, const char *before)
+{
+    const char *what = snp_json_str(json_object_get(row, "missing"), "text", NULL);
+    int r;
+
+    if (what == NULL) {
+        return 0;
+    }
+    r = snp_buf_addf(text, "%s[%.20s] lacks ", before, snp_json_str(row, "state", "?"));
+    r = r < 0 ? r : snp_mcp_text_line(text, what, strlen(what), MISSING_SHOWN);
+    return r < 0
+               ? r
+               : snp_buf_adds(text, "; execute_python(recover=\"replay\") runs the cells again "
+                                    "first, recover=\"checkpoint\" goes on without");
+}
 
 const struct snp_mcp_profile *snp_mcp_profile(const char *name)
 {

@@ -4,6 +4,8 @@
 
 /* session_ids of callers, and the names the daemon knows; profiles. */
 
+#include "base/buf.h"
+#include "base/json.h"
 #include "mcp/service.h"
 #include "policy/session_name.h"
 
@@ -16,6 +18,14 @@ void snp_mcp_session_name(struct snp_mcp_sandboxes *service,
                           char out[SNP_SESSION_NAME_MAX + 1]);
 /* The session_id that a name means to callers of ours. Borrowed from service or from name. */
 const char *snp_mcp_session_id(const struct snp_mcp_sandboxes *service, const char *name);
+
+/*
+ * What a session lacks after a crash and the ways out, as "BEFORE[incomplete] ..."; row: of
+ * sessions.list, or the answer of history; nothing if nothing is missing.
+ */
+int snp_mcp_missing_add(struct snp_buf *text,
+                        const json_t *row,
+                        const char *before) SNP_NODISCARD;
 
 struct snp_mcp_profile {
     const char *name;

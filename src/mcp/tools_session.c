@@ -29,7 +29,7 @@ static int keys_add(struct snp_buf *text, json_t *keys)
     return r < 0 ? r : snp_buf_adds(text, "]");
 }
 
-/* "  - ID: idle 3s, age 120s" */
+/* "  - ID: idle 3s, age 120s", and a line about what it lacks */
 static int row_add(const struct snp_mcp_sandboxes *service,
                    const json_t *session,
                    struct snp_buf *text)
@@ -50,7 +50,7 @@ static int row_add(const struct snp_mcp_sandboxes *service,
     if (r == 0 && json_object_size(keys) > 0) {
         r = keys_add(text, keys);
     }
-    return r;
+    return r < 0 ? r : snp_mcp_missing_add(text, session, "\n    ");
 }
 
 static void on_list(struct snp_task *task,

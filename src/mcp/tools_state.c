@@ -225,6 +225,7 @@ static void on_history(struct snp_task *task,
     if (r == 0 && oldest > 1) {
         r = snp_buf_addf(&text, "\n[next] session_history(before=%lld)", (long long)oldest);
     }
+    r = r < 0 ? r : snp_mcp_missing_add(&text, head, "\n");
     say(task, &text, r);
 }
 

@@ -9,6 +9,7 @@ An answer is a head, (head, raw), an Exception (its text becomes an ERROR), or a
 (head, raw) that returns one of these; a list of those is used up in order, its last one stays.
 """
 
+import fcntl
 import json
 import os
 import pty
@@ -17,6 +18,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import termios
 import threading
 
 PROGRAM = os.path.join(os.environ["SNP_BUILD"], "snipara-sandbox")
@@ -122,9 +124,13 @@ class ScriptedDaemon:
                               stdin=kwargs.pop("stdin", subprocess.DEVNULL), capture_output=True,
                               text=text, timeout=60, cwd=self.folder, **kwargs)
 
-    def on_terminal(self, *args, env=None):
-        """What the program writes when all its streams are a terminal: bytes."""
+    def on_terminal(self, *args, env=None, typed=b"", columns=0, status=0):
+        """What the program writes when all its streams are a terminal: bytes. columns: its width; 0 = not known."""
         mine, theirs = pty.openpty()
+        if columns:
+            fcntl.ioctl(mine, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        if typed:
+            os.write(mine, typed)
         process = subprocess.Popen([PROGRAM, *map(str, args)],
                                    env={**self.env, "TERM": "xterm", **(env or {})}, cwd=self.folder,
                                    stdin=theirs, stdout=theirs, stderr=theirs)
@@ -139,5 +145,5 @@ class ScriptedDaemon:
                 break
             text += chunk
         os.close(mine)
-        assert process.wait(timeout=60) == 0, text
+        assert process.wait(timeout=60) == status, text
         return text.replace(b"\r\n", b"\n")

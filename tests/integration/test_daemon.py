@@ -372,7 +372,8 @@ def test_destroy_ends_running_and_waiting_cells(daemon):
     waiting = client.start("1", "s")
     other = daemon.client()
     assert wait_until(lambda: other.call("sessions.show", session="s")[1].get("cells") == 1)
-    assert other.call("sessions.destroy", session="s")[1] == {"destroyed": True}
+    done = other.call("sessions.destroy", session="s")[1]
+    assert done["destroyed"] and (done["ended"]["cell"], done["ended"]["waiting"]) == (1, 1)
     ends = {client.recv()[1] for _ in range(2)}
     assert ends == {running, waiting}
     assert other.call("sessions.destroy", session="s")[1]["code"] == "not_found"

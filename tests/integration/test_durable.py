@@ -212,6 +212,17 @@ def test_what_ran_and_waited_hears_of_the_end(start):
         assert all(ends[cell][0] == ERROR and why in ends[cell][1]["message"] for cell in started), ends
 
 
+def test_clearing_only_what_is_idle(start):
+    client = start(*LATER).client()
+    running = client.start("wait(60)", "s")
+    assert wait_until(lambda: row(client)["cells"] == 1)
+    kind, head, _, _ = client.call("sessions.clear", session="s", idle_only=True)
+    assert (kind, head["code"]) == (ERROR, "denied") and "session s runs cell 1, since" in head["message"]
+    client.send({"method": "interrupt", "request": running})
+    client.end_of(running)
+    assert client.call("sessions.clear", session="s", idle_only=True)[1] == {"cleared": True, "epoch": 2}
+
+
 def test_clearing_ends_what_runs(start):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
@@ -222,7 +233,9 @@ def test_clearing_ends_what_runs(start):
     while len(ends) < 2:
         kind, ident, head, _ = client.recv()
         ends[ident] = kind, head
-    assert ends[asked] == (RESPONSE, {"cleared": True, "epoch": 2}) and ends[running][0] == ERROR
+    kind, head = ends[asked]
+    assert kind == RESPONSE and (head["cleared"], head["epoch"]) == (True, 2) and ends[running][0] == ERROR
+    assert (head["ended"]["cell"], head["ended"]["waiting"]) == (2, 0)
     assert client.run("'x' in globals()", "s") == "False"
 
 
@@ -369,6 +382,72 @@ def test_a_put_that_no_checkpoint_has_is_told(start):
     client.call("checkpoint", session="s")
     client = start(*LATER).client()
     assert result(client, "1")["restored"]["missing_puts"] == []
+
+
+def refused(client, method, **members):
+    kind, head, _, _ = client.call(method, **members)
+    assert (kind, head["code"]) == (ERROR, "denied"), head
+    return head["message"]
+
+
+def test_a_session_that_lacks_cells_has_a_state_of_its_own(start):
+    client = start(*LATER).client()
+    client.run("globals().update(seen=[1])", "s")
+    client.call("checkpoint", session="s")
+    for code in ("seen.append(2)", "1/0", "member(state='rolled_back')"):
+        client.end_of(client.start(code, "s"))
+    assert row(client)["missing"] is None
+    client = start(*LATER).client()
+    listed = row(client)
+    assert (listed["state"], listed["checkpoint_cell"], listed["cells"]) == ("incomplete", 1, 4)
+    assert (listed["missing"]["cells"], listed["missing"]["n_cells"]) == ([2, 3], 2)
+    assert listed["missing"]["recover"] == ["replay", "checkpoint"]
+    assert listed["missing"]["text"] == "what cells 2, 3 did"
+    told = client.call("history", session="s")[1]
+    assert (told["state"], told["missing"]) == ("incomplete", listed["missing"])
+    for method, members in (("hibernate", {}), ("snapshot", {}), ("checkpoint", {}), ("export", {"from": "s"}),
+                            ("fork", {"from": "s", "n": 1})):
+        why = refused(client, method, **({"session": "s"} if not members else members))
+        assert "session s was lost" in why and "cells 2, 3" in why and "--recover replay" in why, (method, why)
+    assert client.call("snapshots.list")[1]["snapshots"] == [] and len(history(client)) == 4
+    assert result(client, "len(seen)", recover="replay")["value"] == "2"
+    assert (row(client)["state"], row(client)["missing"]) == ("idle", None)
+
+
+def test_what_left_nothing_is_not_missing(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    client.call("checkpoint", session="s")
+    client.end_of(client.start("member(state='rolled_back')", "s"))
+    client = start(*LATER).client()
+    assert (row(client)["state"], row(client)["missing"]) == ("hibernated", None)
+    assert client.call("hibernate", session="s")[1]["hibernated"] and client.run("x", "s") == "1"
+
+
+def test_it_lacks_what_it_did_also_when_only_its_executor_went(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    client.call("checkpoint", session="s")
+    client.run("globals().update(x=2)", "s")
+    put(client, "f")
+    client.end_of(client.start("gone()", "s"))
+    assert wait_until(lambda: row(client)["missing"] is not None)
+    lacks = row(client)
+    assert lacks["state"] == "incomplete" and lacks["missing"]["cells"] == [2, 3]
+    assert (lacks["missing"]["files"], lacks["missing"]["n_files"]) == (["f"], 1)
+    assert lacks["missing"]["text"] == "what cells 2, 3 did, and 1 file put into it (f)"
+    assert result(client, "x", recover="checkpoint")["value"] == "1" and row(client)["missing"] is None
+
+
+def test_a_file_alone_can_be_missing(start):
+    client = start(*LATER).client()
+    client.run("1", "s")
+    client.call("checkpoint", session="s")
+    put(client, "late")
+    client = start(*LATER).client()
+    assert row(client)["state"] == "incomplete" and row(client)["missing"]["files"] == ["late"]
+    assert "1 file put into it (late)" in refused(client, "fork", **{"from": "s", "n": 1})
+    assert "1 file put into it (late)" in refused(client, "hibernate", session="s")
 
 
 def test_a_put_beside_a_checkpoint_counts_as_not_in_it(start):
@@ -633,7 +712,7 @@ def test_a_late_answer_of_a_cleared_session_counts_for_nothing(start):
     while len(ends) < 1:
         kind, ident, head, _ = client.recv()
         ends[ident] = kind, head
-    assert ends == {asked: (RESPONSE, {"cleared": True, "epoch": 2})}
+    assert ends == {asked: (RESPONSE, ends[asked][1])} and ends[asked][1]["epoch"] == 2
     assert client.run("'x' in globals()", "s") == "False"
     kind, head, _, _ = client.end_of(running)
     assert kind == ERROR and "taken from it" in head["message"]

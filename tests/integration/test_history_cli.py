@@ -50,7 +50,8 @@ def harmless(text):
 
 @pytest.mark.parametrize("verb, method", [
     (["snapshot", "x"], "snapshot"), (["history"], "history"), (["checkpoint"], "checkpoint"),
-    (["hibernate"], "hibernate")])
+    (["hibernate"], "hibernate"), (["sessions", "show"], "sessions.show"),
+    (["sessions", "clear"], "sessions.clear")])
 def test_the_only_session_needs_no_name_and_several_are_named(verb, method):
     answer = {"name": "x", "cells": [], "where": []}
     with ScriptedDaemon({"sessions.list": SESSIONS, method: answer}) as daemon:
@@ -64,6 +65,40 @@ def test_the_only_session_needs_no_name_and_several_are_named(verb, method):
     with ScriptedDaemon({"sessions.list": {"sessions": []}, method: answer}) as daemon:
         done = daemon.cli(*verb)
         assert done.returncode == 1 and "there is no session; exec --session NAME makes one" in done.stderr
+
+
+@pytest.mark.parametrize("verb, method", [
+    (["history"], "history"), (["checkpoint"], "checkpoint"), (["hibernate"], "hibernate"),
+    (["sessions", "show"], "sessions.show"), (["sessions", "clear"], "sessions.clear")])
+def test_a_session_is_a_word_or_an_option(verb, method):
+    with ScriptedDaemon({"sessions.list": TWO, method: {"cells": []}}) as daemon:
+        for given in (["two"], ["-s", "two"], ["two", "-s", "two"]):
+            assert daemon.cli(*verb, *given).returncode == 0
+            assert daemon.asked[-1][0]["session"] == "two"
+        del daemon.asked[:]
+        done = daemon.cli(*verb, "one", "-s", "two")
+        assert done.returncode == 2 and "which session: one, or two" in done.stderr and daemon.asked == []
+
+
+MISSING = {"cells": [3, 4], "n_cells": 2, "files": [], "n_files": 0, "text": f"what cells 3, 4 did {HOSTILE}",
+           "recover": ["replay", "checkpoint"]}
+
+
+def test_what_a_session_lacks_is_told_with_the_ways_out():
+    lacking = session("work", missing=MISSING, tier="native")
+    lacking["state"] = "incomplete"
+    answers = {"sessions.list": {"sessions": [session("whole"), lacking]}, "sessions.show": lacking,
+               "history": {"cells": [], "state": "incomplete", "missing": MISSING}}
+    with ScriptedDaemon(answers) as daemon:
+        for verb in (["sessions", "list"], ["sessions", "show", "work"], ["history", "work"]):
+            done = daemon.cli(*verb)
+            assert done.stderr.startswith("incomplete: work lacks what cells 3, 4 did evil\\x1b"), verb
+            assert "exec -s work --recover replay runs the cells again, --recover checkpoint goes" in done.stderr
+            assert done.stderr.count("\n") == 1
+            harmless(daemon.on_terminal(*verb))
+        assert "incomplete" in daemon.cli("sessions", "list").stdout
+        assert json.loads(daemon.cli("sessions", "show", "work", "--json").stdout)["missing"] == MISSING
+        assert json.loads(daemon.cli("history", "work", "--json").stdout)["missing"] == MISSING
 
 
 def test_the_session_called_default_comes_before_a_question():
@@ -592,6 +627,26 @@ def test_import_sends_all_in_order(tmp_path):
         os.mkfifo(tmp_path / "fifo")
         assert daemon.cli("import", tmp_path / "fifo").returncode == 2
         assert daemon.asked == []
+
+
+def test_a_running_cell_is_cut_off_only_when_told():
+    asked = []
+
+    def clear(head, _):
+        asked.append(head)
+        return Failure("denied", "session work runs cell 3") if head.get("idle_only") else {
+            "cleared": True, "epoch": 2, "ended": {"cell": 3, "ran_ms": 12000, "waiting": 0}}
+
+    with ScriptedDaemon({"sessions.clear": clear}) as daemon:
+        done = daemon.cli("sessions", "clear", "work")
+        assert (done.returncode, done.stdout) == (1, "") and "session work runs cell 3" in done.stderr
+        done = daemon.cli("sessions", "clear", "work", "--yes")
+        assert done.returncode == 0 and "cut off: cell 3 of work, which had run for 12 s" in done.stderr
+        assert [head.get("idle_only") for head in asked] == [True, None]
+        for answer, times, status in ((b"n\n", 1, 1), (b"y\n", 2, 0)):
+            del asked[:]
+            text = daemon.on_terminal("sessions", "clear", "work", typed=answer, status=status)
+            assert b"Clear it all the same? [y/N]" in text and len(asked) == times, text
 
 
 def test_sessions_clear():

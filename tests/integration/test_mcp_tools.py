@@ -5,6 +5,7 @@ import base64
 import hashlib
 import json
 import os
+import signal
 import sys
 import time
 
@@ -384,6 +385,24 @@ def test_snapshot_rollback_fork_history(server):
     assert server.error("rollback_session", **name) == "Error: No snapshot provided"
     for session in (*sessions, "state"):
         server.tool("destroy_session", session_id=session)
+
+
+def test_what_a_session_lost_is_told_with_the_ways_out():
+    box = lib.Sandbox("root")
+    server = mcp.Server(box)
+    try:
+        server.initialize()
+        assert box.cli("exec", "-s", "cut", "--checkpoint", "off", "x = 1").returncode == 0
+        os.kill(box.tier_pid(), signal.SIGKILL)
+        ways = 'lacks what cell 1 did; execute_python(recover="replay") runs the cells again first, recover="checkpoint"'
+        assert lib.wait_for(lambda: f"\n    [lost] {ways}" in server.text("list_sessions"), 20)
+        assert f"\n[lost] {ways}" in server.text("session_history", session_id="cut")
+        assert 'recover="replay"' in server.error("snapshot_session", session_id="cut")
+        assert server.text("execute_python", code="x", session_id="cut", recover="replay") == "1"
+        assert "[lost]" not in server.text("list_sessions")
+    finally:
+        server.close()
+        box.close()
 
 
 # Jobs ---------------------------------------------------------------------------------------

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A cell is missing if it ran after the checkpoint and left something; a file, if no save that
+ * became the checkpoint began after it was put. Which save became which checkpoint is said by the
+ * session's effects, in the order in which they were written.
+ */
+#include "daemon/missing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "daemon/session.h"
+#include "store/journal.h"
+
+enum {
+    PUTS_MAX = 1000,  /* files, of which the last are named */
+    CELLS_TOLD = 100, /* in JSON */
+    FILES_TOLD = 20,  /* in JSON */
+    CELLS_NAMED = 10, /* in a message */
+    CELLS_TEXT = 120, /* bytes */
+    FILES_TEXT = 96,  /* bytes */
+    WHAT_TEXT = CELLS_TEXT + FILES_TEXT,
+    ORIGIN_TEXT = 64, /* bytes */
+};
+
+void snp_missing_place(const struct snp_session *session, struct snp_missing_place *ret)
+{
+    memcpy(ret->id, session->id, sizeof(ret->id));
+    memcpy(ret->name, session->name, sizeof(ret->name));
+    ret->after = snp_session_floor(session);
+    ret->checkpoint = session->checkpoint;
+    ret->checkpoint_cell = session->checkpoint_cell;
+}
+
+static void puts_drop(struct snp_missing *missing)
+{
+    while (missing->n_puts > 0) {
+        free(missing->puts[--missing->n_puts]);
+    }
+}
+
+void snp_missing_done(struct snp_missing *missing)
+{
+    puts_drop(missing);
+    free(missing->puts);
+    free(missing->cells);
+    *missing = (struct snp_missing){0};
+}
+
+bool snp_missing_any(const struct snp_missing *missing)
+{
+    return missing->n_cells > 0 || missing->n_puts > 0;
+}
+
+/* Finding ------------------------------------------------------------------------------------ */
+
+static int note_cell(const struct snp_journal_cell *row, void *arg, struct snp_err *err)
+{
+    struct snp_missing *missing = arg;
+    snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
+    struct snp_missing_cell *at;
+
+    /* These left nothing; a repetition counts as what it repeats. */
+    if (strcmp(row->status, "refused") == 0 || snp_streq(row->state, "rolled_back") ||
+        snp_streq(row->state, "undone") || snp_streq(row->state, "restored_from_checkpoint") ||
+        snp_json_int(spec, "replay_of", 0) != 0) {
+        return 0;
+    }
+    if (missing->n_cells == SNP_MISSING_CELLS_MAX) {
+        missing->n_beyond++;
+        return 0;
+    }
+    if (missing->cells == NULL) {
+        missing->cells = calloc(SNP_MISSING_CELLS_MAX, sizeof(*missing->cells));
+    }
+    if (missing->cells == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    at = &missing->cells[missing->n_cells++];
+    at->cell = row->cell;
+    (void)snprintf(at->status, sizeof(at->status), "%s", row->status);
+    return 0;
+}
+
+/* Which puts the checkpoint has, in two passes over the effects. */
+struct put_search {
+    struct snp_missing *missing;
+    uint64_t checkpoint;
+    uint64_t save;      /* the number of the save that became the checkpoint; 0 = not known */
+    uint64_t forgotten; /* id of the latest effect that gave all before it up */
+    uint64_t made_us;   /* when the checkpoint was made, for one whose save is not noted */
+    bool any;           /* there are puts */
+    bool is_second;
+};
+
+/* First pass: which save is it, and what was given up. */
+static void note_save(struct put_search *search,
+                      const struct snp_journal_effect *row,
+                      const json_t *detail)
+{
+    uint64_t made = (uint64_t)snp_json_int(detail, "checkpoint", 0);
+
+    search->any |= strcmp(row->kind, "put") == 0;
+    if (strcmp(row->kind, "saved") == 0 && made == 0) {
+        search->forgotten = row->id;
+    } else if (strcmp(row->kind, "saved") == 0 && made == search->checkpoint) {
+        search->save = (uint64_t)snp_json_int(detail, "save", 0);
+    }
+}
+
+/* Second pass: what was put after that. */
+static int note_put(struct put_search *search,
+                    const struct snp_journal_effect *row,
+                    const json_t *detail,
+                    struct snp_err *err)
+{
+    struct snp_missing *missing = search->missing;
+    uint64_t save = (uint64_t)snp_json_int(detail, "save", 0);
+    const char *path = snp_json_str(detail, "path", "?");
+
+    if (strcmp(row->kind, "save") == 0 && save == search->save && save != 0) {
+        puts_drop(missing);
+    }
+    if (strcmp(row->kind, "put") != 0 || row->id < search->forgotten ||
+        (search->save == 0 && row->at_us <= search->made_us) || missing->n_puts == PUTS_MAX ||
+        (missing->n_puts > 0 && strcmp(missing->puts[missing->n_puts - 1], path) == 0)) {
+        return 0;
+    }
+    missing->puts[missing->n_puts] = strdup(path);
+    if (missing->puts[missing->n_puts] == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    missing->n_puts++;
+    return 0;
+}
+
+static int note_effect(const struct snp_journal_effect *row, void *arg, struct snp_err *err)
+{
+    struct put_search *search = arg;
+    snp_autojson json_t *detail = row->detail == NULL ? NULL : json_loads(row->detail, 0, NULL);
+
+    if (search->is_second) {
+        return note_put(search, row, detail, err);
+    }
+    note_save(search, row, detail);
+    return 0;
+}
+
+static int find_puts(struct snp_tx *tx,
+                     const struct snp_missing_place *place,
+                     struct snp_missing *ret,
+                     struct snp_err *err)
+{
+    struct put_search search = {.missing = ret, .checkpoint = place->checkpoint};
+    struct snp_journal_checkpoint row;
+    int r = snp_journal_effect_each(tx, place->id, note_effect, &search, err);
+
+    if (r < 0 || !search.any) {
+        return r;
+    }
+    ret->puts = calloc(PUTS_MAX, sizeof(*ret->puts));
+    if (ret->puts == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (place->checkpoint != 0) {
+        r = snp_journal_checkpoint_get(tx, place->checkpoint, &row, err);
+        search.made_us = r == 0 ? row.created_us : 0;
+        r = r == SNP_E_NOT_FOUND ? 0 : r;
+    }
+    search.is_second = true;
+    return r < 0 ? r : snp_journal_effect_each(tx, place->id, note_effect, &search, err);
+}
+
+int snp_missing_find(struct snp_tx *tx,
+                     const struct snp_missing_place *place,
+                     struct snp_missing *ret,
+                     struct snp_err *err)
+{
+    int r;
+
+    snp_missing_done(ret);
+    r = snp_journal_cell_after(tx, place->id, place->after, note_cell, ret, err);
+    return r < 0 ? r : find_puts(tx, place, ret, err);
+}
+
+/* Telling ------------------------------------------------------------------------------------ */
+
+/* "what cells 3, 4 did" */
+static void cells_text(const struct snp_missing *missing, char *out, size_t out_len)
+{
+    const struct snp_missing_cell *last = &missing->cells[missing->n_cells - 1];
+    bool is_unknown =
+        strcmp(last->status, "unknown") == 0 || strcmp(last->status, "running") == 0;
+    size_t used =
+        (size_t)snprintf(out, out_len, "what cell%s", missing->n_cells > 1 ? "s" : "");
+
+    for (size_t i = 0; i < missing->n_cells && i < CELLS_NAMED; i++) {
+        int n = snprintf(out + used, out_len - used, "%s%llu", i > 0 ? ", " : " ",
+                         (unsigned long long)missing->cells[i].cell);
+
+        used += n > 0 && (size_t)n < out_len - used ? (size_t)n : 0;
+    }
+    (void)snprintf(out + used, out_len - used, "%s did%s",
+                   missing->n_cells > CELLS_NAMED ? ", ..." : "",
+                   is_unknown ? " (how the last ended is unknown)" : "");
+}
+
+/* "what cells 3, 4 did, and 1 file put into it (a.txt)" */
+static void what_text(const struct snp_missing *missing, char out[WHAT_TEXT])
+{
+    char cells[CELLS_TEXT] = "";
+    char files[FILES_TEXT] = "";
+
+    if (missing->n_cells > 0) {
+        cells_text(missing, cells, sizeof(cells));
+    }
+    if (missing->n_puts > 0) {
+        (void)snprintf(files, sizeof(files), "%s%zu file%s put into it (%.30s%s)",
+                       missing->n_cells > 0 ? ", and " : "", missing->n_puts,
+                       missing->n_puts > 1 ? "s" : "", missing->puts[0],
+                       missing->n_puts > 1 ? ", ..." : "");
+    }
+    (void)snprintf(out, WHAT_TEXT, "%s%s", cells, files);
+}
+
+int snp_missing_fail(const struct snp_missing *missing,
+                     const struct snp_missing_place *place,
+                     struct snp_err *err)
+{
+    const char *name = place->name[0] == '\0' ? place->id : place->name;
+    char what[WHAT_TEXT];
+    char origin[ORIGIN_TEXT] = "it has no checkpoint";
+
+    what_text(missing, what);
+    if (place->checkpoint != 0) {
+        (void)snprintf(origin, sizeof(origin), "its checkpoint is of after cell %llu",
+                       (unsigned long long)place->checkpoint_cell);
+    }
+    return snp_fail(err, SNP_E_DENIED,
+                    "session %.64s was lost, and %s: it lacks %s. Bring it back first with "
+                    "exec --recover replay, which runs the cells again, or --recover "
+                    "checkpoint, which goes on without",
+                    name, origin, what);
+}
+
+int snp_missing_check(struct snp_tx *tx,
+                      const struct snp_missing_place *place,
+                      struct snp_err *err)
+{
+    struct snp_missing missing = {0};
+    int r = snp_missing_find(tx, place, &missing, err);
+
+    if (r == 0 && snp_missing_any(&missing)) {
+        r = snp_missing_fail(&missing, place, err);
+    }
+    snp_missing_done(&missing);
+    return r;
+}
+
+json_t *snp_missing_to_json(const struct snp_missing *missing)
+{
+    snp_autojson json_t *cells = json_array();
+    snp_autojson json_t *files = json_array();
+    uint64_t n = missing->n_cells + missing->n_beyond;
+    char what[WHAT_TEXT];
+
+    what_text(missing, what);
+    for (size_t i = 0; i < missing->n_cells && i < CELLS_TOLD; i++) {
+        if (json_array_append_new(cells, json_integer((json_int_t)missing->cells[i].cell)) <
+            0) {
+            return NULL;
+        }
+    }
+    for (size_t i = 0; i < missing->n_puts && i < FILES_TOLD; i++) {
+        if (json_array_append_new(
+                files, snp_json_bytes(missing->puts[i], strlen(missing->puts[i]))) < 0) {
+            return NULL;
+        }
+    }
+    return json_pack("{s:O, s:I, s:O, s:I, s:o, s:[s, s]}", "cells", cells, "n_cells",
+                     (json_int_t)n, "files", files,
+                     "n_files", (json_int_t)missing->n_puts, "text",
+                     snp_json_bytes(what, strlen(what)), "recover", "replay", "checkpoint");
+}
