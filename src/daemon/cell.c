@@ -179,12 +179,13 @@ static int result_take(struct snp_exec *exec,
                        ret_bad->msg);
         return r;
     }
-    if (exec->session->epoch != exec->executor->epoch) {
+    if (exec->taken != NULL || exec->session->epoch != exec->executor->epoch) {
         snp_log(SNP_LOG_WARN, "late-result", "session=%s executor=%s epoch=%llu cell=%llu",
                 exec->session->id, exec->executor->id,
                 (unsigned long long)exec->executor->epoch, (unsigned long long)exec->cell);
-        (void)snp_fail(&exec->err, SNP_E_PEER,
-                       "the cell ended after its session had been taken from it");
+        (void)snp_fail(&exec->err, SNP_E_PEER, "cell killed: %s",
+                       exec->taken != NULL ? exec->taken
+                                           : "its session had gone back meanwhile");
         return 0;
     }
     state = state_after(exec, answer->head);

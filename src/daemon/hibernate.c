@@ -238,7 +238,7 @@ void snp_hibernate_rest(struct snp_session *session)
 {
     json_decref(SNP_TAKE_PTR(session->missing));
     rest(session);
-    if (session->is_recorded &&
+    if (session->is_recorded && session->server->store != NULL && /* its end closes it */
         (session->state != SNP_SESSION_HIBERNATED || session->has_puts)) {
         (void)snp_keep_pay(session, NULL, NULL); /* what is owed is there then */
         snp_hibernate_look(session);

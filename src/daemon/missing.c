@@ -280,7 +280,7 @@ json_t *snp_missing_to_json(const struct snp_missing *missing)
         }
     }
     return json_pack("{s:O, s:I, s:O, s:I, s:o, s:[s, s]}", "cells", cells, "n_cells",
-                     (json_int_t)n, "files", files,
-                     "n_files", (json_int_t)missing->n_puts, "text",
-                     snp_json_bytes(what, strlen(what)), "recover", "replay", "checkpoint");
+                     (json_int_t)n, "files", files, "n_files", (json_int_t)missing->n_puts,
+                     "text", snp_json_bytes(what, strlen(what)), "recover", "replay",
+                     "checkpoint");
 }

@@ -994,11 +994,12 @@ int snp_store_submit(struct snp_store *store,
                      const struct snp_store_job *job,
                      struct snp_err *err)
 {
-    struct job_node *node = calloc(1, sizeof(*node));
+    struct job_node *node = store == NULL ? NULL : calloc(1, sizeof(*node));
     int r = 0;
 
     if (node == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        return store == NULL ? snp_fail(err, SNP_E_DENIED, "the journal is closed")
+                             : snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     node->job = *job;
     node->finished.deliver = job_deliver;

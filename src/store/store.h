@@ -78,7 +78,10 @@ int snp_store_open(struct uv_loop_s *loop,
  */
 void snp_store_close(struct snp_store *store, void (*closed)(void *arg), void *arg);
 
-/* Loop thread only. The job is copied. SNP_E_LIMIT: SNP_STORE_QUEUE_MAX jobs wait already. */
+/*
+ * Loop thread only. The job is copied. SNP_E_LIMIT: SNP_STORE_QUEUE_MAX jobs wait already;
+ * SNP_E_DENIED: the store is being closed, or was (NULL).
+ */
 int snp_store_submit(struct snp_store *store,
                      const struct snp_store_job *job,
                      struct snp_err *err) SNP_NODISCARD;

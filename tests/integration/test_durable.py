@@ -715,7 +715,7 @@ def test_a_late_answer_of_a_cleared_session_counts_for_nothing(start):
     assert ends == {asked: (RESPONSE, ends[asked][1])} and ends[asked][1]["epoch"] == 2
     assert client.run("'x' in globals()", "s") == "False"
     kind, head, _, _ = client.end_of(running)
-    assert kind == ERROR and "taken from it" in head["message"]
+    assert kind == ERROR and "the session was cleared" in head["message"]
     assert "late-result" in daemon.text() and len(history(client)) == 1
 
 
