@@ -558,6 +558,15 @@ def test_an_interpreter_that_ended_between_cells_is_not_gone_on_with(start):
     assert result(client, "member(restarted=True)")["state"] == "kept"
 
 
+def test_a_cell_that_met_no_executor_is_run_in_the_next(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1), vanish()", "s")
+    client.call("checkpoint", session="s")
+    done = result(client, "x")
+    assert done["value"] == "1" and (done["cell"], done["epoch"]) == (2, 2) and done["restored"]["missing"] == []
+    assert [cell["status"] for cell in history(client)] == ["ok", "ok"]
+
+
 def test_another_python_is_named_with_the_way_out(start):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
