@@ -85,8 +85,9 @@ bool snp_exec_put_back(struct snp_exec *exec)
     if (session->n_waiting == SNP_CAP_WAITING) {
         return false;
     }
-    memmove(session->waiting + 1, session->waiting,
-            session->n_waiting * sizeof(session->waiting[0]));
+    for (unsigned i = session->n_waiting; i > 0; i--) {
+        session->waiting[i] = session->waiting[i - 1];
+    }
     session->waiting[0] = exec;
     session->n_waiting++;
     return true;

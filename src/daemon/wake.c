@@ -746,8 +746,10 @@ static bool decide(struct snp_wake *wake, struct snp_err *err)
 static int run_missing(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_wake *wake = arg;
+    int r = snp_missing_find(tx, &wake->place, &wake->missing, err);
 
-    return snp_missing_find(tx, &wake->place, &wake->missing, err);
+    return r < 0 ? r
+                 : snp_journal_cell_undo_replays(tx, wake->place.id, wake->place.after, err);
 }
 
 static void missing_found(void *arg, const struct snp_err *found_err)

@@ -151,6 +151,11 @@ def test_a_replay_that_ends_differently_stops(start, tmp_path):
     assert "--recover" in client.fail("x", "s")["message"]
     os.unlink(mark)
     assert client.run("x", "s", recover="replay") == "3"
+    # What the replay that stopped had run is in no executor any more.
+    states = [(cell["replay_of"], cell["status"], cell["state"]) for cell in history(client)]
+    assert states == [(None, "ok", "kept"), (3, "ok", "kept"), (2, "ok", "kept"), (1, "ok", "kept"),
+                      (2, "error", "undone"), (1, "ok", "undone"), (None, "ok", "kept"), (None, "ok", "kept"),
+                      (None, "ok", "kept")]
 
 
 def test_a_stopped_replay_forgets_nothing(start, tmp_path):
