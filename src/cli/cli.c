@@ -337,6 +337,7 @@ int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv
     struct snp_cli cli = {
         .program = snp_streq(name, "rlm") ? "rlm" : "snipara-sandbox",
         .verbs = verbs,
+        .argv = argv,
     };
     (void)snprintf(cli.command, sizeof(cli.command), "%s", cli.program);
     int status = run_root(&cli, argc > 0 ? argc : 1, argv);

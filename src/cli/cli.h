@@ -27,6 +27,7 @@ struct snp_cli {
     const char *program;                 /* "snipara-sandbox", or "rlm" when called so */
     char command[96];                    /* "snipara-sandbox sessions list": for messages */
     const struct snp_verb *const *verbs; /* all verbs, NULL-terminated */
+    char *const *argv;                   /* as main() got it */
 };
 
 struct snp_verb {

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `mcp-serve`: the MCP server on standard input and output. Standard output holds protocol messages
- * and nothing else; what we have to say goes to standard error.
+ * and nothing else; what we have to say goes to standard error. For --http it becomes another
+ * program (cli/mcp_serve.h).
  */
+#include "cli/mcp_serve.h"
+
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/rundir.h"
 #include "base/str.h"
-#include "cli/cli.h"
 #include "cli/mcp_clients.h"
 #include "cli/policy.h"
 #include "cli/tier.h"
-#include "mcp/service.h"
 #include "mcp/stdio.h"
 
 static const struct snp_opt options[] = {
@@ -20,7 +23,7 @@ static const struct snp_opt options[] = {
      "tools to show: all (default), core, or toolsets and names, separated by commas",         0                    },
     {"project",        0,   SNP_OPT_STRING, "DIR",
      "folder seen at /workspace (default: the working directory)",                             0                    },
-    {"no-project",     0,   SNP_OPT_FLAG,   NULL,     "show no folder at /workspace",          0                    },
+    {"no-project",     0,   SNP_OPT_FLAG,   NULL,          "show no folder at /workspace",     0                    },
     {"env",            'e', SNP_OPT_STRING, "TIER",
      "where code runs: native, local (weaker), or auto (default): the strongest there is",     SNP_KEY_ENVIRONMENT  },
     {"template",       0,   SNP_OPT_STRING, "NAME",
@@ -30,6 +33,18 @@ static const struct snp_opt options[] = {
      "run even if this host lacks a control; results say which",                               0                    },
     {"require-exact",  0,   SNP_OPT_BOOL,   NULL,
      "refuse if a control or limit is less than whole here",                                   SNP_KEY_REQUIRE_EXACT},
+    {"http",           0,   SNP_OPT_STRING, "[HOST:]PORT",
+     "serve over HTTP instead, for any number of clients: on 127.0.0.1 unless a HOST is given; "
+     "unix:/PATH for a socket",                                                                0                    },
+    {"token-file",     0,   SNP_OPT_STRING, "FILE",
+     "with --http: the bearer token of clients; made if it is not there (default: mcp-token in "
+     "the state folder)",                                                                      0                    },
+    {"no-token",       0,   SNP_OPT_FLAG,   NULL,
+     "with --http: let every user of this machine in without a token",                         0                    },
+    {"allow-host",     0,   SNP_OPT_LIST,   "NAME",
+     "with --http: a further name that clients and web pages may call us by; may be repeated", 0                    },
+    {"allow-remote",   0,   SNP_OPT_FLAG,   NULL,
+     "with --http: HOST may be an address that other machines reach",                          0                    },
     {"print-config",   0,   SNP_OPT_STRING, "CLIENT",
      "print what to write into the configuration of claude, claude-desktop, cursor, vscode, "
      "codex or gemini, and end",                                                               0                    },
@@ -83,16 +98,13 @@ static int exec_make(const struct snp_opts *opts,
     return 0;
 }
 
-static int serve(const struct snp_mcp_options *given, struct snp_err *err)
+static int serve(const struct snp_mcp_options *given,
+                 snp_mcp_transport transport,
+                 void *ctx,
+                 struct snp_err *err)
 {
     uv_loop_t loop;
     struct snp_mcp_sandboxes *service = NULL;
-    struct snp_mcp_stdio_options stdio = {
-        .in_fd = STDIN_FILENO,
-        .out_fd = STDOUT_FILENO,
-        .ending = snp_mcp_sandboxes_ending,
-        .is_settled = snp_mcp_sandboxes_settled,
-    };
     int r;
 
     if (uv_loop_init(&loop) < 0) {
@@ -101,50 +113,101 @@ static int serve(const struct snp_mcp_options *given, struct snp_err *err)
     }
     r = snp_mcp_sandboxes_new(&loop, given, &service, err);
     if (r == 0) {
-        stdio.ctx = service;
-        r = snp_mcp_stdio_run(&service->hub, &stdio, err);
+        r = transport(service, ctx, err);
     }
     snp_mcp_sandboxes_free(service);
     (void)uv_loop_close(&loop); /* a thread that still connects keeps it; we end anyway */
     return r;
 }
 
-static int run(struct snp_cli *cli, const struct snp_opts *opts)
+int snp_mcp_serve(struct snp_cli *cli,
+                  const struct snp_opts *opts,
+                  snp_mcp_transport transport,
+                  void *ctx,
+                  struct snp_err *err)
 {
-    const char *client = snp_opts_str(opts, "print-config");
     snp_autoconfig struct snp_config *config = NULL;
     snp_autofree char *project = NULL;
     const char *tools = snp_opts_str(opts, "tools");
     struct snp_mcp_options given = {.tools = tools == NULL ? "all" : tools};
+    int r;
+
+    r = snp_cli_config(cli, &snp_verb_mcp_serve, opts, &config, err);
+    r = r < 0 ? r : snp_cli_tier_check(config, err);
+    r = r < 0 ? r : snp_cli_template_check(config, err);
+    r = r < 0 ? r : project_find(cli, opts, config, &project, err);
+    r = r < 0 ? r : exec_make(opts, config, project, &given.exec, err);
+    if (r == 0) {
+        given.project = project;
+        given.trust = snp_config_str(config, SNP_KEY_TRUST_LEVEL);
+        r = serve(&given, transport, ctx, err);
+    }
+    return r;
+}
+
+static int stdio_run(struct snp_mcp_sandboxes *service, void *ctx, struct snp_err *err)
+{
+    const struct snp_mcp_stdio_options stdio = {
+        .in_fd = STDIN_FILENO,
+        .out_fd = STDOUT_FILENO,
+        .ending = snp_mcp_sandboxes_ending,
+        .is_settled = snp_mcp_sandboxes_settled,
+        .ctx = service,
+    };
+
+    (void)ctx;
+    return snp_mcp_stdio_run(&service->hub, &stdio, err);
+}
+
+/* Only returns if it fails. */
+static int become_http(const struct snp_cli *cli, struct snp_err *err)
+{
+    snp_autofree char *program = NULL;
+    int r = snp_own_program("mcp-http", &program, err);
+
+    if (r < 0) {
+        return r;
+    }
+    (void)execv(program, cli->argv);
+    return snp_fail_sys(err, errno, "run %s", program);
+}
+
+static int run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    static const char *const of_http[] = {"token-file", "no-token", "allow-host",
+                                          "allow-remote"};
+    const char *client = snp_opts_str(opts, "print-config");
     struct snp_err err;
     int r;
 
     if (client != NULL) {
         return snp_mcp_client_print(cli, client);
     }
-    r = snp_cli_config(cli, &snp_verb_mcp_serve, opts, &config, &err);
-    r = r < 0 ? r : snp_cli_tier_check(config, &err);
-    r = r < 0 ? r : snp_cli_template_check(config, &err);
-    r = r < 0 ? r : project_find(cli, opts, config, &project, &err);
-    r = r < 0 ? r : exec_make(opts, config, project, &given.exec, &err);
-    if (r == 0) {
-        given.project = project;
-        given.trust = snp_config_str(config, SNP_KEY_TRUST_LEVEL);
-        r = serve(&given, &err);
+    if (snp_opts_str(opts, "http") != NULL) {
+        (void)become_http(cli, &err);
+        return snp_cli_fail(cli, &err);
     }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(of_http); i++) {
+        if (snp_opts_given(opts, of_http[i])) {
+            return snp_cli_usage(cli, "--%s goes with --http", of_http[i]);
+        }
+    }
+    r = snp_mcp_serve(cli, opts, stdio_run, NULL, &err);
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }
 
 const struct snp_verb snp_verb_mcp_serve = {
     .name = "mcp-serve",
-    .summary = "serve AI clients over MCP, on standard input and output",
+    .summary = "serve AI clients over MCP, on standard input and output or HTTP",
     .description =
         "An MCP server for Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini and "
         "others: tools that run Python and shell commands in sandboxes. The client starts it; "
         "--print-config says how to tell it to. The working directory is the project, an "
-        "overlay at /workspace. Sessions stay when the server ends.",
+        "overlay at /workspace. Sessions stay when the server ends. With --http clients "
+        "connect to it instead, and send the bearer token that its first start made.",
     .spec = {options, SNP_ARRAY_LEN(options), NULL, 0, false},
     .examples = "mcp-serve --print-config claude\n"
-                "mcp-serve --tools core,files --memory 1g",
+                "mcp-serve --tools core,files --memory 1g\n"
+                "mcp-serve --http 8765",
     .run = run,
 };

@@ -29,6 +29,29 @@ enum {
     SNP_MCP_JOBS_MAX = 32,          /* jobs in the background, ended ones included */
     SNP_MCP_SESSION_ID_MAX = 512,   /* bytes of a session_id */
     SNP_MCP_ENTRIES_MAX = 500,      /* entries of a listed folder */
+
+    SNP_MCP_HTTPD_HEAD_MAX = 32 << 10,  /* bytes of a request's line and headers, about */
+    SNP_MCP_HTTP_CONNECTIONS_MAX = 512, /* of all clients */
+    SNP_MCP_HTTP_CONNECTIONS_GOOD =
+        384,                        /* above it, one that only waits gives way to a new one */
+    SNP_MCP_HTTP_STREAMS_MAX = 512, /* requests in flight, and streams kept to be resumed */
+    SNP_MCP_HTTP_BODIES_MAX = 128 << 20, /* bytes of all messages that are being received */
+    SNP_MCP_HTTP_SESSIONS_MAX = 256,     /* Mcp-Session-Ids remembered */
+    SNP_MCP_HTTP_FIRST_MS = 15 * 1000,   /* for a connection's first request to begin */
+    SNP_MCP_HTTP_IDLE_MS =
+        75 * 1000, /* between two requests, and for a client to take what waits */
+    SNP_MCP_HTTP_READ_MS = 30 * 1000,   /* for a request to come, and a second more for each */
+    SNP_MCP_HTTP_READ_BYTES = 64 << 10, /* of these */
+    SNP_MCP_HTTP_LOOK_MS =
+        50, /* between two looks whether clients are there, while calls run */
+    SNP_MCP_HTTP_OPEN_MS = 1000,       /* a call that takes longer is answered with a stream */
+    SNP_MCP_HTTP_ALIVE_MS = 15 * 1000, /* between two signs of life on a stream */
+    SNP_MCP_HTTP_PENDING_MAX =
+        256 << 10, /* bytes that wait for a client before progress is left out */
+    SNP_MCP_HTTP_ANSWER_MAX = 32 << 20,    /* bytes of one answer */
+    SNP_MCP_HTTP_KEEP_MS = 300 * 1000,     /* a stream whose client is gone */
+    SNP_MCP_HTTP_KEEP_SENT_MS = 10 * 1000, /* one that was sent to its end */
+    SNP_MCP_HTTP_KEEP_BYTES = 64 << 20,    /* bytes of both */
 };
 
 #endif

@@ -28,6 +28,7 @@ enum {
 #define SNP_MCP_META_SERVER       "io.modelcontextprotocol/serverInfo"
 #define SNP_MCP_VERSION_MODERN    "2026-07-28"
 #define SNP_MCP_VERSION_BATCHES   "2025-03-26" /* the only one that has them */
+#define SNP_MCP_VERSION_PRIMED    "2025-11-25" /* streams begin with an empty event */
 
 /* The legacy version to answer `initialize` with: the one asked for, else our newest. Static. */
 const char *snp_era_negotiate(const char *asked);

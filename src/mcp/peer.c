@@ -3,7 +3,7 @@
  * Conversations.
  *
  * Invariants: a call in the hub's list is answered at most once, then freed; one whose peer is NULL
- * never sends again, so nothing follows a cancellation. Ids are compared within a peer
+ * never sends again, so nothing follows a cancellation. Ids are compared within a client
  * only: two clients with the same ids never meet. A batch lives until it has been read and each of
  * its calls was answered or given up.
  */
@@ -68,11 +68,12 @@ static void answer_send(struct snp_mcp_peer *peer, struct snp_mcp_batch *batch, 
     }
 }
 
-/* Refuse what the peer said just now. id: borrowed, NULL = it is not known; data: consumed. */
-static void message_refuse(
+/* Refuse what the peer said just now: the code. id: borrowed, NULL = it is not known; data: consumed. */
+static int message_refuse(
     struct snp_mcp_peer *peer, json_t *id, int code, const char *text, json_t *data)
 {
     answer_send(peer, peer->batch, snp_jsonrpc_error(id, code, text, data));
+    return code;
 }
 
 /* Calls ----------------------------------------------------------------------------------- */
@@ -296,7 +297,7 @@ int snp_mcp_ask(struct snp_mcp_call *call,
         struct snp_mcp_ask *ask = &call->peer->asks[i];
 
         if (ask->id == 0) {
-            *ask = (struct snp_mcp_ask){++call->peer->last_ask, call, answered};
+            *ask = (struct snp_mcp_ask){++call->hub->last_ask, call, answered};
             peer_send(call->peer, snp_jsonrpc_request(ask->id, method, params));
             return 0;
         }
@@ -306,15 +307,23 @@ int snp_mcp_ask(struct snp_mcp_call *call,
                     SNP_MCP_ASKS_MAX);
 }
 
-static void on_response(struct snp_mcp_peer *peer, const struct snp_jsonrpc *message)
+static bool is_same_client(const struct snp_mcp_peer *a, const struct snp_mcp_peer *b)
 {
-    for (size_t i = 0; json_is_integer(message->id) && i < SNP_MCP_ASKS_MAX; i++) {
-        struct snp_mcp_ask ask = peer->asks[i];
+    return a == b || (a != NULL && a->client != NULL && a->client == b->client);
+}
 
-        if (ask.id != 0 && ask.id == json_integer_value(message->id)) {
-            peer->asks[i] = (struct snp_mcp_ask){0};
-            ask.answered(ask.call, message->result, message->error);
-            return;
+static void on_response(const struct snp_mcp_peer *peer, const struct snp_jsonrpc *message)
+{
+    for (struct snp_mcp_call *call = peer->hub->calls; call != NULL; call = call->next) {
+        for (size_t i = 0; is_same_client(call->peer, peer) && i < SNP_MCP_ASKS_MAX; i++) {
+            struct snp_mcp_ask ask = call->peer->asks[i];
+
+            if (ask.call == call && json_is_integer(message->id) &&
+                ask.id == json_integer_value(message->id)) {
+                call->peer->asks[i] = (struct snp_mcp_ask){0};
+                ask.answered(call, message->result, message->error);
+                return;
+            }
         }
     }
     /* Nobody asked: nothing to be done about it. */
@@ -371,11 +380,21 @@ static const struct snp_mcp_method *method_in(const struct snp_mcp_method *metho
 static struct snp_mcp_call *call_find(const struct snp_mcp_peer *peer, const json_t *id)
 {
     for (struct snp_mcp_call *call = peer->hub->calls; call != NULL; call = call->next) {
-        if (call->peer == peer && json_equal(call->id, id)) {
+        if (is_same_client(call->peer, peer) && json_equal(call->id, id)) {
             return call;
         }
     }
     return NULL;
+}
+
+static size_t calls_count(const struct snp_mcp_peer *peer)
+{
+    size_t n = 0;
+
+    for (const struct snp_mcp_call *call = peer->hub->calls; call != NULL; call = call->next) {
+        n += is_same_client(call->peer, peer) ? 1 : 0;
+    }
+    return n;
 }
 
 static const struct snp_mcp_method *method_find(const struct snp_mcp_peer *peer,
@@ -389,7 +408,7 @@ static const struct snp_mcp_method *method_find(const struct snp_mcp_peer *peer,
     return method != NULL ? method : method_in(service->methods, service->n_methods, name, era);
 }
 
-static void on_request(struct snp_mcp_peer *peer, struct snp_jsonrpc *message, enum snp_era era)
+static int on_request(struct snp_mcp_peer *peer, struct snp_jsonrpc *message, enum snp_era era)
 {
     const struct snp_mcp_method *method = method_find(peer, message->method, era);
     struct snp_mcp_call *call;
@@ -397,33 +416,29 @@ static void on_request(struct snp_mcp_peer *peer, struct snp_jsonrpc *message, e
 
     if (method == NULL) {
         (void)snprintf(text, sizeof(text), "Method not found: %s", message->method);
-        message_refuse(peer, message->id, SNP_JSONRPC_METHOD, text, NULL);
-        return;
+        return message_refuse(peer, message->id, SNP_JSONRPC_METHOD, text, NULL);
     }
     if (peer->batch != NULL && method->run == run_initialize) {
-        message_refuse(peer, message->id, SNP_JSONRPC_REQUEST,
-                       "initialize cannot be part of a batch", NULL);
-        return;
+        return message_refuse(peer, message->id, SNP_JSONRPC_REQUEST,
+                              "initialize cannot be part of a batch", NULL);
     }
     if (call_find(peer, message->id) != NULL) {
-        message_refuse(peer, message->id, SNP_JSONRPC_REQUEST,
-                       "this id is in use by a request in flight", NULL);
-        return;
+        return message_refuse(peer, message->id, SNP_JSONRPC_REQUEST,
+                              "this id is in use by a request in flight", NULL);
     }
-    if (peer->n_calls >= SNP_MCP_CALLS_MAX) {
+    if (calls_count(peer) >= SNP_MCP_CALLS_MAX) {
         (void)snprintf(text, sizeof(text),
                        "%d requests are in flight; wait until one has been answered",
                        SNP_MCP_CALLS_MAX);
-        message_refuse(peer, message->id, SNP_JSONRPC_INTERNAL, text, NULL);
-        return;
+        return message_refuse(peer, message->id, SNP_JSONRPC_INTERNAL, text, NULL);
     }
     call = call_new(peer, message, era, method);
     if (call == NULL) {
-        message_refuse(peer, message->id, SNP_JSONRPC_INTERNAL, "out of memory", NULL);
-        return;
+        return message_refuse(peer, message->id, SNP_JSONRPC_INTERNAL, "out of memory", NULL);
     }
     method->run(call);
     ticks_update(peer->hub);
+    return 0;
 }
 
 static void on_notification(struct snp_mcp_peer *peer, const struct snp_jsonrpc *message)
@@ -440,35 +455,45 @@ static void on_notification(struct snp_mcp_peer *peer, const struct snp_jsonrpc 
     }
 }
 
+int snp_mcp_take(struct snp_mcp_peer *peer, struct snp_jsonrpc *message)
+{
+    snp_autojson json_t *data = NULL;
+    enum snp_era era = SNP_ERA_LEGACY;
+    struct snp_err err;
+    int code = 0;
+    int r;
+
+    if (message->kind == SNP_JSONRPC_IS_RESPONSE) {
+        on_response(peer, message);
+        return 0;
+    }
+    r = snp_era_read(message, &era, &code, &data, &err);
+    if (message->kind == SNP_JSONRPC_IS_NOTIFICATION) {
+        on_notification(peer, message);
+        return 0;
+    }
+    if (r < 0) {
+        return message_refuse(peer, message->id, code, err.msg, SNP_TAKE_PTR(data));
+    }
+    if (peer->batch != NULL && era == SNP_ERA_MODERN) {
+        return message_refuse(peer, message->id, SNP_JSONRPC_REQUEST,
+                              "this version of the protocol has no batches", NULL);
+    }
+    return on_request(peer, message, era);
+}
+
 /* One message; root: consumed. */
 static void message_take(struct snp_mcp_peer *peer, json_t *root)
 {
     snp_autojsonrpc struct snp_jsonrpc message = {0};
     snp_autojson json_t *id = NULL;
-    snp_autojson json_t *data = NULL;
-    enum snp_era era = SNP_ERA_LEGACY;
     struct snp_err err;
     int code = 0;
-    int r = snp_jsonrpc_take(root, &message, &code, &id, &err);
 
-    if (r < 0) {
-        message_refuse(peer, id, code, err.msg, NULL);
-        return;
-    }
-    if (message.kind == SNP_JSONRPC_IS_RESPONSE) {
-        on_response(peer, &message);
-        return;
-    }
-    r = snp_era_read(&message, &era, &code, &data, &err);
-    if (message.kind == SNP_JSONRPC_IS_NOTIFICATION) {
-        on_notification(peer, &message);
-    } else if (r < 0) {
-        message_refuse(peer, message.id, code, err.msg, SNP_TAKE_PTR(data));
-    } else if (peer->batch != NULL && era == SNP_ERA_MODERN) {
-        message_refuse(peer, message.id, SNP_JSONRPC_REQUEST,
-                       "this version of the protocol has no batches", NULL);
+    if (snp_jsonrpc_take(root, &message, &code, &id, &err) < 0) {
+        (void)message_refuse(peer, id, code, err.msg, NULL);
     } else {
-        on_request(peer, &message, era);
+        (void)snp_mcp_take(peer, &message);
     }
 }
 
@@ -486,15 +511,21 @@ static int batch_check(const struct snp_mcp_peer *peer, const json_t *list, stru
     return 0;
 }
 
-static void batch_take(struct snp_mcp_peer *peer, const json_t *list)
+int snp_mcp_take_batch(struct snp_mcp_peer *peer, const json_t *list)
 {
-    struct snp_mcp_batch *batch = calloc(1, sizeof(*batch));
+    struct snp_mcp_batch *batch;
+    struct snp_err err;
     size_t i;
     json_t *root;
 
+    if (batch_check(peer, list, &err) < 0) {
+        snp_mcp_reject(peer, SNP_JSONRPC_REQUEST, err.msg);
+        return SNP_JSONRPC_REQUEST;
+    }
+    batch = calloc(1, sizeof(*batch));
     if (batch == NULL) {
         snp_mcp_reject(peer, SNP_JSONRPC_INTERNAL, "out of memory");
-        return;
+        return SNP_JSONRPC_INTERNAL;
     }
     *batch = (struct snp_mcp_batch){.answers = json_array(), .n_users = 1};
     peer->batch = batch;
@@ -504,6 +535,7 @@ static void batch_take(struct snp_mcp_peer *peer, const json_t *list)
     }
     peer->batch = NULL;
     batch_release(peer, batch);
+    return 0;
 }
 
 void snp_mcp_receive(struct snp_mcp_peer *peer, const char *text, size_t n)
@@ -511,17 +543,13 @@ void snp_mcp_receive(struct snp_mcp_peer *peer, const char *text, size_t n)
     snp_autojson json_t *root = NULL;
     struct snp_err err;
     int code = SNP_JSONRPC_REQUEST;
-    int r = snp_jsonrpc_read(text, n, &root, &code, &err);
 
-    if (r == 0 && json_is_object(root)) {
-        message_take(peer, SNP_TAKE_PTR(root));
-        return;
-    }
-    r = r < 0 ? r : batch_check(peer, root, &err);
-    if (r < 0) {
+    if (snp_jsonrpc_read(text, n, &root, &code, &err) < 0) {
         snp_mcp_reject(peer, code, err.msg);
+    } else if (json_is_object(root)) {
+        message_take(peer, SNP_TAKE_PTR(root));
     } else {
-        batch_take(peer, root);
+        (void)snp_mcp_take_batch(peer, root);
     }
 }
 
@@ -547,8 +575,9 @@ void snp_mcp_hub_done(struct snp_mcp_hub *hub)
 void snp_mcp_peer_init(struct snp_mcp_peer *peer, struct snp_mcp_hub *hub)
 {
     void (*send)(struct snp_mcp_peer *, json_t *) = peer->send;
+    const void *client = peer->client;
 
-    *peer = (struct snp_mcp_peer){.hub = hub, .send = send};
+    *peer = (struct snp_mcp_peer){.hub = hub, .send = send, .client = client};
 }
 
 void snp_mcp_peer_done(struct snp_mcp_peer *peer)

@@ -45,6 +45,7 @@ struct snp_mcp_hub {
     uv_loop_t *loop;                       /* borrowed */
     uv_timer_t ticks;                      /* of progress */
     struct snp_mcp_call *calls;            /* in flight, oldest first */
+    json_int_t last_ask;
 };
 
 /* One request in flight. Services read the first part and may set the second. */
@@ -82,13 +83,14 @@ struct snp_mcp_ask {
     void (*answered)(struct snp_mcp_call *call, json_t *result, json_t *error);
 };
 
-/* One client. Embedded by a transport. */
+/* One client, or one request of a client whose requests come each by itself. Embedded by a transport. */
 struct snp_mcp_peer {
     struct snp_mcp_hub *hub; /* borrowed */
+    /* Peers with the same one are one client: ids and answers are looked for in all. NULL = alone. */
+    const void *client;
     /* Send one message. It is borrowed; a transport that cannot send it drops it. */
     void (*send)(struct snp_mcp_peer *peer, json_t *message);
     size_t n_calls;
-    json_int_t last_ask;
     struct snp_mcp_ask asks[SNP_MCP_ASKS_MAX];
     struct snp_mcp_batch *batch; /* being read; NULL = none */
     bool is_gone;
@@ -103,7 +105,7 @@ void snp_mcp_hub_init(struct snp_mcp_hub *hub,
 /* All calls are cancelled. The timer must still be closed by the loop. */
 void snp_mcp_hub_done(struct snp_mcp_hub *hub);
 
-/* peer->send must be set. */
+/* peer->send must be set, peer->client may be. */
 void snp_mcp_peer_init(struct snp_mcp_peer *peer, struct snp_mcp_hub *hub);
 /* The client is gone: its calls are cancelled. */
 void snp_mcp_peer_done(struct snp_mcp_peer *peer);
@@ -113,6 +115,13 @@ void snp_mcp_peer_done(struct snp_mcp_peer *peer);
  * Everything wrong with it is answered; answers to a batch are sent together, as one array.
  */
 void snp_mcp_receive(struct snp_mcp_peer *peer, const char *text, size_t n);
+/*
+ * The same for one that was read already; its contents are taken. 0, or the code of the error it was
+ * answered with at once, before any method ran.
+ */
+int snp_mcp_take(struct snp_mcp_peer *peer, struct snp_jsonrpc *message);
+/* The same for a batch that was read. */
+int snp_mcp_take_batch(struct snp_mcp_peer *peer, const json_t *list);
 /* A message that is no JSON-RPC, with the code and reason for the answer. */
 void snp_mcp_reject(struct snp_mcp_peer *peer, int code, const char *message);
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server that the public conformance suite wants to meet: our protocol core and transport with
- * the suite's tools, resources and prompts instead of ours. Not installed.
+ * The server that the public conformance suite wants to meet: our protocol core and transports with
+ * the suite's tools, resources and prompts instead of ours. On standard input and output, or with an
+ * argument (as of `mcp-serve --http`) over HTTP, without a token; a second one is how many
+ * milliseconds a client may be slow. Not installed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@
 #include <uv.h>
 
 #include "base/str.h"
+#include "mcp/httpd.h"
 #include "mcp/stdio.h"
 
 #define PNG                                                         \
@@ -628,7 +631,30 @@ static const struct snp_mcp_method methods[] = {
     {"resources/unsubscribe",    SNP_IN_LEGACY, false, run_nothing       },
 };
 
-int main(void)
+static void on_listening(void *ctx, const char *url)
+{
+    (void)ctx;
+    (void)puts(url);
+    (void)fflush(stdout);
+}
+
+static int serve(struct snp_mcp_hub *hub, char **args, struct snp_err *err)
+{
+    const struct snp_mcp_stdio_options stdio = {.in_fd = STDIN_FILENO, .out_fd = STDOUT_FILENO};
+    struct snp_httpd_options http = {.listening = on_listening};
+
+    if (args[0] == NULL) {
+        return snp_mcp_stdio_run(hub, &stdio, err);
+    }
+    if (args[1] != NULL && snp_parse_u64(args[1], &http.patience_ms) < 0) {
+        return SNP_E_INVALID;
+    }
+    return snp_httpd_address_parse(args[0], &http.address, err) < 0
+               ? SNP_E_INVALID
+               : snp_httpd_run(hub, &http, err);
+}
+
+int main(int argc, char **argv)
 {
     snp_autojson json_t *info =
         json_pack("{s:s, s:s}", "name", "conformance-fixture", "version", SNP_VERSION);
@@ -640,8 +666,6 @@ int main(void)
                                             .capabilities = capabilities,
                                             .methods = methods,
                                             .n_methods = SNP_ARRAY_LEN(methods)};
-    const struct snp_mcp_stdio_options options = {.in_fd = STDIN_FILENO,
-                                                  .out_fd = STDOUT_FILENO};
     uv_loop_t loop;
     struct snp_mcp_hub hub;
     struct snp_err err;
@@ -651,7 +675,7 @@ int main(void)
         return 1;
     }
     snp_mcp_hub_init(&hub, &loop, &service);
-    r = snp_mcp_stdio_run(&hub, &options, &err);
+    r = serve(&hub, argv + (argc > 0 ? 1 : 0), &err);
     snp_mcp_hub_done(&hub);
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     (void)uv_loop_close(&loop);

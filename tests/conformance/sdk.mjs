@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// node sdk.mjs v1|v2|v2-modern COMMAND ARG...: the official client (@modelcontextprotocol/sdk, or its successor
+// node sdk.mjs v1|v2|v2-modern COMMAND ARG...|URL: the official client (@modelcontextprotocol/sdk, or its successor
 // /client with or without the handshake) lists, calls, sees progress, cancels and leaves. Prints what it saw, as JSON.
+// Over HTTP it sends the token in MCP_TOKEN.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
@@ -17,7 +18,13 @@ if (which === "v2-modern") options.versionNegotiation = { mode: { pin: "2026-07-
 const client = new Client({ name: "check", version: "1" }, options);
 const errors = [];
 client.onerror = (error) => errors.push(String(error?.message ?? error));
-const transport = new StdioClientTransport({ command, args, env: process.env, stderr: "inherit" });
+const isHttp = command.startsWith("http:");
+const { StreamableHTTPClientTransport } = isFirst ? await load("@modelcontextprotocol/sdk/client/streamableHttp.js")
+    : await load("@modelcontextprotocol/client");
+const transport = isHttp
+    ? new StreamableHTTPClientTransport(new URL(command),
+        { requestInit: { headers: { Authorization: `Bearer ${process.env.MCP_TOKEN}` } } })
+    : new StdioClientTransport({ command, args, env: process.env, stderr: "inherit" });
 const call = (code, more = {}, extra = {}) => {
     const request = { name: "execute_python", arguments: { code, ...extra } };
     return isFirst ? client.callTool(request, undefined, more) : client.callTool(request, more);
@@ -38,6 +45,7 @@ seen.cancelled = await call("import time; time.sleep(60)", { signal: stop.signal
 seen.after = (await call("'free'")).content[0].text;
 await new Promise((done) => setTimeout(done, 300));
 const begun = performance.now();
+if (isHttp && transport.sessionId) await transport.terminateSession();
 await client.close();
 seen.closed_ms = performance.now() - begun;
 seen.errors = errors;

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* mcp-http: what `snipara-sandbox mcp-serve --http` becomes, by exec, with the same arguments. */
+
+#include <signal.h>
+#include <stddef.h>
+
+#include "cli/mcp_serve.h"
+
+int main(int argc, char **argv)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct snp_verb verb = snp_verb_mcp_serve;
+    const struct snp_verb *const verbs[] = {&verb, NULL};
+
+    verb.run = snp_mcp_http_verb;
+    return sigaction(SIGPIPE, &ignore, NULL) < 0 ? SNP_EXIT_FAILED
+                                                 : snp_cli_run(verbs, argc, argv);
+}

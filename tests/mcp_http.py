@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of `mcp-serve --http` by hand: one connection a request, nothing hidden.
+
+    with mcp_http.Server(box) as server:
+        client = server.client()                    # legacy: shakes hands, keeps the session's id
+        client.call("tools/list")["result"]
+        server.raw(b"GET /mcp HTTP/1.1\\r\\n...")     # bytes in, bytes out
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import mcp  # noqa: E402
+
+SECONDS = 60
+
+
+class Server:
+    """mcp-serve --http, or any program that prints its URL (`command`)."""
+
+    def __init__(self, box, *options, address="0", command=None, env=None):
+        self.box = box
+        self.project = box.make_folder("project") if box else None
+        args = [] if not box or box.tier == "native" else ["--env", box.tier]
+        if command is None:
+            box.start()
+            command = [os.path.join(box.bin, "snipara-sandbox"), "mcp-serve", "--http", address, *args, *options]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, cwd=self.project,
+                                        env={**(box.env if box else os.environ), **(env or {})},
+                                        **(box.identity() if box else {}))
+        self.url = self.process.stdout.readline().decode().strip()
+        self.errors = ""
+        if not self.url:
+            self.close()
+            raise AssertionError(self.errors)
+        self.path = self.url[5:] if self.url.startswith("unix:") else None
+        self.port = None if self.path else int(re.search(r":(\d+)/mcp$", self.url).group(1))
+        self.token = None
+        if box and "--no-token" not in options:
+            with open(os.path.join(box.env["SNIPARA_SANDBOX_STATE_DIR"], "mcp-token")) as file:
+                self.token = file.read().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """End it with SIGTERM: its exit status."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            status = self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        if not self.process.stderr.closed:
+            self.errors += self.process.stderr.read().decode(errors="replace")
+            self.process.stderr.close()
+            self.process.stdout.close()
+        assert "Sanitizer" not in self.errors and "runtime error" not in self.errors, self.errors
+        return status
+
+    def connect(self):
+        if self.path:
+            sock = socket.socket(socket.AF_UNIX)
+            sock.connect(self.path)
+        else:
+            sock = socket.create_connection(("127.0.0.1", self.port))
+        sock.settimeout(SECONDS)
+        return sock
+
+    def headers(self, *without, **changed):
+        """What a good request says; names with _ for -, None leaves one out."""
+        made = {"Host": f"127.0.0.1:{self.port}", "Content-Type": "application/json",
+                "Accept": "application/json, text/event-stream"}
+        if self.token:
+            made["Authorization"] = f"Bearer {self.token}"
+        made.update({name.replace("_", "-"): value for name, value in changed.items()})
+        return {name: value for name, value in made.items() if value is not None and name not in without}
+
+    def send(self, body=None, method="POST", path="/mcp", headers=None, sock=None):
+        """Begin a request: an Answer."""
+        sock = sock or self.connect()
+        body = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
+        headers = dict(self.headers() if headers is None else headers)
+        if body is not None and "Transfer-Encoding" not in headers:
+            headers.setdefault("Content-Length", len(body))
+        head = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        sock.sendall(head.encode("latin-1") + b"\r\n" + (body or b""))
+        return Answer(sock)
+
+    def ask(self, *args, **kwargs):
+        """A request and its whole answer; its connection is closed."""
+        answer = self.send(*args, **kwargs)
+        answer.read()
+        answer.sock.close()
+        return answer
+
+    def raw(self, data):
+        """Bytes in, the answer's bytes out, until the server closes or one answer is whole."""
+        with self.connect() as sock:
+            sock.sendall(data)
+            answer = Answer(sock)
+            answer.read()
+            return answer
+
+    def modern(self, method, params=None, ident=1, **changed):
+        """One request of 2026-07-28 with the headers it needs."""
+        params = {**(params or {}), "_meta": {**mcp.MODERN, **(params or {}).get("_meta", {})}}
+        name = params.get("name", params.get("uri"))
+        headers = self.headers(**{"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": method, "Mcp_Name": name,
+                                  **changed})
+        return {"body": {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}, "headers": headers}
+
+    def client(self, version="2025-11-25"):
+        return Client(self, version)
+
+
+class Answer:
+    """What comes back on a connection."""
+
+    def __init__(self, sock):
+        self.sock = sock
+        self.buffer = b""
+        self.status = None
+        self.headers = {}
+        self.body = b""
+        self.is_over = False
+
+    def fill(self):
+        """False: the server closed."""
+        part = self.sock.recv(1 << 16)
+        self.buffer += part
+        return bool(part)
+
+    def head(self):
+        while b"\r\n\r\n" not in self.buffer:
+            if not self.fill():
+                self.is_over = True
+                return self
+        head, _, self.buffer = self.buffer.partition(b"\r\n\r\n")
+        lines = head.decode("latin-1").split("\r\n")
+        self.status = int(lines[0].split()[1])
+        if self.status == 100:
+            return self.head()
+        self.headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines[1:])}
+        return self
+
+    def part(self):
+        """One part of the body; None at its end."""
+        if "content-length" in self.headers:
+            while len(self.buffer) < int(self.headers["content-length"]) and self.fill():
+                pass
+            part, self.buffer = self.buffer, b""
+            self.is_over = True
+            return part
+        while b"\r\n" not in self.buffer:
+            if not self.fill():
+                self.is_over = True
+                return None
+        size, _, rest = self.buffer.partition(b"\r\n")
+        size = int(size, 16)
+        while len(rest) < size + 2:
+            if not self.fill():
+                self.is_over = True
+                return None
+            rest = self.buffer.partition(b"\r\n")[2]
+        self.buffer = rest[size + 2:]
+        self.is_over = size == 0
+        return rest[:size] if size else None
+
+    def read(self):
+        if self.status is None:
+            self.head()
+        while not self.is_over:
+            part = self.part()
+            self.body += part or b""
+        return self
+
+    def json(self):
+        self.read()
+        assert self.headers["content-type"] == "application/json", self.headers
+        return json.loads(self.body)
+
+    def events(self):
+        """The events of a stream as they come: dicts with id, retry, data (JSON, or "")."""
+        if self.status is None:
+            self.head()
+        assert self.headers["content-type"] == "text/event-stream", (self.status, self.headers)
+        text = b""
+        while not self.is_over:
+            text += self.part() or b""
+            while b"\n\n" in text:
+                block, _, text = text.partition(b"\n\n")
+                event = dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "")
+                             for line in block.decode().split("\n") if not line.startswith(":"))
+                if event:
+                    event["data"] = json.loads(event["data"]) if event.get("data") else ""
+                    yield event
+
+    def messages(self):
+        """All messages, of a stream or the one JSON text."""
+        if self.status is None:
+            self.head()
+        if self.headers.get("content-type") == "application/json":
+            return [self.json()]
+        return [event["data"] for event in self.events() if event["data"]]
+
+
+class Client:
+    """A legacy client."""
+
+    def __init__(self, server, version):
+        self.server = server
+        self.last = 0
+        self.version = version
+        done = server.ask({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}})
+        assert done.status == 200, done.body
+        self.hello = done.json()["result"]
+        self.session = done.headers["mcp-session-id"]
+        assert self.notify("notifications/initialized").status == 202
+
+    def headers(self, **changed):
+        return self.server.headers(**{"Mcp_Session_Id": self.session, "MCP_Protocol_Version": self.version,
+                                      **changed})
+
+    def notify(self, method, params=None):
+        return self.server.ask({"jsonrpc": "2.0", "method": method, "params": params or {}}, headers=self.headers())
+
+    def begin(self, method, params=None, ident=None, sock=None):
+        self.last += 1
+        ident = self.last if ident is None else ident
+        return self.server.send({"jsonrpc": "2.0", "id": ident, "method": method, "params": params or {}},
+                                headers=self.headers(), sock=sock)
+
+    def call(self, method, params=None):
+        answer = self.begin(method, params)
+        message = answer.messages()[-1]
+        answer.sock.close()
+        return message
+
+    def begin_tool(self, name, meta=None, /, **arguments):
+        return self.begin("tools/call", {"name": name, "arguments": arguments, **({"_meta": meta} if meta else {})})
+
+    def text(self, name, /, **arguments):
+        result = self.call("tools/call", {"name": name, "arguments": arguments})["result"]
+        return mcp.text_of(result)
+
+    def resume(self, event):
+        return self.server.send(None, method="GET", headers=self.headers(
+            Last_Event_ID=event, Accept="text/event-stream", Content_Type=None))
+
