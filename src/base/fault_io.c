@@ -193,11 +193,21 @@ static void name_of_path(const char *op, const char *path, char name[NAME_MAX_LE
 
 /* Points ------------------------------------------------------------------------------ */
 
+/*
+ * Files of the kernel take a write as a whole or not at all. A half of it would mean something else,
+ * to processes that are not ours: the beginning of a number is another process.
+ */
+static bool is_atomic(const char *name)
+{
+    return strstr(name, ".cgroup") != NULL || strstr(name, ".proc") != NULL;
+}
+
 /* The point of a call on a descriptor. */
 static enum snp_fault_action hit_fd(const char *op, int fd, int *ret_eno)
 {
     char path[PATH_MAX];
     char name[NAME_MAX_LEN];
+    enum snp_fault_action action;
     int eno = errno;
 
     *ret_eno = 0;
@@ -212,7 +222,14 @@ static enum snp_fault_action hit_fd(const char *op, int fd, int *ret_eno)
         (void)snprintf(name, sizeof(name), "%s.unknown", op);
     }
     errno = eno;
-    return strstr(name, ".event") != NULL ? SNP_FAULT_NONE : snp_fault_hit(name, ret_eno);
+    if (strstr(name, ".event") != NULL) {
+        return SNP_FAULT_NONE;
+    }
+    action = snp_fault_hit(name, ret_eno);
+    if (action == SNP_FAULT_TORN && is_atomic(name)) {
+        snp_fault_die();
+    }
+    return action;
 }
 
 /* The point of a call on a path; false and errno if it is to fail. */

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "cli/mcp_install.h"
+#include "cli/json_text.h"
+#include "config/toml.h"
 
 enum form {
     FORM_SERVERS = 0, /* {"mcpServers": {NAME: {command, args}}} */
@@ -79,8 +80,8 @@ static char *command_for(const struct client *client)
 /* {"command": ..., "args": ["mcp-serve"]}; new reference. */
 static json_t *server_json(const struct client *client, const char *command)
 {
-    json_t *server =
-        client->form == FORM_SERVERS ? json_object() : json_pack("{s:s}", "type", "stdio");
+    bool is_typed = client->form == FORM_TYPED || client->form == FORM_VSCODE;
+    json_t *server = is_typed ? json_pack("{s:s}", "type", "stdio") : json_object();
 
     if (json_object_set_new(server, "command", snp_json_bytes(command, strlen(command))) < 0 ||
         json_object_set_new(server, "args", json_pack("[s]", "mcp-serve")) < 0) {
@@ -145,12 +146,20 @@ int snp_mcp_client_print(const struct snp_cli *cli, const char *name)
     return value == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(value);
 }
 
-int snp_mcp_client_path(const char *name, char **ret_path, struct snp_err *err)
+void snp_mcp_place_done(struct snp_mcp_place *place)
+{
+    free(place->path);
+    free(place->project);
+    *place = (struct snp_mcp_place){0};
+}
+
+int snp_mcp_client_place(const char *name, struct snp_mcp_place *ret, struct snp_err *err)
 {
     const struct client *client = client_find(name, err);
     bool is_home = client != NULL && snp_has_prefix(client->written, "~/");
     const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe) */
     snp_autofree char *folder = NULL;
+    snp_autofree char *path = NULL;
 
     if (client == NULL) {
         return SNP_E_INVALID;
@@ -159,24 +168,171 @@ int snp_mcp_client_path(const char *name, char **ret_path, struct snp_err *err)
         return snp_fail(err, SNP_E_NOT_FOUND, "HOME is not set");
     }
     folder = is_home ? strdup(home) : getcwd(NULL, 0);
-    *ret_path = folder == NULL
-                    ? NULL
-                    : snp_format("%s/%s", folder, client->written + (is_home ? 2 : 0));
-    return *ret_path == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    path = folder == NULL ? NULL
+                          : snp_format("%s/%s", folder, client->written + (is_home ? 2 : 0));
+    if (path == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    *ret = (struct snp_mcp_place){SNP_TAKE_PTR(path), is_home ? NULL : SNP_TAKE_PTR(folder)};
+    return 0;
 }
 
-/* Appended, unless there is one: that is its owner's to change. */
-static int toml_edit(
-    const char *command, const char *text, size_t n, struct snp_buf *out, struct snp_err *err)
+/* What is there and what is to be ------------------------------------------------------------- */
+
+/* Whether an entry's arguments start our server, with options of its owner or without. */
+static bool is_served(const json_t *entry)
+{
+    const char *first = json_string_value(json_array_get(json_object_get(entry, "args"), 0));
+
+    return snp_streq(first, "mcp-serve");
+}
+
+/* The entry with what starts us; its owner's further members and options stay. New reference. */
+static json_t *entry_made(const struct client *client, const char *command, const json_t *old)
+{
+    snp_autojson json_t *ours = server_json(client, command);
+    snp_autojson json_t *entry = json_is_object(old) ? json_deep_copy(old) : json_object();
+
+    if (is_served(old)) {
+        (void)json_object_del(ours, "args");
+    }
+    return ours == NULL || json_object_update(entry, ours) < 0 ? NULL : SNP_TAKE_PTR(entry);
+}
+
+static int json_edit(const struct client *client,
+                     const char *command,
+                     const char *text,
+                     size_t n,
+                     struct snp_buf *out,
+                     struct snp_err *err)
+{
+    snp_autojson json_t *whole = NULL;
+    snp_autojson json_t *entry = NULL;
+    const json_t *old;
+    struct snp_json_entry wanted = {group_of(client), server_name, NULL};
+    int r = snp_json_text_parse(text, n, &whole, err);
+
+    if (r < 0) {
+        return r;
+    }
+    old = json_object_get(json_object_get(whole, wanted.group), server_name);
+    entry = entry_made(client, command, old);
+    if (entry == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (old != NULL && json_equal(old, entry)) {
+        return snp_buf_add(out, text, n) < 0 ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    }
+    wanted.value = entry;
+    return snp_json_text_put(text, n, &wanted, out, err);
+}
+
+/* TOML ---------------------------------------------------------------------------------------- */
+
+static int toml_read(const char *text, size_t n, json_t **ret, struct snp_err *err)
+{
+    struct snp_toml_fault fault = {0};
+
+    return snp_toml_parse(text, n, ret, &fault) == 0
+               ? 0
+               : snp_fail(err, SNP_E_INVALID, "line %u: %s", fault.line, fault.text);
+}
+
+/* Bytes of the line at the front, with its end. */
+static size_t line_length(const char *text, size_t n)
+{
+    const char *end = memchr(text, '\n', n);
+
+    return end == NULL ? n : (size_t)(end - text) + 1;
+}
+
+static bool begins(const char *line, size_t n, const char *word)
+{
+    return n >= strlen(word) && strncmp(line, word, strlen(word)) == 0;
+}
+
+/* The text with another line for `command` in our table; without, if no such line is found. */
+static int toml_replace(const char *command, const char *text, size_t n, struct snp_buf *out)
+{
+    snp_autofree char *head = snp_format("[mcp_servers.%s]", server_name);
+    snp_autofree char *table = toml_for(command);
+    const char *ours = table == NULL ? NULL : strchr(table, '\n') + 1; /* its second line */
+    bool is_inside = false;
+    int r = head == NULL || ours == NULL ? SNP_E_NOMEM : 0;
+
+    while (n > 0 && r == 0) {
+        size_t len = line_length(text, n);
+
+        is_inside = text[0] == '[' ? begins(text, len, head) : is_inside;
+        r = is_inside && begins(text, len, "command")
+                ? snp_buf_add(out, ours, line_length(ours, strlen(ours)))
+                : snp_buf_add(out, text, len);
+        text += len;
+        n -= len;
+    }
+    return r;
+}
+
+/* Whether the made text means the old one with our entry. */
+static int toml_check(json_t *old,
+                      const struct client *client,
+                      const char *command,
+                      const struct snp_buf *made,
+                      struct snp_err *err)
+{
+    snp_autojson json_t *is = NULL;
+    snp_autojson json_t *entry = NULL;
+    json_t *servers;
+    int r = toml_read(snp_buf_bytes(made), made->len, &is, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (json_object_get(old, "mcp_servers") == NULL) {
+        (void)json_object_set_new(old, "mcp_servers", json_object());
+    }
+    servers = json_object_get(old, "mcp_servers");
+    entry = entry_made(client, command, json_object_get(servers, server_name));
+    (void)json_object_set(servers, server_name, entry);
+    return json_equal(is, old)
+               ? 0
+               : snp_fail(err, SNP_E_INVALID, "the entry could not be written into this file");
+}
+
+static int toml_edit(const struct client *client,
+                     const char *command,
+                     const char *text,
+                     size_t n,
+                     struct snp_buf *out,
+                     struct snp_err *err)
 {
     snp_autofree char *table = toml_for(command);
-    snp_autofree char *head = snp_format("[mcp_servers.%s]", server_name);
-    int r = table == NULL || head == NULL ? SNP_E_NOMEM : snp_buf_add(out, text, n);
+    snp_autojson json_t *whole = NULL;
+    const json_t *old;
+    int r = toml_read(text, n, &whole, err);
 
-    if (r == 0 && memmem(text, n, head, strlen(head)) == NULL) {
-        r = snp_buf_addf(out, "%s%s", n == 0 ? "" : text[n - 1] == '\n' ? "\n" : "\n\n", table);
+    if (r < 0) {
+        return r;
     }
-    return r < 0 ? snp_fail(err, (enum snp_code)r, "the file is too large") : 0;
+    old = json_object_get(json_object_get(whole, "mcp_servers"), server_name);
+    if (old != NULL && is_served(old) &&
+        snp_streq(snp_json_str(old, "command", NULL), command)) {
+        r = snp_buf_add(out, text, n);
+        return r < 0 ? snp_fail(err, (enum snp_code)r, "the file is too large") : 0;
+    }
+    if (old != NULL) {
+        r = toml_replace(command, text, n, out);
+    } else {
+        r = table == NULL ? SNP_E_NOMEM : snp_buf_add(out, text, n);
+        r = r < 0 ? r
+                  : snp_buf_addf(out, "%s%s",
+                                 n == 0                ? ""
+                                 : text[n - 1] == '\n' ? "\n"
+                                                       : "\n\n",
+                                 table);
+    }
+    return r < 0 ? snp_fail(err, (enum snp_code)r, "the file is too large")
+                 : toml_check(whole, client, command, out, err);
 }
 
 int snp_mcp_client_edit(
@@ -184,22 +340,16 @@ int snp_mcp_client_edit(
 {
     const struct client *client = client_find(name, err);
     snp_autofree char *command = client == NULL ? NULL : command_for(client);
-    snp_autojson json_t *server = command == NULL ? NULL : server_json(client, command);
-    snp_autofree char *value = server == NULL ? NULL : json_dumps(server, 0);
-    struct snp_json_entry entry = {NULL, server_name, value};
     int r;
 
     if (client == NULL) {
         return SNP_E_INVALID;
     }
-    if (value == NULL) {
+    if (command == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    if (client->form == FORM_TOML) {
-        return toml_edit(command, text, n, out, err);
-    }
-    entry.group = group_of(client);
-    r = snp_json_text_put(text, n, &entry, out, err);
+    r = client->form == FORM_TOML ? toml_edit(client, command, text, n, out, err)
+                                  : json_edit(client, command, text, n, out, err);
     return r == SNP_E_INVALID
                ? snp_err_wrap(err, "edit it by hand (mcp-serve --print-config %s)", name)
                : r;

@@ -10,8 +10,18 @@
 /* Print the snippet for a client; the exit status. */
 int snp_mcp_client_print(const struct snp_cli *cli, const char *name);
 
-/* The file of a client, absolute; the caller frees. SNP_E_INVALID: no such client. */
-int snp_mcp_client_path(const char *name, char **ret_path, struct snp_err *err) SNP_NODISCARD;
+/* Where a client's configuration is. */
+struct snp_mcp_place {
+    char *path;    /* owned; absolute */
+    char *project; /* owned: the folder that the file is of; NULL = the user's own file */
+};
+void snp_mcp_place_done(struct snp_mcp_place *place);
+#define snp_autoplace snp_cleanup(snp_mcp_place_done)
+
+/* The file of a client. *ret is the caller's: snp_mcp_place_done(). SNP_E_INVALID: no such client. */
+int snp_mcp_client_place(const char *name,
+                         struct snp_mcp_place *ret,
+                         struct snp_err *err) SNP_NODISCARD;
 
 /*
  * Append to out what the file, n bytes of text, is to be with us in it. SNP_E_INVALID: it cannot be

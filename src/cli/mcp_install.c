@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `mcp-install`: writing ourselves into the configuration of an MCP client, after showing what
- * changes. The file is edited as text: order, blanks and numbers of its owner stay. It has been parsed
- * before, so the scanner below may rely on well-formed JSON.
+ * changes. A project may be hostile: its links lead nowhere else, and files of others stay theirs.
  */
-#include "cli/mcp_install.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +10,6 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
-#include "base/json.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/mcp_clients.h"
@@ -22,157 +18,6 @@
 enum {
     FILE_MAX = 4 << 20,
 };
-
-/* JSON as text -------------------------------------------------------------------------------- */
-
-static size_t blanks_skip(const char *text, size_t n, size_t i)
-{
-    while (i < n && strchr(" \t\r\n", text[i]) != NULL && text[i] != '\0') {
-        i++;
-    }
-    return i;
-}
-
-/* Past the string that begins at i. */
-static size_t string_skip(const char *text, size_t n, size_t i)
-{
-    for (i++; i < n && text[i] != '"'; i++) {
-        i += text[i] == '\\' ? 1 : 0;
-    }
-    return i + 1;
-}
-
-/* Past the value that begins at i. */
-static size_t value_skip(const char *text, size_t n, size_t i)
-{
-    int depth = 0;
-
-    do {
-        char c = text[i];
-
-        if (c == '"') {
-            i = string_skip(text, n, i);
-            continue;
-        }
-        if (depth == 0 && c != '{' && c != '[') { /* a number or a word */
-            while (i < n && strchr(",]} \t\r\n", text[i]) == NULL) {
-                i++;
-            }
-            return i;
-        }
-        depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
-        i++;
-    } while (i < n && depth > 0);
-    return i;
-}
-
-/* The value of a member of the object whose "{" is at i: from *ret_from to *ret_to. */
-static bool member_find(
-    const char *text, size_t n, size_t i, const char *key, size_t *ret_from, size_t *ret_to)
-{
-    i = blanks_skip(text, n, i + 1);
-    while (i < n && text[i] == '"') {
-        size_t end = string_skip(text, n, i);
-        bool is_it = end - i - 2 == strlen(key) && strncmp(text + i + 1, key, end - i - 2) == 0;
-        size_t from = blanks_skip(text, n, blanks_skip(text, n, end) + 1);
-        size_t to = value_skip(text, n, from);
-
-        if (is_it) {
-            *ret_from = from;
-            *ret_to = to;
-            return true;
-        }
-        i = blanks_skip(text, n, to);
-        i = i < n && text[i] == ',' ? blanks_skip(text, n, i + 1) : i;
-    }
-    return false;
-}
-
-/* Write `"key": value` as the first member of the object whose "{" is at i, indented by depth * 2. */
-static int member_insert(const char *text,
-                         size_t n,
-                         size_t i,
-                         const char *member,
-                         unsigned depth,
-                         struct snp_buf *out)
-{
-    size_t next = blanks_skip(text, n, i + 1);
-    bool is_empty = text[next] == '}';
-    int r = snp_buf_add(out, text, i + 1);
-
-    r = r < 0 ? r : snp_buf_addf(out, "\n%*s%s", (int)depth * 2, "", member);
-    if (is_empty) {
-        r = r < 0 ? r : snp_buf_addf(out, "\n%*s", ((int)depth - 1) * 2, "");
-        return r < 0 ? r : snp_buf_add(out, text + next, n - next);
-    }
-    r = r < 0 ? r : snp_buf_add(out, ",", 1);
-    return r < 0 ? r : snp_buf_add(out, text + i + 1, n - i - 1);
-}
-
-static int put(const char *text,
-               size_t n,
-               const struct snp_json_entry *entry,
-               struct snp_buf *out)
-{
-    size_t start = blanks_skip(text, n, 0);
-    size_t from = 0;
-    size_t to = 0;
-    snp_autofree char *member = snp_format("\"%s\": %s", entry->name, entry->value);
-    snp_autofree char *group =
-        snp_format("\"%s\": {\n    \"%s\": %s\n  }", entry->group, entry->name, entry->value);
-    int r;
-
-    if (member == NULL || group == NULL) {
-        return SNP_E_NOMEM;
-    }
-    if (!member_find(text, n, start, entry->group, &from, &to)) {
-        return member_insert(text, n, start, group, 1, out);
-    }
-    if (text[from] != '{') {
-        return SNP_E_INVALID;
-    }
-    start = from;
-    if (!member_find(text, n, start, entry->name, &from, &to)) {
-        return member_insert(text, n, start, member, 2, out);
-    }
-    r = snp_buf_add(out, text, from);
-    r = r < 0 ? r : snp_buf_adds(out, entry->value);
-    return r < 0 ? r : snp_buf_add(out, text + to, n - to);
-}
-
-int snp_json_text_put(const char *text,
-                      size_t n,
-                      const struct snp_json_entry *entry,
-                      struct snp_buf *out,
-                      struct snp_err *err)
-{
-    static const char nothing[] = "{}\n";
-    snp_autojson json_t *parsed = NULL;
-    snp_autojson json_t *made = NULL;
-    int r;
-
-    if (blanks_skip(text, n, 0) == n) {
-        text = nothing;
-        n = sizeof(nothing) - 1;
-    }
-    r = snp_json_parse(text, n, &parsed, err);
-    if (r < 0) {
-        return r;
-    }
-    r = put(text, n, entry, out);
-    if (r == SNP_E_INVALID) {
-        return snp_fail(err, SNP_E_INVALID, "'%s' in it is no object", entry->group);
-    }
-    if (r < 0) {
-        return snp_fail(err, (enum snp_code)r, "the file is too large");
-    }
-    /* What is written must be what was meant. */
-    r = snp_json_parse(snp_buf_bytes(out), out->len, &made, err);
-    if (r == 0 && json_object_get(json_object_get(made, entry->group), entry->name) == NULL) {
-        r = snp_fail(err, SNP_E_INTERNAL, "the entry could not be written into this file");
-    }
-    return r;
-}
 
 /* Showing -------------------------------------------------------------------------------------- */
 
@@ -255,6 +100,133 @@ static void change_print(const char *path,
     part_print('+', text + begin, made->len - begin - end);
 }
 
+/* The file -------------------------------------------------------------------------------------- */
+
+/* What is to be changed. */
+struct target {
+    char *path; /* owned; behind links */
+    unsigned mode;
+    char *text; /* owned; as it is now, "" = there is none */
+    size_t n;
+};
+
+static void target_done(struct target *target)
+{
+    free(target->path);
+    free(target->text);
+    *target = (struct target){0};
+}
+#define autotarget snp_cleanup(target_done)
+
+/* The deepest folder above path that is there, behind links; the caller frees. */
+static char *folder_of(const char *path)
+{
+    snp_autofree char *folder = strdup(path);
+    char *slash = folder == NULL ? NULL : strrchr(folder, '/');
+    char *real = NULL;
+
+    while (slash != NULL && slash != folder && real == NULL) {
+        *slash = '\0';
+        real = realpath(folder, NULL);
+        slash = strrchr(folder, '/');
+    }
+    return real;
+}
+
+static bool is_below(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+
+    return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+/* A new file: it may not come to be outside of the project through a link in place of its folder. */
+static int target_new(const struct snp_mcp_place *place,
+                      struct target *target,
+                      struct snp_err *err)
+{
+    snp_autofree char *folder = folder_of(place->path);
+    struct stat st;
+
+    if (lstat(place->path, &st) == 0) {
+        return snp_fail(err, SNP_E_INVALID, "%s is a link to a file that is not there",
+                        place->path);
+    }
+    if (folder == NULL || (place->project != NULL && !is_below(folder, place->project))) {
+        return snp_fail(err, SNP_E_DENIED, "%s is a link out of the project; edit it by hand",
+                        place->path);
+    }
+    target->path = strdup(place->path);
+    target->text = strdup("");
+    target->mode = place->project == NULL ? 0600 : 0644; /* others hold tokens there */
+    return target->path == NULL || target->text == NULL
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
+static int target_open(const struct snp_mcp_place *place,
+                       struct target *target,
+                       struct snp_err *err)
+{
+    struct stat st;
+
+    target->path = realpath(place->path, NULL);
+    if (target->path == NULL && errno == ENOENT) {
+        return target_new(place, target, err);
+    }
+    if (target->path == NULL || stat(target->path, &st) < 0) {
+        return snp_fail_sys(err, errno, "%s", place->path);
+    }
+    if (place->project != NULL && !is_below(target->path, place->project)) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "%s is a link to %s, out of the project; edit it by hand", place->path,
+                        target->path);
+    }
+    if (st.st_uid != geteuid()) {
+        return snp_fail(err, SNP_E_DENIED, "%s belongs to user %u; run this as that user",
+                        target->path, st.st_uid);
+    }
+    target->mode = st.st_mode & 0777U;
+    return snp_file_read(target->path, FILE_MAX, &target->text, &target->n, err);
+}
+
+/* It is as it was when the change was shown, or not there as then. */
+static int target_check(const struct snp_mcp_place *place,
+                        const struct target *target,
+                        struct snp_err *err)
+{
+    autotarget struct target now = {0};
+    int r = target_open(place, &now, err);
+
+    if (r < 0) {
+        return r;
+    }
+    return strcmp(now.path, target->path) == 0 && now.n == target->n &&
+                   memcmp(now.text, target->text, now.n) == 0
+               ? 0
+               : snp_fail(err, SNP_E_DENIED, "%s was changed meanwhile; nothing was written",
+                          target->path);
+}
+
+static int target_write(const struct snp_mcp_place *place,
+                        const struct target *target,
+                        const struct snp_buf *text,
+                        struct snp_err *err)
+{
+    snp_autofree char *folder = strdup(target->path);
+    int r;
+
+    if (folder == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    *strrchr(folder, '/') = '\0';
+    r = folder[0] == '\0' ? 0 : snp_mkdir_p(folder, 0755, err);
+    r = r < 0 ? r : target_check(place, target, err);
+    return r < 0 ? r
+                 : snp_file_write_atomic(target->path, snp_buf_bytes(text), text->len,
+                                         target->mode, err);
+}
+
 /* The verb -------------------------------------------------------------------------------------- */
 
 static const struct snp_opt options[] = {
@@ -265,71 +237,58 @@ static const struct snp_opt_arg args[] = {
     {"CLIENT", "claude, claude-desktop, cursor, vscode, codex or gemini", 1, 1},
 };
 
-/* Read the file that is, or nothing; links followed, so that the file behind is replaced. */
-static int file_read(char **path, char **ret_text, size_t *ret_n, struct snp_err *err)
+/* Whether the user wants it; else *ret_status says how we end. */
+static bool is_agreed(const struct snp_cli *cli, const struct snp_opts *opts, int *ret_status)
 {
-    char *real = realpath(*path, NULL);
+    struct snp_err err;
 
-    if (real == NULL) {
-        *ret_text = strdup("");
-        *ret_n = 0;
-        return errno == ENOENT && *ret_text != NULL ? 0 : snp_fail_sys(err, errno, "%s", *path);
+    if (snp_opts_flag(opts, "yes", false)) {
+        return true;
     }
-    free(*path);
-    *path = real;
-    return snp_file_read(real, FILE_MAX, ret_text, ret_n, err);
-}
-
-static int file_write(const char *path, const struct snp_buf *text, struct snp_err *err)
-{
-    snp_autofree char *folder = strdup(path);
-    struct stat st;
-    unsigned mode = stat(path, &st) == 0 ? st.st_mode & 0777U : 0644;
-    int r;
-
-    if (folder == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    if (!snp_cli_can_ask()) {
+        (void)snp_fail(&err, SNP_E_DENIED, "nothing was written; --yes writes it");
+        *ret_status = snp_cli_fail(cli, &err);
+        return false;
     }
-    *strrchr(folder, '/') = '\0';
-    r = folder[0] == '\0' ? 0 : snp_mkdir_p(folder, 0755, err);
-    return r < 0 ? r : snp_file_write_atomic(path, snp_buf_bytes(text), text->len, mode, err);
+    if (!snp_cli_confirm("Write this?")) {
+        (void)puts("nothing was written");
+        *ret_status = SNP_EXIT_FAILED;
+        return false;
+    }
+    return true;
 }
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autofree char *path = NULL;
-    snp_autofree char *old = NULL;
+    const char *client = snp_opts_arg(opts, 0);
+    snp_autoplace struct snp_mcp_place place = {0};
+    autotarget struct target target = {0};
     snp_autobuf struct snp_buf made = {0};
-    size_t n_old = 0;
     struct snp_err err;
-    int r = snp_mcp_client_path(snp_opts_arg(opts, 0), &path, &err);
+    int status = SNP_EXIT_OK;
+    int r = snp_mcp_client_place(client, &place, &err);
 
     snp_buf_init(&made, 2 * (size_t)FILE_MAX);
     if (r == SNP_E_INVALID) {
         return snp_cli_usage(cli, "%s", err.msg);
     }
-    r = r < 0 ? r : file_read(&path, &old, &n_old, &err);
-    r = r < 0 ? r : snp_mcp_client_edit(snp_opts_arg(opts, 0), old, n_old, &made, &err);
+    r = r < 0 ? r : target_open(&place, &target, &err);
+    if (r == 0) {
+        r = snp_mcp_client_edit(client, target.text, target.n, &made, &err);
+        (void)(r < 0 ? snp_err_wrap(&err, "%s", target.path) : 0);
+    }
     if (r < 0) {
-        (void)(path == NULL ? 0 : snp_err_wrap(&err, "%s", path));
         return snp_cli_fail(cli, &err);
     }
-    if (made.len == n_old && memcmp(snp_buf_bytes(&made), old, n_old) == 0) {
-        (void)printf("%s has it already\n", path);
+    if (made.len == target.n && memcmp(snp_buf_bytes(&made), target.text, target.n) == 0) {
+        (void)printf("%s has it already\n", target.path);
         return SNP_EXIT_OK;
     }
-    change_print(path, old, n_old, &made);
-    if (!snp_opts_flag(opts, "yes", false)) {
-        if (!snp_cli_can_ask()) {
-            (void)snp_fail(&err, SNP_E_DENIED, "nothing was written; --yes writes it");
-            return snp_cli_fail(cli, &err);
-        }
-        if (!snp_cli_confirm("Write this?")) {
-            (void)puts("nothing was written");
-            return SNP_EXIT_FAILED;
-        }
+    change_print(target.path, target.text, target.n, &made);
+    if (!is_agreed(cli, opts, &status)) {
+        return status;
     }
-    r = file_write(path, &made, &err);
+    r = target_write(&place, &target, &made, &err);
     if (r < 0) {
         return snp_cli_fail(cli, &err);
     }

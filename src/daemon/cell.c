@@ -215,6 +215,49 @@ static struct snp_outcome outcome_of_error(const struct snp_exec *exec)
                                 .state = is_refused ? "kept" : "lost"};
 }
 
+/* Not started after all: its number is free again. */
+static void start_undo(struct snp_exec *exec)
+{
+    exec->session->running = NULL;
+    exec->session->cells--;
+    snp_executor_unref(SNP_TAKE_PTR(exec->executor));
+    if (exec->session->state == SNP_SESSION_RUNNING) {
+        snp_session_set_state(exec->session, SNP_SESSION_IDLE);
+    }
+}
+
+/*
+ * Its executor had ended when the cell came there, which the tier says before it can have run. It goes
+ * on as if that had been known: in an executor woken from the checkpoint, if nothing is missing
+ * or its user has said what is to become of that.
+ */
+static bool begin_again(struct snp_exec *exec)
+{
+    struct snp_session *session = exec->session;
+
+    if (!is_lasting(exec) || exec->taken != NULL || exec->err.code != SNP_E_NOT_FOUND ||
+        exec->was_put_back || exec->raw == NULL || exec->request == NULL ||
+        session->running != exec || session->wake != NULL ||
+        session->state == SNP_SESSION_CLOSING || !snp_exec_put_back(exec)) {
+        return false;
+    }
+    (void)snprintf(session->loss, sizeof(session->loss), "%.190s", exec->err.msg);
+    exec->was_put_back = true;
+    exec->is_intent_due = false;
+    exec->err = (struct snp_err){.code = SNP_OK};
+    exec->cell = 0;
+    snp_buf_done(&exec->events);
+    start_undo(exec);
+    if (session->executor != NULL) {
+        snp_hibernate_drop(session);
+    } else {
+        session->is_last_unknown = false;
+        snp_session_set_state(session, snp_session_resting_state(session));
+        snp_exec_pump(session);
+    }
+    return true;
+}
+
 static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct snp_exec *exec = ctx;
@@ -222,18 +265,23 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     struct snp_outcome outcome;
     int r = 0;
 
+    if (answer->head == NULL) {
+        exec->err = *answer->err;
+        if (begin_again(exec)) {
+            return 0;
+        }
+    }
     if (exec->request != NULL) {
         exec->request->exec = NULL;
     }
     if (answer->head != NULL) {
         r = result_take(exec, answer, ret_bad);
-    } else {
-        exec->err = *answer->err;
-        if (exec->taken != NULL) {
-            (void)snp_fail(&exec->err, SNP_E_PEER, "cell killed: %s", exec->taken);
-        } else if (session->executor != exec->executor) {
-            (void)snp_err_wrap(&exec->err, "cell killed, session lost");
-        }
+    } else if (session->executor != exec->executor) {
+        (void)snp_err_wrap(&exec->err, "cell killed, session lost");
+    }
+    if (exec->taken != NULL) { /* whether the tier could still give a result is chance */
+        free(SNP_TAKE_PTR(exec->record));
+        (void)snp_fail(&exec->err, SNP_E_PEER, "cell killed: %s", exec->taken);
     }
     /* Of one whose session was cleared or destroyed the journal has no row. */
     if (!is_lasting(exec) || session->running != exec) {
@@ -330,17 +378,6 @@ static int exec_send(struct snp_exec *exec, struct snp_err *err)
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return snp_tier_ask(executor->tier, &call, err);
-}
-
-/* Not started after all: its number is free again. */
-static void start_undo(struct snp_exec *exec)
-{
-    exec->session->running = NULL;
-    exec->session->cells--;
-    snp_executor_unref(SNP_TAKE_PTR(exec->executor));
-    if (exec->session->state == SNP_SESSION_RUNNING) {
-        snp_session_set_state(exec->session, SNP_SESSION_IDLE);
-    }
 }
 
 /* The intent of a cell of a suspect session is on disk, or cannot be written: then it does not run. */

@@ -78,6 +78,21 @@ static bool waiting_remove(struct snp_exec *exec)
     return false;
 }
 
+bool snp_exec_put_back(struct snp_exec *exec)
+{
+    struct snp_session *session = exec->session;
+
+    if (session->n_waiting == SNP_CAP_WAITING) {
+        return false;
+    }
+    for (unsigned i = session->n_waiting; i > 0; i--) {
+        session->waiting[i] = session->waiting[i - 1];
+    }
+    session->waiting[0] = exec;
+    session->n_waiting++;
+    return true;
+}
+
 /* err: NULL = the session has an executor; they are called as long as it has. */
 static void waiters_run(struct snp_session *session, const struct snp_err *err)
 {

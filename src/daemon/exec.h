@@ -38,6 +38,7 @@ struct snp_exec {
     uint64_t wall_ms;
     uint64_t cell;      /* its number; 0 = has not started */
     uint64_t replay_of; /* the number of the cell it repeats; 0 = none */
+    bool was_put_back;  /* its executor was gone when it came there */
 
     char *record;      /* owned: its result as the journal has it; NULL = err counts */
     bool has_manifest; /* record has one of its own */
@@ -80,6 +81,9 @@ bool snp_exec_fail_waiting(struct snp_session *session, const struct snp_err *er
 /* End a cell that is in neither place any more, and free it. */
 void snp_exec_fail(struct snp_exec *exec, const struct snp_err *err);
 void snp_exec_free(struct snp_exec *exec);
+
+/* First in line again: it has not been run after all. False: the line is full. */
+bool snp_exec_put_back(struct snp_exec *exec);
 
 /* Its code and input are no longer needed here. */
 void snp_exec_drop_raw(struct snp_exec *exec);

@@ -234,7 +234,7 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
     if (err.code == SNP_OK && !search->is_usable) {
         search->waiter.run = spilled;
         if (!search->has_waited &&
-            snp_pin_wait(search->server, search->moment.snapshot, &search->waiter)) {
+            snp_pin_wait(search->server, search->moment.snapshot, true, &search->waiter)) {
             return;
         }
         (void)snp_fail(&err, SNP_E_DENIED, "snapshot %s is not on disk, or its copy is damaged",

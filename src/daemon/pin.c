@@ -66,24 +66,41 @@ static void waiters_call(struct snp_server *server, const char *snapshot)
     }
 }
 
+/* The one that is not on disk; NULL = there is none. */
+static struct snp_pin *unsaved_find(struct snp_session *session, const char *snapshot)
+{
+    struct snp_pin *b = session == NULL ? NULL : session->branches;
+
+    while (b != NULL && (b->is_on_disk || strcmp(b->snapshot, snapshot) != 0)) {
+        b = b->next;
+    }
+    return b;
+}
+
 bool snp_pin_wait(struct snp_server *server,
                   const char *snapshot,
+                  bool again,
                   struct snp_spill_waiter *waiter)
 {
-    for (size_t i = 0; i < server->sessions.n_slots; i++) {
-        const struct snp_session *session = server->sessions.slots[i];
+    struct snp_session *session = NULL;
+    struct snp_pin *b = NULL;
 
-        for (const struct snp_pin *b = session == NULL ? NULL : session->branches; b != NULL;
-             b = b->next) {
-            if (strcmp(b->snapshot, snapshot) == 0 && !b->is_on_disk && !b->is_failed) {
-                memcpy(waiter->snapshot, b->snapshot, sizeof(waiter->snapshot));
-                waiter->next = server->spill_waiters;
-                server->spill_waiters = waiter;
-                return true;
-            }
-        }
+    for (size_t i = 0; i < server->sessions.n_slots && b == NULL; i++) {
+        session = server->sessions.slots[i];
+        b = unsaved_find(session, snapshot);
     }
-    return false;
+    if (b == NULL || (b->is_failed && (!again || !is_alive(session, b) || b->is_doomed))) {
+        return false;
+    }
+    memcpy(waiter->snapshot, b->snapshot, sizeof(waiter->snapshot));
+    waiter->next = server->spill_waiters;
+    server->spill_waiters = waiter;
+    if (b->is_failed) {
+        b->is_failed = false;
+        b->tries = 0;
+        snp_pin_spill(session);
+    }
+    return true;
 }
 
 /* Lost before it was on disk ------------------------------------------------------------------- */

@@ -67,9 +67,13 @@ void snp_pin_spill(struct snp_session *session);
 /* Look at them again: the executor is gone, or a snapshot has come to disk another way. */
 void snp_pin_check(struct snp_session *session);
 
-/* If it is on its way to disk: waiter->run is called when that has ended, however; true. */
+/*
+ * If it is on its way to disk: waiter->run is called when that has ended, however; true. again: one
+ * that could not be written is written now, for the disk may have room again.
+ */
 bool snp_pin_wait(struct snp_server *server,
                   const char *snapshot,
+                  bool again,
                   struct snp_spill_waiter *waiter);
 
 /* The session's memory goes. */

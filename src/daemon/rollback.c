@@ -397,7 +397,8 @@ static void found(void *arg, const struct snp_err *find_err)
 
     if (err.code == SNP_OK && !back->is_usable) {
         back->spill.run = spilled;
-        if (!back->has_waited && snp_pin_wait(back->server, back->snapshot, &back->spill)) {
+        if (!back->has_waited &&
+            snp_pin_wait(back->server, back->snapshot, true, &back->spill)) {
             return;
         }
         (void)snp_fail(

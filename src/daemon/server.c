@@ -470,6 +470,9 @@ static void on_tick(uv_timer_t *timer)
     struct snp_server *server = timer->data;
     uint64_t now = snp_now_us();
 
+    if (!server->is_recovered) {
+        snp_recover(server, NULL); /* the disk may have room again */
+    }
     snp_hibernate_tick(server);
     if (server->n_peers > 0 || server->sessions.n_open > 0) {
         server->busy_us = now;

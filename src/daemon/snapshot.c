@@ -271,7 +271,7 @@ static void row_written(void *arg, const struct snp_err *err)
         return;
     }
     taking->waiter.run = spilled;
-    if (!snp_pin_wait(session->server, taking->id, &taking->waiter)) {
+    if (!snp_pin_wait(session->server, taking->id, false, &taking->waiter)) {
         look(taking);
     }
 }

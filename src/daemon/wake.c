@@ -168,14 +168,46 @@ static json_t *puts_json(const struct snp_wake *wake)
     return list;
 }
 
+/* Add what `from`, a report that nobody has had yet, names in a list and `to` does not. */
+static void untold_add(json_t *to, const json_t *from, const char *name)
+{
+    json_t *list = json_object_get(to, name);
+    size_t at = 0;
+    size_t i;
+    json_t *item;
+
+    json_array_foreach(json_object_get(from, name), i, item)
+    {
+        bool is_there = false;
+
+        for (size_t j = 0; j < json_array_size(list) && !is_there; j++) {
+            is_there = json_equal(json_array_get(list, j), item) != 0;
+        }
+        if (!is_there) {
+            (void)json_array_insert(list, at++, item);
+        }
+    }
+}
+
+/* One that died before its first result was told has its losses told with the next. */
+static void restored_set(struct snp_session *session, json_t *report)
+{
+    if (report != NULL && session->restored != NULL) {
+        untold_add(report, session->restored, "missing");
+        untold_add(report, session->restored, "missing_puts");
+    }
+    json_decref(session->restored);
+    session->restored = report;
+}
+
 static void wake_done(struct snp_wake *wake)
 {
     struct snp_session *session = wake->session;
     bool is_replay = wake->decision == SNP_RECOVER_REPLAY;
     uint64_t us = snp_now_us() - wake->begun_us;
 
-    json_decref(session->restored);
-    session->restored =
+    restored_set(
+        session,
         !wake->was_live
             ? NULL
             : json_pack(
@@ -188,7 +220,7 @@ static void wake_done(struct snp_wake *wake)
                                wake->missing.n_cells),
                   "replayed", missing_json(wake, 0, is_replay ? wake->missing.n_cells : 0),
                   "failed", wake->failed == NULL ? json_array() : json_incref(wake->failed),
-                  "missing_puts", puts_json(wake), "wake_us", (json_int_t)us);
+                  "missing_puts", puts_json(wake), "wake_us", (json_int_t)us));
     snp_log(SNP_LOG_INFO, "wake", "session=%s epoch=%llu checkpoint=%llu us=%llu", session->id,
             (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
             (unsigned long long)us);
@@ -714,8 +746,10 @@ static bool decide(struct snp_wake *wake, struct snp_err *err)
 static int run_missing(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_wake *wake = arg;
+    int r = snp_missing_find(tx, &wake->place, &wake->missing, err);
 
-    return snp_missing_find(tx, &wake->place, &wake->missing, err);
+    return r < 0 ? r
+                 : snp_journal_cell_undo_replays(tx, wake->place.id, wake->place.after, err);
 }
 
 static void missing_found(void *arg, const struct snp_err *found_err)

@@ -675,6 +675,18 @@ int snp_journal_cell_undo(struct snp_tx *tx,
                       "it", (int64_t)after, session);
 }
 
+int snp_journal_cell_undo_replays(struct snp_tx *tx,
+                                  const char *session,
+                                  uint64_t after,
+                                  struct snp_err *err)
+{
+    return snp_db_run(tx->db, NULL, err,
+                      "UPDATE cells SET state = 'undone' WHERE cell > ? AND state = 'kept'"
+                      " AND json_valid(spec) AND json_extract(spec, '$.replay_of') > 0"
+                      " AND session = (SELECT row FROM sessions WHERE id = ?)",
+                      "it", (int64_t)after, session);
+}
+
 int snp_journal_cell_recover(struct snp_tx *tx,
                              snp_journal_cell_fn each,
                              void *arg,

@@ -206,6 +206,11 @@ int snp_journal_cell_undo(struct snp_tx *tx,
                           const char *session,
                           uint64_t after,
                           struct snp_err *err) SNP_NODISCARD;
+/* The same of those alone that repeat another cell: what they did went with their executor. */
+int snp_journal_cell_undo_replays(struct snp_tx *tx,
+                                  const char *session,
+                                  uint64_t after,
+                                  struct snp_err *err) SNP_NODISCARD;
 /*
  * At start: each cell that reads "running" becomes "unknown", an event says so, each()
  * is told (may be NULL). *ret_n: how many.

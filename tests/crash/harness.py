@@ -19,6 +19,7 @@ import re
 import secrets
 import signal
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -138,39 +139,55 @@ NEEDS = {
 }
 
 
+VICTIMS = ("interpreters", "interpreter", "init", "tier")
+STOPS = tuple(("stop", victim) for victim in VICTIMS)
+
+
 def actions(point):
-    """What can go wrong at a point: (action, errno)."""
-    call = point.split(".")[0]
+    """What can go wrong at a point: (action, errno or victim), by kinds that are equally likely."""
+    call, _, what = point.partition(".")
+    if call == "write" and what in ("cgroup", "proc"):  # the kernel takes them whole
+        return [("kill", ""), ("fail", "EIO"), ("full", "ENOSPC")]
     if call == "write":
-        return [("kill", 0), ("torn", 0), ("fail", "EIO"), ("full", "ENOSPC")]
+        return [("kill", ""), ("torn", ""), ("fail", "EIO"), ("full", "ENOSPC")]
     if call == "fsync":
-        return [("kill", 0), ("fail", "EIO")]
+        return [("kill", ""), ("fail", "EIO")]
     if call in ("rename", "unlink", "create", "mkdir", "link", "truncate"):
-        return [("kill", 0), ("full", "ENOSPC")]
+        return [("kill", ""), ("full", "ENOSPC")]
     if call == "send":
-        return [("kill", 0), ("torn", 0), ("fail", "ECONNRESET"), ("stop", 0)]
+        return [("kill", ""), ("torn", ""), ("fail", "ECONNRESET"), *STOPS]
     if call == "recv":
-        return [("kill", 0), ("fail", "ECONNRESET"), ("stop", 0)]
-    return [("kill", 0), ("stop", 0)]
+        return [("kill", ""), ("fail", "ECONNRESET"), *STOPS]
+    return [("kill", ""), *STOPS]
 
 
 class Plan:
-    """One run: a scenario and where it goes wrong."""
+    """One run: a scenario, where it goes wrong and how, and what its user asks for.
 
-    def __init__(self, scenario, program, point, nth, action, eno):
+    detail: the errno of a failure, or whom a program that stops loses.
+    """
+
+    def __init__(self, scenario, program, point, nth, action, detail="", recover="checkpoint", durability="synced"):
         self.scenario, self.program, self.point = scenario, program, point
-        self.nth, self.action, self.eno = nth, action, eno
+        self.nth, self.action, self.detail = nth, action, detail
+        self.recover, self.durability = recover, durability
 
     @classmethod
     def parse(cls, text):
-        scenario, where, nth, action = text.replace(": ", ":").split(":")
+        scenario, where, nth, action, *asked = text.replace(": ", ":").split(":")
         program, _, point = where.partition("/")
-        action, _, eno = action.partition("=")
-        return cls(scenario, program, point, int(nth), action, eno or 0)
+        action, _, detail = action.partition("=")
+        return cls(scenario, program, point, int(nth), action, detail, *asked)
 
     def __str__(self):
-        what = f"={self.eno}" if self.eno else ""
-        return f"{self.scenario}: {self.program}/{self.point}:{self.nth}:{self.action}{what}"
+        how = f"{self.action}={self.detail}" if self.detail else self.action
+        return (f"{self.scenario}: {self.program}/{self.point}:{self.nth}:{how}"
+                f":{self.recover}:{self.durability}")
+
+    @property
+    def is_shot(self):
+        """Whether the guest may die for a reason that is not the daemon's."""
+        return self.action == "stop" or (self.program != "daemon" and self.action in ("fail", "full"))
 
 
 class Harness:
@@ -246,13 +263,14 @@ class Harness:
         weights = [times ** 0.5 for _, _, _, times in every]
         chosen = every[:runs] + self.random.choices(every, weights, k=max(0, runs - len(every)))
         for name, program, point, times in chosen:
-            action, eno = self.random.choice(actions(point))
-            yield Plan(name, program, point, self.random.randint(1, times), action, eno)
+            kinds = actions(point)
+            action = self.random.choice(sorted({action for action, _ in kinds}))
+            detail = self.random.choice([detail for kind, detail in kinds if kind == action])
+            # Our own death costs nothing either way: only a power cut can tell durabilities apart.
+            yield Plan(name, program, point, self.random.randint(1, times), action, detail,
+                       self.random.choice(["checkpoint", "replay"]), self.random.choice(["synced", "process"]))
 
-    def story(self):
-        # Our own death costs nothing either way: only a power cut can tell them apart.
-        durability = self.random.choice(["synced", "process"])
-        recover = self.random.choice(["checkpoint", "replay"])
+    def story(self, recover="checkpoint", durability="synced"):
         return Story(self.rig.box, f"s{secrets.token_hex(4)}", recover, durability=durability)
 
     @staticmethod
@@ -270,9 +288,10 @@ class Harness:
         rig.value("1")
         self.note_tier(rig)
         starts = rig.faults.count(f"tier-{rig.box.tier}", "cell.start")
-        story = self.story()
-        story.is_shot = plan.action == "stop" or (plan.program != "daemon" and plan.action in ("fail", "full"))
-        rig.faults.order(plan.program, plan.point, plan.nth, plan.action, plan.eno)
+        story = self.story(plan.recover, plan.durability)
+        story.is_shot = plan.is_shot
+        eno = plan.detail if plan.action in ("fail", "full") else 0
+        rig.faults.order(plan.program, plan.point, plan.nth, plan.action, eno)
         try:
             with Guard(rig, plan, self.random):
                 NEEDS[plan.scenario][0](story, rig)
@@ -292,7 +311,9 @@ class Harness:
                     os.kill(pid, signal.SIGCONT)
         reached = rig.faults.obeyed() > 0
         if reached and plan.action in ("kill", "torn") and plan.program == "daemon":
-            rig.box.daemon.wait()
+            # It may have been started again since, by a scenario that does so.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                rig.box.daemon.wait(0.5)
         self.outcomes[how.split(":")[0].split(" (")[0] if reached else "not reached"] += 1
         bad = self.judge(rig, story)
         if how.startswith("answered wrongly"):
@@ -309,14 +330,8 @@ class Harness:
         try:
             story.hang_up()
             rig.start()
-            bad = story.verify()
-            if bad and story.row() is None:
-                # A daemon that could not open its journal at its start opens it at the next.
-                story.hang_up()
-                rig.box.stop()
-                rig.start()
-                bad = story.verify()
-            bad = bad or self.go_on(story)
+            lib.wait_for(lambda: has_journal(story), 10)
+            bad = story.verify() or self.go_on(story)
             if not bad:
                 self.forget(story)
             return bad
@@ -349,13 +364,22 @@ class Harness:
         return done, failed
 
 
+def has_journal(story):
+    """A daemon that could not open its journal when it started says so, and tries again."""
+    try:
+        story.row()
+        return True
+    except Refused as error:
+        if "journal" not in error.head["message"]:
+            raise
+        return False
+
+
 class Guard:
     """While a scenario runs: a program that stopped itself loses its guest, and goes on."""
 
     def __init__(self, rig, plan, chance):
-        self.rig, self.plan = rig, plan
-        self.victim = chance.choice(["interpreter", "one interpreter", "init", "tier"])
-        self.chance = chance
+        self.rig, self.plan, self.chance = rig, plan, chance
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.watch) if plan.action == "stop" else None
 
@@ -384,10 +408,10 @@ class Guard:
 
     def victims(self):
         tier = self.rig.box.tier_pid()
-        if self.victim == "tier" and self.plan.program == "daemon":
+        if self.plan.detail == "tier" and self.plan.program == "daemon":
             return [tier] if tier else []
-        found = [pid for pid in lib.descendants(tier) if is_guest(pid, self.victim)] if tier else []
-        return [self.chance.choice(found)] if found and self.victim == "one interpreter" else found
+        found = [pid for pid in lib.descendants(tier) if is_guest(pid, self.plan.detail)] if tier else []
+        return [self.chance.choice(found)] if found and self.plan.detail == "interpreter" else found
 
 
 def is_guest(pid, kind):
@@ -473,7 +497,7 @@ def main():
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--only", action="append")
     parser.add_argument("--who", default="root")
-    parser.add_argument("--plan", help="SCENARIO:PROGRAM/POINT:NTH:ACTION[=ERRNO], as printed: only that")
+    parser.add_argument("--plan", help="SCENARIO:PROGRAM/POINT:NTH:ACTION[=DETAIL][:RECOVER:DURABILITY], as printed: only that")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else secrets.randbits(32)
     harness = Harness(seed, options.who)

@@ -86,11 +86,12 @@ def test_forged_end_does_not_hide_a_signal(witness):
     assert result["status"] in ("ok", "killed")
     if result["status"] == "ok":  # the claim, and it is marked as one
         assert "status" in result["sources"]["claimed"] and "signal" in result["sources"]["attested"]
-    again = witness.exec("1 + 1", session=name)
-    if again["status"] == "killed":  # it was asked while it died
-        assert again["signal"] == "SIGKILL" and again["state"] == "lost"
+    try:
         again = witness.exec("1 + 1", session=name)
-    assert again["value"] == "2" and again["restarted"] is True
+    except lib.CliError as told:  # what the session lacks
+        assert "was not run" in told.done.stderr or "--recover" in told.done.stderr
+    else:  # it was asked while it died
+        assert again["status"] == "killed" and again["signal"] == "SIGKILL" and again["state"] == "lost"
     witness.destroy(name)
 
 
@@ -199,19 +200,25 @@ def test_forged_output_of_a_command_is_only_output(witness):
 
 
 def test_a_forged_end_before_a_death_leaves_the_session_whole(fresh_sandbox):
-    """The next cell waits already when the liar dies; whatever becomes of it, it is told, and the one after runs."""
+    """The next cells wait already when the liar dies; each is told what became of it or of the session."""
     sandbox = fresh_sandbox("root" if os.geteuid() == 0 else "user")
     with sandbox.client() as rpc:
         for n in range(8):
-            codes = [FIND + f"done({3 * n + 1})\nos.kill(os.getpid(), 9)\n", "'se' + 'cond'", "'thi' + 'rd'"]
-            sent = [rpc.send({"method": "exec", "session": "liar", "kind": "python", "code_len": len(code)},
+            codes = [FIND + "done(1)\nos.kill(os.getpid(), 9)\n", "'se' + 'cond'", "'thi' + 'rd'"]
+            sent = [rpc.send({"method": "exec", "session": f"liar{n}", "kind": "python", "code_len": len(code)},
                              code.encode()) for code in codes]
             ends = {}
             while len(ends) < len(sent):
                 kind, ident, head, _ = rpc.recv()
                 if kind != lib.EVENT:
                     ends[ident] = kind, head
-            assert all(kind == lib.RESPONSE for kind, _ in ends.values()), ends
-            second, third = ends[sent[1]][1], ends[sent[2]][1]
-            assert second["status"] == "killed" or second["value"] == "'second'", second
-            assert third["value"] == "'third'", third
+            assert ends[sent[0]][0] == lib.RESPONSE
+            for ident, value in ((sent[1], "'second'"), (sent[2], "'third'")):
+                kind, head = ends[ident]
+                if kind == lib.ERROR:
+                    assert "was not run" in head["message"] or "--recover" in head["message"], head
+                else:
+                    assert head["status"] == "killed" or head["value"] == value, head
+            kind, head, _, _ = rpc.call("exec", b"'last'", session=f"liar{n}", kind="python", code_len=6,
+                                        recover="checkpoint")
+            assert kind == lib.RESPONSE and head["value"] == "'last'", head

@@ -7,7 +7,8 @@ emit(text), wait(seconds) (ends early when interrupted), die(), bad(), gone(), h
 own(...) (a manifest of the cell's own), lose() (state lost), torn() (the next checkpoint ends in the
 middle), slow(seconds) (the next checkpoint takes so long), python(version) (another one), member(...) (of
 the result), late(seconds) (answers so much later, whatever happens), refuse(why) (no further
-branches), branches() (their numbers).
+branches), branches() (their numbers), vanish() (its session is gone once it has been saved, and
+nobody is told).
 Variables that pickle are saved, others are listed as lost.
 """
 
@@ -30,7 +31,7 @@ MANIFEST = {
     "controls": {"network": {"enforced": False}}, "degraded": [],
 }
 OURS = ("OPEN", "HEAD", "STDIN", "emit", "display", "wait", "die", "own", "bad", "gone", "lose", "torn", "slow",
-        "member", "late", "python", "refuse", "branches", "__builtins__")
+        "member", "late", "python", "refuse", "branches", "vanish", "__builtins__")
 ITEM, DATA, END = 80, 81, 82
 FDS = []
 USAGE = ("wall_us", "cpu_us", "memory_peak_bytes", "stdout_bytes", "stderr_bytes", "written_bytes",
@@ -48,6 +49,7 @@ class Session:
         self.branches = {}
         self.last_branch = 0
         self.refuses = None
+        self.vanishes = False
 
 
 def send(kind, ident, head, raw=b""):
@@ -102,6 +104,7 @@ def run_cell(ident, head, raw):
         member=lambda **more: members.update(more),
         late=time.sleep,
         slow=lambda seconds: setattr(session, "slow", seconds),
+        vanish=lambda: setattr(session, "vanishes", True),
         refuse=lambda why: setattr(session, "refuses", why),
         branches=lambda: sorted(session.branches),
         python=lambda version: MANIFEST.update(python=version),
@@ -204,6 +207,8 @@ def save_all(ident, session, known, fd, number=None):
         for name, data in session.files.items():
             item(out, known, "file", name, data, {"mode": 0o644, "mtime_ns": 0})
         frame(out, END, {"part": "files", "items": len(session.files)})
+    if session.vanishes:
+        sessions.pop(session.names["OPEN"]["session"])
     return send(2, ident, {"us": 1})
 
 

@@ -151,6 +151,11 @@ def test_a_replay_that_ends_differently_stops(start, tmp_path):
     assert "--recover" in client.fail("x", "s")["message"]
     os.unlink(mark)
     assert client.run("x", "s", recover="replay") == "3"
+    # What the replay that stopped had run is in no executor any more.
+    states = [(cell["replay_of"], cell["status"], cell["state"]) for cell in history(client)]
+    assert states == [(None, "ok", "kept"), (3, "ok", "kept"), (2, "ok", "kept"), (1, "ok", "kept"),
+                      (2, "error", "undone"), (1, "ok", "undone"), (None, "ok", "kept"), (None, "ok", "kept"),
+                      (None, "ok", "kept")]
 
 
 def test_a_stopped_replay_forgets_nothing(start, tmp_path):
@@ -556,6 +561,15 @@ def test_an_interpreter_that_ended_between_cells_is_not_gone_on_with(start):
     client.call("sessions.clear", session="s")
     client.run("member(state='lost')", "s")
     assert result(client, "member(restarted=True)")["state"] == "kept"
+
+
+def test_a_cell_that_met_no_executor_is_run_in_the_next(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1), vanish()", "s")
+    client.call("checkpoint", session="s")
+    done = result(client, "x")
+    assert done["value"] == "1" and (done["cell"], done["epoch"]) == (2, 2) and done["restored"]["missing"] == []
+    assert [cell["status"] for cell in history(client)] == ["ok", "ok"]
 
 
 def test_another_python_is_named_with_the_way_out(start):

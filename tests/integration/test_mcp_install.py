@@ -58,7 +58,8 @@ def test_all_else_stays(box, old):
         return
     assert done.returncode == 0, done.stderr
     made, before = json.loads(new), json.loads(old if old.strip() else "{}")
-    assert made["mcpServers"].pop("SniparaSandbox")["args"] == ["mcp-serve"]
+    ours = made["mcpServers"].pop("SniparaSandbox")
+    assert ours["args"] == ["mcp-serve"] and ours.get("env") == ({"A": "1"} if '"env"' in old else None)
     before.get("mcpServers", {}).pop("SniparaSandbox", None)
     assert {"mcpServers": {}, **before} == made
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
@@ -68,7 +69,42 @@ def test_all_else_stays(box, old):
     assert any(line.startswith("+") and "SniparaSandbox" in line for line in changed)
 
 
-@pytest.mark.parametrize("old", ["[]", "nonsense", "// comment\n{}", '{"a":1,"a":2}', "[" * 100])
+@pytest.mark.parametrize("old, kept", [
+    ("// mine\n{\n  // servers\n}\n", ["// mine", "// servers"]),
+    ('{ /* a */ "mcpServers": { /* b */ }, // c: {"mcpServers": 1}\n}', ["/* a */", "/* b */", '// c: {"mcpServers": 1}']),
+    ('{"mcpServers": {"x": {"command": "//no", "args": ["/*", "*/",]},},}', ['"//no"', '"*/",]},']),
+    ('\ufeff{"a": [1, 2, ], }', ["\ufeff", "[1, 2, ]"]),
+    ('{"mcpServers": {"SniparaSandbox": {"command": "old" /* was */}, /* z */ "y": 1}}', ["/* z */", '"y": 1']),
+])
+def test_comments_stay(box, old, kept):
+    """As editors allow them in their settings; what is read after it is what was, and we."""
+    path = box.make_file("project/.vscode/mcp.json", old.replace("mcpServers", "servers"))
+    done = install(box, "vscode", "--yes")
+    assert done.returncode == 0, done.stderr
+    new = open(path).read()
+    assert all(one.replace("mcpServers", "servers") in new for one in kept) and "mcp-serve" in new
+    again = install(box, "vscode", "--yes")
+    assert "already" in again.stdout and open(path).read() == new
+
+
+def test_options_of_its_owner_stay(box):
+    """Only what starts us is ours to change, and nothing if it is right."""
+    install(box, "cursor", "--yes")
+    path = os.path.join(box.folder, FILES["cursor"])
+    config = json.loads(open(path).read())
+    entry = config["mcpServers"]["SniparaSandbox"]
+    entry["args"] += ["--tools", "core"]
+    entry["env"] = {"A": "1"}
+    text = json.dumps(config)
+    box.make_file("home/.cursor/mcp.json", text)
+    assert "already" in install(box, "cursor", "--yes").stdout and open(path).read() == text
+    entry["command"] = "/old/place"
+    box.make_file("home/.cursor/mcp.json", json.dumps(config))
+    assert install(box, "cursor", "--yes").returncode == 0
+    assert json.loads(open(path).read()) == json.loads(text)
+
+
+@pytest.mark.parametrize("old", ["[]", "nonsense", "/* no end {}", "// only this", '{"a":1,"a":2}', "{,}", "[" * 100])
 def test_what_cannot_be_read_is_left(box, old):
     path = box.make_file("project/.mcp.json", old)
     done = install(box, "claude", "--yes")
@@ -76,16 +112,73 @@ def test_what_cannot_be_read_is_left(box, old):
 
 
 def test_toml_is_appended(box):
-    path = box.make_file("home/.codex/config.toml", 'model = "m"\n[mcp_servers.x]\ncommand = "y"')
+    path = box.make_file("home/.codex/config.toml", '# mine\nmodel = "m"\n[mcp_servers.x]\ncommand = "y"')
     assert install(box, "codex", "--yes").returncode == 0
-    assert open(path).read().startswith('model = "m"\n[mcp_servers.x]\ncommand = "y"\n\n[mcp_servers.SniparaSandbox]\n')
+    assert open(path).read().startswith(
+        '# mine\nmodel = "m"\n[mcp_servers.x]\ncommand = "y"\n\n[mcp_servers.SniparaSandbox]\n')
 
 
-def test_a_link_stays_a_link(box):
-    real = box.make_file("dotfiles/mcp.json", "{}")
-    os.symlink(real, os.path.join(box.make_folder("project"), ".mcp.json"))
-    assert install(box, "claude", "--yes").returncode == 0
-    assert os.path.islink(os.path.join(box.folder, "project/.mcp.json")) and "SniparaSandbox" in open(real).read()
+def test_toml_with_an_older_place(box):
+    old = ('[mcp_servers.SniparaSandbox] # ours\n# where\ncommand = "/old/place"\nargs = ["mcp-serve", "--tools", "core"]\n'
+           'startup_timeout_sec = 9\n[mcp_servers.x]\ncommand = "y" # theirs\n')
+    path = box.make_file("home/.codex/config.toml", old)
+    assert install(box, "codex", "--yes").returncode == 0
+    before, after = old.splitlines(), open(path).read().splitlines()
+    changed = [(a, b) for a, b in zip(before, after) if a != b]
+    assert len(changed) == 1 and len(before) == len(after) and changed[0][0] == 'command = "/old/place"'
+    assert "already" in install(box, "codex", "--yes").stdout
+
+
+@pytest.mark.parametrize("old", ['mcp_servers = {x = {command = "y"}}', "model = ", '[mcp_servers]\nSniparaSandbox = {command = "x"}',
+                                 '["mcp_servers"."SniparaSandbox"]\ncommand = "x"', 'mcp_servers = 7'])
+def test_toml_that_is_not_ours_to_change(box, old):
+    path = box.make_file("home/.codex/config.toml", old)
+    done = install(box, "codex", "--yes")
+    assert done.returncode == 2 and "by hand" in done.stderr and open(path).read() == old
+
+
+# Links and owners ---------------------------------------------------------------------------
+
+
+def test_a_link_of_ones_own_stays_a_link(box):
+    """Configuration kept in another folder of one's own."""
+    real = box.make_file("dotfiles/mcp.json", "{}", mode=0o640)
+    os.symlink(real, os.path.join(box.make_folder("home/.cursor"), "mcp.json"))
+    assert install(box, "cursor", "--yes").returncode == 0
+    assert os.path.islink(os.path.join(box.folder, FILES["cursor"])) and "SniparaSandbox" in open(real).read()
+    assert stat.S_IMODE(os.stat(real).st_mode) == 0o640
+
+
+@pytest.mark.parametrize("way", ["file", "folder", "dangling"])
+def test_a_project_leads_nowhere_else(box, way):
+    """A repository's links: to a file of the user's, to a folder, to what is not there. The control writes it."""
+    project = box.make_folder("project")
+    target = os.path.join(box.make_folder("private"), "mcp.json")
+    if way == "folder":
+        os.symlink(os.path.dirname(target), os.path.join(project, ".vscode"))
+    else:
+        if way == "file":
+            box.make_file("private/mcp.json", "{}")
+        os.symlink(target, os.path.join(box.make_folder("project/.vscode"), "mcp.json"))
+    done = install(box, "vscode", "--yes")
+    assert done.returncode != 0 and "link" in done.stderr, done.stderr
+    assert not os.path.exists(target) or open(target).read() == "{}"
+    with open(os.path.join(project, ".vscode", "mcp.json"), "w") as text:  # the control: links can be written through
+        text.write("through")
+    assert open(target).read() == "through"
+
+
+def test_neither_devices_nor_folders(box):
+    os.mkfifo(os.path.join(box.make_folder("project"), ".mcp.json"))
+    assert install(box, "claude", "--yes").returncode != 0
+
+
+def test_files_of_others_are_theirs(box):
+    lib.need("root", os.geteuid() == 0, "to have a file of somebody else")
+    path = box.make_file("project/.mcp.json", "{}", mode=0o666)
+    os.chown(path, 65534, 65534)
+    done = install(box, "claude", "--yes")
+    assert done.returncode != 0 and "belongs to user 65534" in done.stderr and open(path).read() == "{}"
 
 
 def test_nobody(box):

@@ -256,6 +256,18 @@ def test_when_memory_is_gone_it_comes_from_disk_and_says_so(start):
     assert client.run("[x, 'gen' in globals()]", "s") == "[1, False]"
 
 
+def test_a_snapshot_that_could_not_be_written_is_written_when_it_is_needed(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1), torn()", "s")
+    kind, head, _, _ = client.call("snapshot", session="s", name="one", wait=True)
+    assert kind == ERROR, head
+    client.run("globals().update(x=2)", "s")
+    kind, head, _, _ = client.call("rollback", session="s", snapshot="s@one")
+    assert kind == RESPONSE, head
+    assert client.run("x", "s") == "1"
+    assert client.call("snapshots.list", session="s")[1]["snapshots"][0]["where"] == ["memory", "disk"]
+
+
 def test_the_tier_that_lost_a_branch_is_not_believed_blindly(start):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")

@@ -4,6 +4,8 @@
 Each is run in the native tier and in the local one, as root and as an ordinary user.
 """
 
+import contextlib
+import json
 import os
 import secrets
 import socket
@@ -71,6 +73,34 @@ def test_without_a_transaction_the_same_is_lost(sandbox, session):
     assert done["transaction"] == {"interpreter": "off", "workspace": "off", "notes": []}
     after = sandbox.exec("print(open('f').read())\nx", session)
     assert after["stdout"] == "two\n" and after["error"]["type"] == "NameError" and after["restarted"]
+
+
+def state_of(sandbox, session):
+    rows = json.loads(sandbox.cli("sessions", "list", "--json").stdout)
+    return next(row["state"] for row in rows if row["name"] == session)
+
+
+def test_an_interpreter_that_ends_between_cells_is_not_replaced_in_silence(sandbox, session):
+    """With a thread no copy stands by; then it is as if the whole sandbox had died."""
+    done = sandbox.exec("import os, threading\nx = 2\nthreading.Timer(0.1, os._exit, [0]).start()", session)
+    assert done["state"] == "kept"
+    assert lib.wait_for(lambda: state_of(sandbox, session) not in ("idle", "saving"), 10)
+    with pytest.raises(lib.CliError) as refusal:
+        sandbox.exec("x", session)
+    assert "cell" in refusal.value.done.stderr and "--recover" in refusal.value.done.stderr
+    done = sandbox.exec("x", session, options=["--recover", "checkpoint"])
+    assert 2 in done["restored"]["missing"] and done["value"] != "2"
+
+
+def test_one_that_ends_before_its_first_cell_is_replaced(sandbox, tier):
+    """Nothing was in it: a command, which ends it, and then a cell."""
+    name = "t-" + secrets.token_hex(4)
+    sandbox.exec(session=name, sh="for p in /proc/[0-9]*; do case $(readlink $p/exe) in *python*) "
+                                  "kill -9 ${p#/proc/} 2>/dev/null;; esac; done; true")
+    with contextlib.suppress(lib.CliError):  # its copies may be gone, too
+        assert sandbox.exec("1", name)["value"] == "1"
+    assert sandbox.exec("2", name)["value"] == "2"
+    sandbox.destroy(name)
 
 
 def test_twice_and_in_the_first_cell(sandbox, tier):

@@ -430,6 +430,9 @@ static void conclude(struct snp_session *s)
     cover_made(s, m, has_copy);
     json_decref(SNP_TAKE_PTR(m->written));
     make_room(s);
+    if (s->cell == NULL) {
+        snp_return_check(s); /* of one that ended meanwhile */
+    }
     if (m->is_stale && has_waits(bs)) {
         make(s); /* they are to have one of now */
     }

@@ -195,6 +195,8 @@ static void send_result(struct snp_cell *c)
     s->last_written_bytes = c->written_bytes;
     s->last_cpu_us = c->init_cpu_us > 0 ? c->init_cpu_us : s->last_cpu_us;
     s->was_restarted = false;
+    s->was_lost = !s->has_interpreter || (s->was_lost && c->is_command);
+    s->holds_state = s->holds_state && s->has_interpreter;
     snp_serve_response(s->tier, c->id, result, NULL, 0);
     json_decref(result);
     cell_ended(c);
@@ -548,16 +550,8 @@ static void lose_interpreter(struct snp_session *s)
 {
     snp_session_drop_interpreter(s);
     s->has_interpreter = false;
-    s->was_restarted = true;
+    s->was_restarted = s->holds_state || s->was_lost;
     snp_branch_on_lost(s);
-}
-
-/* Its stream ended, and the loop has not come to it yet. */
-static bool interpreter_has_ended(const struct snp_session *s)
-{
-    struct pollfd stream = {.fd = s->guest.fd, .events = POLLRDHUP};
-
-    return snp_link_is_open(&s->guest) && poll(&stream, 1, 0) == 1;
 }
 
 /* What protects it is known before it begins. */
@@ -604,6 +598,7 @@ static int cell_run(struct snp_cell *c, const struct snp_cell_request *rq, struc
         if (s->tier->is_local) {
             snp_local_watch(s, true);
         }
+        s->holds_state = s->holds_state || !rq->is_command;
         r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
     }
     if (r < 0) {
@@ -691,7 +686,7 @@ int snp_cell_start(struct snp_session *s,
     }
     s->cell = c;
     /* Code that forged the end of its cell may die when the next one is on its way. */
-    if (s->has_interpreter && interpreter_has_ended(s)) {
+    if (s->has_interpreter && snp_link_is_open(&s->guest) && snp_link_has_ended(&s->guest)) {
         lose_interpreter(s);
     }
     s->wants_branch = c->is_transactional;
@@ -707,16 +702,30 @@ int snp_cell_start(struct snp_session *s,
     return 0;
 }
 
+/* The interpreter is lost. The cell that it ran, if any: one that waited was not yet its own. */
+static struct snp_cell *lose_under_cell(struct snp_session *s)
+{
+    bool is_its_own =
+        s->cell != NULL && !s->cell->is_command && s->cell->phase != SNP_CELL_WAITING;
+
+    lose_interpreter(s); /* may begin or end the cell that waits */
+    if (s->cell == NULL) {
+        snp_return_check(s);
+    }
+    return is_its_own ? s->cell : NULL;
+}
+
 /* The interpreter says something it must not say. */
 static void broke_protocol(struct snp_session *s, const char *what)
 {
-    lose_interpreter(s);
-    if (s->cell != NULL && !s->cell->is_command) {
-        if (s->cell->ended_by == SNP_CELL_END_NONE) {
-            s->cell->ended_by = SNP_CELL_END_PROTOCOL;
+    struct snp_cell *c = lose_under_cell(s);
+
+    if (c != NULL) {
+        if (c->ended_by == SNP_CELL_END_NONE) {
+            c->ended_by = SNP_CELL_END_PROTOCOL;
         }
-        (void)snprintf(s->cell->why, sizeof(s->cell->why), "%s", what);
-        sweep(s->cell);
+        (void)snprintf(c->why, sizeof(c->why), "%s", what);
+        sweep(c);
     }
 }
 
@@ -873,14 +882,10 @@ void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
 
 void snp_cell_on_guest_end(struct snp_session *s, const struct snp_err *err)
 {
-    struct snp_cell *c = s->cell;
+    struct snp_cell *c = lose_under_cell(s);
 
-    lose_interpreter(s);
     snp_state_on_guest_end(s);
-    if (c == NULL || c->is_command) {
-        return;
-    }
-    if (c->phase <= SNP_CELL_STOPPING) {
+    if (c != NULL && c->phase <= SNP_CELL_STOPPING) {
         (void)snprintf(c->why, sizeof(c->why), "%s", err->msg);
         sweep(c);
     }
@@ -917,7 +922,10 @@ void snp_cell_on_exit(struct snp_session *s, uint32_t id, const char *raw)
     }
     if (target == SNP_INIT_INTERPRETER) {
         s->has_interpreter = false;
-        s->was_restarted = true;
+        s->was_restarted = s->holds_state || s->was_lost;
+        if (c == NULL) {
+            snp_return_check(s);
+        }
         if (c == NULL || c->is_command) {
             return;
         }

@@ -6,6 +6,7 @@
 #include "tier/native/link.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <sys/socket.h>
@@ -190,6 +191,13 @@ int snp_link_open(struct snp_link *link,
 int snp_link_take_fd(struct snp_link *link)
 {
     return SNP_TAKE_FD(link->passed_fd);
+}
+
+bool snp_link_has_ended(const struct snp_link *link)
+{
+    struct pollfd stream = {.fd = link->fd, .events = POLLRDHUP};
+
+    return !snp_link_is_open(link) || poll(&stream, 1, 0) == 1;
 }
 
 void snp_link_close(struct snp_link *link)

@@ -55,6 +55,9 @@ static inline bool snp_link_is_open(const struct snp_link *link)
     return link->poll != NULL;
 }
 
+/* Whether the other side has closed it, or died; perhaps before on_end came to tell. */
+bool snp_link_has_ended(const struct snp_link *link);
+
 /* Queue a frame; a full queue or a dead peer closes the link and calls on_end later, from the loop. */
 void snp_link_send(struct snp_link *link, const struct snp_frame *frame);
 

@@ -98,27 +98,59 @@ static void on_standby_woken(void *data, int eno, const char *bytes, size_t n)
     (void)bytes;
     (void)n;
     s->is_waking = false;
-    if (eno != 0 && eno != EPIPE) { /* the next one comes from the seed */
+    if (eno != 0 && eno != EPIPE) { /* the next one comes from the seed, if it may */
         snp_session_drop_interpreter(s);
         s->has_interpreter = false;
         s->was_restarted = true;
         snp_branch_spent(s, false);
+        snp_return_check(s);
     }
 }
 
-int snp_return_restart(struct snp_session *s, struct snp_err *err)
+/* What is as the last cell left it; NULL = nothing. */
+static const struct snp_branch *standby_of(struct snp_session *s)
 {
     const struct snp_branches *bs = &s->branches;
     const struct snp_branch *b =
         bs->has_standby && !bs->is_past ? snp_branch_find(s, bs->standby) : NULL;
 
-    if (b != NULL && b->number != 0 && b->pid > 0) {
+    return b != NULL && b->number != 0 && b->pid > 0 ? b : NULL;
+}
+
+static const char lost_between[] =
+    "the interpreter ended between cells, and no copy of it stood by";
+
+int snp_return_restart(struct snp_session *s, struct snp_err *err)
+{
+    const struct snp_branch *b = standby_of(s);
+
+    if (b != NULL) {
         int r = wake(s, b->number, on_standby_woken, err);
         s->was_restarted = s->was_restarted && r < 0;
         return r;
     }
-    s->was_restarted = true;
+    if (s->holds_state && s->spec.is_lasting) {
+        snp_session_kill(s, lost_between);
+        return snp_fail(
+            err, SNP_E_NOT_FOUND,
+            "the cell was not run: %s; the next one goes on from the checkpoint, or asks",
+            lost_between);
+    }
+    s->was_restarted = s->was_lost;
     return wake(s, 0, on_seed_woken, err);
+}
+
+void snp_return_check(struct snp_session *s)
+{
+    if (s->has_interpreter || s->state != SNP_SESSION_READY) {
+        return;
+    }
+    if (s->is_spare) {
+        snp_session_kill(s, "its interpreter has ended");
+    } else if (s->holds_state && s->spec.is_lasting && !s->branches.making.is_on &&
+               s->swept_cb == NULL && !s->returning.is_on && standby_of(s) == NULL) {
+        snp_session_kill(s, lost_between);
+    }
 }
 
 /* Returning --------------------------------------------------------------------------------- */
@@ -136,6 +168,8 @@ static void returned(struct snp_session *s, bool ok)
         snp_session_drop_interpreter(s);
         s->has_interpreter = false;
         s->was_restarted = true;
+        s->was_lost = true; /* as the cell, or the rollback, says */
+        s->holds_state = false;
     }
     if (done.cb != NULL) {
         done.cb(done.data, ok);

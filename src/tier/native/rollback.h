@@ -48,8 +48,17 @@ void snp_return_sweep(struct snp_session *s, snp_swept_cb cb);
  */
 void snp_return_to(struct snp_session *s, uint32_t number, snp_return_cb cb, void *data);
 
-/* As after a kill: wake what stands by, else the seed. */
+/*
+ * As after a kill: wake what stands by, else the seed. SNP_E_NOT_FOUND: nothing stands by, and the one
+ * that has ended held what nobody was told of; then the sandbox ends.
+ */
 int snp_return_restart(struct snp_session *s, struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * The interpreter has ended and no cell is there to say so. If what it held is lost, or nobody has
+ * had it yet (a spare), the sandbox ends too: its session is never gone on with from nothing.
+ */
+void snp_return_check(struct snp_session *s);
 
 /* A cell has ended, which a rollback may have waited for. is_back: it went back there itself. */
 void snp_rollback_cell_ended(struct snp_session *s, bool is_back);

@@ -396,7 +396,9 @@ static void on_spared(struct snp_session *s, const char *raw)
     memcpy(&pid, raw, sizeof(pid));
     memcpy(&number, raw + 4, sizeof(number));
     snp_spared_set(&s->spared, pid, raw[8] != 0);
-    if (raw[8] == 0 && pid > 1 && number != UINT32_MAX) {
+    if (s->is_spare && raw[8] == 0) {
+        snp_session_kill(s, "its seed has ended"); /* before anybody counts on it */
+    } else if (raw[8] == 0 && pid > 1 && number != UINT32_MAX) {
         snp_branch_on_gone(s, number);
     } else if (raw[8] != 0 && number == 0) {
         snp_branch_on_seed(s);

@@ -109,6 +109,8 @@ struct snp_session {
     bool has_interpreter;
     bool is_waking;        /* asked for a new one; till the answer exits are of the old one */
     bool was_restarted;    /* the interpreter is a new one since the last cell */
+    bool holds_state;      /* it has run a cell or loaded a checkpoint: its end is a loss */
+    bool was_lost;         /* that has been told: the next one begins with nothing */
     unsigned strays;       /* frames of the interpreter that belong to no cell */
     struct snp_cell *cell; /* owned; NULL = idle */
     int landlock_abi;

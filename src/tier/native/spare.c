@@ -85,6 +85,10 @@ struct snp_session *snp_spare_find(const struct snp_session *s)
             snp_session_kill(at, "its project has changed");
             continue;
         }
+        if (snp_link_has_ended(&at->guest)) {
+            snp_session_kill(at, "its interpreter has ended");
+            continue;
+        }
         best = at; /* the list has the youngest first: the oldest has had most time */
     }
     return best;

@@ -756,6 +756,7 @@ int snp_method_load(
     v->in_fd = SNP_TAKE_FD(*fd);
     s->keeping.loading = v;
     s->keeping.has_run = true;
+    s->holds_state = true;
     snp_branch_hold(s);
     load_start(v);
     return 0;
