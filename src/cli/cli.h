@@ -64,6 +64,7 @@ extern const struct snp_verb snp_verb_hibernate;
 extern const struct snp_verb snp_verb_export;
 extern const struct snp_verb snp_verb_import;
 extern const struct snp_verb snp_verb_gc;
+extern const struct snp_verb snp_verb_models;
 extern const struct snp_verb snp_verb_init;
 extern const struct snp_verb snp_verb_config;
 extern const struct snp_verb snp_verb_doctor;

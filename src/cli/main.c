@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 
 /* In the order of --help. */
+/* clang-format off */
 static const struct snp_verb *const verbs[] = {
     &snp_verb_exec,
     &snp_verb_sessions,
@@ -32,6 +33,7 @@ static const struct snp_verb *const verbs[] = {
     &snp_verb_get,
     &snp_verb_ls,
     &snp_verb_output,
+    &snp_verb_models,
     &snp_verb_init,
     &snp_verb_config,
     &snp_verb_doctor,
@@ -42,6 +44,7 @@ static const struct snp_verb *const verbs[] = {
     &snp_verb_completion,
     NULL,
 };
+/* clang-format on */
 
 /* Descriptors 0 to 2 are open, so that no file is ever opened in their place. */
 static int open_standard_fds(void)

@@ -558,6 +558,11 @@ const char *snp_config_env(const struct snp_config *config, const char *name)
     return text != NULL ? text : json_string_value(json_object_get(config->dotenv, name));
 }
 
+const char *snp_config_process_env(const struct snp_config *config, const char *name)
+{
+    return process_env(config, name);
+}
+
 bool snp_config_snipara_enabled(const struct snp_config *config)
 {
     return snp_config_str(config, SNP_KEY_SNIPARA_API_KEY) != NULL &&

@@ -22,6 +22,11 @@ enum snp_config_key {
     SNP_KEY_BACKEND,
     SNP_KEY_MODEL,
     SNP_KEY_TEMPERATURE,
+    SNP_KEY_BASE_URL,
+    SNP_KEY_MODEL_RETRIES,
+    SNP_KEY_PRICE_FILE,
+    SNP_KEY_REPLAY_FILE,
+    SNP_KEY_RECORD_FILE,
     SNP_KEY_ENVIRONMENT,
     SNP_KEY_TRUST_LEVEL,
     SNP_KEY_TEMPLATE,
@@ -182,6 +187,8 @@ json_t *snp_config_limits_explicit(const struct snp_config *config);
 
 /* A variable of the process's environment, else of the .env file; NULL if in neither. Borrowed. */
 const char *snp_config_env(const struct snp_config *config, const char *name);
+/* The same of the process's environment alone, for what a project's .env must not say. */
+const char *snp_config_process_env(const struct snp_config *config, const char *name);
 
 /* A key and a project of the Snipara service are both set. */
 bool snp_config_snipara_enabled(const struct snp_config *config);

@@ -26,7 +26,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .type = SNP_CONFIG_STRING,
                            .fallback = "litellm",
                            .env = ENV("BACKEND"),
-                           .choices = {"litellm", "openai", "anthropic"},
+                           .choices = {"litellm", "openai", "anthropic", "gemini", "replay"},
                            .section = "Runtime",
                            .row = "Backend",
                            .help = "who talks to models",
@@ -52,6 +52,48 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .section = "Runtime",
                            .row = "Temperature",
                            .help = "sampling temperature",
+                           },
+    [SNP_KEY_BASE_URL] =
+        {
+                           .name = "base_url",
+                           .type = SNP_CONFIG_STRING,
+                           .env = ENV("BASE_URL"),
+                           .section = "Runtime",
+                           .row = "Base URL",
+                           .help = "where models are asked; not set: the provider's own address",
+                           },
+    [SNP_KEY_MODEL_RETRIES] =
+        {
+                           .name = "model_retries",
+                           .type = SNP_CONFIG_INT,
+                           .fallback = "3",
+                           .env = ENV("MODEL_RETRIES"),
+                           .min = 0,
+                           .max = 20,
+                           .section = "Runtime",
+                           .row = "Model retries",
+                           .help = "more tries of a request that failed for no fault of its own",
+                           },
+    [SNP_KEY_PRICE_FILE] =
+        {
+                           .name = "price_file",
+                           .type = SNP_CONFIG_PATH,
+                           .env = ENV("PRICE_FILE"),
+                           .help = "prices of models that go before the built-in ones",
+                           },
+    [SNP_KEY_REPLAY_FILE] =
+        {
+                           .name = "replay_file",
+                           .type = SNP_CONFIG_PATH,
+                           .env = ENV("REPLAY_FILE"),
+                           .help = "answers of the backend replay",
+                           },
+    [SNP_KEY_RECORD_FILE] =
+        {
+                           .name = "record_file",
+                           .type = SNP_CONFIG_PATH,
+                           .env = ENV("RECORD_FILE"),
+                           .help = "where answers of models are kept for a replay",
                            },
     [SNP_KEY_ENVIRONMENT] =
         {
@@ -406,7 +448,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "snipara_project_slug",
                            .type = SNP_CONFIG_STRING,
-                           .env = ENV_OWN("SNIPARA_PROJECT_SLUG",                                                  "SNIPARA_PROJECT_SLUG"),
+                           .env = ENV_OWN("SNIPARA_PROJECT_SLUG",                                                           "SNIPARA_PROJECT_SLUG"),
                            .section = "Snipara",
                            .row = "Project slug",
                            .help = "project of the Snipara service",
@@ -416,7 +458,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .name = "snipara_base_url",
                            .type = SNP_CONFIG_STRING,
                            .fallback = "https://api.snipara.com/mcp",
-                           .env = ENV_OWN("SNIPARA_BASE_URL",                                    "SNIPARA_BASE_URL"),
+                           .env = ENV_OWN("SNIPARA_BASE_URL",                                               "SNIPARA_BASE_URL"),
                            .section = "Snipara",
                            .row = "Base URL",
                            .help = "address of the Snipara service",
@@ -426,7 +468,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .name = "snipara_api_key",
                            .type = SNP_CONFIG_STRING,
                            .is_secret = true,
-                           .env = ENV_OWN("SNIPARA_API_KEY",                                                            "SNIPARA_API_KEY"),
+                           .env = ENV_OWN("SNIPARA_API_KEY",                                      "SNIPARA_API_KEY"),
                            .section = "Snipara",
                            .row = "API key",
                            .help = "key of the Snipara service",
@@ -436,7 +478,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .name = "memory_enabled",
                            .type = SNP_CONFIG_BOOL,
                            .fallback = "false",
-                           .env = ENV_OWN("SNIPARA_MEMORY_ENABLED",                            "MEMORY_ENABLED"),
+                           .env = ENV_OWN("SNIPARA_MEMORY_ENABLED",                                                                                        "MEMORY_ENABLED"),
                            .section = "Snipara",
                            .row = "Memory enabled",
                            .help = "the Snipara memory tools are offered",

@@ -410,31 +410,12 @@ static CURLcode set_behaviour(struct snp_http_call *call)
     return r;
 }
 
-static bool is_loopback(const char *url)
-{
-    CURLU *parts = curl_url();
-    char *host = NULL;
-    bool is = false;
-
-    if (parts != NULL && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
-        curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK) {
-        struct in_addr address;
-
-        is = snp_streq(host, "[::1]") || strcasecmp(host, "localhost") == 0 ||
-             (inet_pton(AF_INET, host, &address) == 1 &&
-              ntohl(address.s_addr) >> LOOPBACK_SHIFT == IN_LOOPBACKNET);
-    }
-    curl_free(host);
-    curl_url_cleanup(parts);
-    return is;
-}
-
 static CURLcode set_request(struct snp_http_call *call, const struct snp_http_spec *spec)
 {
     CURLcode r = CURLE_OK;
 
     SET(CURLOPT_URL, spec->url);
-    if (is_loopback(spec->url)) { /* what is meant for this host must not leave it */
+    if (snp_http_is_loopback(spec->url)) { /* what is meant for this host must not leave it */
         SET(CURLOPT_NOPROXY, "*");
     }
     if (spec->ca_file != NULL) {
@@ -581,4 +562,28 @@ void snp_http_free(struct snp_http *http)
     (void)curl_multi_cleanup(http->multi);
     curl_global_cleanup();
     uv_close((uv_handle_t *)&http->timer, on_timer_closed);
+}
+
+bool snp_http_is_loopback(const char *url)
+{
+    CURLU *parts = curl_url();
+    char *host = NULL;
+    bool is = false;
+
+    if (parts != NULL && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+        curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK) {
+        struct in_addr address;
+
+        is = snp_streq(host, "[::1]") || strcasecmp(host, "localhost") == 0 ||
+             (inet_pton(AF_INET, host, &address) == 1 &&
+              ntohl(address.s_addr) >> LOOPBACK_SHIFT == IN_LOOPBACKNET);
+    }
+    curl_free(host);
+    curl_url_cleanup(parts);
+    return is;
+}
+
+int64_t snp_http_date(const char *text)
+{
+    return (int64_t)curl_getdate(text, NULL);
 }

@@ -64,4 +64,10 @@ void snp_http_cancel(struct snp_http_call *call);
 /* Cancel everything. Not from a callback. The loop must turn once more to close its handles. */
 void snp_http_free(struct snp_http *http);
 
+/* Whether a URL leads to this host itself: localhost, 127.0.0.0/8, [::1]. */
+bool snp_http_is_loopback(const char *url);
+
+/* Seconds since 1970 of a date in a header; -1 = it is none. */
+int64_t snp_http_date(const char *text);
+
 #endif

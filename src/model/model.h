@@ -23,18 +23,17 @@ int snp_models_new(uv_loop_t *loop,
                    const struct snp_config *config,
                    struct snp_models **ret,
                    struct snp_err *err) SNP_NODISCARD;
-/* Open calls end without a word. The loop must turn once more to close what is left. */
+/* Open calls end without a word. Not from a callback. The loop must turn once more to close what is left. */
 void snp_models_free(struct snp_models *models);
 SNP_DEFINE_CLEANUP(struct snp_models *, snp_models_free)
 
-/* Which provider a model's name leads to, and what is known of it. Texts are borrowed from models. */
+/* Which provider a model's name leads to, and what is known of it. */
 struct snp_model_choice {
-    const char *provider; /* "openai", "mistral", ... */
-    const char *model;    /* as the provider will get it */
-    const char *base_url; /* "" for replay */
-    const char
-        *key_from; /* "OPENAI_API_KEY", "OPENAI_API_KEY_FILE", ...; NULL = no key is set */
-    bool is_ready; /* it can be asked; else err of snp_model_choose says what is missing */
+    char provider[32];  /* "openai", "mistral", ... */
+    char model[128];    /* as the provider will get it; cut */
+    char base_url[256]; /* "" for replay; cut */
+    char key_from[64];  /* "OPENAI_API_KEY", "OPENAI_API_KEY_FILE", ...; "" = no key is set */
+    bool is_ready;      /* it can be asked; else err of snp_model_choose says what is missing */
     bool is_priced;
     double input_usd; /* per million tokens */
     double output_usd;
@@ -51,11 +50,22 @@ int snp_model_choose(struct snp_models *models,
                      struct snp_model_choice *ret,
                      struct snp_err *err) SNP_NODISCARD;
 
-/* What tokens cost. False: the price is unknown, *ret_usd = 0. */
+/*
+ * The i-th provider with its default model ("" = it has none); false past the last. ret_err->code is
+ * SNP_OK, or it says what is missing.
+ */
+bool snp_model_list(struct snp_models *models,
+                    size_t i,
+                    struct snp_model_choice *ret,
+                    struct snp_err *ret_err);
+
+/* What tokens of a model (NULL = the configured one) cost. False: the price is unknown, *ret_usd = 0. */
 bool snp_model_price(struct snp_models *models,
                      const char *model,
                      const struct snp_model_usage *usage,
                      double *ret_usd);
+/* "2026-11-01": when the built-in prices were looked up. */
+const char *snp_model_price_date(const struct snp_models *models);
 
 /*
  * Ask. The request's texts are copied or borrowed as provider.h says. on_event may be NULL.
@@ -70,6 +80,12 @@ int snp_model_ask(struct snp_models *models,
                   void *ctx,
                   struct snp_model_call **ret,
                   struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * An answer to this request is known already, from a run that is resumed: a replay script gives it
+ * up, as if it had been asked. Nothing happens with other providers.
+ */
+void snp_model_skip(struct snp_models *models, const struct snp_model_request *request);
 
 /* Stop at once: the connection is closed, no callback follows. *ret_lost (may be NULL): estimated usage. */
 void snp_model_cancel(struct snp_model_call *call, struct snp_model_usage *ret_lost);

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Anthropic's messages.
+ *
+ * Content is a list of blocks there, system texts stand beside the conversation, results of tools
+ * are blocks of the user, and roles alternate: neighbours of one role become one message. Blocks of
+ * thinking come back signed and must be sent again as they were: they travel in "opaque".
+ */
+#include <string.h>
+
+#include "base/str.h"
+#include "model/driver.h"
+
+enum {
+    MAX_TOKENS = 8192, /* which this protocol wants to be told */
+};
+
+static const char version[] = "2023-06-01";
+
+/* Writing --------------------------------------------------------------------------------- */
+
+static json_t *text_block(const char *text)
+{
+    return json_pack("{s:s, s:s}", "type", "text", "text", text);
+}
+
+/* All system messages, and what a schema asks for. NULL in *ret: there are none. */
+static int write_system(const struct snp_model_request *request, json_t **ret)
+{
+    snp_autojson json_t *blocks = json_array();
+    snp_autofree char *schema = NULL;
+    size_t i = 0;
+    json_t *message = NULL;
+
+    json_array_foreach(request->messages, i, message)
+    {
+        bool is_system = strcmp(snp_json_str(message, "role", ""), "system") == 0;
+        const char *text = snp_model_content(message);
+        if (is_system && text[0] != '\0' &&
+            json_array_append_new(blocks, text_block(text)) < 0) {
+            return -1;
+        }
+    }
+    if (request->schema != NULL) {
+        snp_autofree char *text = snp_json_text(request->schema);
+        schema = text == NULL
+                     ? NULL
+                     : snp_format("Answer with one JSON value and nothing around it. It must "
+                                  "follow this JSON Schema: %s",
+                                  text);
+        if (schema == NULL || json_array_append_new(blocks, text_block(schema)) < 0) {
+            return -1;
+        }
+    }
+    *ret = json_array_size(blocks) > 0 ? SNP_TAKE_PTR(blocks) : NULL;
+    return 0;
+}
+
+static int write_assistant(const json_t *message, json_t *blocks)
+{
+    const json_t *thought = json_object_get(json_object_get(message, "opaque"), "anthropic");
+    const char *text = snp_model_content(message);
+    size_t i = 0;
+    json_t *item = NULL;
+
+    json_array_foreach(thought, i, item)
+    {
+        if (json_array_append(blocks, item) < 0) {
+            return -1;
+        }
+    }
+    if (text[0] != '\0' && json_array_append_new(blocks, text_block(text)) < 0) {
+        return -1;
+    }
+    json_array_foreach(json_object_get(message, "tool_calls"), i, item)
+    {
+        json_t *block = json_pack(
+            "{s:s, s:O, s:O, s:O}", "type", "tool_use", "id", json_object_get(item, "id"),
+            "name", json_object_get(item, "name"), "input", json_object_get(item, "arguments"));
+        if (json_array_append_new(blocks, block) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int write_result(const json_t *message, json_t *blocks)
+{
+    json_t *block = json_pack("{s:s, s:O, s:s}", "type", "tool_result", "tool_use_id",
+                              json_object_get(message, "tool_call_id"), "content",
+                              snp_model_content(message));
+
+    if (block != NULL && snp_json_bool(message, "is_error", false) &&
+        json_object_set_new(block, "is_error", json_true()) < 0) {
+        json_decref(block);
+        return -1;
+    }
+    return json_array_append_new(blocks, block);
+}
+
+static int write_blocks(const json_t *message, const char *role, json_t *blocks)
+{
+    if (strcmp(role, "assistant") == 0) {
+        return write_assistant(message, blocks);
+    }
+    if (strcmp(role, "tool") == 0) {
+        return write_result(message, blocks);
+    }
+    const char *text = snp_model_content(message);
+    return text[0] == '\0' ? 0 : json_array_append_new(blocks, text_block(text));
+}
+
+/* The blocks of the last message if it is of this role, else of a new one. Borrowed. */
+static json_t *blocks_for(json_t *messages, const char *role)
+{
+    size_t n = json_array_size(messages);
+    const json_t *last = n > 0 ? json_array_get(messages, n - 1) : NULL;
+
+    if (last != NULL && strcmp(snp_json_str(last, "role", ""), role) == 0) {
+        return json_object_get(last, "content");
+    }
+    if (json_array_append_new(messages, json_pack("{s:s, s:[]}", "role", role, "content")) <
+        0) {
+        return NULL;
+    }
+    return json_object_get(json_array_get(messages, n), "content");
+}
+
+static json_t *write_messages(const json_t *messages)
+{
+    snp_autojson json_t *made = json_array();
+    size_t i = 0;
+    json_t *message = NULL;
+
+    json_array_foreach(messages, i, message)
+    {
+        const char *role = snp_json_str(message, "role", "");
+        if (strcmp(role, "system") == 0) {
+            continue;
+        }
+        json_t *blocks =
+            blocks_for(made, strcmp(role, "assistant") == 0 ? "assistant" : "user");
+        if (blocks == NULL || write_blocks(message, role, blocks) < 0) {
+            return NULL;
+        }
+    }
+    return SNP_TAKE_PTR(made);
+}
+
+/* Mark the end of the conversation, so that the next turn finds all before it in the cache. */
+static int mark_cache(const json_t *messages)
+{
+    const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    const json_t *blocks = json_object_get(last, "content");
+    json_t *block = json_array_get(blocks, json_array_size(blocks) - 1);
+
+    return block == NULL ? 0
+                         : json_object_set_new(block, "cache_control",
+                                               json_pack("{s:s}", "type", "ephemeral"));
+}
+
+static json_t *write_tools(const json_t *tools)
+{
+    snp_autojson json_t *made = json_array();
+    size_t i = 0;
+    json_t *tool = NULL;
+
+    json_array_foreach(tools, i, tool)
+    {
+        json_t *one = json_pack("{s:O, s:O, s:O}", "name", json_object_get(tool, "name"),
+                                "description", json_object_get(tool, "description"),
+                                "input_schema", json_object_get(tool, "parameters"));
+        if (json_array_append_new(made, one) < 0) {
+            return NULL;
+        }
+    }
+    return SNP_TAKE_PTR(made);
+}
+
+static json_t *write_choice(const char *choice)
+{
+    if (choice == NULL || strcmp(choice, "auto") == 0 || strcmp(choice, "none") == 0) {
+        return json_pack("{s:s}", "type", choice == NULL ? "auto" : choice);
+    }
+    if (strcmp(choice, "required") == 0) {
+        return json_pack("{s:s}", "type", "any");
+    }
+    return json_pack("{s:s, s:s}", "type", "tool", "name", choice);
+}
+
+static int write_options(const struct snp_model_job *job, json_t *body)
+{
+    const struct snp_model_request *request = job->request;
+    json_t *system = NULL;
+    int r = write_system(request, &system);
+
+    if (r == 0 && system != NULL) {
+        r = json_object_set_new(body, "system", system);
+    }
+    if (r == 0 && (job->quirks & SNP_MODEL_NO_TEMPERATURE) == 0) {
+        r = json_object_set_new(body, "temperature", json_real(job->temperature));
+    }
+    if (r == 0 && json_array_size(request->tools) > 0) {
+        r = json_object_set_new(body, "tools", write_tools(request->tools));
+        r = r < 0
+                ? r
+                : json_object_set_new(body, "tool_choice", write_choice(request->tool_choice));
+        if (r == 0 && (job->quirks & SNP_MODEL_NO_CACHE_CONTROL) == 0) {
+            r = mark_cache(json_object_get(body, "messages"));
+        }
+    }
+    return r;
+}
+
+static int anthropic_write(const struct snp_model_job *job,
+                           struct snp_model_wire *wire,
+                           struct snp_err *err)
+{
+    uint64_t max = job->request->max_tokens > 0 ? job->request->max_tokens : MAX_TOKENS;
+    int r = snp_buf_addf(&wire->url, "%s/v1/messages", job->base_url);
+
+    r = r < 0 ? r : snp_model_wire_key(job, wire);
+    r = r < 0 ? r : snp_model_wire_header(wire, "anthropic-version", version);
+    wire->body =
+        json_pack("{s:s, s:I, s:o, s:b}", "model", job->model, "max_tokens", (json_int_t)max,
+                  "messages", write_messages(job->request->messages), "stream", 1);
+    if (r < 0 || wire->body == NULL || write_options(job, wire->body) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+/* Reading --------------------------------------------------------------------------------- */
+
+/* Counts come in the beginning and, better, in the end; what is not said again stays. */
+static void read_usage(struct snp_model_reply *reply, const json_t *usage)
+{
+    struct snp_model_usage *into = &reply->usage;
+
+    if (!json_is_object(usage)) {
+        return;
+    }
+    reply->has_usage = true;
+    if (json_is_integer(json_object_get(usage, "input_tokens"))) {
+        into->cache_read = snp_model_count(usage, "cache_read_input_tokens");
+        into->cache_write = snp_model_count(usage, "cache_creation_input_tokens");
+        into->input =
+            snp_model_count(usage, "input_tokens") + into->cache_read + into->cache_write;
+    }
+    if (json_is_integer(json_object_get(usage, "output_tokens"))) {
+        into->output = snp_model_count(usage, "output_tokens");
+    }
+}
+
+static void read_stop(struct snp_model_reply *reply, const json_t *reason)
+{
+    static const struct {
+        const char *word;
+        enum snp_model_stop stop;
+    } words[] = {
+        {"max_tokens",                    SNP_MODEL_STOP_LENGTH},
+        {"model_context_window_exceeded", SNP_MODEL_STOP_LENGTH},
+        {"pause_turn",                    SNP_MODEL_STOP_LENGTH},
+        {"refusal",                       SNP_MODEL_STOP_FILTER},
+        {"tool_use",                      SNP_MODEL_STOP_TOOLS },
+    };
+    const char *word = json_string_value(reason);
+
+    if (word == NULL) {
+        return;
+    }
+    reply->has_stop = true;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(words); i++) {
+        reply->stop = strcmp(word, words[i].word) == 0 ? words[i].stop : reply->stop;
+    }
+}
+
+/* Keep a block of thinking, whole: {"type", "thinking", "signature"} or {"type", "data"}. */
+static json_t *opaque_block(struct snp_model_reply *reply, const json_t *block)
+{
+    if (reply->opaque == NULL) {
+        reply->opaque = json_pack("{s:[]}", "anthropic");
+    }
+    json_t *blocks = json_object_get(reply->opaque, "anthropic");
+    if (json_array_append_new(blocks, json_copy((json_t *)(uintptr_t)block)) < 0) {
+        return NULL;
+    }
+    return json_array_get(blocks, json_array_size(blocks) - 1);
+}
+
+static int read_block(struct snp_model_reply *reply,
+                      int64_t index,
+                      const json_t *block,
+                      struct snp_err *err)
+{
+    const char *type = snp_json_str(block, "type", "");
+    struct snp_model_tool_call *call = NULL;
+
+    if (strcmp(type, "text") == 0) {
+        return snp_model_reply_text(reply, json_object_get(block, "text"), err);
+    }
+    if (strcmp(type, "tool_use") == 0) {
+        const json_t *input = json_object_get(block, "input");
+        int r = snp_model_reply_call(reply, index, snp_json_str(block, "id", NULL),
+                                     snp_json_str(block, "name", NULL), &call, err);
+        /* in a stream it begins as {} and comes in pieces */
+        return r < 0 || json_object_size(input) == 0
+                   ? r
+                   : snp_model_reply_arguments(call, input, err);
+    }
+    if (strcmp(type, "thinking") == 0 || strcmp(type, "redacted_thinking") == 0) {
+        if (opaque_block(reply, block) == NULL) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        return snp_model_reply_reasoning(reply, json_object_get(block, "thinking"), err);
+    }
+    return 0;
+}
+
+/* A piece is added to what the last block of thinking has under this name. */
+static int grow_thinking(struct snp_model_reply *reply,
+                         const char *name,
+                         const json_t *piece,
+                         struct snp_err *err)
+{
+    const json_t *blocks = json_object_get(reply->opaque, "anthropic");
+    json_t *block = json_array_get(blocks, json_array_size(blocks) - 1);
+    const char *had = snp_json_str(block, name, "");
+    const char *more = json_string_value(piece);
+
+    if (block == NULL || more == NULL) {
+        return 0;
+    }
+    if (strlen(had) + strlen(more) > SNP_MODEL_TEXT_MAX) {
+        return snp_fail(err, SNP_E_LIMIT, "the reply is longer than %d bytes",
+                        SNP_MODEL_TEXT_MAX);
+    }
+    snp_autofree char *both = snp_format("%s%s", had, more);
+    if (both == NULL || json_object_set_new(block, name, json_string(both)) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+static int read_delta(struct snp_model_reply *reply,
+                      int64_t index,
+                      const json_t *delta,
+                      struct snp_err *err)
+{
+    const char *type = snp_json_str(delta, "type", "");
+    struct snp_model_tool_call *call = NULL;
+
+    if (strcmp(type, "text_delta") == 0) {
+        return snp_model_reply_text(reply, json_object_get(delta, "text"), err);
+    }
+    if (strcmp(type, "input_json_delta") == 0) {
+        int r = snp_model_reply_call(reply, index, NULL, NULL, &call, err);
+        return r < 0 ? r
+                     : snp_model_reply_arguments(call, json_object_get(delta, "partial_json"),
+                                                 err);
+    }
+    if (strcmp(type, "thinking_delta") == 0) {
+        const json_t *piece = json_object_get(delta, "thinking");
+        int r = grow_thinking(reply, "thinking", piece, err);
+        return r < 0 ? r : snp_model_reply_reasoning(reply, piece, err);
+    }
+    if (strcmp(type, "signature_delta") == 0) {
+        return grow_thinking(reply, "signature", json_object_get(delta, "signature"), err);
+    }
+    return 0;
+}
+
+static void read_head(struct snp_model_reply *reply, const json_t *message)
+{
+    snp_model_reply_name(reply->model, json_object_get(message, "model"));
+    snp_model_reply_name(reply->id, json_object_get(message, "id"));
+    read_usage(reply, json_object_get(message, "usage"));
+}
+
+static void read_error(struct snp_model_reply *reply, const json_t *data)
+{
+    json_t *error = json_object_get(data, "error");
+
+    json_decref(reply->error);
+    reply->error = error != NULL ? json_incref(error) : json_object();
+}
+
+static int anthropic_event(struct snp_model_reply *reply,
+                           const json_t *data,
+                           struct snp_err *err)
+{
+    const char *type = snp_json_str(data, "type", "");
+    int64_t index = snp_json_int(data, "index", 0);
+
+    if (strcmp(type, "content_block_start") == 0) {
+        return read_block(reply, index, json_object_get(data, "content_block"), err);
+    }
+    if (strcmp(type, "content_block_delta") == 0) {
+        return read_delta(reply, index, json_object_get(data, "delta"), err);
+    }
+    if (strcmp(type, "message_start") == 0) {
+        read_head(reply, json_object_get(data, "message"));
+    } else if (strcmp(type, "message_delta") == 0) {
+        read_usage(reply, json_object_get(data, "usage"));
+        read_stop(reply, json_object_get(json_object_get(data, "delta"), "stop_reason"));
+    } else if (strcmp(type, "message_stop") == 0) {
+        reply->is_ended = true;
+    } else if (strcmp(type, "error") == 0) {
+        read_error(reply, data);
+    }
+    return 0; /* pings, ends of blocks, and what is new */
+}
+
+static int anthropic_whole(struct snp_model_reply *reply,
+                           const json_t *body,
+                           struct snp_err *err)
+{
+    const json_t *content = json_object_get(body, "content");
+    size_t i = 0;
+    json_t *block = NULL;
+
+    if (strcmp(snp_json_str(body, "type", ""), "error") == 0) {
+        read_error(reply, body);
+        return 0;
+    }
+    if (!json_is_array(content)) {
+        return snp_fail(err, SNP_E_PEER, "the reply has no content");
+    }
+    json_array_foreach(content, i, block)
+    {
+        int r = read_block(reply, (int64_t)i, block, err);
+        if (r < 0) {
+            return r;
+        }
+    }
+    read_head(reply, body);
+    read_stop(reply, json_object_get(body, "stop_reason"));
+    reply->is_ended = true;
+    return 0;
+}
+
+const struct snp_model_driver snp_model_anthropic = {
+    .name = "anthropic",
+    .write = anthropic_write,
+    .event = anthropic_event,
+    .whole = anthropic_whole,
+};

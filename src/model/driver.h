@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MODEL_DRIVER_H
+#define SNP_MODEL_DRIVER_H
+
+/*
+ * What a provider of models is: how a request is written in its words, and how its reply is
+ * read. Drivers neither connect nor wait nor count tries; that is model.c's.
+ */
+
+#include "base/buf.h"
+#include "model/provider.h"
+#include "model/reply.h"
+
+enum {
+    SNP_MODEL_HEADERS_MAX = 8,
+    SNP_MODEL_BODY_MAX = 64 << 20, /* bytes of a request */
+};
+
+/* What a server did not take once, and is therefore left out from then on. */
+enum snp_model_quirk {
+    SNP_MODEL_NO_TEMPERATURE = 1 << 0,
+    SNP_MODEL_NO_STREAM_OPTIONS = 1 << 1,
+    SNP_MODEL_OTHER_MAX_TOKENS =
+        1 << 2, /* max_tokens where it was max_completion_tokens, and back */
+    SNP_MODEL_NO_CACHE_CONTROL = 1 << 3,
+};
+
+/* How a provider wants to be asked. One row of the table of routes. */
+struct snp_model_route;
+
+/* A request on its way out; everything borrowed. */
+struct snp_model_job {
+    const struct snp_model_request *request;
+    const char *model;       /* as the provider names it */
+    const char *base_url;    /* without a slash at its end */
+    const char *key;         /* NULL = none */
+    const char *key_header;  /* "Authorization: Bearer ", ... */
+    const char *api_version; /* Azure's; NULL = none */
+    double temperature;
+    unsigned quirks; /* enum snp_model_quirk */
+    bool is_origin;  /* the provider's own service, not something compatible */
+};
+
+struct snp_model_wire {
+    struct snp_buf url;
+    char *headers[SNP_MODEL_HEADERS_MAX + 1]; /* owned */
+    json_t *body;                             /* owned */
+};
+
+struct snp_model_driver {
+    const char *name;
+    /* Fill url, headers (but for Content-Type) and body. */
+    int (*write)(const struct snp_model_job *job,
+                 struct snp_model_wire *wire,
+                 struct snp_err *err);
+    /*
+     * One event of the stream. SNP_E_PEER: it makes no sense. An error the provider reports goes to
+     * reply->error.
+     */
+    int (*event)(struct snp_model_reply *reply, const json_t *data, struct snp_err *err);
+    /* A reply that came in one piece, because the server does not stream. As event. */
+    int (*whole)(struct snp_model_reply *reply, const json_t *body, struct snp_err *err);
+};
+
+extern const struct snp_model_driver snp_model_openai;
+extern const struct snp_model_driver snp_model_anthropic;
+extern const struct snp_model_driver snp_model_gemini;
+
+/* "NAME: value" into wire's headers, and what follows base_url into its URL. SNP_E_NOMEM, SNP_E_LIMIT. */
+int snp_model_wire_header(struct snp_model_wire *wire,
+                          const char *name,
+                          const char *value) SNP_NODISCARD;
+/* The key, in the header that job says. Nothing without a key. */
+int snp_model_wire_key(const struct snp_model_job *job,
+                       struct snp_model_wire *wire) SNP_NODISCARD;
+void snp_model_wire_init(struct snp_model_wire *wire);
+void snp_model_wire_done(struct snp_model_wire *wire);
+
+/* Text of a message's content; "" if it has none. Borrowed. */
+const char *snp_model_content(const json_t *message);
+
+/* Take a key (NULL = none) of 8 bytes or more out of a text that somebody else wrote. */
+void snp_model_scrub(char *text, const char *key);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MODEL_PRICE_H
+#define SNP_MODEL_PRICE_H
+
+/*
+ * What tokens cost: the built-in data file (data/prices.json), and the user's before it. A price
+ * that is not there is unknown, never zero.
+ */
+
+#include "model/provider.h"
+
+struct snp_prices;
+
+/* USD per million tokens. */
+struct snp_price {
+    double input;
+    double output;
+    double cache_read;
+    double cache_write;
+};
+
+/* path: the user's file; NULL = none. SNP_E_INVALID: it is no such file; SNP_E_NOT_FOUND. */
+int snp_prices_load(const char *path,
+                    struct snp_prices **ret,
+                    struct snp_err *err) SNP_NODISCARD;
+void snp_prices_free(struct snp_prices *prices);
+
+/* {"openai": MODEL, ...}: what is asked where only a backend is named. Borrowed. */
+const json_t *snp_prices_defaults(const struct snp_prices *prices);
+/* "2026-11-01": when the built-in prices were looked up. Borrowed. */
+const char *snp_prices_date(const struct snp_prices *prices);
+
+/*
+ * The price of a model of a provider: of "provider/model", then of "model", then of what stands
+ * behind its last slash; the user's file before ours. A name fits a row that is equal to it but for a
+ * version at its end ("-2024-08-06", "-latest", "@20250514", "-001"), or begins as a row that ends
+ * with "*"; the longest fits best. False: unknown.
+ */
+bool snp_prices_find(const struct snp_prices *prices,
+                     const char *provider,
+                     const char *model,
+                     struct snp_price *ret);
+
+double snp_price_of(const struct snp_price *price, const struct snp_model_usage *usage);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MODEL_REPLAY_H
+#define SNP_MODEL_REPLAY_H
+
+/*
+ * The provider that asks nobody: a script of answers, one JSON object a line, and the writer of
+ * such scripts. docs/models.md has the form.
+ */
+
+#include "model/provider.h"
+#include "model/reply.h"
+
+struct snp_replay;
+
+/* SNP_E_INVALID: a line that is no turn, with its number; SNP_E_NOT_FOUND. */
+int snp_replay_load(const char *path,
+                    struct snp_replay **ret,
+                    struct snp_err *err) SNP_NODISCARD;
+void snp_replay_free(struct snp_replay *replay);
+
+/*
+ * The first turn that fits the request and is not used up; it is used up then, unless it repeats.
+ * *ret is borrowed. SNP_E_NOT_FOUND: none, and why.
+ */
+int snp_replay_take(struct snp_replay *replay,
+                    const struct snp_model_request *request,
+                    const json_t **ret,
+                    struct snp_err *err) SNP_NODISCARD;
+
+/* What a turn says, as a reply that has just come in, told piece by piece. */
+int snp_replay_read(const json_t *turn,
+                    struct snp_model_reply *reply,
+                    struct snp_err *err) SNP_NODISCARD;
+/* True: the turn is a failure. */
+bool snp_replay_failure(const json_t *turn,
+                        enum snp_model_failure *ret,
+                        int *ret_status,
+                        bool *ret_is_final, /* another try gets no other answer */
+                        struct snp_err *ret_err);
+uint64_t snp_replay_delay_ms(const json_t *turn);
+
+/* Before the first record: make the file (0600) or see that it is a script. SNP_E_INVALID, SNP_E_SYS. */
+int snp_replay_record_begin(const char *path, struct snp_err *err) SNP_NODISCARD;
+/* Append an answer. SNP_E_SYS. */
+int snp_replay_record(const char *path,
+                      const struct snp_model_request *request,
+                      const struct snp_model_answer *answer,
+                      struct snp_err *err) SNP_NODISCARD;
+
+#endif

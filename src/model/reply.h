@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MODEL_REPLY_H
+#define SNP_MODEL_REPLY_H
+
+/* A reply that is coming in: its parts as they come, and the message they make. */
+
+#include "base/buf.h"
+#include "model/provider.h"
+
+enum {
+    SNP_MODEL_TEXT_MAX =
+        16 << 20, /* bytes of a reply's text, its reasoning, its arguments: of each */
+    SNP_MODEL_CALLS_MAX = 128,
+    SNP_MODEL_ID_MAX = 128,
+    SNP_MODEL_RAW_SHOWN = 500, /* characters of arguments that make no sense */
+};
+
+struct snp_model_tool_call {
+    int64_t index;               /* the provider's, to find it again */
+    char id[SNP_MODEL_ID_MAX];   /* "" = none was given */
+    char name[SNP_MODEL_ID_MAX]; /* "" until it is known */
+    struct snp_buf arguments;    /* text of JSON */
+    json_t *signature; /* what the provider wants to see again with it; NULL = nothing */
+};
+
+struct snp_model_reply {
+    void (*on_event)(void *ctx,
+                     const struct snp_model_event *event); /* NULL = nobody listens */
+    void *ctx;
+
+    struct snp_buf text;
+    struct snp_buf reasoning;
+    struct snp_model_tool_call *calls; /* owned; SNP_MODEL_CALLS_MAX at most */
+    size_t n_calls;
+    json_t *opaque;       /* owned; NULL = nothing */
+    bool keeps_reasoning; /* the provider wants to read it again */
+    enum snp_model_stop stop;
+    bool has_stop; /* the provider said why it stopped */
+    bool is_ended; /* nothing follows */
+    struct snp_model_usage usage;
+    bool has_usage; /* the provider said it */
+    char model[SNP_MODEL_ID_MAX];
+    char id[SNP_MODEL_ID_MAX];
+    json_t *error; /* owned; an error the provider reported inside a reply */
+};
+
+void snp_model_reply_init(struct snp_model_reply *reply);
+void snp_model_reply_done(struct snp_model_reply *reply);
+
+/* A piece of text (NULL = ""). SNP_E_LIMIT, SNP_E_NOMEM. */
+int snp_model_reply_text(struct snp_model_reply *reply,
+                         const json_t *text,
+                         struct snp_err *err) SNP_NODISCARD;
+int snp_model_reply_reasoning(struct snp_model_reply *reply,
+                              const json_t *text,
+                              struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * The call of this index, or a new one. id and name (NULL = not now) are taken when they
+ * come first. SNP_E_LIMIT: too many calls, or a name that is too long.
+ */
+int snp_model_reply_call(struct snp_model_reply *reply,
+                         int64_t index,
+                         const char *id,
+                         const char *name,
+                         struct snp_model_tool_call **ret,
+                         struct snp_err *err) SNP_NODISCARD;
+/* A piece of a call's arguments: a string, or the whole object. */
+int snp_model_reply_arguments(struct snp_model_tool_call *call,
+                              const json_t *arguments,
+                              struct snp_err *err) SNP_NODISCARD;
+
+/* A string that names something, cut to what is kept. */
+void snp_model_reply_name(char into[SNP_MODEL_ID_MAX], const json_t *text);
+/* A count of an object; absent, negative or no integer: 0. */
+uint64_t snp_model_count(const json_t *object, const char *key);
+
+/*
+ * The assistant's message of what came. n_before: messages of the conversation before it, of which ids are
+ * made for calls that have none. New reference, NULL when out of memory.
+ */
+json_t *snp_model_reply_message(struct snp_model_reply *reply, size_t n_before);
+
+#endif

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Routes: from a model's name to a provider.
+ *
+ * A project's files are not trusted with the user's keys: where an address comes from them, only a key that
+ * comes from them too is sent there, unless the address is this host's own.
+ */
+#include "model/route.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "http/http.h"
+
+static const char bearer[] = "Authorization: Bearer ";
+
+static const struct snp_model_route routes[] = {
+    {
+     .name = "openai",
+     .driver = &snp_model_openai,
+     .base_url = "https://api.openai.com/v1",
+     .base_env = {"OPENAI_BASE_URL", "OPENAI_API_BASE"},
+     .key_env = {"OPENAI_API_KEY"},
+     .key_header = bearer,
+     },
+    {
+     .name = "anthropic",
+     .driver = &snp_model_anthropic,
+     .base_url = "https://api.anthropic.com",
+     .base_env = {"ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"},
+     .key_env = {"ANTHROPIC_API_KEY"},
+     .key_header = "X-Api-Key: ",
+     },
+    {
+     .name = "gemini",
+     .driver = &snp_model_gemini,
+     .base_url = "https://generativelanguage.googleapis.com",
+     .base_env = {"GOOGLE_GEMINI_BASE_URL", "GEMINI_API_BASE"},
+     .key_env = {"GEMINI_API_KEY", "GOOGLE_API_KEY"},
+     .key_header = "X-Goog-Api-Key: ",
+     },
+    {
+     .name = "openrouter",
+     .driver = &snp_model_openai,
+     .base_url = "https://openrouter.ai/api/v1",
+     .base_env = {"OPENROUTER_API_BASE"},
+     .key_env = {"OPENROUTER_API_KEY"},
+     .key_header = bearer,
+     },
+    {
+     .name = "mistral",
+     .driver = &snp_model_openai,
+     .base_url = "https://api.mistral.ai/v1",
+     .base_env = {"MISTRAL_API_BASE"},
+     .key_env = {"MISTRAL_API_KEY"},
+     .key_header = bearer,
+     },
+    {
+     .name = "groq",
+     .driver = &snp_model_openai,
+     .base_url = "https://api.groq.com/openai/v1",
+     .base_env = {"GROQ_API_BASE"},
+     .key_env = {"GROQ_API_KEY"},
+     .key_header = bearer,
+     },
+    {
+     .name = "deepseek",
+     .driver = &snp_model_openai,
+     .base_url = "https://api.deepseek.com",
+     .base_env = {"DEEPSEEK_API_BASE"},
+     .key_env = {"DEEPSEEK_API_KEY"},
+     .key_header = bearer,
+     },
+    {
+     .name = "xai",
+     .driver = &snp_model_openai,
+     .base_url = "https://api.x.ai/v1",
+     .base_env = {"XAI_API_BASE"},
+     .key_env = {"XAI_API_KEY"},
+     .key_header = bearer,
+     },
+    {
+     .name = "together_ai",
+     .driver = &snp_model_openai,
+     .base_url = "https://api.together.xyz/v1",
+     .base_env = {"TOGETHER_AI_API_BASE"},
+     .key_env = {"TOGETHERAI_API_KEY", "TOGETHER_API_KEY"},
+     .key_header = bearer,
+     },
+    {
+     .name = "azure",
+     .driver = &snp_model_openai,
+     .base_env = {"AZURE_API_BASE"},
+     .key_env = {"AZURE_API_KEY"},
+     .key_header = "api-key: ",
+     .version_env = "AZURE_API_VERSION",
+     .version = "2024-10-21",
+     },
+    {
+     .name = "ollama",
+     .driver = &snp_model_openai,
+     .base_url = "http://localhost:11434/v1",
+     .base_env = {"OLLAMA_API_BASE"},
+     .base_suffix = "/v1",
+     .key_env = {"OLLAMA_API_KEY"},
+     .key_header = bearer,
+     .needs_no_key = true,
+     },
+    {
+     .name = "lm_studio",
+     .driver = &snp_model_openai,
+     .base_url = "http://localhost:1234/v1",
+     .base_env = {"LM_STUDIO_API_BASE"},
+     .key_env = {"LM_STUDIO_API_KEY"},
+     .key_header = bearer,
+     .needs_no_key = true,
+     },
+    {
+     .name = "llamafile",
+     .driver = &snp_model_openai,
+     .base_url = "http://localhost:8080/v1",
+     .base_env = {"LLAMAFILE_API_BASE"},
+     .key_header = bearer,
+     .needs_no_key = true,
+     },
+    {
+     .name = "hosted_vllm",
+     .driver = &snp_model_openai,
+     .base_env = {"HOSTED_VLLM_API_BASE"},
+     .key_env = {"HOSTED_VLLM_API_KEY"},
+     .key_header = bearer,
+     .needs_no_key = true,
+     },
+    {
+     .name = "replay",
+     .needs_no_key = true,
+     },
+};
+
+/* What names without a prefix begin with. */
+static const struct {
+    const char *begin;
+    const char *route;
+} families[] = {
+    {"gpt-",       "openai"   },
+    {"chatgpt-",   "openai"   },
+    {"ft:",        "openai"   },
+    {"o1",         "openai"   },
+    {"o3",         "openai"   },
+    {"o4",         "openai"   },
+    {"claude-",    "anthropic"},
+    {"gemini-",    "gemini"   },
+    {"mistral-",   "mistral"  },
+    {"ministral-", "mistral"  },
+    {"magistral-", "mistral"  },
+    {"codestral-", "mistral"  },
+    {"devstral-",  "mistral"  },
+    {"deepseek-",  "deepseek" },
+    {"grok-",      "xai"      },
+};
+
+const struct snp_model_route *snp_model_route_at(size_t i)
+{
+    return i < SNP_ARRAY_LEN(routes) ? &routes[i] : NULL;
+}
+
+static const struct snp_model_route *route_named(const char *name, size_t n)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(routes); i++) {
+        if (strlen(routes[i].name) == n && memcmp(routes[i].name, name, n) == 0) {
+            return &routes[i];
+        }
+    }
+    return NULL;
+}
+
+/* By prefix, then by family; *ret_rest = the name without the prefix. NULL: nobody's. */
+static const struct snp_model_route *route_of_name(const char *name, const char **ret_rest)
+{
+    const char *slash = strchr(name, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - name);
+
+    *ret_rest = slash == NULL ? name : slash + 1;
+    if (n == strlen("ollama_chat") && memcmp(name, "ollama_chat", n) == 0) {
+        return route_named("ollama", strlen("ollama"));
+    }
+    const struct snp_model_route *route = slash == NULL ? NULL : route_named(name, n);
+    if (route != NULL) {
+        return route;
+    }
+    *ret_rest = name;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(families); i++) {
+        if (snp_has_prefix(name, families[i].begin)) {
+            return route_named(families[i].route, strlen(families[i].route));
+        }
+    }
+    return NULL;
+}
+
+/* Addresses ------------------------------------------------------------------------------- */
+
+struct base {
+    const char *url;
+    const char *from;
+    const char *suffix;
+    bool is_projects; /* it comes from a file of the project */
+};
+
+static bool is_from_project(enum snp_config_origin origin)
+{
+    return origin == SNP_ORIGIN_FILE || origin == SNP_ORIGIN_DOTENV;
+}
+
+static const char *env(const struct snp_config *config, const char *name, bool *ret_is_projects)
+{
+    const char *text = snp_config_process_env(config, name);
+
+    *ret_is_projects = false;
+    if (text != NULL && text[0] != '\0') {
+        return text;
+    }
+    text = snp_config_env(config, name);
+    *ret_is_projects = true;
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+static bool base_find(const struct snp_config *config,
+                      const struct snp_model_route *route,
+                      bool is_configured,
+                      struct base *ret)
+{
+    const char *url = snp_config_str(config, SNP_KEY_BASE_URL);
+
+    *ret = (struct base){0};
+    if (is_configured && url != NULL && url[0] != '\0') {
+        *ret = (struct base){
+            .url = url,
+            .from = snp_config_source(config, SNP_KEY_BASE_URL),
+            .is_projects = is_from_project(snp_config_origin(config, SNP_KEY_BASE_URL)),
+        };
+        return true;
+    }
+    for (size_t i = 0; i < SNP_MODEL_ENV_NAMES && route->base_env[i] != NULL; i++) {
+        bool is_projects = false;
+        url = env(config, route->base_env[i], &is_projects);
+        if (url != NULL) {
+            *ret = (struct base){url, route->base_env[i], route->base_suffix, is_projects};
+            return true;
+        }
+    }
+    ret->url = route->base_url;
+    return ret->url != NULL;
+}
+
+static int set_base(struct snp_model_target *target,
+                    const struct base *base,
+                    struct snp_err *err)
+{
+    size_t n = strlen(base->url);
+
+    while (n > 0 && base->url[n - 1] == '/') {
+        n--;
+    }
+    const char *suffix = base->suffix;
+    if (suffix != NULL && n >= strlen(suffix) &&
+        memcmp(base->url + n - strlen(suffix), suffix, strlen(suffix)) == 0) {
+        suffix = NULL; /* it is there already */
+    }
+    target->base_url = snp_format("%.*s%s", (int)n, base->url, suffix == NULL ? "" : suffix);
+    target->is_origin = snp_streq(target->base_url, target->route->base_url);
+    if (target->base_url == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (!snp_has_prefix(base->url, "http://") && !snp_has_prefix(base->url, "https://")) {
+        return snp_fail(err, SNP_E_INVALID, "%s: an address begins with http:// or https://",
+                        base->from == NULL ? "base_url" : base->from);
+    }
+    return 0;
+}
+
+/* Keys ------------------------------------------------------------------------------------ */
+
+static void set_key(struct snp_model_target *target,
+                    enum snp_model_key_kind kind,
+                    const char *value,
+                    const char *name,
+                    const char *suffix)
+{
+    target->key_kind = kind;
+    target->key_value = value;
+    (void)snprintf(target->key_name, sizeof(target->key_name), "%s%s", name, suffix);
+}
+
+/* A variable NAME, NAME_FILE or NAME_COMMAND; the last two never from a project's file. */
+static bool key_from(const struct snp_config *config,
+                     struct snp_model_target *target,
+                     const char *name,
+                     bool *ret_is_projects)
+{
+    static const struct {
+        const char *suffix;
+        enum snp_model_key_kind kind;
+    } kinds[] = {
+        {"_FILE",    SNP_MODEL_KEY_FILE   },
+        {"_COMMAND", SNP_MODEL_KEY_COMMAND},
+    };
+    const char *text = env(config, name, ret_is_projects);
+
+    if (text != NULL && !*ret_is_projects) {
+        set_key(target, SNP_MODEL_KEY_TEXT, text, name, "");
+        return true;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(kinds); i++) {
+        char full[sizeof(target->key_name)];
+        (void)snprintf(full, sizeof(full), "%s%s", name, kinds[i].suffix);
+        const char *value = snp_config_process_env(config, full);
+        if (value != NULL && value[0] != '\0') {
+            *ret_is_projects = false;
+            set_key(target, kinds[i].kind, value, name, kinds[i].suffix);
+            return true;
+        }
+    }
+    if (text != NULL) {
+        set_key(target, SNP_MODEL_KEY_TEXT, text, name, "");
+        return true;
+    }
+    return false;
+}
+
+/* The key that is configured for this program alone. */
+static bool own_key(const struct snp_config *config,
+                    struct snp_model_target *target,
+                    bool *ret_is_projects)
+{
+    const char *text = snp_config_str(config, SNP_KEY_API_KEY);
+    enum snp_config_origin origin = snp_config_origin(config, SNP_KEY_API_KEY);
+
+    if (text != NULL && text[0] != '\0' && !is_from_project(origin)) {
+        *ret_is_projects = false;
+        set_key(target, SNP_MODEL_KEY_TEXT, text, snp_config_source(config, SNP_KEY_API_KEY),
+                "");
+        return true;
+    }
+    if (key_from(config, target, "SNIPARA_SANDBOX_LLM_API_KEY", ret_is_projects)) {
+        return true;
+    }
+    if (text != NULL && text[0] != '\0') {
+        *ret_is_projects = true;
+        set_key(target, SNP_MODEL_KEY_TEXT, text, "api_key", "");
+        return true;
+    }
+    return false;
+}
+
+static bool key_find(const struct snp_config *config,
+                     struct snp_model_target *target,
+                     bool is_configured,
+                     bool *ret_is_projects)
+{
+    const struct snp_model_route *route = target->route;
+
+    if (is_configured && own_key(config, target, ret_is_projects)) {
+        return true;
+    }
+    for (size_t i = 0; i < SNP_MODEL_ENV_NAMES && route->key_env[i] != NULL; i++) {
+        if (key_from(config, target, route->key_env[i], ret_is_projects)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int open_route(const struct snp_config *config,
+                      struct snp_model_target *target,
+                      bool is_configured,
+                      struct snp_err *err)
+{
+    const struct snp_model_route *route = target->route;
+    bool is_keys_projects = false;
+    struct base base;
+
+    bool has_key = key_find(config, target, is_configured, &is_keys_projects);
+    if (!base_find(config, route, is_configured, &base)) {
+        return snp_fail(
+            err, SNP_E_NOT_FOUND,
+            "%s has no address of its own: set %s, or base_url (SNIPARA_SANDBOX_BASE_URL)",
+            route->name, route->base_env[0]);
+    }
+    int r = set_base(target, &base, err);
+    if (r < 0) {
+        return r;
+    }
+    bool is_here = snp_http_is_loopback(target->base_url);
+    if (has_key && base.is_projects && !is_keys_projects && !is_here) {
+        return snp_fail(
+            err, SNP_E_DENIED,
+            "the project's %s names an address for models, and the key of %s is yours: a "
+            "project does not say where your key goes. If you want it so, set "
+            "SNIPARA_SANDBOX_BASE_URL to it in your environment",
+            base.from, target->key_name);
+    }
+    if (!has_key && !route->needs_no_key && target->is_origin) {
+        return snp_fail(
+            err, SNP_E_NOT_FOUND,
+            "no key for %s: set %s (or %s_FILE, %s_COMMAND) in the environment or .env",
+            route->name, route->key_env[0], route->key_env[0], route->key_env[0]);
+    }
+    if (route->version_env != NULL) {
+        bool is_projects = false;
+        const char *version = env(config, route->version_env, &is_projects);
+        target->api_version = version != NULL ? version : route->version;
+    }
+    return 0;
+}
+
+/* Choosing -------------------------------------------------------------------------------- */
+
+static int set_target(struct snp_model_target *target,
+                      const struct snp_model_route *route,
+                      const char *model,
+                      struct snp_err *err)
+{
+    target->route = route;
+    target->model = strdup(model);
+    return target->model == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
+static int set_replay(const struct snp_config *config,
+                      struct snp_model_target *target,
+                      bool is_path,
+                      struct snp_err *err)
+{
+    target->base_url = strdup("");
+    if (target->base_url == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    target->replay_file = is_path ? target->model : snp_config_str(config, SNP_KEY_REPLAY_FILE);
+    if (target->replay_file == NULL || target->replay_file[0] == '\0') {
+        return snp_fail(
+            err, SNP_E_NOT_FOUND,
+            "backend replay: set replay_file (SNIPARA_SANDBOX_REPLAY_FILE) to a file of "
+            "answers, or name the model replay/FILE");
+    }
+    return 0;
+}
+
+/* The default model of the first provider that has a key; NULL if none has. */
+static const char *ready_default(const struct snp_config *config, const json_t *defaults)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(routes); i++) {
+        struct snp_model_target probe = {.route = &routes[i]};
+        bool is_projects = false;
+        const char *model = snp_json_str(defaults, routes[i].name, NULL);
+
+        if (model != NULL && key_find(config, &probe, false, &is_projects)) {
+            return model;
+        }
+    }
+    return NULL;
+}
+
+/* litellm: the name says who. */
+static int by_name(const struct snp_config *config,
+                   const char *name,
+                   struct snp_model_target *ret,
+                   struct snp_err *err)
+{
+    const char *rest = NULL;
+    const struct snp_model_route *route = route_of_name(name, &rest);
+
+    if (route != NULL && route->driver == NULL) {
+        int r = set_target(ret, route, rest, err);
+        return r < 0 ? r : set_replay(config, ret, strchr(name, '/') != NULL, err);
+    }
+    const char *base = snp_config_str(config, SNP_KEY_BASE_URL);
+    if (base != NULL && base[0] != '\0') { /* a proxy: it knows the names */
+        int r = set_target(ret, &routes[0], name, err);
+        return r < 0 ? r : open_route(config, ret, true, err);
+    }
+    if (route == NULL) {
+        return snp_fail(
+            err, SNP_E_INVALID,
+            "whose model is '%.80s'? Write openai/NAME, anthropic/NAME, gemini/NAME, "
+            "ollama/NAME, openrouter/NAME, ..., or set base_url",
+            name);
+    }
+    /* the key of this program is for the provider it is configured for, and no other */
+    const char *unused = NULL;
+    bool is_configured = route == route_of_name(snp_config_str(config, SNP_KEY_MODEL), &unused);
+    int r = set_target(ret, route, rest, err);
+    return r < 0 ? r : open_route(config, ret, is_configured, err);
+}
+
+int snp_model_route(const struct snp_config *config,
+                    const json_t *defaults,
+                    const char *name,
+                    struct snp_model_target *ret,
+                    struct snp_err *err)
+{
+    const char *backend = snp_config_str(config, SNP_KEY_BACKEND);
+    bool is_default = (name == NULL || name[0] == '\0') &&
+                      snp_config_origin(config, SNP_KEY_MODEL) == SNP_ORIGIN_DEFAULT;
+    const char *configured = snp_config_str(config, SNP_KEY_MODEL);
+
+    *ret = (struct snp_model_target){0};
+    name = name == NULL || name[0] == '\0' ? configured : name;
+    if (snp_has_prefix(name, "replay/")) {
+        return by_name(config, name, ret, err);
+    }
+    if (strcmp(backend, "litellm") != 0) {
+        const struct snp_model_route *route = route_named(backend, strlen(backend));
+        const char *rest = is_default ? snp_json_str(defaults, backend, name) : name;
+        size_t n = strlen(route->name);
+
+        if (snp_has_prefix(rest, route->name) && rest[n] == '/') {
+            rest += n + 1;
+        }
+        int r = set_target(ret, route, rest, err);
+        if (r < 0) {
+            return r;
+        }
+        return route->driver == NULL ? set_replay(config, ret, false, err)
+                                     : open_route(config, ret, true, err);
+    }
+    int r = by_name(config, name, ret, err);
+    if (r == SNP_E_NOT_FOUND &&
+        is_default) { /* nobody chose that model: one that can be asked */
+        const char *other = ready_default(config, defaults);
+        if (other != NULL) {
+            snp_model_target_done(ret);
+            return by_name(config, other, ret, err);
+        }
+    }
+    return r;
+}
+
+void snp_model_target_done(struct snp_model_target *target)
+{
+    free(target->model);
+    free(target->base_url);
+    *target = (struct snp_model_target){0};
+}
