@@ -170,13 +170,15 @@ static int ask(struct check *check,
         .deadline_us = snp_now_us() + (uint64_t)CHECK_SECONDS * US_PER_S,
         .max_tries = 1,
         .label = "check",
+        .on_done = on_done,
+        .ctx = check,
     };
     struct snp_model_call *call = NULL;
 
     if (messages == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    int r = snp_model_ask(models, &request, NULL, on_done, check, &call, err);
+    int r = snp_model_ask(models, &request, &call, err);
     while (r == 0 && check->answer == NULL) {
         (void)uv_run(&check->loop, UV_RUN_ONCE);
     }

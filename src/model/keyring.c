@@ -395,8 +395,7 @@ static int read_key_file(struct entry *entry, const char *path, struct snp_err *
 }
 
 static int wait_for(struct entry *entry,
-                    const char *command,
-                    struct snp_key_wait made,
+                    const struct snp_key_ask *ask,
                     struct snp_key_wait **ret,
                     struct snp_err *err)
 {
@@ -405,26 +404,24 @@ static int wait_for(struct entry *entry,
     if (wait == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    int r = entry->run != NULL ? 0 : run_start(entry, command, err);
+    int r = entry->run != NULL ? 0 : run_start(entry, ask->target->key_value, err);
     if (r < 0) {
         free(wait);
         return r;
     }
-    made.next = entry->waits;
-    *wait = made;
+    *wait = (struct snp_key_wait){entry, ask->on_key, ask->ctx, entry->waits};
     entry->waits = wait;
     *ret = wait;
     return 0;
 }
 
 int snp_keyring_get(struct snp_keyring *keyring,
-                    const struct snp_model_target *target,
-                    void (*on_key)(void *ctx, const char *key, const struct snp_err *err),
-                    void *ctx,
+                    const struct snp_key_ask *ask,
                     const char **ret_key,
                     struct snp_key_wait **ret_wait,
                     struct snp_err *err)
 {
+    const struct snp_model_target *target = ask->target;
     int r = 0;
 
     *ret_key = NULL;
@@ -442,9 +439,7 @@ int snp_keyring_get(struct snp_keyring *keyring,
     } else if (entry->key == NULL && target->key_kind == SNP_MODEL_KEY_FILE) {
         r = read_key_file(entry, target->key_value, err);
     } else if (entry->key == NULL) {
-        return wait_for(entry, target->key_value,
-                        (struct snp_key_wait){.entry = entry, .on_key = on_key, .ctx = ctx},
-                        ret_wait, err);
+        return wait_for(entry, ask, ret_wait, err);
     }
     *ret_key = entry->key;
     return r;

@@ -21,15 +21,20 @@ int snp_keyring_new(uv_loop_t *loop,
 /* Waits end without a word; a running command is killed. Not from a callback. */
 void snp_keyring_free(struct snp_keyring *keyring);
 
+/* Who wants the key of what. */
+struct snp_key_ask {
+    const struct snp_model_target *target; /* borrowed during the call */
+    void (*on_key)(void *ctx, const char *key, const struct snp_err *err);
+    void *ctx;
+};
+
 /*
  * The key of a target, at once or when its command has ended: then *ret_wait is set, and on_key
  * comes once. key: borrowed until the keyring goes or the key is dropped; NULL = the target has none.
  * SNP_E_INVALID, SNP_E_NOT_FOUND, SNP_E_SYS: the file or command gives no key.
  */
 int snp_keyring_get(struct snp_keyring *keyring,
-                    const struct snp_model_target *target,
-                    void (*on_key)(void *ctx, const char *key, const struct snp_err *err),
-                    void *ctx,
+                    const struct snp_key_ask *ask,
                     const char **ret_key,
                     struct snp_key_wait **ret_wait,
                     struct snp_err *err) SNP_NODISCARD;

@@ -100,7 +100,7 @@ int snp_model_choose(struct snp_models *models,
                      struct snp_err *err)
 {
     struct snp_model_target target;
-    struct snp_price price;
+    struct snp_price price = {0};
     int r = snp_model_route(models->config, snp_prices_defaults(models->prices), model, &target,
                             err);
 
@@ -250,7 +250,6 @@ static void record(struct snp_model_call *call, struct snp_model_answer *answer)
 
 static void finish(struct snp_model_call *call, struct snp_model_answer *answer)
 {
-    void (*on_done)(void *ctx, const struct snp_model_answer *answer) = call->on_done;
     const struct snp_model_route *route = call->target.route;
     struct snp_price price;
 
@@ -275,7 +274,8 @@ static void finish(struct snp_model_call *call, struct snp_model_answer *answer)
     }
     record(call, answer);
     call_close(call);
-    on_done(call->ctx, answer);
+    call->request.on_done(call->request.ctx,
+                          answer); /* its memory stays until the loop turns */
 }
 
 void snp_model_finish_failed(struct snp_model_call *call,
@@ -509,9 +509,6 @@ static void call_start(struct snp_model_call *call)
 
 int snp_model_ask(struct snp_models *models,
                   const struct snp_model_request *request,
-                  void (*on_event)(void *ctx, const struct snp_model_event *event),
-                  void (*on_done)(void *ctx, const struct snp_model_answer *answer),
-                  void *ctx,
                   struct snp_model_call **ret,
                   struct snp_err *err)
 {
@@ -525,9 +522,6 @@ int snp_model_ask(struct snp_models *models,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     call->models = models;
-    call->on_event = on_event;
-    call->on_done = on_done;
-    call->ctx = ctx;
     if (copy_request(call, request) < 0) {
         for (size_t i = 0; i < SNP_ARRAY_LEN(call->texts); i++) {
             free(call->texts[i]);

@@ -68,16 +68,11 @@ bool snp_model_price(struct snp_models *models,
 const char *snp_model_price_date(const struct snp_models *models);
 
 /*
- * Ask. The request's texts are copied or borrowed as provider.h says. on_event may be NULL.
- * on_done comes exactly once, never before this has returned, and not after snp_model_cancel. Failures are
- * answers; this itself fails only with SNP_E_NOMEM or SNP_E_INVALID (messages or tools of a wrong shape).
- * Both callbacks may ask again; on_event may cancel its call, on_done need not.
+ * Ask. Everything of the request is copied. Failures are answers; this itself fails only with
+ * SNP_E_NOMEM or SNP_E_INVALID (messages or tools of a wrong shape), and then nothing is called.
  */
 int snp_model_ask(struct snp_models *models,
                   const struct snp_model_request *request,
-                  void (*on_event)(void *ctx, const struct snp_model_event *event),
-                  void (*on_done)(void *ctx, const struct snp_model_answer *answer),
-                  void *ctx,
                   struct snp_model_call **ret,
                   struct snp_err *err) SNP_NODISCARD;
 

@@ -39,10 +39,6 @@ struct snp_models {
 
 struct snp_model_call {
     struct snp_models *models;
-    void (*on_event)(void *ctx, const struct snp_model_event *event);
-    void (*on_done)(void *ctx, const struct snp_model_answer *answer);
-    void *ctx;
-
     struct snp_model_request request; /* texts and JSON are ours */
     char *texts[3];                   /* owned: model, tool_choice, label */
     json_t *messages;

@@ -58,6 +58,9 @@ struct snp_model_usage {
     bool is_estimated;    /* at least a part was not told */
 };
 
+struct snp_model_event;
+struct snp_model_answer;
+
 struct snp_model_request {
     /* As a user writes it ("gpt-4o-mini", "anthropic/claude-...", "replay"); NULL = the configured one. */
     const char *model;
@@ -70,6 +73,12 @@ struct snp_model_request {
     uint64_t deadline_us;    /* CLOCK_MONOTONIC, for all tries and waits together; 0 = none */
     unsigned max_tries;      /* 0 = the configured number */
     const char *label; /* what a replay script can match: "main", "sub", ...; NULL = "main" */
+
+    /* Pieces as they come; may be NULL, may ask and cancel. */
+    void (*on_event)(void *ctx, const struct snp_model_event *event);
+    /* The end, exactly once, never before the call that asked has returned, never after its cancellation. */
+    void (*on_done)(void *ctx, const struct snp_model_answer *answer);
+    void *ctx;
 };
 
 enum snp_model_event_type {

@@ -391,7 +391,7 @@ int snp_replay_record_begin(const char *path, struct snp_err *err)
 {
     struct snp_replay *had = NULL;
     int r = snp_replay_load(path, &had, err);
-    bool is_new = r == SNP_E_NOT_FOUND || (r == 0 && had->n_turns == 0);
+    bool is_new = had == NULL ? r == SNP_E_NOT_FOUND : had->n_turns == 0;
 
     snp_replay_free(had);
     if (!is_new) {

@@ -82,8 +82,8 @@ static void retry_in(struct snp_model_call *call, uint64_t wait_ms, const struct
         .err = err,
     };
 
-    if (call->on_event != NULL) {
-        call->on_event(call->ctx, &event);
+    if (call->request.on_event != NULL) {
+        call->request.on_event(call->request.ctx, &event);
     }
     if (!call->is_over) {
         (void)uv_timer_start(&call->timer, on_retry_time, wait_ms, 0);
@@ -327,8 +327,8 @@ static void on_reply_event(void *ctx, const struct snp_model_event *event)
 {
     struct snp_model_call *call = ctx;
 
-    if (!call->is_over && call->on_event != NULL) {
-        call->on_event(call->ctx, event);
+    if (!call->is_over && call->request.on_event != NULL) {
+        call->request.on_event(call->request.ctx, event);
     }
 }
 
@@ -574,8 +574,8 @@ static void on_key(void *ctx, const char *key, const struct snp_err *err)
 void snp_model_try_begin(struct snp_model_call *call)
 {
     struct snp_err err;
-    int r = snp_keyring_get(call->models->keyring, &call->target, on_key, call, &call->key,
-                            &call->wait, &err);
+    struct snp_key_ask ask = {&call->target, on_key, call};
+    int r = snp_keyring_get(call->models->keyring, &ask, &call->key, &call->wait, &err);
 
     if (r < 0) {
         snp_model_finish_failed(call, SNP_MODEL_FAILED_SETUP, &err);

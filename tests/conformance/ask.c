@@ -85,6 +85,9 @@ static void start(struct snp_models *models, struct ask *ask)
         .deadline_us = deadline_ms == 0 ? 0 : snp_now_us() + (uint64_t)deadline_ms * US_PER_MS,
         .max_tries = (unsigned)snp_json_int(request, "max_tries", 0),
         .label = snp_json_str(request, "label", NULL),
+        .on_event = on_event,
+        .on_done = on_done,
+        .ctx = ask,
     };
 
     ask->cancel = snp_json_int(request, "cancel", -1);
@@ -93,7 +96,7 @@ static void start(struct snp_models *models, struct ask *ask)
         return;
     }
     n_open++;
-    if (snp_model_ask(models, &made, on_event, on_done, ask, &ask->call, &err) < 0) {
+    if (snp_model_ask(models, &made, &ask->call, &err) < 0) {
         print("refused", json_string(err.msg));
         n_open--;
     }
