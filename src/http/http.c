@@ -19,11 +19,13 @@
 #include <sys/socket.h>
 
 #include "base/str.h"
+#include "http/curl.h"
 
 enum {
     CONNECT_MS = 10000,
     KEPT_CONNECTIONS = 8,
-    LOOPBACK_SHIFT = 24,    /* 127/8 */
+    LOOPBACK_SHIFT = 24, /* 127/8 */
+    HOST_MAX = 256,
     HEADERS_MAX = 64 << 10, /* bytes of a reply's headers */
 };
 
@@ -55,6 +57,7 @@ struct watch {
 
 struct snp_http {
     uv_loop_t *loop;
+    const struct snp_curl *curl;
     CURLM *multi;
     uv_timer_t timer;
     struct snp_http_call *calls;
@@ -79,10 +82,10 @@ static void call_end(struct snp_http_call *call)
     }
     *at = call->next;
     if (call->is_added) {
-        (void)curl_multi_remove_handle(call->http->multi, call->easy);
+        (void)call->http->curl->multi_remove_handle(call->http->multi, call->easy);
     }
-    curl_easy_cleanup(call->easy);
-    curl_slist_free_all(call->headers);
+    call->http->curl->easy_cleanup(call->easy);
+    call->http->curl->slist_free_all(call->headers);
     uv_close((uv_handle_t *)&call->idle, on_idle_closed);
 }
 
@@ -129,14 +132,15 @@ static void call_finished(struct snp_http_call *call, CURLcode result)
         return;
     }
     (void)snp_fail(&err, code_of(result), "%s",
-                   call->text[0] != '\0' ? call->text : curl_easy_strerror(result));
+                   call->text[0] != '\0' ? call->text
+                                         : call->http->curl->easy_strerror(result));
     call_done(call, &err);
 }
 
 /* Give it to curl, which only sets its timer. */
 static int call_add(struct snp_http_call *call)
 {
-    if (curl_multi_add_handle(call->http->multi, call->easy) != CURLM_OK) {
+    if (call->http->curl->multi_add_handle(call->http->multi, call->easy) != CURLM_OK) {
         return snp_fail(&call->err, SNP_E_NOMEM, "out of memory");
     }
     call->is_added = true;
@@ -165,12 +169,12 @@ static void settle(struct snp_http *http)
         }
         call = next;
     }
-    while ((message = curl_multi_info_read(http->multi, &n_left)) != NULL) {
+    while ((message = http->curl->multi_info_read(http->multi, &n_left)) != NULL) {
         if (message->msg == CURLMSG_DONE) {
             CURLcode result = message->data.result;
             char *private = NULL;
 
-            (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
+            (void)http->curl->easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
             call_finished((struct snp_http_call *)(void *)private, result);
         }
     }
@@ -181,7 +185,7 @@ static void act(struct snp_http *http, curl_socket_t fd, int events)
     int n_running = 0;
 
     http->depth++;
-    (void)curl_multi_socket_action(http->multi, fd, events, &n_running);
+    (void)http->curl->multi_socket_action(http->multi, fd, events, &n_running);
     http->depth--;
     if (http->depth == 0) {
         settle(http);
@@ -295,7 +299,7 @@ static struct watch *watch_new(struct snp_http *http, curl_socket_t fd)
     watch->poll.data = watch;
     watch->http = http;
     watch->fd = fd;
-    if (curl_multi_assign(http->multi, fd, watch) != CURLM_OK) {
+    if (http->curl->multi_assign(http->multi, fd, watch) != CURLM_OK) {
         uv_close((uv_handle_t *)&watch->poll, on_watch_closed);
         return NULL;
     }
@@ -312,7 +316,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *so
     if (what == CURL_POLL_REMOVE) {
         if (watch != NULL) {
             uv_close((uv_handle_t *)&watch->poll, on_watch_closed);
-            (void)curl_multi_assign(http->multi, fd, NULL);
+            (void)http->curl->multi_assign(http->multi, fd, NULL);
         }
         return 0;
     }
@@ -368,7 +372,7 @@ static int add_headers(struct snp_http_call *call,
                        struct snp_err *err)
 {
     /* curl would wait for a 100 before it sends a large body */
-    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+    struct curl_slist *list = call->http->curl->slist_append(NULL, "Expect:");
 
     call->headers = list;
     for (; list != NULL && headers != NULL && *headers != NULL; headers++) {
@@ -376,7 +380,7 @@ static int add_headers(struct snp_http_call *call,
             return snp_fail(err, SNP_E_INVALID, "a header holds control characters: %.*s",
                             (int)strcspn(*headers, ": "), *headers);
         }
-        list = curl_slist_append(call->headers, *headers);
+        list = call->http->curl->slist_append(call->headers, *headers);
     }
     if (list == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -385,7 +389,7 @@ static int add_headers(struct snp_http_call *call,
 }
 
 #define SET(option, value) \
-    (r = r != CURLE_OK ? r : curl_easy_setopt(call->easy, (option), (value)))
+    (r = r != CURLE_OK ? r : call->http->curl->easy_setopt(call->easy, (option), (value)))
 
 static CURLcode set_behaviour(struct snp_http_call *call)
 {
@@ -447,15 +451,15 @@ static struct snp_http_call *call_new(struct snp_http *http,
     }
     call->http = http;
     call->spec = *spec;
-    call->easy = curl_easy_init();
+    call->easy = http->curl->easy_init();
     int r = call->easy == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                                : add_headers(call, spec->headers, err);
     if (r == 0 && (set_behaviour(call) != CURLE_OK || set_request(call, spec) != CURLE_OK)) {
         r = snp_fail(err, SNP_E_INTERNAL, "curl does not take a request");
     }
     if (r < 0) {
-        curl_easy_cleanup(call->easy);
-        curl_slist_free_all(call->headers);
+        http->curl->easy_cleanup(call->easy);
+        http->curl->slist_free_all(call->headers);
         free(call);
         return NULL;
     }
@@ -468,25 +472,38 @@ int snp_http_new(uv_loop_t *loop, struct snp_http **ret, struct snp_err *err)
 {
     struct snp_http *http = calloc(1, sizeof(*http));
 
-    if (http == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-        free(http);
+    if (http == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     http->loop = loop;
-    http->multi = curl_multi_init();
-    if (http->multi == NULL) {
-        curl_global_cleanup();
-        free(http);
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    (void)curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-    (void)curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
-    (void)curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_timeout);
-    (void)curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
-    (void)curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, (long)KEPT_CONNECTIONS);
     (void)uv_timer_init(loop, &http->timer);
     http->timer.data = http;
     *ret = http;
+    return 0;
+}
+
+/* Before the first request: load curl, and tell it who watches its sockets. */
+static int open_multi(struct snp_http *http, struct snp_err *err)
+{
+    const struct snp_curl *curl = snp_curl_load(err);
+
+    if (curl == NULL) {
+        return (int)err->code;
+    }
+    if (curl->global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    http->curl = curl;
+    http->multi = curl->multi_init();
+    if (http->multi == NULL) {
+        curl->global_cleanup();
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    (void)curl->multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    (void)curl->multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+    (void)curl->multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_timeout);
+    (void)curl->multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
+    (void)curl->multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, (long)KEPT_CONNECTIONS);
     return 0;
 }
 
@@ -501,6 +518,10 @@ int snp_http_start(struct snp_http *http,
     if (!is_line(spec->url) || (spec->method != NULL && !is_line(spec->method))) {
         return snp_fail(err, SNP_E_INVALID,
                         "the URL or method of a request holds control characters");
+    }
+    int r = http->multi == NULL ? open_multi(http, err) : 0;
+    if (r < 0) {
+        return r;
     }
     struct snp_http_call *call = call_new(http, spec, err);
     if (call == NULL) {
@@ -521,7 +542,7 @@ int snp_http_status(const struct snp_http_call *call)
 {
     long status = 0;
 
-    (void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+    (void)call->http->curl->easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
     return (int)status;
 }
 
@@ -529,7 +550,8 @@ const char *snp_http_header(struct snp_http_call *call, const char *name)
 {
     struct curl_header *header = NULL;
 
-    if (curl_easy_header(call->easy, name, 0, CURLH_HEADER, -1, &header) != CURLHE_OK) {
+    if (call->http->curl->easy_header(call->easy, name, 0, CURLH_HEADER, -1, &header) !=
+        CURLHE_OK) {
         return NULL;
     }
     return header->value;
@@ -559,31 +581,38 @@ void snp_http_free(struct snp_http *http)
     while (http->calls != NULL) {
         call_end(http->calls);
     }
-    (void)curl_multi_cleanup(http->multi);
-    curl_global_cleanup();
+    if (http->multi != NULL) {
+        (void)http->curl->multi_cleanup(http->multi);
+        http->curl->global_cleanup();
+    }
     uv_close((uv_handle_t *)&http->timer, on_timer_closed);
 }
 
 bool snp_http_is_loopback(const char *url)
 {
-    CURLU *parts = curl_url();
-    char *host = NULL;
-    bool is = false;
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]";
+    char host[HOST_MAX];
+    struct in_addr address;
+    const char *at = strstr(url, "://");
 
-    if (parts != NULL && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
-        curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK) {
-        struct in_addr address;
-
-        is = snp_streq(host, "[::1]") || strcasecmp(host, "localhost") == 0 ||
-             (inet_pton(AF_INET, host, &address) == 1 &&
-              ntohl(address.s_addr) >> LOOPBACK_SHIFT == IN_LOOPBACKNET);
+    at = at == NULL ? url : at + strlen("://");
+    size_t n = strcspn(at, "/?#");
+    if (n == 0 || n >= sizeof(host) || strspn(at, plain) < n) {
+        return false; /* with a user, or something that might be read in two ways */
     }
-    curl_free(host);
-    curl_url_cleanup(parts);
-    return is;
+    memcpy(host, at, n);
+    host[n] = '\0';
+    host[host[0] == '[' ? strcspn(host, "]") : strcspn(host, ":")] = '\0';
+    return strcmp(host, "[::1") == 0 || strcasecmp(host, "localhost") == 0 ||
+           (inet_pton(AF_INET, host, &address) == 1 &&
+            ntohl(address.s_addr) >> LOOPBACK_SHIFT == IN_LOOPBACKNET);
 }
 
 int64_t snp_http_date(const char *text)
 {
-    return (int64_t)curl_getdate(text, NULL);
+    struct snp_err ignored;
+    const struct snp_curl *curl = snp_curl_load(&ignored);
+
+    return curl == NULL ? -1 : (int64_t)curl->getdate(text, NULL);
 }

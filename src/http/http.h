@@ -46,7 +46,7 @@ int snp_http_new(uv_loop_t *loop, struct snp_http **ret, struct snp_err *err) SN
 
 /*
  * Ask; from any callback too. Everything of spec is copied. SNP_E_INVALID: control characters in a
- * header or method, or no such URL. On failure done is not called.
+ * header or method, or no such URL. SNP_E_UNSUPPORTED: libcurl is missing. On failure done is not called.
  */
 int snp_http_start(struct snp_http *http,
                    const struct snp_http_spec *spec,

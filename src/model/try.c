@@ -97,7 +97,7 @@ static const char *way_out(enum snp_model_failure failure)
     case SNP_MODEL_FAILED_AUTH:
         return "; see that the key is right, and may use this model";
     case SNP_MODEL_FAILED_MODEL:
-        return "; choose another with --model";
+        return "; see that model and address are right";
     case SNP_MODEL_FAILED_QUOTA:
         return "; waiting does not help, the account has to be filled";
     case SNP_MODEL_FAILED_CONTEXT:
