@@ -57,10 +57,27 @@ static bool is_hostile(uint32_t point)
     return false;
 }
 
+/* Bytes at the front that are shown as they are: most text is nothing else. */
+static size_t plain_length(const char *bytes, size_t n)
+{
+    size_t i = 0;
+    while (i < n &&
+           ((bytes[i] >= 0x20 && bytes[i] < 0x7f) || bytes[i] == '\n' || bytes[i] == '\t')) {
+        i++;
+    }
+    return i;
+}
+
 int snp_escape(struct snp_buf *out, const char *bytes, size_t n)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < n;) {
+        size_t plain = plain_length(bytes + i, n - i);
+        r = snp_buf_add(out, bytes + i, plain);
+        i += plain;
+        if (r < 0 || i == n) {
+            break;
+        }
         size_t len = character_length(bytes + i, n - i);
         uint32_t point = len == 0 ? 0 : decode(bytes + i, len);
         if (len == 0) {

@@ -43,6 +43,7 @@ struct snp_async {
     uv_loop_t *loop;
     uv_work_t work;
     uv_poll_t *poll; /* owned, on the heap: its end outlasts a connection; NULL = none */
+    int events;      /* that are watched */
     int fd;          /* owned; -1 = not connected */
     bool is_connecting;
     bool is_closing; /* freed when the worker is done */
@@ -278,7 +279,10 @@ static void poll_update(struct snp_async *async)
 {
     int events = UV_READABLE | UV_DISCONNECT | (async->out.len > 0 ? UV_WRITABLE : 0);
 
-    (void)uv_poll_start(async->poll, events, on_poll);
+    if (events != async->events) { /* each start costs two system calls */
+        async->events = events;
+        (void)uv_poll_start(async->poll, events, on_poll);
+    }
 }
 
 /* In a worker thread: touches nothing but these three members. */
@@ -304,7 +308,8 @@ static int watch(struct snp_async *async, int fd)
     poll->data = async;
     async->poll = poll;
     /* Writable at once: what waits is sent from there. */
-    (void)uv_poll_start(poll, UV_READABLE | UV_WRITABLE | UV_DISCONNECT, on_poll);
+    async->events = UV_READABLE | UV_WRITABLE | UV_DISCONNECT;
+    (void)uv_poll_start(poll, async->events, on_poll);
     return 0;
 }
 

@@ -34,6 +34,7 @@ enum {
 struct end {
     int fd; /* owned */
     bool is_watched;
+    bool is_polled; /* something is waited for there just now */
     uv_poll_t poll;
 };
 
@@ -155,23 +156,24 @@ static void on_idle(uv_idle_t *idle)
     read_in(idle->data);
 }
 
+/* Each start costs two system calls, so nothing is started that runs. */
+static void end_poll(struct end *end, bool is_wanted, int events, uv_poll_cb ready)
+{
+    if (end->is_watched && is_wanted != end->is_polled) {
+        end->is_polled = is_wanted;
+        (void)(is_wanted ? uv_poll_start(&end->poll, events, ready) : uv_poll_stop(&end->poll));
+    }
+}
+
 /* Watch what there is to wait for. */
 static void watch_update(struct stdio *io)
 {
     bool want_in = io->ending_us == 0 && io->pending.len < OUT_PAUSE;
-    bool want_out = io->pending.len > 0 && !io->is_broken;
 
-    if (!want_in) {
-        (void)(io->in.is_watched ? uv_poll_stop(&io->in.poll) : uv_idle_stop(&io->idle));
-    } else if (io->in.is_watched) {
-        (void)uv_poll_start(&io->in.poll, UV_READABLE, on_readable);
-    } else {
-        (void)uv_idle_start(&io->idle, on_idle);
-    }
-    if (io->out.is_watched && want_out) {
-        (void)uv_poll_start(&io->out.poll, UV_WRITABLE, on_writable);
-    } else if (io->out.is_watched) {
-        (void)uv_poll_stop(&io->out.poll);
+    end_poll(&io->in, want_in, UV_READABLE, on_readable);
+    end_poll(&io->out, io->pending.len > 0 && !io->is_broken, UV_WRITABLE, on_writable);
+    if (!io->in.is_watched) {
+        (void)(want_in ? uv_idle_start(&io->idle, on_idle) : uv_idle_stop(&io->idle));
     }
 }
 

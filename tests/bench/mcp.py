@@ -3,9 +3,11 @@
 """tests/bench/mcp.py BUILD [RUNS [SUITE]]: how much the MCP server adds, measured in turns.
 
 The same cell through the daemon's protocol and through mcp-serve, with durability `process`, so that
-the disk does not hide the difference; tools/list; start to first answer. SUITE (a folder of tools/mcp-suite): beside it an
+the disk does not hide the difference; tools/list; start to first answer, with the daemon up and
+without; 10 MB of output, and the server's memory after it. SUITE (a folder of tools/mcp-suite): beside it an
 echo tool on the official TypeScript server. Everything is asked by this one process, by hand and
-one after the other; what it costs itself (some 20 us) is in all figures.
+one after the other; what it costs itself (some 20 us) is in all figures. Of the server also the time it
+had a processor is told, which says the same on a busy machine.
 """
 
 import json
@@ -68,13 +70,55 @@ def call(name, **arguments):
 def line(label, samples):
     samples = sorted(samples)
     at = lambda share: samples[min(len(samples) - 1, int(len(samples) * share))] * 1000  # noqa: E731
-    print(f"{label:44} p50 {at(0.5):8.3f} ms   p90 {at(0.9):8.3f} ms   n {len(samples)}")
+    print(f"{label:50} p50 {at(0.5):8.3f} ms   p90 {at(0.9):8.3f} ms   n {len(samples)}")
 
 
 def timed(samples, what, *args):
     begun = time.perf_counter()
     what(*args)
     samples.append(time.perf_counter() - begun)
+
+
+def cpu(pipe):
+    """Seconds a server has had a processor."""
+    with open(f"/proc/{pipe.process.pid}/schedstat") as stat:
+        return int(stat.read().split()[0]) / 1e9
+
+
+def memory(pipe):
+    """KiB it holds."""
+    with open(f"/proc/{pipe.process.pid}/statm") as stat:
+        return int(stat.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 10
+
+
+def start_cold(user):
+    """Start to the first answer and to the first cell's result where no daemon runs yet."""
+    first, cell = [], []
+    for _ in range(5):
+        box = lib.Sandbox(user, env={"SNIPARA_SANDBOX_DURABILITY": "process"})
+        begun = time.perf_counter()
+        one = Pipe([os.path.join(box.bin, "snipara-sandbox"), "mcp-serve", "--no-project"], env=box.env, cwd=box.home,
+                   **box.identity())
+        one.begin()
+        first.append(time.perf_counter() - begun)
+        one.ask(call("execute_python", code="1 + 1"))
+        cell.append(time.perf_counter() - begun)
+        one.close()
+        subprocess.run([os.path.join(box.bin, "snipara-sandbox"), "daemon", "stop"], env=box.env, cwd=box.home,
+                       stdout=subprocess.DEVNULL, check=True, **box.identity())
+        box.close()
+    return {"without a daemon, start to the first answer": first,
+            "without a daemon, start to the first cell's result": cell}
+
+
+def much_output(pipe):
+    """10 MB printed, some times over: milliseconds each, and memory before and after."""
+    message = call("execute_python", code="import sys; _ = sys.stdout.write('x' * 10_000_000)", session_id="much")
+    pipe.ask(message)
+    before, samples = memory(pipe), []
+    for _ in range(5):
+        timed(samples, pipe.ask, message)
+    return samples, before, memory(pipe)
 
 
 def main():
@@ -103,10 +147,13 @@ def main():
         servers["official TypeScript server, tools/list"] = (echo, b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n')
     samples = {"the daemon's protocol, the same cell": []}
     samples.update((label, []) for label in servers)
+    used = dict.fromkeys(servers, 0.0)
     for _ in range(RUNS):
         timed(samples["the daemon's protocol, the same cell"], direct)
         for label, (pipe, message) in servers.items():
+            before = cpu(pipe)
             timed(samples[label], pipe.ask, message)
+            used[label] += cpu(pipe) - before
     starts, cells = [], []
     for _ in range(20):
         begun = time.perf_counter()
@@ -118,8 +165,13 @@ def main():
         one.close()
     samples["mcp-serve, start to the first answer"] = starts
     samples["mcp-serve, start to the first cell's result"] = cells
+    samples["mcp-serve, 10 MB printed"], before, after = much_output(server)
+    samples.update(start_cold("root" if os.geteuid() == 0 else "user"))
     for label, values in samples.items():
         line(label, values)
+    for label, seconds in used.items():
+        print(f"{label:50} {seconds / RUNS * 1e6:8.0f} us of a processor each")
+    print(f"memory {before} KiB, after 50 MB of output {after} KiB")
     print(f"tools/list has {len(server.ask(servers['mcp-serve, tools/list'][1]))} bytes")
     for pipe in {id(pipe): pipe for pipe, _ in servers.values()}.values():
         pipe.close()
