@@ -1153,6 +1153,7 @@ class Session:
         self._branch: Optional[Callable[[int, int, List[int]], int]] = getattr(
             snp, "branch", None
         )
+        self._warm: Callable[[], None] = getattr(snp, "warm", bool)
         self._interrupt = Interrupt()
         self._interrupt.shielded.add(Session._guarded.__code__)
         self._stream = Stream(fd, self._interrupt, getattr(snp, "receive", read_plain))
@@ -1302,6 +1303,8 @@ class Session:
             why, kept = clean(repr(error), 200), None
         head = {"ok": not why, "why": why, "written": kept.written if kept else []}
         self._stream.answer(HELD, order, head)
+        if not why:
+            self._warm()  # before the next cell comes; if it does meanwhile, it waits for little
 
     def _look_round(self, socket_fd: int) -> Tuple[str, Any]:
         """Why no copy can be made now, and the open files as they are."""

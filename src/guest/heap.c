@@ -7,21 +7,18 @@
  * Gathering: private memory of no file, in the units for which the kernel has large pages,
  * where most of such a unit is in use. So that there are many such units, arenas lie side by
  * side in a block; they are of different sizes in different interpreters, and few are given back.
+ * What was is not mapped anew: the block stays ours (hot.h).
  */
 #include "guest/heap.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <sys/mman.h>
 
-#include "base/fd.h"
+#include "guest/maps.h"
 
 #ifndef MADV_COLLAPSE
 #    define MADV_COLLAPSE 25 /* Linux 6.1 */
@@ -32,19 +29,21 @@ enum {
     SMALLEST = 24,      /* its smallest chunk */
     CHUNKS_MAX = 1 << 20,
     BLOCK_BYTES = 256 << 20,
+    SPARE_BYTES = 8 << 20, /* of it, for the first arenas of forks */
     LARGE_MAX = 4 << 20,
+    EARLY_MAX = 16,
     GATHERED_MAX = 256, /* large pages */
     PAGES_MAX = 512,    /* small pages that make a large one, on the processors we know */
-    LINE_MAX_CHARS = 512,
 };
-
-#define IS_PRESENT (UINT64_C(1) << 63) /* in /proc/self/pagemap */
 
 /* Where arenas lie; start is NULL where there is none. */
 static struct block {
     char *start;
     size_t used;
     size_t len;
+    /* What the interpreter had before: arenas, mostly. */
+    struct snp_map early[EARLY_MAX];
+    size_t n_early;
 } block;
 
 /* A table of pages fills a page: a large page is what it describes. */
@@ -80,87 +79,61 @@ void snp_heap_fill(void)
 #endif
 }
 
-/* A hexadecimal number at *at, which goes on behind it and the character end. */
-static bool read_hex(const char **at, char end, uintptr_t *ret)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *digit;
-
-    *ret = 0;
-    for (; **at != '\0' && (digit = strchr(digits, **at)) != NULL; (*at)++) {
-        *ret = *ret * 16 + (uintptr_t)(digit - digits);
-    }
-    return *(*at)++ == end;
-}
-
-/* Whether a line of /proc/self/maps is of memory that is private, written, and no file's. */
-static bool is_own_memory(const char *line, uintptr_t *ret_start, uintptr_t *ret_end)
-{
-    const char *at = line;
-    uintptr_t offset;
-
-    return read_hex(&at, '-', ret_start) && read_hex(&at, ' ', ret_end) &&
-           strncmp(at, "rw-p ", 5) == 0 && (at += 5, read_hex(&at, ' ', &offset)) &&
-           strncmp(at, "00:00 0 ", 8) == 0 && strstr(at, "[stack]") == NULL;
-}
-
 /* Most of its small pages are there. */
-static bool is_in_use(int pagemap_fd, uintptr_t start, size_t n, size_t page_size)
+static bool is_in_use(const struct snp_maps *maps, uintptr_t start, size_t n)
 {
     uint64_t entries[PAGES_MAX];
     size_t there = 0;
 
-    if (SNP_RETRY(pread(pagemap_fd, entries, n * sizeof(*entries),
-                        (off_t)(start / page_size * sizeof(*entries)))) !=
-        (ssize_t)(n * sizeof(*entries))) {
+    if (!snp_maps_pages(maps, start, n, entries)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        there += (entries[i] & IS_PRESENT) != 0 ? 1 : 0;
+        there += (entries[i] & SNP_PAGE_PRESENT) != 0 ? 1 : 0;
     }
     return there > n / 2;
-}
-
-static bool collapse(uintptr_t start, size_t len)
-{
-    void *at;
-
-    memcpy(&at, &start, sizeof(at));
-    return madvise(at, len, MADV_COLLAPSE) == 0;
 }
 
 /* One large page in the place of many small ones, where there can be one. */
 static void gather(void)
 {
-    const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
     const size_t large = large_page();
-    const size_t n = large / page_size;
-    snp_autoclose int pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    FILE *maps = fopen("/proc/self/maps", "re");
-    char line[LINE_MAX_CHARS];
+    const size_t n = large / (size_t)sysconf(_SC_PAGESIZE);
+    struct snp_maps maps;
+    struct snp_map map;
     unsigned gathered = 0;
 
-    while (maps != NULL && pagemap_fd >= 0 && n <= PAGES_MAX &&
-           fgets(line, sizeof(line), maps) != NULL) {
-        uintptr_t start;
-        uintptr_t end;
+    snp_maps_open(&maps);
+    while (n <= PAGES_MAX && snp_maps_next(&maps, &map)) {
+        uintptr_t at = (map.start + large - 1) / large * large;
 
-        if (!is_own_memory(line, &start, &end)) {
+        if (!map.is_private || map.has_file || map.is_stack) {
             continue;
         }
-        start = (start + large - 1) / large * large;
-        for (; start + large <= end && gathered < GATHERED_MAX; start += large) {
-            if (is_in_use(pagemap_fd, start, n, page_size) && collapse(start, large)) {
+        for (; at + large <= map.end && gathered < GATHERED_MAX; at += large) {
+            if (is_in_use(&maps, at, n) && snp_maps_advise(at, large, MADV_COLLAPSE) == 0) {
                 gathered++;
             }
         }
     }
-    if (maps != NULL) {
-        (void)fclose(maps);
-    }
+    snp_maps_close(&maps);
 }
 
 /* Arenas ------------------------------------------------------------------------------------- */
+
+static void note_early(void)
+{
+    struct snp_maps maps;
+    struct snp_map map;
+
+    snp_maps_open(&maps);
+    while (block.n_early < EARLY_MAX && snp_maps_next(&maps, &map)) {
+        if (map.is_private && !map.has_file && !map.is_stack) {
+            block.early[block.n_early++] = map;
+        }
+    }
+    snp_maps_close(&maps);
+}
 
 void snp_heap_begin(void)
 {
@@ -180,6 +153,7 @@ void snp_heap_begin(void)
     (void)munmap(start + BLOCK_BYTES, large - (size_t)(start - at));
     (void)madvise(start, BLOCK_BYTES, MADV_HUGEPAGE); /* EINVAL: there are none */
     block = (struct block){.start = start, .len = BLOCK_BYTES};
+    note_early();
 }
 
 void *snp_heap_arena(size_t n)
@@ -191,14 +165,24 @@ void *snp_heap_arena(size_t n)
     return block.start + block.used - n;
 }
 
+bool snp_heap_has(uintptr_t address)
+{
+    const uintptr_t start = (uintptr_t)block.start;
+
+    for (size_t i = 0; i < block.n_early; i++) {
+        if (address >= block.early[i].start && address < block.early[i].end) {
+            return true;
+        }
+    }
+    return start != 0 && address - start < block.len;
+}
+
 bool snp_heap_arena_free(void *arena, size_t n)
 {
-    const uintptr_t at = (uintptr_t)arena - (uintptr_t)block.start;
-
-    if (block.start == NULL || at >= block.len) {
+    if (!snp_heap_has((uintptr_t)arena)) {
         return false;
     }
-    (void)munmap(arena, n);
+    (void)madvise(arena, n, MADV_DONTNEED);
     return true;
 }
 
@@ -210,9 +194,10 @@ void snp_heap_end(void)
     if (block.start == NULL) {
         return; /* the kernel's large pages are too large */
     }
-    kept = (block.used + large - 1) / large * large;
+    kept = (block.used + large - 1) / large * large + SPARE_BYTES;
+    kept = kept < block.len ? kept : block.len;
     (void)munmap(block.start + kept, block.len - kept);
-    block.len = block.used;
+    block.len = kept;
     gather();
     (void)madvise(block.start, kept, MADV_NOHUGEPAGE); /* what forks write gets small ones */
 }

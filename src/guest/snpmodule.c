@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "guest/digest.h"
 #include "guest/heap.h"
+#include "guest/hot.h"
 #include "guest/spec.h"
 #include "guest/zygote.h"
 
@@ -114,10 +115,19 @@ static PyObject *py_branch(PyObject *self, PyObject *args)
     if (PyErr_Occurred() != NULL) {
         return NULL;
     }
+    snp_hot_look();
     if (snp_zygote_branch(&copy, &new_fd) < 0) {
         return PyErr_SetFromErrno(PyExc_OSError);
     }
     return PyLong_FromLong(new_fd);
+}
+
+static PyObject *py_warm(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    snp_hot_touch();
+    return Py_BuildValue(""); /* None */
 }
 
 /* One recvmsg, again after signals; -1 with errno, or with a Python exception and errno 0. */
@@ -247,18 +257,20 @@ static PyObject *py_digest(PyObject *self, PyObject *parts)
 
 static PyMethodDef methods[] = {
     {"serve",   py_serve,   METH_VARARGS,
-     "serve(control_fd) -> guest_fd: returns only in an interpreter"         },
+     "serve(control_fd) -> guest_fd: returns only in an interpreter"               },
     {"gather",  py_gather,  METH_NOARGS,
-     "gather(): what is loaded from now on until serve() lies in large pages"},
+     "gather(): what is loaded from now on until serve() lies in large pages"      },
     {"branch",  py_branch,  METH_VARARGS,
      "branch(socket_fd, stream_fd, closed in it) -> -1, and the new stream in each interpreter "
      "that comes of "
-     "it"                                                                    },
+     "it"                                                                          },
+    {"warm",    py_warm,    METH_NOARGS,
+     "warm(): copy the pages that a cell will write, now that branch() left a copy"},
     {"receive", py_receive, METH_VARARGS,
-     "receive(fd, n) -> (bytes, descriptor that was passed with them, or -1)"},
+     "receive(fd, n) -> (bytes, descriptor that was passed with them, or -1)"      },
     {"digest",  py_digest,  METH_O,
-     "digest([buffer, ...]) -> the key of their bytes, one after the other"  },
-    {NULL,      NULL,       0,            NULL                               },
+     "digest([buffer, ...]) -> the key of their bytes, one after the other"        },
+    {NULL,      NULL,       0,            NULL                                     },
 };
 
 static struct PyModuleDef module = {

@@ -2,7 +2,9 @@
 /*
  * After a cell was answered: pid 1 is told to expect a copy (HOLD), the interpreter to leave
  * one, and pid 1 to copy the files (KEEP). When all three have answered the new copy takes
- * the old one's place. The next cell waits for that, not longer than pid 1 does.
+ * the old one's place. The next cell waits for that, not longer than pid 1 does. It begins a
+ * moment after the answer, so that this has the processors, or when the next cell comes; where
+ * cells come one upon the other, with the answer.
  *
  * A copy shares its memory with the interpreter until one of them writes. What it then has for
  * itself counts against the limit; it is given up before that costs the cell its life, and
@@ -29,6 +31,7 @@
 
 enum {
     MAKING_MS = 4000, /* a little more than pid 1's patience */
+    AFTER_MS = 2,     /* from a cell's end, so that its answer has the processors first */
     WATCH_MS_MIN = 4,
     WATCH_MS_MAX = 200,
     WATCH_SHARE = 20, /* of the time at most one such part is spent on looking */
@@ -427,6 +430,7 @@ static void conclude(struct snp_session *s)
     bs->standby = m->number;
     bs->is_current = !m->is_stale;
     bs->is_past = false;
+    bs->is_hurried = has_waits(bs);
     cover_made(s, m, has_copy);
     json_decref(SNP_TAKE_PTR(m->written));
     make_room(s);
@@ -728,6 +732,7 @@ bool snp_branch_prepare(struct snp_session *s, snp_branch_cb cb, void *data)
     if (!bs->making.is_on && bs->n_holds == 0) {
         return true;
     }
+    bs->is_hurried = true;
     for (size_t i = 0; i < SNP_BRANCH_WAITS_MAX; i++) {
         if (bs->waits[i].cb == NULL) {
             bs->waits[i].cb = cb;
@@ -738,6 +743,17 @@ bool snp_branch_prepare(struct snp_session *s, snp_branch_cb cb, void *data)
     return true; /* unprotected, for so many do not wait for one session */
 }
 
+static void on_after(uv_timer_t *timer)
+{
+    struct snp_session *s = timer->data;
+
+    /* Whoever else is at work by now has it made when it is needed, or makes it needless. */
+    if (s->cell == NULL && s->rollback.id == 0 && !s->returning.is_on && !of(s)->is_current &&
+        of(s)->n_holds == 0) {
+        make(s);
+    }
+}
+
 void snp_branch_spent(struct snp_session *s, bool again)
 {
     struct snp_branches *bs = of(s);
@@ -745,7 +761,11 @@ void snp_branch_spent(struct snp_session *s, bool again)
     bs->is_current = false;
     bs->is_past = true;
     if (again && is_wanted(s) && s->state == SNP_SESSION_READY) {
-        make(s);
+        if (bs->is_hurried || timer_of(s) == NULL) {
+            make(s);
+        } else if (!bs->making.is_on) { /* who comes before that begins it, and waits */
+            (void)uv_timer_start(timer_of(s), on_after, AFTER_MS, 0);
+        }
         return;
     }
     drop_standby(s);

@@ -82,6 +82,7 @@ struct snp_branches {
     bool is_current;      /* standby and cover are of this moment */
     bool has_seed;        /* it has said that it is there */
     bool is_past;         /* a cell has run since the standby was made */
+    bool is_hurried;      /* somebody waited for the last one: make the next at once */
     bool has_standby;     /* its interpreter, or its files alone, can be gone back to */
     uint32_t standby;     /* 0 = the seed */
     bool is_short;        /* one was given up because memory is short */
