@@ -118,7 +118,7 @@ void snp_cell_event(struct snp_cell *cell,
             on_output(stream, raw, raw_len);
         }
     }
-    if (strcmp(event, "display") == 0) {
+    if (kept != NULL && strcmp(event, "display") == 0) {
         on_display(cell, kept, head, raw, raw_len);
     }
 }

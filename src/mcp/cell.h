@@ -35,7 +35,7 @@ struct snp_cell {
 void snp_cell_init(struct snp_cell *cell);
 void snp_cell_done(struct snp_cell *cell);
 
-/* An event of `exec`. Binary displays go to kept. What makes no sense is passed over. */
+/* An event of `exec`. Displays go to kept; NULL = they go nowhere. What makes no sense is passed over. */
 void snp_cell_event(struct snp_cell *cell,
                     struct snp_kept *kept,
                     const json_t *head,

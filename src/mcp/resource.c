@@ -81,17 +81,10 @@ static int query_parse(const char *text, struct snp_mcp_uri *uri)
     return 0;
 }
 
-/* What comes after "session/": "ID/files/PATH", n bytes. */
-static int session_parse(const char *text, size_t n, struct snp_mcp_uri *uri)
+/* What comes after "ID/files/": a path of n bytes. */
+static int file_parse(const char *text, size_t n, struct snp_mcp_uri *uri)
 {
-    static const char files[] = "/files/";
-    const char *slash = memchr(text, '/', n);
-    size_t id = slash == NULL ? n : (size_t)(slash - text);
-    size_t path = id + strlen(files);
-
-    if (id == 0 || n < path || strncmp(text + id, files, strlen(files)) != 0 ||
-        percent_decode(text, id, uri->session, sizeof(uri->session)) < 0 ||
-        percent_decode(text + path, n - path, uri->path, sizeof(uri->path)) < 0) {
+    if (percent_decode(text, n, uri->path, sizeof(uri->path)) < 0) {
         return -1;
     }
     uri->is_folder = uri->path[0] == '\0' || snp_has_suffix(uri->path, "/");
@@ -102,6 +95,57 @@ static int session_parse(const char *text, size_t n, struct snp_mcp_uri *uri)
         (void)snprintf(uri->path, sizeof(uri->path), "/workspace");
     }
     return 0;
+}
+
+static int stream_of(const char *name)
+{
+    return strcmp(name, "stdout") == 0   ? SNP_CELL_STDOUT
+           : strcmp(name, "stderr") == 0 ? SNP_CELL_STDERR
+                                         : -1;
+}
+
+/* What comes after "ID/cells/": "N/STREAM". */
+static int cell_parse(const char *text, size_t n, struct snp_mcp_uri *uri)
+{
+    const char *slash = memchr(text, '/', n);
+    char number[24];
+
+    if (slash == NULL ||
+        percent_decode(text, (size_t)(slash - text), number, sizeof(number)) < 0 ||
+        percent_decode(slash + 1, n - (size_t)(slash + 1 - text), uri->path,
+                       sizeof(uri->path)) < 0) {
+        return -1;
+    }
+    return snp_parse_u64(number, &uri->cell) == 0 && uri->cell > 0 && uri->cell <= INT64_MAX &&
+                   stream_of(uri->path) >= 0
+               ? 0
+               : -1;
+}
+
+/* What comes after "session/", n bytes. */
+static int session_parse(const char *text, size_t n, struct snp_mcp_uri *uri)
+{
+    static const struct {
+        const char *after;
+        int (*parse)(const char *text, size_t n, struct snp_mcp_uri *uri);
+    } parts[] = {
+        {"/files/", file_parse},
+        {"/cells/", cell_parse},
+    };
+    const char *slash = memchr(text, '/', n);
+    size_t id = slash == NULL ? n : (size_t)(slash - text);
+
+    if (id == 0 || percent_decode(text, id, uri->session, sizeof(uri->session)) < 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
+        size_t begin = id + strlen(parts[i].after);
+
+        if (n >= begin && strncmp(text + id, parts[i].after, strlen(parts[i].after)) == 0) {
+            return parts[i].parse(text + begin, n - begin, uri);
+        }
+    }
+    return -1;
 }
 
 /* "HANDLE/STREAM", where the handle may hold slashes. */
@@ -269,14 +313,18 @@ void snp_resources_run_templates(struct snp_mcp_call *call)
 {
     if (!has_cursor(call)) {
         snp_mcp_answer(
-            call, json_pack("{s:[{s:s, s:s, s:s}, {s:s, s:s, s:s}]}", "resourceTemplates",
-                            "uriTemplate", "snipara://session/{session_id}/files/{+path}",
-                            "name", "session file", "description",
-                            "a file of a session, or a folder if the path ends with /; "
-                            "?offset=N&length=N for a part",
-                            "uriTemplate", "snipara://output/{+handle}/{stream}", "name",
-                            "full output", "description",
-                            "what a cell printed, stdout or stderr, where a result was cut"));
+            call,
+            json_pack(
+                "{s:[{s:s, s:s, s:s}, {s:s, s:s, s:s}, {s:s, s:s, s:s}]}", "resourceTemplates",
+                "uriTemplate", "snipara://session/{session_id}/files/{+path}", "name",
+                "session file", "description",
+                "a file of a session, or a folder if the path ends with /; "
+                "?offset=N&length=N for a part",
+                "uriTemplate", "snipara://session/{session_id}/cells/{cell}/{stream}", "name",
+                "output of a cell", "description",
+                "what a cell of a session printed, stdout or stderr", "uriTemplate",
+                "snipara://output/{+handle}/{stream}", "name", "full output", "description",
+                "what a cell printed, stdout or stderr, where a result was cut"));
     }
 }
 
@@ -345,13 +393,116 @@ static void on_file(struct snp_task *task, const struct snp_err *err)
                                        blob));
 }
 
+/* The task's URI; false: then the task has ended. */
+static bool uri_of(struct snp_task *task, struct snp_mcp_uri *ret)
+{
+    struct snp_err err;
+
+    if (snp_mcp_uri_parse(snp_task_arg(task, "uri", ""), ret, &err) < 0) {
+        refuse(task, err.msg);
+        return false;
+    }
+    if (ret->length == 0 || ret->length > SNP_MCP_RESOURCE_MAX) {
+        ret->length = SNP_MCP_RESOURCE_MAX;
+    }
+    return true;
+}
+
+/* What the journal has of a stream: its beginning and end, with a line between if there was more. */
+static int stream_join(const struct snp_cell_stream *stream, struct snp_buf *out)
+{
+    const char *text = stream->text.len == 0 ? "" : snp_buf_bytes(&stream->text);
+    int r;
+
+    if (!stream->has_gap) {
+        return snp_buf_add(out, text, stream->text.len);
+    }
+    r = snp_buf_add(out, text, stream->gap_at);
+    r = r < 0 ? r
+              : snp_buf_addf(out, "\n... (%lld characters omitted) ...\n",
+                             (long long)stream->gap);
+    return r < 0 ? r
+                 : snp_buf_add(out, text + stream->gap_at, stream->text.len - stream->gap_at);
+}
+
+static void journal_end(struct snp_task *task, const struct snp_mcp_uri *uri)
+{
+    snp_autobuf struct snp_buf whole = {0};
+    size_t from;
+    size_t n;
+
+    snp_buf_init(&whole, (size_t)SNP_CELL_STREAM_MAX + 64);
+    snp_buf_clear(&task->work);
+    if (stream_join(&task->cell.stream[stream_of(uri->path)], &whole) < 0) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    from = uri->offset < whole.len ? (size_t)uri->offset : whole.len;
+    n = whole.len - from < uri->length ? whole.len - from : (size_t)uri->length;
+    if (n > 0 && snp_buf_add(&task->work, snp_buf_bytes(&whole) + from, n) < 0) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    on_file(task, NULL);
+}
+
+/* The daemon keeps whole outputs while it runs; the journal has the ends. */
+static void on_output(struct snp_task *task, const struct snp_err *err)
+{
+    struct snp_mcp_uri uri = {0};
+
+    if (err == NULL) {
+        on_file(task, NULL);
+    } else if (uri_of(task, &uri)) {
+        journal_end(task, &uri);
+    }
+}
+
+static void on_cell(struct snp_task *task,
+                    const struct snp_err *err,
+                    json_t *head,
+                    const char *raw,
+                    size_t raw_len)
+{
+    const json_t *output = json_object_get(json_object_get(head, "result"), "output");
+    const char *handle = snp_json_str(output, "handle", NULL);
+    struct snp_mcp_uri uri = {0};
+    snp_autofree char *path = NULL;
+
+    (void)raw;
+    (void)raw_len;
+    if (err != NULL) {
+        refuse(task, err->msg);
+        return;
+    }
+    if (!uri_of(task, &uri)) {
+        return;
+    }
+    if (handle == NULL || !task->cell.stream[stream_of(uri.path)].has_gap) {
+        journal_end(task, &uri);
+        return;
+    }
+    path = snp_format("output:%s:%s", handle, uri.path);
+    if (path == NULL) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    snp_fetch_start(task, path, uri.offset, uri.length, on_output);
+}
+
 static void read_begin(struct snp_task *task)
 {
     struct snp_mcp_uri uri = {0};
-    struct snp_err err;
 
-    if (snp_mcp_uri_parse(snp_task_arg(task, "uri", ""), &uri, &err) < 0) {
-        refuse(task, err.msg);
+    if (!uri_of(task, &uri)) {
+        return;
+    }
+    if (uri.cell > 0) {
+        snp_cell_init(&task->cell);
+        snp_task_ask(
+            task, "cell.show",
+            json_pack("{s:s, s:I}", "session", task->session, "cell", (json_int_t)uri.cell),
+            NULL, 0, on_cell);
     } else if (uri.is_folder) {
         snp_task_ask(task, "ls",
                      json_pack("{s:s, s:o}", "session", task->session, "path",
@@ -359,11 +510,7 @@ static void read_begin(struct snp_task *task)
                      NULL, 0, on_folder);
     } else {
         task->fetch.was_opened = true;
-        snp_fetch_start(task, uri.path, uri.offset,
-                        uri.length == 0 || uri.length > SNP_MCP_RESOURCE_MAX
-                            ? SNP_MCP_RESOURCE_MAX
-                            : uri.length,
-                        on_file);
+        snp_fetch_start(task, uri.path, uri.offset, uri.length, on_file);
     }
 }
 

@@ -4,7 +4,8 @@
 
 /*
  * Resources: snipara://session/ID/files/PATH (a folder if PATH ends with '/' or is empty),
- * snipara://output/HANDLE/STREAM and snipara://kept/N; with ?offset=N&length=N a part.
+ * snipara://session/ID/cells/N/STREAM (what a cell printed), snipara://output/HANDLE/STREAM and
+ * snipara://kept/N; with ?offset=N&length=N a part.
  */
 
 #include <stdint.h>
@@ -18,7 +19,8 @@ enum {
 
 struct snp_mcp_uri {
     char session[1024];          /* a session_id, "" = none is meant */
-    char path[SNP_URI_PATH_MAX]; /* as snp_fetch_start takes it */
+    char path[SNP_URI_PATH_MAX]; /* as snp_fetch_start takes it; of a cell, the stream's name */
+    uint64_t cell;               /* its number; 0 = no cell is meant */
     bool is_folder;
     uint64_t offset;
     uint64_t length; /* 0 = all there may be */

@@ -341,8 +341,9 @@ static void on_done(
 static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_len)
 {
     struct snp_task *task = ctx;
+    struct snp_kept *kept = task->is_cell ? &task->service->kept : NULL;
 
-    snp_cell_event(&task->cell, &task->service->kept, head, raw, raw_len);
+    snp_cell_event(&task->cell, kept, head, raw, raw_len);
 }
 
 static void ask(struct snp_task *task, const struct snp_async_call *call)
@@ -370,11 +371,13 @@ void snp_task_ask(struct snp_task *task,
         .head = head,
         .raw = raw,
         .raw_len = raw_len,
+        .event = on_event,
         .done = on_done,
         .ctx = task,
     };
 
     task->next = next;
+    task->is_cell = false;
     ask(task, &call);
 }
 
@@ -398,6 +401,7 @@ void snp_task_run_cell(struct snp_task *task,
     snp_cell_done(&task->cell);
     snp_cell_init(&task->cell);
     memset(task->told, 0, sizeof(task->told));
+    task->is_cell = true;
     if (spec->wall_ms > 0) {
         r |= json_object_set_new(limits, "timeout_ms", json_integer((json_int_t)spec->wall_ms));
     }

@@ -42,7 +42,8 @@ struct snp_task {
     enum snp_task_state state;
     bool is_cancelled;
     uint32_t open_id;     /* request to the daemon; 0 = none */
-    struct snp_cell cell; /* the cell that runs or ran last */
+    struct snp_cell cell; /* the cell that runs or ran last, or one that is looked at */
+    bool is_cell;         /* one runs: its displays are kept */
     size_t told
         [SNP_CELL_STREAMS]; /* bytes of its output that progress has told (mcp/progress.h) */
     struct snp_buf notes;   /* lines to be added to the result */
@@ -89,7 +90,8 @@ void snp_task_fail(struct snp_task *task, const struct snp_err *err);
 void snp_task_detach(struct snp_task *task, json_t *result);
 
 /*
- * Ask the daemon; head consumed. next: with err != NULL if it failed. If it cannot be asked the task
+ * Ask the daemon; head consumed. Output that comes as events goes to task->cell, if that has been made
+ * (snp_cell_init). next: with err != NULL if it failed. If it cannot be asked the task
  * has ended when this returns.
  */
 void snp_task_ask(struct snp_task *task,

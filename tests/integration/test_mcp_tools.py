@@ -337,10 +337,31 @@ def test_resources(server):
     part = server.call("resources/read", {"uri": uri + "?offset=3&length=4"})["result"]["contents"][0]
     assert part["text"] == "3456" and part["uri"].endswith("length=4")
     for bad in ("file:///etc/passwd", "snipara://", "snipara://session/res", "snipara://session/res/files/%zz",
+                "snipara://session/res/cells/1", "snipara://session/res/cells/0/stdout",
+                "snipara://session/res/cells/1/stdin", "snipara://session/res/cells/999/stdout",
                 "snipara://session/res/files/x?offset=-1", "snipara://session/res/files/kept:1",
                 "snipara://session//files/x", "snipara://output/x", "snipara://kept/99999"):
         answer = server.call("resources/read", {"uri": bad})
         assert answer["error"]["code"] == -32002 and answer["error"]["data"] == {"uri": bad}, bad
+
+
+def test_outputs_of_cells_are_resources(server):
+    """Short, long, and long of an earlier daemon: its ends are there."""
+    def read(cell, stream, query=""):
+        answer = server.call("resources/read", {"uri": f"snipara://session/outputs/cells/{cell}/{stream}{query}"})
+        return answer["result"]["contents"][0]["text"]
+    code = "import sys; print('short'); print('word', file=sys.stderr); print('x' * {}, end='end')"
+    cells = [structured(server.tool("execute_python", code=code.format(n), session_id="outputs"))["cell"]
+             for n in (1, 200_000)]
+    assert read(cells[0], "stdout") == "short\nxend" and read(cells[0], "stderr") == "word\n"
+    assert read(cells[0], "stdout", "?offset=2&length=3") == "ort"
+    assert read(cells[1], "stdout") == "short\n" + "x" * 200_000 + "end"
+    assert read(cells[1], "stdout", "?offset=200000&length=100") == "xxxxxxend"
+    server.box.stop()
+    server.box.start()
+    text = read(cells[1], "stdout")
+    assert text.startswith("short\nxxx") and "characters omitted" in text and text.endswith("xend")
+    assert read(cells[0], "stdout") == "short\nxend"
 
 
 def test_prompts_and_completion(server):
