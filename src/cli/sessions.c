@@ -172,6 +172,7 @@ static const struct {
     {"memory_bytes",      FORM_BYTES,   "memory limit"},
     {"memory_peak_bytes", FORM_BYTES,   "memory used" },
     {"disk_bytes",        FORM_BYTES,   "on disk"     },
+    {"snapshots_bytes",   FORM_BYTES,   "by snapshots"},
     {"limits",            FORM_HIDDEN,  NULL          }, /* the manifest has them, with who holds them */
     {"manifest",          FORM_HIDDEN,  NULL          },
     {"missing",           FORM_HIDDEN,  NULL          }, /* told as a sentence */

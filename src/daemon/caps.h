@@ -38,6 +38,7 @@ enum {
     SNP_CAP_SAVING = 2,                /* checkpoints being made at once by themselves */
     SNP_CAP_LIVE = 64,                 /* default of --live-max */
     SNP_CAP_BRANCHES_KEPT = 8,         /* default of --snapshots-in-memory */
+    SNP_CAP_BRANCHES_SHARE = 2,        /* such a part of a session's memory is for snapshots */
     SNP_CAP_BRANCHES = 32,             /* of one session, until they are on disk */
     SNP_CAP_SNAPSHOTS = 1000,          /* of one session */
     SNP_CAP_FORKS = 64,                /* sessions that one call makes */

@@ -295,6 +295,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         const json_t *usage = json_object_get(answer->head, "usage");
 
         session->memory_bytes = (uint64_t)snp_json_int(usage, "memory_peak_bytes", 0);
+        session->held_bytes = 0;
         outcome = (struct snp_outcome){
             .status = snp_json_str(answer->head, "status", ""),
             .state = snp_json_str(answer->head, "state", ""),

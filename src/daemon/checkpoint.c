@@ -24,6 +24,7 @@
 #include "daemon/executor.h"
 #include "daemon/hibernate.h"
 #include "daemon/keep.h"
+#include "daemon/pin.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/tier.h"
@@ -73,6 +74,7 @@ static void note_made(struct snp_save *save)
     snp_log(SNP_LOG_DEBUG, "checkpoint", "session=%s cell=%llu us=%llu", session->id,
             (unsigned long long)save->cell,
             (unsigned long long)(snp_now_us() - save->begun_us));
+    snp_pin_measure(session);
     if (save->has_branch || session->epoch != save->executor->epoch) {
         return; /* not the session's present state */
     }

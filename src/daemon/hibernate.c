@@ -17,6 +17,7 @@
 #include "daemon/executor.h"
 #include "daemon/keep.h"
 #include "daemon/missing.h"
+#include "daemon/pin.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/wake.h"
@@ -269,10 +270,16 @@ static struct snp_session *least_recently_used(const struct snp_sessions *table)
     return found;
 }
 
+/* As measured since its last cell, else the most that this cell took. */
+static uint64_t bytes_of(const struct snp_session *session)
+{
+    return session->held_bytes != 0 ? session->held_bytes : session->memory_bytes;
+}
+
 /* Sessions with an executor, and what these take. */
 struct living {
     uint64_t n;
-    uint64_t bytes;
+    uint64_t bytes;     /* of those that stay */
     uint64_t n_leaving; /* of them */
     uint64_t n_busy;    /* of them: they will be idle, or gone */
 };
@@ -288,12 +295,12 @@ static struct living live_count(const struct snp_sessions *table)
             continue;
         }
         living.n++;
-        living.bytes += session->memory_bytes;
         if (session->is_leaving || session->state == SNP_SESSION_HIBERNATING ||
             session->state == SNP_SESSION_CLOSING) {
             living.n_leaving++;
-        } else if (session->state != SNP_SESSION_IDLE) {
-            living.n_busy++;
+        } else {
+            living.bytes += bytes_of(session);
+            living.n_busy += session->state == SNP_SESSION_IDLE ? 0 : 1;
         }
     }
     return living;
@@ -367,6 +374,9 @@ void snp_hibernate_tick(struct snp_server *server)
         if (session != NULL && is_candidate(session) &&
             now - session->used_us > options->session_idle_ms * 1000) {
             leave(session);
+        } else if (session != NULL && session->state == SNP_SESSION_IDLE &&
+                   (session->held_bytes == 0 || session->branches != NULL)) {
+            snp_pin_measure(session);
         }
     }
     living = live_count(table);
@@ -377,7 +387,7 @@ void snp_hibernate_tick(struct snp_server *server)
             return;
         }
         living.n--;
-        living.bytes -= session->memory_bytes;
+        living.bytes -= bytes_of(session);
         leave(session);
     }
 }

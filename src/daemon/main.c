@@ -53,6 +53,7 @@ struct options {
     uint64_t checkpoint_after_ms;
     uint64_t tier_ms;
     uint64_t snapshots_max;
+    uint64_t snapshots_bytes;
     uint64_t live_max;
     uint64_t live_bytes;
     uint64_t budget_bytes;
@@ -84,6 +85,9 @@ static const char help[] =
     "  --tier-timeout SECONDS kill a tier that does not answer for so long (default 60)\n"
     "  --snapshots-in-memory N\n"
     "                         of one session; older ones are on disk only (default 8)\n"
+    "  --snapshots-memory SIZE\n"
+    "                         memory that those of one session may hold for themselves; the\n"
+    "                         oldest beyond it are on disk only (default: half the session's)\n"
     "  --live-max N           sessions that may be awake at once (default 64)\n"
     "  --live-memory SIZE     memory these may take (default: half of the machine's)\n"
     "  --journal-budget SIZE  disk the journal may take; 0 = any (default 8g)\n"
@@ -190,6 +194,8 @@ static const struct setting settings[] = {
     {'t', "--tier-timeout",        NULL,                                  UNIT_SECONDS, offsetof(struct options, tier_ms)            },
     {'k', "--snapshots-in-memory", "SNIPARA_SANDBOX_SNAPSHOTS_IN_MEMORY", UNIT_COUNT,
      offsetof(struct options,                                                                                    snapshots_max)      },
+    {'n', "--snapshots-memory",    "SNIPARA_SANDBOX_SNAPSHOTS_MEMORY",    UNIT_BYTES,
+     offsetof(struct options,                                                                                    snapshots_bytes)    },
     {'m', "--live-max",            "SNIPARA_SANDBOX_MAX_LIVE_SESSIONS",   UNIT_COUNT,
      offsetof(struct options,                                                                                    live_max)           },
     {'b', "--live-memory",         "SNIPARA_SANDBOX_LIVE_MEMORY",         UNIT_BYTES,
@@ -256,6 +262,7 @@ static int options_parse(int argc, char **argv, struct options *options, struct 
         {"checkpoint-after",    required_argument, NULL, 'c'},
         {"tier-timeout",        required_argument, NULL, 't'},
         {"snapshots-in-memory", required_argument, NULL, 'k'},
+        {"snapshots-memory",    required_argument, NULL, 'n'},
         {"live-max",            required_argument, NULL, 'm'},
         {"live-memory",         required_argument, NULL, 'b'},
         {"journal-budget",      required_argument, NULL, 'g'},
@@ -286,6 +293,7 @@ static int options_parse(int argc, char **argv, struct options *options, struct 
         case 'c':
         case 't':
         case 'k':
+        case 'n':
         case 'm':
         case 'b':
         case 'g':
@@ -527,6 +535,7 @@ static int serve(const struct options *options, struct places *places, struct sn
         .checkpoint_after_ms = options->checkpoint_after_ms,
         .tier_ms = options->tier_ms,
         .snapshots_max = options->snapshots_max,
+        .snapshots_bytes = options->snapshots_bytes,
         .live_max = options->live_max,
         .live_bytes = options->live_bytes,
         .budget_bytes = options->budget_bytes,

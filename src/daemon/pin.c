@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/caps.h"
+#include "daemon/check.h"
 #include "daemon/checkpoint.h"
 #include "daemon/executor.h"
 #include "daemon/server.h"
@@ -21,7 +22,8 @@
 #include "store/journal.h"
 
 enum {
-    TRIES_MAX = 3, /* to write one while the session changes its epoch */
+    TRIES_MAX = 3,     /* to write one while the session changes its epoch */
+    MEASURED_MAX = 64, /* branches that one answer names */
 };
 
 static bool is_alive(const struct snp_session *session, const struct snp_pin *branch)
@@ -301,30 +303,152 @@ int snp_pin_room(struct snp_session *session, struct snp_err *err)
     }
     return snp_fail(
         err, SNP_E_LIMIT,
-        "%u snapshots of session %s are in memory and not on disk yet; try again in a "
-        "moment, or remove some",
+        "%u snapshots of session %s are in memory and not on disk yet, as many as may be; try "
+        "again in a moment, or make room with: snapshots remove",
         n, session->name);
+}
+
+/* Bytes that the snapshots of a session in memory may hold for themselves. */
+static uint64_t bytes_max(const struct snp_session *session)
+{
+    uint64_t given = session->server->options.snapshots_bytes;
+
+    return given != 0 ? given
+                      : session->limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_BRANCHES_SHARE;
+}
+
+/* Give up the oldest that is on disk; false: there is none. */
+static bool oldest_evict(struct snp_session *session, const char *why)
+{
+    struct snp_pin *oldest = NULL;
+
+    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+        oldest = b->is_on_disk && !b->is_doomed && b->users == 0 ? b : oldest;
+    }
+    if (oldest == NULL) {
+        return false;
+    }
+    snp_log(SNP_LOG_INFO, "branch-evicted", "session=%s snapshot=%s why=%s", session->id,
+            oldest->snapshot, why);
+    oldest->is_doomed = true;
+    return true;
 }
 
 static void branches_bound(struct snp_session *session)
 {
     unsigned n = branches_count(session);
 
-    while (n > session->server->options.snapshots_max) {
-        struct snp_pin *oldest = NULL;
-
-        for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
-            oldest = b->is_on_disk && !b->is_doomed && b->users == 0 ? b : oldest;
-        }
-        if (oldest == NULL) {
-            return;
-        }
-        snp_log(SNP_LOG_INFO, "branch-evicted", "session=%s snapshot=%s", session->id,
-                oldest->snapshot);
-        oldest->is_doomed = true;
+    while (n > session->server->options.snapshots_max && oldest_evict(session, "number")) {
         n--;
     }
     snp_pin_check(session);
+}
+
+/* Measuring ------------------------------------------------------------------------------------- */
+
+struct measuring {
+    struct snp_session *session; /* one reference */
+    char executor[SNP_SESSION_ID_LEN + 1];
+    uint32_t newest; /* number of the newest branch when it was asked */
+};
+
+static bool is_listed(const json_t *numbers, uint32_t number)
+{
+    for (size_t i = 0; i < json_array_size(numbers); i++) {
+        if (json_integer_value(json_array_get(numbers, i)) == (json_int_t)number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Those that the tier has given up for their memory: the disk has them, or they are lost. */
+static void given_up_note(const struct measuring *measuring, const json_t *numbers)
+{
+    for (struct snp_pin *b = measuring->session->branches; b != NULL; b = b->next) {
+        if (strcmp(b->executor, measuring->executor) == 0 && b->number <= measuring->newest &&
+            !is_listed(numbers, b->number)) {
+            b->is_doomed = true;
+        }
+    }
+}
+
+static void measure_take(const struct measuring *measuring, const json_t *head)
+{
+    struct snp_session *session = measuring->session;
+    size_t n = json_array_size(json_object_get(head, "branches"));
+    uint64_t each;
+
+    session->held_bytes = (uint64_t)snp_json_int(head, "bytes", 0);
+    session->copies_bytes = (uint64_t)snp_json_int(head, "copies_bytes", 0);
+    given_up_note(measuring, json_object_get(head, "branches"));
+    /* They share pages: that each has as much is a guess, which the next measurement corrects. */
+    each = n == 0 ? 0 : session->copies_bytes / n;
+    while (each > 0 && session->copies_bytes > bytes_max(session) &&
+           oldest_evict(session, "memory")) {
+        session->copies_bytes -= each;
+    }
+    snp_pin_check(session);
+}
+
+static int measured(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    static const struct snp_field fields[] = {
+        {"bytes",        SNP_T_INT, INT64_MAX   },
+        {"copies_bytes", SNP_T_INT, INT64_MAX   },
+        {"branches",     SNP_T_ARR, MEASURED_MAX},
+    };
+    static const struct snp_record record = SNP_RECORD("memory", fields);
+    struct measuring *measuring = ctx;
+    struct snp_session *session = measuring->session;
+    int r = 0;
+
+    session->is_measuring = false;
+    if (answer->head != NULL) {
+        r = snp_record_check(answer->head, &record, ret_bad);
+    }
+    if (answer->head != NULL && r == 0 && session->executor != NULL &&
+        strcmp(session->executor->id, measuring->executor) == 0) {
+        measure_take(measuring, answer->head);
+    }
+    snp_session_unref(session);
+    free(measuring);
+    return r;
+}
+
+static const struct snp_tier_ops measure_ops = {measured, NULL};
+
+void snp_pin_measure(struct snp_session *session)
+{
+    struct measuring *measuring;
+    struct snp_tier_call call = {.method = "memory",
+                                 .timeout_ms = session->server->options.tier_ms,
+                                 .ops = &measure_ops};
+    snp_autojson json_t *head = NULL;
+    struct snp_err err;
+
+    if (session->is_measuring || session->executor == NULL ||
+        session->executor->state != SNP_EXECUTOR_OPEN || session->name[0] == '\0') {
+        return;
+    }
+    measuring = calloc(1, sizeof(*measuring));
+    head = json_pack("{s:s}", "session", session->executor->id);
+    if (measuring == NULL || head == NULL) {
+        free(measuring);
+        return; /* the next time */
+    }
+    memcpy(measuring->executor, session->executor->id, sizeof(measuring->executor));
+    measuring->newest = session->branches == NULL ? 0 : session->branches->number;
+    measuring->session = session;
+    call.head = head;
+    call.ctx = measuring;
+    if (snp_tier_ask(session->executor->tier, &call, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "measure", "session=%s error=\"%s\"", session->id, err.msg);
+        free(measuring);
+        return;
+    }
+    snp_session_ref(session);
+    session->is_measuring = true;
 }
 
 /* Dropping --------------------------------------------------------------------------------------- */
@@ -382,6 +506,7 @@ static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
     branch->is_on_disk = report != NULL;
     if (err != NULL) {
         /* The session was rolled back meanwhile: once more, in its new epoch. */
+        branch->is_doomed |= err->code == SNP_E_NOT_FOUND; /* given up: memory was short */
         branch->is_failed = err->code != SNP_E_DENIED || ++branch->tries == TRIES_MAX;
         snp_log(SNP_LOG_WARN, "snapshot-spill", "session=%s snapshot=%s error=\"%s\"",
                 session->id, snapshot, err->msg);
@@ -391,6 +516,7 @@ static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
     }
     snp_pin_check(session);
     branches_bound(session);
+    snp_pin_measure(session);
     snp_pin_spill(session);
     snp_session_unref(session);
 }

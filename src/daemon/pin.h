@@ -64,6 +64,12 @@ void snp_pin_drop(const struct snp_executor *executor, uint32_t number);
 /* Write those to disk that are not there yet, one after the other. */
 void snp_pin_spill(struct snp_session *session);
 
+/*
+ * Ask the tier what the session takes, and which it still has in memory: it gives some up when
+ * memory is short. The oldest that are on disk go while they hold more than they may.
+ */
+void snp_pin_measure(struct snp_session *session);
+
 /* Look at them again: the executor is gone, or a snapshot has come to disk another way. */
 void snp_pin_check(struct snp_session *session);
 

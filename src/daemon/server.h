@@ -55,11 +55,12 @@ struct snp_server_options {
     uint64_t idle_ms;
     uint64_t session_idle_ms; /* named sessions hibernate when idle for so long */
     uint64_t checkpoint_after_ms;
-    uint64_t tier_ms;       /* a tier that does not answer for so long is killed */
-    uint64_t snapshots_max; /* of one session in memory */
-    uint64_t live_max;      /* named sessions with an executor */
-    uint64_t live_bytes;    /* of memory that these take */
-    uint64_t budget_bytes;  /* of the journal; 0 = whatever it takes */
+    uint64_t tier_ms;         /* a tier that does not answer for so long is killed */
+    uint64_t snapshots_max;   /* of one session in memory */
+    uint64_t snapshots_bytes; /* that these may hold for themselves; 0 = half its memory */
+    uint64_t live_max;        /* named sessions with an executor */
+    uint64_t live_bytes;      /* of memory that these take */
+    uint64_t budget_bytes;    /* of the journal; 0 = whatever it takes */
 };
 
 struct snp_server {

@@ -329,7 +329,8 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
 {
     uint64_t idle_us = session->state == SNP_SESSION_IDLE ? snp_now_us() - session->used_us : 0;
     snp_autojson json_t *row = json_pack(
-        "{s:s, s:s?, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:I, s:I, s:I, s:I, s:O?}",
+        "{s:s, s:s?, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:I, s:I, s:I, s:I, s:I, "
+        "s:O?}",
         "id", session->id, "name", session->name[0] == '\0' ? NULL : session->name, "tier",
         snp_tier_name(session->kind), "template", session->template_name, "state",
         snp_session_state_text(session), "cells", (json_int_t)session->cells, "epoch",
@@ -339,7 +340,9 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
         "memory_peak_bytes",
         (json_int_t)(session->executor == NULL ? 0 : session->memory_bytes), "disk_bytes",
         (json_int_t)session->disk_bytes, "checkpoint_cell",
-        (json_int_t)session->checkpoint_cell, "missing", snp_session_missing(session));
+        (json_int_t)session->checkpoint_cell, "snapshots_bytes",
+        (json_int_t)(session->executor == NULL ? 0 : session->copies_bytes), "missing",
+        snp_session_missing(session));
 
     if (row == NULL) {
         return NULL;

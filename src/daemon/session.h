@@ -118,6 +118,9 @@ struct snp_session {
         *missing; /* owned: what it lacks (missing.h); NULL = it is awake, or not known yet */
     uint64_t disk_bytes;   /* as the journal said last */
     uint64_t memory_bytes; /* what its last cell used at most */
+    uint64_t held_bytes;   /* what it takes as last measured; 0 = not since its last cell */
+    uint64_t copies_bytes; /* of that its snapshots in memory have for themselves */
+    bool is_measuring;
     struct snp_keep *debt; /* a cell that ran and is not in the journal; keep.c's; or NULL */
     struct snp_save *save; /* owned by checkpoint.c; NULL = none is being made */
     struct snp_wake *wake; /* owned by wake.c; NULL = it is not waking */

@@ -31,7 +31,8 @@ MANIFEST = {
     "controls": {"network": {"enforced": False}}, "degraded": [],
 }
 OURS = ("OPEN", "HEAD", "STDIN", "emit", "display", "wait", "die", "own", "bad", "gone", "lose", "torn", "slow",
-        "member", "late", "python", "refuse", "branches", "vanish", "__builtins__")
+        "member", "late", "python", "refuse", "branches", "vanish", "holds", "each",
+        "give_up", "__builtins__")
 ITEM, DATA, END = 80, 81, 82
 FDS = []
 USAGE = ("wall_us", "cpu_us", "memory_peak_bytes", "stdout_bytes", "stderr_bytes", "written_bytes",
@@ -50,6 +51,8 @@ class Session:
         self.last_branch = 0
         self.refuses = None
         self.vanishes = False
+        self.bytes = 1
+        self.each = 0
 
 
 def send(kind, ident, head, raw=b""):
@@ -107,6 +110,9 @@ def run_cell(ident, head, raw):
         vanish=lambda: setattr(session, "vanishes", True),
         refuse=lambda why: setattr(session, "refuses", why),
         branches=lambda: sorted(session.branches),
+        holds=lambda size: setattr(session, "bytes", size),
+        each=lambda size: setattr(session, "each", size),  # what a branch holds for itself
+        give_up=lambda number: session.branches.pop(number),
         python=lambda version: MANIFEST.update(python=version),
         own=lambda **more: members.update(manifest={**MANIFEST, **more}),
         bad=lambda: send(2, ident, {"unexpected": 1}),
@@ -184,6 +190,9 @@ def save(*args):
 def save_all(ident, session, known, fd, number=None):
     time.sleep(session.slow)
     session.slow = 0
+    if number is not None and number not in session.branches:
+        os.close(fd)
+        return send(3, ident, {"code": "not_found", "message": "no such branch"})
     if number is not None:
         holder = Session({})
         holder.names, holder.files = session.branches[number]
@@ -262,6 +271,9 @@ def handle(ident, head, raw):
     elif method == "drop":
         session.branches.pop(head["branch"], None)
         send(2, ident, {})
+    elif method == "memory":
+        send(2, ident, {"bytes": session.bytes, "copies_bytes": session.each * len(session.branches),
+                        "branches": sorted(session.branches)})
     elif method == "load":
         load(ident, session, FDS.pop(0))
     elif method == "exec":

@@ -624,6 +624,16 @@ def test_the_least_recently_used_makes_room(start):
         assert client.run("x", f"s{n}") == str(n)
 
 
+def test_live_sessions_are_bounded_in_memory(start):
+    """By what they take now, not by what their last cell took at most."""
+    client = start("--live-memory", "100m", "--session-idle", "2", *LATER).client()
+    for name, size in (("a", 60), ("b", 10), ("c", 50), ("d", 45)):
+        client.run(f"holds({size << 20})", name)
+    states = lambda: {line["name"]: line["state"] for line in client.call("sessions.list")[1]["sessions"]}  # noqa: E731
+    assert wait_until(lambda: states()["b"] == "hibernated")
+    assert states() == {"a": "hibernated", "b": "hibernated", "c": "idle", "d": "idle"}
+
+
 def test_running_sessions_are_not_put_to_sleep(start):
     client = start("--live-max", "2", *LATER).client()
     running = [client.start("wait(30)", f"r{n}") for n in range(2)]

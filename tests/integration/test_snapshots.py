@@ -147,6 +147,49 @@ def test_memory_is_bounded_the_oldest_goes_first_and_only_from_memory(start):
     assert client.run("x", "s") == "1"
 
 
+def test_memory_is_bounded_by_bytes_too(start):
+    client = start(*LATER, "--snapshots-memory", "100m").client()
+    client.run(f"each({40 << 20})", "s")
+    for name in "abc":
+        take(client, name)
+    assert wait_until(lambda: client.run("branches()", "s") == "[2, 3]")
+    assert [item["where"] for item in listed(client).values()] == [
+        ["disk"], ["memory", "disk"], ["memory", "disk"]]
+    assert row(client)["snapshots_bytes"] == 80 << 20
+    client.run(f"each({200 << 20})", "s")  # the memory of one is too much
+    take(client, "d")
+    assert wait_until(lambda: client.run("branches()", "s") == "[]")
+    assert [item["where"] for item in listed(client).values()] == [["disk"]] * 4
+    assert good(client.call("rollback", snapshot="d"))["how"] == "checkpoint"
+
+
+def test_half_the_memory_of_a_session_is_for_snapshots(start):
+    client = start(*LATER).client()
+    client.run(f"each({33 << 20})", "s", limits={"memory_bytes": 128 << 20})
+    for name in "ab":
+        take(client, name)
+    assert wait_until(lambda: client.run("branches()", "s") == "[2]")
+
+
+def test_what_the_tier_gave_up_is_not_said_to_be_in_memory(start):
+    client = start(*LATER).client()
+    client.run("1", "s")
+    for name in "ab":
+        take(client, name)
+    client.run("give_up(1)", "s")
+    take(client, "c")  # when it is on disk the tier is asked
+    assert wait_until(lambda: listed(client)["a"]["where"] == ["disk"])
+    assert listed(client)["b"]["where"] == ["memory", "disk"]
+    # One that nothing else has is no snapshot any more.
+    client.run("slow(0.4)", "s")
+    take(client, "first", wait=False)
+    take(client, "second", wait=False)
+    client.run("give_up(5)", "s")
+    assert wait_until(lambda: list(listed(client)) == ["a", "b", "c", "first"])
+    assert any(event["kind"] == "snapshot_lost" and "s@second" in event["text"]
+               for event in client.call("journal.events")[1]["events"])
+
+
 def test_a_name_in_two_sessions_must_say_which(start):
     client = start(*LATER).client()
     for name in ("one", "two"):

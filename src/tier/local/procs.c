@@ -482,6 +482,37 @@ uint64_t snp_proc_own_memory(pid_t top, pid_t inner)
     return bytes;
 }
 
+static bool is_one_of(pid_t inner, const pid_t *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (list[i] == inner) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void snp_copies_usage(pid_t top, const pid_t *inner, size_t n, struct snp_copies_usage *ret)
+{
+    struct snp_procs procs = {0};
+    uint64_t largest = 0; /* of those that are no copies: the interpreter */
+
+    *ret = (struct snp_copies_usage){0};
+    snp_procs_below(top, &procs);
+    for (size_t i = 0; i < procs.n; i++) {
+        pid_t pid = procs.at[i].pid;
+
+        ret->bytes += memory_of(pid, true);
+        if (!is_one_of(snp_proc_inner(pid), inner, n)) {
+            uint64_t mapped = memory_of(pid, false);
+
+            largest = mapped > largest ? mapped : largest;
+        }
+    }
+    snp_procs_done(&procs);
+    ret->copies_bytes = n > 0 && ret->bytes > largest ? ret->bytes - largest : 0;
+}
+
 unsigned snp_procs_of_user(uid_t uid)
 {
     struct snp_procs all = {0};

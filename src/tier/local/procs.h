@@ -95,6 +95,18 @@ void snp_family_usage(pid_t top, uint64_t limit, struct snp_family_usage *ret);
  */
 uint64_t snp_proc_own_memory(pid_t top, pid_t inner);
 
+/*
+ * What the family below top takes, with pages that several share counted once, and what of it only
+ * these n copies have (numbered by their own pid namespace): about, for what is shared with others
+ * outside, and by several besides them, is not told apart. A process that may not be looked into
+ * counts in full.
+ */
+struct snp_copies_usage {
+    uint64_t bytes;
+    uint64_t copies_bytes;
+};
+void snp_copies_usage(pid_t top, const pid_t *inner, size_t n, struct snp_copies_usage *ret);
+
 /* Processes and threads of a user on this host; 0 if that cannot be seen. */
 unsigned snp_procs_of_user(uid_t uid);
 

@@ -410,6 +410,34 @@ int snp_method_rollback(
     return 0;
 }
 
+int snp_method_memory(struct snp_session *s, uint32_t id, struct snp_err *err)
+{
+    const struct snp_branches *bs = &s->branches;
+    snp_autojson json_t *numbers = json_array();
+    snp_autojson json_t *answer = NULL;
+    struct snp_copies_usage usage = {0};
+    pid_t pids[SNP_BRANCHES_MAX + 1];
+    size_t n = 0;
+    int r = 0;
+
+    for (size_t i = 0; i < bs->n && n < SNP_ARRAY_LEN(pids); i++) {
+        const struct snp_branch *b = &bs->at[i];
+
+        if (b->is_pinned && b->number != 0 && b->pid >= 0) {
+            pids[n++] = b->pid;
+            r |= json_array_append_new(numbers, json_integer((json_int_t)b->number));
+        }
+    }
+    snp_copies_usage(s->embryo.pid, pids, n, &usage);
+    answer = json_pack("{s:I, s:I, s:O}", "bytes", (json_int_t)usage.bytes, "copies_bytes",
+                       (json_int_t)usage.copies_bytes, "branches", numbers);
+    if (r < 0 || answer == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    snp_serve_response(s->tier, id, answer, NULL, 0);
+    return 0;
+}
+
 int snp_method_drop(struct snp_session *s, uint32_t id, uint32_t number, struct snp_err *err)
 {
     struct snp_branch *b = snp_branch_find(s, number);

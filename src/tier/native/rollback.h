@@ -70,6 +70,8 @@ int snp_method_rollback(struct snp_session *s,
                         uint32_t number,
                         uint64_t epoch,
                         struct snp_err *err) SNP_NODISCARD;
+/* What it takes now, and which branches of snapshots it has. */
+int snp_method_memory(struct snp_session *s, uint32_t id, struct snp_err *err) SNP_NODISCARD;
 int snp_method_drop(struct snp_session *s, uint32_t id, uint32_t number, struct snp_err *err)
     SNP_NODISCARD;
 

@@ -567,6 +567,11 @@ static int on_drop(struct request *rq, struct snp_err *err)
     return snp_method_drop(rq->session, rq->id, (uint32_t)number, err);
 }
 
+static int on_memory(struct request *rq, struct snp_err *err)
+{
+    return snp_method_memory(rq->session, rq->id, err);
+}
+
 static int on_save(struct request *rq, struct snp_err *err)
 {
     const json_t *branch = json_object_get(rq->head, "branch");
@@ -626,6 +631,7 @@ static const struct {
     {"snapshot",  true,  false, on_snapshot },
     {"rollback",  true,  false, on_rollback },
     {"drop",      true,  false, on_drop     },
+    {"memory",    true,  false, on_memory   },
     {"save",      true,  true,  on_save     },
     {"load",      true,  true,  on_load     },
 };
