@@ -2,9 +2,10 @@
 /*
  * Only in memory that is never anything else: the stack, the program's own variables, and
  * what the interpreter had before it was forked (heap.h). If the code unmaps a part of that, and
- * maps a shared file in its place, that file may seem written; its bytes stay. To learn takes as long as a few cells, so it is done with
- * the second fork (before the first everything is shared with the template), and then after
- * ever more of them.
+ * maps a shared file in its place, that file may seem written; its bytes stay.
+ *
+ * To learn takes as long as a few cells, so it is done with the third fork (before the first
+ * all is shared with the template), and then after ever more of them.
  */
 #include "guest/hot.h"
 
@@ -40,7 +41,7 @@ static struct hot {
     size_t n_pages;
     uint64_t forks;
     uint64_t next_look; /* the number of that fork */
-} hot = {.next_look = 2};
+} hot = {.next_look = 3};
 
 static void add_page(uintptr_t at, size_t page_size)
 {
@@ -94,7 +95,7 @@ void snp_hot_look(void)
         return;
     }
     hot.next_look +=
-        hot.next_look < LOOKS_APART_MAX ? hot.next_look - 1 : (uint64_t)LOOKS_APART_MAX;
+        hot.next_look < LOOKS_APART_MAX ? hot.next_look : (uint64_t)LOOKS_APART_MAX;
     hot.n = hot.n_pages = 0;
     snp_maps_open(&maps);
     while (snp_maps_next(&maps, &map)) {

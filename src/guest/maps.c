@@ -17,6 +17,9 @@ enum {
 void snp_maps_open(struct snp_maps *maps)
 {
     maps->list = fopen("/proc/self/maps", "re");
+    if (maps->list != NULL) { /* else in pieces of 1 KiB */
+        (void)setvbuf(maps->list, maps->buffer, _IOFBF, sizeof(maps->buffer));
+    }
     maps->page_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 }
 

@@ -26,9 +26,14 @@ struct snp_map {
     bool is_stack; /* the first thread's */
 };
 
+enum {
+    SNP_MAPS_BUFFER = 8 << 10 /* the kernel gives a page at a time */
+};
+
 struct snp_maps {
     FILE *list;  /* owned; NULL = cannot be read */
     int page_fd; /* owned */
+    char buffer[SNP_MAPS_BUFFER];
 };
 
 void snp_maps_open(struct snp_maps *maps);
