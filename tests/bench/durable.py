@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from runtime import PYTHON, Failure
+from runtime import PATIENCE_S, PYTHON
 
 MIB_OF_NUMPY = "import numpy; data = numpy.random.default_rng(1).random({} * 131072)"
 # The same by hand, without isolation: what a program does that looks after itself.
@@ -44,6 +44,11 @@ def ask(runtime, runs, *steps):
     """Times in microseconds of each step, run by run."""
     samples = runtime.bench("ask", runtime.socket, runs, json.dumps(steps))
     return [[s["us"] for s in samples if s["step"] == number] for number in range(len(steps))]
+
+
+def destroy(runtime, *names):
+    for name in names:
+        runtime.bench("ask", runtime.socket, 1, json.dumps([{"method": "sessions.destroy", "session": name}]), may_fail=True)
 
 
 def cell_step(session, code="pass", **more):
@@ -91,32 +96,56 @@ def journal(ctx):
         key = ("transactional" if kind[0] else "plain") + "." + kind[1]
         ctx.times(f"journal.{key}", f"cell 'pass', {name}, back to back", times[kind])
         ctx.times(f"journal.{key}.idle", f"cell 'pass', {name}, 20 ms after the one before", idle[kind])
+    destroy(runtime, *(f"journal-{transaction}-{durability}" for transaction, durability in kinds))
+    together(ctx)
+
+
+def together(ctx):
+    """Sessions side by side: their outcomes share commits, each on disk before it is answered."""
+    runtime = ctx.runtime()
+    runs, clients = ctx.runs(400, 50), 32
+    names = [f"together-{i}" for i in range(clients)]
+    for name in names:
+        runtime.exec("x = 1", "-s", name, "--no-transaction")
+    steps = {name: json.dumps([cell_step(name, transaction=False, durability="synced")]) for name in names}
+    for count in (1, 8, clients):
+        seconds = runtime.bench_all([("ask", runtime.socket, runs, steps[name]) for name in names[:count]])
+        ctx.keep(f"journal.together.{count}", [{"cells": runs * count, "s": seconds}])
+        ctx.add(f"journal.together.{count}", f"cells in a second, {count} session{'s' * (count > 1)} at once, plain, synced",
+                "/s", runs * count / seconds, n=runs * count)
+    destroy(runtime, *names)
 
 
 def snapshots(ctx):
     """Snapshot, rollback and fork in memory, by size, and fork and pickle by hand."""
     runtime = ctx.runtime()
-    runs = ctx.runs(30, 5)
     for mib in (1, 10, 30, 100, 300):
         name = f"snapshots-{mib}"
         runtime.exec(MIB_OF_NUMPY.format(mib), "-s", name, "--template", "data", "--memory", "2g")
+        # A rollback waits until the snapshot is on disk, too: here it is asked for after that.
+        pause_us = 50000 + 3000 * mib
         steps = [{"method": "snapshot", "session": name, "wait_us": 50000},
                  cell_step(name, "data[0] = 1"),
-                 {"method": "rollback", "session": name, "snapshot": "$snapshot", "wait_us": 50000},
+                 {"method": "rollback", "session": name, "snapshot": "$snapshot", "wait_us": pause_us},
                  {"method": "snapshots.remove", "snapshot": "$snapshot", "wait_us": 50000}]
-        times = ask(runtime, runs, *steps)
-        ctx.times(f"snapshots.{mib}", f"snapshot of a session that holds {mib} MiB", times[0])
-        ctx.times(f"rollback.{mib}", f"rollback of it, {mib} MiB", times[2])
-        forks = [{"method": "fork", "from": name, "n": 1, "name": name + "-copy", "wait_us": 50000},
-                 {"method": "sessions.destroy", "session": name + "-copy-1"}]
-        ctx.times(f"fork.{mib}", f"fork of it into a session of its own, {mib} MiB", ask(runtime, ctx.runs(10, 3), *forks)[0])
-        runtime.bench("ask", runtime.socket, 1, json.dumps([{"method": "sessions.destroy", "session": name}]))
+        try:
+            first = [dict(step, wait_us=20 * step.get("wait_us", 0)) for step in steps]
+            ask(runtime, 1, *first)
+            times = ask(runtime, ctx.runs(30, 5), *steps)
+            ctx.times(f"snapshots.{mib}", f"snapshot of a session that holds {mib} MiB", times[0])
+            ctx.times(f"rollback.{mib}", f"rollback of it, {mib} MiB", times[2])
+            forks = [{"method": "fork", "from": name, "n": 1, "name": name + "-copy", "wait_us": 50000},
+                     {"method": "sessions.destroy", "session": name + "-copy-1"}]
+            times = ask(runtime, ctx.runs(10, 3), *forks)
+            ctx.times(f"fork.{mib}", f"fork of it into a session of its own, {mib} MiB", times[0])
+        finally:
+            destroy(runtime, name, name + "-copy-1")
     by_hand(ctx, 100)
 
 
 def by_hand(ctx, mib):
     done = subprocess.run([PYTHON, "-c", BY_HAND, ctx.folder, str(mib), str(ctx.runs(10, 3))],
-                          capture_output=True, text=True, check=True)
+                          capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     for key, text in (("fork", "os.fork by hand of an interpreter that holds"),
                       ("save", "pickle and fsync by hand of"), ("load", "unpickle by hand of")):
@@ -135,11 +164,13 @@ def checkpoints(ctx):
                  {"method": "checkpoint", "session": name, "wait_us": 100000},
                  {"method": "hibernate", "session": name},
                  cell_step(name, "small", checkpoint="off", wait_us=200000)]
-        times = ask(runtime, 1, *steps)
+        try:
+            times = ask(runtime, 1, *steps)
+        finally:
+            destroy(runtime, name)
         first += times[0]
         again += times[2]
         wakes += times[4]
-        runtime.bench("ask", runtime.socket, 1, json.dumps([{"method": "sessions.destroy", "session": name}]))
     ctx.times("checkpoint.first", "first checkpoint of an idle session, 30 MiB", first)
     ctx.times("checkpoint.again", "the next one, after a small change", again)
     ctx.times("checkpoint.wake", "wake by a cell, 30 MiB", wakes)
@@ -147,33 +178,57 @@ def checkpoints(ctx):
     criu(ctx, 30)
 
 
+def criu_run(folder, *words):
+    """Whether it worked; else what it says first of what went wrong."""
+    log = os.path.join(folder, "log")
+    done = subprocess.run(["criu", words[0], "-D", folder, "-v1", "-o", log, *words[1:]], capture_output=True,
+                          text=True, timeout=PATIENCE_S)
+    if done.returncode == 0:
+        return None
+    try:
+        with open(log) as text:
+            lines = text.read().splitlines()
+    except OSError:
+        lines = []
+    said = [line for line in lines + done.stderr.splitlines() if "Error" in line and "exited, status" not in line]
+    return said[0].partition("): ")[2][:150] or said[0][:150] if said else f"it ends with {done.returncode}"
+
+
 def criu(ctx, mib):
     """Dump and restore of an interpreter by CRIU, where it works; else a row that says why not."""
+    text = f"CRIU dump and restore of an interpreter that holds {mib} MiB"
     if shutil.which("criu") is None:
-        ctx.add("criu", "CRIU dump and restore", "", None, n=0, note="not installed")
+        ctx.add("criu", text, "", None, n=0, note="not installed")
         return
-    folder = tempfile.mkdtemp(dir=ctx.folder)
-    held = subprocess.Popen([PYTHON, "-c", HELD, str(mib)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL, start_new_session=True)
-    try:
-        held.stdout.readline()
-        start = time.perf_counter()
-        dump = subprocess.run(["criu", "dump", "-t", str(held.pid), "-D", folder, "-v0"], capture_output=True, text=True)
-        dumped = time.perf_counter()
-        if dump.returncode != 0:
-            lines = (dump.stderr + dump.stdout).strip().splitlines() or ["it gives no reason"]
-            ctx.add("criu", "CRIU dump and restore", "", None, n=0, note="does not work here: " + lines[-1][:150])
-            return
-        restore = subprocess.run(["criu", "restore", "-D", folder, "-d", "-v0"], capture_output=True, text=True)
-        if restore.returncode != 0:
-            raise Failure("criu restore: " + restore.stderr[-200:])
-        ctx.times("criu.dump", f"CRIU dump of an interpreter that holds {mib} MiB", [(dumped - start) * 1e6])
-        ctx.times("criu.restore", "CRIU restore of it", [(time.perf_counter() - dumped) * 1e6])
-    finally:
-        if held.poll() is None:
-            os.kill(held.pid, signal.SIGKILL)
-        held.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+    dumps, restores = [], []
+    for _ in range(ctx.runs(5, 1)):
+        folder = tempfile.mkdtemp(dir=ctx.folder)
+        held = subprocess.Popen([PYTHON, "-c", HELD, str(mib)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            held.stdout.readline()
+            start = time.perf_counter()
+            problem = criu_run(folder, "dump", "-t", str(held.pid))
+            dumped = time.perf_counter()
+            if problem is None:
+                held.wait(PATIENCE_S)
+                restoring = time.perf_counter()
+                problem = criu_run(folder, "restore", "-d")
+                restored = time.perf_counter()
+            if problem is not None:
+                ctx.add("criu", text, "", None, n=0, note="does not work here: " + problem)
+                return
+            os.kill(held.pid, signal.SIGKILL)  # it has its number again, and is nobody's child
+            dumps.append((dumped - start) * 1e6)
+            restores.append((restored - restoring) * 1e6)
+        finally:
+            if held.poll() is None:
+                held.kill()
+            held.wait()
+            held.stdout.close()
+            shutil.rmtree(folder, ignore_errors=True)
+    ctx.times("criu.dump", f"CRIU dump of an interpreter that holds {mib} MiB", dumps)
+    ctx.times("criu.restore", "CRIU restore of it", restores)
 
 
 GROUPS = (journal, snapshots, checkpoints)

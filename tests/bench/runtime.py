@@ -15,6 +15,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PYTHON = "/usr/bin/python3"
 MIB = 1 << 20
+PATIENCE_S = 300  # what is started here and takes longer is stuck
 ROLES = ("init", "python", "branch")  # names of a sandbox's processes
 
 
@@ -67,7 +68,11 @@ class Runtime:
     def exec(self, code, *options):
         """One cell through the command line; its result."""
         words = [self.program, "exec", "--json", *options, code]
-        done = subprocess.run(words, env=self.env, cwd="/", capture_output=True, stdin=subprocess.DEVNULL)
+        try:
+            done = subprocess.run(words, env=self.env, cwd="/", capture_output=True, stdin=subprocess.DEVNULL,
+                                  timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired as late:
+            raise Failure(f"exec: no end after {PATIENCE_S} s") from late
         if done.returncode != 0:
             raise Failure(f"exec: {(done.stdout + done.stderr).decode(errors='replace')[-400:]}")
         return json.loads(done.stdout)
@@ -75,13 +80,35 @@ class Runtime:
     def bench(self, mode, *args, may_fail=False):
         """The stop-watch's samples; with may_fail also its complaint, or None."""
         words = [self.watch, mode, *map(str, args)]
-        done = subprocess.run(words, env=self.env, cwd="/", capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL)
+        try:
+            done = subprocess.run(words, env=self.env, cwd="/", capture_output=True, text=True,
+                                  stdin=subprocess.DEVNULL, timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired as late:
+            raise Failure(f"{' '.join(words[1:3])}: no end after {PATIENCE_S} s") from late
         samples = [json.loads(line) for line in done.stdout.splitlines()]
         complaint = done.stderr.strip().removeprefix("snp-bench: ") if done.returncode != 0 else None
         if complaint is not None and not may_fail:
             raise Failure(f"{' '.join(words[1:3])}: {complaint}")
         return (samples, complaint) if may_fail else samples
+
+    def bench_all(self, calls):
+        """The stop-watch several times at once; the seconds until the last has ended."""
+        start = time.perf_counter()
+        running = [subprocess.Popen([self.watch, *map(str, words)], env=self.env, cwd="/", stdin=subprocess.DEVNULL,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for words in calls]
+        try:
+            for process in running:
+                complaint = process.communicate(timeout=PATIENCE_S)[1]
+                if process.returncode != 0:
+                    raise Failure(f"{calls[0][0]}: {complaint.strip()}")
+            return time.perf_counter() - start
+        except subprocess.TimeoutExpired as late:
+            raise Failure(f"{calls[0][0]}: no end after {PATIENCE_S} s") from late
+        finally:
+            for process in running:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
 
     def daemon_pid(self):
         try:

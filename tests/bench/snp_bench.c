@@ -93,7 +93,10 @@ static int client_open(const char *socket_path, struct snp_client **ret, struct 
     return snp_client_connect(&options, ret, err);
 }
 
-/* Run one cell; anything but "ok" is a failure. ret_hit: whether its session came from the pool. */
+/*
+ * Run one cell; anything but "ok" is a failure. ret_hit: whether its session came from the pool.
+ * No standby is made and no disk waited for: what these cost is measured apart, by `ask`.
+ */
 static int cell_run(struct snp_client *client,
                     const char *session,
                     const char *template,
@@ -102,9 +105,9 @@ static int cell_run(struct snp_client *client,
                     struct snp_err *err)
 {
     snp_autojson json_t *head =
-        json_pack("{s:s?, s:s, s:I, s:b, s:s, s:s?, s:b}", "session", session, "kind", "python",
-                  "code_len", (json_int_t)strlen(code), "stdin", 0, "tier", "native",
-                  "template", template, "stream", 0);
+        json_pack("{s:s?, s:s, s:I, s:b, s:s, s:s?, s:b, s:b, s:s}", "session", session, "kind",
+                  "python", "code_len", (json_int_t)strlen(code), "stdin", 0, "tier", "native",
+                  "template", template, "stream", 0, "transaction", 0, "durability", "process");
     snp_autoreply struct snp_reply reply = {0};
     struct snp_call call = {
         .method = "exec", .head = head, .raw = code, .raw_len = strlen(code)};
