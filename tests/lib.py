@@ -29,7 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.abspath(os.environ.get("SNP_BUILD", os.path.join(HERE, "..", "build")))
 PYTHON = "/usr/bin/python3"
 USER_ID = 23456  # without an entry in /etc/passwd, so nothing else runs as it
-PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "snp-init", "guest")
+PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "mcp-http", "snp-init", "guest")
 HEADER = struct.Struct("<IIIB3x")
 REQUEST, RESPONSE, ERROR, EVENT = 1, 2, 3, 4
 

@@ -70,6 +70,7 @@ extern const struct snp_verb snp_verb_config;
 extern const struct snp_verb snp_verb_doctor;
 extern const struct snp_verb snp_verb_daemon;
 extern const struct snp_verb snp_verb_completion;
+extern const struct snp_verb snp_verb_mcp;
 extern const struct snp_verb snp_verb_mcp_serve;
 extern const struct snp_verb snp_verb_mcp_install;
 extern const struct snp_verb snp_verb_version;

@@ -40,6 +40,7 @@ static const struct snp_verb *const verbs[] = {
     &snp_verb_daemon,
     &snp_verb_mcp_serve,
     &snp_verb_mcp_install,
+    &snp_verb_mcp,
     &snp_verb_version,
     &snp_verb_completion,
     NULL,

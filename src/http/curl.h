@@ -20,6 +20,7 @@
     X(easy_init)              \
     X(easy_setopt)            \
     X(easy_strerror)          \
+    X(free)                   \
     X(getdate)                \
     X(global_cleanup)         \
     X(global_init)            \
@@ -32,7 +33,11 @@
     X(multi_setopt)           \
     X(multi_socket_action)    \
     X(slist_append)           \
-    X(slist_free_all)
+    X(slist_free_all)         \
+    X(url)                    \
+    X(url_cleanup)            \
+    X(url_get)                \
+    X(url_set)
 
 #define SNP_CURL_MEMBER(name) \
     __typeof__(curl_##name) *name; /* NOLINT(bugprone-macro-parentheses) */

@@ -26,6 +26,7 @@ enum {
     KEPT_CONNECTIONS = 8,
     LOOPBACK_SHIFT = 24, /* 127/8 */
     HOST_MAX = 256,
+    HTTP_FINAL = 200,       /* a status below is followed by another */
     HEADERS_MAX = 64 << 10, /* bytes of a reply's headers */
 };
 
@@ -124,9 +125,6 @@ static void call_finished(struct snp_http_call *call, CURLcode result)
         call_done(call, &call->err);
         return;
     }
-    if (result == CURLE_OK && !call->is_headed && call->spec.head != NULL) {
-        (void)call->spec.head(call->spec.ctx, call); /* there was no body */
-    }
     if (result == CURLE_OK || call->is_unwanted) {
         call_done(call, NULL);
         return;
@@ -210,6 +208,15 @@ static void idle_restart(struct snp_http_call *call)
 
 /* What curl calls ------------------------------------------------------------------------- */
 
+/* Status and headers are whole: once. */
+static void head_tell(struct snp_http_call *call)
+{
+    if (!call->is_headed) {
+        call->is_headed = true;
+        call->is_unwanted = call->spec.head != NULL && !call->spec.head(call->spec.ctx, call);
+    }
+}
+
 static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 {
     struct snp_http_call *call = arg;
@@ -219,10 +226,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
         return CURL_WRITEFUNC_ERROR;
     }
     idle_restart(call);
-    if (!call->is_headed) {
-        call->is_headed = true;
-        call->is_unwanted = call->spec.head != NULL && !call->spec.head(call->spec.ctx, call);
-    }
+    head_tell(call);
     if (!call->is_unwanted && call->spec.max_bytes > 0 &&
         n > call->spec.max_bytes - call->n_bytes) {
         (void)snp_fail(&call->err, SNP_E_LIMIT, "the reply is larger than %zu bytes",
@@ -240,7 +244,6 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
 {
     struct snp_http_call *call = arg;
 
-    (void)bytes;
     n *= size;
     call->n_header_bytes += n;
     if (call->n_header_bytes > HEADERS_MAX) {
@@ -248,7 +251,12 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
                        "the headers of the reply are larger than %d bytes", HEADERS_MAX);
         return 0;
     }
-    return call->is_cancelled ? 0 : n;
+    /* The blank line after the headers of what is no interim reply, nor a proxy's. */
+    if (!call->is_cancelled && (n == 1 || (n == 2 && bytes[0] == '\r')) &&
+        snp_http_status(call) >= HTTP_FINAL) {
+        head_tell(call);
+    }
+    return call->is_cancelled || call->is_unwanted ? 0 : n;
 }
 
 static int on_progress(
@@ -367,6 +375,16 @@ static bool is_http(const char *url)
            strncasecmp(url, "https://", strlen("https://")) == 0;
 }
 
+/* "Name: " as curl wants it written, else it leaves it out: "Name;". NULL: there is a value. */
+static char *header_empty(const char *header)
+{
+    size_t n = strcspn(header, ":");
+
+    return header[n] == ':' && header[n + 1 + strspn(header + n + 1, " ")] == '\0'
+               ? snp_format("%.*s;", (int)n, header)
+               : NULL;
+}
+
 static int add_headers(struct snp_http_call *call,
                        const char *const *headers,
                        struct snp_err *err)
@@ -376,11 +394,14 @@ static int add_headers(struct snp_http_call *call,
 
     call->headers = list;
     for (; list != NULL && headers != NULL && *headers != NULL; headers++) {
+        snp_autofree char *empty = NULL;
+
         if (!is_line(*headers)) { /* a key read from a file with more than one line, say */
             return snp_fail(err, SNP_E_INVALID, "a header holds control characters: %.*s",
                             (int)strcspn(*headers, ": "), *headers);
         }
-        list = call->http->curl->slist_append(call->headers, *headers);
+        empty = header_empty(*headers);
+        list = call->http->curl->slist_append(call->headers, empty != NULL ? empty : *headers);
     }
     if (list == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");

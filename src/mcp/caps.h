@@ -54,4 +54,40 @@ enum {
     SNP_MCP_HTTP_KEEP_BYTES = 64 << 20,    /* bytes of both */
 };
 
+/* The same for our client, which believes no server. */
+enum {
+    SNP_MCP_CLIENT_TIMEOUT_MS = 60 * 1000,   /* of a call that says none */
+    SNP_MCP_CLIENT_TIMEOUT_MAX_MS = 3600000, /* the longest a call may say */
+    SNP_MCP_CLIENT_PROBE_MS = 5000,          /* for a process to answer server/discover */
+    SNP_MCP_CLIENT_CALLS_MAX = 64,           /* calls in flight */
+    SNP_MCP_CLIENT_UNASKED_MAX = 10000,      /* messages between two answers */
+    SNP_MCP_CLIENT_STRANGE_MAX = 100,        /* lines and events that are no message */
+    SNP_MCP_CLIENT_VALUES_MAX = 1000000,     /* JSON values of one message */
+    SNP_MCP_CLIENT_ROUNDS_MAX = 8,      /* times a server may want more input for one call */
+    SNP_MCP_CLIENT_INPUTS_MAX = 16,     /* things it may want at once */
+    SNP_MCP_CLIENT_STATE_MAX = 1 << 20, /* bytes it may have us carry (requestState) */
+    SNP_MCP_CLIENT_PAGES_MAX = 100,     /* pages of one list */
+    SNP_MCP_CLIENT_ITEMS_MAX = 2000,    /* items of one list */
+    SNP_MCP_CLIENT_LIST_MAX = 16 << 20, /* bytes of one list */
+    SNP_MCP_CLIENT_DEFINITION_MAX = 256 << 10, /* bytes of a tool's definition */
+    SNP_MCP_CLIENT_NAME_MAX = 128,             /* bytes of a tool's name */
+    SNP_MCP_CLIENT_CURSOR_MAX = 4096,          /* bytes of a page's cursor */
+    SNP_MCP_CLIENT_NOTE_MAX = 500,             /* characters of a server's words shown */
+    SNP_MCP_CLIENT_SESSION_MAX = 256,          /* bytes of an Mcp-Session-Id */
+    SNP_MCP_CLIENT_TOKEN_MAX = 16 << 10,       /* bytes of a bearer token */
+    SNP_MCP_CLIENT_HEADERS_MAX = 64,           /* headers of one request */
+    SNP_MCP_CLIENT_STREAM_MAX = 256 << 20,     /* bytes of one stream of events */
+    SNP_MCP_CLIENT_REFUSAL_MAX = 64 << 10,     /* bytes of a reply that is no success */
+    SNP_MCP_CLIENT_CONNECT_MS = 10 * 1000,     /* for a connection */
+    SNP_MCP_CLIENT_RESUMES_MAX = 32,         /* times a stream may break off without an event */
+    SNP_MCP_CLIENT_RETRY_MS = 1000,          /* before a stream is taken up again */
+    SNP_MCP_CLIENT_RETRY_MAX_MS = 60 * 1000, /* the most a server may say for that */
+    SNP_MCP_CLIENT_LISTEN_MS =
+        1000, /* for a server to open the stream of what it says unasked */
+    SNP_MCP_CLIENT_GOODBYE_MS = 1000, /* for the end of a session over HTTP */
+    SNP_MCP_CLIENT_GRACE_MS = 2000,   /* for a process to end by itself, and after SIGTERM */
+    SNP_MCP_CLIENT_SAID_MAX = 1024,   /* bytes of standard error kept for messages */
+    SNP_MCP_CLIENT_ENV_MAX = 256,     /* variables of a server we start */
+};
+
 #endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_HTTP_URL_H
+#define SNP_HTTP_URL_H
+
+/* Which URLs may be asked, before anything secret is sent to them. */
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+enum {
+    SNP_HTTP_URL_MAX = 4096,
+    SNP_HTTP_URL_PLAIN =
+        1, /* flag: http to other machines too; what is sent can be read on the way */
+};
+
+/*
+ * SNP_E_INVALID, and why: it is no http or https URL with a host, has a user or password in it (which
+ * end up in logs), control characters, blanks or a fragment, or is http to another machine without the flag.
+ */
+int snp_http_url_check(const char *url, unsigned flags, struct snp_err *err) SNP_NODISCARD;
+
+#endif

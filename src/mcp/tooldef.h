@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_TOOLDEF_H
+#define SNP_MCP_TOOLDEF_H
+
+/*
+ * Definitions of tools as servers give them: whether one is fit to be called, a fingerprint to
+ * tell when it changes, and which arguments go into HTTP headers ("x-mcp-header").
+ */
+
+#include "base/err.h"
+#include "base/json.h"
+
+enum {
+    SNP_MCP_FINGERPRINT_LEN = 64 /* hex digits of a SHA-256 */
+};
+
+/*
+ * Check one. *ret_headers: an array of {"header": NAME, "path": [KEY...]}, a new reference, maybe
+ * empty. SNP_E_INVALID or SNP_E_LIMIT says why it is unfit, clean. with_headers: headers that are
+ * wrong make it unfit; else they are passed over.
+ */
+int snp_mcp_tooldef_check(const json_t *tool,
+                          bool with_headers,
+                          json_t **ret_headers,
+                          struct snp_err *err) SNP_NODISCARD;
+
+/* The name, where it is one that can be called; NULL if not. Borrowed. */
+const char *snp_mcp_tooldef_name(const json_t *tool);
+
+/* SHA-256 of all it says, in an order of its own: the same definition has always the same. */
+int snp_mcp_tooldef_fingerprint(const json_t *tool,
+                                char out[SNP_MCP_FINGERPRINT_LEN + 1],
+                                struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * "Mcp-Param-NAME: value" for each of a tool's headers that has a value in arguments; an array, new
+ * reference. SNP_E_INVALID: a value that cannot be sent so.
+ */
+int snp_mcp_tooldef_headers(const json_t *headers,
+                            const json_t *arguments,
+                            json_t **ret,
+                            struct snp_err *err) SNP_NODISCARD;
+
+/* Text as the value of a header: itself, or in base64 where it is not plain ASCII. Caller frees; NULL = no memory. */
+char *snp_mcp_header_value(const char *text, size_t n);
+
+#endif
