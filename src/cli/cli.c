@@ -28,7 +28,8 @@ enum {
 
 /* Commands of earlier releases that this one has not. */
 static const char *const later_verbs[] = {
-    "run", "agent", "logs", "snipara-status", "visualize",
+    "snipara-status",
+    "visualize",
 };
 
 static const struct snp_opt root_options[] = {

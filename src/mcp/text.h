@@ -2,41 +2,15 @@
 #ifndef SNP_MCP_TEXT_H
 #define SNP_MCP_TEXT_H
 
-/* Text of sandboxed programs, made fit for a model: clean, and no longer than it may be. */
+/* base/text.h under the names that the server's files have for it. */
 
-#include <stdbool.h>
+#include "base/text.h"
 
-#include "base/buf.h"
-#include "base/json.h"
-
-/*
- * Append untrusted bytes: terminal sequences (colours, titles) left out, line ends as "\n", every
- * other control and invisible character written out, invalid UTF-8 as \xNN.
- */
-int snp_mcp_text_clean(struct snp_buf *out, const char *bytes, size_t n) SNP_NODISCARD;
-
-/*
- * Append clean UTF-8 text of at most max characters: if it is longer, its first three fifths and its
- * last two, with a line between them that says how much is missing. *ret_cut (may be NULL): whether.
- */
-int snp_mcp_text_cut(struct snp_buf *out, const char *text, size_t n, size_t max, bool *ret_cut)
-    SNP_NODISCARD;
-
-/* Both, for untrusted bytes. */
-int snp_mcp_text_add(
-    struct snp_buf *out, const char *bytes, size_t n, size_t max, bool *ret_cut) SNP_NODISCARD;
-
-/* One line of at most max characters, for messages: line ends become blanks. */
-int snp_mcp_text_line(struct snp_buf *out, const char *bytes, size_t n, size_t max)
-    SNP_NODISCARD;
-
-/*
- * Cut the longest strings of a JSON value until its text has at most max characters, or none of
- * them has more than a hundred. SNP_E_NOMEM.
- */
-int snp_mcp_json_bound(json_t *value, size_t max) SNP_NODISCARD;
-
-/* The text in buf as a JSON string; new reference. */
-json_t *snp_mcp_text_json(const struct snp_buf *buf);
+#define snp_mcp_text_clean snp_text_clean
+#define snp_mcp_text_cut   snp_text_cut
+#define snp_mcp_text_add   snp_text_add
+#define snp_mcp_text_line  snp_text_line
+#define snp_mcp_text_json  snp_text_json
+#define snp_mcp_json_bound snp_text_bound
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text for models. */
-#include "mcp/text.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -45,7 +45,7 @@ static size_t sequence_length(const char *bytes, size_t n)
     return bytes[1] >= 0x30 && bytes[1] <= 0x7e ? 2 : 1;
 }
 
-int snp_mcp_text_clean(struct snp_buf *out, const char *bytes, size_t n)
+int snp_text_clean(struct snp_buf *out, const char *bytes, size_t n)
 {
     size_t from = 0;
     size_t i = 0;
@@ -90,7 +90,7 @@ static size_t bytes_of(const char *text, size_t n, size_t chars, bool of_end)
     return of_end ? n - at : at;
 }
 
-int snp_mcp_text_cut(struct snp_buf *out, const char *text, size_t n, size_t max, bool *ret_cut)
+int snp_text_cut(struct snp_buf *out, const char *text, size_t n, size_t max, bool *ret_cut)
 {
     size_t chars = n <= max ? n : snp_utf8_count(text, n);
     size_t head;
@@ -112,27 +112,26 @@ int snp_mcp_text_cut(struct snp_buf *out, const char *text, size_t n, size_t max
     return r < 0 ? r : snp_buf_add(out, text + n - tail, tail);
 }
 
-int snp_mcp_text_add(
-    struct snp_buf *out, const char *bytes, size_t n, size_t max, bool *ret_cut)
+int snp_text_add(struct snp_buf *out, const char *bytes, size_t n, size_t max, bool *ret_cut)
 {
     snp_autobuf struct snp_buf clean = {0};
     int r;
 
     snp_buf_init(&clean, n * GROWTH + 1);
-    r = snp_mcp_text_clean(&clean, bytes, n);
+    r = snp_text_clean(&clean, bytes, n);
     return r < 0 ? r
-                 : snp_mcp_text_cut(out, clean.len == 0 ? "" : snp_buf_bytes(&clean), clean.len,
-                                    max, ret_cut);
+                 : snp_text_cut(out, clean.len == 0 ? "" : snp_buf_bytes(&clean), clean.len,
+                                max, ret_cut);
 }
 
-int snp_mcp_text_line(struct snp_buf *out, const char *bytes, size_t n, size_t max)
+int snp_text_line(struct snp_buf *out, const char *bytes, size_t n, size_t max)
 {
     snp_autobuf struct snp_buf clean = {0};
     size_t len;
     int r;
 
     snp_buf_init(&clean, n * GROWTH + 1);
-    r = snp_mcp_text_clean(&clean, bytes, n);
+    r = snp_text_clean(&clean, bytes, n);
     if (r < 0 || clean.len == 0) {
         return r;
     }
@@ -194,7 +193,7 @@ static void json_measure(json_t *value, struct measure *measure)
     }
 }
 
-int snp_mcp_json_bound(json_t *value, size_t max)
+int snp_text_bound(json_t *value, size_t max)
 {
     struct measure measure = {0};
     int r = 0;
@@ -206,7 +205,7 @@ int snp_mcp_json_bound(json_t *value, size_t max)
         size_t n = json_string_length(measure.longest);
 
         snp_buf_init(&cut, n + SHORT_STRING);
-        r = snp_mcp_text_cut(&cut, text, n, snp_utf8_count(text, n) / 2, NULL);
+        r = snp_text_cut(&cut, text, n, snp_utf8_count(text, n) / 2, NULL);
         if (r == 0 &&
             json_string_setn_nocheck(measure.longest, snp_buf_bytes(&cut), cut.len) < 0) {
             r = SNP_E_NOMEM;
@@ -217,7 +216,7 @@ int snp_mcp_json_bound(json_t *value, size_t max)
     return r;
 }
 
-json_t *snp_mcp_text_json(const struct snp_buf *buf)
+json_t *snp_text_json(const struct snp_buf *buf)
 {
     return snp_json_bytes(buf->len == 0 ? "" : snp_buf_bytes(buf), buf->len);
 }

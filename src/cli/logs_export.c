@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Exported trajectories.
+ *
+ * Text of models and programs stays text in each form: in HTML every character that means something is
+ * written as a reference and the page may run nothing; in Markdown it stands in a fence longer than
+ * any run of backticks in it.
+ */
+#include "cli/logs_export.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/term.h"
+#include "trajectory/reader.h"
+
+enum {
+    OUT_MAX = 256 << 20,
+    GROWTH = 8,
+    FENCE_MIN = 3,
+    DIFF_SHOWN = 160, /* characters of a side */
+};
+
+int snp_logs_format(const char *name)
+{
+    static const char *const names[] = {"json", "md", "html"};
+
+    for (int i = 0; i < (int)SNP_ARRAY_LEN(names); i++) {
+        if (strcmp(names[i], name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Text -------------------------------------------------------------------------------------- */
+
+static int html_add(struct snp_buf *out, const char *text, size_t n)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < n && r == 0; i++) {
+        switch (text[i]) {
+        case '&':
+            r = snp_buf_adds(out, "&amp;");
+            break;
+        case '<':
+            r = snp_buf_adds(out, "&lt;");
+            break;
+        case '>':
+            r = snp_buf_adds(out, "&gt;");
+            break;
+        case '"':
+            r = snp_buf_adds(out, "&quot;");
+            break;
+        case '\'':
+            r = snp_buf_adds(out, "&#39;");
+            break;
+        default:
+            r = snp_buf_add(out, text + i, 1);
+        }
+    }
+    return r;
+}
+
+static int fenced_add(struct snp_buf *out, const char *text, size_t n)
+{
+    size_t longest = FENCE_MIN - 1;
+    size_t run = 0;
+    int r = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        run = text[i] == '`' ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    for (int side = 0; side < 2 && r == 0; side++) {
+        for (size_t i = 0; i <= longest && r == 0; i++) {
+            r = snp_buf_add(out, "`", 1);
+        }
+        r = r < 0 ? r : snp_buf_adds(out, "\n");
+        if (side == 0 && r == 0) {
+            r = snp_buf_add(out, text, n);
+            r = r < 0 || (n > 0 && text[n - 1] == '\n') ? r : snp_buf_adds(out, "\n");
+        }
+    }
+    return r < 0 ? r : snp_buf_adds(out, "\n");
+}
+
+/* A titled block of untrusted text, if there is any. */
+static int block_add(struct snp_buf *out, int format, const char *title, const json_t *text)
+{
+    snp_autobuf struct snp_buf clean = {0};
+    size_t n = json_string_length(text);
+    int r;
+
+    if (n == 0) {
+        return 0;
+    }
+    snp_buf_init(&clean, n * GROWTH + 1);
+    r = snp_text_clean(&clean, json_string_value(text), n);
+    if (r < 0 || clean.len == 0) {
+        return r;
+    }
+    if (format == SNP_LOGS_MD) {
+        r = snp_buf_addf(out, "**%s**\n\n", title);
+        return r < 0 ? r : fenced_add(out, snp_buf_bytes(&clean), clean.len);
+    }
+    r = snp_buf_addf(out, "<h3>%s</h3>\n<pre>", title);
+    r = r < 0 ? r : html_add(out, snp_buf_bytes(&clean), clean.len);
+    return r < 0 ? r : snp_buf_adds(out, "</pre>\n");
+}
+
+static int heading_add(struct snp_buf *out, int format, const char *text)
+{
+    int r = snp_buf_adds(out, format == SNP_LOGS_MD ? "## " : "<h2>");
+
+    r = r < 0 ? r : html_add(out, text, strlen(text));
+    return r < 0 ? r : snp_buf_adds(out, format == SNP_LOGS_MD ? "\n\n" : "</h2>\n");
+}
+
+/* Records ----------------------------------------------------------------------------------- */
+
+/* The code of a call stands as code, other arguments as JSON. */
+static int call_add(struct snp_buf *out, int format, const json_t *call)
+{
+    const json_t *arguments = json_object_get(call, "arguments");
+    const json_t *code = json_object_get(arguments, "code");
+    snp_autofree char *title = snp_format("Tool call: %.60s", snp_json_str(call, "name", "?"));
+    snp_autofree char *text = snp_json_text(arguments);
+    snp_autojson json_t *shown = text == NULL ? NULL : json_string(text);
+    bool is_plain = title != NULL && strpbrk(title, "<>&`*\n") == NULL;
+
+    return block_add(out, format, is_plain ? title : "Tool call",
+                     json_is_string(code) ? code : shown);
+}
+
+static int event_add(struct snp_buf *out, int format, const json_t *event, size_t number)
+{
+    const json_t *list = json_object_get(event, "tool_calls");
+    const json_t *results = json_object_get(event, "tool_results");
+    snp_autofree char *head =
+        snp_format("Call %zu (depth %lld, %lld tokens in, %lld out, %lld ms)", number,
+                   (long long)snp_json_int(event, "depth", 0),
+                   (long long)snp_json_int(event, "input_tokens", 0),
+                   (long long)snp_json_int(event, "output_tokens", 0),
+                   (long long)snp_json_int(event, "duration_ms", 0));
+    int r = head == NULL ? SNP_E_NOMEM : heading_add(out, format, head);
+    size_t i;
+    json_t *item;
+
+    r = r < 0 ? r : block_add(out, format, "Prompt", json_object_get(event, "prompt"));
+    r = r < 0 ? r : block_add(out, format, "Response", json_object_get(event, "response"));
+    r = r < 0 ? r : block_add(out, format, "Error", json_object_get(event, "error"));
+    json_array_foreach((json_t *)(uintptr_t)list, i, item)
+    {
+        const json_t *result = json_array_get(results, i);
+        bool is_error = snp_json_bool(result, "is_error", false);
+
+        r = r < 0 ? r : call_add(out, format, item);
+        r = r < 0 ? r
+                  : block_add(out, format, is_error ? "Tool result (error)" : "Tool result",
+                              json_object_get(result, "content"));
+    }
+    return r;
+}
+
+static int page_begin(struct snp_buf *out, int format, const char *id)
+{
+    if (format == SNP_LOGS_MD) {
+        return snp_buf_addf(out, "# Trajectory %s\n\n", id);
+    }
+    return snp_buf_addf(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+        "'unsafe-inline'\">\n<title>Trajectory %s</title>\n<style>body{font:15px "
+        "sans-serif;max-width:60em;margin:2em auto;padding:0 "
+        "1em}pre{background:#f4f4f4;padding:"
+        "1em;white-space:pre-wrap;overflow-wrap:anywhere}</style></head><body>\n<h1>Trajectory "
+        "%s</h1>\n",
+        id, id);
+}
+
+static bool is_safe_id(const char *id)
+{
+    return strspn(id, "0123456789abcdefABCDEF-") == strlen(id);
+}
+
+static int page_make(struct snp_buf *out, int format, const json_t *records)
+{
+    const char *id = snp_json_str(json_array_get(records, 0), "trajectory_id", "");
+    size_t number = 0;
+    size_t i;
+    json_t *record;
+    int r = page_begin(out, format, is_safe_id(id) ? id : "");
+
+    json_array_foreach((json_t *)(uintptr_t)records, i, record)
+    {
+        const json_t *end = json_object_get(record, "end");
+
+        if (r < 0) {
+            break;
+        }
+        if (snp_trajectory_is_event(record)) {
+            r = event_add(out, format, record, ++number);
+        } else if (snp_trajectory_is_head(record) && end != NULL) {
+            r = heading_add(out, format, "End");
+            r = r < 0 ? r
+                      : block_add(out, format, "Answer",
+                                  json_object_get(json_object_get(end, "final"), "answer"));
+            r = r < 0 ? r : block_add(out, format, "Partial", json_object_get(end, "partial"));
+            r = r < 0 ? r : block_add(out, format, "Error", json_object_get(end, "error"));
+        }
+    }
+    return r < 0 || format == SNP_LOGS_MD ? r : snp_buf_adds(out, "</body></html>\n");
+}
+
+int snp_logs_export(const json_t *records, int format, const char *path, struct snp_err *err)
+{
+    snp_autobuf struct snp_buf out = {0};
+    snp_autofree char *text =
+        format == SNP_LOGS_JSON ? json_dumps(records, JSON_INDENT(2)) : NULL;
+    int r;
+
+    snp_buf_init(&out, OUT_MAX);
+    r = format != SNP_LOGS_JSON ? page_make(&out, format, records)
+        : text == NULL          ? SNP_E_NOMEM
+                                : snp_buf_addf(&out, "%s\n", text);
+    if (r < 0) {
+        return snp_fail(err, r, "the export needs more than %d MiB", OUT_MAX >> 20);
+    }
+    if (path != NULL) {
+        return snp_file_write_atomic(path, snp_buf_bytes(&out), out.len, 0600, err);
+    }
+    return snp_term_write(stdout, snp_buf_bytes(&out), out.len) < 0 || fflush(stdout) != 0
+               ? snp_fail(err, SNP_E_SYS, "standard output is closed")
+               : 0;
+}
+
+/* Compared ---------------------------------------------------------------------------------- */
+
+/* A call without its id, which is never the same. */
+static json_t *calls_bare(const json_t *event, const char *list, const char *id)
+{
+    json_t *bare = json_deep_copy(json_object_get(event, list));
+    size_t i;
+    json_t *call;
+
+    json_array_foreach(bare, i, call)
+    {
+        (void)json_object_del(call, id);
+    }
+    return bare;
+}
+
+/* What two events are compared by; new references. */
+static json_t *part(const json_t *event, size_t which)
+{
+    switch (which) {
+    case 0:
+        return json_incref(json_object_get(event, "prompt"));
+    case 1:
+        return json_incref(json_object_get(event, "response"));
+    case 2:
+        return calls_bare(event, "tool_calls", "id");
+    default:
+        return calls_bare(event, "tool_results", "tool_call_id");
+    }
+}
+
+static void side_print(char sign, const json_t *value)
+{
+    snp_autofree char *text =
+        json_is_string(value) ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    const char *bytes = json_is_string(value) ? json_string_value(value)
+                        : text == NULL        ? "nothing"
+                                              : text;
+    snp_autobuf struct snp_buf line = {0};
+
+    snp_buf_init(&line, (size_t)DIFF_SHOWN * GROWTH * 2 + 16);
+    if (snp_text_line(&line, bytes, strnlen(bytes, (size_t)DIFF_SHOWN * 2), DIFF_SHOWN) == 0) {
+        (void)printf("  %c %s\n", sign, line.len == 0 ? "" : snp_buf_cstr(&line));
+    }
+}
+
+int snp_logs_diff(const json_t *a, const json_t *b, bool is_json)
+{
+    static const char *const parts[] = {"prompt", "response", "tool_calls", "tool_results"};
+    size_t n =
+        json_array_size(a) > json_array_size(b) ? json_array_size(a) : json_array_size(b);
+    snp_autojson json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *of_a = json_array_get(a, i);
+        const json_t *of_b = json_array_get(b, i);
+        json_int_t number = (json_int_t)i + 1;
+
+        for (size_t which = 0; which < SNP_ARRAY_LEN(parts); which++) {
+            snp_autojson json_t *in_a = part(of_a, which);
+            snp_autojson json_t *in_b = part(of_b, which);
+
+            if (in_a == in_b || (in_a != NULL && in_b != NULL && json_equal(in_a, in_b))) {
+                continue;
+            }
+            (void)json_array_append_new(list,
+                                        json_pack("{s:I, s:s, s:O?, s:O?}", "call", number,
+                                                  "part", parts[which], "a", in_a, "b", in_b));
+            if (!is_json) {
+                (void)printf("Call %zu, %s:\n", i + 1, parts[which]);
+                side_print('-', in_a);
+                side_print('+', in_b);
+            }
+        }
+    }
+    if (is_json && snp_cli_print_json(list) != SNP_EXIT_OK) {
+        return SNP_EXIT_FAILED;
+    }
+    if (!is_json && json_array_size(list) == 0) {
+        (void)puts("no difference");
+    }
+    return json_array_size(list) == 0 ? SNP_EXIT_OK : SNP_EXIT_FAILED;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_LOGS_EXPORT_H
+#define SNP_CLI_LOGS_EXPORT_H
+
+/* Trajectories in other forms, and compared. */
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+enum snp_logs_format {
+    SNP_LOGS_JSON = 0,
+    SNP_LOGS_MD,
+    SNP_LOGS_HTML,
+};
+
+/* The format of a name, or -1. */
+int snp_logs_format(const char *name);
+
+/* Write all records of one trajectory; path NULL = standard output. */
+int snp_logs_export(const json_t *records, int format, const char *path, struct snp_err *err)
+    SNP_NODISCARD;
+
+/* Print what differs between the events of two; the exit status: 0 nothing, 1 something. */
+int snp_logs_diff(const json_t *a, const json_t *b, bool is_json);
+
+#endif

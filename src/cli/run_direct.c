@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* No model: prompts that are code, and the ways out. */
+#include "cli/run_direct.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/str.h"
+#include "cli/remote.h"
+#include "cli/result.h"
+#include "cli/run_show.h"
+#include "cli/term.h"
+
+/* Code as prompts ----------------------------------------------------------------------------- */
+
+/* A name with "(" right behind it, and a ")": what a prompt in words hardly ever has. */
+static bool has_call(const char *text)
+{
+    const char *open = strchr(text, '(');
+
+    for (; open != NULL; open = strchr(open + 1, '(')) {
+        if (open > text && (isalnum((unsigned char)open[-1]) || open[-1] == '_') &&
+            strchr(open, ')') != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int on_event(
+    void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
+{
+    return snp_view_event(ctx, head, raw, raw_len, err);
+}
+
+/* It did not compile, so nothing of it has run. */
+static bool is_no_python(const struct snp_view *view, const json_t *result)
+{
+    const char *type = snp_json_str(json_object_get(result, "error"), "type", "");
+
+    return (strcmp(type, "SyntaxError") == 0 || strcmp(type, "IndentationError") == 0) &&
+           view->text[SNP_STREAM_STDOUT].len == 0;
+}
+
+static int show(const struct snp_front *front, struct snp_view *view, json_t *result)
+{
+    snp_autojson json_t *whole = snp_view_result(view, result);
+
+    if (whole == NULL) {
+        return SNP_EXIT_FAILED;
+    }
+    if (front->is_json || front->has_events) {
+        return snp_cli_print_json(whole) == SNP_EXIT_OK ? snp_result_exit(result, false)
+                                                        : SNP_EXIT_FAILED;
+    }
+    (void)!snp_term_write(stdout, snp_json_str(whole, "stdout", ""),
+                          json_string_length(json_object_get(whole, "stdout")));
+    (void)fflush(stdout);
+    (void)!snp_term_write(stderr, snp_json_str(whole, "stderr", ""),
+                          json_string_length(json_object_get(whole, "stderr")));
+    view->is_live = true;
+    return snp_view_finish(view, result) < 0 ? SNP_EXIT_FAILED : snp_result_exit(result, false);
+}
+
+/* False: it is no code, or cannot be run. */
+static bool code_run(struct snp_front *front, const char *code, int *ret_exit)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    snp_autojson json_t *head = NULL;
+    struct snp_view view = {0};
+    struct snp_err err;
+    struct snp_call call = {.method = "exec",
+                            .raw = code,
+                            .raw_len = strlen(code),
+                            .event = on_event,
+                            .ctx = &view};
+    bool is_run = false;
+
+    if (snp_front_exec(front, &head, &err) < 0 || snp_view_init(&view, false, NULL) < 0 ||
+        json_object_set_new(head, "kind", json_string("python")) < 0 ||
+        json_object_set_new(head, "code_len", json_integer((json_int_t)strlen(code))) < 0 ||
+        json_object_set_new(head, "checkpoint", json_null()) < 0) {
+        snp_view_done(&view);
+        return false;
+    }
+    call.head = head;
+    if (snp_remote_connect(true, &client, &err) == 0 &&
+        snp_client_call(client, &call, &reply, &err) == 0 && !is_no_python(&view, reply.head)) {
+        if (!front->is_json && !front->has_events) {
+            (void)fputs("no model is set up, and the prompt is Python: it was run as it is\n",
+                        stderr);
+        }
+        *ret_exit = show(front, &view, reply.head);
+        is_run = true;
+    }
+    snp_view_done(&view);
+    return is_run;
+}
+
+/* Ways out ------------------------------------------------------------------------------------ */
+
+static const char *variable(const struct snp_front *front, const char *name)
+{
+    const char *value = snp_config_env(front->config, name);
+
+    return value == NULL ? "" : value;
+}
+
+static bool is_claude(const struct snp_front *front)
+{
+    static const char *const names[] = {"CLAUDE_CODE", "MCP_SERVER_NAME",
+                                        "SNIPARA_SANDBOX_CLAUDE_CODE_MODE",
+                                        "RLM_CLAUDE_CODE_MODE"};
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
+        if (variable(front, names[i])[0] != '\0') {
+            return true;
+        }
+    }
+    return strcasestr(variable(front, "TERM_PROGRAM"), "claude") != NULL;
+}
+
+static void ways_print(const struct snp_front *front)
+{
+    if (is_claude(front)) {
+        (void)fputs(
+            "Inside Claude, use the MCP tools instead: execute_python and the others of "
+            "`snipara-sandbox mcp-serve`\n(snipara-sandbox mcp-install claude); they need "
+            "no key.\n",
+            stderr);
+    }
+    (void)fputs("Ways that need no model:\n"
+                "  snipara-sandbox exec 'print(6 * 7)'     run code in a sandbox\n"
+                "  snipara-sandbox mcp-install CLIENT      give an AI client these sandboxes\n",
+                stderr);
+}
+
+int snp_run_direct(struct snp_front *front,
+                   const struct snp_run_spec *spec,
+                   const struct snp_err *why)
+{
+    struct snp_err err = *why;
+    int exit_code = SNP_EXIT_FAILED;
+
+    if (spec->kind == SNP_RUN_COMPLETION && has_call(spec->prompt) &&
+        code_run(front, spec->prompt, &exit_code)) {
+        return exit_code;
+    }
+    err.code = SNP_E_NOT_FOUND; /* not a usage error: the command is right, a key is missing */
+    exit_code = snp_front_fail(front, &err);
+    if (!front->is_json && !front->has_events) {
+        ways_print(front);
+    }
+    return exit_code;
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs on the command line.
+ *
+ * Standard output has what was asked for: the answer, or JSON. Progress, streamed text and what went
+ * wrong go to standard error. All text of models and sandboxes is shown through term.h.
+ */
+#include "cli/run_front.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "base/text.h"
+#include "cli/policy.h"
+#include "cli/run_show.h"
+#include "cli/term.h"
+#include "cli/tier.h"
+#include "trajectory/reader.h"
+
+/* Progress ---------------------------------------------------------------------------------- */
+
+static void status_clear(struct snp_front *front)
+{
+    if (front->has_status) {
+        (void)fputs("\r\033[K", stderr);
+        (void)fflush(stderr);
+        front->has_status = false;
+    }
+}
+
+static bool wants_status(const struct snp_front *front)
+{
+    return !front->is_json && !front->has_events && !front->is_in_text && snp_term_is(stderr);
+}
+
+/* One line, overwritten by the next: where the run stands. */
+static void status_show(struct snp_front *front,
+                        const char *what,
+                        const struct snp_run_state *state)
+{
+    char place[64] = "";
+    char cost[32] = "";
+
+    if (!wants_status(front)) {
+        return;
+    }
+    if (state->kind == SNP_RUN_AGENT) {
+        (void)snprintf(place, sizeof(place), "iteration %lld/%lld, ",
+                       (long long)state->iteration, (long long)state->budget.iterations);
+    }
+    if (!state->is_cost_unknown) {
+        (void)snprintf(cost, sizeof(cost), ", $%.4f", state->cost_usd);
+    }
+    status_clear(front);
+    (void)fprintf(stderr, "%sturn %lld, %lld tokens%s: %.40s", place,
+                  (long long)(state->turn + (state->answer == NULL ? 1 : 0)),
+                  (long long)(state->tokens_in + state->tokens_out), cost, what);
+    (void)fflush(stderr);
+    front->has_status = true;
+}
+
+static void line_print(const json_t *value)
+{
+    snp_autofree char *text = snp_json_text(value);
+
+    if (text != NULL) {
+        (void)puts(text);
+        (void)fflush(stdout);
+    }
+}
+
+static void on_record(void *ctx, const json_t *record, const struct snp_run_state *state)
+{
+    struct snp_front *front = ctx;
+    const char *step = snp_trajectory_step(record);
+
+    if (front->has_events) {
+        line_print(record);
+    }
+    if (front->is_in_text) {
+        (void)fputc('\n', stderr);
+        front->is_in_text = false;
+    }
+    if (strcmp(step, "ask") == 0) {
+        status_show(front, "asking the model", state);
+    } else if (strcmp(step, "tool") == 0) {
+        status_show(front, snp_json_str(record, "name", "tool"), state);
+    }
+    if (front->is_verbose && !front->is_json && !front->has_events &&
+        strcmp(step, "tool") == 0) {
+        status_clear(front);
+        (void)fprintf(stderr, "[%.40s]\n", snp_json_str(record, "name", "tool"));
+    }
+}
+
+static void on_model(void *ctx, const struct snp_model_event *event)
+{
+    struct snp_front *front = ctx;
+
+    if (event->type == SNP_MODEL_EVENT_RETRY && !front->is_json && !front->has_events) {
+        status_clear(front);
+        snp_cli_warn(front->cli, "%s; try %u in %.1f s",
+                     event->err == NULL ? "no answer" : event->err->msg, event->next_try,
+                     (double)event->wait_ms / 1000);
+        return;
+    }
+    if (event->type != SNP_MODEL_EVENT_TEXT || !front->is_verbose || front->is_json ||
+        front->has_events || event->len == 0) {
+        return;
+    }
+    status_clear(front);
+    (void)!snp_term_write(stderr, event->text, event->len);
+    front->is_in_text = event->text[event->len - 1] != '\n';
+}
+
+static void on_end(void *ctx, const struct snp_err *err)
+{
+    struct snp_front *front = ctx;
+
+    front->is_done = true;
+    front->has_failed = err != NULL;
+    if (err != NULL) {
+        front->err = *err;
+    }
+    uv_stop(&front->loop);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct snp_front *front = handle->data;
+
+    (void)number;
+    status_clear(front);
+    if (++front->n_signals > 1) {
+        uv_stop(&front->loop); /* not waiting for what still runs */
+    } else if (front->run != NULL) {
+        snp_run_cancel(front->run);
+    }
+}
+
+/* Life -------------------------------------------------------------------------------------- */
+
+static int signals_open(struct snp_front *front, struct snp_err *err)
+{
+    static const int numbers[] = {SIGINT, SIGTERM};
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
+        if (uv_signal_init(&front->loop, &front->signals[i]) < 0 ||
+            uv_signal_start(&front->signals[i], on_signal, numbers[i]) < 0) {
+            return snp_fail(err, SNP_E_SYS, "no signals");
+        }
+        front->signals[i].data = front;
+    }
+    return 0;
+}
+
+int snp_front_open(struct snp_front *front,
+                   struct snp_cli *cli,
+                   const struct snp_verb *verb,
+                   const struct snp_opts *opts,
+                   struct snp_err *err)
+{
+    int r;
+
+    *front = (struct snp_front){
+        .cli = cli,
+        .verb = verb,
+        .opts = opts,
+        .is_json = snp_opts_flag(opts, "json", false),
+        .has_events = snp_opts_flag(opts, "events", false),
+        .is_verbose = snp_opts_flag(opts, "verbose", false),
+    };
+    r = snp_cli_config(cli, verb, opts, &front->config, err);
+    if (r < 0) {
+        return r;
+    }
+    front->is_verbose = front->is_verbose || snp_config_bool(front->config, SNP_KEY_VERBOSE);
+    if (uv_loop_init(&front->loop) < 0) {
+        return snp_fail(err, SNP_E_SYS, "no event loop");
+    }
+    front->has_loop = true;
+    r = snp_models_new(&front->loop, front->config, &front->models, err);
+    r = r < 0 ? r : snp_async_new(&front->loop, &front->async, err);
+    return r < 0 ? r : signals_open(front, err);
+}
+
+void snp_front_done(struct snp_front *front)
+{
+    status_clear(front);
+    snp_run_free(front->run);
+    snp_async_free(front->async);
+    snp_models_free(front->models);
+    if (front->has_loop) {
+        for (size_t i = 0; i < SNP_ARRAY_LEN(front->signals); i++) {
+            uv_handle_t *handle = (uv_handle_t *)&front->signals[i];
+
+            if (handle->loop != NULL && uv_is_closing(handle) == 0) {
+                uv_close(handle, NULL);
+            }
+        }
+        (void)uv_run(&front->loop, UV_RUN_NOWAIT);
+        (void)uv_run(&front->loop, UV_RUN_NOWAIT);
+        (void)uv_loop_close(&front->loop); /* a thread that still connects keeps it; we end */
+    }
+    snp_config_free(front->config);
+}
+
+/* The end ----------------------------------------------------------------------------------- */
+
+int snp_front_fail(const struct snp_front *front, const struct snp_err *err)
+{
+    snp_autojson json_t *object = NULL;
+
+    if (err->code == SNP_E_INVALID && !front->is_json && !front->has_events) {
+        return snp_cli_fail(front->cli, err);
+    }
+    if (!front->is_json && !front->has_events) {
+        return snp_cli_fail(front->cli, err);
+    }
+    object = json_pack("{s:b, s:o}", "success", 0, "error",
+                       snp_json_bytes(err->msg, strlen(err->msg)));
+    if (front->has_events && object != NULL) {
+        line_print(object);
+    } else if (object != NULL) {
+        (void)snp_cli_print_json(object);
+    }
+    return snp_code_exit(err->code);
+}
+
+static void hints_print(const struct snp_front *front, const json_t *result)
+{
+    const char *session = snp_json_str(result, "session", NULL);
+    const json_t *files = json_object_get(result, "files");
+    size_t n = json_array_size(json_object_get(files, "created")) +
+               json_array_size(json_object_get(files, "modified"));
+    const char *id = snp_json_str(result, "trajectory_id", "");
+
+    if (n > 0 && session != NULL) {
+        (void)fprintf(
+            stderr,
+            "%zu file%s changed in the sandbox; your project is as it was. Look: "
+            "snipara-sandbox ls %s, take one: snipara-sandbox get %s:/workspace/FILE\n",
+            n, n == 1 ? "" : "s", session, session);
+    }
+    if (!snp_json_bool(result, "success", false)) {
+        (void)fprintf(stderr, "go on with it: snipara-sandbox resume %.8s%s%s\n", id,
+                      snp_json_str(result, "raise_with", NULL) == NULL ? "" : " ",
+                      snp_json_str(result, "raise_with", ""));
+    }
+    (void)front;
+}
+
+static int end_print(struct snp_front *front)
+{
+    snp_autojson json_t *result = NULL;
+    bool is_ok;
+
+    status_clear(front);
+    if (!front->is_done) { /* a second signal */
+        struct snp_err err;
+
+        (void)snp_fail(&err, SNP_E_TIMEOUT,
+                       "stopped before the end was on record; resume goes on");
+        return snp_front_fail(front, &err);
+    }
+    result = snp_run_result(front->run, front->is_verbose);
+    if (result == NULL) {
+        struct snp_err err;
+
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        return snp_front_fail(front, &err);
+    }
+    is_ok = snp_json_bool(result, "success", false);
+    if (front->has_events) {
+        line_print(result);
+    } else if (front->is_json) {
+        if (snp_cli_print_json(result) != SNP_EXIT_OK) {
+            return SNP_EXIT_FAILED;
+        }
+    } else {
+        snp_run_show(snp_run_state(front->run), result, front->is_verbose);
+        hints_print(front, result);
+    }
+    return is_ok ? SNP_EXIT_OK : SNP_EXIT_FAILED;
+}
+
+static int finish(struct snp_front *front)
+{
+    while (!front->is_done && front->n_signals < 2) {
+        (void)uv_run(&front->loop, UV_RUN_DEFAULT);
+    }
+    return end_print(front);
+}
+
+int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
+{
+    const struct snp_run_with with = {&front->loop, front->models, front->async};
+    const struct snp_run_watch watch = {
+        .record = on_record, .model = on_model, .done = on_end, .ctx = front};
+    struct snp_err err;
+
+    if (snp_run_new(&with, spec, &watch, &front->run, &err) < 0) {
+        return snp_front_fail(front, &err);
+    }
+    return finish(front);
+}
+
+int snp_front_resume(struct snp_front *front,
+                     const char *path,
+                     const struct snp_run_changes *changes)
+{
+    const struct snp_run_with with = {&front->loop, front->models, front->async};
+    const struct snp_run_watch watch = {
+        .record = on_record, .model = on_model, .done = on_end, .ctx = front};
+    struct snp_err err;
+
+    if (snp_run_resume(&with, path, changes, &watch, &front->run, &err) < 0) {
+        err.code = err.code == SNP_E_INVALID ? SNP_E_DENIED : err.code; /* no usage error */
+        return snp_front_fail(front, &err);
+    }
+    return finish(front);
+}
+
+/* Settings ---------------------------------------------------------------------------------- */
+
+static int project_find(struct snp_front *front, char **ret_path, struct snp_err *err)
+{
+    const char *dir = snp_opts_str(front->opts, "project");
+    int r;
+
+    *ret_path = NULL;
+    if (snp_opts_flag(front->opts, "no-project", false)) {
+        return dir == NULL
+                   ? 0
+                   : snp_fail(err, SNP_E_INVALID, "give --project or --no-project, not both");
+    }
+    r = snp_cli_project(front->config, dir == NULL ? "." : dir, "--project", ret_path, err);
+    if (r < 0 && dir == NULL) {
+        if (!front->is_json && !front->has_events) {
+            snp_cli_warn(front->cli, "no project: %s", err->msg);
+        }
+        return 0;
+    }
+    return r;
+}
+
+int snp_front_exec(struct snp_front *front, json_t **ret, struct snp_err *err)
+{
+    const struct snp_config *config = front->config;
+    snp_autofree char *project = NULL;
+    int r = snp_cli_tier_check(config, err);
+
+    r = r < 0 ? r : snp_cli_template_check(config, err);
+    r = r < 0 ? r : project_find(front, &project, err);
+    if (r < 0) {
+        return r;
+    }
+    /* Saved after each cell: a run that is interrupted goes on with all it had. */
+    *ret = json_pack("{s:o, s:s?, s:b, s:b, s:b, s:s, s:s}", "defaults",
+                     snp_cli_session_defaults(config), "project", project, "allow_degraded",
+                     snp_opts_flag(front->opts, "allow-degraded", false), "require_exact",
+                     snp_config_bool(config, SNP_KEY_REQUIRE_EXACT), "transaction",
+                     snp_config_bool(config, SNP_KEY_TRANSACTION), "durability",
+                     snp_config_str(config, SNP_KEY_DURABILITY), "checkpoint", "cell");
+    return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8") : 0;
+}
+
+int snp_front_cost(const char *text, double *ret, struct snp_err *err)
+{
+    if (text == NULL) {
+        return 0;
+    }
+    if (strcmp(text, "none") == 0) {
+        *ret = -1;
+        return 0;
+    }
+    if (snp_parse_double(text, ret) < 0 || *ret < 0) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "--cost-limit is a number of USD, or none, not '%.40s'", text);
+    }
+    return 0;
+}
+
+void snp_front_show(const struct snp_front *front)
+{
+    const struct snp_config *config = front->config;
+    const char *slug = snp_config_str(config, SNP_KEY_SNIPARA_PROJECT_SLUG);
+
+    (void)printf("Effective Configuration:\n  Model: %s\n  Backend: %s\n  Environment: %s\n",
+                 snp_config_str(config, SNP_KEY_MODEL), snp_config_str(config, SNP_KEY_BACKEND),
+                 snp_config_str(config, SNP_KEY_ENVIRONMENT));
+    (void)printf("  Max Depth: %lld\n  Token Budget: %lld\n  Timeout: %llds\n",
+                 (long long)snp_config_int(config, SNP_KEY_MAX_DEPTH),
+                 (long long)snp_config_int(config, SNP_KEY_TOKEN_BUDGET),
+                 (long long)snp_config_int(config, SNP_KEY_TIMEOUT_SECONDS));
+    if (slug != NULL) {
+        (void)printf("  Snipara Project: %s\n", slug);
+    }
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_RUN_FRONT_H
+#define SNP_CLI_RUN_FRONT_H
+
+/* What the verbs that drive a run share: loop, signals, progress, and the end as people and programs read it. */
+
+#include "cli/cli.h"
+#include "run/run.h"
+
+struct snp_front {
+    struct snp_cli *cli;
+    const struct snp_verb *verb;
+    const struct snp_opts *opts;
+    struct snp_config *config; /* owned */
+    bool is_json;
+    bool has_events; /* JSON lines while it works */
+    bool is_verbose;
+
+    /* Private to run_front.c. */
+    uv_loop_t loop;
+    bool has_loop;
+    uv_signal_t signals[2];
+    struct snp_models *models;
+    struct snp_async *async;
+    struct snp_run *run;
+    bool has_status; /* a line of progress stands on the terminal */
+    bool is_in_text; /* streamed text has begun, and not ended with a line end */
+    bool is_done;
+    unsigned n_signals;
+    bool has_failed;
+    struct snp_err err;
+};
+
+/* Options of all of them. */
+#define SNP_FRONT_OPT_EVENTS                                                          \
+    {                                                                                 \
+        "events", 0, SNP_OPT_FLAG, NULL,                                              \
+            "print every record as a line of JSON while it works, the result last", 0 \
+    }
+#define SNP_FRONT_OPT_VERBOSE                                         \
+    {                                                                 \
+        "verbose", 'v', SNP_OPT_FLAG, NULL,                           \
+            "show what the model writes, and a summary at the end", 0 \
+    }
+
+/* Load the configuration and make the loop and the models. To be followed by snp_front_done in any case. */
+int snp_front_open(struct snp_front *front,
+                   struct snp_cli *cli,
+                   const struct snp_verb *verb,
+                   const struct snp_opts *opts,
+                   struct snp_err *err) SNP_NODISCARD;
+void snp_front_done(struct snp_front *front);
+
+/* Run to the end; then print it. The exit status. */
+int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec);
+int snp_front_resume(struct snp_front *front,
+                     const char *path,
+                     const struct snp_run_changes *changes);
+
+/* A failure before there is a run, in the form that was asked for; returns the exit status. */
+int snp_front_fail(const struct snp_front *front, const struct snp_err *err);
+
+/*
+ * `exec` of every cell: the project is the option --project, or the working directory; *ret is the
+ * caller's. SNP_E_INVALID, SNP_E_NOT_FOUND, SNP_E_DENIED.
+ */
+int snp_front_exec(struct snp_front *front, json_t **ret, struct snp_err *err) SNP_NODISCARD;
+
+/* --cost-limit: a number of USD, or "none" (below 0). SNP_E_INVALID. */
+int snp_front_cost(const char *text, double *ret, struct snp_err *err) SNP_NODISCARD;
+
+/* "Effective Configuration:" and its lines. */
+void snp_front_show(const struct snp_front *front);
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Running the tool calls of an answer, one after the other. That a call begins is on record before
+ * it does, with the number of the session's last cell: whoever finds a call without a result asks the
+ * daemon's journal what became of the cell after that one. So nothing is run twice.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "run/feedback.h"
+#include "run/prompt.h"
+#include "run/run_priv.h"
+#include "run/tool.h"
+
+enum {
+    RECALLS_MAX = 3, /* a daemon that dies each time is not tried for ever */
+    POLL_MS = 100,   /* while a cell of an earlier process runs */
+    SPARE_MS = 1000,
+};
+
+static const char unknown_text[] =
+    "What became of this call is not known: the sandbox or the machine ended while it ran. Its "
+    "effects may be there or not; look before you do it again.";
+
+static const char done_text[] = "{\"success\": true}";
+
+static json_t *call_now(const struct snp_run *run)
+{
+    return json_array_get(snp_run_state_calls(&run->state), run->state.next_call);
+}
+
+static const struct snp_run_tool *tool_now(const struct snp_run *run)
+{
+    return snp_run_tool_find(snp_json_str(call_now(run), "name", ""));
+}
+
+/* Results ----------------------------------------------------------------------------------- */
+
+static void result_record(struct snp_run *run, struct snp_run_outcome *outcome)
+{
+    const json_t *result = outcome->result;
+    const json_t *call = call_now(run);
+    json_t *members = NULL;
+
+    if (outcome->content != NULL) {
+        members = json_pack(
+            "{s:O?, s:O?, s:O?, s:s, s:b, s:b, s:I, s:O?, s:O?, s:O?, s:I, s:o?, s:o?}",
+            "call_id", json_object_get(run->state.answer, "call_id"), "tool_call_id",
+            json_object_get(call, "id"), "name", json_object_get(call, "name"), "content",
+            outcome->content, "is_error", outcome->is_error, "skipped", outcome->is_skipped,
+            "cell", (json_int_t)snp_json_int(result, "cell", 0), "status",
+            json_object_get(result, "status"), "state", json_object_get(result, "state"),
+            "files", json_object_get(result, "files"), "duration_ms",
+            (json_int_t)(snp_json_int(json_object_get(result, "usage"), "wall_us", 0) / 1000),
+            "error", outcome->error, "final", outcome->final);
+    } else {
+        json_decref(outcome->error);
+        json_decref(outcome->final);
+    }
+    free(outcome->content);
+    (void)!snp_run_step(run, "tool_result", members);
+}
+
+static enum snp_run_then refuse(struct snp_run *run, const char *text, bool is_skipped)
+{
+    struct snp_run_outcome outcome = {
+        .content = snp_feedback_error(text),
+        .is_error = true,
+        .is_skipped = is_skipped,
+    };
+
+    result_record(run, &outcome);
+    return SNP_RUN_AGAIN;
+}
+
+static const char *cell_status(const json_t *result)
+{
+    return snp_json_str(result, "status", "unknown");
+}
+
+void snp_run_outcome_make(const struct snp_run_tool *tool,
+                          const struct snp_box *box,
+                          const json_t *result,
+                          struct snp_run_outcome *ret)
+{
+    const struct snp_feedback_output output = {&box->out, &box->err_out, box->omitted};
+    const char *text = box->out.len == 0 ? "" : snp_buf_bytes(&box->out);
+    bool is_ok = strcmp(cell_status(result), "ok") == 0;
+
+    *ret = (struct snp_run_outcome){.result = result, .is_error = !is_ok};
+    if (strcmp(cell_status(result), "unknown") == 0) {
+        ret->content = snp_feedback_error(unknown_text);
+    } else if (is_ok && tool->kind == SNP_RUN_TOOL_FILE) {
+        ret->content = snp_feedback_tool(text, box->out.len, &ret->is_error);
+    } else if (is_ok && tool->kind == SNP_RUN_TOOL_FINAL_VAR) {
+        ret->content = strdup(done_text);
+        ret->final = json_pack("{s:o, s:s}", "answer", snp_json_bytes(text, box->out.len),
+                               "answer_source", "final_var");
+    } else {
+        ret->content = snp_feedback_cell(result, &output, &ret->error);
+    }
+}
+
+/* Cells ------------------------------------------------------------------------------------- */
+
+static void on_recall(void *ctx, const struct snp_err *err, const json_t *result);
+
+static void recall(struct snp_run *run)
+{
+    struct snp_err err;
+
+    if (++run->n_recalls > RECALLS_MAX) {
+        (void)snp_fail(&err, SNP_E_PEER, "the sandbox daemon went away %d times", RECALLS_MAX);
+    } else if (snp_box_recall(&run->box, run->seen_cell, on_recall, run, &err) == 0) {
+        return;
+    }
+    snp_run_fail(run, &err);
+    snp_run_advance(run);
+}
+
+static void on_cell(void *ctx, const struct snp_err *err, const json_t *result)
+{
+    struct snp_run *run = ctx;
+    struct snp_run_outcome outcome = {0};
+
+    if (err != NULL && err->code == SNP_E_PEER) {
+        recall(run);
+        return;
+    }
+    if (err != NULL) {
+        snp_run_fail(run, err);
+    } else {
+        run->has_session = true;
+        run->seen_cell = snp_json_int(result, "cell", run->seen_cell);
+        snp_run_outcome_make(tool_now(run), &run->box, result, &outcome);
+        result_record(run, &outcome);
+    }
+    snp_run_advance(run);
+}
+
+/*
+ * The run's own time is kept by its timer, which interrupts the cell; what is left, and a second for that,
+ * is only for the case that we are gone by then.
+ */
+static uint64_t cell_ms(const struct snp_run *run)
+{
+    int64_t left = snp_run_left_ms(run);
+    uint64_t most = run->cell_ms;
+
+    if (left == INT64_MAX) {
+        return most;
+    }
+    left = (left < 0 ? 0 : left) + SPARE_MS;
+    return most == 0 || (uint64_t)left < most ? (uint64_t)left : most;
+}
+
+static enum snp_run_then cell_run(struct snp_run *run, const struct snp_run_tool *tool)
+{
+    snp_autofree char *code = NULL;
+    snp_autofree char *input = NULL;
+    snp_cleanup(snp_box_cell_done) struct snp_box_cell cell = {0};
+    struct snp_err err;
+    int r = snp_run_tool_cell(tool, call_now(run), &cell, &code, &input, &err);
+
+    if (r == SNP_E_INVALID) {
+        return refuse(run, err.msg, false);
+    }
+    if (r == 0 && run->state.tool == NULL &&
+        snp_run_step(run, "tool",
+                     json_pack("{s:O?, s:O?, s:s, s:s, s:I}", "call_id",
+                               json_object_get(run->state.answer, "call_id"), "tool_call_id",
+                               json_object_get(call_now(run), "id"), "name", tool->name,
+                               "session", run->box.session, "after_cell",
+                               (json_int_t)run->seen_cell)) < 0) {
+        return SNP_RUN_AGAIN;
+    }
+    if (r == 0) {
+        cell.wall_ms = cell_ms(run);
+        r = snp_box_run(&run->box, &cell, on_cell, run, &err);
+    }
+    if (r < 0) {
+        snp_run_fail(run, &err);
+        return SNP_RUN_AGAIN;
+    }
+    return SNP_RUN_WAIT;
+}
+
+/* Turns ------------------------------------------------------------------------------------- */
+
+/* After this answer there is no turn in which a result could be used. */
+static bool is_last_turn(const struct snp_run_state *state)
+{
+    const struct snp_run_budget *budget = &state->budget;
+    bool is_last_round =
+        state->kind == SNP_RUN_COMPLETION || state->iteration >= budget->iterations;
+
+    return is_last_round &&
+           ((budget->max_depth > 0 && state->turn >= budget->max_depth) ||
+            (budget->max_subcalls > 0 && state->turn_calls >= budget->max_subcalls));
+}
+
+/* The answer ends the run itself, once its other calls have run. */
+static bool ends_itself(const struct snp_run_state *state)
+{
+    const json_t *calls = snp_run_state_calls(state);
+    size_t i;
+    json_t *call;
+
+    json_array_foreach((json_t *)(uintptr_t)calls, i, call)
+    {
+        const struct snp_run_tool *tool = snp_run_tool_find(snp_json_str(call, "name", ""));
+
+        if (tool != NULL &&
+            (tool->kind == SNP_RUN_TOOL_FINAL || tool->kind == SNP_RUN_TOOL_FINAL_VAR)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum snp_run_then snp_run_act(struct snp_run *run)
+{
+    const struct snp_run_state *state = &run->state;
+    const struct snp_run_tool *tool = tool_now(run);
+    const json_t *answer =
+        json_object_get(json_object_get(call_now(run), "arguments"), "answer");
+    struct snp_run_outcome outcome = {.content = NULL};
+    bool is_end = tool != NULL &&
+                  (tool->kind == SNP_RUN_TOOL_FINAL || tool->kind == SNP_RUN_TOOL_FINAL_VAR);
+
+    if (tool == NULL) {
+        snp_autofree char *name = snp_run_tool_names();
+        snp_autofree char *text =
+            snp_format("Tool not found: '%.80s'; there are %s",
+                       snp_json_str(call_now(run), "name", ""), name == NULL ? "" : name);
+
+        return refuse(run, text == NULL ? "Tool not found" : text, false);
+    }
+    if (state->tool == NULL && is_last_turn(state) && !ends_itself(state)) {
+        return refuse(run, snp_run_prompt_not_run, true);
+    }
+    if (state->tool == NULL && !is_end && state->budget.tool_calls > 0 &&
+        state->turn_tools >= state->budget.tool_calls) {
+        return refuse(run, snp_run_prompt_over, true);
+    }
+    if (tool->kind != SNP_RUN_TOOL_FINAL || !json_is_string(answer)) {
+        return cell_run(run, tool);
+    }
+    outcome.content = strdup(done_text);
+    outcome.final = json_pack("{s:O, s:s}", "answer", answer, "answer_source", "final");
+    result_record(run, &outcome);
+    return SNP_RUN_AGAIN;
+}
+
+/* What an earlier process left --------------------------------------------------------------- */
+
+static void on_poll(uv_timer_t *timer)
+{
+    struct snp_run *run = timer->data;
+
+    run->n_recalls = 0;
+    recall(run);
+}
+
+static void on_recall(void *ctx, const struct snp_err *err, const json_t *result)
+{
+    struct snp_run *run = ctx;
+    struct snp_err gone;
+
+    run->has_session = run->has_session || err == NULL;
+    if (err != NULL && err->code == SNP_E_PEER) {
+        recall(run);
+        return;
+    }
+    if (err != NULL && err->code == SNP_E_NOT_FOUND) {
+        (void)snp_fail(
+            &gone, SNP_E_NOT_FOUND,
+            "the session %s is gone, and with it the variables and files of this run",
+            run->box.session);
+        err = &gone;
+    }
+    if (err != NULL) {
+        snp_run_fail(run, err);
+    } else if (result != NULL && strcmp(cell_status(result), "running") == 0) {
+        (void)uv_timer_start(run->later, on_poll, POLL_MS, 0);
+        return;
+    } else if (result != NULL && run->state.tool != NULL) {
+        on_cell(run, NULL, result);
+        return;
+    } else if (result != NULL) { /* a cell of somebody else */
+        run->seen_cell = snp_json_int(result, "cell", run->seen_cell);
+    } else if (run->state.tool != NULL && !run->is_cancelled) {
+        if (cell_run(run, tool_now(run)) == SNP_RUN_WAIT) {
+            return;
+        }
+    }
+    snp_run_advance(run);
+}
+
+enum snp_run_then snp_run_recall(struct snp_run *run)
+{
+    run->n_recalls = 0;
+    recall(run);
+    return SNP_RUN_WAIT;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_RUN_AGAIN_H
+#define SNP_RUN_AGAIN_H
+
+/*
+ * The recorded tool calls of a run once more, in a fresh session without any model, to see whether they
+ * still say the same. Times are not compared.
+ */
+
+#include <uv.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "client/async.h"
+
+/* What came of it; the caller's: snp_run_again_done(). */
+struct snp_run_again {
+    size_t n_calls; /* that were run */
+    json_t *
+        difference; /* {"call": number from 1, "name", "arguments", "recorded", "now"}; NULL = none */
+};
+void snp_run_again_done(struct snp_run_again *again);
+
+/*
+ * Run them until one differs. records: all of the trajectory. loop: of async, turned until the end.
+ * SNP_E_INVALID: the record is not one of a run; others: a cell could not be run.
+ */
+int snp_run_again(uv_loop_t *loop,
+                  struct snp_async *async,
+                  const json_t *records,
+                  struct snp_run_again *ret,
+                  struct snp_err *err) SNP_NODISCARD;
+
+#endif

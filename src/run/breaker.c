@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Circles. */
+#include "run/breaker.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FNV_START 14695981039346656037ULL
+#define FNV_PRIME 1099511628211ULL
+
+static uint64_t hash_add(uint64_t hash, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        hash = (hash ^ (unsigned char)text[i]) * FNV_PRIME;
+    }
+    return hash;
+}
+
+/* Of an error's text; runs of digits, also hexadecimal ones after 0x, read as one "#", blanks as one blank. */
+static uint64_t error_hash(const char *text)
+{
+    uint64_t hash = FNV_START;
+
+    for (const char *at = text; *at != '\0';) {
+        if (at[0] == '0' && at[1] == 'x') {
+            for (at += 2; isxdigit((unsigned char)*at); at++) {
+            }
+            hash = hash_add(hash, "#", 1);
+        } else if (isdigit((unsigned char)*at)) {
+            for (; isdigit((unsigned char)*at); at++) {
+            }
+            hash = hash_add(hash, "#", 1);
+        } else if (isspace((unsigned char)*at)) {
+            for (; isspace((unsigned char)*at); at++) {
+            }
+            hash = hash_add(hash, " ", 1);
+        } else {
+            hash = hash_add(hash, at++, 1);
+        }
+    }
+    return hash == 0 ? 1 : hash;
+}
+
+static unsigned follow(uint64_t *last, unsigned n, uint64_t now)
+{
+    n = now != 0 && *last == now ? n + 1 : 1;
+    *last = now;
+    return now == 0 ? 0 : n;
+}
+
+void snp_breaker_add(struct snp_breaker *breaker,
+                     const char *tool,
+                     const json_t *arguments,
+                     const char *result,
+                     const char *error)
+{
+    snp_autofree char *text = json_dumps(arguments, JSON_COMPACT | JSON_SORT_KEYS);
+    uint64_t call = hash_add(FNV_START, tool, strlen(tool));
+
+    if (text != NULL) {
+        call = hash_add(call, text, strlen(text));
+    }
+    call = hash_add(call, result, strlen(result));
+    breaker->n_calls = follow(&breaker->call, breaker->n_calls, call == 0 ? 1 : call);
+    breaker->n_errors =
+        follow(&breaker->error, breaker->n_errors, error == NULL ? 0 : error_hash(error));
+}
+
+bool snp_breaker_is_tripped(const struct snp_breaker *breaker)
+{
+    return breaker->n_errors >= SNP_BREAKER_TIMES || breaker->n_calls >= SNP_BREAKER_TIMES;
+}

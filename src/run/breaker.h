@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_RUN_BREAKER_H
+#define SNP_RUN_BREAKER_H
+
+/*
+ * Stops a model that goes round in circles: the same error, numbers and addresses aside, or the same call
+ * with the same result, three times in a row.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/json.h"
+
+enum {
+    SNP_BREAKER_TIMES = 3
+};
+
+/* Embedded; zero to begin with. */
+struct snp_breaker {
+    uint64_t error; /* hash of the last error; 0 = the last call did not fail */
+    unsigned n_errors;
+    uint64_t call; /* hash of the last call and its result */
+    unsigned n_calls;
+};
+
+/* A tool call has ended. error: its text if it failed, else NULL. */
+void snp_breaker_add(struct snp_breaker *breaker,
+                     const char *tool,
+                     const json_t *arguments,
+                     const char *result,
+                     const char *error);
+
+bool snp_breaker_is_tripped(const struct snp_breaker *breaker);
+
+#endif

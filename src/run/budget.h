@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_RUN_BUDGET_H
+#define SNP_RUN_BUDGET_H
+
+/* Whether a run may ask its model once more: decisions without effects. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "run/state.h"
+
+/* Why a run ends without being done. */
+struct snp_run_stop {
+    const char *by;     /* static: "max_depth", "token_budget", ... */
+    const char *option; /* static: what raises the limit; NULL = none does */
+    char message[400];
+};
+
+/* What the next call would take. */
+struct snp_run_next {
+    uint64_t input;      /* tokens, estimated */
+    double input_usd;    /* of these */
+    double output_usd;   /* of one token of the answer */
+    bool is_priced;      /* else both mean nothing */
+    int64_t elapsed_ms;  /* of the run, now */
+    uint64_t output_cap; /* the most tokens the answer should have */
+};
+
+/*
+ * True: it may not, *ret says why. False: it may, and *ret_max_tokens (at least 1) is the most its answer
+ * may have, so that neither tokens nor cost pass their limits.
+ */
+bool snp_run_budget_is_over(const struct snp_run_state *state,
+                            const struct snp_run_next *next,
+                            uint64_t *ret_max_tokens,
+                            struct snp_run_stop *ret);
+
+/* The next answer is the last one of its completion: after it no tool runs. */
+bool snp_run_budget_is_last_turn(const struct snp_run_state *state);
+
+/* The stop of a run whose time is over. */
+void snp_run_budget_timeout(const struct snp_run_state *state,
+                            int64_t elapsed_ms,
+                            struct snp_run_stop *ret);
+
+/* Fill in a stop. */
+void snp_run_stop_set(struct snp_run_stop *stop,
+                      const char *by,
+                      const char *option,
+                      const char *fmt,
+                      ...) SNP_PRINTF(4, 5);
+
+#endif

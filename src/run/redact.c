@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Redaction. The rules are read once, from the text that is built in; one that cannot be read is our
+ * bug. At each place of a text the first rule that matches there wins.
+ */
+#include "run/redact.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/str.h"
+#include "run/embedded.h"
+
+enum {
+    RULES_MAX = 96,
+    FIELDS_MAX = 24,
+    LINE_MAX_LEN = 4096, /* of a PEM header, or a name that is assigned to */
+    SPACES_MAX = 8,      /* around "=" */
+    QUOTED_MIN = 6,
+    PLAIN_MIN = 8,
+    VALUE_MAX = 4096,
+    BYTES = 256,
+};
+
+struct rule {
+    const char *kind;
+    const char *name;
+    const char *words[FIELDS_MAX];
+    size_t n_words;
+    size_t prefix_len; /* of words[0] */
+    unsigned chars;    /* class of a token */
+    uint64_t min;
+    double bits;
+};
+
+static struct rule rules[RULES_MAX];
+static size_t n_rules;
+static char *rules_text; /* what the rules point into; kept as long as the program runs */
+static bool starts_token[BYTES];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Rules ------------------------------------------------------------------------------------- */
+
+enum chars {
+    WORD,
+    URL,
+    BASE64,
+    UPPER,
+    HEX,
+    JWT,
+    N_CHARS
+};
+
+static bool is_of(unsigned chars, char byte)
+{
+    unsigned char c = (unsigned char)byte;
+
+    switch (chars) {
+    case WORD:
+        return isalnum(c) || c == '_';
+    case URL:
+        return isalnum(c) || c == '_' || c == '-';
+    case BASE64:
+        return isalnum(c) || c == '+' || c == '/' || c == '=';
+    case UPPER:
+        return isupper(c) || isdigit(c);
+    case HEX:
+        return isxdigit(c);
+    default:
+        return isalnum(c) || c == '_' || c == '-' || c == '.';
+    }
+}
+
+static unsigned chars_named(const char *name)
+{
+    static const char *const names[N_CHARS] = {"word", "url", "base64", "upper", "hex", "jwt"};
+
+    for (unsigned i = 0; i < N_CHARS; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return i;
+        }
+    }
+    SNP_ASSERT(!"a class of characters that is none");
+    return 0;
+}
+
+static void rule_read(char *line)
+{
+    struct rule *rule = &rules[n_rules];
+    const char *fields[FIELDS_MAX];
+    size_t n = 0;
+
+    for (char *at = line; *at != '\0' && n < FIELDS_MAX;) {
+        at += strspn(at, " \t");
+        if (*at == '\0' || *at == '#') {
+            break;
+        }
+        fields[n++] = at;
+        at += strcspn(at, " \t");
+        if (*at != '\0') {
+            *at++ = '\0';
+        }
+    }
+    if (n == 0) {
+        return;
+    }
+    SNP_ASSERT(n >= 2 && n_rules < RULES_MAX);
+    rule->kind = fields[0];
+    rule->name = fields[1];
+    rule->n_words = n - 2;
+    memcpy(rule->words, fields + 2, (n - 2) * sizeof(*fields));
+    if (strcmp(rule->kind, "token") == 0) {
+        SNP_ASSERT(n == 5 && snp_parse_u64(fields[4], &rule->min) == 0);
+        rule->prefix_len = strlen(fields[2]);
+        rule->chars = chars_named(fields[3]);
+        starts_token[(unsigned char)fields[2][0]] = true;
+    } else if (strcmp(rule->kind, "entropy") == 0) {
+        SNP_ASSERT(n == 4 && snp_parse_u64(fields[2], &rule->min) == 0 &&
+                   snp_parse_double(fields[3], &rule->bits) == 0);
+    } else {
+        SNP_ASSERT(strcmp(rule->kind, "block") != 0 || n == 5);
+    }
+    n_rules++;
+}
+
+static void rules_read(void)
+{
+    rules_text = strndup(snp_redaction_rules, snp_redaction_rules_len);
+    SNP_ASSERT(rules_text != NULL);
+    for (char *line = rules_text; line != NULL;) {
+        char *next = strchr(line, '\n');
+
+        if (next != NULL) {
+            *next++ = '\0';
+        }
+        rule_read(line);
+        line = next;
+    }
+}
+
+/* Matching ---------------------------------------------------------------------------------- */
+
+/* A part of the text that is to go: bytes to keep before it, then bytes of it; gone 0 = none. */
+struct match {
+    size_t kept;
+    size_t gone;
+};
+
+static struct match token_match(const struct rule *rule, const char *at, size_t n)
+{
+    size_t len = rule->prefix_len;
+
+    if (n < len + rule->min || memcmp(at, rule->words[0], len) != 0) {
+        return (struct match){0};
+    }
+    while (len < n && is_of(rule->chars, at[len])) {
+        len++;
+    }
+    return (struct match){.gone = len - rule->prefix_len >= rule->min ? len : 0};
+}
+
+static const char *find(const char *text, size_t n, const char *what)
+{
+    return memmem(text, n, what, strlen(what));
+}
+
+static struct match block_match(const struct rule *rule, const char *at, size_t n)
+{
+    size_t begin = strlen(rule->words[0]);
+    size_t line;
+    const char *end;
+
+    if (n < begin || memcmp(at, rule->words[0], begin) != 0) {
+        return (struct match){0};
+    }
+    for (line = begin; line < n && line < LINE_MAX_LEN && at[line] != '\n'; line++) {
+    }
+    if (find(at, line, rule->words[1]) == NULL) {
+        return (struct match){0};
+    }
+    end = find(at + begin, n - begin, rule->words[2]);
+    if (end == NULL) {
+        return (struct match){.gone = n};
+    }
+    line = (size_t)(end - at) + strlen(rule->words[2]);
+    while (line < n && at[line] != '\n' && at[line] != '"' && at[line] != '\'') {
+        line++;
+    }
+    return (struct match){.gone = line};
+}
+
+static bool name_holds(const struct rule *rule, const char *name, size_t n)
+{
+    for (size_t i = 0; i < rule->n_words; i++) {
+        size_t len = strlen(rule->words[i]);
+
+        for (size_t at = 0; at + len <= n; at++) {
+            if (strncasecmp(name + at, rule->words[i], len) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The value after "=" or ":"; its length, 0 if it is not worth hiding. *ret_from: quotes before it. */
+static size_t value_length(const char *at, size_t n, size_t *ret_from)
+{
+    char quote = n > 0 && (*at == '"' || *at == '\'') ? *at : '\0';
+    bool has_letter = false;
+    bool has_digit = false;
+    size_t len = 0;
+
+    *ret_from = quote == '\0' ? 0 : 1;
+    at += *ret_from;
+    n -= *ret_from;
+    while (len < n && len < VALUE_MAX && at[len] != '\n' &&
+           (quote != '\0' ? at[len] != quote : strchr(" \t,;\"')]}", at[len]) == NULL)) {
+        has_letter = has_letter || isalpha((unsigned char)at[len]);
+        has_digit = has_digit || isdigit((unsigned char)at[len]);
+        len++;
+    }
+    if (quote != '\0') {
+        return len >= QUOTED_MIN && len < n && at[len] == quote ? len : 0;
+    }
+    return len >= PLAIN_MIN && has_letter && has_digit ? len : 0;
+}
+
+/* at: the beginning of a word. */
+static struct match assign_match(const struct rule *rule, const char *at, size_t n)
+{
+    size_t name = 0;
+    size_t value;
+    size_t quotes = 0;
+    size_t len;
+
+    while (name < n && name < LINE_MAX_LEN && is_of(URL, at[name])) {
+        name++;
+    }
+    value = name;
+    if (name == 0 || !name_holds(rule, at, name)) {
+        return (struct match){0};
+    }
+    while (value < n && value < name + SPACES_MAX && strchr(" \t\"']", at[value]) != NULL) {
+        value++;
+    }
+    if (value >= n || (at[value] != '=' && at[value] != ':')) {
+        return (struct match){0};
+    }
+    value++;
+    for (size_t i = 0; value < n && i < SPACES_MAX && (at[value] == ' ' || at[value] == '\t');
+         i++) {
+        value++;
+    }
+    if (n - value > 7 && strncasecmp(at + value, "bearer ", 7) == 0) {
+        value += 7;
+    }
+    len = value_length(at + value, n - value, &quotes);
+    return (struct match){.kept = value + quotes, .gone = len};
+}
+
+/* at: behind "://". */
+static struct match url_match(const char *at, size_t n)
+{
+    size_t colon = 0;
+    size_t end;
+
+    while (colon < n && colon < LINE_MAX_LEN && !isspace((unsigned char)at[colon]) &&
+           strchr(":/@\"'", at[colon]) == NULL) {
+        colon++;
+    }
+    if (colon >= n || at[colon] != ':') {
+        return (struct match){0};
+    }
+    for (end = colon + 1; end < n && end < colon + LINE_MAX_LEN &&
+                          !isspace((unsigned char)at[end]) && strchr("/@\"'", at[end]) == NULL;
+         end++) {
+    }
+    return end < n && at[end] == '@'
+               ? (struct match){.kept = colon + 1, .gone = end - colon - 1}
+               : (struct match){0};
+}
+
+static double bits_per_byte(const unsigned *counts, size_t n)
+{
+    double bits = 0;
+
+    for (size_t i = 0; i < BYTES; i++) {
+        if (counts[i] > 0) {
+            double share = (double)counts[i] / (double)n;
+
+            bits -= share * log2(share);
+        }
+    }
+    return bits;
+}
+
+/* at: the beginning of a run of such characters. */
+static struct match entropy_match(const struct rule *rule, const char *at, size_t n)
+{
+    unsigned counts[BYTES] = {0};
+    bool has_small = false;
+    bool has_capital = false;
+    bool has_digit = false;
+    size_t len = 0;
+
+    while (len < n && (is_of(BASE64, at[len]) || at[len] == '_' || at[len] == '-')) {
+        unsigned char c = (unsigned char)at[len];
+
+        counts[c]++;
+        has_small = has_small || islower(c);
+        has_capital = has_capital || isupper(c);
+        has_digit = has_digit || isdigit(c);
+        len++;
+    }
+    return (struct match){.gone = len >= rule->min && has_small && has_capital && has_digit &&
+                                          bits_per_byte(counts, len) >= rule->bits
+                                      ? len
+                                      : 0};
+}
+
+static struct match rule_match(const struct rule *rule, const char *text, size_t i, size_t n)
+{
+    char before = i == 0 ? ' ' : text[i - 1];
+    const char *at = text + i;
+
+    switch (rule->kind[0]) {
+    case 't': /* not in the middle of a word */
+        return starts_token[(unsigned char)*at] && !is_of(WORD, before)
+                   ? token_match(rule, at, n - i)
+                   : (struct match){0};
+    case 'b':
+        return *at == rule->words[0][0] ? block_match(rule, at, n - i) : (struct match){0};
+    case 'a':
+        return is_of(URL, *at) && !is_of(URL, before) ? assign_match(rule, at, n - i)
+                                                      : (struct match){0};
+    case 'u':
+        return i >= 3 && memcmp(at - 3, "://", 3) == 0 ? url_match(at, n - i)
+                                                       : (struct match){0};
+    default:
+        return is_of(BASE64, *at) && !is_of(BASE64, before) && before != '_' && before != '-'
+                   ? entropy_match(rule, at, n - i)
+                   : (struct match){0};
+    }
+}
+
+/* Whether any rule can begin here: most places of a text are the middle of a word. */
+static bool is_place(const char *text, size_t i)
+{
+    char before = i == 0 ? ' ' : text[i - 1];
+
+    return text[i] == '-' || !is_of(JWT, before);
+}
+
+int snp_redact(struct snp_buf *out, const char *text, size_t n, size_t *ret_n)
+{
+    size_t from = 0;
+    size_t count = 0;
+    int r = 0;
+
+    SNP_ASSERT(pthread_once(&once, rules_read) == 0);
+    for (size_t i = 0; i < n && r == 0; i++) {
+        struct match match = {0};
+        const struct rule *rule = rules;
+
+        if (!is_place(text, i)) {
+            continue;
+        }
+        for (; rule < rules + n_rules && match.gone == 0; rule++) {
+            match = rule_match(rule, text, i, n);
+        }
+        if (match.gone == 0) {
+            continue;
+        }
+        r = snp_buf_add(out, text + from, i + match.kept - from);
+        r = r < 0 ? r : snp_buf_addf(out, "[redacted:%s]", rule[-1].name);
+        from = i + match.kept + match.gone;
+        i = from - 1;
+        count++;
+    }
+    if (ret_n != NULL) {
+        *ret_n = count;
+    }
+    return r < 0 ? r : snp_buf_add(out, text + from, n - from);
+}

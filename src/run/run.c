@@ -1,0 +1,735 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs: beginning, going on, ending.
+ *
+ * Invariants: what is done next follows from the state alone, and the state from the records. A record
+ * is on disk before what follows from it is done. run->done is called once; after that nothing is
+ * written.
+ */
+#include "run/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "run/prompt.h"
+#include "run/run_priv.h"
+#include "run/tool.h"
+#include "trajectory/reader.h"
+
+enum {
+    LATE_MS = 5,       /* the loop's clock is coarser than ours */
+    OUTPUT_CAP = 4096, /* tokens of one answer: what every model takes */
+    RUN_ID_LEN = 8,
+    SESSION_ID_LEN = 13, /* 48 random bits */
+    FORMAT = 2,          /* of trajectories */
+};
+
+static const struct snp_run_stop cancelled = {
+    .by = "cancelled",
+    .message = "The run was cancelled",
+};
+
+/* Names and times --------------------------------------------------------------------------- */
+
+int snp_run_uuid(char out[SNP_UUID_LEN + 1])
+{
+    char hex[33];
+
+    if (snp_random_id(hex) < 0) {
+        return -1;
+    }
+    hex[12] = '4';
+    hex[16] = "89ab"[(unsigned char)hex[16] % 4U];
+    return snprintf(out, SNP_UUID_LEN + 1, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12,
+                    hex + 16, hex + 20) == SNP_UUID_LEN
+               ? 0
+               : -1;
+}
+
+const char *snp_run_timestamp(char out[SNP_TIMESTAMP_MAX])
+{
+    uint64_t now = snp_wall_us();
+    time_t seconds = (time_t)(now / 1000000);
+    struct tm tm;
+    size_t n;
+
+    if (gmtime_r(&seconds, &tm) == NULL) {
+        memset(&tm, 0, sizeof(tm));
+    }
+    n = strftime(out, SNP_TIMESTAMP_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
+    (void)snprintf(out + n, SNP_TIMESTAMP_MAX - n, ".%03uZ", (unsigned)(now / 1000 % 1000));
+    return out;
+}
+
+int64_t snp_run_elapsed_ms(const struct snp_run *run)
+{
+    return run->base_ms + (int64_t)((snp_now_us() - run->started_us) / 1000);
+}
+
+int64_t snp_run_left_ms(const struct snp_run *run)
+{
+    int64_t most = run->state.budget.wall_ms;
+
+    return most == 0 ? INT64_MAX : most - snp_run_elapsed_ms(run);
+}
+
+/* Records ----------------------------------------------------------------------------------- */
+
+int snp_run_record(struct snp_run *run, json_t *record)
+{
+    struct snp_err err;
+    int r = -1;
+
+    if (record == NULL ||
+        json_object_set_new(record, "elapsed_ms", json_integer(snp_run_elapsed_ms(run))) < 0) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        json_decref(record);
+    } else {
+        (void)json_incref(record);
+        r = snp_trajectory_add(run->trajectory, record, true, &err);
+        r = r < 0 ? r : snp_run_state_apply(&run->state, record, &err);
+        if (r == 0 && run->watch.record != NULL) {
+            run->watch.record(run->watch.ctx, record, &run->state);
+        }
+        json_decref(record);
+    }
+    if (r < 0) {
+        snp_run_fail(run, &err);
+        return SNP_E_SYS;
+    }
+    return 0;
+}
+
+int snp_run_step(struct snp_run *run, const char *name, json_t *members)
+{
+    char timestamp[SNP_TIMESTAMP_MAX];
+    json_t *step = json_pack("{s:s, s:s, s:s}", "_type", "step", "step", name, "timestamp",
+                             snp_run_timestamp(timestamp));
+
+    if (step == NULL || members == NULL || json_object_update(step, members) < 0) {
+        json_decref(step);
+        step = NULL;
+    }
+    json_decref(members);
+    return snp_run_record(run, step);
+}
+
+/* The end ----------------------------------------------------------------------------------- */
+
+static void done_call(struct snp_run *run)
+{
+    if (!run->is_done) {
+        run->is_done = true;
+        (void)uv_timer_stop(run->deadline);
+        (void)uv_timer_stop(run->later);
+        run->watch.done(run->watch.ctx, run->has_failed ? &run->err : NULL);
+    }
+}
+
+static void on_destroyed(void *ctx, const struct snp_err *err, const json_t *result)
+{
+    struct snp_run *run = ctx;
+
+    (void)result;
+    run->has_session = err != NULL && err->code != SNP_E_NOT_FOUND;
+    done_call(run);
+}
+
+/* Nothing of it is worth keeping: no file was changed, and there is nothing to go on with. */
+static bool is_session_over(const struct snp_run *run)
+{
+    const struct snp_run_files *files = &run->state.files;
+
+    return run->has_session && run->state.final != NULL && !run->has_failed &&
+           json_object_size(files->created) == 0 && json_object_size(files->modified) == 0 &&
+           json_object_size(files->deleted) == 0;
+}
+
+static json_t *end_json(const struct snp_run *run)
+{
+    bool is_ok = run->state.final != NULL && !run->has_failed && !run->has_stop;
+    const char *error = run->has_failed ? run->err.msg
+                        : run->has_stop ? run->stop.message
+                                        : NULL;
+
+    return json_pack("{s:b, s:s?, s:s?, s:o, s:O?, s:o}", "success", is_ok, "stopped_by",
+                     run->has_failed ? "error"
+                     : run->has_stop ? run->stop.by
+                                     : NULL,
+                     "error", error, "partial",
+                     is_ok ? json_null() : snp_run_state_partial(&run->state), "final",
+                     run->state.final, "files", snp_run_state_files(&run->state));
+}
+
+static int end_record(struct snp_run *run)
+{
+    const struct snp_run_state *state = &run->state;
+    char timestamp[SNP_TIMESTAMP_MAX];
+
+    return snp_run_record(
+        run, json_pack("{s:s, s:O, s:s, s:I, s:I, s:I, s:o}", "_type", "trajectory_metadata",
+                       "trajectory_id", json_object_get(state->head, "trajectory_id"),
+                       "timestamp", snp_run_timestamp(timestamp), "event_count",
+                       (json_int_t)json_array_size(state->events), "total_tokens",
+                       (json_int_t)state->tokens_in + state->tokens_out, "total_duration_ms",
+                       (json_int_t)snp_run_elapsed_ms(run), "end", end_json(run)));
+}
+
+enum snp_run_then snp_run_end(struct snp_run *run)
+{
+    struct snp_err err;
+
+    if (run->is_ending) {
+        return SNP_RUN_WAIT;
+    }
+    run->is_ending = true;
+    if (end_record(run) == 0 && is_session_over(run) &&
+        snp_box_destroy(&run->box, on_destroyed, run, &err) == 0) {
+        return SNP_RUN_WAIT;
+    }
+    done_call(run);
+    return SNP_RUN_WAIT;
+}
+
+void snp_run_fail(struct snp_run *run, const struct snp_err *err)
+{
+    if (!run->has_failed) {
+        run->has_failed = true;
+        run->err = *err;
+    }
+}
+
+/* What comes next --------------------------------------------------------------------------- */
+
+static enum snp_run_then event_write(struct snp_run *run)
+{
+    char timestamp[SNP_TIMESTAMP_MAX];
+
+    (void)!snp_run_record(run, snp_run_state_event(&run->state, snp_run_timestamp(timestamp)));
+    return SNP_RUN_AGAIN;
+}
+
+static enum snp_run_then iteration_begin(struct snp_run *run)
+{
+    const struct snp_run_state *state = &run->state;
+    const char *task = snp_json_str(state->head, "prompt", "");
+    snp_autofree char *content = NULL;
+
+    if (state->budget.iterations > 0 && state->iteration >= state->budget.iterations) {
+        snp_run_stop_set(&run->stop, "max_iterations", "--max-iterations",
+                         "Iteration limit reached (%lld/%lld)", (long long)state->iteration,
+                         (long long)state->budget.iterations);
+        run->has_stop = true;
+        return snp_run_end(run);
+    }
+    content = snp_run_prompt_iteration(state, task);
+    (void)!snp_run_step(run, "iteration",
+                        json_pack("{s:I, s:s?}", "iteration", (json_int_t)state->iteration + 1,
+                                  "content", content));
+    return SNP_RUN_AGAIN;
+}
+
+static enum snp_run_then turn_begin(struct snp_run *run)
+{
+    const struct snp_run_state *state = &run->state;
+    const json_t *last = json_array_get(state->messages, json_array_size(state->messages) - 1);
+    bool is_answered = snp_streq(snp_json_str(last, "role", ""), "assistant");
+    bool is_agent = state->kind == SNP_RUN_AGENT;
+
+    if (is_answered && state->is_cut) {
+        (void)!snp_run_step(run, "message",
+                            json_pack("{s:s, s:s, s:s}", "role", "user", "why", "cut_off",
+                                      "content", snp_run_prompt_continue));
+        return SNP_RUN_AGAIN;
+    }
+    if (is_agent && !snp_breaker_is_tripped(&state->breaker) &&
+        (state->iteration == 0 || is_answered ||
+         (state->budget.max_depth > 0 && state->turn >= state->budget.max_depth))) {
+        return iteration_begin(run);
+    }
+    return snp_run_ask(run);
+}
+
+static enum snp_run_then next(struct snp_run *run)
+{
+    const struct snp_run_state *state = &run->state;
+
+    if (run->has_failed || run->has_stop) {
+        return snp_run_end(run);
+    }
+    if (run->is_cancelled) {
+        run->stop = cancelled;
+        run->has_stop = true;
+        return snp_run_end(run);
+    }
+    if (state->answer != NULL &&
+        state->next_call < json_array_size(snp_run_state_calls(state)) &&
+        state->final == NULL) {
+        if (snp_run_left_ms(run) <= 0 && state->tool == NULL) {
+            return snp_run_ask(run); /* which says that the time is over */
+        }
+        return snp_run_act(run);
+    }
+    if (state->answer != NULL) {
+        return event_write(run);
+    }
+    return state->final != NULL ? snp_run_end(run) : turn_begin(run);
+}
+
+void snp_run_advance(struct snp_run *run)
+{
+    while (!run->is_ending && next(run) == SNP_RUN_AGAIN) {
+    }
+}
+
+static void on_begin(uv_timer_t *timer)
+{
+    struct snp_run *run = timer->data;
+
+    if (run->state.ask != NULL) {
+        (void)snp_run_ask_lost(run, NULL);
+    }
+    if (run->state.tool != NULL || run->seen_cell > 0) {
+        (void)snp_run_recall(run);
+        return;
+    }
+    snp_run_advance(run);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct snp_run *run = timer->data;
+
+    /* A model call has the same deadline, and ends by itself. */
+    snp_box_interrupt(&run->box);
+}
+
+void snp_run_cancel(struct snp_run *run)
+{
+    struct snp_model_usage lost = {0};
+
+    if (run->is_cancelled || run->is_ending) {
+        return;
+    }
+    run->is_cancelled = true;
+    if (run->asked != NULL) {
+        snp_model_cancel(SNP_TAKE_PTR(run->asked), &lost);
+        (void)snp_run_ask_lost(run, &lost);
+        snp_run_advance(run);
+    } else {
+        snp_box_interrupt(&run->box); /* its end goes on */
+    }
+}
+
+/* Beginnings -------------------------------------------------------------------------------- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void timer_drop(uv_timer_t *timer)
+{
+    if (timer != NULL) {
+        uv_close((uv_handle_t *)timer, on_closed);
+    }
+}
+
+void snp_run_free(struct snp_run *run)
+{
+    if (run == NULL) {
+        return;
+    }
+    timer_drop(run->deadline);
+    timer_drop(run->later);
+    snp_trajectory_free(run->trajectory);
+    snp_box_done(&run->box);
+    snp_run_state_done(&run->state);
+    json_decref(run->tools);
+    free(run);
+}
+
+static uv_timer_t *timer_make(struct snp_run *run)
+{
+    uv_timer_t *timer = calloc(1, sizeof(*timer));
+
+    if (timer != NULL) {
+        SNP_ASSERT(uv_timer_init(run->with.loop, timer) == 0);
+        timer->data = run;
+    }
+    return timer;
+}
+
+static int run_make(const struct snp_run_with *with,
+                    const struct snp_run_watch *watch,
+                    struct snp_run **ret,
+                    struct snp_err *err)
+{
+    struct snp_run *run = calloc(1, sizeof(*run));
+
+    if (run == NULL || snp_run_state_init(&run->state) < 0) {
+        free(run);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    run->with = *with;
+    run->watch = *watch;
+    run->output_cap = OUTPUT_CAP;
+    run->started_us = snp_now_us();
+    run->tools = snp_run_tools();
+    run->deadline = timer_make(run);
+    run->later = timer_make(run);
+    *ret = run;
+    return run->tools == NULL || run->deadline == NULL || run->later == NULL
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
+/* The loop does the rest. */
+static int run_start(struct snp_run *run, struct snp_err *err)
+{
+    const json_t *head = run->state.head;
+    int64_t left;
+
+    if (snp_box_init(&run->box, run->with.async, snp_json_str(head, "session", ""),
+                     json_object_get(head, "exec")) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    run->cell_ms = (uint64_t)snp_json_int(head, "cell_ms", 0);
+    left = snp_run_left_ms(run);
+    if (left != INT64_MAX) {
+        (void)uv_timer_start(run->deadline, on_deadline,
+                             (left < 0 ? 0 : (uint64_t)left) + LATE_MS, 0);
+    }
+    (void)uv_timer_start(run->later, on_begin, 0, 0);
+    return 0;
+}
+
+/* A cost limit on what costs nobody knows what would be none. */
+static int price_check(const struct snp_run_with *with,
+                       const char *model,
+                       const struct snp_run_budget *budget,
+                       struct snp_model_choice *ret,
+                       struct snp_err *err)
+{
+    int r = snp_model_choose(with->models, model, ret, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (budget->cost_usd >= 0 && !ret->is_priced) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "the price of %s is not known, so a cost limit of $%.2f cannot hold; "
+                        "give the model a price (docs/models.md), or --cost-limit none",
+                        ret->model, budget->cost_usd);
+    }
+    return 0;
+}
+
+static json_t *messages_make(const struct snp_run_spec *spec)
+{
+    snp_autofree char *system = snp_run_prompt_system(spec->kind, spec->system);
+
+    if (system == NULL) {
+        return NULL;
+    }
+    return spec->kind == SNP_RUN_AGENT
+               ? json_pack("[{s:s, s:s}]", "role", "system", "content", system)
+               : json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "system", "content", system,
+                           "role", "user", "content", spec->prompt);
+}
+
+static json_t *head_make(const struct snp_run_spec *spec,
+                         const struct snp_model_choice *choice,
+                         const char *id)
+{
+    char timestamp[SNP_TIMESTAMP_MAX];
+
+    return json_pack(
+        "{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:s%, s:s, s:s, s:s?, s:s?, s:s?, s:s?, s:o, "
+        "s:I, s:O, s:o, s:n, s:o, s:I}",
+        "_type", "trajectory_metadata", "trajectory_id", id, "timestamp",
+        snp_run_timestamp(timestamp), "event_count", 0, "total_tokens", 0, "total_duration_ms",
+        0, "format", FORMAT, "kind", spec->kind == SNP_RUN_AGENT ? "agent" : "run", "run_id",
+        id, (size_t)RUN_ID_LEN, "program", SNP_VERSION, "prompt", spec->prompt, "system",
+        spec->system, "model", spec->model, "provider", choice->provider, "environment",
+        spec->environment, "budget", snp_run_budget_to_json(&spec->budget), "cell_ms",
+        (json_int_t)spec->cell_ms, "exec", spec->exec, "session",
+        json_sprintf("run-%.*s", SESSION_ID_LEN, id), "parent_run", "messages",
+        messages_make(spec), "elapsed_ms", (json_int_t)0);
+}
+
+static int begin(struct snp_run *run, const struct snp_run_spec *spec, struct snp_err *err)
+{
+    struct snp_model_choice choice = {0};
+    char id[SNP_UUID_LEN + 1];
+    json_t *head = NULL;
+    int r = price_check(&run->with, spec->model, &spec->budget, &choice, err);
+
+    if (r == 0 && snp_run_uuid(id) < 0) {
+        r = snp_fail(err, SNP_E_SYS, "no random numbers");
+    }
+    if (r == 0) {
+        head = head_make(spec, &choice, id);
+        r = head == NULL ? snp_fail(err, SNP_E_INVALID, "the prompt is not UTF-8")
+                         : snp_trajectory_create(spec->log_dir, id, json_incref(head),
+                                                 &run->trajectory, err);
+    }
+    if (r == 0) {
+        r = snp_run_state_apply(&run->state, head, err);
+    }
+    if (r == 0 && run->watch.record != NULL) {
+        run->watch.record(run->watch.ctx, head, &run->state);
+    }
+    json_decref(head);
+    return r < 0 ? r : run_start(run, err);
+}
+
+int snp_run_new(const struct snp_run_with *with,
+                const struct snp_run_spec *spec,
+                const struct snp_run_watch *watch,
+                struct snp_run **ret,
+                struct snp_err *err)
+{
+    struct snp_run *run = NULL;
+    int r = run_make(with, watch, &run, err);
+
+    SNP_ASSERT(r < 0 || run != NULL);
+    r = r < 0 ? r : begin(run, spec, err);
+    if (r < 0) {
+        snp_run_free(run);
+        return r;
+    }
+    *ret = run;
+    return 0;
+}
+
+/* Going on ---------------------------------------------------------------------------------- */
+
+static int on_record(void *ctx, json_t *record, struct snp_err *err)
+{
+    struct snp_run *run = ctx;
+    const struct snp_model_request request = {
+        .model = snp_json_str(run->state.head, "model", NULL),
+        .messages = run->state.messages,
+        .tools = run->tools,
+        .label = "main",
+    };
+
+    if (run->state.ask != NULL && strcmp(snp_trajectory_step(record), "answer") == 0 &&
+        strcmp(snp_json_str(json_object_get(record, "answer"), "failure", ""), "unknown") !=
+            0) {
+        snp_model_skip(run->with.models, &request);
+    }
+    return snp_run_state_apply(&run->state, record, err);
+}
+
+static int changes_take(struct snp_run *run,
+                        const struct snp_run_changes *changes,
+                        size_t torn,
+                        struct snp_err *err)
+{
+    json_t *budget = snp_run_budget_to_json(&run->state.budget);
+    json_t *exec = json_object_get(run->state.head, "exec");
+    struct snp_run_budget merged;
+    struct snp_model_choice choice = {0};
+    const char *model = snp_json_str(run->state.head, "model", NULL);
+    int r;
+
+    if (budget == NULL ||
+        (changes->budget != NULL &&
+         json_object_update(budget, (json_t *)(uintptr_t)changes->budget) < 0) ||
+        (changes->recover != NULL &&
+         json_object_set_new(exec, "recover", json_string(changes->recover)) < 0)) {
+        json_decref(budget);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    snp_run_budget_from_json(budget, &merged);
+    r = price_check(&run->with, model, &merged, &choice, err);
+    if (r < 0) {
+        json_decref(budget);
+        return r;
+    }
+    if (snp_run_step(run, "resume",
+                     json_pack("{s:o, s:o, s:I}", "budget", budget, "process",
+                               snp_trajectory_process(), "torn_bytes", (json_int_t)torn)) < 0) {
+        *err = run->err;
+        return err->code;
+    }
+    return 0;
+}
+
+static int go_on(struct snp_run *run,
+                 const char *path,
+                 const struct snp_run_changes *changes,
+                 struct snp_err *err)
+{
+    struct snp_trajectory_check check;
+    size_t torn = 0;
+    int r = snp_trajectory_resume(path, &run->trajectory, &torn, err);
+
+    r = r < 0 ? r : snp_trajectory_read(path, on_record, run, &check, err);
+    if (r < 0) {
+        return r;
+    }
+    if (run->state.head == NULL || json_object_get(run->state.head, "exec") == NULL) {
+        return snp_fail(err, SNP_E_INVALID, "%s is not the record of a run that can go on",
+                        path);
+    }
+    if (snp_json_bool(run->state.end, "success", false)) {
+        return snp_fail(err, SNP_E_INVALID, "this run is done; `logs` shows it");
+    }
+    run->base_ms = run->state.elapsed_ms;
+    run->started_us = snp_now_us();
+    run->seen_cell = run->state.last_cell;
+    r = changes_take(run, changes, torn, err);
+    return r < 0 ? r : run_start(run, err);
+}
+
+int snp_run_resume(const struct snp_run_with *with,
+                   const char *path,
+                   const struct snp_run_changes *changes,
+                   const struct snp_run_watch *watch,
+                   struct snp_run **ret,
+                   struct snp_err *err)
+{
+    struct snp_run *run = NULL;
+    int r = run_make(with, watch, &run, err);
+
+    SNP_ASSERT(r < 0 || run != NULL);
+    r = r < 0 ? r : go_on(run, path, changes, err);
+    if (r < 0) {
+        snp_run_free(run);
+        return r;
+    }
+    *ret = run;
+    return 0;
+}
+
+/* What is said of it ------------------------------------------------------------------------ */
+
+const struct snp_run_state *snp_run_state(const struct snp_run *run)
+{
+    return &run->state;
+}
+
+const struct snp_run_stop *snp_run_stopped(const struct snp_run *run)
+{
+    return run->has_stop ? &run->stop : NULL;
+}
+
+const char *snp_run_path(const struct snp_run *run)
+{
+    return snp_trajectory_path(run->trajectory);
+}
+
+bool snp_run_has_session(const struct snp_run *run)
+{
+    return run->has_session;
+}
+
+static const char *error_of(const struct snp_run *run)
+{
+    return run->has_failed ? run->err.msg : run->has_stop ? run->stop.message : NULL;
+}
+
+/* What both kinds have behind what was there before ours. */
+static json_t *more_add(const struct snp_run *run, json_t *result)
+{
+    const struct snp_run_state *state = &run->state;
+
+    if (result == NULL ||
+        json_object_set_new(result, "stopped_by",
+                            run->has_failed ? json_string("error")
+                            : run->has_stop ? json_string(run->stop.by)
+                                            : json_null()) < 0 ||
+        json_object_set_new(result, "raise_with",
+                            run->has_stop && run->stop.option != NULL
+                                ? json_string(run->stop.option)
+                                : json_null()) < 0 ||
+        json_object_set_new(result, "tokens_estimated", json_boolean(state->is_estimated)) <
+            0 ||
+        json_object_set_new(result, "session",
+                            run->has_session ? json_string(run->box.session) : json_null()) <
+            0 ||
+        json_object_set_new(result, "files", snp_run_state_files(state)) < 0) {
+        json_decref(result);
+        return NULL;
+    }
+    return result;
+}
+
+static json_t *cost_json(const struct snp_run_state *state)
+{
+    return state->is_cost_unknown ? json_null() : json_real(state->cost_usd);
+}
+
+static json_t *answer_of(const struct snp_run *run)
+{
+    return run->state.final != NULL ? json_incref(json_object_get(run->state.final, "answer"))
+                                    : snp_run_state_partial(&run->state);
+}
+
+static json_t *result_run(const struct snp_run *run, bool has_events)
+{
+    const struct snp_run_state *state = &run->state;
+
+    return json_pack(
+        "{s:o, s:O, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s?, s:b, s:o}", "response",
+        answer_of(run), "trajectory_id", json_object_get(state->head, "trajectory_id"),
+        "total_calls", (json_int_t)state->calls, "total_tokens",
+        (json_int_t)state->tokens_in + state->tokens_out, "total_input_tokens",
+        (json_int_t)state->tokens_in, "total_output_tokens", (json_int_t)state->tokens_out,
+        "total_tool_calls", (json_int_t)state->tool_calls, "duration_ms",
+        (json_int_t)state->elapsed_ms, "total_cost_usd", cost_json(state), "error",
+        error_of(run), "success", error_of(run) == NULL, "events",
+        has_events ? json_incref(state->events) : json_array());
+}
+
+/* The iterations that are over, and the one that ends with the run. */
+static json_t *summaries(const struct snp_run_state *state)
+{
+    json_t *list = json_copy(state->iterations);
+    json_t *last = snp_run_state_summary(state);
+
+    if (state->iteration > 0 && json_array_append_new(list, last) < 0) {
+        json_decref(list);
+        return NULL;
+    }
+    if (state->iteration == 0) {
+        json_decref(last);
+    }
+    return list;
+}
+
+static json_t *result_agent(const struct snp_run *run)
+{
+    const struct snp_run_state *state = &run->state;
+    const char *source = run->has_failed || run->is_cancelled
+                             ? "error"
+                             : snp_json_str(state->final, "answer_source", "forced");
+    json_t *answer = answer_of(run);
+
+    if (json_string_length(answer) == 0 && state->final == NULL) {
+        json_decref(answer);
+        answer =
+            json_string(run->is_cancelled ? "Agent was cancelled." : "No answer produced.");
+    }
+    return json_pack(
+        "{s:o, s:s, s:I, s:I, s:o, s:I, s:b, s:O, s:b, s:o, s:O, s:s?}", "answer", answer,
+        "answer_source", source, "iterations", (json_int_t)state->iteration, "total_tokens",
+        (json_int_t)state->tokens_in + state->tokens_out, "total_cost", cost_json(state),
+        "duration_ms", (json_int_t)state->elapsed_ms, "forced_termination",
+        strcmp(source, "forced") == 0, "run_id", json_object_get(state->head, "run_id"),
+        "success", error_of(run) == NULL, "iteration_summaries", summaries(state),
+        "trajectory_id", json_object_get(state->head, "trajectory_id"), "error", error_of(run));
+}
+
+json_t *snp_run_result(const struct snp_run *run, bool has_events)
+{
+    return more_add(run, run->state.kind == SNP_RUN_AGENT ? result_agent(run)
+                                                          : result_run(run, has_events));
+}

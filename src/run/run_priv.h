@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_RUN_RUN_PRIV_H
+#define SNP_RUN_RUN_PRIV_H
+
+/* What the parts of a run share. */
+
+#include "run/box.h"
+#include "run/run.h"
+#include "run/tool.h"
+#include "trajectory/writer.h"
+
+enum {
+    SNP_UUID_LEN = 36,
+    SNP_TIMESTAMP_MAX = 40,
+};
+
+struct snp_run {
+    struct snp_run_with with;
+    struct snp_run_watch watch;
+    struct snp_run_state state;
+    struct snp_trajectory *trajectory; /* owned */
+    struct snp_box box;
+    json_t *tools;                /* owned */
+    struct snp_model_call *asked; /* the open call of the model; NULL = none */
+    uv_timer_t *deadline;         /* owned, on the heap: closed later than this is freed */
+    uv_timer_t *later;
+    uint64_t started_us; /* of this process's part of the run */
+    int64_t base_ms;     /* what earlier parts took */
+    uint64_t cell_ms;    /* wall clock of a cell, at most */
+    uint64_t output_cap; /* tokens of one answer */
+    int64_t seen_cell;   /* the last cell of the session that we know of */
+    unsigned n_recalls;  /* of the present tool */
+    bool is_cancelled;
+    bool is_ending;
+    bool is_done;
+    bool has_session;
+    bool has_stop;
+    struct snp_run_stop stop;
+    bool has_failed;
+    struct snp_err err; /* if it has */
+};
+
+/* What came of a tool call. */
+struct snp_run_outcome {
+    char *content; /* owned; NULL = out of memory */
+    bool is_error;
+    bool is_skipped;      /* nothing was run: counts nowhere */
+    const json_t *result; /* borrowed; of the cell; NULL = none ran */
+    json_t *error;        /* owned; the error alone, for the breaker; or NULL */
+    json_t *final;        /* owned; or NULL */
+};
+
+/* Of a cell that has ended, with its output in the box. */
+void snp_run_outcome_make(const struct snp_run_tool *tool,
+                          const struct snp_box *box,
+                          const json_t *result,
+                          struct snp_run_outcome *ret);
+
+/* What to do after a step. */
+enum snp_run_then {
+    SNP_RUN_AGAIN = 0, /* look what comes next */
+    SNP_RUN_WAIT,      /* a callback goes on */
+};
+
+/* Milliseconds that the run has taken. */
+int64_t snp_run_elapsed_ms(const struct snp_run *run);
+/* What is left of its wall clock; INT64_MAX = no limit. */
+int64_t snp_run_left_ms(const struct snp_run *run);
+
+/*
+ * Write a record (consumed; a step gets the time) and take it in. Negative: it cannot be written; then the run has
+ * been ended.
+ */
+int snp_run_record(struct snp_run *run, json_t *record) SNP_NODISCARD;
+/* A step: {"_type": "step", "step": name, ...members}. members: consumed, may be NULL = out of memory. */
+int snp_run_step(struct snp_run *run, const char *name, json_t *members) SNP_NODISCARD;
+
+/* Do what comes next, until something has to be waited for. */
+void snp_run_advance(struct snp_run *run);
+
+/* End the run for a reason that is none of its limits. Keeps the first such reason. */
+void snp_run_fail(struct snp_run *run, const struct snp_err *err);
+/* End it, with run->stop set or not. */
+enum snp_run_then snp_run_end(struct snp_run *run);
+
+/* Ask the model (ask.c). */
+enum snp_run_then snp_run_ask(struct snp_run *run);
+/* An ask of an earlier process without an answer: it counts as its estimate. */
+enum snp_run_then snp_run_ask_lost(struct snp_run *run, const struct snp_model_usage *lost);
+
+/* Run the next tool call of the answer (act.c). */
+enum snp_run_then snp_run_act(struct snp_run *run);
+/* A tool that an earlier process has begun, or whether the session is as we left it. */
+enum snp_run_then snp_run_recall(struct snp_run *run);
+
+/* "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx"; 0 or -1. */
+int snp_run_uuid(char out[SNP_UUID_LEN + 1]) SNP_NODISCARD;
+/* "2026-11-22T10:33:12.123Z" into out; returns out. */
+const char *snp_run_timestamp(char out[SNP_TIMESTAMP_MAX]);
+
+#endif

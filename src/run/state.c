@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of a run, from its records. */
+#include "run/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "trajectory/reader.h"
+
+enum {
+    PREVIEW_CHARS = 200,
+    PATHS_MAX = 10000, /* of one set of files */
+};
+
+/* Budgets ----------------------------------------------------------------------------------- */
+
+json_t *snp_run_budget_to_json(const struct snp_run_budget *budget)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "max_depth",
+                     (json_int_t)budget->max_depth, "max_subcalls",
+                     (json_int_t)budget->max_subcalls, "token_budget",
+                     (json_int_t)budget->tokens, "tool_budget", (json_int_t)budget->tool_calls,
+                     "max_iterations", (json_int_t)budget->iterations, "timeout_ms",
+                     (json_int_t)budget->wall_ms, "cost_limit", budget->cost_usd);
+}
+
+void snp_run_budget_from_json(const json_t *object, struct snp_run_budget *ret)
+{
+    const json_t *cost = json_object_get(object, "cost_limit");
+
+    *ret = (struct snp_run_budget){
+        .max_depth = snp_json_int(object, "max_depth", 0),
+        .max_subcalls = snp_json_int(object, "max_subcalls", 0),
+        .tokens = snp_json_int(object, "token_budget", 0),
+        .tool_calls = snp_json_int(object, "tool_budget", 0),
+        .iterations = snp_json_int(object, "max_iterations", 0),
+        .wall_ms = snp_json_int(object, "timeout_ms", 0),
+        .cost_usd = json_is_number(cost) ? json_number_value(cost) : -1,
+    };
+}
+
+/* Life -------------------------------------------------------------------------------------- */
+
+int snp_run_state_init(struct snp_run_state *state)
+{
+    *state = (struct snp_run_state){
+        .messages = json_array(),
+        .events = json_array(),
+        .iterations = json_array(),
+        .results = json_array(),
+        .cells = json_array(),
+        .files = {json_object(), json_object(), json_object()},
+    };
+    return state->messages == NULL || state->events == NULL || state->iterations == NULL ||
+                   state->results == NULL || state->cells == NULL ||
+                   state->files.created == NULL || state->files.modified == NULL ||
+                   state->files.deleted == NULL
+               ? SNP_E_NOMEM
+               : 0;
+}
+
+void snp_run_state_done(struct snp_run_state *state)
+{
+    json_t *const owned[] = {
+        state->head,
+        state->messages,
+        state->events,
+        state->iterations,
+        state->ask,
+        state->prompt,
+        state->answer,
+        state->tool,
+        state->results,
+        state->cells,
+        state->files.created,
+        state->files.modified,
+        state->files.deleted,
+        state->text,
+        state->final,
+        state->end,
+        state->iteration_text,
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(owned); i++) {
+        json_decref(owned[i]);
+    }
+    *state = (struct snp_run_state){0};
+}
+
+/* Put a new value (a new reference or NULL) in the place of an old one. */
+static void put(json_t **place, json_t *value)
+{
+    json_decref(*place);
+    *place = value;
+}
+
+static json_t *share(const json_t *value)
+{
+    return json_incref((json_t *)(uintptr_t)value);
+}
+
+const json_t *snp_run_state_calls(const struct snp_run_state *state)
+{
+    return json_object_get(json_object_get(state->answer, "answer"), "tool_calls");
+}
+
+/* Records ----------------------------------------------------------------------------------- */
+
+static int message_add(struct snp_run_state *state, json_t *message)
+{
+    return message == NULL || json_array_append_new(state->messages, message) < 0 ? SNP_E_NOMEM
+                                                                                  : 0;
+}
+
+static int apply_head(struct snp_run_state *state, const json_t *record)
+{
+    const json_t *messages = json_object_get(record, "messages");
+    size_t i;
+    json_t *message;
+
+    put(&state->head, share(record));
+    state->kind = snp_streq(snp_json_str(record, "kind", ""), "agent") ? SNP_RUN_AGENT
+                                                                       : SNP_RUN_COMPLETION;
+    snp_run_budget_from_json(json_object_get(record, "budget"), &state->budget);
+    json_array_foreach((json_t *)(uintptr_t)messages, i, message)
+    {
+        if (json_array_append(state->messages, message) < 0) {
+            return SNP_E_NOMEM;
+        }
+    }
+    return 0;
+}
+
+static int apply_message(struct snp_run_state *state, const json_t *record)
+{
+    if (snp_streq(snp_json_str(record, "why", ""), "last_turn")) {
+        state->has_last_note = true;
+    }
+    return message_add(state, json_pack("{s:s, s:O}", "role", "user", "content",
+                                        json_object_get(record, "content")));
+}
+
+json_t *snp_run_state_summary(const struct snp_run_state *state)
+{
+    const char *text =
+        state->iteration_text == NULL ? "" : json_string_value(state->iteration_text);
+    size_t n = 0;
+
+    for (size_t chars = 0; text[n] != '\0' && chars < PREVIEW_CHARS; chars++) {
+        n++;
+        while (((unsigned char)text[n] & 0xc0U) == 0x80U) {
+            n++;
+        }
+    }
+    return json_pack("{s:I, s:I, s:o, s:I, s:o}", "iteration", (json_int_t)state->iteration - 1,
+                     "tokens", (json_int_t)state->iteration_tokens, "cost",
+                     state->is_cost_unknown ? json_null() : json_real(state->iteration_cost),
+                     "tool_calls", (json_int_t)state->iteration_tools, "response_preview",
+                     json_stringn(text, n));
+}
+
+static int apply_iteration(struct snp_run_state *state, const json_t *record)
+{
+    if (state->iteration > 0 &&
+        json_array_append_new(state->iterations, snp_run_state_summary(state)) < 0) {
+        return SNP_E_NOMEM;
+    }
+    state->iteration++;
+    state->turn = 0;
+    state->turn_calls = 0;
+    state->turn_tools = 0;
+    state->iteration_tokens = 0;
+    state->iteration_cost = 0;
+    state->iteration_tools = 0;
+    put(&state->iteration_text, NULL);
+    state->has_last_note = false;
+    return apply_message(state, record);
+}
+
+static int apply_ask(struct snp_run_state *state, const json_t *record)
+{
+    const json_t *last = json_array_get(state->messages, json_array_size(state->messages) - 1);
+
+    put(&state->ask, share(record));
+    put(&state->prompt, share(json_object_get(last, "content")));
+    return 0;
+}
+
+static void usage_add(struct snp_run_state *state, const json_t *answer)
+{
+    const json_t *usage = json_object_get(answer, "usage");
+    const json_t *cost = json_object_get(answer, "cost_usd");
+    int64_t in = snp_json_int(usage, "input", 0);
+    int64_t out = snp_json_int(usage, "output", 0);
+
+    state->tokens_in += in;
+    state->tokens_out += out;
+    state->iteration_tokens += in + out;
+    state->is_estimated = state->is_estimated || snp_json_bool(usage, "estimated", false);
+    if (json_is_number(cost)) {
+        state->cost_usd += json_number_value(cost);
+        state->iteration_cost += json_number_value(cost);
+    } else if (in + out > 0) {
+        state->is_cost_unknown = true;
+    }
+}
+
+static int apply_answer(struct snp_run_state *state, const json_t *record)
+{
+    const json_t *answer = json_object_get(record, "answer");
+    const json_t *message = json_object_get(answer, "message");
+    const json_t *content = json_object_get(message, "content");
+
+    if (state->ask == NULL) {
+        return SNP_E_INVALID;
+    }
+    put(&state->ask, NULL);
+    state->calls++;
+    state->turn_calls++;
+    usage_add(state, answer);
+    if (!snp_json_bool(answer, "ok", false)) {
+        return 0; /* unknown, or failed: nothing was said */
+    }
+    state->turn++;
+    put(&state->answer, share(record));
+    state->next_call = 0;
+    put(&state->results, json_array()); /* events hold the old ones */
+    put(&state->cells, json_array());
+    if (state->results == NULL || state->cells == NULL) {
+        return SNP_E_NOMEM;
+    }
+    if (json_string_length(content) > 0) {
+        put(&state->iteration_text, share(content));
+        put(&state->text, state->is_cut && state->text != NULL
+                              ? json_sprintf("%s%s", json_string_value(state->text),
+                                             json_string_value(content))
+                              : share(content));
+    }
+    state->is_cut = snp_streq(snp_json_str(answer, "stop", ""), "length");
+    if (state->kind == SNP_RUN_COMPLETION && !state->is_cut &&
+        json_array_size(snp_run_state_calls(state)) == 0) {
+        put(&state->final, json_pack("{s:o, s:s}", "answer",
+                                     state->text == NULL ? json_string("") : share(state->text),
+                                     "answer_source", "final"));
+    }
+    return message_add(state, share(message));
+}
+
+static int paths_add(json_t *set, const json_t *paths)
+{
+    size_t i;
+    json_t *path;
+
+    json_array_foreach((json_t *)(uintptr_t)paths, i, path)
+    {
+        if (json_is_string(path) && json_object_size(set) < PATHS_MAX &&
+            json_object_set_new(set, json_string_value(path), json_true()) < 0) {
+            return SNP_E_NOMEM;
+        }
+    }
+    return 0;
+}
+
+static int files_add(struct snp_run_state *state, const json_t *files)
+{
+    struct snp_run_files *sets = &state->files;
+    const json_t *deleted = json_object_get(files, "deleted");
+    int r = paths_add(sets->created, json_object_get(files, "created"));
+    const char *key;
+    json_t *value;
+    size_t i;
+    json_t *path;
+
+    r = r < 0 ? r : paths_add(sets->modified, json_object_get(files, "modified"));
+    json_object_foreach(sets->created, key, value)
+    {
+        (void)json_object_del(sets->modified, key);
+        (void)json_object_del(sets->deleted, key);
+    }
+    json_array_foreach((json_t *)(uintptr_t)deleted, i, path)
+    {
+        const char *name = json_string_value(path);
+
+        /* What the run itself has made is as if it had never been. */
+        if (name != NULL && json_object_del(sets->created, name) < 0) {
+            (void)json_object_del(sets->modified, name);
+            r = r < 0 || json_object_set_new(sets->deleted, name, json_true()) < 0 ? SNP_E_NOMEM
+                                                                                   : 0;
+        }
+    }
+    return r;
+}
+
+static int apply_tool_result(struct snp_run_state *state, const json_t *record)
+{
+    const json_t *calls = snp_run_state_calls(state);
+    const json_t *call = json_array_get(calls, state->next_call);
+    const json_t *content = json_object_get(record, "content");
+    const char *name = snp_json_str(call, "name", "");
+    bool is_error = snp_json_bool(record, "is_error", false);
+    int64_t cell = snp_json_int(record, "cell", 0);
+    json_t *result;
+    int r;
+
+    if (call == NULL || !json_is_string(content)) {
+        return SNP_E_INVALID;
+    }
+    put(&state->tool, NULL);
+    state->next_call++;
+    state->last_cell = cell > 0 ? cell : state->last_cell;
+    if (!snp_json_bool(record, "skipped", false)) {
+        state->tool_calls++;
+        state->turn_tools++;
+        state->iteration_tools++;
+        snp_breaker_add(&state->breaker, name, json_object_get(call, "arguments"),
+                        json_string_value(content),
+                        is_error ? snp_json_str(record, "error", json_string_value(content))
+                                 : NULL);
+    }
+    result = json_pack("{s:O, s:O, s:b}", "tool_call_id", json_object_get(call, "id"),
+                       "content", content, "is_error", is_error);
+    r = result == NULL || json_array_append_new(state->results, result) < 0 ? SNP_E_NOMEM : 0;
+    if (r == 0 && cell > 0 &&
+        json_array_append_new(state->cells, json_integer((json_int_t)cell)) < 0) {
+        r = SNP_E_NOMEM;
+    }
+    r = r < 0 ? r : files_add(state, json_object_get(record, "files"));
+    if (json_is_object(json_object_get(record, "final"))) {
+        put(&state->final, share(json_object_get(record, "final")));
+    }
+    return r < 0 ? r
+                 : message_add(state,
+                               json_pack("{s:s, s:O, s:s, s:O, s:b}", "role", "tool",
+                                         "tool_call_id", json_object_get(call, "id"), "name",
+                                         name, "content", content, "is_error", is_error));
+}
+
+static int apply_event(struct snp_run_state *state, const json_t *record)
+{
+    (void)snprintf(state->last_call_id, sizeof(state->last_call_id), "%s",
+                   snp_json_str(record, "call_id", ""));
+    put(&state->answer, NULL);
+    return json_array_append(state->events, (json_t *)(uintptr_t)record) < 0 ? SNP_E_NOMEM : 0;
+}
+
+static int apply_tool(struct snp_run_state *state, const json_t *record)
+{
+    put(&state->tool, share(record));
+    return 0;
+}
+
+static int apply_resume(struct snp_run_state *state, const json_t *record)
+{
+    snp_run_budget_from_json(json_object_get(record, "budget"), &state->budget);
+    state->breaker = (struct snp_breaker){0};
+    state->has_last_note = false;
+    return 0;
+}
+
+static const struct {
+    const char *step;
+    int (*apply)(struct snp_run_state *state, const json_t *record);
+} steps[] = {
+    {"message",     apply_message    },
+    {"iteration",   apply_iteration  },
+    {"ask",         apply_ask        },
+    {"answer",      apply_answer     },
+    {"tool",        apply_tool       },
+    {"tool_result", apply_tool_result},
+    {"resume",      apply_resume     },
+};
+
+int snp_run_state_apply(struct snp_run_state *state, const json_t *record, struct snp_err *err)
+{
+    const char *step = snp_trajectory_step(record);
+    int r = SNP_E_INVALID;
+
+    state->elapsed_ms = snp_json_int(record, "elapsed_ms", state->elapsed_ms);
+    if (snp_trajectory_is_head(record) && json_is_object(json_object_get(record, "end"))) {
+        put(&state->end, share(json_object_get(record, "end")));
+        return 0;
+    }
+    put(&state->end, NULL);
+    if (snp_trajectory_is_head(record)) {
+        r = state->head == NULL ? apply_head(state, record) : SNP_E_INVALID;
+    } else if (snp_trajectory_is_event(record)) {
+        r = apply_event(state, record);
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(steps); i++) {
+        if (strcmp(step, steps[i].step) == 0) {
+            r = steps[i].apply(state, record);
+        }
+    }
+    if (r == SNP_E_INVALID) {
+        return snp_fail(err, r,
+                        "record %lld of the trajectory does not follow from the ones "
+                        "before it",
+                        (long long)snp_json_int(record, "seq", 0));
+    }
+    return r < 0 ? snp_fail(err, r, "out of memory") : 0;
+}
+
+/* What is said of it ------------------------------------------------------------------------ */
+
+json_t *snp_run_state_event(const struct snp_run_state *state, const char *timestamp)
+{
+    const json_t *answer = json_object_get(state->answer, "answer");
+    const json_t *cost = json_object_get(answer, "cost_usd");
+    const json_t *usage = json_object_get(answer, "usage");
+    const json_t *content = json_object_get(json_object_get(answer, "message"), "content");
+
+    return json_pack(
+        "{s:O, s:O, s:o, s:I, s:O?, s:O?, s:O, s:O, s:[], s:I, s:I, s:I, s:n, s:s, s:O?, s:O?, "
+        "s:O?, s:b, s:O, s:O}",
+        "trajectory_id", json_object_get(state->head, "trajectory_id"), "call_id",
+        json_object_get(state->answer, "call_id"), "parent_call_id",
+        state->last_call_id[0] == '\0' ? json_null() : json_string(state->last_call_id),
+        "depth", (json_int_t)state->turn - 1, "prompt", state->prompt, "response", content,
+        "tool_calls", snp_run_state_calls(state), "tool_results", state->results,
+        "repl_results", "input_tokens", (json_int_t)snp_json_int(usage, "input", 0),
+        "output_tokens", (json_int_t)snp_json_int(usage, "output", 0), "duration_ms",
+        (json_int_t)snp_json_int(answer, "duration_ms", 0), "error", "timestamp", timestamp,
+        "estimated_cost_usd", cost, "model", json_object_get(answer, "model"), "provider",
+        json_object_get(answer, "provider"), "tokens_estimated",
+        snp_json_bool(usage, "estimated", false), "session",
+        json_object_get(state->head, "session"), "cells", state->cells);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    const char *const *x = a;
+    const char *const *y = b;
+
+    return strcmp(*x, *y);
+}
+
+static json_t *sorted(json_t *set)
+{
+    size_t n = json_object_size(set);
+    snp_autofree const char **names = calloc(n + 1, sizeof(*names));
+    json_t *list = json_array();
+    const char *key;
+    json_t *value;
+    size_t at = 0;
+
+    if (names == NULL) {
+        return list;
+    }
+    json_object_foreach(set, key, value)
+    {
+        names[at++] = key;
+    }
+    if (n > 1) {
+        qsort(names, n, sizeof(*names), by_text);
+    }
+    for (size_t i = 0; i < n; i++) {
+        (void)json_array_append_new(list, json_string(names[i]));
+    }
+    return list;
+}
+
+json_t *snp_run_state_files(const struct snp_run_state *state)
+{
+    return json_pack("{s:o, s:o, s:o}", "created", sorted(state->files.created), "modified",
+                     sorted(state->files.modified), "deleted", sorted(state->files.deleted));
+}
+
+json_t *snp_run_state_partial(const struct snp_run_state *state)
+{
+    const json_t *last = json_array_get(state->results, json_array_size(state->results) - 1);
+    const json_t *content = json_object_get(last, "content");
+
+    if (state->text != NULL) {
+        return share(state->text);
+    }
+    if (json_is_string(content)) {
+        return json_sprintf("No answer produced. The last tool said: %s",
+                            json_string_value(content));
+    }
+    return json_string("");
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_RUN_STATE_H
+#define SNP_RUN_STATE_H
+
+/*
+ * What a run knows, made of nothing but the records of its trajectory, in their order. A running
+ * loop writes a record and applies it; a resumed one reads the records and applies them: both stand
+ * where the last record left them. So nothing may be changed here but by snp_run_state_apply.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "run/breaker.h"
+
+enum snp_run_kind {
+    SNP_RUN_COMPLETION = 0, /* `run`: turns until there is an answer */
+    SNP_RUN_AGENT,          /* `agent`: iterations, each of some turns, until FINAL */
+};
+
+/* Limits of a run; 0 = none, of cost: below 0. */
+struct snp_run_budget {
+    int64_t max_depth;    /* model turns of a completion */
+    int64_t max_subcalls; /* model calls of a completion, failed ones included */
+    int64_t tokens;       /* of both directions, of the whole run */
+    int64_t tool_calls;   /* of a completion */
+    int64_t iterations;   /* of an agent */
+    int64_t wall_ms;      /* of the whole run, while it runs */
+    double cost_usd;      /* of the whole run */
+};
+json_t *snp_run_budget_to_json(const struct snp_run_budget *budget);
+void snp_run_budget_from_json(const json_t *object, struct snp_run_budget *ret);
+
+/* What was written and deleted below /workspace; sets: path -> true. */
+struct snp_run_files {
+    json_t *created;
+    json_t *modified;
+    json_t *deleted;
+};
+
+/* All owned; zero, then snp_run_state_init. Everybody else reads. */
+struct snp_run_state {
+    json_t *head;
+    enum snp_run_kind kind;
+    struct snp_run_budget budget;
+    json_t *messages; /* as provider.h says */
+    json_t *events;   /* lines of docs/trajectory.md that stand for a model call */
+
+    int64_t calls; /* answers, and asks without one */
+    int64_t tokens_in;
+    int64_t tokens_out;
+    bool is_estimated; /* a part of these */
+    int64_t tool_calls;
+    double cost_usd;      /* of the calls whose price is known */
+    bool is_cost_unknown; /* of at least one call */
+    int64_t elapsed_ms;   /* until the last record */
+
+    int64_t iteration; /* of an agent, from 1; 0 = none begun */
+    int64_t turn;      /* answers in this completion */
+    int64_t turn_calls;
+    int64_t turn_tools; /* tool calls in this completion */
+    json_t *iterations; /* summaries of those that are over, as AgentResult has them */
+    int64_t iteration_tokens;
+    double iteration_cost;
+    int64_t iteration_tools;
+    json_t *iteration_text; /* what the model has said last in it; a string or NULL */
+
+    json_t *ask;           /* an ask without an answer, NULL = none */
+    json_t *prompt;        /* text of the message before it */
+    json_t *answer;        /* an answer whose turn is not over, NULL = none */
+    json_t *tool;          /* a tool that has begun and not ended, NULL = none */
+    size_t next_call;      /* of the answer's tool calls: the first without result */
+    json_t *results;       /* of this turn */
+    json_t *cells;         /* of this turn */
+    bool has_last_note;    /* in this completion the model was told to finish */
+    char last_call_id[40]; /* of the event before; "" = none */
+
+    int64_t last_cell; /* of the session */
+    struct snp_run_files files;
+    struct snp_breaker breaker;
+
+    json_t
+        *text; /* what the model has said last without tools or beside them; a string or NULL */
+    bool is_cut;   /* and it was not whole */
+    json_t *final; /* {"answer", "answer_source"}; NULL = not yet */
+    json_t *end;   /* what the last end said; NULL = it goes on */
+};
+
+int snp_run_state_init(struct snp_run_state *state) SNP_NODISCARD;
+void snp_run_state_done(struct snp_run_state *state);
+
+/* Take a record in. Borrowed. SNP_E_INVALID: it does not follow from those before; SNP_E_NOMEM. */
+int snp_run_state_apply(struct snp_run_state *state,
+                        const json_t *record,
+                        struct snp_err *err) SNP_NODISCARD;
+
+/* Tool calls of the turn that is not over. Borrowed; an array or NULL. */
+const json_t *snp_run_state_calls(const struct snp_run_state *state);
+
+/* The line of the turn that ends now. New reference, NULL when out of memory. */
+json_t *snp_run_state_event(const struct snp_run_state *state, const char *timestamp);
+
+/* What AgentResult says of the iteration that goes on or ended last. New reference. */
+json_t *snp_run_state_summary(const struct snp_run_state *state);
+
+/* {"created": [...], "modified": [...], "deleted": [...]}, sorted. New reference. */
+json_t *snp_run_state_files(const struct snp_run_state *state);
+
+/* What can be said without a final answer: the last text of the model, else what it did. "" if nothing. New reference. */
+json_t *snp_run_state_partial(const struct snp_run_state *state);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TRAJECTORY_CHAIN_H
+#define SNP_TRAJECTORY_CHAIN_H
+
+/*
+ * The hash chain of a trajectory (docs/trajectory.md). A line ends with its hash:
+ *
+ *     {...,"hash":"64 hex digits"}
+ *
+ * which is SHA-256 over the hash of the line before it (64 hex digits; zeros before the first) and the
+ * line as it stands without `,"hash":"..."`. So a line that is changed, moved, left out or put in breaks
+ * the chain. Whoever can write the whole file can make a whole new chain: only a hash that is
+ * kept elsewhere speaks against that, and against a cut at the end.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/macro.h"
+
+enum {
+    SNP_CHAIN_HEX = 64
+};
+
+/* A place in the chain: the hash of the last line. */
+struct snp_chain {
+    char last[SNP_CHAIN_HEX + 1];
+};
+
+void snp_chain_init(struct snp_chain *chain);
+
+/*
+ * The hash of the next line, whose text without hash is body (from "{" to "}"), into out; the chain
+ * goes on from there. 0, or -1 when there is no SHA-256.
+ */
+int snp_chain_next(struct snp_chain *chain,
+                   const char *body,
+                   size_t n,
+                   char out[SNP_CHAIN_HEX + 1]) SNP_NODISCARD;
+
+enum snp_chain_link {
+    SNP_CHAIN_OK = 0,
+    SNP_CHAIN_NONE,   /* the line has no hash */
+    SNP_CHAIN_BROKEN, /* it has another one; the chain goes on from the hash it has */
+};
+enum snp_chain_link snp_chain_check(struct snp_chain *chain, const char *line, size_t n);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TRAJECTORY_READER_H
+#define SNP_TRAJECTORY_READER_H
+
+/*
+ * Reading trajectories: lines one after the other, the chain checked on the way, and what a folder
+ * has of them. Files may come from anywhere: what is no JSON object is counted and passed over.
+ * Files of the product before ours, without a chain, are read too.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "trajectory/chain.h"
+
+/* What is said of a file as a whole. */
+struct snp_trajectory_check {
+    size_t n_lines;   /* records */
+    size_t n_corrupt; /* lines that are no record */
+    size_t n_broken;  /* records whose hash is another, or missing in a file with a chain */
+    size_t first_bad; /* number of the first line of either kind, from 1; 0 = none */
+    const char *why;  /* static: what is wrong with that line */
+    bool is_chained;  /* it has a chain */
+    bool is_ended;    /* its last record is an end */
+    size_t torn;      /* bytes after the last line end */
+    uint64_t whole;   /* bytes before them */
+    int64_t last_seq;
+    struct snp_chain chain; /* after the last line */
+};
+
+/*
+ * Call line for each record (borrowed; NULL = none), negative ends the reading with that code and *err.
+ * SNP_E_NOT_FOUND, SNP_E_SYS.
+ */
+int snp_trajectory_read(const char *path,
+                        int (*line)(void *ctx, json_t *record, struct snp_err *err),
+                        void *ctx,
+                        struct snp_trajectory_check *ret_check,
+                        struct snp_err *err) SNP_NODISCARD;
+
+enum snp_trajectory_state {
+    SNP_TRAJECTORY_DONE = 0,    /* it has its end, and that was a success */
+    SNP_TRAJECTORY_FAILED,      /* its end says why not; may be resumed */
+    SNP_TRAJECTORY_RUNNING,     /* somebody writes it */
+    SNP_TRAJECTORY_INTERRUPTED, /* nobody does, and it has no end; may be resumed */
+};
+const char *snp_trajectory_state_name(enum snp_trajectory_state state);
+
+/* A trajectory in brief. */
+struct snp_trajectory_info {
+    char *path;     /* owned */
+    char *id;       /* owned */
+    json_t *head;   /* owned; the last head without an end (who writes), or {} */
+    json_t *end;    /* owned; the last end, or NULL */
+    int64_t calls;  /* model calls that were answered */
+    int64_t tokens; /* of both directions */
+    int64_t duration_ms;
+    enum snp_trajectory_state state;
+    struct snp_trajectory_check check;
+};
+void snp_trajectory_info_done(struct snp_trajectory_info *info);
+
+/* Read one in brief. *ret is the caller's. */
+int snp_trajectory_info_read(const char *path,
+                             struct snp_trajectory_info *ret,
+                             struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Paths of the trajectories in a folder, by change, the newest first, at most max; *ret: array of
+ * strings, new reference, empty if there is no such folder, which is not made.
+ */
+int snp_trajectory_list(const char *dir, size_t max, json_t **ret, struct snp_err *err)
+    SNP_NODISCARD;
+
+/*
+ * The path of the one trajectory in dir whose id is, or begins with, id; the caller frees.
+ * SNP_E_NOT_FOUND; SNP_E_INVALID: several begin so, or it cannot be an id.
+ */
+int snp_trajectory_find(const char *dir, const char *id, char **ret_path, struct snp_err *err)
+    SNP_NODISCARD;
+
+/* Kinds of records. */
+bool snp_trajectory_is_head(const json_t *record);  /* of a run's beginning, or of its end */
+bool snp_trajectory_is_event(const json_t *record); /* a model call with what followed */
+/* The name of a step, "" if it is none. Borrowed. */
+const char *snp_trajectory_step(const json_t *record);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing trajectories. */
+#include "trajectory/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "trajectory/chain.h"
+#include "trajectory/reader.h"
+
+enum {
+    PROC_MAX = 4096,
+    START_FIELD = 20, /* of /proc/PID/stat, counted from the one after the name */
+};
+
+struct snp_trajectory {
+    int fd;     /* -1 = none */
+    char *path; /* owned */
+    struct snp_chain chain;
+    int64_t seq;    /* of the last line */
+    off_t size;     /* bytes that are whole lines */
+    bool is_broken; /* a torn line could not be taken back: nothing is added behind it */
+};
+
+/* Processes --------------------------------------------------------------------------------- */
+
+/* When a process began, in ticks since boot; 0 if there is none. */
+static uint64_t start_of(int64_t pid)
+{
+    snp_autofree char *path = snp_format("/proc/%lld/stat", (long long)pid);
+    snp_autofree char *text = NULL;
+    char *at;
+    uint64_t start = 0;
+    struct snp_err err;
+
+    if (path == NULL || snp_file_read(path, PROC_MAX, &text, NULL, &err) < 0) {
+        return 0;
+    }
+    at = strrchr(text, ')');
+    for (int field = 0; at != NULL && field < START_FIELD; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    if (at == NULL) {
+        return 0;
+    }
+    at++;
+    at[strcspn(at, " \n")] = '\0';
+    return snp_parse_u64(at, &start) < 0 ? 0 : start;
+}
+
+static char *boot_of(void)
+{
+    char *text = NULL;
+    struct snp_err err;
+
+    if (snp_file_read("/proc/sys/kernel/random/boot_id", PROC_MAX, &text, NULL, &err) < 0) {
+        return NULL;
+    }
+    text[strcspn(text, "\n")] = '\0';
+    return text;
+}
+
+json_t *snp_trajectory_process(void)
+{
+    snp_autofree char *boot = boot_of();
+    int64_t pid = getpid();
+
+    return json_pack("{s:I, s:I, s:s?}", "pid", (json_int_t)pid, "start",
+                     (json_int_t)start_of(pid), "boot", boot);
+}
+
+static bool is_locked(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+bool snp_trajectory_is_written(const char *path)
+{
+    snp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    return fd >= 0 && is_locked(fd);
+}
+
+int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err *err)
+{
+    int64_t pid = snp_json_int(process, "pid", 0);
+    int64_t start = snp_json_int(process, "start", 0);
+    snp_autofree char *boot = boot_of();
+    snp_autoclose int pidfd = -1;
+
+    if (!snp_trajectory_is_written(path)) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "it does not run");
+    }
+    if (pid > 0 && snp_streq(boot, snp_json_str(process, "boot", NULL))) {
+        pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    }
+    /* The number was its own when the pidfd was opened, if it began when the run's process did. */
+    if (pidfd < 0 || start <= 0 || start_of(pid) != (uint64_t)start) {
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "it runs in a process that cannot be seen from here (pid %lld there)",
+                        (long long)pid);
+    }
+    if (syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, NULL, 0) < 0) {
+        return errno == ESRCH ? snp_fail(err, SNP_E_NOT_FOUND, "it has just ended")
+                              : snp_fail_sys(err, errno, "signal process %lld", (long long)pid);
+    }
+    return 0;
+}
+
+/* Files ------------------------------------------------------------------------------------- */
+
+static int lock_take(const struct snp_trajectory *t, struct snp_err *err)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    if (fcntl(t->fd, F_OFD_SETLK, &lock) == 0) {
+        return 0;
+    }
+    return errno == EAGAIN || errno == EACCES
+               ? snp_fail(err, SNP_E_LIMIT, "%s is being written: that run is not over",
+                          t->path)
+               : snp_fail_sys(err, errno, "lock %s", t->path);
+}
+
+static struct snp_trajectory *trajectory_new(char *path)
+{
+    struct snp_trajectory *t = path == NULL ? NULL : calloc(1, sizeof(*t));
+
+    if (t == NULL) {
+        free(path);
+        return NULL;
+    }
+    t->fd = -1;
+    t->path = path;
+    snp_chain_init(&t->chain);
+    return t;
+}
+
+/* A new name in a folder survives a power cut only when the folder was synced. */
+static int folder_sync(const char *dir, struct snp_err *err)
+{
+    snp_autoclose int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    return fd < 0 || fsync(fd) < 0 ? snp_fail_sys(err, errno, "sync %s", dir) : 0;
+}
+
+static int head_add(struct snp_trajectory *t, json_t *head, struct snp_err *err)
+{
+    json_t *process = snp_trajectory_process();
+
+    if (head == NULL || process == NULL || json_object_set(head, "process", process) < 0) {
+        json_decref(head);
+        json_decref(process);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    json_decref(process);
+    return snp_trajectory_add(t, head, true, err);
+}
+
+int snp_trajectory_create(const char *dir,
+                          const char *id,
+                          json_t *head,
+                          struct snp_trajectory **ret,
+                          struct snp_err *err)
+{
+    snp_autotrajectory struct snp_trajectory *t =
+        trajectory_new(snp_format("%s/%s.jsonl", dir, id));
+    int r =
+        t == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : snp_mkdir_p(dir, 0700, err);
+
+    if (r == 0) {
+        t->fd =
+            open(t->path, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        r = t->fd < 0 ? snp_fail_sys(err, errno, "create %s", t->path) : 0;
+    }
+    r = r < 0 ? r : lock_take(t, err);
+    if (r < 0) {
+        json_decref(head);
+        return r;
+    }
+    r = head_add(t, head, err);
+    r = r < 0 ? r : folder_sync(dir, err);
+    if (r == 0) {
+        *ret = SNP_TAKE_PTR(t);
+    }
+    return r;
+}
+
+int snp_trajectory_resume(const char *path,
+                          struct snp_trajectory **ret,
+                          size_t *ret_torn,
+                          struct snp_err *err)
+{
+    snp_autotrajectory struct snp_trajectory *t = trajectory_new(strdup(path));
+    struct snp_trajectory_check check;
+    int r;
+
+    if (t == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    t->fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (t->fd < 0) {
+        return snp_fail_sys(err, errno, "open %s", path);
+    }
+    r = lock_take(t, err);
+    r = r < 0 ? r : snp_trajectory_read(path, NULL, NULL, &check, err);
+    if (r < 0) {
+        return r;
+    }
+    if (check.n_corrupt > 0 || check.n_broken > 0 || !check.is_chained) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "%s is not as it was written (line %zu: %s); it can be read, but "
+                        "nothing is added to it",
+                        path, check.first_bad, check.why);
+    }
+    if (check.torn > 0 && ftruncate(t->fd, (off_t)check.whole) < 0) {
+        return snp_fail_sys(err, errno, "cut the torn line of %s", path);
+    }
+    t->chain = check.chain;
+    t->seq = check.last_seq;
+    t->size = (off_t)check.whole;
+    *ret_torn = check.torn;
+    *ret = SNP_TAKE_PTR(t);
+    return 0;
+}
+
+void snp_trajectory_free(struct snp_trajectory *t)
+{
+    if (t != NULL) {
+        snp_closep(&t->fd);
+        free(t->path);
+        free(t);
+    }
+}
+
+const char *snp_trajectory_path(const struct snp_trajectory *t)
+{
+    return t->path;
+}
+
+/* Lines ------------------------------------------------------------------------------------- */
+
+static int line_write(struct snp_trajectory *t, struct snp_buf *line, struct snp_err *err)
+{
+    int saved;
+
+    if (snp_write_all(t->fd, snp_buf_bytes(line), line->len) == 0) {
+        t->size += (off_t)line->len;
+        return 0;
+    }
+    saved = errno;
+    t->is_broken = ftruncate(t->fd, t->size) < 0;
+    return snp_fail_sys(err, saved, "write %s", t->path);
+}
+
+static int line_add(struct snp_trajectory *t, const char *body, struct snp_err *err)
+{
+    snp_autobuf struct snp_buf line = {0};
+    size_t n = strlen(body);
+    struct snp_chain chain = t->chain;
+    char hash[SNP_CHAIN_HEX + 1];
+    int r;
+
+    if (n > SNP_TRAJECTORY_LINE_MAX) {
+        return snp_fail(err, SNP_E_LIMIT, "a record of %zu bytes is too long for %s", n,
+                        t->path);
+    }
+    if (snp_chain_next(&chain, body, n, hash) < 0) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "there is no SHA-256 for %s", t->path);
+    }
+    snp_buf_init(&line, n + SNP_CHAIN_HEX + 32);
+    r = snp_buf_add(&line, body, n - 1);
+    r = r < 0 ? r : snp_buf_addf(&line, ",\"hash\":\"%s\"}\n", hash);
+    if (r < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = line_write(t, &line, err);
+    if (r == 0) {
+        t->chain = chain;
+        t->seq++;
+    }
+    return r;
+}
+
+int snp_trajectory_add(struct snp_trajectory *t,
+                       json_t *record,
+                       bool is_synced,
+                       struct snp_err *err)
+{
+    snp_autojson json_t *owned = record;
+    snp_autofree char *body = NULL;
+    int r;
+
+    if (t->is_broken) {
+        return snp_fail(err, SNP_E_SYS, "%s ends with a torn line", t->path);
+    }
+    if (owned != NULL &&
+        json_object_set_new(owned, "seq", json_integer((json_int_t)t->seq + 1)) == 0) {
+        body = snp_json_text(owned);
+    }
+    if (body == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = line_add(t, body, err);
+    if (r == 0 && is_synced && fdatasync(t->fd) < 0) {
+        return snp_fail_sys(err, errno, "sync %s", t->path);
+    }
+    return r;
+}

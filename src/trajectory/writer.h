@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TRAJECTORY_WRITER_H
+#define SNP_TRAJECTORY_WRITER_H
+
+/*
+ * The file of a run, LOG_DIR/ID.jsonl, written line by line while it happens (docs/trajectory.md).
+ * Who writes holds a lock on it, which ends with the process, however that ends; so a file without
+ * an end that nobody has locked is an interrupted run. The lock is of the open file: the writing
+ * process may read the file as well.
+ */
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+enum {
+    SNP_TRAJECTORY_LINE_MAX = 16 << 20, /* bytes of one line */
+};
+
+struct snp_trajectory;
+
+/*
+ * Create the file, and its folder (0700) if need be, with head as its first line. head: consumed, also
+ * on failure; gets process, seq, hash. *ret is the caller's: snp_trajectory_free().
+ */
+int snp_trajectory_create(const char *dir,
+                          const char *id,
+                          json_t *head,
+                          struct snp_trajectory **ret,
+                          struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Go on with a file. A last line that is torn was never acknowledged and is cut off, *ret_torn says
+ * how many bytes. SNP_E_LIMIT: somebody writes it now; SNP_E_INVALID: its chain is broken.
+ */
+int snp_trajectory_resume(const char *path,
+                          struct snp_trajectory **ret,
+                          size_t *ret_torn,
+                          struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Append a record (an object; consumed, also on failure), which gets seq and hash. is_synced: it
+ * survives a power cut before this returns. A line that could not be written whole is taken back.
+ */
+int snp_trajectory_add(struct snp_trajectory *t,
+                       json_t *record,
+                       bool is_synced,
+                       struct snp_err *err) SNP_NODISCARD;
+
+const char *snp_trajectory_path(const struct snp_trajectory *t);
+
+void snp_trajectory_free(struct snp_trajectory *t);
+SNP_DEFINE_CLEANUP(struct snp_trajectory *, snp_trajectory_free)
+#define snp_autotrajectory snp_cleanup(snp_trajectory_freep)
+
+/* Who writes: {"pid", "start": ticks since boot, "boot": id}. New reference, NULL when out of memory. */
+json_t *snp_trajectory_process(void);
+
+/* Whether somebody holds the lock of a file. False also if it cannot be opened. */
+bool snp_trajectory_is_written(const char *path);
+
+/*
+ * Ask the process that a file's last head names to stop (SIGTERM), if it still is the one that
+ * writes. SNP_E_NOT_FOUND: nobody writes it; SNP_E_UNSUPPORTED: it is not one we see.
+ */
+int snp_trajectory_stop(const char *path,
+                        const json_t *process,
+                        struct snp_err *err) SNP_NODISCARD;
+
+#endif
