@@ -3,8 +3,9 @@
  * Archives are frames (wire/frame.h) in a file, after a mark of 16 bytes:
  *
  *   MANIFEST  head: format, version, program, name, cell, spec, lost
- *   CELL      head: a cell's row and the lengths of its parts; raw: code, input, result
+ *   CELL      head: a cell's row and the lengths of its parts; raw: code, input, result, shown
  *   ...       the bundle of the checkpoint, read and checked by the store
+ *   SUM       the hash of all before it (archive_sum.h)
  *
  * Reading goes by offsets and holds one frame at a time.
  */
@@ -23,9 +24,11 @@
 #include "daemon/caps.h"
 #include "daemon/check.h"
 #include "daemon/moment.h"
+#include "daemon/result.h"
 #include "policy/template_name.h"
 #include "store/journal.h"
 #include "wire/frame.h"
+#include "wire/rpc.h"
 
 #ifndef SNP_VERSION
 #    define SNP_VERSION "0.0.0"
@@ -164,11 +167,34 @@ static int part_add(struct snp_tx *tx,
     return r == SNP_E_NOT_FOUND ? 0 : r;
 }
 
-/* left: bytes that may still be written. A result that does not fit is left out. */
+/* What a cell printed and displayed, behind its other parts; nothing if that is too much. */
+static json_int_t shown_add(struct snp_tx *tx,
+                            const struct snp_journal_cell *row,
+                            struct snp_buf *raw)
+{
+    size_t before = raw->len;
+    json_int_t len = 0;
+    struct snp_err ignored;
+
+    if (part_add(tx, row, SNP_PART_RAW, raw, &len, &ignored) < 0 ||
+        len > SNP_ARCHIVE_SHOWN_MAX) {
+        raw->len = before;
+        len = 0;
+    }
+    return len;
+}
+
+/* What may still be written. */
+struct room {
+    uint64_t left;
+    uint64_t shown_from; /* of cells from this one on what they have shown is written */
+};
+
+/* A result that does not fit is left out. */
 static int cell_put(struct snp_tx *tx,
                     int fd,
                     const struct snp_journal_cell *row,
-                    uint64_t *left,
+                    struct room *room,
                     struct snp_err *err)
 {
     snp_autobuf struct snp_buf raw = {0};
@@ -176,6 +202,7 @@ static int cell_put(struct snp_tx *tx,
     json_int_t code_len = 0;
     json_int_t input_len = 0;
     json_int_t result_len = 0;
+    json_int_t shown_len = 0;
     struct snp_err ignored;
     size_t before;
     int r;
@@ -190,17 +217,48 @@ static int cell_put(struct snp_tx *tx,
         raw.len = before;
         result_len = 0;
     }
-    if (r < 0 || raw.len > *left) {
+    if (r < 0 || raw.len > room->left) {
         return r; /* no room: this one is left out */
     }
-    *left -= raw.len;
-    head = json_pack("{s:I, s:I, s:s, s:s?, s:s?, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "cell",
-                     (json_int_t)row->cell, "epoch", (json_int_t)row->epoch, "kind", row->kind,
-                     "argv", row->argv, "spec", row->spec, "status", row->status, "state",
-                     row->state, "started_us", (json_int_t)row->started_us, "wall_us",
+    room->left -= raw.len;
+    if (row->cell >= room->shown_from) {
+        shown_len = shown_add(tx, row, &raw);
+    }
+    head = json_pack("{s:I, s:I, s:s, s:s?, s:s?, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}",
+                     "cell", (json_int_t)row->cell, "epoch", (json_int_t)row->epoch, "kind",
+                     row->kind, "argv", row->argv, "spec", row->spec, "status", row->status,
+                     "state", row->state, "started_us", (json_int_t)row->started_us, "wall_us",
                      (json_int_t)row->wall_us, "code_len", code_len, "input_len", input_len,
-                     "result_len", result_len);
+                     "result_len", result_len, "shown_len", shown_len);
     return frame_put(fd, TYPE_CELL, head, &raw, err);
+}
+
+/* From which cell on there is room for what cells have shown: the newest come first. */
+static int shown_find(struct snp_tx *tx,
+                      const struct snp_moment *moment,
+                      const struct numbers *numbers,
+                      struct room *room,
+                      struct snp_err *err)
+{
+    uint64_t total = 0;
+
+    room->shown_from = numbers->most + 1;
+    for (size_t i = numbers->n; i > 0; i--) {
+        snp_autobuf struct snp_buf raw = {0};
+        struct snp_journal_cell row;
+        int r = snp_journal_cell_get(tx, moment->session, numbers->list[i - 1], &row, err);
+
+        if (r < 0) {
+            return r;
+        }
+        snp_buf_init(&raw, SNP_ARCHIVE_SHOWN_MAX);
+        total += (uint64_t)shown_add(tx, &row, &raw);
+        if (total > SNP_ARCHIVE_SHOWN_BYTES) {
+            return 0;
+        }
+        room->shown_from = numbers->list[i - 1];
+    }
+    return 0;
 }
 
 static int cells_put(struct snp_tx *tx,
@@ -209,15 +267,18 @@ static int cells_put(struct snp_tx *tx,
                      struct snp_err *err)
 {
     struct numbers numbers = {.most = moment->cell};
-    uint64_t left = SNP_ARCHIVE_CELLS_BYTES;
+    struct room room = {.left = SNP_ARCHIVE_CELLS_BYTES};
     int r = snp_journal_cell_after(tx, moment->session, 0, number_note, &numbers, err);
 
+    if (r == 0) {
+        r = shown_find(tx, moment, &numbers, &room, err);
+    }
     for (size_t i = 0; r == 0 && i < numbers.n; i++) {
         struct snp_journal_cell row;
 
         r = snp_journal_cell_get(tx, moment->session, numbers.list[i], &row, err);
         if (r == 0) {
-            r = cell_put(tx, fd, &row, &left, err);
+            r = cell_put(tx, fd, &row, &room, err);
         }
     }
     free(numbers.list);
@@ -330,12 +391,12 @@ static int manifest_take(json_t *head, struct snp_archive *ret, struct snp_err *
     if (!snp_streq(snp_json_str(head, "format", NULL), "snipara-sandbox-session")) {
         return not_ours(err);
     }
-    if (version != SNP_ARCHIVE_VERSION) {
+    if (version < SNP_ARCHIVE_VERSION_OLDEST || version > SNP_ARCHIVE_VERSION) {
         return snp_fail(
             err, SNP_E_UNSUPPORTED,
-            "the file has format version %lld, this program reads %d; it was made by "
+            "the file has format version %lld, this program reads %d to %d; it was made by "
             "%.60s",
-            (long long)version, SNP_ARCHIVE_VERSION,
+            (long long)version, SNP_ARCHIVE_VERSION_OLDEST, SNP_ARCHIVE_VERSION,
             snp_json_str(head, "program", "another one"));
     }
     r = snp_record_check(head, &manifest_record, err);
@@ -346,6 +407,7 @@ static int manifest_take(json_t *head, struct snp_archive *ret, struct snp_err *
     if (!snp_session_is_id(name) && snp_session_name_check(name, &ignored) == 0) {
         (void)snprintf(ret->name, sizeof(ret->name), "%s", name);
     }
+    ret->version = (unsigned)version;
     ret->cell = (uint64_t)snp_json_int(head, "cell", 0);
     ret->spec = json_incref(json_object_get(head, "spec"));
     ret->lost = json_incref(json_object_get(head, "lost"));
@@ -374,7 +436,7 @@ static int cells_skip(int fd, struct snp_archive *ret, struct snp_err *err)
         total += u32_at(header);
         ret->n_cells++;
         if (u32_at(header) > SNP_FRAME_BODY_MAX || ret->n_cells > SNP_ARCHIVE_CELLS_MAX ||
-            total > (uint64_t)2 * (uint64_t)SNP_ARCHIVE_CELLS_BYTES) {
+            total > (uint64_t)2 * (SNP_ARCHIVE_CELLS_BYTES + SNP_ARCHIVE_SHOWN_BYTES)) {
             return snp_fail(err, SNP_E_LIMIT, "the file holds more cells than may be read");
         }
         at += (off_t)sizeof(header) + u32_at(header);
@@ -446,6 +508,7 @@ static const struct snp_field cell_fields[] = {
     {"code_len",   SNP_T_INT,              SNP_FRAME_BODY_MAX              },
     {"input_len",  SNP_T_INT,              SNP_FRAME_BODY_MAX              },
     {"result_len", SNP_T_INT,              SNP_FRAME_BODY_MAX              },
+    {"shown_len",  SNP_T_INT | SNP_T_OPT,  SNP_ARCHIVE_SHOWN_MAX           },
 };
 static const struct snp_record cell_record = SNP_RECORD("a cell of the file", cell_fields);
 
@@ -479,9 +542,39 @@ static int cell_check(json_t *head, size_t raw_len, struct snp_err *err)
         !is_json(snp_json_str(head, "spec", NULL), JSON_OBJECT) ||
         (uint64_t)snp_json_int(head, "code_len", 0) +
                 (uint64_t)snp_json_int(head, "input_len", 0) +
-                (uint64_t)snp_json_int(head, "result_len", 0) !=
+                (uint64_t)snp_json_int(head, "result_len", 0) +
+                (uint64_t)snp_json_int(head, "shown_len", 0) !=
             raw_len) {
         return snp_fail(err, SNP_E_INVALID, "a cell of the file is not what it must be");
+    }
+    return 0;
+}
+
+/* What a cell has shown: frames of events, as the tier's are checked. */
+static int shown_check(const char *bytes, size_t n, struct snp_err *err)
+{
+    while (n > 0) {
+        struct snp_buf rest = {.data = (char *)(uintptr_t)bytes, .len = n, .cap = n, .max = n};
+        struct snp_frame frame = {0};
+        snp_autojson json_t *head = NULL;
+        size_t size = 0;
+        bool has = false;
+        int r = snp_frame_peek(&rest, SNP_FRAME_BODY_MAX, &frame, &size, &has, err);
+
+        if (r == 0 && (!has || frame.type != SNP_RPC_EVENT)) {
+            r = snp_fail(err, SNP_E_INVALID, "the outputs of a cell are not what they must be");
+        }
+        if (r == 0) {
+            r = snp_json_parse(frame.head, frame.head_len, &head, err);
+        }
+        if (r == 0) {
+            r = snp_event_check(head, frame.raw_len, err);
+        }
+        if (r < 0) {
+            return r;
+        }
+        bytes += size;
+        n -= size;
     }
     return 0;
 }
@@ -496,6 +589,7 @@ static int cell_enter(struct snp_tx *tx,
     size_t code_len;
     size_t input_len;
     size_t result_len;
+    size_t shown_len;
     int r = snp_json_parse(frame->head, frame->head_len, &head, err);
 
     if (r == 0) {
@@ -507,11 +601,16 @@ static int cell_enter(struct snp_tx *tx,
     code_len = (size_t)snp_json_int(head, "code_len", 0);
     input_len = (size_t)snp_json_int(head, "input_len", 0);
     result_len = (size_t)snp_json_int(head, "result_len", 0);
+    shown_len = (size_t)snp_json_int(head, "shown_len", 0);
     if (result_len > 0) {
         r = snp_json_parse(frame->raw + code_len + input_len, result_len, &result, err);
         if (r < 0) {
             return r;
         }
+    }
+    r = shown_check(frame->raw + code_len + input_len + result_len, shown_len, err);
+    if (r < 0) {
+        return r;
     }
     const struct snp_journal_cell row = {
         .session = session,
@@ -527,7 +626,8 @@ static int cell_enter(struct snp_tx *tx,
         .status = snp_json_str(head, "status", "ok"),
         .state = snp_json_str(head, "state", "kept"),
         .wall_us = (uint64_t)snp_json_int(head, "wall_us", 0),
-        .result = {frame->raw + code_len + input_len, result_len},
+        .result = {frame->raw + code_len + input_len,              result_len},
+        .raw = {frame->raw + code_len + input_len + result_len, shown_len },
     };
     r = snp_journal_cell_begin(tx, &row, (struct snp_bytes){frame->raw, code_len},
                                (struct snp_bytes){frame->raw + code_len, input_len}, err);

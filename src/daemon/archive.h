@@ -20,7 +20,12 @@ struct snp_moment;
 struct snp_tx;
 
 enum {
-    SNP_ARCHIVE_VERSION = 1,
+    SNP_ARCHIVE_VERSION = 2,
+    SNP_ARCHIVE_VERSION_OLDEST = 1, /* without outputs, and without a sum at its end */
+    SNP_ARCHIVE_VERSION_SUMMED = 2,
+    SNP_ARCHIVE_TYPE_SUM = 90,
+    SNP_ARCHIVE_SHOWN_MAX = 1 << 20,    /* of what one cell printed and displayed */
+    SNP_ARCHIVE_SHOWN_BYTES = 64 << 20, /* of all of them together */
     SNP_ARCHIVE_CELLS_MAX = 10000,
     SNP_ARCHIVE_CELLS_BYTES = 64 << 20, /* of all of them together */
 };
@@ -30,7 +35,7 @@ int snp_archive_file(const char *folder, int *ret_fd, struct snp_err *err) SNP_N
 
 /*
  * Write all but the bundle of a moment to fd. In a job. Of cells beyond the bounds the oldest
- * are left out, and their results before that.
+ * are left out, and their results before that; of outputs those of the newest are in it.
  */
 int snp_archive_write(struct snp_tx *tx,
                       int fd,
@@ -49,6 +54,7 @@ struct snp_archive {
     char name[SNP_SESSION_NAME_MAX + 1]; /* "" = has none that may be used */
     json_t *spec;                        /* owned: an object, as session_spec.h writes it */
     json_t *lost;                        /* owned: an array */
+    unsigned version;
     uint64_t cell;
     uint64_t n_cells;
     off_t cells_at;  /* where the cells begin */

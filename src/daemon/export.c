@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `export`: a checkpoint (moment.h) -> a nameless file (archive.h, then the bundle from the
- * store) -> events, as fast as the client reads. Nothing is sent before all of it is there.
+ * store) -> events, as fast as the client reads, and its hash behind them. Nothing is sent before all of it is there.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "daemon/archive.h"
+#include "daemon/archive_sum.h"
 #include "daemon/caps.h"
 #include "daemon/moment.h"
 #include "daemon/server.h"
@@ -29,6 +30,7 @@ struct exporting {
     struct snp_server *server;   /* borrowed */
     struct snp_moment moment;    /* owned; read by the store's thread while a job runs */
     int fd;                      /* owned */
+    struct snp_archive_sum sum;  /* owned: of what has been sent */
     uint64_t sent;
     uv_timer_t timer;
 };
@@ -38,6 +40,7 @@ static void timer_closed(uv_handle_t *handle)
     struct exporting *exporting = handle->data;
 
     snp_closep(&exporting->fd);
+    snp_archive_sum_done(&exporting->sum);
     snp_moment_done(&exporting->moment);
     free(exporting);
 }
@@ -59,9 +62,31 @@ static void exporting_end(struct exporting *exporting, const struct snp_err *err
 
 /* Sending --------------------------------------------------------------------------------------- */
 
-static void send_some(uv_timer_t *timer)
+static void chunk_send(struct exporting *exporting, const char *bytes, size_t n)
 {
     static const char head[] = "{\"event\":\"data\"}";
+
+    snp_request_event(exporting->request, head, sizeof(head) - 1, bytes, n);
+    exporting->sent += n;
+}
+
+/* All is sent but the frame that says so. */
+static void sum_send(struct exporting *exporting)
+{
+    snp_autobuf struct snp_buf out = {0};
+    struct snp_err err;
+
+    snp_buf_init(&out, SNP_ARCHIVE_SUM_LEN);
+    if (snp_archive_sum_write(&exporting->sum, &out, &err) < 0) {
+        exporting_end(exporting, &err);
+        return;
+    }
+    chunk_send(exporting, snp_buf_bytes(&out), out.len);
+    exporting_end(exporting, NULL);
+}
+
+static void send_some(uv_timer_t *timer)
+{
     struct exporting *exporting = timer->data;
     struct snp_peer *peer = exporting->request->peer;
     snp_autofree char *chunk = malloc(SNP_FILE_CHUNK_MAX);
@@ -83,11 +108,14 @@ static void send_some(uv_timer_t *timer)
             return;
         }
         if (n == 0) {
-            exporting_end(exporting, NULL);
+            sum_send(exporting);
             return;
         }
-        snp_request_event(exporting->request, head, sizeof(head) - 1, chunk, (size_t)n);
-        exporting->sent += (uint64_t)n;
+        if (snp_archive_sum_add(&exporting->sum, chunk, (size_t)n, &err) < 0) {
+            exporting_end(exporting, &err);
+            return;
+        }
+        chunk_send(exporting, chunk, (size_t)n);
     }
     (void)uv_timer_start(timer, send_some, PAUSE_MS, 0);
 }
@@ -163,6 +191,9 @@ static void moment_found(void *ctx, const struct snp_moment *moment, const struc
     }
     if (r == 0) {
         r = moment_take(exporting, moment, &err);
+    }
+    if (r == 0) {
+        r = snp_archive_sum_init(&exporting->sum, &err);
     }
     if (r == 0) {
         r = snp_archive_file(exporting->server->options.state_dir, &exporting->fd, &err);

@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/archive.h"
+#include "daemon/archive_sum.h"
 #include "daemon/caps.h"
 #include "daemon/exec.h"
 #include "daemon/moment.h"
@@ -46,6 +47,7 @@ struct snp_import {
     char token[SNP_SESSION_ID_LEN + 1];
     int fd; /* owned */
     uint64_t size;
+    struct snp_archive_sum sum;          /* owned: of the bytes that have come */
     char name[SNP_SESSION_NAME_MAX + 1]; /* "" = the file's */
     struct snp_archive_policy policy;
     json_t *notes; /* owned */
@@ -82,6 +84,7 @@ static void import_free(struct snp_import *import)
         snp_session_unref(import->session);
     }
     snp_closep(&import->fd);
+    snp_archive_sum_done(&import->sum);
     snp_archive_done(&import->archive);
     json_decref(import->notes);
     json_decref(import->lost);
@@ -152,6 +155,9 @@ static int import_fill(struct snp_import *import, const json_t *head, struct snp
         r = snp_fail_sys(err, errno, "random id");
     }
     if (r == 0) {
+        r = snp_archive_sum_init(&import->sum, err);
+    }
+    if (r == 0) {
         (void)snprintf(import->name, sizeof(import->name), "%s", name);
         import->notes = json_array();
         r = import->notes == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
@@ -207,7 +213,7 @@ void snp_run_import_data(const struct snp_work *work)
         import_free(import);
     } else if (snp_write_all(import->fd, work->raw, work->raw_len) < 0) {
         (void)snp_fail_sys(&err, errno, "write the temporary file");
-    } else {
+    } else if (snp_archive_sum_add(&import->sum, work->raw, work->raw_len, &err) == 0) {
         import->size += work->raw_len;
         snp_request_answer(work->request, json_object());
         return;
@@ -414,10 +420,32 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r == SNP_E_NOT_FOUND ? snp_journal_session_add(tx, &row, err) : r;
 }
 
+/* Is it what was written? Of old files nobody can tell. */
+static int file_check(struct snp_import *import, bool *ret_has_sum, struct snp_err *err)
+{
+    int r = snp_archive_sum_check(&import->sum, ret_has_sum, err);
+
+    if (r == 0 && *ret_has_sum &&
+        ftruncate(import->fd, (off_t)(import->size - SNP_ARCHIVE_SUM_LEN)) < 0) {
+        r = snp_fail_sys(err, errno, "the temporary file");
+    }
+    return r;
+}
+
 static int file_read(struct snp_import *import, struct snp_err *err)
 {
-    int r = snp_archive_read(import->fd, &import->archive, err);
+    bool has_sum = false;
+    int r = file_check(import, &has_sum, err);
 
+    if (r == 0) {
+        r = snp_archive_read(import->fd, &import->archive, err);
+    }
+    if (r == 0 && !has_sum && import->archive.version >= SNP_ARCHIVE_VERSION_SUMMED) {
+        r = snp_fail(
+            err, SNP_E_INVALID,
+            "the file is not whole: its end, with the hash of all of it, is missing or "
+            "damaged; copy or export it again");
+    }
     if (r < 0) {
         return r;
     }

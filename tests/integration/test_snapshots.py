@@ -4,6 +4,7 @@
 The tier is scripted_tier.py; its branches are copies of its variables and files.
 """
 
+import hashlib
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ from test_daemon import ERROR, RESPONSE, bin_folder, place, wait_until  # noqa: 
 from test_durable import LATER, history, kill, row, start  # noqa: F401
 
 HEADER = struct.Struct("<IIIB3x")
+SUM = 90  # the last frame of an exported file
 WITHOUT_PICKLE = "globals().update(gen=(i for i in range(9)))"
 
 
@@ -543,7 +545,8 @@ def test_export_here_import_there(start, tmp_path, bin_folder):  # noqa: F811
         assert shown["limits"]["processes"] == 9 and shown["cells"] == 4
         cells = history(client, "mine")
         assert [(cell["cell"], cell["status"]) for cell in cells] == [(4, "ok"), (3, "error"), (2, "ok"), (1, "ok")]
-        kind, cell, raw, _ = client.call("cell.show", session="mine", cell=3)
+        kind, cell, raw, events = client.call("cell.show", session="mine", cell=3)
+        assert events == [({"event": "stdout"}, b"shown")]
         assert raw == b"emit('shown'), 1/0" and cell["result"]["error"]["type"] == "ZeroDivisionError"
         assert bad(imported(client, data, "mine"))["code"] == "invalid"
         assert good(imported(client, data))["name"] == "s"
@@ -585,12 +588,63 @@ def frames_of(data):
     return found
 
 
-def packed(frames):
+def packed(frames, summed=True):
+    """A file of these frames; the last one, with the hash of all before it, is made anew."""
     out = b"snipara-session\n"
     for kind, head, raw in frames:
         text = head if isinstance(head, bytes) else json.dumps(head).encode()
-        out += HEADER.pack(len(text) + len(raw), 0, len(text), kind) + text + raw
-    return out
+        if kind != SUM:
+            out += HEADER.pack(len(text) + len(raw), 0, len(text), kind) + text + raw
+    end = b'{"sha256":"%s"}' % hashlib.sha256(out).hexdigest().encode()
+    return out + HEADER.pack(len(end), 0, len(end), SUM) + end if summed else out
+
+
+def test_what_was_changed_on_the_way_is_found(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x='text' * 100)", "s")
+    client.end_of(client.start("emit('shown'), 1/0", "s"))
+    put(client, "f", b"data" * 100)
+    _, data = exported(client, "s")
+    at, kind, head, _ = frames_of(data)[-1]
+    assert (kind, head) == (SUM, {"sha256": hashlib.sha256(data[:at]).hexdigest()})
+    step = len(data) // 40
+    for at in [*range(0, len(data), step), len(data) - 1, len(data) - 40, len(data) - 80]:
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << (at % 8)
+        kind, head, _, _ = imported(client, bytes(flipped), "evil")
+        assert kind == ERROR and head["code"] == "invalid", (at, head)
+        if at > 16:
+            assert "damaged" in head["message"] or "not whole" in head["message"], (at, head)
+    for cut in (1, 50, 100, len(data) // 2):
+        assert bad(imported(client, data[:-cut], "evil"))["code"] == "invalid"
+    assert list(sessions(client)) == ["s"]
+    # In pieces of any size.
+    assert good(imported(client, data, "mine", step=61))["name"] == "mine"
+    assert client.run("x == 'text' * 100", "mine") == "True"
+
+
+def test_a_file_of_the_first_version_is_still_read(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    client.end_of(client.start("emit('shown')", "s"))
+    frames = []
+    for _, kind, head, raw in frames_of(exported(client, "s")[1]):
+        if kind == 88:
+            head["version"] = 1
+        elif kind == 89:
+            raw = raw[:len(raw) - head.pop("shown_len")]
+        frames.append((kind, head, raw))
+    assert good(imported(client, packed(frames, summed=False), "old"))["name"] == "old"
+    assert client.run("x", "old") == "1" and len(history(client, "old")) == 3
+    assert client.call("cell.show", session="old", cell=2)[3] == []
+
+
+def test_the_newest_outputs_are_in_the_file_as_far_as_there_is_room(start):
+    client = start(*LATER).client()
+    for size in (10, 2 << 20, 20):
+        client.end_of(client.start(f"emit('x' * {size})", "s"))
+    cells = [head for _, kind, head, _ in frames_of(exported(client, "s")[1]) if kind == 89]
+    assert [cell["shown_len"] > 0 for cell in cells] == [True, False, True]
 
 
 def test_hostile_and_broken_files_leave_nothing(start, place):  # noqa: F811
@@ -607,13 +661,22 @@ def test_hostile_and_broken_files_leave_nothing(start, place):  # noqa: F811
         copy[at] = (kind, {**head, **members}, raw)
         return packed(copy)
 
+    def shown(events):
+        kind, head, raw = frames[1]
+        raw = raw[:len(raw) - head["shown_len"]] + events
+        return packed([frames[0], (kind, {**head, "shown_len": len(events)}, raw), *frames[2:]])
+
     spec = frames[0][1]["spec"]
     item = next(i for i, (kind, head, _) in enumerate(frames) if kind == 80)
     file_item = next(i for i, (kind, head, _) in enumerate(frames) if kind == 80 and head["kind"] == "file")
     attacks = {
         "empty": b"", "mark only": data[:16], "no mark": b"x" * 100, "cut": data[:-1], "cut in half": data[:len(data) // 2],
         "more after it": data + b"x", "twice": data + data[16:],
-        "version": changed(0, version=2), "format": changed(0, format="tar"), "cell": changed(0, cell=-1),
+        "version": changed(0, version=3), "no sum": packed(frames, summed=False),
+        "shown too long": changed(1, shown_len=2 << 20), "shown is no event": shown(b"x" * 40),
+        "shown is another frame": shown(HEADER.pack(2, 0, 2, 2) + b"{}"), "shown is strange": shown(
+            HEADER.pack(18, 0, 18, 4) + b'{"event":"strange"}'[:18]),
+        "format": changed(0, format="tar"), "cell": changed(0, cell=-1),
         "spec missing": changed(0, spec=None), "spec strange": changed(0, spec={"x": 1}),
         "limits strange": changed(0, spec={**spec, "limits": {"memory_bytes": -1}}),
         "limits huge": changed(0, spec={**spec, "limits": {"memory_bytes": 1 << 62}}),
