@@ -24,7 +24,7 @@ SECONDS = 60
 class Server:
     """mcp-serve --http, or any program that prints its URL (`command`)."""
 
-    def __init__(self, box, *options, address="0", command=None, env=None):
+    def __init__(self, box, *options, address="0", command=None, env=None, cwd=None):
         self.box = box
         self.project = box.make_folder("project") if box else None
         args = [] if not box or box.tier == "native" else ["--env", box.tier]
@@ -32,7 +32,7 @@ class Server:
             box.start()
             command = [os.path.join(box.bin, "snipara-sandbox"), "mcp-serve", "--http", address, *args, *options]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, cwd=self.project,
+                                        stderr=subprocess.PIPE, cwd=cwd or self.project,
                                         env={**(box.env if box else os.environ), **(env or {})},
                                         **(box.identity() if box else {}))
         self.url = self.process.stdout.readline().decode().strip()

@@ -4,14 +4,17 @@
 
 The same cell through the daemon's protocol and through mcp-serve, with durability `process`, so that
 the disk does not hide the difference; tools/list; start to first answer, with the daemon up and
-without; 10 MB of output, and the server's memory after it. SUITE (a folder of tools/mcp-suite): beside it an
+without; 10 MB of output, and the server's memory after it. The same over HTTP on one connection that stays, then
+16 at once as fast as they go. SUITE (a folder of tools/mcp-suite): beside it an
 echo tool on the official TypeScript server. Everything is asked by this one process, by hand and
-one after the other; what it costs itself (some 20 us) is in all figures. Of the server also the time it
+one after the other; what it costs itself (some 20 us, over HTTP 60) is in all figures. Of the server also the time it
 had a processor is told, which says the same on a busy machine.
 """
 
 import json
 import os
+import selectors
+import socket
 import subprocess
 import sys
 import time
@@ -23,8 +26,29 @@ if len(sys.argv) < 2:
 os.environ["SNP_BUILD"] = os.path.abspath(sys.argv[1])
 
 import lib  # noqa: E402
+import mcp_http  # noqa: E402
 
 RUNS = int(sys.argv[2]) if len(sys.argv) > 2 else 500
+CROWD = 16
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+ECHO_HTTP = """
+import http from "node:http";
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+const require = createRequire(process.cwd() + "/");
+const load = (name) => import(pathToFileURL(require.resolve(name)).href);
+const { McpServer } = await load("@modelcontextprotocol/sdk/server/mcp.js");
+const { StreamableHTTPServerTransport } = await load("@modelcontextprotocol/sdk/server/streamableHttp.js");
+http.createServer(async (request, response) => {
+    const server = new McpServer({ name: "echo", version: "1" });
+    server.registerTool("echo", { description: "echo" }, async () => ({ content: [{ type: "text", text: "2" }] }));
+    const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined, enableJsonResponse: true });
+    response.on("close", () => { transport.close(); server.close(); });
+    await server.connect(transport);
+    await transport.handleRequest(request, response);
+}).listen(0, "127.0.0.1", function () { console.log(`http://127.0.0.1:${this.address().port}/mcp`); });
+"""
 ECHO = """
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -60,6 +84,95 @@ class Pipe:
         self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
+
+
+class Http:
+    """One connection that stays: a request, and the answer with its length."""
+
+    def __init__(self, server, message):
+        body = json.dumps(message).encode()
+        head = "".join(f"{name}: {value}\r\n" for name, value in server.headers().items())
+        self.request = f"POST /mcp HTTP/1.1\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        self.sock = server.connect()
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.buffer = b""
+        assert self.ask().startswith(b"HTTP/1.1 200"), self.buffer
+
+    def send(self):
+        self.buffer = b""
+        self.sock.sendall(self.request)
+
+    def take(self):
+        """Read once; whether the answer is whole."""
+        self.buffer += self.sock.recv(1 << 16)
+        head, found, body = self.buffer.partition(b"\r\n\r\n")
+        if not found:
+            return False
+        at = head.lower().find(b"content-length:")
+        if at < 0:  # a stream: it took more than a second
+            return body.endswith(b"0\r\n\r\n")
+        return len(body) >= int(head[at + 15:].split(b"\r", 1)[0])
+
+    def ask(self):
+        self.send()
+        while not self.take():
+            pass
+        return self.buffer
+
+    def close(self):
+        self.sock.close()
+
+
+def crowd(label, clients, count):
+    """Each of them asks again when it is answered, `count` times in all."""
+    with selectors.DefaultSelector() as waiting:
+        for client in clients:
+            waiting.register(client.sock, selectors.EVENT_READ, client)
+        begun, sent, got = time.perf_counter(), 0, 0
+        for client in clients:
+            client.send()
+            sent += 1
+        while got < sent:
+            for key, _ in waiting.select():
+                if key.data.take():
+                    got += 1
+                    if sent < count:
+                        key.data.send()
+                        sent += 1
+        spent = time.perf_counter() - begun
+    print(f"{label:44} {got / spent:8.0f} calls/s, {len(clients)} at once, n {got}")
+
+
+def over_http(box, suite):
+    """The same over HTTP: one, then a crowd, in turns with the official server."""
+    cell = json.loads(call("execute_python", code="1 + 1", session_id="http"))
+    with mcp_http.Server(box, "--no-project") as server:
+        asked = {"HTTP, execute_python \"1 + 1\"": (server, cell), "HTTP, tools/list": (server, LIST),
+                 "HTTP, ping": (server, PING)}
+        other = None
+        if suite:
+            other = mcp_http.Server(None, command=[os.path.join(suite, "node_modules", ".bin", "node"),
+                                                   "--input-type=module", "-e", ECHO_HTTP], cwd=suite)
+            asked["official TypeScript server over HTTP, echo"] = (other, json.loads(call("echo")))
+        clients = {label: Http(*what) for label, what in asked.items()}
+        samples = {label: [] for label in asked}
+        for _ in range(RUNS):
+            for label, client in clients.items():
+                timed(samples[label], client.ask)
+        for label, values in samples.items():
+            line(label, values)
+        for label, (where, message) in asked.items():
+            many = []
+            for number in range(CROWD):
+                if "arguments" in message.get("params", {}) and message["params"]["arguments"]:
+                    message = json.loads(json.dumps(message))
+                    message["params"]["arguments"]["session_id"] = f"http{number}"
+                many.append(Http(where, message))
+            crowd(label, many, RUNS * 8)
+            for one in many:
+                one.close()
+        if other:
+            other.close()
 
 
 def call(name, **arguments):
@@ -176,6 +289,7 @@ def main():
     for pipe in {id(pipe): pipe for pipe, _ in servers.values()}.values():
         pipe.close()
     rpc.close()
+    over_http(box, sys.argv[3] if len(sys.argv) > 3 else None)
     box.close()
 
 
