@@ -696,7 +696,7 @@ static bool is_late(const struct client *client, uint64_t patience_ms, uint64_t 
         most_ms = patience_ms;
     }
     return (request == NULL || request->phase < PHASE_WAITING) &&
-           now_us - since_us > most_ms * US_PER_MS;
+           now_us > since_us + most_ms * US_PER_MS;
 }
 
 /* The library does not look at suspended connections: see whether their clients are there. */

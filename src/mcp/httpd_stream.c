@@ -330,12 +330,12 @@ static void stream_tick(struct snp_httpd_stream *stream, uint64_t now_us)
     static const char alive[] = ":\n\n";
 
     if (!stream->is_final && !stream->is_open &&
-        now_us - stream->began_us > (uint64_t)SNP_MCP_HTTP_OPEN_MS * US_PER_MS) {
+        now_us > stream->began_us + (uint64_t)SNP_MCP_HTTP_OPEN_MS * US_PER_MS) {
         snp_httpd_stream_open(stream);
     }
     if (stream->reader != NULL && stream->is_open && !stream->is_final &&
         pending(stream) == 0 &&
-        now_us - stream->said_us > (uint64_t)SNP_MCP_HTTP_ALIVE_MS * US_PER_MS &&
+        now_us > stream->said_us + (uint64_t)SNP_MCP_HTTP_ALIVE_MS * US_PER_MS &&
         snp_buf_add(&stream->log, alive, sizeof(alive) - 1) == 0) {
         stream->said_us = now_us;
         stream->all->wake(stream);
