@@ -140,7 +140,7 @@ def crowd(label, clients, count):
                         key.data.send()
                         sent += 1
         spent = time.perf_counter() - begun
-    print(f"{label:44} {got / spent:8.0f} calls/s, {len(clients)} at once, n {got}")
+    print(f"{label:50} {got / spent:8.0f} calls/s, {len(clients)} at once, n {got}")
 
 
 def over_http(box, suite):
@@ -156,11 +156,16 @@ def over_http(box, suite):
             asked["official TypeScript server over HTTP, echo"] = (other, json.loads(call("echo")))
         clients = {label: Http(*what) for label, what in asked.items()}
         samples = {label: [] for label in asked}
+        used = dict.fromkeys(asked, 0.0)
         for _ in range(RUNS):
             for label, client in clients.items():
+                before = cpu(asked[label][0])
                 timed(samples[label], client.ask)
+                used[label] += cpu(asked[label][0]) - before
         for label, values in samples.items():
             line(label, values)
+        for label, seconds in used.items():
+            print(f"{label:50} {seconds / RUNS * 1e6:8.0f} us of a processor each")
         for label, (where, message) in asked.items():
             many = []
             for number in range(CROWD):
