@@ -27,7 +27,9 @@ enum {
     SNP_MCP_RESOURCE_MAX = 4 << 20, /* bytes of one resource read */
     SNP_MCP_KEPT_MAX = 32 << 20,    /* bytes of outputs and displays kept to be read later */
     SNP_MCP_JOBS_MAX = 32,          /* jobs in the background, ended ones included */
-    SNP_MCP_SESSION_ID_MAX = 512,   /* bytes of a session_id */
+    SNP_MCP_SESSION_ID_MAX = 512,   /* bytes of a session_id, and of a key */
+    SNP_MCP_NAMES_MAX = 1024,       /* session_ids, and sessions' keys, that are remembered */
+    SNP_MCP_KEYS_MAX = 64,          /* keys of one session */
     SNP_MCP_ENTRIES_MAX = 500,      /* entries of a listed folder */
 
     SNP_MCP_HTTPD_HEAD_MAX = 32 << 10,  /* bytes of a request's line and headers, about */

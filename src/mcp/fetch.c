@@ -69,11 +69,7 @@ void snp_session_ask(struct snp_task *task,
                      json_t *head,
                      const void *raw,
                      size_t raw_len,
-                     void (*next)(struct snp_task *task,
-                                  const struct snp_err *err,
-                                  json_t *head,
-                                  const char *raw,
-                                  size_t raw_len))
+                     snp_task_next next)
 {
     struct snp_again *again = &task->again;
 

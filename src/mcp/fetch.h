@@ -15,6 +15,16 @@
 
 struct snp_task;
 
+/*
+ * What goes on after an answer of the daemon. err != NULL: it failed, and head is NULL. All borrowed until
+ * return.
+ */
+typedef void (*snp_task_next)(struct snp_task *task,
+                              const struct snp_err *err,
+                              json_t *head,
+                              const char *raw,
+                              size_t raw_len);
+
 /* Embedded in a task; what was fetched is in task->work. */
 struct snp_fetch {
     const char *method; /* of the daemon: "get" or "output" */
@@ -48,10 +58,6 @@ void snp_session_ask(struct snp_task *task,
                      json_t *head,
                      const void *raw,
                      size_t raw_len,
-                     void (*next)(struct snp_task *task,
-                                  const struct snp_err *err,
-                                  json_t *head,
-                                  const char *raw,
-                                  size_t raw_len));
+                     snp_task_next next);
 
 #endif

@@ -210,6 +210,16 @@ void snp_mcp_refuse(struct snp_mcp_call *call, int code, json_t *data, const cha
     call_free(call);
 }
 
+bool snp_mcp_refuse_cursor(struct snp_mcp_call *call)
+{
+    bool has_cursor = json_object_get(call->params, "cursor") != NULL;
+
+    if (has_cursor) {
+        snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL, "Invalid cursor: the list has one page");
+    }
+    return has_cursor;
+}
+
 void snp_mcp_notify(struct snp_mcp_call *call, const char *method, json_t *params)
 {
     if (call->peer == NULL) {

@@ -131,6 +131,9 @@ void snp_mcp_answer(struct snp_mcp_call *call, json_t *result);
 void snp_mcp_refuse(struct snp_mcp_call *call, int code, json_t *data, const char *fmt, ...)
     SNP_PRINTF(4, 5);
 
+/* Whether a listing was asked for a further page, which none of ours has; then the call was refused. */
+bool snp_mcp_refuse_cursor(struct snp_mcp_call *call);
+
 /* Something about a call in flight; params: consumed. */
 void snp_mcp_notify(struct snp_mcp_call *call, const char *method, json_t *params);
 /* Progress of a call that wants it; progress below or equal to the last is not sent. total: 0 = unknown. */

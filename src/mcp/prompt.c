@@ -71,13 +71,12 @@ static json_t *prompt_json(const struct prompt *prompt)
 
 void snp_prompts_run_list(struct snp_mcp_call *call)
 {
-    json_t *list = json_array();
+    json_t *list;
 
-    if (json_object_get(call->params, "cursor") != NULL) {
-        json_decref(list);
-        snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL, "Invalid cursor: the list has one page");
+    if (snp_mcp_refuse_cursor(call)) {
         return;
     }
+    list = json_array();
     for (size_t i = 0; i < SNP_ARRAY_LEN(prompts); i++) {
         (void)json_array_append_new(list, prompt_json(&prompts[i]));
     }

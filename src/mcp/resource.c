@@ -207,15 +207,6 @@ int snp_mcp_uri_parse(const char *text, struct snp_mcp_uri *ret, struct snp_err 
 
 /* Lists --------------------------------------------------------------------------------------- */
 
-static bool has_cursor(struct snp_mcp_call *call)
-{
-    if (json_object_get(call->params, "cursor") == NULL) {
-        return false;
-    }
-    snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL, "Invalid cursor: the list has one page");
-    return true;
-}
-
 /* A session_id in a URI: letters, digits and what needs no escape stay. */
 static void percent_encode(const char *text, char *out, size_t out_len)
 {
@@ -304,14 +295,14 @@ void snp_resources_run_list(struct snp_mcp_call *call)
 {
     snp_autojson json_t *args = json_object();
 
-    if (!has_cursor(call)) {
+    if (!snp_mcp_refuse_cursor(call)) {
         snp_task_start(call->hub->service->ctx, call, &list_work, args);
     }
 }
 
 void snp_resources_run_templates(struct snp_mcp_call *call)
 {
-    if (!has_cursor(call)) {
+    if (!snp_mcp_refuse_cursor(call)) {
         snp_mcp_answer(
             call,
             json_pack(

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "mcp/caps.h"
 #include "mcp/text.h"
 
 enum {
@@ -93,8 +94,19 @@ void snp_mcp_session_name(struct snp_mcp_sandboxes *service,
                        (unsigned long long)hash(id));
     }
     if (json_object_get(service->ids, out) == NULL) {
-        (void)json_object_set_new(service->ids, out, snp_json_bytes(id, strlen(id)));
+        snp_mcp_remember(service->ids, out, snp_json_bytes(id, strlen(id)), SNP_MCP_NAMES_MAX);
     }
+}
+
+void snp_mcp_remember(json_t *table, const char *key, json_t *value, size_t max)
+{
+    void *oldest = json_object_iter(table);
+
+    if (json_object_get(table, key) == NULL && json_object_size(table) >= max &&
+        oldest != NULL) {
+        (void)json_object_del(table, json_object_iter_key(oldest));
+    }
+    (void)json_object_set_new(table, key, value); /* without memory it is not remembered */
 }
 
 const char *snp_mcp_session_id(const struct snp_mcp_sandboxes *service, const char *name)

@@ -27,6 +27,9 @@ int snp_mcp_missing_add(struct snp_buf *text,
                         const json_t *row,
                         const char *before) SNP_NODISCARD;
 
+/* Put into a table (an object) what is to be remembered; when it has max members the oldest goes. */
+void snp_mcp_remember(json_t *table, const char *key, json_t *value, size_t max);
+
 struct snp_mcp_profile {
     const char *name;
     uint64_t timeout_ms;

@@ -360,11 +360,7 @@ void snp_task_ask(struct snp_task *task,
                   json_t *head,
                   const void *raw,
                   size_t raw_len,
-                  void (*next)(struct snp_task *task,
-                               const struct snp_err *err,
-                               json_t *head,
-                               const char *raw,
-                               size_t raw_len))
+                  snp_task_next next)
 {
     const struct snp_async_call call = {
         .method = method,
@@ -383,11 +379,7 @@ void snp_task_ask(struct snp_task *task,
 
 void snp_task_run_cell(struct snp_task *task,
                        const struct snp_cell_spec *spec,
-                       void (*done)(struct snp_task *task,
-                                    const struct snp_err *err,
-                                    json_t *head,
-                                    const char *raw,
-                                    size_t raw_len))
+                       snp_task_next done)
 {
     snp_autobuf struct snp_buf raw = {0};
     json_t *head = json_copy(task->service->options.exec);

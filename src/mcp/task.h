@@ -23,11 +23,7 @@ struct snp_again {
     const char *method;
     json_t *head; /* owned */
     struct snp_buf raw;
-    void (*next)(struct snp_task *task,
-                 const struct snp_err *err,
-                 json_t *head,
-                 const char *raw,
-                 size_t raw_len);
+    snp_task_next next;
 };
 void snp_again_done(struct snp_again *again);
 
@@ -49,11 +45,7 @@ struct snp_task {
     struct snp_buf notes;   /* lines to be added to the result */
     uint64_t started_us;
     /* For tools that take several steps. */
-    void (*next)(struct snp_task *task,
-                 const struct snp_err *err,
-                 json_t *head,
-                 const char *raw,
-                 size_t raw_len);
+    snp_task_next next;
     struct snp_buf work;
     struct snp_fetch fetch;
     struct snp_again again;
@@ -99,11 +91,7 @@ void snp_task_ask(struct snp_task *task,
                   json_t *head,
                   const void *raw,
                   size_t raw_len,
-                  void (*next)(struct snp_task *task,
-                               const struct snp_err *err,
-                               json_t *head,
-                               const char *raw,
-                               size_t raw_len));
+                  snp_task_next next);
 
 /* One cell in the task's session. */
 struct snp_cell_spec {
@@ -118,11 +106,7 @@ struct snp_cell_spec {
 /* Run it; done: task->cell holds the output, head the result. As snp_task_ask otherwise. */
 void snp_task_run_cell(struct snp_task *task,
                        const struct snp_cell_spec *spec,
-                       void (*done)(struct snp_task *task,
-                                    const struct snp_err *err,
-                                    json_t *head,
-                                    const char *raw,
-                                    size_t raw_len));
+                       snp_task_next done);
 
 /* Borrowed; the fallback if the argument is absent or null. */
 const char *snp_task_arg(const struct snp_task *task, const char *name, const char *fallback);

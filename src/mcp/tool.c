@@ -20,37 +20,56 @@ enum {
 
 /* Rows of arguments --------------------------------------------------------------------------- */
 
-#define ARG_SESSION                                                                           \
-    {                                                                                         \
-        "session_id", SNP_ARG_STRING, false, "state kept under this name", 0, 0, {NULL}, NULL \
+#define ARG_SESSION                                                 \
+    {                                                               \
+        .name = "session_id", .help = "state kept under this name", \
+        .max = SNP_MCP_SESSION_ID_MAX                               \
     }
-#define ARG_TIMEOUT                                                                      \
-    {                                                                                    \
-        "timeout", SNP_ARG_INTEGER, false, "seconds", 1, SNP_MCP_TIMEOUT_S, {NULL}, NULL \
+#define ARG_TIMEOUT                                                              \
+    {                                                                            \
+        .name = "timeout", .type = SNP_ARG_INTEGER, .help = "seconds", .min = 1, \
+        .max = SNP_MCP_TIMEOUT_S                                                 \
     }
 #define ARG_PROFILE                                                                           \
     {                                                                                         \
-        "profile", SNP_ARG_CHOICE, false,                                                     \
+        .name = "profile", .type = SNP_ARG_CHOICE,                                            \
+        .help =                                                                               \
             "5 s/128 MB, 30 s/512 MB, 120 s/2 GB, 300 s/4 GB; memory holds for new sessions", \
-            0, 0, {"quick", "default", "analysis", "extended"}, NULL                          \
+        .choices = {                                                                          \
+            "quick",                                                                          \
+            "default",                                                                        \
+            "analysis",                                                                       \
+            "extended"                                                                        \
+        }                                                                                     \
     }
-#define ARG_BACKGROUND                                                                      \
-    {                                                                                       \
-        "background", SNP_ARG_BOOLEAN, false, "return a job_id at once", 0, 0, {NULL}, NULL \
+#define ARG_BACKGROUND                                                                   \
+    {                                                                                    \
+        .name = "background", .type = SNP_ARG_BOOLEAN, .help = "return a job_id at once" \
     }
-#define ARG_RECOVER                                                      \
-    {                                                                    \
-        "recover", SNP_ARG_CHOICE, false,                                \
-            "if the session lost cells: run them again, or go on", 0, 0, \
-            {"replay", "checkpoint"}, NULL                               \
+#define ARG_RECOVER                                                                 \
+    {                                                                               \
+        .name = "recover", .type = SNP_ARG_CHOICE,                                  \
+        .help = "if the session lost cells: run them again, or go on", .choices = { \
+            "replay",                                                               \
+            "checkpoint"                                                            \
+        }                                                                           \
     }
-#define ARG_REQUIRED(name, help)                             \
-    {                                                        \
-        name, SNP_ARG_STRING, true, help, 0, 0, {NULL}, NULL \
-    }
-#define ARG_END                                               \
+#define ARG_REQUIRED(name_, help_)                            \
     {                                                         \
-        NULL, SNP_ARG_STRING, false, NULL, 0, 0, {NULL}, NULL \
+        .name = (name_), .is_required = true, .help = (help_) \
+    }
+#define ARG_OPTIONAL(name_, help_)       \
+    {                                    \
+        .name = (name_), .help = (help_) \
+    }
+#define ARG_WHOLE(name_, help_, min_, max_)                                       \
+    {                                                                             \
+        .name = (name_), .type = SNP_ARG_INTEGER, .help = (help_), .min = (min_), \
+        .max = (max_)                                                             \
+    }
+#define ARG_END      \
+    {                \
+        .name = NULL \
     }
 
 static const struct snp_arg python_args[] = {
@@ -73,35 +92,38 @@ static const struct snp_arg shell_args[] = {
 };
 static const struct snp_arg session_args[] = {ARG_SESSION, ARG_END};
 static const struct snp_arg set_args[] = {
-    ARG_REQUIRED("key", NULL),
+    {.name = "key", .is_required = true, .max = SNP_MCP_SESSION_ID_MAX},
     ARG_REQUIRED("value", "JSON, else taken as text"),
     ARG_SESSION,
     ARG_END,
 };
-static const struct snp_arg destroy_args[] = {ARG_REQUIRED("session_id", NULL), ARG_END};
+static const struct snp_arg destroy_args[] = {
+    {.name = "session_id", .is_required = true, .max = SNP_MCP_SESSION_ID_MAX},
+    ARG_END,
+};
 static const struct snp_arg no_args[] = {ARG_END};
 static const struct snp_arg read_args[] = {
     ARG_REQUIRED("path", NULL),
-    {"offset", SNP_ARG_INTEGER, false, "first byte", 0, 1e15, {NULL}, NULL},
-    {"limit",  SNP_ARG_INTEGER, false, "bytes",      1, 9000, {NULL}, NULL},
+    ARG_WHOLE("offset", "first byte", 0, SNP_ARG_WHOLE_MAX),
+    ARG_WHOLE("limit", "bytes", 1, 9000),
     ARG_SESSION,
     ARG_END,
 };
 static const struct snp_arg write_args[] = {
     ARG_REQUIRED("path", NULL),
     ARG_REQUIRED("content", NULL),
-    {"encoding", SNP_ARG_CHOICE, false, NULL, 0, 0, {"utf-8", "base64"}, NULL},
+    {.name = "encoding", .type = SNP_ARG_CHOICE, .choices = {"utf-8", "base64"}},
     ARG_SESSION,
     ARG_END,
 };
 static const struct snp_arg list_args[] = {
-    {"path", SNP_ARG_STRING, false, NULL, 0, 0, {NULL}, NULL},
+    ARG_OPTIONAL("path", NULL),
     ARG_SESSION,
     ARG_END,
 };
 static const struct snp_arg path_args[] = {ARG_REQUIRED("path", NULL), ARG_SESSION, ARG_END};
 static const struct snp_arg snapshot_args[] = {
-    {"name", SNP_ARG_STRING, false, NULL, 0, 0, {NULL}, NULL},
+    ARG_OPTIONAL("name", NULL),
     ARG_SESSION,
     ARG_END,
 };
@@ -111,24 +133,24 @@ static const struct snp_arg rollback_args[] = {
     ARG_END,
 };
 static const struct snp_arg fork_args[] = {
-    {"snapshot", SNP_ARG_STRING,  false, "from here; default: as it is", 0, 0,  {NULL}, NULL},
-    {"count",    SNP_ARG_INTEGER, false, NULL,                           1, 16, {NULL}, NULL},
-    {"name",     SNP_ARG_STRING,  false, "begin of the new session_ids", 0, 0,  {NULL}, NULL},
+    ARG_OPTIONAL("snapshot", "from here; default: as it is"),
+    ARG_WHOLE("count", NULL, 1, 16),
+    ARG_OPTIONAL("name", "begin of the new session_ids"),
     ARG_SESSION,
     ARG_END,
 };
 static const struct snp_arg history_args[] = {
-    {"before", SNP_ARG_INTEGER, false, "cell number", 1, 1e15, {NULL}, NULL},
-    {"limit",  SNP_ARG_INTEGER, false, NULL,          1, 100,  {NULL}, NULL},
+    ARG_WHOLE("before", "cell number", 1, SNP_ARG_WHOLE_MAX),
+    ARG_WHOLE("limit", NULL, 1, 100),
     ARG_SESSION,
     ARG_END,
 };
 static const struct snp_arg job_args[] = {ARG_REQUIRED("job_id", NULL), ARG_END};
 static const struct snp_arg agent_args[] = {
     ARG_REQUIRED("task", NULL),
-    {"max_iterations", SNP_ARG_INTEGER, false, NULL, 0, 0, {NULL}, "10"   },
-    {"token_budget",   SNP_ARG_INTEGER, false, NULL, 0, 0, {NULL}, "50000"},
-    {"cost_limit",     SNP_ARG_NUMBER,  false, NULL, 0, 0, {NULL}, "2.0"  },
+    {.name = "max_iterations", .type = SNP_ARG_INTEGER, .fallback = "10"   },
+    {.name = "token_budget",   .type = SNP_ARG_INTEGER, .fallback = "50000"},
+    {.name = "cost_limit",     .type = SNP_ARG_NUMBER,  .fallback = "2.0"  },
     ARG_END,
 };
 static const struct snp_arg run_args[] = {ARG_REQUIRED("run_id", NULL), ARG_END};
@@ -141,61 +163,220 @@ enum {
 };
 
 /* In the order of tools/list. */
+/* clang-format off */
 static const struct snp_tool tools[] = {
-    {"execute_python",       "core",    "Run Python",
-     "Run Python in a sandbox without network. Variables, imports and files in /workspace stay "
-     "in the session. Shows what is printed, the last expression's value, and `result` if set. "
-     "The project is at /workspace; changes stay in the sandbox.",                                                python_args,  CELL,                                                          snp_tool_execute_python},
-    {"execute_shell",        "core",    "Run a shell command",
-     "Run `command` with /bin/sh in /workspace of the session.",                                                  shell_args,   CELL,
-     snp_tool_execute_shell                                                                                                                                                                                           },
-    {"get_repl_context",     "context", "Show variables",      "Show the session's variables.",
-     session_args,                                                                                                              LOOK,                                                          snp_tool_get_context   },
-    {"set_repl_context",     "context", "Set a variable",
-     "Set a variable of the session; code reads it as KEY or context['KEY'].",                                    set_args,
-     SNP_TOOL_IN_SESSION | SNP_TOOL_REPEATABLE,                                                                                                                                                snp_tool_set_context   },
-    {"clear_repl_context",   "context", "Clear variables",
-     "Remove all variables of the session; files stay.",                                                          session_args,
-     SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                            snp_tool_clear_context },
-    {"list_sessions",        "core",    "List sessions",       "List open sessions.",                             no_args,      SNP_TOOL_READS,
-     snp_tool_list_sessions                                                                                                                                                                                           },
-    {"destroy_session",      "core",    "End a session",       "End a session with its variables and files.",
-     destroy_args,                                                                                                              SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
-     snp_tool_destroy_session                                                                                                                                                                                         },
-    {"read_file",            "files",   "Read a file",
-     "Read text of a file in the session, or the path that a result names for its full output.",                  read_args,    LOOK,                                                          snp_tool_read_file     },
-    {"write_file",           "files",   "Write a file",        "Write a whole file in the session.",              write_args,
-     SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                            snp_tool_write_file    },
-    {"list_files",           "files",   "List files",          "List a folder of the session.",                   list_args,    LOOK,
-     snp_tool_list_files                                                                                                                                                                                              },
-    {"view_image",           "files",   "View an image",
-     "Show an image: a file of the session, or a display's path from a result.",                                  path_args,
-     LOOK,                                                                                                                                                                                     snp_tool_view_image    },
-    {"snapshot_session",     "state",   "Keep the state",      "Keep variables and files as they are now.",
-     snapshot_args,                                                                                                             SNP_TOOL_IN_SESSION,                                           snp_tool_snapshot      },
-    {"rollback_session",     "state",   "Go back",             "Take the session back to a snapshot.",
-     rollback_args,                                                                                                             SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS,                       snp_tool_rollback      },
-    {"fork_session",         "state",   "Fork",                "New sessions that begin as this one is, or was.",
-     fork_args,                                                                                                                 SNP_TOOL_IN_SESSION,                                           snp_tool_fork          },
-    {"session_history",      "state",   "History",             "Cells that ran in the session.",                  history_args,
-     LOOK,                                                                                                                                                                                     snp_tool_history       },
-    {"job_poll",             "jobs",    "Ask about a job",     "State or result of a background job.",            job_args,
-     SNP_TOOL_READS | SNP_TOOL_HAS_CELL,                                                                                                                                                       snp_tool_job_poll      },
-    {"job_cancel",           "jobs",    "Cancel a job",        "Stop a background job.",                          job_args,
-     SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                                                  snp_tool_job_cancel    },
-    {"snipara_agent_run",    "agent",   "Start an agent",      "Start an agent on a task.",                       agent_args,   0,
-     snp_tool_agent_run                                                                                                                                                                                               },
-    {"snipara_agent_status", "agent",   "Ask about an agent",  "State of an agent run.",                          run_args,
-     SNP_TOOL_READS,                                                                                                                                                                           snp_tool_agent_status  },
-    {"snipara_agent_cancel", "agent",   "Cancel an agent",     "Stop an agent run.",                              run_args,
-     SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                                                  snp_tool_agent_cancel  },
-    {"rlm_agent_run",        "aliases", "Start an agent",      "Start an agent on a task.",                       agent_args,   0,
-     snp_tool_agent_run                                                                                                                                                                                               },
-    {"rlm_agent_status",     "aliases", "Ask about an agent",  "State of an agent run.",                          run_args,
-     SNP_TOOL_READS,                                                                                                                                                                           snp_tool_agent_status  },
-    {"rlm_agent_cancel",     "aliases", "Cancel an agent",     "Stop an agent run.",                              run_args,
-     SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,                                                                                                                                                  snp_tool_agent_cancel  },
+    {
+        .name = "execute_python",
+        .toolset = "core",
+        .title = "Run Python",
+        .description = "Run Python in a sandbox without network. Variables, imports and files "
+                       "in /workspace stay in the session. Shows what is printed, the last "
+                       "expression's value, and `result` if set. The project is at /workspace; "
+                       "changes stay in the sandbox.",
+        .args = python_args,
+        .flags = CELL,
+        .run = snp_tool_execute_python,
+    },
+    {
+        .name = "execute_shell",
+        .toolset = "core",
+        .title = "Run a shell command",
+        .description = "Run `command` with /bin/sh in /workspace of the session.",
+        .args = shell_args,
+        .flags = CELL,
+        .run = snp_tool_execute_shell,
+    },
+    {
+        .name = "get_repl_context",
+        .toolset = "context",
+        .title = "Show variables",
+        .description = "Show the session's variables.",
+        .args = session_args,
+        .flags = LOOK,
+        .run = snp_tool_get_context,
+    },
+    {
+        .name = "set_repl_context",
+        .toolset = "context",
+        .title = "Set a variable",
+        .description = "Set a variable of the session; code reads it as KEY or context['KEY'].",
+        .args = set_args,
+        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_set_context,
+    },
+    {
+        .name = "clear_repl_context",
+        .toolset = "context",
+        .title = "Clear variables",
+        .description = "Remove all variables of the session; files stay.",
+        .args = session_args,
+        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_clear_context,
+    },
+    {
+        .name = "list_sessions",
+        .toolset = "core",
+        .title = "List sessions",
+        .description = "List open sessions.",
+        .args = no_args,
+        .flags = SNP_TOOL_READS,
+        .run = snp_tool_list_sessions,
+    },
+    {
+        .name = "destroy_session",
+        .toolset = "core",
+        .title = "End a session",
+        .description = "End a session with its variables and files.",
+        .args = destroy_args,
+        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_destroy_session,
+    },
+    {
+        .name = "read_file",
+        .toolset = "files",
+        .title = "Read a file",
+        .description = "Read text of a file in the session, or the path that a result names "
+                       "for its full output.",
+        .args = read_args,
+        .flags = LOOK,
+        .run = snp_tool_read_file,
+    },
+    {
+        .name = "write_file",
+        .toolset = "files",
+        .title = "Write a file",
+        .description = "Write a whole file in the session.",
+        .args = write_args,
+        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_write_file,
+    },
+    {
+        .name = "list_files",
+        .toolset = "files",
+        .title = "List files",
+        .description = "List a folder of the session.",
+        .args = list_args,
+        .flags = LOOK,
+        .run = snp_tool_list_files,
+    },
+    {
+        .name = "view_image",
+        .toolset = "files",
+        .title = "View an image",
+        .description =
+                       "Show an image: a file of the session, or a display's path from a result.",
+        .args = path_args,
+        .flags = LOOK,
+        .run = snp_tool_view_image,
+    },
+    {
+        .name = "snapshot_session",
+        .toolset = "state",
+        .title = "Keep the state",
+        .description = "Keep variables and files as they are now.",
+        .args = snapshot_args,
+        .flags = SNP_TOOL_IN_SESSION,
+        .run = snp_tool_snapshot,
+    },
+    {
+        .name = "rollback_session",
+        .toolset = "state",
+        .title = "Go back",
+        .description = "Take the session back to a snapshot.",
+        .args = rollback_args,
+        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS,
+        .run = snp_tool_rollback,
+    },
+    {
+        .name = "fork_session",
+        .toolset = "state",
+        .title = "Fork",
+        .description = "New sessions that begin as this one is, or was.",
+        .args = fork_args,
+        .flags = SNP_TOOL_IN_SESSION,
+        .run = snp_tool_fork,
+    },
+    {
+        .name = "session_history",
+        .toolset = "state",
+        .title = "History",
+        .description = "Cells that ran in the session.",
+        .args = history_args,
+        .flags = LOOK,
+        .run = snp_tool_history,
+    },
+    {
+        .name = "job_poll",
+        .toolset = "jobs",
+        .title = "Ask about a job",
+        .description = "State or result of a background job.",
+        .args = job_args,
+        .flags = SNP_TOOL_READS | SNP_TOOL_HAS_CELL,
+        .run = snp_tool_job_poll,
+    },
+    {
+        .name = "job_cancel",
+        .toolset = "jobs",
+        .title = "Cancel a job",
+        .description = "Stop a background job.",
+        .args = job_args,
+        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_job_cancel,
+    },
+    {
+        .name = "snipara_agent_run",
+        .toolset = "agent",
+        .title = "Start an agent",
+        .description = "Start an agent on a task.",
+        .args = agent_args,
+        .run = snp_tool_agent_run,
+    },
+    {
+        .name = "snipara_agent_status",
+        .toolset = "agent",
+        .title = "Ask about an agent",
+        .description = "State of an agent run.",
+        .args = run_args,
+        .flags = SNP_TOOL_READS,
+        .run = snp_tool_agent_status,
+    },
+    {
+        .name = "snipara_agent_cancel",
+        .toolset = "agent",
+        .title = "Cancel an agent",
+        .description = "Stop an agent run.",
+        .args = run_args,
+        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_agent_cancel,
+    },
+    {
+        .name = "rlm_agent_run",
+        .toolset = "aliases",
+        .title = "Start an agent",
+        .description = "Start an agent on a task.",
+        .args = agent_args,
+        .run = snp_tool_agent_run,
+    },
+    {
+        .name = "rlm_agent_status",
+        .toolset = "aliases",
+        .title = "Ask about an agent",
+        .description = "State of an agent run.",
+        .args = run_args,
+        .flags = SNP_TOOL_READS,
+        .run = snp_tool_agent_status,
+    },
+    {
+        .name = "rlm_agent_cancel",
+        .toolset = "aliases",
+        .title = "Cancel an agent",
+        .description = "Stop an agent run.",
+        .args = run_args,
+        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_agent_cancel,
+    },
 };
+/* clang-format on */
 
 /* Sets that "all" leaves out: they can be called all the same. */
 static const char *const unlisted[] = {"agent", "aliases"};
@@ -227,9 +408,9 @@ static json_t *arg_schema(const struct snp_arg *arg)
     if (arg->help != NULL) {
         (void)json_object_set_new(schema, "description", json_string(arg->help));
     }
-    if (arg->min < arg->max) {
+    if (arg->type != SNP_ARG_STRING && arg->min < arg->max) {
         (void)json_object_set_new(schema, "minimum", json_integer((json_int_t)arg->min));
-        if (arg->max < 1e12) {
+        if (arg->max < SNP_ARG_WHOLE_MAX) {
             (void)json_object_set_new(schema, "maximum", json_integer((json_int_t)arg->max));
         }
     }
@@ -364,124 +545,9 @@ void snp_tools_run_list(struct snp_mcp_call *call)
 {
     const struct snp_mcp_sandboxes *service = call->hub->service->ctx;
 
-    if (json_object_get(call->params, "cursor") != NULL) {
-        snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL, "Invalid cursor: the list has one page");
-        return;
+    if (!snp_mcp_refuse_cursor(call)) {
+        snp_mcp_answer(call, json_copy(service->tools));
     }
-    snp_mcp_answer(call, json_copy(service->tools));
-}
-
-/* Arguments ------------------------------------------------------------------------------------- */
-
-static const struct snp_arg *arg_find(const struct snp_tool *tool, const char *name)
-{
-    for (const struct snp_arg *arg = tool->args; arg->name != NULL; arg++) {
-        if (strcmp(arg->name, name) == 0) {
-            return arg;
-        }
-    }
-    return NULL;
-}
-
-static int choice_check(const struct snp_arg *arg, const char *text, struct snp_err *err)
-{
-    char list[128] = "";
-    size_t used = 0;
-
-    for (size_t i = 0; i < SNP_ARG_CHOICES && arg->choices[i] != NULL; i++) {
-        if (snp_streq(text, arg->choices[i])) {
-            return 0;
-        }
-        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i == 0 ? "" : ", ",
-                                 arg->choices[i]);
-    }
-    return snp_fail(err, SNP_E_INVALID, "'%s' must be one of %s, not '%.40s'", arg->name, list,
-                    text);
-}
-
-static int number_check(const struct snp_arg *arg, const json_t *value, struct snp_err *err)
-{
-    double number = json_number_value(value);
-    bool is_whole = json_is_integer(value) || number == (double)(json_int_t)number;
-
-    if (!json_is_number(value) || (arg->type == SNP_ARG_INTEGER && !is_whole)) {
-        return snp_fail(err, SNP_E_INVALID, "'%s' must be %s", arg->name,
-                        arg->type == SNP_ARG_INTEGER ? "an integer" : "a number");
-    }
-    if (arg->min < arg->max && number < arg->min) {
-        return snp_fail(err, SNP_E_INVALID, "'%s' must be at least %g, not %g", arg->name,
-                        arg->min, number);
-    }
-    return 0;
-}
-
-static int arg_check(const struct snp_arg *arg, const json_t *value, struct snp_err *err)
-{
-    switch (arg->type) {
-    case SNP_ARG_STRING:
-        return json_is_string(value)
-                   ? 0
-                   : snp_fail(err, SNP_E_INVALID, "'%s' must be a string", arg->name);
-    case SNP_ARG_CHOICE:
-        return json_is_string(value)
-                   ? choice_check(arg, json_string_value(value), err)
-                   : snp_fail(err, SNP_E_INVALID, "'%s' must be a string", arg->name);
-    case SNP_ARG_BOOLEAN:
-        return json_is_boolean(value)
-                   ? 0
-                   : snp_fail(err, SNP_E_INVALID, "'%s' must be true or false", arg->name);
-    case SNP_ARG_INTEGER:
-    case SNP_ARG_NUMBER:
-        return number_check(arg, value, err);
-    }
-    return 0;
-}
-
-int snp_tool_args_check(const struct snp_tool *tool, json_t *args, struct snp_err *err)
-{
-    for (const struct snp_arg *arg = tool->args; arg->name != NULL; arg++) {
-        const json_t *value = json_object_get(args, arg->name);
-        int r = 0;
-
-        if (value == NULL || json_is_null(value)) {
-            /* What is missing each tool says in its own words (they are old). */
-            continue;
-        }
-        r = arg_check(arg, value, err);
-        if (r < 0) {
-            return r;
-        }
-    }
-    return 0;
-}
-
-int snp_tool_args_unknown(const struct snp_tool *tool, json_t *args, struct snp_buf *out)
-{
-    const char *names[16];
-    size_t n_names = 0;
-    const char *key;
-    json_t *value;
-    int r = 0;
-
-    for (const struct snp_arg *arg = tool->args; arg->name != NULL && n_names < 16; arg++) {
-        names[n_names++] = arg->name;
-    }
-    json_object_foreach(args, key, value)
-    {
-        const char *meant;
-
-        if (arg_find(tool, key) != NULL || r < 0 || out->len > 512) {
-            continue;
-        }
-        meant = snp_suggest(key, names, n_names);
-        r = snp_buf_adds(out, out->len == 0 ? "[note] argument " : "\n[note] argument ");
-        r = r < 0 ? r : snp_mcp_text_line(out, key, strlen(key), 40);
-        r = r < 0 ? r
-                  : snp_buf_addf(out, " is not known and was passed over%s%s",
-                                 meant == NULL ? "" : "; did you mean ",
-                                 meant == NULL ? "" : meant);
-    }
-    return r;
 }
 
 /* Calls ----------------------------------------------------------------------------------------- */

@@ -18,13 +18,15 @@ enum {
     SNP_ARG_CHOICES = 5
 };
 
+#define SNP_ARG_WHOLE_MAX 1e15 /* every integer below it is exact as a double */
+
 struct snp_arg {
     const char *name; /* NULL ends a table */
     enum snp_arg_type type;
     bool is_required;
-    const char *help; /* NULL = the name says it */
-    double min;       /* of numbers; both 0 = any */
-    double max;
+    const char *help;                     /* NULL = the name says it */
+    double min;                           /* of numbers; both 0 = any */
+    double max;                           /* of texts: bytes; 0 = any */
     const char *choices[SNP_ARG_CHOICES]; /* NULL-terminated unless full */
     const char *fallback;                 /* JSON, as the schema says it; NULL = none */
 };

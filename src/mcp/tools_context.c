@@ -6,6 +6,8 @@
  */
 #include <string.h>
 
+#include "mcp/caps.h"
+#include "mcp/session.h"
 #include "mcp/task.h"
 #include "mcp/text.h"
 
@@ -86,11 +88,7 @@ static const char clear_program[] = "for k in list(g):\n"
 static void program_run(struct snp_task *task,
                         const char *program,
                         size_t n,
-                        void (*done)(struct snp_task *task,
-                                     const struct snp_err *err,
-                                     json_t *head,
-                                     const char *raw,
-                                     size_t raw_len))
+                        snp_task_next done)
 {
     const struct snp_cell_spec spec = {
         .code = starter,
@@ -183,11 +181,11 @@ static void on_set(struct snp_task *task,
         return;
     }
     if (keys == NULL) {
-        (void)json_object_set_new(task->service->keys, task->session, json_object());
+        snp_mcp_remember(task->service->keys, task->session, json_object(), SNP_MCP_NAMES_MAX);
         keys = json_object_get(task->service->keys, task->session);
     }
     if (strlen(json_string_value(key)) == json_string_length(key)) {
-        (void)json_object_set_new(keys, json_string_value(key), json_true());
+        snp_mcp_remember(keys, json_string_value(key), json_true(), SNP_MCP_KEYS_MAX);
     }
     snp_buf_init(&text, PROGRAM_MAX);
     r = snp_buf_adds(&text, "Set context['");

@@ -146,6 +146,10 @@ def test_unknown_tool_and_arguments(server):
     assert server.error("execute_python", code="1", timeout="x") == "Input validation error: 'timeout' must be an integer"
     text = server.error("execute_python", code="1", profile="fast")
     assert all(name in text for name in ("quick", "default", "analysis", "extended"))
+    for value in (1e300, -1e300, 10**18, 0.5):
+        assert "'offset' must be" in server.error("read_file", path="x", offset=value)
+    for long in ({"session_id": "s" * 513}, {"session_id": "s" * (1 << 20)}):
+        assert "at most 512 bytes" in server.error("execute_python", code="1", **long)
     text = server.text("execute_python", code="'ran'", timeot=3)
     assert text.startswith("'ran'\n[note] argument timeot is not known") and "did you mean timeout" in text
     text = server.text("execute_python", code="'ran'", timeout=9000)
