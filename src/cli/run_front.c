@@ -247,9 +247,13 @@ static void hints_print(const struct snp_front *front, const json_t *result)
             n, n == 1 ? "" : "s", session, session);
     }
     if (!snp_json_bool(result, "success", false)) {
+        const char *option = snp_json_str(result, "raise_with", "");
+
+        if (strstr(snp_json_str(result, "error", ""), "--recover") != NULL) {
+            option = "--recover checkpoint (or replay)";
+        }
         (void)fprintf(stderr, "go on with it: snipara-sandbox resume %.8s%s%s\n", id,
-                      snp_json_str(result, "raise_with", NULL) == NULL ? "" : " ",
-                      snp_json_str(result, "raise_with", ""));
+                      option[0] == '\0' ? "" : " ", option);
     }
     (void)front;
 }

@@ -39,7 +39,8 @@ struct rule {
 
 static struct rule rules[RULES_MAX];
 static size_t n_rules;
-static char *rules_text; /* what the rules point into; kept as long as the program runs */
+/* What the rules point into; kept as long as the program runs. */
+static char *rules_text __attribute__((__used__));
 static bool starts_token[BYTES];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

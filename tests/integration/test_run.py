@@ -335,6 +335,39 @@ def test_killed_at_any_step_it_goes_on_and_does_nothing_twice(runs):
         runs.cli("sessions", "destroy", result["session"])
 
 
+def test_a_daemon_that_dies_in_a_cell_is_told_and_recovered_from():
+    box = Sandbox("user")
+    runs = Runs(box)
+
+    def cli(*args):
+        """Without starting a daemon of the test's own: the run starts another."""
+        return subprocess.run([os.path.join(box.bin, "snipara-sandbox"), *args], env=box.env, cwd=runs.folder,
+                              capture_output=True, text=True, timeout=60, **box.identity())
+
+    script = runs.script(turn(call("execute_code", code="x = 3\nprint(x)")),
+                         turn(call("execute_code", code="import time\nx = 4\ntime.sleep(20)")),
+                         turn(call("execute_code", code="print(x)")), turn(call("FINAL_VAR", variable_name="x")))
+    try:
+        process = box.popen("run", "Do it", *runs.options(script), "--events", cwd=runs.folder, text=True)
+        lines = []
+        while [each.get("step") for each in lines].count("tool") < 2:
+            lines.append(json.loads(process.stdout.readline()))
+        ident = lines[0]["trajectory_id"]
+        assert wait_for(lambda: '"running"' in cli("sessions", "list", "--json").stdout, 10)
+        box.daemon.kill()
+        box.daemon.wait()
+        box.daemon = None
+        result = json.loads(process.communicate(timeout=60)[0].splitlines()[-1])
+        assert not result["success"] and "--recover" in result["error"]
+        told = runs.results(result)[1]["error"]
+        assert "not known" in told
+        done = json.loads(cli("resume", ident, "--recover", "checkpoint", "--json").stdout)
+        assert done["success"] and done["response"] == "3"
+    finally:
+        cli("daemon", "stop", "--force")
+        box.close()
+
+
 def test_cancel_ends_a_run_and_resume_goes_on(runs):
     script = runs.script(turn(call("execute_code", code="import time\nv = 5\ntime.sleep(20)"), text="asleep"),
                          turn(call("FINAL", answer="awake")))
