@@ -255,17 +255,20 @@ static void finish(struct snp_model_call *call, struct snp_model_answer *answer)
 
     answer->usage = call->usage;
     answer->provider = route == NULL ? "" : route->name;
-    answer->model = call->reply.model[0] != '\0' ? call->reply.model
-                    : call->target.model != NULL ? call->target.model
-                                                 : "";
+    const char *asked = call->target.model;
+    if (route != NULL && route->driver == NULL) {
+        asked = "replay"; /* whatever was configured: it was not asked */
+    }
+    answer->model = call->reply.model[0] != '\0' ? call->reply.model : asked;
+    answer->model = answer->model == NULL ? "" : answer->model;
     answer->reply_id = call->reply.id;
     answer->tries = call->n_tries;
     answer->http_status = call->status;
     answer->duration_ms = (snp_now_us() - call->started_us) / US;
-    if (route != NULL && call->target.model != NULL) {
+    if (route != NULL && asked != NULL) {
         answer->is_priced =
             snp_prices_find(call->models->prices, route->name, answer->model, &price) ||
-            snp_prices_find(call->models->prices, route->name, call->target.model, &price);
+            snp_prices_find(call->models->prices, route->name, asked, &price);
         answer->cost_usd = answer->is_priced ? snp_price_of(&price, &answer->usage) : 0;
         answer->is_priced = answer->is_priced || route->driver == NULL;
     }

@@ -335,12 +335,16 @@ static void on_reply_event(void *ctx, const struct snp_model_event *event)
 /* JSON of an event, its invalid UTF-8 repaired. */
 static int parse_event(const char *text, size_t n, json_t **ret, struct snp_err *err)
 {
-    int r = snp_json_parse(text, n, ret, err);
+    struct snp_err first;
+    int r = snp_json_parse(text, n, ret, &first);
 
     if (r == SNP_E_INVALID && !snp_utf8_valid(text, n)) {
         snp_autofree char *clean = snp_utf8_clean(text, n, &n);
-        r = clean == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                          : snp_json_parse(clean, n, ret, err);
+        return clean == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                             : snp_json_parse(clean, n, ret, err);
+    }
+    if (r < 0) {
+        *err = first;
     }
     return r;
 }

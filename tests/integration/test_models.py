@@ -1,0 +1,647 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Providers of models before a server of ours that can misbehave in every way: what they send, what they
+make of what comes back, when they try again, whom they give a key. tests/conformance/ask.c is what speaks."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import lib  # noqa: E402
+
+ASK = os.path.join(lib.BUILD, "model-ask")
+CLI = os.path.join(lib.BUILD, "snipara-sandbox")
+KEY = "sk-test-0123456789abcdef"
+HELLO = [{"role": "user", "content": "hello"}]
+TOOL = {"name": "look", "description": "Look at something",
+        "parameters": {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}}
+KINDS = {
+    "openai": ("gpt-4o-mini", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    "anthropic": ("claude-sonnet-4-5", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    "gemini": ("gemini-2.5-flash", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
+}
+
+
+# The server -------------------------------------------------------------------------------------
+
+
+class Server:
+    """Answers the n-th request with the n-th of its replies (the last one for ever). A reply is a list of
+    bytes to send and numbers of seconds to wait, then the connection is closed; None: closed at once."""
+
+    def __init__(self, *replies, address="127.0.0.1"):
+        self.replies = list(replies)
+        self.requests = []
+        self.gone = threading.Event()  # a client left before its reply was whole
+        self.socket = socket.create_server((address, 0), backlog=16)
+        self.url = f"http://{address}:{self.socket.getsockname()[1]}"
+        self.stop = False
+        self.lock = threading.Lock()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+
+    def answer(self, connection):
+        with connection, contextlib.suppress(OSError):
+            text = b""
+            while b"\r\n\r\n" not in text:
+                more = connection.recv(65536)
+                if not more:
+                    return
+                text += more
+            head, _, body = text.partition(b"\r\n\r\n")
+            lines = head.decode().split("\r\n")
+            headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines[1:])}
+            while len(body) < int(headers.get("content-length", 0)):
+                body += connection.recv(65536)
+            method, path, _ = lines[0].split(" ")
+            with self.lock:
+                n = len(self.requests)
+                self.requests.append({"method": method, "path": path, "headers": headers,
+                                      "body": json.loads(body)})
+            for part in self.replies[min(n, len(self.replies) - 1)] or []:
+                if isinstance(part, bytes):
+                    try:
+                        connection.sendall(part)
+                    except OSError:
+                        self.gone.set()
+                        raise
+                elif self.left(connection, part):
+                    self.gone.set()
+                    return
+
+    def left(self, connection, seconds):
+        """Whether the client goes within these seconds."""
+        connection.settimeout(seconds)
+        try:
+            return connection.recv(1) == b""
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+        finally:
+            connection.settimeout(None)
+
+    def close(self):
+        self.socket.close()
+
+
+def http(status, body, kind="application/json", **headers):
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    more = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return [f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\n{more}Content-Length: {len(body)}\r\n"
+            "Connection: close\r\n\r\n".encode() + body]
+
+
+def stream(*parts):
+    """Events: objects become JSON, texts are sent as they are, numbers wait."""
+    made = [b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"]
+    for part in parts:
+        if isinstance(part, dict):
+            name = f"event: {part['type']}\n" if "type" in part else ""
+            made.append(f"{name}data: {json.dumps(part)}\n\n".encode())
+        else:
+            made.append(part.encode() if isinstance(part, str) else part)
+    return made
+
+
+def said(kind, text="Hi there", whole=True):
+    """The events of a short answer, or all but those that end it."""
+    if kind == "openai":
+        events = [{"id": "c1", "model": "gpt-4o-mini-2024-07-18", "choices": [{"index": 0, "delta": {"content": text}}]},
+                  {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+                  {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 3}}, "data: [DONE]\n\n"]
+        return events if whole else events[:1]
+    if kind == "anthropic":
+        events = [{"type": "message_start", "message": {"id": "m1", "model": "claude-sonnet-4-5-20250929", "usage":
+                                                        {"input_tokens": 9, "output_tokens": 1}}},
+                  {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+                  {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+                  {"type": "content_block_stop", "index": 0},
+                  {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
+                  {"type": "message_stop"}]
+        return events if whole else events[:3]
+    head = {"modelVersion": "gemini-2.5-flash", "responseId": "g1"}
+    events = [{"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}}], **head},
+              {"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}], **head,
+               "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 3}}]
+    return events if whole else events[:1]
+
+
+def whole_reply(kind, text="Hi there"):
+    if kind == "openai":
+        return {"id": "c1", "model": "m", "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 9, "completion_tokens": 3}}
+    if kind == "anthropic":
+        return {"type": "message", "id": "m1", "content": [{"type": "text", "text": text}],
+                "stop_reason": "end_turn", "usage": {"input_tokens": 9, "output_tokens": 3}}
+    return {"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}],
+            "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 3}}
+
+
+@pytest.fixture
+def serve():
+    made = []
+
+    def start(*replies, **options):
+        made.append(Server(*replies, **options))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.close()
+
+
+# Asking -----------------------------------------------------------------------------------------
+
+
+def environment(kind=None, server=None, **more):
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LSAN_OPTIONS": os.environ.get("LSAN_OPTIONS", "")}
+    if kind:
+        _, key, base = KINDS[kind]
+        env[key] = KEY
+        env[base] = server.url + ("/v1" if kind == "openai" else "")
+    return {**env, **more}
+
+
+def ask(cwd, env, *requests):
+    """[(kind, value)] of all lines."""
+    text = "".join(json.dumps({"messages": HELLO, **request}) + "\n" for request in requests)
+    done = subprocess.run([ASK], input=text, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert KEY not in done.stdout + done.stderr
+    return [next(iter(json.loads(line).items())) for line in done.stdout.splitlines()]
+
+
+def answer(tmp_path, kind, server, request=None, **env):
+    lines = ask(tmp_path, environment(kind, server, **env), {"model": KINDS[kind][0], **(request or {})})
+    assert lines[-1][0] == "answer", lines
+    return lines[-1][1], lines[:-1]
+
+
+each_kind = pytest.mark.parametrize("kind", list(KINDS))
+
+
+@each_kind
+def test_an_answer(tmp_path, serve, kind):
+    server = serve(stream(*said(kind)))
+    seen, events = answer(tmp_path, kind, server)
+    assert seen["is_ok"] and seen["message"] == {"role": "assistant", "content": "Hi there"}
+    assert events == [("text", "Hi there")]
+    assert (seen["usage"]["input"], seen["usage"]["output"], seen["usage"]["is_estimated"]) == (9, 3, False)
+    assert seen["cost_usd"] > 0 and seen["stop"] == "end" and seen["tries"] == 1
+    request, = server.requests
+    assert request["method"] == "POST" and request["headers"]["content-type"] == "application/json"
+    assert KEY in str(request["headers"]) and KEY not in request["path"] + json.dumps(request["body"])
+
+
+@each_kind
+def test_a_reply_in_one_piece(tmp_path, serve, kind):
+    server = serve(http(200, whole_reply(kind)))
+    seen, events = answer(tmp_path, kind, server)
+    assert seen["is_ok"] and seen["message"]["content"] == "Hi there" and seen["usage"]["input"] == 9
+
+
+# Failures that pass -----------------------------------------------------------------------------
+
+
+FAILING = {
+    "429": http(429, {"error": {"message": "slow down", "type": "rate_limit_error"}}, retry_after_ms=20),
+    "500": http(500, {"error": {"message": "oops", "type": "api_error"}}, retry_after="0.02"),
+    "503 page": http(503, b"<html>busy</html>", kind="text/html", retry_after_ms=20),
+    "529": http(529, {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}, retry_after_ms=20),
+    "closed": None,
+    "cut head": [b"HTTP/1.1 200 OK\r\nContent-"],
+}
+
+
+@each_kind
+@pytest.mark.parametrize("fault", list(FAILING))
+def test_a_failure_that_passes(tmp_path, serve, kind, fault):
+    server = serve(FAILING[fault], stream(*said(kind)))
+    seen, events = answer(tmp_path, kind, server)
+    assert seen["is_ok"] and seen["tries"] == 2 and len(server.requests) == 2
+    assert events[0][0] == "retry" and events[0][1]["next_try"] == 2
+    assert server.requests[0]["body"] == server.requests[1]["body"]
+    assert not seen["usage"]["is_estimated"]  # nothing was used by what was refused
+
+
+@each_kind
+@pytest.mark.parametrize("fault", ["cut", "cut in an event", "wrong JSON", "error event"])
+def test_a_stream_that_breaks_is_asked_for_again(tmp_path, serve, kind, fault):
+    begun = said(kind, "Hi th", whole=False)
+    broken = {
+        "cut": stream(*begun),
+        "cut in an event": stream(*begun, 'data: {"choi'),
+        "wrong JSON": stream(*begun, "data: {nonsense}\n\n"),
+        "error event": stream(*begun, {"type": "error", "error": {"type": "overloaded_error", "status": "UNAVAILABLE",
+                                                                  "message": "overloaded_error"}}),
+    }[fault]
+    server = serve(broken, stream(*said(kind)))
+    seen, events = answer(tmp_path, kind, server)
+    assert seen["is_ok"] and seen["tries"] == 2
+    assert seen["message"]["content"] == "Hi there"  # nothing of the first try is in it
+    assert [name for name, _ in events] == ["text", "retry", "text"]
+    assert seen["usage"]["is_estimated"] and seen["usage"]["input"] > 9  # the lost try is counted
+
+
+def test_tries_have_a_number(tmp_path, serve):
+    server = serve(FAILING["429"])
+    seen, _ = answer(tmp_path, "openai", server, SNIPARA_SANDBOX_MODEL_RETRIES="2")
+    assert not seen["is_ok"] and seen["failure"] == "rate_limit" and seen["http_status"] == 429
+    assert len(server.requests) == 3 and "tried 3 times" in seen["error"]["message"]
+
+
+def test_who_asks_for_too_long_is_not_waited_for(tmp_path, serve):
+    server = serve(http(429, {"error": {"message": "later"}}, retry_after=3600))
+    start = time.monotonic()
+    seen, _ = answer(tmp_path, "openai", server)
+    assert seen["failure"] == "rate_limit" and "3600 s" in seen["error"]["message"] and len(server.requests) == 1
+    server = serve(http(429, {"error": {"message": "later"}}, retry_after=30))
+    seen, _ = answer(tmp_path, "openai", server, {"deadline_ms": 5000})
+    assert seen["failure"] == "rate_limit" and len(server.requests) == 1
+    assert time.monotonic() - start < 30
+
+
+@pytest.mark.parametrize("status, error, failure", [
+    (401, {"message": "Incorrect API key provided: " + KEY}, "auth"),
+    (403, {"message": "no"}, "auth"),
+    (404, {"message": "no such model", "code": "model_not_found"}, "model"),
+    (400, {"message": "too long", "code": "context_length_exceeded"}, "context"),
+    (429, {"message": "You exceeded your current quota", "code": "insufficient_quota"}, "quota"),
+    (400, {"message": "bad\nthing\u001b[31m"}, "request"),
+])
+def test_a_failure_that_does_not_pass(tmp_path, serve, status, error, failure):
+    server = serve(http(status, {"error": error}))
+    seen, events = answer(tmp_path, "openai", server)
+    assert not seen["is_ok"] and seen["failure"] == failure and len(server.requests) == 1 and events == []
+    assert "\n" not in seen["error"]["message"] and "\x1b" not in seen["error"]["message"]
+
+
+def test_a_parameter_that_is_not_taken_is_left_out(tmp_path, serve):
+    def refuse(name):
+        return http(400, {"error": {"message": f"Unsupported value: '{name}' is not supported with this model"}})
+
+    server = serve(refuse("temperature"), refuse("stream_options"), refuse("max_tokens"), stream(*said("openai")))
+    lines = ask(tmp_path, environment("openai", server), *[{"model": "gpt-4o-mini", "max_tokens": 7, "max_tries": 1}] * 2)
+    answers = [value for name, value in lines if name == "answer"]
+    assert [one["is_ok"] for one in answers] == [True, True]
+    assert len(server.requests) == 5  # the second call knows
+    first, last = server.requests[0]["body"], server.requests[-1]["body"]
+    assert {"temperature", "stream_options", "max_tokens"} <= set(first)
+    assert not {"temperature", "stream_options", "max_tokens"} & set(last) and last["max_completion_tokens"] == 7
+
+
+# Time and size ----------------------------------------------------------------------------------
+
+
+@each_kind
+def test_a_deadline_ends_a_slow_drip(tmp_path, serve, kind):
+    drip = []
+    for _ in range(200):
+        drip += [*said(kind, "x", whole=False)[-1:], 0.05]
+    parts = stream()
+    for part in drip:
+        parts.append(part if isinstance(part, float) else f"data: {json.dumps(part)}\n\n".encode())
+    server = serve(parts)
+    seen, events = answer(tmp_path, kind, server, {"deadline_ms": 400})
+    assert not seen["is_ok"] and seen["failure"] == "timeout" and seen["message"]["content"].startswith("x")
+    assert seen["usage"]["is_estimated"] and seen["usage"]["input"] > 0
+    assert server.gone.wait(10)
+
+
+def test_cancelling_closes_the_connection(tmp_path, serve):
+    server = serve(stream(*said("openai", whole=False), 30.0))
+    lines = ask(tmp_path, environment("openai", server), {"model": "gpt-4o-mini", "cancel": 1})
+    assert [name for name, _ in lines] == ["text", "cancelled"]
+    assert lines[1][1]["input"] > 0 and lines[1][1]["output"] > 0
+    assert server.gone.wait(10)
+
+
+def test_what_is_too_large_is_refused(tmp_path, serve):
+    event = f"data: {json.dumps(said('openai', 'y' * (1 << 20))[0])}\n\n".encode()
+    long_line = [b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: "] + [b"z" * (1 << 20)] * 6
+    for parts in (stream() + [event] * 20, long_line):
+        server = serve(parts)
+        seen, _ = answer(tmp_path, "openai", server)
+        assert not seen["is_ok"] and seen["failure"] == "reply" and seen["error"]["code"] == "limit"
+        assert len(server.requests) == 1
+
+
+def test_a_server_that_keeps_a_finished_stream_open(tmp_path, serve):
+    server = serve(stream(*said("openai"), 30.0))
+    start = time.monotonic()
+    seen, _ = answer(tmp_path, "openai", server)
+    assert seen["is_ok"] and time.monotonic() - start < 20
+
+
+# Tools ------------------------------------------------------------------------------------------
+
+
+def test_calls_of_servers_that_are_careless(tmp_path, serve):
+    def piece(**call):
+        return {"choices": [{"delta": {"tool_calls": [call]}}]}
+
+    server = serve(stream(
+        piece(id="a", function={"name": "look", "arguments": '{"at":'}), piece(function={"arguments": '"x"}'}),
+        piece(id="b", function={"name": "look", "arguments": {"at": "y"}}), piece(id="c", function={"name": "look"}),
+        piece(function={"name": "", "arguments": "{broken"}), {"choices": [{"finish_reason": "stop", "delta": {}}]}))
+    seen, events = answer(tmp_path, "openai", server, {"tools": [TOOL]})
+    calls = seen["message"]["tool_calls"]
+    assert seen["stop"] == "tools" and [call["id"] for call in calls] == ["a", "b", "c"]
+    assert [call["arguments"] for call in calls[:2]] == [{"at": "x"}, {"at": "y"}]
+    assert "not a JSON object" in calls[2]["arguments"]["_error"] and calls[2]["arguments"]["_raw"] == "{broken"
+    assert [name for name, _ in events] == ["call", "call", "call"]
+    assert seen["usage"]["is_estimated"]
+
+
+def test_thoughts_and_signatures_travel(tmp_path, serve):
+    """What a provider wants to see again is sent again as it was."""
+    thinking = [{"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
+                {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
+                {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "sig"}},
+                {"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t", "name": "look",
+                                                                              "input": {}}},
+                {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta",
+                                                                      "partial_json": '{"at": "x"}'}},
+                {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}]
+    signed = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look", "args": {"at": "x"}},
+                                                     "thoughtSignature": "sig"}]}, "finishReason": "STOP"}]}
+    thought = [{"choices": [{"delta": {"reasoning_content": "hm"}}]},
+               {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "t", "function": {"name": "look",
+                                                       "arguments": '{"at": "x"}'}}]}, "finish_reason": "tool_calls"}]}]
+    expect = {"anthropic": (thinking, {"type": "thinking", "thinking": "hm", "signature": "sig"}),
+              "gemini": ([signed], signed["candidates"][0]["content"]["parts"][0]),
+              "openai": (thought, None)}
+    for kind, (events, part) in expect.items():
+        server = serve(stream(*events), stream(*said(kind)))
+        first, _ = answer(tmp_path, kind, server, {"tools": [TOOL]})
+        call, = first["message"]["tool_calls"]
+        after = HELLO + [first["message"], {"role": "tool", "tool_call_id": call["id"], "name": "look", "content": "seen"}]
+        answer(tmp_path, kind, server, {"tools": [TOOL], "messages": after})
+        sent = server.requests[1]["body"]
+        if kind == "anthropic":
+            assert sent["messages"][1]["content"][0] == part
+            assert sent["messages"][2]["content"][0]["tool_use_id"] == "t"
+        elif kind == "gemini":
+            assert sent["contents"][1]["parts"] == [part]
+            assert sent["contents"][2]["parts"][0]["functionResponse"] == {"name": "look", "response": {"output": "seen"}}
+        else:
+            assert sent["messages"][1]["reasoning_content"] == "hm"
+
+
+@each_kind
+def test_an_answer_that_follows_a_schema(tmp_path, serve, kind):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    server = serve(stream(*said(kind, '{"n": 4}')))
+    seen, _ = answer(tmp_path, kind, server, {"schema": schema})
+    assert seen["parsed"] == {"n": 4} and 'required' in json.dumps(server.requests[0]["body"])
+
+
+def test_text_that_is_no_text(tmp_path, serve):
+    """NULs and broken UTF-8 neither end a text nor break a request."""
+    server = serve([stream()[0] + b'data: {"choices":[{"delta":{"content":"a\xff\\u0000b"},"finish_reason":"stop"}]}\n\n'])
+    messages = [{"role": "user", "content": "x\0y"}]
+    seen, _ = answer(tmp_path, "openai", server, {"messages": messages})
+    assert seen["is_ok"], seen
+    assert seen["message"]["content"].startswith("a\ufffd")
+    assert server.requests[0]["body"]["messages"][0]["content"] == "x y"
+
+
+# Keys -------------------------------------------------------------------------------------------
+
+
+def test_keys_from_files_and_commands(tmp_path, serve):
+    (tmp_path / "key").write_text(KEY + "\n")
+    (tmp_path / "say").write_text(f"#!/bin/sh\necho x >>{tmp_path}/asked\necho '{KEY}'\n")
+    (tmp_path / "say").chmod(0o755)
+    rows = [({"OPENAI_API_KEY_FILE": str(tmp_path / "key")}, None),
+            ({"OPENAI_API_KEY_COMMAND": f"'{tmp_path}/say' \"one word\""}, None),
+            ({"OPENAI_API_KEY_COMMAND": "false"}, "failed with exit status 1"),
+            ({"OPENAI_API_KEY_COMMAND": "echo two words"}, "gives no key"),
+            ({"OPENAI_API_KEY_COMMAND": "'open"}, "quotes closed"),
+            ({"OPENAI_API_KEY_COMMAND": "/no/such/program"}, "No such file"),
+            ({"OPENAI_API_KEY_FILE": "/no/such/file"}, "OPENAI_API_KEY_FILE")]
+    for env, why in rows:
+        server = serve(stream(*said("openai")))
+        lines = ask(tmp_path, environment(OPENAI_BASE_URL=server.url, **env), *[{"model": "gpt-4o-mini"}] * 2)
+        for _, seen in [line for line in lines if line[0] == "answer"]:
+            assert seen["is_ok"] == (why is None), seen
+            if why:
+                assert seen["failure"] == "setup" and why in seen["error"]["message"] and not server.requests
+            else:
+                assert server.requests[0]["headers"]["authorization"] == "Bearer " + KEY
+    assert (tmp_path / "asked").read_text() == "x\n"  # once, for two calls
+
+
+def test_a_command_is_asked_again_when_its_key_is_refused(tmp_path, serve):
+    (tmp_path / "say").write_text(f"#!/bin/sh\necho x >>{tmp_path}/asked\necho 'old-key-00000'$(wc -l <{tmp_path}/asked)\n")
+    (tmp_path / "say").chmod(0o755)
+    server = serve(http(401, {"error": {"message": "expired"}}), stream(*said("openai")))
+    lines = ask(tmp_path, environment(OPENAI_BASE_URL=server.url, OPENAI_API_KEY_COMMAND=str(tmp_path / "say")),
+                {"model": "gpt-4o-mini"})
+    assert lines[-1][1]["is_ok"]
+    assert [r["headers"]["authorization"][-1] for r in server.requests] == ["1", "2"]
+
+
+@pytest.mark.parametrize("where", ["toml", "dotenv"])
+def test_a_project_does_not_say_where_the_users_key_goes(tmp_path, serve, where):
+    """Attack: a folder one has cloned names an address. Control: the user names it, or the key is the folder's."""
+    server = serve(stream(*said("openai")), address="0.0.0.0")  # an address that is not this host's own by its looks
+    if where == "toml":
+        (tmp_path / "snipara-sandbox.toml").write_text(f'[snipara_sandbox]\nbase_url = "{server.url}"\n')
+    else:
+        (tmp_path / ".env").write_text(f"OPENAI_BASE_URL={server.url}\n")
+    request = {"model": "gpt-4o-mini"}
+    lines = ask(tmp_path, environment(OPENAI_API_KEY=KEY), request)
+    assert lines[-1][1]["failure"] == "setup" and "where your key goes" in lines[-1][1]["error"]["message"]
+    assert server.requests == []
+
+    lines = ask(tmp_path, environment(OPENAI_API_KEY=KEY, SNIPARA_SANDBOX_BASE_URL=server.url), request)
+    assert lines[-1][1]["is_ok"] and KEY in str(server.requests[0]["headers"])
+    with open(tmp_path / ".env", "a") as env:
+        env.write("OPENAI_API_KEY=sk-of-the-project\n")
+    lines = ask(tmp_path, environment(), request)
+    assert lines[-1][1]["is_ok"] and "sk-of-the-project" in str(server.requests[1]["headers"])
+
+
+def test_a_project_names_no_commands_and_files(tmp_path, serve):
+    server = serve(stream(*said("openai")))
+    (tmp_path / ".env").write_text(f"OPENAI_API_KEY_COMMAND=touch {tmp_path}/ran\nOPENAI_API_KEY_FILE=/etc/hostname\n"
+                                   f"OPENAI_BASE_URL={server.url}\n")
+    ask(tmp_path, environment(), {"model": "gpt-4o-mini"})
+    assert not (tmp_path / "ran").exists() and "authorization" not in server.requests[0]["headers"]
+    ask(tmp_path, environment(OPENAI_API_KEY_COMMAND=f"touch {tmp_path}/ran"), {"model": "gpt-4o-mini"})  # control
+    assert (tmp_path / "ran").exists()
+    (tmp_path / "snipara-sandbox.toml").write_text(f'[snipara_sandbox]\nrecord_file = "{tmp_path}/over"\n')
+    done = subprocess.run([CLI, "models"], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "a project does not say that" in done.stderr
+
+
+def test_the_own_key_goes_to_the_configured_provider_only(tmp_path, serve):
+    server = serve(stream(*said("openai")))
+    other = serve(stream(*said("anthropic")))
+    env = environment(SNIPARA_SANDBOX_LLM_API_KEY=KEY, OPENAI_BASE_URL=server.url, ANTHROPIC_BASE_URL=other.url)
+    ask(tmp_path, env, {"model": "gpt-4o"}, {"model": "claude-sonnet-4-5"})
+    assert KEY in str(server.requests[0]["headers"]) and KEY not in str(other.requests[0]["headers"])
+
+
+def test_keys_are_no_arguments(tmp_path, serve):
+    server = serve([1.0] + stream(*said("openai")))
+    process = subprocess.Popen([CLI, "models", "--check"], cwd=tmp_path, env=environment("openai", server),
+                               stdout=subprocess.PIPE, text=True)
+    assert lib.wait_for(lambda: server.requests, 10)
+    with open(f"/proc/{process.pid}/cmdline") as arguments:
+        assert KEY not in arguments.read()
+    out = process.communicate(timeout=30)[0]
+    assert process.returncode == 0 and "Answered in" in out and KEY not in out
+
+
+# Choosing ---------------------------------------------------------------------------------------
+
+
+def models(cwd, *args, **env):
+    done = subprocess.run([CLI, "models", "--json", *args], cwd=cwd, env=environment(**env), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["model"]
+
+
+@pytest.mark.parametrize("name, env, provider, model", [
+    ("gpt-4o", {}, "openai", "gpt-4o"), ("openai/gpt-4o", {}, "openai", "gpt-4o"),
+    ("claude-sonnet-4-5", {}, "anthropic", "claude-sonnet-4-5"), ("gemini/gemini-2.5-pro", {}, "gemini", "gemini-2.5-pro"),
+    ("openrouter/meta/llama", {}, "openrouter", "meta/llama"), ("ollama/llama3", {}, "ollama", "llama3"),
+    ("ollama_chat/llama3", {}, "ollama", "llama3"), ("mistral/mistral-small", {}, "mistral", "mistral-small"),
+    ("azure/mine", {"AZURE_API_BASE": "https://x.example", "AZURE_API_KEY": KEY}, "azure", "mine"),
+    ("anything/at-all", {"SNIPARA_SANDBOX_BASE_URL": "http://127.0.0.1:4000"}, "openai", "anything/at-all"),
+    ("anthropic/claude-x", {"SNIPARA_SANDBOX_BACKEND": "anthropic"}, "anthropic", "claude-x"),
+    ("replay/turns.jsonl", {}, "replay", "turns.jsonl"),
+    (None, {"ANTHROPIC_API_KEY": KEY}, "anthropic", "claude-sonnet-4-5"),
+    (None, {"SNIPARA_SANDBOX_BACKEND": "gemini"}, "gemini", "gemini-2.5-flash"),
+    (None, {"SNIPARA_SANDBOX_MODEL": "o3-mini", "ANTHROPIC_API_KEY": KEY}, "openai", "o3-mini"),
+])
+def test_routes(tmp_path, name, env, provider, model):
+    seen = models(tmp_path, *([name] if name else []), **env)
+    assert (seen["provider"], seen["model"]) == (provider, model)
+
+
+def test_what_is_missing_is_said(tmp_path):
+    assert "OPENAI_API_KEY" in models(tmp_path)["problem"]
+    assert "AZURE_API_BASE" in models(tmp_path, "azure/x", AZURE_API_KEY=KEY)["problem"]
+    assert "openrouter/NAME" in models(tmp_path, "nobodys")["problem"]
+    assert "begins with http" in models(tmp_path, "gpt-4o", OPENAI_BASE_URL="ftp://x", OPENAI_API_KEY=KEY)["problem"]
+    assert "replay_file" in models(tmp_path, SNIPARA_SANDBOX_BACKEND="replay")["problem"]
+
+
+def test_prices(tmp_path):
+    for name, price in [("gpt-4o-mini-2024-07-18", 0.15), ("gpt-4o-2024-08-06", 2.5), ("o1-mini", 3), ("gpt-4.1", 2),
+                        ("claude-sonnet-4-20250514", 3), ("openrouter/openai/gpt-4o", 2.5), ("ollama/x", 0),
+                        ("gpt-5-pro", None), ("gpt-4o-audio-preview", None), ("claude-sonnet-4-9", None), ("gpt-9", None)]:
+        assert models(tmp_path, name)["input_usd_per_million"] == price, name
+    own = tmp_path / "prices.json"
+    own.write_text('{"models": {"gpt-9*": {"input": 7, "output": 8}, "gpt-4o": {"input": 1, "output": 1}}}')
+    assert models(tmp_path, "gpt-9-large", SNIPARA_SANDBOX_PRICE_FILE=str(own))["input_usd_per_million"] == 7
+    assert models(tmp_path, "gpt-4o", SNIPARA_SANDBOX_PRICE_FILE=str(own))["input_usd_per_million"] == 1
+    for text, why in [('{"models": {"x": {"input": 1}}}', "output is missing"), ('{"x"', "JSON"), ("{}", "expected"),
+                      ('{"models": {"x": {"input": -1, "output": 1}}}', "no price")]:
+        own.write_text(text)
+        done = subprocess.run([CLI, "models"], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+                              env=environment(SNIPARA_SANDBOX_PRICE_FILE=str(own)))
+        assert done.returncode == 2 and why in done.stderr and str(own) in done.stderr
+
+
+def test_cached_tokens_cost_what_they_cost(tmp_path, serve):
+    usage = {"input_tokens": 1000, "cache_read_input_tokens": 10000, "cache_creation_input_tokens": 2000, "output_tokens": 100}
+    server = serve(http(200, {**whole_reply("anthropic"), "usage": usage}))
+    seen, _ = answer(tmp_path, "anthropic", server)
+    assert seen["usage"]["input"] == 13000
+    assert abs(seen["cost_usd"] - (1000 * 3 + 10000 * 0.3 + 2000 * 3.75 + 100 * 15) / 1e6) < 1e-12
+
+
+# Replay -----------------------------------------------------------------------------------------
+
+
+def script(path, *turns):
+    path.write_text("".join(json.dumps(turn) + "\n" for turn in turns))
+    return {"SNIPARA_SANDBOX_BACKEND": "replay", "SNIPARA_SANDBOX_REPLAY_FILE": str(path)}
+
+
+def test_replay(tmp_path):
+    env = script(tmp_path / "turns.jsonl", {"content": "one"}, {"label": "sub", "content": "below", "repeat": True},
+                 {"contains": "again", "content": "two", "usage": {"input": 5, "output": 6}, "model": "gpt-4o"},
+                 {"tool_calls": [{"name": "look", "arguments": {"at": "x"}}, {"name": "look", "arguments": "{"}]},
+                 {"error": {"failure": "server", "message": "busy", "http_status": 500}}, {"content": "after"},
+                 {"error": {"failure": "auth", "message": "no"}})
+    again = [{"role": "user", "content": "once again"}]
+    asked = [{}, {"label": "sub"}, {"label": "sub"}, {}, {"messages": again}, {}, {}, {}]
+    first = [value for name, value in ask(tmp_path, environment(**env), *asked) if name == "answer"]
+    second = [value for name, value in ask(tmp_path, environment(**env), *asked) if name == "answer"]
+    for one in first + second:
+        del one["duration_ms"]
+    assert first == second
+    texts = [one.get("message", {}).get("content") for one in first]
+    assert texts[:5] == ["one", "below", "below", None, "two"]
+    calls = first[3]["message"]["tool_calls"]
+    assert [call["id"] for call in calls] == ["call_1_0", "call_1_1"] and "_error" in calls[1]["arguments"]
+    assert first[4]["cost_usd"] == pytest.approx((5 * 2.5 + 6 * 10) / 1e6)
+    assert texts[5] == "after" and first[5]["tries"] == 2 and first[0]["cost_usd"] == 0
+    assert first[6]["failure"] == "auth"
+    assert first[7]["failure"] == "replay" and "has no answer for request" in first[7]["error"]["message"]
+
+
+def test_a_resumed_run_goes_on_in_the_script(tmp_path):
+    env = script(tmp_path / "t", {"content": "one"}, {"content": "two"})
+    lines = ask(tmp_path, environment(**env), {"skip": True}, {})
+    assert lines[-1][1]["message"]["content"] == "two"
+
+
+@pytest.mark.parametrize("line, why", [("{", "JSON"), ('{"contnet": "x"}', "did you mean content"),
+                                       ('{"stop": "maybe"}', "no stop"), ('{"error": {"failure": "x"}}', "no failure"),
+                                       ('{"tool_calls": [{}]}', "a tool call is"), ('{"content": 7}', "wrong type")])
+def test_a_script_that_is_none(tmp_path, line, why):
+    env = script(tmp_path / "t", {"content": "fine"})
+    with open(tmp_path / "t", "a") as out:
+        out.write(line + "\n")
+    message = ask(tmp_path, environment(**env), {})[-1][1]["error"]["message"]
+    assert why in message and "/t:2" in message
+
+
+@each_kind
+def test_a_record_replays_the_same(tmp_path, serve, kind):
+    record = str(tmp_path / "record.jsonl")
+    server = serve(stream(*said(kind)), FAILING["429"], stream(*said(kind, "Second")),
+                   http(400, {"error": {"message": "no"}}))
+    request = {"model": KINDS[kind][0]}
+    real = ask(tmp_path, environment(kind, server, SNIPARA_SANDBOX_RECORD_FILE=record), request, request, request)
+    assert os.stat(record).st_mode & 0o777 == 0o600
+    with open(record) as text:
+        assert KEY not in text.read()
+    again = ask(tmp_path, environment(SNIPARA_SANDBOX_BACKEND="replay", SNIPARA_SANDBOX_REPLAY_FILE=record), {}, {}, {})
+    keep = ("is_ok", "message", "stop", "usage", "cost_usd", "model", "reply_id", "failure", "http_status")
+    real, again = ([{name: one.get(name) for name in keep} for kind_, one in lines if kind_ == "answer"]
+                   for lines in (real, again))
+    real[2]["cost_usd"] = again[2]["cost_usd"] = None
+    real[2]["model"] = again[2]["model"] = None
+    assert real == again and real[1]["message"]["content"] == "Second"
+
+
+def test_parallel_calls(tmp_path, serve):
+    server = serve(*[[0.2] + stream(*said("openai", f"n{i}")) for i in range(8)])
+    requests = [{"model": "gpt-4o-mini", "parallel": True}] * 8
+    lines = ask(tmp_path, environment("openai", server), *requests)
+    assert sorted(v["message"]["content"] for name, v in lines if name == "answer") == [f"n{i}" for i in range(8)]
