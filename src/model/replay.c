@@ -360,8 +360,9 @@ static json_t *turn_of(const struct snp_model_request *request,
     const char *label = request->label == NULL ? "main" : request->label;
 
     if (!answer->is_ok) {
-        return json_pack("{s:s, s:{s:s, s:s, s:i, s:b}}", "label", label, "error", "failure",
-                         snp_model_failure_name(answer->failure), "message", answer->err.msg,
+        return json_pack("{s:s, s:{s:s, s:o, s:i, s:b}}", "label", label, "error", "failure",
+                         snp_model_failure_name(answer->failure), "message",
+                         snp_json_bytes(answer->err.msg, strlen(answer->err.msg)),
                          "http_status", answer->http_status, "final", 1);
     }
     return json_pack(

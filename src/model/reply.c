@@ -8,7 +8,6 @@
  */
 #include "model/reply.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,11 +167,18 @@ int snp_model_reply_arguments(struct snp_model_tool_call *call,
 
 void snp_model_reply_name(char into[SNP_MODEL_ID_MAX], const json_t *text)
 {
+    size_t n = json_string_length(text);
     const char *value = json_string_value(text);
 
-    if (value != NULL && value[0] != '\0') {
-        (void)snprintf(into, SNP_MODEL_ID_MAX, "%s", value);
+    if (n == 0 || memchr(value, '\0', n) != NULL) {
+        return;
     }
+    n = n < SNP_MODEL_ID_MAX ? n : SNP_MODEL_ID_MAX - 1;
+    while (!snp_utf8_valid(value, n)) { /* cut in the middle of a character */
+        n--;
+    }
+    memcpy(into, value, n);
+    into[n] = '\0';
 }
 
 uint64_t snp_model_count(const json_t *object, const char *key)
