@@ -4,7 +4,7 @@
  *
  * Content is a list of blocks there, system texts stand beside the conversation, results of tools
  * are blocks of the user, and roles alternate: neighbours of one role become one message. Blocks of
- * thinking come back signed and must be sent again as they were: they travel in "opaque".
+ * thinking come back signed, and all blocks must be sent again in their order: it travels in "opaque".
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "model/driver.h"
 
 enum {
-    MAX_TOKENS = 8192, /* which this protocol wants to be told */
+    MAX_TOKENS = 16384, /* which this protocol wants to be told */
 };
 
 static const char version[] = "2023-06-01";
@@ -56,28 +56,57 @@ static int write_system(const struct snp_model_request *request, json_t **ret)
     return 0;
 }
 
+static json_t *call_block(const json_t *call)
+{
+    return json_pack("{s:s, s:O, s:O, s:O}", "type", "tool_use", "id",
+                     json_object_get(call, "id"), "name", json_object_get(call, "name"),
+                     "input", json_object_get(call, "arguments"));
+}
+
+/* A block as it came: a thought whole, texts and calls as places in the message. */
+static json_t *block_again(const json_t *block, const json_t *message)
+{
+    const json_t *calls = json_object_get(message, "tool_calls");
+    const char *type = snp_json_str(block, "type", "");
+    const char *text = snp_model_content(message);
+    size_t from = (size_t)snp_json_int(block, "from", 0);
+    size_t to = (size_t)snp_json_int(block, "to", 0);
+
+    if (strcmp(type, "tool_use") == 0) {
+        const json_t *call = json_array_get(calls, (size_t)snp_json_int(block, "call", 0));
+        return call == NULL ? NULL : call_block(call);
+    }
+    if (strcmp(type, "text") == 0) {
+        return from < to && to <= strlen(text)
+                   ? json_pack("{s:s, s:s%}", "type", "text", "text", text + from, to - from)
+                   : NULL;
+    }
+    return json_deep_copy(block);
+}
+
 static int write_assistant(const json_t *message, json_t *blocks)
 {
-    const json_t *thought = json_object_get(json_object_get(message, "opaque"), "anthropic");
+    const json_t *kept = json_object_get(json_object_get(message, "opaque"), "anthropic");
     const char *text = snp_model_content(message);
     size_t i = 0;
     json_t *item = NULL;
 
-    json_array_foreach(thought, i, item)
+    json_array_foreach(kept, i, item)
     {
-        if (json_array_append(blocks, item) < 0) {
+        json_t *block = block_again(item, message);
+        if (block != NULL && json_array_append_new(blocks, block) < 0) {
             return -1;
         }
+    }
+    if (kept != NULL) {
+        return 0;
     }
     if (text[0] != '\0' && json_array_append_new(blocks, text_block(text)) < 0) {
         return -1;
     }
     json_array_foreach(json_object_get(message, "tool_calls"), i, item)
     {
-        json_t *block = json_pack(
-            "{s:s, s:O, s:O, s:O}", "type", "tool_use", "id", json_object_get(item, "id"),
-            "name", json_object_get(item, "name"), "input", json_object_get(item, "arguments"));
-        if (json_array_append_new(blocks, block) < 0) {
+        if (json_array_append_new(blocks, call_block(item)) < 0) {
             return -1;
         }
     }
@@ -197,7 +226,7 @@ static int write_options(const struct snp_model_job *job, json_t *body)
     if (r == 0 && system != NULL) {
         r = json_object_set_new(body, "system", system);
     }
-    if (r == 0 && (job->quirks & SNP_MODEL_NO_TEMPERATURE) == 0) {
+    if (r == 0 && job->temperature >= 0 && (job->quirks & SNP_MODEL_NO_TEMPERATURE) == 0) {
         r = json_object_set_new(body, "temperature", json_real(job->temperature));
     }
     if (r == 0 && json_array_size(request->tools) > 0) {
@@ -275,17 +304,86 @@ static void read_stop(struct snp_model_reply *reply, const json_t *reason)
     }
 }
 
-/* Keep a block of thinking, whole: {"type", "thinking", "signature"} or {"type", "data"}. */
-static json_t *opaque_block(struct snp_model_reply *reply, const json_t *block)
+/* The list of blocks in the order they came in; made with the first. Borrowed. */
+static json_t *kept_blocks(struct snp_model_reply *reply)
 {
     if (reply->opaque == NULL) {
         reply->opaque = json_pack("{s:[]}", "anthropic");
     }
-    json_t *blocks = json_object_get(reply->opaque, "anthropic");
-    if (json_array_append_new(blocks, json_copy((json_t *)(uintptr_t)block)) < 0) {
-        return NULL;
+    return json_object_get(reply->opaque, "anthropic");
+}
+
+static int keep(struct snp_model_reply *reply, json_t *block, struct snp_err *err)
+{
+    return json_array_append_new(kept_blocks(reply), block) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
+/* What has been read of a text or thought; the block is said to reach so far. */
+static int keep_reach(struct snp_model_reply *reply, size_t to, struct snp_err *err)
+{
+    json_t *blocks = kept_blocks(reply);
+    json_t *last = json_array_get(blocks, json_array_size(blocks) - 1);
+
+    if (json_object_get(last, "from") == NULL) {
+        return 0;
     }
-    return json_array_get(blocks, json_array_size(blocks) - 1);
+    return json_object_set_new(last, "to", json_integer((json_int_t)to)) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
+static json_t *place(const char *type, size_t from)
+{
+    return json_pack("{s:s, s:I, s:I}", "type", type, "from", (json_int_t)from, "to",
+                     (json_int_t)from);
+}
+
+static int read_text(struct snp_model_reply *reply, const json_t *text, struct snp_err *err)
+{
+    int r = snp_model_reply_text(reply, text, err);
+
+    return r < 0 ? r : keep_reach(reply, reply->text.len, err);
+}
+
+static int read_thought(struct snp_model_reply *reply, const json_t *text, struct snp_err *err)
+{
+    int r = snp_model_reply_reasoning(reply, text, err);
+
+    return r < 0 ? r : keep_reach(reply, reply->reasoning.len, err);
+}
+
+static int read_signature(struct snp_model_reply *reply, json_t *signature, struct snp_err *err)
+{
+    json_t *blocks = kept_blocks(reply);
+    json_t *last = json_array_get(blocks, json_array_size(blocks) - 1);
+
+    reply->keeps_blocks = true;
+    return last != NULL && json_is_string(signature) &&
+                   json_object_set(last, "signature", signature) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
+static int read_call(struct snp_model_reply *reply,
+                     int64_t index,
+                     const json_t *block,
+                     struct snp_err *err)
+{
+    const json_t *input = json_object_get(block, "input");
+    struct snp_model_tool_call *call = NULL;
+    int r = snp_model_reply_call(reply, index, snp_json_str(block, "id", NULL),
+                                 snp_json_str(block, "name", NULL), &call, err);
+
+    r = r < 0 ? r
+              : keep(reply,
+                     json_pack("{s:s, s:I}", "type", "tool_use", "call",
+                               (json_int_t)(call - reply->calls)),
+                     err);
+    /* in a stream it begins as {} and comes in pieces */
+    return r < 0 || json_object_size(input) == 0 ? r
+                                                 : snp_model_reply_arguments(call, input, err);
 }
 
 static int read_block(struct snp_model_reply *reply,
@@ -294,50 +392,22 @@ static int read_block(struct snp_model_reply *reply,
                       struct snp_err *err)
 {
     const char *type = snp_json_str(block, "type", "");
-    struct snp_model_tool_call *call = NULL;
 
     if (strcmp(type, "text") == 0) {
-        return snp_model_reply_text(reply, json_object_get(block, "text"), err);
+        int r = keep(reply, place("text", reply->text.len), err);
+        return r < 0 ? r : read_text(reply, json_object_get(block, "text"), err);
     }
     if (strcmp(type, "tool_use") == 0) {
-        const json_t *input = json_object_get(block, "input");
-        int r = snp_model_reply_call(reply, index, snp_json_str(block, "id", NULL),
-                                     snp_json_str(block, "name", NULL), &call, err);
-        /* in a stream it begins as {} and comes in pieces */
-        return r < 0 || json_object_size(input) == 0
-                   ? r
-                   : snp_model_reply_arguments(call, input, err);
+        return read_call(reply, index, block, err);
     }
-    if (strcmp(type, "thinking") == 0 || strcmp(type, "redacted_thinking") == 0) {
-        if (opaque_block(reply, block) == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
-        return snp_model_reply_reasoning(reply, json_object_get(block, "thinking"), err);
+    if (strcmp(type, "thinking") == 0) {
+        int r = keep(reply, place("thinking", reply->reasoning.len), err);
+        r = r < 0 ? r : read_thought(reply, json_object_get(block, "thinking"), err);
+        return r < 0 ? r : read_signature(reply, json_object_get(block, "signature"), err);
     }
-    return 0;
-}
-
-/* A piece is added to what the last block of thinking has under this name. */
-static int grow_thinking(struct snp_model_reply *reply,
-                         const char *name,
-                         const json_t *piece,
-                         struct snp_err *err)
-{
-    const json_t *blocks = json_object_get(reply->opaque, "anthropic");
-    json_t *block = json_array_get(blocks, json_array_size(blocks) - 1);
-    const char *had = snp_json_str(block, name, "");
-    const char *more = json_string_value(piece);
-
-    if (block == NULL || more == NULL) {
-        return 0;
-    }
-    if (strlen(had) + strlen(more) > SNP_MODEL_TEXT_MAX) {
-        return snp_fail(err, SNP_E_LIMIT, "the reply is longer than %d bytes",
-                        SNP_MODEL_TEXT_MAX);
-    }
-    snp_autofree char *both = snp_format("%s%s", had, more);
-    if (both == NULL || json_object_set_new(block, name, json_string(both)) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    if (strcmp(type, "redacted_thinking") == 0) {
+        reply->keeps_blocks = true;
+        return keep(reply, json_deep_copy(block), err);
     }
     return 0;
 }
@@ -351,7 +421,7 @@ static int read_delta(struct snp_model_reply *reply,
     struct snp_model_tool_call *call = NULL;
 
     if (strcmp(type, "text_delta") == 0) {
-        return snp_model_reply_text(reply, json_object_get(delta, "text"), err);
+        return read_text(reply, json_object_get(delta, "text"), err);
     }
     if (strcmp(type, "input_json_delta") == 0) {
         int r = snp_model_reply_call(reply, index, NULL, NULL, &call, err);
@@ -360,12 +430,10 @@ static int read_delta(struct snp_model_reply *reply,
                                                  err);
     }
     if (strcmp(type, "thinking_delta") == 0) {
-        const json_t *piece = json_object_get(delta, "thinking");
-        int r = grow_thinking(reply, "thinking", piece, err);
-        return r < 0 ? r : snp_model_reply_reasoning(reply, piece, err);
+        return read_thought(reply, json_object_get(delta, "thinking"), err);
     }
     if (strcmp(type, "signature_delta") == 0) {
-        return grow_thinking(reply, "signature", json_object_get(delta, "signature"), err);
+        return read_signature(reply, json_object_get(delta, "signature"), err);
     }
     return 0;
 }

@@ -36,9 +36,9 @@ struct snp_model_job {
     const char *key;         /* NULL = none */
     const char *key_header;  /* "Authorization: Bearer ", ... */
     const char *api_version; /* Azure's; NULL = none */
-    double temperature;
-    unsigned quirks; /* enum snp_model_quirk */
-    bool is_origin;  /* the provider's own service, not something compatible */
+    double temperature;      /* below 0 = not said */
+    unsigned quirks;         /* enum snp_model_quirk */
+    bool is_origin;          /* the provider's own service, not something compatible */
 };
 
 struct snp_model_wire {

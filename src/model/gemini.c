@@ -146,7 +146,7 @@ static json_t *write_generation(const struct snp_model_job *job)
     snp_autojson json_t *made = json_object();
     int r = made == NULL ? -1 : 0;
 
-    if (r == 0 && (job->quirks & SNP_MODEL_NO_TEMPERATURE) == 0) {
+    if (r == 0 && job->temperature >= 0 && (job->quirks & SNP_MODEL_NO_TEMPERATURE) == 0) {
         r = json_object_set_new(made, "temperature", json_real(job->temperature));
     }
     if (r == 0 && request->max_tokens > 0) {

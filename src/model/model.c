@@ -487,9 +487,6 @@ static void call_start(struct snp_model_call *call)
     call->next = models->calls;
     models->calls = call;
     call->started_us = snp_now_us();
-    if (call->request.temperature < 0) {
-        call->request.temperature = snp_config_float(config, SNP_KEY_TEMPERATURE);
-    }
     call->max_tries = call->request.max_tries > 0
                           ? call->request.max_tries
                           : 1 + (unsigned)snp_config_int(config, SNP_KEY_MODEL_RETRIES);

@@ -122,7 +122,7 @@ static int write_options(const struct snp_model_job *job, json_t *body)
                 ? r
                 : json_object_set_new(body, "tool_choice", write_choice(request->tool_choice));
     }
-    if (r == 0 && (job->quirks & SNP_MODEL_NO_TEMPERATURE) == 0) {
+    if (r == 0 && job->temperature >= 0 && (job->quirks & SNP_MODEL_NO_TEMPERATURE) == 0) {
         r = json_object_set_new(body, "temperature", json_real(job->temperature));
     }
     if (r == 0 && request->max_tokens > 0) {

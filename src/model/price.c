@@ -42,11 +42,19 @@ static int check_row(const char *path, const char *name, const json_t *row, stru
     }
     json_object_foreach((json_t *)(uintptr_t)row, key, value)
     {
-        bool is_note = strcmp(key, "note") == 0;
-        if (!is_note && (!json_is_number(value) || json_number_value(value) < 0)) {
+        bool is_other = strcmp(key, "note") == 0 || strcmp(key, "long_prompt") == 0;
+        if (!is_other && (!json_is_number(value) || json_number_value(value) < 0)) {
             return snp_fail(err, SNP_E_INVALID, "%s: %.80s: %.40s is no price", path, name,
                             key);
         }
+    }
+    const json_t *tier = json_object_get(row, "long_prompt");
+    if (tier != NULL && (snp_json_int(tier, "above", 0) <= 0 ||
+                         !json_is_number(json_object_get(tier, "input_factor")) ||
+                         !json_is_number(json_object_get(tier, "output_factor")))) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "%s: %.80s: long_prompt has above, input_factor and output_factor",
+                        path, name);
     }
     return 0;
 }
@@ -203,6 +211,10 @@ bool snp_prices_find(const struct snp_prices *prices,
     ret->output = number(row, "output", 0);
     ret->cache_read = number(row, "cache_read", ret->input);
     ret->cache_write = number(row, "cache_write", ret->input);
+    const json_t *tier = json_object_get(row, "long_prompt");
+    ret->above = (uint64_t)snp_json_int(tier, "above", 0);
+    ret->input_factor = number(tier, "input_factor", 1);
+    ret->output_factor = number(tier, "output_factor", 1);
     return true;
 }
 
@@ -211,8 +223,12 @@ double snp_price_of(const struct snp_price *price, const struct snp_model_usage 
     uint64_t cached = usage->cache_read + usage->cache_write;
     uint64_t fresh = usage->input > cached ? usage->input - cached : 0;
 
-    return ((double)fresh * price->input + (double)usage->cache_read * price->cache_read +
-            (double)usage->cache_write * price->cache_write +
-            (double)usage->output * price->output) /
+    bool is_long = price->above > 0 && usage->input > price->above;
+    double in = (double)fresh * price->input + (double)usage->cache_read * price->cache_read +
+                (double)usage->cache_write * price->cache_write;
+    double out = (double)usage->output * price->output;
+
+    return (in * (is_long ? price->input_factor : 1) +
+            out * (is_long ? price->output_factor : 1)) /
            million;
 }

@@ -17,6 +17,10 @@ struct snp_price {
     double output;
     double cache_read;
     double cache_write;
+    uint64_t
+        above; /* input tokens of one request beyond which all of it costs `factors` more; 0 = none */
+    double input_factor; /* of input and of both caches */
+    double output_factor;
 };
 
 /* path: the user's file; NULL = none. SNP_E_INVALID: it is no such file; SNP_E_NOT_FOUND. */

@@ -228,6 +228,39 @@ static json_t *call_message(struct snp_model_tool_call *call, size_t n_before, s
     return made;
 }
 
+/* Places of thoughts become the thoughts; what means nothing goes. */
+static int keep_blocks(struct snp_model_reply *reply)
+{
+    const json_t *blocks = json_object_get(reply->opaque, "anthropic");
+    const char *text = snp_buf_bytes(&reply->reasoning);
+    size_t i = 0;
+    json_t *block = NULL;
+
+    if (blocks != NULL && !reply->keeps_blocks) {
+        json_decref(reply->opaque);
+        reply->opaque = NULL;
+        return 0;
+    }
+    json_array_foreach(blocks, i, block)
+    {
+        size_t from = (size_t)snp_json_int(block, "from", 0);
+        size_t to = (size_t)snp_json_int(block, "to", 0);
+        bool is_thought = strcmp(snp_json_str(block, "type", ""), "thinking") == 0;
+
+        if (!is_thought || json_object_get(block, "from") == NULL) {
+            continue;
+        }
+        json_t *thought = from < to && to <= reply->reasoning.len
+                              ? snp_json_bytes(text + from, to - from)
+                              : json_string("");
+        if (json_object_set_new(block, "thinking", thought) < 0 ||
+            json_object_del(block, "from") < 0 || json_object_del(block, "to") < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 /* What was thought before a call goes into "opaque". */
 static int keep_reasoning(struct snp_model_reply *reply)
 {
@@ -262,7 +295,7 @@ json_t *snp_model_reply_message(struct snp_model_reply *reply, size_t n_before)
     if (reply->n_calls > 0 && json_object_set(message, "tool_calls", calls) < 0) {
         return NULL;
     }
-    if (keep_reasoning(reply) < 0) {
+    if (keep_blocks(reply) < 0 || keep_reasoning(reply) < 0) {
         return NULL;
     }
     if (reply->opaque != NULL && json_object_set(message, "opaque", reply->opaque) < 0) {

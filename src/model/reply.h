@@ -32,7 +32,8 @@ struct snp_model_reply {
     struct snp_buf reasoning;
     struct snp_model_tool_call *calls; /* owned; SNP_MODEL_CALLS_MAX at most */
     size_t n_calls;
-    json_t *opaque;       /* owned; NULL = nothing */
+    json_t *opaque;    /* owned; NULL = nothing */
+    bool keeps_blocks; /* else the order of its blocks means nothing, and opaque is dropped */
     bool keeps_reasoning; /* the provider wants to read it again */
     enum snp_model_stop stop;
     bool has_stop; /* the provider said why it stopped */

@@ -62,12 +62,12 @@ static const char *message_of(const json_t *error)
 {
     static const char *const names[] = {"message", "detail", "error", "code", "type"};
 
-    if (json_is_string(error)) {
+    if (json_string_length(error) > 0) {
         return json_string_value(error);
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
         const char *text = snp_json_str(error, names[i], NULL);
-        if (text != NULL) {
+        if (text != NULL && text[0] != '\0') {
             return text;
         }
     }

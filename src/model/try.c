@@ -475,6 +475,31 @@ static int send_wire(struct snp_model_call *call,
     return snp_http_start(call->models->http, &spec, &call->http, err);
 }
 
+/*
+ * The temperature that is sent. The default one only to models known to take it: newer ones refuse any,
+ * and a request would be lost to learn that.
+ */
+static double temperature_of(const struct snp_model_call *call)
+{
+    static const char *const taking[] = {"gpt-4", "gpt-3", "ft:gpt-4", "ft:gpt-3"};
+    const struct snp_model_target *target = &call->target;
+    const struct snp_config *config = call->models->config;
+    double configured = snp_config_float(config, SNP_KEY_TEMPERATURE);
+
+    if (call->request.temperature >= 0) {
+        return call->request.temperature;
+    }
+    if (snp_config_origin(config, SNP_KEY_TEMPERATURE) != SNP_ORIGIN_DEFAULT) {
+        return configured;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(taking); i++) {
+        if (snp_has_prefix(target->model, taking[i])) {
+            return configured;
+        }
+    }
+    return -1;
+}
+
 static int send_try(struct snp_model_call *call, struct snp_err *err)
 {
     const struct snp_model_target *target = &call->target;
@@ -486,7 +511,7 @@ static int send_try(struct snp_model_call *call, struct snp_err *err)
         .key = call->key,
         .key_header = target->route->key_header,
         .api_version = target->api_version,
-        .temperature = call->request.temperature,
+        .temperature = temperature_of(call),
         .quirks = quirks == NULL ? 0 : quirks->flags,
         .is_origin = target->is_origin,
     };

@@ -375,9 +375,12 @@ def test_thoughts_and_signatures_travel(tmp_path, serve):
     thinking = [{"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
                 {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
                 {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "sig"}},
-                {"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t", "name": "look",
+                {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+                {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "So \u2764"}},
+                {"type": "content_block_start", "index": 2, "content_block": {"type": "redacted_thinking", "data": "d"}},
+                {"type": "content_block_start", "index": 3, "content_block": {"type": "tool_use", "id": "t", "name": "look",
                                                                               "input": {}}},
-                {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta",
+                {"type": "content_block_delta", "index": 3, "delta": {"type": "input_json_delta",
                                                                       "partial_json": '{"at": "x"}'}},
                 {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}]
     signed = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look", "args": {"at": "x"}},
@@ -396,7 +399,9 @@ def test_thoughts_and_signatures_travel(tmp_path, serve):
         answer(tmp_path, kind, server, {"tools": [TOOL], "messages": after})
         sent = server.requests[1]["body"]
         if kind == "anthropic":
-            assert sent["messages"][1]["content"][0] == part
+            assert sent["messages"][1]["content"] == [
+                part, {"type": "text", "text": "So \u2764"}, {"type": "redacted_thinking", "data": "d"},
+                {"type": "tool_use", "id": "t", "name": "look", "input": {"at": "x"}}]
             assert sent["messages"][2]["content"][0]["tool_use_id"] == "t"
         elif kind == "gemini":
             assert sent["contents"][1]["parts"] == [part]
@@ -531,8 +536,8 @@ def models(cwd, *args, **env):
     ("anything/at-all", {"SNIPARA_SANDBOX_BASE_URL": "http://127.0.0.1:4000"}, "openai", "anything/at-all"),
     ("anthropic/claude-x", {"SNIPARA_SANDBOX_BACKEND": "anthropic"}, "anthropic", "claude-x"),
     ("replay/turns.jsonl", {}, "replay", "turns.jsonl"),
-    (None, {"ANTHROPIC_API_KEY": KEY}, "anthropic", "claude-sonnet-4-5"),
-    (None, {"SNIPARA_SANDBOX_BACKEND": "gemini"}, "gemini", "gemini-2.5-flash"),
+    (None, {"ANTHROPIC_API_KEY": KEY}, "anthropic", "claude-sonnet-5-5"),
+    (None, {"SNIPARA_SANDBOX_BACKEND": "gemini"}, "gemini", "gemini-3.6-flash"),
     (None, {"SNIPARA_SANDBOX_MODEL": "o3-mini", "ANTHROPIC_API_KEY": KEY}, "openai", "o3-mini"),
 ])
 def test_routes(tmp_path, name, env, provider, model):
