@@ -13,6 +13,7 @@
 
 #include "base/str.h"
 #include "http/http.h"
+#include "http/url.h"
 
 static const char bearer[] = "Authorization: Bearer ";
 
@@ -273,9 +274,9 @@ static int set_base(struct snp_model_target *target,
     if (target->base_url == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    if (!snp_has_prefix(base->url, "http://") && !snp_has_prefix(base->url, "https://")) {
-        return snp_fail(err, SNP_E_INVALID, "%s: an address begins with http:// or https://",
-                        base->from == NULL ? "base_url" : base->from);
+    /* in a network of one's own a server without TLS is usual */
+    if (snp_http_url_check(target->base_url, SNP_HTTP_URL_PLAIN, err) < 0) {
+        return snp_err_wrap(err, "%s", base->from == NULL ? "base_url" : base->from);
     }
     return 0;
 }

@@ -549,7 +549,9 @@ def test_what_is_missing_is_said(tmp_path):
     assert "OPENAI_API_KEY" in models(tmp_path)["problem"]
     assert "AZURE_API_BASE" in models(tmp_path, "azure/x", AZURE_API_KEY=KEY)["problem"]
     assert "openrouter/NAME" in models(tmp_path, "nobodys")["problem"]
-    assert "begins with http" in models(tmp_path, "gpt-4o", OPENAI_BASE_URL="ftp://x", OPENAI_API_KEY=KEY)["problem"]
+    for url in ("ftp://x", "http://user:password@x", "http://"):
+        problem = models(tmp_path, "gpt-4o", OPENAI_BASE_URL=url, OPENAI_API_KEY=KEY)["problem"]
+        assert problem.startswith("OPENAI_BASE_URL: ") and "password@" not in problem
     assert "replay_file" in models(tmp_path, SNIPARA_SANDBOX_BACKEND="replay")["problem"]
 
 
