@@ -76,7 +76,7 @@ def fdatasync_us(folder, runs):
 
 def journal(ctx):
     """What a cell costs with and without transaction, on disk at once or after a while."""
-    runtime = ctx.runtime()
+    runtime = ctx.durable()
     runs = ctx.runs(2000, 200)
     ctx.times("journal.sync", "fdatasync of one page, by hand", fdatasync_us(ctx.folder, ctx.runs(500, 100)))
     kinds = [(t, d) for t in (True, False) for d in ("synced", "process")]
@@ -102,7 +102,7 @@ def journal(ctx):
 
 def together(ctx):
     """Sessions side by side: their outcomes share commits, each on disk before it is answered."""
-    runtime = ctx.runtime()
+    runtime = ctx.durable()
     runs, clients = ctx.runs(400, 50), 32
     names = [f"together-{i}" for i in range(clients)]
     for name in names:
@@ -118,7 +118,7 @@ def together(ctx):
 
 def snapshots(ctx):
     """Snapshot, rollback and fork in memory, by size, and fork and pickle by hand."""
-    runtime = ctx.runtime()
+    runtime = ctx.durable()
     for mib in (1, 10, 30, 100, 300):
         name = f"snapshots-{mib}"
         runtime.exec(MIB_OF_NUMPY.format(mib), "-s", name, "--template", "data", "--memory", "2g")
@@ -154,7 +154,7 @@ def by_hand(ctx, mib):
 
 def checkpoints(ctx):
     """A session of 30 MiB to disk and back."""
-    runtime = ctx.runtime()
+    runtime = ctx.durable()
     first, again, wakes = [], [], []
     for i in range(ctx.runs(20, 3)):
         name = f"checkpoints-{i}"

@@ -19,6 +19,8 @@ CODE = "print(1)"
 IMPORTS = "import numpy, pandas"
 KEEP_FREE = 3 << 30  # bytes; trying for many sessions must not take the machine down
 
+AWAKE = {"SNIPARA_SANDBOX_MAX_LIVE_SESSIONS": "8192", "SNIPARA_SANDBOX_LIVE_MEMORY": "1t",
+         "SNIPARA_SANDBOX_CHECKPOINT_AFTER": "86400"}
 BWRAP = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv",
          "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
          "--symlink", "usr/lib64", "/lib64", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives",
@@ -82,10 +84,17 @@ class Context:
         self.busy = 0.0
 
     def runtime(self, name="pool", **settings):
-        """The runtime of that name; the settings count when it is made."""
+        """The runtime of that name; the settings count when it is made. Sessions stay awake and are not saved."""
+        return self.plain_runtime(name, **AWAKE, **settings)
+
+    def plain_runtime(self, name, **settings):
         if name not in self.runtimes:
             self.runtimes[name] = Runtime(self.build, os.path.join(self.folder, name), **settings)
         return self.runtimes[name]
+
+    def durable(self):
+        """One with its defaults."""
+        return self.plain_runtime("durable")
 
     def on_demand(self):
         return self.runtime("demand", SNIPARA_SANDBOX_POOL="0")
@@ -356,15 +365,35 @@ def live(ctx):
             n=opened, **({"note": note} if note else {}))
     ctx.add("live.tables", "of that, page tables (VmPTE of all its processes)", "MiB",
             page_tables(sum(inside.values(), [])) / opened / MIB, n=opened)
-    for role, text in (("init", "pid 1"), ("python", "the interpreter"), ("branch", "the standby that replaces it")):
+    for role, text in (("init", "pid 1"), ("python", "the interpreter"), ("branch", "the copy of before its first cell")):
         ctx.add(f"live.own.{role}", f"of that, private to {text}, page tables included", "MiB",
                 own[role] / MIB, n=min(40, len(inside[role])))
     ctx.add("live.processes", "processes of a session", "", sum(map(len, inside.values())) / opened, n=opened)
     ctx.add("live.descriptors", "descriptors of the supervisor for a session", "",
             len(os.listdir(f"/proc/{runtime.tier_pid()}/fd")) / opened, n=opened)
+    standbys(ctx, runtime, opened)
     if not ctx.is_quick:
         many(ctx, runtime, opened)
     ctx.end("live")
+
+
+def private_each(runtime, opened):
+    """Bytes that the processes of a session have for themselves."""
+    inside = by_role(process_tree(runtime.tier_pid()))
+    return sum(private_bytes(inside[role]) * len(inside[role]) for role in ROLES) / opened
+
+
+def standbys(ctx, runtime, opened):
+    """What it adds that each session can go back to before its last cell."""
+    before = private_each(runtime, opened)
+    for _ in range(4):  # by then an interpreter knows which pages to have copied ahead
+        for first in range(0, opened, 100):
+            steps = [durable.cell_step(f"live-{i}", CODE, transaction=True, durability="process")
+                     for i in range(first, min(first + 100, opened))]
+            runtime.bench("ask", runtime.socket, 1, json.dumps(steps))
+    settle()
+    ctx.add("live.standby", "with a standby each, after four more cells: private on top of that", "MiB",
+            (private_each(runtime, opened) - before) / MIB, n=opened)
 
 
 def many(ctx, runtime, opened):

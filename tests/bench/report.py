@@ -10,7 +10,7 @@ TITLES = {
               "after the other, each ended before the next. `bwrap` has the same namespaces and a similar root, but no "
               "control groups, no Landlock and no filter; it starts an interpreter each time. Measured in turns. In this "
               "and the groups that follow cells are plain (no standby) and no disk is waited for; what these cost "
-              "is in group journal."),
+              "is in group journal. All sessions stay awake, and are not saved while idle."),
     "refill": ("The pool", "Sessions asked for as fast as they come, so that the pool is filled while they run."),
     "cell": ("Cells", "From the request of a client in C to the whole result, in a named session without a standby, "
              "its outcome handed to the kernel but no disk waited for."),
