@@ -65,4 +65,15 @@ int snp_tree_get(const struct snp_remote_file *from,
                  struct snp_moved *moved,
                  struct snp_err *err) SNP_NODISCARD;
 
+/*
+ * Copy files of the session, named by their paths below from->path (an array of strings), into the
+ * folder `dest`, which must not exist, as they lie there. What is no file any more is counted as
+ * skipped. What was copied before a failure stays.
+ */
+int snp_tree_get_files(const struct snp_remote_file *from,
+                       const json_t *paths,
+                       const char *dest,
+                       struct snp_moved *moved,
+                       struct snp_err *err) SNP_NODISCARD;
+
 #endif

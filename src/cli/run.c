@@ -44,12 +44,18 @@ static const double agent_cost_max = 10.0;
             "where code runs: native, local (weaker), or auto (default)", SNP_KEY_ENVIRONMENT \
     }
 #define OPT_BOX                                                                                \
-    {"project",                                                                                \
-     0,                                                                                        \
+    {"output",                                                                                 \
+     'o',                                                                                      \
      SNP_OPT_STRING,                                                                           \
      "DIR",                                                                                    \
-     "folder seen at /workspace (default: the working directory); it is never changed",        \
+     "copy the files that were written or changed into this new folder",                       \
      0},                                                                                       \
+        {"project",                                                                            \
+         0,                                                                                    \
+         SNP_OPT_STRING,                                                                       \
+         "DIR",                                                                                \
+         "folder seen at /workspace (default: the working directory); it is never changed",    \
+         0},                                                                                   \
         {"no-project", 0, SNP_OPT_FLAG, NULL, "show no folder at /workspace", 0},              \
         {"template",      0, SNP_OPT_STRING, "NAME", "what the sandbox has, as in exec",       \
          SNP_KEY_TEMPLATE},                                                                    \
@@ -106,6 +112,9 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
         return snp_front_fail(front, &err);
     }
     spec->exec = exec;
+    if (snp_front_output(front, &err) < 0) {
+        return snp_front_fail(front, &err);
+    }
     spec->log_dir = snp_config_str(front->config, SNP_KEY_LOG_DIR);
     spec->environment = snp_config_str(front->config, SNP_KEY_ENVIRONMENT);
     return snp_front_start(front, spec);

@@ -12,10 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/str.h"
 #include "base/text.h"
+#include "cli/files.h"
 #include "cli/policy.h"
+#include "cli/remote.h"
 #include "cli/run_show.h"
 #include "cli/term.h"
 #include "cli/tier.h"
@@ -258,27 +261,83 @@ static void hints_print(const struct snp_front *front, const json_t *result)
     (void)front;
 }
 
+int snp_front_output(struct snp_front *front, struct snp_err *err)
+{
+    struct stat st;
+
+    front->output = snp_opts_str(front->opts, "output");
+    if (front->output != NULL && lstat(front->output, &st) == 0) {
+        return snp_fail(err, SNP_E_INVALID, "--output: %.150s exists; a new folder is made",
+                        front->output);
+    }
+    return 0;
+}
+
+/* Changed files into --output; with all of them there, the session of a run that is done ends. */
+static int files_export(struct snp_front *front, json_t *result, struct snp_err *err)
+{
+    const json_t *files = json_object_get(result, "files");
+    snp_autojson json_t *paths = json_copy(json_object_get(files, "created"));
+    snp_autojson json_t *session = json_incref(json_object_get(result, "session"));
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    struct snp_remote_file from = {.session = json_string_value(session), .path = "/workspace"};
+    struct snp_moved moved;
+    int r;
+
+    if (paths == NULL || json_array_extend(paths, json_object_get(files, "modified")) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (front->output == NULL || from.session == NULL || json_array_size(paths) == 0) {
+        return 0;
+    }
+    r = snp_remote_connect(false, &client, err);
+    from.client = client;
+    r = r < 0 ? r : snp_tree_get_files(&from, paths, front->output, &moved, err);
+    if (r < 0) {
+        return snp_err_wrap(err, "--output");
+    }
+    (void)json_object_set_new(result, "output",
+                              snp_json_bytes(front->output, strlen(front->output)));
+    if (!front->is_json && !front->has_events) {
+        (void)fprintf(stderr, "%llu file%s in %s", (unsigned long long)moved.files,
+                      moved.files == 1 ? "" : "s", front->output);
+        if (moved.skipped > 0) {
+            (void)fprintf(stderr, "; %llu left out, which are links, folders or gone",
+                          (unsigned long long)moved.skipped);
+        }
+        (void)fputc('\n', stderr);
+    }
+    if (snp_json_bool(result, "success", false) && moved.skipped == 0 &&
+        snp_remote_call(client, "sessions.destroy", json_pack("{s:s}", "session", from.session),
+                        &reply, err) == 0) {
+        (void)json_object_set_new(result, "session", json_null());
+    }
+    return 0;
+}
+
 static int end_print(struct snp_front *front)
 {
     snp_autojson json_t *result = NULL;
+    struct snp_err err;
     bool is_ok;
 
     status_clear(front);
     if (!front->is_done) { /* a second signal */
-        struct snp_err err;
-
         (void)snp_fail(&err, SNP_E_TIMEOUT,
                        "stopped before the end was on record; resume goes on");
         return snp_front_fail(front, &err);
     }
     result = snp_run_result(front->run, front->is_verbose);
     if (result == NULL) {
-        struct snp_err err;
-
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         return snp_front_fail(front, &err);
     }
     is_ok = snp_json_bool(result, "success", false);
+    if (files_export(front, result, &err) < 0) {
+        snp_cli_warn(front->cli, "%s", err.msg);
+        is_ok = false;
+    }
     if (front->has_events) {
         line_print(result);
     } else if (front->is_json) {

@@ -15,6 +15,8 @@ struct snp_front {
     bool is_json;
     bool has_events; /* JSON lines while it works */
     bool is_verbose;
+    const char
+        *output; /* folder that changed files are copied to; NULL = none. Set after open */
 
     /* Private to run_front.c. */
     uv_loop_t loop;
@@ -56,6 +58,9 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec);
 int snp_front_resume(struct snp_front *front,
                      const char *path,
                      const struct snp_run_changes *changes);
+
+/* --output, which must not exist yet. SNP_E_INVALID. */
+int snp_front_output(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
 
 /* A failure before there is a run, in the form that was asked for; returns the exit status. */
 int snp_front_fail(const struct snp_front *front, const struct snp_err *err);

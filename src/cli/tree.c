@@ -248,21 +248,115 @@ static int get_folder(const struct snp_remote_file *from,
     return 0;
 }
 
+/* A new folder; *ret_fd is the caller's. */
+static int dest_make(const char *dest, int *ret_fd, struct snp_err *err)
+{
+    if (mkdir(dest, FOLDER_MODE) < 0 && errno == EEXIST) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "%.150s exists; a folder of a session is copied to a new one", dest);
+    }
+    *ret_fd = open(dest, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return *ret_fd < 0 ? snp_fail_sys(err, errno, "create %.150s", dest) : 0;
+}
+
 int snp_tree_get(const struct snp_remote_file *from,
                  const char *dest,
                  struct snp_moved *moved,
                  struct snp_err *err)
 {
     snp_autoclose int fd = -1;
+    int r;
 
     *moved = (struct snp_moved){0};
-    if (mkdir(dest, FOLDER_MODE) < 0 && errno == EEXIST) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "%.150s exists; a folder of a session is copied to a new one", dest);
+    r = dest_make(dest, &fd, err);
+    return r < 0 ? r : get_folder(from, fd, 0, moved, err);
+}
+
+/*
+ * Open the folder that the file `path` goes into, below dest_fd, made where it is missing; *ret_name:
+ * its last component. Everything below dest_fd was made by us, so no link can be on the way.
+ */
+static int parent_open(
+    int dest_fd, char *path, int *ret_fd, const char **ret_name, struct snp_err *err)
+{
+    snp_autoclose int fd = fcntl(dest_fd, F_DUPFD_CLOEXEC, 3);
+    unsigned depth = 0;
+    char *name = path;
+
+    for (char *slash = strchr(name, '/'); slash != NULL; slash = strchr(name, '/')) {
+        snp_autoclose int below = -1;
+        int r;
+
+        *slash = '\0';
+        r = deep_check(++depth, name, err);
+        if (r < 0) {
+            return r;
+        }
+        if (!is_component(name) || (mkdirat(fd, name, FOLDER_MODE) < 0 && errno != EEXIST) ||
+            (below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0) {
+            return snp_fail(err, SNP_E_PEER, "no folder can be made for '%.100s'", name);
+        }
+        snp_closep(&fd);
+        fd = SNP_TAKE_FD(below);
+        name = slash + 1;
     }
-    fd = open(dest, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) {
-        return snp_fail_sys(err, errno, "create %.150s", dest);
+    if (!is_component(name) || fd < 0) {
+        return snp_fail(err, SNP_E_PEER, "the session names a file '%.100s'", name);
     }
-    return get_folder(from, fd, 0, moved, err);
+    *ret_name = name;
+    *ret_fd = SNP_TAKE_FD(fd);
+    return 0;
+}
+
+static int named_get(const struct snp_remote_file *from,
+                     int dest_fd,
+                     const char *path,
+                     struct snp_moved *moved,
+                     struct snp_err *err)
+{
+    snp_autofree char *whole = snp_format("%s/%s", from->path, path);
+    snp_autofree char *parts = strdup(path);
+    struct snp_remote_file file = *from;
+    snp_autoclose int fd = -1;
+    const char *name = "";
+    int r;
+
+    if (whole == NULL || parts == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = parent_open(dest_fd, parts, &fd, &name, err);
+    if (r < 0) {
+        return r;
+    }
+    file.path = whole;
+    r = get_file(&file, fd, name, moved, err);
+    /* Removed since, a folder, or a link, perhaps one that leads out. */
+    if (r == SNP_E_NOT_FOUND || r == SNP_E_INVALID || r == SNP_E_DENIED) {
+        (void)unlinkat(fd, name, 0);
+        moved->files--;
+        moved->skipped++;
+        return 0;
+    }
+    return r < 0 ? snp_err_wrap(err, "%.100s", path) : 0;
+}
+
+int snp_tree_get_files(const struct snp_remote_file *from,
+                       const json_t *paths,
+                       const char *dest,
+                       struct snp_moved *moved,
+                       struct snp_err *err)
+{
+    snp_autoclose int fd = -1;
+    int r;
+
+    *moved = (struct snp_moved){0};
+    r = dest_make(dest, &fd, err);
+    for (size_t i = 0; r == 0 && i < json_array_size(paths); i++) {
+        const char *path = json_string_value(json_array_get(paths, i));
+
+        if (path != NULL) {
+            r = named_get(from, fd, path, moved, err);
+        }
+    }
+    return r;
 }

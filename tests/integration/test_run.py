@@ -275,6 +275,29 @@ def test_an_agent_without_an_answer_is_forced(runs):
     assert result["error"].startswith("Iteration limit reached (2/2)")
 
 
+def test_what_an_agent_makes_is_copied_out(runs):
+    runs.box.make_file("project/a.csv", "x\n1\n2\n")
+    code = ("import os\nos.makedirs('out/deep')\nopen('out/deep/report.md', 'w').write('# Report: 2 rows\\n')\n"
+            "open('a.csv', 'a').write('3\\n')\nos.symlink('/etc/passwd', 'link')\nopen('gone', 'w').close()")
+    turns = [turn(call("execute_code", code=code)),
+             turn(call("execute_code", code="os.unlink('gone')"), call("FINAL", answer="made"))]
+    result = runs.agent(*turns, options=["--output", "made"])
+    assert result["output"] == "made"
+    found = {}
+    for folder, _, names in os.walk(os.path.join(runs.folder, "made")):
+        for name in names:
+            path = os.path.join(folder, name)
+            assert not os.path.islink(path)
+            with open(path) as file:
+                found[os.path.relpath(path, os.path.join(runs.folder, "made"))] = file.read()
+    assert found["out/deep/report.md"] == "# Report: 2 rows\n" and found["a.csv"] == "x\n1\n2\n3\n"
+    assert set(found) <= {"out/deep/report.md", "a.csv", "link"} and "root:" not in found.get("link", "")
+    with open(os.path.join(runs.folder, "a.csv")) as file:
+        assert file.read() == "x\n1\n2\n"
+    again = runs.agent(*turns, options=["--output", "made"], code=2)
+    assert "exists" in again["error"]
+
+
 # What is hostile --------------------------------------------------------------------------------
 
 
