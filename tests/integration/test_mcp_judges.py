@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MCP server before judges that are not ours: the public conformance suite (over HTTP, and through a
+"""The MCP server and client before judges that are not ours: the public conformance suite (over HTTP, and through a
 bridge to stdio), both generations of the official client, the Inspector. They come from npm (tools/mcp-suite)."""
 
 import json
@@ -131,3 +131,64 @@ def test_inspector(suite, box, server, era, over):
     failed = inspect(suite, box, where, "--protocol-era", era, "--method", "tools/call", "--tool-name",
                      "execute_python", "--tool-args-json", '{"code": "1 / 0"}')
     assert failed.returncode == 5, failed.stdout + failed.stderr  # its status for isError
+
+
+# The client ----------------------------------------------------------------------------------
+
+
+PROGRAM = os.path.join(lib.BUILD, "snipara-sandbox")
+
+
+@pytest.mark.parametrize("revision, scenarios", [
+    ("2025-11-25", ["initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"]),
+    ("2026-07-28", ["tools_call", "request-metadata", "http-standard-headers", "http-custom-headers",
+                    "http-invalid-tool-headers", "sep-2322-client-request-state", "json-schema-ref-no-deref",
+                    "json-schema-2020-12-preservation"]),
+])
+def test_conformance_of_the_client(suite, tmp_path, revision, scenarios):
+    """All client scenarios that need no OAuth, with the command line as the client; a warning fails too."""
+    runs = {}
+    for scenario in scenarios:  # two at a time: most of it is the suite's own start
+        runs[scenario] = subprocess.Popen(
+            node(suite, os.path.join(suite, "node_modules/@modelcontextprotocol/conformance/dist/index.js"), "client",
+                 "--command", f"{lib.PYTHON} {os.path.join(CONFORMANCE, 'client.py')} {PROGRAM}",
+                 "--scenario", scenario, "--spec-version", revision, "-o", str(tmp_path)),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if len(runs) % 2 == 0:
+            for run in runs.values():
+                run.wait(SECONDS)
+    for scenario, run in runs.items():
+        shown, _ = run.communicate(timeout=SECONDS)
+        assert run.returncode == 0 and "OVERALL: PASSED" in shown, (scenario, shown[-4000:])
+
+
+@pytest.mark.parametrize("over", ["stdio", "http"])
+@pytest.mark.parametrize("which", ["v1", "v2"])
+def test_official_servers(suite, which, over):
+    """Our client before servers of both generations: found out by itself, and as each era."""
+    command = node(suite, os.path.join(CONFORMANCE, "peer.mjs"), which, over)
+    peer = None
+    where = ["--", *command]
+    if over == "http":
+        peer = subprocess.Popen(command, cwd=suite, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        where = ["--url", f"http://127.0.0.1:{int(peer.stdout.readline())}/mcp"]
+
+    def mcp(*words):
+        done = subprocess.run([PROGRAM, "mcp", *words, *where], cwd=suite, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    try:
+        info = json.loads(mcp("info", "--json"))
+        assert info["server"]["name"] == f"peer-{which}"
+        assert info["protocol"] == ("2025-11-25" if which == "v1" else "2026-07-28")
+        assert mcp("call", "echo", "-a", "text=hello") == "hello\n"
+        assert mcp("call", "echo", "-a", "text=old", "--protocol", "legacy") == "old\n"
+        assert mcp("read", "note://one") == "a note"
+        assert "tell me why" in mcp("prompt", "ask", "-a", "what=why")
+    finally:
+        if peer is not None:
+            peer.stdin.close()
+            peer.wait(SECONDS)
+            peer.stdout.close()
