@@ -50,7 +50,10 @@ install: all
 uninstall:
 	@tools/install uninstall $(B)
 
+mcpb: all
+	@tools/mcpb $(B) $(URL) $(NAME)
+
 clean:
 	@rm -rf $(B) $(B)-clang $(B)-asan $(B)-fuzz $(B)-faults $(B)-aarch64*
 
-.PHONY: all demo check aarch64 asan valgrind bench fuzz format install uninstall clean
+.PHONY: all demo check aarch64 asan valgrind bench fuzz format install uninstall mcpb clean
