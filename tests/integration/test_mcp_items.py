@@ -61,7 +61,7 @@ def test_the_table_of_items_is_true():
         table = text.read().partition("## Security checklist")[2]
     rows = re.findall(r"^\| (\d+) \|.*\| ([^|]*) \|$", table, re.MULTILINE)
     numbers = [int(number) for number, _ in rows]
-    assert numbers == sorted(set(numbers)) and set(range(1, 26)) <= set(numbers)
+    assert numbers == list(range(1, 33))
     sources = ""
     for folder in ("integration", "escape", "fuzz", "unit"):
         for name in sorted(os.listdir(os.path.join(lib.HERE, folder))):

@@ -11,6 +11,7 @@
 #include "mcp/resource.h"
 #include "mcp/text.h"
 #include "mcp/tool.h"
+#include "mcp/tooldef.h"
 #include "unit/harness.h"
 
 static int parse(const char *text, struct snp_jsonrpc *ret, int *ret_code)
@@ -145,6 +146,27 @@ TEST(text_is_cut_at_characters)
     assert_string_equal(snp_buf_cstr(&out), "a b ...");
 }
 
+TEST(item_32_header_values_have_no_line_ends)
+{
+    static const struct {
+        const char *text;
+        const char *value;
+    } rows[] = {
+        {"plain",           "plain"                          },
+        {"",                ""                               },
+        {"a\r\nX-Evil: 1",  "=?base64?YQ0KWC1FdmlsOiAx?="    },
+        {" blank",          "=?base64?IGJsYW5r?="            },
+        {"caf\xc3\xa9",     "=?base64?Y2Fmw6k=?="            },
+        {"=?base64?bG9v?=", "=?base64?PT9iYXNlNjQ/Ykc5dj89?="},
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        snp_autofree char *value = snp_mcp_header_value(rows[i].text, strlen(rows[i].text));
+
+        assert_string_equal(value, rows[i].value);
+    }
+}
+
 TEST(what_is_kept_is_bounded)
 {
     struct snp_kept kept = {0};
@@ -211,6 +233,7 @@ RUN(UNIT(messages_are_told_apart),
     UNIT(versions_are_negotiated),
     UNIT(lines_in_any_pieces),
     UNIT(text_is_cut_at_characters),
+    UNIT(item_32_header_values_have_no_line_ends),
     UNIT(what_is_kept_is_bounded),
     UNIT(uris_of_ours_only),
     UNIT(lists_of_tools))
