@@ -120,6 +120,16 @@ static int run_gc(struct snp_cli *cli, const struct snp_opts *opts)
                          sizeof(freed)),
         (long long)snp_json_int(reply.head, "blobs", 0),
         snp_format_bytes((uint64_t)snp_json_int(reply.head, "bytes", 0), left, sizeof(left)));
+    if (!snp_json_bool(reply.head, "is_met", true)) {
+        (void)snp_fail(&err, SNP_E_LIMIT,
+                       "%s are left, more than the %s they may take: all of it is in use by "
+                       "sessions and snapshots; make room with: snapshots remove, sessions "
+                       "destroy (export keeps a copy)",
+                       left,
+                       snp_format_bytes((uint64_t)snp_json_int(reply.head, "budget_bytes", 0),
+                                        freed, sizeof(freed)));
+        return snp_cli_fail(cli, &err);
+    }
     return SNP_EXIT_OK;
 }
 
@@ -162,7 +172,9 @@ const struct snp_verb snp_verb_gc = {
     .summary = "free disk space that no session needs",
     .description =
         "Remove contents that no session, snapshot or result refers to. With --budget also the "
-        "oldest outputs, until what is left fits; sessions and snapshots are never touched.",
+        "oldest outputs, until what is left fits; sessions and snapshots are never touched. If "
+        "they alone take "
+        "more, that is said, and the status is 1.",
     .spec = {gc_options, SNP_ARRAY_LEN(gc_options), NULL, 0, false},
     .examples = "gc\ngc --budget 2g --json",
     .run = run_gc,

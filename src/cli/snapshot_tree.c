@@ -24,6 +24,7 @@ enum {
     LABEL_MAX = 1024,
     HEADS_MAX = 512,
     GAP = 2,
+    DETAILS_COLUMNS = 48, /* cell, places, size and age, with gaps */
 };
 
 /* One snapshot; texts are borrowed from the answer. */
@@ -356,6 +357,7 @@ static void node_print(FILE *out, const struct tree *tree, size_t at, size_t wid
     char where[PLACES_MAX];
     char size[SIZE_MAX_BYTES];
     char age[SNP_HUMAN_MAX];
+    bool is_wide = width + DETAILS_COLUMNS <= snp_term_width(out);
     const char *names;
 
     snp_buf_init(&heads, HEADS_MAX);
@@ -366,13 +368,19 @@ static void node_print(FILE *out, const struct tree *tree, size_t at, size_t wid
     (void)fprintf(out, "%.*s", (int)node->name_at, node->label);
     snp_term_put(out, names != NULL ? SNP_STYLE_GREEN : SNP_STYLE_BOLD,
                  node->label + node->name_at);
-    (void)fprintf(
-        out, "%*s%-10s  %-12s  %9s  ", (int)(width - node->width) + GAP, "", cell,
-        places_text(node->row, where, sizeof(where)),
-        snp_format_bytes((uint64_t)snp_json_int(node->row, "bytes", 0), size, sizeof(size)));
-    snp_term_put(out, SNP_STYLE_DIM,
-                 snp_human_age(snp_json_number(node->row, "created"), age, sizeof(age)));
+    if (is_wide) {
+        (void)fprintf(out, "%*s%-10s  %-12s  %9s  ", (int)(width - node->width) + GAP, "", cell,
+                      places_text(node->row, where, sizeof(where)),
+                      snp_format_bytes((uint64_t)snp_json_int(node->row, "bytes", 0), size,
+                                       sizeof(size)));
+        snp_term_put(out, SNP_STYLE_DIM,
+                     snp_human_age(snp_json_number(node->row, "created"), age, sizeof(age)));
+    } else { /* what a narrow terminal has room for */
+        (void)fprintf(out, "%*s%s  %s", GAP, "", cell,
+                      places_text(node->row, where, sizeof(where)));
+    }
     if (names != NULL) {
+        (void)fputs(is_wide ? "" : "\n  ", out);
         (void)fputs(tree->is_ascii ? "  <- " : "  ← ", out);
         snp_term_put(out, SNP_STYLE_GREEN, names);
     }

@@ -20,7 +20,12 @@ enum {
     WIDTH_FALLBACK = 80,
     ESCAPE_MAX_FACTOR =
         6, /* bytes of output per byte of input, at most: "\u202e" of three, "\xNN" of one */
+    GAP = 2,
+    LAST_MIN = 12, /* columns that the last one of a table needs */
+    CUT_LEN = 3,
 };
+
+#define CUT "..."
 
 static const char *const style_codes[] = {
     [SNP_STYLE_PLAIN] = "",         [SNP_STYLE_BOLD] = "\033[1m",
@@ -104,46 +109,139 @@ static char *cell_text(const char *text, size_t *ret_columns)
     return copied == NULL ? NULL : strdup(copied);
 }
 
-static void print_cell(
-    FILE *stream, const char *text, enum snp_style style, size_t pad, bool is_last)
+/* The bytes of at most `most` characters of valid UTF-8. */
+static size_t bytes_of(const char *text, size_t most)
 {
-    snp_autofree char *shown = NULL;
+    size_t at = 0;
+
+    for (size_t n = 0; text[at] != '\0'; at++) {
+        bool begins = ((unsigned char)text[at] & 0xc0U) != 0x80U;
+
+        if (begins && n == most) {
+            break;
+        }
+        n += begins ? 1 : 0;
+    }
+    return at;
+}
+
+/* Printed in so many columns, filled up unless it is the last one of its line. */
+static void print_cell(
+    FILE *stream, const char *text, enum snp_style style, size_t width, bool is_last)
+{
     size_t columns = 0;
-    shown = cell_text(text, &columns);
+    snp_autofree char *shown = cell_text(text, &columns);
+
+    if (shown != NULL && columns > width && width > CUT_LEN) {
+        size_t n = bytes_of(shown, width - CUT_LEN);
+
+        memcpy(shown + n, CUT, CUT_LEN + 1); /* there were more bytes than these */
+        columns = width;
+    }
     snp_term_put(stream, style, shown == NULL ? "" : shown);
     if (is_last) {
         (void)fputc('\n', stream);
-        return;
+    } else {
+        (void)fprintf(stream, "%*s", (int)(width > columns ? width - columns : 0) + GAP, "");
     }
-    (void)fprintf(stream, "%*s", (int)(pad > columns ? pad - columns : 0) + 2, "");
 }
 
 static size_t column_width(const struct snp_table *table, size_t column)
 {
     size_t width = strlen(table->heads[column]);
+
     for (size_t row = 0; row < table->n_rows; row++) {
         size_t columns = 0;
         snp_autofree char *shown =
             cell_text(table->cells[row * table->n_cols + column], &columns);
+
         width = shown != NULL && columns > width ? columns : width;
     }
     return width;
 }
 
+static enum snp_style style_of(const struct snp_table *table, size_t at)
+{
+    return table->styles == NULL ? SNP_STYLE_PLAIN : table->styles[at];
+}
+
+/*
+ * On a terminal lines are not broken by it: the last column is cut. False: that would leave too
+ * little of it.
+ */
+static bool widths_fit(FILE *stream, const struct snp_table *table, size_t *widths)
+{
+    size_t most = snp_term_is(stream) ? snp_term_width(stream) : SIZE_MAX;
+    size_t before = 0;
+    size_t *last = &widths[table->n_cols - 1];
+
+    for (size_t i = 0; i < table->n_cols; i++) {
+        widths[i] = column_width(table, i);
+        before += i + 1 == table->n_cols ? 0 : widths[i] + GAP;
+    }
+    if (before + *last <= most) {
+        return true;
+    }
+    *last = most > before ? most - before : 0;
+    return *last >= LAST_MIN;
+}
+
+/* A row below the other, each as its first cell and then "Head value, Head value" in lines that fit. */
+static void print_records(FILE *stream, const struct snp_table *table)
+{
+    size_t most = snp_term_width(stream);
+
+    for (size_t row = 0; row < table->n_rows; row++) {
+        size_t at = row * table->n_cols;
+        size_t used = 0;
+
+        print_cell(stream, table->cells[at], SNP_STYLE_BOLD, most, true);
+        for (size_t i = 1; i < table->n_cols; i++) {
+            size_t head = strlen(table->heads[i]);
+            size_t columns = 0;
+            snp_autofree char *shown = cell_text(table->cells[at + i], &columns);
+            bool goes_on = used > 0 && used + 2 * GAP + head + columns <= most;
+
+            if (shown == NULL || columns == 0) {
+                continue;
+            }
+            if (!goes_on && used > 0) {
+                (void)fputc('\n', stream);
+                used = 0;
+            }
+            (void)fprintf(stream, "%*s", GAP, "");
+            snp_term_put(stream, SNP_STYLE_DIM, table->heads[i]);
+            (void)fputc(' ', stream);
+            used += GAP + head + 1;
+            if (used + columns > most && most > used + CUT_LEN) {
+                memcpy(shown + bytes_of(shown, most - used - CUT_LEN), CUT, CUT_LEN + 1);
+                columns = most - used;
+            }
+            snp_term_put(stream, style_of(table, at + i), shown);
+            used += columns;
+        }
+        (void)fputs(used > 0 ? "\n" : "", stream);
+    }
+}
+
 void snp_table_print(FILE *stream, const struct snp_table *table)
 {
     snp_autofree size_t *widths = calloc(table->n_cols, sizeof(*widths));
+
+    if (widths == NULL) {
+        return; /* nothing can be shown without memory */
+    }
+    if (!widths_fit(stream, table, widths)) {
+        print_records(stream, table);
+        return;
+    }
     for (size_t i = 0; i < table->n_cols; i++) {
-        size_t width = column_width(table, i);
-        if (widths != NULL) {
-            widths[i] = width;
-        }
-        print_cell(stream, table->heads[i], SNP_STYLE_BOLD, width, i + 1 == table->n_cols);
+        print_cell(stream, table->heads[i], SNP_STYLE_BOLD, widths[i], i + 1 == table->n_cols);
     }
     for (size_t i = 0; i < table->n_rows * table->n_cols; i++) {
-        enum snp_style style = table->styles == NULL ? SNP_STYLE_PLAIN : table->styles[i];
         size_t column = i % table->n_cols;
-        print_cell(stream, table->cells[i], style, widths == NULL ? 0 : widths[column],
+
+        print_cell(stream, table->cells[i], style_of(table, i), widths[column],
                    column + 1 == table->n_cols);
     }
 }

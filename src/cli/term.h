@@ -46,7 +46,10 @@ struct snp_table {
     const enum snp_style *styles; /* one per cell, or NULL */
 };
 
-/* Cells are escaped as untrusted text; newlines too. */
+/*
+ * Cells are escaped as untrusted text; newlines too. On a terminal that is too narrow the last
+ * column is cut, or each row is printed as a few lines.
+ */
 void snp_table_print(FILE *stream, const struct snp_table *table);
 
 #endif

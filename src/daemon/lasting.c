@@ -128,18 +128,27 @@ void snp_run_hibernate(const struct snp_work *work)
 
 /* gc --------------------------------------------------------------------------------------- */
 
+struct collecting {
+    struct snp_request *request; /* owned */
+    uint64_t budget;             /* 0 = any */
+};
+
 static void collected(void *arg, const struct snp_gc_report *report, const struct snp_err *err)
 {
-    struct snp_request *request = arg;
+    struct collecting *collecting = arg;
+    uint64_t budget = collecting->budget;
 
     if (err->code != SNP_OK) {
-        snp_request_fail(request, err);
+        snp_request_fail(collecting->request, err);
     } else {
-        snp_request_answer(request, json_pack("{s:I, s:I, s:I}", "freed_bytes",
-                                              (json_int_t)report->freed_bytes, "blobs",
-                                              (json_int_t)report->blobs, "bytes",
-                                              (json_int_t)report->bytes));
+        snp_request_answer(
+            collecting->request,
+            json_pack("{s:I, s:I, s:I, s:I, s:b}", "freed_bytes",
+                      (json_int_t)report->freed_bytes, "blobs", (json_int_t)report->blobs,
+                      "bytes", (json_int_t)report->bytes, "budget_bytes", (json_int_t)budget,
+                      "is_met", budget == 0 || report->bytes <= budget));
     }
+    free(collecting);
 }
 
 void snp_run_gc(const struct snp_work *work)
@@ -147,9 +156,17 @@ void snp_run_gc(const struct snp_work *work)
     struct snp_server *server = work->request->server;
     uint64_t budget = (uint64_t)snp_json_int(work->head, "budget_bytes",
                                              (int64_t)server->options.budget_bytes);
+    struct collecting *collecting = calloc(1, sizeof(*collecting));
     struct snp_err err;
 
-    if (snp_store_gc(server->store, budget, collected, work->request, &err) < 0) {
+    if (collecting == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         snp_request_fail(work->request, &err);
+        return;
+    }
+    *collecting = (struct collecting){work->request, budget};
+    if (snp_store_gc(server->store, budget, collected, collecting, &err) < 0) {
+        snp_request_fail(work->request, &err);
+        free(collecting);
     }
 }

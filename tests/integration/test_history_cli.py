@@ -114,6 +114,38 @@ def test_a_wrong_session_name_is_refused_before_the_daemon_is_asked():
         assert done.returncode == 2 and daemon.asked == []
 
 
+LONG = "/home/somebody/projects/with/a/very/long/name"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_tables_fit_the_terminal(columns):
+    rows = [session("work", tier="native", template="data", cells=12, epoch=3, used=NOW, project=LONG),
+            session("a-session-with-a-long-name-of-forty-chars-", tier="native", template="base", cells=1, epoch=1, used=NOW)]
+    cells = [{"cell": n, "status": "ok", "state": "kept", "started": NOW, "wall_us": 5000, "kind": "python",
+              "first_line": f"value = compute({n}, 'ü' * 10) + something_long_that_goes_on_for_ever(1, 2, 3, 4)"} for n in (2, 1)]
+    answers = {"sessions.list": {"sessions": rows}, "history": {"cells": cells, "state": "idle", "missing": None},
+               "snapshots.list": TREE}
+    with ScriptedDaemon(answers) as daemon:
+        for verb, wanted in ((["sessions", "list"], ("work", "native", "12", "idle")),
+                             (["history", "work"], ("ok", "kept", "value = comp")),
+                             (["snapshots"], ("work@clean", "loaded", "cell 3", "memory, disk"))):
+            text = harmless(daemon.on_terminal(*verb, columns=columns))
+            assert max(len(line) for line in text.splitlines()) <= columns, text
+            assert all(part in text for part in wanted), text
+        # A pipe has all of it, whatever COLUMNS says.
+        assert LONG in daemon.cli("sessions", "list", env={"COLUMNS": str(columns)}).stdout
+        assert "1, 2, 3, 4)" in daemon.cli("history", "work", env={"COLUMNS": str(columns)}).stdout
+
+
+def test_a_budget_that_is_not_met_is_said():
+    answer = {"freed_bytes": 0, "blobs": 0, "bytes": 3 << 30, "budget_bytes": 1 << 30, "is_met": False}
+    with ScriptedDaemon({"gc": answer}) as daemon:
+        done = daemon.cli("gc", "--budget", "1g")
+        assert done.returncode == 1 and "3 GiB are left, more than the 1 GiB they may take" in done.stderr
+        assert "snapshots remove" in done.stderr and done.stdout.startswith("freed 0")
+        assert json.loads(daemon.cli("gc", "--budget", "1g", "--json").stdout) == answer
+
+
 # Snapshots --------------------------------------------------------------------------------------
 
 
