@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kills daemon, tier and guest, or lets their calls fail, at every point a scenario reaches.
 
-    SNP_BUILD=build-faults tests/crash/harness.py [--runs N] [--seed S] [--only SCENARIO] [--who user]
+    SNP_BUILD=build-faults tests/crash/harness.py [--runs N] [--seed S] [--only SCENARIO] [--who user] [--tier local]
 
 First each scenario runs once and the points it reaches are counted; then it runs again for each
 point, the n-th time it is reached chosen at random, and dies or fails there. What was acknowledged
@@ -12,6 +12,7 @@ must be there afterwards (story.py). The last line is the count of the whole.
 import argparse
 import collections
 import contextlib
+import functools
 import glob
 import os
 import random
@@ -191,9 +192,9 @@ class Plan:
 
 
 class Harness:
-    def __init__(self, seed, who="root", say=print):
+    def __init__(self, seed, who="root", say=print, tier="native"):
         self.random = random.Random(seed)
-        self.who = who
+        self.who, self.tier = who, tier
         self.say = say
         self.rig = None
         self.tiers = set()
@@ -205,7 +206,7 @@ class Harness:
 
     def open(self):
         if self.rig is None:
-            self.rig = Rig(self.who)
+            self.rig = Rig(self.who, tier=self.tier)
             self.runs = 0
         self.rig.start()
         return self.rig
@@ -246,9 +247,12 @@ class Harness:
         rig.value("1")
         before = rig.faults.counts()
         story = self.story()
-        NEEDS[scenario][0](story, rig)
-        reached = rig.faults.counts() - before
-        bad = story.verify()
+        try:
+            NEEDS[scenario][0](story, rig)
+            reached = rig.faults.counts() - before
+            bad = story.verify()
+        except (Dead, Refused, AssertionError) as reason:
+            bad = repr(reason)
         assert not bad, f"{scenario} goes wrong by itself: {bad}"
         self.forget(story)
         return reached
@@ -330,7 +334,7 @@ class Harness:
         try:
             story.hang_up()
             rig.start()
-            lib.wait_for(lambda: has_journal(story), 10)
+            story.wait_for_journal()
             bad = story.verify() or self.go_on(story)
             if not bad:
                 self.forget(story)
@@ -362,17 +366,6 @@ class Harness:
                 self.say(f"{plan}\n    " + "\n    ".join(bad))
         self.close()
         return done, failed
-
-
-def has_journal(story):
-    """A daemon that could not open its journal when it started says so, and tries again."""
-    try:
-        story.row()
-        return True
-    except Refused as error:
-        if "journal" not in error.head["message"]:
-            raise
-        return False
 
 
 class Guard:
@@ -410,20 +403,21 @@ class Guard:
         tier = self.rig.box.tier_pid()
         if self.plan.detail == "tier" and self.plan.program == "daemon":
             return [tier] if tier else []
-        found = [pid for pid in lib.descendants(tier) if is_guest(pid, self.plan.detail)] if tier else []
+        inits = [pid for pid in lib.descendants(tier) if is_init(pid)] if tier else []
+        if self.plan.detail == "init":
+            return inits
+        # Interpreters, asleep or awake, and whatever else runs in a sandbox.
+        found = [pid for init in inits for pid in lib.descendants(init)]
         return [self.chance.choice(found)] if found and self.plan.detail == "interpreter" else found
 
 
-def is_guest(pid, kind):
-    """Whether a process is pid 1 of a sandbox, or something else in one, asleep or awake."""
+def is_init(pid):
+    """Whether a process is the init of a sandbox."""
     try:
-        with open(f"/proc/{pid}/status") as status:
-            inner = re.search(r"^NSpid:\s+(.*)$", status.read(), re.MULTILINE).group(1).split()
         program = os.readlink(f"/proc/{pid}/exe")
-    except (OSError, AttributeError):
+    except OSError:
         return False
-    is_init = "memfd" in program or program.endswith("snp-init")
-    return is_init if kind == "init" else len(inner) >= 3 and not is_init
+    return "memfd" in program or program.endswith("snp-init")
 
 
 # What may not be left -----------------------------------------------------------------------
@@ -496,11 +490,12 @@ def main():
     parser.add_argument("--runs", type=int, default=600)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--only", action="append")
-    parser.add_argument("--who", default="root")
+    parser.add_argument("--who", default="root", choices=["root", "user"])
+    parser.add_argument("--tier", default="native", choices=["native", "local"])
     parser.add_argument("--plan", help="SCENARIO:PROGRAM/POINT:NTH:ACTION[=DETAIL][:RECOVER:DURABILITY], as printed: only that")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else secrets.randbits(32)
-    harness = Harness(seed, options.who)
+    harness = Harness(seed, options.who, functools.partial(print, flush=True), options.tier)
     start = time.monotonic()
     if options.plan:
         try:

@@ -18,7 +18,7 @@ import lib
 TIMEOUT = 30
 KEEPS = """
 log = globals().get("log", []) + [{token!r}]
-with open("/workspace/log", "a") as out:
+with open("log", "a") as out:
     out.write({token!r} + "\\n")
 print({token!r})
 """
@@ -34,8 +34,8 @@ PROBE = """
 import hashlib, json, os
 def _look():
     files = {}
-    for name in os.listdir("/workspace"):
-        with open("/workspace/" + name, "rb") as data:
+    for name in os.listdir():
+        with open(name, "rb") as data:
             files[name] = data.read()
             files[name] = files[name].decode() if name == "log" else hashlib.sha256(files[name]).hexdigest()
     return json.dumps({"log": globals().get("log", []), "files": files})
@@ -96,7 +96,7 @@ class Story:
         self.name = name
         self.recover = recover
         self.is_shot = False  # whether somebody kills its guest: then cells may end otherwise
-        self.options = options
+        self.options = options if box.tier == "native" else {"tier": box.tier, **options}
         self.world = World()
         self.worlds = [self.world]  # that are possible now; one, unless something was cut off
         self.asked = 0  # cells that were sent: no more may ever have been started
@@ -110,7 +110,7 @@ class Story:
     def call(self, method, raw=b"", **members):
         try:
             if self.rpc is None:
-                self.rpc = lib.Client(self.box.socket)
+                self.rpc = lib.Client(self.box.socket, self.box.uid)
                 self.rpc.sock.settimeout(TIMEOUT)
             kind, head, raw, self.events = self.rpc.call(method, raw, **members)
         except (EOFError, OSError) as reason:
@@ -266,6 +266,18 @@ class Story:
         rows = [row for row in rows if row["name"] in names]
         assert len(rows) <= 1, rows
         return rows[0] if rows else None
+
+    def wait_for_journal(self):
+        """A daemon whose journal could not be opened says so, and tries again each second."""
+
+        def is_open():
+            try:
+                self.call("journal.events", limit=1)
+                return self.row() or True
+            except Refused:
+                return False
+
+        lib.wait_for(is_open, 10)
 
     def history(self):
         rows, before = [], None

@@ -83,6 +83,7 @@ def test_a_full_disk_is_said_and_loses_nothing(small_disk, capsys):
             bad.append(f"{leave} bytes left: {reason!r}")
         give_back()
         try:
+            story.wait_for_journal()
             found = story.verify()
             if not found:
                 story.cell()
@@ -134,6 +135,7 @@ def test_a_disk_that_becomes_read_only_is_said(small_disk):
             story.cell()
     assert "read-only" in str(refusal.value).lower()
     rig.faults.forget()
+    story.wait_for_journal()
     assert story.verify() == []
     story.cell()
     assert story.verify() == []
