@@ -92,6 +92,15 @@ struct snp_blob_reader {
 
 /* Names --------------------------------------------------------------------------------- */
 
+bool snp_blob_is(const void *bytes, size_t n, const uint8_t hash[SNP_BLOB_HASH_BYTES])
+{
+    uint8_t found[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+
+    return EVP_Digest(bytes, n, found, &len, EVP_sha256(), NULL) == 1 &&
+           len == SNP_BLOB_HASH_BYTES && memcmp(found, hash, SNP_BLOB_HASH_BYTES) == 0;
+}
+
 void snp_blob_hex(const uint8_t hash[SNP_BLOB_HASH_BYTES], char out[SNP_STORE_HASH_LEN + 1])
 {
     static const char digits[] = "0123456789abcdef";

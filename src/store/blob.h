@@ -133,6 +133,9 @@ int snp_blob_next(struct snp_blob_reader *reader,
                   size_t *ret_n,
                   struct snp_err *err) SNP_NODISCARD;
 
+/* Is that the content of this name? Of one in the database nobody else would notice. */
+bool snp_blob_is(const void *bytes, size_t n, const uint8_t hash[SNP_BLOB_HASH_BYTES]);
+
 /* out: SNP_STORE_HASH_LEN hex digits and NUL. */
 void snp_blob_hex(const uint8_t hash[SNP_BLOB_HASH_BYTES], char out[SNP_STORE_HASH_LEN + 1]);
 /* -1: text is no hash of 64 lower-case hex digits. */

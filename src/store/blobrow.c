@@ -136,8 +136,11 @@ int snp_blob_adopt(struct snp_tx *tx,
     snp_autorows struct snp_rows rows = {0};
     struct snp_store *store = tx->store;
     bool is_damaged;
-    int r = snp_db_ask(tx->db, &rows, err, "SELECT row, damaged FROM blobs WHERE hash = ?", "b",
-                       made->hash, sizeof(made->hash));
+    const void *data;
+    size_t n = 0;
+    int r =
+        snp_db_ask(tx->db, &rows, err, "SELECT row, damaged, data FROM blobs WHERE hash = ?",
+                   "b", made->hash, sizeof(made->hash));
 
     if (r == 0) {
         r = snp_db_step(&rows, err);
@@ -153,6 +156,11 @@ int snp_blob_adopt(struct snp_tx *tx,
     }
     *ret_row = (int64_t)snp_col_u64(&rows, 0);
     is_damaged = snp_col_u64(&rows, 1) != 0;
+    data = snp_col_bytes(&rows, 2, &n);
+    if (made->data != NULL) {
+        is_damaged =
+            is_damaged || n != made->size || (n > 0 && memcmp(data, made->data, n) != 0);
+    }
     snp_rows_done(&rows);
     if (!is_damaged && (made->data != NULL || snp_blob_is_there(&store->place, made->hash))) {
         snp_blob_discard(&store->place, made);
@@ -265,9 +273,9 @@ static int row_read(struct snp_tx *tx,
         return file_read(tx, hash, &info, range, buf, err);
     }
     bytes = snp_col_bytes(rows, 4, &n);
-    if (n != info.size) {
+    if (n != info.size || !snp_blob_is(bytes, n, hash)) {
         snp_blob_suspect(tx->store, hash);
-        return snp_fail(err, SNP_E_NOT_FOUND, "blob %s is damaged: its length is wrong",
+        return snp_fail(err, SNP_E_NOT_FOUND, "blob %s is damaged: its content is another",
                         info.hash);
     }
     if (range[0] < n) {

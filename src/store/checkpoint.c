@@ -785,7 +785,8 @@ static int row_send(struct snp_transfer *t,
     struct snp_err ignored;
     int r;
 
-    if (wants && (!row->has_blob || row->item.is_damaged)) {
+    if (wants && (!row->has_blob || row->item.is_damaged ||
+                  (row->data != NULL && !snp_blob_is(row->data, n, row->hash)))) {
         r = snp_fail(err, SNP_E_NOT_FOUND, "a blob of the checkpoint is damaged or missing");
     } else if (wants && row->data == NULL) {
         r = file_send(t, reader, row, head, err);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "store/blob.h"
+#include "store/store_priv.h"
 #include "unit/store_bundle.h"
 
 static const char sid[] = "0123456789abcdef0123456789abcdef";
@@ -286,6 +287,45 @@ TEST(a_file_that_was_cut_is_seen)
 TEST(a_missing_file_is_seen)
 {
     check_damage(REMOVE);
+}
+
+/* Small contents have no file: what is garbled in the database is no longer what its name says. */
+TEST(content_in_the_database_is_checked_too)
+{
+    struct rig rig;
+    struct bundle b;
+    struct transfer t;
+    struct snp_buf got;
+    struct snp_checkpoint_save spec = spec_of(1, 0);
+    struct snp_tx *tx;
+    struct snp_err err;
+    uint64_t id;
+
+    begin(&rig);
+    bundle_begin(&b);
+    bundle_add(&b, SNP_ITEM_VARS, "x", "a1", "one", 3);
+    bundle_end_part(&b, SNP_STREAM_VARS);
+    bundle_end_part(&b, SNP_STREAM_FILES);
+    bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    id = t.report.checkpoint;
+    tx = rig_enter(&rig);
+    assert_int_equal(snp_db_run(tx->db, NULL, &err, "UPDATE blobs SET data = ? WHERE data = ?",
+                                "bb", "eno", (size_t)3, "one", (size_t)3),
+                     0);
+    rig_leave(&rig);
+    bundle_load(&rig, id, &got, &t);
+    assert_int_equal(t.err.code, SNP_E_NOT_FOUND);
+    snp_buf_done(&got);
+
+    spec.cell = 2;
+    bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    bundle_load(&rig, id, &got, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    snp_buf_done(&got);
+    snp_buf_done(&b.bytes);
+    rig_end(&rig);
 }
 
 /* Incremental -------------------------------------------------------------------------- */
@@ -783,6 +823,7 @@ TEST(a_description_is_told_and_not_kept)
 RUN(UNIT(what_is_saved_is_loaded_again),
     UNIT(a_turned_bit_is_seen_and_the_checkpoint_before_is_used),
     UNIT(a_damaged_header_is_seen),
+    UNIT(content_in_the_database_is_checked_too),
     UNIT(a_file_that_was_cut_is_seen),
     UNIT(a_missing_file_is_seen),
     UNIT(what_is_the_same_is_not_written_again),
