@@ -297,7 +297,11 @@ class Sandbox:
         ready = os.read(read_end, 1)
         os.close(read_end)
         if ready != b"\1":
-            self.daemon.wait(20)
+            try:
+                self.daemon.wait(5)
+            except subprocess.TimeoutExpired:  # it runs, and could not say so
+                self.daemon.kill()
+                self.daemon.wait()
             raise RuntimeError("the daemon did not start:\n" + self.log())
         return self.daemon.pid
 

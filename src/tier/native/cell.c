@@ -166,9 +166,10 @@ static void cell_ended(struct snp_cell *c)
 
     snp_branch_watch(s, false);
     cell_free(c);
-    if (s->state == SNP_SESSION_READY && is_kept && s->has_seed && s->rollback.id == 0) {
+    if (s->state == SNP_SESSION_READY && is_kept && s->spec.is_lasting && s->rollback.id == 0) {
         snp_branch_spent(s, again);
     }
+    snp_return_check(s);
     snp_rollback_cell_ended(s, is_back);
 }
 
@@ -195,8 +196,12 @@ static void send_result(struct snp_cell *c)
     s->last_written_bytes = c->written_bytes;
     s->last_cpu_us = c->init_cpu_us > 0 ? c->init_cpu_us : s->last_cpu_us;
     s->was_restarted = false;
-    s->was_lost = !s->has_interpreter || (s->was_lost && c->is_command);
-    s->holds_state = s->holds_state && s->has_interpreter;
+    if (snp_result_is_lost(c)) {
+        s->was_lost = true;
+        s->holds_state = false;
+    } else if (!c->is_command) {
+        s->was_lost = false;
+    }
     snp_serve_response(s->tier, c->id, result, NULL, 0);
     json_decref(result);
     cell_ended(c);
@@ -324,6 +329,7 @@ static void sweep(struct snp_cell *c)
         return;
     }
     c->phase = SNP_CELL_SWEEPING;
+    c->was_swept = true;
     (void)uv_timer_start(c->timer, on_timer, SWEEP_MS, 0);
     snp_return_sweep(c->session, cell_swept);
 }

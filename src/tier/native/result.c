@@ -390,12 +390,23 @@ static json_t *killed_error(const struct snp_cell *c, const char *status)
                      "line", "hint");
 }
 
+bool snp_result_is_lost(const struct snp_cell *c)
+{
+    const struct snp_session *s = c->session;
+
+    if (c->is_rolled_back) {
+        return false;
+    }
+    /* Where nobody killed the cell the interpreter ended after it: that is told with what comes next. */
+    return c->is_session_over || (!s->has_interpreter && (c->was_swept || !s->spec.is_lasting));
+}
+
 static const char *state_of(const struct snp_cell *c)
 {
     if (c->is_rolled_back) {
         return "rolled_back";
     }
-    return c->session->has_interpreter && !c->is_session_over ? "kept" : "lost";
+    return snp_result_is_lost(c) ? "lost" : "kept";
 }
 
 json_t *snp_result_json(struct snp_cell *c)

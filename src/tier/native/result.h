@@ -44,6 +44,7 @@ struct snp_cell {
     bool is_atomic;
     bool is_abandoned;    /* a rollback ends it; return_to is given */
     bool is_rolled_back;  /* interpreter and files are as before it */
+    bool was_swept;       /* everything inside was killed, for its sake */
     bool is_session_over; /* the sandbox ended with it */
     bool was_restarted;   /* it began in a new interpreter */
     bool has_exit;
@@ -84,6 +85,9 @@ struct snp_changes_head {
 
 /* The result; new reference. Adds denials for limits that were met. */
 json_t *snp_result_json(struct snp_cell *c);
+
+/* Does its result say that the variables are lost? */
+bool snp_result_is_lost(const struct snp_cell *c);
 
 /* `files` when none is known; truncated = there may be some all the same. New reference. */
 json_t *snp_result_no_files(bool truncated);

@@ -148,7 +148,8 @@ void snp_return_check(struct snp_session *s)
     if (s->is_spare) {
         snp_session_kill(s, "its interpreter has ended");
     } else if (s->holds_state && s->spec.is_lasting && !s->branches.making.is_on &&
-               s->swept_cb == NULL && !s->returning.is_on && standby_of(s) == NULL) {
+               s->swept_cb == NULL && !s->returning.is_on && s->rollback.id == 0 &&
+               standby_of(s) == NULL) {
         snp_session_kill(s, lost_between);
     }
 }
