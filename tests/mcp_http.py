@@ -44,7 +44,9 @@ class Server:
         self.port = None if self.path else int(re.search(r":(\d+)/mcp$", self.url).group(1))
         self.token = None
         if box and "--no-token" not in options:
-            with open(os.path.join(box.env["SNIPARA_SANDBOX_STATE_DIR"], "mcp-token")) as file:
+            place = (options[options.index("--token-file") + 1] if "--token-file" in options else
+                     os.path.join(box.env["SNIPARA_SANDBOX_STATE_DIR"], "mcp-token"))
+            with open(place) as file:
                 self.token = file.read().strip()
 
     def __enter__(self):

@@ -180,6 +180,10 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     int r;
 
+    if (client != NULL && snp_opts_str(opts, "http") != NULL) {
+        return snp_cli_usage(cli, "--print-config is for servers that the client starts; what "
+                                  "one with --http is told, docs/mcp.md says");
+    }
     if (client != NULL) {
         return snp_mcp_client_print(cli, client);
     }

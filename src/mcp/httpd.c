@@ -743,8 +743,11 @@ static void on_tick(uv_timer_t *timer)
 /* Often while calls run, seldom while anything is there, else never. */
 static void tick_update(struct http *http)
 {
+    uint64_t patience_ms = http->options->patience_ms;
+    uint64_t seldom_ms =
+        patience_ms > 0 && patience_ms < TICK_MS ? patience_ms / 2 + 1 : TICK_MS;
     uint64_t wanted_ms = http->n_suspended > 0                        ? SNP_MCP_HTTP_LOOK_MS
-                         : http->n_clients > 0 || http->streams.n > 0 ? TICK_MS
+                         : http->n_clients > 0 || http->streams.n > 0 ? seldom_ms
                                                                       : 0;
 
     if (wanted_ms == http->tick_ms) {
