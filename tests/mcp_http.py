@@ -198,9 +198,11 @@ class Answer:
         if self.status is None:
             self.head()
         assert self.headers["content-type"] == "text/event-stream", (self.status, self.headers)
-        text = b""
-        while not self.is_over:
-            text += self.part() or b""
+        text = self.body  # of an answer that was read as a whole
+        while text or not self.is_over:
+            text += b"" if self.is_over else self.part() or b""
+            if self.is_over and b"\n\n" not in text:
+                break
             while b"\n\n" in text:
                 block, _, text = text.partition(b"\n\n")
                 event = dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "")
