@@ -320,6 +320,23 @@ def test_secrets_and_length_are_cut(runs):
         assert "AKIAABCD" not in file.read()
 
 
+def test_keys_stay_outside(runs):
+    """Of sandbox and record; the control is that the program itself sees the key."""
+    key = "sk-test-0123456789abcdefghijklmnop"
+    runs.box.make_file("project/.env", f"ANTHROPIC_API_KEY={key}\n")
+    code = "import os, glob\nprint(os.environ, glob.glob('.*'), glob.glob('/proc/*/environ'))\nopen('.env').read()"
+    script = runs.script(turn(call("execute_code", code=code)), turn(text="seen"))
+    env = {"OPENAI_API_KEY": key}
+    ready = runs.cli("models", "openai/gpt-4o", env=env)
+    assert "OPENAI_API_KEY" in ready.stdout and key not in ready.stdout
+    done = runs.cli("run", "Do it", *runs.options(script), "--json", "-v", env=env)
+    result = json.loads(done.stdout)
+    (seen,) = runs.results(result)
+    assert "OPENAI_API_KEY" not in seen["output"] and "FileNotFoundError" in seen["error"]
+    with open(runs.path(result)) as file:
+        assert key not in file.read() and key not in done.stdout
+
+
 def test_a_file_named_like_a_flag_is_a_file(runs):
     runs.box.make_file("project/--help", "flag\n")
     result = runs.run(turn(call("file_read", path="--help"), call("file_search", pattern="--version", regex=False)),
