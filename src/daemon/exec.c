@@ -184,12 +184,16 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
     struct snp_session *session = exec->session;
 
     if (session->n_waiting == SNP_CAP_WAITING) {
-        return snp_fail(err, SNP_E_LIMIT, "%d cells wait for this session already",
-                        SNP_CAP_WAITING);
+        return snp_fail(err, SNP_E_LIMIT,
+                        "%d cells wait for session %s already, as many as may; try again when "
+                        "some have ended",
+                        SNP_CAP_WAITING,
+                        session->name[0] == '\0' ? session->id : session->name);
     }
     if (exec->raw_len > SNP_CAP_HELD_BYTES - peer->held_bytes) {
         return snp_fail(err, SNP_E_LIMIT,
-                        "more than %d MiB of code and input wait for sessions",
+                        "more than %d MiB of code and input of this client wait for sessions; "
+                        "try again when some cells have ended",
                         SNP_CAP_HELD_BYTES >> 20);
     }
     exec->raw = malloc(exec->raw_len + 1);

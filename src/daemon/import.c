@@ -183,7 +183,10 @@ void snp_run_import_begin(const struct snp_work *work)
         import->peer = work->request->peer;
         import->fd = -1;
         import->now_us = snp_wall_us();
-        r = n >= SNP_CAP_IMPORTS ? snp_fail(&err, SNP_E_LIMIT, "%u files are being imported", n)
+        r = n >= SNP_CAP_IMPORTS ? snp_fail(&err, SNP_E_LIMIT,
+                                            "%u files are being imported already, as many as "
+                                            "may at once; try again when one is done",
+                                            n)
                                  : import_fill(import, work->head, &err);
     }
     if (r < 0) {
@@ -205,7 +208,8 @@ void snp_run_import_data(const struct snp_work *work)
     struct snp_err err;
 
     if (import == NULL) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND, "there is no such import");
+        (void)snp_fail(&err, SNP_E_NOT_FOUND,
+                       "this import has ended, or was never begun: import the file again");
     } else if (work->raw_len > SNP_CAP_ARCHIVE_BYTES - import->size) {
         (void)snp_fail(&err, SNP_E_LIMIT, "the file is larger than %llu GiB",
                        (unsigned long long)SNP_CAP_ARCHIVE_BYTES >> 30U);
@@ -467,7 +471,8 @@ void snp_run_import_end(const struct snp_work *work)
     struct snp_err err;
 
     if (import == NULL) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND, "there is no such import");
+        (void)snp_fail(&err, SNP_E_NOT_FOUND,
+                       "this import has ended, or was never begun: import the file again");
         snp_request_fail(work->request, &err);
         return;
     }

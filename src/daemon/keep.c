@@ -561,17 +561,25 @@ static int run_clear(struct snp_tx *tx, void *arg, struct snp_err *err)
     return snp_journal_session_clear(tx, keep->id, keep->epoch, err);
 }
 
+/* A job that needs no more than the session's id and epoch. */
+static int submit_plain(struct snp_session *session,
+                        snp_store_run_fn run,
+                        snp_keep_done *done,
+                        void *ctx,
+                        struct snp_err *err)
+{
+    struct snp_keep *keep = keep_new(session, done, ctx);
+
+    return keep == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                        : submit(session->server, keep, run, SNP_DURABILITY_SYNCED, err);
+}
+
 int snp_keep_clear(struct snp_session *session,
                    snp_keep_done *done,
                    void *ctx,
                    struct snp_err *err)
 {
-    struct snp_keep *keep = keep_new(session, done, ctx);
-
-    if (keep == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    return submit(session->server, keep, run_clear, SNP_DURABILITY_SYNCED, err);
+    return submit_plain(session, run_clear, done, ctx, err);
 }
 
 static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
@@ -587,12 +595,7 @@ int snp_keep_remove(struct snp_session *session,
                     void *ctx,
                     struct snp_err *err)
 {
-    struct snp_keep *keep = keep_new(session, done, ctx);
-
-    if (keep == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    return submit(session->server, keep, run_remove, SNP_DURABILITY_SYNCED, err);
+    return submit_plain(session, run_remove, done, ctx, err);
 }
 
 /* What is owed ------------------------------------------------------------------------------ */

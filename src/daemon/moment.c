@@ -237,7 +237,9 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
             snp_pin_wait(search->server, search->moment.snapshot, true, &search->waiter)) {
             return;
         }
-        (void)snp_fail(&err, SNP_E_DENIED, "snapshot %s is not on disk, or its copy is damaged",
+        (void)snp_fail(&err, SNP_E_DENIED,
+                       "snapshot %s is not on disk, or its copy there is damaged (doctor says "
+                       "more); snapshots list shows what else there is",
                        search->ref);
     }
     if (err.code == SNP_OK) {
