@@ -85,7 +85,7 @@ void snp_models_free(struct snp_models *models)
     snp_keyring_free(models->keyring);
     snp_http_free(models->http);
     snp_prices_free(models->prices);
-    snp_replay_free(models->replay);
+    snp_replay_free(models->replays);
     free(models);
 }
 
@@ -554,15 +554,16 @@ void snp_model_cancel(struct snp_model_call *call, struct snp_model_usage *ret_l
 void snp_model_skip(struct snp_models *models, const struct snp_model_request *request)
 {
     struct snp_model_target target;
+    struct snp_replay *replay = NULL;
     const json_t *turn = NULL;
     struct snp_err ignored;
     int r = snp_model_route(models->config, snp_prices_defaults(models->prices), request->model,
                             &target, &ignored);
 
     if (r == 0 && target.route->driver == NULL &&
-        snp_model_replay_open(models, &target, &ignored) == 0) {
+        snp_model_replay_open(models, &target, &replay, &ignored) == 0) {
         /* a script without that turn says so when it is asked the next time */
-        (void)(snp_replay_take(models->replay, request, &turn, &ignored) < 0);
+        (void)(snp_replay_take(replay, request, &turn, &ignored) < 0);
     }
     snp_model_target_done(&target);
 }

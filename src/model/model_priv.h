@@ -29,9 +29,9 @@ struct snp_models {
     struct snp_http *http;
     struct snp_keyring *keyring;
     struct snp_prices *prices;
-    struct snp_replay *replay; /* loaded when it is first asked */
-    const char *record_file;   /* borrowed; NULL = none */
-    bool is_recording;         /* it is there */
+    struct snp_replay *replays; /* loaded when they are first asked; owned, linked */
+    const char *record_file;    /* borrowed; NULL = none */
+    bool is_recording;          /* it is there */
     struct snp_model_quirks quirks[SNP_MODEL_QUIRKS_MAX];
     size_t n_quirks;
     struct snp_model_call *calls;
@@ -76,9 +76,10 @@ struct snp_model_call {
 
 /* The first step of a call: its key, then a try. From the loop. */
 void snp_model_try_begin(struct snp_model_call *call);
-/* Load the script of a replay, once. */
+/* The script of a replay, loaded once. *ret is borrowed. */
 int snp_model_replay_open(struct snp_models *models,
                           const struct snp_model_target *target,
+                          struct snp_replay **ret,
                           struct snp_err *err) SNP_NODISCARD;
 
 /* What the running try has used: told, or estimated from what was sent and what came. */

@@ -38,6 +38,7 @@ struct snp_replay {
     struct turn *turns;
     size_t n_turns;
     size_t n_asked;
+    struct snp_replay *next;
 };
 
 /* Reading a script ------------------------------------------------------------------------ */
@@ -214,15 +215,39 @@ int snp_replay_load(const char *path, struct snp_replay **ret, struct snp_err *e
 
 void snp_replay_free(struct snp_replay *replay)
 {
+    while (replay != NULL) {
+        struct snp_replay *next = replay->next;
+
+        for (size_t i = 0; i < replay->n_turns; i++) {
+            json_decref(replay->turns[i].value);
+        }
+        free(replay->turns);
+        free(replay->path);
+        free(replay);
+        replay = next;
+    }
+}
+
+int snp_replay_open(struct snp_replay **list,
+                    const char *path,
+                    struct snp_replay **ret,
+                    struct snp_err *err)
+{
+    struct snp_replay *replay = *list;
+
+    while (replay != NULL && strcmp(replay->path, path) != 0) {
+        replay = replay->next;
+    }
     if (replay == NULL) {
-        return;
+        int r = snp_replay_load(path, &replay, err);
+        if (r < 0) {
+            return r;
+        }
+        replay->next = *list;
+        *list = replay;
     }
-    for (size_t i = 0; i < replay->n_turns; i++) {
-        json_decref(replay->turns[i].value);
-    }
-    free(replay->turns);
-    free(replay->path);
-    free(replay);
+    *ret = replay;
+    return 0;
 }
 
 /* Answering ------------------------------------------------------------------------------- */

@@ -16,7 +16,13 @@ struct snp_replay;
 int snp_replay_load(const char *path,
                     struct snp_replay **ret,
                     struct snp_err *err) SNP_NODISCARD;
+/* All of a list that snp_replay_open has made, or the one. */
 void snp_replay_free(struct snp_replay *replay);
+/* The script at path, from the list or loaded into it. *ret is borrowed from the list. */
+int snp_replay_open(struct snp_replay **list,
+                    const char *path,
+                    struct snp_replay **ret,
+                    struct snp_err *err) SNP_NODISCARD;
 
 /*
  * The first turn that fits the request and is not used up; it is used up then, unless it repeats.

@@ -552,22 +552,23 @@ static void on_replay_time(uv_timer_t *timer)
 
 int snp_model_replay_open(struct snp_models *models,
                           const struct snp_model_target *target,
+                          struct snp_replay **ret,
                           struct snp_err *err)
 {
-    return models->replay != NULL ? 0
-                                  : snp_replay_load(target->replay_file, &models->replay, err);
+    return snp_replay_open(&models->replays, target->replay_file, ret, err);
 }
 
 static void replay_start(struct snp_model_call *call)
 {
     struct snp_err err;
-    int r = snp_model_replay_open(call->models, &call->target, &err);
+    struct snp_replay *replay = NULL;
+    int r = snp_model_replay_open(call->models, &call->target, &replay, &err);
 
     if (r < 0) {
         snp_model_finish_failed(call, SNP_MODEL_FAILED_SETUP, &err);
         return;
     }
-    r = snp_replay_take(call->models->replay, &call->request, &call->turn, &err);
+    r = snp_replay_take(replay, &call->request, &call->turn, &err);
     if (r < 0) {
         snp_model_finish_failed(call, SNP_MODEL_FAILED_REPLAY, &err);
         return;

@@ -517,6 +517,37 @@ def test_keys_are_no_arguments(tmp_path, serve):
     assert process.returncode == 0 and "Answered in" in out and KEY not in out
 
 
+def test_keys_stay_in_the_program_that_asks(serve):
+    """A whole run: the key is neither in the daemon nor in the sandbox, nor in any file that is left."""
+    code = "import os; print(sorted(os.environ), open('/proc/self/environ').read())"
+    calls = [{"id": "c1", "type": "function", "function": {"name": "execute_code", "arguments": json.dumps({"code": code})}}]
+    server = serve(http(200, {"choices": [{"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}]}),
+                   http(200, {"choices": [{"message": {"content": "the key is " + KEY[:4]}, "finish_reason": "stop"}]}))
+    box = lib.Sandbox("user")
+    program = os.path.join(box.bin, "snipara-sandbox")
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 60, **box.identity()}
+    try:
+        project = box.make_folder("project")
+        env = {**box.env, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
+        done = subprocess.run([program, "run", "look", "--json", "-v"], cwd=project, env=env, **options)  # starts a daemon
+        assert json.loads(done.stdout)["success"] and KEY in str(server.requests[1]["headers"])
+        told = server.requests[1]["body"]["messages"][-1]["content"]
+        assert "PATH" in told and KEY not in told + done.stdout + done.stderr
+        status = subprocess.run([program, "daemon", "status", "--json"], cwd=project, env=box.env, **options)
+        daemon = json.loads(status.stdout)["pid"]
+        for pid in {daemon, *lib.descendants(daemon)}:
+            with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/environ", "rb") as environ:
+                assert KEY.encode() not in environ.read()
+        found = subprocess.run(["grep", "-rlF", "--", KEY, box.folder], stdout=subprocess.PIPE, text=True)
+        assert found.stdout == ""
+        with open(os.path.join(project, "control"), "w") as control:
+            control.write(KEY)
+        assert subprocess.run(["grep", "-rlF", "--", KEY, box.folder], stdout=subprocess.DEVNULL).returncode == 0
+    finally:
+        subprocess.run([program, "daemon", "stop"], cwd=box.home, env=box.env, **options)
+        box.close()
+
+
 # Choosing ---------------------------------------------------------------------------------------
 
 
@@ -609,6 +640,13 @@ def test_replay(tmp_path):
     assert texts[5] == "after" and first[5]["tries"] == 2 and first[0]["cost_usd"] == 0
     assert first[6]["failure"] == "auth"
     assert first[7]["failure"] == "replay" and "has no answer for request" in first[7]["error"]["message"]
+
+
+def test_two_scripts_at_once(tmp_path):
+    script(tmp_path / "a", {"content": "a1"}, {"content": "a2"})
+    script(tmp_path / "b", {"content": "b1"})
+    lines = ask(tmp_path, environment(), {"model": "replay/a"}, {"model": "replay/b"}, {"model": "replay/a"})
+    assert [value["message"]["content"] for name, value in lines if name == "answer"] == ["a1", "b1", "a2"]
 
 
 def test_a_resumed_run_goes_on_in_the_script(tmp_path):
