@@ -65,6 +65,14 @@ int snp_session_unused_check(const struct snp_session *session, struct snp_err *
     snp_autojson json_t *running = running_json(session);
     const char *name = session->name[0] == '\0' ? session->id : session->name;
 
+    if (running != NULL && session->n_waiting == 0) {
+        return snp_fail(
+            err, SNP_E_DENIED,
+            "session %s runs cell %lld, since %.1f s, which would be cut off; --yes "
+            "does it all the same",
+            name, (long long)snp_json_int(running, "cell", 0),
+            (double)snp_json_int(running, "ran_ms", 0) / 1000);
+    }
     if (running != NULL) {
         return snp_fail(err, SNP_E_DENIED,
                         "session %s runs cell %lld, since %.1f s, and %u more wait: all of "
