@@ -169,7 +169,10 @@ static void run_end(struct run *run, const struct snp_err *failure)
     }
     entry->run = NULL;
     run->entry = entry; /* for its messages */
-    int r = failure != NULL ? (err = *failure, (int)err.code) : run_result(run, &err);
+    if (failure != NULL) {
+        err = *failure;
+    }
+    int r = failure != NULL ? (int)err.code : run_result(run, &err);
     run->entry = NULL;
     run_close(run);
     tell_all(entry, r < 0 ? &err : NULL);

@@ -85,7 +85,7 @@ static unsigned chars_named(const char *name)
             return i;
         }
     }
-    SNP_ASSERT(!"a class of characters that is none");
+    SNP_ASSERT(false); /* a class of characters that is none */
     return 0;
 }
 
