@@ -200,7 +200,7 @@ static void print_records(FILE *stream, const struct snp_table *table)
             size_t head = strlen(table->heads[i]);
             size_t columns = 0;
             snp_autofree char *shown = cell_text(table->cells[at + i], &columns);
-            bool goes_on = used > 0 && used + 2 * GAP + head + columns <= most;
+            bool goes_on = used > 0 && used + (size_t)2 * GAP + head + columns <= most;
 
             if (shown == NULL || columns == 0) {
                 continue;
