@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import lib  # noqa: E402
+import mcp_http  # noqa: E402
 
 PROGRAM = os.path.join(lib.BUILD, "snipara-sandbox")
 HOSTILE = [lib.PYTHON, os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile_mcp.py")]
@@ -132,6 +133,21 @@ def test_our_own_server():
         assert done.out == "xxx", done.err
         done = mcp("prompt", "repair", "-a", "command=make", *keep, *serve, env=box.env)
         assert done.returncode == 0 and "make" in done.out, done.err
+    finally:
+        box.close()
+
+
+def test_our_own_server_over_http():
+    """With the token its first start made; without it the answer says what is missing."""
+    box = lib.Sandbox("root" if os.geteuid() == 0 else "user")
+    try:
+        with mcp_http.Server(box, "--no-project") as server:
+            where = ["--url", server.url, "--token-file", os.path.join(box.state, "mcp-token")]
+            for era in ("modern", "legacy"):
+                done = mcp("call", "execute_python", "-a", "code=6 * 7", "--protocol", era, *where)
+                assert (done.returncode, done.out.splitlines()[0]) == (0, "42"), done.err
+            refused = mcp("tools", "--url", server.url)
+            assert refused.returncode == 1 and "wants a token" in refused.err
     finally:
         box.close()
 
