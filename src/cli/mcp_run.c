@@ -11,8 +11,8 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "cli/term.h"
-#include "mcp/text.h"
 
 enum {
     FILE_MAX = 64 << 10,
@@ -216,7 +216,7 @@ static void line_show(const char *who, const char *line, size_t n)
     snp_autobuf struct snp_buf shown = {0};
 
     snp_buf_init(&shown, (size_t)LINE_MAX_BYTES * 8);
-    if (snp_mcp_text_line(&shown, line, n, LINE_CHARS) == 0) {
+    if (snp_text_line(&shown, line, n, LINE_CHARS) == 0) {
         (void)fprintf(stderr, "%s: %.*s\n", who, (int)shown.len,
                       shown.len == 0 ? "" : snp_buf_bytes(&shown));
     }

@@ -8,8 +8,8 @@
 
 #include "base/base64.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "cli/term.h"
-#include "mcp/text.h"
 
 enum {
     NAME_CHARS = 128,
@@ -25,7 +25,7 @@ static const char *clean(struct snp_buf *out, const char *text, size_t max)
     const char *made;
 
     snp_buf_init(out, TEXT_MAX);
-    if (snp_mcp_text_line(out, text, strnlen(text, TEXT_MAX / 8), max) < 0) {
+    if (snp_text_line(out, text, strnlen(text, TEXT_MAX / 8), max) < 0) {
         snp_buf_clear(out);
     }
     made = snp_buf_cstr(out);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "mcp/text.h"
+#include "base/text.h"
 
 enum {
     DISPLAYS_MAX = 32,
@@ -51,10 +51,10 @@ static json_t *part_json(struct snp_kept *kept, const char *mime, const char *by
 
     if (strcmp(mime, "text/plain") == 0) {
         snp_buf_init(&text, BUILD_MAX);
-        return snp_mcp_text_add(&text, bytes, n < DISPLAY_BYTES ? n : DISPLAY_BYTES,
-                                DISPLAY_TEXT, NULL) < 0
+        return snp_text_add(&text, bytes, n < DISPLAY_BYTES ? n : DISPLAY_BYTES, DISPLAY_TEXT,
+                            NULL) < 0
                    ? NULL
-                   : json_pack("{s:o}", "text", snp_mcp_text_json(&text));
+                   : json_pack("{s:o}", "text", snp_text_json(&text));
     }
     number = snp_kept_add(kept, mime, bytes, n);
     return number == 0

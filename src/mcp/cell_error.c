@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/cell.h"
-#include "mcp/text.h"
 
 enum {
     BUILD_MAX = 1 << 20, /* bytes of a text while it is made */
@@ -45,22 +45,22 @@ static int exception_add(struct snp_buf *out, const struct snp_cell_view *view)
     size_t len = 0;
     int64_t line = snp_json_int(error, "line", 0);
     const char *source = code_line(view, line, &len);
-    int r = snp_mcp_text_line(out, json_is_string(type) ? json_string_value(type) : "Error",
-                              json_is_string(type) ? json_string_length(type) : 5, LINE_TEXT);
+    int r = snp_text_line(out, json_is_string(type) ? json_string_value(type) : "Error",
+                          json_is_string(type) ? json_string_length(type) : 5, LINE_TEXT);
 
     if (r == 0 && json_string_length(message) > 0) {
         r = snp_buf_adds(out, ": ");
         r = r < 0 ? r
-                  : snp_mcp_text_add(out, json_string_value(message),
-                                     json_string_length(message), ERROR_TEXT, NULL);
+                  : snp_text_add(out, json_string_value(message), json_string_length(message),
+                                 ERROR_TEXT, NULL);
     }
     if (r == 0 && source != NULL) {
         r = snp_buf_addf(out, "\n  Line %lld: ", (long long)line);
-        r = r < 0 ? r : snp_mcp_text_line(out, source, len, LINE_TEXT);
+        r = r < 0 ? r : snp_text_line(out, source, len, LINE_TEXT);
     }
     if (r == 0 && hint != NULL) {
         r = snp_buf_adds(out, "\n  Hint: ");
-        r = r < 0 ? r : snp_mcp_text_line(out, hint, strlen(hint), ERROR_TEXT);
+        r = r < 0 ? r : snp_text_line(out, hint, strlen(hint), ERROR_TEXT);
     }
     return r;
 }
@@ -160,7 +160,7 @@ static int traceback_text(const json_t *traceback, struct snp_buf *shown, size_t
     }
     return r < 0 || own.len == 0
                ? r
-               : snp_mcp_text_add(shown, snp_buf_bytes(&own), own.len, TRACE_TEXT, NULL);
+               : snp_text_add(shown, snp_buf_bytes(&own), own.len, TRACE_TEXT, NULL);
 }
 
 json_t *snp_cell_error_data(const struct snp_cell_view *view,
@@ -183,10 +183,10 @@ json_t *snp_cell_error_data(const struct snp_cell_view *view,
     snp_buf_init(&message, BUILD_MAX);
     snp_buf_init(&trace, BUILD_MAX);
     *ret_frames = 0;
-    r = snp_mcp_text_line(&name, type, strlen(type), LINE_TEXT);
+    r = snp_text_line(&name, type, strlen(type), LINE_TEXT);
     if (r == 0 && is_exception && json_is_string(text)) {
-        r = snp_mcp_text_add(&message, json_string_value(text), json_string_length(text),
-                             ERROR_TEXT, NULL);
+        r = snp_text_add(&message, json_string_value(text), json_string_length(text),
+                         ERROR_TEXT, NULL);
     } else if (r == 0 && !is_exception) {
         r = snp_buf_adds(&message, reason);
     }
@@ -194,8 +194,8 @@ json_t *snp_cell_error_data(const struct snp_cell_view *view,
         r = traceback_text(traceback, &trace, ret_frames);
     }
     return r < 0 ? NULL
-                 : json_pack("{s:o, s:o, s:o*, s:o*}", "type", snp_mcp_text_json(&name),
-                             "message", snp_mcp_text_json(&message), "line",
+                 : json_pack("{s:o, s:o, s:o*, s:o*}", "type", snp_text_json(&name), "message",
+                             snp_text_json(&message), "line",
                              line > 0 ? json_integer(line) : NULL, "traceback",
-                             json_is_string(traceback) ? snp_mcp_text_json(&trace) : NULL);
+                             json_is_string(traceback) ? snp_text_json(&trace) : NULL);
 }

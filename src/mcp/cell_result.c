@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/cell.h"
-#include "mcp/text.h"
 
 enum {
     BUILD_MAX = 1 << 20, /* bytes of a text while it is made */
@@ -142,12 +142,12 @@ static int gap_text(
     const char *bytes, size_t before, size_t n, int64_t gap, size_t max, struct snp_buf *out)
 {
     size_t head = max * 3 / 5;
-    int r = snp_mcp_text_cut(out, bytes, before, head, NULL);
+    int r = snp_text_cut(out, bytes, before, head, NULL);
 
     if (r == 0) {
         r = snp_buf_addf(out, "\n... (%lld characters omitted) ...\n", (long long)gap);
     }
-    return r < 0 ? r : snp_mcp_text_cut(out, bytes + before, n - before, max - head, NULL);
+    return r < 0 ? r : snp_text_cut(out, bytes + before, n - before, max - head, NULL);
 }
 
 /* A stream as it is shown, without the line end it may close with. */
@@ -163,10 +163,10 @@ static int stream_text(const struct snp_cell_stream *stream,
     int r;
 
     snp_buf_init(&clean, (size_t)SNP_CELL_STREAM_MAX * 8);
-    r = snp_mcp_text_clean(&clean, bytes, stream->has_gap ? stream->gap_at : n);
+    r = snp_text_clean(&clean, bytes, stream->has_gap ? stream->gap_at : n);
     before = clean.len;
     if (r == 0 && stream->has_gap) {
-        r = snp_mcp_text_clean(&clean, bytes + stream->gap_at, n - stream->gap_at);
+        r = snp_text_clean(&clean, bytes + stream->gap_at, n - stream->gap_at);
     }
     while (r == 0 && clean.len > 0 && snp_buf_bytes(&clean)[clean.len - 1] == '\n') {
         clean.len--;
@@ -176,7 +176,7 @@ static int stream_text(const struct snp_cell_stream *stream,
     }
     bytes = clean.len == 0 ? "" : snp_buf_bytes(&clean);
     if (!stream->has_gap || before > clean.len) {
-        return snp_mcp_text_cut(out, bytes, clean.len, max, ret_cut);
+        return snp_text_cut(out, bytes, clean.len, max, ret_cut);
     }
     *ret_cut = true;
     return gap_text(bytes, before, clean.len, stream->gap, max, out);
@@ -197,7 +197,7 @@ static bool stream_add(struct making *m, int i, const char *label, size_t max)
     }
     m->r = stream_text(&m->cell->stream[i], max, &shown, &was_cut);
     is_cut = is_cut || was_cut;
-    put(m, stream_names[i], snp_mcp_text_json(&shown));
+    put(m, stream_names[i], snp_text_json(&shown));
     if (shown.len == 0) {
         return false;
     }
@@ -249,9 +249,9 @@ static bool values_add(struct making *m)
         if (!json_is_string(value) || m->r < 0) {
             continue;
         }
-        m->r = snp_mcp_text_add(&shown, json_string_value(value), json_string_length(value),
-                                VALUE_TEXT, NULL);
-        put(m, rows[i].member, snp_mcp_text_json(&shown));
+        m->r = snp_text_add(&shown, json_string_value(value), json_string_length(value),
+                            VALUE_TEXT, NULL);
+        put(m, rows[i].member, snp_text_json(&shown));
         line_begin(m);
         say(m, "%s", rows[i].before);
         program_say(m, shown.len == 0 ? "" : snp_buf_bytes(&shown), shown.len);
@@ -333,8 +333,8 @@ static void files_add(struct making *m)
             const json_t *name = json_array_get(list, j);
             size_t from = text.len;
 
-            r = snp_mcp_text_line(&text, json_string_value(name), json_string_length(name),
-                                  LINE_TEXT);
+            r = snp_text_line(&text, json_string_value(name), json_string_length(name),
+                              LINE_TEXT);
             (void)json_array_append_new(
                 names, text.len == from
                            ? json_string("")
@@ -382,8 +382,8 @@ static int denial_text(const json_t *denial, struct snp_buf *text)
         if (json_string_length(part) > 0) {
             r = snp_buf_adds(text, parts[i].before);
             r = r < 0 ? r
-                      : snp_mcp_text_line(text, json_string_value(part),
-                                          json_string_length(part), LINE_TEXT);
+                      : snp_text_line(text, json_string_value(part), json_string_length(part),
+                                      LINE_TEXT);
         }
     }
     return r;
@@ -407,7 +407,7 @@ static void denials_add(struct making *m)
         m->r = denial_text(denial, &text);
         line_begin(m);
         say(m, "[denied] %s", text.len == 0 ? "" : snp_buf_cstr(&text));
-        (void)json_array_append_new(data, snp_mcp_text_json(&text));
+        (void)json_array_append_new(data, snp_text_json(&text));
     }
     if (json_array_size(data) > 0) {
         put(m, "denials", data);
@@ -456,7 +456,7 @@ static void restored_add(struct making *m)
         const char *name = snp_json_str(json_array_get(failed, i), "name", "?");
 
         say(m, "%s", i == 0 ? "; not restored: " : ", ");
-        m->r = m->r < 0 ? m->r : snp_mcp_text_line(&m->text, name, strlen(name), LINE_TEXT);
+        m->r = m->r < 0 ? m->r : snp_text_line(&m->text, name, strlen(name), LINE_TEXT);
     }
     put(m, "restored",
         json_pack("{s:I, s:I, s:I}", "cell", snp_json_int(restored, "cell", 0), "missing_cells",
@@ -579,14 +579,14 @@ json_t *snp_cell_result(const struct snp_cell *cell,
     restored_add(&m);
     files_add(&m);
     state_add(&m);
-    m.r = m.r < 0 ? m.r : snp_mcp_json_bound(m.data, SNP_MCP_TEXT_MAX);
+    m.r = m.r < 0 ? m.r : snp_text_bound(m.data, SNP_MCP_TEXT_MAX);
     if (m.r == 0) {
-        m.r = snp_mcp_text_cut(&text, m.text.len == 0 ? "" : snp_buf_bytes(&m.text), m.text.len,
-                               SNP_MCP_TEXT_MAX - 100, NULL);
+        m.r = snp_text_cut(&text, m.text.len == 0 ? "" : snp_buf_bytes(&m.text), m.text.len,
+                           SNP_MCP_TEXT_MAX - 100, NULL);
     }
     if (m.r == 0) {
         result = json_pack("{s:[{s:s, s:o}], s:O}", "content", "type", "text", "text",
-                           snp_mcp_text_json(&text), "structuredContent", m.data);
+                           snp_text_json(&text), "structuredContent", m.data);
     }
     if (result != NULL && !m.is_ok) {
         (void)json_object_set_new(result, "isError", json_true());

@@ -15,9 +15,9 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/client_priv.h"
-#include "mcp/text.h"
 #include "mcp/tooldef.h"
 
 enum {
@@ -445,7 +445,7 @@ static void refusal(const struct snp_mcp_pending *call,
     const char *message = snp_json_str(error, "message", "");
 
     snp_buf_init(&shown, (size_t)SNP_MCP_CLIENT_NOTE_MAX * 8);
-    if (snp_mcp_text_line(&shown, message, strlen(message), 300) < 0) {
+    if (snp_text_line(&shown, message, strlen(message), 300) < 0) {
         snp_buf_clear(&shown);
     }
     (void)snp_fail(err, SNP_E_PEER, "the server refuses %s: %.*s (%lld)", call->method,
@@ -531,7 +531,7 @@ static void progress_take(struct snp_mcp_client *client, uint64_t stream, const 
     }
     call->progress = value;
     snp_buf_init(&shown, (size_t)PROGRESS_CHARS * 8);
-    if (snp_mcp_text_line(&shown, message, strlen(message), PROGRESS_CHARS) < 0) {
+    if (snp_text_line(&shown, message, strlen(message), PROGRESS_CHARS) < 0) {
         snp_buf_clear(&shown);
     }
     message = snp_buf_cstr(&shown);

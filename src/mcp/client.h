@@ -8,7 +8,7 @@
  *
  * No server is trusted. Every size and time is bounded (mcp/caps.h); an answer reaches the call that
  * asked for it or nobody, once; what a server says of itself and its tools is data, to be cleaned
- * (snp_mcp_text_line) before anybody reads it.
+ * (snp_text_line) before anybody reads it.
  *
  *     struct snp_mcp_client_options options = {.argv = argv, .opened = on_opened, .ctx = me};
  *     snp_mcp_client_new(loop, &options, &client, &err);

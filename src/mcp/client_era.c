@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/client_priv.h"
-#include "mcp/text.h"
 
 enum {
     VERSIONS_SHOWN = 200,
@@ -71,7 +71,7 @@ static void on_initialized(void *ctx, const struct snp_mcp_client_end *end)
         snp_autobuf struct snp_buf shown = {0};
 
         snp_buf_init(&shown, VERSIONS_SHOWN);
-        if (snp_mcp_text_line(&shown, version, strlen(version), 20) < 0) {
+        if (snp_text_line(&shown, version, strlen(version), 20) < 0) {
             snp_buf_clear(&shown);
         }
         (void)snp_fail(&err, SNP_E_UNSUPPORTED,
@@ -175,7 +175,7 @@ static void versions_refused(struct snp_mcp_client *client, const json_t *suppor
         const char *text = json_string_value(version);
 
         if (text == NULL || (i > 0 && snp_buf_adds(&shown, ", ") < 0) ||
-            snp_mcp_text_line(&shown, text, strlen(text), 20) < 0) {
+            snp_text_line(&shown, text, strlen(text), 20) < 0) {
             break;
         }
     }

@@ -15,11 +15,11 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "http/http.h"
 #include "http/sse.h"
 #include "mcp/caps.h"
 #include "mcp/link.h"
-#include "mcp/text.h"
 #include "mcp/tooldef.h"
 
 enum exchange_kind {
@@ -369,7 +369,7 @@ static void status_fail(struct exchange *x, const char *detail, size_t n, struct
     enum snp_code code = SNP_E_PEER;
 
     snp_buf_init(&shown, (size_t)SNP_MCP_CLIENT_REFUSAL_MAX * 8);
-    if (snp_mcp_text_line(&shown, detail, n, 200) < 0) {
+    if (snp_text_line(&shown, detail, n, 200) < 0) {
         snp_buf_clear(&shown);
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(known); i++) {
@@ -412,7 +412,7 @@ static void reply_take(struct exchange *x, struct snp_http_call *call)
             snp_autobuf struct snp_buf shown = {0};
 
             snp_buf_init(&shown, SNP_MCP_CLIENT_REFUSAL_MAX);
-            if (snp_mcp_text_line(&shown, place, strlen(place), 200) == 0 && shown.len > 0) {
+            if (snp_text_line(&shown, place, strlen(place), 200) == 0 && shown.len > 0) {
                 (void)snprintf(err.msg + used, sizeof(err.msg) - used, "%.*s", (int)shown.len,
                                snp_buf_bytes(&shown));
             }

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/client_priv.h"
-#include "mcp/text.h"
 
 static const struct {
     const char *method;
@@ -50,7 +50,7 @@ static int input_add(struct snp_mcp_client *client,
         snp_autobuf struct snp_buf shown = {0};
 
         snp_buf_init(&shown, SNP_MCP_CLIENT_NOTE_MAX);
-        if (snp_mcp_text_line(&shown, method, strlen(method), 50) < 0) {
+        if (snp_text_line(&shown, method, strlen(method), 50) < 0) {
             snp_buf_clear(&shown);
         }
         return snp_fail(err, SNP_E_PEER, "the server wants '%.*s', which it may not ask for",

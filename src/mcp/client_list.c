@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/client_priv.h"
-#include "mcp/text.h"
 #include "mcp/tooldef.h"
 
 struct list {
@@ -73,9 +73,9 @@ static int note_add(struct list *list, const json_t *tool, const char *why)
 
     snp_buf_init(&text, (size_t)SNP_MCP_CLIENT_NOTE_MAX * 8);
     r = snp_buf_adds(&text, "tool '");
-    r = r < 0 ? r : snp_mcp_text_line(&text, name, strlen(name), 60);
+    r = r < 0 ? r : snp_text_line(&text, name, strlen(name), 60);
     r = r < 0 ? r : snp_buf_addf(&text, "' is left out: %s", why);
-    return r < 0 ? r : json_array_append_new(list->notes, snp_mcp_text_json(&text));
+    return r < 0 ? r : json_array_append_new(list->notes, snp_text_json(&text));
 }
 
 static int tool_add(struct list *list, json_t *tool, struct snp_err *err)

@@ -21,10 +21,10 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/lines.h"
 #include "mcp/link.h"
-#include "mcp/text.h"
 
 enum {
     READ_BYTES = 64 << 10,
@@ -143,7 +143,7 @@ static void broken(struct stdio_link *link, const char *why)
     }
     if (link->n_said > 0) {
         r = r < 0 ? r : snp_buf_adds(&text, "; it said: ");
-        r = r < 0 ? r : snp_mcp_text_line(&text, link->said, link->n_said, 240);
+        r = r < 0 ? r : snp_text_line(&text, link->said, link->n_said, 240);
     }
     (void)snp_fail(&err, SNP_E_PEER, "%.*s", (int)text.len,
                    r < 0 || text.len == 0 ? why : snp_buf_bytes(&text));

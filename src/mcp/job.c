@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/task.h"
-#include "mcp/text.h"
 
 enum {
     OUTPUT_SHOWN = 2000, /* characters of what a running job has printed */
@@ -106,7 +106,7 @@ static void say_running(struct snp_task *task, const struct snp_job *job)
     json_int_t seconds = (json_int_t)((snp_now_us() - job->started_us) / 1000000);
 
     snp_buf_init(&output, OUTPUT_CLEAN);
-    if (snp_mcp_text_add(&output, bytes, n, OUTPUT_SHOWN, NULL) < 0) {
+    if (snp_text_add(&output, bytes, n, OUTPUT_SHOWN, NULL) < 0) {
         snp_task_end(task, NULL);
         return;
     }
@@ -117,7 +117,7 @@ static void say_running(struct snp_task *task, const struct snp_job *job)
                                (long long)seconds, output.len == 0 ? "" : "\n[stdout so far]\n",
                                output.len == 0 ? "" : snp_buf_cstr(&output)),
                   "structuredContent", "status", status, "job_id", job->id, "elapsed_s",
-                  seconds, "stdout", snp_mcp_text_json(&output)));
+                  seconds, "stdout", snp_text_json(&output)));
 }
 
 void snp_tool_job_poll(struct snp_task *task)

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/task.h"
-#include "mcp/text.h"
 
 enum {
     LINE_SHOWN = 160,  /* characters of output in a line of progress */
@@ -44,7 +44,7 @@ static void on_describe(struct snp_mcp_call *call, struct snp_buf *out)
         tail = line + 1;
     }
     if (n > 0 && snp_buf_adds(out, "; output: ") == 0) {
-        (void)!snp_mcp_text_line(out, tail, n, LINE_SHOWN);
+        (void)!snp_text_line(out, tail, n, LINE_SHOWN);
     }
 }
 
@@ -69,8 +69,7 @@ static json_t *part_take(struct snp_task *task, int stream)
     n = (size_t)(end + 1 - from);
     *told += n;
     snp_buf_init(&shown, PART_BUILD);
-    return snp_mcp_text_add(&shown, from, n, PART_SHOWN, NULL) < 0 ? NULL
-                                                                   : snp_mcp_text_json(&shown);
+    return snp_text_add(&shown, from, n, PART_SHOWN, NULL) < 0 ? NULL : snp_text_json(&shown);
 }
 
 static json_t *on_accompany(struct snp_mcp_call *call)

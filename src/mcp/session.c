@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
-#include "mcp/text.h"
 
 enum {
     MISSING_SHOWN = 250, /* characters */
@@ -30,7 +30,7 @@ int snp_mcp_missing_add(struct snp_buf *text, const json_t *row, const char *bef
         return 0;
     }
     r = snp_buf_addf(text, "%s[%.20s] lacks ", before, snp_json_str(row, "state", "?"));
-    r = r < 0 ? r : snp_mcp_text_line(text, what, strlen(what), MISSING_SHOWN);
+    r = r < 0 ? r : snp_text_line(text, what, strlen(what), MISSING_SHOWN);
     return r < 0
                ? r
                : snp_buf_adds(text, "; execute_python(recover=\"replay\") runs the cells again "

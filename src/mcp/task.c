@@ -15,11 +15,11 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/job.h"
 #include "mcp/progress.h"
 #include "mcp/session.h"
-#include "mcp/text.h"
 
 enum {
     WORK_MAX = 16 << 20,
@@ -259,7 +259,7 @@ void snp_task_say(struct snp_task *task, bool is_error, const char *text, size_t
     }
     if (r == 0) {
         result = json_pack("{s:[{s:s, s:o}]}", "content", "type", "text", "text",
-                           snp_mcp_text_json(&whole));
+                           snp_text_json(&whole));
     }
     if (result != NULL && is_error) {
         (void)json_object_set_new(result, "isError", json_true());
@@ -297,7 +297,7 @@ static int failure_text(const struct snp_err *err, struct snp_buf *text)
             n--;
         }
     }
-    r = snp_mcp_text_line(text, err->msg, n, MESSAGE_TEXT);
+    r = snp_text_line(text, err->msg, n, MESSAGE_TEXT);
     return r < 0 || option == NULL
                ? r
                : snp_buf_adds(text, " The argument recover=\"replay\" runs those cells again "

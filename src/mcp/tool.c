@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/session.h"
 #include "mcp/task.h"
-#include "mcp/text.h"
 
 enum {
     SAY_MAX = 640, /* bytes of a message */

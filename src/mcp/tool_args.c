@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "mcp/text.h"
+#include "base/text.h"
 #include "mcp/tool.h"
 
 static const struct snp_arg *arg_find(const struct snp_tool *tool, const char *name)
@@ -123,7 +123,7 @@ int snp_tool_args_unknown(const struct snp_tool *tool, json_t *args, struct snp_
         }
         meant = snp_suggest(key, names, n_names);
         r = snp_buf_adds(out, out->len == 0 ? "[note] argument " : "\n[note] argument ");
-        r = r < 0 ? r : snp_mcp_text_line(out, key, strlen(key), 40);
+        r = r < 0 ? r : snp_text_line(out, key, strlen(key), 40);
         r = r < 0 ? r
                   : snp_buf_addf(out, " is not known and was passed over%s%s",
                                  meant == NULL ? "" : "; did you mean ",

@@ -13,8 +13,8 @@
 
 #include "base/base64.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
-#include "mcp/text.h"
 
 static const int64_t integer_max = 9007199254740991; /* what JavaScript can tell apart */
 
@@ -24,7 +24,7 @@ static int unfit(struct snp_err *err, const char *why, const char *word)
     snp_autobuf struct snp_buf shown = {0};
 
     snp_buf_init(&shown, SNP_MCP_CLIENT_NOTE_MAX);
-    if (snp_mcp_text_line(&shown, word, strlen(word), 60) < 0) {
+    if (snp_text_line(&shown, word, strlen(word), 60) < 0) {
         snp_buf_clear(&shown);
     }
     return snp_fail(err, SNP_E_INVALID, "%s '%.*s'", why, (int)shown.len,

@@ -6,10 +6,10 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/session.h"
 #include "mcp/task.h"
-#include "mcp/text.h"
 
 enum {
     PROGRAM_MAX = 16 << 20,
@@ -135,7 +135,7 @@ static int printed(struct snp_task *task, struct snp_buf *out)
     while (n > 0 && snp_buf_bytes(raw)[n - 1] == '\n') {
         n--;
     }
-    return snp_mcp_text_add(out, n == 0 ? "" : snp_buf_bytes(raw), n, SHOWN, NULL);
+    return snp_text_add(out, n == 0 ? "" : snp_buf_bytes(raw), n, SHOWN, NULL);
 }
 
 static void on_got(struct snp_task *task,
@@ -189,9 +189,9 @@ static void on_set(struct snp_task *task,
     }
     snp_buf_init(&text, PROGRAM_MAX);
     r = snp_buf_adds(&text, "Set context['");
-    r = r < 0 ? r
-              : snp_mcp_text_line(&text, json_string_value(key), json_string_length(key),
-                                  KEY_SHOWN);
+    r = r < 0
+            ? r
+            : snp_text_line(&text, json_string_value(key), json_string_length(key), KEY_SHOWN);
     r = r < 0 ? r : snp_buf_adds(&text, "'] = ");
     r = r < 0 ? r : printed(task, &text);
     if (r < 0) {

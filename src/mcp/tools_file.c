@@ -5,11 +5,11 @@
 
 #include "base/base64.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/fetch.h"
 #include "mcp/image.h"
 #include "mcp/task.h"
-#include "mcp/text.h"
 #include "wire/rpc.h"
 
 enum {
@@ -74,14 +74,14 @@ static void on_read(struct snp_task *task, const struct snp_err *err)
     n -= fetch->is_end ? 0 : begun(bytes, n);
     end = fetch->from + n;
     snp_buf_init(&text, TEXT_BUILD);
-    r = snp_mcp_text_line(&text, path, strlen(path), PATH_SHOWN);
+    r = snp_text_line(&text, path, strlen(path), PATH_SHOWN);
     if (r == 0 && fetch->from == 0 && fetch->is_end) {
         r = snp_buf_addf(&text, ": %llu bytes\n\n", (unsigned long long)fetch->size);
     } else if (r == 0) {
         r = snp_buf_addf(&text, ": bytes %llu to %llu of %llu\n\n",
                          (unsigned long long)fetch->from, end, (unsigned long long)fetch->size);
     }
-    r = r < 0 ? r : snp_mcp_text_add(&text, bytes, n, READ_MAX, NULL);
+    r = r < 0 ? r : snp_text_add(&text, bytes, n, READ_MAX, NULL);
     if (r == 0 && !fetch->is_end) {
         r = snp_buf_addf(&text, "\n[next] read_file(path=\"%.300s\", offset=%llu)", path, end);
     }
@@ -134,14 +134,14 @@ static void on_image(struct snp_task *task, const struct snp_err *err)
     }
     data = snp_base64(bytes, task->work.len);
     snp_buf_init(&text, TEXT_BUILD);
-    if (data == NULL || snp_mcp_text_line(&text, path, strlen(path), PATH_SHOWN) < 0 ||
+    if (data == NULL || snp_text_line(&text, path, strlen(path), PATH_SHOWN) < 0 ||
         snp_buf_addf(&text, ": %s, %zu bytes", mime, task->work.len) < 0) {
         snp_task_end(task, NULL);
         return;
     }
     snp_task_end(task, json_pack("{s:[{s:s, s:o}, {s:s, s:s, s:s}]}", "content", "type", "text",
-                                 "text", snp_mcp_text_json(&text), "type", "image", "data",
-                                 data, "mimeType", mime));
+                                 "text", snp_text_json(&text), "type", "image", "data", data,
+                                 "mimeType", mime));
 }
 
 void snp_tool_view_image(struct snp_task *task)
@@ -267,8 +267,8 @@ static int entry_add(struct snp_buf *text, const json_t *entry)
     int r = snp_buf_adds(text, "\n  ");
 
     r = r < 0 ? r
-              : snp_mcp_text_line(text, json_string_value(name), json_string_length(name),
-                                  PATH_SHOWN);
+              : snp_text_line(text, json_string_value(name), json_string_length(name),
+                              PATH_SHOWN);
     if (r == 0 && strcmp(type, "file") == 0) {
         r = snp_buf_addf(
             text, "  %s",
@@ -302,7 +302,7 @@ static void on_ls(struct snp_task *task,
         return;
     }
     snp_buf_init(&text, TEXT_BUILD);
-    r = snp_mcp_text_line(&text, path, strlen(path), PATH_SHOWN);
+    r = snp_text_line(&text, path, strlen(path), PATH_SHOWN);
     r = r < 0 ? r : snp_buf_addf(&text, ": %zu%s entries", n, is_all ? "" : " or more");
     for (; i < n && i < SNP_MCP_ENTRIES_MAX && text.len < SNP_MCP_TEXT_MAX - 600 && r == 0;
          i++) {

@@ -4,10 +4,10 @@
 #include <time.h>
 
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/session.h"
 #include "mcp/task.h"
-#include "mcp/text.h"
 
 enum {
     LIST_MAX = 1 << 20, /* bytes of the text */
@@ -24,7 +24,7 @@ static int keys_add(struct snp_buf *text, json_t *keys)
     json_object_foreach(keys, key, value)
     {
         r = r < 0 ? r : snp_buf_adds(text, n++ == 0 ? "" : ", ");
-        r = r < 0 ? r : snp_mcp_text_line(text, key, strlen(key), ID_SHOWN);
+        r = r < 0 ? r : snp_text_line(text, key, strlen(key), ID_SHOWN);
     }
     return r < 0 ? r : snp_buf_adds(text, "]");
 }
@@ -42,7 +42,7 @@ static int row_add(const struct snp_mcp_sandboxes *service,
     json_t *keys = json_object_get(service->keys, name);
     int r = snp_buf_adds(text, "\n  - ");
 
-    r = r < 0 ? r : snp_mcp_text_line(text, id, strlen(id), ID_SHOWN);
+    r = r < 0 ? r : snp_text_line(text, id, strlen(id), ID_SHOWN);
     r = r < 0 ? r
               : snp_buf_addf(text, "%s: idle %llds, age %llds", is_local ? " [LOCAL]" : "",
                              (long long)(snp_json_int(session, "idle_ms", 0) / 1000),
@@ -94,8 +94,8 @@ static void on_list(struct snp_task *task,
         snp_autobuf struct snp_buf shown = {0};
 
         snp_buf_init(&shown, LIST_MAX + 512);
-        if (snp_mcp_text_cut(&shown, snp_buf_bytes(&text), text.len, SNP_MCP_TEXT_MAX - 100,
-                             NULL) < 0) {
+        if (snp_text_cut(&shown, snp_buf_bytes(&text), text.len, SNP_MCP_TEXT_MAX - 100, NULL) <
+            0) {
             snp_task_end(task, NULL);
             return;
         }

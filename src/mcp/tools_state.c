@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/session.h"
 #include "mcp/task.h"
-#include "mcp/text.h"
 
 enum {
     TEXT_BUILD = 256 << 10,
@@ -29,10 +29,10 @@ static int lost_add(struct snp_buf *text, const char *label, const json_t *list)
         const char *reason = snp_json_str(item, "reason", "");
 
         r = snp_buf_addf(text, "\n[%s] ", label);
-        r = r < 0 ? r : snp_mcp_text_line(text, name, strlen(name), NAME_SHOWN);
+        r = r < 0 ? r : snp_text_line(text, name, strlen(name), NAME_SHOWN);
         if (r == 0 && reason[0] != '\0') {
             r = snp_buf_adds(text, ": ");
-            r = r < 0 ? r : snp_mcp_text_line(text, reason, strlen(reason), LINE_SHOWN);
+            r = r < 0 ? r : snp_text_line(text, reason, strlen(reason), LINE_SHOWN);
         }
     }
     if (r == 0 && n > NAMES_SHOWN) {
@@ -70,7 +70,7 @@ static void on_snapshot(struct snp_task *task,
     }
     snp_buf_init(&text, TEXT_BUILD);
     r = snp_buf_adds(&text, "Snapshot ");
-    r = r < 0 ? r : snp_mcp_text_line(&text, name, strlen(name), NAME_SHOWN);
+    r = r < 0 ? r : snp_text_line(&text, name, strlen(name), NAME_SHOWN);
     r = r < 0 ? r
               : snp_buf_addf(&text,
                              " made, after cell %lld; rollback_session(snapshot=\"%.64s\") "
@@ -115,7 +115,7 @@ static void on_rollback(struct snp_task *task,
     }
     snp_buf_init(&text, TEXT_BUILD);
     r = snp_buf_adds(&text, "Session is as at snapshot ");
-    r = r < 0 ? r : snp_mcp_text_line(&text, name, strlen(name), NAME_SHOWN);
+    r = r < 0 ? r : snp_text_line(&text, name, strlen(name), NAME_SHOWN);
     r = r < 0 ? r
               : snp_buf_addf(&text, ", after cell %lld",
                              (long long)snp_json_int(head, "cell", 0));
@@ -162,7 +162,7 @@ static void on_fork(struct snp_task *task,
         const char *name = snp_json_str(one, "name", snp_json_str(one, "session", "?"));
 
         r = snp_buf_adds(&text, i == 0 ? " " : ", ");
-        r = r < 0 ? r : snp_mcp_text_line(&text, name, strlen(name), NAME_SHOWN);
+        r = r < 0 ? r : snp_text_line(&text, name, strlen(name), NAME_SHOWN);
     }
     r = r < 0 ? r : lost_add(&text, "not saved", json_object_get(head, "lost"));
     r = r < 0 ? r : lost_add(&text, "not restored", json_object_get(head, "failed"));
@@ -192,10 +192,9 @@ static int cell_add(struct snp_buf *text, const json_t *cell)
                      snp_json_str(cell, "kind", "?"), snp_json_str(cell, "status", "?"),
                      (double)snp_json_int(cell, "wall_us", 0) / 1e6);
 
-    return r < 0
-               ? r
-               : snp_mcp_text_line(text, json_is_string(first) ? json_string_value(first) : "",
-                                   json_string_length(first), LINE_SHOWN);
+    return r < 0 ? r
+                 : snp_text_line(text, json_is_string(first) ? json_string_value(first) : "",
+                                 json_string_length(first), LINE_SHOWN);
 }
 
 static void on_history(struct snp_task *task,

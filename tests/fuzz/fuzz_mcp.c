@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text.h"
 #include "fuzz/target.h"
 #include "mcp/caps.h"
 #include "mcp/lines.h"
 #include "mcp/peer.h"
 #include "mcp/resource.h"
-#include "mcp/text.h"
 
 enum {
     LINE_BYTES = 4096,
@@ -153,7 +153,7 @@ static void texts(const char *bytes, size_t n)
     bool is_cut = false;
 
     snp_buf_init(&shown, n * GROWTH + 1024);
-    SNP_ASSERT(snp_mcp_text_add(&shown, bytes, n, TEXT_CHARS, &is_cut) == 0);
+    SNP_ASSERT(snp_text_add(&shown, bytes, n, TEXT_CHARS, &is_cut) == 0);
     if (shown.len > 0) {
         const char *text = snp_buf_bytes(&shown);
 
@@ -163,7 +163,7 @@ static void texts(const char *bytes, size_t n)
         SNP_ASSERT(snp_utf8_count(text, shown.len) <= TEXT_CHARS + (is_cut ? 64 : 0));
     }
     snp_buf_clear(&shown);
-    SNP_ASSERT(snp_mcp_text_line(&shown, bytes, n, TEXT_CHARS) == 0);
+    SNP_ASSERT(snp_text_line(&shown, bytes, n, TEXT_CHARS) == 0);
     SNP_ASSERT(shown.len == 0 || memchr(snp_buf_bytes(&shown), '\n', shown.len) == NULL);
     if (uri_text != NULL && snp_mcp_uri_parse(uri_text, &uri, &err) == 0) {
         SNP_ASSERT(snp_has_prefix(uri_text, "snipara://") && uri.path[0] != '\0');

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/era.h"
 #include "mcp/jsonrpc.h"
 #include "mcp/kept.h"
 #include "mcp/lines.h"
 #include "mcp/resource.h"
-#include "mcp/text.h"
 #include "mcp/tool.h"
 #include "mcp/tooldef.h"
 #include "unit/harness.h"
@@ -134,15 +134,15 @@ TEST(text_is_cut_at_characters)
     bool is_cut = false;
 
     snp_buf_init(&out, 1000);
-    assert_int_equal(snp_mcp_text_add(&out, "äöüäöüäöüä", 20, 5, &is_cut), 0);
+    assert_int_equal(snp_text_add(&out, "äöüäöüäöüä", 20, 5, &is_cut), 0);
     assert_true(is_cut);
     assert_string_equal(snp_buf_cstr(&out), "äöü\n... (5 characters omitted) ...\nüä");
     snp_buf_clear(&out);
-    assert_int_equal(snp_mcp_text_add(&out, "äöüäö", 10, 5, &is_cut), 0);
+    assert_int_equal(snp_text_add(&out, "äöüäö", 10, 5, &is_cut), 0);
     assert_false(is_cut);
     assert_string_equal(snp_buf_cstr(&out), "äöüäö");
     snp_buf_clear(&out);
-    assert_int_equal(snp_mcp_text_line(&out, "a\nb\tc", 5, 4), 0);
+    assert_int_equal(snp_text_line(&out, "a\nb\tc", 5, 4), 0);
     assert_string_equal(snp_buf_cstr(&out), "a b ...");
 }
 
