@@ -12,7 +12,7 @@ import pytest
 import lib
 from story import Dead, Refused, Story
 
-STEPS = int(os.environ.get("SNP_DISK_STEPS", "10"))
+STEPS = int(os.environ.get("SNP_DISK_STEPS", "8"))
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_two_daemons_never_share_a_state_folder(make_rig):
     story.hang_up()
 
 
-@pytest.mark.parametrize("jump", [-400 * 86400, 400 * 86400, -3600, 1 << 33])
+@pytest.mark.parametrize("jump", [-400 * 86400, 400 * 86400, 1 << 33])
 def test_a_clock_that_jumps_changes_nothing(make_rig, jump):
     rig = make_rig()
     rig.start()

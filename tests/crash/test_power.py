@@ -14,7 +14,7 @@ from faults import Io
 from power import VARIANTS, Disk, lay_out
 from story import Dead, Refused, Story
 
-CUTS = int(os.environ.get("SNP_POWER_CUTS", "10"))
+CUTS = int(os.environ.get("SNP_POWER_CUTS", "7"))
 RECORD_MAX = 512 << 20
 
 
