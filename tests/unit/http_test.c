@@ -479,13 +479,14 @@ TEST(long_events_are_refused)
 
 TEST(ids_stay_and_bad_ones_are_passed_over)
 {
+    static const char bytes[] = "id: 1\nretry: 9\n\nid: 2\0x\n\n";
     snp_autobuf struct snp_buf seen = {0};
     struct snp_sse sse;
     struct snp_err err;
 
     snp_buf_init(&seen, TEXT_MAX);
     snp_sse_init(&sse, TEXT_MAX, on_event, &seen);
-    assert_int_equal(snp_sse_feed(&sse, "id: 1\nretry: 9\n\nid: 2\0x\n\n", 27, &err), 0);
+    assert_int_equal(snp_sse_feed(&sse, bytes, sizeof(bytes) - 1, &err), 0);
     assert_int_equal(seen.len, 0);
     assert_string_equal(snp_sse_last_id(&sse), "1");
     assert_int_equal(snp_sse_retry_ms(&sse), 9);
