@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent tools. This version has no model loop: they say so, and what to do instead. */
+/* The agent tools. Runs of models are not driven from here yet: they say so, and what to do instead. */
 #include "base/str.h"
 #include "mcp/task.h"
 
@@ -10,9 +10,9 @@ void snp_tool_agent_run(struct snp_task *task)
         return;
     }
     snp_task_sayf(task, true,
-                  "Error starting agent: no model is configured, and this version cannot run "
-                  "agents yet; work on the task yourself with execute_python and "
-                  "execute_shell");
+                  "Error starting agent: no model is configured for this server, which starts "
+                  "no agents yet; `snipara-sandbox agent TASK` on a command line does, or work "
+                  "on the task yourself with execute_python and execute_shell");
 }
 
 /* No run can have been started, so none is found. */
