@@ -507,7 +507,7 @@ def test_the_own_key_goes_to_the_configured_provider_only(tmp_path, serve):
 
 
 def test_keys_are_no_arguments(tmp_path, serve):
-    server = serve([1.0] + stream(*said("openai")))
+    server = serve([0.4] + stream(*said("openai")))
     process = subprocess.Popen([CLI, "models", "--check"], cwd=tmp_path, env=environment("openai", server),
                                stdout=subprocess.PIPE, text=True)
     assert lib.wait_for(lambda: server.requests, 10)
