@@ -128,9 +128,12 @@ static void on_cell(void *ctx, const struct snp_err *err, const json_t *result)
         recall(run);
         return;
     }
-    if (err != NULL) {
+    /* Interrupted by us before it began: why is what ends the run. */
+    run->is_unbegun = err != NULL && err->code == SNP_E_TIMEOUT &&
+                      (run->is_cancelled || snp_run_left_ms(run) <= 0);
+    if (err != NULL && !run->is_unbegun) {
         snp_run_fail(run, err);
-    } else {
+    } else if (err == NULL) {
         run->has_session = true;
         run->seen_cell = snp_json_int(result, "cell", run->seen_cell);
         snp_run_outcome_make(tool_now(run), &run->box, result, &outcome);

@@ -269,7 +269,7 @@ static enum snp_run_then next(struct snp_run *run)
     if (state->answer != NULL &&
         state->next_call < json_array_size(snp_run_state_calls(state)) &&
         state->final == NULL) {
-        if (snp_run_left_ms(run) <= 0 && state->tool == NULL) {
+        if (snp_run_left_ms(run) <= 0 && (state->tool == NULL || run->is_unbegun)) {
             return snp_run_ask(run); /* which says that the time is over */
         }
         return snp_run_act(run);

@@ -31,6 +31,7 @@ struct snp_run {
     int64_t seen_cell;   /* the last cell of the session that we know of */
     unsigned n_recalls;  /* of the present tool */
     bool is_cancelled;
+    bool is_unbegun; /* the pending call's cell was interrupted before it began */
     bool is_ending;
     bool is_done;
     bool has_session;

@@ -408,8 +408,10 @@ def test_a_daemon_that_dies_in_a_cell_is_told_and_recovered_from():
         box.close()
 
 
-def test_cancel_ends_a_run_and_resume_goes_on(runs):
-    script = runs.script(turn(call("execute_code", code="import time\nv = 5\ntime.sleep(20)"), text="asleep"),
+@pytest.mark.parametrize("seconds", [20, 0])
+def test_cancel_ends_a_run_and_resume_goes_on(runs, seconds):
+    """In the middle of a cell; and, mostly, before it has begun: then it is run by the resumed run."""
+    script = runs.script(turn(call("execute_code", code=f"import time\nv = 5\ntime.sleep({seconds or 1})"), text="asleep"),
                          turn(call("FINAL", answer="awake")))
     process = runs.box.popen("run", "Do it", *runs.options(script), "--events", cwd=runs.folder, text=True)
     ident = None
@@ -418,13 +420,15 @@ def test_cancel_ends_a_run_and_resume_goes_on(runs):
         ident = record.get("trajectory_id", ident)
         if record.get("step") == "tool":
             break
-    listed = json.loads(runs.cli("runs", "--json").stdout)
-    assert [(each["id"], each["state"]) for each in listed] == [(ident, "running")]
+    if seconds > 0:
+        listed = json.loads(runs.cli("runs", "--json").stdout)
+        assert (ident, "running") in [(each["id"], each["state"]) for each in listed]
+        assert wait_for(lambda: '"cell": 1' in runs.cli("history", record["session"], "--json").stdout, 10)
     assert wait_for(lambda: runs.cli("runs", "cancel", ident[:8]).returncode == 0, 5)
     rest, errors = process.communicate(timeout=30)
     result = json.loads(rest.splitlines()[-1])
     assert process.returncode == 1, errors
-    assert result["stopped_by"] == "cancelled" and result["response"] == "asleep"
+    assert result["stopped_by"] == "cancelled" and result["response"] == "asleep", result
     assert runs.cli("runs", "cancel", ident).returncode == 1
     done = json.loads(runs.cli("resume", ident, "--json").stdout)
     assert done["response"] == "awake"
