@@ -70,6 +70,7 @@ struct snp_wake {
 };
 
 static void replay_next(struct snp_wake *wake);
+static void missing_find(struct snp_wake *wake);
 static void executor_open(struct snp_wake *wake);
 
 /* Its life --------------------------------------------------------------------------------- */
@@ -214,7 +215,7 @@ static void wake_done(struct snp_wake *wake)
                   "{s:o, s:I, s:o, s:o, s:o, s:o, s:I}", "checkpoint",
                   wake->checkpoint == 0 ? json_null()
                                         : json_integer((json_int_t)wake->checkpoint),
-                  "cell", (json_int_t)(wake->checkpoint == 0 ? 0 : session->checkpoint_cell),
+                  "cell", (json_int_t)(wake->checkpoint == 0 ? 0 : wake->place.checkpoint_cell),
                   "missing",
                   missing_json(wake, is_replay ? wake->missing.n_cells : 0,
                                wake->missing.n_cells),
@@ -259,7 +260,7 @@ static void accept_kept(void *ctx, const struct snp_err *why)
     snp_keep_event(session->server, "accepted_loss", session,
                    "session %s goes on from its state after cell %llu; %zu later cells are "
                    "not in it, as its user decided",
-                   session->name, (unsigned long long)session->checkpoint_cell,
+                   session->name, (unsigned long long)wake->place.checkpoint_cell,
                    wake->missing.n_cells + (size_t)wake->missing.n_beyond);
     wake_done(wake);
 }
@@ -275,7 +276,7 @@ static void accept_loss(struct snp_wake *wake)
     struct snp_err err;
 
     session->accepted_cell = session->cells;
-    session->accepted_from = session->checkpoint_cell;
+    session->accepted_from = wake->place.checkpoint_cell;
     wake->pending++;
     if (snp_keep_accepted(session, wake->place.after, accept_kept, wake, &err) < 0) {
         wake->pending--;
@@ -763,6 +764,12 @@ static void missing_found(void *arg, const struct snp_err *found_err)
     if (err.code != SNP_OK) {
         (void)snp_err_wrap(&err, "the session cannot be woken");
         wake_fail(wake, &err);
+        return;
+    }
+    if (wake->place.checkpoint != wake->session->checkpoint) {
+        /* It turned out to be damaged when it was woken last: more is missing beside an older one. */
+        snp_missing_place(wake->session, &wake->place);
+        missing_find(wake);
         return;
     }
     if (snp_missing_any(&wake->missing) && !decide(wake, &err)) {
