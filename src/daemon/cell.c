@@ -276,6 +276,11 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     }
     if (answer->head != NULL) {
         r = result_take(exec, answer, ret_bad);
+    } else if (exec->err.code == SNP_E_NOT_FOUND) { /* the tier says it before a cell can run */
+        (void)snp_fail(
+            &exec->err, SNP_E_NOT_FOUND,
+            "the cell was not run: the session's interpreter had ended; the next one "
+            "goes on from the checkpoint, or asks");
     } else if (session->executor != exec->executor) {
         (void)snp_err_wrap(&exec->err, "cell killed, session lost");
     }

@@ -404,7 +404,8 @@ static uint64_t kb_field(const char *text, const char *key)
 
 /* What a sample adds up. */
 struct sample {
-    uint64_t anonymous; /* bytes */
+    const struct snp_init_branches *branches; /* which do not count */
+    uint64_t anonymous;                       /* bytes */
     uint64_t shared; /* bytes: of /dev/shm, /tmp and the workspace if mapped, or of no file */
     uint64_t threads;
 };
@@ -415,7 +416,8 @@ static void add_memory(pid_t pid, void *data)
     struct sample *sample = data;
     char text[4096];
 
-    if (read_proc(pid, "status", text, sizeof(text))) {
+    if (!snp_branches_has(sample->branches, pid) &&
+        read_proc(pid, "status", text, sizeof(text))) {
         sample->anonymous += kb_field(text, "\nRssAnon:");
         sample->shared += kb_field(text, "\nRssShmem:");
         sample->threads += kb_field(text, "\nThreads:") / 1024;
@@ -432,6 +434,9 @@ static void add_share(pid_t pid, void *data)
     struct sample *sample = data;
     char text[2048];
 
+    if (snp_branches_has(sample->branches, pid)) {
+        return;
+    }
     if (!read_proc(pid, "smaps_rollup", text, sizeof(text))) {
         add_memory(pid, data);
         return;
@@ -474,7 +479,7 @@ static uint64_t sample_bytes(const struct init *in, const struct sample *sample)
 
 static void watch(struct init *in)
 {
-    struct sample sample = {0};
+    struct sample sample = {.branches = &in->branches};
     uint64_t bytes;
 
     (void)each_process(in, add_memory, &sample);
@@ -484,7 +489,7 @@ static void watch(struct init *in)
     }
     bytes = sample_bytes(in, &sample);
     if (bytes > in->watch_limit / 2) { /* too near to guess */
-        sample = (struct sample){0};
+        sample = (struct sample){.branches = &in->branches};
         (void)each_process(in, add_share, &sample);
         bytes = sample_bytes(in, &sample);
     }

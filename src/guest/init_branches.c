@@ -65,6 +65,16 @@ bool snp_branches_spare(const struct snp_init_branches *bs, pid_t pid)
     return false;
 }
 
+bool snp_branches_has(const struct snp_init_branches *bs, pid_t pid)
+{
+    for (size_t i = 0; i < bs->n; i++) {
+        if (bs->at[i].pid == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool snp_branches_is_job(const struct snp_init_branches *bs, pid_t pid)
 {
     for (size_t i = 0; i < bs->n_jobs; i++) {

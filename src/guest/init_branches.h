@@ -49,6 +49,9 @@ void snp_branches_init(struct snp_init_branches *bs);
 /* Is it a branch or a job? */
 bool snp_branches_spare(const struct snp_init_branches *bs, pid_t pid);
 
+/* Whether it is a copy, also one that is being ended: what that holds is on its way out. */
+bool snp_branches_has(const struct snp_init_branches *branches, pid_t pid);
+
 /* Is it a job that has not been reaped? */
 bool snp_branches_is_job(const struct snp_init_branches *bs, pid_t pid);
 

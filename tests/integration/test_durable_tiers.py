@@ -118,7 +118,8 @@ def test_a_stopped_supervisor_is_replaced(box):
     tier = box.tier_pid()
     os.kill(tier, signal.SIGSTOP)
     failed = box.cli("exec", *box.exec_options, "--session", "s", "--timeout", "0.1", "1")
-    assert failed.returncode == 1 and not lib.is_alive(tier)
+    assert failed.returncode == 1
+    assert lib.wait_for(lambda: not lib.is_alive(tier), 10)
     done = box.exec(LOOK, "s", options=["--recover", "checkpoint"])
     assert done["value"] == SEEN and done["epoch"] == 2
 
