@@ -149,7 +149,11 @@ int snp_httpd_listen(const struct snp_httpd_address *address,
 {
     snp_autoclose int fd =
         socket(address->where.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct sockaddr_storage got = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in; /* the port is at the same place in IPv6 */
+        struct sockaddr_storage room;
+    } got = {.room = {0}};
     socklen_t len = sizeof(got);
     int on = 1;
 
@@ -168,11 +172,9 @@ int snp_httpd_listen(const struct snp_httpd_address *address,
                    : snp_fail_sys(err, errno, "listen");
     }
     *ret_port = 0;
-    if (!address->is_unix && getsockname(fd, (struct sockaddr *)&got, &len) == 0) {
-        /* the port is at the same place in both */
-        *ret_port = ntohs(((const struct sockaddr_in *)&got)->sin_port);
+    if (!address->is_unix && getsockname(fd, &got.any, &len) == 0) {
+        *ret_port = ntohs(got.in.sin_port);
     }
-    *ret_fd = fd;
-    fd = -1;
+    *ret_fd = SNP_TAKE_FD(fd);
     return 0;
 }

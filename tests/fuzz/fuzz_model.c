@@ -107,21 +107,21 @@ static void send_again(json_t *message)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     if (n == 0) {
         return 0;
     }
-    const char *bytes = (const char *)data + 1;
-    const struct snp_model_driver *driver = drivers[(data[0] >> 1) % SNP_ARRAY_LEN(drivers)];
+    const char *text = (const char *)bytes + 1;
+    const struct snp_model_driver *driver = drivers[(bytes[0] >> 1) % SNP_ARRAY_LEN(drivers)];
     snp_autojson json_t *message = NULL;
 
     n--;
-    if ((data[0] & 1) != 0) {
-        message = read_whole(driver, bytes, n);
+    if ((bytes[0] & 1) != 0) {
+        message = read_whole(driver, text, n);
     } else {
-        snp_autojson json_t *slow = read_stream(driver, bytes, n, 1);
-        message = read_stream(driver, bytes, n, n == 0 ? 1 : n);
+        snp_autojson json_t *slow = read_stream(driver, text, n, 1);
+        message = read_stream(driver, text, n, n == 0 ? 1 : n);
         SNP_ASSERT((message == NULL) == (slow == NULL));
         SNP_ASSERT(message == NULL || json_equal(message, slow));
     }
