@@ -129,7 +129,7 @@ static const struct snp_verb verb_read = {
     .description = "Print a resource: text as it is, other contents as bytes, which are not "
                    "written to a terminal.",
     .spec = {options, SNP_ARRAY_LEN(options), read_args, SNP_ARRAY_LEN(read_args), false},
-    .examples = "mcp read snipara://session/work/files/ -- snipara-sandbox mcp-serve\n"
+    .examples = "mcp read snipara://session/demo/files/ -- snipara-sandbox mcp-serve\n"
                 "mcp read file:///a.png --url https://example.com/mcp >a.png",
     .run = snp_mcp_ask_read,
 };

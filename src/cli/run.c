@@ -236,7 +236,7 @@ static const struct snp_opt agent_options[] = {
     {"timeout",        0,   SNP_OPT_INT,    "S",   "wall clock of the whole run in seconds (default 300)",
       SNP_KEY_TIMEOUT_SECONDS                                                                                },
     {"auto-context",   0,   SNP_OPT_BOOL,   NULL,
-      "ask the Snipara service for context first, where its tools are configured",                          0},
+      "accepted; no service is asked for context in this version",                                          0},
     OPT_BOX,
     OPT_END,
 };

@@ -334,7 +334,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .env = ENV("PARALLEL_TOOLS"),
                            .section = "Limits",
                            .row = "Parallel tools",
-                           .help = "tool calls of one turn run side by side",
+                           .help = "accepted; the calls of one turn run one after the other",
                            },
     [SNP_KEY_MAX_PARALLEL] =
         {
@@ -346,7 +346,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .max = 1000,
                            .section = "Limits",
                            .row = "Max parallel",
-                           .help = "tool calls side by side",
+                           .help = "accepted; see parallel_tools",
                            },
     [SNP_KEY_SUB_CALLS_ENABLED] =
         {
@@ -356,7 +356,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .env = ENV("SUB_CALLS_ENABLED"),
                            .section = "Sub-calls",
                            .row = "Enabled",
-                           .help = "the model may call a model",
+                           .help = "accepted; this version has no sub-calls",
                            },
     [SNP_KEY_SUB_CALLS_MAX_PER_TURN] =
         {
@@ -368,7 +368,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .max = 1000000,
                            .section = "Sub-calls",
                            .row = "Max per turn",
-                           .help = "sub-calls of one turn",
+                           .help = "accepted; see sub_calls_enabled",
                            },
     [SNP_KEY_SUB_CALLS_BUDGET_INHERITANCE] =
         {
@@ -380,7 +380,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .max = 1,
                            .section = "Sub-calls",
                            .row = "Budget inheritance",
-                           .help = "share of the remaining budget a sub-call gets",
+                           .help = "accepted; see sub_calls_enabled",
                            },
     [SNP_KEY_SUB_CALLS_MAX_COST_PER_SESSION] =
         {
