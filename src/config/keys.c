@@ -392,7 +392,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .max = 1000000,
                            .section = "Sub-calls",
                            .row = "Max cost/session",
-                           .help = "US dollars for all sub-calls of a session",
+                           .help = "accepted; see sub_calls_enabled",
                            },
     [SNP_KEY_ALLOWED_PATHS] =
         {
