@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/image.h"
 #include "base/str.h"
 #include "mcp/caps.h"
 #include "mcp/fetch.h"
-#include "mcp/image.h"
 #include "mcp/session.h"
 #include "mcp/task.h"
 

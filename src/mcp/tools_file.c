@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/image.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/fetch.h"
-#include "mcp/image.h"
 #include "mcp/task.h"
 #include "wire/rpc.h"
 

@@ -37,6 +37,22 @@ static const struct snp_run_tool *tool_now(const struct snp_run *run)
 
 /* Results ----------------------------------------------------------------------------------- */
 
+/* Images are for people who look at the record; the model gets none. */
+static json_t *images_add(const struct snp_box *box, json_t *members)
+{
+    json_t *images = json_array_size(box->images) == 0 ? NULL : json_copy(box->images);
+
+    if (members == NULL ||
+        (images != NULL && json_object_set_new(members, "images", images) < 0) ||
+        (box->images_omitted > 0 &&
+         json_object_set_new(members, "images_omitted", json_integer(box->images_omitted)) <
+             0)) {
+        json_decref(members);
+        return NULL;
+    }
+    return members;
+}
+
 static void result_record(struct snp_run *run, struct snp_run_outcome *outcome)
 {
     const json_t *result = outcome->result;
@@ -59,6 +75,7 @@ static void result_record(struct snp_run *run, struct snp_run_outcome *outcome)
         json_decref(outcome->final);
     }
     free(outcome->content);
+    members = result == NULL ? members : images_add(&run->box, members);
     (void)!snp_run_step(run, "tool_result", members);
 }
 

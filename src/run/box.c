@@ -6,11 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
+#include "base/image.h"
 #include "base/str.h"
 
 enum {
     STREAM_MAX = 1 << 20, /* bytes kept of a stream; the daemon sends less */
     INPUT_MAX = 15 << 20,
+    IMAGES_MAX = 4,            /* kept of a cell */
+    IMAGE_BYTES_MAX = 1 << 20, /* of these together */
 };
 
 int snp_box_init(struct snp_box *box,
@@ -18,17 +22,19 @@ int snp_box_init(struct snp_box *box,
                  const char *session,
                  const json_t *exec)
 {
-    *box = (struct snp_box){.async = async, .exec = json_copy((json_t *)(uintptr_t)exec)};
+    *box = (struct snp_box){
+        .async = async, .exec = json_copy((json_t *)(uintptr_t)exec), .images = json_array()};
     snp_buf_init(&box->out, STREAM_MAX);
     snp_buf_init(&box->err_out, STREAM_MAX);
     (void)snprintf(box->session, sizeof(box->session), "%s", session);
-    return box->exec == NULL ? SNP_E_NOMEM : 0;
+    return box->exec == NULL || box->images == NULL ? SNP_E_NOMEM : 0;
 }
 
 void snp_box_done(struct snp_box *box)
 {
     json_decref(box->exec);
     json_decref(box->shown);
+    json_decref(box->images);
     snp_buf_done(&box->out);
     snp_buf_done(&box->err_out);
     *box = (struct snp_box){0};
@@ -42,6 +48,47 @@ void snp_box_cell_done(struct snp_box_cell *cell)
 
 /* Calls ------------------------------------------------------------------------------------- */
 
+static void image_keep(struct snp_box *box, const char *bytes, size_t n)
+{
+    const char *type = snp_image_type(bytes, n);
+    snp_autofree char *data = NULL;
+
+    if (type == NULL) {
+        return;
+    }
+    if (json_array_size(box->images) >= IMAGES_MAX || n > IMAGE_BYTES_MAX - box->image_bytes) {
+        box->images_omitted++;
+        return;
+    }
+    data = snp_base64(bytes, n);
+    if (data == NULL || json_array_append_new(box->images, json_pack("{s:s, s:s}", "type", type,
+                                                                     "data", data)) < 0) {
+        box->images_omitted++;
+        return;
+    }
+    box->image_bytes += n;
+}
+
+/* What the bytes are counts, not what the code calls them. */
+static void on_display(struct snp_box *box, const json_t *head, const char *raw, size_t raw_len)
+{
+    const json_t *parts = json_object_get(head, "mime");
+    size_t i;
+    json_t *part;
+
+    json_array_foreach((json_t *)(uintptr_t)parts, i, part)
+    {
+        json_int_t n = json_integer_value(json_array_get(part, 1));
+
+        if (n < 0 || (uint64_t)n > raw_len) {
+            return;
+        }
+        image_keep(box, raw, (size_t)n);
+        raw += n;
+        raw_len -= (size_t)n;
+    }
+}
+
 static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_len)
 {
     struct snp_box *box = ctx;
@@ -52,6 +99,8 @@ static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_
 
     if (strcmp(event, "gap") == 0) {
         box->omitted += snp_json_int(head, "omitted_chars", 0);
+    } else if (strcmp(event, "display") == 0) {
+        on_display(box, head, raw, raw_len);
     } else if (is_err || strcmp(event, "stdout") == 0) {
         (void)!snp_buf_add(stream, raw, raw_len < room ? raw_len : room);
     }
@@ -83,6 +132,9 @@ static void begin(struct snp_box *box,
     box->ctx = ctx;
     box->is_interrupted = false;
     box->omitted = 0;
+    box->image_bytes = 0;
+    box->images_omitted = 0;
+    (void)json_array_clear(box->images);
     snp_buf_clear(&box->out);
     snp_buf_clear(&box->err_out);
 }

@@ -35,8 +35,11 @@ struct snp_box {
     struct snp_buf out;
     struct snp_buf err_out;
     int64_t omitted;
-    json_t *shown; /* owned: the journal's record of a cell */
-    int64_t after; /* of a recall */
+    json_t *images;         /* owned: [{"type", "data": base64}] of what it showed */
+    size_t image_bytes;     /* of these */
+    int64_t images_omitted; /* beyond what is kept */
+    json_t *shown;          /* owned: the journal's record of a cell */
+    int64_t after;          /* of a recall */
 
     void (*done)(void *ctx, const struct snp_err *err, const json_t *result);
     void *ctx;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`run`, `agent`, `resume`, `runs` and `logs`, with scripted models: offline and deterministic."""
 
+import base64
 import json
 import os
 import signal
@@ -165,6 +166,30 @@ def test_wrong_calls_are_told_and_go_on(runs):
 def test_an_answer_that_is_cut_off_is_continued(runs):
     result = runs.run(turn(text="one, ", stop="length"), turn(text="two"))
     assert result["response"] == "one, two"
+
+
+PICTURE = """
+class Picture:
+    def __init__(self, data, kind="png"):
+        self.data, self.kind = data, kind
+    def _repr_mimebundle_(self, *_):
+        return {"text/plain": "a picture", "image/" + self.kind: self.data}
+def png(n=100):
+    return Picture(bytes([137, 80, 78, 71, 13, 10, 26, 10]) + bytes(n))
+"""
+
+
+def test_images_are_on_record_and_the_model_gets_none(runs):
+    shown = "for n in range(5):\n    display(png(n))\n"
+    result = runs.run(
+        turn(call("execute_code", code=PICTURE + shown)),
+        turn(call("execute_code", code="display(Picture(b'<svg onload=alert(1)>')); display(png(2 << 20)); png()")),
+        turn(text="done"))
+    first, second = (each for each in runs.records(result) if each.get("step") == "tool_result")
+    assert [len(base64.b64decode(image["data"])) for image in first["images"]] == [8, 9, 10, 11]
+    assert {image["type"] for image in first["images"]} == {"image/png"} and first["images_omitted"] == 1
+    assert len(second["images"]) == 1 and second["images_omitted"] == 1
+    assert "iVBOR" not in first["content"] + second["content"]
 
 
 # Limits -----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What kind of image something is: its bytes say it, not its name. */
-#include "mcp/image.h"
+#include "base/image.h"
 
 #include <string.h>
 
