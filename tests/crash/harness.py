@@ -309,10 +309,8 @@ class Harness:
         except AssertionError as error:
             how = f"answered wrongly: {error}"
         rig.faults.forget()
-        for pid in (rig.box.daemon.pid, rig.box.tier_pid()) if plan.action == "stop" else ():
-            if pid is not None:  # it may have stopped itself when nobody looked any more
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGCONT)
+        if plan.action == "stop":  # it may have stopped itself when nobody looked any more
+            go_on(rig)
         reached = rig.faults.obeyed() > 0
         if reached and plan.action in ("kill", "torn") and plan.program == "daemon":
             # It may have been started again since, by a scenario that does so.
@@ -389,15 +387,11 @@ class Guard:
         while not self.rig.faults.obeyed():
             if self.over.wait(0.002):
                 return
-        program = self.rig.box.daemon.pid if self.plan.program == "daemon" else self.rig.box.tier_pid()
-        if program is None:
-            return
         for pid in self.victims():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.005)
-        with contextlib.suppress(OSError):
-            os.kill(program, signal.SIGCONT)
+        go_on(self.rig)
 
     def victims(self):
         tier = self.rig.box.tier_pid()
@@ -411,6 +405,14 @@ class Guard:
         return [self.chance.choice(found)] if found and self.plan.detail == "interpreter" else found
 
 
+def go_on(rig):
+    """Whoever stopped itself goes on; it need not be a daemon or tier of now, but may be one that was replaced."""
+    for pid in lib.parents():
+        if rig.folder_of(pid):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGCONT)
+
+
 def is_init(pid):
     """Whether a process is the init of a sandbox."""
     try:
@@ -418,6 +420,15 @@ def is_init(pid):
     except OSError:
         return False
     return "memfd" in program or program.endswith("snp-init")
+
+
+def state_of(pid):
+    """Its state, and what it waits for in the kernel."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat, open(f"/proc/{pid}/wchan") as wchan:
+            return stat.read().rpartition(")")[2].split()[0] + " " + wchan.read()
+    except OSError:
+        return "gone"
 
 
 # What may not be left -----------------------------------------------------------------------
@@ -432,7 +443,7 @@ def leftovers(rig, tiers):
         bad.append(f"left: control groups {groups[:3]}")
     ours = [pid for pid in lib.parents() if rig.folder_of(pid)]
     if not lib.wait_for(lambda: not [pid for pid in ours if lib.is_alive(pid)], 5):
-        bad.append(f"left: processes {[(pid, lib.program_of(pid)) for pid in ours if lib.is_alive(pid)]}")
+        bad.append(f"left: processes {[(pid, lib.program_of(pid), state_of(pid)) for pid in ours if lib.is_alive(pid)]}")
     with open("/proc/self/mounts") as mounts:
         mine = [line for line in mounts if rig.box.folder in line]
     if mine:
