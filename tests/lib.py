@@ -17,6 +17,7 @@ import ctypes
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -53,7 +54,12 @@ def need(what, present, why):
     pytest.skip(f"{what}: {why}")
 
 
-def wait_for(check, seconds, step=0.02):
+# How long an event is waited for that must come: what is right takes a moment, but these machines are
+# busy. Less than the 30 s after which a cell ends by itself, which would be taken for the event.
+PATIENCE = 25
+
+
+def wait_for(check, seconds=PATIENCE, step=0.02):
     """The first true answer of check(), or its last one when the time is over."""
     end = time.monotonic() + seconds
     while True:
@@ -61,6 +67,25 @@ def wait_for(check, seconds, step=0.02):
         if answer or time.monotonic() > end:
             return answer
         time.sleep(step)
+
+
+def settled(count, seconds=60):
+    """What count() says once it has said so for a second: nothing begins or ends any more."""
+    end = time.monotonic() + seconds
+    last, since = count(), time.monotonic()
+    while time.monotonic() < min(since + 1, end):
+        time.sleep(0.1)
+        now = count()
+        if now != last:
+            last, since = now, time.monotonic()
+    return last
+
+
+def host_mounts():
+    """Where something is mounted on the host; but for the small disks of other tests, which run beside."""
+    with open("/proc/self/mountinfo") as table:
+        points = [line.split()[4] for line in table]
+    return sorted(point for point in points if not re.match(r"/tmp/(pytest-|snp-[^/]*/state$)", point))
 
 
 # Processes ----------------------------------------------------------------------------------
@@ -108,6 +133,16 @@ def start_time(pid):
             return stat.read().rpartition(")")[2].split()[19]
     except OSError:
         return None
+
+
+def births(pids):
+    """{pid: when it began}, for still_there()."""
+    return {pid: start_time(pid) for pid in pids}
+
+
+def still_there(born):
+    """Those of births() that live: neither gone, nor a zombie, nor a later process of the same number."""
+    return {pid for pid, at in born.items() if is_alive(pid) and start_time(pid) == at}
 
 
 def program_of(pid):
@@ -298,7 +333,7 @@ class Sandbox:
         os.close(read_end)
         if ready != b"\1":
             try:
-                self.daemon.wait(5)
+                self.daemon.wait(PATIENCE)
             except subprocess.TimeoutExpired:  # it runs, and could not say so
                 self.daemon.kill()
                 self.daemon.wait()
@@ -326,7 +361,7 @@ class Sandbox:
         if self.daemon.poll() is None:
             self.daemon.terminate()
         try:
-            status = self.daemon.wait(20)
+            status = self.daemon.wait(60)  # it saves what it has, ends its tier, and may kill that
         except subprocess.TimeoutExpired:
             self.daemon.kill()
             status = self.daemon.wait()

@@ -43,7 +43,7 @@ class Server:
         if not self.process.stdin.closed:
             self.process.stdin.close()
         try:
-            status = self.process.wait(10)
+            status = self.process.wait(SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait()

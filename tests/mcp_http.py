@@ -60,7 +60,7 @@ class Server:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            status = self.process.wait(10)
+            status = self.process.wait(SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait()

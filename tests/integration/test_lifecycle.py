@@ -42,7 +42,7 @@ def autostart(fresh_sandbox):
     for one in made:
         for pid in one.pids():
             os.kill(pid, signal.SIGTERM)
-        assert lib.wait_for(lambda one=one: not one.pids(), 20)
+        assert lib.wait_for(lambda one=one: not one.pids(), 60)
 
 
 def environ_of(pid):
@@ -89,7 +89,7 @@ def test_several_clients_at_a_cold_start_share_one_daemon(autostart, who):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for done in pool.map(lambda i: runtime.run("exec", f"print({i})"), range(4)):
             assert done.returncode == 0 and done.stdout in "0\n1\n2\n3\n", done.stderr
-    assert len(runtime.pids()) == 1
+    assert lib.wait_for(lambda: len(runtime.pids()) == 1)  # who came second may be on its way out
 
 
 def test_an_idle_daemon_is_small(box):
@@ -107,7 +107,7 @@ def test_an_idle_daemon_ends(fresh_sandbox):
     box = fresh_sandbox("root" if os.geteuid() == 0 else "user")
     pid = box.start("--idle", "1")
     usable(box)
-    assert lib.wait_for(lambda: not lib.is_alive(pid), 10)
+    assert lib.wait_for(lambda: not lib.is_alive(pid))
     assert not os.path.exists(box.socket)
     assert usable(box)["state"] == "kept"
 
@@ -147,11 +147,10 @@ def test_an_existing_session_keeps_its_policy(box):
 
 def test_destroy_ends_a_running_cell(box):
     with box.popen("exec", "--json", "--session", "run", "import time\ntime.sleep(60)", text=True) as running:
-        assert lib.wait_for(lambda: any(s["state"] == "running" for s in sessions(box)), 10)
-        start = time.monotonic()
+        assert lib.wait_for(lambda: any(s["state"] == "running" for s in sessions(box)))
         assert box.destroy("run").returncode == 0
-        running.wait(10)
-        assert time.monotonic() - start < 5 and running.returncode != 0
+        out, errors = running.communicate(timeout=60)
+        assert running.returncode != 0 and "was destroyed" in out + errors, (out, errors)
     assert sessions(box) == []
 
 
@@ -183,10 +182,10 @@ def test_an_unnamed_session_ends_with_its_killed_client(box):
             "print('in', flush=True)\ntime.sleep({})")
     with start_cell(box, code=code) as client:
         assert len(sessions(box)) <= 1
-        assert lib.wait_for(lambda: running_code(box, mark), 10)
+        assert lib.wait_for(lambda: running_code(box, mark))
         client.kill()
-    assert lib.wait_for(lambda: not sessions(box), 10)
-    assert lib.wait_for(lambda: not running_code(box, mark), 10)
+    assert lib.wait_for(lambda: not running_code(box, mark))
+    assert sessions(box) == []
     usable(box)
 
 
@@ -194,7 +193,7 @@ def test_a_named_session_finishes_its_cell(box):
     usable(box, "stay")
     with start_cell(box, "--session", "stay", seconds=1) as client:
         client.kill()
-    assert lib.wait_for(lambda: sessions(box)[0]["state"] == "idle", 10)
+    assert lib.wait_for(lambda: sessions(box)[0]["state"] in ("idle", "saving"))
     assert box.exec("import os\nos.path.exists('done')", "stay")["value"] == "True"
 
 
@@ -202,7 +201,7 @@ def test_ctrl_c_interrupts_the_cell(box):
     box.exec("x = 1", "int")
     with start_cell(box, "--session", "int") as client:
         client.send_signal(signal.SIGINT)
-        assert client.wait(5) != 0
+        assert client.wait(lib.PATIENCE) != 0
     done = box.exec("import os\n(x, os.path.exists('done'))", "int")
     assert done["value"] == "(1, False)" and not done["restarted"]
 
@@ -211,9 +210,9 @@ def test_interrupted_is_what_the_result_says(box):
     box.exec("x = 1", "int")
     with box.popen("exec", "--json", "--session", "int", "import time\nopen('in', 'w').close()\ntime.sleep(60)",
                    text=True) as client:
-        assert lib.wait_for(lambda: box.cli("ls", "int:in").returncode == 0, 10)
+        assert lib.wait_for(lambda: box.cli("ls", "int:in").returncode == 0)
         client.send_signal(signal.SIGINT)
-        out, _ = client.communicate(timeout=10)
+        out, _ = client.communicate(timeout=lib.PATIENCE)
     done = json.loads(out)
     assert (done["status"], done["state"], done["limit"]) == ("interrupted", "kept", None)
 
@@ -224,9 +223,9 @@ def test_interrupted_is_what_the_result_says(box):
 def test_killed_tier(box):
     usable(box, "lost")
     tier = box.tier_pid()
-    inside = lib.descendants(tier)
+    inside = lib.births(lib.descendants(tier))
     os.kill(tier, signal.SIGKILL)
-    assert lib.wait_for(lambda: not any(lib.is_alive(pid) for pid in inside), 2), "processes outlive the tier"
+    assert lib.wait_for(lambda: not lib.still_there(inside)), "processes outlive the tier"
     # It goes on from its checkpoint, or says what it lacks and what can be done.
     done = box.cli("exec", "--session", "lost", "x = 1")
     assert done.returncode == 0 or "--recover replay" in done.stderr, done.stderr
@@ -237,11 +236,11 @@ def test_killed_tier(box):
 def test_killed_daemon(box):
     daemon = box.start()
     usable(box, "lost")
-    inside = lib.descendants(daemon)
+    inside = lib.births(lib.descendants(daemon))
     assert inside
     os.kill(daemon, signal.SIGKILL)
     box.daemon.wait()
-    assert lib.wait_for(lambda: not any(lib.is_alive(pid) for pid in inside), 2), "processes outlive the daemon"
+    assert lib.wait_for(lambda: not lib.still_there(inside)), "processes outlive the daemon"
     usable(box)
     # What the journal has of it is there again; nothing of it runs.
     assert [(s["name"], s["cells"]) for s in sessions(box)] == [("lost", 1)]
@@ -254,27 +253,27 @@ def test_daemon_and_tier_killed_at_once(box):
     daemon = box.start()
     usable(box, "lost")
     with start_cell(box, "--session", "busy") as client:
-        everything = lib.descendants(daemon)
         tier = box.tier_pid()
         assert cgroups(tier) or not has_cgroups(box)
+        everything = lib.births(lib.descendants(daemon))
         os.kill(tier, signal.SIGKILL)
         os.kill(daemon, signal.SIGKILL)
         box.daemon.wait()
-        assert lib.wait_for(lambda: not any(lib.is_alive(pid) for pid in everything), 1)
-        assert client.wait(10) != 0
+        assert lib.wait_for(lambda: not lib.still_there(everything))
+        assert client.wait(lib.PATIENCE) != 0
     usable(box)
-    assert lib.wait_for(lambda: not cgroups(tier), 5), cgroups(tier)
+    assert lib.wait_for(lambda: not cgroups(tier)), cgroups(tier)
 
 
 def test_sigterm_leaves_nothing(box):
     usable(box, "a")
     daemon = box.daemon.pid
-    everything = lib.descendants(daemon)
     tier = box.tier_pid()
     assert cgroups(tier) or not has_cgroups(box)
+    everything = lib.births(lib.descendants(daemon))
     assert box.stop() == 0
     # A template ends when its stream does; on a busy machine that is a moment later.
-    assert lib.wait_for(lambda: not any(lib.is_alive(pid) for pid in everything), 1)
+    assert lib.wait_for(lambda: not lib.still_there(everything))
     assert not cgroups(tier) and not os.path.exists(box.socket)
 
 
@@ -299,8 +298,8 @@ def count(box):
     """What daemon and tier hold: descriptors, children, mounts, cgroups, files."""
     tier = box.tier_pid()
     daemon = box.daemon.pid
-    with open("/proc/self/mountinfo") as host, open(f"/proc/{tier}/mountinfo") as mine:
-        mounts = len(host.readlines()), len(mine.readlines())
+    with open(f"/proc/{tier}/mountinfo") as mine:
+        mounts = lib.host_mounts(), len(mine.readlines())
     return {
         "daemon descriptors": len(os.listdir(f"/proc/{daemon}/fd")),
         "tier descriptors": len(os.listdir(f"/proc/{tier}/fd")),
@@ -312,7 +311,9 @@ def count(box):
     }
 
 
-def test_fifty_sessions_leave_nothing(box):
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_fifty_sessions_leave_nothing(fresh_sandbox, who):
+    box = fresh_sandbox(who, env={"SNIPARA_SANDBOX_POOL": "0"})  # nothing that comes and goes
     project = box.make_folder("project")
     kinds = [
         lambda i: usable(box),
@@ -327,17 +328,10 @@ def test_fifty_sessions_leave_nothing(box):
     ]
     for kind in kinds:
         kind(0)
-    before = lib.wait_for(lambda: settled(box), 5)
+    before = lib.settled(lambda: count(box))
     for i in range(50):
         kinds[i % len(kinds)](i)
-    assert lib.wait_for(lambda: count(box) == before, 5), f"{before}\n{count(box)}"
-
-
-def settled(box):
-    """The counts, once two in a row are equal (the pool of prepared sandboxes is full again)."""
-    first = count(box)
-    time.sleep(0.5)
-    return first if count(box) == first else None
+    assert lib.wait_for(lambda: count(box) == before, 60), f"{before}\n{count(box)}"
 
 
 def test_the_daemon_is_asked_about_and_stopped(fresh_sandbox, tmp_path):
@@ -351,10 +345,10 @@ def test_the_daemon_is_asked_about_and_stopped(fresh_sandbox, tmp_path):
         assert refused.returncode == 1 and "busy" in refused.stderr and "--force" in refused.stderr
         assert box.daemon.poll() is None
         client.send_signal(signal.SIGINT)
-        client.wait(10)
+        client.wait(lib.PATIENCE)
     stopped = box.cli("daemon", "stop")
     assert stopped.returncode == 0, stopped.stderr
-    assert box.daemon.wait(20) == 0
+    assert box.daemon.wait(60) == 0
 
     def unstarted(*args):
         return subprocess.run([os.path.join(box.bin, "snipara-sandbox"), "daemon", *args],
