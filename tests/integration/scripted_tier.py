@@ -4,7 +4,7 @@
 
 Speaks the tier protocol of docs/wire.md on descriptor 3. Code is Python with a few words:
 emit(text), wait(seconds) (ends early when interrupted), die(), bad(), gone(), hang(n bytes),
-own(...) (a manifest of the cell's own), lose() (state lost), torn() (the next checkpoint ends in the
+until(path) (the file is there), own(...) (a manifest of the cell's own), lose() (state lost), torn() (the next checkpoint ends in the
 middle), slow(seconds) (the next checkpoint takes so long), python(version) (another one), member(...) (of
 the result), late(seconds) (answers so much later, whatever happens), refuse(why) (no further
 branches), branches() (their numbers), vanish() (its session is gone once it has been saved, and
@@ -31,7 +31,7 @@ MANIFEST = {
     "controls": {"network": {"enforced": False}}, "degraded": [],
 }
 OURS = ("OPEN", "HEAD", "STDIN", "emit", "display", "wait", "die", "own", "bad", "gone", "lose", "torn", "slow",
-        "member", "late", "python", "refuse", "branches", "vanish", "holds", "each",
+        "member", "late", "until", "python", "refuse", "branches", "vanish", "holds", "each",
         "give_up", "__builtins__")
 ITEM, DATA, END = 80, 81, 82
 FDS = []
@@ -89,6 +89,11 @@ def result(head, **members):
     return answer
 
 
+def until(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
+
+
 def run_cell(ident, head, raw):
     session = sessions[head["session"]]
     session.interrupted.clear()
@@ -106,6 +111,7 @@ def run_cell(ident, head, raw):
         torn=lambda: setattr(session, "torn", True),
         member=lambda **more: members.update(more),
         late=time.sleep,
+        until=until,
         slow=lambda seconds: setattr(session, "slow", seconds),
         vanish=lambda: setattr(session, "vanishes", True),
         refuse=lambda why: setattr(session, "refuses", why),
