@@ -31,7 +31,9 @@ import pytest
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.abspath(os.environ.get("SNP_BUILD", os.path.join(HERE, "..", "build")))
 PYTHON = "/usr/bin/python3"
-USER_ID = 23456  # without an entry in /etc/passwd, so nothing else runs as it
+# Without an entry in /etc/passwd, so nothing else runs as it; another one for each worker of pytest,
+# since some limits count all processes of a user.
+USER_ID = 23456 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
 PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "mcp-http", "snp-init", "guest")
 HEADER = struct.Struct("<IIIB3x")
 REQUEST, RESPONSE, ERROR, EVENT = 1, 2, 3, 4

@@ -29,10 +29,11 @@
 
 enum {
     READ_BYTES = 64 << 10,
-    START_MS = 5000,    /* for one daemon to say that it is ready */
-    CONNECT_MS = 10000, /* for all attempts together */
+    START_MS =
+        20000, /* for one daemon to say that it is ready; one that ends is not waited for */
+    CONNECT_MS = 40000, /* for all attempts together */
     RETRY_MS = 20,
-    HELLO_MS = 5000,
+    HELLO_MS = 20000,
     WORDS_MAX = 256,
 };
 

@@ -50,7 +50,7 @@ enum {
     STOP_ROUNDS = 4,
     FEW = 2,
     QUICK_ROUNDS = 6,
-    SWEEP_MS = 3000, /* less than the supervisor's patience */
+    SWEEP_MS = 12000, /* less than the supervisor's patience */
     KILL_ROUNDS = 400,
     WORKER_MS = 500, /* how long the code can hold up a worker by stopping it */
     POLLED_CONTROL = 0,

@@ -20,7 +20,7 @@
 
 enum {
     HOLD_MS = 3000,
-    WAKE_MS = 6000,
+    WAKE_MS = 12000,
     CONT_TRIES = 20,
     SEED = 0
 };

@@ -134,8 +134,12 @@ while True:
     after = local.exec("open('kept').read()", session=session)
     assert after["value"] == "'x'" and not after["restarted"]
     tier = local.tier_pid()
-    pythons = [pid for pid in lib.descendants(tier) if lib.is_alive(pid) and uses_session(pid)]
-    assert len(pythons) <= 5, pythons  # the first process, the interpreter, the seed, two branches at most
+
+    def pythons():
+        return [pid for pid in lib.descendants(tier) if lib.is_alive(pid) and uses_session(pid)]
+
+    # The first process, the interpreter, the seed, two branches at most.
+    assert lib.wait_for(lambda: len(pythons()) <= 5), pythons()
 
 
 def uses_session(pid):
@@ -158,9 +162,9 @@ import time
 for number in range(4000):
     with open("f%d" % number, "wb") as out:
         out.write(b"x" * (1 << 18))
-    time.sleep(0.005)
+    time.sleep(0.02)
 '''
-    result = local.exec(code, session=session, options=["--workspace-size", "8m"])
+    result = local.exec(code, session=session, options=["--workspace-size", "8m", "--timeout", "100"], timeout=120)
     assert result["status"] == "limit" and result["limit"]["key"] == "workspace_size"
     assert any("workspace_size" in denial["rule"] for denial in result["denials"])
     assert result["usage"]["written_bytes"] < 256 << 20
@@ -353,17 +357,14 @@ for number in range(3):
 ''', session="s")
     tier = box.tier_pid()
     below = lib.descendants(tier)
-    born = {pid: lib.start_time(pid) for pid in below}
+    born = lib.births(below)
     assert len(below) >= 8
     os.kill(box.daemon.pid, 9)
     os.kill(tier, 9)
     box.daemon.wait()
     box.daemon = None
 
-    def all_gone():
-        return not any(lib.is_alive(pid) and lib.start_time(pid) == at for pid, at in born.items())
-
-    assert lib.wait_for(all_gone, 10), "processes are left"
+    assert lib.wait_for(lambda: not lib.still_there(born)), "processes are left"
     box.exec("1")  # the next supervisor removes the folders
     state = os.path.join(box.state, "local")
     assert len([name for name in os.listdir(state) if name.startswith("local-")]) == 1
@@ -412,8 +413,8 @@ for number in range(900):
 os.kill(children[-1], 9)
 result = os.WTERMSIG(os.waitpid(children[-1], 0)[1])
 '''
-    options = ["--processes", "1000", "--memory", "2g"]
-    done = local.exec(code, session=session, options=options)
+    options = ["--processes", "1000", "--memory", "2g", "--timeout", "200"]
+    done = local.exec(code, session=session, options=options, timeout=220)
     assert done["result"] == "9", done["error"]
     local.destroy(session)
     left = [pid for pid in lib.descendants(local.tier_pid()) if lib.is_alive(pid) and uses_session(pid)]

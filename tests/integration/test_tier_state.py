@@ -71,7 +71,7 @@ class Tier:
             data += chunk
         return data
 
-    def answer(self, ident, timeout=60):
+    def answer(self, ident, timeout=120):
         self.socket.settimeout(timeout)
         while ident not in self.answers:
             body_len, which, head_len, kind = HEADER.unpack(self.take(HEADER.size))
@@ -100,7 +100,7 @@ class Session:
         self.id = ident
         self.cell = 0
 
-    def start(self, code, wall_ms=20000, **members):
+    def start(self, code, wall_ms=100000, **members):
         self.cell += 1
         source = code.encode()
         return self.tier.send("exec", source, session=self.id, cell=self.cell, kind="python", code_len=len(source),
@@ -149,8 +149,11 @@ class Session:
         try:
             return self.tier.answer(ident)
         finally:
-            writer.join(60)
+            writer.join(120)
             assert not writer.is_alive()
+
+    def names(self):
+        return [entry["name"] for entry in self.tier.call("ls", session=self.id, path=".")["entries"]]
 
     def close(self):
         self.tier.call("close", session=self.id)
@@ -173,7 +176,7 @@ class Reader:
         os.close(fd)
 
     def end(self):
-        self.thread.join(60)
+        self.thread.join(120)
         assert not self.thread.is_alive(), "the stream has no end"
         return bytes(self.data)
 
@@ -283,10 +286,12 @@ def test_saving_before_the_first_cell(tier, session):
 
 def test_a_save_is_of_the_moment_before_a_running_cell(session):
     session.ok("x = 1; open('f', 'w').write('before')")
-    ident = session.start("import time\nx = 2; open('f', 'w').write('after'); open('g', 'w').write('')\ntime.sleep(2)")
-    time.sleep(0.7)
+    ident = session.start("import os, time\nx = 2; open('f', 'w').write('after'); open('g', 'w').write('')\n"
+                          "while not os.path.exists('go'): time.sleep(0.02)")
+    assert lib.wait_for(lambda: "g" in session.names())
     parts = session.save()
     assert parts.files() == {"f"}
+    session.tier.call("put", b"", session=session.id, path="go", offset=0, truncate=True, mode=0o644)
     assert session.tier.answer(ident)["status"] == "ok"
     assert session.save().keys() != parts.keys()
     assert b"before" in parts.data and b"after" not in parts.data
@@ -426,7 +431,7 @@ class Attack:
     def end(self):
         with pytest.raises(TierError, match=self.message):
             self.tier.answer(self.ident)
-        assert time.monotonic() - self.start < 60
+        assert time.monotonic() - self.start < 100  # of the 1000 s that it would take
         with pytest.raises(AssertionError, match="torn"):
             Parts(self.reader.end())
         self.session.ok("assert x == [1] and os.getpid() == saved; del bad")
@@ -438,14 +443,14 @@ class Attack:
 def test_a_hostile_saver_is_bounded_and_the_session_unharmed(tier, name, body, message):
     fds = count_fds(tier)
     Attack(tier, name, body, message).end()
-    assert lib.wait_for(lambda: count_fds(tier) <= fds, 10), "descriptors are left"
+    assert lib.wait_for(lambda: count_fds(tier) <= fds), "descriptors are left"
 
 
 def test_savers_that_say_nothing_are_ended(tier):
     fds = count_fds(tier)
     for attack in [Attack(tier, *row) for row in SILENT]:  # at once, because it takes 18 s
         attack.end()
-    assert lib.wait_for(lambda: count_fds(tier) <= fds, 10), "descriptors are left"
+    assert lib.wait_for(lambda: count_fds(tier) <= fds), "descriptors are left"
 
 
 def test_a_grandchild_of_the_saver_holds_nothing_up(tier, session):
@@ -453,17 +458,17 @@ def test_a_grandchild_of_the_saver_holds_nothing_up(tier, session):
                "        return (int, ())\nbad = Bad(); x = 1")
     start = time.monotonic()
     parts = session.save()
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 100  # of the 300 s that it would take
     assert "x" in parts.names()
 
 
 def test_savers_do_not_stay(tier, session):
     session.ok("x = 1")
     session.save()
-    before = len(lib.descendants(tier.process.pid))
+    before = lib.settled(lambda: len(lib.descendants(tier.process.pid)))
     for _ in range(5):
         session.save()
-    assert lib.wait_for(lambda: len(lib.descendants(tier.process.pid)) <= before, 10)
+    assert lib.wait_for(lambda: len(lib.descendants(tier.process.pid)) <= before)
 
 
 def test_torn_bundles_end_the_load_and_nothing_else(tier, session):

@@ -82,9 +82,12 @@ def state_of(sandbox, session):
 
 def test_an_interpreter_that_ends_between_cells_is_not_replaced_in_silence(sandbox, session):
     """With a thread no copy stands by; then it is as if the whole sandbox had died."""
-    done = sandbox.exec("import os, threading\nx = 2\nthreading.Timer(0.1, os._exit, [0]).start()", session)
+    done = sandbox.exec("import os, threading, time\nx = 2\ndef end():\n"
+                        "    while not os.path.exists('go'): time.sleep(0.01)\n    os._exit(0)\n"
+                        "threading.Thread(target=end).start()", session)
     assert done["state"] == "kept"
-    assert lib.wait_for(lambda: state_of(sandbox, session) not in ("idle", "saving"), 10)
+    assert sandbox.cli("put", sandbox.make_file("go", ""), session + ":").returncode == 0
+    assert lib.wait_for(lambda: state_of(sandbox, session) not in ("idle", "saving"))
     with pytest.raises(lib.CliError) as refusal:
         sandbox.exec("x", session)
     assert "cell" in refusal.value.done.stderr and "--recover" in refusal.value.done.stderr
@@ -173,7 +176,7 @@ def test_threads_that_have_ended_are_none(sandbox, session):
 def test_pipes_between_cells_prevent_a_copy_and_are_no_longer_than_they_are(sandbox, session):
     """A copy would hold the other end: the reader below would wait for ever."""
     sandbox.exec("import os\nr, w = os.pipe()", session)
-    done = sandbox.exec("os.close(w)\nos.read(r, 1)", session, options=["--timeout", "5"])
+    done = sandbox.exec("os.close(w)\nos.read(r, 1)", session, options=["--timeout", "25"])
     assert done["value"] == "b''" and done["transaction"]["interpreter"] == "unavailable"
     assert sandbox.exec("os.close(r)", session)["status"] == "ok"
     assert covered(sandbox.exec("x", session))
@@ -223,7 +226,7 @@ for pid in sorted({*range(2, 200), mine.pid}):
             pass
 try: os.kill(-1, signal.SIGKILL)
 except ProcessLookupError: pass
-reached == [mine.pid], mine.wait(10), other.wait(10)
+reached == [mine.pid], mine.wait(20), other.wait(20)
 """
 
 
@@ -239,7 +242,7 @@ def test_no_signal_reaches_a_copy(sandbox, session):
 def test_nobody_waits_for_a_copy(sandbox, session):
     code = "import os\ntry: answer = os.wait()\nexcept ChildProcessError: answer = None\nanswer"
     for _ in range(3):
-        done = sandbox.exec(code, session, options=["--timeout", "5"])
+        done = sandbox.exec(code, session, options=["--timeout", "25"])
         assert (done["status"], done["value"]) == ("ok", None) and covered(done)
 
 
@@ -373,7 +376,7 @@ def census(box):
 
 
 def test_a_thousand_cells_leave_nothing_behind(fresh_sandbox):
-    box = fresh_sandbox("root")
+    box = fresh_sandbox("root", env={"SNIPARA_SANDBOX_POOL": "0"})  # nothing that comes and goes
     code = b"x = globals().get('x', 0) + 1\nx"
 
     def run(client, count):
@@ -385,13 +388,11 @@ def test_a_thousand_cells_leave_nothing_behind(fresh_sandbox):
 
     with box.client() as client:
         run(client, 100)
-        time.sleep(0.5)
+        before = lib.settled(lambda: census(box))
         memory = client.call("sessions.show", session="many")[1]["memory_bytes"]
-        before = census(box)
         done = run(client, 1000)
         assert done["value"] == "1100"
-        lib.wait_for(lambda: census(box)[0] <= before[0], 5)
-        after = census(box)
+        after = lib.settled(lambda: census(box))
         assert after[0] <= before[0] and after[1] <= before[1] + 8, (before, after)
         grown = client.call("sessions.show", session="many")[1]["memory_bytes"] - memory
         assert grown < 8 * MIB, grown
@@ -412,7 +413,7 @@ class Tier:
         theirs.close()
         self.client = lib.Client.__new__(lib.Client)
         self.client.sock = mine
-        self.client.sock.settimeout(60)
+        self.client.sock.settimeout(120)
         self.client.last = 0
         self.session = secrets.token_hex(16)
         self.cells = 0
@@ -451,7 +452,15 @@ class Tier:
 
     def close(self):
         self.client.sock.close()
-        self.process.wait(20)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def names(self):
+        return [entry["name"] for entry in self.ok("ls", session=self.session, path=".")["entries"]]
 
 
 @pytest.fixture(params=["tier-native", "tier-local"])
@@ -509,6 +518,7 @@ for fd in range(3, 1024):
     except OSError: continue
     break
 x = 'late'
+open('late', 'w').close()
 head = b'{"status": "ok", "value": "late", "result": null, "error": null, "exit_code": null}'
 while True:
     for number in range(1, 20):
@@ -524,7 +534,7 @@ def test_an_executor_that_will_not_die_is_dead_before_the_next_runs(by_hand, cod
     tier.run("x = 1\nopen('f', 'w').write('one')")
     branch = tier.ok("snapshot", session=tier.session)["branch"]
     running = tier.start(code, 1)
-    time.sleep(0.5)
+    assert lib.wait_for(lambda: "late" in tier.names() or running in tier.ends)  # or it was found out
     asked = tier.client.send({"method": "rollback", "session": tier.session, "branch": branch, "epoch": 2})
     kind, head = tier.answer(running)
     assert kind == lib.RESPONSE and (head["state"], head["epoch"]) == ("rolled_back", 1), head
@@ -539,9 +549,10 @@ def test_an_executor_that_will_not_die_is_dead_before_the_next_runs(by_hand, cod
 def test_no_snapshot_while_a_cell_runs_or_of_threads(by_hand):
     tier = by_hand
     tier.run("import threading, time")
-    running = tier.start("time.sleep(0.5)", 1)
+    running = tier.start("import os\nwhile not os.path.exists('go'): time.sleep(0.02)", 1)
     assert tier.error("snapshot", session=tier.session)["code"] == "limit"
-    tier.answer(running)
+    tier.ok("put", session=tier.session, path="go", offset=0, truncate=True, mode=0o644)
+    assert tier.answer(running)[1]["status"] == "ok"
     tier.run("threading.Thread(target=time.sleep, args=(100,), daemon=True, name='sleeper').start()")
     error = tier.error("snapshot", session=tier.session)
     assert error["code"] == "unsupported" and "sleeper" in error["message"]

@@ -32,8 +32,8 @@
 #include "tier/native/tier.h"
 
 enum {
-    SWEEP_MS = 3000,
-    KILL_MS = 4000,
+    SWEEP_MS = 12000, /* less than a cell's patience */
+    KILL_MS = 12000,
     MEMORY_MS = 20,
     DISK_MS = 50,
     DISK_SHARE = 10, /* of the time at most is spent on looking */

@@ -45,8 +45,10 @@ enum {
     GRACE_MS = 1000,
     FRESH_BYTES =
         16 << 20, /* a fresh interpreter's share of its template, which is not the user's */
-    SWEEP_MS = 4000,
-    FINISH_MS = 8000,
+    /* Pid 1 may have to share a busy processor with all processes of a fork bomb, and what is given up
+     * on is lost: more than its own patience. */
+    SWEEP_MS = 15000,
+    FINISH_MS = 20000,
     DISPLAYS_MAX = 64,
     DISPLAY_BYTES_MAX = 24 << 20, /* of all displays of a cell */
     FRAMES_MAX = 4096,            /* a cell's frames; more is a flood */

@@ -43,7 +43,7 @@
 #include "wire/rpc.h"
 
 enum {
-    SETUP_TIMEOUT_MS = 10000,
+    SETUP_TIMEOUT_MS = 30000,
     CALL_TIMEOUT_US = 30000000, /* half of the daemon's patience */
     TRANSFER_TIMEOUT_US = 600000000,
     REMOVE_RETRY_MS = 5,

@@ -36,7 +36,7 @@ enum {
     WHOLE_MS = 240 * 1000, /* for one request; likewise */
     SEED_MS = 50,          /* between looks for a seed that is not there yet */
     SEED_TRIES = 60,
-    LATE_MS = 2000,          /* from the end of what is written to the answer */
+    LATE_MS = 6000,          /* from the end of what is written to the answer */
     BYTES_SPARE = 256 << 20, /* beyond the memory limit, that variables may be as a stream */
     HEAD_MAX = 1 << 20,      /* bytes of JSON of an answer */
     FAILED_MAX = 900,        /* variables that could not be restored, named */
