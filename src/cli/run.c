@@ -82,6 +82,18 @@ static const double agent_cost_max = 10.0;
         "show-config", 0, SNP_OPT_FLAG, NULL, "print the settings and end", 0          \
     }
 
+#define OPT_SUBS                                                                           \
+    {"sub-calls",                                                                          \
+     0,                                                                                    \
+     SNP_OPT_BOOL,                                                                         \
+     NULL,                                                                                 \
+     "let the model make sub-calls (default), or not",                                     \
+     SNP_KEY_SUB_CALLS_ENABLED},                                                           \
+    {                                                                                      \
+        "max-sub-calls", 0, SNP_OPT_INT, "N", "sub-calls between two answers (default 5)", \
+            SNP_KEY_SUB_CALLS_MAX_PER_TURN                                                 \
+    }
+
 /* What both do -------------------------------------------------------------------------------- */
 
 /* Settings are shown; *ret_exit >= 0: that was all. */
@@ -112,6 +124,12 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
         return snp_front_fail(front, &err);
     }
     spec->exec = exec;
+    spec->budget.sub = (struct snp_run_sub_limits){
+        .is_on = snp_config_bool(front->config, SNP_KEY_SUB_CALLS_ENABLED),
+        .per_turn = snp_config_int(front->config, SNP_KEY_SUB_CALLS_MAX_PER_TURN),
+        .inheritance = snp_config_float(front->config, SNP_KEY_SUB_CALLS_BUDGET_INHERITANCE),
+        .cost_usd = snp_config_float(front->config, SNP_KEY_SUB_CALLS_MAX_COST_PER_SESSION),
+    };
     if (snp_front_output(front, &err) < 0) {
         return snp_front_fail(front, &err);
     }
@@ -124,14 +142,17 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
 
 static const struct snp_opt run_options[] = {
     OPT_MODEL,
-    {"max-depth",    'd', SNP_OPT_INT,    "N",    "turns of the model (default 4)",                       SNP_KEY_MAX_DEPTH  },
+    {"max-depth",    'd', SNP_OPT_INT,    "N",    "turns of the model (default 4)",                       SNP_KEY_MAX_DEPTH   },
     {"token-budget", 't', SNP_OPT_INT,    "N",    "tokens of both directions (default 8000)",
-      SNP_KEY_TOKEN_BUDGET                                                                                                    },
-    {"tool-budget",  0,   SNP_OPT_INT,    "N",    "tool calls (default 20)",                              SNP_KEY_TOOL_BUDGET},
-    {"cost-limit",   0,   SNP_OPT_STRING, "USD",  "most it may cost, or none (default)",                  0                  },
+      SNP_KEY_TOKEN_BUDGET                                                                                                     },
+    {"tool-budget",  0,   SNP_OPT_INT,    "N",    "tool calls (default 20)",                              SNP_KEY_TOOL_BUDGET },
+    {"cost-limit",   0,   SNP_OPT_STRING, "USD",  "most it may cost, or none (default)",                  0                   },
     {"timeout",      0,   SNP_OPT_INT,    "S",    "wall clock of the whole run in seconds (default 300)",
-      SNP_KEY_TIMEOUT_SECONDS                                                                                                 },
-    {"system",       's', SNP_OPT_STRING, "TEXT", "what the model is told before",                        0                  },
+      SNP_KEY_TIMEOUT_SECONDS                                                                                                  },
+    {"max-calls",    0,   SNP_OPT_INT,    "N",
+      "model calls, failed ones included, without sub-calls (default 12)",                                 SNP_KEY_MAX_SUBCALLS},
+    OPT_SUBS,
+    {"system",       's', SNP_OPT_STRING, "TEXT", "what the model is told before",                        0                   },
     OPT_BOX,
     OPT_END,
 };
@@ -237,6 +258,7 @@ static const struct snp_opt agent_options[] = {
       SNP_KEY_TIMEOUT_SECONDS                                                                                },
     {"auto-context",   0,   SNP_OPT_BOOL,   NULL,
       "accepted; no service is asked for context in this version",                                          0},
+    OPT_SUBS,
     OPT_BOX,
     OPT_END,
 };
@@ -338,7 +360,8 @@ static const struct snp_opt resume_options[] = {
     {"dir",            0,   SNP_OPT_STRING, "DIR", "folder of the records (default: ./logs)",
      SNP_KEY_LOG_DIR                                                                                           },
     {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model",                                      0},
-    {"max-sub-calls",  0,   SNP_OPT_INT,    "N",   "model calls of a completion",                             0},
+    {"max-calls",      0,   SNP_OPT_INT,    "N",   "model calls of a completion",                             0},
+    {"max-sub-calls",  0,   SNP_OPT_INT,    "N",   "sub-calls between two answers",                           0},
     {"token-budget",   't', SNP_OPT_INT,    "N",   "tokens of the whole run",                                 0},
     {"budget",         0,   SNP_OPT_INT,    "N",   "the same",                                                0},
     {"tool-budget",    0,   SNP_OPT_INT,    "N",   "tool calls",                                              0},
@@ -364,13 +387,14 @@ static int budget_changes(const struct snp_opts *opts, json_t *budget, struct sn
         const char *member;
         int64_t unit;
     } rows[] = {
-        {"max-depth",      "max_depth",      1 },
-        {"max-sub-calls",  "max_subcalls",   1 },
-        {"token-budget",   "token_budget",   1 },
-        {"budget",         "token_budget",   1 },
-        {"tool-budget",    "tool_budget",    1 },
-        {"max-iterations", "max_iterations", 1 },
-        {"timeout",        "timeout_ms",     MS},
+        {"max-depth",      "max_depth",              1 },
+        {"max-calls",      "max_subcalls",           1 },
+        {"max-sub-calls",  "sub_calls_max_per_turn", 1 },
+        {"token-budget",   "token_budget",           1 },
+        {"budget",         "token_budget",           1 },
+        {"tool-budget",    "tool_budget",            1 },
+        {"max-iterations", "max_iterations",         1 },
+        {"timeout",        "timeout_ms",             MS},
     };
     double cost = -1;
 

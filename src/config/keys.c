@@ -288,7 +288,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .max = 1000000,
                            .section = "Limits",
                            .row = "Max subcalls",
-                           .help = "calls of the model in one run",
+                           .help = "calls of the model in one completion, sub-calls apart",
                            },
     [SNP_KEY_TOKEN_BUDGET] =
         {
@@ -356,7 +356,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .env = ENV("SUB_CALLS_ENABLED"),
                            .section = "Sub-calls",
                            .row = "Enabled",
-                           .help = "accepted; this version has no sub-calls",
+                           .help = "the model of a run may make sub-calls (docs/cli.md)",
                            },
     [SNP_KEY_SUB_CALLS_MAX_PER_TURN] =
         {
@@ -368,7 +368,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .max = 1000000,
                            .section = "Sub-calls",
                            .row = "Max per turn",
-                           .help = "accepted; see sub_calls_enabled",
+                           .help = "sub-calls of a completion between two answers of its model",
                            },
     [SNP_KEY_SUB_CALLS_BUDGET_INHERITANCE] =
         {
@@ -380,7 +380,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .max = 1,
                            .section = "Sub-calls",
                            .row = "Budget inheritance",
-                           .help = "accepted; see sub_calls_enabled",
+                           .help = "share of the tokens and money that are left which one gets",
                            },
     [SNP_KEY_SUB_CALLS_MAX_COST_PER_SESSION] =
         {
@@ -392,7 +392,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .max = 1000000,
                            .section = "Sub-calls",
                            .row = "Max cost/session",
-                           .help = "accepted; see sub_calls_enabled",
+                           .help = "USD that all sub-calls of a run may cost, on all levels",
                            },
     [SNP_KEY_ALLOWED_PATHS] =
         {
@@ -448,7 +448,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "snipara_project_slug",
                            .type = SNP_CONFIG_STRING,
-                           .env = ENV_OWN("SNIPARA_PROJECT_SLUG",                                                           "SNIPARA_PROJECT_SLUG"),
+                           .env = ENV_OWN("SNIPARA_PROJECT_SLUG",                                                              "SNIPARA_PROJECT_SLUG"),
                            .section = "Snipara",
                            .row = "Project slug",
                            .help = "project of the Snipara service",

@@ -11,6 +11,7 @@
 #include "run/feedback.h"
 #include "run/prompt.h"
 #include "run/run_priv.h"
+#include "run/sub.h"
 #include "run/tool.h"
 
 enum {
@@ -25,14 +26,14 @@ static const char unknown_text[] =
 
 static const char done_text[] = "{\"success\": true}";
 
-static json_t *call_now(const struct snp_run *run)
+json_t *snp_run_call_now(const struct snp_run *run)
 {
     return json_array_get(snp_run_state_calls(&run->state), run->state.next_call);
 }
 
 static const struct snp_run_tool *tool_now(const struct snp_run *run)
 {
-    return snp_run_tool_find(snp_json_str(call_now(run), "name", ""));
+    return snp_run_tool_find(snp_json_str(snp_run_call_now(run), "name", ""));
 }
 
 /* Results ----------------------------------------------------------------------------------- */
@@ -53,10 +54,10 @@ static json_t *images_add(const struct snp_box *box, json_t *members)
     return members;
 }
 
-static void result_record(struct snp_run *run, struct snp_run_outcome *outcome)
+void snp_run_result_record(struct snp_run *run, struct snp_run_outcome *outcome)
 {
     const json_t *result = outcome->result;
-    const json_t *call = call_now(run);
+    const json_t *call = snp_run_call_now(run);
     json_t *members = NULL;
 
     if (outcome->content != NULL) {
@@ -79,7 +80,7 @@ static void result_record(struct snp_run *run, struct snp_run_outcome *outcome)
     (void)!snp_run_step(run, "tool_result", members);
 }
 
-static enum snp_run_then refuse(struct snp_run *run, const char *text, bool is_skipped)
+enum snp_run_then snp_run_refuse(struct snp_run *run, const char *text, bool is_skipped)
 {
     struct snp_run_outcome outcome = {
         .content = snp_feedback_error(text),
@@ -87,7 +88,7 @@ static enum snp_run_then refuse(struct snp_run *run, const char *text, bool is_s
         .is_skipped = is_skipped,
     };
 
-    result_record(run, &outcome);
+    snp_run_result_record(run, &outcome);
     return SNP_RUN_AGAIN;
 }
 
@@ -154,7 +155,7 @@ static void on_cell(void *ctx, const struct snp_err *err, const json_t *result)
         run->has_session = true;
         run->seen_cell = snp_json_int(result, "cell", run->seen_cell);
         snp_run_outcome_make(tool_now(run), &run->box, result, &outcome);
-        result_record(run, &outcome);
+        snp_run_result_record(run, &outcome);
     }
     snp_run_advance(run);
 }
@@ -181,16 +182,16 @@ static enum snp_run_then cell_run(struct snp_run *run, const struct snp_run_tool
     snp_autofree char *input = NULL;
     snp_cleanup(snp_box_cell_done) struct snp_box_cell cell = {0};
     struct snp_err err;
-    int r = snp_run_tool_cell(tool, call_now(run), &cell, &code, &input, &err);
+    int r = snp_run_tool_cell(tool, snp_run_call_now(run), &cell, &code, &input, &err);
 
     if (r == SNP_E_INVALID) {
-        return refuse(run, err.msg, false);
+        return snp_run_refuse(run, err.msg, false);
     }
     if (r == 0 && run->state.tool == NULL &&
         snp_run_step(run, "tool",
                      json_pack("{s:O?, s:O?, s:s, s:s, s:I}", "call_id",
                                json_object_get(run->state.answer, "call_id"), "tool_call_id",
-                               json_object_get(call_now(run), "id"), "name", tool->name,
+                               json_object_get(snp_run_call_now(run), "id"), "name", tool->name,
                                "session", run->box.session, "after_cell",
                                (json_int_t)run->seen_cell)) < 0) {
         return SNP_RUN_AGAIN;
@@ -213,7 +214,7 @@ static bool is_last_turn(const struct snp_run_state *state)
 {
     const struct snp_run_budget *budget = &state->budget;
     bool is_last_round =
-        state->kind == SNP_RUN_COMPLETION || state->iteration >= budget->iterations;
+        snp_run_state_is_completion(state) || state->iteration >= budget->iterations;
 
     return is_last_round &&
            ((budget->max_depth > 0 && state->turn >= budget->max_depth) ||
@@ -244,32 +245,41 @@ enum snp_run_then snp_run_act(struct snp_run *run)
     const struct snp_run_state *state = &run->state;
     const struct snp_run_tool *tool = tool_now(run);
     const json_t *answer =
-        json_object_get(json_object_get(call_now(run), "arguments"), "answer");
+        json_object_get(json_object_get(snp_run_call_now(run), "arguments"), "answer");
     struct snp_run_outcome outcome = {.content = NULL};
     bool is_end = tool != NULL &&
                   (tool->kind == SNP_RUN_TOOL_FINAL || tool->kind == SNP_RUN_TOOL_FINAL_VAR);
 
     if (tool == NULL) {
         snp_autofree char *name = snp_run_tool_names();
-        snp_autofree char *text =
-            snp_format("Tool not found: '%.80s'; there are %s",
-                       snp_json_str(call_now(run), "name", ""), name == NULL ? "" : name);
+        snp_autofree char *text = snp_format("Tool not found: '%.80s'; there are %s",
+                                             snp_json_str(snp_run_call_now(run), "name", ""),
+                                             name == NULL ? "" : name);
 
-        return refuse(run, text == NULL ? "Tool not found" : text, false);
+        return snp_run_refuse(run, text == NULL ? "Tool not found" : text, false);
+    }
+    if (state->batch != NULL) { /* it has begun */
+        return snp_run_batch(run);
     }
     if (state->tool == NULL && is_last_turn(state) && !ends_itself(state)) {
-        return refuse(run, snp_run_prompt_not_run, true);
+        return snp_run_refuse(run, snp_run_prompt_not_run, true);
     }
     if (state->tool == NULL && !is_end && state->budget.tool_calls > 0 &&
         state->turn_tools >= state->budget.tool_calls) {
-        return refuse(run, snp_run_prompt_over, true);
+        return snp_run_refuse(run, snp_run_prompt_over, true);
+    }
+    if (tool->kind == SNP_RUN_TOOL_SUB) {
+        return snp_run_sub_begin(run);
+    }
+    if (tool->kind == SNP_RUN_TOOL_BATCH) {
+        return snp_run_batch(run);
     }
     if (tool->kind != SNP_RUN_TOOL_FINAL || !json_is_string(answer)) {
         return cell_run(run, tool);
     }
     outcome.content = strdup(done_text);
     outcome.final = json_pack("{s:O, s:s}", "answer", answer, "answer_source", "final");
-    result_record(run, &outcome);
+    snp_run_result_record(run, &outcome);
     return SNP_RUN_AGAIN;
 }
 

@@ -135,13 +135,32 @@ static const json_t *call_find(const json_t *answer, const json_t *result)
     return NULL;
 }
 
+/* The answers that calls are of: the present completion's, and below it those that wait for it. */
+struct answers {
+    const json_t *of[SNP_RUN_NESTING_MAX + 1]; /* borrowed; NULL = none yet */
+    size_t n;
+};
+
+static void answers_follow(struct answers *answers, const json_t *record)
+{
+    const char *step = snp_trajectory_step(record);
+
+    if (strcmp(step, "answer") == 0) {
+        answers->of[answers->n] = record;
+    } else if (strcmp(step, "sub") == 0 && answers->n < SNP_RUN_NESTING_MAX) {
+        answers->of[++answers->n] = NULL;
+    } else if (snp_json_bool(record, "ends_sub", false) && answers->n > 0) {
+        answers->n--;
+    }
+}
+
 static int all_again(uv_loop_t *loop,
                      struct snp_box *box,
                      const json_t *records,
                      struct snp_run_again *ret,
                      struct snp_err *err)
 {
-    const json_t *answer = NULL;
+    struct answers answers = {.n = 0};
     int r = 0;
     size_t i;
     json_t *record;
@@ -149,8 +168,10 @@ static int all_again(uv_loop_t *loop,
     json_array_foreach((json_t *)(uintptr_t)records, i, record)
     {
         const char *step = snp_trajectory_step(record);
+        const json_t *answer;
 
-        answer = strcmp(step, "answer") == 0 ? record : answer;
+        answers_follow(&answers, record);
+        answer = answers.of[answers.n];
         if (strcmp(step, "tool_result") == 0 && snp_json_int(record, "cell", 0) > 0 &&
             call_find(answer, record) != NULL) {
             r = call_again(loop, box, call_find(answer, record), record, ret, err);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "run/prompt.h"
 #include "run/run_priv.h"
+#include "run/sub.h"
 
 enum {
     CAP_GROWTH = 4,    /* after a reply that was all reasoning */
@@ -59,18 +60,45 @@ static int answer_record(struct snp_run *run, json_t *answer)
                                   answer));
 }
 
+/* What ends the present completion: a sub-call alone, or the run. */
+static void completion_fail(struct snp_run *run, const struct snp_err *err)
+{
+    if (run->state.nesting > 0) {
+        snp_run_sub_fail(run, err);
+    } else {
+        snp_run_fail(run, err);
+    }
+}
+
+static void completion_stop(struct snp_run *run, const struct snp_run_stop *stop)
+{
+    if (run->state.nesting > 0) {
+        snp_run_sub_stop(run, stop);
+    } else {
+        run->stop = *stop;
+        run->has_stop = true;
+    }
+}
+
+static void stop_by_time(struct snp_run *run)
+{
+    struct snp_run_stop stop;
+
+    snp_run_budget_timeout(&run->state, snp_run_elapsed_ms(run), &stop);
+    completion_stop(run, &stop);
+}
+
 static void failure_judge(struct snp_run *run, const struct snp_model_answer *answer)
 {
     struct snp_err err = answer->err;
 
     if (answer->failure == SNP_MODEL_FAILED_TIMEOUT && snp_run_left_ms(run) < DEADLINE_MS) {
-        snp_run_budget_timeout(&run->state, snp_run_elapsed_ms(run), &run->stop);
-        run->has_stop = true;
+        stop_by_time(run);
         return;
     }
     (void)snp_err_wrap(&err, "the model gave no answer (%s)",
                        snp_model_failure_name(answer->failure));
-    snp_run_fail(run, &err);
+    completion_fail(run, &err);
 }
 
 static void on_answer(void *ctx, const struct snp_model_answer *answer)
@@ -88,7 +116,7 @@ static void on_answer(void *ctx, const struct snp_model_answer *answer)
                json_array_size(answer->tool_calls) == 0) {
         (void)snp_fail(&err, SNP_E_DENIED, "the provider withheld the answer%s%.200s",
                        answer->text[0] == '\0' ? "" : ": ", answer->text);
-        snp_run_fail(run, &err);
+        completion_fail(run, &err);
     } else if (answer->stop == SNP_MODEL_STOP_LENGTH && answer->text[0] == '\0' &&
                json_array_size(answer->tool_calls) == 0 && run->output_cap < cap_max) {
         run->output_cap *= CAP_GROWTH;
@@ -128,9 +156,9 @@ enum snp_run_then snp_run_ask_lost(struct snp_run *run, const struct snp_model_u
 
 /* Asking ------------------------------------------------------------------------------------ */
 
-static void next_estimate(const struct snp_run *run,
-                          const struct snp_model_request *request,
-                          struct snp_run_next *ret)
+void snp_run_next_estimate(const struct snp_run *run,
+                           const struct snp_model_request *request,
+                           struct snp_run_next *ret)
 {
     const struct snp_model_usage out = {.output = 1000000};
     struct snp_model_usage in = {.input = snp_model_estimate_request(request)};
@@ -151,7 +179,7 @@ static bool wants_note(const struct snp_run *run)
     const struct snp_run_state *state = &run->state;
 
     return snp_run_budget_is_last_turn(state) && !state->has_last_note &&
-           (state->kind == SNP_RUN_COMPLETION || state->iteration >= state->budget.iterations);
+           (snp_run_state_is_completion(state) || state->iteration >= state->budget.iterations);
 }
 
 static int ask_record(struct snp_run *run, uint64_t estimate)
@@ -180,16 +208,17 @@ enum snp_run_then snp_run_ask(struct snp_run *run)
         .messages = run->state.messages,
         .tools = run->tools,
         .temperature = -1,
-        .label = "main",
+        .label = run->state.nesting > 0 ? "sub" : "main",
     };
     int64_t left = snp_run_left_ms(run);
     struct snp_run_next next;
+    struct snp_run_stop stop;
     struct snp_err err;
 
-    next_estimate(run, &request, &next);
-    if (snp_run_budget_is_over(&run->state, &next, &request.max_tokens, &run->stop)) {
-        run->has_stop = true;
-        return snp_run_end(run);
+    snp_run_next_estimate(run, &request, &next);
+    if (snp_run_budget_is_over(&run->state, &next, &request.max_tokens, &stop)) {
+        completion_stop(run, &stop);
+        return SNP_RUN_AGAIN;
     }
     if (wants_note(run)) {
         (void)!snp_run_step(run, "message",
@@ -202,9 +231,6 @@ enum snp_run_then snp_run_ask(struct snp_run *run)
     }
     request.deadline_us =
         left == INT64_MAX ? 0 : snp_now_us() + (uint64_t)(left < 1 ? 1 : left) * 1000;
-    request.on_event = on_event;
-    request.on_done = on_answer;
-    request.ctx = run;
     request.on_event = on_event;
     request.on_done = on_answer;
     request.ctx = run;

@@ -6,7 +6,12 @@
 #include <stdio.h>
 
 enum {
-    ANSWER_MIN = 64 /* tokens: an answer that is certain to be shorter is not asked for */
+    ANSWER_MIN = 64, /* tokens: an answer that is certain to be shorter is not asked for */
+    /* Of a sub-completion, at most. */
+    SUB_DEPTH = 2,
+    SUB_CALLS = 4,
+    SUB_TOOLS = 10,
+    SUB_WALL_MS = 60000,
 };
 
 void snp_run_stop_set(
@@ -36,7 +41,8 @@ void snp_run_budget_timeout(const struct snp_run_state *state,
                             struct snp_run_stop *ret)
 {
     snp_run_stop_set(ret, "timeout", "--timeout", "Execution timeout exceeded: %.1fs/%.1fs",
-                     (double)elapsed_ms / 1000, (double)state->budget.wall_ms / 1000);
+                     (double)(elapsed_ms - state->base_ms) / 1000,
+                     (double)(state->budget.wall_ms - state->base_ms) / 1000);
 }
 
 static bool time_is_over(const struct snp_run_state *state,
@@ -61,7 +67,7 @@ static bool turns_are_over(const struct snp_run_state *state, struct snp_run_sto
         return true;
     }
     if (budget->max_subcalls > 0 && state->turn_calls >= budget->max_subcalls) {
-        snp_run_stop_set(ret, "max_subcalls", "--max-sub-calls",
+        snp_run_stop_set(ret, "max_subcalls", "--max-calls",
                          "Maximum model calls exceeded: %lld/%lld",
                          (long long)state->turn_calls, (long long)budget->max_subcalls);
         return true;
@@ -75,11 +81,11 @@ static bool tokens_are_over(const struct snp_run_state *state,
                             struct snp_run_stop *ret)
 {
     const char *option = is_agent(state) ? "--budget" : "--token-budget";
-    int64_t limit = state->budget.tokens;
-    int64_t used = state->tokens_in + state->tokens_out;
+    int64_t limit = state->budget.tokens - state->base_tokens;
+    int64_t used = state->tokens_in + state->tokens_out - state->base_tokens;
     int64_t left = limit - used - (int64_t)next->input;
 
-    if (limit == 0) {
+    if (state->budget.tokens == 0) {
         return false;
     }
     if (used >= limit) {
@@ -121,7 +127,8 @@ static bool cost_is_over(const struct snp_run_state *state,
     affordable = next->output_usd > 0 ? left / next->output_usd : (double)*most;
     if (state->cost_usd >= limit || left < 0 || affordable < ANSWER_MIN) {
         snp_run_stop_set(ret, "cost_limit", "--cost-limit",
-                         "Cost budget exhausted: $%.4f/$%.4f USD%s", state->cost_usd, limit,
+                         "Cost budget exhausted: $%.4f/$%.4f USD%s",
+                         state->cost_usd - state->base_cost, limit - state->base_cost,
                          state->cost_usd >= limit ? "" : ", and the next call would pass it");
         return true;
     }
@@ -146,6 +153,158 @@ bool snp_run_budget_is_over(const struct snp_run_state *state,
     return time_is_over(state, next, ret) || turns_are_over(state, ret) ||
            tokens_are_over(state, next, ret_max_tokens, ret) ||
            cost_is_over(state, next, ret_max_tokens, ret);
+}
+
+/* Sub-calls --------------------------------------------------------------------------------- */
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool subs_are_over(const struct snp_run_state *state, struct snp_run_stop *ret)
+{
+    const struct snp_run_sub_limits *sub = &state->budget.sub;
+
+    if (!sub->is_on) {
+        snp_run_stop_set(ret, "sub_calls", NULL,
+                         "Sub-calls are off (--no-sub-calls, or sub_calls_enabled = false)");
+        return true;
+    }
+    if (state->nesting >= SNP_RUN_NESTING_MAX) {
+        snp_run_stop_set(ret, "nesting", NULL,
+                         "Sub-call depth exceeded: %zu/%d; do it without a sub-call",
+                         state->nesting, SNP_RUN_NESTING_MAX);
+        return true;
+    }
+    if (state->turn_subs >= sub->per_turn) {
+        snp_run_stop_set(ret, "sub_calls", "--max-sub-calls",
+                         "Sub-call budget exhausted: %lld/%lld calls this turn",
+                         (long long)state->turn_subs, (long long)sub->per_turn);
+        return true;
+    }
+    return false;
+}
+
+/* Of the request and the shortest answer that is worth asking for. */
+static double cost_of_shortest(const struct snp_run_sub_next *next)
+{
+    return next->call.input_usd + ANSWER_MIN * next->call.output_usd;
+}
+
+/* The most it may cost, of what all sub-calls and its parent have left; below 0: no limit. */
+static bool sub_cost_is_over(const struct snp_run_state *state,
+                             const struct snp_run_sub_next *next,
+                             double *most,
+                             struct snp_run_stop *ret)
+{
+    const struct snp_run_budget *budget = &state->budget;
+    double spent = state->sub_cost_usd + next->reserved_usd;
+    double left = budget->sub.cost_usd - spent;
+
+    if (!next->call.is_priced || state->is_cost_unknown) {
+        snp_run_stop_set(ret, "cost_unknown", NULL,
+                         "the price of the model is not known, so "
+                         "sub_calls_max_cost_per_session cannot hold; give the model a price "
+                         "(docs/models.md)");
+        return true;
+    }
+    if (left <= 0 || cost_of_shortest(next) > left) {
+        snp_run_stop_set(ret, "sub_cost", "sub_calls_max_cost_per_session",
+                         "Sub-call session cost exceeded: $%.4f/$%.4f", spent,
+                         budget->sub.cost_usd);
+        return true;
+    }
+    *most = left;
+    if (budget->cost_usd >= 0) {
+        double share =
+            budget->sub.inheritance * (budget->cost_usd - state->cost_usd - next->reserved_usd);
+
+        *most = share < left ? share : left;
+    }
+    if (*most < cost_of_shortest(next)) {
+        snp_run_stop_set(ret, "cost_limit", "--cost-limit",
+                         "Cost budget exhausted: $%.4f of $%.4f are left for a sub-call",
+                         *most < 0 ? 0 : *most, budget->cost_usd - state->base_cost);
+        return true;
+    }
+    return false;
+}
+
+static bool sub_tokens_are_over(const struct snp_run_state *state,
+                                const struct snp_run_sub_next *next,
+                                int64_t *most,
+                                struct snp_run_stop *ret)
+{
+    const struct snp_run_budget *budget = &state->budget;
+    int64_t left =
+        budget->tokens - state->tokens_in - state->tokens_out - next->reserved_tokens;
+    int64_t share = left <= 0 ? 0 : (int64_t)((double)left * budget->sub.inheritance);
+
+    *most = next->wanted_tokens;
+    if (budget->tokens > 0 && (*most == 0 || share < *most)) {
+        *most = share;
+    }
+    if (*most > 0 || budget->tokens > 0) {
+        if (*most < (int64_t)next->call.input + ANSWER_MIN) {
+            snp_run_stop_set(
+                ret, "token_budget", is_agent(state) ? "--budget" : "--token-budget",
+                "Token budget exhausted: %lld tokens are there for a sub-call that needs about "
+                "%llu before its answer",
+                (long long)*most, (unsigned long long)next->call.input);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool snp_run_budget_sub_is_over(const struct snp_run_state *state,
+                                const struct snp_run_sub_next *next,
+                                struct snp_run_budget *ret_budget,
+                                struct snp_run_stop *ret)
+{
+    const struct snp_run_budget *budget = &state->budget;
+    int64_t used = state->tokens_in + state->tokens_out;
+    int64_t tokens = 0;
+    double usd = -1;
+
+    if (time_is_over(state, &next->call, ret) || subs_are_over(state, ret) ||
+        sub_cost_is_over(state, next, &usd, ret) ||
+        sub_tokens_are_over(state, next, &tokens, ret)) {
+        return true;
+    }
+    *ret_budget = (struct snp_run_budget){
+        .max_depth = budget->max_depth == 0 ? SUB_DEPTH : smaller(SUB_DEPTH, budget->max_depth),
+        .max_subcalls =
+            budget->max_subcalls == 0 ? SUB_CALLS : smaller(SUB_CALLS, budget->max_subcalls),
+        .tool_calls =
+            budget->tool_calls == 0 ? SUB_TOOLS : smaller(SUB_TOOLS, budget->tool_calls),
+        .tokens = tokens == 0 ? 0 : used + tokens,
+        .wall_ms = next->call.elapsed_ms + SUB_WALL_MS,
+        .cost_usd = state->cost_usd + usd,
+        .sub = budget->sub,
+    };
+    if (budget->wall_ms > 0) {
+        ret_budget->wall_ms = smaller(ret_budget->wall_ms, budget->wall_ms);
+    }
+    return false;
+}
+
+uint64_t snp_run_budget_sub_answer(const struct snp_run_state *state,
+                                   const struct snp_run_sub_next *next,
+                                   const struct snp_run_budget *budget)
+{
+    int64_t tokens = budget->tokens - state->tokens_in - state->tokens_out;
+    double usd = budget->cost_usd - state->cost_usd - next->call.input_usd;
+    uint64_t most = next->call.output_cap;
+
+    if (budget->tokens > 0 && tokens - (int64_t)next->call.input < (int64_t)most) {
+        most = (uint64_t)(tokens - (int64_t)next->call.input);
+    }
+    if (next->call.output_usd > 0 && usd / next->call.output_usd < (double)most) {
+        most = usd > 0 ? (uint64_t)(usd / next->call.output_usd) : 0;
+    }
+    return most;
 }
 
 bool snp_run_budget_is_last_turn(const struct snp_run_state *state)

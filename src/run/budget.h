@@ -35,6 +35,28 @@ bool snp_run_budget_is_over(const struct snp_run_state *state,
                             uint64_t *ret_max_tokens,
                             struct snp_run_stop *ret);
 
+/* What a sub-call would take. */
+struct snp_run_sub_next {
+    struct snp_run_next call; /* of its first call of the model */
+    int64_t wanted_tokens;    /* of both directions, as its caller says; 0 = what there is */
+    int64_t reserved_tokens;  /* that sub-calls beside it may still use */
+    double reserved_usd;
+};
+
+/*
+ * True: the present completion may make no sub-call, *ret says why. False: it may; *ret_budget is what
+ * the sub-call gets, a share of what is left.
+ */
+bool snp_run_budget_sub_is_over(const struct snp_run_state *state,
+                                const struct snp_run_sub_next *next,
+                                struct snp_run_budget *ret_budget,
+                                struct snp_run_stop *ret);
+
+/* The most tokens that the answer to a single call under that budget may have; below 64: it is not worth asking. */
+uint64_t snp_run_budget_sub_answer(const struct snp_run_state *state,
+                                   const struct snp_run_sub_next *next,
+                                   const struct snp_run_budget *budget);
+
 /* The next answer is the last one of its completion: after it no tool runs. */
 bool snp_run_budget_is_last_turn(const struct snp_run_state *state);
 

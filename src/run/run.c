@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "run/prompt.h"
 #include "run/run_priv.h"
+#include "run/sub.h"
 #include "run/tool.h"
 #include "trajectory/reader.h"
 
@@ -144,14 +145,15 @@ static bool is_session_over(const struct snp_run *run)
 {
     const struct snp_run_files *files = &run->state.files;
 
-    return run->has_session && run->state.final != NULL && !run->has_failed &&
-           json_object_size(files->created) == 0 && json_object_size(files->modified) == 0 &&
-           json_object_size(files->deleted) == 0;
+    return run->has_session && snp_run_state_root(&run->state)->final != NULL &&
+           !run->has_failed && json_object_size(files->created) == 0 &&
+           json_object_size(files->modified) == 0 && json_object_size(files->deleted) == 0;
 }
 
 static json_t *end_json(const struct snp_run *run)
 {
-    bool is_ok = run->state.final != NULL && !run->has_failed && !run->has_stop;
+    const struct snp_run_level *root = snp_run_state_root(&run->state);
+    bool is_ok = root->final != NULL && !run->has_failed && !run->has_stop;
     const char *error = run->has_failed ? run->err.msg
                         : run->has_stop ? run->stop.message
                                         : NULL;
@@ -161,8 +163,8 @@ static json_t *end_json(const struct snp_run *run)
                      : run->has_stop ? run->stop.by
                                      : NULL,
                      "error", error, "partial",
-                     is_ok ? json_null() : snp_run_state_partial(&run->state), "final",
-                     run->state.final, "files", snp_run_state_files(&run->state));
+                     is_ok ? json_null() : snp_run_state_partial(root), "final", root->final,
+                     "files", snp_run_state_files(&run->state));
 }
 
 static int end_record(struct snp_run *run)
@@ -187,6 +189,7 @@ enum snp_run_then snp_run_end(struct snp_run *run)
         return SNP_RUN_WAIT;
     }
     run->is_ending = true;
+    (void)snp_run_queries_drop(run);
     if (end_record(run) == 0 && is_session_over(run) &&
         snp_box_destroy(&run->box, on_destroyed, run, &err) == 0) {
         return SNP_RUN_WAIT;
@@ -205,7 +208,7 @@ void snp_run_fail(struct snp_run *run, const struct snp_err *err)
 
 /* What comes next --------------------------------------------------------------------------- */
 
-static enum snp_run_then event_write(struct snp_run *run)
+enum snp_run_then snp_run_event_write(struct snp_run *run)
 {
     char timestamp[SNP_TIMESTAMP_MAX];
 
@@ -238,7 +241,7 @@ static enum snp_run_then turn_begin(struct snp_run *run)
     const struct snp_run_state *state = &run->state;
     const json_t *last = json_array_get(state->messages, json_array_size(state->messages) - 1);
     bool is_answered = snp_streq(snp_json_str(last, "role", ""), "assistant");
-    bool is_agent = state->kind == SNP_RUN_AGENT;
+    bool is_agent = !snp_run_state_is_completion(state);
 
     if (is_answered && state->is_cut) {
         (void)!snp_run_step(run, "message",
@@ -266,18 +269,25 @@ static enum snp_run_then next(struct snp_run *run)
         run->has_stop = true;
         return snp_run_end(run);
     }
+    if (run->has_sub_stop) {
+        return snp_run_sub_end(run);
+    }
     if (state->answer != NULL &&
         state->next_call < json_array_size(snp_run_state_calls(state)) &&
         state->final == NULL) {
-        if (snp_run_left_ms(run) <= 0 && (state->tool == NULL || run->is_unbegun)) {
+        if (snp_run_left_ms(run) <= 0 && state->batch == NULL &&
+            (state->tool == NULL || run->is_unbegun)) {
             return snp_run_ask(run); /* which says that the time is over */
         }
         return snp_run_act(run);
     }
     if (state->answer != NULL) {
-        return event_write(run);
+        return snp_run_event_write(run);
     }
-    return state->final != NULL ? snp_run_end(run) : turn_begin(run);
+    if (state->final == NULL) {
+        return turn_begin(run);
+    }
+    return state->nesting > 0 ? snp_run_sub_end(run) : snp_run_end(run);
 }
 
 void snp_run_advance(struct snp_run *run)
@@ -293,6 +303,7 @@ static void on_begin(uv_timer_t *timer)
     if (run->state.ask != NULL) {
         (void)snp_run_ask_lost(run, NULL);
     }
+    snp_run_queries_lost(run);
     if (run->state.tool != NULL || run->seen_cell > 0) {
         (void)snp_run_recall(run);
         return;
@@ -311,6 +322,7 @@ static void on_deadline(uv_timer_t *timer)
 void snp_run_cancel(struct snp_run *run)
 {
     struct snp_model_usage lost = {0};
+    bool has_cell = run->box.open_id != 0;
 
     if (run->is_cancelled || run->is_ending) {
         return;
@@ -319,6 +331,8 @@ void snp_run_cancel(struct snp_run *run)
     if (run->asked != NULL) {
         snp_model_cancel(SNP_TAKE_PTR(run->asked), &lost);
         (void)snp_run_ask_lost(run, &lost);
+        snp_run_advance(run);
+    } else if (snp_run_queries_drop(run) && !has_cell) {
         snp_run_advance(run);
     } else {
         snp_box_interrupt(&run->box); /* its end goes on */
@@ -344,6 +358,7 @@ void snp_run_free(struct snp_run *run)
     if (run == NULL) {
         return;
     }
+    snp_run_queries_free(run);
     timer_drop(run->deadline);
     timer_drop(run->later);
     snp_trajectory_free(run->trajectory);
@@ -379,31 +394,41 @@ static int run_make(const struct snp_run_with *with,
     run->watch = *watch;
     run->output_cap = OUTPUT_CAP;
     run->started_us = snp_now_us();
-    run->tools = snp_run_tools();
     run->deadline = timer_make(run);
     run->later = timer_make(run);
     *ret = run;
-    return run->tools == NULL || run->deadline == NULL || run->later == NULL
+    return run->deadline == NULL || run->later == NULL
                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                : 0;
+}
+
+void snp_run_deadline_set(struct snp_run *run)
+{
+    int64_t left = snp_run_left_ms(run);
+
+    if (left == INT64_MAX) {
+        (void)uv_timer_stop(run->deadline);
+    } else {
+        (void)uv_timer_start(run->deadline, on_deadline,
+                             (left < 0 ? 0 : (uint64_t)left) + LATE_MS, 0);
+    }
 }
 
 /* The loop does the rest. */
 static int run_start(struct snp_run *run, struct snp_err *err)
 {
     const json_t *head = run->state.head;
-    int64_t left;
 
     if (snp_box_init(&run->box, run->with.async, snp_json_str(head, "session", ""),
                      json_object_get(head, "exec")) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     run->cell_ms = (uint64_t)snp_json_int(head, "cell_ms", 0);
-    left = snp_run_left_ms(run);
-    if (left != INT64_MAX) {
-        (void)uv_timer_start(run->deadline, on_deadline,
-                             (left < 0 ? 0 : (uint64_t)left) + LATE_MS, 0);
+    run->tools = snp_run_tools(snp_run_state_root(&run->state)->budget.sub.is_on);
+    if (run->tools == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
+    snp_run_deadline_set(run);
     (void)uv_timer_start(run->later, on_begin, 0, 0);
     return 0;
 }
@@ -509,19 +534,32 @@ int snp_run_new(const struct snp_run_with *with,
 
 /* Going on ---------------------------------------------------------------------------------- */
 
+static bool is_lost(const json_t *answer)
+{
+    return strcmp(snp_json_str(answer, "failure", ""), "unknown") == 0;
+}
+
 static int on_record(void *ctx, json_t *record, struct snp_err *err)
 {
     struct snp_run *run = ctx;
+    bool is_query = json_object_get(record, "sub_index") != NULL;
+    snp_autojson json_t *messages =
+        is_query ? snp_run_query_messages(snp_json_str(record, "prompt", ""), NULL)
+                 : json_incref(run->state.messages);
     const struct snp_model_request request = {
         .model = snp_json_str(run->state.head, "model", NULL),
-        .messages = run->state.messages,
-        .tools = run->tools,
-        .label = "main",
+        .messages = messages,
+        .label = run->state.nesting > 0 || is_query ? "sub" : "main",
     };
 
+    if (messages == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (is_query && !is_lost(record)) {
+        snp_model_skip(run->with.models, &request);
+    }
     if (run->state.ask != NULL && strcmp(snp_trajectory_step(record), "answer") == 0 &&
-        strcmp(snp_json_str(json_object_get(record, "answer"), "failure", ""), "unknown") !=
-            0) {
+        !is_lost(json_object_get(record, "answer"))) {
         snp_model_skip(run->with.models, &request);
     }
     return snp_run_state_apply(&run->state, record, err);
@@ -532,7 +570,7 @@ static int changes_take(struct snp_run *run,
                         size_t torn,
                         struct snp_err *err)
 {
-    json_t *budget = snp_run_budget_to_json(&run->state.budget);
+    json_t *budget = snp_run_budget_to_json(&snp_run_state_root(&run->state)->budget);
     json_t *exec = json_object_get(run->state.head, "exec");
     struct snp_run_budget merged;
     struct snp_model_choice choice = {0};
@@ -669,8 +707,10 @@ static json_t *cost_json(const struct snp_run_state *state)
 
 static json_t *answer_of(const struct snp_run *run)
 {
-    return run->state.final != NULL ? json_incref(json_object_get(run->state.final, "answer"))
-                                    : snp_run_state_partial(&run->state);
+    const struct snp_run_level *root = snp_run_state_root(&run->state);
+
+    return root->final != NULL ? json_incref(json_object_get(root->final, "answer"))
+                               : snp_run_state_partial(root);
 }
 
 static json_t *result_run(const struct snp_run *run, bool has_events)
@@ -708,12 +748,13 @@ static json_t *summaries(const struct snp_run_state *state)
 static json_t *result_agent(const struct snp_run *run)
 {
     const struct snp_run_state *state = &run->state;
-    const char *source = run->has_failed || run->is_cancelled
-                             ? "error"
-                             : snp_json_str(state->final, "answer_source", "forced");
+    const char *source =
+        run->has_failed || run->is_cancelled
+            ? "error"
+            : snp_json_str(snp_run_state_root(state)->final, "answer_source", "forced");
     json_t *answer = answer_of(run);
 
-    if (json_string_length(answer) == 0 && state->final == NULL) {
+    if (json_string_length(answer) == 0 && snp_run_state_root(state)->final == NULL) {
         json_decref(answer);
         answer =
             json_string(run->is_cancelled ? "Agent was cancelled." : "No answer produced.");

@@ -5,6 +5,7 @@
 /* What the parts of a run share. */
 
 #include "run/box.h"
+#include "run/budget.h"
 #include "run/run.h"
 #include "run/tool.h"
 #include "trajectory/writer.h"
@@ -20,9 +21,10 @@ struct snp_run {
     struct snp_run_state state;
     struct snp_trajectory *trajectory; /* owned */
     struct snp_box box;
-    json_t *tools;                /* owned */
-    struct snp_model_call *asked; /* the open call of the model; NULL = none */
-    uv_timer_t *deadline;         /* owned, on the heap: closed later than this is freed */
+    json_t *tools;                 /* owned */
+    struct snp_model_call *asked;  /* the open call of the model; NULL = none */
+    struct snp_run_query *queries; /* owned: open sub-calls beside it */
+    uv_timer_t *deadline;          /* owned, on the heap: closed later than this is freed */
     uv_timer_t *later;
     uint64_t started_us; /* of this process's part of the run */
     int64_t base_ms;     /* what earlier parts took */
@@ -37,6 +39,8 @@ struct snp_run {
     bool has_session;
     bool has_stop;
     struct snp_run_stop stop;
+    bool has_sub_stop;
+    struct snp_run_stop sub_stop; /* why the present sub-completion ends early */
     bool has_failed;
     struct snp_err err; /* if it has */
 };
@@ -76,6 +80,11 @@ int snp_run_record(struct snp_run *run, json_t *record) SNP_NODISCARD;
 /* A step: {"_type": "step", "step": name, ...members}. members: consumed, may be NULL = out of memory. */
 int snp_run_step(struct snp_run *run, const char *name, json_t *members) SNP_NODISCARD;
 
+/* The event of the turn that is over. */
+enum snp_run_then snp_run_event_write(struct snp_run *run);
+/* Have the timer end what runs when the present completion's time is over. */
+void snp_run_deadline_set(struct snp_run *run);
+
 /* Do what comes next, until something has to be waited for. */
 void snp_run_advance(struct snp_run *run);
 
@@ -86,11 +95,21 @@ enum snp_run_then snp_run_end(struct snp_run *run);
 
 /* Ask the model (ask.c). */
 enum snp_run_then snp_run_ask(struct snp_run *run);
+/* What a request would take. */
+void snp_run_next_estimate(const struct snp_run *run,
+                           const struct snp_model_request *request,
+                           struct snp_run_next *ret);
 /* An ask of an earlier process without an answer: it counts as its estimate. */
 enum snp_run_then snp_run_ask_lost(struct snp_run *run, const struct snp_model_usage *lost);
 
 /* Run the next tool call of the answer (act.c). */
 enum snp_run_then snp_run_act(struct snp_run *run);
+/* The tool call that is next, or runs. Borrowed. */
+json_t *snp_run_call_now(const struct snp_run *run);
+/* Its result (consumed). */
+void snp_run_result_record(struct snp_run *run, struct snp_run_outcome *outcome);
+/* Its result is an error that we say ourselves; is_skipped: it counts nowhere. */
+enum snp_run_then snp_run_refuse(struct snp_run *run, const char *text, bool is_skipped);
 /* A tool that an earlier process has begun, or whether the session is as we left it. */
 enum snp_run_then snp_run_recall(struct snp_run *run);
 

@@ -16,20 +16,28 @@ enum {
 
 /* Budgets ----------------------------------------------------------------------------------- */
 
+static double number(const json_t *object, const char *member, double fallback)
+{
+    const json_t *value = json_object_get(object, member);
+
+    return json_is_number(value) ? json_number_value(value) : fallback;
+}
+
 json_t *snp_run_budget_to_json(const struct snp_run_budget *budget)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "max_depth",
-                     (json_int_t)budget->max_depth, "max_subcalls",
-                     (json_int_t)budget->max_subcalls, "token_budget",
-                     (json_int_t)budget->tokens, "tool_budget", (json_int_t)budget->tool_calls,
-                     "max_iterations", (json_int_t)budget->iterations, "timeout_ms",
-                     (json_int_t)budget->wall_ms, "cost_limit", budget->cost_usd);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:I, s:f, s:f}", "max_depth",
+        (json_int_t)budget->max_depth, "max_subcalls", (json_int_t)budget->max_subcalls,
+        "token_budget", (json_int_t)budget->tokens, "tool_budget",
+        (json_int_t)budget->tool_calls, "max_iterations", (json_int_t)budget->iterations,
+        "timeout_ms", (json_int_t)budget->wall_ms, "cost_limit", budget->cost_usd,
+        "sub_calls_enabled", budget->sub.is_on, "sub_calls_max_per_turn",
+        (json_int_t)budget->sub.per_turn, "sub_calls_budget_inheritance",
+        budget->sub.inheritance, "sub_calls_max_cost_per_session", budget->sub.cost_usd);
 }
 
 void snp_run_budget_from_json(const json_t *object, struct snp_run_budget *ret)
 {
-    const json_t *cost = json_object_get(object, "cost_limit");
-
     *ret = (struct snp_run_budget){
         .max_depth = snp_json_int(object, "max_depth", 0),
         .max_subcalls = snp_json_int(object, "max_subcalls", 0),
@@ -37,26 +45,55 @@ void snp_run_budget_from_json(const json_t *object, struct snp_run_budget *ret)
         .tool_calls = snp_json_int(object, "tool_budget", 0),
         .iterations = snp_json_int(object, "max_iterations", 0),
         .wall_ms = snp_json_int(object, "timeout_ms", 0),
-        .cost_usd = json_is_number(cost) ? json_number_value(cost) : -1,
+        .cost_usd = number(object, "cost_limit", -1),
+        .sub = {.is_on = snp_json_bool(object, "sub_calls_enabled", false),
+                .per_turn = snp_json_int(object, "sub_calls_max_per_turn", 0),
+                .inheritance = number(object, "sub_calls_budget_inheritance", 0),
+                .cost_usd = number(object, "sub_calls_max_cost_per_session", 0)},
     };
 }
 
 /* Life -------------------------------------------------------------------------------------- */
 
+static int level_init(struct snp_run_level *level)
+{
+    *level = (struct snp_run_level){
+        .messages = json_array(),
+        .results = json_array(),
+        .cells = json_array(),
+        .sub_open = json_array(),
+        .sub_done = json_array(),
+    };
+    return level->messages == NULL || level->results == NULL || level->cells == NULL ||
+                   level->sub_open == NULL || level->sub_done == NULL
+               ? SNP_E_NOMEM
+               : 0;
+}
+
+static void level_done(struct snp_run_level *level)
+{
+    json_t *const owned[] = {
+        level->messages, level->ask,   level->prompt,   level->answer,
+        level->tool,     level->batch, level->sub_open, level->sub_done,
+        level->results,  level->cells, level->text,     level->final,
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(owned); i++) {
+        json_decref(owned[i]);
+    }
+    *level = (struct snp_run_level){0};
+}
+
 int snp_run_state_init(struct snp_run_state *state)
 {
     *state = (struct snp_run_state){
-        .messages = json_array(),
         .events = json_array(),
         .iterations = json_array(),
-        .results = json_array(),
-        .cells = json_array(),
         .files = {json_object(), json_object(), json_object()},
     };
-    return state->messages == NULL || state->events == NULL || state->iterations == NULL ||
-                   state->results == NULL || state->cells == NULL ||
-                   state->files.created == NULL || state->files.modified == NULL ||
-                   state->files.deleted == NULL
+    return level_init(&state->level) < 0 || state->events == NULL ||
+                   state->iterations == NULL || state->files.created == NULL ||
+                   state->files.modified == NULL || state->files.deleted == NULL
                ? SNP_E_NOMEM
                : 0;
 }
@@ -64,29 +101,33 @@ int snp_run_state_init(struct snp_run_state *state)
 void snp_run_state_done(struct snp_run_state *state)
 {
     json_t *const owned[] = {
-        state->head,
-        state->messages,
-        state->events,
-        state->iterations,
-        state->ask,
-        state->prompt,
-        state->answer,
-        state->tool,
-        state->results,
-        state->cells,
-        state->files.created,
-        state->files.modified,
-        state->files.deleted,
-        state->text,
-        state->final,
-        state->end,
-        state->iteration_text,
+        state->head,           state->events,        state->iterations, state->files.created,
+        state->files.modified, state->files.deleted, state->end,        state->iteration_text,
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(owned); i++) {
         json_decref(owned[i]);
     }
+    level_done(&state->level);
+    for (size_t i = 0; i < state->nesting; i++) {
+        level_done(&state->outer[i]);
+    }
     *state = (struct snp_run_state){0};
+}
+
+const struct snp_run_level *snp_run_state_root(const struct snp_run_state *state)
+{
+    return state->nesting == 0 ? &state->level : &state->outer[0];
+}
+
+bool snp_run_state_is_completion(const struct snp_run_state *state)
+{
+    return state->kind == SNP_RUN_COMPLETION || state->nesting > 0;
+}
+
+int64_t snp_run_state_depth(const struct snp_run_state *state)
+{
+    return state->base_depth + state->turn - 1;
 }
 
 /* Put a new value (a new reference or NULL) in the place of an old one. */
@@ -114,16 +155,11 @@ static int message_add(struct snp_run_state *state, json_t *message)
                                                                                   : 0;
 }
 
-static int apply_head(struct snp_run_state *state, const json_t *record)
+static int messages_take(struct snp_run_state *state, const json_t *messages)
 {
-    const json_t *messages = json_object_get(record, "messages");
     size_t i;
     json_t *message;
 
-    put(&state->head, share(record));
-    state->kind = snp_streq(snp_json_str(record, "kind", ""), "agent") ? SNP_RUN_AGENT
-                                                                       : SNP_RUN_COMPLETION;
-    snp_run_budget_from_json(json_object_get(record, "budget"), &state->budget);
     json_array_foreach((json_t *)(uintptr_t)messages, i, message)
     {
         if (json_array_append(state->messages, message) < 0) {
@@ -131,6 +167,15 @@ static int apply_head(struct snp_run_state *state, const json_t *record)
         }
     }
     return 0;
+}
+
+static int apply_head(struct snp_run_state *state, const json_t *record)
+{
+    put(&state->head, share(record));
+    state->kind = snp_streq(snp_json_str(record, "kind", ""), "agent") ? SNP_RUN_AGENT
+                                                                       : SNP_RUN_COMPLETION;
+    snp_run_budget_from_json(json_object_get(record, "budget"), &state->budget);
+    return messages_take(state, json_object_get(record, "messages"));
 }
 
 static int apply_message(struct snp_run_state *state, const json_t *record)
@@ -163,6 +208,9 @@ json_t *snp_run_state_summary(const struct snp_run_state *state)
 
 static int apply_iteration(struct snp_run_state *state, const json_t *record)
 {
+    if (state->nesting > 0) {
+        return SNP_E_INVALID;
+    }
     if (state->iteration > 0 &&
         json_array_append_new(state->iterations, snp_run_state_summary(state)) < 0) {
         return SNP_E_NOMEM;
@@ -171,6 +219,7 @@ static int apply_iteration(struct snp_run_state *state, const json_t *record)
     state->turn = 0;
     state->turn_calls = 0;
     state->turn_tools = 0;
+    state->turn_subs = 0;
     state->iteration_tokens = 0;
     state->iteration_cost = 0;
     state->iteration_tools = 0;
@@ -188,23 +237,34 @@ static int apply_ask(struct snp_run_state *state, const json_t *record)
     return 0;
 }
 
-static void usage_add(struct snp_run_state *state, const json_t *answer)
+/* What a call of the model has used; cost: a number, or unknown. */
+static void use_add(
+    struct snp_run_state *state, int64_t in, int64_t out, const json_t *cost, bool is_sub)
 {
-    const json_t *usage = json_object_get(answer, "usage");
-    const json_t *cost = json_object_get(answer, "cost_usd");
-    int64_t in = snp_json_int(usage, "input", 0);
-    int64_t out = snp_json_int(usage, "output", 0);
+    double usd = json_is_number(cost) ? json_number_value(cost) : 0;
 
+    in = in < 0 ? 0 : in;
+    out = out < 0 ? 0 : out;
+    state->calls++;
+    state->sub_calls += is_sub ? 1 : 0;
     state->tokens_in += in;
     state->tokens_out += out;
     state->iteration_tokens += in + out;
-    state->is_estimated = state->is_estimated || snp_json_bool(usage, "estimated", false);
-    if (json_is_number(cost)) {
-        state->cost_usd += json_number_value(cost);
-        state->iteration_cost += json_number_value(cost);
-    } else if (in + out > 0) {
+    state->cost_usd += usd;
+    state->iteration_cost += usd;
+    state->sub_cost_usd += is_sub ? usd : 0;
+    if (!json_is_number(cost) && in + out > 0) {
         state->is_cost_unknown = true;
     }
+}
+
+static void usage_add(struct snp_run_state *state, const json_t *answer)
+{
+    const json_t *usage = json_object_get(answer, "usage");
+
+    use_add(state, snp_json_int(usage, "input", 0), snp_json_int(usage, "output", 0),
+            json_object_get(answer, "cost_usd"), state->nesting > 0);
+    state->is_estimated = state->is_estimated || snp_json_bool(usage, "estimated", false);
 }
 
 static int apply_answer(struct snp_run_state *state, const json_t *record)
@@ -217,13 +277,13 @@ static int apply_answer(struct snp_run_state *state, const json_t *record)
         return SNP_E_INVALID;
     }
     put(&state->ask, NULL);
-    state->calls++;
     state->turn_calls++;
     usage_add(state, answer);
     if (!snp_json_bool(answer, "ok", false)) {
         return 0; /* unknown, or failed: nothing was said */
     }
     state->turn++;
+    state->turn_subs = 0;
     put(&state->answer, share(record));
     state->next_call = 0;
     put(&state->results, json_array()); /* events hold the old ones */
@@ -232,14 +292,16 @@ static int apply_answer(struct snp_run_state *state, const json_t *record)
         return SNP_E_NOMEM;
     }
     if (json_string_length(content) > 0) {
-        put(&state->iteration_text, share(content));
+        if (state->nesting == 0) {
+            put(&state->iteration_text, share(content));
+        }
         put(&state->text, state->is_cut && state->text != NULL
                               ? json_sprintf("%s%s", json_string_value(state->text),
                                              json_string_value(content))
                               : share(content));
     }
     state->is_cut = snp_streq(snp_json_str(answer, "stop", ""), "length");
-    if (state->kind == SNP_RUN_COMPLETION && !state->is_cut &&
+    if (snp_run_state_is_completion(state) && !state->is_cut &&
         json_array_size(snp_run_state_calls(state)) == 0) {
         put(&state->final, json_pack("{s:o, s:s}", "answer",
                                      state->text == NULL ? json_string("") : share(state->text),
@@ -293,7 +355,18 @@ static int files_add(struct snp_run_state *state, const json_t *files)
     return r;
 }
 
-static int apply_tool_result(struct snp_run_state *state, const json_t *record)
+/* Back from a sub-call to what has called it. */
+static int level_leave(struct snp_run_state *state)
+{
+    if (state->nesting == 0 || state->answer != NULL || state->ask != NULL) {
+        return SNP_E_INVALID;
+    }
+    level_done(&state->level);
+    state->level = state->outer[--state->nesting];
+    return 0;
+}
+
+static int result_take(struct snp_run_state *state, const json_t *record)
 {
     const json_t *calls = snp_run_state_calls(state);
     const json_t *call = json_array_get(calls, state->next_call);
@@ -308,6 +381,12 @@ static int apply_tool_result(struct snp_run_state *state, const json_t *record)
         return SNP_E_INVALID;
     }
     put(&state->tool, NULL);
+    put(&state->batch, NULL);
+    put(&state->sub_open, json_array());
+    put(&state->sub_done, json_array());
+    if (state->sub_open == NULL || state->sub_done == NULL) {
+        return SNP_E_NOMEM;
+    }
     state->next_call++;
     state->last_cell = cell > 0 ? cell : state->last_cell;
     if (!snp_json_bool(record, "skipped", false)) {
@@ -337,12 +416,103 @@ static int apply_tool_result(struct snp_run_state *state, const json_t *record)
                                          name, "content", content, "is_error", is_error));
 }
 
+static int apply_tool_result(struct snp_run_state *state, const json_t *record)
+{
+    int r = snp_json_bool(record, "ends_sub", false) ? level_leave(state) : 0;
+
+    return r < 0 ? r : result_take(state, record);
+}
+
+/* The place of what has this call_id; the array's size if nothing has. */
+static size_t place_of(const json_t *list, const json_t *record)
+{
+    const char *id = snp_json_str(record, "call_id", "");
+    size_t i = 0;
+    json_t *each;
+
+    json_array_foreach((json_t *)(uintptr_t)list, i, each)
+    {
+        if (strcmp(snp_json_str(each, "call_id", ""), id) == 0) {
+            break;
+        }
+    }
+    return i;
+}
+
+/* The answer of a sub-call without turns, which may be one of many at once. */
+static int apply_sub_event(struct snp_run_state *state, const json_t *record)
+{
+    size_t at = place_of(state->sub_open, record);
+
+    if (at == json_array_size(state->sub_open)) {
+        return SNP_E_INVALID;
+    }
+    (void)json_array_remove(state->sub_open, at);
+    use_add(state, snp_json_int(record, "input_tokens", 0),
+            snp_json_int(record, "output_tokens", 0),
+            json_object_get(record, "estimated_cost_usd"), true);
+    state->is_estimated =
+        state->is_estimated || snp_json_bool(record, "tokens_estimated", false);
+    return json_array_append(state->sub_done, (json_t *)(uintptr_t)record) < 0 ||
+                   json_array_append(state->events, (json_t *)(uintptr_t)record) < 0
+               ? SNP_E_NOMEM
+               : 0;
+}
+
 static int apply_event(struct snp_run_state *state, const json_t *record)
 {
+    if (json_object_get(record, "sub_index") != NULL) {
+        return apply_sub_event(state, record);
+    }
     (void)snprintf(state->last_call_id, sizeof(state->last_call_id), "%s",
                    snp_json_str(record, "call_id", ""));
     put(&state->answer, NULL);
     return json_array_append(state->events, (json_t *)(uintptr_t)record) < 0 ? SNP_E_NOMEM : 0;
+}
+
+static int apply_batch(struct snp_run_state *state, const json_t *record)
+{
+    put(&state->batch, share(record));
+    return 0;
+}
+
+static int apply_sub_ask(struct snp_run_state *state, const json_t *record)
+{
+    if (state->answer == NULL ||
+        place_of(state->sub_open, record) < json_array_size(state->sub_open)) {
+        return SNP_E_INVALID;
+    }
+    state->turn_subs += snp_json_bool(record, "again", false) ? 0 : 1;
+    return json_array_append(state->sub_open, (json_t *)(uintptr_t)record) < 0 ? SNP_E_NOMEM
+                                                                               : 0;
+}
+
+/* A sub-call with turns of its own begins: its completion stands above the present one until it ends. */
+static int apply_sub(struct snp_run_state *state, const json_t *record)
+{
+    struct snp_run_level below = state->level;
+    int64_t depth = snp_run_state_depth(state) + 1;
+    struct snp_run_level above;
+
+    if (state->answer == NULL || state->nesting >= SNP_RUN_NESTING_MAX) {
+        return SNP_E_INVALID;
+    }
+    if (level_init(&above) < 0) {
+        level_done(&above);
+        return SNP_E_NOMEM;
+    }
+    below.turn_subs++;
+    state->outer[state->nesting++] = below;
+    state->level = above;
+    snp_run_budget_from_json(json_object_get(record, "budget"), &state->budget);
+    state->base_depth = depth;
+    state->base_tokens = state->tokens_in + state->tokens_out;
+    state->base_calls = state->calls;
+    state->base_ms = state->elapsed_ms;
+    state->base_cost = state->cost_usd;
+    (void)snprintf(state->last_call_id, sizeof(state->last_call_id), "%s",
+                   snp_json_str(record, "call_id", ""));
+    return messages_take(state, json_object_get(record, "messages"));
 }
 
 static int apply_tool(struct snp_run_state *state, const json_t *record)
@@ -353,7 +523,9 @@ static int apply_tool(struct snp_run_state *state, const json_t *record)
 
 static int apply_resume(struct snp_run_state *state, const json_t *record)
 {
-    snp_run_budget_from_json(json_object_get(record, "budget"), &state->budget);
+    struct snp_run_level *root = state->nesting == 0 ? &state->level : &state->outer[0];
+
+    snp_run_budget_from_json(json_object_get(record, "budget"), &root->budget);
     state->breaker = (struct snp_breaker){0};
     state->has_last_note = false;
     return 0;
@@ -369,6 +541,9 @@ static const struct {
     {"answer",      apply_answer     },
     {"tool",        apply_tool       },
     {"tool_result", apply_tool_result},
+    {"batch",       apply_batch      },
+    {"sub_ask",     apply_sub_ask    },
+    {"sub",         apply_sub        },
     {"resume",      apply_resume     },
 };
 
@@ -404,6 +579,18 @@ int snp_run_state_apply(struct snp_run_state *state, const json_t *record, struc
 
 /* What is said of it ------------------------------------------------------------------------ */
 
+/* An event of a sub-call says so. */
+static json_t *sub_mark(const struct snp_run_state *state, json_t *event)
+{
+    if (state->nesting > 0 && event != NULL &&
+        (json_object_set_new(event, "sub_call_type", json_string("sub_complete")) < 0 ||
+         json_object_set_new(event, "nesting", json_integer((json_int_t)state->nesting)) < 0)) {
+        json_decref(event);
+        return NULL;
+    }
+    return event;
+}
+
 json_t *snp_run_state_event(const struct snp_run_state *state, const char *timestamp)
 {
     const json_t *answer = json_object_get(state->answer, "answer");
@@ -411,21 +598,25 @@ json_t *snp_run_state_event(const struct snp_run_state *state, const char *times
     const json_t *usage = json_object_get(answer, "usage");
     const json_t *content = json_object_get(json_object_get(answer, "message"), "content");
 
-    return json_pack(
-        "{s:O, s:O, s:o, s:I, s:O?, s:O?, s:O, s:O, s:[], s:I, s:I, s:I, s:n, s:s, s:O?, s:O?, "
-        "s:O?, s:b, s:O, s:O}",
-        "trajectory_id", json_object_get(state->head, "trajectory_id"), "call_id",
-        json_object_get(state->answer, "call_id"), "parent_call_id",
-        state->last_call_id[0] == '\0' ? json_null() : json_string(state->last_call_id),
-        "depth", (json_int_t)state->turn - 1, "prompt", state->prompt, "response", content,
-        "tool_calls", snp_run_state_calls(state), "tool_results", state->results,
-        "repl_results", "input_tokens", (json_int_t)snp_json_int(usage, "input", 0),
-        "output_tokens", (json_int_t)snp_json_int(usage, "output", 0), "duration_ms",
-        (json_int_t)snp_json_int(answer, "duration_ms", 0), "error", "timestamp", timestamp,
-        "estimated_cost_usd", cost, "model", json_object_get(answer, "model"), "provider",
-        json_object_get(answer, "provider"), "tokens_estimated",
-        snp_json_bool(usage, "estimated", false), "session",
-        json_object_get(state->head, "session"), "cells", state->cells);
+    return sub_mark(
+        state,
+        json_pack(
+            "{s:O, s:O, s:o, s:I, s:O?, s:O?, s:O, s:O, s:[], s:I, s:I, s:I, s:n, s:s, s:O?, "
+            "s:O?, "
+            "s:O?, s:b, s:O, s:O}",
+            "trajectory_id", json_object_get(state->head, "trajectory_id"), "call_id",
+            json_object_get(state->answer, "call_id"), "parent_call_id",
+            state->last_call_id[0] == '\0' ? json_null() : json_string(state->last_call_id),
+            "depth", (json_int_t)snp_run_state_depth(state), "prompt", state->prompt,
+            "response", content, "tool_calls", snp_run_state_calls(state), "tool_results",
+            state->results, "repl_results", "input_tokens",
+            (json_int_t)snp_json_int(usage, "input", 0), "output_tokens",
+            (json_int_t)snp_json_int(usage, "output", 0), "duration_ms",
+            (json_int_t)snp_json_int(answer, "duration_ms", 0), "error", "timestamp", timestamp,
+            "estimated_cost_usd", cost, "model", json_object_get(answer, "model"), "provider",
+            json_object_get(answer, "provider"), "tokens_estimated",
+            snp_json_bool(usage, "estimated", false), "session",
+            json_object_get(state->head, "session"), "cells", state->cells));
 }
 
 static int by_text(const void *a, const void *b)
@@ -467,13 +658,13 @@ json_t *snp_run_state_files(const struct snp_run_state *state)
                      sorted(state->files.modified), "deleted", sorted(state->files.deleted));
 }
 
-json_t *snp_run_state_partial(const struct snp_run_state *state)
+json_t *snp_run_state_partial(const struct snp_run_level *level)
 {
-    const json_t *last = json_array_get(state->results, json_array_size(state->results) - 1);
+    const json_t *last = json_array_get(level->results, json_array_size(level->results) - 1);
     const json_t *content = json_object_get(last, "content");
 
-    if (state->text != NULL) {
-        return share(state->text);
+    if (level->text != NULL) {
+        return share(level->text);
     }
     if (json_is_string(content)) {
         return json_sprintf("No answer produced. The last tool said: %s",

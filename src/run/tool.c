@@ -15,36 +15,68 @@ enum {
     NAME_SHOWN = 80,
 };
 
+static const char sub_text[] =
+    "Have a part of the task solved apart, by a model with the same tools and session but "
+    "without this conversation: say all it needs to know. Its costs count in this run.";
+static const char sub_parameters[] =
+    "{\"query\": {\"type\": \"string\"}, \"max_tokens\": {\"type\": \"integer\", "
+    "\"minimum\": 1, \"description\": \"of both directions\"}, \"system\": {\"type\": "
+    "\"string\"}}";
+static const char batch_text[] = "Ask a model several questions at once, each by itself and "
+                                 "without tools. Its costs count in "
+                                 "this run.";
+static const char batch_parameters[] =
+    "{\"queries\": {\"type\": \"array\", \"minItems\": 1, \"maxItems\": 100, \"items\": "
+    "{\"type\": \"object\", \"properties\": {\"query\": {\"type\": \"string\"}, \"system\": "
+    "{\"type\": \"string\"}}, \"required\": [\"query\"]}}, \"max_parallel\": {\"type\": "
+    "\"integer\", \"default\": 3, \"minimum\": 1, \"maximum\": 8}, \"total_budget\": "
+    "{\"type\": "
+    "\"integer\", \"minimum\": 1, \"description\": \"tokens of both directions\"}}";
+
 static const struct snp_run_tool tools[] = {
-    {"execute_code", SNP_RUN_TOOL_CODE,      "code",
+    {"execute_code",           SNP_RUN_TOOL_CODE,      "code",
      "Run Python in a sandbox. Variables and files stay for the next call. Print what you need "
      "to see, little of it; the value of the last expression is returned too. No network. The "
-     "project is at /workspace; what you write there stays in the sandbox.",                               "{\"code\": {\"type\": \"string\", \"description\": \"Python\"}}"                },
-    {"file_read",    SNP_RUN_TOOL_FILE,      "path",          "Read lines of a text file of the project.",
+     "project is at /workspace; what you write there stays in the sandbox.",                                         "{\"code\": {\"type\": \"string\", \"description\": \"Python\"}}"      },
+    {"file_read",              SNP_RUN_TOOL_FILE,      "path",          "Read lines of a text file of the project.",
      "{\"path\": {\"type\": \"string\"}, \"start_line\": {\"type\": \"integer\", \"default\": "
      "1}, \"end_line\": {\"type\": \"integer\"}, \"max_lines\": {\"type\": \"integer\", "
      "\"default\": 80, \"maximum\": 120}}"                                                                                                                                                  },
-    {"file_search",  SNP_RUN_TOOL_FILE,      "pattern",
-     "Search the project's files for a regular expression; prefer it to reading whole files.",             "{\"pattern\": {\"type\": \"string\"}, \"path\": {\"type\": \"string\", \"default\": "
+    {"file_search",            SNP_RUN_TOOL_FILE,      "pattern",
+     "Search the project's files for a regular expression; prefer it to reading whole files.",                       "{\"pattern\": {\"type\": \"string\"}, \"path\": {\"type\": \"string\", \"default\": "
      "\".\"}, \"glob\": {\"type\": \"string\"}, \"max_results\": {\"type\": \"integer\", "
      "\"default\": 40, \"maximum\": 80}, \"context_lines\": {\"type\": \"integer\", "
      "\"default\": 0, \"maximum\": 3}, \"regex\": {\"type\": \"boolean\", \"default\": true}}"},
-    {"list_files",   SNP_RUN_TOOL_FILE,      NULL,            "List files of a folder of the project.",
+    {"list_files",             SNP_RUN_TOOL_FILE,      NULL,            "List files of a folder of the project.",
      "{\"path\": {\"type\": \"string\", \"default\": \".\"}, \"pattern\": {\"type\": "
      "\"string\", \"default\": \"*\"}, \"recursive\": {\"type\": \"boolean\", \"default\": "
      "false}, \"max_results\": {\"type\": \"integer\", \"default\": 60, \"maximum\": 100}}"                                                                                                 },
-    {"apply_patch",  SNP_RUN_TOOL_FILE,      "patch",
+    {"apply_patch",            SNP_RUN_TOOL_FILE,      "patch",
      "Change files of the project in the sandbox by a unified diff, all of it or nothing. "
      "Paths "
-     "are relative to the project.",                                                                       "{\"patch\": {\"type\": \"string\"}}"                                            },
-    {"FINAL",        SNP_RUN_TOOL_FINAL,     "answer",        "Give the final answer and end.",
+     "are relative to the project.",                                                                                 "{\"patch\": {\"type\": \"string\"}}"                                  },
+    {"FINAL",                  SNP_RUN_TOOL_FINAL,     "answer",        "Give the final answer and end.",
      "{\"answer\": {\"type\": \"string\"}}"                                                                                                                                                 },
-    {"FINAL_VAR",    SNP_RUN_TOOL_FINAL_VAR, "variable_name",
-     "Give the value of a variable of execute_code as the final answer, and end.",                         "{\"variable_name\": {\"type\": \"string\"}}"                                    },
+    {"FINAL_VAR",              SNP_RUN_TOOL_FINAL_VAR, "variable_name",
+     "Give the value of a variable of execute_code as the final answer, and end.",                                   "{\"variable_name\": {\"type\": \"string\"}}"                          },
+    {"snipara_sub_complete",   SNP_RUN_TOOL_SUB,       "query",         sub_text,                                    sub_parameters                                                         },
+    {"snipara_batch_complete", SNP_RUN_TOOL_BATCH,     "queries",       batch_text,                                  batch_parameters                                                       },
+};
+
+/* Names that scripts and prompts may still have. */
+static const struct {
+    const char *alias;
+    const char *name;
+} aliases[] = {
+    {"rlm_sub_complete",   "snipara_sub_complete"  },
+    {"rlm_batch_complete", "snipara_batch_complete"},
 };
 
 const struct snp_run_tool *snp_run_tool_find(const char *name)
 {
+    for (size_t i = 0; i < SNP_ARRAY_LEN(aliases); i++) {
+        name = strcmp(aliases[i].alias, name) == 0 ? aliases[i].name : name;
+    }
     for (size_t i = 0; i < SNP_ARRAY_LEN(tools); i++) {
         if (strcmp(tools[i].name, name) == 0) {
             return &tools[i];
@@ -79,11 +111,19 @@ static json_t *tool_json(const struct snp_run_tool *tool)
                      properties, "required", required, "additionalProperties", 0);
 }
 
-json_t *snp_run_tools(void)
+static bool is_sub(const struct snp_run_tool *tool)
+{
+    return tool->kind == SNP_RUN_TOOL_SUB || tool->kind == SNP_RUN_TOOL_BATCH;
+}
+
+json_t *snp_run_tools(bool has_subs)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(tools); i++) {
+        if (is_sub(&tools[i]) && !has_subs) {
+            continue;
+        }
         if (json_array_append_new(list, tool_json(&tools[i])) < 0) {
             json_decref(list);
             return NULL;

@@ -15,6 +15,8 @@ enum snp_run_tool_kind {
     SNP_RUN_TOOL_FILE,      /* tools.py */
     SNP_RUN_TOOL_FINAL,     /* the answer */
     SNP_RUN_TOOL_FINAL_VAR, /* the answer is a variable */
+    SNP_RUN_TOOL_SUB,       /* a completion of its own */
+    SNP_RUN_TOOL_BATCH,     /* single calls of the model */
 };
 
 struct snp_run_tool {
@@ -25,14 +27,14 @@ struct snp_run_tool {
     const char *parameters; /* properties of the JSON Schema, as JSON */
 };
 
-/* NULL: there is none. Static. */
+/* By its name, or the one it had before ours. NULL: there is none. Static. */
 const struct snp_run_tool *snp_run_tool_find(const char *name);
 
 /* "execute_code, file_read, ...". The caller frees; NULL when out of memory. */
 char *snp_run_tool_names(void);
 
-/* For a provider: [{name, description, parameters}]. New reference, NULL when out of memory. */
-json_t *snp_run_tools(void);
+/* For a provider: [{name, description, parameters}]; has_subs: those for sub-calls, too. New reference, NULL when out of memory. */
+json_t *snp_run_tools(bool has_subs);
 
 /*
  * The cell that a call means. SNP_E_INVALID: the arguments are wrong, as *err says to the model.

@@ -82,7 +82,7 @@ static void records_try(const char *bytes, size_t n)
     }
     json_decref(snp_run_state_event(&state, "now"));
     json_decref(snp_run_state_files(&state));
-    json_decref(snp_run_state_partial(&state));
+    json_decref(snp_run_state_partial(&state.level));
     json_decref(snp_run_state_summary(&state));
     snp_run_state_done(&state);
 }

@@ -217,6 +217,125 @@ TEST(cost_leaves_room_for_no_more_than_there_is)
     assert_string_equal(stop_of(&run, &most), "");
 }
 
+/* Sub-calls ------------------------------------------------------------------------------------- */
+
+static const struct snp_run_sub_next next_sub = {
+    .call = {.input = 100,
+             .input_usd = 0.125,
+             .output_usd = 1.0 / 1024,
+             .is_priced = true,
+             .elapsed_ms = 1000,
+             .output_cap = 4096},
+};
+
+static struct snp_run_state sub_state(void)
+{
+    return (struct snp_run_state){
+        .budget = {.cost_usd = -1,
+                   .max_depth = 4,
+                   .sub = {.is_on = true, .per_turn = 5, .inheritance = 0.5, .cost_usd = 1}},
+    };
+}
+
+static const char *sub_stop_of(const struct snp_run_state *run,
+                               const struct snp_run_sub_next *next,
+                               struct snp_run_budget *budget)
+{
+    static struct snp_run_stop stop;
+    struct snp_run_budget ignored;
+
+    return snp_run_budget_sub_is_over(run, next, budget == NULL ? &ignored : budget, &stop)
+               ? stop.by
+               : "";
+}
+
+TEST(each_limit_of_sub_calls_holds_at_and_above_and_not_below)
+{
+    struct snp_run_state run = sub_state();
+    struct snp_run_sub_next unpriced = next_sub;
+
+    assert_string_equal(sub_stop_of(&run, &next_sub, NULL), "");
+    for (run.turn_subs = 4; run.turn_subs < 7; run.turn_subs++) {
+        assert_string_equal(sub_stop_of(&run, &next_sub, NULL),
+                            run.turn_subs < 5 ? "" : "sub_calls");
+    }
+    run.turn_subs = 0;
+    for (run.nesting = 4; run.nesting < 6; run.nesting++) {
+        assert_string_equal(sub_stop_of(&run, &next_sub, NULL),
+                            run.nesting < 5 ? "" : "nesting");
+    }
+    run.nesting = 0;
+    run.budget.sub.is_on = false;
+    assert_string_equal(sub_stop_of(&run, &next_sub, NULL), "sub_calls");
+    run.budget.sub.is_on = true;
+    unpriced.call.is_priced = false;
+    assert_string_equal(sub_stop_of(&run, &unpriced, NULL), "cost_unknown");
+    run.is_cost_unknown = true;
+    assert_string_equal(sub_stop_of(&run, &next_sub, NULL), "cost_unknown");
+}
+
+TEST(sub_calls_cost_no_more_than_all_of_them_may)
+{
+    struct snp_run_state run = sub_state();
+    struct snp_run_sub_next next = next_sub;
+    struct snp_run_budget budget;
+
+    /* 0.125 for the request and 64/1024 for the shortest answer. */
+    run.cost_usd = 10;
+    for (run.sub_cost_usd = 0.75; run.sub_cost_usd < 1.1; run.sub_cost_usd += 0.03125) {
+        assert_string_equal(sub_stop_of(&run, &next, NULL),
+                            run.sub_cost_usd <= 0.8125 ? "" : "sub_cost");
+    }
+    run.sub_cost_usd = 0.5;
+    next.reserved_usd = 0.3125;
+    assert_string_equal(sub_stop_of(&run, &next, &budget), "");
+    assert_true(budget.cost_usd == 10 + 1 - 0.8125);
+    assert_int_equal(snp_run_budget_sub_answer(&run, &next, &budget), 64);
+    next.reserved_usd = 0.34375; /* what others may still use counts */
+    assert_string_equal(sub_stop_of(&run, &next, NULL), "sub_cost");
+    next.reserved_usd = 0;
+    run.budget.cost_usd = 10.5; /* a share of what is left of the run's */
+    assert_string_equal(sub_stop_of(&run, &next, &budget), "");
+    assert_true(budget.cost_usd == 10.25);
+    run.budget.cost_usd = 10.25;
+    assert_string_equal(sub_stop_of(&run, &next, NULL), "cost_limit");
+}
+
+TEST(sub_calls_get_a_share_of_the_remaining_tokens)
+{
+    struct snp_run_state run = sub_state();
+    struct snp_run_sub_next next = next_sub;
+    struct snp_run_budget budget;
+
+    run.budget.tokens = 8000;
+    run.tokens_in = 6000;
+    assert_string_equal(sub_stop_of(&run, &next, &budget), "");
+    assert_int_equal(budget.tokens, 7000);
+    assert_int_equal(budget.max_depth, 2);
+    assert_int_equal(budget.max_subcalls, 4);
+    assert_int_equal(budget.tool_calls, 10);
+    assert_int_equal(budget.wall_ms, 61000);
+    next.wanted_tokens = 600;
+    assert_string_equal(sub_stop_of(&run, &next, &budget), "");
+    assert_int_equal(budget.tokens, 6600);
+    next.wanted_tokens = 163; /* the request and 64 are 164 */
+    assert_string_equal(sub_stop_of(&run, &next, NULL), "token_budget");
+    next.wanted_tokens = 164;
+    assert_string_equal(sub_stop_of(&run, &next, NULL), "");
+    next.wanted_tokens = 0;
+    next.reserved_tokens = 1672;
+    assert_string_equal(sub_stop_of(&run, &next, &budget), "");
+    assert_int_equal(snp_run_budget_sub_answer(&run, &next, &budget), 64);
+    next.reserved_tokens = 1674;
+    assert_string_equal(sub_stop_of(&run, &next, NULL), "token_budget");
+    next.reserved_tokens = 0;
+    run.budget.wall_ms = 30000;
+    assert_string_equal(sub_stop_of(&run, &next, &budget), "");
+    assert_int_equal(budget.wall_ms, 30000);
+    run.budget.wall_ms = 1000;
+    assert_string_equal(sub_stop_of(&run, &next, NULL), "timeout");
+}
+
 /* Feedback -------------------------------------------------------------------------------------- */
 
 TEST(output_cannot_pretend_to_be_more_than_output)
@@ -311,7 +430,7 @@ TEST(records_make_the_state)
     assert_int_equal(run.last_cell, 7);
     assert_int_equal(run.tool_calls, 1);
     assert_int_equal(json_object_size(run.files.created), 1);
-    partial = snp_run_state_partial(&run);
+    partial = snp_run_state_partial(&run.level);
     assert_string_equal(json_string_value(partial), "so far");
     /* A result without a call does not follow. */
     assert_int_equal(snp_run_state_apply(&run, stray, &err), SNP_E_INVALID);
@@ -327,6 +446,83 @@ TEST(an_answer_without_calls_is_the_end_of_a_completion)
                           "run", "messages", "role", "user", "content", "do it"));
     ask_and_answer(&run, json_array());
     assert_string_equal(snp_json_str(run.final, "answer", ""), "so far");
+    snp_run_state_done(&run);
+}
+
+static json_t *sub_step(const char *step, json_t *members)
+{
+    json_t *record =
+        json_pack("{s:s, s:s, s:s}", "_type", "step", "step", step, "call_id", "m1");
+
+    assert_int_equal(json_object_update(record, members), 0);
+    json_decref(members);
+    return record;
+}
+
+static void begin_run(struct snp_run_state *run)
+{
+    assert_int_equal(snp_run_state_init(run), 0);
+    apply(run, json_pack("{s:s, s:s, s:[{s:s, s:s}]}", "_type", "trajectory_metadata", "kind",
+                         "agent", "messages", "role", "user", "content", "do it"));
+}
+
+TEST(a_sub_completion_stands_above_its_caller_until_it_ends)
+{
+    struct snp_run_state run;
+
+    begin_run(&run);
+    ask_and_answer(&run, json_pack("[{s:s, s:s}]", "id", "t1", "name", "snipara_sub_complete"));
+    apply(&run, sub_step("sub", json_pack("{s:{s:i}, s:[{s:s, s:s}]}", "budget", "max_depth", 2,
+                                          "messages", "role", "user", "content", "part")));
+    assert_int_equal(run.nesting, 1);
+    assert_int_equal(run.turn, 0);
+    assert_int_equal(run.budget.max_depth, 2);
+    assert_int_equal(snp_run_state_root(&run)->turn_subs, 1);
+    assert_true(snp_run_state_is_completion(&run)); /* of an agent, too */
+    ask_and_answer(&run, json_array());
+    assert_non_null(run.final);
+    assert_null(snp_run_state_root(&run)->final);
+    apply(&run, json_pack("{s:s, s:s}", "call_id", "m1", "trajectory_id", "x"));
+    apply(&run,
+          sub_step("tool_result", json_pack("{s:b, s:s}", "ends_sub", 1, "content", "{}")));
+    assert_int_equal(run.nesting, 0);
+    assert_null(run.final);
+    assert_int_equal(run.next_call, 1);
+    assert_int_equal(run.calls, 2);
+    assert_int_equal(run.sub_calls, 1);
+    assert_true(run.sub_cost_usd == 0.5 && run.cost_usd == 1.0);
+    ask_and_answer(&run, json_array());
+    assert_int_equal(run.turn_subs, 0);
+    snp_run_state_done(&run);
+}
+
+TEST(records_of_sub_calls_that_follow_from_nothing_are_refused)
+{
+    struct snp_run_state run;
+    struct snp_err err;
+    snp_autojson json_t *sub = sub_step("sub", json_object());
+    snp_autojson json_t *end =
+        sub_step("tool_result", json_pack("{s:b, s:s}", "ends_sub", 1, "content", "{}"));
+    snp_autojson json_t *ask = sub_step("sub_ask", json_object());
+    snp_autojson json_t *event = json_pack("{s:s, s:i}", "call_id", "m1", "sub_index", 0);
+
+    begin_run(&run);
+    assert_int_equal(snp_run_state_apply(&run, sub, &err), SNP_E_INVALID);
+    assert_int_equal(snp_run_state_apply(&run, end, &err), SNP_E_INVALID);
+    assert_int_equal(snp_run_state_apply(&run, ask, &err), SNP_E_INVALID);
+    assert_int_equal(snp_run_state_apply(&run, event, &err), SNP_E_INVALID);
+    ask_and_answer(&run, json_pack("[{s:s, s:s}]", "id", "t1", "name", "x"));
+    assert_int_equal(snp_run_state_apply(&run, ask, &err), 0);
+    assert_int_equal(snp_run_state_apply(&run, ask, &err), SNP_E_INVALID); /* twice */
+    assert_int_equal(snp_run_state_apply(&run, event, &err), 0);
+    assert_int_equal(snp_run_state_apply(&run, event, &err), SNP_E_INVALID);
+    for (int i = 0; i < SNP_RUN_NESTING_MAX; i++) {
+        assert_int_equal(snp_run_state_apply(&run, sub, &err), 0);
+        ask_and_answer(&run, json_pack("[{s:s, s:s}]", "id", "t1", "name", "x"));
+    }
+    assert_int_equal(snp_run_state_apply(&run, sub, &err), SNP_E_INVALID);
+    assert_int_equal(snp_run_state_apply(&run, end, &err),
+                     SNP_E_INVALID); /* its turn is open */
     snp_run_state_done(&run);
 }
 
@@ -364,11 +560,11 @@ TEST(wrong_arguments_are_told_to_the_model)
 
 TEST(every_tool_has_a_schema)
 {
-    snp_autojson json_t *tools = snp_run_tools();
+    snp_autojson json_t *tools = snp_run_tools(true);
     size_t i;
     json_t *tool;
 
-    assert_int_equal(json_array_size(tools), 7);
+    assert_int_equal(json_array_size(tools), 9);
     json_array_foreach(tools, i, tool)
     {
         const json_t *schema = json_object_get(tool, "parameters");
@@ -393,9 +589,14 @@ RUN(UNIT(secrets_are_taken_out),
     UNIT(each_limit_holds_at_and_above_and_not_below),
     UNIT(tokens_leave_room_for_no_more_than_there_is),
     UNIT(cost_leaves_room_for_no_more_than_there_is),
+    UNIT(each_limit_of_sub_calls_holds_at_and_above_and_not_below),
+    UNIT(sub_calls_cost_no_more_than_all_of_them_may),
+    UNIT(sub_calls_get_a_share_of_the_remaining_tokens),
     UNIT(output_cannot_pretend_to_be_more_than_output),
     UNIT(a_secret_at_the_cut_does_not_pass),
     UNIT(records_make_the_state),
     UNIT(an_answer_without_calls_is_the_end_of_a_completion),
+    UNIT(a_sub_completion_stands_above_its_caller_until_it_ends),
+    UNIT(records_of_sub_calls_that_follow_from_nothing_are_refused),
     UNIT(wrong_arguments_are_told_to_the_model),
     UNIT(every_tool_has_a_schema))
