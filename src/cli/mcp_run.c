@@ -380,12 +380,10 @@ int snp_mcp_run(struct snp_mcp_run *run, size_t n_own, void (*begin)(struct snp_
     snp_buf_init(&run->said, LINE_MAX_BYTES);
     for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
         (void)uv_signal_init(&run->loop, &run->signals[i]);
-        run->signals[i].data = run;
-    }
-    r = client_make(run, n_own, &err);
-    for (size_t i = 0; i < SNP_ARRAY_LEN(numbers) && r == 0; i++) {
+        run->signals[i].data = run; /* heard before a server is started */
         (void)uv_signal_start(&run->signals[i], on_signal, numbers[i]);
     }
+    r = client_make(run, n_own, &err);
     if (r < 0) {
         handles_close(run);
         run->status = r == SNP_E_INVALID ? snp_cli_usage(run->cli, "%s", err.msg)

@@ -171,7 +171,7 @@ def test_a_server_gets_few_variables_and_no_descriptors():
 def test_its_process_group_ends_with_it():
     done = call("child")
     server, child = map(int, done.out.split())
-    assert lib.wait_for(lambda: not lib.is_alive(server) and not lib.is_alive(child), 10)
+    assert lib.wait_for(lambda: not lib.is_alive(server) and not lib.is_alive(child))
 
 
 def test_a_stubborn_server_is_killed():
@@ -189,7 +189,7 @@ def test_an_interrupt_ends_both():
     process = subprocess.Popen([PROGRAM, "mcp", "call", "echo", "{}", "--", *HOSTILE, "never-call"], text=True,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                env={"PATH": "/usr/bin", **san()})
-    assert lib.wait_for(lambda: lib.descendants(process.pid), 10)
+    assert lib.wait_for(lambda: lib.descendants(process.pid))
     children = lib.descendants(process.pid)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=SECONDS)
@@ -314,7 +314,7 @@ def test_http(tmp_path, how):
         if how == "legacy-session":
             assert asked.count("initialize") == 2 and asked.count("tools/call") == 2
             # The session is ended; a client in a hurry does not wait until that is heard.
-            last = lib.wait_for(lambda: [one for one in server.requests() if one["method"] == "DELETE"], 10)
+            last = lib.wait_for(lambda: [one for one in server.requests() if one["method"] == "DELETE"])
             assert [one["headers"]["Mcp-Session-Id"] for one in last] == ["session-2"]
 
 

