@@ -275,10 +275,10 @@ def test_output_is_streamed_where_it_is_asked_for(server):
             "    print('err', file=sys.stderr, flush=True); time.sleep(0.5)\nprint('half', end='')")
     server.tool("execute_python", {"progressToken": 1, "com.snipara/output": True}, code=code)
     parts = [note["params"]["_meta"]["com.snipara/output"] for note in server.notes if "_meta" in note["params"]]
-    told = "".join(part["stdout"] for part in parts)
+    told = "".join(part.get("stdout", "") for part in parts)
     assert len(parts) >= 2 and told.startswith("0 red\n1 red\n") and "".join(
         f"{i} red\n" for i in range(8)).startswith(told)
-    assert set("".join(part["stderr"] for part in parts).split()) == {"err"}
+    assert set("".join(part.get("stderr", "") for part in parts).split()) == {"err"}
     server.notes.clear()
     server.tool("execute_python", {"progressToken": 2}, code="import time; print('x', flush=True); time.sleep(3)")
     assert server.notes and all("_meta" not in note["params"] for note in server.notes)

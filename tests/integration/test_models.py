@@ -313,16 +313,16 @@ def test_a_parameter_that_is_not_taken_is_left_out(tmp_path, serve):
 @each_kind
 def test_a_deadline_ends_a_slow_drip(tmp_path, serve, kind):
     drip = []
-    for _ in range(200):
+    for _ in range(400):
         drip += [*said(kind, "x", whole=False)[-1:], 0.05]
     parts = stream()
     for part in drip:
         parts.append(part if isinstance(part, float) else f"data: {json.dumps(part)}\n\n".encode())
     server = serve(parts)
-    seen, events = answer(tmp_path, kind, server, {"deadline_ms": 400})
+    seen, events = answer(tmp_path, kind, server, {"deadline_ms": 2000})
     assert not seen["is_ok"] and seen["failure"] == "timeout" and seen["message"]["content"].startswith("x")
     assert seen["usage"]["is_estimated"] and seen["usage"]["input"] > 0
-    assert server.gone.wait(10)
+    assert server.gone.wait(60)
 
 
 def test_cancelling_closes_the_connection(tmp_path, serve):
@@ -330,7 +330,7 @@ def test_cancelling_closes_the_connection(tmp_path, serve):
     lines = ask(tmp_path, environment("openai", server), {"model": "gpt-4o-mini", "cancel": 1})
     assert [name for name, _ in lines] == ["text", "cancelled"]
     assert lines[1][1]["input"] > 0 and lines[1][1]["output"] > 0
-    assert server.gone.wait(10)
+    assert server.gone.wait(60)
 
 
 def test_what_is_too_large_is_refused(tmp_path, serve):
@@ -344,10 +344,10 @@ def test_what_is_too_large_is_refused(tmp_path, serve):
 
 
 def test_a_server_that_keeps_a_finished_stream_open(tmp_path, serve):
-    server = serve(stream(*said("openai"), 30.0))
+    server = serve(stream(*said("openai"), 300.0))
     start = time.monotonic()
     seen, _ = answer(tmp_path, "openai", server)
-    assert seen["is_ok"] and time.monotonic() - start < 20
+    assert seen["is_ok"] and time.monotonic() - start < 100
 
 
 # Tools ------------------------------------------------------------------------------------------
@@ -507,13 +507,13 @@ def test_the_own_key_goes_to_the_configured_provider_only(tmp_path, serve):
 
 
 def test_keys_are_no_arguments(tmp_path, serve):
-    server = serve([0.4] + stream(*said("openai")))
+    server = serve([3.0] + stream(*said("openai")))
     process = subprocess.Popen([CLI, "models", "--check"], cwd=tmp_path, env=environment("openai", server),
                                stdout=subprocess.PIPE, text=True)
-    assert lib.wait_for(lambda: server.requests, 10)
+    assert lib.wait_for(lambda: server.requests)
     with open(f"/proc/{process.pid}/cmdline") as arguments:
         assert KEY not in arguments.read()
-    out = process.communicate(timeout=30)[0]
+    out = process.communicate(timeout=60)[0]
     assert process.returncode == 0 and "Answered in" in out and KEY not in out
 
 
@@ -553,7 +553,7 @@ def test_keys_stay_in_the_program_that_asks(serve):
 
 def models(cwd, *args, **env):
     done = subprocess.run([CLI, "models", "--json", *args], cwd=cwd, env=environment(**env), stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=30)
+                          stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["model"]
 

@@ -246,11 +246,11 @@ def test_tokens_end_at_their_limit_and_resume_raises_it(runs):
 
 
 def test_the_whole_run_ends_at_its_time(runs):
-    result = runs.run(turn(call("execute_code", code="import time\ntime.sleep(30)"), text="waiting"),
-                      turn(text="late"), options=["--timeout", "1"], code=1)
+    result = runs.run(turn(call("execute_code", code="import time\ntime.sleep(600)"), text="waiting"),
+                      turn(text="late"), options=["--timeout", "3"], code=1)
     assert result["stopped_by"] == "timeout", result
     assert result["response"] == "waiting"
-    assert 1000 <= result["duration_ms"] < 20000
+    assert 3000 <= result["duration_ms"] < 25000
 
 
 def test_an_unknown_price_needs_a_choice(runs):
@@ -377,7 +377,7 @@ def test_killed_at_any_step_it_goes_on_and_does_nothing_twice(runs):
     """kill -9 after each kind of record; the cells count themselves in a file."""
     cell = "n = open('n', 'a+')\n_ = n.write('x')\nn.close()\nimport time; time.sleep(0.1)\nprint(len(open('n').read()))"
     turns = [turn(call("execute_code", code=cell + f" # {k}")) for k in range(3)]
-    script = runs.script(*turns, turn(call("execute_code", code="count = len(open('n').read())"),
+    script = runs.script(*turns, turn(call("execute_code", code="count = len(open('n').read())\ntime.sleep(0.7)"),
                                       call("FINAL_VAR", variable_name="count")))
     for stop_at in (2, 3, 4, 5, 7, 11):
         process = runs.box.popen("run", "Do it", *runs.options(script), "--events", "--max-depth", 4,
@@ -410,7 +410,7 @@ def test_a_daemon_that_dies_in_a_cell_is_told_and_recovered_from():
                               capture_output=True, text=True, timeout=60, **box.identity())
 
     script = runs.script(turn(call("execute_code", code="x = 3\nprint(x)")),
-                         turn(call("execute_code", code="import time\nx = 4\ntime.sleep(20)")),
+                         turn(call("execute_code", code="import time\nx = 4\ntime.sleep(28)")),
                          turn(call("execute_code", code="print(x)")), turn(call("FINAL_VAR", variable_name="x")))
     try:
         process = box.popen("run", "Do it", *runs.options(script), "--events", cwd=runs.folder, text=True)
@@ -418,7 +418,7 @@ def test_a_daemon_that_dies_in_a_cell_is_told_and_recovered_from():
         while [each.get("step") for each in lines].count("tool") < 2:
             lines.append(json.loads(process.stdout.readline()))
         ident = lines[0]["trajectory_id"]
-        assert wait_for(lambda: '"running"' in cli("sessions", "list", "--json").stdout, 10)
+        assert wait_for(lambda: '"running"' in cli("sessions", "list", "--json").stdout)
         box.daemon.kill()
         box.daemon.wait()
         box.daemon = None
@@ -433,10 +433,10 @@ def test_a_daemon_that_dies_in_a_cell_is_told_and_recovered_from():
         box.close()
 
 
-@pytest.mark.parametrize("seconds", [20, 0])
-def test_cancel_ends_a_run_and_resume_goes_on(runs, seconds):
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_cancel_ends_a_run_and_resume_goes_on(runs, has_begun):
     """In the middle of a cell; and, mostly, before it has begun: then it is run by the resumed run."""
-    script = runs.script(turn(call("execute_code", code=f"import time\nv = 5\ntime.sleep({seconds or 1})"), text="asleep"),
+    script = runs.script(turn(call("execute_code", code=f"import time\nv = 5\ntime.sleep({28 if has_begun else 8})"), text="asleep"),
                          turn(call("FINAL", answer="awake")))
     process = runs.box.popen("run", "Do it", *runs.options(script), "--events", cwd=runs.folder, text=True)
     ident = None
@@ -445,12 +445,12 @@ def test_cancel_ends_a_run_and_resume_goes_on(runs, seconds):
         ident = record.get("trajectory_id", ident)
         if record.get("step") == "tool":
             break
-    if seconds > 0:
+    if has_begun:
         listed = json.loads(runs.cli("runs", "--json").stdout)
         assert (ident, "running") in [(each["id"], each["state"]) for each in listed]
-        assert wait_for(lambda: '"cell": 1' in runs.cli("history", record["session"], "--json").stdout, 10)
-    assert wait_for(lambda: runs.cli("runs", "cancel", ident[:8]).returncode == 0, 5)
-    rest, errors = process.communicate(timeout=30)
+        assert wait_for(lambda: '"cell": 1' in runs.cli("history", record["session"], "--json").stdout)
+    assert wait_for(lambda: runs.cli("runs", "cancel", ident[:8]).returncode == 0)
+    rest, errors = process.communicate(timeout=60)
     result = json.loads(rest.splitlines()[-1])
     assert process.returncode == 1, errors
     assert result["stopped_by"] == "cancelled" and result["response"] == "asleep", result

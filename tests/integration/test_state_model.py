@@ -381,7 +381,7 @@ class World:
         tier = self.box.tier_pid()
         if tier:
             os.kill(tier, signal.SIGKILL)
-            lib.wait_for(lambda: not lib.is_alive(tier), 5)
+            lib.wait_for(lambda: not lib.is_alive(tier))
 
     def kill_daemon(self, _):
         self.box.daemon.kill()
