@@ -29,7 +29,6 @@ enum {
 /* Commands of earlier releases that this one has not. */
 static const char *const later_verbs[] = {
     "snipara-status",
-    "visualize",
 };
 
 static const struct snp_opt root_options[] = {

@@ -71,6 +71,7 @@ extern const struct snp_verb snp_verb_resume;
 extern const struct snp_verb snp_verb_runs;
 extern const struct snp_verb snp_verb_replay;
 extern const struct snp_verb snp_verb_logs;
+extern const struct snp_verb snp_verb_visualize;
 extern const struct snp_verb snp_verb_init;
 extern const struct snp_verb snp_verb_config;
 extern const struct snp_verb snp_verb_doctor;

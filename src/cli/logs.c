@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/logs_export.h"
+#include "cli/page.h"
 #include "cli/term.h"
 #include "trajectory/reader.h"
 
@@ -44,6 +46,17 @@ static int folder_find(struct snp_cli *cli,
 
     *ret_dir = r < 0 ? NULL : snp_config_str(*ret_config, SNP_KEY_LOG_DIR);
     return r;
+}
+
+static void faults_tell(const struct snp_cli *cli,
+                        const char *path,
+                        const struct snp_trajectory_check *check)
+{
+    snp_autofree char *text = snp_trajectory_passed_over(path, check);
+
+    if (text != NULL) {
+        snp_cli_warn(cli, "%s", text);
+    }
 }
 
 /* List -------------------------------------------------------------------------------------- */
@@ -110,11 +123,7 @@ static int rows_read(const struct snp_cli *cli,
             snp_cli_warn(cli, "%s", why.msg);
             continue;
         }
-        if (row->info.check.n_corrupt > 0) {
-            snp_cli_warn(cli, "%s: %zu lines passed over; line %zu: %s",
-                         json_string_value(path), row->info.check.n_corrupt,
-                         row->info.check.first_bad, row->info.check.why);
-        }
+        faults_tell(cli, json_string_value(path), &row->info.check);
         row_fill(row);
         ret->n++;
     }
@@ -259,10 +268,7 @@ static int show_run(struct snp_cli *cli, const struct snp_opts *opts, const char
         err.code = r == SNP_E_INVALID ? SNP_E_NOT_FOUND : err.code; /* no usage error */
         return snp_cli_fail(cli, &err);
     }
-    if (check.n_corrupt > 0) {
-        snp_cli_warn(cli, "%zu lines passed over; line %zu: %s", check.n_corrupt,
-                     check.first_bad, check.why);
-    }
+    faults_tell(cli, path, &check);
     if (snp_opts_flag(opts, "json", false)) {
         return snp_cli_print_json(events);
     }
@@ -400,34 +406,68 @@ static int records_collect(void *ctx, json_t *record, struct snp_err *err)
     return json_array_append(ctx, record) < 0 ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
+static void on_warn(void *ctx, const char *text)
+{
+    snp_cli_warn(ctx, "%s", text);
+}
+
+/* The trajectory at path in a form. */
+static int export_make(struct snp_cli *cli,
+                       const char *path,
+                       enum snp_logs_format format,
+                       struct snp_buf *out,
+                       struct snp_err *err)
+{
+    const struct snp_page page = {.path = path, .warn = on_warn, .ctx = cli};
+    snp_autojson json_t *records = NULL;
+    struct snp_trajectory_check check;
+    struct snp_page_made made;
+    int r;
+
+    if (format == SNP_LOGS_HTML) {
+        return snp_page_make(&page, out, &made, err);
+    }
+    records = json_array();
+    r = snp_trajectory_read(path, records_collect, records, &check, err);
+    r = r < 0 ? r : snp_logs_export(records, format, out, err);
+    if (r == 0) {
+        faults_tell(cli, path, &check);
+    }
+    return r;
+}
+
+static int export_write(const struct snp_buf *out, const char *path, struct snp_err *err)
+{
+    if (path != NULL) {
+        return snp_file_write_atomic(path, snp_buf_bytes(out), out->len, 0600, err);
+    }
+    return snp_term_write(stdout, snp_buf_bytes(out), out->len) < 0 || fflush(stdout) != 0
+               ? snp_fail(err, SNP_E_SYS, "standard output is closed")
+               : 0;
+}
+
 static int export_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoconfig struct snp_config *config = NULL;
     snp_autofree char *path = NULL;
-    snp_autojson json_t *records = json_array();
+    snp_autobuf struct snp_buf out = {0};
     const char *format = snp_opts_str(opts, "format");
     const char *dir = NULL;
-    struct snp_trajectory_check check;
     struct snp_err err;
-    int r = folder_find(cli, &verb_export, opts, &config, &dir, &err);
+    int r;
 
     format = format == NULL ? "json" : format;
     if (snp_logs_format(format) < 0) {
         return snp_cli_usage(cli, "--format is json, md or html, not '%.40s'", format);
     }
+    snp_buf_init(&out, SNP_LOGS_EXPORT_MAX);
+    r = folder_find(cli, &verb_export, opts, &config, &dir, &err);
     r = r < 0 ? r : snp_trajectory_find(dir, snp_opts_arg(opts, 0), &path, &err);
-    r = r < 0 ? r : snp_trajectory_read(path, records_collect, records, &check, &err);
-    r = r < 0 ? r
-              : snp_logs_export(records, snp_logs_format(format), snp_opts_str(opts, "out"),
-                                &err);
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    if (check.n_corrupt > 0) {
-        snp_cli_warn(cli, "%zu lines passed over; line %zu: %s", check.n_corrupt,
-                     check.first_bad, check.why);
-    }
-    return SNP_EXIT_OK;
+    r = r < 0
+            ? r
+            : export_make(cli, path, (enum snp_logs_format)snp_logs_format(format), &out, &err);
+    r = r < 0 ? r : export_write(&out, snp_opts_str(opts, "out"), &err);
+    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }
 
 static const struct snp_verb verb_export = {
@@ -463,6 +503,9 @@ static int diff_run(struct snp_cli *cli, const struct snp_opts *opts)
         r = r < 0 ? r
                   : snp_trajectory_read(path, event_collect, json_array_get(sides, i), &check,
                                         &err);
+        if (r == 0) {
+            faults_tell(cli, path, &check);
+        }
     }
     if (r < 0) {
         return snp_cli_fail(cli, &err);

@@ -2,9 +2,8 @@
 /*
  * Exported trajectories.
  *
- * Text of models and programs stays text in each form: in HTML every character that means something is
- * written as a reference and the page may run nothing; in Markdown it stands in a fence longer than
- * any run of backticks in it.
+ * Text of models and programs stays text: in Markdown it stands in a fence longer than any run of
+ * backticks in it. As HTML they are the page of runs (cli/page.h).
  */
 #include "cli/logs_export.h"
 
@@ -13,15 +12,12 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/fd.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/term.h"
 #include "trajectory/reader.h"
 
 enum {
-    OUT_MAX = 256 << 20,
     GROWTH = 8,
     FENCE_MIN = 3,
     DIFF_SHOWN = 160, /* characters of a side */
@@ -40,34 +36,6 @@ int snp_logs_format(const char *name)
 }
 
 /* Text -------------------------------------------------------------------------------------- */
-
-static int html_add(struct snp_buf *out, const char *text, size_t n)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < n && r == 0; i++) {
-        switch (text[i]) {
-        case '&':
-            r = snp_buf_adds(out, "&amp;");
-            break;
-        case '<':
-            r = snp_buf_adds(out, "&lt;");
-            break;
-        case '>':
-            r = snp_buf_adds(out, "&gt;");
-            break;
-        case '"':
-            r = snp_buf_adds(out, "&quot;");
-            break;
-        case '\'':
-            r = snp_buf_adds(out, "&#39;");
-            break;
-        default:
-            r = snp_buf_add(out, text + i, 1);
-        }
-    }
-    return r;
-}
 
 static int fenced_add(struct snp_buf *out, const char *text, size_t n)
 {
@@ -93,7 +61,7 @@ static int fenced_add(struct snp_buf *out, const char *text, size_t n)
 }
 
 /* A titled block of untrusted text, if there is any. */
-static int block_add(struct snp_buf *out, int format, const char *title, const json_t *text)
+static int block_add(struct snp_buf *out, const char *title, const json_t *text)
 {
     snp_autobuf struct snp_buf clean = {0};
     size_t n = json_string_length(text);
@@ -107,27 +75,14 @@ static int block_add(struct snp_buf *out, int format, const char *title, const j
     if (r < 0 || clean.len == 0) {
         return r;
     }
-    if (format == SNP_LOGS_MD) {
-        r = snp_buf_addf(out, "**%s**\n\n", title);
-        return r < 0 ? r : fenced_add(out, snp_buf_bytes(&clean), clean.len);
-    }
-    r = snp_buf_addf(out, "<h3>%s</h3>\n<pre>", title);
-    r = r < 0 ? r : html_add(out, snp_buf_bytes(&clean), clean.len);
-    return r < 0 ? r : snp_buf_adds(out, "</pre>\n");
-}
-
-static int heading_add(struct snp_buf *out, int format, const char *text)
-{
-    int r = snp_buf_adds(out, format == SNP_LOGS_MD ? "## " : "<h2>");
-
-    r = r < 0 ? r : html_add(out, text, strlen(text));
-    return r < 0 ? r : snp_buf_adds(out, format == SNP_LOGS_MD ? "\n\n" : "</h2>\n");
+    r = snp_buf_addf(out, "**%s**\n\n", title);
+    return r < 0 ? r : fenced_add(out, snp_buf_bytes(&clean), clean.len);
 }
 
 /* Records ----------------------------------------------------------------------------------- */
 
 /* The code of a call stands as code, other arguments as JSON. */
-static int call_add(struct snp_buf *out, int format, const json_t *call)
+static int call_add(struct snp_buf *out, const json_t *call)
 {
     const json_t *arguments = json_object_get(call, "arguments");
     const json_t *code = json_object_get(arguments, "code");
@@ -136,55 +91,35 @@ static int call_add(struct snp_buf *out, int format, const json_t *call)
     snp_autojson json_t *shown = text == NULL ? NULL : json_string(text);
     bool is_plain = title != NULL && strpbrk(title, "<>&`*\n") == NULL;
 
-    return block_add(out, format, is_plain ? title : "Tool call",
-                     json_is_string(code) ? code : shown);
+    return block_add(out, is_plain ? title : "Tool call", json_is_string(code) ? code : shown);
 }
 
-static int event_add(struct snp_buf *out, int format, const json_t *event, size_t number)
+static int event_add(struct snp_buf *out, const json_t *event, size_t number)
 {
     const json_t *list = json_object_get(event, "tool_calls");
     const json_t *results = json_object_get(event, "tool_results");
-    snp_autofree char *head =
-        snp_format("Call %zu (depth %lld, %lld tokens in, %lld out, %lld ms)", number,
-                   (long long)snp_json_int(event, "depth", 0),
-                   (long long)snp_json_int(event, "input_tokens", 0),
-                   (long long)snp_json_int(event, "output_tokens", 0),
-                   (long long)snp_json_int(event, "duration_ms", 0));
-    int r = head == NULL ? SNP_E_NOMEM : heading_add(out, format, head);
+    int r = snp_buf_addf(out, "## Call %zu (depth %lld, %lld tokens in, %lld out, %lld ms)\n\n",
+                         number, (long long)snp_json_int(event, "depth", 0),
+                         (long long)snp_json_int(event, "input_tokens", 0),
+                         (long long)snp_json_int(event, "output_tokens", 0),
+                         (long long)snp_json_int(event, "duration_ms", 0));
     size_t i;
     json_t *item;
 
-    r = r < 0 ? r : block_add(out, format, "Prompt", json_object_get(event, "prompt"));
-    r = r < 0 ? r : block_add(out, format, "Response", json_object_get(event, "response"));
-    r = r < 0 ? r : block_add(out, format, "Error", json_object_get(event, "error"));
+    r = r < 0 ? r : block_add(out, "Prompt", json_object_get(event, "prompt"));
+    r = r < 0 ? r : block_add(out, "Response", json_object_get(event, "response"));
+    r = r < 0 ? r : block_add(out, "Error", json_object_get(event, "error"));
     json_array_foreach((json_t *)(uintptr_t)list, i, item)
     {
         const json_t *result = json_array_get(results, i);
         bool is_error = snp_json_bool(result, "is_error", false);
 
-        r = r < 0 ? r : call_add(out, format, item);
+        r = r < 0 ? r : call_add(out, item);
         r = r < 0 ? r
-                  : block_add(out, format, is_error ? "Tool result (error)" : "Tool result",
+                  : block_add(out, is_error ? "Tool result (error)" : "Tool result",
                               json_object_get(result, "content"));
     }
     return r;
-}
-
-static int page_begin(struct snp_buf *out, int format, const char *id)
-{
-    if (format == SNP_LOGS_MD) {
-        return snp_buf_addf(out, "# Trajectory %s\n\n", id);
-    }
-    return snp_buf_addf(
-        out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-        "'unsafe-inline'\">\n<title>Trajectory %s</title>\n<style>body{font:15px "
-        "sans-serif;max-width:60em;margin:2em auto;padding:0 "
-        "1em}pre{background:#f4f4f4;padding:"
-        "1em;white-space:pre-wrap;overflow-wrap:anywhere}</style></head><body>\n<h1>Trajectory "
-        "%s</h1>\n",
-        id, id);
 }
 
 static bool is_safe_id(const char *id)
@@ -192,13 +127,24 @@ static bool is_safe_id(const char *id)
     return strspn(id, "0123456789abcdefABCDEF-") == strlen(id);
 }
 
-static int page_make(struct snp_buf *out, int format, const json_t *records)
+static int end_add(struct snp_buf *out, const json_t *end)
+{
+    int r = snp_buf_adds(out, "## End\n\n");
+
+    r = r < 0 ? r
+              : block_add(out, "Answer",
+                          json_object_get(json_object_get(end, "final"), "answer"));
+    r = r < 0 ? r : block_add(out, "Partial", json_object_get(end, "partial"));
+    return r < 0 ? r : block_add(out, "Error", json_object_get(end, "error"));
+}
+
+static int markdown_make(struct snp_buf *out, const json_t *records)
 {
     const char *id = snp_json_str(json_array_get(records, 0), "trajectory_id", "");
     size_t number = 0;
     size_t i;
     json_t *record;
-    int r = page_begin(out, format, is_safe_id(id) ? id : "");
+    int r = snp_buf_addf(out, "# Trajectory %s\n\n", is_safe_id(id) ? id : "");
 
     json_array_foreach((json_t *)(uintptr_t)records, i, record)
     {
@@ -208,39 +154,28 @@ static int page_make(struct snp_buf *out, int format, const json_t *records)
             break;
         }
         if (snp_trajectory_is_event(record)) {
-            r = event_add(out, format, record, ++number);
+            r = event_add(out, record, ++number);
         } else if (snp_trajectory_is_head(record) && end != NULL) {
-            r = heading_add(out, format, "End");
-            r = r < 0 ? r
-                      : block_add(out, format, "Answer",
-                                  json_object_get(json_object_get(end, "final"), "answer"));
-            r = r < 0 ? r : block_add(out, format, "Partial", json_object_get(end, "partial"));
-            r = r < 0 ? r : block_add(out, format, "Error", json_object_get(end, "error"));
+            r = end_add(out, end);
         }
     }
-    return r < 0 || format == SNP_LOGS_MD ? r : snp_buf_adds(out, "</body></html>\n");
+    return r;
 }
 
-int snp_logs_export(const json_t *records, int format, const char *path, struct snp_err *err)
+int snp_logs_export(const json_t *records,
+                    enum snp_logs_format format,
+                    struct snp_buf *out,
+                    struct snp_err *err)
 {
-    snp_autobuf struct snp_buf out = {0};
     snp_autofree char *text =
         format == SNP_LOGS_JSON ? json_dumps(records, JSON_INDENT(2)) : NULL;
-    int r;
+    int r = format != SNP_LOGS_JSON ? markdown_make(out, records)
+            : text == NULL          ? SNP_E_NOMEM
+                                    : snp_buf_addf(out, "%s\n", text);
 
-    snp_buf_init(&out, OUT_MAX);
-    r = format != SNP_LOGS_JSON ? page_make(&out, format, records)
-        : text == NULL          ? SNP_E_NOMEM
-                                : snp_buf_addf(&out, "%s\n", text);
-    if (r < 0) {
-        return snp_fail(err, r, "the export needs more than %d MiB", OUT_MAX >> 20);
-    }
-    if (path != NULL) {
-        return snp_file_write_atomic(path, snp_buf_bytes(&out), out.len, 0600, err);
-    }
-    return snp_term_write(stdout, snp_buf_bytes(&out), out.len) < 0 || fflush(stdout) != 0
-               ? snp_fail(err, SNP_E_SYS, "standard output is closed")
-               : 0;
+    return r < 0 ? snp_fail(err, r, "the export needs more than %d MiB",
+                            SNP_LOGS_EXPORT_MAX >> 20)
+                 : 0;
 }
 
 /* Compared ---------------------------------------------------------------------------------- */

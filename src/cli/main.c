@@ -40,6 +40,7 @@ static const struct snp_verb *const verbs[] = {
     &snp_verb_replay,
     &snp_verb_runs,
     &snp_verb_logs,
+    &snp_verb_visualize,
     &snp_verb_init,
     &snp_verb_config,
     &snp_verb_doctor,

@@ -8,69 +8,23 @@
 
 #include "base/rundir.h"
 #include "base/str.h"
+#include "cli/http_hosts.h"
 #include "cli/mcp_serve.h"
 #include "mcp/httpd.h"
 #include "mcp/httpd_token.h"
 
-enum {
-    HOSTS_MAX = 16,
-    HOST_LEN_MAX = 253, /* of a name in DNS */
-};
-
 struct given {
     struct snp_httpd_options http;
-    char *token;            /* owned; NULL = none */
-    char *token_file;       /* owned */
-    char *hosts[HOSTS_MAX]; /* owned */
+    char *token;      /* owned; NULL = none */
+    char *token_file; /* owned */
+    struct snp_http_hosts hosts;
 };
 
 static void given_done(struct given *given)
 {
     snp_httpd_token_free(given->token);
     free(given->token_file);
-    for (size_t i = 0; i < HOSTS_MAX; i++) {
-        free(given->hosts[i]);
-    }
-}
-
-/* A host's name, without scheme and port, as it is compared. */
-static int host_read(const char *text, char **ret, struct snp_err *err)
-{
-    size_t len = strlen(text);
-
-    if (len == 0 || len > HOST_LEN_MAX || strpbrk(text, "/@ \t*") != NULL ||
-        (text[0] != '[' && strchr(text, ':') != NULL)) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "--allow-host takes a host's name without scheme and port");
-    }
-    *ret = strdup(text);
-    if (*ret == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    for (char *c = *ret; *c != '\0'; c++) {
-        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
-    }
-    return 0;
-}
-
-static int hosts_read(const struct snp_opts *opts, struct given *given, struct snp_err *err)
-{
-    const char *const *items = NULL;
-    size_t n = snp_opts_list(opts, "allow-host", &items);
-
-    if (n > HOSTS_MAX) {
-        return snp_fail(err, SNP_E_LIMIT, "--allow-host can be given %d times", HOSTS_MAX);
-    }
-    for (size_t i = 0; i < n; i++) {
-        int r = host_read(items[i], &given->hosts[i], err);
-
-        if (r < 0) {
-            return r;
-        }
-    }
-    given->http.names = (const char *const *)given->hosts;
-    given->http.n_names = n;
-    return 0;
+    snp_http_hosts_done(&given->hosts);
 }
 
 static int token_read(const struct snp_opts *opts, struct given *given, struct snp_err *err)
@@ -117,7 +71,9 @@ static int given_read(const struct snp_opts *opts, struct given *given, struct s
     if (!given->http.address.is_loopback && is_open) {
         return snp_fail(err, SNP_E_DENIED, "where other machines reach it a token is needed");
     }
-    r = hosts_read(opts, given, err);
+    r = snp_http_hosts_read(opts, &given->hosts, err);
+    given->http.names = (const char *const *)given->hosts.names;
+    given->http.n_names = given->hosts.n;
     return r < 0 ? r : token_read(opts, given, err);
 }
 

@@ -73,6 +73,7 @@ static void image_keep(struct snp_box *box, const char *bytes, size_t n)
 static void on_display(struct snp_box *box, const json_t *head, const char *raw, size_t raw_len)
 {
     const json_t *parts = json_object_get(head, "mime");
+    size_t at = 0;
     size_t i;
     json_t *part;
 
@@ -80,12 +81,11 @@ static void on_display(struct snp_box *box, const json_t *head, const char *raw,
     {
         json_int_t n = json_integer_value(json_array_get(part, 1));
 
-        if (n < 0 || (uint64_t)n > raw_len) {
+        if (n < 0 || (uint64_t)n > raw_len - at) {
             return;
         }
-        image_keep(box, raw, (size_t)n);
-        raw += n;
-        raw_len -= (size_t)n;
+        image_keep(box, raw + at, (size_t)n);
+        at += (size_t)n;
     }
 }
 

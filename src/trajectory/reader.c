@@ -65,6 +65,19 @@ static void bad(struct reading *reading, size_t *count, const char *why)
         check->first_bad = reading->number;
         check->why = why;
     }
+    if (check->n_corrupt > 0 && check->first_corrupt == 0) {
+        check->first_corrupt = reading->number;
+        check->why_corrupt = why;
+    }
+}
+
+char *snp_trajectory_passed_over(const char *path, const struct snp_trajectory_check *check)
+{
+    return check->n_corrupt == 0
+               ? NULL
+               : snp_format("%s: %zu %s passed over, first line %zu: %s", path,
+                            check->n_corrupt, check->n_corrupt == 1 ? "line" : "lines",
+                            check->first_corrupt, check->why_corrupt);
 }
 
 static void chain_follow(struct reading *reading, const char *text, size_t n)
@@ -174,7 +187,7 @@ int snp_trajectory_read(const char *path,
     snp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
 
-    *ret_check = (struct snp_trajectory_check){.why = ""};
+    *ret_check = (struct snp_trajectory_check){.why = "", .why_corrupt = ""};
     snp_chain_init(&ret_check->chain);
     if (fd < 0 && errno == ENOENT) {
         return snp_fail(err, SNP_E_NOT_FOUND, "there is no file %s", path);

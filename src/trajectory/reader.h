@@ -18,15 +18,17 @@
 
 /* What is said of a file as a whole. */
 struct snp_trajectory_check {
-    size_t n_lines;   /* records */
-    size_t n_corrupt; /* lines that are no record */
-    size_t n_broken;  /* records whose hash is another, or missing in a file with a chain */
-    size_t first_bad; /* number of the first line of either kind, from 1; 0 = none */
-    const char *why;  /* static: what is wrong with that line */
-    bool is_chained;  /* it has a chain */
-    bool is_ended;    /* its last record is an end */
-    size_t torn;      /* bytes after the last line end */
-    uint64_t whole;   /* bytes before them */
+    size_t n_lines;       /* records */
+    size_t n_corrupt;     /* lines that are no record */
+    size_t n_broken;      /* records whose hash is another, or missing in a file with a chain */
+    size_t first_bad;     /* number of the first line of either kind, from 1; 0 = none */
+    const char *why;      /* static: what is wrong with that line */
+    size_t first_corrupt; /* number of the first line that is no record; 0 = none */
+    const char *why_corrupt; /* static: what is wrong with that one */
+    bool is_chained;         /* it has a chain */
+    bool is_ended;           /* its last record is an end */
+    size_t torn;             /* bytes after the last line end */
+    uint64_t whole;          /* bytes before them */
     int64_t last_seq;
     struct snp_chain chain; /* after the last line */
 };
@@ -40,6 +42,12 @@ int snp_trajectory_read(const char *path,
                         void *ctx,
                         struct snp_trajectory_check *ret_check,
                         struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * "FILE: 2 lines passed over, first line 7: ...": what to tell of lines that are no record; the caller
+ * frees. NULL: there are none, or out of memory.
+ */
+char *snp_trajectory_passed_over(const char *path, const struct snp_trajectory_check *check);
 
 enum snp_trajectory_state {
     SNP_TRAJECTORY_DONE = 0,    /* it has its end, and that was a success */

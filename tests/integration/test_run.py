@@ -490,7 +490,7 @@ def test_logs_list_show_export_and_compare(runs):
     events = json.loads(runs.cli("logs", one["trajectory_id"], "--json").stdout)
     assert [list(event)[:15] for event in events] == [EVENT_KEYS] * 2
     html = runs.cli("logs", "export", one["trajectory_id"], "--format", "html").stdout
-    assert "&lt;b&gt;first&lt;/b&gt;" in html and "<b>first" not in html and "default-src 'none'" in html
+    assert '"response":"\\u003cb>first' in html and "<b>first" not in html and "default-src 'none'" in html
     text = runs.cli("logs", "export", one["trajectory_id"], "--format", "md").stdout
     assert "````\n<b>first</b> ```\n````" in text
     whole = json.loads(runs.cli("logs", "export", one["trajectory_id"]).stdout)
