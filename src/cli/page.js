@@ -118,7 +118,7 @@ function modelOf(records) {
     let call = byId.get(id);
     if (call === undefined) {
       call = {id, index: model.calls.length, ask: {}, answer: null, event: null, tools: [], toolOf: new Map(),
-        parent: null, subs: [], records: []};
+        under: null, subs: [], records: []};
       byId.set(id, call);
       model.calls.push(call);
     }
@@ -133,6 +133,7 @@ function modelOf(records) {
     }
     return tool;
   };
+  const levels = []; /* tools whose sub-completions are open */
   records.forEach((record, number) => {
     record = obj(record);
     if (record._type === "trajectory_metadata") {
@@ -151,6 +152,14 @@ function modelOf(records) {
       if (call !== null) call.records.push(number);
       if (call !== null && step === "ask") {
         call.ask = record;
+        call.under = levels.length > 0 ? levels[levels.length - 1] : call.under;
+      } else if (call !== null && step === "sub_ask") {
+        call.ask = record;
+        if (typeof record.parent_call_id === "string") call.under = toolOf(callOf(record.parent_call_id), str(record.tool_call_id));
+      } else if (call !== null && step === "sub") {
+        levels.push(toolOf(call, str(record.tool_call_id)));
+      } else if (call !== null && step === "batch") {
+        toolOf(call, str(record.tool_call_id));
       } else if (call !== null && step === "answer") {
         call.answer = obj(record.answer);
         call.answeredAt = num(record.elapsed_ms);
@@ -159,6 +168,7 @@ function modelOf(records) {
         tool.begun = record;
       } else if (call !== null && step === "tool_result") {
         toolOf(call, str(record.tool_call_id)).result = record;
+        if (record.ends_sub !== undefined && record.ends_sub !== false && record.ends_sub !== null) levels.pop();
       } else {
         if (step === "resume") model.end = null;
         model.notes.push({record, step, before: model.calls.length, at: num(record.elapsed_ms)});
@@ -200,11 +210,6 @@ function finishTools(call) {
   });
 }
 
-/* A call that tools or code of another asked for, not the next turn. */
-const isSub = (call) => call.event !== null && call.event.sub_call_type !== undefined && call.event.sub_call_type !== null ||
-  call.ask.sub_call_type !== undefined && call.ask.sub_call_type !== null ||
-  typeof call.ask.tool_call_id === "string" || obj(call.event).tool_call_id !== undefined;
-
 function finish(model, byId) {
   let clock = 0;
   for (const call of model.calls) {
@@ -225,7 +230,6 @@ function finish(model, byId) {
     call.iteration = num(call.ask.iteration);
     call.parentId = str(event.parent_call_id) || str(call.ask.parent_call_id);
     call.timestamp = str(event.timestamp) || str(call.ask.timestamp);
-    call.isSub = isSub(call);
     finishTools(call);
     call.toolMs = call.tools.reduce((sum, tool) => sum + tool.ms, 0);
     call.start = isNum(call.ask.elapsed_ms) ? call.ask.elapsed_ms : clock;
@@ -236,13 +240,13 @@ function finish(model, byId) {
     call.isBad = call.error !== "" || call.toolErrors > 0;
   }
   for (const call of model.calls) {
-    const parent = byId.get(call.parentId);
-    if (!call.isSub || parent === undefined || parent === call) {
-      call.isSub = call.isSub && parent !== undefined && parent !== call;
-      continue;
+    const event = obj(call.event), parent = byId.get(call.parentId);
+    let under = call.under;
+    if (under === null && typeof event.sub_call_type === "string" && parent !== undefined) {
+      under = parent.toolOf.get(str(event.tool_call_id)) || parent.under || parent;
     }
-    const via = str(call.ask.tool_call_id) || str(obj(call.event).tool_call_id);
-    (parent.toolOf.get(via) || parent).subs.push(call);
+    call.isSub = under !== null && under !== call && under.call !== call;
+    if (call.isSub) under.subs.push(call);
   }
   sums(model, clock);
 }
@@ -601,11 +605,20 @@ function nodesOf(m) {
 }
 
 const NOTES = new Map([["message", "Told the model"], ["resume", "Resumed"], ["iteration", "Iteration"]]);
-const nodeHas = (node) => view.query === "" ? true : node.kind === "call" ? callHas(node.thing) || node.thing.subs.some(callHas)
-  : node.kind === "tool" ? toolHas(node.thing) || node.thing.subs.some(callHas) : node.kind === "group" ? node.nodes.some(nodeHas)
+/* A call, or one below it. Calls that are below themselves are looked at once. */
+function callOrBelowHas(call) {
+  if (call.found === undefined || call.found.query !== view.query) {
+    call.found = {query: view.query, is: callHas(call)};
+    call.found.is = call.found.is || call.subs.some(callOrBelowHas) || call.tools.some((tool) => tool.subs.some(callOrBelowHas));
+  }
+  return call.found.is;
+}
+
+const nodeHas = (node) => view.query === "" ? true : node.kind === "call" ? callOrBelowHas(node.thing)
+  : node.kind === "tool" ? toolHas(node.thing) || node.thing.subs.some(callOrBelowHas) : node.kind === "group" ? node.nodes.some(nodeHas)
     : node.text.toLowerCase().includes(view.query);
 
-/* The rows that can be seen if one scrolls: those whose ancestors are open. Ancestors that are one their own stop it. */
+/* The rows that can be seen if one scrolls: those whose ancestors are open, and nothing below itself. */
 function flat(top) {
   const rows = [];
   const walk = (nodes, level, above) => {

@@ -278,14 +278,24 @@ def test_the_tree_is_used_by_keyboard(browser, pages):
 
 
 def test_sub_calls_are_below_what_asked_for_them(browser, pages):
-    sub = [{**record, "call_id": "sub", "parent_call_id": "call-0", "tool_call_id": "tool-0-0"} if record.get("step") == "ask"
-           else {**record, "call_id": "sub"} for record in trajectories.turn(0, "from below", clock=420) if "depth" not in record]
-    first = list(trajectories.turn(0, "first", ("execute_code", {"code": "llm_query('x')"}, trajectories.cell("y"), False)))
-    pages.add(trajectories.head("sub-calls"), *first[:3], *sub, *first[3:], *trajectories.turn(1, "second", clock=900), trajectories.end("x", 3, 9))
+    tool = {"_type": "step", "call_id": "call-0", "tool_call_id": "tool-0-0"}
+    first = list(trajectories.turn(0, "first", ("snipara_sub_complete", {"query": "x"}, '{"response": "y"}', False),
+                                   ("snipara_batch_complete", {"queries": ["a"]}, "[]", False)))
+    below = [{**record, "call_id": record["call_id"] + "-below"} for n in range(2) for record in trajectories.turn(n, "from below", clock=420)]
+    for record in first:
+        if record.get("tool_call_id") == "tool-0-0" and record["step"] == "tool_result":
+            record["ends_sub"] = True
+    query = [{**tool, "step": "sub_ask", "call_id": "query", "parent_call_id": "call-0", "tool_call_id": "tool-0-1", "elapsed_ms": 450},
+             {**list(trajectories.turn(7, "a query"))[-1], "call_id": "query", "parent_call_id": "call-0", "sub_call_type": "batch", "tool_call_id": "tool-0-1"}]
+    pages.add(trajectories.head("sub-calls"), *first[:3], {**tool, "step": "sub"}, *below, *first[3:5], {**tool, "tool_call_id": "tool-0-1", "step": "batch"},
+              *query, *first[5:], *trajectories.turn(1, "second", clock=900), trajectories.end("x", 5, 9))
     page = browser.open(pages.page())
     page.value("show('tree')")
-    assert texts(page, "[role=treeitem] strong") == ["Call 1", "execute_code", "Sub-call 2", "Call 3"]
-    assert "1 of them sub-calls" in texts(page, ".tile dd")[0]
+    assert texts(page, "[role=treeitem] strong") == ["Call 1", "snipara_sub_complete", "Sub-call 2", "Sub-call 3", "snipara_batch_complete", "Sub-call 4", "Call 5"]
+    assert page.value("[...document.querySelectorAll('[role=treeitem]')].map(each => each.getAttribute('aria-level')).join('')") == "1233231"
+    assert "3 of them sub-calls" in texts(page, ".tile dd")[0]
+    page.value("document.getElementById('search').value = 'from below'; search()")
+    assert texts(page, "[role=treeitem] strong") == ["Call 1", "snipara_sub_complete", "Sub-call 2", "Sub-call 3"]
 
 
 def test_records_of_the_product_before_ours_and_unfinished_ones(browser, pages):
