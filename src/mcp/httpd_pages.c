@@ -152,6 +152,7 @@ static const char *name_in(const struct server *server, const char *path)
 }
 
 /* The secret is the last thing that is looked at: a web page learns nothing from what comes before. */
+/* NOLINTNEXTLINE(readability-function-size): the library's prototype */
 static enum MHD_Result on_request(void *cls,
                                   struct MHD_Connection *connection,
                                   const char *path,
