@@ -315,7 +315,7 @@ class Harness:
         if reached and plan.action in ("kill", "torn") and plan.program == "daemon":
             # It may have been started again since, by a scenario that does so.
             with contextlib.suppress(subprocess.TimeoutExpired):
-                rig.box.daemon.wait(0.5)
+                rig.box.daemon.wait(3)
         self.outcomes[how.split(":")[0].split(" (")[0] if reached else "not reached"] += 1
         bad = self.judge(rig, story)
         if how.startswith("answered wrongly"):
@@ -442,7 +442,7 @@ def leftovers(rig, tiers):
     if groups:
         bad.append(f"left: control groups {groups[:3]}")
     ours = [pid for pid in lib.parents() if rig.folder_of(pid)]
-    if not lib.wait_for(lambda: not [pid for pid in ours if lib.is_alive(pid)], 5):
+    if not lib.wait_for(lambda: not [pid for pid in ours if lib.is_alive(pid)]):
         bad.append(f"left: processes {[(pid, lib.program_of(pid), state_of(pid)) for pid in ours if lib.is_alive(pid)]}")
     with open("/proc/self/mounts") as mounts:
         mine = [line for line in mounts if rig.box.folder in line]

@@ -15,7 +15,7 @@ import time
 
 import lib
 
-TIMEOUT = 30
+TIMEOUT = 90
 KEEPS = """
 log = globals().get("log", []) + [{token!r}]
 with open("log", "a") as out:
@@ -281,7 +281,7 @@ class Story:
             except Refused:
                 return False
 
-        lib.wait_for(is_open, 10)
+        lib.wait_for(is_open)
 
     def history(self):
         rows, before = [], None

@@ -29,10 +29,10 @@ def test_a_program_dies_where_it_is_told_to(rig, program):
     # By hand, because the command line would start a daemon again.
     with rig.box.client() as rpc, contextlib.suppress(EOFError, ConnectionError):
         rpc.call("exec", b"2", session="s", kind="python", code_len=1)
-    assert lib.wait_for(lambda: not lib.is_alive(victim), 5)
+    assert lib.wait_for(lambda: not lib.is_alive(victim))
     assert rig.faults.obeyed() == 1
     if program == "daemon":
-        assert rig.box.daemon.wait(5) == -signal.SIGKILL
+        assert rig.box.daemon.wait(60) == -signal.SIGKILL
     # An order is obeyed once: what comes after it lives.
     assert rig.box.exec("3", session="t")["value"] == "3"
 
@@ -42,7 +42,7 @@ def test_an_order_may_come_from_the_environment(make_rig):
     pid = rig.box.start()
     with rig.box.client() as rpc, contextlib.suppress(EOFError, ConnectionError):
         rpc.call("hello", version=1)
-    assert lib.wait_for(lambda: not lib.is_alive(pid), 5)
+    assert lib.wait_for(lambda: not lib.is_alive(pid))
 
 
 def test_calls_fail_when_they_are_told_to(rig):
@@ -53,7 +53,7 @@ def test_calls_fail_when_they_are_told_to(rig):
             assert rig.box.exec("1", session=f"s{i}")["status"] == "ok"
     assert rig.faults.obeyed() > 0
     rig.faults.forget()
-    assert lib.wait_for(lambda: rig.value("40 + 2") == "42", 10)
+    assert lib.wait_for(lambda: rig.value("40 + 2") == "42")
 
 
 def test_the_clock_is_what_tests_say(rig):

@@ -94,7 +94,7 @@ class World:
 
     def plant_process(self, *argv, **kwargs):
         """A process of the user's on the host."""
-        process = subprocess.Popen(argv or ("sleep", "60"), stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(argv or ("sleep", "600"), stdin=subprocess.DEVNULL,
                                    **{**self.box.identity(), **kwargs})
         self.cleanups.append(lambda: (process.kill(), process.wait()))
         return process
@@ -117,7 +117,7 @@ class World:
                     else:
                         peer, _ = sock.accept()
                         with peer:
-                            peer.settimeout(1)
+                            peer.settimeout(20)
                             heard.append(b"connected " + peer.recv(4096))
                 except OSError:
                     pass
@@ -128,7 +128,7 @@ class World:
         return sock.getsockname()
 
     def heard(self):
-        lib.wait_for(lambda: self.state["heard"], 0.15)
+        lib.wait_for(lambda: self.state["heard"], 0.15 if self.inside else lib.PATIENCE)
         return b"".join(self.state["heard"])
 
     def marked(self):
@@ -319,7 +319,6 @@ def try_inside(attack, box):
         if attack.also:
             attack.also(world, outcome)
         if not world.exec_args.get("session"):
-            lib.wait_for(lambda: not world.marked(), 1)
-            assert not world.marked(), "processes of the attack are left"
+            assert lib.wait_for(lambda: not world.marked()), "processes of the attack are left"
     finally:
         world.close()

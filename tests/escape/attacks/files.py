@@ -120,7 +120,7 @@ def planted_descriptor(world):
 
 def other_process(world):
     """A process of the user that has the token in its memory, environment and arguments."""
-    victim = world.plant_process("/usr/bin/python3", "-c", "import sys, time; print(1, flush=True); time.sleep(60)",
+    victim = world.plant_process("/usr/bin/python3", "-c", "import sys, time; print(1, flush=True); time.sleep(600)",
                                  world.token, env={"SECRET": world.token}, stdout=subprocess.PIPE)
     victim.stdout.read(2)
     victim.stdout.close()

@@ -90,7 +90,7 @@ def state_files(world):
 
 def normal(_world):
     """Limit of open files and nice value that our processes start with."""
-    return (str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]), "0")
+    return (str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]), str(os.nice(0)))
 
 
 def other_limits(world):

@@ -8,7 +8,7 @@ import time
 from attacks.engine import Attack, token_if_done
 
 MIB = 1 << 20
-ANSWER_SECONDS = 5  # of another session meanwhile; the machine may be busy with other things
+ANSWER_SECONDS = 30  # of another session meanwhile; the machine may be busy with other things
 
 
 def count(world):
@@ -28,7 +28,7 @@ def resident(world):
 
 
 def shared_memory(_world):
-    """All tmpfs pages of the host, bytes."""
+    """All tmpfs pages of the host, bytes: of other tests, too, so that little counts for nothing."""
     with open("/proc/meminfo") as info:
         return next(int(line.split()[1]) for line in info if line.startswith("Shmem:")) * 1024
 
@@ -38,8 +38,8 @@ def peak_over(limit):
 
 
 def held_over(limit):
-    """For a third of a second at a stretch; without a cgroup the limit is enforced by looking."""
-    return lambda _world, outcome: outcome.seconds_over(limit) > 0.3
+    """For a second at a stretch; without a cgroup the limit is enforced by looking."""
+    return lambda _world, outcome: outcome.seconds_over(limit) > 1
 
 
 def growth_over(limit):
@@ -88,7 +88,7 @@ def denied_by(word):
 
 def runs_on(_world, outcome):
     """Outside it was still running at the end of its time; inside it should not have been."""
-    return outcome.timed_out if outcome.result is None else outcome.seconds > 8
+    return outcome.timed_out if outcome.result is None else outcome.seconds > 40
 
 
 def processors(world):
@@ -107,6 +107,8 @@ def processors(world):
 
 def is_over_its_share(world, outcome):
     """0.25 processors; where no cgroup divides them, one whole processor."""
+    if not world.inside:
+        return outcome.peak() > 1
     limits = world.box.exec("1")["manifest"]["controls"]["resources"]["limits"]
     if not limits["cpus"]["by"].startswith("cgroup"):
         return outcome.peak() > 1
@@ -126,7 +128,7 @@ MEMORY = '''
 held = []
 for block in range(P["blocks"]):
     held.append(bytearray(b"x" * (1 << 20)))
-time.sleep(0.7)
+time.sleep(1.7)
 tell(P["token"])
 '''
 
@@ -144,12 +146,12 @@ os._exit(0)
            statuses=("ok", "error", "killed", "oom", "timeout")),
     Attack("fork bomb that never waits", "resources", "the host counts more processes than the limit", '''
 made = 0
-end = time.monotonic() + 1
+end = time.monotonic() + 3
 while made < 300 and time.monotonic() < end:
     try:
         made += 1
         if os.fork() == 0:
-            time.sleep(1.2)
+            time.sleep(3.2)
             os._exit(0)
     except OSError:
         pass
@@ -177,9 +179,9 @@ over.set()
 for number in range(8):
     if os.fork() == 0:
         block = bytearray(b"x" * (32 << 20))
-        time.sleep(0.8)
+        time.sleep(1.7)
         os._exit(0)
-time.sleep(1)
+time.sleep(1.9)
 ''', won=held_over(160 * MIB), sample=resident, options=("--memory", "64m"),
            statuses=("ok", "oom", "error", "killed")),
     Attack("memory by files", "resources", "tmpfs of the host grows by more than all limits", '''
@@ -194,32 +196,32 @@ for folder in P["folders"]:
 time.sleep(0.1)
 for folder in P["folders"]:
     attempt(os.unlink, folder + "/fill-" + P["mark"])
-''', lambda world: {"folders": ["/tmp", "/dev/shm", "/workspace"], "each": 64} if world.inside
-           else {"folders": ["/dev/shm"], "each": 192},
-           growth_over(128 * MIB), sample=shared_memory,
+''', lambda world: {"folders": ["/tmp", "/dev/shm", "/workspace"], "each": 192} if world.inside
+           else {"folders": ["/dev/shm"], "each": 512},
+           growth_over(384 * MIB), sample=shared_memory,
            options=("--memory", "64m", "--tmp-size", "16m", "--workspace-size", "16m"),
            statuses=("ok", "oom", "killed"), needs_own_disk=True),
-    Attack("memory by descriptors without a name", "resources", "anonymous files of four times the limit", '''
+    Attack("memory by descriptors without a name", "resources", "anonymous files of eight times the limit", '''
 block = b"x" * (1 << 20)
 fds = []
-for number in range(8):
+for number in range(16):
     fd = os.memfd_create("m")
     fds.append(fd)
     for part in range(32):
         attempt(os.write, fd, block)
 time.sleep(0.1)
-''', won=growth_over(160 * MIB), sample=shared_memory, options=("--memory", "64m"),
+''', won=growth_over(384 * MIB), sample=shared_memory, options=("--memory", "64m"),
            statuses=("ok", "oom", "error", "killed")),
-    Attack("memory shared and dropped from view", "resources", "tmpfs of the host grows by four times the limit", '''
+    Attack("memory shared and dropped from view", "resources", "tmpfs of the host grows by eight times the limit", '''
 import mmap
 held = []
-for number in range(32):
+for number in range(64):
     block = mmap.mmap(-1, 8 << 20)
     held.append(block)
     block.write(b"x" * (8 << 20))
     block.madvise(mmap.MADV_DONTNEED)
 time.sleep(0.3)
-''', won=growth_over(160 * MIB), sample=shared_memory, options=("--memory", "64m"),
+''', won=growth_over(384 * MIB), sample=shared_memory, options=("--memory", "64m"),
            statuses=("ok", "oom", "error", "killed"), needs_memory_cgroup=True),
     Attack("memory in pipes and sockets", "resources", "the kernel holds three times the limit for it", '''
 import fcntl
@@ -251,7 +253,7 @@ for number in range(8):
     block = mmap.mmap(-1, 32 << 20)
     held.append(block)
     block.write(b"x" * (32 << 20))
-time.sleep(0.7)
+time.sleep(1.7)
 ''', won=held_over(160 * MIB), sample=resident, options=("--memory", "64m"), statuses=("oom", "error", "killed")),
     Attack("disk bomb", "resources", "four times the limit is written", '''
 block = b"x" * (1 << 20)

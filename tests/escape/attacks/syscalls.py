@@ -19,7 +19,7 @@ import ctypes, sys, time
 token = ctypes.create_string_buffer(sys.argv[1].encode())
 print(ctypes.addressof(token), flush=True)
 fd = open(sys.argv[2])
-time.sleep(60)
+time.sleep(600)
 '''
 
 
