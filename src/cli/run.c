@@ -76,10 +76,16 @@ static const double agent_cost_max = 10.0;
         "log-dir", 0, SNP_OPT_STRING, "DIR", "folder of the record (default: ./logs)",         \
             SNP_KEY_LOG_DIR                                                                    \
     }
-#define OPT_END                                                                        \
-    SNP_CLI_OPT_CONFIG, SNP_CLI_OPT_JSON, SNP_FRONT_OPT_EVENTS, SNP_FRONT_OPT_VERBOSE, \
-    {                                                                                  \
-        "show-config", 0, SNP_OPT_FLAG, NULL, "print the settings and end", 0          \
+#define OPT_END                                                                             \
+    SNP_CLI_OPT_CONFIG, SNP_CLI_OPT_JSON, SNP_FRONT_OPT_EVENTS, SNP_FRONT_OPT_VERBOSE,      \
+        {"attached",                                                                        \
+         0,                                                                                 \
+         SNP_OPT_FLAG,                                                                      \
+         NULL,                                                                              \
+         "stop, as if interrupted, when nobody reads the pipe at standard output any more", \
+         0},                                                                                \
+    {                                                                                       \
+        "show-config", 0, SNP_OPT_FLAG, NULL, "print the settings and end", 0               \
     }
 
 #define OPT_SUBS                                                                           \
@@ -200,8 +206,10 @@ static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
     r = r < 0 ? r
               : snp_front_cost(snp_opts_str(opts, "cost-limit"), &spec.budget.cost_usd, &err);
     r = r < 0 ? r : snp_front_open(&front, cli, &snp_verb_run, opts, &err);
+    r = r < 0 ? r : snp_front_attach(&front, &err);
     if (r < 0) {
         front.is_json = snp_opts_flag(opts, "json", false);
+        front.has_events = snp_opts_flag(opts, "events", false);
         front.cli = cli;
         exit_code = snp_front_fail(&front, &err);
         snp_front_done(&front);
@@ -323,9 +331,11 @@ static int agent_run(struct snp_cli *cli, const struct snp_opts *opts)
     int r = prompt_take(opts, &task, &err);
 
     r = r < 0 ? r : snp_front_open(&front, cli, &snp_verb_agent, opts, &err);
+    r = r < 0 ? r : snp_front_attach(&front, &err);
     r = r < 0 ? r : agent_budget(&front, &spec.budget, &err);
     if (r < 0) {
         front.is_json = snp_opts_flag(opts, "json", false);
+        front.has_events = snp_opts_flag(opts, "events", false);
         front.cli = cli;
         exit_code = snp_front_fail(&front, &err);
         snp_front_done(&front);
@@ -447,6 +457,7 @@ static int resume_run(struct snp_cli *cli, const struct snp_opts *opts)
                                     snp_opts_arg(opts, 0), &path, &err);
     if (r < 0) {
         front.is_json = snp_opts_flag(opts, "json", false);
+        front.has_events = snp_opts_flag(opts, "events", false);
         front.cli = cli;
         exit_code = snp_front_fail(&front, &err);
     } else {

@@ -7,6 +7,8 @@
  */
 #include "cli/run_front.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/fd.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "cli/files.h"
@@ -23,6 +26,10 @@
 #include "cli/term.h"
 #include "cli/tier.h"
 #include "trajectory/reader.h"
+
+enum {
+    SIGNALS_MAX = 2, /* so many, and the end on record is not waited for */
+};
 
 /* Progress ---------------------------------------------------------------------------------- */
 
@@ -138,14 +145,49 @@ static void on_signal(uv_signal_t *handle, int number)
 
     (void)number;
     status_clear(front);
-    if (++front->n_signals > 1) {
+    if (++front->n_signals >= SIGNALS_MAX) {
         uv_stop(&front->loop); /* not waiting for what still runs */
     } else if (front->run != NULL) {
         snp_run_cancel(front->run);
     }
 }
 
+/* Nobody reads standard output any more: who started us is gone. What ran is on record. */
+static void on_reader_gone(uv_poll_t *handle, int status, int events)
+{
+    struct snp_front *front = handle->data;
+
+    (void)status;
+    (void)events;
+    front->n_signals = SIGNALS_MAX;
+    uv_stop(&front->loop);
+}
+
 /* Life -------------------------------------------------------------------------------------- */
+
+/* Opened once more, because what is watched no longer blocks, and others may share standard output. */
+int snp_front_attach(struct snp_front *front, struct snp_err *err)
+{
+    struct stat st;
+
+    front->is_attached = snp_opts_flag(front->opts, "attached", false);
+    if (!front->is_attached) {
+        return 0;
+    }
+    if (fstat(STDOUT_FILENO, &st) < 0 || !S_ISFIFO(st.st_mode)) {
+        return snp_fail(err, SNP_E_INVALID, "--attached needs a pipe as standard output");
+    }
+    front->reader_fd = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (front->reader_fd < 0) { /* ENXIO: it is gone already */
+        return snp_fail_sys(err, errno, "watch who reads standard output");
+    }
+    if (uv_poll_init(&front->loop, &front->reader, front->reader_fd) < 0) {
+        return snp_fail(err, SNP_E_SYS, "cannot watch standard output");
+    }
+    front->reader.data = front;
+    (void)uv_poll_start(&front->reader, UV_DISCONNECT, on_reader_gone);
+    return 0;
+}
 
 static int signals_open(struct snp_front *front, struct snp_err *err)
 {
@@ -176,6 +218,7 @@ int snp_front_open(struct snp_front *front,
         .is_json = snp_opts_flag(opts, "json", false),
         .has_events = snp_opts_flag(opts, "events", false),
         .is_verbose = snp_opts_flag(opts, "verbose", false),
+        .reader_fd = -1,
     };
     r = snp_cli_config(cli, verb, opts, &front->config, err);
     if (r < 0) {
@@ -205,9 +248,15 @@ void snp_front_done(struct snp_front *front)
                 uv_close(handle, NULL);
             }
         }
+        if (front->reader.loop != NULL) {
+            uv_close((uv_handle_t *)&front->reader, NULL);
+        }
         (void)uv_run(&front->loop, UV_RUN_NOWAIT);
         (void)uv_run(&front->loop, UV_RUN_NOWAIT);
         (void)uv_loop_close(&front->loop); /* a thread that still connects keeps it; we end */
+    }
+    if (front->reader_fd > 0) {
+        snp_closep(&front->reader_fd);
     }
     snp_config_free(front->config);
 }
@@ -353,7 +402,7 @@ static int end_print(struct snp_front *front)
 
 static int finish(struct snp_front *front)
 {
-    while (!front->is_done && front->n_signals < 2) {
+    while (!front->is_done && front->n_signals < SIGNALS_MAX) {
         (void)uv_run(&front->loop, UV_RUN_DEFAULT);
     }
     return end_print(front);
@@ -423,12 +472,13 @@ int snp_front_exec(struct snp_front *front, json_t **ret, struct snp_err *err)
         return r;
     }
     /* Saved after each cell: a run that is interrupted goes on with all it had. */
-    *ret = json_pack("{s:o, s:s?, s:b, s:b, s:b, s:s, s:s}", "defaults",
+    *ret = json_pack("{s:o, s:s?, s:b, s:b, s:b, s:s, s:s, s:b}", "defaults",
                      snp_cli_session_defaults(config), "project", project, "allow_degraded",
                      snp_opts_flag(front->opts, "allow-degraded", false), "require_exact",
                      snp_config_bool(config, SNP_KEY_REQUIRE_EXACT), "transaction",
                      snp_config_bool(config, SNP_KEY_TRANSACTION), "durability",
-                     snp_config_str(config, SNP_KEY_DURABILITY), "checkpoint", "cell");
+                     snp_config_str(config, SNP_KEY_DURABILITY), "checkpoint", "cell",
+                     "attached", front->is_attached);
     return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8") : 0;
 }
 

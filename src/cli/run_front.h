@@ -15,6 +15,7 @@ struct snp_front {
     bool is_json;
     bool has_events; /* JSON lines while it works */
     bool is_verbose;
+    bool is_attached; /* ends, as if interrupted, with whoever reads standard output */
     const char
         *output; /* folder that changed files are copied to; NULL = none. Set after open */
 
@@ -22,6 +23,8 @@ struct snp_front {
     uv_loop_t loop;
     bool has_loop;
     uv_signal_t signals[2];
+    uv_poll_t reader; /* of standard output, once more; its loop is NULL if it is not watched */
+    int reader_fd;
     struct snp_models *models;
     struct snp_async *async;
     struct snp_run *run;
@@ -52,6 +55,9 @@ int snp_front_open(struct snp_front *front,
                    const struct snp_opts *opts,
                    struct snp_err *err) SNP_NODISCARD;
 void snp_front_done(struct snp_front *front);
+
+/* --attached: watch who reads standard output. SNP_E_INVALID: it is no pipe. */
+int snp_front_attach(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
 
 /* Run to the end; then print it. The exit status. */
 int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec);

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "run/outcome.h"
 #include "run/prompt.h"
 #include "run/run_priv.h"
 #include "run/sub.h"
@@ -700,73 +701,32 @@ static json_t *more_add(const struct snp_run *run, json_t *result)
     return result;
 }
 
-static json_t *cost_json(const struct snp_run_state *state)
-{
-    return state->is_cost_unknown ? json_null() : json_real(state->cost_usd);
-}
-
-static json_t *answer_of(const struct snp_run *run)
-{
-    const struct snp_run_level *root = snp_run_state_root(&run->state);
-
-    return root->final != NULL ? json_incref(json_object_get(root->final, "answer"))
-                               : snp_run_state_partial(root);
-}
-
 static json_t *result_run(const struct snp_run *run, bool has_events)
 {
     const struct snp_run_state *state = &run->state;
 
     return json_pack(
         "{s:o, s:O, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s?, s:b, s:o}", "response",
-        answer_of(run), "trajectory_id", json_object_get(state->head, "trajectory_id"),
-        "total_calls", (json_int_t)state->calls, "total_tokens",
-        (json_int_t)state->tokens_in + state->tokens_out, "total_input_tokens",
+        snp_run_outcome_answer(state), "trajectory_id",
+        json_object_get(state->head, "trajectory_id"), "total_calls", (json_int_t)state->calls,
+        "total_tokens", (json_int_t)state->tokens_in + state->tokens_out, "total_input_tokens",
         (json_int_t)state->tokens_in, "total_output_tokens", (json_int_t)state->tokens_out,
         "total_tool_calls", (json_int_t)state->tool_calls, "duration_ms",
-        (json_int_t)state->elapsed_ms, "total_cost_usd", cost_json(state), "error",
+        (json_int_t)state->elapsed_ms, "total_cost_usd", snp_run_outcome_cost(state), "error",
         error_of(run), "success", error_of(run) == NULL, "events",
         has_events ? json_incref(state->events) : json_array());
 }
 
-/* The iterations that are over, and the one that ends with the run. */
-static json_t *summaries(const struct snp_run_state *state)
-{
-    json_t *list = json_copy(state->iterations);
-    json_t *last = snp_run_state_summary(state);
-
-    if (state->iteration > 0 && json_array_append_new(list, last) < 0) {
-        json_decref(list);
-        return NULL;
-    }
-    if (state->iteration == 0) {
-        json_decref(last);
-    }
-    return list;
-}
-
 static json_t *result_agent(const struct snp_run *run)
 {
-    const struct snp_run_state *state = &run->state;
-    const char *source =
-        run->has_failed || run->is_cancelled
-            ? "error"
-            : snp_json_str(snp_run_state_root(state)->final, "answer_source", "forced");
-    json_t *answer = answer_of(run);
+    const struct snp_run_ending ending = {
+        .stopped_by = run->has_failed ? "error"
+                      : run->has_stop ? run->stop.by
+                                      : NULL,
+        .error = error_of(run),
+    };
 
-    if (json_string_length(answer) == 0 && snp_run_state_root(state)->final == NULL) {
-        json_decref(answer);
-        answer =
-            json_string(run->is_cancelled ? "Agent was cancelled." : "No answer produced.");
-    }
-    return json_pack(
-        "{s:o, s:s, s:I, s:I, s:o, s:I, s:b, s:O, s:b, s:o, s:O, s:s?}", "answer", answer,
-        "answer_source", source, "iterations", (json_int_t)state->iteration, "total_tokens",
-        (json_int_t)state->tokens_in + state->tokens_out, "total_cost", cost_json(state),
-        "duration_ms", (json_int_t)state->elapsed_ms, "forced_termination",
-        strcmp(source, "forced") == 0, "run_id", json_object_get(state->head, "run_id"),
-        "success", error_of(run) == NULL, "iteration_summaries", summaries(state),
-        "trajectory_id", json_object_get(state->head, "trajectory_id"), "error", error_of(run));
+    return snp_run_outcome_agent(&run->state, &ending);
 }
 
 json_t *snp_run_result(const struct snp_run *run, bool has_events)
