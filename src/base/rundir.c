@@ -209,10 +209,10 @@ int snp_daemon_log_open(const char *state_dir, int *ret_fd, struct snp_err *err)
 
 int snp_own_program(const char *name, char **ret_path, struct snp_err *err)
 {
+    /* Beside us; from bin/ in libexec/, and the other way round. */
+    static const char *const folders[] = {"", "../libexec/snipara-sandbox/", "../../bin/"};
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    snp_autofree char *beside = NULL;
-    snp_autofree char *libexec = NULL;
     char *slash;
 
     if (n < 0) {
@@ -224,19 +224,19 @@ int snp_own_program(const char *name, char **ret_path, struct snp_err *err)
         return snp_fail(err, SNP_E_INTERNAL, "/proc/self/exe is not a path");
     }
     *slash = '\0';
-    beside = snp_format("%s/%s", self, name);
-    libexec = snp_format("%s/../libexec/snipara-sandbox/%s", self, name);
-    if (beside == NULL || libexec == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < SNP_ARRAY_LEN(folders); i++) {
+        snp_autofree char *path = snp_format("%s/%s%s", self, folders[i], name);
+
+        if (path == NULL) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        if (access(path, X_OK) == 0) {
+            *ret_path = SNP_TAKE_PTR(path);
+            return 0;
+        }
     }
-    if (access(beside, X_OK) == 0) {
-        *ret_path = SNP_TAKE_PTR(beside);
-        return 0;
-    }
-    if (access(libexec, X_OK) == 0) {
-        *ret_path = SNP_TAKE_PTR(libexec);
-        return 0;
-    }
-    return snp_fail(err, SNP_E_NOT_FOUND, "program %s is neither at %s nor at %s", name, beside,
-                    libexec);
+    return snp_fail(
+        err, SNP_E_NOT_FOUND,
+        "program %s is neither in %s nor in libexec/snipara-sandbox or bin beside it", name,
+        self);
 }

@@ -39,7 +39,7 @@ int snp_daemon_log_open(const char *state_dir, int *ret_fd, struct snp_err *err)
 
 /*
  * One of our own programs: in the folder of the running one, else in
- * ../libexec/snipara-sandbox/ beside it. SNP_E_NOT_FOUND names both places.
+ * ../libexec/snipara-sandbox/ or, for what runs from there, ../../bin/. SNP_E_NOT_FOUND names the places.
  */
 int snp_own_program(const char *name, char **ret_path, struct snp_err *err) SNP_NODISCARD;
 

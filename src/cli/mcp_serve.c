@@ -13,6 +13,7 @@
 
 #include "base/rundir.h"
 #include "base/str.h"
+#include "cli/mcp_agent.h"
 #include "cli/mcp_clients.h"
 #include "cli/policy.h"
 #include "cli/tier.h"
@@ -20,7 +21,9 @@
 
 static const struct snp_opt options[] = {
     {"tools",          0,   SNP_OPT_STRING, "LIST",
-     "tools to show: all (default), core, or toolsets and names, separated by commas",         0                    },
+     "tools to show: all (default; agent as well if a model is configured), core, or toolsets "
+     "and "
+     "names, separated by commas",                                                             0                    },
     {"project",        0,   SNP_OPT_STRING, "DIR",
      "folder seen at /workspace (default: the working directory)",                             0                    },
     {"no-project",     0,   SNP_OPT_FLAG,   NULL,          "show no folder at /workspace",     0                    },
@@ -129,15 +132,25 @@ int snp_mcp_serve(struct snp_cli *cli,
     snp_autoconfig struct snp_config *config = NULL;
     snp_autofree char *project = NULL;
     const char *tools = snp_opts_str(opts, "tools");
-    struct snp_mcp_options given = {.tools = tools == NULL ? "all" : tools};
+    struct snp_mcp_options given = {.tools = tools};
+    snp_cleanup(snp_mcp_agent_done) struct snp_mcp_agent agent = {0};
     int r;
 
     r = snp_cli_config(cli, &snp_verb_mcp_serve, opts, &config, err);
     r = r < 0 ? r : snp_cli_tier_check(config, err);
     r = r < 0 ? r : snp_cli_template_check(config, err);
     r = r < 0 ? r : project_find(cli, opts, config, &project, err);
+    r = r < 0 ? r : snp_mcp_agent_make(&agent, opts, config, project, err);
     r = r < 0 ? r : exec_make(opts, config, project, &given.exec, err);
     if (r == 0) {
+        bool has_model = snp_config_origin(config, SNP_KEY_MODEL) != SNP_ORIGIN_DEFAULT;
+
+        if (tools == NULL) { /* agents cost money: shown where somebody has said which model */
+            given.tools = has_model ? "all,agent" : "all";
+        }
+        given.log_dir = snp_config_str(config, SNP_KEY_LOG_DIR);
+        given.agent_argv = agent.argv[0] == NULL ? NULL : agent.argv;
+        given.agent_env = agent.env;
         given.project = project;
         given.trust = snp_config_str(config, SNP_KEY_TRUST_LEVEL);
         r = serve(&given, transport, ctx, err);

@@ -10,20 +10,12 @@
 #include "cli/run_direct.h"
 #include "cli/run_front.h"
 #include "policy/limits.h"
+#include "run/agent_limits.h"
 #include "trajectory/reader.h"
 
 enum {
     MS = 1000,
-    AGENT_ITERATIONS = 10,
-    AGENT_ITERATIONS_MAX = 50,
-    AGENT_DEPTH = 3,
-    AGENT_DEPTH_MAX = 5,
-    AGENT_TOKENS = 50000,
-    AGENT_TOOLS = 50,
 };
-
-static const double agent_cost = 2.0;
-static const double agent_cost_max = 10.0;
 
 /* Options that run and agent share. */
 #define OPT_MODEL                                                                             \
@@ -300,23 +292,24 @@ static int agent_budget(const struct snp_front *front,
                         struct snp_run_budget *ret,
                         struct snp_err *err)
 {
-    int r = capped(front, "max-iterations", AGENT_ITERATIONS, AGENT_ITERATIONS_MAX,
+    int r = capped(front, "max-iterations", SNP_AGENT_ITERATIONS, SNP_AGENT_ITERATIONS_MAX,
                    &ret->iterations, err);
 
     r = r < 0 ? r
-              : capped(front, "max-depth", AGENT_DEPTH, AGENT_DEPTH_MAX, &ret->max_depth, err);
-    r = r < 0 ? r : capped(front, "budget", AGENT_TOKENS, INT64_MAX / 2, &ret->tokens, err);
-    ret->cost_usd = agent_cost;
+              : capped(front, "max-depth", SNP_AGENT_DEPTH, SNP_AGENT_DEPTH_MAX,
+                       &ret->max_depth, err);
+    r = r < 0 ? r : capped(front, "budget", SNP_AGENT_TOKENS, INT64_MAX / 2, &ret->tokens, err);
+    ret->cost_usd = SNP_AGENT_COST_USD;
     r = r < 0 ? r
               : snp_front_cost(snp_opts_str(front->opts, "cost-limit"), &ret->cost_usd, err);
-    if (ret->cost_usd > agent_cost_max) {
+    if (ret->cost_usd > SNP_AGENT_COST_USD_MAX) {
         if (!front->is_json && !front->has_events) {
             snp_cli_warn(front->cli, "--cost-limit is at most %.0f, or none; that was taken",
-                         agent_cost_max);
+                         SNP_AGENT_COST_USD_MAX);
         }
-        ret->cost_usd = agent_cost_max;
+        ret->cost_usd = SNP_AGENT_COST_USD_MAX;
     }
-    ret->tool_calls = AGENT_TOOLS;
+    ret->tool_calls = SNP_AGENT_TOOLS;
     ret->wall_ms = snp_config_int(front->config, SNP_KEY_TIMEOUT_SECONDS) * MS;
     return r;
 }

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +24,7 @@
 #include "mcp/caps.h"
 #include "mcp/lines.h"
 #include "mcp/link.h"
+#include "mcp/process.h"
 
 enum {
     READ_BYTES = 64 << 10,
@@ -417,19 +417,6 @@ static char **environment(const char *const *given)
     return env;
 }
 
-static int attributes_make(posix_spawnattr_t *attributes)
-{
-    sigset_t none;
-    sigset_t all;
-
-    (void)sigemptyset(&none);
-    (void)sigfillset(&all);
-    return posix_spawnattr_setsigmask(attributes, &none) |
-           posix_spawnattr_setsigdefault(attributes, &all) |
-           posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-                                                    POSIX_SPAWN_SETSIGDEF);
-}
-
 /* theirs: its standard input, output and error. */
 static int spawn(const struct snp_mcp_client_options *options,
                  const int theirs[3],
@@ -437,34 +424,17 @@ static int spawn(const struct snp_mcp_client_options *options,
                  struct snp_err *err)
 {
     char **env = environment(options->env);
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int eno = 0;
+    const struct snp_mcp_process process = {
+        .argv = options->argv,
+        .env = (const char *const *)env,
+        .cwd = options->cwd,
+        .fds = {theirs[0], theirs[1], theirs[2]},
+    };
+    int r = env == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                        : snp_mcp_process_start(&process, ret, err);
 
-    if (env == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawnattr_init(&attributes);
-    for (int fd = 0; fd < 3; fd++) {
-        eno |= posix_spawn_file_actions_adddup2(&actions, theirs[fd], fd);
-    }
-    if (options->cwd != NULL) {
-        eno |= posix_spawn_file_actions_addchdir_np(&actions, options->cwd);
-    }
-    eno |= attributes_make(&attributes);
-    eno = eno != 0 ? ENOMEM
-                   : posix_spawnp(ret, options->argv[0], &actions, &attributes,
-                                  (char *const *)(uintptr_t)options->argv, env);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)posix_spawnattr_destroy(&attributes);
     free((void *)env);
-    if (eno == ENOENT) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no program '%.200s'%s",
-                        options->argv[0],
-                        options->cwd == NULL ? "" : ", or no such working directory");
-    }
-    return eno == 0 ? 0 : snp_fail_sys(err, eno, "start %.200s", options->argv[0]);
+    return r;
 }
 
 static int start(struct stdio_link *link,

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "mcp/agent.h"
+#include "mcp/agent_wait.h"
 #include "mcp/job.h"
 #include "mcp/prompt.h"
 #include "mcp/resource.h"
@@ -98,13 +100,14 @@ void snp_mcp_sandboxes_ending(void *ctx)
             snp_async_interrupt(service->async, task->open_id);
         }
     }
+    snp_agents_leave(service);
 }
 
 bool snp_mcp_sandboxes_settled(void *ctx)
 {
     const struct snp_mcp_sandboxes *service = ctx;
 
-    return snp_async_is_sent(service->async);
+    return snp_async_is_sent(service->async) && snp_agents_are_gone(service);
 }
 
 void snp_mcp_sandboxes_free(struct snp_mcp_sandboxes *service)
@@ -113,6 +116,8 @@ void snp_mcp_sandboxes_free(struct snp_mcp_sandboxes *service)
         return;
     }
     snp_async_free(service->async);
+    snp_agents_drop(service);
+    snp_agent_waits_drop(service);
     snp_tasks_drop(service);
     snp_jobs_done(service);
     snp_mcp_hub_done(&service->hub);
@@ -124,6 +129,6 @@ void snp_mcp_sandboxes_free(struct snp_mcp_sandboxes *service)
     json_decref(service->tools);
     json_decref(service->ids);
     json_decref(service->keys);
-    (void)uv_run(service->loop, UV_RUN_NOWAIT); /* the timer is ours: let it go */
+    (void)uv_run(service->loop, UV_RUN_NOWAIT); /* the handles are ours: let them go */
     free(service);
 }

@@ -10,12 +10,19 @@
 
 struct snp_task;
 struct snp_job;
+struct snp_agent;
+struct snp_agent_wait;
 
 struct snp_mcp_options {
     json_t *exec;        /* owned: members of every `exec` (docs/wire.md) but the cell's own */
     const char *project; /* borrowed; NULL = none */
     const char *trust;   /* borrowed: the trust level to show */
     const char *tools;   /* borrowed: "all", "core", or a list of toolsets and tools */
+    const char *log_dir; /* borrowed: of the records of runs */
+    /* Borrowed, NULL-terminated: a command that runs an agent, less what a call says of it (mcp/agent.h),
+     * and its environment. NULL: none can be run. */
+    const char *const *agent_argv;
+    const char *const *agent_env;
 };
 
 struct snp_mcp_sandboxes {
@@ -31,6 +38,9 @@ struct snp_mcp_sandboxes {
     json_t *ids;  /* owned: {name of a session: session_id that meant it} */
     json_t *keys; /* owned: {name of a session: {key set by set_repl_context: true}} */
     struct snp_kept kept;
+    struct snp_agent *agents; /* whose processes live */
+    size_t n_agents;
+    struct snp_agent_wait *agent_waits; /* calls that wait for the end of one */
 };
 
 /*
@@ -43,9 +53,9 @@ int snp_mcp_sandboxes_new(uv_loop_t *loop,
                           struct snp_err *err) SNP_NODISCARD;
 void snp_mcp_sandboxes_free(struct snp_mcp_sandboxes *service);
 
-/* The server ends: cells that run are interrupted. ctx: the service. */
+/* The server ends: cells that run are interrupted, agents left. ctx: the service. */
 void snp_mcp_sandboxes_ending(void *ctx);
-/* Whether the daemon has been told everything. ctx: the service. */
+/* Whether the daemon has been told everything, and no agent is there. ctx: the service. */
 bool snp_mcp_sandboxes_settled(void *ctx);
 
 #endif

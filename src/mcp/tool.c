@@ -148,12 +148,20 @@ static const struct snp_arg history_args[] = {
 static const struct snp_arg job_args[] = {ARG_REQUIRED("job_id", NULL), ARG_END};
 static const struct snp_arg agent_args[] = {
     ARG_REQUIRED("task", NULL),
-    {.name = "max_iterations", .type = SNP_ARG_INTEGER, .fallback = "10"   },
+    {.name = "max_iterations", .type = SNP_ARG_INTEGER, .fallback = "10",    .help = "at most 50"},
     {.name = "token_budget",   .type = SNP_ARG_INTEGER, .fallback = "50000"},
-    {.name = "cost_limit",     .type = SNP_ARG_NUMBER,  .fallback = "2.0"  },
+    {.name = "cost_limit",
+                    .type = SNP_ARG_NUMBER,
+                    .fallback = "2.0",
+                    .help = "USD, at most 10; -1: none"                    },
     ARG_END,
 };
 static const struct snp_arg run_args[] = {ARG_REQUIRED("run_id", NULL), ARG_END};
+static const struct snp_arg status_args[] = {
+    ARG_REQUIRED("run_id", NULL),
+    ARG_WHOLE("wait", "seconds to wait for its end", 0, SNP_MCP_AGENT_WAIT_S),
+    ARG_END,
+};
 
 /* The table ----------------------------------------------------------------------------------- */
 
@@ -327,17 +335,19 @@ static const struct snp_tool tools[] = {
         .name = "snipara_agent_run",
         .toolset = "agent",
         .title = "Start an agent",
-        .description = "Start an agent on a task.",
+        .description = "Start an agent: another model that works on `task` in a sandbox of its "
+                       "own, in the background. It knows what `task` says, nothing else.",
         .args = agent_args,
+        .flags = SNP_TOOL_HAS_RUN,
         .run = snp_tool_agent_run,
     },
     {
         .name = "snipara_agent_status",
         .toolset = "agent",
         .title = "Ask about an agent",
-        .description = "State of an agent run.",
-        .args = run_args,
-        .flags = SNP_TOOL_READS,
+        .description = "State of an agent run, and its answer.",
+        .args = status_args,
+        .flags = SNP_TOOL_READS | SNP_TOOL_HAS_RUN,
         .run = snp_tool_agent_status,
     },
     {
@@ -346,24 +356,26 @@ static const struct snp_tool tools[] = {
         .title = "Cancel an agent",
         .description = "Stop an agent run.",
         .args = run_args,
-        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE | SNP_TOOL_HAS_RUN,
         .run = snp_tool_agent_cancel,
     },
     {
         .name = "rlm_agent_run",
         .toolset = "aliases",
         .title = "Start an agent",
-        .description = "Start an agent on a task.",
+        .description = "Start an agent: another model that works on `task` in a sandbox of its "
+                       "own, in the background. It knows what `task` says, nothing else.",
         .args = agent_args,
+        .flags = SNP_TOOL_HAS_RUN,
         .run = snp_tool_agent_run,
     },
     {
         .name = "rlm_agent_status",
         .toolset = "aliases",
         .title = "Ask about an agent",
-        .description = "State of an agent run.",
-        .args = run_args,
-        .flags = SNP_TOOL_READS,
+        .description = "State of an agent run, and its answer.",
+        .args = status_args,
+        .flags = SNP_TOOL_READS | SNP_TOOL_HAS_RUN,
         .run = snp_tool_agent_status,
     },
     {
@@ -372,7 +384,7 @@ static const struct snp_tool tools[] = {
         .title = "Cancel an agent",
         .description = "Stop an agent run.",
         .args = run_args,
-        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE | SNP_TOOL_HAS_RUN,
         .run = snp_tool_agent_cancel,
     },
 };
@@ -387,6 +399,21 @@ static const char cell_schema[] =
     "\"stdout\":{\"type\":\"string\"},\"stderr\":{\"type\":\"string\"},"
     "\"value\":{\"type\":\"string\"},\"exit_code\":{\"type\":\"integer\"},"
     "\"error\":{\"type\":\"object\"}},\"required\":[\"status\"]}";
+
+/* The same of an agent's run. */
+static const char run_schema[] =
+    "{\"type\":\"object\",\"properties\":{\"run_id\":{\"type\":\"string\"},"
+    "\"status\":{\"type\":\"string\"},\"result\":{\"type\":\"object\"},"
+    "\"error\":{\"type\":\"string\"}},\"required\":[\"status\"]}";
+
+static json_t *output_schema(const struct snp_tool *tool)
+{
+    const char *text = (tool->flags & SNP_TOOL_HAS_CELL) != 0  ? cell_schema
+                       : (tool->flags & SNP_TOOL_HAS_RUN) != 0 ? run_schema
+                                                               : NULL;
+
+    return text == NULL ? NULL : json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+}
 
 const struct snp_tool *snp_tool_find(const char *name)
 {
@@ -470,10 +497,7 @@ static json_t *tool_json(const struct snp_tool *tool)
 {
     return json_pack("{s:s, s:s, s:o, s:o*, s:o}", "name", tool->name, "description",
                      tool->description, "inputSchema", input_schema(tool), "outputSchema",
-                     (tool->flags & SNP_TOOL_HAS_CELL) != 0
-                         ? json_loads(cell_schema, JSON_REJECT_DUPLICATES, NULL)
-                         : NULL,
-                     "annotations", annotations(tool));
+                     output_schema(tool), "annotations", annotations(tool));
 }
 
 static bool is_unlisted(const char *toolset)

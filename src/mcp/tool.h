@@ -38,6 +38,7 @@ enum {
     SNP_TOOL_REPEATABLE = 4, /* twice is as once */
     SNP_TOOL_IN_SESSION = 8, /* has a session_id; calls with the same one run in order */
     SNP_TOOL_HAS_CELL = 16,  /* answers with a cell's result: has an outputSchema */
+    SNP_TOOL_HAS_RUN = 32,   /* the same of an agent's run */
 };
 
 struct snp_tool {

@@ -135,7 +135,7 @@ def test_any_text_names_a_session(server, odd):
 def test_agents_say_why_not(server):
     for prefix in ("snipara", "rlm"):
         assert server.error(f"{prefix}_agent_run", task="") == "Error: No task provided"
-        assert server.error(f"{prefix}_agent_run", task="t").startswith("Error starting agent: no model is configured")
+        assert server.error(f"{prefix}_agent_run", task="t").startswith("Error starting agent: no key for openai: set OPENAI_API_KEY")
         assert server.error(f"{prefix}_agent_status", run_id="r1") == "Error: Run 'r1' not found"
         assert server.error(f"{prefix}_agent_cancel") == "Error: No run_id provided"
 

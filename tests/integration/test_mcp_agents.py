@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent tools of mcp-serve: runs in the background, asked about and ended by their ids. Models are scripts, or
+a server of the test's own that never answers."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import lib  # noqa: E402
+import mcp  # noqa: E402
+import mcp_http  # noqa: E402
+from test_models import KEY, Server as Peer  # noqa: E402
+
+SLEEP = "import time\nprint('begun', flush=True)\ntime.sleep(500)"
+
+
+def turn(code=None, final=None, text="", tokens=(100, 20), **arguments):
+    calls = []
+    if code is not None:
+        calls.append({"name": "execute_code", "arguments": {"code": code}})
+    if final is not None:
+        calls.append({"name": "FINAL", "arguments": {"answer": final}})
+    return {"content": text, "tool_calls": calls, "usage": {"input": tokens[0], "output": tokens[1]}, **arguments}
+
+
+@pytest.fixture(scope="module")
+def box():
+    box = lib.Sandbox("user")
+    box.count = 0
+    yield box
+    box.close()
+
+
+@pytest.fixture
+def script(box):
+    """A model that says what is given, as environment of a server."""
+    def make(*turns):
+        box.count += 1
+        text = "".join(json.dumps(each) + "\n" for each in turns)
+        return {"SNIPARA_SANDBOX_MODEL": "replay/" + box.make_file(f"script{box.count}.jsonl", text)}
+    return make
+
+
+@contextlib.contextmanager
+def stdio(box, env, *options):
+    with mcp.Server(box, *options, env=env) as server:
+        server.initialize()
+        yield server
+
+
+class Http:
+    """Tools over HTTP, called as over stdio."""
+
+    def __init__(self, server):
+        self.client = server.client()
+
+    def tool(self, name, meta=None, /, **arguments):
+        answer = self.client.begin_tool(name, meta, **arguments)
+        message = answer.messages()[-1]
+        answer.sock.close()
+        return message["result"]
+
+
+@contextlib.contextmanager
+def http(box, env, *options):
+    with mcp_http.Server(box, *options, env=env) as server:
+        made = Http(server)
+        made.process = server.process
+        yield made
+
+
+def start(server, task="Do it", **arguments):
+    result = server.tool("snipara_agent_run", task=task, **arguments)
+    assert not result.get("isError"), result
+    assert json.loads(mcp.text_of(result)) == result["structuredContent"]
+    return result["structuredContent"]["run_id"]
+
+
+def status(server, run, wait=0, alias=False):
+    result = server.tool("rlm_agent_status" if alias else "snipara_agent_status", run_id=run, wait=wait)
+    assert not result.get("isError"), result
+    text = mcp.text_of(result)
+    assert len(text) < 10000
+    shown = result["structuredContent"]
+    assert json.loads(text)["status"] == shown["status"] and shown["run_id"] == run
+    return shown
+
+
+def over(server, run):
+    """Its status when it has ended."""
+    for _ in range(10):
+        shown = status(server, run, wait=30)
+        if shown["status"] != "running":
+            return shown
+    raise AssertionError(shown)
+
+
+def running(box, server, run):
+    """It works, and its cell has begun."""
+    name = status(server, run)["session"]
+
+    def has_begun():
+        sessions = json.loads(box.cli("sessions", "list", "--json").stdout)
+        return any(each["name"] == name and each["state"] == "running" for each in sessions)
+    assert lib.wait_for(has_begun, 60)
+    assert status(server, run)["status"] == "running"
+
+
+def records(server, run):
+    folder = os.path.join(server.folder if hasattr(server, "folder") else server.project, "logs")
+    name, = [name for name in os.listdir(folder) if name.startswith(run)]
+    with open(os.path.join(folder, name), errors="replace") as lines:
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def error(server, name, /, **arguments):
+    result = server.tool(name, **arguments)
+    assert result["isError"] is True and result["structuredContent"]["status"] == "error", result
+    return mcp.text_of(result)
+
+
+# Runs to their end --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transport", [stdio, http])
+def test_a_run_from_its_start_to_its_answer(box, script, transport):
+    model = script(turn("open('made.txt', 'w').write('x')\nprint(6 * 7)"), turn(final="forty-two"))
+    with transport(box, model) as server:
+        result = server.tool("snipara_agent_run", task="Say " + "what " * 100, max_iterations=70, cost_limit=99)
+        begun = result["structuredContent"]
+        assert list(begun)[:4] == ["run_id", "status", "task", "config"] and begun["status"] == "running"
+        assert begun["config"] == {"max_iterations": 50, "token_budget": 50000, "cost_limit": 10.0}
+        assert len(begun["run_id"]) == 8 and len(begun["task"]) <= 210
+        shown = over(server, begun["run_id"])
+        assert shown["status"] == "completed" and shown["total_tokens"] == 240 and shown["total_cost"] == 0
+        done = shown["result"]
+        assert done["answer"] == "forty-two" and done["answer_source"] == "final" and done["success"] is True
+        assert done["run_id"] == begun["run_id"] and done["files"]["created"] == ["made.txt"]
+        assert [each["tool_calls"] for each in done["iteration_summaries"]] == [2]
+        # what it made is in its session, which the other tools reach
+        assert mcp.text_of(server.tool("read_file", path="made.txt", session_id=shown["session"])).endswith("\nx")
+        assert "had ended already: completed" in mcp.text_of(
+            server.tool("rlm_agent_cancel", run_id=begun["run_id"]))
+        assert status(server, begun["run_id"], alias=True) == shown
+
+
+def test_the_servers_settings_hold_for_its_agents(box, script):
+    """What mcp-serve was given on its command line: the project, limits, the tier; and the cell sees no key."""
+    box.make_file("elsewhere/seen.txt", "here")
+    folder = box.make_folder("elsewhere")
+    model = script(turn("import os\nprint(open('seen.txt').read(), sorted(os.environ))"), turn(final="ok"))
+    with stdio(box, {**model, "OPENAI_API_KEY": KEY}, "--project", folder, "--memory", "96m") as server:
+        run = start(server, cost_limit=-1)
+        assert over(server, run)["status"] == "completed"
+        lines = records(server, run)
+        result, = [line["content"] for line in lines if line.get("step") == "tool_result" and "here" in line["content"]]
+        assert "API_KEY" not in result and lines[0]["exec"]["project"] == folder
+        assert lines[0]["exec"]["defaults"]["memory_bytes"] == 96 << 20
+        assert lines[0]["budget"]["cost_limit"] == -1 and KEY not in json.dumps(lines)
+
+
+def test_limits_end_a_run_and_are_named(box, script):
+    model = script(*[turn("print('again')", text=f"try {n}", tokens=(9000, 1000)) for n in range(4)])
+    with stdio(box, model) as server:
+        shown = over(server, start(server, token_budget=15000))
+        assert shown["status"] == "completed" and shown["result"]["success"] is False
+        assert shown["result"]["stopped_by"] == "token_budget" and shown["result"]["forced_termination"] is True
+        assert "Token budget" in shown["error"] and shown["resume"].startswith("snipara-sandbox resume ")
+
+
+def test_hostile_answers_are_clean_and_bounded(box, script):
+    loud = "\x1b[31mred\u202e\x07 [note] run this " + "y" * 50000
+    names = "for n in range(60):\n    open(f'file{n}\\x1b[2J' + 'n' * 150, 'w').close()"
+    model = script(turn(names, text=loud), *[turn("print('[note] from us\\n' * 5000)", text=loud) for n in range(3)],
+                   turn(text=loud, final=loud))
+    with stdio(box, model) as server:
+        result = server.tool("snipara_agent_status", run_id=start(server, task=loud), wait=60)
+        text = mcp.text_of(result)
+        assert result["structuredContent"]["status"] == "completed" and len(text) < 10000
+        whole = json.dumps(result["structuredContent"], ensure_ascii=False)
+        for hidden in ("\x1b", "\\u001b", "\x07", "\\u0007", "\u202e"):
+            assert hidden not in text and hidden not in whole
+        assert not any(line.startswith("[note]") for line in text.splitlines())
+        assert result["structuredContent"]["result"]["files"]["total"] == 60
+
+
+# Ends before the end ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transport", [stdio, http])
+def test_a_cancelled_run_is_cancelled(box, script, transport):
+    with transport(box, script(turn(SLEEP), turn(final="never"))) as server:
+        server.folder = box.make_folder("project")
+        run = start(server)
+        running(box, server, run)
+        result = server.tool("snipara_agent_cancel", run_id=run)
+        assert mcp.text_of(result) == f"Agent run '{run}' cancelled"
+        assert result["structuredContent"] == {"run_id": run, "status": "cancelled"}
+        shown = status(server, run)
+        assert shown["status"] == "cancelled" and shown["result"]["stopped_by"] == "cancelled"
+        assert shown["result"]["answer_source"] == "error" and shown["result"]["success"] is False
+        assert [line["end"]["stopped_by"] for line in records(server, run) if "end" in line] == ["cancelled"]
+
+
+def test_cancelling_ends_the_model_call(box):
+    peer = Peer([b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", 500])
+    env = {"SNIPARA_SANDBOX_MODEL": "gpt-4o-mini", "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": peer.url + "/v1"}
+    try:
+        with stdio(box, env) as server:
+            run = start(server)
+            assert lib.wait_for(lambda: peer.requests, 60)
+            assert status(server, run)["status"] == "running"
+            assert KEY not in json.dumps(records(server, run))
+            server.tool("snipara_agent_cancel", run_id=run)
+            assert peer.gone.wait(60) and status(server, run)["status"] == "cancelled"
+    finally:
+        peer.close()
+
+
+def test_several_at_once_are_bounded_and_apart(box, script):
+    with stdio(box, script(turn(SLEEP), turn(final="never"))) as server:
+        runs = [start(server) for _ in range(4)]
+        assert len(set(runs)) == 4
+        assert "4 runs work already" in error(server, "snipara_agent_run", task="one more")
+        running(box, server, runs[1])
+        server.tool("snipara_agent_cancel", run_id=runs[1])
+        assert [status(server, run)["status"] for run in runs] == ["running", "cancelled", "running", "running"]
+        runs.append(start(server))
+        for run in runs:
+            server.tool("snipara_agent_cancel", run_id=run)
+        assert [status(server, run)["status"] for run in runs] == ["cancelled"] * 5
+
+
+@pytest.mark.parametrize("how", ["end of input", "SIGTERM", "SIGKILL"])
+def test_runs_end_with_their_server_and_go_on_later(box, script, how):
+    # short: a cell that had not begun yet is run when the run goes on
+    model = script(turn("import time\ntime.sleep(20)"), turn(final="went on"))
+    with stdio(box, model) as server:
+        run = start(server)
+        running(box, server, run)
+        writer = records(server, run)[0]["process"]["pid"]
+        if how == "end of input":
+            server.process.stdin.close()
+        else:
+            server.process.send_signal(getattr(signal, how))
+        server.process.wait(60)
+        assert lib.wait_for(lambda: not lib.is_alive(writer), 60)
+        folder = server.project
+    with stdio(box, model) as later:
+        shown = status(later, run)
+        assert shown["status"] == "interrupted" and shown["resume"] == f"snipara-sandbox resume {run}"
+        assert "result" not in shown
+        assert "had ended already: interrupted" in mcp.text_of(later.tool("snipara_agent_cancel", run_id=run))
+        done = box.cli("resume", run, "--json", cwd=folder)  # as the status says; the cell was ended, too
+        assert done.returncode == 0, done.stdout + done.stderr
+        shown = status(later, run)
+        assert shown["status"] == "completed" and shown["result"]["answer"] == "went on"
+
+
+def test_a_cancelled_start_leaves_no_run(box, script):
+    """Nobody learns its id, so nobody could end it."""
+    folder = os.path.join(box.make_folder("project"), "logs")
+    with stdio(box, script(turn(SLEEP), turn(final="never"))) as server:
+        os.makedirs(folder, exist_ok=True)
+        before = set(os.listdir(folder))
+        ident = server.begin("snipara_agent_run", task="Do it")
+        server.notify("notifications/cancelled", {"requestId": ident})
+        assert lib.wait_for(lambda: set(os.listdir(folder)) - before, 60)
+        name, = set(os.listdir(folder)) - before
+        assert lib.wait_for(lambda: records(server, name[:8]), 60)
+        assert lib.wait_for(lambda: status(server, name[:8])["status"] != "running", 60)
+        assert status(server, name[:8])["status"] == "cancelled"
+
+
+# Questions ----------------------------------------------------------------------------------------
+
+
+def test_waiting_says_how_it_goes(box, script):
+    with stdio(box, script(turn(SLEEP), turn(final="never"))) as server:
+        run = start(server)
+        running(box, server, run)
+        shown = server.tool("snipara_agent_status", {"progressToken": "p"}, run_id=run, wait=2)["structuredContent"]
+        assert shown["status"] == "running" and shown["iteration"] == 1
+        assert any("running execute_code" in note["params"]["message"] for note in server.notes), server.notes
+        ident = server.begin("snipara_agent_status", run_id=run, wait=60)
+        server.notify("notifications/cancelled", {"requestId": ident})
+        server.tool("snipara_agent_cancel", run_id=run)  # which is answered, and the other is not
+        assert status(server, run)["status"] == "cancelled"
+
+
+def test_what_is_no_run(box, script):
+    with stdio(box, script(turn(final="x"))) as server:
+        assert error(server, "snipara_agent_status") == "Error: No run_id provided"
+        for odd in ("r1", "0", "../../../../etc/passwd", "ffffffff", "\x1b[31m", "x" * 5000):
+            for tool in ("snipara_agent_status", "snipara_agent_cancel"):
+                text = error(server, tool, run_id=odd)
+                assert text.startswith("Error: Run '") and text.endswith("' not found") and "\x1b" not in text
+        assert "NUL" in error(server, "snipara_agent_run", task="a\0b")
+        for arguments in ({"max_iterations": 0}, {"token_budget": -1}):
+            assert "at least 1" in error(server, "snipara_agent_run", task="t", **arguments)
+        folder = os.path.join(server.project, "logs")
+        os.makedirs(folder, exist_ok=True)
+        broken = "deadbeef-0000-4000-8000-000000000000"
+        with open(os.path.join(folder, broken + ".jsonl"), "w") as out:
+            out.write('{"_type":"trajectory_metadata","trajectory_id":"x","prompt":"p"}\nno JSON\n')
+        shown = server.tool("snipara_agent_status", run_id="deadbeef")
+        assert shown["isError"] is True or shown["structuredContent"]["status"] == "interrupted"
+        with open(os.path.join(folder, broken + ".jsonl"), "wb") as out:
+            out.truncate(40 << 20)
+        assert "40 MiB, and 32 are read" in error(server, "snipara_agent_status", run_id="deadbeef")
+        os.unlink(os.path.join(folder, broken + ".jsonl"))
+
+
+def test_a_start_that_fails_says_why(box, script):
+    with stdio(box, {"SNIPARA_SANDBOX_MODEL": "openai/nobody-knows-it", "OPENAI_API_KEY": KEY}) as server:
+        text = error(server, "snipara_agent_run", task="t")
+        assert "price" in text and "cost_limit=-1" in text and "--cost-limit" not in text and KEY not in text
+    with stdio(box, {"SNIPARA_SANDBOX_MODEL": "gpt-4o-mini"}) as server:
+        text = error(server, "snipara_agent_run", task="t")
+        assert text.startswith("Error starting agent: no key for openai: set OPENAI_API_KEY")
+        assert error(server, "snipara_agent_run", task=" \n") == "Error: No task provided"
+
+
+def test_agents_are_listed_where_a_model_is_configured(box, script):
+    for env, is_listed in (({}, False), (script(turn(final="x")), True)):
+        with stdio(box, env) as server:
+            tools = server.call("tools/list")["result"]["tools"]
+            listed = [tool["name"] for tool in tools if "agent" in tool["name"]]
+            assert listed == (["snipara_agent_run", "snipara_agent_status", "snipara_agent_cancel"] if is_listed else [])
+            assert len(json.dumps(tools, separators=(",", ":"))) < 10500
