@@ -198,8 +198,11 @@ def test_hostile_answers_are_clean_and_bounded(box, script):
 def test_a_cancelled_run_is_cancelled(box, script, transport):
     with transport(box, script(turn(SLEEP), turn(final="never"))) as server:
         server.folder = box.make_folder("project")
-        run = start(server)
+        run = start(server, task="nobody else's business")
         running(box, server, run)
+        with open(f"/proc/{records(server, run)[0]['process']['pid']}/cmdline") as shown:
+            words = shown.read()
+        assert "--attached" in words and "business" not in words  # which everybody may read
         result = server.tool("snipara_agent_cancel", run_id=run)
         assert mcp.text_of(result) == f"Agent run '{run}' cancelled"
         assert result["structuredContent"] == {"run_id": run, "status": "cancelled"}
