@@ -21,6 +21,7 @@ enum {
     GROWTH = 8,
     FENCE_MIN = 3,
     DIFF_SHOWN = 160, /* characters of a side */
+    DIFF_BEFORE = 40, /* bytes shown of what both have before that */
 };
 
 int snp_logs_format(const char *name)
@@ -124,7 +125,8 @@ static int event_add(struct snp_buf *out, const json_t *event, size_t number)
 
 static bool is_safe_id(const char *id)
 {
-    return strspn(id, "0123456789abcdefABCDEF-") == strlen(id);
+    return strspn(id, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-") ==
+           strlen(id);
 }
 
 static int end_add(struct snp_buf *out, const json_t *end)
@@ -180,7 +182,24 @@ int snp_logs_export(const json_t *records,
 
 /* Compared ---------------------------------------------------------------------------------- */
 
-/* A call without its id, which is never the same. */
+/* What a cell said, without how long it took, which is never the same. New reference. */
+static json_t *timeless(const json_t *text)
+{
+    snp_autojson json_t *object = NULL;
+    snp_autofree char *rest = NULL;
+    struct snp_err ignored;
+
+    if (!json_is_string(text) ||
+        snp_json_parse(json_string_value(text), json_string_length(text), &object, &ignored) <
+            0 ||
+        json_object_del(object, "execution_time_ms") < 0) {
+        return json_incref((json_t *)(uintptr_t)text);
+    }
+    rest = snp_json_text(object);
+    return rest == NULL ? NULL : json_string(rest);
+}
+
+/* Calls or results without ids, which are never the same either. */
 static json_t *calls_bare(const json_t *event, const char *list, const char *id)
 {
     json_t *bare = json_deep_copy(json_object_get(event, list));
@@ -189,7 +208,12 @@ static json_t *calls_bare(const json_t *event, const char *list, const char *id)
 
     json_array_foreach(bare, i, call)
     {
+        json_t *content = timeless(json_object_get(call, "content"));
+
         (void)json_object_del(call, id);
+        if (content != NULL) {
+            (void)json_object_set_new(call, "content", content);
+        }
     }
     return bare;
 }
@@ -199,7 +223,7 @@ static json_t *part(const json_t *event, size_t which)
 {
     switch (which) {
     case 0:
-        return json_incref(json_object_get(event, "prompt"));
+        return timeless(json_object_get(event, "prompt"));
     case 1:
         return json_incref(json_object_get(event, "response"));
     case 2:
@@ -209,19 +233,49 @@ static json_t *part(const json_t *event, size_t which)
     }
 }
 
-static void side_print(char sign, const json_t *value)
+/* As one text; the caller frees. */
+static char *side_text(const json_t *value)
 {
-    snp_autofree char *text =
-        json_is_string(value) ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-    const char *bytes = json_is_string(value) ? json_string_value(value)
-                        : text == NULL        ? "nothing"
-                                              : text;
+    return json_is_string(value) ? strdup(json_string_value(value))
+           : value == NULL       ? strdup("nothing")
+                                 : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
+/* Where a text is shown from, so that what differs can be seen: a little before that. */
+static size_t start_of(const char *a, const char *b)
+{
+    size_t n = 0;
+
+    while (a[n] != '\0' && a[n] == b[n]) {
+        n++;
+    }
+    n = n <= DIFF_BEFORE * 2 ? 0 : n - DIFF_BEFORE;
+    while (n > 0 && ((unsigned char)a[n] & 0xc0U) == 0x80) {
+        n--; /* not inside a character */
+    }
+    return n;
+}
+
+static void side_print(char sign, const char *text, size_t start)
+{
     snp_autobuf struct snp_buf line = {0};
 
     snp_buf_init(&line, (size_t)DIFF_SHOWN * GROWTH * 2 + 16);
-    if (snp_text_line(&line, bytes, strnlen(bytes, (size_t)DIFF_SHOWN * 2), DIFF_SHOWN) == 0) {
-        (void)printf("  %c %s\n", sign, line.len == 0 ? "" : snp_buf_cstr(&line));
+    if (snp_text_line(&line, text + start, strnlen(text + start, (size_t)DIFF_SHOWN * 2),
+                      DIFF_SHOWN) == 0) {
+        (void)printf("  %c %s%s\n", sign, start > 0 ? "..." : "",
+                     line.len == 0 ? "" : snp_buf_cstr(&line));
     }
+}
+
+static void difference_print(const json_t *in_a, const json_t *in_b)
+{
+    snp_autofree char *a = side_text(in_a);
+    snp_autofree char *b = side_text(in_b);
+    size_t start = a == NULL || b == NULL ? 0 : start_of(a, b);
+
+    side_print('-', a == NULL ? "" : a, start);
+    side_print('+', b == NULL ? "" : b, start);
 }
 
 int snp_logs_diff(const json_t *a, const json_t *b, bool is_json)
@@ -248,8 +302,7 @@ int snp_logs_diff(const json_t *a, const json_t *b, bool is_json)
                                                   "part", parts[which], "a", in_a, "b", in_b));
             if (!is_json) {
                 (void)printf("Call %zu, %s:\n", i + 1, parts[which]);
-                side_print('-', in_a);
-                side_print('+', in_b);
+                difference_print(in_a, in_b);
             }
         }
     }

@@ -156,10 +156,10 @@ function modelOf(records) {
       } else if (call !== null && step === "sub_ask") {
         call.ask = record;
         if (typeof record.parent_call_id === "string") call.under = toolOf(callOf(record.parent_call_id), str(record.tool_call_id));
-      } else if (call !== null && step === "sub") {
-        levels.push(toolOf(call, str(record.tool_call_id)));
-      } else if (call !== null && step === "batch") {
-        toolOf(call, str(record.tool_call_id));
+      } else if (call !== null && (step === "sub" || step === "batch")) {
+        const tool = toolOf(call, str(record.tool_call_id));
+        tool.begun = tool.begun || record;
+        if (step === "sub") levels.push(tool);
       } else if (call !== null && step === "answer") {
         call.answer = obj(record.answer);
         call.answeredAt = num(record.elapsed_ms);
@@ -640,7 +640,7 @@ function noteBody(note) {
 function nodeBody(node) {
   if (node === null) return [el("p", {class: "empty"}, "Choose a call or a tool to see it here.")];
   if (node.kind === "call") return [el("h2", null, node.label), ...callBody(node.thing)];
-  if (node.kind === "tool") return [el("h2", null, ...marked(node.label)), toolView(node.thing)];
+  if (node.kind === "tool") return [toolView(node.thing)];
   if (node.kind === "note") return noteBody(node.thing);
   return [el("h2", null, node.label), el("p", {class: "facts"}, `${count(node.nodes.length, "step")}, ${count(node.tokens, "token")}, ${time(node.ms)}`)];
 }

@@ -497,8 +497,9 @@ def test_logs_list_show_export_and_compare(runs):
     assert whole[0]["_type"] == "trajectory_metadata" and whole[-1]["end"]["success"]
     differ = runs.cli("logs", "diff", one["trajectory_id"], two["trajectory_id"])
     assert differ.returncode == 1 and "Call 2, response:" in differ.stdout and "+ second" in differ.stdout
-    same = runs.cli("logs", "diff", one["trajectory_id"], one["trajectory_id"])
-    assert same.returncode == 0
+    again = runs.run(work(1), turn(text="<b>first</b> ```"))  # other ids, another time
+    same = runs.cli("logs", "diff", one["trajectory_id"], again["trajectory_id"])
+    assert (same.returncode, same.stdout) == (0, "no difference\n")
 
 
 def test_logs_of_nothing_and_of_nonsense(runs):
