@@ -166,10 +166,16 @@ class Page:
         return answer["result"].get("value")
 
     def until(self, script, seconds=SECONDS):
-        """Wait until an expression is true."""
+        """Wait until an expression is true. While a page goes and another comes there may be nothing to ask."""
         end = time.monotonic() + seconds
-        while not self.value(script):
-            assert time.monotonic() < end, f"never true: {script}"
+        while True:
+            try:
+                if self.value(script):
+                    return
+                why = "it is false"
+            except (AssertionError, RuntimeError) as error:
+                why = error
+            assert time.monotonic() < end, f"never true: {script}: {why}"
             time.sleep(0.02)
 
     def key(self, name, code=0):

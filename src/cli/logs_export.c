@@ -21,7 +21,8 @@ enum {
     GROWTH = 8,
     FENCE_MIN = 3,
     DIFF_SHOWN = 160, /* characters of a side */
-    DIFF_BEFORE = 40, /* bytes shown of what both have before that */
+    DIFF_SAME = 80,   /* bytes that both may have before, and are shown whole */
+    DIFF_BEFORE = 40, /* of what is longer, these are shown */
 };
 
 int snp_logs_format(const char *name)
@@ -249,7 +250,7 @@ static size_t start_of(const char *a, const char *b)
     while (a[n] != '\0' && a[n] == b[n]) {
         n++;
     }
-    n = n <= DIFF_BEFORE * 2 ? 0 : n - DIFF_BEFORE;
+    n = n <= DIFF_SAME ? 0 : n - DIFF_BEFORE;
     while (n > 0 && ((unsigned char)a[n] & 0xc0U) == 0x80) {
         n--; /* not inside a character */
     }
