@@ -571,7 +571,7 @@ function nodesOf(m) {
     bad: call.error !== "" || !call.has, soft: call.toolErrors > 0, tokens: call.input + call.output, ms: call.ms, start: call.start, stop: call.stop,
     below: () => [...call.tools.map((tool, i) => toolNode(call, tool, i)), ...call.subs.map(callNode)], size: call.tools.length + call.subs.length});
   const toolNode = (call, tool, i) => ({key: `c${call.index}t${i}`, kind: "tool", thing: tool, label: tool.name, text: tool.cell > 0 ? `cell ${tool.cell}` : "",
-    bad: tool.isError, tokens: 0, ms: tool.ms, start: tool.start, stop: tool.stop, below: () => tool.subs.map(callNode), size: tool.subs.length});
+    bad: tool.isError, isOpen: !tool.isDone, tokens: 0, ms: tool.ms, start: tool.start, stop: tool.stop, below: () => tool.subs.map(callNode), size: tool.subs.length});
   const noteNode = (note, i) => ({key: "n" + i, kind: "note", thing: note, label: NOTES.get(note.step) || note.step, text: oneLine(str(note.record.content), 80),
     bad: false, tokens: 0, ms: 0, start: note.at, stop: note.at, below: () => [], size: 0});
   const top = [];
@@ -648,7 +648,7 @@ function nodeBody(node) {
 function rowOf(m, row, i, active) {
   const node = row.node;
   const size = node.kind === "call" ? Math.max(8, Math.min(18, 8 + node.tokens / 400)) : 8;
-  const dot = el("i", {class: `dot ${node.kind === "call" ? "call" : "tool"} ${node.bad ? "k-bad" : node.kind === "note" ? "k-out" : "k-ok"}`, "aria-hidden": "true"});
+  const dot = el("i", {class: `dot ${node.kind === "call" ? "call" : "tool"} ${node.bad ? "k-bad" : node.kind === "note" || node.isOpen ? "k-out" : "k-ok"}`, "aria-hidden": "true"});
   dot.style.width = dot.style.height = size + "px";
   const bar = el("i", {class: node.bad ? "k-bad" : "k-in"});
   bar.style.left = Math.min(98, 100 * node.start / m.elapsed).toFixed(2) + "%";

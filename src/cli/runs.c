@@ -233,8 +233,13 @@ static int cancel_run(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     int r = info_find(cli, &verb_cancel, opts, &info, &err);
 
-    r = r < 0 ? r : snp_trajectory_stop(info.path, json_object_get(info.head, "process"), &err);
     if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    r = snp_trajectory_stop(info.path, json_object_get(info.head, "process"), &err);
+    if (r < 0) {
+        (void)snp_err_wrap(&err, "run %.8s (%s)", info.id,
+                           snp_trajectory_state_name(info.state));
         return snp_cli_fail(cli, &err);
     }
     if (snp_opts_flag(opts, "json", false)) {

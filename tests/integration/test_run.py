@@ -454,7 +454,8 @@ def test_cancel_ends_a_run_and_resume_goes_on(runs, has_begun):
     result = json.loads(rest.splitlines()[-1])
     assert process.returncode == 1, errors
     assert result["stopped_by"] == "cancelled" and result["response"] == "asleep", result
-    assert runs.cli("runs", "cancel", ident).returncode == 1
+    over = runs.cli("runs", "cancel", ident)
+    assert over.returncode == 1 and f"run {ident[:8]} (stopped): it does not run" in over.stderr
     done = json.loads(runs.cli("resume", ident, "--json").stdout)
     assert done["response"] == "awake"
 
