@@ -65,11 +65,13 @@ static int options_take(struct snp_mcp_agent *agent,
         const char *text = snp_opts_text_at(opts, i);
 
         if (opt->key != SNP_KEY_NONE && text != NULL) {
-            agent->set[agent->n_set] = snp_format(
+            char *variable = snp_format(
                 "%s=%s", snp_config_info((enum snp_config_key)opt->key)->env[0], text);
-            if (agent->set[agent->n_set++] == NULL) {
+
+            if (variable == NULL) {
                 return snp_fail(err, SNP_E_NOMEM, "out of memory");
             }
+            agent->set[agent->n_set++] = variable;
         }
     }
     return 0;

@@ -295,15 +295,18 @@ void snp_tool_agent_cancel(struct snp_task *task)
 {
     snp_autofree char *path = NULL;
     struct snp_err err;
+    int r = 0;
 
     if (!record_of(task, &path)) {
         return;
     }
-    if (snp_agent_record_is_open(path) && snp_agent_record_stop(path, &err) < 0 &&
-        err.code != SNP_E_NOT_FOUND) {
-        say_error(task, "Error: ", err.msg);
-    } else if (snp_agent_wait(task, SNP_TAKE_PTR(path), SNP_MCP_AGENT_CANCEL_MS, on_stopped,
-                              &err) < 0) {
+    if (snp_agent_record_is_open(path)) {
+        r = snp_agent_record_stop(path, &err);
+    }
+    if (r == 0 || r == SNP_E_NOT_FOUND) { /* it may have ended meanwhile */
+        r = snp_agent_wait(task, SNP_TAKE_PTR(path), SNP_MCP_AGENT_CANCEL_MS, on_stopped, &err);
+    }
+    if (r < 0) {
         say_error(task, "Error: ", err.msg);
     }
 }
