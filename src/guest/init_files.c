@@ -146,6 +146,10 @@ static int open_path(const char *path, int flags, unsigned mode)
     }
     fd = open_beneath(root, root_fd, rest, flags, mode);
     snp_closep(&root_fd);
+    if (fd < 0 &&
+        errno == ENXIO) { /* a socket, or a pipe that nobody reads: no file, like others */
+        errno = EINVAL;
+    }
     return fd;
 }
 
