@@ -35,13 +35,13 @@ enum {
         "env", 'e', SNP_OPT_STRING, "TIER",                                                   \
             "where code runs: native, local (weaker), or auto (default)", SNP_KEY_ENVIRONMENT \
     }
+#define OPT_OUTPUT                                                                \
+    {                                                                             \
+        "output", 'o', SNP_OPT_STRING, "DIR",                                     \
+            "copy the files that were written or changed into this new folder", 0 \
+    }
 #define OPT_BOX                                                                                \
-    {"output",                                                                                 \
-     'o',                                                                                      \
-     SNP_OPT_STRING,                                                                           \
-     "DIR",                                                                                    \
-     "copy the files that were written or changed into this new folder",                       \
-     0},                                                                                       \
+    OPT_OUTPUT,                                                                                \
         {"project",                                                                            \
          0,                                                                                    \
          SNP_OPT_STRING,                                                                       \
@@ -110,6 +110,7 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
 {
     struct snp_model_choice choice = {0};
     snp_autojson json_t *exec = NULL;
+    struct snp_limits limits;
     struct snp_err err;
 
     if (snp_config_origin(front->config, SNP_KEY_MODEL) != SNP_ORIGIN_DEFAULT) {
@@ -133,6 +134,8 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
     }
     spec->log_dir = snp_config_str(front->config, SNP_KEY_LOG_DIR);
     spec->environment = snp_config_str(front->config, SNP_KEY_ENVIRONMENT);
+    snp_config_limits(front->config, &limits);
+    spec->cell_ms = limits.value[SNP_LIMIT_WALL];
     return snp_front_start(front, spec);
 }
 
@@ -374,6 +377,7 @@ static const struct snp_opt resume_options[] = {
      0                                                                                                         },
     {"recover",        0,   SNP_OPT_STRING, "HOW",
      "if cells of its session are missing after a crash: ask (default), replay, checkpoint",                  0},
+    OPT_OUTPUT,
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
     SNP_FRONT_OPT_EVENTS,
@@ -445,6 +449,7 @@ static int resume_run(struct snp_cli *cli, const struct snp_opts *opts)
 
     r = r < 0 ? r : recover_check(changes.recover, &err);
     r = r < 0 ? r : snp_front_open(&front, cli, &snp_verb_resume, opts, &err);
+    r = r < 0 ? r : snp_front_output(&front, &err);
     r = r < 0 ? r
               : snp_trajectory_find(snp_config_str(front.config, SNP_KEY_LOG_DIR),
                                     snp_opts_arg(opts, 0), &path, &err);

@@ -124,6 +124,7 @@ static void try_failed(struct snp_model_call *call,
 {
     uint64_t wait_ms = call->retry_after_ms;
     uint64_t left_ms = snp_model_time_left_ms(call);
+    bool is_asked_to = wait_ms > 0;
     const char *name = call->target.route->name;
     const char *source = call->target.key_name;
     bool is_key = failure == SNP_MODEL_FAILED_AUTH && source[0] != '\0';
@@ -138,7 +139,11 @@ static void try_failed(struct snp_model_call *call,
         retry_in(call, wait_ms, &err);
         return;
     }
-    if (is_worth) {
+    if (is_worth && !is_asked_to) { /* the time is what is missing */
+        failure = SNP_MODEL_FAILED_TIMEOUT;
+        (void)snp_fail(&err, SNP_E_TIMEOUT, "%s: %s; no time is left for another try", name,
+                       why->msg);
+    } else if (is_worth) {
         (void)snp_fail(&err, why->code, "%s: %s; it asks to wait %llu s, longer than %s", name,
                        why->msg, (unsigned long long)(wait_ms / US),
                        wait_ms < left_ms ? "we wait" : "is left");

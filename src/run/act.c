@@ -173,7 +173,7 @@ static uint64_t cell_ms(const struct snp_run *run)
         return most;
     }
     left = (left < 0 ? 0 : left) + SPARE_MS;
-    return most == 0 || (uint64_t)left < most ? (uint64_t)left : most;
+    return (uint64_t)left < most ? (uint64_t)left : most;
 }
 
 static enum snp_run_then cell_run(struct snp_run *run, const struct snp_run_tool *tool)
@@ -250,6 +250,10 @@ enum snp_run_then snp_run_act(struct snp_run *run)
     bool is_end = tool != NULL &&
                   (tool->kind == SNP_RUN_TOOL_FINAL || tool->kind == SNP_RUN_TOOL_FINAL_VAR);
 
+    if (state->tool == NULL && !is_end && state->budget.tool_calls > 0 &&
+        state->turn_tools >= state->budget.tool_calls && state->batch == NULL) {
+        return snp_run_refuse(run, snp_run_prompt_over, true);
+    }
     if (tool == NULL) {
         snp_autofree char *name = snp_run_tool_names();
         snp_autofree char *text = snp_format("Tool not found: '%.80s'; there are %s",
@@ -263,10 +267,6 @@ enum snp_run_then snp_run_act(struct snp_run *run)
     }
     if (state->tool == NULL && is_last_turn(state) && !ends_itself(state)) {
         return snp_run_refuse(run, snp_run_prompt_not_run, true);
-    }
-    if (state->tool == NULL && !is_end && state->budget.tool_calls > 0 &&
-        state->turn_tools >= state->budget.tool_calls) {
-        return snp_run_refuse(run, snp_run_prompt_over, true);
     }
     if (tool->kind == SNP_RUN_TOOL_SUB) {
         return snp_run_sub_begin(run);

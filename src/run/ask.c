@@ -9,8 +9,7 @@
 #include "run/sub.h"
 
 enum {
-    CAP_GROWTH = 4,    /* after a reply that was all reasoning */
-    DEADLINE_MS = 100, /* so early a call may be given up for the run's deadline */
+    CAP_GROWTH = 4, /* after a reply that was all reasoning */
 };
 
 /* The most tokens of one answer that any known model takes; grows where that is not enough. */
@@ -80,11 +79,11 @@ static void completion_stop(struct snp_run *run, const struct snp_run_stop *stop
     }
 }
 
-static void stop_by_time(struct snp_run *run)
+static void stop_by_time(struct snp_run *run, const char *why)
 {
     struct snp_run_stop stop;
 
-    snp_run_budget_timeout(&run->state, snp_run_elapsed_ms(run), &stop);
+    snp_run_budget_timeout(&run->state, snp_run_elapsed_ms(run), why, &stop);
     completion_stop(run, &stop);
 }
 
@@ -92,8 +91,8 @@ static void failure_judge(struct snp_run *run, const struct snp_model_answer *an
 {
     struct snp_err err = answer->err;
 
-    if (answer->failure == SNP_MODEL_FAILED_TIMEOUT && snp_run_left_ms(run) < DEADLINE_MS) {
-        stop_by_time(run);
+    if (answer->failure == SNP_MODEL_FAILED_TIMEOUT) { /* the deadline is the run's */
+        stop_by_time(run, answer->err.msg);
         return;
     }
     (void)snp_err_wrap(&err, "the model gave no answer (%s)",

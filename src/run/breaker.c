@@ -42,14 +42,19 @@ static uint64_t error_hash(const char *text)
     return hash == 0 ? 1 : hash;
 }
 
-static unsigned follow(uint64_t *last, unsigned n, uint64_t now)
+static unsigned follow(uint64_t *last, unsigned n, uint64_t now, bool is_new)
 {
-    n = now != 0 && *last == now ? n + 1 : 1;
+    if (now == 0 || *last != now) {
+        n = 1;
+    } else if (is_new) {
+        n++;
+    }
     *last = now;
     return now == 0 ? 0 : n;
 }
 
 void snp_breaker_add(struct snp_breaker *breaker,
+                     int64_t answer,
                      const char *tool,
                      const json_t *arguments,
                      const char *result,
@@ -57,14 +62,16 @@ void snp_breaker_add(struct snp_breaker *breaker,
 {
     snp_autofree char *text = json_dumps(arguments, JSON_COMPACT | JSON_SORT_KEYS);
     uint64_t call = hash_add(FNV_START, tool, strlen(tool));
+    bool is_new = breaker->answer != answer;
 
     if (text != NULL) {
         call = hash_add(call, text, strlen(text));
     }
     call = hash_add(call, result, strlen(result));
-    breaker->n_calls = follow(&breaker->call, breaker->n_calls, call == 0 ? 1 : call);
-    breaker->n_errors =
-        follow(&breaker->error, breaker->n_errors, error == NULL ? 0 : error_hash(error));
+    breaker->answer = answer;
+    breaker->n_calls = follow(&breaker->call, breaker->n_calls, call == 0 ? 1 : call, is_new);
+    breaker->n_errors = follow(&breaker->error, breaker->n_errors,
+                               error == NULL ? 0 : error_hash(error), is_new);
 }
 
 bool snp_breaker_is_tripped(const struct snp_breaker *breaker)

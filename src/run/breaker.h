@@ -4,7 +4,8 @@
 
 /*
  * Stops a model that goes round in circles: the same error, numbers and addresses aside, or the same call
- * with the same result, three times in a row.
+ * with the same result, three times in a row. Calls of one answer count once: the model has not seen what
+ * became of the first when it makes the second.
  */
 
 #include <stdbool.h>
@@ -22,10 +23,12 @@ struct snp_breaker {
     unsigned n_errors;
     uint64_t call; /* hash of the last call and its result */
     unsigned n_calls;
+    int64_t answer; /* which the last call was of */
 };
 
-/* A tool call has ended. error: its text if it failed, else NULL. */
+/* A tool call of the n-th answer has ended. error: its text if it failed, else NULL. */
 void snp_breaker_add(struct snp_breaker *breaker,
+                     int64_t answer,
                      const char *tool,
                      const json_t *arguments,
                      const char *result,

@@ -4,9 +4,17 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "base/text.h"
 
 enum {
-    ANSWER_MIN = 64, /* tokens: an answer that is certain to be shorter is not asked for */
+    SHOWN_ERROR = 160, /* characters of the error that came again */
+    SHOWN_CALL = 70,   /* and of each call that led to it */
+    SHOWN_MAX = 4096,  /* bytes of all */
+    ANSWER_MIN = 64,   /* tokens: an answer that is certain to be shorter is not asked for */
     /* Of a sub-completion, at most. */
     SUB_DEPTH = 2,
     SUB_CALLS = 4,
@@ -38,11 +46,14 @@ static bool is_agent(const struct snp_run_state *state)
 
 void snp_run_budget_timeout(const struct snp_run_state *state,
                             int64_t elapsed_ms,
+                            const char *why,
                             struct snp_run_stop *ret)
 {
-    snp_run_stop_set(ret, "timeout", "--timeout", "Execution timeout exceeded: %.1fs/%.1fs",
+    snp_run_stop_set(ret, "timeout", "--timeout",
+                     "Execution timeout exceeded: %.1fs/%.1fs%s%.300s",
                      (double)(elapsed_ms - state->base_ms) / 1000,
-                     (double)(state->budget.wall_ms - state->base_ms) / 1000);
+                     (double)(state->budget.wall_ms - state->base_ms) / 1000,
+                     why[0] == '\0' ? "" : ", ", why);
 }
 
 static bool time_is_over(const struct snp_run_state *state,
@@ -52,7 +63,7 @@ static bool time_is_over(const struct snp_run_state *state,
     if (state->budget.wall_ms == 0 || next->elapsed_ms < state->budget.wall_ms) {
         return false;
     }
-    snp_run_budget_timeout(state, next->elapsed_ms, ret);
+    snp_run_budget_timeout(state, next->elapsed_ms, "", ret);
     return true;
 }
 
@@ -136,6 +147,63 @@ static bool cost_is_over(const struct snp_run_state *state,
     return false;
 }
 
+/* Circles ----------------------------------------------------------------------------------- */
+
+static const json_t *message_at(const struct snp_run_state *state, size_t i)
+{
+    return json_array_get(state->messages, i);
+}
+
+/* ": ERROR; tried: TOOL ARGUMENTS, ..." of the last answers, the newest last. */
+static int tried_add(const struct snp_run_state *state, struct snp_buf *out)
+{
+    const json_t *answers[SNP_BREAKER_TIMES];
+    size_t i = json_array_size(state->messages);
+    const char *result = i == 0 ? "" : snp_json_str(message_at(state, i - 1), "content", "");
+    snp_autojson json_t *parsed = NULL;
+    struct snp_err err;
+    size_t n = 0;
+    int r = 0;
+
+    if (snp_json_parse(result, strlen(result), &parsed, &err) == 0) {
+        const char *error = snp_json_str(parsed, "error", "");
+
+        r = error[0] == '\0' ? 0 : snp_buf_adds(out, ": ");
+        r = r < 0 ? r : snp_text_line(out, error, strlen(error), SHOWN_ERROR);
+    }
+    while (i-- > 0 && n < SNP_BREAKER_TIMES) {
+        if (json_array_size(json_object_get(message_at(state, i), "tool_calls")) > 0) {
+            answers[n++] = json_object_get(message_at(state, i), "tool_calls");
+        }
+    }
+    for (size_t k = n; r == 0 && k-- > 0;) {
+        const json_t *call = json_array_get(answers[k], json_array_size(answers[k]) - 1);
+        snp_autofree char *text =
+            json_dumps(json_object_get(call, "arguments"), JSON_COMPACT | JSON_ENSURE_ASCII);
+
+        r = snp_buf_addf(out, "%s%.40s ", k + 1 == n ? "; tried: " : ", ",
+                         snp_json_str(call, "name", ""));
+        if (r == 0 && text != NULL) {
+            r = snp_text_line(out, text, strlen(text), SHOWN_CALL);
+        }
+    }
+    return r;
+}
+
+static void circle(const struct snp_run_state *state, struct snp_run_stop *ret)
+{
+    snp_autobuf struct snp_buf tried = {0};
+
+    snp_buf_init(&tried, SHOWN_MAX);
+    if (tried_add(state, &tried) < 0) {
+        snp_buf_clear(&tried);
+    }
+    snp_run_stop_set(ret, "repeated_failure", NULL, "The same %s came %d times in a row%s",
+                     state->breaker.n_errors >= SNP_BREAKER_TIMES ? "error"
+                                                                  : "call with the same result",
+                     SNP_BREAKER_TIMES, tried.len == 0 ? "" : snp_buf_cstr(&tried));
+}
+
 bool snp_run_budget_is_over(const struct snp_run_state *state,
                             const struct snp_run_next *next,
                             uint64_t *ret_max_tokens,
@@ -143,11 +211,7 @@ bool snp_run_budget_is_over(const struct snp_run_state *state,
 {
     *ret_max_tokens = next->output_cap;
     if (snp_breaker_is_tripped(&state->breaker)) {
-        snp_run_stop_set(ret, "repeated_failure", NULL, "The same %s came %d times in a row",
-                         state->breaker.n_errors >= SNP_BREAKER_TIMES
-                             ? "error"
-                             : "call with the same result",
-                         SNP_BREAKER_TIMES);
+        circle(state, ret);
         return true;
     }
     return time_is_over(state, next, ret) || turns_are_over(state, ret) ||

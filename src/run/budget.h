@@ -13,7 +13,7 @@
 struct snp_run_stop {
     const char *by;     /* static: "max_depth", "token_budget", ... */
     const char *option; /* static: what raises the limit; NULL = none does */
-    char message[400];
+    char message[800];
 };
 
 /* What the next call would take. */
@@ -60,9 +60,10 @@ uint64_t snp_run_budget_sub_answer(const struct snp_run_state *state,
 /* The next answer is the last one of its completion: after it no tool runs. */
 bool snp_run_budget_is_last_turn(const struct snp_run_state *state);
 
-/* The stop of a run whose time is over. */
+/* The stop of a run whose time is over, or too short for what comes next. why: more about it, or "". */
 void snp_run_budget_timeout(const struct snp_run_state *state,
                             int64_t elapsed_ms,
+                            const char *why,
                             struct snp_run_stop *ret);
 
 /* Fill in a stop. */

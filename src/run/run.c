@@ -24,6 +24,7 @@
 
 enum {
     LATE_MS = 5,       /* the loop's clock is coarser than ours */
+    CELL_MS = 30000,   /* of a cell, where nothing is said */
     OUTPUT_CAP = 4096, /* tokens of one answer: what every model takes */
     RUN_ID_LEN = 8,
     SESSION_ID_LEN = 13, /* 48 random bits */
@@ -425,6 +426,7 @@ static int run_start(struct snp_run *run, struct snp_err *err)
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     run->cell_ms = (uint64_t)snp_json_int(head, "cell_ms", 0);
+    run->cell_ms = run->cell_ms == 0 ? CELL_MS : run->cell_ms;
     run->tools = snp_run_tools(snp_run_state_root(&run->state)->budget.sub.is_on);
     if (run->tools == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");

@@ -28,7 +28,7 @@ struct snp_run_spec {
     const char *log_dir;
     const char *environment; /* for the record */
     const json_t *exec;      /* members of every exec request */
-    uint64_t cell_ms;        /* wall clock of a cell, at most */
+    uint64_t cell_ms;        /* wall clock of a cell, at most; 0 = 30 s */
 };
 
 /* Who looks on. ctx and callbacks are borrowed until the run is freed. */

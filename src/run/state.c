@@ -393,8 +393,8 @@ static int result_take(struct snp_run_state *state, const json_t *record)
         state->tool_calls++;
         state->turn_tools++;
         state->iteration_tools++;
-        snp_breaker_add(&state->breaker, name, json_object_get(call, "arguments"),
-                        json_string_value(content),
+        snp_breaker_add(&state->breaker, snp_json_int(state->answer, "seq", state->calls), name,
+                        json_object_get(call, "arguments"), json_string_value(content),
                         is_error ? snp_json_str(record, "error", json_string_value(content))
                                  : NULL);
     }

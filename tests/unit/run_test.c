@@ -95,7 +95,7 @@ static void fail_with(struct snp_breaker *breaker, const char *code, const char 
 {
     snp_autojson json_t *arguments = json_pack("{s:s}", "code", code);
 
-    snp_breaker_add(breaker, "execute_code", arguments, error, error);
+    snp_breaker_add(breaker, breaker->answer + 1, "execute_code", arguments, error, error);
 }
 
 TEST(the_same_error_three_times_trips)
@@ -109,6 +109,21 @@ TEST(the_same_error_three_times_trips)
     assert_true(snp_breaker_is_tripped(&breaker));
 }
 
+/* Three calls of one answer were made before any of them could be seen to fail. */
+TEST(calls_of_one_answer_count_once)
+{
+    struct snp_breaker breaker = {0};
+    snp_autojson json_t *arguments = json_pack("{s:s}", "code", "x");
+
+    for (int64_t answer = 1; answer <= 3; answer++) {
+        assert_false(snp_breaker_is_tripped(&breaker));
+        for (int i = 0; i < 5; i++) {
+            snp_breaker_add(&breaker, answer, "execute_code", arguments, "bad", "KeyError");
+        }
+    }
+    assert_true(snp_breaker_is_tripped(&breaker));
+}
+
 TEST(another_error_or_a_success_between_starts_anew)
 {
     struct snp_breaker breaker = {0};
@@ -116,7 +131,7 @@ TEST(another_error_or_a_success_between_starts_anew)
 
     fail_with(&breaker, "a", "KeyError: 'rate'");
     fail_with(&breaker, "b", "KeyError: 'rate'");
-    snp_breaker_add(&breaker, "execute_code", arguments, "fine", NULL);
+    snp_breaker_add(&breaker, breaker.answer + 1, "execute_code", arguments, "fine", NULL);
     fail_with(&breaker, "c", "KeyError: 'rate'");
     fail_with(&breaker, "d", "ValueError: 'rate'");
     fail_with(&breaker, "e", "KeyError: 'rate'");
@@ -130,7 +145,7 @@ TEST(the_same_call_with_the_same_result_three_times_trips)
 
     for (int i = 0; i < 3; i++) {
         assert_false(snp_breaker_is_tripped(&breaker));
-        snp_breaker_add(&breaker, "file_read", arguments, "text", NULL);
+        snp_breaker_add(&breaker, i + 1, "file_read", arguments, "text", NULL);
     }
     assert_true(snp_breaker_is_tripped(&breaker));
 }
@@ -584,6 +599,7 @@ RUN(UNIT(secrets_are_taken_out),
     UNIT(what_is_no_secret_stays),
     UNIT(redaction_is_linear),
     UNIT(the_same_error_three_times_trips),
+    UNIT(calls_of_one_answer_count_once),
     UNIT(another_error_or_a_success_between_starts_anew),
     UNIT(the_same_call_with_the_same_result_three_times_trips),
     UNIT(each_limit_holds_at_and_above_and_not_below),
