@@ -352,8 +352,10 @@ static int files_export(struct snp_front *front, json_t *result, struct snp_err 
         (void)fprintf(stderr, "%llu file%s in %s", (unsigned long long)moved.files,
                       moved.files == 1 ? "" : "s", front->output);
         if (moved.skipped > 0) {
-            (void)fprintf(stderr, "; %llu left out, which are links, folders or gone",
-                          (unsigned long long)moved.skipped);
+            (void)fprintf(
+                stderr,
+                "; %llu left out: links, pipes, folders, names that are no text, or gone",
+                (unsigned long long)moved.skipped);
         }
         (void)fputc('\n', stderr);
     }
@@ -402,10 +404,18 @@ static int end_print(struct snp_front *front)
 
 static int finish(struct snp_front *front)
 {
+    int exit_code;
+
     while (!front->is_done && front->n_signals < SIGNALS_MAX) {
         (void)uv_run(&front->loop, UV_RUN_DEFAULT);
     }
-    return end_print(front);
+    exit_code = end_print(front);
+    if (!front->is_done) {
+        /* exit() would wait for a thread that connects to a daemon that hangs. */
+        (void)fflush(NULL);
+        _exit(exit_code);
+    }
+    return exit_code;
 }
 
 int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)

@@ -41,6 +41,7 @@ class Server:
         self.replies = list(replies)
         self.requests = []
         self.gone = threading.Event()  # a client left before its reply was whole
+        self.answered = 0  # replies that were sent whole
         self.socket = socket.create_server((address, 0), backlog=16)
         self.url = f"http://{address}:{self.socket.getsockname()[1]}"
         self.stop = False
@@ -83,6 +84,7 @@ class Server:
                 elif self.left(connection, part):
                     self.gone.set()
                     return
+            self.answered += 1
 
     def left(self, connection, seconds):
         """Whether the client goes within these seconds."""

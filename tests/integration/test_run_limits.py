@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of runs, each below, at and above; what a stop says and leaves; what comes out of a sandbox."""
+
+import json
+import os
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from test_run import Runs, box, call, runs, turn, work  # noqa: E402, F401
+
+
+def steps(runs, result, name):
+    return [each for each in runs.records(result) if each.get("step") == name]
+
+
+def head(runs, result):
+    return runs.records(result)[0]
+
+
+# Below, at and above ----------------------------------------------------------------------------
+
+
+UNKNOWN = call("no_such_tool", n=1)  # answered without a sandbox: limits of the model alone are cheap to reach
+
+
+def talk(n, **more):
+    """n turns that say something and call a tool, then the answer."""
+    return [turn(call("no_such_tool", n=k), text=f"step {k}", **more) for k in range(n)] + [turn(text="answer", **more)]
+
+
+def try_limits(runs, verb, turns, rows, by, option, partial):
+    """rows: options, environment, and how many calls of the model there are; the last member whether it is done."""
+    for options, env, calls, is_done in rows:
+        done = runs.cli(verb, "Do it", *runs.options(runs.script(*turns)), "--json", *options, env=env)
+        result = json.loads(done.stdout)
+        answer = result["response" if verb == "run" else "answer"]
+        where = (options, env, result)
+        assert done.returncode == (0 if is_done else 1), where
+        assert len(steps(runs, result, "answer")) == calls, where
+        assert answer == ("answer" if is_done else partial(calls)), where
+        assert result["stopped_by"] == (None if is_done else by), where
+        assert result["raise_with"] == (None if is_done else option), where
+        if not is_done:
+            assert option is None or f"{option} raises the limit" in result["error"], where
+            end = runs.records(result)[-1]["end"]
+            assert (end["stopped_by"], end["partial"]) == (by, answer), where
+
+
+def test_model_turns(runs):
+    rows = [(["--max-depth", n], {}, min(n, 3), n >= 3) for n in (1, 2, 3, 4)]
+    try_limits(runs, "run", talk(2), rows, "max_depth", "--max-depth", lambda calls: f"step {calls - 1}")
+
+
+def test_model_calls(runs):
+    rows = [([], {"SNIPARA_SANDBOX_MAX_SUBCALLS": str(n)}, min(n, 3), n >= 3) for n in (1, 2, 3, 4)]
+    try_limits(runs, "run", talk(2), rows, "max_subcalls", "--max-sub-calls", lambda calls: f"step {calls - 1}")
+
+
+def test_tokens(runs):
+    """The third call needs what the first two have used, an estimate of its question, and room for an answer."""
+    reference = runs.run(*talk(2, tokens=(1400, 100)), options=["--token-budget", 100000])
+    question = steps(runs, reference, "ask")[2]["estimate"]
+    rows = [(["--token-budget", n], {}, calls, calls == 3)
+            for n, calls in ((1500, 1), (3000, 2), (3000 + question + 63, 2), (3000 + question + 64, 3), (50000, 3))]
+    try_limits(runs, "run", talk(2, tokens=(1400, 100)), rows, "token_budget", "--token-budget",
+               lambda calls: f"step {calls - 1}")
+    most = [each["usage"]["output"] for each in (a["answer"] for a in steps(runs, reference, "answer"))]
+    assert most == [100] * 3
+
+
+def test_cost(runs):
+    """1.25 USD a call."""
+    turns = talk(2, tokens=(100000, 100000), model="gpt-4o")
+    base = ["--token-budget", 10**7]
+    rows = [([*base, "--cost-limit", usd], {}, calls, calls == 3)
+            for usd, calls in (("1.25", 1), ("2.5", 2), ("2.6", 3), ("none", 3), ("1000", 3))]
+    try_limits(runs, "run", turns, rows, "cost_limit", "--cost-limit", lambda calls: f"step {calls - 1}")
+
+
+def test_tool_calls(runs):
+    """None passes the limit, whatever number one answer asks for; never more after it either."""
+    for limit in (2, 3, 4):
+        result = runs.run(turn(*[UNKNOWN | {"arguments": {"n": n}} for n in range(3)]),
+                          turn(*[UNKNOWN | {"arguments": {"n": n}} for n in range(3, 9)]), turn(text="answer"),
+                          options=["--tool-budget", limit])
+        said = [each["error"].split(";")[0] for each in runs.results(result)]
+        ran = "Tool not found: 'no_such_tool'"
+        assert said == [ran] * limit + ["Error: Tool budget exceeded. No more tool calls will be executed."] * (9 - limit)
+        assert result["total_tool_calls"] == limit and result["response"] == "answer"
+
+
+def test_iterations(runs):
+    turns = [turn(text="step 0"), turn(text="step 1"), turn(call("FINAL", answer="answer"))]
+    rows = [(["-i", n, "--cost-limit", "none"], {}, min(n, 3), n >= 3) for n in (1, 2, 3, 4)]
+    try_limits(runs, "agent", turns, rows, "max_iterations", "--max-iterations", lambda calls: f"step {calls - 1}")
+    last = runs.agent(*turns, options=["-i", 3])
+    told = [each["content"] for each in steps(runs, last, "iteration")]
+    assert ["last iteration" in each for each in told] == [False, False, True]
+    assert "Iteration: 3/3" in told[2] and "Remaining token budget: 49760" in told[2]
+
+
+@pytest.mark.parametrize("where", ["model", "retry"])
+def test_the_wall_clock_of_the_whole_run(runs, where):
+    """Also while the model is asked, and between tries; cells: test_run.py."""
+    slow = turn(text="late", delay_ms=60000)
+    if where == "retry":
+        slow = {"error": {"failure": "server", "message": "busy", "http_status": 500}, "repeat": True}
+    result = runs.run(*talk(1)[:1], slow, options=["--timeout", 1], code=1)
+    assert (result["response"], result["total_calls"]) == ("step 0", 2)
+    assert result["stopped_by"] == "timeout" and result["raise_with"] == "--timeout", result
+    assert "Execution timeout exceeded" in result["error"] and result["duration_ms"] < 30000
+
+
+def test_the_wall_clock_of_a_cell(runs):
+    """It ends the cell; the model is told and goes on."""
+    result = runs.run(turn(call("execute_code", code="x = 1")),
+                      turn(call("execute_code", code="import time\nprint('begun')\ntime.sleep(60)")),
+                      turn(call("execute_code", code="print(x)")), turn(text="answer"), options=["--cell-timeout", "0.4"])
+    first, slow, after = runs.results(result)
+    assert first["success"] and not slow["success"] and slow["output"] == "begun\n" and "0.4" in slow["error"]
+    assert result["success"] and head(runs, result)["cell_ms"] == 400
+    for seconds in ("601", "0.01"):
+        refused = runs.cli("run", "Do it", *runs.options(runs.script(turn(text="x"))), "--cell-timeout", seconds)
+        assert refused.returncode == 2 and "--cell-timeout" in refused.stderr
+
+
+def test_defaults_and_caps(runs):
+    """CONTRACT 10; a number above its most is the most, and that is said, below its least it is refused."""
+    budget = head(runs, runs.run(turn(text="x")))["budget"]
+    assert budget == {"max_depth": 4, "max_subcalls": 12, "token_budget": 8000, "tool_budget": 20, "max_iterations": 0,
+                      "timeout_ms": 300000, "cost_limit": -1} | {name: budget[name] for name in budget if "sub_" in name}
+    final = turn(call("FINAL", answer="x"))
+    done = head(runs, runs.json("agent", "Do it", final, code=0))
+    assert done["cell_ms"] == 30000
+    rest = {name: value for name, value in done["budget"].items() if "sub" not in name}
+    assert rest == {"max_depth": 3, "token_budget": 50000, "tool_budget": 50, "max_iterations": 10, "timeout_ms": 300000,
+                    "cost_limit": 2.0}
+    over = ["--max-iterations", 51, "--max-depth", 6, "--cost-limit", "10.5"]
+    said = runs.cli("agent", "Do it", *runs.options(runs.script(final)), *over)
+    assert said.returncode == 0 and said.stderr.count("that was taken") == 3
+    capped = head(runs, runs.json("agent", "Do it", final, options=over, code=0))["budget"]
+    assert (capped["max_iterations"], capped["max_depth"], capped["cost_limit"]) == (50, 5, 10)
+    for option in ("--max-iterations", "--max-depth", "--budget"):
+        for value in ("0", "-1"):
+            refused = runs.cli("agent", "Do it", *runs.options(runs.script(final)), option, value)
+            assert refused.returncode == 2 and option in refused.stderr, (option, value)
+
+
+def test_the_default_budget_is_enough_for_five_turns(runs):
+    """A recorded task of five turns, its tokens estimated: enough but for the turns, and that is said."""
+    runs.box.make_file("project/rates.csv", "sku,rate\na,1.5\nb,2.5\n")
+    turns = [{"content": "I look at the files first.", "tool_calls": [call("list_files")]},
+             {"content": "Now the table.", "tool_calls": [call("file_read", path="rates.csv")]},
+             {"content": "The sum.", "tool_calls": [call("execute_code", code="import csv\nrows = list(csv.DictReader("
+              "open('rates.csv')))\nprint(sum(float(r['price']) for r in rows))")]},
+             {"content": "The column is called rate.", "tool_calls": [call(
+                 "execute_code", code="print(sum(float(r['rate']) for r in rows))")]},
+             {"content": "The rates sum up to 4.0."}]
+    stopped = runs.run(*turns, code=1)
+    assert stopped["stopped_by"] == "max_depth" and "--max-depth raises the limit" in stopped["error"]
+    result = runs.run(*turns, options=["--max-depth", 5])
+    assert result["response"] == "The rates sum up to 4.0." and result["tokens_estimated"]
+    assert result["total_calls"] == 5 and result["total_tokens"] < 8000
+
+
+# Circles ----------------------------------------------------------------------------------------
+
+
+def test_circles_end_with_what_was_tried(runs):
+    """The same edit; the same error of different code; not what only looks alike."""
+    runs.box.make_file("project/a.txt", "one\n")
+    patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-two\n+three\n"
+    edit = turn(call("apply_patch", patch=patch), text="again")
+    result = runs.run(*[edit] * 5, options=["--max-depth", 9], code=1)
+    assert (result["stopped_by"], result["total_calls"]) == ("repeated_failure", 3)
+    assert "3 times in a row" in result["error"] and "apply_patch" in result["error"]
+    assert "Nothing was changed" in result["error"]
+
+    errors = [turn(call("execute_code", code="\n" * n + f"int('x{n}')"), text=f"try {n}") for n in range(1, 6)]
+    result = runs.run(*errors, options=["--max-depth", 9], code=1)
+    assert (result["stopped_by"], result["total_calls"], result["response"]) == ("repeated_failure", 3, "try 3")
+    assert "ValueError" in result["error"] and "execute_code" in result["error"]
+
+    fine = [turn(call("execute_code", code="raise ValueError(1)")), turn(call("execute_code", code="raise KeyError(1)"))] * 2
+    result = runs.run(*fine, turn(call("execute_code", code="print(1)")), *fine, turn(text="answer"),
+                      options=["--max-depth", 12, "--token-budget", 100000])
+    assert result["success"]
+
+
+# Out of the sandbox -----------------------------------------------------------------------------
+
+
+def test_a_report_comes_out(runs):
+    """`agent --output`: "analyze all CSV files and generate a report"."""
+    runs.box.make_file("project/a.csv", "city,n\nRome,3\nParis,4\n")
+    runs.box.make_file("project/data/b.csv", "city,n\nRome,5\n")
+    read = ("import csv, glob, collections\nsums = collections.Counter()\nfor path in glob.glob('**/*.csv', recursive=True):\n"
+            "    for row in csv.DictReader(open(path)):\n        sums[row['city']] += int(row['n'])\nprint(dict(sums))")
+    write = ("import os\nos.makedirs('report', exist_ok=True)\nopen('report/index.md', 'w').write('# Report\\n' + "
+             "''.join(f'* {c}: {n}\\n' for c, n in sorted(sums.items())))")
+    result = runs.agent(turn(call("list_files", pattern="*.csv", recursive=True), call("execute_code", code=read)),
+                        turn(call("execute_code", code=write)), turn(call("FINAL", answer="The report is in report/index.md")),
+                        options=["--output", "out"])
+    with open(os.path.join(runs.folder, "out/report/index.md")) as report:
+        assert report.read() == "# Report\n* Paris: 4\n* Rome: 8\n"
+    assert result["success"] and result["output"] == "out" and result["session"] is None
+    assert sorted(os.listdir(runs.folder)) == ["a.csv", "data", "logs", "out"]
+
+
+def test_what_comes_out_is_files_and_stays_below(runs):
+    """Attack: names and kinds of files that would write elsewhere, run, or wait. Control: the session has them."""
+    outside = runs.box.make_file("outside", "mine")
+    code = f"""import os, socket
+open('report.md', 'w').write('ok')
+open('--rf', 'w').write('flag')
+open('new\\nline', 'w').write('x')
+open(b'bad\\xff', 'wb').write(b'x')
+os.mkfifo('fifo')
+os.symlink('{outside}', 'link')
+os.symlink('/etc', 'dir')
+os.symlink('../../..', 'up')
+os.makedirs('a/..b')
+open('a/..b/c', 'w').write('c')
+os.chmod('a/..b/c', 0o6777)
+s = socket.socket(socket.AF_UNIX)
+s.bind('sock')
+print(sorted(os.listdir(b'.')))"""
+    result = runs.agent(turn(call("execute_code", code=code)), turn(call("FINAL", answer="made")), options=["--output", "out"])
+    assert "fifo" in runs.results(result)[0]["output"] and result["success"]
+    found = {}
+    for folder, folders, names in os.walk(os.path.join(runs.folder, "out")):
+        for name in names + folders:
+            path = os.path.join(folder, name)
+            assert not os.path.islink(path) and (os.path.isfile(path) or os.path.isdir(path)), path
+            assert os.stat(path).st_mode & 0o7000 == 0
+            if os.path.isfile(path):
+                with open(path) as file:
+                    found[os.path.relpath(path, os.path.join(runs.folder, "out"))] = file.read()
+    assert found == {"report.md": "ok", "--rf": "flag", "new\nline": "x", "a/..b/c": "c"}
+    with open(outside) as file:
+        assert file.read() == "mine"
+    assert result["session"] is not None  # what was left out can still be had
+    runs.cli("sessions", "destroy", result["session"])
+
+
+def test_output_is_a_new_folder(runs):
+    os.symlink("/etc", os.path.join(runs.folder, "link"))
+    script = runs.script(turn(call("execute_code", code="open('x', 'w').close()"), call("FINAL", answer="made")))
+    for where in ("link", "link/new", "none/new", "/dev/null/x"):
+        done = runs.cli("agent", "Do it", *runs.options(script), "--cost-limit", "none", "--output", where)
+        assert done.returncode != 0 and "--output" in done.stderr, (where, done.stderr)
+    assert not os.path.exists("/etc/new") and not os.path.exists("/etc/x")
