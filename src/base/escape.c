@@ -31,7 +31,7 @@ static uint32_t decode(const char *bytes, size_t len)
     return point;
 }
 
-/* Ranges a terminal obeys, or that show text in another order than it has. */
+/* Ranges a terminal obeys, or that show text in another order than it has, or as nothing (but joiners). */
 static bool is_hostile(uint32_t point)
 {
     static const struct {
@@ -42,12 +42,14 @@ static bool is_hostile(uint32_t point)
         {0x0b,    0x1f   },
         {0x7f,    0x9f   },
         {0x061c,  0x061c },
+        {0x200b,  0x200b },
         {0x200e,  0x200f },
         {0x2028,  0x202e },
-        {0x2066,  0x2069 },
+        {0x2060,  0x2064 },
+        {0x2066,  0x206f },
         {0xfeff,  0xfeff },
         {0xfff9,  0xfffb },
-        {0xe0000, 0xe007f},
+        {0xe0000, 0xe0fff},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(ranges); i++) {
         if (point >= ranges[i].first && point <= ranges[i].last) {

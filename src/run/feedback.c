@@ -18,7 +18,9 @@ enum {
     STRING_TEXT = 12500, /* of a tool's result; tools.py keeps to 12000 */
     DENIALS_SHOWN = 5,
     DEPTH_MAX = 8,
-    GROWTH = 8, /* bytes that cleaning makes of one, at most */
+    KEY_TEXT = 200,
+    TOOL_MAX = 96 << 10, /* bytes of a tool's whole result */
+    GROWTH = 8,          /* bytes that cleaning makes of one, at most */
     CUT_ROOM = 64,
 };
 
@@ -163,7 +165,7 @@ char *snp_feedback_cell(const json_t *result,
 
 /* Tools ------------------------------------------------------------------------------------- */
 
-/* A copy in which every string is safe. Keys are those of tools.py, or the result is refused. */
+/* A copy in which every string is safe, keys too: what writes them may not be tools.py any more. */
 static json_t *safe_copy(const json_t *value, unsigned depth)
 {
     json_t *copy;
@@ -189,7 +191,10 @@ static json_t *safe_copy(const json_t *value, unsigned depth)
         copy = json_object();
         json_object_foreach((json_t *)(uintptr_t)value, key, member)
         {
-            (void)json_object_set_new(copy, key, safe_copy(member, depth + 1));
+            snp_autojson json_t *name = snp_feedback_text(key, strlen(key), KEY_TEXT);
+
+            (void)json_object_set_new(copy, name == NULL ? "" : json_string_value(name),
+                                      safe_copy(member, depth + 1));
         }
         return copy;
     }
@@ -200,6 +205,7 @@ char *snp_feedback_tool(const char *text, size_t n, bool *ret_is_error)
 {
     snp_autojson json_t *object = NULL;
     snp_autojson json_t *safe = NULL;
+    snp_autofree char *safe_text = NULL;
     struct snp_err err;
 
     *ret_is_error = true;
@@ -210,8 +216,12 @@ char *snp_feedback_tool(const char *text, size_t n, bool *ret_is_error)
     if (safe == NULL || json_object_set_new(safe, "untrusted", json_string(label)) < 0) {
         return NULL;
     }
+    safe_text = snp_json_text(safe);
+    if (safe_text != NULL && strlen(safe_text) > TOOL_MAX) {
+        return snp_feedback_error("the tool's result is larger than 96 KiB: ask for less");
+    }
     *ret_is_error = json_is_string(json_object_get(object, "error"));
-    return snp_json_text(safe);
+    return SNP_TAKE_PTR(safe_text);
 }
 
 char *snp_feedback_error(const char *text)

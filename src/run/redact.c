@@ -120,7 +120,7 @@ static void rule_read(char *line)
         rule->chars = chars_named(fields[3]);
         starts_token[(unsigned char)fields[2][0]] = true;
     } else if (strcmp(rule->kind, "entropy") == 0) {
-        SNP_ASSERT(n == 4 && snp_parse_u64(fields[2], &rule->min) == 0 &&
+        SNP_ASSERT(n >= 4 && snp_parse_u64(fields[2], &rule->min) == 0 &&
                    snp_parse_double(fields[3], &rule->bits) == 0);
     } else {
         SNP_ASSERT(strcmp(rule->kind, "block") != 0 || n == 5);
@@ -231,6 +231,9 @@ static size_t value_length(const char *at, size_t n, size_t *ret_from)
     return len >= PLAIN_MIN && has_letter && has_digit ? len : 0;
 }
 
+/* What stands before the secret of an Authorization header. */
+static const char *const schemes[] = {"bearer ", "basic ", "token ", "digest "};
+
 /* at: the beginning of a word. */
 static struct match assign_match(const struct rule *rule, const char *at, size_t n)
 {
@@ -257,8 +260,13 @@ static struct match assign_match(const struct rule *rule, const char *at, size_t
          i++) {
         value++;
     }
-    if (n - value > 7 && strncasecmp(at + value, "bearer ", 7) == 0) {
-        value += 7;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(schemes); i++) {
+        size_t scheme = strlen(schemes[i]);
+
+        if (n - value > scheme && strncasecmp(at + value, schemes[i], scheme) == 0) {
+            value += scheme;
+            break;
+        }
     }
     len = value_length(at + value, n - value, &quotes);
     return (struct match){.kept = value + quotes, .gone = len};
@@ -309,6 +317,13 @@ static struct match entropy_match(const struct rule *rule, const char *at, size_
     bool has_digit = false;
     size_t len = 0;
 
+    for (size_t i = 2; i < rule->n_words; i++) {
+        size_t prefix = strlen(rule->words[i]);
+
+        if (n >= prefix && memcmp(at, rule->words[i], prefix) == 0) {
+            return (struct match){0};
+        }
+    }
     while (len < n && (is_of(BASE64, at[len]) || at[len] == '_' || at[len] == '-')) {
         unsigned char c = (unsigned char)at[len];
 
@@ -317,6 +332,9 @@ static struct match entropy_match(const struct rule *rule, const char *at, size_
         has_capital = has_capital || isupper(c);
         has_digit = has_digit || isdigit(c);
         len++;
+        if (c == '=' && (len == n || at[len] != '=')) {
+            break; /* the end of base64, or of a name that gets a value */
+        }
     }
     return (struct match){.gone = len >= rule->min && has_small && has_capital && has_digit &&
                                           bits_per_byte(counts, len) >= rule->bits
@@ -343,7 +361,8 @@ static struct match rule_match(const struct rule *rule, const char *text, size_t
         return i >= 3 && memcmp(at - 3, "://", 3) == 0 ? url_match(at, n - i)
                                                        : (struct match){0};
     default:
-        return is_of(BASE64, *at) && !is_of(BASE64, before) && before != '_' && before != '-'
+        return is_of(BASE64, *at) && (before == '=' || (!is_of(BASE64, before) &&
+                                                        before != '_' && before != '-'))
                    ? entropy_match(rule, at, n - i)
                    : (struct match){0};
     }
