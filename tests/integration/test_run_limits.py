@@ -55,20 +55,20 @@ def test_model_turns(runs):
 
 
 def test_model_calls(runs):
-    rows = [([], {"SNIPARA_SANDBOX_MAX_SUBCALLS": str(n)}, min(n, 3), n >= 3) for n in (1, 2, 3, 4)]
-    try_limits(runs, "run", talk(2), rows, "max_subcalls", "--max-sub-calls", lambda calls: f"step {calls - 1}")
+    rows = [(["--max-calls", n], {}, min(n, 3), n >= 3) for n in (1, 2, 3, 4)]
+    try_limits(runs, "run", talk(2), rows, "max_subcalls", "--max-calls", lambda calls: f"step {calls - 1}")
 
 
 def test_tokens(runs):
     """The third call needs what the first two have used, an estimate of its question, and room for an answer."""
-    reference = runs.run(*talk(2, tokens=(1400, 100)), options=["--token-budget", 100000])
-    question = steps(runs, reference, "ask")[2]["estimate"]
+    reference = runs.run(*talk(2), options=["--token-budget", 100000])
+    first, _, third = (each["estimate"] for each in steps(runs, reference, "ask"))
+    used = first + 300  # by each call
     rows = [(["--token-budget", n], {}, calls, calls == 3)
-            for n, calls in ((1500, 1), (3000, 2), (3000 + question + 63, 2), (3000 + question + 64, 3), (50000, 3))]
-    try_limits(runs, "run", talk(2, tokens=(1400, 100)), rows, "token_budget", "--token-budget",
-               lambda calls: f"step {calls - 1}")
-    most = [each["usage"]["output"] for each in (a["answer"] for a in steps(runs, reference, "answer"))]
-    assert most == [100] * 3
+            for n, calls in ((first + 63, 0), (used, 1), (2 * used, 2), (2 * used + third + 63, 2),
+                             (2 * used + third + 64, 3), (50 * used, 3))]
+    try_limits(runs, "run", talk(2, tokens=(first + 200, 100)), rows, "token_budget", "--token-budget",
+               lambda calls: f"step {calls - 1}" if calls else "")
 
 
 def test_cost(runs):
@@ -150,7 +150,7 @@ def test_defaults_and_caps(runs):
 
 
 def test_the_default_budget_is_enough_for_five_turns(runs):
-    """A recorded task of five turns, its tokens estimated: enough but for the turns, and that is said."""
+    """A recorded task of five turns, with the tokens that a provider counted: enough but for the turns, which is said."""
     runs.box.make_file("project/rates.csv", "sku,rate\na,1.5\nb,2.5\n")
     turns = [{"content": "I look at the files first.", "tool_calls": [call("list_files")]},
              {"content": "Now the table.", "tool_calls": [call("file_read", path="rates.csv")]},
@@ -159,10 +159,12 @@ def test_the_default_budget_is_enough_for_five_turns(runs):
              {"content": "The column is called rate.", "tool_calls": [call(
                  "execute_code", code="print(sum(float(r['rate']) for r in rows))")]},
              {"content": "The rates sum up to 4.0."}]
+    for each, tokens in zip(turns, (1050, 1140, 1240, 1370, 1460)):
+        each["usage"] = {"input": tokens, "output": 60}
     stopped = runs.run(*turns, code=1)
     assert stopped["stopped_by"] == "max_depth" and "--max-depth raises the limit" in stopped["error"]
     result = runs.run(*turns, options=["--max-depth", 5])
-    assert result["response"] == "The rates sum up to 4.0." and result["tokens_estimated"]
+    assert result["response"] == "The rates sum up to 4.0." and not result["tokens_estimated"]
     assert result["total_calls"] == 5 and result["total_tokens"] < 8000
 
 
