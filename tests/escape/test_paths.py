@@ -6,7 +6,6 @@ import os
 import secrets
 import subprocess
 import threading
-import time
 
 import lib
 import pytest

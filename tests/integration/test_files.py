@@ -107,7 +107,7 @@ def test_get_of_what_it_may_not(sandbox, session, path, words):
     sandbox.exec("import os\nfor n, to in (('out-link', '/etc/passwd'), ('proc-link', '/proc/self/root')):\n"
                  "    os.path.lexists(n) or os.symlink(to, n)\nos.makedirs('folder', exist_ok=True)\n"
                  "os.path.exists('fifo') or os.mkfifo('fifo')", session)
-    done = sandbox.cli("get", f"{session}:{path}", "-", timeout=10)
+    done = sandbox.cli("get", f"{session}:{path}", "-")
     refused(done, *words)
     assert "root:" not in done.stdout
 
@@ -120,7 +120,7 @@ def test_put_where_it_may_not(sandbox, session, path):
 
 @pytest.mark.parametrize("source", ["missing", ".", "/dev/zero"])
 def test_put_of_what_is_no_file(sandbox, session, source):
-    refused(sandbox.cli("put", source, f"{session}:x", timeout=10))
+    refused(sandbox.cli("put", source, f"{session}:x"))
 
 
 def test_no_room(sandbox, session):
@@ -139,10 +139,12 @@ def test_no_such_session(sandbox):
 
 
 def test_files_while_a_cell_runs(sandbox, session):
-    with sandbox.popen("exec", "--session", session, "import time\ntime.sleep(1.5)") as running:
+    code = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)"
+    with sandbox.popen("exec", "--session", session, code) as running:
         done_well(sandbox.cli("put", sandbox.make_file("in/x", "while running"), f"{session}:during"))
         assert sandbox.cli("get", f"{session}:during", "-").stdout == "while running"
         assert running.poll() is None
+        done_well(sandbox.cli("put", sandbox.make_file("in/go"), f"{session}:"))
         assert running.wait() == 0
 
 

@@ -262,7 +262,7 @@ for n in range(40):
             time.sleep(30); os._exit(0)
     except OSError:
         refused = True
-time.sleep(0.3)
+time.sleep(1.5)
 refused
 """
     done = one.exec(code, options=["--processes", "16"])
@@ -310,7 +310,7 @@ stat -c %a:%u /tmp/snipara-sandbox-{one.uid}
     rows = {row["name"]: row for row in json.loads(report)["checks"]}
     pid = int(re.search(r"pid (\d+)", rows["daemon"]["detail"]).group(1))
     os.kill(pid, signal.SIGTERM)
-    assert lib.wait_for(lambda: not lib.is_alive(pid), 20)
+    assert lib.wait_for(lambda: not lib.is_alive(pid), 60)
     assert (value, mode) == ("42", f"700:{one.uid}"), (done.stdout, done.stderr)
     assert rows["runtime folder"]["detail"] == f"/tmp/snipara-sandbox-{one.uid}"
 

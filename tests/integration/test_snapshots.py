@@ -328,8 +328,8 @@ def test_rollback_of_a_session_whose_last_cell_is_unknown(start):
     client.run("globals().update(x=1)", "s")
     take(client, "a")
     client.start("globals().update(x=2), wait(60)", "s")
-    assert wait_until(lambda: row(client)["state"] == "running")
-    time.sleep(0.5)  # its intent is in the journal by now
+    # Its intent is in the journal.
+    assert wait_until(lambda: len(client.call("history", session="s")[1]["cells"]) == 2)
     client = start(*LATER).client()
     assert row(client)["state"] == "unknown"
     assert good(client.call("rollback", snapshot="a"))["how"] == "checkpoint"
