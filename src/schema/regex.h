@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_SCHEMA_REGEX_H
+#define SNP_SCHEMA_REGEX_H
+
+/*
+ * Regular expressions of JSON Schemas: those of ECMA-262 but for what needs going back (references,
+ * looking ahead or behind) and \p. A search takes time in proportion to text times pattern,
+ * whatever either says: patterns come from servers, texts from models.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum {
+    SNP_REGEX_PATTERN_MAX = 4096, /* bytes */
+    SNP_REGEX_PROGRAM_MAX = 8192, /* instructions */
+};
+
+struct snp_regex;
+
+/*
+ * *ret is the caller's: snp_regex_free(). SNP_E_INVALID: it is none; SNP_E_UNSUPPORTED; SNP_E_LIMIT: it
+ * is too large.
+ */
+int snp_regex_new(const char *pattern, size_t n, struct snp_regex **ret, struct snp_err *err)
+    SNP_NODISCARD;
+void snp_regex_free(struct snp_regex *regex);
+
+/*
+ * Whether UTF-8 text has a match anywhere. *budget: steps that may be taken, one for each
+ * instruction looked at; what was taken is subtracted. SNP_E_LIMIT: it was not enough; SNP_E_NOMEM.
+ */
+int snp_regex_search(const struct snp_regex *regex,
+                     const char *text,
+                     size_t n,
+                     uint64_t *budget,
+                     bool *ret) SNP_NODISCARD;
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_SCHEMA_SCHEMA_H
+#define SNP_SCHEMA_SCHEMA_H
+
+/*
+ * JSON Schema (2020-12, and what drafts 6 to 2019-09 say otherwise of items and dependencies): whether
+ * a value is what a schema asks for, and if not, which member breaks which rule.
+ *
+ * Nothing is fetched: references stay inside the schema. Schemas and values may be a stranger's: size,
+ * depth, references and time have bounds, and a check that would pass one fails.
+ *
+ * Not supported are $dynamicRef, $recursiveRef, unevaluatedProperties, unevaluatedItems, references by
+ * $anchor or $id, and in regular expressions references back, looking ahead or behind, and \p.
+ * `format` and contentSchema are notes, as 2020-12 has it.
+ */
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+enum {
+    SNP_SCHEMA_BYTES_MAX = 256 << 10, /* of the schema's text */
+    SNP_SCHEMA_DEPTH_MAX = 64,        /* schemas applied one inside the other */
+    SNP_SCHEMA_PATTERNS_MAX = 256,
+    SNP_SCHEMA_STEPS_MAX = 20000000, /* of one check */
+};
+
+struct snp_schema;
+
+enum snp_schema_manner {
+    SNP_SCHEMA_STRICT = 0, /* what is not supported, or no keyword at all, is refused */
+    SNP_SCHEMA_LENIENT, /* it is passed over: others check too. A malformed schema is refused */
+};
+
+/*
+ * schema: copied. *ret is the caller's: snp_schema_free(). SNP_E_INVALID: it is no schema;
+ * SNP_E_UNSUPPORTED, SNP_E_LIMIT; the message says where ("/properties/a: ...").
+ */
+int snp_schema_new(const json_t *schema,
+                   enum snp_schema_manner manner,
+                   struct snp_schema **ret,
+                   struct snp_err *err) SNP_NODISCARD;
+void snp_schema_free(struct snp_schema *schema);
+SNP_DEFINE_CLEANUP(struct snp_schema *, snp_schema_free)
+#define snp_autoschema snp_cleanup(snp_schema_freep)
+
+/* A lenient one was not taken whole. */
+bool snp_schema_is_partial(const struct snp_schema *schema);
+
+/*
+ * Check a value. SNP_E_INVALID: it is not as the schema says; the message names the member, the rule
+ * and what was there ("limit: must be at most 80 (maximum), not 200"); bytes of the value in it are
+ * not cleaned. SNP_E_LIMIT: it takes too long to say.
+ */
+int snp_schema_check(const struct snp_schema *schema,
+                     const json_t *value,
+                     struct snp_err *err) SNP_NODISCARD;
+
+#endif

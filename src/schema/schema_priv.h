@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_SCHEMA_SCHEMA_PRIV_H
+#define SNP_SCHEMA_SCHEMA_PRIV_H
+
+/* What reading a schema and checking by it share. */
+
+#include "schema/regex.h"
+#include "schema/schema.h"
+
+struct snp_schema {
+    json_t *root;     /* owned */
+    json_t *patterns; /* owned: pattern -> index, -1 = passed over */
+    struct snp_regex *regexes[SNP_SCHEMA_PATTERNS_MAX]; /* owned */
+    size_t n_regexes;
+    bool is_partial;
+    bool is_ref_alone; /* as up to draft 7: what stands beside a $ref does not count */
+    bool has_ids;      /* inner ones: references mean something else than they seem to */
+};
+
+/* What "#/..." means; NULL: nothing, or it is not of that form. Borrowed. */
+json_t *snp_schema_ref(const json_t *root, const char *ref);
+
+#endif
