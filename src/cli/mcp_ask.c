@@ -8,10 +8,10 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/mcp_pins.h"
 #include "cli/mcp_run.h"
 #include "cli/mcp_show.h"
 #include "cli/remote.h"
+#include "mcp/pins.h"
 #include "mcp/tooldef.h"
 
 enum {

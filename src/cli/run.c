@@ -9,6 +9,7 @@
 #include "cli/remote.h"
 #include "cli/run_direct.h"
 #include "cli/run_front.h"
+#include "cli/run_tools.h"
 #include "policy/limits.h"
 #include "run/agent_limits.h"
 #include "trajectory/reader.h"
@@ -69,7 +70,8 @@ enum {
             SNP_KEY_LOG_DIR                                                                    \
     }
 #define OPT_END                                                                             \
-    SNP_CLI_OPT_CONFIG, SNP_CLI_OPT_JSON, SNP_FRONT_OPT_EVENTS, SNP_FRONT_OPT_VERBOSE,      \
+    SNP_RUN_TOOLS_OPTS, SNP_CLI_OPT_CONFIG, SNP_CLI_OPT_JSON, SNP_FRONT_OPT_EVENTS,         \
+        SNP_FRONT_OPT_VERBOSE,                                                              \
         {"attached",                                                                        \
          0,                                                                                 \
          SNP_OPT_FLAG,                                                                      \
@@ -378,6 +380,7 @@ static const struct snp_opt resume_options[] = {
     {"recover",        0,   SNP_OPT_STRING, "HOW",
      "if cells of its session are missing after a crash: ask (default), replay, checkpoint",                  0},
     OPT_OUTPUT,
+    SNP_RUN_TOOLS_OPTS,
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
     SNP_FRONT_OPT_EVENTS,

@@ -23,6 +23,7 @@
 #include "cli/policy.h"
 #include "cli/remote.h"
 #include "cli/run_show.h"
+#include "cli/run_tools.h"
 #include "cli/term.h"
 #include "cli/tier.h"
 #include "trajectory/reader.h"
@@ -234,10 +235,92 @@ int snp_front_open(struct snp_front *front,
     return r < 0 ? r : signals_open(front, err);
 }
 
+/* Tools ------------------------------------------------------------------------------------- */
+
+static void on_tools(void *ctx, const struct snp_err *err)
+{
+    struct snp_front *front = ctx;
+
+    uv_stop(&front->loop);
+    front->has_tools = true;
+    front->has_failed = err != NULL;
+    if (err != NULL) {
+        front->err = *err;
+    }
+}
+
+static void on_tools_closed(void *ctx)
+{
+    struct snp_front *front = ctx;
+
+    uv_stop(&front->loop);
+    front->toolbox = NULL;
+}
+
+static void tools_close(struct snp_front *front)
+{
+    if (front->toolbox != NULL) {
+        snp_toolbox_close(front->toolbox, on_tools_closed, front);
+    }
+    while (front->toolbox != NULL) {
+        (void)uv_run(&front->loop, UV_RUN_ONCE);
+    }
+}
+
+/* The user's own tools, as far as the options allow them; waits for servers. */
+static int tools_open(struct snp_front *front, struct snp_err *err)
+{
+    bool is_quiet = front->is_json || front->has_events;
+    snp_autofree char *unused = snp_run_tools_unused(front->opts, front->config);
+    size_t i;
+    json_t *note;
+    int r = snp_run_tools_make(&front->loop, front->opts, front->config, &front->toolbox, err);
+
+    if (unused != NULL && !is_quiet) {
+        snp_cli_warn(front->cli, "%s", unused);
+    }
+    if (r < 0 || front->toolbox == NULL) {
+        return r;
+    }
+    snp_toolbox_open(front->toolbox, on_tools, front);
+    while (!front->has_tools && front->n_signals == 0) {
+        (void)uv_run(&front->loop, UV_RUN_ONCE);
+    }
+    if (!front->has_tools) {
+        return snp_fail(err, SNP_E_TIMEOUT, "stopped before the run began");
+    }
+    if (front->has_failed) {
+        *err = front->err;
+        return err->code;
+    }
+    json_array_foreach((json_t *)(uintptr_t)snp_toolbox_notes(front->toolbox), i, note)
+    {
+        if (!is_quiet) {
+            snp_cli_warn(front->cli, "%s", json_string_value(note));
+        }
+    }
+    return 0;
+}
+
+static struct snp_run_with with_make(struct snp_front *front)
+{
+    int64_t most = snp_config_int(front->config, SNP_KEY_MAX_PARALLEL);
+    bool is_parallel = snp_config_bool(front->config, SNP_KEY_PARALLEL_TOOLS);
+
+    return (struct snp_run_with){
+        .loop = &front->loop,
+        .models = front->models,
+        .async = front->async,
+        .usertools = front->toolbox == NULL ? NULL : snp_toolbox_tools(front->toolbox),
+        .parallel = is_parallel ? (unsigned)most : 1,
+    };
+}
+
 void snp_front_done(struct snp_front *front)
 {
     status_clear(front);
     snp_run_free(front->run);
+    tools_close(front);
     snp_async_free(front->async);
     snp_models_free(front->models);
     if (front->has_loop) {
@@ -420,11 +503,15 @@ static int finish(struct snp_front *front)
 
 int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
 {
-    const struct snp_run_with with = {&front->loop, front->models, front->async};
+    struct snp_run_with with;
     const struct snp_run_watch watch = {
         .record = on_record, .model = on_model, .done = on_end, .ctx = front};
     struct snp_err err;
 
+    if (tools_open(front, &err) < 0) {
+        return snp_front_fail(front, &err);
+    }
+    with = with_make(front);
     if (snp_run_new(&with, spec, &watch, &front->run, &err) < 0) {
         return snp_front_fail(front, &err);
     }
@@ -435,11 +522,15 @@ int snp_front_resume(struct snp_front *front,
                      const char *path,
                      const struct snp_run_changes *changes)
 {
-    const struct snp_run_with with = {&front->loop, front->models, front->async};
+    struct snp_run_with with;
     const struct snp_run_watch watch = {
         .record = on_record, .model = on_model, .done = on_end, .ctx = front};
     struct snp_err err;
 
+    if (tools_open(front, &err) < 0) {
+        return snp_front_fail(front, &err);
+    }
+    with = with_make(front);
     if (snp_run_resume(&with, path, changes, &watch, &front->run, &err) < 0) {
         err.code = err.code == SNP_E_INVALID ? SNP_E_DENIED : err.code; /* no usage error */
         return snp_front_fail(front, &err);
@@ -523,4 +614,5 @@ void snp_front_show(const struct snp_front *front)
     if (slug != NULL) {
         (void)printf("  Snipara Project: %s\n", slug);
     }
+    snp_run_tools_show(front->opts, config);
 }

@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "run/run.h"
+#include "usertool/toolbox.h"
 
 struct snp_front {
     struct snp_cli *cli;
@@ -27,6 +28,8 @@ struct snp_front {
     int reader_fd;
     struct snp_models *models;
     struct snp_async *async;
+    struct snp_toolbox *toolbox; /* NULL = no tools but ours */
+    bool has_tools;              /* it is open, or cannot be opened */
     struct snp_run *run;
     bool has_status; /* a line of progress stands on the terminal */
     bool is_in_text; /* streamed text has begun, and not ended with a line end */

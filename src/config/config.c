@@ -42,6 +42,7 @@ struct snp_config {
     json_t *dotenv;             /* owned; NULL = no file */
     char *env_file;             /* owned; NULL = none */
     char *file;                 /* owned; NULL = none */
+    json_t *tools;              /* owned; NULL = none */
     char *warnings[WARNINGS_MAX + 1];
     size_t n_warnings;
 };
@@ -217,12 +218,37 @@ static int find_table(struct snp_config *config,
     return 0;
 }
 
+/* Tables that are no keys: what they mean is looked at by who uses them. */
+static bool is_tools(const char *name)
+{
+    return strcmp(name, "tools") == 0 || strcmp(name, "mcp_servers") == 0;
+}
+
+static int tools_keep(struct snp_config *config,
+                      const char *name,
+                      const json_t *given,
+                      struct snp_err *err)
+{
+    if (!json_is_object(given)) {
+        return snp_fail(err, SNP_E_INVALID, "%s in %s: expected a table", name, config->file);
+    }
+    if (config->tools == NULL) {
+        config->tools = json_object();
+    }
+    return json_object_set(config->tools, name, (json_t *)(uintptr_t)given) < 0
+               ? out_of_memory(err)
+               : 0;
+}
+
 static int set_from_file(struct snp_config *config,
                          const char *name,
                          const json_t *given,
                          struct snp_err *err)
 {
     enum snp_config_key key = snp_config_key_from_name(name);
+    if (is_tools(name)) {
+        return tools_keep(config, name, given, err);
+    }
     if (key == SNP_KEY_NONE) {
         warn_unknown(config, name);
         return 0;
@@ -453,9 +479,15 @@ void snp_config_free(struct snp_config *config)
         free(config->warnings[i]);
     }
     json_decref(config->dotenv);
+    json_decref(config->tools);
     free(config->env_file);
     free(config->file);
     free(config);
+}
+
+const json_t *snp_config_tools(const struct snp_config *config)
+{
+    return config->tools;
 }
 
 int snp_config_set(struct snp_config *config,

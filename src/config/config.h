@@ -190,6 +190,12 @@ const char *snp_config_env(const struct snp_config *config, const char *name);
 /* The same of the process's environment alone, for what a project's .env must not say. */
 const char *snp_config_process_env(const struct snp_config *config, const char *name);
 
+/*
+ * {"tools": {...}, "mcp_servers": {...}} as the TOML file has them, unchecked; NULL = neither. They name programs to be run,
+ * and the file may be a stranger's: only with the user's word. Borrowed.
+ */
+const json_t *snp_config_tools(const struct snp_config *config);
+
 /* A key and a project of the Snipara service are both set. */
 bool snp_config_snipara_enabled(const struct snp_config *config);
 

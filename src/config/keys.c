@@ -334,7 +334,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .env = ENV("PARALLEL_TOOLS"),
                            .section = "Limits",
                            .row = "Parallel tools",
-                           .help = "accepted; the calls of one turn run one after the other",
+                           .help = "calls of user tools in one turn run at once, not one after the other",
                            },
     [SNP_KEY_MAX_PARALLEL] =
         {
@@ -346,7 +346,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .max = 1000,
                            .section = "Limits",
                            .row = "Max parallel",
-                           .help = "accepted; see parallel_tools",
+                           .help = "how many at once, with parallel_tools; 16 at most",
                            },
     [SNP_KEY_SUB_CALLS_ENABLED] =
         {
@@ -448,7 +448,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "snipara_project_slug",
                            .type = SNP_CONFIG_STRING,
-                           .env = ENV_OWN("SNIPARA_PROJECT_SLUG",                                                              "SNIPARA_PROJECT_SLUG"),
+                           .env = ENV_OWN("SNIPARA_PROJECT_SLUG",                                                                        "SNIPARA_PROJECT_SLUG"),
                            .section = "Snipara",
                            .row = "Project slug",
                            .help = "project of the Snipara service",

@@ -19,12 +19,12 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/child.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/lines.h"
-#include "mcp/process.h"
 
 enum {
     READ_BYTES = 64 << 10,
@@ -231,8 +231,11 @@ static int spawn(const struct snp_mcp_options *options,
                                 "--budget", tokens,       "--cost-limit",     cost,
                                 "-",        NULL};
     const char *argv[ARGS_MAX];
-    const struct snp_mcp_process process = {
-        .argv = argv, .env = options->agent_env, .fds = {fds[0], fds[1], STDERR_FILENO}
+    const struct snp_child child = {
+        .has_only_env = true,
+        .argv = argv,
+        .env = options->agent_env,
+        .fds = {fds[0], fds[1], STDERR_FILENO}
     };
     size_t n = 0;
 
@@ -246,7 +249,7 @@ static int spawn(const struct snp_mcp_options *options,
     if (spec->cost_usd >= 0) {
         (void)snprintf(cost, sizeof(cost), "%.9f", spec->cost_usd);
     }
-    return snp_mcp_process_start(&process, ret, err);
+    return snp_child_start(&child, ret, err);
 }
 
 static int pidfd_open(pid_t pid)

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -24,7 +24,6 @@
 #include "mcp/caps.h"
 #include "mcp/lines.h"
 #include "mcp/link.h"
-#include "mcp/process.h"
 
 enum {
     READ_BYTES = 64 << 10,
@@ -160,16 +159,9 @@ static void group_kill(const struct stdio_link *link, int number)
 /* It has ended: nothing of its group stays. */
 static void child_reap(struct stdio_link *link)
 {
-    siginfo_t info = {0};
-
-    if (link->pid < 0 ||
-        SNP_RETRY(waitid(P_PID, (id_t)link->pid, &info, WEXITED | WNOHANG | WNOWAIT)) < 0 ||
-        info.si_pid == 0) {
-        return;
+    if (link->pid > 0 && snp_child_reap(link->pid, &link->status)) {
+        link->pid = -1;
     }
-    group_kill(link, SIGKILL);
-    (void)SNP_RETRY(waitpid(link->pid, &link->status, 0));
-    link->pid = -1;
 }
 
 static void all_close(struct stdio_link *link)
@@ -381,62 +373,6 @@ static const struct snp_mcp_link_ops stdio_ops = {
 
 /* The start ------------------------------------------------------------------------------- */
 
-/* Ours that it gets, and what it is given on top. Borrowed texts; the caller frees the array. */
-static char **environment(const char *const *given)
-{
-    static const char *const kept[] = {"HOME",  "LANG", "LC_ALL", "LOGNAME", "PATH",
-                                       "SHELL", "TERM", "TMPDIR", "TZ",      "USER"};
-    size_t n = 0;
-    size_t n_given = 0;
-    char **env;
-
-    while (given != NULL && given[n_given] != NULL) {
-        n_given++;
-    }
-    env = calloc(SNP_ARRAY_LEN(kept) + n_given + 1, sizeof(*env));
-    for (size_t i = 0; env != NULL && environ[i] != NULL; i++) {
-        size_t name = strcspn(environ[i], "=");
-
-        for (size_t k = 0; k < SNP_ARRAY_LEN(kept); k++) {
-            if (strlen(kept[k]) == name && strncmp(environ[i], kept[k], name) == 0 &&
-                n < SNP_ARRAY_LEN(kept)) {
-                env[n++] = environ[i];
-            }
-        }
-    }
-    for (size_t i = 0; env != NULL && i < n_given; i++) {
-        size_t name = strcspn(given[i], "=") + 1;
-        size_t at = 0;
-
-        while (at < n && strncmp(env[at], given[i], name) != 0) {
-            at++;
-        }
-        env[at] = (char *)(uintptr_t)given[i];
-        n = at == n ? n + 1 : n;
-    }
-    return env;
-}
-
-/* theirs: its standard input, output and error. */
-static int spawn(const struct snp_mcp_client_options *options,
-                 const int theirs[3],
-                 pid_t *ret,
-                 struct snp_err *err)
-{
-    char **env = environment(options->env);
-    const struct snp_mcp_process process = {
-        .argv = options->argv,
-        .env = (const char *const *)env,
-        .cwd = options->cwd,
-        .fds = {theirs[0], theirs[1], theirs[2]},
-    };
-    int r = env == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                        : snp_mcp_process_start(&process, ret, err);
-
-    free((void *)env);
-    return r;
-}
-
 static int start(struct stdio_link *link,
                  const struct snp_mcp_client_options *options,
                  struct snp_err *err)
@@ -453,7 +389,14 @@ static int start(struct stdio_link *link,
     link->ends[FROM_CHILD].fd = out[0];
     link->ends[ERRORS].fd = said[0];
     if (r == 0) {
-        r = spawn(options, (const int[]){in[0], out[1], said[1]}, &link->pid, err);
+        r = snp_child_start(
+            &(struct snp_child){
+                .argv = options->argv,
+                .env = options->env,
+                .cwd = options->cwd,
+                .fds = {in[0], out[1], said[1]}
+        },
+            &link->pid, err);
     }
     snp_closep(&in[0]);
     snp_closep(&out[1]);
@@ -461,7 +404,7 @@ static int start(struct stdio_link *link,
     if (r < 0) {
         return r;
     }
-    link->ends[ENDED].fd = (int)syscall(SYS_pidfd_open, link->pid, 0);
+    link->ends[ENDED].fd = snp_child_watch(link->pid);
     if (link->ends[ENDED].fd < 0) {
         return snp_fail_sys(err, errno, "watch the server's process");
     }

@@ -240,6 +240,27 @@ static bool ends_itself(const struct snp_run_state *state)
     return false;
 }
 
+/* "execute_code, ..., lookup". The caller frees; NULL when out of memory. */
+static char *names_all(const struct snp_run *run)
+{
+    char *names = snp_run_tool_names();
+    size_t i;
+    json_t *entry;
+
+    if (run->with.usertools == NULL) {
+        return names;
+    }
+    json_array_foreach((json_t *)(uintptr_t)snp_usertools_list(run->with.usertools), i, entry)
+    {
+        char *longer =
+            names == NULL ? NULL : snp_format("%s, %s", names, snp_json_str(entry, "name", ""));
+
+        free(names);
+        names = longer;
+    }
+    return names;
+}
+
 enum snp_run_then snp_run_act(struct snp_run *run)
 {
     const struct snp_run_state *state = &run->state;
@@ -254,8 +275,8 @@ enum snp_run_then snp_run_act(struct snp_run *run)
         state->turn_tools >= state->budget.tool_calls && state->batch == NULL) {
         return snp_run_refuse(run, snp_run_prompt_over, true);
     }
-    if (tool == NULL) {
-        snp_autofree char *name = snp_run_tool_names();
+    if (tool == NULL && !snp_run_outside_has(run, snp_run_call_now(run))) {
+        snp_autofree char *name = names_all(run);
         snp_autofree char *text = snp_format("Tool not found: '%.80s'; there are %s",
                                              snp_json_str(snp_run_call_now(run), "name", ""),
                                              name == NULL ? "" : name);
@@ -267,6 +288,9 @@ enum snp_run_then snp_run_act(struct snp_run *run)
     }
     if (state->tool == NULL && is_last_turn(state) && !ends_itself(state)) {
         return snp_run_refuse(run, snp_run_prompt_not_run, true);
+    }
+    if (tool == NULL) {
+        return snp_run_outside_act(run);
     }
     if (tool->kind == SNP_RUN_TOOL_SUB) {
         return snp_run_sub_begin(run);

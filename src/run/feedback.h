@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "run/usertool.h"
 
 /*
  * Untrusted bytes as a string: clean, redacted, then cut to max characters (head and tail).
@@ -34,6 +35,12 @@ char *snp_feedback_cell(const json_t *result,
 
 /* The text for a file tool's result, as tools.py wrote it; *ret_is_error: it says an error. */
 char *snp_feedback_tool(const char *text, size_t n, bool *ret_is_error);
+
+/*
+ * The text for what a tool outside the sandbox has answered; *ret_error (may stay NULL): the error in it, the
+ * caller's. NULL when out of memory.
+ */
+char *snp_feedback_outside(const struct snp_usercall_end *end, json_t **ret_error);
 
 /* {"error": text}: what we say ourselves. */
 char *snp_feedback_error(const char *text);

@@ -192,6 +192,7 @@ enum snp_run_then snp_run_end(struct snp_run *run)
     }
     run->is_ending = true;
     (void)snp_run_queries_drop(run);
+    snp_run_outside_drop(run);
     if (end_record(run) == 0 && is_session_over(run) &&
         snp_box_destroy(&run->box, on_destroyed, run, &err) == 0) {
         return SNP_RUN_WAIT;
@@ -306,6 +307,7 @@ static void on_begin(uv_timer_t *timer)
         (void)snp_run_ask_lost(run, NULL);
     }
     snp_run_queries_lost(run);
+    snp_run_outside_lost(run);
     if (run->state.tool != NULL || run->seen_cell > 0) {
         (void)snp_run_recall(run);
         return;
@@ -318,6 +320,9 @@ static void on_deadline(uv_timer_t *timer)
     struct snp_run *run = timer->data;
 
     /* A model call has the same deadline, and ends by itself. */
+    (void)snp_run_outside_stop(run,
+                               "the time is over, so the tool was stopped; what it did until "
+                               "then may be there or not");
     snp_box_interrupt(&run->box);
 }
 
@@ -334,6 +339,10 @@ void snp_run_cancel(struct snp_run *run)
         snp_model_cancel(SNP_TAKE_PTR(run->asked), &lost);
         (void)snp_run_ask_lost(run, &lost);
         snp_run_advance(run);
+    } else if (snp_run_outside_stop(run,
+                                    "the run was cancelled, so the tool was stopped; what it "
+                                    "did until then may be there or not")) {
+        /* its end goes on */
     } else if (snp_run_queries_drop(run) && !has_cell) {
         snp_run_advance(run);
     } else {
@@ -361,6 +370,7 @@ void snp_run_free(struct snp_run *run)
         return;
     }
     snp_run_queries_free(run);
+    snp_run_outside_drop(run);
     timer_drop(run->deadline);
     timer_drop(run->later);
     snp_trajectory_free(run->trajectory);
@@ -416,6 +426,30 @@ void snp_run_deadline_set(struct snp_run *run)
     }
 }
 
+/* Ours, and those that are not. NULL when out of memory. */
+static json_t *tools_make(const struct snp_run *run)
+{
+    const struct snp_usertools *usertools = run->with.usertools;
+    json_t *tools = snp_run_tools(snp_run_state_root(&run->state)->budget.sub.is_on);
+    size_t i;
+    json_t *entry;
+
+    if (usertools == NULL) {
+        return tools;
+    }
+    json_array_foreach((json_t *)(uintptr_t)snp_usertools_list(usertools), i, entry)
+    {
+        json_t *copy = json_copy(entry);
+
+        (void)json_object_del(copy, "origin");
+        if (json_array_append_new(tools, copy) < 0) {
+            json_decref(tools);
+            return NULL;
+        }
+    }
+    return tools;
+}
+
 /* The loop does the rest. */
 static int run_start(struct snp_run *run, struct snp_err *err)
 {
@@ -427,7 +461,7 @@ static int run_start(struct snp_run *run, struct snp_err *err)
     }
     run->cell_ms = (uint64_t)snp_json_int(head, "cell_ms", 0);
     run->cell_ms = run->cell_ms == 0 ? CELL_MS : run->cell_ms;
-    run->tools = snp_run_tools(snp_run_state_root(&run->state)->budget.sub.is_on);
+    run->tools = tools_make(run);
     if (run->tools == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -502,6 +536,12 @@ static int begin(struct snp_run *run, const struct snp_run_spec *spec, struct sn
     }
     if (r == 0) {
         head = head_make(spec, &choice, id);
+        if (head != NULL && snp_usertools_n(run->with.usertools) > 0 &&
+            json_object_set(head, "user_tools",
+                            (json_t *)(uintptr_t)snp_usertools_list(run->with.usertools)) < 0) {
+            json_decref(head);
+            head = NULL;
+        }
         r = head == NULL ? snp_fail(err, SNP_E_INVALID, "the prompt is not UTF-8")
                          : snp_trajectory_create(spec->log_dir, id, json_incref(head),
                                                  &run->trajectory, err);
@@ -626,7 +666,8 @@ static int go_on(struct snp_run *run,
     run->base_ms = run->state.elapsed_ms;
     run->started_us = snp_now_us();
     run->seen_cell = run->state.last_cell;
-    r = changes_take(run, changes, torn, err);
+    r = snp_run_outside_compare(run, err);
+    r = r < 0 ? r : changes_take(run, changes, torn, err);
     return r < 0 ? r : run_start(run, err);
 }
 

@@ -15,6 +15,7 @@
 #include "model/model.h"
 #include "run/budget.h"
 #include "run/state.h"
+#include "run/usertool.h"
 
 struct snp_run;
 
@@ -49,6 +50,9 @@ struct snp_run_with {
     uv_loop_t *loop;
     struct snp_models *models;
     struct snp_async *async;
+    /* Tools besides ours, borrowed until the run is freed; nothing is added meanwhile. NULL = none. */
+    struct snp_usertools *usertools;
+    unsigned parallel; /* calls of these that may run at once; 0 = 1 */
 };
 
 /*

@@ -6,6 +6,7 @@
 
 #include "run/box.h"
 #include "run/budget.h"
+#include "run/outside.h"
 #include "run/run.h"
 #include "run/tool.h"
 #include "trajectory/writer.h"
@@ -32,6 +33,7 @@ struct snp_run {
     uint64_t output_cap; /* tokens of one answer */
     int64_t seen_cell;   /* the last cell of the session that we know of */
     unsigned n_recalls;  /* of the present tool */
+    struct snp_outside_call outside[SNP_USERTOOL_PARALLEL_MAX];
     bool is_cancelled;
     bool is_unbegun; /* the pending call's cell was interrupted before it began */
     bool is_ending;
@@ -112,6 +114,19 @@ void snp_run_result_record(struct snp_run *run, struct snp_run_outcome *outcome)
 enum snp_run_then snp_run_refuse(struct snp_run *run, const char *text, bool is_skipped);
 /* A tool that an earlier process has begun, or whether the session is as we left it. */
 enum snp_run_then snp_run_recall(struct snp_run *run);
+
+/* Whether a call is of a tool that is not ours (outside.c). */
+bool snp_run_outside_has(const struct snp_run *run, const json_t *call);
+/* Run the next call, which is, and those behind it that may run beside it. */
+enum snp_run_then snp_run_outside_act(struct snp_run *run);
+/* Stop all; their results come, and then snp_run_advance. False: none runs. */
+bool snp_run_outside_stop(struct snp_run *run, const char *why);
+/* Stop all without a word; for the end. */
+void snp_run_outside_drop(struct snp_run *run);
+/* Of calls that an earlier process has begun the model is told that nobody knows. */
+void snp_run_outside_lost(struct snp_run *run);
+/* SNP_E_DENIED: the tools are others than those that the run began with. */
+int snp_run_outside_compare(const struct snp_run *run, struct snp_err *err) SNP_NODISCARD;
 
 /* "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx"; 0 or -1. */
 int snp_run_uuid(char out[SNP_UUID_LEN + 1]) SNP_NODISCARD;

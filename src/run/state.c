@@ -380,7 +380,10 @@ static int result_take(struct snp_run_state *state, const json_t *record)
     if (call == NULL || !json_is_string(content)) {
         return SNP_E_INVALID;
     }
-    put(&state->tool, NULL);
+    state->n_begun -= state->n_begun > 0 ? 1 : 0;
+    if (state->n_begun == 0) {
+        put(&state->tool, NULL);
+    }
     put(&state->batch, NULL);
     put(&state->sub_open, json_array());
     put(&state->sub_done, json_array());
@@ -518,6 +521,7 @@ static int apply_sub(struct snp_run_state *state, const json_t *record)
 static int apply_tool(struct snp_run_state *state, const json_t *record)
 {
     put(&state->tool, share(record));
+    state->n_begun++;
     return 0;
 }
 

@@ -69,7 +69,8 @@ struct snp_run_files {
     json_t *ask;           /* an ask without an answer, NULL = none */                      \
     json_t *prompt;        /* text of the message before it */                              \
     json_t *answer;        /* an answer whose turn is not over, NULL = none */              \
-    json_t *tool;          /* a tool that has begun and not ended, NULL = none */           \
+    json_t *tool;          /* the last tool that has begun and not ended, NULL = none */    \
+    size_t n_begun;        /* such calls, from next_call on; above 1 only of user tools */  \
     json_t *batch;         /* the same of a batch of sub-calls */                           \
     json_t *sub_open;      /* of the tool that runs: asks of sub-calls without an answer */ \
     json_t *sub_done;      /* and the events of those that have one */                      \

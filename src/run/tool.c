@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "model/provider.h"
 #include "run/embedded.h"
+#include "schema/schema.h"
 
 enum {
     CODE_MAX = 4 << 20,
@@ -159,6 +160,25 @@ static char *variable_code(const char *name)
         name, name, name);
 }
 
+/* What the model was told of the arguments holds. */
+static int schema_check(const struct snp_run_tool *tool,
+                        const json_t *arguments,
+                        struct snp_err *err)
+{
+    snp_autojson json_t *json = tool_json(tool);
+    snp_autoschema struct snp_schema *schema = NULL;
+
+    if (json == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (snp_schema_new(json_object_get(json, "parameters"), SNP_SCHEMA_STRICT, &schema, err) <
+        0) {
+        SNP_ASSERT(err->code == SNP_E_NOMEM); /* the table is ours */
+        return err->code;
+    }
+    return snp_schema_check(schema, arguments, err) == 0 ? 0 : SNP_E_INVALID;
+}
+
 static int argument_take(const struct snp_run_tool *tool,
                          const json_t *call,
                          const char **ret,
@@ -184,7 +204,7 @@ static int argument_take(const struct snp_run_tool *tool,
         return snp_fail(err, SNP_E_INVALID, "%s has at most %d MiB", tool->argument,
                         CODE_MAX >> 20);
     }
-    return 0;
+    return schema_check(tool, arguments, err);
 }
 
 int snp_run_tool_cell(const struct snp_run_tool *tool,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_MCP_PINS_H
-#define SNP_CLI_MCP_PINS_H
+#ifndef SNP_MCP_PINS_H
+#define SNP_MCP_PINS_H
 
 /*
  * Pins: a file of fingerprints of tools, {"TOOL": "sha256"}. A server that changes a tool's

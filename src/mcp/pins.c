@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pins of tools' definitions. */
-#include "cli/mcp_pins.h"
+#include "mcp/pins.h"
 
 #include <string.h>
 

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs outside any sandbox. */
+#include "base/child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+
+/* Ours that it gets, and what it is given on top. Borrowed texts; the caller frees the array. */
+static char **environment(const char *const *given, bool has_only_given)
+{
+    static const char *const kept[] = {"HOME",  "LANG", "LC_ALL", "LOGNAME", "PATH",
+                                       "SHELL", "TERM", "TMPDIR", "TZ",      "USER"};
+    size_t n = 0;
+    size_t n_given = 0;
+    char **env;
+
+    while (given != NULL && given[n_given] != NULL) {
+        n_given++;
+    }
+    env = calloc(SNP_ARRAY_LEN(kept) + n_given + 1, sizeof(*env));
+    for (size_t i = 0; env != NULL && !has_only_given && environ[i] != NULL; i++) {
+        size_t name = strcspn(environ[i], "=");
+
+        for (size_t k = 0; k < SNP_ARRAY_LEN(kept); k++) {
+            if (strlen(kept[k]) == name && strncmp(environ[i], kept[k], name) == 0 &&
+                n < SNP_ARRAY_LEN(kept)) {
+                env[n++] = environ[i];
+            }
+        }
+    }
+    for (size_t i = 0; env != NULL && i < n_given; i++) {
+        size_t name = strcspn(given[i], "=") + 1;
+        size_t at = 0;
+
+        while (at < n && strncmp(env[at], given[i], name) != 0) {
+            at++;
+        }
+        env[at] = (char *)(uintptr_t)given[i];
+        n = at == n ? n + 1 : n;
+    }
+    return env;
+}
+
+static int attributes_make(posix_spawnattr_t *attributes)
+{
+    sigset_t none;
+    sigset_t all;
+
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    return posix_spawnattr_setsigmask(attributes, &none) |
+           posix_spawnattr_setsigdefault(attributes, &all) |
+           posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
+                                                    POSIX_SPAWN_SETSIGDEF);
+}
+
+int snp_child_start(const struct snp_child *child, pid_t *ret, struct snp_err *err)
+{
+    char **env = environment(child->env, child->has_only_env);
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int eno = 0;
+
+    if (env == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawnattr_init(&attributes);
+    for (int fd = 0; fd < 3; fd++) {
+        eno |= posix_spawn_file_actions_adddup2(&actions, child->fds[fd], fd);
+    }
+    if (child->cwd != NULL) {
+        eno |= posix_spawn_file_actions_addchdir_np(&actions, child->cwd);
+    }
+    eno |= attributes_make(&attributes);
+    eno = eno != 0 ? ENOMEM
+                   : posix_spawnp(ret, child->argv[0], &actions, &attributes,
+                                  (char *const *)(uintptr_t)child->argv, env);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)posix_spawnattr_destroy(&attributes);
+    free((void *)env);
+    if (eno == ENOENT) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "there is no program '%.200s'%s", child->argv[0],
+                        child->cwd == NULL ? "" : ", or no such working directory");
+    }
+    return eno == 0 ? 0 : snp_fail_sys(err, eno, "start %.200s", child->argv[0]);
+}
+
+int snp_child_watch(pid_t pid)
+{
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+bool snp_child_reap(pid_t pid, int *ret_status)
+{
+    siginfo_t info = {0};
+
+    if (SNP_RETRY(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT)) < 0 ||
+        info.si_pid == 0) {
+        return false;
+    }
+    (void)kill(-pid, SIGKILL);
+    (void)SNP_RETRY(waitpid(pid, ret_status, 0));
+    return true;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_BASE_CHILD_H
+#define SNP_BASE_CHILD_H
+
+/*
+ * Programs that we start outside any sandbox: MCP servers, commands that are tools, runs of agents. They
+ * get a session and process group of their own, three descriptors, no signal blocked or ignored, and few
+ * variables, so none of our keys.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* All borrowed during the call. */
+struct snp_child {
+    const char *const
+        *argv; /* the program, looked up in PATH, and its arguments; no shell sees it */
+    /*
+     * "NAME=value", NULL-terminated, besides HOME, LANG, LC_ALL, LOGNAME, PATH, SHELL, TERM, TMPDIR, TZ
+     * and USER, the only ones of ours it gets. NULL = none.
+     */
+    const char *const *env;
+    bool has_only_env; /* none of these, only env */
+    const char *cwd;   /* NULL = ours */
+    int fds[3];        /* its standard input, output and error */
+};
+
+/*
+ * Start it. *ret is to be reaped by the caller; its group has the same number. SNP_E_NOT_FOUND: there
+ * is no such program; SNP_E_SYS.
+ */
+int snp_child_start(const struct snp_child *child,
+                    pid_t *ret,
+                    struct snp_err *err) SNP_NODISCARD;
+
+/* A descriptor that is readable when it has ended; the caller's. -1 with errno. */
+int snp_child_watch(pid_t pid) SNP_NODISCARD;
+
+/*
+ * If it has ended: kill what is left of its group, and reap it. True: it is gone, and *ret_status is
+ * as of waitpid(). It stays unreaped until then, so its number names nothing else.
+ */
+bool snp_child_reap(pid_t pid, int *ret_status);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_RUN_TOOLS_H
+#define SNP_CLI_RUN_TOOLS_H
+
+/*
+ * The tools of a user for runs on the command line. They run outside the sandbox, so they are used only when an
+ * option of this very command says so: a configuration that lies in a folder is not enough.
+ */
+
+#include <uv.h>
+
+#include "cli/cli.h"
+#include "usertool/toolbox.h"
+
+#define SNP_RUN_TOOLS_OPTS                                                               \
+    {"allow-tools",                                                                      \
+     0,                                                                                  \
+     SNP_OPT_FLAG,                                                                       \
+     NULL,                                                                               \
+     "let the model use the tools and MCP servers of the configuration file; they run "  \
+     "outside the sandbox, with your rights",                                            \
+     0},                                                                                 \
+    {                                                                                    \
+        "mcp-config", 0, SNP_OPT_LIST, "FILE",                                           \
+            "let it use the MCP servers of this file, of the form of .mcp.json; may be " \
+            "repeated",                                                                  \
+            0                                                                            \
+    }
+
+/*
+ * Make a toolbox of what the options allow; *ret NULL = nothing. Servers begin to open. *ret is the
+ * caller's, also on failure if it is not NULL: snp_toolbox_close().
+ */
+int snp_run_tools_make(uv_loop_t *loop,
+                       const struct snp_opts *opts,
+                       const struct snp_config *config,
+                       struct snp_toolbox **ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/* Say what of the configuration is not used, if anything. The caller frees; NULL = nothing. */
+char *snp_run_tools_unused(const struct snp_opts *opts, const struct snp_config *config);
+
+/* Their names for --show-config: "  User Tools: lookup, ...". */
+void snp_run_tools_show(const struct snp_opts *opts, const struct snp_config *config);
+
+#endif
