@@ -6,10 +6,12 @@ import contextlib
 import json
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 
 import pytest
 
@@ -309,6 +311,101 @@ def test_a_parameter_that_is_not_taken_is_left_out(tmp_path, serve):
     assert not {"temperature", "stream_options", "max_tokens"} & set(last) and last["max_completion_tokens"] == 7
 
 
+@each_kind
+def test_a_stream_as_others_write_it(tmp_path, serve, kind):
+    """CRLF and CR, comments, events in several lines and pieces, names nobody knows, another content type's letters."""
+    whole = b"".join(part if isinstance(part, bytes) else part for part in stream(*said(kind))[1:]).decode()
+    data = [line[6:] for line in whole.split("\n") if line.startswith("data: ")]
+    lines = ": a comment\r\n\r\nretry: 5\r\n\r\nevent: ping\r\ndata: {\"type\": \"ping\"}\r\n\r\n"
+    for k, text in enumerate(data):
+        first, last = text.split(", ", 1) if k == 0 else (text, None)
+        lines += f"id: {k}\r\ndata:{first}," if last else f"data: {text}"
+        lines += f"\r\ndata: {last}\r\n\r\n" if last else "\r\r"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream; charset=utf-8\r\nConnection: close\r\n\r\n\xef\xbb\xbf"
+    raw = lines.encode()
+    server = serve([head, *[raw[at:at + 7] for at in range(0, len(raw), 7)]])
+    seen, _ = answer(tmp_path, kind, server)
+    assert seen["is_ok"] and seen["message"]["content"] == "Hi there" and len(server.requests) == 1, seen
+
+
+def test_retry_after_in_both_forms(tmp_path, serve):
+    """Seconds, and a date: one that is past means at once, one that is far is not waited for."""
+    past, far = "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2065 07:28:00 GMT"
+    for status in (429, 503):
+        for when, tries in (("0.01", 2), (past, 2), (far, 1), ("86400", 1)):
+            server = serve(http(status, {"error": {"message": "later"}}, retry_after=when), stream(*said("openai")))
+            seen, _ = answer(tmp_path, "openai", server)
+            assert seen["is_ok"] == (tries == 2) and len(server.requests) == tries, (status, when, seen)
+            assert tries == 2 or "asks to wait" in seen["error"]["message"]
+
+
+@pytest.mark.parametrize("reply, failure, tries", [
+    ([b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"], "request", 1),
+    (http(200, b"<html>login</html>", kind="text/html"), "reply", 2),
+    (http(200, b"\xff\xfe\x00not json", kind="application/octet-stream"), "reply", 2),
+    (http(200, b"[1, 2, 3]"), "reply", 2),
+    (http(200, b'{"choices": "none"}'), "reply", 2),
+    (http(200, b""), "reply", 2),
+    ([b"nonsense that is no HTTP\r\n\r\n"], "network", 2),
+    ([b"HTTP/1.1 200 OK\r\n" + b"X-Pad: " + b"y" * 1000 + b"\r\n"] + [b"X-More: " + b"z" * 8000 + b"\r\n"] * 200, "reply", 1),
+    ([b"HTTP/1.1 100 Continue\r\n\r\n" * 20000], "reply", 1),
+])
+def test_a_reply_that_is_none(tmp_path, serve, reply, failure, tries):
+    """A redirect would take the key elsewhere; a page, other types, endless heads: reported as what they are."""
+    server = serve(reply)
+    seen, _ = answer(tmp_path, "openai", server, {"max_tries": 2})
+    assert not seen["is_ok"] and (seen["failure"], len(server.requests)) == (failure, tries), seen
+
+
+def test_a_certificate_of_nobody(tmp_path):
+    """Attack: somebody in between with a certificate of his own. The key is not sent; nothing is tried again."""
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    made = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate,
+                           "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"], capture_output=True)
+    lib.need("openssl", made.returncode == 0, "openssl makes no certificate")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    listener = socket.create_server(("127.0.0.1", 0))
+    seen = []
+
+    def serve_tls():
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as inside:
+                    seen.append(inside.recv(65536))
+                    inside.sendall(b"".join(http(200, whole_reply("openai"))))
+
+    threading.Thread(target=serve_tls, daemon=True).start()
+    url = f"https://127.0.0.1:{listener.getsockname()[1]}/v1"
+    env = environment(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=url)
+    refused = ask(tmp_path, env, {"model": "gpt-4o-mini"})
+    assert [name for name, _ in refused] == ["answer"] and refused[0][1]["failure"] == "setup", refused
+    assert "certificate" in refused[0][1]["error"]["message"] and seen == []
+    asked = urllib.request.Request(url, b"{}", {"Authorization": "Bearer " + KEY})  # control: a client that believes anybody
+    urllib.request.urlopen(asked, context=ssl._create_unverified_context(), timeout=30).close()
+    listener.close()
+    assert KEY.encode() in seen[0]
+
+
+def test_memory_is_bounded(tmp_path, serve):
+    """200 MB of a reply, and of a stream of comments, do not end in the program."""
+    chunk = b"x" * (1 << 20)
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+    for parts in ([head] + [chunk] * 200, stream() + [b": " + chunk[:4000] + b"\n"] * 50000):
+        server = serve(parts)
+        request = json.dumps({"messages": HELLO, "model": "gpt-4o-mini", "max_tries": 1}) + "\n"
+        with subprocess.Popen([ASK], cwd=tmp_path, env=environment("openai", server), stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as process:
+            process.stdin.write(request)
+            process.stdin.close()
+            line = process.stdout.readline()
+            rest = os.wait4(process.pid, 0)
+            process.returncode = 0
+        assert json.loads(line)["answer"]["is_ok"] is False
+        assert "ASAN_OPTIONS" in os.environ or rest[2].ru_maxrss < 300 * 1024  # that counts what was freed
+
+
 # Time and size ----------------------------------------------------------------------------------
 
 
@@ -576,6 +673,23 @@ def models(cwd, *args, **env):
 def test_routes(tmp_path, name, env, provider, model):
     seen = models(tmp_path, *([name] if name else []), **env)
     assert (seen["provider"], seen["model"]) == (provider, model)
+
+
+def test_addresses_on_the_wire(tmp_path, serve):
+    """Azure has a path, a version and a header of its own; others are chat completions under their address."""
+    rows = [("azure/mine", {"AZURE_API_KEY": KEY, "AZURE_API_VERSION": "2024-10-21"}, "AZURE_API_BASE", "",
+             "/openai/deployments/mine/chat/completions?api-version=2024-10-21", ("api-key", KEY)),
+            ("ollama/llama3", {}, "OLLAMA_API_BASE", "", "/v1/chat/completions", ("authorization", None)),
+            ("openrouter/meta/llama", {"OPENROUTER_API_KEY": KEY}, "OPENROUTER_API_BASE", "/api/v1", "/api/v1/chat/completions",
+             ("authorization", "Bearer " + KEY)),
+            ("hosted_vllm/m", {}, "HOSTED_VLLM_API_BASE", "/v1", "/v1/chat/completions", ("authorization", None))]
+    for model, env, base, prefix, path, (header, value) in rows:
+        server = serve(stream(*said("openai")))
+        lines = ask(tmp_path, environment(**env, **{base: server.url + prefix}), {"model": model})
+        assert lines[-1][1]["is_ok"], (model, lines)
+        sent, = server.requests
+        assert (sent["path"], sent["headers"].get(header)) == (path, value), sent
+        assert model.startswith("azure") or sent["body"]["model"] == model.split("/", 1)[1]
 
 
 def test_what_is_missing_is_said(tmp_path):
