@@ -71,7 +71,8 @@ class World:
         self.files = {}  # name: hash of its content
         self.cells = {}  # number: (status, state, token); None = unknown what became of it
         self.unknown = {}  # number: token that such a cell leaves if it is run again
-        self.snapshots = {}  # name: (log, files, cell)
+        self.snapshots = {}  # name: (log, files, cell, fresh_from)
+        self.fresh_from = 0  # the last cell that was told lost: variables are of those after it only
         self.epoch = 0
 
     @property
@@ -87,6 +88,11 @@ class World:
         other.log = sorted(other.log + list(other.unknown.items()))
         other.unknown = {}
         return other
+
+
+def tokens_of(log, fresh_from=0):
+    """What cells after that one have left."""
+    return [token for number, token in log if number > fresh_from]
 
 
 class Story:
@@ -191,6 +197,8 @@ class Story:
         if got != whole.cells[number][:2]:
             assert self.is_shot or is_admitted(result), result
             whole = self.after_shot(before, number, got, token if whole.log != before.log else None)
+        if got[1] != "lost":
+            whole.fresh_from = self.fresh_from(before, result.get("restored"))
         whole.epoch = result.get("epoch", 0)
         self.is_now(whole)
         return result
@@ -202,6 +210,8 @@ class Story:
         world = before.copy()
         world.exists = True
         world.cells[number] = (*got, None)
+        if got[1] == "lost":
+            world.fresh_from = number
         if got[1] == "lost" and token is not None:
             world.unknown[number] = token  # may be run again
         return world
@@ -220,7 +230,7 @@ class Story:
 
     def snapshot(self, name):
         def after(world):
-            world.snapshots[name] = (list(world.log), dict(world.files), world.last)
+            world.snapshots[name] = (list(world.log), dict(world.files), world.last, world.fresh_from)
 
         self.promised.discard(name)
         done = self.ask("snapshot", after, session=self.name, name=name, wait=True)
@@ -233,7 +243,7 @@ class Story:
 
     def rollback(self, name):
         def after(world):
-            log, files, at = world.snapshots[name]
+            log, files, at, world.fresh_from = world.snapshots[name]
             world.log, world.files = list(log), dict(files)
             for number, known in world.cells.items():
                 if number > at and known is not None:
@@ -242,13 +252,14 @@ class Story:
         return self.ask("rollback", after, session=self.name, snapshot=f"{self.name}@{name}")
 
     def fork(self, name, of=None):
-        log, files = (self.world.log, self.world.files) if of is None else self.world.snapshots[of][:2]
-        self.forks.append((name, list(log), dict(files)))
+        world = self.world
+        log, files, _, fresh_from = (world.log, world.files, 0, world.fresh_from) if of is None else world.snapshots[of]
+        self.forks.append((name, list(log), dict(files), fresh_from))
         return self.call("fork", **{"from": self.name if of is None else f"{self.name}@{of}"}, n=1, name=name)
 
     def clear(self):
         def after(world):
-            world.log, world.files, world.cells, world.snapshots = [], {}, {}, {}
+            world.log, world.files, world.cells, world.snapshots, world.fresh_from = [], {}, {}, {}, 0
 
         return self.ask("sessions.clear", after, session=self.name)
 
@@ -402,7 +413,9 @@ class Story:
     def state_differences(self, world, variable, disk, files, result):
         restored = result.get("restored")
         log, bad = self.kept_log(world, restored), []
-        if variable != disk:
+        fresh_from = self.fresh_from(world, restored)
+        held, tokens = tokens_of(log, fresh_from), tokens_of(log)
+        if disk != tokens:
             bad.append(f"torn: variable {variable}, file {disk}")
         if len(set(disk)) != len(disk):
             bad.append(f"twice: {disk}")
@@ -410,14 +423,18 @@ class Story:
             hidden = {number for number, _ in world.log} - {number for number, _ in log} - set(restored["missing"])
             if hidden:
                 bad.append(f"unreported: effects of cells {sorted(hidden)} are missing, told were {restored}")
-        tokens = [token for _, token in log]
-        if variable != tokens:
-            bad.append(f"lost: variable {variable}, should be {tokens} (restored: {restored})")
+        if variable != held:
+            bad.append(f"lost: variable {variable}, should be {held} (restored: {restored})")
         told = set((restored or {}).get("missing_puts", ()))
         hidden = {name for name in set(files) | set(world.files) if files.get(name) != world.files.get(name)} - told
         if hidden:
             bad.append(f"lost: files {sorted(hidden)} are not what they should be (restored: {restored})")
         return bad
+
+    @staticmethod
+    def fresh_from(world, restored):
+        """Gone back to before that loss, and run again from there, nothing of it is left."""
+        return 0 if restored is not None and restored["cell"] < world.fresh_from else world.fresh_from
 
     @staticmethod
     def kept_log(world, restored):
@@ -432,6 +449,7 @@ class Story:
         """Go on from what was found."""
         world = world.copy()
         world.log = self.kept_log(world, result.get("restored"))
+        world.fresh_from = self.fresh_from(world, result.get("restored"))
         world.files = files
         given_up = (result.get("restored") or {}).get("missing", ())
         for number, row in self.history().items():
@@ -450,7 +468,7 @@ class Story:
         if not self.world.snapshots:
             return bad
         listed = {row["name"]: row for row in self.call("snapshots.list", session=self.name)[0]["snapshots"]}
-        for name, (log, files, _) in list(self.world.snapshots.items()):
+        for name, (log, files, _, fresh_from) in list(self.world.snapshots.items()):
             if name not in self.promised:
                 continue
             if name not in listed:
@@ -461,24 +479,24 @@ class Story:
                 continue
             self.rollback(name)
             variable, disk, there, result = self.probe()
-            tokens = [token for _, token in log]
-            if variable != tokens or disk != tokens or there != files:
-                bad.append(f"torn: snapshot {name} holds {variable}, {disk}, should be {tokens}")
+            held, tokens = tokens_of(log, fresh_from), tokens_of(log)
+            if variable != held or disk != tokens or there != files:
+                bad.append(f"torn: snapshot {name} holds {variable}, {disk}, should be {held}, {tokens}")
             self.world.cells[result["cell"]] = ("ok", "kept", None)
         return bad
 
     def verify_forks(self):
         """Each fork is there as a whole or not at all."""
         bad = []
-        for name, log, files in self.forks:
+        for name, log, files, fresh_from in self.forks:
             row = self.row(name)
             if row is None:
                 continue
             name = row["name"]
             variable, disk, there, _ = self.probe(name)
-            tokens = [token for _, token in log]
-            if variable != tokens or disk != tokens or there != files:
-                bad.append(f"torn: fork {name} holds {variable}, {disk}, should be {tokens}")
+            held, tokens = tokens_of(log, fresh_from), tokens_of(log)
+            if variable != held or disk != tokens or there != files:
+                bad.append(f"torn: fork {name} holds {variable}, {disk}, should be {held}, {tokens}")
             self.call("sessions.destroy", session=name)
         self.forks = []
         return bad

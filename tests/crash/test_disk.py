@@ -2,6 +2,7 @@
 """A state folder that is full, read-only, or shared by two; a clock that jumps."""
 
 import contextlib
+import errno
 import os
 import random
 import secrets
@@ -38,13 +39,20 @@ def fill(rig, leave):
     path = os.path.join(rig.box.state, "filler")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    room = os.statvfs(rig.box.state)
-    size = room.f_bavail * room.f_frsize - leave
     fd = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
-    if size > 0:
-        os.posix_fallocate(fd, 0, size)
-    os.close(fd)
-    return lambda: os.unlink(path)
+    try:
+        while True:
+            room = os.statvfs(rig.box.state)
+            size = room.f_bavail * room.f_frsize - leave
+            try:
+                if size > 0:
+                    os.posix_fallocate(fd, 0, size)
+                return lambda: os.unlink(path)
+            except OSError as error:  # the daemon has written something since it was looked
+                if error.errno != errno.ENOSPC:
+                    raise
+    finally:
+        os.close(fd)
 
 
 def life(story):
