@@ -345,6 +345,9 @@ static int exec_event(void *ctx, const struct snp_tier_answer *event, struct snp
     if (r < 0) {
         return r;
     }
+    if (strcmp(snp_json_str(event->head, "event", ""), "call") == 0) {
+        return snp_exec_call(exec, event, ret_bad);
+    }
     if (is_lasting(exec)) {
         event_note(exec, event);
     }
@@ -363,13 +366,13 @@ static int exec_send(struct snp_exec *exec, struct snp_err *err)
 {
     const struct snp_executor *executor = exec->executor;
     const struct snp_exec_spec *spec = &exec->spec;
-    snp_autojson json_t *head =
-        json_pack("{s:s, s:I, s:s, s:I, s:b, s:O?, s:I, s:b, s:b, s:I, s:b, s:b}", "session",
-                  executor->id, "cell", (json_int_t)exec->cell, "kind", spec->kind, "code_len",
-                  (json_int_t)spec->code_len, "stdin", spec->has_stdin, "argv", spec->argv,
-                  "wall_ms", (json_int_t)exec->wall_ms, "stream", spec->stream, "require_exact",
-                  spec->require_exact, "epoch", (json_int_t)executor->epoch, "transaction",
-                  spec->transaction && is_lasting(exec), "atomic", spec->atomic);
+    snp_autojson json_t *head = json_pack(
+        "{s:s, s:I, s:s, s:I, s:b, s:O?, s:I, s:b, s:b, s:I, s:b, s:b, s:b}", "session",
+        executor->id, "cell", (json_int_t)exec->cell, "kind", spec->kind, "code_len",
+        (json_int_t)spec->code_len, "stdin", spec->has_stdin, "argv", spec->argv, "wall_ms",
+        (json_int_t)exec->wall_ms, "stream", spec->stream, "require_exact", spec->require_exact,
+        "epoch", (json_int_t)executor->epoch, "transaction",
+        spec->transaction && is_lasting(exec), "atomic", spec->atomic, "calls", spec->calls);
     struct snp_tier_call call = {
         .method = "exec",
         .head = head,

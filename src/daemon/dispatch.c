@@ -159,6 +159,12 @@ static const struct snp_field interrupt_fields[] = {
     {"session", SNP_T_STR | SNP_T_OPT, SNP_SESSION_NAME_MAX},
     {"request", SNP_T_INT | SNP_T_OPT, UINT32_MAX          },
 };
+static const struct snp_field answer_fields[] = {
+    FIELD_METHOD,
+    {"request", SNP_T_INT,  UINT32_MAX},
+    {"call",    SNP_T_INT,  UINT32_MAX},
+    {"ok",      SNP_T_BOOL, 0         },
+};
 static const struct snp_field put_fields[] = {
     FIELD_METHOD,
     FIELD_SESSION,
@@ -465,6 +471,23 @@ static void run_interrupt(const struct snp_work *work)
     }
 }
 
+static void run_answer(const struct snp_work *work)
+{
+    struct snp_exec *exec = open_exec(work->request, snp_json_int(work->head, "request", 0));
+    const struct snp_exec_answer answer = {
+        .call = (uint32_t)snp_json_int(work->head, "call", 0),
+        .is_ok = snp_json_bool(work->head, "ok", false),
+        .raw = work->raw,
+        .raw_len = work->raw_len,
+    };
+
+    if (exec != NULL) {
+        snp_exec_answer(exec, &answer, work->request);
+    } else {
+        snp_request_answer(work->request, json_pack("{s:b}", "answered", 0));
+    }
+}
+
 static void run_list(const struct snp_work *work)
 {
     const struct snp_sessions *table = &work->request->server->sessions;
@@ -567,6 +590,7 @@ static const struct snp_method methods[] = {
     {"hello", run_hello, 0, SNP_RECORD("hello", hello_fields), 0, NULL},
     {"exec", run_exec, 0, {NULL, NULL, 0, false}, SNP_FRAME_BODY_MAX, NULL},
     {"interrupt", run_interrupt, 0, SNP_RECORD("interrupt", interrupt_fields), 0, NULL},
+    {"answer", run_answer, 0, SNP_RECORD("answer", answer_fields), SNP_CALL_BYTES_MAX, NULL},
     {"sessions.list", run_list, 0, PLAIN("sessions.list"), 0, NULL},
     {"sessions.show", run_show, NEEDS_SESSION, SNP_RECORD("sessions.show", session_fields), 0, NULL},
     {"sessions.destroy", run_destroy, NEEDS_SESSION, SNP_RECORD("sessions.destroy", session_fields), 0, NULL},

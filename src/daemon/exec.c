@@ -305,6 +305,100 @@ static void running_interrupt(struct snp_session *session, struct snp_request *r
     }
 }
 
+/* Calls of the code ------------------------------------------------------------------- */
+
+static int answer_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    static const struct snp_field fields[] = {
+        {"answered", SNP_T_BOOL, 0},
+    };
+    static const struct snp_record record = SNP_RECORD("answer", fields);
+    struct snp_request *request = ctx;
+    int r = answer->head == NULL ? 0 : snp_record_check(answer->head, &record, ret_bad);
+
+    if (request == NULL) {
+        return r;
+    }
+    if (answer->head == NULL || r < 0) {
+        snp_request_fail(request, answer->head == NULL ? answer->err : ret_bad);
+        return r;
+    }
+    snp_request_pass(request, answer->text, answer->text_len, NULL, 0);
+    return 0;
+}
+
+static const struct snp_tier_ops answer_ops = {answer_done, NULL};
+
+/* To the open call. request: is answered; NULL = nobody is. */
+static void call_answer(struct snp_exec *exec,
+                        const struct snp_exec_answer *answer,
+                        struct snp_request *request)
+{
+    snp_autojson json_t *head = json_pack("{s:s, s:I, s:I, s:b}", "session", exec->executor->id,
+                                          "cell", (json_int_t)exec->cell, "call",
+                                          (json_int_t)answer->call, "ok", answer->is_ok);
+    const struct snp_tier_call call = {
+        .method = "answer",
+        .head = head,
+        .raw = answer->raw,
+        .raw_len = answer->raw_len,
+        .timeout_ms = exec->session->server->options.tier_ms,
+        .is_urgent = true,
+        .ops = &answer_ops,
+        .ctx = request,
+    };
+    struct snp_err err;
+    int r = head == NULL ? snp_fail(&err, SNP_E_NOMEM, "out of memory")
+                         : snp_tier_ask(exec->executor->tier, &call, &err);
+
+    exec->open_call = 0;
+    if (r < 0 && request != NULL) {
+        snp_request_fail(request, &err);
+    }
+}
+
+/* Who could answer has gone: the code is told, and need not wait. */
+static void call_refuse(struct snp_exec *exec)
+{
+    static const char gone[] =
+        "{\"error\": \"the program that answers calls of this cell has gone\"}";
+    const struct snp_exec_answer answer = {
+        .call = exec->open_call, .raw = gone, .raw_len = sizeof(gone) - 1};
+
+    if (exec->open_call != 0 && exec->executor != NULL && exec->executor->tier != NULL) {
+        call_answer(exec, &answer, NULL);
+    }
+}
+
+int snp_exec_call(struct snp_exec *exec,
+                  const struct snp_tier_answer *event,
+                  struct snp_err *ret_bad)
+{
+    if (!exec->spec.calls) {
+        return snp_fail(ret_bad, SNP_E_INVALID, "call: of a cell that may make none");
+    }
+    exec->open_call = (uint32_t)snp_json_int(event->head, "call", 0);
+    if (exec->request == NULL || exec->request->peer == NULL) {
+        call_refuse(exec);
+        return 0;
+    }
+    snp_request_event(exec->request, event->text, event->text_len, event->raw, event->raw_len);
+    return 0;
+}
+
+void snp_exec_answer(struct snp_exec *exec,
+                     const struct snp_exec_answer *answer,
+                     struct snp_request *request)
+{
+    if (exec->open_call == 0 || exec->open_call != answer->call ||
+        exec->session->running != exec || exec->executor == NULL ||
+        exec->executor->tier == NULL) {
+        snp_request_answer(request, json_pack("{s:b}", "answered", 0));
+        return;
+    }
+    call_answer(exec, answer, request);
+}
+
 /* Take a waiting cell out; its unnamed session has no further use. */
 static void waiting_drop(struct snp_exec *exec, const struct snp_err *err)
 {
@@ -352,5 +446,7 @@ void snp_exec_abandon(struct snp_exec *exec)
     } else if (session->running == exec && exec->spec.attached &&
                exec->executor->tier != NULL) {
         running_interrupt(session, NULL); /* else it ends by its limits */
+    } else if (session->running == exec) {
+        call_refuse(exec);
     }
 }

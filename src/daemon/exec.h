@@ -37,6 +37,7 @@ struct snp_exec {
     size_t raw_len;
     uint64_t wall_ms;
     uint64_t cell;      /* its number; 0 = has not started */
+    uint32_t open_call; /* of its code, to the client; 0 = none */
     uint64_t replay_of; /* the number of the cell it repeats; 0 = none */
     bool was_put_back;  /* its executor was gone when it came there */
 
@@ -62,6 +63,24 @@ void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, 
  * tier. request: of the method `interrupt`; taken over.
  */
 void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request);
+
+/* What a client says to a call of its cell's code. */
+struct snp_exec_answer {
+    uint32_t call;
+    bool is_ok;
+    const char *raw; /* borrowed */
+    size_t raw_len;
+};
+/* request: of the method `answer`; taken over. */
+void snp_exec_answer(struct snp_exec *exec,
+                     const struct snp_exec_answer *answer,
+                     struct snp_request *request);
+
+struct snp_tier_answer;
+/* The code of a running cell calls: its client is told, or there is none, and the code is told that. */
+int snp_exec_call(struct snp_exec *exec,
+                  const struct snp_tier_answer *event,
+                  struct snp_err *ret_bad) SNP_NODISCARD;
 
 /* The client of the cell has gone: a waiting one is dropped, an unnamed session ends. */
 void snp_exec_abandon(struct snp_exec *exec);

@@ -11,6 +11,7 @@
 #include "daemon/caps.h"
 #include "daemon/check.h"
 #include "policy/session_name.h"
+#include "wire/rpc.h"
 
 enum {
     DENIALS_MAX = 32,
@@ -293,6 +294,12 @@ static int display_check(json_t *head, size_t raw_len, struct snp_err *err)
     return 0;
 }
 
+static const struct snp_field call_fields[] = {
+    {"event", SNP_T_STR, 16        },
+    {"call",  SNP_T_INT, UINT32_MAX},
+};
+static const struct snp_record call_record = SNP_RECORD("call", call_fields);
+
 int snp_event_check(json_t *head, size_t raw_len, struct snp_err *err)
 {
     const char *event = snp_json_str(head, "event", "");
@@ -303,6 +310,12 @@ int snp_event_check(json_t *head, size_t raw_len, struct snp_err *err)
     }
     if (strcmp(event, "display") == 0) {
         return display_check(head, raw_len, err);
+    }
+    if (strcmp(event, "call") == 0) {
+        r = snp_record_check(head, &call_record, err);
+        return r < 0 || (raw_len > 0 && raw_len <= SNP_CALL_BYTES_MAX)
+                   ? r
+                   : snp_fail(err, SNP_E_INVALID, "call: of a wrong size");
     }
     if (strcmp(event, "gap") != 0) {
         return snp_fail(err, SNP_E_INVALID, "event: unknown kind '%.32s'", event);

@@ -35,6 +35,7 @@ static const struct snp_field exec_fields[] = {
     {"attached",       SNP_T_BOOL | SNP_T_OPT,             0                   },
     {"transaction",    SNP_T_BOOL | SNP_T_OPT,             0                   },
     {"atomic",         SNP_T_BOOL | SNP_T_OPT,             0                   },
+    {"calls",          SNP_T_BOOL | SNP_T_OPT,             0                   },
     {"durability",     SNP_T_STR | SNP_T_NULL | SNP_T_OPT, 16                  },
     {"checkpoint",     SNP_T_STR | SNP_T_NULL | SNP_T_OPT, 16                  },
     {"recover",        SNP_T_STR | SNP_T_NULL | SNP_T_OPT, 16                  },
@@ -272,6 +273,7 @@ int snp_exec_spec_read(json_t *head,
         .attached = snp_json_bool(head, "attached", false),
         .transaction = snp_json_bool(head, "transaction", true),
         .atomic = snp_json_bool(head, "atomic", false),
+        .calls = snp_json_bool(head, "calls", false),
         .rerun_of = (uint64_t)snp_json_int(head, "rerun_of", 0),
     };
     int r = 0;

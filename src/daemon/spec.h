@@ -46,6 +46,7 @@ struct snp_exec_spec {
     bool attached;    /* interrupted if its client goes away */
     bool transaction; /* a cell that is killed leaves nothing */
     bool atomic;      /* nor does one that fails */
+    bool calls;       /* its code may call the client that asked for it */
     enum snp_durability durability;
     bool has_checkpoint; /* asked for */
     enum snp_checkpoint_when checkpoint;

@@ -70,9 +70,9 @@ from termios import FIONREAD
 from time import monotonic, sleep
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
-CELL, START, SEED, WARM, HOLD, SAVE, LOAD = 16, 17, 18, 19, 20, 21, 22  # from the host
+CELL, START, SEED, WARM, HOLD, SAVE, LOAD, ANSWER = 16, 17, 18, 19, 20, 21, 22, 23  # from the host
 WITH_DESCRIPTOR = frozenset([HOLD, SAVE, LOAD])
-READY, DISPLAY, DENIAL, DONE, HELD, SAVED, LOADED = 32, 33, 34, 35, 36, 37, 38
+READY, DISPLAY, DENIAL, DONE, HELD, SAVED, LOADED, CALL = 32, 33, 34, 35, 36, 37, 38, 39
 
 BODY_MAX = 16 << 20  # bytes of one frame from the host
 READ_SIZE = 1 << 16
@@ -80,6 +80,9 @@ TEXT_MAX = 100000  # characters of value, result, traceback, message
 DISPLAY_MAX = 8 << 20  # bytes of one display
 DISPLAYS_MAX = 64  # per cell
 DENIALS_MAX = 20  # per cell
+CALL_MAX = 4 << 20  # bytes of one call
+PROMPT_MAX = 1 << 20  # bytes of one prompt
+PROMPTS_MAX = 100  # of one call
 MIMES_MAX = 16  # representations of one display
 SOURCES_KEPT = 1000  # cells whose source lines tracebacks can show
 CHAIN_MAX = 16  # causes of an exception searched for a denial
@@ -104,6 +107,8 @@ _TracebackException = traceback.TracebackException
 _allocate_lock = threading.Lock
 _b64decode = base64.b64decode
 _urandom = os.urandom
+select_fds = select.select
+get_thread = threading.get_ident
 _int_text = int.__repr__
 _type_name = type.__dict__["__name__"].__get__  # whatever a metaclass says
 
@@ -191,6 +196,7 @@ class Cell(NamedTuple):
     stdin: Optional[bytes]
     cwd: Optional[str]
     argv: Optional[List[str]]
+    has_calls: bool = False
 
 
 class Order(NamedTuple):
@@ -224,7 +230,8 @@ class Stream:
         self._input = bytearray()
         self._lock = _allocate_lock()
         self._ident: Optional[int] = None  # of the running cell
-        interrupt.shielded.update({Stream.emit.__code__, Stream._send.__code__})
+        for shielded in (Stream.emit, Stream.call, Stream.wait, Stream._send, Stream._frame, Stream._read):
+            interrupt.shielded.add(shielded.__code__)
 
     def adopt(self, fd: int) -> None:
         """Go on with another stream: this process is a copy of the one that had ours."""
@@ -296,7 +303,9 @@ class Stream:
         head, _ = _scan_json(str(frame[_HEADER.size : start], "utf-8"), 0)
         end = start + head["code_len"]
         stdin = frame[end:] if head.get("stdin") else None
-        return Cell(ident, head["cell"], frame[start:end], stdin, head.get("cwd"), head.get("argv"))
+        cwd, argv = head.get("cwd"), head.get("argv")
+        has_calls = head.get("calls") is True
+        return Cell(ident, head["cell"], frame[start:end], stdin, cwd, argv, has_calls)
 
     def ready(self, head: Dict[str, Any]) -> None:
         self._send(READY, 0, to_json(head).encode(), b"")
@@ -311,6 +320,30 @@ class Stream:
             if self._ident is not None and self.fd >= 0:
                 self._send(kind, self._ident, head.encode(), raw)
         self._interrupt.check()
+
+    def call(self, number: int, raw: bytes) -> None:
+        """Ask who ordered the running cell; the answer is to be waited for."""
+        with self._lock:
+            if self._ident is None or self.fd < 0:
+                raise SubCallError("no cell runs")
+            self._send(CALL, self._ident, to_json({"call": number}).encode(), raw)
+
+    def wait(self, number: int) -> Tuple[bool, bytes]:
+        """The answer to our call of this number. An interrupt ends it between two frames."""
+        while True:
+            self._interrupt.check()
+            if not self._input:
+                wait_readable(self.fd)
+            frame = self._frame()
+            if frame is None:
+                _exit(EXIT_GONE)
+            _, ident, head_len, kind = _HEADER.unpack_from(frame)
+            start = _HEADER.size + head_len
+            if kind != ANSWER:
+                _exit(EXIT_STREAM)
+            head, _ = _scan_json(str(frame[_HEADER.size : start], "utf-8"), 0)
+            if ident == self._ident and head["call"] == number:
+                return head["ok"] is True, frame[start:]
 
     def finish(self, head: str) -> None:
         """Send DONE, once per cell."""
@@ -337,6 +370,15 @@ class Stream:
         """In a forked child: the stream is the parent's."""
         fd, self.fd = self.fd, -1
         close_quietly(fd)
+
+
+def wait_readable(fd: int) -> None:
+    """The only place of a call where an interrupt raises: nothing was read."""
+    select_fds([fd], [], [])
+
+
+def main_thread_number() -> Optional[int]:
+    return threading.main_thread().ident
 
 
 def read_plain(fd: int, size: int) -> Tuple[bytes, int]:
@@ -648,6 +690,112 @@ def mime_bytes(mime: str, data: Any) -> bytes:
             return _b64decode(data)
         return data.encode("utf-8", "backslashreplace")
     return _encode_any(data).encode("utf-8", "backslashreplace")
+
+
+# --- calls ----------------------------------------------------------------------------
+
+
+class SubCallError(RuntimeError):
+    """A model could not be asked. responses: of llm_query_batched, what there is, else None."""
+
+    responses: List[Optional[str]] = []
+
+
+class Calls:
+    """llm_query() and llm_query_batched(): who ordered the cell asks a model for us."""
+
+    NOT_HERE = (
+        "llm_query works in code that the model of a run writes (snipara-sandbox run and agent) "
+        "while sub-calls are on; this cell is not part of one"
+    )
+
+    def __init__(self, stream: Stream, interrupt: Interrupt) -> None:
+        self._stream = stream
+        self._interrupt = interrupt
+        interrupt.shielded.add(Calls.query.__code__)
+        self._pid = getpid()
+        self._is_on = False
+        self._number = 0  # of the last call of this cell
+        self._waits = 0  # for the answer to this one; 0 = for none
+
+    def begin(self, is_on: bool) -> None:
+        self._pid = getpid()
+        self._is_on = is_on
+        self._number = self._waits = 0
+
+    def query(self, prompts: List[str], system: Optional[str], max_tokens: Optional[int]) -> Any:
+        """One row for each prompt."""
+        if not self._is_on:
+            raise SubCallError(self.NOT_HERE)
+        if getpid() != self._pid or get_thread() != main_thread_number():
+            text = "llm_query works in a cell's first process and thread; llm_query_batched asks side by side"
+            raise SubCallError(text)
+        raw = self._encode(prompts, system, max_tokens)
+        if self._waits:  # it was interrupted while it waited: what it asked is answered first
+            self._stream.wait(self._waits)
+        self._number += 1
+        self._waits = self._number
+        self._stream.call(self._number, raw)
+        is_ok, answer = self._stream.wait(self._number)
+        self._waits = 0
+        self._interrupt.check()
+        said, _ = _scan_json(str(answer, "utf-8"), 0)
+        if not is_ok:
+            raise SubCallError(said["error"])
+        return said["results"]
+
+    @staticmethod
+    def _encode(prompts: List[str], system: Optional[str], max_tokens: Optional[int]) -> bytes:
+        if system is not None and not isinstance(system, str):
+            raise TypeError("system is a str or None")
+        if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
+            raise ValueError("max_tokens is an int, at least 1, or None")
+        if not 1 <= len(prompts) <= PROMPTS_MAX:
+            raise ValueError("1 to {} prompts can be asked at once".format(PROMPTS_MAX))
+        texts = []
+        for prompt in prompts:
+            if not isinstance(prompt, str):
+                raise TypeError("a prompt is a str")
+            text = clean(prompt, len(prompt))
+            if not text or len(text.encode()) > PROMPT_MAX:
+                raise ValueError("a prompt has 1 to {} bytes".format(PROMPT_MAX))
+            texts.append(text)
+        head: Dict[str, Any] = {"prompts": texts, "max_tokens": max_tokens}
+        head["system"] = None if system is None else clean(system, len(system))
+        raw = to_json(head).encode()
+        if len(raw) > CALL_MAX:
+            raise ValueError("prompts of one call have at most {} bytes".format(CALL_MAX))
+        return raw
+
+    def functions(self) -> Tuple[Callable[..., str], Callable[..., List[str]]]:
+        query = self.query
+
+        def llm_query(
+            prompt: str, *, system: Optional[str] = None, max_tokens: Optional[int] = None
+        ) -> str:
+            """Ask a model once, without tools. Counts in the run's budgets; RuntimeError if they are used up."""
+            (row,) = query([prompt], system, max_tokens)
+            if "error" in row:
+                raise SubCallError(row["error"])
+            return row["response"]  # type: ignore[no-any-return]
+
+        def llm_query_batched(
+            prompts: List[str], *, system: Optional[str] = None, max_tokens: Optional[int] = None
+        ) -> List[str]:
+            """Ask a model each of the prompts, side by side. If one fails: RuntimeError, whose responses has the rest."""
+            prompts = list(prompts)
+            if not prompts:
+                return []
+            rows = query(prompts, system, max_tokens)
+            failed = [row["error"] for row in rows if "error" in row]
+            if failed:
+                text = "{} of {} prompts have no answer: {}"
+                error = SubCallError(text.format(len(failed), len(rows), failed[0]))
+                error.responses = [row.get("response") for row in rows]
+                raise error
+            return [row["response"] for row in rows]
+
+        return llm_query, llm_query_batched
 
 
 class Figures:
@@ -1160,6 +1308,7 @@ class Session:
         self._stdio = Stdio()
         self._display = Display(self._stream, self._stdio)
         self._figures = Figures(self._display)
+        self._calls = Calls(self._stream, self._interrupt)
         self._denials = Denials(self._stream)
         self._errors = Errors(template, self._denials)
         self._flags = self.COMPILE
@@ -1181,6 +1330,9 @@ class Session:
         sys.argv = [""]
         sys.path.insert(0, "")
         builtins.display = self._display_function()  # type: ignore[attr-defined]
+        query, batched = self._calls.functions()
+        builtins.llm_query = query  # type: ignore[attr-defined]
+        builtins.llm_query_batched = batched  # type: ignore[attr-defined]
         builtins.exit = Quitter("exit")  # type: ignore[assignment]
         builtins.quit = Quitter("quit")  # type: ignore[assignment]
         self._interrupt.install()
@@ -1267,6 +1419,8 @@ class Session:
                 self._save(order)
             elif order.kind == LOAD:
                 self._load(order)
+            elif order.kind == ANSWER:
+                pass  # to a cell that has ended without waiting for it
             else:
                 _exit(EXIT_STREAM)
 
@@ -1469,6 +1623,7 @@ class Session:
         self._stdio.begin(cell.stdin)
         self._display.begin()
         self._denials.begin()
+        self._calls.begin(cell.has_calls)
 
     def _guarded(self, function: Callable[..., Any], *args: Any) -> Tuple[Any, Any]:
         """Enter user code: (what function returned, None) or (None, what it raised)."""

@@ -142,6 +142,7 @@ static void on_cell(void *ctx, const struct snp_err *err, const json_t *result)
     struct snp_run *run = ctx;
     struct snp_run_outcome outcome = {0};
 
+    snp_run_inside_drop(run); /* it ended without waiting for it */
     if (err != NULL && err->code == SNP_E_PEER) {
         recall(run);
         return;

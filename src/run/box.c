@@ -97,7 +97,9 @@ static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_
     struct snp_buf *stream = is_err ? &box->err_out : &box->out;
     size_t room = STREAM_MAX - stream->len;
 
-    if (strcmp(event, "gap") == 0) {
+    if (strcmp(event, "call") == 0 && box->call != NULL) {
+        box->call(box->call_ctx, (uint32_t)snp_json_int(head, "call", 0), raw, raw_len);
+    } else if (strcmp(event, "gap") == 0) {
         box->omitted += snp_json_int(head, "omitted_chars", 0);
     } else if (strcmp(event, "display") == 0) {
         on_display(box, head, raw, raw_len);
@@ -172,6 +174,9 @@ static json_t *exec_head(const struct snp_box *box, const struct snp_box_cell *c
     if (cell->argv != NULL) {
         r |= json_object_set(head, "argv", cell->argv);
     }
+    if (cell->code != NULL && box->call != NULL) {
+        r |= json_object_set_new(head, "calls", json_true());
+    }
     if (r != 0) {
         json_decref(head);
         return NULL;
@@ -205,6 +210,42 @@ int snp_box_run(struct snp_box *box,
     call.raw = raw.len == 0 ? "" : snp_buf_bytes(&raw);
     call.raw_len = raw.len;
     return ask(box, &call, err);
+}
+
+/* Whether it came in time the cell shows. */
+static void on_answered(
+    void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len)
+{
+    (void)ctx;
+    (void)err;
+    (void)head;
+    (void)raw;
+    (void)raw_len;
+}
+
+void snp_box_answer(struct snp_box *box, uint32_t number, bool is_ok, json_t *answer)
+{
+    static const char no_room[] = "{\"error\": \"out of memory\"}";
+    snp_autofree char *text = answer == NULL ? NULL : snp_json_text(answer);
+    const char *raw = text == NULL ? no_room : text;
+    const struct snp_async_call call = {
+        .method = "answer",
+        .head = json_pack("{s:I, s:I, s:b}", "request", (json_int_t)box->open_id, "call",
+                          (json_int_t)number, "ok", is_ok && text != NULL),
+        .raw = raw,
+        .raw_len = strlen(raw),
+        .done = on_answered,
+        .ctx = box,
+    };
+    struct snp_err ignored;
+    uint32_t id;
+
+    json_decref(answer);
+    if (box->open_id != 0 && call.head != NULL) {
+        (void)!snp_async_call(box->async, &call, &id, &ignored);
+    } else {
+        json_decref(call.head);
+    }
 }
 
 void snp_box_interrupt(struct snp_box *box)

@@ -43,6 +43,10 @@ struct snp_box {
 
     void (*done)(void *ctx, const struct snp_err *err, const json_t *result);
     void *ctx;
+
+    /* A call of the code that runs: bytes of its making; answered by snp_box_answer. NULL: cells make none. */
+    void (*call)(void *ctx, uint32_t number, const char *raw, size_t raw_len);
+    void *call_ctx;
 };
 
 /* async: borrowed. exec: borrowed, copied. */
@@ -71,6 +75,9 @@ int snp_box_recall(struct snp_box *box,
                    void (*done)(void *ctx, const struct snp_err *err, const json_t *result),
                    void *ctx,
                    struct snp_err *err) SNP_NODISCARD;
+
+/* Answer the running cell's call; an object, consumed. */
+void snp_box_answer(struct snp_box *box, uint32_t number, bool is_ok, json_t *answer);
 
 /* Ask the running cell to end; its end comes as usual. */
 void snp_box_interrupt(struct snp_box *box);

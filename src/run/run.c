@@ -191,6 +191,7 @@ enum snp_run_then snp_run_end(struct snp_run *run)
         return SNP_RUN_WAIT;
     }
     run->is_ending = true;
+    snp_run_inside_drop(run);
     (void)snp_run_queries_drop(run);
     snp_run_outside_drop(run);
     if (end_record(run) == 0 && is_session_over(run) &&
@@ -339,9 +340,11 @@ void snp_run_cancel(struct snp_run *run)
         snp_model_cancel(SNP_TAKE_PTR(run->asked), &lost);
         (void)snp_run_ask_lost(run, &lost);
         snp_run_advance(run);
-    } else if (snp_run_outside_stop(run,
-                                    "the run was cancelled, so the tool was stopped; what it "
-                                    "did until then may be there or not")) {
+        return;
+    }
+    snp_run_inside_drop(run);
+    if (snp_run_outside_stop(run, "the run was cancelled, so the tool was stopped; what it "
+                                  "did until then may be there or not")) {
         /* its end goes on */
     } else if (snp_run_queries_drop(run) && !has_cell) {
         snp_run_advance(run);
@@ -370,6 +373,7 @@ void snp_run_free(struct snp_run *run)
         return;
     }
     snp_run_queries_free(run);
+    snp_run_inside_drop(run);
     snp_run_outside_drop(run);
     timer_drop(run->deadline);
     timer_drop(run->later);
@@ -464,6 +468,10 @@ static int run_start(struct snp_run *run, struct snp_err *err)
     run->tools = tools_make(run);
     if (run->tools == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (snp_run_state_root(&run->state)->budget.sub.is_on) {
+        run->box.call = snp_run_inside_call;
+        run->box.call_ctx = run;
     }
     snp_run_deadline_set(run);
     (void)uv_timer_start(run->later, on_begin, 0, 0);

@@ -25,6 +25,7 @@ struct snp_run {
     json_t *tools;                 /* owned */
     struct snp_model_call *asked;  /* the open call of the model; NULL = none */
     struct snp_run_query *queries; /* owned: open sub-calls beside it */
+    struct snp_run_inside *inside; /* owned: the open call of the cell that runs; NULL = none */
     uv_timer_t *deadline;          /* owned, on the heap: closed later than this is freed */
     uv_timer_t *later;
     uint64_t started_us; /* of this process's part of the run */

@@ -57,6 +57,13 @@ void snp_run_queries_free(struct snp_run *run);
 /* Asks of an earlier process without an answer: they count as their estimates. */
 void snp_run_queries_lost(struct snp_run *run);
 
+/* A call of code in the sandbox (snp_box.call; ctx: the run). */
+void snp_run_inside_call(void *ctx, uint32_t number, const char *raw, size_t raw_len);
+/* {"prompts": [...], "system", "max_tokens"} of bytes from inside, checked. New reference. SNP_E_INVALID. */
+int snp_run_inside_read(const char *raw, size_t raw_len, json_t **ret) SNP_NODISCARD;
+/* Its cell has ended, or is ending: nobody waits for it any more. */
+void snp_run_inside_drop(struct snp_run *run);
+
 /* The conversation of a query. New reference, NULL when out of memory. */
 json_t *snp_run_query_messages(const char *prompt, const char *system);
 

@@ -23,9 +23,11 @@ static const char sub_parameters[] =
     "{\"query\": {\"type\": \"string\"}, \"max_tokens\": {\"type\": \"integer\", "
     "\"minimum\": 1, \"description\": \"of both directions\"}, \"system\": {\"type\": "
     "\"string\"}}";
-static const char batch_text[] = "Ask a model several questions at once, each by itself and "
-                                 "without tools. Its costs count in "
-                                 "this run.";
+static const char batch_text[] =
+    "Ask a model several questions at once, each by itself and without tools. Its costs count "
+    "in "
+    "this run. Code in execute_code asks the same way by llm_query(prompt) and "
+    "llm_query_batched(prompts): so a long text is read in parts without leaving its variable.";
 static const char batch_parameters[] =
     "{\"queries\": {\"type\": \"array\", \"minItems\": 1, \"maxItems\": 100, \"items\": "
     "{\"type\": \"object\", \"properties\": {\"query\": {\"type\": \"string\"}, \"system\": "

@@ -19,6 +19,7 @@ enum {
     SNP_GUEST_HOLD = 20,
     SNP_GUEST_SAVE = 21,
     SNP_GUEST_LOAD = 22,
+    SNP_GUEST_ANSWER = 23,
 
     /* driver -> supervisor */
     SNP_GUEST_READY = 32,
@@ -28,11 +29,13 @@ enum {
     SNP_GUEST_HELD = 36,
     SNP_GUEST_SAVED = 37,
     SNP_GUEST_LOADED = 38,
+    SNP_GUEST_CALL = 39,
 };
 
 enum {
     SNP_RPC_VERSION = 1,
     SNP_GUEST_BODY_MAX = 12 << 20, /* one frame from a guest */
+    SNP_CALL_BYTES_MAX = 4 << 20,  /* of a call from inside, and of its answer */
     SNP_FILE_CHUNK_MAX = 1 << 20,  /* raw bytes of one put or get */
     SNP_KNOWN_MAX = 1 << 20,       /* bytes of the keys that go with a save */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a run reads of others: 'o': output of a cell, which becomes feedback for a model; 't': a result
- * of a file tool; 'r': records of a trajectory, one a line, from which its state is made. Feedback is
+ * of a file tool; 'c': a call of code in the sandbox; 'r': records of a trajectory, one a line, from which its state is made. Feedback is
  * JSON whatever went in, no longer than it may be, and without control characters.
  */
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "fuzz/target.h"
 #include "run/feedback.h"
 #include "run/state.h"
+#include "run/sub.h"
 #include "trajectory/chain.h"
 
 enum {
@@ -61,6 +62,17 @@ static void tool_try(const char *bytes, size_t n)
     check_json(text, is_error ? "error" : NULL);
 }
 
+static void call_try(const char *bytes, size_t n)
+{
+    json_t *request = NULL;
+
+    if (snp_run_inside_read(bytes, n, &request) == 0) {
+        SNP_ASSERT(json_string_length(json_array_get(json_object_get(request, "prompts"), 0)) >
+                   0);
+        json_decref(request);
+    }
+}
+
 static void records_try(const char *bytes, size_t n)
 {
     struct snp_run_state state;
@@ -100,6 +112,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         break;
     case 't':
         tool_try(text + 1, n - 1);
+        break;
+    case 'c':
+        call_try(text + 1, n - 1);
         break;
     default:
         records_try(text + 1, n - 1);

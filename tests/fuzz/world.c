@@ -83,6 +83,7 @@ void world_start_cell(struct world *w, bool is_command)
     const struct snp_cell_request rq = {.id = REQUEST_ID,
                                         .number = CELL_NUMBER,
                                         .is_command = is_command,
+                                        .has_calls = !is_command,
                                         .argv = argv,
                                         .wall_ms = 600000,
                                         .code = "",

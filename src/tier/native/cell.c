@@ -54,6 +54,7 @@ enum {
     FRAMES_MAX = 4096,            /* a cell's frames; more is a flood */
     STRAYS_MAX = 64,              /* frames between cells */
     GUEST_HEAD_MAX = 64 << 10,    /* bytes of JSON in a frame that does not end the cell */
+    CALLS_MAX = 1000,             /* of a cell */
     MIMES_MAX = 16,
     MIME_NAME_MAX = 100
 };
@@ -445,8 +446,9 @@ static int send_cell(struct snp_cell *c, const struct snp_cell_request *rq, stru
     char path[SNP_FOLDER_MAX + 16];
     const char *workspace = workspace_path(c->session, path, sizeof(path));
     snp_autojson json_t *head =
-        json_pack("{s:I,s:I,s:b,s:s}", "cell", (json_int_t)rq->number, "code_len",
-                  (json_int_t)rq->code_len, "stdin", rq->has_stdin, "cwd", workspace);
+        json_pack("{s:I,s:I,s:b,s:s,s:b}", "cell", (json_int_t)rq->number, "code_len",
+                  (json_int_t)rq->code_len, "stdin", rq->has_stdin, "cwd", workspace, "calls",
+                  rq->has_calls);
     snp_autofree char *text = NULL;
     snp_autobuf struct snp_buf raw = {0};
     struct snp_frame frame = {.type = SNP_GUEST_CELL, .id = (uint32_t)rq->number};
@@ -534,6 +536,7 @@ static int cell_init(struct snp_cell *c,
     c->is_command = rq->is_command;
     c->is_transactional = rq->is_transactional && s->has_seed;
     c->is_atomic = rq->is_atomic;
+    c->has_calls = rq->has_calls;
     c->epoch = rq->epoch;
     c->wall_ms = rq->wall_ms;
     c->start_us = snp_now_us();
@@ -843,6 +846,69 @@ static void guest_done(struct snp_session *s, const json_t *head, const struct s
     }
 }
 
+static void answer_send(struct snp_cell *c, const struct snp_cell_answer *answer)
+{
+    snp_autojson json_t *head =
+        json_pack("{s:I,s:b}", "call", (json_int_t)answer->call, "ok", answer->is_ok);
+    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
+    struct snp_frame frame = {
+        .type = SNP_GUEST_ANSWER,
+        .id = (uint32_t)c->number,
+        .head = text,
+        .head_len = text == NULL ? 0 : strlen(text),
+        .raw = answer->raw,
+        .raw_len = answer->raw_len,
+    };
+
+    c->has_open_call = false;
+    if (text != NULL) { /* else it waits until its time is over */
+        snp_link_send(&c->session->guest, &frame);
+    }
+}
+
+bool snp_cell_answer(struct snp_session *s, const struct snp_cell_answer *answer)
+{
+    struct snp_cell *c = s->cell;
+
+    if (c == NULL || c->number != answer->cell || !c->has_open_call ||
+        c->n_calls != answer->call || c->phase == SNP_CELL_WAITING ||
+        c->phase > SNP_CELL_STOPPING) {
+        return false;
+    }
+    answer_send(c, answer);
+    return true;
+}
+
+/* A call goes to who asked for the cell; one at a time, and the next one only after its answer. */
+static void guest_call(struct snp_session *s, const json_t *head, const struct snp_frame *f)
+{
+    static const char too_many[] = "{\"error\": \"a cell makes at most 1000 calls\"}";
+    struct snp_cell *c = s->cell;
+    json_t *event;
+
+    if (c == NULL || c->is_command || !c->has_calls || c->phase == SNP_CELL_WAITING ||
+        f->id != (uint32_t)c->number || c->has_open_call ||
+        snp_json_int(head, "call", 0) != (int64_t)c->n_calls + 1 || f->raw_len == 0 ||
+        f->raw_len > SNP_CALL_BYTES_MAX) {
+        broke_protocol(s, "a call is malformed, or not to be made now");
+        return;
+    }
+    c->n_calls++;
+    c->has_open_call = true;
+    if (c->n_calls > CALLS_MAX) {
+        answer_send(c, &(struct snp_cell_answer){.call = c->n_calls,
+                                                 .raw = too_many,
+                                                 .raw_len = sizeof(too_many) - 1});
+        return;
+    }
+    if (c->phase != SNP_CELL_RUNNING) {
+        return; /* it is asked to stop */
+    }
+    event = json_pack("{s:s,s:I}", "event", "call", "call", (json_int_t)c->n_calls);
+    snp_serve_event(s->tier, c->id, event, f->raw, f->raw_len);
+    json_decref(event);
+}
+
 void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
 {
     snp_autojson json_t *head = NULL;
@@ -875,6 +941,9 @@ void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
         break;
     case SNP_GUEST_DENIAL:
         guest_denial(s, head);
+        break;
+    case SNP_GUEST_CALL:
+        guest_call(s, head, f);
         break;
     case SNP_GUEST_DONE:
         guest_done(s, head, f);

@@ -26,6 +26,7 @@ struct snp_cell_request {
     bool is_command;
     bool is_transactional; /* what it does is undone if it has to be killed */
     bool is_atomic;        /* likewise if it fails */
+    bool has_calls;        /* its code may call whoever asked for it */
     uint64_t epoch;        /* of the session; 0 = not told */
     const json_t *argv;    /* of a command; of Python NULL, or sys.argv; borrowed */
     uint64_t wall_ms;
@@ -46,6 +47,17 @@ int snp_cell_start(struct snp_session *s,
 
 /* Ask the running cell to stop as its time limit would; false if none runs. */
 bool snp_cell_interrupt(struct snp_session *s);
+
+/* What came of a call. */
+struct snp_cell_answer {
+    uint64_t cell;
+    uint32_t call;
+    bool is_ok;
+    const char *raw; /* borrowed */
+    size_t raw_len;
+};
+/* Give the running cell the answer to its open call; false: it has none of that number. */
+bool snp_cell_answer(struct snp_session *s, const struct snp_cell_answer *answer);
 
 /* End the running cell at once and go back to the branch. */
 void snp_cell_abandon(struct snp_session *s, uint32_t branch);

@@ -41,6 +41,9 @@ struct snp_cell {
     uint64_t number;
     bool is_command;
     bool is_transactional;
+    bool has_calls;
+    bool has_open_call; /* the last one has no answer yet */
+    uint32_t n_calls;
     bool is_atomic;
     bool is_abandoned;    /* a rollback ends it; return_to is given */
     bool is_rolled_back;  /* interpreter and files are as before it */

@@ -302,6 +302,7 @@ static int on_exec(struct request *rq, struct snp_err *err)
         .argv = json_object_get(rq->head, "argv"),
         .is_transactional = snp_json_bool(rq->head, "transaction", true),
         .is_atomic = snp_json_bool(rq->head, "atomic", false),
+        .has_calls = snp_json_bool(rq->head, "calls", false),
         .epoch = (uint64_t)snp_json_int(rq->head, "epoch", 0),
         .has_stdin = snp_json_bool(rq->head, "stdin", false),
         .code = rq->raw,
@@ -338,6 +339,26 @@ static int on_interrupt(struct request *rq, struct snp_err *err)
         json_pack("{s:b}", "interrupted", snp_cell_interrupt(rq->session));
 
     (void)err;
+    snp_serve_response(rq->tier, rq->id, answer, NULL, 0);
+    return 0;
+}
+
+static int on_answer(struct request *rq, struct snp_err *err)
+{
+    int64_t call = snp_json_int(rq->head, "call", 0);
+    const struct snp_cell_answer said = {
+        .cell = (uint64_t)snp_json_int(rq->head, "cell", 0),
+        .call = (uint32_t)call,
+        .is_ok = snp_json_bool(rq->head, "ok", false),
+        .raw = rq->raw,
+        .raw_len = rq->raw_len,
+    };
+    snp_autojson json_t *answer = NULL;
+
+    if (call < 1 || call > UINT32_MAX || rq->raw_len > SNP_CALL_BYTES_MAX) {
+        return snp_fail(err, SNP_E_INVALID, "answer: out of range");
+    }
+    answer = json_pack("{s:b}", "answered", snp_cell_answer(rq->session, &said));
     snp_serve_response(rq->tier, rq->id, answer, NULL, 0);
     return 0;
 }
@@ -622,6 +643,7 @@ static const struct {
     {"open",      false, false, on_open     },
     {"exec",      true,  false, on_exec     },
     {"interrupt", true,  false, on_interrupt},
+    {"answer",    true,  false, on_answer   },
     {"close",     true,  false, on_close    },
     {"put",       true,  false, on_put      },
     {"get",       true,  false, on_get      },
