@@ -336,7 +336,8 @@ TEST(sub_calls_cost_no_more_than_all_of_them_may)
 
     /* 0.125 for the request and 64/1024 for the shortest answer. */
     run.cost_usd = 10;
-    for (run.sub_cost_usd = 0.75; run.sub_cost_usd < 1.1; run.sub_cost_usd += 0.03125) {
+    for (int i = 0; i < 12; i++) {
+        run.sub_cost_usd = 0.75 + i * 0.03125;
         assert_string_equal(sub_stop_of(&run, &next, NULL),
                             run.sub_cost_usd <= 0.8125 ? "" : "sub_cost");
     }
