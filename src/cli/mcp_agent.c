@@ -19,7 +19,7 @@ static bool is_set(const struct snp_mcp_agent *agent, const char *variable)
     size_t n = strcspn(variable, "=") + 1;
 
     for (size_t i = 0; i < agent->n_set; i++) {
-        if (strncmp(agent->set[i], variable, n) == 0) {
+        if (agent->set[i] != NULL && strncmp(agent->set[i], variable, n) == 0) {
             return true;
         }
     }
