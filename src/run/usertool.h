@@ -90,7 +90,7 @@ void snp_usertools_free(struct snp_usertools *tools);
  * taken; SNP_E_UNSUPPORTED: its schema; SNP_E_LIMIT: it is too large, or there are too many.
  */
 int snp_usertools_add(struct snp_usertools *tools,
-                      const struct snp_usertool *tool,
+                      const struct snp_usertool *given,
                       struct snp_err *err) SNP_NODISCARD;
 
 size_t snp_usertools_n(const struct snp_usertools *tools);

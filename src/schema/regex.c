@@ -650,7 +650,8 @@ int snp_regex_new(const char *pattern, size_t n, struct snp_regex **ret, struct 
         regex->ranges = calloc(RANGES_MAX, sizeof(*regex->ranges));
     }
     if (regex == NULL || regex->program == NULL || regex->ranges == NULL) {
-        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+        snp_regex_free(regex);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     r = r < 0 ? r : alternatives_take(&parser);
     if (r == 0 && parser.at < parser.end) {

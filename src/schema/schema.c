@@ -2,7 +2,6 @@
 /* Schemas, read: everything that could be wrong with one is found before anything is checked by it. */
 #include "schema/schema.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,34 +134,43 @@ bool snp_schema_is_partial(const struct snp_schema *schema)
 
 /* References -------------------------------------------------------------------------------- */
 
-/* One part of a pointer, decoded ("~1" and "%2F" are "/"), into out of the text's size. */
-static void part_decode(const char *part, size_t n, char *out)
+/* The value of a hexadecimal digit; -1: it is none. */
+static int hex_value(char c)
+{
+    static const char digits[] = "0123456789abcdefABCDEF";
+    const char *digit = c == '\0' ? NULL : strchr(digits, c);
+    int value = digit == NULL ? -1 : (int)(digit - digits);
+
+    return value > 15 ? value - 6 : value;
+}
+
+/* "%2F" is "/". out has room for n and a NUL; the length. */
+static size_t percent_decode(const char *part, size_t n, char *out)
 {
     size_t to = 0;
 
     for (size_t i = 0; i < n; i++) {
-        char hex[3] = {part[i], i + 1 < n ? part[i + 1] : '\0', i + 2 < n ? part[i + 2] : '\0'};
+        int high = part[i] == '%' && i + 2 < n ? hex_value(part[i + 1]) : -1;
+        int low = high < 0 ? -1 : hex_value(part[i + 2]);
 
-        if (hex[0] == '%' && isxdigit((unsigned char)hex[1]) &&
-            isxdigit((unsigned char)hex[2])) {
-            static const char digits[] = "0123456789abcdef";
-            long high = strchr(digits, tolower((unsigned char)hex[1])) - digits;
-            long low = strchr(digits, tolower((unsigned char)hex[2])) - digits;
-
-            out[to++] = (char)(high * 16 + low);
-            i += 2;
-        } else {
-            out[to++] = part[i];
-        }
+        out[to++] = low < 0 ? part[i] : (char)(high * 16 + low);
+        i += low < 0 ? 0 : 2;
     }
-    n = to;
-    to = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (out[i] == '~' && i + 1 < n && (out[i + 1] == '0' || out[i + 1] == '1')) {
-            out[to++] = out[++i] == '0' ? '~' : '/';
-        } else {
-            out[to++] = out[i];
-        }
+    return to;
+}
+
+/* One part of a pointer, decoded ("~1" and "%2F" are "/"), into out of the text's size. */
+static void part_decode(const char *part, size_t n, char *out)
+{
+    size_t len = percent_decode(part, n, out);
+    size_t to = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        bool is_escape =
+            out[i] == '~' && i + 1 < len && (out[i + 1] == '0' || out[i + 1] == '1');
+
+        i += is_escape ? 1 : 0;
+        out[to++] = !is_escape ? out[i] : out[i] == '0' ? '~' : '/';
     }
     out[to] = '\0';
 }

@@ -43,7 +43,7 @@ struct snp_toolbox_command {
 
 /* Add a command as a tool. What it owns is consumed, also on failure. */
 int snp_toolbox_command_add(struct snp_toolbox *box,
-                            struct snp_toolbox_command *command,
+                            struct snp_toolbox_command *spec,
                             struct snp_err *err) SNP_NODISCARD;
 
 /* Servers ------------------------------------------------------------------------------------- */
@@ -64,7 +64,7 @@ struct snp_server;
 
 /* Begin to open it, and keep it until the end. Consumed as above. */
 int snp_toolbox_server_start(struct snp_toolbox *box,
-                             struct snp_toolbox_server *server,
+                             struct snp_toolbox_server *spec,
                              struct snp_err *err) SNP_NODISCARD;
 
 /*
@@ -72,7 +72,7 @@ int snp_toolbox_server_start(struct snp_toolbox *box,
  * NULL.
  */
 int snp_toolbox_server_add(struct snp_toolbox *box,
-                           struct snp_toolbox_server *server,
+                           struct snp_toolbox_server *spec,
                            struct snp_server **ret,
                            struct snp_err *err) SNP_NODISCARD;
 void snp_toolbox_server_close(struct snp_server *server);
