@@ -150,7 +150,8 @@ TEST(a_missing_program_names_both_places)
     snp_autofree char *path = NULL;
     assert_int_equal(snp_own_program("no-such-program", &path, &err), SNP_E_NOT_FOUND);
     assert_null(path);
-    assert_non_null(strstr(err.msg, "libexec/snipara-sandbox/no-such-program"));
+    assert_non_null(strstr(err.msg, "no-such-program"));
+    assert_non_null(strstr(err.msg, "libexec/snipara-sandbox or bin"));
 }
 
 #define PLACED(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
