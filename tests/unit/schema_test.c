@@ -213,7 +213,7 @@ static int search(const char *pattern, const char *text, size_t n, bool *ret)
 {
     struct snp_regex *regex = NULL;
     uint64_t budget = SNP_SCHEMA_STEPS_MAX;
-    struct snp_err err;
+    struct snp_err err = {0};
     int r = snp_regex_new(pattern, strlen(pattern), &regex, &err);
 
     if (r == 0) {
@@ -300,7 +300,7 @@ TEST(patterns_take_time_in_proportion)
         struct snp_regex *regex = NULL;
         uint64_t budget = UINT64_MAX;
         bool has_match = true;
-        struct snp_err err;
+        struct snp_err err = {0};
 
         assert_int_equal(snp_regex_new(patterns[i], strlen(patterns[i]), &regex, &err), 0);
         assert_int_equal(snp_regex_search(regex, text, n + 1, &budget, &has_match), 0);
@@ -317,7 +317,7 @@ TEST(patterns_have_bounds)
     uint64_t budget = 1000;
     snp_autofree char *text = calloc(1, 5001);
     struct snp_regex *regex = NULL;
-    struct snp_err err;
+    struct snp_err err = {0};
 
     memset(deep, '(', 3000);
     memset(text, 'a', 5000);
