@@ -3,6 +3,7 @@
 #include "base/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -92,6 +93,38 @@ int snp_child_start(const struct snp_child *child, pid_t *ret, struct snp_err *e
                         child->cwd == NULL ? "" : ", or no such working directory");
     }
     return eno == 0 ? 0 : snp_fail_sys(err, eno, "start %.200s", child->argv[0]);
+}
+
+int snp_child_start_piped(const struct snp_child *child,
+                          int ret_ends[3],
+                          pid_t *ret,
+                          struct snp_err *err)
+{
+    struct snp_child piped = *child;
+    int r = 0;
+
+    for (int fd = 0; fd < 3; fd++) {
+        ret_ends[fd] = piped.fds[fd] = -1;
+    }
+    for (int fd = 0; fd < 3 && r == 0; fd++) {
+        int ends[2] = {-1, -1}; /* to read, to write */
+        int its = fd == 0 ? 0 : 1;
+
+        r = pipe2(ends, O_CLOEXEC) < 0 ? snp_fail_sys(err, errno, "pipe") : 0;
+        piped.fds[fd] = ends[its];
+        ret_ends[fd] = ends[1 - its];
+        if (r == 0 && snp_set_nonblock(ret_ends[fd], true) < 0) {
+            r = snp_fail_sys(err, errno, "set up a pipe");
+        }
+    }
+    r = r == 0 ? snp_child_start(&piped, ret, err) : r;
+    for (int fd = 0; fd < 3; fd++) {
+        snp_closep(&piped.fds[fd]);
+        if (r < 0) {
+            snp_closep(&ret_ends[fd]);
+        }
+    }
+    return r;
 }
 
 int snp_child_watch(pid_t pid)

@@ -35,6 +35,15 @@ int snp_child_start(const struct snp_child *child,
                     pid_t *ret,
                     struct snp_err *err) SNP_NODISCARD;
 
+/*
+ * The same with pipes, whose other ends are the caller's: ret_ends[0] to write to it, the other two to
+ * read its output and errors; none of them blocks. child->fds is not looked at. On failure nothing is open.
+ */
+int snp_child_start_piped(const struct snp_child *child,
+                          int ret_ends[3],
+                          pid_t *ret,
+                          struct snp_err *err) SNP_NODISCARD;
+
 /* A descriptor that is readable when it has ended; the caller's. -1 with errno. */
 int snp_child_watch(pid_t pid) SNP_NODISCARD;
 

@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/rundir.h"
 #include "base/str.h"
 #include "cli/mcp_agent.h"
 #include "cli/mcp_clients.h"
 #include "cli/policy.h"
+#include "cli/spawn.h"
 #include "cli/tier.h"
 #include "mcp/stdio.h"
 
@@ -172,19 +172,6 @@ static int stdio_run(struct snp_mcp_sandboxes *service, void *ctx, struct snp_er
     return snp_mcp_stdio_run(&service->hub, &stdio, err);
 }
 
-/* Only returns if it fails. */
-static int become_http(const struct snp_cli *cli, struct snp_err *err)
-{
-    snp_autofree char *program = NULL;
-    int r = snp_own_program("mcp-http", &program, err);
-
-    if (r < 0) {
-        return r;
-    }
-    (void)execv(program, cli->argv);
-    return snp_fail_sys(err, errno, "run %s", program);
-}
-
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     static const char *const of_http[] = {"token-file", "no-token", "allow-host",
@@ -201,7 +188,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_mcp_client_print(cli, client);
     }
     if (snp_opts_str(opts, "http") != NULL) {
-        (void)become_http(cli, &err);
+        (void)!snp_become("mcp-http", cli->argv, &err);
         return snp_cli_fail(cli, &err);
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(of_http); i++) {

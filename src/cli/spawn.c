@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/rundir.h"
 #include "base/str.h"
 
 enum {
@@ -114,4 +115,16 @@ int snp_spawn(const char *const *argv, struct snp_buf *out, struct snp_err *err)
     return r < 0 || status == 0
                ? r
                : snp_fail(err, SNP_E_PEER, "%.200s failed with status %d", argv[0], status);
+}
+
+int snp_become(const char *name, char *const *argv, struct snp_err *err)
+{
+    snp_autofree char *program = NULL;
+    int r = snp_own_program(name, &program, err);
+
+    if (r < 0) {
+        return r;
+    }
+    (void)execv(program, argv);
+    return snp_fail_sys(err, errno, "run %s", program);
 }

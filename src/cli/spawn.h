@@ -20,4 +20,7 @@ int snp_spawn_status(const char *const *argv,
                      int *ret_status,
                      struct snp_err *err) SNP_NODISCARD;
 
+/* Become a program of ours beside this one, with the same arguments. Only returns if that fails. */
+int snp_become(const char *name, char *const *argv, struct snp_err *err) SNP_NODISCARD;
+
 #endif

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/rundir.h"
 #include "base/str.h"
+#include "cli/spawn.h"
 #include "trajectory/reader.h"
 
 enum {
@@ -109,19 +109,6 @@ static int write_out(struct snp_visualize *v, const char *out_path, struct snp_e
     return r;
 }
 
-/* Only returns if it fails. */
-static int become_http(const struct snp_cli *cli, struct snp_err *err)
-{
-    snp_autofree char *program = NULL;
-    int r = snp_own_program("mcp-http", &program, err);
-
-    if (r < 0) {
-        return r;
-    }
-    (void)execv(program, cli->argv);
-    return snp_fail_sys(err, errno, "run %s", program);
-}
-
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_cleanup(snp_visualize_done) struct snp_visualize v = {0};
@@ -136,7 +123,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         }
     }
     if (out == NULL) {
-        r = become_http(cli, &err);
+        r = snp_become("mcp-http", cli->argv, &err);
         return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
     }
     r = snp_visualize_read(cli, opts, &v, &err);

@@ -377,41 +377,26 @@ static int start(struct stdio_link *link,
                  const struct snp_mcp_client_options *options,
                  struct snp_err *err)
 {
-    int in[2] = {-1, -1};
-    int out[2] = {-1, -1};
-    int said[2] = {-1, -1};
-    int r = 0;
+    const struct snp_child child = {
+        .argv = options->argv,
+        .env = options->env,
+        .cwd = options->cwd,
+    };
+    int ends[3];
+    int r = snp_child_start_piped(&child, ends, &link->pid, err);
 
-    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(said, O_CLOEXEC) < 0) {
-        r = snp_fail_sys(err, errno, "pipe");
-    }
-    link->ends[TO_CHILD].fd = in[1];
-    link->ends[FROM_CHILD].fd = out[0];
-    link->ends[ERRORS].fd = said[0];
-    if (r == 0) {
-        r = snp_child_start(
-            &(struct snp_child){
-                .argv = options->argv,
-                .env = options->env,
-                .cwd = options->cwd,
-                .fds = {in[0], out[1], said[1]}
-        },
-            &link->pid, err);
-    }
-    snp_closep(&in[0]);
-    snp_closep(&out[1]);
-    snp_closep(&said[1]);
     if (r < 0) {
         return r;
     }
+    link->ends[TO_CHILD].fd = ends[0];
+    link->ends[FROM_CHILD].fd = ends[1];
+    link->ends[ERRORS].fd = ends[2];
     link->ends[ENDED].fd = snp_child_watch(link->pid);
     if (link->ends[ENDED].fd < 0) {
         return snp_fail_sys(err, errno, "watch the server's process");
     }
     for (int i = 0; i < N_ENDS && r == 0; i++) {
-        r = i != ENDED && snp_set_nonblock(link->ends[i].fd, true) < 0
-                ? snp_fail_sys(err, errno, "pipe to the server")
-                : end_open(link, i, err);
+        r = end_open(link, i, err);
     }
     return r;
 }

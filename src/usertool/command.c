@@ -256,41 +256,26 @@ static void on_writable(uv_poll_t *poll, int status, int events)
 
 static int job_start(struct job *job, const struct command *command, struct snp_err *err)
 {
-    int in[2] = {-1, -1};
-    int out[2] = {-1, -1};
-    int said[2] = {-1, -1};
-    int r = 0;
+    const struct snp_child child = {
+        .argv = (const char *const *)command->argv.items,
+        .env = (const char *const *)command->env.items,
+        .cwd = command->cwd,
+    };
+    int ends[3];
+    int r = snp_child_start_piped(&child, ends, &job->pid, err);
 
-    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(said, O_CLOEXEC) < 0) {
-        r = snp_fail_sys(err, errno, "pipe");
-    }
-    job->ends[TO_CHILD].fd = in[1];
-    job->ends[FROM_CHILD].fd = out[0];
-    job->ends[ERRORS].fd = said[0];
-    if (r == 0) {
-        r = snp_child_start(
-            &(struct snp_child){
-                .argv = (const char *const *)command->argv.items,
-                .env = (const char *const *)command->env.items,
-                .cwd = command->cwd,
-                .fds = {in[0], out[1], said[1]}
-        },
-            &job->pid, err);
-    }
-    snp_closep(&in[0]);
-    snp_closep(&out[1]);
-    snp_closep(&said[1]);
     if (r < 0) {
         return r;
     }
+    job->ends[TO_CHILD].fd = ends[0];
+    job->ends[FROM_CHILD].fd = ends[1];
+    job->ends[ERRORS].fd = ends[2];
     job->ends[ENDED].fd = snp_child_watch(job->pid);
     if (job->ends[ENDED].fd < 0) {
         return snp_fail_sys(err, errno, "watch the command");
     }
     for (int i = 0; i < N_ENDS && r == 0; i++) {
-        r = i != ENDED && snp_set_nonblock(job->ends[i].fd, true) < 0
-                ? snp_fail_sys(err, errno, "pipe to the command")
-                : end_open(job, i, err);
+        r = end_open(job, i, err);
     }
     return r;
 }
