@@ -491,6 +491,8 @@ static json_t *row_of(const struct batch *batch,
     json_t *query =
         text_of(snp_json_str(json_array_get(batch->queries, index), "query", ""), QUERY_SHOWN);
     const char *error = event == NULL ? refusal : snp_json_str(event, "error", NULL);
+    int64_t tokens =
+        snp_json_int(event, "input_tokens", 0) + snp_json_int(event, "output_tokens", 0);
 
     if (error != NULL) {
         return json_pack("{s:o, s:o}", "query", query, "error", text_of(error, ERROR_CHARS));
@@ -499,10 +501,8 @@ static json_t *row_of(const struct batch *batch,
                      text_of(snp_json_str(event, "response", ""),
                              share < RESPONSE_CHARS_MIN ? RESPONSE_CHARS_MIN : share),
                      "cut_off", snp_streq(snp_json_str(event, "stop", ""), "length"),
-                     "tokens_used",
-                     (json_int_t)(snp_json_int(event, "input_tokens", 0) +
-                                  snp_json_int(event, "output_tokens", 0)),
-                     "cost", json_object_get(event, "estimated_cost_usd"));
+                     "tokens_used", (json_int_t)tokens, "cost",
+                     json_object_get(event, "estimated_cost_usd"));
 }
 
 /* refusals: of each query why it was not asked, or null. */
@@ -538,7 +538,7 @@ enum snp_run_then snp_run_batch(struct snp_run *run)
 {
     snp_autojson json_t *refusals = json_array();
     struct snp_run_stop stop;
-    struct batch batch;
+    struct batch batch = {0};
     struct snp_err err;
     size_t n;
 
