@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -24,6 +25,7 @@
 enum {
     LOG_MAX = 1 << 20,
     DIR_MODE = 0700,
+    ID_LEN = 32, /* of snp_random_id */
 };
 
 static int dir_check(const char *path, mode_t forbidden, struct snp_err *err)
@@ -205,6 +207,92 @@ int snp_daemon_log_open(const char *state_dir, int *ret_fd, struct snp_err *err)
     }
     *ret_fd = SNP_TAKE_FD(fd);
     return 0;
+}
+
+/* Written whole, then given its name, which fails if another has it already: then that one counts. */
+static int key_make(const char *dir, const char *path, struct snp_err *err)
+{
+    unsigned char key[SNP_RUN_KEY];
+    char suffix[ID_LEN + 1];
+    snp_autofree char *temp = NULL;
+    snp_autoclose int fd = -1;
+    snp_autoclose int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = 0;
+
+    /* So few bytes come whole, or not at all. */
+    if (snp_random_id(suffix) < 0 || getrandom(key, sizeof(key), 0) != (ssize_t)sizeof(key)) {
+        return snp_fail(err, SNP_E_SYS, "no random numbers");
+    }
+    temp = snp_format("%s.%s", path, suffix);
+    fd = temp == NULL ? -1
+                      : open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        explicit_bzero(key, sizeof(key));
+        return temp == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                            : snp_fail_sys(err, errno, "create %s", temp);
+    }
+    if (snp_write_all(fd, key, sizeof(key)) < 0 || fsync(fd) < 0 ||
+        (link(temp, path) < 0 && errno != EEXIST)) {
+        r = snp_fail_sys(err, errno, "write %s", path);
+    }
+    explicit_bzero(key, sizeof(key));
+    (void)unlink(temp);
+    if (r == 0 && (dir_fd < 0 || fsync(dir_fd) < 0)) {
+        r = snp_fail_sys(err, errno, "sync %s", dir);
+    }
+    return r;
+}
+
+static int key_read(const char *path,
+                    int fd,
+                    unsigned char ret_key[SNP_RUN_KEY],
+                    struct snp_err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0) {
+        return snp_fail_sys(err, errno, "%s", path);
+    }
+    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077) != 0) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "the key of runs in %s must be a file of yours that nobody else may "
+                        "read (chmod 600), or be removed: then a new one is made, and resume "
+                        "refuses the runs before it",
+                        path);
+    }
+    if (st.st_size != SNP_RUN_KEY || snp_read_all(fd, ret_key, SNP_RUN_KEY) != SNP_RUN_KEY) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "%s is no key of %d bytes; remove it: then a new one is made, and "
+                        "resume refuses the runs before it",
+                        path, SNP_RUN_KEY);
+    }
+    return 0;
+}
+
+int snp_run_key(unsigned char ret_key[SNP_RUN_KEY], struct snp_err *err)
+{
+    snp_autofree char *dir = NULL;
+    snp_autofree char *path = NULL;
+    snp_autoclose int fd = -1;
+    int r = snp_state_dir(&dir, err);
+
+    if (r < 0) {
+        return r;
+    }
+    path = snp_format("%s/run.key", dir);
+    if (path == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) {
+        r = key_make(dir, path, err);
+        if (r < 0) {
+            return r;
+        }
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    }
+    return fd < 0 ? snp_fail_sys(err, errno, "open %s", path)
+                  : key_read(path, fd, ret_key, err);
 }
 
 int snp_own_program(const char *name, char **ret_path, struct snp_err *err)

@@ -37,6 +37,16 @@ int snp_socket_path_check(const char *path, struct snp_err *err) SNP_NODISCARD;
  */
 int snp_daemon_log_open(const char *state_dir, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 
+enum {
+    SNP_RUN_KEY = 32, /* bytes */
+};
+
+/*
+ * The key that records of runs are authenticated with: STATE/run.key, which only its owner may read; made if
+ * it is missing. SNP_E_DENIED: it is somebody else's, or others may read it; SNP_E_INVALID: it is no key.
+ */
+int snp_run_key(unsigned char ret_key[SNP_RUN_KEY], struct snp_err *err) SNP_NODISCARD;
+
 /*
  * One of our own programs: in the folder of the running one, else in
  * ../libexec/snipara-sandbox/ or, for what runs from there, ../../bin/. SNP_E_NOT_FOUND names the places.

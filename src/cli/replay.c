@@ -6,14 +6,17 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/policy.h"
 #include "cli/run_front.h"
 #include "cli/term.h"
 #include "run/again.h"
 #include "trajectory/reader.h"
 
 static const struct snp_opt options[] = {
-    {"dir", 0, SNP_OPT_STRING, "DIR", "folder of the records (default: ./logs)",
-     SNP_KEY_LOG_DIR},
+    {"dir",     0, SNP_OPT_STRING, "DIR", "folder of the records (default: ./logs)",
+     SNP_KEY_LOG_DIR                                                                  },
+    {"project", 0, SNP_OPT_STRING, "DIR",
+     "folder seen at /workspace, of a record that is not yours (default: none)",     0},
     SNP_CLI_OPT_JSON,
     SNP_CLI_OPT_CONFIG,
 };
@@ -60,10 +63,54 @@ static int outcome_print(const struct snp_run_again *again, bool is_json)
     return difference == NULL ? SNP_EXIT_OK : SNP_EXIT_FAILED;
 }
 
+/*
+ * What a record of the user's own says of project, tier and limits is taken; of another one, nothing: *ret is then
+ * what the command line and the configuration say, else NULL.
+ */
+static int exec_find(struct snp_cli *cli,
+                     const struct snp_opts *opts,
+                     const struct snp_config *config,
+                     const char *path,
+                     json_t **ret,
+                     struct snp_err *err)
+{
+    const char *dir = snp_opts_str(opts, "project");
+    snp_autofree char *project = NULL;
+    unsigned char key[SNP_RUN_KEY];
+    struct snp_trajectory_check check;
+    bool is_own;
+    int r = snp_run_key(key, err);
+
+    if (r < 0) {
+        return r;
+    }
+    is_own = snp_trajectory_own(path, key, &check, err) == 0;
+    explicit_bzero(key, sizeof(key));
+    if (is_own) {
+        return dir == NULL
+                   ? 0
+                   : snp_fail(err, SNP_E_INVALID,
+                              "--project is for records that are not yours; the project of "
+                              "this one is on record");
+    }
+    r = dir == NULL ? 0 : snp_cli_project(config, dir, "--project", &project, err);
+    r = r < 0 ? r : snp_front_exec_of(config, project, ret, err);
+    if (r == 0) {
+        snp_cli_warn(
+            cli,
+            "the record was not made by this user on this machine, or was changed: its "
+            "code runs %s%.200s, with your tier and limits",
+            project == NULL ? "without a project" : "with the project ",
+            project == NULL ? "" : project);
+    }
+    return r;
+}
+
 static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoconfig struct snp_config *config = NULL;
     snp_autojson json_t *records = json_array();
+    snp_autojson json_t *exec = NULL;
     snp_autofree char *path = NULL;
     struct snp_trajectory_check check;
     struct snp_async *async = NULL;
@@ -76,6 +123,7 @@ static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
     r = r < 0 ? r
               : snp_trajectory_find(snp_config_str(config, SNP_KEY_LOG_DIR),
                                     snp_opts_arg(opts, 0), &path, &err);
+    r = r < 0 ? r : exec_find(cli, opts, config, path, &exec, &err);
     r = r < 0 ? r : snp_trajectory_read(path, record_take, records, &check, &err);
     if (r == 0 && uv_loop_init(&loop) < 0) {
         r = snp_fail(&err, SNP_E_SYS, "no event loop");
@@ -84,7 +132,7 @@ static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_fail(cli, &err);
     }
     r = snp_async_new(&loop, &async, &err);
-    r = r < 0 ? r : snp_run_again(&loop, async, records, &again, &err);
+    r = r < 0 ? r : snp_run_again(&loop, async, exec, records, &again, &err);
     if (r < 0) {
         err.code = SNP_E_PEER; /* whatever it was: the command was right */
         exit_code = snp_cli_fail(cli, &err);
@@ -103,7 +151,9 @@ const struct snp_verb snp_verb_replay = {
     .summary = "run the recorded code of a run again, and compare",
     .description =
         "In a fresh session and without a model: every recorded tool call, until one "
-        "says something else than it did. The project is as it is now.",
+        "says something else than it did. The project is as it is now. Of a record that is not "
+        "yours "
+        "nothing but the code is taken.",
     .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
     .exit_codes =
         "0  all as recorded\n1  something differs, or could not be run\n2  used wrongly",

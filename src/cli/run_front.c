@@ -313,6 +313,7 @@ static struct snp_run_with with_make(struct snp_front *front)
         .async = front->async,
         .usertools = front->toolbox == NULL ? NULL : snp_toolbox_tools(front->toolbox),
         .parallel = is_parallel ? (unsigned)most : 1,
+        .key = front->key,
     };
 }
 
@@ -342,6 +343,7 @@ void snp_front_done(struct snp_front *front)
         snp_closep(&front->reader_fd);
     }
     snp_config_free(front->config);
+    explicit_bzero(front->key, sizeof(front->key));
 }
 
 /* The end ----------------------------------------------------------------------------------- */
@@ -508,7 +510,7 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
         .record = on_record, .model = on_model, .done = on_end, .ctx = front};
     struct snp_err err;
 
-    if (tools_open(front, &err) < 0) {
+    if (snp_run_key(front->key, &err) < 0 || tools_open(front, &err) < 0) {
         return snp_front_fail(front, &err);
     }
     with = with_make(front);
@@ -525,8 +527,15 @@ int snp_front_resume(struct snp_front *front,
     struct snp_run_with with;
     const struct snp_run_watch watch = {
         .record = on_record, .model = on_model, .done = on_end, .ctx = front};
+    struct snp_trajectory_check check;
     struct snp_err err;
+    int r = snp_run_key(front->key, &err);
 
+    r = r < 0 ? r : snp_trajectory_own(path, front->key, &check, &err);
+    if (r < 0) {
+        err.code = err.code == SNP_E_INVALID ? SNP_E_DENIED : err.code; /* no usage error */
+        return snp_front_fail(front, &err);
+    }
     if (tools_open(front, &err) < 0) {
         return snp_front_fail(front, &err);
     }
@@ -561,26 +570,42 @@ static int project_find(struct snp_front *front, char **ret_path, struct snp_err
     return r;
 }
 
-int snp_front_exec(struct snp_front *front, json_t **ret, struct snp_err *err)
+int snp_front_exec_of(const struct snp_config *config,
+                      const char *project,
+                      json_t **ret,
+                      struct snp_err *err)
 {
-    const struct snp_config *config = front->config;
-    snp_autofree char *project = NULL;
     int r = snp_cli_tier_check(config, err);
 
     r = r < 0 ? r : snp_cli_template_check(config, err);
-    r = r < 0 ? r : project_find(front, &project, err);
     if (r < 0) {
         return r;
     }
     /* Saved after each cell: a run that is interrupted goes on with all it had. */
     *ret = json_pack("{s:o, s:s?, s:b, s:b, s:b, s:s, s:s, s:b}", "defaults",
-                     snp_cli_session_defaults(config), "project", project, "allow_degraded",
-                     snp_opts_flag(front->opts, "allow-degraded", false), "require_exact",
-                     snp_config_bool(config, SNP_KEY_REQUIRE_EXACT), "transaction",
-                     snp_config_bool(config, SNP_KEY_TRANSACTION), "durability",
+                     snp_cli_session_defaults(config), "project", project, "allow_degraded", 0,
+                     "require_exact", snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
+                     "transaction", snp_config_bool(config, SNP_KEY_TRANSACTION), "durability",
                      snp_config_str(config, SNP_KEY_DURABILITY), "checkpoint", "cell",
-                     "attached", front->is_attached);
+                     "attached", 0);
     return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8") : 0;
+}
+
+int snp_front_exec(struct snp_front *front, json_t **ret, struct snp_err *err)
+{
+    bool is_degraded = snp_opts_flag(front->opts, "allow-degraded", false);
+    snp_autofree char *project = NULL;
+    int r = project_find(front, &project, err);
+
+    r = r < 0 ? r : snp_front_exec_of(front->config, project, ret, err);
+    if (r == 0 &&
+        (json_object_set_new(*ret, "allow_degraded", json_boolean(is_degraded)) < 0 ||
+         json_object_set_new(*ret, "attached", json_boolean(front->is_attached)) < 0)) {
+        json_decref(*ret);
+        *ret = NULL;
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return r;
 }
 
 int snp_front_cost(const char *text, double *ret, struct snp_err *err)

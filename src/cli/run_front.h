@@ -4,6 +4,7 @@
 
 /* What the verbs that drive a run share: loop, signals, progress, and the end as people and programs read it. */
 
+#include "base/rundir.h"
 #include "cli/cli.h"
 #include "run/run.h"
 #include "usertool/toolbox.h"
@@ -27,6 +28,7 @@ struct snp_front {
     uv_poll_t reader; /* of standard output, once more; its loop is NULL if it is not watched */
     int reader_fd;
     struct snp_models *models;
+    unsigned char key[SNP_RUN_KEY]; /* of the record */
     struct snp_async *async;
     struct snp_toolbox *toolbox; /* NULL = no tools but ours */
     bool has_tools;              /* it is open, or cannot be opened */
@@ -79,6 +81,14 @@ int snp_front_fail(const struct snp_front *front, const struct snp_err *err);
  * caller's. SNP_E_INVALID, SNP_E_NOT_FOUND, SNP_E_DENIED.
  */
 int snp_front_exec(struct snp_front *front, json_t **ret, struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * The same for a record that is not believed: project (NULL = none), and all else as configured. *ret is the caller's.
+ */
+int snp_front_exec_of(const struct snp_config *config,
+                      const char *project,
+                      json_t **ret,
+                      struct snp_err *err) SNP_NODISCARD;
 
 /* --cost-limit: a number of USD, or "none" (below 0). SNP_E_INVALID. */
 int snp_front_cost(const char *text, double *ret, struct snp_err *err) SNP_NODISCARD;

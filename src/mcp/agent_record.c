@@ -253,7 +253,9 @@ static int more_add(const struct snp_run_state *state, const char *status, json_
     if (error != NULL) {
         r |= json_object_set_new(shown, "error", json_string(error));
     }
-    if (strcmp(status, "running") != 0 && (state->end == NULL || error != NULL)) {
+    /* It is given to a shell as it is: nothing else than an id may stand there. */
+    if (strlen(id) == ID_MIN && strspn(id, "0123456789abcdef") == ID_MIN &&
+        strcmp(status, "running") != 0 && (state->end == NULL || error != NULL)) {
         r |=
             json_object_set_new(shown, "resume", json_sprintf("snipara-sandbox resume %s", id));
     }

@@ -185,11 +185,12 @@ static int all_again(uv_loop_t *loop,
 
 int snp_run_again(uv_loop_t *loop,
                   struct snp_async *async,
+                  const json_t *exec,
                   const json_t *records,
                   struct snp_run_again *ret,
                   struct snp_err *err)
 {
-    const json_t *exec = json_object_get(json_array_get(records, 0), "exec");
+    const json_t *recorded = json_object_get(json_array_get(records, 0), "exec");
     struct wait wait = {.is_done = false};
     char id[SNP_UUID_LEN + 1];
     snp_autofree char *session = NULL;
@@ -198,12 +199,13 @@ int snp_run_again(uv_loop_t *loop,
     int r;
 
     *ret = (struct snp_run_again){0};
-    if (!json_is_object(exec)) {
+    if (!json_is_object(recorded)) {
         return snp_fail(err, SNP_E_INVALID,
                         "it is not the record of a run that can be replayed");
     }
     session = snp_run_uuid(id) < 0 ? NULL : snp_format("replay-%.13s", id);
-    if (session == NULL || snp_box_init(&box, async, session, exec) < 0) {
+    if (session == NULL ||
+        snp_box_init(&box, async, session, exec == NULL ? recorded : exec) < 0) {
         snp_box_done(&box);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

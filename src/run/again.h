@@ -22,11 +22,13 @@ struct snp_run_again {
 void snp_run_again_done(struct snp_run_again *again);
 
 /*
- * Run them until one differs. records: all of the trajectory. loop: of async, turned until the end.
+ * Run them until one differs. records: all of the trajectory. exec: members of every exec request; NULL: those on
+ * record, which only a record of the user's own may say. loop: of async, turned until the end.
  * SNP_E_INVALID: the record is not one of a run; others: a cell could not be run.
  */
 int snp_run_again(uv_loop_t *loop,
                   struct snp_async *async,
+                  const json_t *exec,
                   const json_t *records,
                   struct snp_run_again *ret,
                   struct snp_err *err) SNP_NODISCARD;

@@ -31,6 +31,9 @@ enum {
     FORMAT = 2,          /* of trajectories */
 };
 
+/* The session of a run: of SESSION_ID_LEN and its id. */
+#define SESSION_FORMAT "run-%.*s"
+
 static const struct snp_run_stop cancelled = {
     .by = "cancelled",
     .message = "The run was cancelled",
@@ -528,7 +531,7 @@ static json_t *head_make(const struct snp_run_spec *spec,
         spec->system, "model", spec->model, "provider", choice->provider, "environment",
         spec->environment, "budget", snp_run_budget_to_json(&spec->budget), "cell_ms",
         (json_int_t)spec->cell_ms, "exec", spec->exec, "session",
-        json_sprintf("run-%.*s", SESSION_ID_LEN, id), "parent_run", "messages",
+        json_sprintf(SESSION_FORMAT, SESSION_ID_LEN, id), "parent_run", "messages",
         messages_make(spec), "elapsed_ms", (json_int_t)0);
 }
 
@@ -551,8 +554,8 @@ static int begin(struct snp_run *run, const struct snp_run_spec *spec, struct sn
             head = NULL;
         }
         r = head == NULL ? snp_fail(err, SNP_E_INVALID, "the prompt is not UTF-8")
-                         : snp_trajectory_create(spec->log_dir, id, json_incref(head),
-                                                 &run->trajectory, err);
+                         : snp_trajectory_create(spec->log_dir, id, run->with.key,
+                                                 json_incref(head), &run->trajectory, err);
     }
     if (r == 0) {
         r = snp_run_state_apply(&run->state, head, err);
@@ -651,6 +654,18 @@ static int changes_take(struct snp_run *run,
     return 0;
 }
 
+/* A run uses, and in the end destroys, the session that it has made itself and no other. */
+static int session_check(const json_t *head, struct snp_err *err)
+{
+    snp_autofree char *own =
+        snp_format(SESSION_FORMAT, SESSION_ID_LEN, snp_json_str(head, "trajectory_id", ""));
+
+    return own != NULL && strcmp(snp_json_str(head, "session", ""), own) == 0
+               ? 0
+               : snp_fail(err, SNP_E_DENIED,
+                          "the record names a session that is not the one of this run");
+}
+
 static int go_on(struct snp_run *run,
                  const char *path,
                  const struct snp_run_changes *changes,
@@ -658,7 +673,7 @@ static int go_on(struct snp_run *run,
 {
     struct snp_trajectory_check check;
     size_t torn = 0;
-    int r = snp_trajectory_resume(path, &run->trajectory, &torn, err);
+    int r = snp_trajectory_resume(path, run->with.key, &run->trajectory, &torn, err);
 
     r = r < 0 ? r : snp_trajectory_read(path, on_record, run, &check, err);
     if (r < 0) {
@@ -670,6 +685,10 @@ static int go_on(struct snp_run *run,
     }
     if (snp_json_bool(run->state.end, "success", false)) {
         return snp_fail(err, SNP_E_INVALID, "this run is done; `logs` shows it");
+    }
+    r = session_check(run->state.head, err);
+    if (r < 0) {
+        return r;
     }
     run->base_ms = run->state.elapsed_ms;
     run->started_us = snp_now_us();

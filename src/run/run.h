@@ -53,6 +53,8 @@ struct snp_run_with {
     /* Tools besides ours, borrowed until the run is freed; nothing is added meanwhile. NULL = none. */
     struct snp_usertools *usertools;
     unsigned parallel; /* calls of these that may run at once; 0 = 1 */
+    /* SNP_CHAIN_KEY bytes that the record is authenticated with, borrowed during new and resume. */
+    const unsigned char *key;
 };
 
 /*
@@ -73,7 +75,7 @@ struct snp_run_changes {
 
 /*
  * Go on with the run of a trajectory, from its last step on record. SNP_E_LIMIT: it runs; SNP_E_INVALID: it is
- * over, or its record is damaged.
+ * over, or its record is damaged; SNP_E_DENIED: it was not written with this key. Then nothing is asked, run or written.
  */
 int snp_run_resume(const struct snp_run_with *with,
                    const char *path,

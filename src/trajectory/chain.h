@@ -11,6 +11,9 @@
  * line as it stands without `,"hash":"..."`. So a line that is changed, moved, left out or put in breaks
  * the chain. Whoever can write the whole file can make a whole new chain: only a hash that is
  * kept elsewhere speaks against that, and against a cut at the end.
+ *
+ * A line of ours has `,"mac":"64 hex digits"` in front of that: HMAC-SHA-256, with a key that only the user
+ * has, over the hash that the line would have without it. It says who wrote the line, and behind which.
  */
 
 #include <stdbool.h>
@@ -19,7 +22,8 @@
 #include "base/macro.h"
 
 enum {
-    SNP_CHAIN_HEX = 64
+    SNP_CHAIN_HEX = 64,
+    SNP_CHAIN_KEY = 32, /* bytes */
 };
 
 /* A place in the chain: the hash of the last line. */
@@ -44,5 +48,18 @@ enum snp_chain_link {
     SNP_CHAIN_BROKEN, /* it has another one; the chain goes on from the hash it has */
 };
 enum snp_chain_link snp_chain_check(struct snp_chain *chain, const char *line, size_t n);
+
+/* The mac of the next line, whose text without mac and hash is body, into out. The chain stays. 0 or -1. */
+int snp_chain_mac(const struct snp_chain *chain,
+                  const unsigned char key[SNP_CHAIN_KEY],
+                  const char *body,
+                  size_t n,
+                  char out[SNP_CHAIN_HEX + 1]) SNP_NODISCARD;
+
+/* Whether the line that follows chain was written with this key. Its hash is not looked at. */
+bool snp_chain_is_ours(const struct snp_chain *chain,
+                       const unsigned char key[SNP_CHAIN_KEY],
+                       const char *line,
+                       size_t n);
 
 #endif

@@ -18,7 +18,7 @@
 
 enum {
     CHUNK = 64 << 10,
-    HASH_ROOM = 128,
+    HASH_ROOM = 256, /* of mac and hash */
     ID_MAX = 64,
     SHOWN = 5, /* ids named when several begin alike */
     FILES_MAX = 100000,
@@ -51,6 +51,7 @@ const char *snp_trajectory_step(const json_t *record)
 struct reading {
     int (*line)(void *ctx, json_t *record, struct snp_err *err);
     void *ctx;
+    const unsigned char *key; /* NULL: who wrote it is not asked */
     struct snp_trajectory_check *check;
     size_t number;    /* of the line, from 1 */
     bool is_skipping; /* the rest of a line that is too long */
@@ -83,7 +84,12 @@ char *snp_trajectory_passed_over(const char *path, const struct snp_trajectory_c
 static void chain_follow(struct reading *reading, const char *text, size_t n)
 {
     struct snp_trajectory_check *check = reading->check;
-    enum snp_chain_link link = snp_chain_check(&check->chain, text, n);
+    enum snp_chain_link link;
+
+    if (reading->key != NULL && !snp_chain_is_ours(&check->chain, reading->key, text, n)) {
+        check->n_foreign++;
+    }
+    link = snp_chain_check(&check->chain, text, n);
 
     if (link == SNP_CHAIN_OK) {
         check->is_chained = true;
@@ -176,19 +182,15 @@ static int file_read(struct reading *reading, int fd, const char *path, struct s
     return r;
 }
 
-int snp_trajectory_read(const char *path,
-                        int (*line)(void *ctx, json_t *record, struct snp_err *err),
-                        void *ctx,
-                        struct snp_trajectory_check *ret_check,
-                        struct snp_err *err)
+/* Read it from its beginning. */
+static int path_read(struct reading *reading, const char *path, struct snp_err *err)
 {
-    struct reading reading = {.line = line, .ctx = ctx, .check = ret_check};
     /* Not to wait for the other end of a FIFO. */
     snp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
 
-    *ret_check = (struct snp_trajectory_check){.why = "", .why_corrupt = ""};
-    snp_chain_init(&ret_check->chain);
+    *reading->check = (struct snp_trajectory_check){.why = "", .why_corrupt = ""};
+    snp_chain_init(&reading->check->chain);
     if (fd < 0 && errno == ENOENT) {
         return snp_fail(err, SNP_E_NOT_FOUND, "there is no file %s", path);
     }
@@ -198,7 +200,45 @@ int snp_trajectory_read(const char *path,
     if (!S_ISREG(st.st_mode)) {
         return snp_fail(err, SNP_E_INVALID, "%s is not a file", path);
     }
-    return file_read(&reading, fd, path, err);
+    return file_read(reading, fd, path, err);
+}
+
+int snp_trajectory_read(const char *path,
+                        int (*line)(void *ctx, json_t *record, struct snp_err *err),
+                        void *ctx,
+                        struct snp_trajectory_check *ret_check,
+                        struct snp_err *err)
+{
+    struct reading reading = {.line = line, .ctx = ctx, .check = ret_check};
+
+    return path_read(&reading, path, err);
+}
+
+int snp_trajectory_own(const char *path,
+                       const unsigned char key[SNP_CHAIN_KEY],
+                       struct snp_trajectory_check *ret_check,
+                       struct snp_err *err)
+{
+    struct reading reading = {.key = key, .check = ret_check};
+    int r = path_read(&reading, path, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (ret_check->n_corrupt > 0 || ret_check->n_broken > 0 || !ret_check->is_chained) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "%.200s is not as it was written (line %zu: %s); it can be read, but "
+                        "nothing is added to it",
+                        path, ret_check->first_bad, ret_check->why);
+    }
+    if (ret_check->n_foreign > 0) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "the record was not made by this user on this machine, so what it says "
+                        "of project, session, model and limits is not believed; start it anew "
+                        "with snipara-sandbox agent or run (%.200s)",
+                        path);
+    }
+    return 0;
 }
 
 /* In brief ---------------------------------------------------------------------------------- */

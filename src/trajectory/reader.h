@@ -27,8 +27,9 @@ struct snp_trajectory_check {
     const char *why_corrupt; /* static: what is wrong with that one */
     bool is_chained;         /* it has a chain */
     bool is_ended;           /* its last record is an end */
-    size_t torn;             /* bytes after the last line end */
-    uint64_t whole;          /* bytes before them */
+    size_t n_foreign; /* records that were not written with the key, if one is asked about */
+    size_t torn;      /* bytes after the last line end */
+    uint64_t whole;   /* bytes before them */
     int64_t last_seq;
     struct snp_chain chain; /* after the last line */
 };
@@ -42,6 +43,16 @@ int snp_trajectory_read(const char *path,
                         void *ctx,
                         struct snp_trajectory_check *ret_check,
                         struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Whether every line of a file was written with this key: what such a record says is the user's own word.
+ * SNP_E_INVALID: it is damaged, or no record of ours; SNP_E_DENIED: somebody else wrote it. What is torn at
+ * its end does not count. *ret_check as above.
+ */
+int snp_trajectory_own(const char *path,
+                       const unsigned char key[SNP_CHAIN_KEY],
+                       struct snp_trajectory_check *ret_check,
+                       struct snp_err *err) SNP_NODISCARD;
 
 /*
  * "FILE: 2 lines passed over, first line 7: ...": what to tell of lines that are no record; the caller

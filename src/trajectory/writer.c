@@ -2,6 +2,7 @@
 /* Writing trajectories. */
 #include "trajectory/writer.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,12 +20,15 @@
 
 enum {
     PROC_MAX = 4096,
+    FDINFO_MAX = 64 << 10,
+    TAIL_MAX = 256,   /* bytes of mac and hash */
     START_FIELD = 20, /* of /proc/PID/stat, counted from the one after the name */
 };
 
 struct snp_trajectory {
     int fd;     /* -1 = none */
     char *path; /* owned */
+    unsigned char key[SNP_CHAIN_KEY];
     struct snp_chain chain;
     int64_t seq;    /* of the last line */
     off_t size;     /* bytes that are whole lines */
@@ -92,6 +96,47 @@ bool snp_trajectory_is_written(const char *path)
     return fd >= 0 && is_locked(fd);
 }
 
+/* Whether descriptor number fd of a process is the open file that has the lock on this one. */
+static bool fd_has_lock(int64_t pid, const char *fd, const struct stat *file)
+{
+    snp_autofree char *link = snp_format("/proc/%lld/fd/%.20s", (long long)pid, fd);
+    snp_autofree char *info = snp_format("/proc/%lld/fdinfo/%.20s", (long long)pid, fd);
+    snp_autofree char *text = NULL;
+    const char *lock;
+    struct stat st;
+    struct snp_err err;
+
+    if (link == NULL || info == NULL || stat(link, &st) < 0 || st.st_dev != file->st_dev ||
+        st.st_ino != file->st_ino || snp_file_read(info, FDINFO_MAX, &text, NULL, &err) < 0) {
+        return false;
+    }
+    lock = strstr(text, "\nlock:");
+    return lock != NULL && strstr(lock, "OFDLCK") != NULL && strstr(lock, "WRITE") != NULL;
+}
+
+/*
+ * Whether a process writes a file. What a file says of its writer anybody may have put there, and somebody else
+ * may have locked it; who has the lock the kernel knows.
+ */
+static bool has_lock(int64_t pid, const char *path)
+{
+    snp_autofree char *folder = snp_format("/proc/%lld/fd", (long long)pid);
+    DIR *dir = folder == NULL ? NULL : opendir(folder);
+    const struct dirent *entry;
+    struct stat file;
+    bool has = false;
+
+    if (dir == NULL) {
+        return false;
+    }
+    while (!has && lstat(path, &file) == 0 &&
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): own stream */
+        has = entry->d_name[0] != '.' && fd_has_lock(pid, entry->d_name, &file);
+    }
+    (void)closedir(dir);
+    return has;
+}
+
 int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err *err)
 {
     int64_t pid = snp_json_int(process, "pid", 0);
@@ -106,9 +151,10 @@ int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err 
         pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
     }
     /* The number was its own when the pidfd was opened, if it began when the run's process did. */
-    if (pidfd < 0 || start <= 0 || start_of(pid) != (uint64_t)start) {
+    if (pidfd < 0 || start <= 0 || !has_lock(pid, path) || start_of(pid) != (uint64_t)start) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "it runs in a process that cannot be seen from here (pid %lld there)",
+                        "the process on record (pid %lld) does not write it, as far as can be "
+                        "seen from here",
                         (long long)pid);
     }
     if (syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, NULL, 0) < 0) {
@@ -133,7 +179,7 @@ static int lock_take(const struct snp_trajectory *t, struct snp_err *err)
                : snp_fail_sys(err, errno, "lock %s", t->path);
 }
 
-static struct snp_trajectory *trajectory_new(char *path)
+static struct snp_trajectory *trajectory_new(char *path, const unsigned char *key)
 {
     struct snp_trajectory *t = path == NULL ? NULL : calloc(1, sizeof(*t));
 
@@ -143,6 +189,7 @@ static struct snp_trajectory *trajectory_new(char *path)
     }
     t->fd = -1;
     t->path = path;
+    memcpy(t->key, key, SNP_CHAIN_KEY);
     snp_chain_init(&t->chain);
     return t;
 }
@@ -170,12 +217,13 @@ static int head_add(struct snp_trajectory *t, json_t *head, struct snp_err *err)
 
 int snp_trajectory_create(const char *dir,
                           const char *id,
+                          const unsigned char *key,
                           json_t *head,
                           struct snp_trajectory **ret,
                           struct snp_err *err)
 {
     snp_autotrajectory struct snp_trajectory *t =
-        trajectory_new(snp_format("%s/%s.jsonl", dir, id));
+        trajectory_new(snp_format("%s/%s.jsonl", dir, id), key);
     int r =
         t == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : snp_mkdir_p(dir, 0700, err);
 
@@ -198,11 +246,12 @@ int snp_trajectory_create(const char *dir,
 }
 
 int snp_trajectory_resume(const char *path,
+                          const unsigned char *key,
                           struct snp_trajectory **ret,
                           size_t *ret_torn,
                           struct snp_err *err)
 {
-    snp_autotrajectory struct snp_trajectory *t = trajectory_new(strdup(path));
+    snp_autotrajectory struct snp_trajectory *t = trajectory_new(strdup(path), key);
     struct snp_trajectory_check check;
     int r;
 
@@ -214,15 +263,9 @@ int snp_trajectory_resume(const char *path,
         return snp_fail_sys(err, errno, "open %s", path);
     }
     r = lock_take(t, err);
-    r = r < 0 ? r : snp_trajectory_read(path, NULL, NULL, &check, err);
+    r = r < 0 ? r : snp_trajectory_own(path, key, &check, err);
     if (r < 0) {
         return r;
-    }
-    if (check.n_corrupt > 0 || check.n_broken > 0 || !check.is_chained) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "%s is not as it was written (line %zu: %s); it can be read, but "
-                        "nothing is added to it",
-                        path, check.first_bad, check.why);
     }
     if (check.torn > 0 && ftruncate(t->fd, (off_t)check.whole) < 0) {
         return snp_fail_sys(err, errno, "cut the torn line of %s", path);
@@ -239,6 +282,7 @@ void snp_trajectory_free(struct snp_trajectory *t)
 {
     if (t != NULL) {
         snp_closep(&t->fd);
+        explicit_bzero(t->key, sizeof(t->key));
         free(t->path);
         free(t);
     }
@@ -269,6 +313,7 @@ static int line_add(struct snp_trajectory *t, const char *body, struct snp_err *
     snp_autobuf struct snp_buf line = {0};
     size_t n = strlen(body);
     struct snp_chain chain = t->chain;
+    char mac[SNP_CHAIN_HEX + 1];
     char hash[SNP_CHAIN_HEX + 1];
     int r;
 
@@ -276,12 +321,20 @@ static int line_add(struct snp_trajectory *t, const char *body, struct snp_err *
         return snp_fail(err, SNP_E_LIMIT, "a record of %zu bytes is too long for %s", n,
                         t->path);
     }
-    if (snp_chain_next(&chain, body, n, hash) < 0) {
+    snp_buf_init(&line, n + TAIL_MAX);
+    if (snp_chain_mac(&chain, t->key, body, n, mac) < 0) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "there is no HMAC-SHA-256 for %s", t->path);
+    }
+    r = snp_buf_add(&line, body, n - 1);
+    r = r < 0 ? r : snp_buf_addf(&line, ",\"mac\":\"%s\"}", mac);
+    if (r < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (snp_chain_next(&chain, snp_buf_bytes(&line), line.len, hash) < 0) {
         return snp_fail(err, SNP_E_UNSUPPORTED, "there is no SHA-256 for %s", t->path);
     }
-    snp_buf_init(&line, n + SNP_CHAIN_HEX + 32);
-    r = snp_buf_add(&line, body, n - 1);
-    r = r < 0 ? r : snp_buf_addf(&line, ",\"hash\":\"%s\"}\n", hash);
+    line.len--; /* its "}" */
+    r = snp_buf_addf(&line, ",\"hash\":\"%s\"}\n", hash);
     if (r < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

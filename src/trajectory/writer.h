@@ -21,26 +21,30 @@ enum {
 struct snp_trajectory;
 
 /*
- * Create the file, and its folder (0700) if need be, with head as its first line. head: consumed, also
- * on failure; gets process, seq, hash. *ret is the caller's: snp_trajectory_free().
+ * Create the file, and its folder (0700) if need be, with head as its first line. key: of SNP_CHAIN_KEY bytes,
+ * copied; the lines get their mac with it. head: consumed, also on failure; gets process, seq, mac, hash. *ret
+ * is the caller's: snp_trajectory_free().
  */
 int snp_trajectory_create(const char *dir,
                           const char *id,
+                          const unsigned char *key,
                           json_t *head,
                           struct snp_trajectory **ret,
                           struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Go on with a file. A last line that is torn was never acknowledged and is cut off, *ret_torn says
- * how many bytes. SNP_E_LIMIT: somebody writes it now; SNP_E_INVALID: its chain is broken.
+ * Go on with a file that was written with this key. A last line that is torn was never acknowledged and is
+ * cut off, *ret_torn says how many bytes. SNP_E_LIMIT: somebody writes it now; SNP_E_INVALID: its chain is
+ * broken; SNP_E_DENIED: it was written with another key, or with none. Then it is as it was.
  */
 int snp_trajectory_resume(const char *path,
+                          const unsigned char *key,
                           struct snp_trajectory **ret,
                           size_t *ret_torn,
                           struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Append a record (an object; consumed, also on failure), which gets seq and hash. is_synced: it
+ * Append a record (an object; consumed, also on failure), which gets seq, mac and hash. is_synced: it
  * survives a power cut before this returns. A line that could not be written whole is taken back.
  */
 int snp_trajectory_add(struct snp_trajectory *t,
@@ -61,8 +65,8 @@ json_t *snp_trajectory_process(void);
 bool snp_trajectory_is_written(const char *path);
 
 /*
- * Ask the process that a file's last head names to stop (SIGTERM), if it still is the one that
- * writes. SNP_E_NOT_FOUND: nobody writes it; SNP_E_UNSUPPORTED: it is not one we see.
+ * Ask the process that a file's last head names to stop (SIGTERM), if it is the one that holds the file's
+ * lock. SNP_E_NOT_FOUND: nobody writes it; SNP_E_UNSUPPORTED: it is not one we see, or not that one.
  */
 int snp_trajectory_stop(const char *path,
                         const json_t *process,

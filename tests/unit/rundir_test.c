@@ -144,6 +144,39 @@ TEST(a_large_log_is_emptied)
     assert_int_equal(st.st_size, 0);
 }
 
+TEST(the_key_of_runs_is_made_once_and_private)
+{
+    struct place *place = *state;
+    struct snp_err err;
+    snp_autofree char *path = snp_format("%s/run.key", place->run);
+    snp_autofree char *other = snp_format("%s/other", place->run);
+    unsigned char first[SNP_RUN_KEY] = {0};
+    unsigned char second[SNP_RUN_KEY] = {1};
+
+    (void)setenv("SNIPARA_SANDBOX_STATE_DIR", place->run, 1);
+    assert_int_equal(snp_run_key(first, &err), 0);
+    assert_int_equal(mode_of(path), 0600);
+    assert_int_equal(snp_run_key(second, &err), 0);
+    assert_memory_equal(first, second, SNP_RUN_KEY);
+
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(snp_run_key(second, &err), SNP_E_DENIED);
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(truncate(path, SNP_RUN_KEY - 1), 0);
+    assert_int_equal(snp_run_key(second, &err), SNP_E_INVALID);
+    assert_int_equal(rename(path, other), 0);
+    assert_int_equal(symlink(other, path), 0);
+    assert_int_equal(snp_run_key(second, &err), SNP_E_SYS);
+
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(snp_run_key(second, &err), 0);
+    assert_memory_not_equal(first, second, SNP_RUN_KEY);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(place->run), 0); /* nothing else was left there */
+    (void)unsetenv("SNIPARA_SANDBOX_STATE_DIR");
+}
+
 TEST(a_missing_program_names_both_places)
 {
     struct snp_err err;
@@ -163,4 +196,5 @@ RUN(PLACED(a_missing_folder_is_made_private),
     PLACED(a_relative_folder_is_refused),
     PLACED(a_socket_path_that_fits_no_address_is_refused),
     PLACED(a_large_log_is_emptied),
+    PLACED(the_key_of_runs_is_made_once_and_private),
     PLACED(a_missing_program_names_both_places))

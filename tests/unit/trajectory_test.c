@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "trajectory/reader.h"
@@ -17,6 +18,8 @@ enum {
     FILE_MAX = 1 << 20,
     STEPS = 4,
 };
+
+static const unsigned char key[SNP_CHAIN_KEY] = "a key that nobody else has: 32 b";
 
 struct world {
     char dir[64];
@@ -32,7 +35,7 @@ static void world_make(struct world *world)
     assert_non_null(mkdtemp(world->dir));
     (void)snprintf(world->path, sizeof(world->path), "%s/aa11-bb22.jsonl", world->dir);
     assert_int_equal(
-        snp_trajectory_create(world->dir, "aa11-bb22",
+        snp_trajectory_create(world->dir, "aa11-bb22", key,
                               json_pack("{s:s, s:s}", "_type", "trajectory_metadata",
                                         "trajectory_id", "aa11-bb22"),
                               &t, &err),
@@ -183,7 +186,7 @@ TEST(a_torn_end_is_cut_off_and_the_chain_goes_on)
     world_make(&world);
     file_get(&world, &text, &n);
     file_set(&world, text, n - 10);
-    assert_int_equal(snp_trajectory_resume(world.path, &t, &torn, &err), 0);
+    assert_int_equal(snp_trajectory_resume(world.path, key, &t, &torn, &err), 0);
     assert_true(torn > 10);
     assert_int_equal(snp_trajectory_add(t, json_pack("{s:s}", "_type", "step"), true, &err), 0);
     assert_int_equal(check_of(&world).n_lines, STEPS + 1);
@@ -204,7 +207,7 @@ TEST(a_damaged_file_is_not_gone_on_with)
     file_get(&world, &text, &n);
     *strchr(text, 'a') = 'b';
     file_set(&world, text, n);
-    assert_int_equal(snp_trajectory_resume(world.path, &t, &torn, &err), SNP_E_INVALID);
+    assert_int_equal(snp_trajectory_resume(world.path, key, &t, &torn, &err), SNP_E_INVALID);
     assert_null(t);
     world_drop(&world);
 }
@@ -219,9 +222,9 @@ TEST(one_writes_at_a_time_and_others_see_it)
 
     world_make(&world);
     assert_false(snp_trajectory_is_written(world.path));
-    assert_int_equal(snp_trajectory_resume(world.path, &first, &torn, &err), 0);
+    assert_int_equal(snp_trajectory_resume(world.path, key, &first, &torn, &err), 0);
     assert_true(snp_trajectory_is_written(world.path));
-    assert_int_equal(snp_trajectory_resume(world.path, &second, &torn, &err), SNP_E_LIMIT);
+    assert_int_equal(snp_trajectory_resume(world.path, key, &second, &torn, &err), SNP_E_LIMIT);
     snp_trajectory_free(first);
     assert_false(snp_trajectory_is_written(world.path));
     world_drop(&world);
@@ -245,6 +248,87 @@ TEST(ids_are_found_by_their_beginning_and_nothing_else)
     world_drop(&world);
 }
 
+TEST(who_wrote_a_record_is_known)
+{
+    static const unsigned char other[SNP_CHAIN_KEY] = "a key that is not that one: 32 b";
+    struct world world;
+    snp_autofree char *text = NULL;
+    size_t n = 0;
+    size_t torn;
+    struct snp_trajectory_check check;
+    snp_autotrajectory struct snp_trajectory *t = NULL;
+    struct stat before;
+    struct stat after;
+    struct snp_err err;
+
+    world_make(&world);
+    assert_int_equal(snp_trajectory_own(world.path, key, &check, &err), 0);
+    assert_int_equal(check.n_lines, STEPS + 1);
+    assert_int_equal(check.n_foreign, 0);
+    assert_int_equal(snp_trajectory_own(world.path, other, &check, &err), SNP_E_DENIED);
+    assert_int_equal(check.n_foreign, STEPS + 1);
+
+    /* A torn end stays where it is when the file is refused. */
+    file_get(&world, &text, &n);
+    file_set(&world, text, n - 5);
+    assert_int_equal(stat(world.path, &before), 0);
+    assert_int_equal(snp_trajectory_resume(world.path, other, &t, &torn, &err), SNP_E_DENIED);
+    assert_non_null(strstr(err.msg, "not made by this user on this machine"));
+    assert_int_equal(stat(world.path, &after), 0);
+    assert_int_equal(before.st_size, after.st_size);
+    assert_int_equal(snp_trajectory_resume(world.path, key, &t, &torn, &err), 0);
+    assert_int_equal(stat(world.path, &after), 0);
+    assert_true(after.st_size < before.st_size);
+    world_drop(&world);
+}
+
+/* A chain that anybody can make: of lines as they are, with macs of others, or none. */
+static size_t foreign_of(const struct world *world, const char *const *bodies, size_t n)
+{
+    struct snp_trajectory_check check;
+    struct snp_chain chain;
+    snp_autobuf struct snp_buf text = {0};
+    struct snp_err err;
+
+    snp_chain_init(&chain);
+    snp_buf_init(&text, FILE_MAX);
+    for (size_t i = 0; i < n; i++) {
+        char hash[SNP_CHAIN_HEX + 1];
+
+        assert_int_equal(snp_chain_next(&chain, bodies[i], strlen(bodies[i]), hash), 0);
+        assert_int_equal(snp_buf_addf(&text, "%.*s,\"hash\":\"%s\"}\n",
+                                      (int)strlen(bodies[i]) - 1, bodies[i], hash),
+                         0);
+    }
+    file_set(world, snp_buf_bytes(&text), text.len);
+    check = check_of(world);
+    assert_int_equal(check.first_bad, 0); /* the chain is whole */
+    (void)!snp_trajectory_own(world->path, key, &check, &err);
+    return check.n_foreign;
+}
+
+TEST(a_mac_is_of_its_line_and_its_place)
+{
+    struct world world;
+    struct snp_chain chain;
+    char mac[SNP_CHAIN_HEX + 1];
+    snp_autofree char *ours = NULL;
+    snp_autofree char *changed = NULL;
+
+    world_make(&world);
+    snp_chain_init(&chain);
+    assert_int_equal(snp_chain_mac(&chain, key, "{\"a\":1}", strlen("{\"a\":1}"), mac), 0);
+    ours = snp_format("{\"a\":1,\"mac\":\"%s\"}", mac);
+    changed = snp_format("{\"a\":2,\"mac\":\"%s\"}", mac);
+    assert_int_equal(foreign_of(&world, (const char *const[]){ours}, 1), 0);
+    assert_int_equal(foreign_of(&world, (const char *const[]){changed}, 1), 1);
+    assert_int_equal(foreign_of(&world, (const char *const[]){"{\"a\":1}"}, 1), 1);
+    assert_int_equal(foreign_of(&world, (const char *const[]){ours, ours}, 2), 1);
+    assert_int_equal(foreign_of(&world, (const char *const[]){ours, "{\"b\":1}"}, 2), 1);
+    assert_int_equal(foreign_of(&world, (const char *const[]){"{\"b\":1}", ours}, 2), 2);
+    world_drop(&world);
+}
+
 TEST(only_the_process_on_record_is_told_to_stop)
 {
     struct world world;
@@ -256,7 +340,7 @@ TEST(only_the_process_on_record_is_told_to_stop)
 
     world_make(&world);
     assert_int_equal(snp_trajectory_stop(world.path, ours, &err), SNP_E_NOT_FOUND);
-    assert_int_equal(snp_trajectory_resume(world.path, &t, &torn, &err), 0);
+    assert_int_equal(snp_trajectory_resume(world.path, key, &t, &torn, &err), 0);
     assert_int_equal(json_object_set_new(other, "start", json_integer(1)), 0);
     assert_int_equal(snp_trajectory_stop(world.path, other, &err), SNP_E_UNSUPPORTED);
     world_drop(&world);
@@ -270,4 +354,6 @@ RUN(UNIT(what_was_written_is_intact_and_private),
     UNIT(a_damaged_file_is_not_gone_on_with),
     UNIT(one_writes_at_a_time_and_others_see_it),
     UNIT(ids_are_found_by_their_beginning_and_nothing_else),
+    UNIT(who_wrote_a_record_is_known),
+    UNIT(a_mac_is_of_its_line_and_its_place),
     UNIT(only_the_process_on_record_is_told_to_stop))
