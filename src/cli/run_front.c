@@ -69,7 +69,7 @@ static void status_show(struct snp_front *front,
     status_clear(front);
     (void)fprintf(stderr, "%sturn %lld, %lld tokens%s: %.40s", place,
                   (long long)(state->turn + (state->answer == NULL ? 1 : 0)),
-                  (long long)(state->tokens_in + state->tokens_out), cost, what);
+                  (long long)snp_run_state_tokens(state), cost, what);
     (void)fflush(stderr);
     front->has_status = true;
 }

@@ -234,7 +234,7 @@ static json_t *brief_json(const struct snp_run_state *state, const char *status,
         elapsed, "trajectory_id", json_object_get(state->head, "trajectory_id"), "session",
         session_of(state), "iteration", (json_int_t)state->iteration, "max_iterations",
         (json_int_t)state->budget.iterations, "tool_calls", (json_int_t)state->tool_calls,
-        "total_tokens", (json_int_t)state->tokens_in + state->tokens_out, "token_budget",
+        "total_tokens", (json_int_t)snp_run_state_tokens(state), "token_budget",
         (json_int_t)state->budget.tokens, "total_cost", snp_run_outcome_cost(state),
         "cost_limit",
         state->budget.cost_usd < 0 ? json_null() : json_real(state->budget.cost_usd));

@@ -27,6 +27,13 @@ struct snp_prices {
     json_t *built; /* ours */
 };
 
+static double number(const json_t *row, const char *key, double fallback)
+{
+    const json_t *value = json_object_get(row, key);
+
+    return json_is_number(value) ? json_number_value(value) : fallback;
+}
+
 static int check_row(const char *path, const char *name, const json_t *row, struct snp_err *err)
 {
     static const char *const needed[] = {"input", "output"};
@@ -49,9 +56,9 @@ static int check_row(const char *path, const char *name, const json_t *row, stru
         }
     }
     const json_t *tier = json_object_get(row, "long_prompt");
-    if (tier != NULL && (snp_json_int(tier, "above", 0) <= 0 ||
-                         !json_is_number(json_object_get(tier, "input_factor")) ||
-                         !json_is_number(json_object_get(tier, "output_factor")))) {
+    if (tier != NULL &&
+        (snp_json_int(tier, "above", 0) <= 0 || number(tier, "input_factor", -1) < 0 ||
+         number(tier, "output_factor", -1) < 0)) {
         return snp_fail(err, SNP_E_INVALID,
                         "%s: %.80s: long_prompt has above, input_factor and output_factor",
                         path, name);
@@ -181,13 +188,6 @@ static const json_t *find(const json_t *file, const char *name)
     return best;
 }
 
-static double number(const json_t *row, const char *key, double fallback)
-{
-    const json_t *value = json_object_get(row, key);
-
-    return json_is_number(value) ? json_number_value(value) : fallback;
-}
-
 bool snp_prices_find(const struct snp_prices *prices,
                      const char *provider,
                      const char *model,
@@ -228,7 +228,10 @@ double snp_price_of(const struct snp_price *price, const struct snp_model_usage 
                 (double)usage->cache_write * price->cache_write;
     double out = (double)usage->output * price->output;
 
-    return (in * (is_long ? price->input_factor : 1) +
-            out * (is_long ? price->output_factor : 1)) /
-           million;
+    double usd = (in * (is_long ? price->input_factor : 1) +
+                  out * (is_long ? price->output_factor : 1)) /
+                 million;
+
+    /* Prices are read from a file: they may be so large that this is no number. */
+    return usd >= 0 && usd < SNP_MODEL_PRICE_MAX ? usd : SNP_MODEL_PRICE_MAX;
 }

@@ -45,6 +45,7 @@ bool snp_prices_find(const struct snp_prices *prices,
                      const char *model,
                      struct snp_price *ret);
 
+/* USD, 0 to SNP_MODEL_PRICE_MAX. */
 double snp_price_of(const struct snp_price *price, const struct snp_model_usage *usage);
 
 #endif

@@ -48,6 +48,12 @@ enum snp_model_failure {
     SNP_MODEL_FAILED_N,
 };
 
+enum {
+    SNP_MODEL_PRICE_MAX = 1000000000, /* USD of one call: no sum of such overflows */
+};
+/* Of one call and kind. No model can use more: who says so has said nothing. */
+static const uint64_t snp_model_tokens_max = UINT64_C(1) << 40;
+
 /* Tokens. Sums over all tries of one call; what is not said by the provider is estimated. */
 struct snp_model_usage {
     uint64_t input;       /* all of the prompt, cached parts included */

@@ -185,7 +185,7 @@ uint64_t snp_model_count(const json_t *object, const char *key)
 {
     json_int_t n = json_integer_value(json_object_get(object, key));
 
-    return n > 0 ? (uint64_t)n : 0;
+    return n > 0 && (uint64_t)n <= snp_model_tokens_max ? (uint64_t)n : 0;
 }
 
 /* Arguments as an object; what is none becomes one that says why. */

@@ -54,10 +54,11 @@ struct snp_model_usage snp_model_try_usage(const struct snp_model_call *call)
         seen += 1 + snp_model_estimate(reply->calls[i].name, strlen(reply->calls[i].name)) +
                 snp_model_estimate(snp_buf_bytes(text), text->len);
     }
-    if (reply->has_usage && reply->has_stop && usage.input > 0) {
+    if (reply->has_usage && reply->has_stop && usage.input > 0 &&
+        (usage.output > 0 || seen == 0)) {
         return usage;
     }
-    if (usage.input == 0) { /* some servers say 0 */
+    if (usage.input == 0) { /* some servers say 0, or what cannot be */
         usage.input = snp_model_estimate_request(&call->request);
     }
     usage.output = usage.output > seen ? usage.output : seen;

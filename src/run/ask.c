@@ -142,7 +142,7 @@ enum snp_run_then snp_run_ask_lost(struct snp_run *run, const struct snp_model_u
         usage = *lost;
         usage.is_estimated = true;
     } else {
-        usage.input = (uint64_t)snp_json_int(run->state.ask, "estimate", 0);
+        usage.input = (uint64_t)snp_run_number(run->state.ask, "estimate");
     }
     is_priced = snp_model_price(run->with.models, model_name(run), &usage, &usd);
     (void)!answer_record(run,

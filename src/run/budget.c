@@ -86,6 +86,12 @@ static bool turns_are_over(const struct snp_run_state *state, struct snp_run_sto
     return false;
 }
 
+/* The next request: its estimate may come from a record. */
+static int64_t input_of(const struct snp_run_next *next)
+{
+    return next->input < (uint64_t)snp_run_sum_max ? (int64_t)next->input : snp_run_sum_max;
+}
+
 static bool tokens_are_over(const struct snp_run_state *state,
                             const struct snp_run_next *next,
                             uint64_t *most,
@@ -93,8 +99,8 @@ static bool tokens_are_over(const struct snp_run_state *state,
 {
     const char *option = is_agent(state) ? "--budget" : "--token-budget";
     int64_t limit = state->budget.tokens - state->base_tokens;
-    int64_t used = state->tokens_in + state->tokens_out - state->base_tokens;
-    int64_t left = limit - used - (int64_t)next->input;
+    int64_t used = snp_run_state_tokens(state) - state->base_tokens;
+    int64_t left = limit - used - input_of(next);
 
     if (state->budget.tokens == 0) {
         return false;
@@ -301,8 +307,7 @@ static bool sub_tokens_are_over(const struct snp_run_state *state,
                                 struct snp_run_stop *ret)
 {
     const struct snp_run_budget *budget = &state->budget;
-    int64_t left =
-        budget->tokens - state->tokens_in - state->tokens_out - next->reserved_tokens;
+    int64_t left = budget->tokens - snp_run_state_tokens(state) - next->reserved_tokens;
     int64_t share = left <= 0 ? 0 : (int64_t)((double)left * budget->sub.inheritance);
 
     *most = next->wanted_tokens;
@@ -310,7 +315,7 @@ static bool sub_tokens_are_over(const struct snp_run_state *state,
         *most = share;
     }
     if (*most > 0 || budget->tokens > 0) {
-        if (*most < (int64_t)next->call.input + ANSWER_MIN) {
+        if (*most < input_of(&next->call) + ANSWER_MIN) {
             snp_run_stop_set(
                 ret, "token_budget", is_agent(state) ? "--budget" : "--token-budget",
                 "Token budget exhausted: %lld tokens are there for a sub-call that needs about "
@@ -328,7 +333,7 @@ bool snp_run_budget_sub_is_over(const struct snp_run_state *state,
                                 struct snp_run_stop *ret)
 {
     const struct snp_run_budget *budget = &state->budget;
-    int64_t used = state->tokens_in + state->tokens_out;
+    int64_t used = snp_run_state_tokens(state);
     int64_t tokens = 0;
     double usd = -1;
 
@@ -343,7 +348,7 @@ bool snp_run_budget_sub_is_over(const struct snp_run_state *state,
             budget->max_subcalls == 0 ? SUB_CALLS : smaller(SUB_CALLS, budget->max_subcalls),
         .tool_calls =
             budget->tool_calls == 0 ? SUB_TOOLS : smaller(SUB_TOOLS, budget->tool_calls),
-        .tokens = tokens == 0 ? 0 : used + tokens,
+        .tokens = tokens == 0 ? 0 : snp_run_sum(used, tokens),
         .wall_ms = next->call.elapsed_ms + SUB_WALL_MS,
         .cost_usd = state->cost_usd + usd,
         .sub = budget->sub,
@@ -358,12 +363,12 @@ uint64_t snp_run_budget_sub_answer(const struct snp_run_state *state,
                                    const struct snp_run_sub_next *next,
                                    const struct snp_run_budget *budget)
 {
-    int64_t tokens = budget->tokens - state->tokens_in - state->tokens_out;
+    int64_t tokens = budget->tokens - snp_run_state_tokens(state) - input_of(&next->call);
     double usd = budget->cost_usd - state->cost_usd - next->call.input_usd;
     uint64_t most = next->call.output_cap;
 
-    if (budget->tokens > 0 && tokens - (int64_t)next->call.input < (int64_t)most) {
-        most = (uint64_t)(tokens - (int64_t)next->call.input);
+    if (budget->tokens > 0 && (tokens < 0 || (uint64_t)tokens < most)) {
+        most = tokens < 0 ? 0 : (uint64_t)tokens;
     }
     if (next->call.output_usd > 0 && usd / next->call.output_usd < (double)most) {
         most = usd > 0 ? (uint64_t)(usd / next->call.output_usd) : 0;

@@ -128,7 +128,7 @@ void snp_run_queries_lost(struct snp_run *run)
     while (prompt != NULL && json_array_size(run->state.sub_open) > 0) {
         const json_t *ask = json_array_get(run->state.sub_open, 0);
         const struct snp_model_usage usage = {
-            .input = (uint64_t)snp_json_int(ask, "estimate", 0),
+            .input = (uint64_t)snp_run_number(ask, "estimate"),
             .is_estimated = true,
         };
 
@@ -224,7 +224,7 @@ static int ask_record(struct snp_run *run,
 static void reserved_add(const struct snp_run *run, struct snp_run_sub_next *next)
 {
     for (const struct snp_run_query *each = run->queries; each != NULL; each = each->next) {
-        next->reserved_tokens += each->reserved_tokens;
+        next->reserved_tokens = snp_run_sum(next->reserved_tokens, each->reserved_tokens);
         next->reserved_usd += each->reserved_usd;
     }
 }
@@ -261,7 +261,8 @@ static enum snp_run_query_then query_send(struct snp_run *run,
     if (query == NULL) {
         return SNP_RUN_QUERY_FAILED;
     }
-    query->reserved_tokens = (int64_t)(next->call.input + request->max_tokens);
+    query->reserved_tokens =
+        snp_run_sum((int64_t)next->call.input, (int64_t)request->max_tokens);
     query->reserved_usd =
         next->call.input_usd + (double)request->max_tokens * next->call.output_usd;
     request->on_done = on_answer;
@@ -405,14 +406,14 @@ static bool is_to_do(const struct snp_run_state *state, size_t index)
 
 static int64_t batch_limit(const struct snp_run_state *state, int64_t wanted)
 {
-    int64_t used = state->tokens_in + state->tokens_out;
+    int64_t used = snp_run_state_tokens(state);
     int64_t left = state->budget.tokens - used;
     int64_t share = left <= 0 ? 0 : (int64_t)((double)left * state->budget.sub.inheritance);
 
     if (state->budget.tokens > 0 && (wanted == 0 || share < wanted)) {
         wanted = share < 1 ? 1 : share;
     }
-    return wanted == 0 ? 0 : used + wanted;
+    return wanted == 0 ? 0 : snp_run_sum(used, wanted);
 }
 
 static int batch_begin(struct snp_run *run, const struct batch *batch)
@@ -430,7 +431,7 @@ static int batch_begin(struct snp_run *run, const struct batch *batch)
 static int64_t part_of(const struct snp_run *run, size_t n_queries)
 {
     const struct snp_run_state *state = &run->state;
-    int64_t limit = snp_json_int(state->batch, "token_limit", 0);
+    int64_t limit = snp_run_number(state->batch, "token_limit");
     struct snp_run_sub_next next = {.reserved_tokens = 0};
     int64_t n = 0;
     int64_t left;
@@ -442,8 +443,7 @@ static int64_t part_of(const struct snp_run *run, size_t n_queries)
     for (size_t i = 0; i < n_queries; i++) {
         n += is_to_do(state, i) ? 1 : 0;
     }
-    left = (limit - state->tokens_in - state->tokens_out - next.reserved_tokens) /
-           (n == 0 ? 1 : n);
+    left = (limit - snp_run_state_tokens(state) - next.reserved_tokens) / (n == 0 ? 1 : n);
     return left < 1 ? 1 : left;
 }
 
@@ -491,8 +491,8 @@ static json_t *row_of(const struct batch *batch,
     json_t *query =
         text_of(snp_json_str(json_array_get(batch->queries, index), "query", ""), QUERY_SHOWN);
     const char *error = event == NULL ? refusal : snp_json_str(event, "error", NULL);
-    int64_t tokens =
-        snp_json_int(event, "input_tokens", 0) + snp_json_int(event, "output_tokens", 0);
+    int64_t tokens = snp_run_sum(snp_run_number(event, "input_tokens"),
+                                 snp_run_number(event, "output_tokens"));
 
     if (error != NULL) {
         return json_pack("{s:o, s:o}", "query", query, "error", text_of(error, ERROR_CHARS));

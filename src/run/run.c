@@ -182,7 +182,7 @@ static int end_record(struct snp_run *run)
                        "trajectory_id", json_object_get(state->head, "trajectory_id"),
                        "timestamp", snp_run_timestamp(timestamp), "event_count",
                        (json_int_t)json_array_size(state->events), "total_tokens",
-                       (json_int_t)state->tokens_in + state->tokens_out, "total_duration_ms",
+                       (json_int_t)snp_run_state_tokens(state), "total_duration_ms",
                        (json_int_t)snp_run_elapsed_ms(run), "end", end_json(run)));
 }
 
@@ -779,7 +779,7 @@ static json_t *result_run(const struct snp_run *run, bool has_events)
         "{s:o, s:O, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s?, s:b, s:o}", "response",
         snp_run_outcome_answer(state), "trajectory_id",
         json_object_get(state->head, "trajectory_id"), "total_calls", (json_int_t)state->calls,
-        "total_tokens", (json_int_t)state->tokens_in + state->tokens_out, "total_input_tokens",
+        "total_tokens", (json_int_t)snp_run_state_tokens(state), "total_input_tokens",
         (json_int_t)state->tokens_in, "total_output_tokens", (json_int_t)state->tokens_out,
         "total_tool_calls", (json_int_t)state->tool_calls, "duration_ms",
         (json_int_t)state->elapsed_ms, "total_cost_usd", snp_run_outcome_cost(state), "error",

@@ -11,8 +11,41 @@
 
 enum {
     PREVIEW_CHARS = 200,
-    PATHS_MAX = 10000, /* of one set of files */
+    PATHS_MAX = 10000,          /* of one set of files */
+    CALL_USD_MAX = 1000000000,  /* what a record says of one call beyond that is not known */
+    LIMIT_USD_MAX = 1000000000, /* a limit above that is that */
 };
+
+/* Sums -------------------------------------------------------------------------------------- */
+
+/* Of a record: 0 to snp_run_sum_max, but a negative limit stays one: it lets nothing through. */
+static int64_t bounded(const json_t *object,
+                       const char *member,
+                       int64_t least,
+                       int64_t fallback)
+{
+    int64_t value = snp_json_int(object, member, fallback);
+
+    value = value < least ? least : value;
+    return value < snp_run_sum_max ? value : snp_run_sum_max;
+}
+
+int64_t snp_run_number(const json_t *record, const char *member)
+{
+    return bounded(record, member, 0, 0);
+}
+
+int64_t snp_run_sum(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) || sum > snp_run_sum_max ? snp_run_sum_max : sum;
+}
+
+int64_t snp_run_state_tokens(const struct snp_run_state *state)
+{
+    return snp_run_sum(state->tokens_in, state->tokens_out);
+}
 
 /* Budgets ----------------------------------------------------------------------------------- */
 
@@ -21,6 +54,12 @@ static double number(const json_t *object, const char *member, double fallback)
     const json_t *value = json_object_get(object, member);
 
     return json_is_number(value) ? json_number_value(value) : fallback;
+}
+
+static double within(double value, double least, double most)
+{
+    value = value < least ? least : value;
+    return value < most ? value : most;
 }
 
 json_t *snp_run_budget_to_json(const struct snp_run_budget *budget)
@@ -39,17 +78,18 @@ json_t *snp_run_budget_to_json(const struct snp_run_budget *budget)
 void snp_run_budget_from_json(const json_t *object, struct snp_run_budget *ret)
 {
     *ret = (struct snp_run_budget){
-        .max_depth = snp_json_int(object, "max_depth", 0),
-        .max_subcalls = snp_json_int(object, "max_subcalls", 0),
-        .tokens = snp_json_int(object, "token_budget", 0),
-        .tool_calls = snp_json_int(object, "tool_budget", 0),
-        .iterations = snp_json_int(object, "max_iterations", 0),
-        .wall_ms = snp_json_int(object, "timeout_ms", 0),
-        .cost_usd = number(object, "cost_limit", -1),
+        .max_depth = bounded(object, "max_depth", -1, 0),
+        .max_subcalls = bounded(object, "max_subcalls", -1, 0),
+        .tokens = bounded(object, "token_budget", -1, 0),
+        .tool_calls = bounded(object, "tool_budget", -1, 0),
+        .iterations = bounded(object, "max_iterations", -1, 0),
+        .wall_ms = bounded(object, "timeout_ms", -1, 0),
+        .cost_usd = within(number(object, "cost_limit", -1), -1, LIMIT_USD_MAX),
         .sub = {.is_on = snp_json_bool(object, "sub_calls_enabled", false),
-                .per_turn = snp_json_int(object, "sub_calls_max_per_turn", 0),
-                .inheritance = number(object, "sub_calls_budget_inheritance", 0),
-                .cost_usd = number(object, "sub_calls_max_cost_per_session", 0)},
+                .per_turn = bounded(object, "sub_calls_max_per_turn", -1, 0),
+                .inheritance = within(number(object, "sub_calls_budget_inheritance", 0), 0, 1),
+                .cost_usd = within(number(object, "sub_calls_max_cost_per_session", 0), 0,
+                LIMIT_USD_MAX)},
     };
 }
 
@@ -237,23 +277,23 @@ static int apply_ask(struct snp_run_state *state, const json_t *record)
     return 0;
 }
 
-/* What a call of the model has used; cost: a number, or unknown. */
+/* What a call of the model has used, as its record says; cost: a number, or unknown. */
 static void use_add(
     struct snp_run_state *state, int64_t in, int64_t out, const json_t *cost, bool is_sub)
 {
-    double usd = json_is_number(cost) ? json_number_value(cost) : 0;
+    double said = json_is_number(cost) ? json_number_value(cost) : -1;
+    bool is_known = said >= 0 && said <= CALL_USD_MAX;
+    double usd = is_known ? said : 0;
 
-    in = in < 0 ? 0 : in;
-    out = out < 0 ? 0 : out;
     state->calls++;
     state->sub_calls += is_sub ? 1 : 0;
-    state->tokens_in += in;
-    state->tokens_out += out;
-    state->iteration_tokens += in + out;
+    state->tokens_in = snp_run_sum(state->tokens_in, in);
+    state->tokens_out = snp_run_sum(state->tokens_out, out);
+    state->iteration_tokens = snp_run_sum(state->iteration_tokens, snp_run_sum(in, out));
     state->cost_usd += usd;
     state->iteration_cost += usd;
     state->sub_cost_usd += is_sub ? usd : 0;
-    if (!json_is_number(cost) && in + out > 0) {
+    if (!is_known && (in > 0 || out > 0 || json_is_number(cost))) {
         state->is_cost_unknown = true;
     }
 }
@@ -262,7 +302,7 @@ static void usage_add(struct snp_run_state *state, const json_t *answer)
 {
     const json_t *usage = json_object_get(answer, "usage");
 
-    use_add(state, snp_json_int(usage, "input", 0), snp_json_int(usage, "output", 0),
+    use_add(state, snp_run_number(usage, "input"), snp_run_number(usage, "output"),
             json_object_get(answer, "cost_usd"), state->nesting > 0);
     state->is_estimated = state->is_estimated || snp_json_bool(usage, "estimated", false);
 }
@@ -451,8 +491,8 @@ static int apply_sub_event(struct snp_run_state *state, const json_t *record)
         return SNP_E_INVALID;
     }
     (void)json_array_remove(state->sub_open, at);
-    use_add(state, snp_json_int(record, "input_tokens", 0),
-            snp_json_int(record, "output_tokens", 0),
+    use_add(state, snp_run_number(record, "input_tokens"),
+            snp_run_number(record, "output_tokens"),
             json_object_get(record, "estimated_cost_usd"), true);
     state->is_estimated =
         state->is_estimated || snp_json_bool(record, "tokens_estimated", false);
@@ -509,7 +549,7 @@ static int apply_sub(struct snp_run_state *state, const json_t *record)
     state->level = above;
     snp_run_budget_from_json(json_object_get(record, "budget"), &state->budget);
     state->base_depth = depth;
-    state->base_tokens = state->tokens_in + state->tokens_out;
+    state->base_tokens = snp_run_state_tokens(state);
     state->base_calls = state->calls;
     state->base_ms = state->elapsed_ms;
     state->base_cost = state->cost_usd;
@@ -556,7 +596,7 @@ int snp_run_state_apply(struct snp_run_state *state, const json_t *record, struc
     const char *step = snp_trajectory_step(record);
     int r = SNP_E_INVALID;
 
-    state->elapsed_ms = snp_json_int(record, "elapsed_ms", state->elapsed_ms);
+    state->elapsed_ms = bounded(record, "elapsed_ms", 0, state->elapsed_ms);
     if (snp_trajectory_is_head(record) && json_is_object(json_object_get(record, "end"))) {
         put(&state->end, share(json_object_get(record, "end")));
         return 0;

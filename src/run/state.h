@@ -24,6 +24,18 @@ enum {
     SNP_RUN_NESTING_MAX = 5, /* sub-calls inside each other */
 };
 
+/*
+ * Records are read from files, and those may be forged: numbers out of them are brought between 0 and
+ * this, and no sum goes above it, so that two of such sums can be added and subtracted.
+ */
+static const int64_t snp_run_sum_max = INT64_C(1) << 60;
+
+/* Such a number of a record; 0 if there is none. */
+int64_t snp_run_number(const json_t *record, const char *member);
+
+/* a + b, of numbers that are not negative; at most snp_run_sum_max. */
+int64_t snp_run_sum(int64_t a, int64_t b);
+
 /* Limits of sub-calls. */
 struct snp_run_sub_limits {
     bool is_on;
@@ -106,7 +118,7 @@ struct snp_run_state {
     int64_t tokens_out;
     bool is_estimated; /* a part of these */
     int64_t tool_calls;
-    double cost_usd;      /* of the calls whose price is known */
+    double cost_usd;      /* of the calls whose price is known; finite */
     bool is_cost_unknown; /* of at least one call */
     int64_t sub_calls;    /* of calls: those of sub-calls */
     double sub_cost_usd;  /* of cost_usd: the same */
@@ -141,6 +153,9 @@ void snp_run_state_done(struct snp_run_state *state);
 int snp_run_state_apply(struct snp_run_state *state,
                         const json_t *record,
                         struct snp_err *err) SNP_NODISCARD;
+
+/* Tokens of both directions, 0 to snp_run_sum_max. */
+int64_t snp_run_state_tokens(const struct snp_run_state *state);
 
 /* Tool calls of the turn that is not over. Borrowed; an array or NULL. */
 const json_t *snp_run_state_calls(const struct snp_run_state *state);

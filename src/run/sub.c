@@ -137,7 +137,7 @@ static char *content_make(const struct snp_run *run)
     const struct snp_run_stop *stop = run->has_sub_stop ? &run->sub_stop : NULL;
     snp_autojson json_t *object = json_pack(
         "{s:o, s:I, s:o, s:I, s:s}", "response", said(state), "tokens_used",
-        (json_int_t)(state->tokens_in + state->tokens_out - state->base_tokens), "cost",
+        (json_int_t)(snp_run_state_tokens(state) - state->base_tokens), "cost",
         state->is_cost_unknown ? json_null() : json_real(state->cost_usd - state->base_cost),
         "calls", (json_int_t)(state->calls - state->base_calls), "untrusted", label);
 

@@ -259,6 +259,16 @@ void snp_trajectory_info_done(struct snp_trajectory_info *info)
     *info = (struct snp_trajectory_info){0};
 }
 
+/* Of a record that may be forged: no less than before, and at most what fits. */
+static void sum_add(int64_t *sum, const json_t *record, const char *member)
+{
+    int64_t more = snp_json_int(record, member, 0);
+
+    if (more > 0 && __builtin_add_overflow(*sum, more, sum)) {
+        *sum = INT64_MAX;
+    }
+}
+
 static int on_brief(void *ctx, json_t *record, struct snp_err *err)
 {
     struct snp_trajectory_info *info = ctx;
@@ -266,9 +276,9 @@ static int on_brief(void *ctx, json_t *record, struct snp_err *err)
     (void)err;
     if (snp_trajectory_is_event(record)) {
         info->calls++;
-        info->tokens +=
-            snp_json_int(record, "input_tokens", 0) + snp_json_int(record, "output_tokens", 0);
-        info->duration_ms += snp_json_int(record, "duration_ms", 0);
+        sum_add(&info->tokens, record, "input_tokens");
+        sum_add(&info->tokens, record, "output_tokens");
+        sum_add(&info->duration_ms, record, "duration_ms");
         json_decref(info->end);
         info->end = NULL;
     } else if (snp_trajectory_is_head(record) && json_object_get(record, "end") != NULL) {

@@ -168,6 +168,18 @@ def test_the_default_budget_is_enough_for_five_turns(runs):
     assert result["total_calls"] == 5 and result["total_tokens"] < 8000
 
 
+@pytest.mark.parametrize("side", ["input", "output"])
+def test_usage_that_no_model_can_have_is_not_believed(runs, side):
+    """Sums of it would overflow, and no budget would hold: it is estimated, and the budget stops the run."""
+    usage = {"input": 10, "output": 10, side: 2**63 - 1}
+    turns = [{"content": "x" * 4000, "tool_calls": [call("list_files", path=".", max_results=n)], "usage": usage}
+             for n in range(1, 9)]
+    result = runs.run(*turns, options=["--max-depth", 9, "--token-budget", 3000], code=1)
+    assert result["stopped_by"] == "token_budget" and result["tokens_estimated"]
+    assert 0 < result["total_tokens"] < 20000
+    assert result["total_tokens"] == result["total_input_tokens"] + result["total_output_tokens"]
+
+
 # Circles ----------------------------------------------------------------------------------------
 
 

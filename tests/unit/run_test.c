@@ -578,6 +578,47 @@ TEST(records_make_the_state)
     snp_run_state_done(&run);
 }
 
+/* A record may be forged: no sum of it overflows, and no limit is passed by one. */
+TEST(forged_numbers_stop_a_run)
+{
+    static const char *const answers[][3] = {
+        {"9223372036854775807",  "9223372036854775807", "0.5"   },
+        {"1152921504606846976",  "1",                   "0.5"   },
+        {"1",                    "9223372036854775807", "1e300" },
+        {"-9223372036854775808", "10",                  "-1e300"},
+    };
+    struct snp_run_state run;
+
+    assert_int_equal(snp_run_state_init(&run), 0);
+    apply(&run, json_pack("{s:s, s:s, s:[{s:s, s:s}], s:{s:I, s:f, s:I}}", "_type",
+                          "trajectory_metadata", "kind", "agent", "messages", "role", "user",
+                          "content", "do it", "budget", "token_budget", (json_int_t)INT64_MAX,
+                          "cost_limit", 1e308, "timeout_ms", (json_int_t)INT64_MAX));
+    assert_int_equal(run.budget.tokens, snp_run_sum_max);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(answers); i++) {
+        struct snp_err err;
+        json_t *answer = NULL;
+        snp_autofree char *text = snp_format(
+            "{\"ok\": true, \"message\": {}, \"usage\": {\"input\": %s, \"output\": %s}, "
+            "\"cost_usd\": %s}",
+            answers[i][0], answers[i][1], answers[i][2]);
+
+        assert_int_equal(snp_json_parse(text, strlen(text), &answer, &err), 0);
+        apply(&run,
+              json_pack("{s:s, s:s, s:s}", "_type", "step", "step", "ask", "call_id", "m1"));
+        apply(&run, json_pack("{s:s, s:s, s:s, s:I, s:o}", "_type", "step", "step", "answer",
+                              "call_id", "m1", "elapsed_ms", (json_int_t)INT64_MAX, "answer",
+                              answer));
+        assert_int_equal(snp_run_state_tokens(&run), snp_run_sum_max);
+        assert_int_equal(run.iteration_tokens, snp_run_sum_max);
+        assert_int_equal(run.elapsed_ms, snp_run_sum_max);
+        assert_true(run.cost_usd >= 0 && run.cost_usd <= 1);
+        assert_true(run.is_cost_unknown == (i >= 2)); /* no price can be so */
+        assert_string_equal(stop_of(&run, NULL), "token_budget");
+    }
+    snp_run_state_done(&run);
+}
+
 TEST(an_answer_without_calls_is_the_end_of_a_completion)
 {
     struct snp_run_state run;
@@ -740,6 +781,7 @@ RUN(UNIT(secrets_are_taken_out),
     UNIT(a_tool_that_is_not_ours_any_more_is_bounded),
     UNIT(a_secret_at_the_cut_does_not_pass),
     UNIT(records_make_the_state),
+    UNIT(forged_numbers_stop_a_run),
     UNIT(an_answer_without_calls_is_the_end_of_a_completion),
     UNIT(a_sub_completion_stands_above_its_caller_until_it_ends),
     UNIT(records_of_sub_calls_that_follow_from_nothing_are_refused),
