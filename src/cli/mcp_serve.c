@@ -143,7 +143,10 @@ int snp_mcp_serve(struct snp_cli *cli,
     r = r < 0 ? r : snp_mcp_agent_make(&agent, opts, config, project, err);
     r = r < 0 ? r : exec_make(opts, config, project, &given.exec, err);
     if (r == 0) {
-        bool has_model = snp_config_origin(config, SNP_KEY_MODEL) != SNP_ORIGIN_DEFAULT;
+        const char *script = snp_config_str(config, SNP_KEY_REPLAY_FILE);
+        bool has_model = snp_config_origin(config, SNP_KEY_MODEL) != SNP_ORIGIN_DEFAULT ||
+                         (snp_streq(snp_config_str(config, SNP_KEY_BACKEND), "replay") &&
+                          script != NULL && script[0] != '\0');
 
         if (tools == NULL) { /* agents cost money: shown where somebody has said which model */
             given.tools = has_model ? "all,agent" : "all";

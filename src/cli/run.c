@@ -9,6 +9,7 @@
 #include "cli/remote.h"
 #include "cli/run_direct.h"
 #include "cli/run_front.h"
+#include "cli/run_notes.h"
 #include "cli/run_tools.h"
 #include "policy/limits.h"
 #include "run/agent_limits.h"
@@ -17,6 +18,9 @@
 enum {
     MS = 1000,
 };
+
+/* Of --cost-limit: none, and only where no limit could hold. */
+static const char unpriced[] = "unpriced";
 
 /* Options that run and agent share. */
 #define OPT_MODEL                                                                             \
@@ -103,8 +107,26 @@ static void settings_show(struct snp_front *front, int *ret_exit)
 
     *ret_exit = is_all ? SNP_EXIT_OK : -1;
     if (is_all || (front->is_verbose && !front->is_json && !front->has_events)) {
-        snp_front_show(front);
+        snp_run_notes_show(front);
     }
+}
+
+/* No limit of cost is for a model whose price is not known, where that was said. */
+static bool cost_is_free(const struct snp_front *front,
+                         const struct snp_model_choice *choice,
+                         struct snp_err *err)
+{
+    const char *text = snp_opts_str(front->opts, "cost-limit");
+
+    if (text == NULL || strcmp(text, unpriced) != 0 || !choice->is_priced ||
+        (choice->input_usd <= 0 && choice->output_usd <= 0)) {
+        return true;
+    }
+    (void)snp_fail(err, SNP_E_LIMIT,
+                   "no limit of cost is for models whose price is not known; that of %s is, so "
+                   "give a cost_limit of at most %.0f USD",
+                   choice->model, SNP_AGENT_COST_USD_MAX);
+    return false;
 }
 
 /* Can the model be asked at all? Otherwise what is missing is said, or what is no prompt is run. */
@@ -121,7 +143,8 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
     if (snp_model_choose(front->models, spec->model, &choice, &err) < 0) {
         return snp_run_direct(front, spec, &err);
     }
-    if (snp_front_exec(front, &exec, &err) < 0) {
+    if (!cost_is_free(front, &choice, &err) || snp_front_exec(front, &exec, &err) < 0 ||
+        snp_run_notes_logs(front, &err) < 0) {
         return snp_front_fail(front, &err);
     }
     spec->exec = exec;
@@ -257,8 +280,9 @@ static const struct snp_opt agent_options[] = {
     {"max-iterations", 'i', SNP_OPT_INT,    "N",   "iterations: 1 to 50 (default 10)",                     0},
     {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model in each: 1 to 5 (default 3)",       0},
     {"budget",         0,   SNP_OPT_INT,    "N",   "tokens of both directions (default 50000)",            0},
-    {"cost-limit",     0,   SNP_OPT_STRING, "USD", "most it may cost: up to 10, or none (default 2)",
-      0                                                                                                      },
+    {"cost-limit",     0,   SNP_OPT_STRING, "USD",
+      "most it may cost: up to 10; none; or unpriced, which is none where the price is not "
+     "known (default 2)",                                                                                   0},
     {"timeout",        0,   SNP_OPT_INT,    "S",   "wall clock of the whole run in seconds (default 300)",
       SNP_KEY_TIMEOUT_SECONDS                                                                                },
     {"auto-context",   0,   SNP_OPT_BOOL,   NULL,
@@ -297,6 +321,7 @@ static int agent_budget(const struct snp_front *front,
                         struct snp_run_budget *ret,
                         struct snp_err *err)
 {
+    const char *cost = snp_opts_str(front->opts, "cost-limit");
     int r = capped(front, "max-iterations", SNP_AGENT_ITERATIONS, SNP_AGENT_ITERATIONS_MAX,
                    &ret->iterations, err);
 
@@ -305,8 +330,11 @@ static int agent_budget(const struct snp_front *front,
                        &ret->max_depth, err);
     r = r < 0 ? r : capped(front, "budget", SNP_AGENT_TOKENS, INT64_MAX / 2, &ret->tokens, err);
     ret->cost_usd = SNP_AGENT_COST_USD;
-    r = r < 0 ? r
-              : snp_front_cost(snp_opts_str(front->opts, "cost-limit"), &ret->cost_usd, err);
+    if (snp_streq(cost, unpriced)) {
+        ret->cost_usd = -1;
+    } else {
+        r = r < 0 ? r : snp_front_cost(cost, &ret->cost_usd, err);
+    }
     if (ret->cost_usd > SNP_AGENT_COST_USD_MAX) {
         if (!front->is_json && !front->has_events) {
             snp_cli_warn(front->cli, "--cost-limit is at most %.0f, or none; that was taken",

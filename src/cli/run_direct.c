@@ -13,6 +13,7 @@
 #include "cli/result.h"
 #include "cli/run_show.h"
 #include "cli/term.h"
+#include "cli/tier.h"
 
 /* Code as prompts ----------------------------------------------------------------------------- */
 
@@ -95,6 +96,7 @@ static bool code_run(struct snp_front *front, const char *code, int *ret_exit)
                         stderr);
         }
         *ret_exit = show(front, &view, reply.head);
+        snp_cli_tier_notice(front->cli, front->config);
         is_run = true;
     }
     snp_view_done(&view);

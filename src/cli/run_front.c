@@ -505,6 +505,7 @@ static int finish(struct snp_front *front)
 
 int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
 {
+    int exit_code;
     struct snp_run_with with;
     const struct snp_run_watch watch = {
         .record = on_record, .model = on_model, .done = on_end, .ctx = front};
@@ -517,7 +518,9 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
     if (snp_run_new(&with, spec, &watch, &front->run, &err) < 0) {
         return snp_front_fail(front, &err);
     }
-    return finish(front);
+    exit_code = finish(front);
+    snp_cli_tier_notice(front->cli, front->config);
+    return exit_code;
 }
 
 int snp_front_resume(struct snp_front *front,
@@ -622,22 +625,4 @@ int snp_front_cost(const char *text, double *ret, struct snp_err *err)
                         "--cost-limit is a number of USD, or none, not '%.40s'", text);
     }
     return 0;
-}
-
-void snp_front_show(const struct snp_front *front)
-{
-    const struct snp_config *config = front->config;
-    const char *slug = snp_config_str(config, SNP_KEY_SNIPARA_PROJECT_SLUG);
-
-    (void)printf("Effective Configuration:\n  Model: %s\n  Backend: %s\n  Environment: %s\n",
-                 snp_config_str(config, SNP_KEY_MODEL), snp_config_str(config, SNP_KEY_BACKEND),
-                 snp_config_str(config, SNP_KEY_ENVIRONMENT));
-    (void)printf("  Max Depth: %lld\n  Token Budget: %lld\n  Timeout: %llds\n",
-                 (long long)snp_config_int(config, SNP_KEY_MAX_DEPTH),
-                 (long long)snp_config_int(config, SNP_KEY_TOKEN_BUDGET),
-                 (long long)snp_config_int(config, SNP_KEY_TIMEOUT_SECONDS));
-    if (slug != NULL) {
-        (void)printf("  Snipara Project: %s\n", slug);
-    }
-    snp_run_tools_show(front->opts, config);
 }

@@ -93,7 +93,4 @@ int snp_front_exec_of(const struct snp_config *config,
 /* --cost-limit: a number of USD, or "none" (below 0). SNP_E_INVALID. */
 int snp_front_cost(const char *text, double *ret, struct snp_err *err) SNP_NODISCARD;
 
-/* "Effective Configuration:" and its lines. */
-void snp_front_show(const struct snp_front *front);
-
 #endif

@@ -196,15 +196,15 @@ void snp_run_show(const struct snp_run_state *state, const json_t *result, bool 
     bool is_forced = snp_json_bool(result, "forced_termination", false);
     const json_t *text = json_object_get(result, is_agent ? "answer" : "response");
 
-    if (json_string_length(text) == 0 && !is_ok) {
-        text = json_object_get(result, "error");
+    /* Without a text there is the error, which is said below, and once. */
+    if (json_string_length(text) > 0 || is_ok || snp_json_str(result, "error", NULL) == NULL) {
+        snp_run_panel(!is_agent   ? (is_ok ? "Response" : "Error")
+                      : is_ok     ? "Answer"
+                      : is_forced ? "Answer (forced)"
+                                  : "Error",
+                      is_ok, json_is_string(text) ? json_string_value(text) : "",
+                      json_string_length(text));
     }
-    snp_run_panel(!is_agent   ? (is_ok ? "Response" : "Error")
-                  : is_ok     ? "Answer"
-                  : is_forced ? "Answer (forced)"
-                              : "Error",
-                  is_ok, json_is_string(text) ? json_string_value(text) : "",
-                  json_string_length(text));
     error_print(result);
     if (is_agent) {
         summary_agent(result);

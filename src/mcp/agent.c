@@ -226,7 +226,7 @@ static int spawn(const struct snp_mcp_options *options,
 {
     char iterations[NUMBER_MAX];
     char tokens[NUMBER_MAX];
-    char cost[NUMBER_MAX] = "none";
+    char cost[NUMBER_MAX] = "unpriced"; /* the agent knows the model, and so its price */
     const char *const more[] = {"--events", "--attached", "--max-iterations", iterations,
                                 "--budget", tokens,       "--cost-limit",     cost,
                                 "-",        NULL};

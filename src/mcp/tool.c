@@ -148,12 +148,15 @@ static const struct snp_arg history_args[] = {
 static const struct snp_arg job_args[] = {ARG_REQUIRED("job_id", NULL), ARG_END};
 static const struct snp_arg agent_args[] = {
     ARG_REQUIRED("task", NULL),
-    {.name = "max_iterations", .type = SNP_ARG_INTEGER, .fallback = "10",    .help = "at most 50"},
-    {.name = "token_budget",   .type = SNP_ARG_INTEGER, .fallback = "50000"},
+    {.name = "max_iterations", .type = SNP_ARG_INTEGER, .fallback = "10", .help = "at most 50"},
+    {.name = "token_budget",
+                    .type = SNP_ARG_INTEGER,
+                    .fallback = "50000",
+                    .help = "at most 10000000"                                                               },
     {.name = "cost_limit",
                     .type = SNP_ARG_NUMBER,
                     .fallback = "2.0",
-                    .help = "USD, at most 10; -1: none"                    },
+                    .help = "USD, at most 10; -1: none"                                                      },
     ARG_END,
 };
 static const struct snp_arg run_args[] = {ARG_REQUIRED("run_id", NULL), ARG_END};

@@ -89,6 +89,7 @@ static void say_state(struct snp_task *task, const char *path)
 static bool limits_take(struct snp_task *task, struct snp_agent_spec *spec)
 {
     const json_t *cost = json_object_get(task->args, "cost_limit");
+    char text[ID_SHOWN];
 
     spec->iterations = snp_json_int(task->args, "max_iterations", SNP_AGENT_ITERATIONS);
     spec->tokens = snp_json_int(task->args, "token_budget", SNP_AGENT_TOKENS);
@@ -98,6 +99,11 @@ static bool limits_take(struct snp_task *task, struct snp_agent_spec *spec)
     }
     if (spec->cost_usd > SNP_AGENT_COST_USD_MAX) {
         spec->cost_usd = SNP_AGENT_COST_USD_MAX;
+    }
+    if (spec->tokens > SNP_AGENT_TOKENS_MAX) {
+        (void)snprintf(text, sizeof(text), "token_budget is at most %d", SNP_AGENT_TOKENS_MAX);
+        say_error(task, "Error starting agent: ", text);
+        return false;
     }
     if (spec->iterations < 1 || spec->tokens < 1) {
         say_error(task,

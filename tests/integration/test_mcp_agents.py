@@ -308,6 +308,7 @@ def test_what_is_no_run(box, script):
         assert "NUL" in error(server, "snipara_agent_run", task="a\0b")
         for arguments in ({"max_iterations": 0}, {"token_budget": -1}):
             assert "at least 1" in error(server, "snipara_agent_run", task="t", **arguments)
+        assert "at most 10000000" in error(server, "snipara_agent_run", task="t", token_budget=10000001)
         folder = os.path.join(server.project, "logs")
         os.makedirs(folder, exist_ok=True)
         broken = "deadbeef-0000-4000-8000-000000000000"
@@ -325,6 +326,9 @@ def test_a_start_that_fails_says_why(box, script):
     with stdio(box, {"SNIPARA_SANDBOX_MODEL": "openai/nobody-knows-it", "OPENAI_API_KEY": KEY}) as server:
         text = error(server, "snipara_agent_run", task="t")
         assert "price" in text and "cost_limit=-1" in text and "--cost-limit" not in text and KEY not in text
+    with stdio(box, {"SNIPARA_SANDBOX_MODEL": "openai/gpt-4o-mini", "OPENAI_API_KEY": KEY}) as server:
+        text = error(server, "snipara_agent_run", task="t", cost_limit=-1)
+        assert "gpt-4o-mini" in text and "at most 10 USD" in text and KEY not in text
     with stdio(box, {"SNIPARA_SANDBOX_MODEL": "gpt-4o-mini"}) as server:
         text = error(server, "snipara_agent_run", task="t")
         assert text.startswith("Error starting agent: no key for openai: set OPENAI_API_KEY")
@@ -332,7 +336,9 @@ def test_a_start_that_fails_says_why(box, script):
 
 
 def test_agents_are_listed_where_a_model_is_configured(box, script):
-    for env, is_listed in (({}, False), (script(turn(final="x")), True)):
+    replay = {"SNIPARA_SANDBOX_BACKEND": "replay", "SNIPARA_SANDBOX_REPLAY_FILE": box.make_file("r.jsonl", "{}\n")}
+    only = {"SNIPARA_SANDBOX_BACKEND": "replay"}
+    for env, is_listed in (({}, False), (script(turn(final="x")), True), (replay, True), (only, False)):
         with stdio(box, env) as server:
             tools = server.call("tools/list")["result"]["tools"]
             listed = [tool["name"] for tool in tools if "agent" in tool["name"]]

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said of a run's settings: who set them, what is weaker, and where the record goes."""
+
+import json
+import os
+import stat
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from test_run import Runs, box, runs, turn, work  # noqa: E402, F401
+
+
+@pytest.fixture
+def configure(runs):
+    """Write the project's configuration; it is gone afterwards."""
+    paths = []
+
+    def make(*lines, name="snipara-sandbox.toml", head="[snipara_sandbox]\n"):
+        paths.append(os.path.join(runs.folder, name))
+        with open(paths[-1], "w") as out:
+            out.write(head + "".join(line + "\n" for line in lines))
+
+    yield make
+    for path in set(paths):
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+def go(runs, *options):
+    return runs.cli("run", "Do it", *runs.options(runs.script(turn(text="done"))), *options)
+
+
+def test_records_outside_the_project_are_told_of(runs, configure):
+    outside = runs.box.make_folder("outside")
+    assert "records go to" not in go(runs).stderr
+    for name, head, line in (("snipara-sandbox.toml", "[snipara_sandbox]\n", f'log_dir = "{outside}"'),
+                             ("snipara-sandbox.toml", "[snipara_sandbox]\n", 'log_dir = "new/../../outside"'),
+                             ("snipara-sandbox.toml", "[snipara_sandbox]\n", 'log_dir = "../outside"'),
+                             (".env", "", f"SNIPARA_SANDBOX_LOG_DIR={outside}")):
+        configure(line, name=name, head=head)
+        done = go(runs)
+        assert "records go to" in done.stderr and name in done.stderr, line
+        assert "records go to" not in go(runs, "--log-dir", outside).stderr
+        os.unlink(os.path.join(runs.folder, name))
+    configure('log_dir = "new/below"')
+    done = go(runs)
+    assert done.returncode == 0 and "records go to" not in done.stderr
+    assert stat.S_IMODE(os.stat(os.path.join(runs.folder, "new/below")).st_mode) == 0o700
+
+
+@pytest.mark.parametrize("mode, note", [(0o700, None), (0o755, None), (0o775, "may be written by others"),
+                                        (0o1777, "may be written by others")])
+def test_folders_that_are_there(runs, mode, note):
+    folder = runs.box.make_folder(f"logs-{mode:o}")
+    os.chmod(folder, mode)
+    done = go(runs, "--log-dir", folder)
+    assert done.returncode == 0, done.stderr
+    assert (note in done.stderr) if note else ("folder of records" not in done.stderr)
+    name, = os.listdir(folder)
+    assert stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(folder).st_mode) == mode
+
+
+def test_a_folder_of_everybody_is_refused_and_a_link_told_of(runs):
+    folder = runs.box.make_folder("everybody")
+    os.chmod(folder, 0o777)
+    done = go(runs, "--log-dir", folder)
+    assert done.returncode == 1 and "may be written by everybody (mode 0777)" in done.stderr
+    assert os.listdir(folder) == []
+    os.chmod(folder, 0o700)
+    link = folder + "-link"
+    os.symlink(folder, link)
+    done = go(runs, "--log-dir", link)
+    assert done.returncode == 0 and "is a symbolic link; they go to " + folder in done.stderr
+
+
+def test_the_settings_say_what_will_be_asked_and_who_set_it(runs, configure):
+    script = runs.script(turn(text="done"))
+    configure('backend = "replay"', f'replay_file = {json.dumps(script)}', "token_budget = 7000000",
+              'environment = "local"')
+    shown = runs.cli("run", "Do it", "--show-config")
+    assert f"Model: replay/{script}" in shown.stdout and "gpt-4o-mini" not in shown.stdout
+    for each in ("token_budget", "backend", "environment"):
+        line, = [line for line in shown.stdout.splitlines() if line.startswith(f"  {each}: set by ")]
+        assert "snipara-sandbox.toml" in line
+    assert "max_depth: set by" not in shown.stdout
+    assert "local is weaker than native" in shown.stderr and "snipara-sandbox.toml" in shown.stderr
+    shown = runs.cli("agent", "Do it", "--show-config", "--env", "native", "--backend", "openai", "--model", "x")
+    assert "Model: x (it cannot be asked)" in shown.stdout and "weaker" not in shown.stderr
+
+
+@pytest.mark.parametrize("verb", ["run", "agent"])
+def test_the_weaker_tier_is_told_of_as_in_exec(runs, configure, verb):
+    mark = os.path.join(runs.box.state, "local-notice")
+    configure('environment = "local"')
+    script = runs.script(turn(text="FINAL(1)"))
+    said = []
+    for args in (["exec", "1"], [verb, "Do it", *runs.options(script)]):
+        if os.path.exists(mark):
+            os.unlink(mark)
+        done = runs.cli(*args)
+        said.append("this ran in the local tier, as configured" in done.stderr)
+        assert said[-1] == (open(mark).read() == "said"), done.stderr
+    assert said[0] == said[1]
+
+
+def test_an_error_of_the_setup_is_said_once(runs):
+    script = runs.box.make_file("broken.jsonl", "bad\n")
+    done = runs.cli("run", "Do it", *runs.options(script))
+    assert done.returncode == 1
+    assert (done.stdout + done.stderr).count("expected near 'bad'") == 1 and "expected near" in done.stderr
