@@ -279,6 +279,7 @@ int snp_run_key(unsigned char ret_key[SNP_RUN_KEY], struct snp_err *err)
     if (r < 0) {
         return r;
     }
+    SNP_ASSERT(dir != NULL);
     path = snp_format("%s/run.key", dir);
     if (path == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
