@@ -730,6 +730,16 @@ def test_cached_tokens_cost_what_they_cost(tmp_path, serve):
     assert abs(seen["cost_usd"] - (1000 * 3 + 10000 * 0.3 + 2000 * 3.75 + 100 * 15) / 1e6) < 1e-12
 
 
+def test_a_price_beyond_numbers_is_one(tmp_path):
+    """Prices so large that their sum is infinite: the cost is a number, and more than any limit."""
+    own = tmp_path / "prices.json"
+    own.write_text('{"models": {"gpt-4o": {"input": 1e308, "output": 1e308}}}')
+    env = script(tmp_path / "turns.jsonl", {"content": "x", "usage": {"input": 10**9, "output": 10**9}, "model": "gpt-4o"})
+    (name, seen), = [each for each in ask(tmp_path, environment(**env, SNIPARA_SANDBOX_PRICE_FILE=str(own)), {})
+                     if each[0] == "answer"]
+    assert seen["is_ok"] and seen["cost_usd"] == 1e9
+
+
 # Replay -----------------------------------------------------------------------------------------
 
 
