@@ -179,7 +179,7 @@ int snp_file_write_atomic(
     }
     snp_autoclose int fd = mkostemp(temp, O_CLOEXEC);
     if (fd < 0) {
-        return snp_fail_sys(err, errno, "create %s", temp);
+        return snp_fail_sys(err, errno, "create %s", path);
     }
     if (fchmod(fd, (mode_t)mode) < 0 || snp_write_all(fd, bytes, n) < 0 || fsync(fd) < 0 ||
         rename(temp, path) < 0) {

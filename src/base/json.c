@@ -52,6 +52,11 @@ int snp_json_parse_any(const char *text, size_t n, json_t **ret, struct snp_err 
         if (json_error_code(&jerr) == json_error_out_of_memory) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
+        /* "... near 'WORD'": what stands there may be nobody's to see, as of /etc/shadow. */
+        char *quoted = strstr(jerr.text, " near '");
+        if (quoted != NULL) {
+            *quoted = '\0';
+        }
         return snp_fail(err, SNP_E_INVALID, "JSON line %d column %d: %s", jerr.line,
                         jerr.column, jerr.text);
     }

@@ -253,6 +253,27 @@ static void event_print(const json_t *event)
     (void)printf("  Duration: %lldms\n", (long long)snp_json_int(event, "duration_ms", 0));
 }
 
+/* Of a run without a call of its model: how it stands, and what it failed of. */
+static int state_print(struct snp_cli *cli, const char *path)
+{
+    snp_cleanup(snp_trajectory_info_done) struct snp_trajectory_info info = {0};
+    const json_t *error;
+    struct snp_err err;
+
+    if (snp_trajectory_info_read(path, &info, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    error = json_object_get(json_object_get(info.end, "end"), "error");
+    (void)printf("No call of a model is on record\n  State: %s\n",
+                 snp_trajectory_state_name(info.state));
+    if (json_is_string(error)) {
+        (void)fputs("  Error: ", stdout);
+        (void)!snp_term_write(stdout, json_string_value(error), json_string_length(error));
+        (void)putchar('\n');
+    }
+    return SNP_EXIT_OK;
+}
+
 static int show_run(struct snp_cli *cli, const struct snp_opts *opts, const char *dir)
 {
     snp_autofree char *path = NULL;
@@ -276,7 +297,7 @@ static int show_run(struct snp_cli *cli, const struct snp_opts *opts, const char
     {
         event_print(event);
     }
-    return SNP_EXIT_OK;
+    return json_array_size(events) > 0 ? SNP_EXIT_OK : state_print(cli, path);
 }
 
 static const struct snp_verb verb_list;

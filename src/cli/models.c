@@ -216,6 +216,13 @@ static size_t list_all(struct snp_models *models, struct known *all)
     return n;
 }
 
+/* A model that cannot be asked is what was to be found out, and no wrong use. */
+static int check_fail(struct snp_cli *cli, const struct snp_err *err)
+{
+    (void)snp_cli_fail(cli, err);
+    return SNP_EXIT_FAILED;
+}
+
 static int show(struct snp_cli *cli,
                 const struct snp_opts *opts,
                 struct check *check,
@@ -232,7 +239,7 @@ static int show(struct snp_cli *cli,
 
     configured.err.code = r == 0 ? SNP_OK : configured.err.code;
     if (want_check && r == 0 && ask(check, models, model, &err) < 0) {
-        return snp_cli_fail(cli, &err);
+        return check_fail(cli, &err);
     }
     if (is_json) {
         int status = print_json(models, &configured, all, n, check->answer);
@@ -244,7 +251,7 @@ static int show(struct snp_cli *cli,
         print_check(check);
     }
     if (want_check && !check->is_ok) {
-        return snp_cli_fail(cli, r == 0 ? &check->err : &configured.err);
+        return check_fail(cli, r == 0 ? &check->err : &configured.err);
     }
     return SNP_EXIT_OK;
 }

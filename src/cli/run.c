@@ -280,6 +280,7 @@ static const struct snp_opt agent_options[] = {
     {"max-iterations", 'i', SNP_OPT_INT,    "N",   "iterations: 1 to 50 (default 10)",                     0},
     {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model in each: 1 to 5 (default 3)",       0},
     {"budget",         0,   SNP_OPT_INT,    "N",   "tokens of both directions (default 50000)",            0},
+    {"tool-budget",    0,   SNP_OPT_INT,    "N",   "tool calls in each iteration (default 50)",            0},
     {"cost-limit",     0,   SNP_OPT_STRING, "USD",
       "most it may cost: up to 10; none; or unpriced, which is none where the price is not "
      "known (default 2)",                                                                                   0},
@@ -342,7 +343,9 @@ static int agent_budget(const struct snp_front *front,
         }
         ret->cost_usd = SNP_AGENT_COST_USD_MAX;
     }
-    ret->tool_calls = SNP_AGENT_TOOLS;
+    r = r < 0 ? r
+              : capped(front, "tool-budget", SNP_AGENT_TOOLS, SNP_AGENT_TOOLS_MAX,
+                       &ret->tool_calls, err);
     ret->wall_ms = snp_config_int(front->config, SNP_KEY_TIMEOUT_SECONDS) * MS;
     return r;
 }

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -368,13 +369,78 @@ int snp_front_fail(const struct snp_front *front, const struct snp_err *err)
     return snp_code_exit(err->code);
 }
 
+/* "--OPTION N", with a limit twice as high; the option alone if it has no number that is known. */
+static char *raise_text(const char *option, const struct snp_run_budget *budget)
+{
+    const struct {
+        const char *option;
+        int64_t limit;
+    } rows[] = {
+        {"--max-depth",      budget->max_depth     },
+        {"--max-calls",      budget->max_subcalls  },
+        {"--max-sub-calls",  budget->sub.per_turn  },
+        {"--token-budget",   budget->tokens        },
+        {"--budget",         budget->tokens        },
+        {"--tool-budget",    budget->tool_calls    },
+        {"--max-iterations", budget->iterations    },
+        {"--timeout",        budget->wall_ms / 1000},
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (strcmp(rows[i].option, option) == 0 && rows[i].limit > 0 &&
+            rows[i].limit < INT64_MAX / 2) {
+            return snp_format("%s %lld", option, (long long)rows[i].limit * 2);
+        }
+    }
+    return strcmp(option, "--cost-limit") == 0 && budget->cost_usd > 0
+               ? snp_format("%s %g", option, budget->cost_usd * 2)
+               : strdup(option);
+}
+
+/* As one word of a shell. The caller frees; NULL when out of memory. */
+static char *shell_word(const char *text)
+{
+    snp_autobuf struct snp_buf out = {0};
+    int r;
+
+    if (text[0] != '\0' &&
+        text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                          "0123456789/._-+,:@%")] == '\0') {
+        return strdup(text);
+    }
+    snp_buf_init(&out, (size_t)PATH_MAX * 4 + 2);
+    r = snp_buf_adds(&out, "'");
+    for (const char *c = text; *c != '\0' && r == 0; c++) {
+        r = *c == '\'' ? snp_buf_adds(&out, "'\\''") : snp_buf_add(&out, c, 1);
+    }
+    r = r < 0 ? r : snp_buf_adds(&out, "'");
+    return r < 0 || snp_buf_cstr(&out) == NULL ? NULL : strdup(snp_buf_cstr(&out));
+}
+
+/* How a run that did not get to its end goes on: a command that can be given as it is. */
+static void way_out_print(const struct snp_front *front, const json_t *result)
+{
+    bool is_elsewhere = snp_config_origin(front->config, SNP_KEY_LOG_DIR) == SNP_ORIGIN_CLI;
+    snp_autofree char *dir =
+        is_elsewhere ? shell_word(snp_config_str(front->config, SNP_KEY_LOG_DIR)) : NULL;
+    snp_autofree char *option =
+        raise_text(snp_json_str(result, "raise_with", ""), &snp_run_state(front->run)->budget);
+    const char *shown = option == NULL || option[0] != '-' ? "" : option;
+
+    if (strstr(snp_json_str(result, "error", ""), "--recover") != NULL) {
+        shown = "--recover checkpoint (or replay)";
+    }
+    (void)fprintf(stderr, "go on with it: snipara-sandbox resume %.8s%s%s%s%s\n",
+                  snp_json_str(result, "trajectory_id", ""), dir == NULL ? "" : " --dir ",
+                  dir == NULL ? "" : dir, shown[0] == '\0' ? "" : " ", shown);
+}
+
 static void hints_print(const struct snp_front *front, const json_t *result)
 {
     const char *session = snp_json_str(result, "session", NULL);
     const json_t *files = json_object_get(result, "files");
     size_t n = json_array_size(json_object_get(files, "created")) +
                json_array_size(json_object_get(files, "modified"));
-    const char *id = snp_json_str(result, "trajectory_id", "");
 
     if (n > 0 && session != NULL) {
         (void)fprintf(
@@ -384,15 +450,36 @@ static void hints_print(const struct snp_front *front, const json_t *result)
             n, n == 1 ? "" : "s", session, session);
     }
     if (!snp_json_bool(result, "success", false)) {
-        const char *option = snp_json_str(result, "raise_with", "");
-
-        if (strstr(snp_json_str(result, "error", ""), "--recover") != NULL) {
-            option = "--recover checkpoint (or replay)";
-        }
-        (void)fprintf(stderr, "go on with it: snipara-sandbox resume %.8s%s%s\n", id,
-                      option[0] == '\0' ? "" : " ", option);
+        way_out_print(front, result);
     }
-    (void)front;
+}
+
+/* The folder that a new one is made in: there, and ours to write to, before anything is paid for. */
+static int parent_check(const char *output, struct snp_err *err)
+{
+    snp_autofree char *parent = NULL;
+    size_t n = strlen(output);
+    struct stat st;
+
+    while (n > 0 && output[n - 1] == '/') {
+        n--;
+    }
+    while (n > 0 && output[n - 1] != '/') {
+        n--;
+    }
+    parent = n == 0 ? strdup(".") : strndup(output, n);
+    if (parent == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (stat(parent, &st) < 0 || !S_ISDIR(st.st_mode)) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "--output: there is no folder %.150s to make it in; make that first",
+                        parent);
+    }
+    return faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) < 0
+               ? snp_fail(err, SNP_E_INVALID, "--output: cannot write to %.150s: %s", parent,
+                          strerrordesc_np(errno))
+               : 0;
 }
 
 int snp_front_output(struct snp_front *front, struct snp_err *err)
@@ -404,7 +491,7 @@ int snp_front_output(struct snp_front *front, struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID, "--output: %.150s exists; a new folder is made",
                         front->output);
     }
-    return 0;
+    return front->output == NULL ? 0 : parent_check(front->output, err);
 }
 
 /* Changed files into --output; with all of them there, the session of a run that is done ends. */
@@ -421,6 +508,11 @@ static int files_export(struct snp_front *front, json_t *result, struct snp_err 
 
     if (paths == NULL || json_array_extend(paths, json_object_get(files, "modified")) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (front->output != NULL && json_array_size(paths) == 0 && !front->is_json &&
+        !front->has_events) {
+        (void)fprintf(stderr, "--output: no files were written or changed; %s was not made\n",
+                      front->output);
     }
     if (front->output == NULL || from.session == NULL || json_array_size(paths) == 0) {
         return 0;

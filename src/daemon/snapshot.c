@@ -423,6 +423,20 @@ static void on_turn(struct snp_turn *turn,
     }
 }
 
+/* Names of snapshots are made as those of sessions. */
+static int name_check(const char *name, struct snp_err *err)
+{
+    static const char session[] = "a session name";
+    struct snp_err why;
+    int r = snp_session_name_check(name, &why);
+
+    if (r < 0) {
+        SNP_ASSERT(snp_has_prefix(why.msg, session));
+        return snp_fail(err, r, "a snapshot name%.200s", why.msg + strlen(session));
+    }
+    return 0;
+}
+
 void snp_run_snapshot(const struct snp_work *work)
 {
     struct taking *taking = calloc(1, sizeof(*taking));
@@ -441,7 +455,7 @@ void snp_run_snapshot(const struct snp_work *work)
     if (r == 0 && name != NULL) {
         r = snp_session_is_id(name)
                 ? snp_fail(&err, SNP_E_INVALID, "'%s' could be taken for an id", name)
-                : snp_session_name_check(name, &err);
+                : name_check(name, &err);
     }
     if (r == 0 && snp_random_id(taking->id) < 0) {
         r = snp_fail_sys(&err, errno, "random id");

@@ -67,6 +67,25 @@ static const char *below(const char *path, const char *top)
     return path + strspn(path, "/");
 }
 
+/* Whether its ".." go above where it begins. */
+static bool leads_up(const char *rest)
+{
+    int depth = 0;
+
+    while (*rest != '\0' && depth >= 0) {
+        size_t n = strcspn(rest, "/");
+
+        if (n == 2 && rest[0] == '.' && rest[1] == '.') {
+            depth--;
+        } else if (n > 0 && !(n == 1 && rest[0] == '.')) {
+            depth++;
+        }
+        rest += n;
+        rest += strspn(rest, "/");
+    }
+    return depth < 0;
+}
+
 /* The folder a path is relative to, and the rest of the path. NULL with errno. */
 static const char *find_root(const char *path, const char **ret_rest)
 {
@@ -78,7 +97,7 @@ static const char *find_root(const char *path, const char **ret_rest)
         rest = rest == NULL ? below(path, roots[i].name) : rest;
         root = rest == NULL ? NULL : roots[i].path;
     }
-    if (root == NULL) {
+    if (root == NULL || leads_up(rest)) {
         errno = EACCES;
         return NULL;
     }

@@ -22,6 +22,7 @@
 
 enum {
     US_PER_MS = 1000,
+    MS_PER_S = 1000,
     PROGRESS_CHARS = 1000,
 };
 
@@ -242,7 +243,8 @@ static void call_expire(struct snp_mcp_client *client, struct snp_mcp_pending *c
     struct snp_err err;
 
     call_withdraw(client, call, "the time is over");
-    (void)snp_fail(&err, SNP_E_TIMEOUT, "the server did not answer %s in time", call->method);
+    (void)snp_fail(&err, SNP_E_TIMEOUT, "the server did not answer %s in time: %g s",
+                   call->method, (double)call->timeout_ms / MS_PER_S);
     pending_end(client, call, &err, NULL, NULL);
 }
 
@@ -354,6 +356,7 @@ static int pending_add(struct snp_mcp_client *client,
     call->is_own = is_own;
     call->progress = -HUGE_VAL;
     call->handle = ++client->last_handle;
+    call->timeout_ms = timeout_ms;
     call->deadline_us = snp_now_us() + timeout_ms * US_PER_MS;
     while (*at != NULL) {
         at = &(*at)->next;

@@ -120,7 +120,8 @@ static int items_add(struct list *list, const json_t *items, struct snp_err *err
         if (json_array_size(list->items) + json_array_size(list->notes) >=
                 SNP_MCP_CLIENT_ITEMS_MAX ||
             list->bytes > SNP_MCP_CLIENT_LIST_MAX) {
-            return snp_fail(err, SNP_E_LIMIT, "%s has more than %d entries or %d MiB",
+            return snp_fail(err, SNP_E_LIMIT,
+                            "%s has more than %d entries or %d MiB; let the server offer fewer",
                             list->method, SNP_MCP_CLIENT_ITEMS_MAX,
                             SNP_MCP_CLIENT_LIST_MAX >> 20);
         }

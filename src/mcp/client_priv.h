@@ -22,6 +22,7 @@ struct snp_mcp_pending {
     uint64_t id;     /* of the request as it was last sent; 0 = it waits */
     char *method;    /* owned */
     json_t *params;  /* owned; as the caller gave them */
+    uint64_t timeout_ms;
     uint64_t deadline_us;
     double progress;                 /* the last one heard */
     unsigned rounds;                 /* times more input was wanted */

@@ -12,6 +12,7 @@ enum {
     SNP_AGENT_TOKENS = 50000,
     SNP_AGENT_TOKENS_MAX = 10000000, /* of those that a client starts; people may say more */
     SNP_AGENT_TOOLS = 50,
+    SNP_AGENT_TOOLS_MAX = 1000,
 };
 
 #define SNP_AGENT_COST_USD     2.0

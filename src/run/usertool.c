@@ -163,7 +163,9 @@ int snp_usertools_add(struct snp_usertools *tools,
         return r;
     }
     if (tools->n >= SNP_USERTOOL_TOOLS_MAX) {
-        return snp_fail(err, SNP_E_LIMIT, "there are more than %d tools",
+        return snp_fail(err, SNP_E_LIMIT,
+                        "there are more than %d tools; `tools = [\"NAME\", ...]` of an MCP "
+                        "server takes only these of its",
                         SNP_USERTOOL_TOOLS_MAX);
     }
     if (given->timeout_ms > SNP_USERTOOL_TIMEOUT_MAX_MS) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/buf.h"
@@ -349,6 +350,48 @@ static void command_free(void *ctx)
     free(command);
 }
 
+static bool is_program(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* Whether it can be started, as far as that is known before a model calls it. */
+static int program_check(const struct command *command, const char *name, struct snp_err *err)
+{
+    const char *program = command->argv.items[0];
+    const char *path = getenv("PATH"); /* NOLINT(concurrency-mt-unsafe) */
+    struct stat st;
+    bool is_there = false;
+
+    if (command->cwd != NULL && (stat(command->cwd, &st) < 0 || !S_ISDIR(st.st_mode))) {
+        return snp_fail(err, SNP_E_INVALID, "%.64s: there is no folder '%.200s' (cwd)", name,
+                        command->cwd);
+    }
+    if (strchr(program, '/') != NULL) {
+        snp_autofree char *file = program[0] == '/' || command->cwd == NULL
+                                      ? strdup(program)
+                                      : snp_format("%s/%s", command->cwd, program);
+
+        is_there = file == NULL || is_program(file);
+        path = NULL;
+    } else if (path == NULL) {
+        is_there = true; /* the system's own folders are looked through */
+    }
+    while (path != NULL && *path != '\0' && !is_there) {
+        size_t n = strcspn(path, ":");
+        snp_autofree char *file = snp_format("%.*s/%s", (int)n, n == 0 ? "." : path, program);
+
+        is_there = file == NULL || is_program(file);
+        path += n + (path[n] == ':' ? 1 : 0);
+    }
+    return is_there ? 0
+                    : snp_fail(err, SNP_E_INVALID,
+                               "%.64s: there is no program '%.200s', or it cannot be started",
+                               name, program);
+}
+
 int snp_toolbox_command_add(struct snp_toolbox *box,
                             struct snp_toolbox_command *spec,
                             struct snp_err *err)
@@ -381,6 +424,7 @@ int snp_toolbox_command_add(struct snp_toolbox *box,
     r = snp_usertools_add(snp_toolbox_tools(box), &tool, err);
     if (r < 0) {
         command_free(command);
+        return r;
     }
-    return r;
+    return program_check(command, spec->name, err);
 }

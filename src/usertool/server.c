@@ -43,9 +43,11 @@ struct remote_call {
 
 /* Results ------------------------------------------------------------------------------------- */
 
+/* As much of its text as there is room for: above SNP_USERTOOL_REPLY_MAX it counts as cut. */
 static int block_add(struct snp_buf *text, const json_t *block)
 {
     const json_t *words = json_object_get(block, "text");
+    size_t n = json_string_length(words);
     const char *type = snp_json_str(block, "type", "?");
     int r = text->len == 0 ? 0 : snp_buf_adds(text, "\n");
 
@@ -53,8 +55,8 @@ static int block_add(struct snp_buf *text, const json_t *block)
         return r;
     }
     if (snp_streq(type, "text")) {
-        return snp_buf_add(text, json_is_string(words) ? json_string_value(words) : "",
-                           json_string_length(words));
+        n = n > TEXT_MAX - text->len ? TEXT_MAX - text->len : n;
+        return snp_buf_add(text, json_is_string(words) ? json_string_value(words) : "", n);
     }
     return snp_buf_addf(text, "[%.40s that is not shown]", type);
 }
@@ -231,8 +233,10 @@ static void on_listed(void *ctx,
     json_t *each;
 
     if (end->err != NULL) {
-        err = *end->err;
-        (void)snp_err_wrap(&err, "MCP server %s", server->name);
+        (void)snp_fail(&err, end->err->code,
+                       "MCP server %s: %.400s; see what it does with `mcp tools`, or take it "
+                       "out of the configuration",
+                       server->name, end->err->msg);
         snp_toolbox_server_opened(server->box, &err);
         return;
     }

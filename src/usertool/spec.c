@@ -301,6 +301,13 @@ static int command_take(struct snp_toolbox *box, const struct place *place, cons
     };
     int r = members_check(place, table, known);
 
+    if (r == 0 && snp_has_prefix(place->name, "mcp__")) {
+        r = snp_fail(
+            place->err, SNP_E_INVALID,
+            "%.150s: a command cannot be named %.60s: names with mcp__ before them are "
+            "those of MCP servers' tools",
+            place->file, place->name);
+    }
     r = r < 0 ? r : snp_toolbox_commands_count(box, place->err);
     r = r < 0 ? r : words_take(place, table, "command", &spec.argv);
     if (r == 0 && spec.argv.n == 0) {

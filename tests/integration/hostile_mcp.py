@@ -62,6 +62,8 @@ def called(params):
     if HOW == "input-undeclared":
         return {"resultType": "input_required",
                 "inputRequests": {"a": {"method": "sampling/createMessage", "params": {"messages": []}}}}
+    if HOW == "long":
+        return {"content": [{"type": "text", "text": "first" + "x" * (3 << 20)}, {"type": "text", "text": "last"}]}
     if HOW == "alien-type":
         return {"resultType": "launch"}
     if HOW == "env":

@@ -4,6 +4,7 @@
 import base64
 import json
 import os
+import shlex
 import signal
 import subprocess
 
@@ -321,6 +322,41 @@ def test_what_an_agent_makes_is_copied_out(runs):
         assert file.read() == "x\n1\n2\n"
     again = runs.agent(*turns, options=["--output", "made"], code=2)
     assert "exists" in again["error"]
+    nowhere = runs.agent(*turns, options=["--output", "not/there"], code=2)
+    assert "there is no folder not/" in nowhere["error"]
+
+
+def test_no_changed_files_are_told(runs):
+    done = runs.cli("run", "Say it", *runs.options(runs.script(turn(text="done"))), "--output", "made")
+    assert done.returncode == 0 and "no files were written or changed" in done.stderr
+    assert not os.path.exists(os.path.join(runs.folder, "made"))
+
+
+def test_the_way_out_is_a_whole_command(runs):
+    """Given as it is printed, it goes on."""
+    script = runs.script(turn(call("execute_code", code="1")), turn(text="done"))
+    done = runs.cli("run", "Do it", *runs.options(script), "--max-depth", "1", "--log-dir", "other place")
+    assert done.returncode == 1, done.stderr
+    (line,) = [each for each in done.stderr.splitlines() if each.startswith("go on with it: snipara-sandbox ")]
+    words = shlex.split(line)[5:]
+    assert words[0] == "resume" and words[2:] == ["--dir", "other place", "--max-depth", "2"]
+    again = runs.cli(*words)
+    assert again.returncode == 0 and "done" in again.stdout, again.stderr
+
+
+def test_a_record_without_calls_says_its_state(runs):
+    result = runs.run(turn(text="done"))
+    with open(runs.path(result)) as file:
+        head = file.readline()
+    runs.box.make_file("project/logs/feedface.jsonl", head)
+    shown = runs.cli("logs", "feedface")
+    assert shown.returncode == 0 and "State: interrupted" in shown.stdout, shown.stdout + shown.stderr
+
+
+def test_a_script_that_is_none_is_not_quoted(runs):
+    path = runs.box.make_file("project/secret.txt", "hunter2:x\n")
+    done = runs.cli("run", "Do it", "--model", "replay/" + path)
+    assert done.returncode != 0 and "secret.txt" in done.stderr and "hunter2" not in done.stdout + done.stderr
 
 
 # What is hostile --------------------------------------------------------------------------------

@@ -128,12 +128,14 @@ def test_our_own_tools_are_checked_too(runs):
 def test_a_failing_command_says_why_and_no_more(runs):
     runs.tool("fails", "import sys\nsys.stderr.write('z' * 100000 + 'the end')\nsys.exit(3)")
     runs.tool("dies", "import os\nos.kill(os.getpid(), 9)")
-    runs.configure("[snipara_sandbox.tools.gone]", 'command = "no-such-program-here"', 'description = "x"')
+    gone = runs.box.make_file("project/gone.sh", "#!/no/such/interpreter\n")
+    os.chmod(gone, 0o755)
+    runs.configure("[snipara_sandbox.tools.gone]", 'command = "./gone.sh"', 'description = "x"')
     result = runs.run(turn(call("fails"), call("dies"), call("gone")), turn(text="done"), options=ALLOW)
     fails, dies, gone = runs.results(result)
     assert fails["error"].startswith("exit code 3: z") and fails["error"].endswith("the end")
     assert len(fails["error"]) < 2000 and not fails["success"] and "untrusted" in fails
-    assert dies["error"] == "ended by signal 9" and "there is no program 'no-such-program-here'" in gone["error"]
+    assert dies["error"] == "ended by signal 9" and "there is no program" in gone["error"]
     flags = [each["is_error"] for each in runs.records(result) if each.get("step") == "tool_result"]
     assert flags == [True, True, True]
 
@@ -286,6 +288,11 @@ def test_a_project_cannot_bring_tools_of_its_own(runs):
     (['[snipara_sandbox.tools.a]', 'command = "x"', 'description = "d"', 'schema = "missing.json"'], "missing.json"),
     (['[snipara_sandbox.tools.a]', 'command = "x"', 'description = "d"', 'env = {A = "${NOBODY_SET_THIS}"}'],
      "the variable NOBODY_SET_THIS is not set"),
+    (['[snipara_sandbox.tools.a]', 'command = "no-such-program-here"', 'description = "d"'],
+     "a: there is no program 'no-such-program-here'"),
+    (['[snipara_sandbox.tools.a]', 'command = "./missing"', 'description = "d"'], "a: there is no program"),
+    (['[snipara_sandbox.tools.a]', f'command = "{PYTHON}"', 'description = "d"', 'cwd = "nowhere"'], "a: there is no folder"),
+    (['[snipara_sandbox.tools.mcp__x__y]', f'command = "{PYTHON}"', 'description = "d"'], "cannot be named mcp__x__y"),
     (['[snipara_sandbox.mcp_servers.a__b]', 'command = "x"'], "is no name of a server"),
     (['[snipara_sandbox.mcp_servers.a]', 'command = "x"', 'url = "https://example.org/mcp"'], "one of them"),
     (['[snipara_sandbox.mcp_servers.a]', 'url = "http://example.org/mcp"'], "MCP server a"),
@@ -383,6 +390,14 @@ def test_a_server_gives_tools_with_its_name_before_theirs(runs):
     assert said["success"] and "hello" in said["output"] and "untrusted" in said
     assert wrong["error"] == 'n: must be of type integer (type), not "one"'
     assert "Tool not found: 'echo'" in bare["error"] and "mcp__them__echo" in bare["error"]
+
+
+def test_a_long_answer_of_a_server_is_cut_and_says_so(runs):
+    runs.server("long")
+    result = runs.run(turn(call("mcp__them__echo", text="x")), turn(text="done"), options=ALLOW)
+    (said,) = runs.results(result)
+    assert said["success"] and said["cut"] and said["output"].startswith("firstxxx")
+    assert "characters omitted" in said["output"] and "last" not in said["output"]
 
 
 def test_servers_of_an_mcp_json(runs):
