@@ -229,7 +229,9 @@ int snp_trajectory_own(const char *path,
         return snp_fail(err, SNP_E_INVALID,
                         "%.200s is not as it was written (line %zu: %s); it can be read, but "
                         "nothing is added to it",
-                        path, ret_check->first_bad, ret_check->why);
+                        path, ret_check->first_bad,
+                        ret_check->first_bad == 0 ? "there is no record of ours"
+                                                  : ret_check->why);
     }
     if (ret_check->n_foreign > 0) {
         return snp_fail(err, SNP_E_DENIED,
@@ -245,7 +247,7 @@ int snp_trajectory_own(const char *path,
 
 const char *snp_trajectory_state_name(enum snp_trajectory_state state)
 {
-    static const char *const names[] = {"done", "stopped", "running", "interrupted"};
+    static const char *const names[] = {"done", "stopped", "running", "interrupted", "damaged"};
 
     return names[state];
 }
@@ -328,6 +330,9 @@ static enum snp_trajectory_state state_of(const struct snp_trajectory_info *info
         return snp_json_bool(json_object_get(info->end, "end"), "success", false)
                    ? SNP_TRAJECTORY_DONE
                    : SNP_TRAJECTORY_FAILED;
+    }
+    if (!info->check.is_chained && info->calls == 0 && json_object_size(info->head) == 0) {
+        return SNP_TRAJECTORY_DAMAGED;
     }
     return info->check.is_chained ? SNP_TRAJECTORY_INTERRUPTED : SNP_TRAJECTORY_DONE;
 }

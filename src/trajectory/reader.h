@@ -65,6 +65,7 @@ enum snp_trajectory_state {
     SNP_TRAJECTORY_FAILED,      /* its end says why not; may be resumed */
     SNP_TRAJECTORY_RUNNING,     /* somebody writes it */
     SNP_TRAJECTORY_INTERRUPTED, /* nobody does, and it has no end; may be resumed */
+    SNP_TRAJECTORY_DAMAGED,     /* nothing in it is a record */
 };
 const char *snp_trajectory_state_name(enum snp_trajectory_state state);
 

@@ -351,6 +351,9 @@ def test_a_record_without_calls_says_its_state(runs):
     runs.box.make_file("project/logs/feedface.jsonl", head)
     shown = runs.cli("logs", "feedface")
     assert shown.returncode == 0 and "State: interrupted" in shown.stdout, shown.stdout + shown.stderr
+    for text in ("", "garbage\n"):
+        runs.box.make_file("project/logs/feedface.jsonl", text)
+        assert "State: damaged" in runs.cli("logs", "feedface").stdout
 
 
 def test_a_script_that_is_none_is_not_quoted(runs):
