@@ -458,7 +458,9 @@ def test_a_daemon_that_dies_in_a_cell_is_told_and_recovered_from():
         while [each.get("step") for each in lines].count("tool") < 2:
             lines.append(json.loads(process.stdout.readline()))
         ident = lines[0]["trajectory_id"]
-        assert wait_for(lambda: '"running"' in cli("sessions", "list", "--json").stdout)
+        history = ("history", "-s", lines[0]["session"], "--json")
+        # A cell whose intent is not in the journal yet has never begun.
+        assert wait_for(lambda: "running" in [cell["status"] for cell in json.loads(cli(*history).stdout)["cells"]])
         box.daemon.kill()
         box.daemon.wait()
         box.daemon = None
