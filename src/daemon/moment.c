@@ -210,7 +210,7 @@ static int run_snapshot(struct snp_tx *tx, void *arg, struct snp_err *err)
         return r;
     }
     free(moment->spec);
-    moment->spec = strdup(session.spec);
+    moment->spec = snp_session_spec_strip(session.spec);
     return moment->spec == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 

@@ -69,6 +69,16 @@ char *snp_session_spec_copy(const struct snp_session *session)
     return spec_text(session, 0, 0);
 }
 
+char *snp_session_spec_strip(const char *text)
+{
+    snp_autojson json_t *spec = json_loads(text, 0, NULL);
+
+    return spec == NULL || json_object_set_new(spec, "accepted", json_integer(0)) < 0 ||
+                   json_object_set_new(spec, "accepted_from", json_integer(0)) < 0
+               ? NULL
+               : snp_json_text(spec);
+}
+
 static char *text_copy(const json_t *object, const char *key, bool *ret_failed)
 {
     const char *text = snp_json_str(object, key, NULL);

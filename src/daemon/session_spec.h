@@ -15,6 +15,8 @@
 char *snp_session_spec_text(const struct snp_session *session);
 /* The same for a session that is made from it: without what was accepted about its own cells. */
 char *snp_session_spec_copy(const struct snp_session *session);
+/* The same of a session's text in the journal. NULL when out of memory or it is none. */
+char *snp_session_spec_strip(const char *text);
 
 /*
  * Fill a new session's policy from such a text. SNP_E_INVALID: it is not one of ours.
