@@ -323,6 +323,19 @@ def test_the_tier_that_lost_a_branch_is_not_believed_blindly(start):
     assert client.run("x", "s") == "1"
 
 
+def test_a_fork_of_a_snapshot_misses_its_own_cells_though_its_origin_gave_some_up(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    client.run("globals().update(x=2)", "s")
+    client = start(*LATER).client()
+    assert client.end_of(client.start("None", "s", recover="checkpoint"))[0] == RESPONSE
+    take(client, "a")
+    name = good(client.call("fork", **{"from": "s@a"}, n=1, name="t"))["sessions"][0]["name"]
+    client.run("globals().update(y=1)", name)
+    client = start(*LATER).client()
+    assert client.fail("y", name)["code"] == "denied"
+
+
 def test_rollback_of_a_session_whose_last_cell_is_unknown(start):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
