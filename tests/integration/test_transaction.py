@@ -5,11 +5,13 @@ Each is run in the native tier and in the local one, as root and as an ordinary 
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import secrets
 import socket
 import subprocess
+import threading
 import time
 
 import lib
@@ -323,6 +325,45 @@ def test_files_that_were_put_stay(sandbox, session):
     done = sandbox.exec("import os\nos.remove('given'); os.remove('again')\n" + KILLED["exit"], session)
     assert done["state"] == "rolled_back"
     assert sandbox.exec("open('given').read() + open('again').read()", session)["value"] == "'putput'"
+
+
+def test_files_that_are_put_while_a_cell_runs_stay_if_it_is_undone(sandbox, session):
+    """Who put them has been told that they are there."""
+    big = os.urandom(1 << 19) * 5  # in three parts
+    paths = {"big": sandbox.make_file("big-" + session, big), "f": sandbox.make_file("f-" + session, "put"),
+             "go": sandbox.make_file("go-" + session, "go")}
+    code = ("import os, time\nos.close(os.open('begun', os.O_CREAT))\n"
+            "while not os.path.exists('go') or not os.path.getsize('go'): time.sleep(0.01)\n"
+            "assert open('f').read() == 'put'\n"
+            "os.remove('f'); os.truncate('big', 7); x = 2\n" + KILLED["exit"])
+    results = []
+    cell = threading.Thread(target=lambda: results.append(sandbox.exec(code, session)))
+    cell.start()
+    try:
+        assert lib.wait_for(lambda: "begun" in sandbox.cli("ls", session).stdout)
+        for name, path in paths.items():
+            assert sandbox.cli("put", path, f"{session}:{name}").returncode == 0
+    finally:
+        cell.join()
+    assert (results[0]["status"], results[0]["state"]) == ("killed", "rolled_back"), results
+    for _ in range(2):  # and the next one that is undone does not take them along
+        done = sandbox.exec("import os, hashlib\n(x, open('f').read(), sorted(os.listdir()), "
+                            "hashlib.md5(open('big', 'rb').read()).hexdigest())", session)
+        assert done["value"] == repr((1, "put", ["big", "f", "go"], hashlib.md5(big).hexdigest())), done
+        assert sandbox.exec(CHANGE + KILLED["exit"], session)["state"] == "rolled_back"
+
+
+@pytest.mark.parametrize("way", ["process", "thread"])
+def test_what_is_written_between_cells_is_before_the_next_one(sandbox, session, way):
+    start = {"process": "import subprocess\np = subprocess.Popen(['/bin/sh', '-c', 'sleep 0.2; echo L >late; sleep 1000'])",
+             "thread": "import threading, time\ndef late():\n    time.sleep(0.2); open('late', 'w').write('L\\n')\n"
+                       "    time.sleep(1000)\nthreading.Thread(target=late, daemon=True).start()"}[way]
+    assert sandbox.exec(start, session)["status"] == "ok"
+    assert lib.wait_for(lambda: "late" in sandbox.cli("ls", session).stdout)
+    done = sandbox.exec("open('late', 'a').write('more')\n" + KILLED["exit"], session)
+    assert done["state"] == ("rolled_back" if way == "process" else "lost"), done
+    assert done["transaction"]["workspace"] == "copied", done["transaction"]
+    assert sandbox.exec("open('late').read()", session)["value"] == "'L\\n'"
 
 
 def test_an_array_of_more_than_half_the_memory_is_changed_in_place(sandbox):

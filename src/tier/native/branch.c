@@ -97,6 +97,20 @@ static void add_note(struct snp_cover *cover, json_t *text)
     (void)json_array_append_new(cover->notes, text);
 }
 
+void snp_cover_note(struct snp_cover *cover, const char *text)
+{
+    size_t i;
+    json_t *note;
+
+    json_array_foreach(cover->notes, i, note)
+    {
+        if (strcmp(json_string_value(note), text) == 0) {
+            return;
+        }
+    }
+    add_note(cover, json_string(text));
+}
+
 static json_t *names_text(const json_t *names)
 {
     snp_autobuf struct snp_buf text = {0};
@@ -331,6 +345,7 @@ static void run_waits(struct snp_session *s)
 {
     struct snp_branches *bs = of(s);
 
+    bs->is_fresh = true;
     for (size_t i = 0; i < SNP_BRANCH_WAITS_MAX; i++) {
         snp_branch_cb cb = bs->waits[i].cb;
         if (cb != NULL && !bs->making.is_on && bs->n_holds == 0) {
@@ -338,6 +353,7 @@ static void run_waits(struct snp_session *s)
             cb(bs->waits[i].data);
         }
     }
+    bs->is_fresh = false;
 }
 
 void snp_branch_hold(struct snp_session *s)
@@ -443,6 +459,22 @@ static void conclude(struct snp_session *s)
     run_waits(s);
 }
 
+/* Without a /proc of its own pid 1 cannot tell who else is there. */
+static uint32_t count_others(const struct snp_session *s, pid_t copy)
+{
+    struct snp_procs procs = {0};
+    uint32_t n = 0;
+
+    snp_procs_below(s->embryo.pid, &procs);
+    for (size_t i = 0; i < procs.n; i++) {
+        const struct snp_proc *p = &procs.at[i];
+
+        n += p->pid != copy && p->state != 'Z' && !snp_spared_has(&s->spared, p->pid) ? 1 : 0;
+    }
+    snp_procs_done(&procs);
+    return n > 1 ? n - 1 : 0; /* one is the interpreter */
+}
+
 static void on_hold(void *data, int eno, const char *bytes, size_t n)
 {
     struct snp_session *s = data;
@@ -453,6 +485,9 @@ static void on_hold(void *data, int eno, const char *bytes, size_t n)
     if (eno == 0 && n >= 8) {
         memcpy(&pid, bytes, 4);
         memcpy(&m->others, bytes + 4, 4);
+        if (s->tier->is_local) {
+            m->others = count_others(s, pid);
+        }
     } else {
         /* The interpreter says why, unless it cannot. */
         m->held_done = m->held_done || eno == ETIMEDOUT || !snp_link_is_open(&s->guest);
@@ -510,6 +545,7 @@ bool snp_branch_on_held(struct snp_session *s, const struct snp_frame *f)
     if (m->held_ok) {
         m->written = read_names(json_object_get(head, "written"));
     } else {
+        m->is_refused = true;
         (void)snprintf(m->why, sizeof(m->why), "%s",
                        snp_json_str(head, "why", "the interpreter gave no reason"));
     }
@@ -722,11 +758,18 @@ void snp_branch_stale(struct snp_session *s)
     of(s)->making.is_stale = of(s)->making.is_on;
 }
 
+/* Does code run between cells, which may write files, so that a copy is soon of the past? */
+static bool is_moving(const struct snp_branches *bs)
+{
+    return bs->making.others > 0 || bs->making.is_refused;
+}
+
 bool snp_branch_prepare(struct snp_session *s, snp_branch_cb cb, void *data)
 {
     struct snp_branches *bs = of(s);
+    bool is_current = bs->is_current && (bs->is_fresh || !is_moving(bs));
 
-    if (!bs->is_current && !bs->making.is_on && bs->n_holds == 0) {
+    if (!is_current && !bs->making.is_on && bs->n_holds == 0) {
         make(s);
     }
     if (!bs->making.is_on && bs->n_holds == 0) {

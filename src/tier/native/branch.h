@@ -62,6 +62,8 @@ struct snp_branch_making {
     bool held_done; /* the interpreter has answered */
     bool keep_done; /* the files are copied, or cannot be */
     bool held_ok;
+    bool
+        is_refused; /* the interpreter has said that it cannot be copied: it has threads and the like */
     bool files_ok;
     int keep_errno;
     uint8_t keep_flags;
@@ -79,7 +81,8 @@ struct snp_branches {
     struct snp_branch at[SNP_BRANCHES_MAX + 3]; /* the pinned, the seed, two in passing */
     size_t n;
     uint32_t last;        /* the number given last */
-    bool is_current;      /* standby and cover are of this moment */
+    bool is_current;      /* standby and cover are as the last cell or put left things */
+    bool is_fresh;        /* ... and of this moment: who waited for it is told */
     bool has_seed;        /* it has said that it is there */
     bool is_past;         /* a cell has run since the standby was made */
     bool is_hurried;      /* somebody waited for the last one: make the next at once */
@@ -156,6 +159,9 @@ void snp_branches_done(struct snp_session *s);
 
 /* Copies, with a new reference of the notes. */
 struct snp_cover snp_cover_copy(const struct snp_cover *cover);
+
+/* One more, unless it says so already. */
+void snp_cover_note(struct snp_cover *cover, const char *text);
 
 /* docs/result.md, `transaction`; new reference. */
 json_t *snp_cover_json(const struct snp_cover *cover);

@@ -120,6 +120,9 @@ static void cell_free(struct snp_cell *c)
     pending_free(c->pending);
     json_decref(c->cover.notes);
     c->session->cell = NULL;
+    if (!c->session->returning.is_on) {
+        snp_puts_forget(c->session);
+    }
     uv_close((uv_handle_t *)SNP_TAKE_PTR(c->timer), free_handle);
     snp_output_done(&c->output[0]);
     snp_output_done(&c->output[1]);
@@ -431,6 +434,22 @@ void snp_cell_uncover(struct snp_session *s)
     if (s->cell != NULL) {
         s->cell->cover.interpreter = SNP_COVER_DROPPED;
         s->cell->cover.workspace = SNP_COVER_FILES_UNAVAILABLE;
+    }
+}
+
+void snp_cell_on_put(struct snp_session *s, const struct snp_buf *raw)
+{
+    bool is_running = s->cell != NULL && s->cell->is_transactional;
+
+    if (is_running || s->returning.is_on) {
+        snp_puts_add(s, raw);
+    }
+}
+
+void snp_cell_note(struct snp_session *s, const char *text)
+{
+    if (s->cell != NULL && s->cell->is_transactional) {
+        snp_cover_note(&s->cell->cover, text);
     }
 }
 

@@ -69,6 +69,12 @@ bool snp_cell_has_begun(const struct snp_session *s);
 bool snp_cell_may_uncover(const struct snp_session *s);
 void snp_cell_uncover(struct snp_session *s);
 
+/* A file is put into the session: raw is what pid 1 is asked. */
+void snp_cell_on_put(struct snp_session *s, const struct snp_buf *raw);
+
+/* Its result is to say this too, of what protected it. Once. */
+void snp_cell_note(struct snp_session *s, const char *text);
+
 /* What happens, from the session's streams. */
 void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f);
 void snp_cell_on_guest_end(struct snp_session *s, const struct snp_err *err);

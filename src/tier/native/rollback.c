@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   sweep -> RESTORE (if the branch has files) -> WAKE -> done
+ *   sweep -> RESTORE (if the branch has files), PUT what came meanwhile -> WAKE -> done
  *
  * One at a time. The stream of the old interpreter is closed before the new one is woken, so
  * nothing it said late is taken for the new one's.
@@ -165,6 +165,9 @@ static void returned(struct snp_session *s, bool ok)
     if (ok) {
         s->was_restarted = false;
         snp_branch_set_standby(s, done.number);
+        if (s->puts.n > 0) {
+            snp_branch_stale(s);
+        }
     } else {
         snp_session_drop_interpreter(s);
         s->has_interpreter = false;
@@ -174,6 +177,9 @@ static void returned(struct snp_session *s, bool ok)
     }
     if (done.cb != NULL) {
         done.cb(done.data, ok);
+    }
+    if (s->cell == NULL) {
+        snp_puts_forget(s);
     }
 }
 
@@ -193,10 +199,20 @@ static void on_return_woken(void *data, int eno, const char *bytes, size_t n)
     }
 }
 
+/* The workspace is as it is to be. */
+static void wake_returned(struct snp_session *s)
+{
+    struct snp_err err;
+
+    if (!s->returning.has_interpreter ||
+        wake(s, s->returning.number, on_return_woken, &err) < 0) {
+        returned(s, false);
+    }
+}
+
 static void on_restored(void *data, int eno, const char *bytes, size_t n)
 {
     struct snp_session *s = data;
-    struct snp_err err;
 
     (void)bytes;
     (void)n;
@@ -206,10 +222,11 @@ static void on_restored(void *data, int eno, const char *bytes, size_t n)
     if (eno != 0) {
         snp_log(SNP_LOG_ERROR, "restore", "session=%s branch=%u error=%s", s->spec.id,
                 (unsigned)s->returning.number, strerrordesc_np(eno));
-    }
-    if (eno != 0 || !s->returning.has_interpreter ||
-        wake(s, s->returning.number, on_return_woken, &err) < 0) {
         returned(s, false);
+    } else if (s->returning.has_files) {
+        snp_puts_again(s, wake_returned);
+    } else {
+        wake_returned(s);
     }
 }
 
@@ -225,6 +242,9 @@ void snp_return_to(struct snp_session *s, uint32_t number, snp_return_cb cb, voi
                                        .cb = cb,
                                        .data = data};
     snp_session_drop_interpreter(s);
+    if (s->rollback.id != 0) {
+        snp_puts_forget(s); /* somebody wants what was before them */
+    }
     snp_buf_init(&raw, sizeof(number));
     if (!s->returning.has_files) {
         on_restored(s, 0, NULL, 0);

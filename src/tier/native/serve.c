@@ -483,6 +483,9 @@ static int ask_file(struct request *rq, uint8_t type, struct snp_buf *raw, struc
         free(call);
         return snp_fail(err, SNP_E_LIMIT, "at most %d KiB at once", SNP_FILE_CHUNK_MAX >> 10);
     }
+    if (type == SNP_INIT_PUT) {
+        snp_cell_on_put(rq->session, raw);
+    }
     snp_session_ask_init(rq->session, type, raw, -1, on_file_reply, call);
     return 0;
 }

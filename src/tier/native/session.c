@@ -183,6 +183,7 @@ static void session_free(struct snp_session *s)
         uv_close((uv_handle_t *)SNP_TAKE_PTR(s->watch), free_handle);
     }
     snp_branches_done(s);
+    snp_puts_forget(s);
     snp_buf_done(&s->mask);
     json_decref(s->masked);
     json_decref(s->degraded);

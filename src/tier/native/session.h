@@ -21,6 +21,7 @@
 #include "tier/native/branch.h"
 #include "tier/native/link.h"
 #include "tier/native/notify.h"
+#include "tier/native/puts.h"
 #include "tier/native/rollback.h"
 #include "tier/native/state.h"
 #include "tier/native/template.h"
@@ -102,6 +103,8 @@ struct snp_session {
     uint64_t epoch;    /* 0 = none was given */
     struct snp_branches branches;
     struct snp_return returning;
+    struct snp_puts puts; /* while a cell runs; if it is undone they are done again */
+    snp_puts_cb puts_cb;
     struct snp_rollback rollback;
     struct snp_state keeping;
     snp_swept_cb swept_cb;    /* who waits for a sweep; NULL = nobody */
