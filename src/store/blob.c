@@ -31,6 +31,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "store/hasher.h"
 
 enum {
     LEVEL = 1,           /* of zstd: as fast as disks */
@@ -62,17 +63,18 @@ _Static_assert(sizeof(struct chunk) == 16, "written as it is");
 
 struct snp_blob_writer {
     struct snp_blob_place place;
-    EVP_MD_CTX *sha; /* owned */
-    ZSTD_CCtx *zstd; /* owned */
-    char *chunk;     /* owned; SNP_BLOB_CHUNK bytes: content not yet written */
-    char *packed;    /* owned; packed_max bytes */
+    struct snp_hasher *hasher; /* owned */
+    ZSTD_CCtx *zstd;           /* owned */
+    char *chunk;               /* owned; SNP_BLOB_CHUNK bytes: content not yet written */
+    char *packed;              /* owned; packed_max bytes */
     size_t packed_max;
     size_t n; /* bytes in chunk */
     uint64_t size;
     uint64_t stored;
     uint64_t kicked; /* bytes whose way to the disk was begun */
     uint64_t chunks;
-    int fd; /* -1: nothing written yet */
+    bool is_dense; /* the chunk before did not shrink */
+    int fd;        /* -1: nothing written yet */
     char tmp[40];
 };
 
@@ -182,12 +184,14 @@ int snp_blob_writer_new(const struct snp_blob_place *place,
     w->place = *place;
     w->fd = -1;
     w->packed_max = ZSTD_compressBound(SNP_BLOB_CHUNK);
-    w->sha = EVP_MD_CTX_new();
     w->zstd = ZSTD_createCCtx();
     w->chunk = malloc(SNP_BLOB_CHUNK);
     w->packed = malloc(w->packed_max);
-    if (w->sha == NULL || w->zstd == NULL || w->chunk == NULL || w->packed == NULL) {
+    if (w->zstd == NULL || w->chunk == NULL || w->packed == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (snp_hasher_new(&w->hasher, err) < 0) {
+        return err->code;
     }
     *ret = SNP_TAKE_PTR(w);
     return 0;
@@ -208,11 +212,26 @@ void snp_blob_writer_free(struct snp_blob_writer *writer)
         return;
     }
     writer_drop(writer);
-    EVP_MD_CTX_free(writer->sha);
+    snp_hasher_free(writer->hasher);
     (void)ZSTD_freeCCtx(writer->zstd);
     free(writer->chunk);
     free(writer->packed);
     free(writer);
+}
+
+void snp_blob_use_thread(struct snp_blob_writer *writer)
+{
+    snp_hasher_use_thread(writer->hasher);
+}
+
+uint64_t snp_blob_mark(const struct snp_blob_writer *writer)
+{
+    return snp_hasher_mark(writer->hasher);
+}
+
+void snp_blob_wait(struct snp_blob_writer *writer, uint64_t mark)
+{
+    snp_hasher_wait(writer->hasher, mark);
 }
 
 int snp_blob_begin(struct snp_blob_writer *writer, struct snp_err *err)
@@ -223,10 +242,8 @@ int snp_blob_begin(struct snp_blob_writer *writer, struct snp_err *err)
     writer->stored = sizeof(struct header);
     writer->kicked = 0;
     writer->chunks = 0;
-    if (EVP_DigestInit_ex(writer->sha, EVP_sha256(), NULL) != 1) {
-        return snp_fail(err, SNP_E_INTERNAL, "no SHA-256 in libcrypto");
-    }
-    return 0;
+    writer->is_dense = false;
+    return snp_hasher_begin(writer->hasher, err);
 }
 
 /* A name that no other writer and no other start of the program has. */
@@ -244,22 +261,27 @@ static int file_open(struct snp_blob_writer *w, struct snp_err *err)
     return 0;
 }
 
-/* Whether a few samples of a chunk shrink. */
+/*
+ * Whether a few samples of a chunk shrink: all of them together, or after a chunk that did not
+ * shrink the first by itself, because contents are mostly of one kind.
+ */
 static bool shrinks(struct snp_blob_writer *w, const char *bytes, size_t n)
 {
+    size_t samples = w->is_dense ? 1 : SAMPLES;
     size_t total = 0;
 
     if (n < (size_t)SAMPLE * SAMPLES * 2) {
         return true;
     }
-    for (size_t i = 0; i < SAMPLES; i++) {
+    for (size_t i = 0; i < samples; i++) {
         size_t at = (n - SAMPLE) / (SAMPLES - 1) * i;
         size_t r =
             ZSTD_compressCCtx(w->zstd, w->packed, w->packed_max, bytes + at, SAMPLE, LEVEL);
 
         total += ZSTD_isError(r) != 0 ? SAMPLE : r;
     }
-    return total < (size_t)SAMPLE * SAMPLES * 15 / 16;
+    w->is_dense = total >= (size_t)SAMPLE * samples * 15 / 16;
+    return !w->is_dense;
 }
 
 /* All of a vector at the end of the file. */
@@ -328,11 +350,8 @@ int snp_blob_add(struct snp_blob_writer *writer,
                  struct snp_err *err)
 {
     const char *at = bytes;
-    int r = 0;
+    int r = snp_hasher_add(writer->hasher, bytes, n, err);
 
-    if (EVP_DigestUpdate(writer->sha, bytes, n) != 1) {
-        return snp_fail(err, SNP_E_INTERNAL, "SHA-256 failed");
-    }
     writer->size += n;
     while (r == 0 && n > 0) {
         /* Whole chunks need not be copied together. */
@@ -375,20 +394,20 @@ int snp_blob_commit(struct snp_blob_writer *writer,
                     struct snp_err *err)
 {
     struct snp_blob_made made = {.size = writer->size, .fd = -1};
-    unsigned len = sizeof(made.hash);
+    bool is_inline = writer->size <= SNP_STORE_INLINE_MAX;
     int r = 0;
 
-    if (EVP_DigestFinal_ex(writer->sha, made.hash, &len) != 1 || len != sizeof(made.hash)) {
-        return snp_fail(err, SNP_E_INTERNAL, "SHA-256 failed");
+    if (!is_inline && writer->n > 0) {
+        r = chunk_write(writer, writer->chunk, writer->n, err);
     }
-    if (writer->size <= SNP_STORE_INLINE_MAX) {
+    if (r == 0) {
+        r = snp_hasher_end(writer->hasher, made.hash, err);
+    }
+    if (r == 0 && is_inline) {
         made.data = writer->chunk;
         made.stored = writer->size;
         *ret = made;
         return 0;
-    }
-    if (writer->n > 0) {
-        r = chunk_write(writer, writer->chunk, writer->n, err);
     }
     if (r == 0) {
         r = header_write(writer, made.hash, err);

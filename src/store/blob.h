@@ -74,6 +74,14 @@ int snp_blob_writer_new(const struct snp_blob_place *place,
 void snp_blob_writer_free(struct snp_blob_writer *writer);
 SNP_DEFINE_CLEANUP(struct snp_blob_writer *, snp_blob_writer_free)
 
+/*
+ * From now on contents are hashed by a thread, beside being written: bytes that were added must
+ * stay as they are until the commit, or until snp_blob_wait of a mark that was taken since.
+ */
+void snp_blob_use_thread(struct snp_blob_writer *writer);
+uint64_t snp_blob_mark(const struct snp_blob_writer *writer);
+void snp_blob_wait(struct snp_blob_writer *writer, uint64_t mark);
+
 /* Forget what was begun, and begin. */
 int snp_blob_begin(struct snp_blob_writer *writer, struct snp_err *err) SNP_NODISCARD;
 /* SNP_E_LIMIT: the disk is full; the message names the folder and what was needed. */

@@ -5,7 +5,8 @@
  * Saving: items are gathered in slices; the files of a slice are synced, then one job gives them
  * their names and rows. The checkpoint's row is there from the beginning, but not complete, so
  * nobody sees it, and what is left of a transfer that failed is cleared up like any other
- * rubbish. The last job, after the names are on disk, makes it complete: all or nothing.
+ * rubbish. The last job, whose commit finds the names on disk or puts them there, makes it
+ * complete: all or nothing. If little is left for it, the last slice is a part of it.
  *
  * Loading: rows come in pages by jobs, contents of files are read by this thread.
  *
@@ -34,8 +35,10 @@
 enum {
     PIPE_BYTES = 1 << 20,
     READ_BYTES = 512 << 10,
+    ROOMS = 3,             /* of so many bytes: one is read into while others are hashed */
     SLICE_ITEMS = 256,     /* of one transaction: other jobs wait for it */
     SLICE_FILES = 64,      /* open descriptors of one slice */
+    LAST_FILES = 4,        /* of the last slice, whose names the last commit puts on disk */
     ARENA_BYTES = 1 << 20, /* heads and small contents of one slice */
     PAGE_ITEMS = 256,      /* of one job that reads rows */
     PAGE_BYTES = 1 << 20,  /* of their texts and small contents, about */
@@ -142,20 +145,38 @@ static int pipe_setup(struct snp_transfer *t, struct snp_err *err)
                : 0;
 }
 
+/* What was read into a room, while the writer hashes what is in the other ones. */
+static int room_feed(
+    struct snp_transfer *t, const char *room, size_t n, uint64_t *ret_mark, struct snp_err *err)
+{
+    int r = snp_stream_feed(&t->in, room, n, err);
+
+    *ret_mark = t->writer == NULL ? 0 : snp_blob_mark(t->writer);
+    return r;
+}
+
 /* Feed the stream until both parts have ended. */
 static int pipe_feed(struct snp_transfer *t, struct snp_err *err)
 {
-    snp_autofree char *bytes = malloc(READ_BYTES);
+    snp_autofree char *bytes = malloc((size_t)READ_BYTES * ROOMS);
+    uint64_t marks[ROOMS] = {0};
+    unsigned at = 0;
     int r = 0;
 
     if (bytes == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     while (r == 0 && !snp_stream_is_over(&t->in)) {
-        ssize_t n = SNP_RETRY(read(t->fd, bytes, READ_BYTES));
+        char *room = bytes + (size_t)READ_BYTES * at;
+        ssize_t n;
 
+        if (t->writer != NULL) {
+            snp_blob_wait(t->writer, marks[at]);
+        }
+        n = SNP_RETRY(read(t->fd, room, READ_BYTES));
         if (n > 0) {
-            r = snp_stream_feed(&t->in, bytes, (size_t)n, err);
+            r = room_feed(t, room, (size_t)n, &marks[at], err);
+            at = (at + 1) % ROOMS;
         } else if (n == 0) {
             r = snp_fail(err, SNP_E_PEER, "the stream of a checkpoint ended early");
         } else if (errno == EAGAIN) {
@@ -163,6 +184,9 @@ static int pipe_feed(struct snp_transfer *t, struct snp_err *err)
         } else {
             r = snp_fail_sys(err, errno, "read the stream of a checkpoint");
         }
+    }
+    if (t->writer != NULL) {
+        snp_blob_wait(t->writer, snp_blob_mark(t->writer)); /* the rooms go now */
     }
     return r;
 }
@@ -362,10 +386,15 @@ static int slice_job(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
-static int save_end(struct snp_tx *tx, void *arg, struct snp_err *err)
+/* Makes it complete. slice: what this transaction has added, or NULL. */
+static int complete(struct snp_tx *tx,
+                    const struct snp_transfer *t,
+                    const struct slice *slice,
+                    struct snp_err *err)
 {
-    struct snp_transfer *t = arg;
     const struct snp_checkpoint_report *report = &t->report;
+    uint64_t written = report->written_bytes + (slice == NULL ? 0 : slice->written);
+    uint64_t same = report->same_items + (slice == NULL ? 0 : slice->same);
     uint64_t changed = 0;
     int64_t session = 0;
     int r = epoch_check(tx, t, &session, err);
@@ -374,9 +403,8 @@ static int save_end(struct snp_tx *tx, void *arg, struct snp_err *err)
         r = snp_db_run(tx->db, &changed, err,
                        "UPDATE checkpoints SET complete = 1, items = ?, same_items = ?,"
                        " bytes = ?, written_bytes = ?, lost = ? WHERE row = ?",
-                       "iiiiti", (int64_t)report->items, (int64_t)report->same_items,
-                       (int64_t)report->bytes, (int64_t)report->written_bytes, report->lost,
-                       (int64_t)t->busy.checkpoint);
+                       "iiiiti", (int64_t)report->items, (int64_t)same, (int64_t)report->bytes,
+                       (int64_t)written, report->lost, (int64_t)t->busy.checkpoint);
     }
     if (r == 0 && changed == 0) {
         return snp_fail(err, SNP_E_NOT_FOUND, "the session was cleared meanwhile");
@@ -385,9 +413,23 @@ static int save_end(struct snp_tx *tx, void *arg, struct snp_err *err)
         r = snp_journal_snapshot_checkpoint(tx, t->save.snapshot, t->busy.checkpoint, err);
     }
     if (r == 0) {
-        r = snp_session_grow(tx, session, (int64_t)report->written_bytes, err);
+        r = snp_session_grow(tx, session, (int64_t)written, err);
     }
     return r < 0 ? r : snp_gc_prune(tx, session, err);
+}
+
+static int save_end(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    return complete(tx, arg, NULL, err);
+}
+
+/* The last slice and the end at once: a synced commit puts names on disk before it. */
+static int save_end_slice(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct snp_transfer *t = arg;
+    int r = slice_job(tx, t, err);
+
+    return r < 0 ? r : complete(tx, t, &t->slice, err);
 }
 
 /* The row stays behind, not complete: it is to be cleared up. */
@@ -409,8 +451,8 @@ static void slice_discard(struct snp_transfer *t)
     t->slice.used = 0;
 }
 
-/* Contents to disk, then names and rows. */
-static int slice_flush(struct snp_transfer *t, struct snp_err *err)
+/* Contents to disk. */
+static int slice_sync(struct snp_transfer *t, struct snp_err *err)
 {
     struct slice *slice = &t->slice;
     int r = 0;
@@ -425,14 +467,30 @@ static int slice_flush(struct snp_transfer *t, struct snp_err *err)
         }
     }
     SNP_FAULT("checkpoint.before_slice");
-    if (r == 0 && slice->n > 0) {
-        r = snp_store_call(t->store, slice_job, t, SNP_DURABILITY_PROCESS, err);
-    }
-    if (r == 0) {
-        t->report.written_bytes += slice->written;
-        t->report.same_items += slice->same;
+    return r;
+}
+
+/* It has its rows, or never will. */
+static void slice_settle(struct snp_transfer *t, bool is_done)
+{
+    if (is_done) {
+        t->report.written_bytes += t->slice.written;
+        t->report.same_items += t->slice.same;
     }
     slice_discard(t);
+}
+
+/* Contents to disk, then names and rows. */
+static int slice_flush(struct snp_transfer *t, struct snp_err *err)
+{
+    int r = slice_sync(t, err);
+
+    t->slice.written = 0;
+    t->slice.same = 0;
+    if (r == 0 && t->slice.n > 0) {
+        r = snp_store_call(t->store, slice_job, t, SNP_DURABILITY_PROCESS, err);
+    }
+    slice_settle(t, r == 0);
     return r;
 }
 
@@ -561,6 +619,43 @@ static int folders_sync(struct snp_transfer *t, struct snp_err *err)
     return r;
 }
 
+static int report_make(struct snp_transfer *t, struct snp_err *err)
+{
+    if (snp_buf_adds(&t->lost, "]") < 0 || snp_buf_cstr(&t->lost) == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    t->report.checkpoint = t->busy.checkpoint;
+    t->report.cell = t->save.cell;
+    t->report.lost = snp_buf_cstr(&t->lost);
+    return 0;
+}
+
+/* The rest of it, and the commit that makes it complete. */
+static int save_finish(struct snp_transfer *t, struct snp_err *err)
+{
+    bool is_short = t->slice.n_files <= LAST_FILES;
+    int r = is_short ? 0 : slice_flush(t, err);
+
+    if (r == 0) {
+        r = folders_sync(t, err); /* of slices before: not on the thread that others wait for */
+    }
+    if (r == 0 && is_short) {
+        r = slice_sync(t, err);
+    }
+    if (r == 0) {
+        r = report_make(t, err);
+    }
+    SNP_FAULT("checkpoint.before_complete");
+    if (r == 0) {
+        r = snp_store_call(t->store, is_short ? save_end_slice : save_end, t,
+                           SNP_DURABILITY_SYNCED, err);
+    }
+    if (is_short) {
+        slice_settle(t, r == 0);
+    }
+    return r;
+}
+
 static int save_run(struct snp_transfer *t, struct snp_err *err)
 {
     struct snp_err ignored;
@@ -575,23 +670,11 @@ static int save_run(struct snp_transfer *t, struct snp_err *err)
     }
     r = snp_blob_writer_new(&t->store->place, &t->writer, err);
     if (r == 0) {
+        snp_blob_use_thread(t->writer);
         r = pipe_feed(t, err);
     }
     if (r == 0) {
-        r = slice_flush(t, err);
-    }
-    if (r == 0) {
-        r = folders_sync(t, err);
-    }
-    if (r == 0 && (snp_buf_adds(&t->lost, "]") < 0 || snp_buf_cstr(&t->lost) == NULL)) {
-        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    if (r == 0) {
-        t->report.checkpoint = t->busy.checkpoint;
-        t->report.cell = t->save.cell;
-        t->report.lost = snp_buf_cstr(&t->lost);
-        SNP_FAULT("checkpoint.before_complete");
-        r = snp_store_call(t->store, save_end, t, SNP_DURABILITY_SYNCED, err);
+        r = save_finish(t, err);
     }
     slice_discard(t);
     busy_clear(t);
