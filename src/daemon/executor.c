@@ -188,15 +188,15 @@ static int open_ask(struct snp_executor *executor,
 {
     const struct snp_session *session = executor->session;
     struct step *step = calloc(1, sizeof(*step));
-    snp_autojson json_t *head =
-        json_pack("{s:s, s:s?, s:o, s:s?, s:s?, s:O, s:b, s:b, s:b, s:s?, s:I, s:b}", "session",
-                  executor->id, "template",
-                  session->template_name[0] == '\0' ? NULL : session->template_name, "limits",
-                  snp_limits_to_json(&session->limits), "project", session->project, "rootfs",
-                  session->rootfs, "env", session->env, "allow_degraded",
-                  session->allow_degraded, "require_exact", session->require_exact, "lasting",
-                  session->name[0] != '\0', "instead_of", session->instead_of, "epoch",
-                  (json_int_t)executor->epoch, "transaction", session->transaction);
+    snp_autojson json_t *head = json_pack(
+        "{s:s, s:s?, s:o, s:s?, s:s?, s:O, s:b, s:b, s:b, s:b, s:s?, s:I, s:b}", "session",
+        executor->id, "template",
+        session->template_name[0] == '\0' ? NULL : session->template_name, "limits",
+        snp_limits_to_json(&session->limits), "project", session->project, "rootfs",
+        session->rootfs, "env", session->env, "allow_degraded", session->allow_degraded,
+        "require_exact", session->require_exact, "lasting", session->name[0] != '\0', "loads",
+        session->checkpoint != 0, "instead_of", session->instead_of, "epoch",
+        (json_int_t)executor->epoch, "transaction", session->transaction);
     struct snp_tier_call call = {
         .method = "open",
         .head = head,

@@ -221,6 +221,7 @@ static int on_open(struct request *rq, struct snp_err *err)
         .allow_degraded = snp_json_bool(rq->head, "allow_degraded", false),
         .require_exact = snp_json_bool(rq->head, "require_exact", false),
         .is_lasting = snp_json_bool(rq->head, "lasting", true),
+        .is_to_load = snp_json_bool(rq->head, "loads", false),
         .epoch = (uint64_t)snp_json_int(rq->head, "epoch", 0),
         .is_transactional = snp_json_bool(rq->head, "transaction", true),
     };

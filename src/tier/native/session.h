@@ -52,6 +52,7 @@ struct snp_session_spec {
     bool allow_degraded;
     bool require_exact;
     bool is_lasting; /* more cells will come: leave a seed, in case one has to be killed */
+    bool is_to_load; /* it will be filled before its first cell */
     uint64_t epoch;  /* 0 = none was given */
     bool is_transactional; /* cells are, unless they say otherwise */
     char *instead_of;      /* owned; why it is not in a stronger tier, NULL = it need not be */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A few kinds of session are remembered, the latest first; of each some spares are kept. They
- * are made one at a time and when nothing else is asked of the template, because making
- * one takes it from those who wait. A spare over a project is not kept for long: it holds
+ * are made one at a time, when nothing else is asked of the template and no session is being
+ * filled, because making one takes it, or a processor, from those who wait. A spare over a project is not kept for long: it holds
  * the folder's file system, and what it hides was found when it was made (what is found
  * for the new session decides whether it fits).
  */
@@ -19,6 +19,8 @@
 enum {
     KINDS_MAX = 6,
     REFILL_MS = 3,
+    LOAD_MS =
+        50, /* after a session was opened that is to be filled: then it is, or has failed */
     SWEEP_MS = 30000,
     PROJECT_AGE_S = 120,
 };
@@ -32,6 +34,7 @@ struct snp_spares {
     struct snp_tier *tier; /* borrowed */
     uv_timer_t *timer;     /* owned by the loop */
     struct kind kind[KINDS_MAX];
+    uint64_t calm_us; /* make none before */
     bool is_closed;
 };
 
@@ -149,7 +152,8 @@ static void on_timer(uv_timer_t *timer)
     struct kind *kind;
     struct snp_err err;
 
-    if (spares->tier->n_opening > 0) {
+    if (spares->tier->n_opening > 0 || spares->tier->n_loading > 0 ||
+        snp_now_us() < spares->calm_us) {
         (void)uv_timer_start(timer, on_timer, REFILL_MS, 0);
         return;
     }
@@ -222,6 +226,7 @@ void snp_spare_want(struct snp_tier *tier, const struct snp_session_spec *spec)
         return;
     }
     kind->wanted_us = snp_now_us();
+    spares->calm_us = spec->is_to_load ? kind->wanted_us + LOAD_MS * 1000ULL : spares->calm_us;
     (void)uv_timer_start(spares->timer, on_timer, REFILL_MS, 0);
 }
 

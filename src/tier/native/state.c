@@ -599,6 +599,7 @@ static void loading_end(struct snp_loading *v, json_t *failed, const struct snp_
     }
     v->id = 0;
     s->keeping.loading = NULL;
+    s->tier->n_loading--;
     snp_closep(&v->in_fd);
     uv_close((uv_handle_t *)SNP_TAKE_PTR(v->timer), free_handle);
     if (err != NULL) {
@@ -755,6 +756,7 @@ int snp_method_load(
     }
     v->in_fd = SNP_TAKE_FD(*fd);
     s->keeping.loading = v;
+    s->tier->n_loading++;
     s->keeping.has_run = true;
     s->holds_state = true;
     snp_branch_hold(s);

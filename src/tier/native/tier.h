@@ -55,6 +55,7 @@ struct snp_tier {
     struct snp_session *by_id[SNP_TIER_SESSIONS_MAX]; /* the same, in chains by hash */
     unsigned n_sessions;
     unsigned n_opening;        /* of them and of the spares: not set up yet */
+    unsigned n_loading;        /* sessions that are being filled */
     struct snp_session *ahead; /* list of spares; owned */
     struct snp_spares *spares; /* which are to be made; owned; NULL = none was ever wanted */
     uint8_t *slots;            /* one byte for each id range: in use */
