@@ -370,6 +370,27 @@ static bool may_be_saved(const struct snp_session *session)
            session->save == NULL && session->wake == NULL && session->checkpoint_us != 0;
 }
 
+bool snp_checkpoint_is_moving(const struct snp_session *session)
+{
+    size_t i;
+    json_t *lost;
+
+    json_array_foreach(session->checkpoint_lost, i, lost)
+    {
+        const char *name = snp_json_str(lost, "name", "");
+
+        if (strncmp(name, "thread ", 7) == 0 || strcmp(name, "background processes") == 0) {
+            return true; /* no variable has such a name */
+        }
+    }
+    return false;
+}
+
+bool snp_checkpoint_is_current(const struct snp_session *session)
+{
+    return session->checkpoint != 0 && !session->is_dirty && !snp_checkpoint_is_moving(session);
+}
+
 void snp_checkpoint_schedule(struct snp_session *session)
 {
     struct snp_server *server = session->server;
@@ -381,7 +402,7 @@ void snp_checkpoint_schedule(struct snp_session *session)
         session->is_dirty = true;
         session->dirty_us = now;
     }
-    session->is_unsavable = false;
+    session->unsavable_us = 0;
     if (session->checkpoint_when == SNP_CHECKPOINT_OFF || session->wake != NULL) {
         return;
     }

@@ -7,6 +7,8 @@
  * session; one that fails leaves the one before as it was.
  */
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "base/json.h"
 
@@ -36,6 +38,15 @@ void snp_checkpoint_make_branch(struct snp_session *session,
 
 /* Something has changed in the session: it is to be saved when its time has come. */
 void snp_checkpoint_schedule(struct snp_session *session);
+
+/*
+ * Does something run in it between its cells, as its last checkpoint says? Then that is soon of the
+ * past, although nothing was called.
+ */
+bool snp_checkpoint_is_moving(const struct snp_session *session);
+
+/* Has the session a checkpoint, and is that as the session is now? */
+bool snp_checkpoint_is_current(const struct snp_session *session);
 
 /* Save those whose time has come, as many as may be saved at once. */
 void snp_checkpoint_tick(struct snp_server *server);

@@ -74,6 +74,12 @@ static void close_start(struct hibernation *h)
 
 /* Saving -------------------------------------------------------------------------------------- */
 
+/* Not now; but what runs in it may have ended when it would be idle for as long again. */
+static void put_off(struct snp_session *session)
+{
+    session->unsavable_us = snp_now_us() + session->server->options.session_idle_ms * 1000;
+}
+
 static void saved(void *ctx, const json_t *report, const struct snp_err *err)
 {
     struct hibernation *h = ctx;
@@ -87,13 +93,13 @@ static void saved(void *ctx, const json_t *report, const struct snp_err *err)
     } else if (err == NULL && h->is_gentle && n_lost > 0) {
         const json_t *first = json_array_get(json_object_get(report, "lost"), 0);
 
-        (void)snp_fail(&why, SNP_E_LIMIT,
-                       "%zu of its variables cannot be saved (%.64s: %.100s)", n_lost,
-                       snp_json_str(first, "name", "?"), snp_json_str(first, "reason", "?"));
+        (void)snp_fail(&why, SNP_E_LIMIT, "%zu things in it cannot be saved (%.64s: %.100s)",
+                       n_lost, snp_json_str(first, "name", "?"),
+                       snp_json_str(first, "reason", "?"));
         err = &why;
     }
     if (err != NULL) {
-        session->is_unsavable = true;
+        put_off(session);
         end(h, err);
         return;
     }
@@ -102,7 +108,7 @@ static void saved(void *ctx, const json_t *report, const struct snp_err *err)
 
 static bool needs_saving(const struct snp_session *session)
 {
-    return session->is_dirty && session->is_recorded;
+    return (session->is_dirty || snp_checkpoint_is_moving(session)) && session->is_recorded;
 }
 
 void snp_hibernate(struct snp_session *session,
@@ -125,8 +131,8 @@ void snp_hibernate(struct snp_session *session,
     if (needs_saving(session)) {
         snp_checkpoint_make(session, saved, h);
     } else if (is_gentle && json_array_size(session->checkpoint_lost) > 0) {
-        session->is_unsavable = true;
-        (void)snp_fail(&err, SNP_E_LIMIT, "some of its variables cannot be saved");
+        put_off(session);
+        (void)snp_fail(&err, SNP_E_LIMIT, "some of what it holds cannot be saved");
         end(h, &err);
     } else {
         close_start(h);
@@ -251,8 +257,9 @@ void snp_hibernate_rest(struct snp_session *session)
 static bool is_candidate(const struct snp_session *session)
 {
     return session->state == SNP_SESSION_IDLE && session->name[0] != '\0' &&
-           session->wake == NULL && session->save == NULL && !session->is_unsavable &&
-           session->n_waiting == 0 && session->is_recorded;
+           session->wake == NULL && session->save == NULL &&
+           session->unsavable_us <= snp_now_us() && session->n_waiting == 0 &&
+           session->is_recorded;
 }
 
 static struct snp_session *least_recently_used(const struct snp_sessions *table)

@@ -156,7 +156,7 @@ static void session_turn(struct snp_turn *turn,
     }
     search->is_asleep = session->executor == NULL;
     snp_missing_place(session, &search->place);
-    if (search->is_asleep || (session->checkpoint != 0 && !session->is_dirty)) {
+    if (search->is_asleep || snp_checkpoint_is_current(session)) {
         session_saved(search, session);
         return;
     }

@@ -161,7 +161,7 @@ static void session_adopt(struct rollback *back)
         back->lost == NULL ? json_array() : json_loads(back->lost, 0, NULL);
     session->is_dirty = false;
     session->is_last_unknown = false;
-    session->is_unsavable = false;
+    session->unsavable_us = 0;
 }
 
 /* By checkpoint ------------------------------------------------------------------------------------ */

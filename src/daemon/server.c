@@ -407,7 +407,8 @@ static void end_sessions(struct snp_server *server)
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         struct snp_session *session = server->sessions.slots[i];
 
-        if (session == NULL || session->name[0] == '\0' || !session->is_dirty ||
+        if (session == NULL || session->name[0] == '\0' ||
+            !(session->is_dirty || snp_checkpoint_is_moving(session)) ||
             session->executor == NULL || session->wake != NULL) {
             continue;
         }

@@ -103,10 +103,11 @@ struct snp_session {
     uint64_t accepted_from; /* ... beside a checkpoint of after this one: not beside an older */
     bool is_last_unknown;   /* how its last cell ended is not known */
     enum snp_checkpoint_when checkpoint_when;
-    bool is_dirty;     /* it holds what no checkpoint holds */
-    bool is_unsavable; /* something in it cannot be saved: it does not hibernate by itself */
-    bool is_leaving;   /* it is on its way to hibernate */
-    uint64_t changes;  /* how often something changed in it */
+    bool is_dirty; /* it holds what no checkpoint holds */
+    uint64_t
+        unsavable_us; /* something in it cannot be saved: it does not hibernate by itself, nor tries before that */
+    bool is_leaving;         /* it is on its way to hibernate */
+    uint64_t changes;        /* how often something changed in it */
     uint64_t changes_begun;  /* changes when its running cell began */
     bool has_puts;           /* files were put since it was saved last */
     uint64_t save_number;    /* of the last save that has all files put before; 1 = none */

@@ -308,7 +308,7 @@ static void take_by_disk(struct taking *taking)
 {
     struct snp_session *session = taking->session;
 
-    if (session->checkpoint != 0 && !session->is_dirty) {
+    if (snp_checkpoint_is_current(session)) {
         taking->checkpoint = session->checkpoint;
         row_write(taking);
     } else {
@@ -353,7 +353,7 @@ static int branch_made(void *ctx, const struct snp_tier_answer *answer, struct s
     } else {
         taking->has_branch = true;
         taking->number = (uint32_t)snp_json_int(answer->head, "branch", 0);
-        taking->checkpoint = session->is_dirty ? 0 : session->checkpoint;
+        taking->checkpoint = snp_checkpoint_is_current(session) ? session->checkpoint : 0;
         if (snp_pin_add(session, taking->id, taking->number, taking->cell) == NULL) {
             snp_pin_drop(session->executor, taking->number);
             (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");

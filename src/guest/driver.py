@@ -1519,6 +1519,7 @@ class Session:
             "budget_s": members.get("budget_ms", 10000) / 1000,
             "digest": self._digest,
             "threads": threads,
+            "processes": members.get("processes", 0),
             "settings": settings,
         }
         own = main.__globals__  # type: ignore[attr-defined]

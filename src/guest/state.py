@@ -1829,12 +1829,14 @@ def save(fd: int, names: Dict[Any, Any], own: Dict[str, Any], known: bytes, orde
     """Write the variables in names to the pipe fd.
 
     order: describe (no contents), budget_s, digest (None: a slower one), threads (that are not
-    in this process), settings (of the driver, with `baseline`). This process is of no other use afterwards. OSError: the pipe.
+    in this process), processes (how many run besides this session's interpreter), settings (of the driver, with `baseline`). This process is of no other use afterwards. OSError: the pipe.
     """
     keys = set(known.decode("ascii", "replace").split("\n"))
     saver = Saver(names, own, order["digest"])
     for name, kind in order["threads"]:
         saver.lose(clean("thread " + name, NAME_MAX), kind, THREAD)
+    if order["processes"] > 0:
+        saver.lose("background processes", "process", "%d run: they end with this sandbox, and what they do later is not saved" % order["processes"])
     saver.save(Sink(fd), keys, order["describe"], order["budget_s"], order["settings"])
 
 

@@ -137,6 +137,30 @@ def test_what_cannot_be_saved_is_named(box):
     assert "generator" in json.dumps(done["restored"]["failed"])
 
 
+def test_background_processes_are_named_and_what_they_wrote_is_saved(box):
+    box.start(*SOON)
+    box.exec(sh="(sleep 0.5; echo L >late; sleep 4321) & :", session="s")
+    saved(box, 1)
+    assert lib.wait_for(lambda: "late" in box.cli("ls", "s").stdout)
+    assert "background processes (process): " in box.cli("hibernate", "s").stderr
+    done = box.exec("open('late').read()", "s")
+    assert done["value"] == "'L\\n'" and done["epoch"] == 2, done
+    assert [lost["name"] for lost in done["restored"]["failed"]] == ["background processes"], done["restored"]
+
+
+def test_a_session_with_background_processes_does_not_hibernate_by_itself(box):
+    box.start(*SOON, "--session-idle", "0.5")
+    box.exec(sh="sleep 4321 & :", session="s")
+    box.exec("1", "other")
+    assert lib.wait_for(lambda: listed(box, "other")["state"] == "hibernated"), box.log()
+    assert lib.wait_for(lambda: "hibernate-not" in box.log())
+    below = {pid for pid in lib.descendants(box.daemon.pid) if lib.program_of(pid) == "sleep"}
+    assert listed(box)["state"] in ("idle", "saving") and len(below) == 1, below
+    os.kill(below.pop(), signal.SIGKILL)
+    # Once it has ended nothing keeps the session awake, although nobody called it.
+    assert lib.wait_for(lambda: listed(box)["state"] == "hibernated"), box.log()
+
+
 def test_clear_leaves_nothing_of_before(box):
     box.start(*SOON)
     box.exec(STATE, "s")

@@ -437,8 +437,10 @@ static void conclude(struct snp_session *s)
         ask_drop(s, m->number); /* there is one that the interpreter does not stand for */
         m->files_ok = false;
     } else if (m->number != 0 && (has_copy || m->files_ok)) {
-        bs->at[bs->n++] = (struct snp_branch){
-            .number = m->number, .pid = has_copy ? m->pid : -1, .has_files = m->files_ok};
+        bs->at[bs->n++] = (struct snp_branch){.number = m->number,
+                                              .pid = has_copy ? m->pid : -1,
+                                              .has_files = m->files_ok,
+                                              .others = m->others};
     } else if (m->number == 0) {
         snp_branch_find(s, 0)->has_files = m->files_ok;
     }

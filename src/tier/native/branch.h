@@ -49,6 +49,7 @@ struct snp_branch {
     pid_t pid; /* as pid 1 numbers it; -1 = none, only files are kept */
     bool is_pinned;
     bool has_files;
+    uint32_t others;  /* processes that ran when it was made, besides ours */
     unsigned n_users; /* saves that read it; it stays till they are done */
 };
 

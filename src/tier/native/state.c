@@ -353,8 +353,11 @@ static const struct snp_link_ops saver_ops = {.body_max = HEAD_MAX,
 
 static int send_save(struct snp_saving *v, struct snp_link *link, int fd, struct snp_err *err)
 {
-    snp_autojson json_t *head = json_pack("{s:b,s:b,s:i}", "describe", v->is_describe, "final",
-                                          link == &v->guest, "budget_ms", BUDGET_MS);
+    const struct snp_branch *b = v->uses_branch ? snp_branch_find(v->session, v->number) : NULL;
+    uint32_t others = b == NULL ? v->session->branches.making.others : b->others;
+    snp_autojson json_t *head =
+        json_pack("{s:b,s:b,s:i,s:I}", "describe", v->is_describe, "final", link == &v->guest,
+                  "budget_ms", BUDGET_MS, "processes", (json_int_t)others);
     snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
     const struct snp_frame frame = {.type = SNP_GUEST_SAVE,
                                     .id = v->id,
