@@ -29,6 +29,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/rundir.h"
+#include "base/slice.h"
 #include "base/str.h"
 #include "daemon/server.h"
 
@@ -620,6 +621,7 @@ int main(int argc, char **argv)
         return 0;
     }
     snp_log_setup("daemon", options.level);
+    snp_slice_short();
     if (r == 0) {
         r = run(&options, &err);
     }

@@ -38,6 +38,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/slice.h"
 #include "guest/setup.h"
 #include "guest/spec.h"
 
@@ -289,6 +290,7 @@ static int child_main(void *arg)
     int r;
 
     default_sigchld();
+    snp_slice_short(); /* pid 1, which is executed from here */
     c->control_fd = park(c->control_fd);
     if (announce(c) < 0) {
         _exit(4);

@@ -31,6 +31,7 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/slice.h"
 #include "base/str.h"
 #include "store/store_priv.h"
 
@@ -857,6 +858,7 @@ static void *thread_main(void *arg)
     struct job_node *batch;
     struct snp_err err;
 
+    snp_slice_short();
     (void)ensure_open(store, &err); /* the first job tells why not */
     while ((batch = batch_wait(store)) != NULL) {
         batch_run(store, batch);

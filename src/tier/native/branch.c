@@ -32,6 +32,7 @@
 enum {
     MAKING_MS = 4000, /* a little more than pid 1's patience */
     AFTER_MS = 2,     /* from a cell's end, so that its answer has the processors first */
+    LEAVE_MS = 10,    /* likewise from a return's end, whose answer waits for a disk */
     WATCH_MS_MIN = 4,
     WATCH_MS_MAX = 200,
     WATCH_SHARE = 20, /* of the time at most one such part is spent on looking */
@@ -314,6 +315,16 @@ static void drop_standby(struct snp_session *s)
     bs->has_standby = false;
     if (b != NULL && !is_pinned) {
         remove_branch(s, bs->standby);
+    }
+}
+
+/* What was set aside ends now. */
+static void see_off(struct snp_session *s)
+{
+    uint32_t number = SNP_TAKE(of(s)->leaving, 0);
+
+    if (number != 0) {
+        snp_branch_drop(s, number);
     }
 }
 
@@ -713,6 +724,7 @@ static void make(struct snp_session *s)
     if (bs->making.is_on || s->state != SNP_SESSION_READY || timer == NULL) {
         return;
     }
+    see_off(s); /* the timer is for other things from here on */
     bs->is_current = false;
     bs->making = (struct snp_branch_making){.is_on = true, .number = ++bs->last, .pid = -1};
     (void)uv_timer_start(timer, on_making_timeout, MAKING_MS, 0);
@@ -817,13 +829,39 @@ void snp_branch_spent(struct snp_session *s, bool again)
     make_room(s);
 }
 
+static void on_leave(uv_timer_t *timer)
+{
+    see_off(timer->data);
+}
+
+/*
+ * What stands by is of no use any more. To end it takes as long as to copy it, and can have a
+ * processor that whoever waits for the return needs: it ends a moment later.
+ */
+static void set_aside(struct snp_session *s)
+{
+    struct snp_branches *bs = of(s);
+    const struct snp_branch *b = bs->has_standby ? snp_branch_find(s, bs->standby) : NULL;
+    uv_timer_t *timer = timer_of(s);
+
+    see_off(s);
+    if (b == NULL || b->number == 0 || b->is_pinned || b->n_users > 0 || timer == NULL) {
+        drop_standby(s);
+        return;
+    }
+    bs->has_standby = false;
+    bs->leaving = b->number;
+    (void)uv_timer_start(timer, on_leave, LEAVE_MS, 0);
+}
+
 void snp_branch_set_standby(struct snp_session *s, uint32_t number)
 {
     struct snp_branches *bs = of(s);
     const struct snp_branch *b = snp_branch_find(s, number);
 
     if (bs->has_standby && bs->standby != number) {
-        drop_standby(s);
+        set_aside(s);
+        b = snp_branch_find(s, number); /* the table may have changed */
     }
     bs->has_standby = b != NULL;
     bs->standby = number;
@@ -904,6 +942,7 @@ void snp_branch_watch(struct snp_session *s, bool is_running)
     if (bs->timer == NULL || bs->making.is_on) {
         return;
     }
+    see_off(s);
     if (is_running && s->embryo.has_cgroup && n_copies(bs) > 0) {
         (void)uv_timer_start(bs->timer, on_watch, WATCH_MS_MIN, 0);
     } else {

@@ -89,6 +89,7 @@ struct snp_branches {
     bool is_hurried;      /* somebody waited for the last one: make the next at once */
     bool has_standby;     /* its interpreter, or its files alone, can be gone back to */
     uint32_t standby;     /* 0 = the seed */
+    uint32_t leaving;     /* it stood by, and ends soon; 0 = none */
     bool is_short;        /* one was given up because memory is short */
     uint64_t has_reserve; /* bytes above the limit, until it is gone */
     unsigned n_holds;     /* requests during which no cell begins */

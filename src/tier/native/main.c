@@ -32,6 +32,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/slice.h"
 #include "base/str.h"
 #include "os/idmap.h"
 #include "tier/local/launch.h"
@@ -343,6 +344,7 @@ int main(int argc, char **argv)
     (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     raise_open_files();
+    snp_slice_short();
     snp_log_setup(is_local ? "tier-local" : "tier-native", SNP_LOG_INFO);
     return serve(argv[2], is_local);
 }
