@@ -3,13 +3,14 @@
  * Going back.
  *
  *   the snapshot's row -> its copy on disk, if that is still being written -> the session's turn
- *   by memory: the tier goes back to the branch -> journal -> the answer
+ *   by memory: the tier goes back to the branch, meanwhile the journal -> the answer
  *   else: the executor is closed -> journal -> the session wakes from the checkpoint -> the answer
  *
  * The journal's part is one job: the epoch is raised, the snapshot's checkpoint becomes the
  * session's latest, cells after it read "undone". Before that job a crash leaves the session as
- * it was, after it as the snapshot has it. If it fails after the tier has gone back, the
- * executor is closed: what it holds is nothing that the journal knows of.
+ * it was, after it as the snapshot has it. If it fails, the executor is closed, wherever the
+ * tier is with it: what it holds is nothing that the journal knows of. If the tier fails, the
+ * session wakes from the checkpoint that the journal then has as its latest.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,9 @@ struct rollback {
     struct snp_waiter waiter;
     bool has_waited;
     bool by_memory;
+    bool went_back;   /* the tier's answer */
+    unsigned n_asked; /* tier and journal, while they are at it */
+    struct snp_err journal_err;
     uint64_t begun_us;
     uint64_t epoch; /* the new one */
     /* Read and written by the store's thread. */
@@ -254,24 +258,27 @@ static void executor_drop(struct snp_session *session)
     }
 }
 
-static void kept(void *arg, const struct snp_err *err)
+/* Tier and journal have both answered, in whatever order. */
+static void both_answered(struct rollback *back)
 {
-    struct rollback *back = arg;
     struct snp_session *session = back->session;
 
     if (session->state == SNP_SESSION_CLOSING) {
         rollback_over(back);
         return;
     }
-    if (err->code != SNP_OK) {
-        struct snp_err why = *err;
-
-        (void)snp_err_wrap(&why, "the rollback is not in the journal, and was not made");
+    if (back->journal_err.code != SNP_OK) {
+        (void)snp_err_wrap(&back->journal_err,
+                           "the rollback is not in the journal, and was not made");
         executor_drop(session);
-        rollback_fail(back, &why);
+        rollback_fail(back, &back->journal_err);
         return;
     }
     session_adopt(back);
+    if (!back->went_back) {
+        by_checkpoint(back);
+        return;
+    }
     if (session->executor == NULL || session->state != SNP_SESSION_ROLLING_BACK) {
         if (session->state == SNP_SESSION_ROLLING_BACK) {
             snp_hibernate_rest(session);
@@ -286,6 +293,16 @@ static void kept(void *arg, const struct snp_err *err)
     rollback_answer(back);
 }
 
+static void kept(void *arg, const struct snp_err *err)
+{
+    struct rollback *back = arg;
+
+    back->journal_err = *err;
+    if (--back->n_asked == 0) {
+        both_answered(back);
+    }
+}
+
 static int went_back(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     static const struct snp_field fields[] = {
@@ -294,7 +311,6 @@ static int went_back(void *ctx, const struct snp_tier_answer *answer, struct snp
     static const struct snp_record record = SNP_RECORD("rollback", fields);
     struct rollback *back = ctx;
     struct snp_session *session = back->session;
-    struct snp_err err;
     int r = 0;
 
     if (answer->head != NULL) {
@@ -303,14 +319,14 @@ static int went_back(void *ctx, const struct snp_tier_answer *answer, struct snp
     if (answer->head == NULL || r < 0 || session->executor == NULL) {
         snp_log(SNP_LOG_WARN, "rollback", "session=%s error=\"%s\"", session->id,
                 answer->head == NULL ? answer->err->msg : "the tier gave a wrong answer");
-        by_checkpoint(back);
-        return r;
+    } else {
+        session->executor->epoch = back->epoch;
+        back->went_back = true;
     }
-    session->executor->epoch = back->epoch;
-    if (journal_write(back, kept, &err) < 0) {
-        kept(back, &err);
+    if (--back->n_asked == 0) {
+        both_answered(back);
     }
-    return 0;
+    return r;
 }
 
 static const struct snp_tier_ops rollback_ops = {went_back, NULL};
@@ -332,11 +348,16 @@ static int by_memory(struct rollback *back, struct snp_err *err)
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     r = snp_tier_ask(session->executor->tier, &call, err);
-    if (r == 0) {
-        back->by_memory = true;
-        snp_session_set_state(session, SNP_SESSION_ROLLING_BACK);
+    if (r < 0) {
+        return r;
     }
-    return r;
+    back->by_memory = true;
+    back->n_asked = 2;
+    snp_session_set_state(session, SNP_SESSION_ROLLING_BACK);
+    if (journal_write(back, kept, err) < 0) {
+        kept(back, err);
+    }
+    return 0;
 }
 
 static void on_turn(struct snp_turn *turn,
