@@ -45,23 +45,39 @@ static bool read_hex(const char **at, char end, uintptr_t *ret)
     return *(*at)++ == end;
 }
 
+/* "device inode  name" */
+static uint64_t read_file(const char *at)
+{
+    uint64_t number = 0;
+
+    at = strchr(at, ' ');
+    for (at = at == NULL ? "" : at + 1; *at >= '0' && *at <= '9'; at++) {
+        number = number * 10 + (uint64_t)(*at - '0');
+    }
+    return number;
+}
+
 /* "start-end rw-p offset device inode  name" */
 static bool read_line(const char *line, struct snp_map *ret)
 {
-    static const char written[] = "rw-p ";
     static const char no_file[] = "00:00 0 ";
+    const int data = PROT_READ | PROT_WRITE;
     const char *at = line;
     uintptr_t offset;
 
     if (!read_hex(&at, '-', &ret->start) || !read_hex(&at, ' ', &ret->end) || strlen(at) < 5) {
         return false;
     }
-    ret->is_private = strncmp(at, written, strlen(written)) == 0;
-    at += strlen(written);
+    ret->prot = (at[0] == 'r' ? PROT_READ : 0) | (at[1] == 'w' ? PROT_WRITE : 0) |
+                (at[2] == 'x' ? PROT_EXEC : 0);
+    ret->is_shared = at[3] != 'p';
+    ret->is_private = !ret->is_shared && ret->prot == data;
+    at += strlen("rw-p ");
     if (!read_hex(&at, ' ', &offset)) {
         return false;
     }
     ret->has_file = strncmp(at, no_file, strlen(no_file)) != 0;
+    ret->file = read_file(at);
     ret->is_stack = !ret->has_file && strstr(at, " [stack]\n") != NULL;
     return true;
 }
@@ -84,6 +100,14 @@ bool snp_maps_pages(const struct snp_maps *maps, uintptr_t start, size_t n, uint
     const off_t at = (off_t)(start / (size_t)sysconf(_SC_PAGESIZE) * sizeof(*ret));
 
     return maps->page_fd >= 0 && SNP_RETRY(pread(maps->page_fd, ret, len, at)) == (ssize_t)len;
+}
+
+int snp_maps_protect(uintptr_t start, size_t len, int prot)
+{
+    void *at;
+
+    memcpy(&at, &start, sizeof(at));
+    return mprotect(at, len, prot);
 }
 
 int snp_maps_advise(uintptr_t start, size_t len, int advice)

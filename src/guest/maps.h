@@ -21,8 +21,11 @@
 struct snp_map {
     uintptr_t start;
     uintptr_t end;
-    bool is_private; /* and may be written */
+    int prot; /* PROT_ bits */
+    bool is_shared;
+    bool is_private; /* not shared, and read and written, nothing else */
     bool has_file;
+    uint64_t file; /* its number on its device; 0 = none */
     bool is_stack; /* the first thread's */
 };
 
@@ -46,5 +49,7 @@ bool snp_maps_pages(const struct snp_maps *maps, uintptr_t start, size_t n, uint
 
 /* madvise() by number; 0 or -1 and errno. */
 int snp_maps_advise(uintptr_t start, size_t len, int advice);
+/* mprotect() likewise. */
+int snp_maps_protect(uintptr_t start, size_t len, int prot);
 
 #endif

@@ -16,6 +16,7 @@
 #include "guest/digest.h"
 #include "guest/heap.h"
 #include "guest/hot.h"
+#include "guest/join.h"
 #include "guest/spec.h"
 #include "guest/zygote.h"
 
@@ -90,6 +91,7 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     (void)snprintf(version, sizeof(version), "%.*s", (int)strcspn(Py_GetVersion(), " "),
                    Py_GetVersion());
     hooks.version = version;
+    snp_join_libraries();
     snp_heap_fill();
     snp_heap_end();
     if (snp_zygote_serve(control_fd, FILTER_FD, &hooks, &err) < 0) {

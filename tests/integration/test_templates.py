@@ -298,6 +298,23 @@ def test_data_with_openblas_and_without(fresh_sandbox, tmp_path, with_openblas):
     assert eval(box.exec(code, options=["--template", "data"])["value"]) == [300.0, with_openblas, 1]
 
 
+MAPPINGS = """
+import {0}, collections
+maps = {{}}
+for line in open('/proc/self/maps'):
+    words = line.split()
+    maps.setdefault(words[5] if len(words) > 5 else '', []).append(words[1])
+dict(collections.Counter(maps[{0}.__file__])), sum('w' in m and 'x' in m for each in maps.values() for m in each)
+"""
+
+
+def test_a_library_has_two_mappings_and_none_is_written_and_executed(sandbox):
+    """Forks copy them. One that no template has loaded is as the linker leaves it."""
+    assert eval(sandbox.exec(MAPPINGS.format("_lzma"))["value"]) == ({"r-xp": 1, "rw-p": 1}, 0)
+    kinds, both = eval(sandbox.exec(MAPPINGS.format("ossaudiodev"))["value"])  # the control run
+    assert sum(kinds.values()) >= 4 and both == 0
+
+
 def test_source_packages_are_built_only_when_allowed(sandbox, name):
     """Building one runs its code as the user."""
     marker = os.path.join(sandbox.home, "built-" + secrets.token_hex(4))
