@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each limit at its value and above it, met by a real program; what the result says; who else notices."""
 
+import os
 import random
 import subprocess
 import time
@@ -137,6 +138,28 @@ used, used / (time.monotonic() - start)
     one = sandbox.exec(code, options=["--cpus", "1"])
     used, ratio = literal_eval(one["value"])
     assert ratio < 1.2 and one["usage"]["cpu_us"] > 0.8e6 * used > 0
+
+
+def test_unused_time_on_processors_may_be_used_a_little_later(fresh_sandbox):
+    """As much as one period's, where the kernel can (5.14): quick cells after a pause need not wait."""
+    box = fresh_sandbox("root", env={"SNIPARA_SANDBOX_POOL": "0"})
+    if not has_cgroup(box.exec("1", "s", options=["--cpus", "0.5"]), "cpus"):
+        pytest.skip("no control group for processors")
+    seen = set()
+    for pid in lib.descendants(box.tier_pid()):
+        with open(f"/proc/{pid}/cgroup") as text:
+            groups = {line.split(":")[1]: line.rstrip().split(":", 2)[2] for line in text}
+        v1 = next((f"/sys/fs/cgroup/cpu{path}" for names, path in groups.items() if "cpu" in names.split(",")), None)
+        knobs = ("cpu.cfs_quota_us", "cpu.cfs_burst_us") if v1 else ("cpu.max", "cpu.max.burst")
+        folder = v1 or "/sys/fs/cgroup" + groups[""]
+        if not os.path.exists(f"{folder}/{knobs[1]}"):
+            continue  # an older kernel, or the root
+        values = []
+        for knob in knobs:
+            with open(f"{folder}/{knob}") as file:
+                values.append(file.read().split()[0])
+        seen.add(tuple(values))
+    assert not seen or ("50000", "50000") in seen
 
 
 def test_cpu_time_of_a_cell_is_its_own(sandbox, open_session):

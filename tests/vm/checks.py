@@ -185,6 +185,8 @@ def kernel_has_the_limits(box):
     check(len(found) == 1, "groups", box.groups(), before)
     box.session_group = found[0]
     check(read(found[0], "cpu.max") == "50000 100000", read(found[0], "cpu.max"))
+    burst = os.path.join(found[0], "cpu.max.burst")
+    check(not os.path.exists(burst) or read(burst) == "50000", "burst")
     check(16 <= int(read(found[0], "pids.max")) <= 20, read(found[0], "pids.max"))  # with those of ours
     swap = os.path.join(found[0], "memory.swap.max")
     check(not os.path.exists(swap) or read(swap) == "0", "swap")
