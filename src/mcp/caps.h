@@ -26,6 +26,7 @@ enum {
     SNP_MCP_IMAGE_MAX = 5 << 20,    /* bytes of an image a model is shown */
     SNP_MCP_RESOURCE_MAX = 4 << 20, /* bytes of one resource read */
     SNP_MCP_KEPT_MAX = 32 << 20,    /* bytes of outputs and displays kept to be read later */
+    SNP_MCP_FORKS_MAX = 16,         /* sessions that one call makes */
     SNP_MCP_JOBS_MAX = 32,          /* jobs in the background, ended ones included */
     SNP_MCP_AGENTS_MAX = 4,         /* runs of agents that work at once */
     SNP_MCP_AGENT_BEGIN_MS = 15000, /* for a run's record to begin */

@@ -83,13 +83,102 @@ static bool surrogates_repair(char *text, size_t n)
     return found;
 }
 
-static int text_read(const char *text, size_t n, json_t **ret, struct snp_err *err)
+/* Numbers ---------------------------------------------------------------------------------- */
+
+static const char far[] = "1e300"; /* beyond all that an argument may be, and can be read */
+
+static bool is_digit(char c)
 {
+    return c >= '0' && c <= '9';
+}
+
+/* Digits at text, at most n. */
+static size_t digits(const char *text, size_t n)
+{
+    size_t count = 0;
+
+    while (count < n && is_digit(text[count])) {
+        count++;
+    }
+    return count;
+}
+
+/* Is the number, without sign, len characters long, one that the parser refuses? In doubt yes. */
+static bool is_far(const char *text, size_t len)
+{
+    static const char most[] = "9223372036854775807";
+    size_t whole = digits(text, len);
+    size_t exponent = 0;
+
+    if (whole == len) {
+        return len >= sizeof(most) || (len == sizeof(most) - 1 && memcmp(text, most, len) > 0);
+    }
+    for (size_t i = whole; i < len; i++) {
+        if ((text[i] == 'e' || text[i] == 'E') && i + 1 < len && text[i + 1] != '-') {
+            i += text[i + 1] == '+' ? 1 : 0;
+            exponent = digits(text + i + 1, len - i - 1);
+        }
+    }
+    return whole > 300 || exponent > 2;
+}
+
+/* What may be in a number behind its first digit. */
+static bool is_of_number(char c)
+{
+    return is_digit(c) || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-';
+}
+
+/*
+ * Numbers that cannot be held become one that no argument may be, in place: their call is told so, by
+ * its id, where an answer without one would leave it waiting. Whether there were any.
+ */
+static bool numbers_repair(char *text, size_t n)
+{
+    bool in_string = false;
+    bool found = false;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t len = 0;
+
+        if (text[i] == '"') {
+            in_string = !in_string;
+        } else if (in_string) {
+            i += text[i] == '\\' ? 1 : 0; /* whatever is escaped ends no string */
+        } else if (is_digit(text[i])) {
+            while (i + len < n && is_of_number(text[i + len])) {
+                len++;
+            }
+            if (len >= sizeof(far) - 1 && is_far(text + i, len)) {
+                memset(text + i, ' ', len);
+                memcpy(text + i, far, sizeof(far) - 1);
+                found = true;
+            }
+            i += len - 1;
+        }
+    }
+    return found;
+}
+
+/* An id that was repaired is nobody's. */
+static bool has_far_id(const json_t *root)
+{
+    double id = json_number_value(json_object_get(root, "id"));
+
+    return id > 1e299 || id < -1e299;
+}
+
+/* is_request: somebody waits for an answer to it. */
+static int text_read(
+    const char *text, size_t n, bool is_request, json_t **ret, struct snp_err *err)
+{
+    snp_autojson json_t *root = NULL;
     snp_autofree char *copy = NULL;
+    struct snp_err ignored;
+    bool found;
     int r = n == 0 ? snp_fail(err, SNP_E_INVALID, "the message is empty")
                    : snp_json_parse_any(text, n, ret, err);
 
-    if (n == 0 || r != SNP_E_INVALID || memmem(text, n, "\\u", 2) == NULL) {
+    if (n == 0 || r != SNP_E_INVALID) {
         return r;
     }
     copy = malloc(n);
@@ -97,7 +186,13 @@ static int text_read(const char *text, size_t n, json_t **ret, struct snp_err *e
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     memcpy(copy, text, n);
-    return surrogates_repair(copy, n) ? snp_json_parse_any(copy, n, ret, err) : r;
+    found = surrogates_repair(copy, n);
+    found = (is_request && numbers_repair(copy, n)) || found;
+    if (!found || snp_json_parse_any(copy, n, &root, &ignored) < 0 || has_far_id(root)) {
+        return r;
+    }
+    *ret = SNP_TAKE_PTR(root);
+    return 0;
 }
 
 /* Messages -------------------------------------------------------------------------------- */
@@ -154,15 +249,25 @@ static int code_of(const char *text, size_t n)
     return i < n && text[i] == '[' ? SNP_JSONRPC_REQUEST : SNP_JSONRPC_PARSE;
 }
 
-int snp_jsonrpc_read(
-    const char *text, size_t n, json_t **ret, int *ret_code, struct snp_err *err)
+static int read_any(const char *text,
+                    size_t n,
+                    bool is_request,
+                    json_t **ret,
+                    int *ret_code,
+                    struct snp_err *err)
 {
-    int r = text_read(text, n, ret, err);
+    int r = text_read(text, n, is_request, ret, err);
 
     if (r < 0) {
         *ret_code = r == SNP_E_INVALID ? code_of(text, n) : SNP_JSONRPC_INTERNAL;
     }
     return r;
+}
+
+int snp_jsonrpc_read(
+    const char *text, size_t n, json_t **ret, int *ret_code, struct snp_err *err)
+{
+    return read_any(text, n, true, ret, ret_code, err);
 }
 
 int snp_jsonrpc_take(
@@ -192,7 +297,7 @@ int snp_jsonrpc_parse(const char *text,
                       struct snp_err *err)
 {
     json_t *root = NULL;
-    int r = snp_jsonrpc_read(text, n, &root, ret_code, err);
+    int r = read_any(text, n, false, &root, ret_code, err);
 
     if (r < 0) {
         *ret_id = NULL;

@@ -40,7 +40,8 @@ struct snp_jsonrpc {
 /*
  * Read n bytes: an object, or an array of them (a batch); new reference. SNP_E_INVALID: neither;
  * *ret_code is for the answer. An escaped half of a surrogate pair reads as U+FFFD: some clients
- * cut text inside a character.
+ * cut text inside a character. A number that cannot be held, but for an id, reads as 1e300, which is
+ * beyond all that is asked for.
  */
 int snp_jsonrpc_read(
     const char *text, size_t n, json_t **ret, int *ret_code, struct snp_err *err) SNP_NODISCARD;
@@ -56,7 +57,7 @@ int snp_jsonrpc_take(json_t *root,
                      json_t **ret_id,
                      struct snp_err *err) SNP_NODISCARD;
 
-/* Both. SNP_JSONRPC_PARSE is a third code. */
+/* Both, but for numbers, which are not touched. SNP_JSONRPC_PARSE is a third code. */
 int snp_jsonrpc_parse(const char *text,
                       size_t n,
                       struct snp_jsonrpc *ret,

@@ -134,7 +134,7 @@ static const struct snp_arg rollback_args[] = {
 };
 static const struct snp_arg fork_args[] = {
     ARG_OPTIONAL("snapshot", "from here; default: as it is"),
-    ARG_WHOLE("count", NULL, 1, 16),
+    ARG_WHOLE("count", NULL, 1, SNP_MCP_FORKS_MAX),
     ARG_OPTIONAL("name", "begin of the new session_ids"),
     ARG_SESSION,
     ARG_END,

@@ -90,6 +90,8 @@ void snp_tool_snapshot(struct snp_task *task);
 void snp_tool_rollback(struct snp_task *task);
 void snp_tool_fork(struct snp_task *task);
 void snp_tool_history(struct snp_task *task);
+/* Is that the first line of a cell that one of our context tools ran? */
+bool snp_tool_is_context_cell(const char *first_line);
 void snp_tool_job_poll(struct snp_task *task);
 void snp_tool_job_cancel(struct snp_task *task);
 void snp_tool_agent_run(struct snp_task *task);

@@ -20,6 +20,11 @@ enum {
 
 static const char starter[] = "exec(__import__('sys').stdin.read(), {'g': globals()})";
 
+bool snp_tool_is_context_cell(const char *first_line)
+{
+    return strcmp(first_line, starter) == 0;
+}
+
 static const char get_program[] =
     "import json, types\n"
     "skip = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)\n"

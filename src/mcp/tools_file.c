@@ -48,6 +48,42 @@ static size_t begun(const char *bytes, size_t n)
     return 0;
 }
 
+/* How many of n bytes can be shown whole, however much longer they become when they are cleaned. */
+static size_t fitting(const char *bytes, size_t n)
+{
+    while (n > 1) {
+        snp_autobuf struct snp_buf clean = {0};
+        size_t chars;
+
+        snp_buf_init(&clean, TEXT_BUILD);
+        if (snp_text_clean(&clean, bytes, n) < 0) {
+            n /= 2;
+            continue;
+        }
+        chars = clean.len == 0 ? 0 : snp_utf8_count(snp_buf_bytes(&clean), clean.len);
+        if (chars <= READ_MAX) {
+            break;
+        }
+        n = n * READ_MAX / chars;
+        n -= begun(bytes, n);
+    }
+    return n;
+}
+
+/* The call that reads on. */
+static int next_add(const struct snp_task *task,
+                    struct snp_buf *text,
+                    const char *path,
+                    unsigned long long at)
+{
+    int r = snp_buf_adds(text, "\n[next] read_file(");
+
+    r = r < 0 ? r : snp_task_call_arg(text, "path", path);
+    r = r < 0 ? r : snp_buf_addf(text, ", offset=%llu", at);
+    r = r < 0 ? r : snp_task_call_session(task, text);
+    return r < 0 ? r : snp_buf_adds(text, ")");
+}
+
 static void on_read(struct snp_task *task, const struct snp_err *err)
 {
     const char *path = snp_task_arg(task, "path", "");
@@ -56,6 +92,8 @@ static void on_read(struct snp_task *task, const struct snp_err *err)
     size_t n = task->work.len;
     snp_autobuf struct snp_buf text = {0};
     unsigned long long end;
+    size_t shown;
+    bool is_end;
     int r;
 
     if (err != NULL) {
@@ -72,18 +110,21 @@ static void on_read(struct snp_task *task, const struct snp_err *err)
         return;
     }
     n -= fetch->is_end ? 0 : begun(bytes, n);
+    shown = fitting(bytes, n);
+    is_end = fetch->is_end && shown == n;
+    n = shown;
     end = fetch->from + n;
     snp_buf_init(&text, TEXT_BUILD);
     r = snp_text_line(&text, path, strlen(path), PATH_SHOWN);
-    if (r == 0 && fetch->from == 0 && fetch->is_end) {
+    if (r == 0 && fetch->from == 0 && is_end) {
         r = snp_buf_addf(&text, ": %llu bytes\n\n", (unsigned long long)fetch->size);
     } else if (r == 0) {
         r = snp_buf_addf(&text, ": bytes %llu to %llu of %llu\n\n",
                          (unsigned long long)fetch->from, end, (unsigned long long)fetch->size);
     }
     r = r < 0 ? r : snp_text_add(&text, bytes, n, READ_MAX, NULL);
-    if (r == 0 && !fetch->is_end) {
-        r = snp_buf_addf(&text, "\n[next] read_file(path=\"%.300s\", offset=%llu)", path, end);
+    if (r == 0 && !is_end) {
+        r = next_add(task, &text, path, end);
     }
     if (r < 0) {
         snp_task_end(task, NULL);

@@ -72,10 +72,11 @@ static void on_snapshot(struct snp_task *task,
     r = snp_buf_adds(&text, "Snapshot ");
     r = r < 0 ? r : snp_text_line(&text, name, strlen(name), NAME_SHOWN);
     r = r < 0 ? r
-              : snp_buf_addf(&text,
-                             " made, after cell %lld; rollback_session(snapshot=\"%.64s\") "
-                             "comes back to it",
-                             (long long)snp_json_int(head, "cell", 0), name);
+              : snp_buf_addf(&text, " made, after cell %lld; rollback_session(",
+                             (long long)snp_json_int(head, "cell", 0));
+    r = r < 0 ? r : snp_task_call_arg(&text, "snapshot", name);
+    r = r < 0 ? r : snp_task_call_session(task, &text);
+    r = r < 0 ? r : snp_buf_adds(&text, ") comes back to it");
     r = r < 0 ? r : lost_add(&text, "not saved", json_object_get(head, "lost"));
     say(task, &text, r);
 }
@@ -174,6 +175,11 @@ void snp_tool_fork(struct snp_task *task)
     bool is_snapshot = snp_task_arg(task, "snapshot", "")[0] != '\0';
     double n = json_number_value(json_object_get(task->args, "count"));
 
+    if (n > SNP_MCP_FORKS_MAX) {
+        snp_task_sayf(task, true, "Input validation error: 'count' must be at most %d, not %g",
+                      SNP_MCP_FORKS_MAX, n);
+        return;
+    }
     snp_task_ask(task, "fork",
                  json_pack("{s:o, s:I, s:s*}", "from",
                            is_snapshot ? snapshot_name(task) : json_string(task->session), "n",
@@ -187,14 +193,25 @@ void snp_tool_fork(struct snp_task *task)
 static int cell_add(struct snp_buf *text, const json_t *cell)
 {
     const json_t *first = json_object_get(cell, "first_line");
-    int r =
-        snp_buf_addf(text, "\n  %lld %s %s, %.1f s: ", (long long)snp_json_int(cell, "cell", 0),
-                     snp_json_str(cell, "kind", "?"), snp_json_str(cell, "status", "?"),
-                     (double)snp_json_int(cell, "wall_us", 0) / 1e6);
+    const char *line = json_is_string(first) ? json_string_value(first) : "";
+    const char *state = snp_json_str(cell, "state", "kept");
+    long long replay_of = (long long)snp_json_int(cell, "replay_of", 0);
+    int r = snp_buf_addf(text, "\n  %lld %s %s", (long long)snp_json_int(cell, "cell", 0),
+                         snp_json_str(cell, "kind", "?"), snp_json_str(cell, "status", "?"));
 
-    return r < 0 ? r
-                 : snp_text_line(text, json_is_string(first) ? json_string_value(first) : "",
-                                 json_string_length(first), LINE_SHOWN);
+    if (r == 0 && strcmp(state, "kept") != 0) {
+        r = snp_buf_addf(text, ", %.40s", state); /* what it did is not there any more */
+    }
+    if (r == 0 && replay_of != 0) {
+        r = snp_buf_addf(text, ", replay of %lld", replay_of);
+    }
+    r = r < 0
+            ? r
+            : snp_buf_addf(text, ", %.1f s: ", (double)snp_json_int(cell, "wall_us", 0) / 1e6);
+    if (r == 0 && snp_tool_is_context_cell(line)) {
+        return snp_buf_adds(text, "(a context tool)");
+    }
+    return r < 0 ? r : snp_text_line(text, line, json_string_length(first), LINE_SHOWN);
 }
 
 static void on_history(struct snp_task *task,
@@ -222,7 +239,9 @@ static void on_history(struct snp_task *task,
         oldest = snp_json_int(json_array_get(cells, i), "cell", 0);
     }
     if (r == 0 && oldest > 1) {
-        r = snp_buf_addf(&text, "\n[next] session_history(before=%lld)", (long long)oldest);
+        r = snp_buf_addf(&text, "\n[next] session_history(before=%lld", (long long)oldest);
+        r = r < 0 ? r : snp_task_call_session(task, &text);
+        r = r < 0 ? r : snp_buf_adds(&text, ")");
     }
     r = r < 0 ? r : snp_mcp_missing_add(&text, head, "\n");
     say(task, &text, r);

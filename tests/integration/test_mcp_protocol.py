@@ -150,6 +150,20 @@ def test_half_characters_become_replacements(server):
     assert mcp.text_of(server.receive()["result"]) == r"'\ufffd|\U0001f600|\\ud83d'"
 
 
+@pytest.mark.parametrize("number", ["9223372036854775808", "-9" + "9" * 40, "1e400", "-1.5E+999", "1" * 400 + ".5"])
+def test_numbers_that_cannot_be_held_are_answered_by_the_call_s_id(server, number):
+    """An answer without it would leave who called waiting; text that looks so is not touched."""
+    server.initialize()
+    arguments = '{"path": "\\\\\\" 99999999999999999999", "offset": %s, "limit": 9223372036854775807}' % number
+    server.write(b'{"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "read_file", "arguments": %s}}\n'
+                 % arguments.encode())
+    message = server.receive()
+    assert message["id"] == 9 and "'offset' must be below 10^15" in message["result"]["content"][0]["text"]
+    server.write(b'{"jsonrpc": "2.0", "id": %s, "method": "ping"}\n' % number.encode())
+    message = server.receive()
+    assert message["id"] is None and message["error"]["code"] == -32700
+
+
 def test_a_line_that_is_too_long_is_passed_over(server):
     server.write(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"' + b"y" * (25 << 20) + b'"}}\n')
     assert server.receive()["error"]["code"] == -32600

@@ -302,7 +302,7 @@ def test_files(server):
     assert server.text("read_file", path="b.txt", **name) == "b.txt: 11 bytes\n\none\ntwo é\n"
     part = server.text("read_file", path="/workspace/b.txt", offset=4, limit=5, **name)
     assert part == ('/workspace/b.txt: bytes 4 to 8 of 11\n\ntwo \n'
-                    '[next] read_file(path="/workspace/b.txt", offset=8)')  # é is not cut in two
+                    '[next] read_file(path="/workspace/b.txt", offset=8, session_id="files")')  # é is not cut in two
     data = bytes(range(256)) * 8000
     server.text("write_file", path="bin", content=base64.b64encode(data).decode(), encoding="base64", **name)
     code = "import hashlib; hashlib.sha256(open('bin','rb').read()).hexdigest()"
@@ -312,6 +312,45 @@ def test_files(server):
     text = server.text("list_files", **name)
     assert text.splitlines()[0].endswith("entries") and "\n  b.txt  11 B" in text
     assert "nothing" in server.error("read_file", path="nothing", **name)
+
+
+def called(server, line):
+    """Make the call that a text names, as its reader would."""
+    tool, _, rest = line.partition("(")
+    arguments = eval("dict(" + rest[: rest.rindex(")") + 1])  # JSON's strings are Python's
+    return server.text(tool.split()[-1], **arguments)
+
+
+def test_calls_that_texts_name_are_of_the_same_session(server):
+    """Those of another session, default for one, have other files and cells."""
+    name = {"session_id": 'o"dd \u202e\u00e9'}
+    for session, letter in ((name, "m"), ({}, "d")):
+        server.text("write_file", path='a "b".txt', content=letter * 9000, **session)
+        for _ in range(2):
+            server.tool("execute_python", code=f"'{letter}'", **session)
+    text = server.text("read_file", path='a "b".txt', **name)
+    assert "\u202e" not in text and called(server, text.splitlines()[-1]).splitlines()[2] == "m" * 1000
+    text = server.text("session_history", limit=1, **name)
+    assert "'m'" in text and "'m'" in called(server, text.splitlines()[-1])
+    text = server.text("snapshot_session", name="here", **name)
+    server.tool("execute_python", code="x = 1", **name)
+    assert called(server, text.partition("; ")[2]).startswith("Session is as at snapshot here")
+    assert "NameError" in server.error("execute_python", code="x", **name)
+    server.tool("destroy_session", **name)
+
+
+def test_all_of_a_file_is_read_however_long_its_characters_become(server):
+    name = {"session_id": "control"}
+    server.tool("execute_python", code="open('f', 'w').write('\\x01' * 7000 + 'end')", **name)
+    text, seen = server.text("read_file", path="f", **name), ""
+    while True:
+        assert len(text) <= 10000 and "truncated" not in text
+        body, _, rest = text.partition("\n\n")[2].partition("\n[next] ")
+        seen += body
+        if not rest:
+            break
+        text = called(server, rest)
+    assert seen == "\\x01" * 7000 + "end"
 
 
 def test_images_come_alone(server):
@@ -405,6 +444,10 @@ def test_snapshot_rollback_fork_history(server):
         "(1, False, 'one')"
     text = server.text("session_history", **name)
     assert "cells, the newest first:" in text and "n = 1" in text and "python ok" in text
+    assert [line for line in text.splitlines() if ": n = 2" in line][0].startswith("  2 python ok, undone, ")
+    assert "undone" not in [line for line in text.splitlines() if ": n = 1" in line][0]
+    error = server.error("fork_session", count=17, **name)
+    assert error == "Input validation error: 'count' must be at most 16, not 17"
     assert "nothing" in server.error("rollback_session", snapshot="nothing", **name)
     assert server.error("rollback_session", **name) == "Error: No snapshot provided"
     for session in (*sessions, "state"):
