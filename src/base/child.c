@@ -14,11 +14,42 @@
 
 #include "base/fd.h"
 
-/* Ours that it gets, and what it is given on top. Borrowed texts; the caller frees the array. */
-static char **environment(const char *const *given, bool has_only_given)
+enum {
+    KEPT_MAX = 14,
+};
+
+/* Whether this is a program of ours, which is to find the daemon that we find. */
+static bool is_ours(const char *program)
+{
+    const char *slash = strrchr(program, '/');
+    const char *name = slash == NULL ? program : slash + 1;
+
+    return strcmp(name, "snipara-sandbox") == 0 || strcmp(name, "rlm") == 0;
+}
+
+/* Whether it gets a variable of ours, given as NAME=VALUE. */
+static bool is_kept(const char *variable, bool ours)
 {
     static const char *const kept[] = {"HOME",  "LANG", "LC_ALL", "LOGNAME", "PATH",
                                        "SHELL", "TERM", "TMPDIR", "TZ",      "USER"};
+    static const char *const folders[] = {"SNIPARA_SANDBOX_RUNTIME_DIR",
+                                          "SNIPARA_SANDBOX_STATE_DIR", "XDG_RUNTIME_DIR",
+                                          "XDG_STATE_HOME"};
+    size_t n = strcspn(variable, "=");
+    bool found = false;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(kept); i++) {
+        found |= strlen(kept[i]) == n && strncmp(variable, kept[i], n) == 0;
+    }
+    for (size_t i = 0; ours && i < SNP_ARRAY_LEN(folders); i++) {
+        found |= strlen(folders[i]) == n && strncmp(variable, folders[i], n) == 0;
+    }
+    return found;
+}
+
+/* Ours that it gets, and what it is given on top. Borrowed texts; the caller frees the array. */
+static char **environment(const char *const *given, bool has_only_given, bool ours)
+{
     size_t n = 0;
     size_t n_given = 0;
     char **env;
@@ -26,15 +57,10 @@ static char **environment(const char *const *given, bool has_only_given)
     while (given != NULL && given[n_given] != NULL) {
         n_given++;
     }
-    env = calloc(SNP_ARRAY_LEN(kept) + n_given + 1, sizeof(*env));
+    env = calloc(KEPT_MAX + n_given + 1, sizeof(*env));
     for (size_t i = 0; env != NULL && !has_only_given && environ[i] != NULL; i++) {
-        size_t name = strcspn(environ[i], "=");
-
-        for (size_t k = 0; k < SNP_ARRAY_LEN(kept); k++) {
-            if (strlen(kept[k]) == name && strncmp(environ[i], kept[k], name) == 0 &&
-                n < SNP_ARRAY_LEN(kept)) {
-                env[n++] = environ[i];
-            }
+        if (n < KEPT_MAX && is_kept(environ[i], ours)) {
+            env[n++] = environ[i];
         }
     }
     for (size_t i = 0; env != NULL && i < n_given; i++) {
@@ -65,7 +91,7 @@ static int attributes_make(posix_spawnattr_t *attributes)
 
 int snp_child_start(const struct snp_child *child, pid_t *ret, struct snp_err *err)
 {
-    char **env = environment(child->env, child->has_only_env);
+    char **env = environment(child->env, child->has_only_env, is_ours(child->argv[0]));
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int eno = 0;

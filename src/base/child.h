@@ -19,7 +19,8 @@ struct snp_child {
         *argv; /* the program, looked up in PATH, and its arguments; no shell sees it */
     /*
      * "NAME=value", NULL-terminated, besides HOME, LANG, LC_ALL, LOGNAME, PATH, SHELL, TERM, TMPDIR, TZ
-     * and USER, the only ones of ours it gets. NULL = none.
+     * and USER, the only ones of ours it gets; snipara-sandbox itself those too that say where its folders
+     * are. NULL = none.
      */
     const char *const *env;
     bool has_only_env; /* none of these, only env */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -107,6 +108,7 @@ int snp_runtime_dir(char **ret_path, struct snp_err *err)
 {
     const char *xdg = getenv("XDG_RUNTIME_DIR"); /* NOLINT(concurrency-mt-unsafe): one thread */
     const char *own = NULL;
+    char usual[48];
     char *path;
     int r = env_path("SNIPARA_SANDBOX_RUNTIME_DIR", &own, err);
 
@@ -118,7 +120,10 @@ int snp_runtime_dir(char **ret_path, struct snp_err *err)
     } else if (is_own_dir(xdg)) {
         path = snp_format("%s/snipara-sandbox", xdg);
     } else {
-        path = snp_format("/tmp/snipara-sandbox-%u", (unsigned)geteuid());
+        /* Where it is by default: AI clients, cron and sudo leave the variable out, and are to find the same daemon. */
+        (void)snprintf(usual, sizeof(usual), "/run/user/%u", (unsigned)geteuid());
+        path = is_own_dir(usual) ? snp_format("%s/snipara-sandbox", usual)
+                                 : snp_format("/tmp/snipara-sandbox-%u", (unsigned)geteuid());
     }
     r = dir_make(path, 077, ret_path, err);
     return r < 0 ? snp_err_wrap(err, "runtime folder") : 0;

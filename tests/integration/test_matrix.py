@@ -298,6 +298,7 @@ def test_without_a_runtime_folder_one_of_our_own_is_made(box, who):
     script = f"""
 mount --bind {one.bin} /mnt
 mount -t tmpfs -o mode=1777 none /tmp
+[ ! -d /run/user ] || mount -t tmpfs none /run/user
 exec setpriv --reuid={one.uid} --regid={one.uid} --clear-groups sh -ec '
 export HOME=/tmp
 /mnt/snipara-sandbox exec "6 * 7"
@@ -313,6 +314,29 @@ stat -c %a:%u /tmp/snipara-sandbox-{one.uid}
     assert lib.wait_for(lambda: not lib.is_alive(pid), 60)
     assert (value, mode) == ("42", f"700:{one.uid}"), (done.stdout, done.stderr)
     assert rows["runtime folder"]["detail"] == f"/tmp/snipara-sandbox-{one.uid}"
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_the_usual_runtime_folder_is_found_without_its_variable(box, who):
+    """AI clients start servers with few variables: these are to find the daemon of the user's shell."""
+    lib.need("root", os.geteuid() == 0, "needs root to make a private /run")
+    one = box(who)
+    script = f"""
+mount --bind {one.bin} /mnt
+mount -t tmpfs none /run
+mkdir -p /run/user/{one.uid}
+chmod 700 /run/user/{one.uid}
+chown {one.uid} /run/user/{one.uid}
+exec setpriv --reuid={one.uid} --regid={one.uid} --clear-groups sh -ec '
+export HOME={one.home}
+/mnt/snipara-sandbox doctor --json || true
+XDG_RUNTIME_DIR=/run/user/{one.uid} /mnt/snipara-sandbox doctor --json || true
+'"""
+    done = subprocess.run(["unshare", "-m", "--propagation", "private", "/bin/sh", "-ec", script], cwd="/",
+                          env={"PATH": one.env["PATH"]}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    reports = done.stdout.replace("}\n{", "}\0{").split("\0")
+    places = [row["detail"] for text in reports for row in json.loads(text)["checks"] if row["name"] == "runtime folder"]
+    assert places == [f"/run/user/{one.uid}/snipara-sandbox"] * 2, (done.stdout, done.stderr)
 
 
 # Two daemons --------------------------------------------------------------------------------------
