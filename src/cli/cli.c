@@ -22,6 +22,7 @@ enum {
     TEXT_SHOWN = 60,
     USAGE_MAX_BYTES = 256,
     MESSAGE_MAX_BYTES = 8192,
+    PATH_SHOWN_MAX_BYTES = 64 << 10,
     JSON_DIGITS = 15, /* what a double holds of any decimal number */
     NAME_COLUMN = 14,
 };
@@ -139,6 +140,19 @@ bool snp_cli_confirm(const char *question)
     (void)fflush(stdout);
     (void)fprintf(stderr, "%s [y/N] ", question);
     return fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y');
+}
+
+json_t *snp_cli_path_json(const char *path)
+{
+    snp_autobuf struct snp_buf shown = {0};
+
+    if (snp_utf8_valid(path, strlen(path))) {
+        return json_string(path);
+    }
+    snp_buf_init(&shown, PATH_SHOWN_MAX_BYTES);
+    return snp_escape(&shown, path, strlen(path)) < 0
+               ? NULL
+               : json_stringn(snp_buf_bytes(&shown), shown.len);
 }
 
 int snp_cli_print_json(const json_t *value)
@@ -318,7 +332,7 @@ static int run_root(struct snp_cli *cli, int argc, char *const *argv)
         return usage_error(cli, err.msg);
     }
     if (snp_opts_flag(opts, "version", false)) {
-        return snp_verb_version.run(cli, opts);
+        return snp_version_print();
     }
     int n = (int)snp_opts_n_args(opts);
     if (snp_opts_help(opts) || n == 0) {

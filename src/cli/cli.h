@@ -106,6 +106,10 @@ void snp_cli_warn(const struct snp_cli *cli, const char *fmt, ...) SNP_PRINTF(2,
 bool snp_cli_confirm(const char *question);
 /* Is there somebody to be asked? */
 bool snp_cli_can_ask(void);
+/* Print the program's name and version, a line; the exit status. */
+int snp_version_print(void);
+/* A path of this machine, escaped where it is not UTF-8. New reference; NULL: out of memory. */
+json_t *snp_cli_path_json(const char *path);
 /* Print a JSON value, indented by 2, and a newline to stdout. Returns 0, or 1 if stdout is broken. */
 int snp_cli_print_json(const json_t *value);
 

@@ -121,6 +121,23 @@ static int unused_check(struct snp_client *client, struct snp_err *err)
                              n, names, n > NAMES_SHOWN ? ", ..." : "");
 }
 
+/* What became of it; pid 0: none ran. */
+static int stop_print(const struct snp_opts *opts, int64_t pid)
+{
+    snp_autojson json_t *answer = NULL;
+
+    if (!snp_opts_flag(opts, "json", false)) {
+        (void)(pid == 0 ? puts("not running") : printf("stopped, pid %lld\n", (long long)pid));
+        return SNP_EXIT_OK;
+    }
+    answer = json_pack("{s:b}", "stopped", pid != 0);
+    if (answer == NULL ||
+        (pid != 0 && json_object_set_new(answer, "pid", json_integer(pid)) < 0)) {
+        return SNP_EXIT_FAILED;
+    }
+    return snp_cli_print_json(answer);
+}
+
 static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoclient struct snp_client *client = NULL;
@@ -130,8 +147,7 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
     int r = daemon_find(&client, &err);
 
     if (r == SNP_E_NOT_FOUND) {
-        (void)puts("not running");
-        return SNP_EXIT_OK;
+        return stop_print(opts, 0);
     }
     if (r == 0 && !snp_opts_flag(opts, "force", false)) {
         r = unused_check(client, &err);
@@ -145,8 +161,7 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
     if (r < 0) {
         return snp_cli_fail(cli, &err);
     }
-    (void)printf("stopped, pid %lld\n", (long long)snp_json_int(stats.head, "pid", 0));
-    return SNP_EXIT_OK;
+    return stop_print(opts, snp_json_int(stats.head, "pid", 0));
 }
 
 /* Verbs ----------------------------------------------------------------------------------- */
@@ -154,6 +169,7 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
 static const struct snp_opt status_options[] = {SNP_CLI_OPT_JSON};
 static const struct snp_opt stop_options[] = {
     {"force", 'f', SNP_OPT_FLAG, NULL, "even if sessions run cells", 0},
+    SNP_CLI_OPT_JSON,
 };
 
 static const struct snp_verb verb_status = {

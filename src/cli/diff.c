@@ -659,8 +659,9 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         .opts = opts, .is_term = snp_term_is(stdout), .has_color = snp_term_has_color(stdout)};
     struct snp_err err;
     int exit_code = SNP_EXIT_OK;
-    int r = snp_remote_connect(false, &client, &err);
+    int r = snp_remote_refs_check(opts, &err);
 
+    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     snp_buf_init(&all.out, ALL_MAX);
     all.client = client;
     if (r == 0) {

@@ -333,6 +333,7 @@ static int head_make(struct job *job, struct snp_err *err)
 
     if (session != NULL) {
         r = snp_session_name_check(session, err);
+        r = r < 0 ? snp_err_wrap(err, "--session '%.80s'", session) : 0;
     }
     if (r == 0) {
         r = snp_cli_tier_check(job->config, err);

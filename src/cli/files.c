@@ -16,6 +16,8 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/base64.h"
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -28,6 +30,7 @@ enum {
     LS_COLUMNS = 4,
     CELL_MAX = 32,
     CREATED_MODE = 0644,
+    OUTPUT_MAX_BYTES = 128 << 20, /* a stream that is kept has at most 64 MiB */
 };
 
 /* "SESSION:PATH"; both parts are the caller's. A missing path is given as path_default, or refused if that is NULL. */
@@ -144,18 +147,73 @@ int snp_file_put(const struct snp_remote_file *to,
     return 0;
 }
 
-/* "from -> to (3 files, 5 KiB)" */
-static void moved_tell(const char *from, const char *to, const struct snp_moved *moved)
-{
-    char text[CELL_MAX];
+/* One file or folder that went over. */
+struct copied {
+    char *from;    /* owned; as it was given */
+    char *to;      /* owned */
+    char *session; /* owned */
+    char *path;    /* owned; in the session */
+    struct snp_moved moved;
+    bool is_tree;
+    bool is_put;
+};
 
-    (void)fprintf(stderr, "%s -> %s (%llu files, %s)\n", from, to,
-                  (unsigned long long)moved->files,
+static void copied_done(struct copied *copied)
+{
+    free(copied->from);
+    free(copied->to);
+    free(copied->session);
+    free(copied->path);
+}
+#define autocopied snp_cleanup(copied_done)
+
+static int copied_print(const struct copied *copied)
+{
+    const char *here = copied->is_put ? copied->from : copied->to;
+    snp_autojson json_t *answer = json_pack(
+        "{s:s, s:s, s:o, s:I, s:I, s:I}", "session", copied->session, "path", copied->path,
+        copied->is_put ? "source" : "destination", snp_cli_path_json(here), "files",
+        (json_int_t)copied->moved.files, "bytes", (json_int_t)copied->moved.bytes, "left_out",
+        (json_int_t)copied->moved.skipped);
+
+    return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+}
+
+/* "from -> to (3 files, 5 KiB)" */
+static void copied_tell(const struct copied *copied)
+{
+    const struct snp_moved *moved = &copied->moved;
+    char text[CELL_MAX];
+    char files[CELL_MAX] = "";
+
+    if (copied->is_tree) {
+        (void)snprintf(files, sizeof(files), "%llu files, ", (unsigned long long)moved->files);
+    }
+    (void)fprintf(stderr, "%s -> %s (%s%s)\n", copied->from, copied->to, files,
                   snp_format_bytes(moved->bytes, text, sizeof(text)));
     if (moved->skipped > 0) {
         (void)fprintf(stderr, "left out: %llu links, sockets and the like\n",
                       (unsigned long long)moved->skipped);
     }
+}
+
+/* The end of `put` and `get`: r < 0 is why it failed. */
+static int copied_end(const struct snp_cli *cli,
+                      const struct snp_opts *opts,
+                      const struct copied *copied,
+                      int r,
+                      const struct snp_err *err)
+{
+    if (r < 0) {
+        return snp_cli_fail(cli, err);
+    }
+    if (snp_opts_flag(opts, "json", false)) {
+        return copied_print(copied);
+    }
+    if (copied->to != NULL) { /* else it went to standard output */
+        copied_tell(copied);
+    }
+    return SNP_EXIT_OK;
 }
 
 /* Without the slashes at its end; owned, NULL when out of memory. */
@@ -169,7 +227,10 @@ static char *trimmed(const char *path)
     return strndup(path, n);
 }
 
-static int put_tree(const char *source, const char *place, struct snp_err *err)
+static int put_tree(const char *source,
+                    const char *place,
+                    struct copied *copied,
+                    struct snp_err *err)
 {
     snp_autofree char *from = trimmed(source);
     snp_autofree char *real = realpath(source, NULL);
@@ -177,9 +238,7 @@ static int put_tree(const char *source, const char *place, struct snp_err *err)
     snp_autofree char *session = NULL;
     snp_autofree char *path = NULL;
     snp_autofree char *whole = NULL;
-    snp_autofree char *shown = NULL;
     struct snp_remote_file to;
-    struct snp_moved moved;
     int r;
 
     if (from == NULL || real == NULL) {
@@ -192,21 +251,24 @@ static int put_tree(const char *source, const char *place, struct snp_err *err)
     SNP_ASSERT(path != NULL);
     whole =
         base_name(path)[0] == '\0' ? snp_format("%s%s", path, base_name(real)) : strdup(path);
-    shown = snp_format("%s:%s", session, whole == NULL ? "" : whole);
+    copied->to = snp_format("%s:%s", session, whole == NULL ? "" : whole);
     r = snp_remote_connect(false, &client, err);
     if (r < 0) {
         return r;
     }
     to = (struct snp_remote_file){client, session, whole, 0};
-    r = whole == NULL || shown == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                                       : snp_tree_put(&to, from, &moved, err);
-    if (r == 0) {
-        moved_tell(from, shown, &moved);
-    }
+    r = whole == NULL || copied->to == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                                            : snp_tree_put(&to, from, &copied->moved, err);
+    copied->from = SNP_TAKE_PTR(from);
+    copied->session = SNP_TAKE_PTR(session);
+    copied->path = SNP_TAKE_PTR(whole);
     return r;
 }
 
-static int put(const char *source, const char *place, struct snp_err *err)
+static int put(const char *source,
+               const char *place,
+               struct copied *copied,
+               struct snp_err *err)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autofree char *session = NULL;
@@ -215,8 +277,6 @@ static int put(const char *source, const char *place, struct snp_err *err)
     snp_autoclose int fd = -1;
     struct stat st = {0};
     struct snp_remote_file transfer = {0};
-    uint64_t size = 0;
-    char text[CELL_MAX];
     int r = place_parse(place, base_name(source), &session, &path, err);
 
     if (r == 0) {
@@ -227,35 +287,35 @@ static int put(const char *source, const char *place, struct snp_err *err)
     }
     SNP_ASSERT(path != NULL);
     /* "s:dir/" keeps the file's own name. */
-    if (base_name(path)[0] == '\0') {
-        whole = snp_format("%s%s", path, base_name(source));
-        if (whole == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+    whole = base_name(path)[0] == '\0' ? snp_format("%s%s", path, base_name(source))
+                                       : SNP_TAKE_PTR(path);
+    copied->from = strdup(source);
+    copied->to = whole == NULL ? NULL : snp_format("%s:%s", session, whole);
+    if (copied->from == NULL || copied->to == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     r = snp_remote_connect(false, &client, err);
     if (r < 0) {
         return r;
     }
-    transfer = (struct snp_remote_file){client, session, whole != NULL ? whole : path,
-                                        st.st_mode & 0777};
-    r = snp_file_put(&transfer, fd, &size, err);
-    if (r == 0) {
-        (void)fprintf(stderr, "%s -> %s:%s (%s)\n", source, session, transfer.path,
-                      snp_format_bytes(size, text, sizeof(text)));
-    }
+    transfer = (struct snp_remote_file){client, session, whole, st.st_mode & 0777};
+    r = snp_file_put(&transfer, fd, &copied->moved.bytes, err);
+    copied->moved.files = 1;
+    copied->session = SNP_TAKE_PTR(session);
+    copied->path = SNP_TAKE_PTR(whole);
     return r;
 }
 
 static int run_put(struct snp_cli *cli, const struct snp_opts *opts)
 {
     bool recursive = snp_opts_flag(opts, "recursive", false);
+    autocopied struct copied copied = {.is_tree = recursive, .is_put = true};
     struct snp_err err;
     const char *from = snp_opts_arg(opts, 0);
     const char *to = snp_opts_arg(opts, 1);
-    int r = recursive ? put_tree(from, to, &err) : put(from, to, &err);
+    int r = recursive ? put_tree(from, to, &copied, &err) : put(from, to, &copied, &err);
 
-    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+    return copied_end(cli, opts, &copied, r, &err);
 }
 
 /* get and output ------------------------------------------------------------------------------ */
@@ -407,7 +467,7 @@ static char *destination(const char *dest, const char *path)
     return strdup(dest);
 }
 
-static int get(const char *place, const char *dest, struct snp_err *err)
+static int get(const char *place, const char *dest, struct copied *copied, struct snp_err *err)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autofree char *session = NULL;
@@ -415,8 +475,6 @@ static int get(const char *place, const char *dest, struct snp_err *err)
     snp_autofree char *to = NULL;
     struct snp_remote_file from;
     struct target target = {.fd = STDOUT_FILENO};
-    uint64_t size = 0;
-    char text[CELL_MAX];
     int r = place_parse(place, NULL, &session, &path, err);
 
     if (r < 0) {
@@ -436,20 +494,24 @@ static int get(const char *place, const char *dest, struct snp_err *err)
     }
     if (r == 0) {
         from = (struct snp_remote_file){client, session, path, CREATED_MODE};
-        r = snp_file_get(&from, target.fd, UINT64_MAX, &size, err);
+        r = snp_file_get(&from, target.fd, UINT64_MAX, &copied->moved.bytes, err);
     }
     if (r == 0 && target.path != NULL) {
         r = target_commit(&target, from.mode, err);
-        if (r == 0) {
-            (void)fprintf(stderr, "%s:%s -> %s (%s)\n", session, path, to,
-                          snp_format_bytes(size, text, sizeof(text)));
-        }
+        copied->to = SNP_TAKE_PTR(to);
     }
     target_done(&target);
-    return r;
+    copied->moved.files = 1;
+    copied->from = snp_format("%s:%s", session, path);
+    copied->session = SNP_TAKE_PTR(session);
+    copied->path = SNP_TAKE_PTR(path);
+    return r == 0 && copied->from == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : r;
 }
 
-static int get_tree(const char *place, const char *dest, struct snp_err *err)
+static int get_tree(const char *place,
+                    const char *dest,
+                    struct copied *copied,
+                    struct snp_err *err)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autofree char *session = NULL;
@@ -457,7 +519,6 @@ static int get_tree(const char *place, const char *dest, struct snp_err *err)
     snp_autofree char *path = NULL;
     snp_autofree char *to = NULL;
     struct snp_remote_file from;
-    struct snp_moved moved;
     int r = place_parse(place, ".", &session, &given, err);
 
     if (r < 0) {
@@ -470,7 +531,8 @@ static int get_tree(const char *place, const char *dest, struct snp_err *err)
     }
     /* All of a session is called as it is. */
     to = path == NULL ? NULL : destination(dest, strcmp(path, ".") == 0 ? session : path);
-    if (to == NULL) {
+    copied->from = strdup(place);
+    if (to == NULL || copied->from == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     r = snp_remote_connect(false, &client, err);
@@ -478,30 +540,57 @@ static int get_tree(const char *place, const char *dest, struct snp_err *err)
         return r;
     }
     from = (struct snp_remote_file){client, session, path, 0};
-    r = snp_tree_get(&from, to, &moved, err);
-    if (r == 0) {
-        moved_tell(place, to, &moved);
-    }
+    r = snp_tree_get(&from, to, &copied->moved, err);
+    copied->to = SNP_TAKE_PTR(to);
+    copied->session = SNP_TAKE_PTR(session);
+    copied->path = SNP_TAKE_PTR(path);
     return r;
 }
 
 static int run_get(struct snp_cli *cli, const struct snp_opts *opts)
 {
     bool recursive = snp_opts_flag(opts, "recursive", false);
+    autocopied struct copied copied = {.is_tree = recursive};
     struct snp_err err;
     const char *from = snp_opts_arg(opts, 0);
     const char *to = snp_opts_arg(opts, 1);
-    int r = recursive ? get_tree(from, to, &err) : get(from, to, &err);
+    int r;
 
-    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+    if (snp_streq(to, "-") && snp_opts_flag(opts, "json", false)) {
+        return snp_cli_usage(cli, "--json and - both want standard output; name a file");
+    }
+    r = recursive ? get_tree(from, to, &copied, &err) : get(from, to, &copied, &err);
+    return copied_end(cli, opts, &copied, r, &err);
 }
 
-/* Piece by piece; on a terminal escaped. */
-static int output_show(struct snp_client *client, json_t *head, struct snp_err *err)
+/* What a cell printed, on its way to standard output. */
+struct output {
+    struct snp_buf *kept; /* for JSON; NULL = print each piece, on a terminal escaped */
+    bool is_cut;
+};
+
+static int output_piece(struct output *output,
+                        const struct snp_reply *reply,
+                        struct snp_err *err)
+{
+    if (output->kept != NULL) {
+        return snp_buf_add(output->kept, reply->raw, reply->raw_len) < 0
+                   ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                   : 0;
+    }
+    if (snp_term_write(stdout, reply->raw, reply->raw_len) < 0 || fflush(stdout) != 0) {
+        return snp_fail_sys(err, errno, "write");
+    }
+    return 0;
+}
+
+static int output_read(struct snp_client *client,
+                       json_t *head,
+                       struct output *output,
+                       struct snp_err *err)
 {
     uint64_t offset = 0;
     bool at_end = false;
-    bool is_cut = false;
 
     while (!at_end) {
         snp_autoreply struct snp_reply reply = {0};
@@ -512,23 +601,33 @@ static int output_show(struct snp_client *client, json_t *head, struct snp_err *
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
         r = snp_remote_call(client, "output", json_incref(head), &reply, err);
+        r = r < 0 ? r : output_piece(output, &reply, err);
         if (r < 0) {
             return r;
         }
-        if (snp_term_write(stdout, reply.raw, reply.raw_len) < 0 || fflush(stdout) != 0) {
-            return snp_fail_sys(err, errno, "write");
-        }
         offset += reply.raw_len;
         at_end = snp_json_bool(reply.head, "eof", true) || reply.raw_len == 0;
-        is_cut = snp_json_bool(reply.head, "truncated", false);
-    }
-    if (is_cut) {
-        (void)fputs(
-            "truncated: the rest was not kept; of a stream there is room for 64 MiB, if the "
-            "disk of the state folder has it\n",
-            stderr);
+        output->is_cut = snp_json_bool(reply.head, "truncated", false);
     }
     return 0;
+}
+
+/* Bytes that are no text come as base64. */
+static int output_json(const json_t *head, const struct output *output, struct snp_err *err)
+{
+    const char *bytes = output->kept->len == 0 ? "" : snp_buf_bytes(output->kept);
+    size_t n = output->kept->len;
+    bool is_text = snp_utf8_valid(bytes, n);
+    snp_autofree char *coded = is_text ? NULL : snp_base64(bytes, n);
+    snp_autojson json_t *answer = json_pack(
+        "{s:O, s:O, s:I, s:b, s:o}", "handle", json_object_get(head, "handle"), "stream",
+        json_object_get(head, "stream"), "bytes", (json_int_t)n, "truncated", output->is_cut,
+        is_text ? "text" : "base64", is_text ? json_stringn(bytes, n) : json_string(coded));
+
+    if (answer == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return snp_cli_print_json(answer) == SNP_EXIT_OK ? 0 : snp_fail_sys(err, errno, "write");
 }
 
 static int run_output(struct snp_cli *cli, const struct snp_opts *opts)
@@ -537,12 +636,24 @@ static int run_output(struct snp_cli *cli, const struct snp_opts *opts)
     snp_autojson json_t *head =
         json_pack("{s:s, s:s}", "handle", snp_opts_arg(opts, 0), "stream",
                   snp_opts_flag(opts, "stderr", false) ? "stderr" : "stdout");
+    snp_autobuf struct snp_buf kept = {0};
+    struct output output = {.kept = snp_opts_flag(opts, "json", false) ? &kept : NULL};
     struct snp_err err;
     int r = head == NULL ? snp_fail(&err, SNP_E_INVALID, "the handle is not UTF-8")
                          : snp_remote_connect(false, &client, &err);
 
+    snp_buf_init(&kept, OUTPUT_MAX_BYTES);
     if (r == 0) {
-        r = output_show(client, head, &err);
+        r = output_read(client, head, &output, &err);
+    }
+    if (r == 0 && output.kept != NULL) {
+        r = output_json(head, &output, &err);
+    }
+    if (r == 0 && output.kept == NULL && output.is_cut) {
+        (void)fputs(
+            "truncated: the rest was not kept; of a stream there is room for 64 MiB, if the "
+            "disk of the state folder has it\n",
+            stderr);
     }
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }
@@ -643,14 +754,17 @@ static const struct snp_opt_arg output_args[] = {
 };
 static const struct snp_opt put_options[] = {
     {"recursive", 'r', SNP_OPT_FLAG, NULL, "copy a folder; links in it are left out", 0},
+    SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt get_options[] = {
     {"recursive", 'r', SNP_OPT_FLAG, NULL,
-     "copy a folder to one that is not there yet; links in it are left out", 0},
+     "copy a folder to one that is not there yet; links in it are left out",          0},
+    {"json",      0,   SNP_OPT_FLAG, NULL, "say as JSON what was copied; not with -", 0},
 };
 static const struct snp_opt ls_options[] = {SNP_CLI_OPT_JSON};
 static const struct snp_opt output_options[] = {
     {"stderr", 0, SNP_OPT_FLAG, NULL, "standard error instead of standard output", 0},
+    SNP_CLI_OPT_JSON,
 };
 
 const struct snp_verb snp_verb_put = {

@@ -626,7 +626,7 @@ static int rerun_range(struct snp_client *client,
     r = last_cell(client, place->session, ret_last, err);
     place->cell = from > 0 ? from : *ret_last;
     if (r == 0 && place->cell > *ret_last) {
-        r = snp_fail(err, SNP_E_INVALID, "--from %lld: the last cell of %s is %lld",
+        r = snp_fail(err, SNP_E_NOT_FOUND, "--from %lld: the last cell of %s is %lld",
                      (long long)from, place->session, (long long)*ret_last);
     }
     return r;

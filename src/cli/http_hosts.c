@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that clients may call a server by. */
+/* Names that clients may call a server by; its address, printed. */
 #include "cli/http_hosts.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "cli/cli.h"
 
 enum {
     HOST_LEN_MAX = 253, /* of a name in DNS */
@@ -57,4 +59,20 @@ void snp_http_hosts_done(struct snp_http_hosts *hosts)
         free(hosts->names[i]);
     }
     *hosts = (struct snp_http_hosts){.n = 0};
+}
+
+void snp_http_url_print(const char *url, const char *token_file, bool as_json)
+{
+    snp_autojson json_t *answer =
+        !as_json ? NULL
+        : token_file == NULL
+            ? json_pack("{s:s}", "url", url)
+            : json_pack("{s:s, s:o}", "url", url, "token_file", snp_cli_path_json(token_file));
+
+    if (answer != NULL) {
+        (void)!snp_cli_print_json(answer); /* a broken standard output is told at the end */
+    } else {
+        (void)printf("%s\n", url);
+    }
+    (void)fflush(stdout);
 }

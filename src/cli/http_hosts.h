@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_HTTP_HOSTS_H
 #define SNP_CLI_HTTP_HOSTS_H
 
-/* --allow-host of what serves over HTTP. */
+/* --allow-host of what serves over HTTP, and saying where it listens. */
 
 #include "base/err.h"
 #include "cli/opt.h"
@@ -20,6 +20,10 @@ struct snp_http_hosts {
 int snp_http_hosts_read(const struct snp_opts *opts,
                         struct snp_http_hosts *ret,
                         struct snp_err *err) SNP_NODISCARD;
+
+/* Print where we listen, and the file of the token (NULL = none), at once: a line, or JSON. */
+void snp_http_url_print(const char *url, const char *token_file, bool as_json);
+
 void snp_http_hosts_done(struct snp_http_hosts *hosts);
 
 #endif

@@ -91,14 +91,14 @@ static int build_template(struct snp_buf *out, bool with_snipara)
     return r;
 }
 
-static int write_file(const char *path, const char *bytes, size_t n, struct snp_err *err)
+/* created: an array that gets the path. */
+static int write_file(
+    const char *path, const char *bytes, size_t n, json_t *created, struct snp_err *err)
 {
     int r = snp_file_write_atomic(path, bytes, n, FILE_MODE, err);
-    if (r == 0) {
-        (void)fputs("Created ", stdout);
-        if (snp_term_write(stdout, path, strlen(path)) < 0 || fputc('\n', stdout) == EOF) {
-            return snp_fail_sys(err, errno, "standard output");
-        }
+
+    if (r == 0 && json_array_append_new(created, snp_cli_path_json(path)) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return r;
 }
@@ -121,7 +121,7 @@ static int find_existing(const char *dir, char **ret, struct snp_err *err)
     return 0;
 }
 
-static int write_files(const char *dir, bool with_snipara, struct snp_err *err)
+static int write_files(const char *dir, bool with_snipara, json_t *created, struct snp_err *err)
 {
     snp_autofree char *config = snp_format("%s/snipara-sandbox.toml", dir);
     snp_autofree char *example = snp_format("%s/.env.example", dir);
@@ -132,16 +132,42 @@ static int write_files(const char *dir, bool with_snipara, struct snp_err *err)
     }
     int r = snp_mkdir_p(dir, FOLDER_MODE, err);
     if (r == 0) {
-        r = write_file(config, snp_buf_bytes(&text), text.len, err);
+        r = write_file(config, snp_buf_bytes(&text), text.len, created, err);
     }
     if (r == 0 && faccessat(AT_FDCWD, example, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
-        r = write_file(example, env_example, sizeof(env_example) - 1, err);
+        r = write_file(example, env_example, sizeof(env_example) - 1, created, err);
     }
     return r;
 }
 
+static int created_print(const json_t *created, bool as_json, bool with_snipara)
+{
+    size_t i;
+    json_t *path;
+
+    if (as_json) {
+        snp_autojson json_t *answer = json_pack("{s:O}", "created", created);
+
+        return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+    }
+    json_array_foreach(created, i, path)
+    {
+        (void)fputs("Created ", stdout);
+        if (snp_term_write(stdout, json_string_value(path), json_string_length(path)) < 0) {
+            return SNP_EXIT_FAILED;
+        }
+        (void)putchar('\n');
+    }
+    if (with_snipara) {
+        (void)puts("Tip: SNIPARA_API_KEY and SNIPARA_PROJECT_SLUG are read from .env too; this "
+                   "version does not use them yet (--no-snipara leaves them out).");
+    }
+    return SNP_EXIT_OK;
+}
+
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
+    snp_autojson json_t *created = json_array();
     struct snp_err err;
     const char *dir = snp_opts_n_args(opts) > 0 ? snp_opts_arg(opts, 0) : ".";
     bool with_snipara = !snp_opts_flag(opts, "no-snipara", false);
@@ -153,21 +179,16 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_fail(cli, &err);
     }
     if (r == 0) {
-        r = write_files(dir, with_snipara, &err);
+        r = write_files(dir, with_snipara, created, &err);
     }
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    if (with_snipara) {
-        (void)puts("Tip: SNIPARA_API_KEY and SNIPARA_PROJECT_SLUG are read from .env too; this "
-                   "version does not use them yet (--no-snipara leaves them out).");
-    }
-    return SNP_EXIT_OK;
+    return r < 0 ? snp_cli_fail(cli, &err)
+                 : created_print(created, snp_opts_flag(opts, "json", false), with_snipara);
 }
 
 static const struct snp_opt options[] = {
     {"no-snipara", 0,   SNP_OPT_FLAG, NULL, "leave out the keys of the Snipara service", 0},
     {"force",      'f', SNP_OPT_FLAG, NULL, "replace a configuration that exists",       0},
+    SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg args[] = {
     {"DIR", "folder of the project (default: the current one)", 0, 1},

@@ -18,6 +18,7 @@ struct given {
     char *token;      /* owned; NULL = none */
     char *token_file; /* owned */
     struct snp_http_hosts hosts;
+    bool as_json;
 };
 
 static void given_done(struct given *given)
@@ -71,6 +72,7 @@ static int given_read(const struct snp_opts *opts, struct given *given, struct s
     if (!given->http.address.is_loopback && is_open) {
         return snp_fail(err, SNP_E_DENIED, "where other machines reach it a token is needed");
     }
+    given->as_json = snp_opts_flag(opts, "json", false);
     r = snp_http_hosts_read(opts, &given->hosts, err);
     given->http.names = (const char *const *)given->hosts.names;
     given->http.n_names = given->hosts.n;
@@ -86,8 +88,7 @@ static void on_listening(void *ctx, const char *url)
 {
     const struct serving *serving = ctx;
 
-    (void)printf("%s\n", url);
-    (void)fflush(stdout);
+    snp_http_url_print(url, serving->given->token_file, serving->given->as_json);
     if (serving->given->token_file != NULL) {
         (void)fprintf(stderr,
                       "clients send the header Authorization: Bearer TOKEN, with the "

@@ -11,12 +11,14 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/mcp_clients.h"
 #include "cli/term.h"
 
 enum {
     FILE_MAX = 4 << 20,
+    CHANGE_MAX = 8 * FILE_MAX, /* both, each line with a mark */
 };
 
 /* Showing -------------------------------------------------------------------------------------- */
@@ -42,11 +44,12 @@ static const char *line_next(struct lines *lines, size_t *ret_n)
     return line;
 }
 
-static void line_print(char mark, const char *line, size_t n)
+static int line_add(struct snp_buf *out, char mark, const char *line, size_t n)
 {
-    (void)putchar(mark);
-    (void)!snp_term_write(stdout, line, n);
-    (void)putchar('\n');
+    int r = snp_buf_add(out, &mark, 1);
+
+    r = r < 0 ? r : snp_buf_add(out, line, n);
+    return r < 0 ? r : snp_buf_add(out, "\n", 1);
 }
 
 /* Bytes of whole lines that both begin with. */
@@ -73,31 +76,33 @@ static size_t common_end(const char *a, size_t n_a, const char *b, size_t n_b, s
     return lines;
 }
 
-static void part_print(char mark, const char *text, size_t n)
+static int part_add(struct snp_buf *out, char mark, const char *text, size_t n)
 {
     struct lines lines = {text, n, 0};
     const char *line;
     size_t len = 0;
+    int r = 0;
 
-    while ((line = line_next(&lines, &len)) != NULL) {
-        line_print(mark, line, len);
+    while (r == 0 && (line = line_next(&lines, &len)) != NULL) {
+        r = line_add(out, mark, line, len);
     }
+    return r;
 }
 
-/* What lies between what both begin and end with. */
-static void change_print(const char *path,
-                         const char *old,
-                         size_t n_old,
-                         const struct snp_buf *made)
+/* What lies between what both begin and end with, as lines with - and +. */
+static int change_text(const char *old,
+                       size_t n_old,
+                       const struct snp_buf *made,
+                       struct snp_buf *out)
 {
     const char *text = snp_buf_bytes(made);
     size_t begin = common_begin(old, n_old, text, made->len);
     size_t most = (n_old < made->len ? n_old : made->len) - begin;
     size_t end = common_end(old, n_old, text, made->len, most);
 
-    (void)printf("%s:\n", path);
-    part_print('-', old + begin, n_old - begin - end);
-    part_print('+', text + begin, made->len - begin - end);
+    int r = part_add(out, '-', old + begin, n_old - begin - end);
+
+    return r < 0 ? r : part_add(out, '+', text + begin, made->len - begin - end);
 }
 
 /* The file -------------------------------------------------------------------------------------- */
@@ -231,14 +236,15 @@ static int target_write(const struct snp_mcp_place *place,
 
 static const struct snp_opt options[] = {
     {"yes", 'y', SNP_OPT_FLAG, NULL, "write without asking", 0},
+    SNP_CLI_OPT_JSON,
 };
 
 static const struct snp_opt_arg args[] = {
     {"CLIENT", "claude, claude-desktop, cursor, vscode, codex or gemini", 1, 1},
 };
 
-/* Whether the user wants it; else *ret_status says how we end. */
-static bool is_agreed(const struct snp_cli *cli, const struct snp_opts *opts, int *ret_status)
+/* Whether the user wants it; what we have to say goes where JSON is not. */
+static bool is_agreed(const struct snp_cli *cli, const struct snp_opts *opts)
 {
     struct snp_err err;
 
@@ -247,15 +253,72 @@ static bool is_agreed(const struct snp_cli *cli, const struct snp_opts *opts, in
     }
     if (!snp_cli_can_ask()) {
         (void)snp_fail(&err, SNP_E_DENIED, "nothing was written; --yes writes it");
-        *ret_status = snp_cli_fail(cli, &err);
+        (void)snp_cli_fail(cli, &err);
         return false;
     }
     if (!snp_cli_confirm("Write this?")) {
-        (void)puts("nothing was written");
-        *ret_status = SNP_EXIT_FAILED;
+        (void)fputs("nothing was written\n", stderr);
         return false;
     }
     return true;
+}
+
+/* change: NULL = there is none. */
+static int answer_print(const struct target *target, const struct snp_buf *change, bool written)
+{
+    snp_autojson json_t *answer =
+        json_pack("{s:o, s:b, s:o}", "file", snp_cli_path_json(target->path), "written",
+                  written, "change", change == NULL ? json_null() : snp_text_json(change));
+
+    return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+}
+
+/* Shown to whoever is asked, so beside JSON on standard error. */
+static void change_show(FILE *out, const struct target *target, const struct snp_buf *change)
+{
+    (void)fprintf(out, "%s:\n", target->path);
+    (void)!snp_term_write(out, snp_buf_bytes(change), change->len);
+}
+
+static int install(struct snp_cli *cli,
+                   const struct snp_opts *opts,
+                   const struct snp_mcp_place *place,
+                   const struct target *target,
+                   const struct snp_buf *made)
+{
+    bool as_json = snp_opts_flag(opts, "json", false);
+    snp_autobuf struct snp_buf change = {0};
+    struct snp_err err;
+    bool agreed;
+    int r;
+
+    if (made->len == target->n && memcmp(snp_buf_bytes(made), target->text, target->n) == 0) {
+        if (as_json) {
+            return answer_print(target, NULL, false);
+        }
+        (void)printf("%s has it already\n", target->path);
+        return SNP_EXIT_OK;
+    }
+    snp_buf_init(&change, CHANGE_MAX);
+    if (change_text(target->text, target->n, made, &change) < 0) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        return snp_cli_fail(cli, &err);
+    }
+    if (!as_json || snp_cli_can_ask()) {
+        change_show(as_json ? stderr : stdout, target, &change);
+    }
+    agreed = is_agreed(cli, opts);
+    r = agreed ? target_write(place, target, made, &err) : 0;
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (as_json && answer_print(target, &change, agreed) != SNP_EXIT_OK) {
+        return SNP_EXIT_FAILED;
+    }
+    if (agreed && !as_json) {
+        (void)printf("written; start the client anew\n");
+    }
+    return agreed ? SNP_EXIT_OK : SNP_EXIT_FAILED;
 }
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
@@ -265,7 +328,6 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     autotarget struct target target = {0};
     snp_autobuf struct snp_buf made = {0};
     struct snp_err err;
-    int status = SNP_EXIT_OK;
     int r = snp_mcp_client_place(client, &place, &err);
 
     snp_buf_init(&made, 2 * (size_t)FILE_MAX);
@@ -277,23 +339,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         r = snp_mcp_client_edit(client, target.text, target.n, &made, &err);
         (void)(r < 0 ? snp_err_wrap(&err, "%s", target.path) : 0);
     }
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    if (made.len == target.n && memcmp(snp_buf_bytes(&made), target.text, target.n) == 0) {
-        (void)printf("%s has it already\n", target.path);
-        return SNP_EXIT_OK;
-    }
-    change_print(target.path, target.text, target.n, &made);
-    if (!is_agreed(cli, opts, &status)) {
-        return status;
-    }
-    r = target_write(&place, &target, &made, &err);
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    (void)printf("written; start the client anew\n");
-    return SNP_EXIT_OK;
+    return r < 0 ? snp_cli_fail(cli, &err) : install(cli, opts, &place, &target, &made);
 }
 
 const struct snp_verb snp_verb_mcp_install = {

@@ -129,8 +129,9 @@ static int env_take(const struct snp_opts *opts, struct given *given, struct snp
     for (size_t i = 0; i < n && r == 0; i++) {
         const char *value = getenv(items[i]); /* NOLINT(concurrency-mt-unsafe) */
 
-        r = value == NULL ? snp_fail(err, SNP_E_INVALID, "--pass-env: %s is not set", items[i])
-                          : env_add(given, snp_format("%s=%s", items[i], value), err);
+        r = value == NULL
+                ? snp_fail(err, SNP_E_NOT_FOUND, "--pass-env: %s is not set", items[i])
+                : env_add(given, snp_format("%s=%s", items[i], value), err);
     }
     n = snp_opts_list(opts, "set-env", &items);
     for (size_t i = 0; i < n && r == 0; i++) {

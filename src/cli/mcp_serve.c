@@ -51,6 +51,8 @@ static const struct snp_opt options[] = {
     {"print-config",   0,   SNP_OPT_STRING, "CLIENT",
      "print what to write into the configuration of claude, claude-desktop, cursor, vscode, "
      "codex or gemini, and end",                                                               0                    },
+    {"json",           0,   SNP_OPT_FLAG,   NULL,
+     "with --http: print the address, and the token's file, as JSON",                          0                    },
     SNP_CLI_OPT_CONFIG,
 };
 
@@ -178,7 +180,7 @@ static int stdio_run(struct snp_mcp_sandboxes *service, void *ctx, struct snp_er
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     static const char *const of_http[] = {"token-file", "no-token", "allow-host",
-                                          "allow-remote"};
+                                          "allow-remote", "json"};
     const char *client = snp_opts_str(opts, "print-config");
     struct snp_err err;
     int r;
@@ -186,9 +188,6 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     if (client != NULL && snp_opts_str(opts, "http") != NULL) {
         return snp_cli_usage(cli, "--print-config is for servers that the client starts; what "
                                   "one with --http is told, docs/mcp.md says");
-    }
-    if (client != NULL) {
-        return snp_mcp_client_print(cli, client);
     }
     if (snp_opts_str(opts, "http") != NULL) {
         (void)!snp_become("mcp-http", cli->argv, &err);
@@ -198,6 +197,9 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         if (snp_opts_given(opts, of_http[i])) {
             return snp_cli_usage(cli, "--%s goes with --http", of_http[i]);
         }
+    }
+    if (client != NULL) {
+        return snp_mcp_client_print(cli, client);
     }
     r = snp_mcp_serve(cli, opts, stdio_run, NULL, &err);
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;

@@ -24,10 +24,7 @@ int snp_cli_template_check(const struct snp_config *config, struct snp_err *err)
         r = snp_state_dir(&state, err);
         r = r < 0 ? r : snp_registry_read(state, name, &record, err);
     }
-    if (r == SNP_E_NOT_FOUND) {
-        err->code = SNP_E_INVALID;
-    }
-    return r < 0 ? err->code : 0;
+    return r;
 }
 
 int snp_cli_project(const struct snp_config *config,

@@ -115,6 +115,30 @@ static int session_only(const json_t *rows, const char **ret_name, struct snp_er
     return 0;
 }
 
+int snp_remote_ref_check(const char *text, struct snp_err *err)
+{
+    const char *at = strchr(text, '@');
+    snp_autofree char *session = at == NULL ? NULL : strndup(text, (size_t)(at - text));
+    int r = 0;
+
+    if (at != NULL) {
+        r = session == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                            : snp_session_name_check(session, err);
+    }
+    r = r < 0 ? r : snp_session_name_check(at == NULL ? text : at + 1, err);
+    return r < 0 ? snp_err_wrap(err, "'%.80s'", text) : 0;
+}
+
+int snp_remote_refs_check(const struct snp_opts *opts, struct snp_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < snp_opts_n_args(opts); i++) {
+        r = snp_remote_ref_check(snp_opts_arg(opts, i), err);
+    }
+    return r;
+}
+
 int snp_remote_session(struct snp_client *client,
                        const char *given,
                        char **ret_session,
@@ -131,6 +155,7 @@ int snp_remote_session(struct snp_client *client,
         }
     } else {
         r = snp_session_name_check(name, err);
+        r = r < 0 ? snp_err_wrap(err, "'%.80s'", name) : 0;
     }
     if (r < 0) {
         return r;

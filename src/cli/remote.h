@@ -41,6 +41,14 @@ int snp_remote_session_of(struct snp_client *client,
                           struct snp_err *err) SNP_NODISCARD;
 
 /*
+ * Whether all words after the verb can mean sessions or snapshots: NAME, an id, or SESSION@NAME.
+ * SNP_E_INVALID: one cannot, wherever it is asked for.
+ */
+int snp_remote_refs_check(const struct snp_opts *opts, struct snp_err *err) SNP_NODISCARD;
+/* The same for one text. */
+int snp_remote_ref_check(const char *text, struct snp_err *err) SNP_NODISCARD;
+
+/*
  * Read a file, a FIFO to its end, or standard input for "-", of at most max bytes. The caller frees;
  * *ret_text is NUL-terminated. SNP_E_LIMIT names the most.
  */

@@ -101,13 +101,15 @@ static const char unpriced[] = "unpriced";
 /* What both do -------------------------------------------------------------------------------- */
 
 /* Settings are shown; *ret_exit >= 0: that was all. */
-static void settings_show(struct snp_front *front, int *ret_exit)
+static void settings_show(struct snp_front *front,
+                          const struct snp_run_budget *budget,
+                          int *ret_exit)
 {
     bool is_all = snp_opts_flag(front->opts, "show-config", false);
 
     *ret_exit = is_all ? SNP_EXIT_OK : -1;
     if (is_all || (front->is_verbose && !front->is_json && !front->has_events)) {
-        snp_run_notes_show(front);
+        snp_run_notes_show(front, budget);
     }
 }
 
@@ -212,6 +214,16 @@ static int prompt_take(const struct snp_opts *opts, char **ret, struct snp_err *
     return 0;
 }
 
+/* What the configuration and options say; its cost is set before. */
+static void run_budget(const struct snp_config *config, struct snp_run_budget *budget)
+{
+    budget->max_depth = snp_config_int(config, SNP_KEY_MAX_DEPTH);
+    budget->max_subcalls = snp_config_int(config, SNP_KEY_MAX_SUBCALLS);
+    budget->tokens = snp_config_int(config, SNP_KEY_TOKEN_BUDGET);
+    budget->tool_calls = snp_config_int(config, SNP_KEY_TOOL_BUDGET);
+    budget->wall_ms = snp_config_int(config, SNP_KEY_TIMEOUT_SECONDS) * MS;
+}
+
 static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     struct snp_front front = {0};
@@ -235,16 +247,10 @@ static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
         snp_front_done(&front);
         return exit_code;
     }
-    settings_show(&front, &exit_code);
+    run_budget(front.config, &spec.budget);
+    settings_show(&front, &spec.budget, &exit_code);
     if (exit_code < 0) {
-        const struct snp_config *config = front.config;
-
         spec.prompt = prompt;
-        spec.budget.max_depth = snp_config_int(config, SNP_KEY_MAX_DEPTH);
-        spec.budget.max_subcalls = snp_config_int(config, SNP_KEY_MAX_SUBCALLS);
-        spec.budget.tokens = snp_config_int(config, SNP_KEY_TOKEN_BUDGET);
-        spec.budget.tool_calls = snp_config_int(config, SNP_KEY_TOOL_BUDGET);
-        spec.budget.wall_ms = snp_config_int(config, SNP_KEY_TIMEOUT_SECONDS) * MS;
         exit_code = start(&front, &spec);
     }
     snp_front_done(&front);
@@ -370,7 +376,7 @@ static int agent_run(struct snp_cli *cli, const struct snp_opts *opts)
         snp_front_done(&front);
         return exit_code;
     }
-    settings_show(&front, &exit_code);
+    settings_show(&front, &spec.budget, &exit_code);
     if (exit_code < 0) {
         spec.prompt = task;
         exit_code = start(&front, &spec);

@@ -472,12 +472,12 @@ static int parent_check(const char *output, struct snp_err *err)
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     if (stat(parent, &st) < 0 || !S_ISDIR(st.st_mode)) {
-        return snp_fail(err, SNP_E_INVALID,
+        return snp_fail(err, SNP_E_NOT_FOUND,
                         "--output: there is no folder %.150s to make it in; make that first",
                         parent);
     }
     return faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) < 0
-               ? snp_fail(err, SNP_E_INVALID, "--output: cannot write to %.150s: %s", parent,
+               ? snp_fail(err, SNP_E_DENIED, "--output: cannot write to %.150s: %s", parent,
                           strerrordesc_np(errno))
                : 0;
 }
@@ -488,7 +488,7 @@ int snp_front_output(struct snp_front *front, struct snp_err *err)
 
     front->output = snp_opts_str(front->opts, "output");
     if (front->output != NULL && lstat(front->output, &st) == 0) {
-        return snp_fail(err, SNP_E_INVALID, "--output: %.150s exists; a new folder is made",
+        return snp_fail(err, SNP_E_DENIED, "--output: %.150s exists; a new folder is made",
                         front->output);
     }
     return front->output == NULL ? 0 : parent_check(front->output, err);

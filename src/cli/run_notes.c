@@ -16,6 +16,10 @@
 #include "base/str.h"
 #include "cli/run_tools.h"
 
+enum {
+    MS = 1000,
+};
+
 /* Settings ---------------------------------------------------------------------------------- */
 
 /* What will be asked; as configured where that cannot be said. */
@@ -40,7 +44,14 @@ static void model_show(const struct snp_front *front)
     }
 }
 
-static void origins_show(const struct snp_config *config)
+/* Keys that hold for `run` only: the limits of an agent are its own and those of options. */
+static bool is_of_run(enum snp_config_key key)
+{
+    return key == SNP_KEY_MAX_DEPTH || key == SNP_KEY_TOKEN_BUDGET ||
+           key == SNP_KEY_TOOL_BUDGET || key == SNP_KEY_MAX_SUBCALLS;
+}
+
+static void origins_show(const struct snp_config *config, bool is_agent)
 {
     static const enum snp_config_key keys[] = {
         SNP_KEY_MODEL,           SNP_KEY_BACKEND,      SNP_KEY_ENVIRONMENT,
@@ -49,14 +60,31 @@ static void origins_show(const struct snp_config *config)
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(keys); i++) {
-        if (snp_config_origin(config, keys[i]) != SNP_ORIGIN_DEFAULT) {
+        if (snp_config_origin(config, keys[i]) != SNP_ORIGIN_DEFAULT &&
+            !(is_agent && is_of_run(keys[i]))) {
             (void)printf("  %s: set by %s\n", snp_config_info(keys[i])->name,
                          snp_config_source(config, keys[i]));
         }
     }
 }
 
-void snp_run_notes_show(const struct snp_front *front)
+static void budget_show(const struct snp_run_budget *budget)
+{
+    if (budget->iterations > 0) {
+        (void)printf("  Max Iterations: %lld\n", (long long)budget->iterations);
+    }
+    (void)printf("  Max Depth: %lld\n  Token Budget: %lld\n  Tool Budget: %lld\n",
+                 (long long)budget->max_depth, (long long)budget->tokens,
+                 (long long)budget->tool_calls);
+    if (budget->cost_usd < 0) {
+        (void)puts("  Cost Limit: none");
+    } else {
+        (void)printf("  Cost Limit: %g USD\n", budget->cost_usd);
+    }
+    (void)printf("  Timeout: %llds\n", (long long)(budget->wall_ms / MS));
+}
+
+void snp_run_notes_show(const struct snp_front *front, const struct snp_run_budget *budget)
 {
     const struct snp_config *config = front->config;
     const char *slug = snp_config_str(config, SNP_KEY_SNIPARA_PROJECT_SLUG);
@@ -65,15 +93,12 @@ void snp_run_notes_show(const struct snp_front *front)
     model_show(front);
     (void)printf("  Backend: %s\n  Environment: %s\n", snp_config_str(config, SNP_KEY_BACKEND),
                  snp_config_str(config, SNP_KEY_ENVIRONMENT));
-    (void)printf("  Max Depth: %lld\n  Token Budget: %lld\n  Timeout: %llds\n",
-                 (long long)snp_config_int(config, SNP_KEY_MAX_DEPTH),
-                 (long long)snp_config_int(config, SNP_KEY_TOKEN_BUDGET),
-                 (long long)snp_config_int(config, SNP_KEY_TIMEOUT_SECONDS));
+    budget_show(budget);
     if (slug != NULL) {
         (void)printf("  Snipara Project: %s\n", slug);
     }
     snp_run_tools_show(front->opts, config);
-    origins_show(config);
+    origins_show(config, budget->iterations > 0);
     if (snp_streq(snp_config_str(config, SNP_KEY_ENVIRONMENT), "local")) {
         snp_cli_warn(front->cli, "local is weaker than native (%s); see docs/cli.md, doctor",
                      snp_config_source(config, SNP_KEY_ENVIRONMENT));

@@ -6,8 +6,8 @@
 
 #include "cli/run_front.h"
 
-/* --show-config: all of it on standard output, and what is weaker than it could be on standard error. */
-void snp_run_notes_show(const struct snp_front *front);
+/* --show-config: all of it, and the run's limits, on standard output, and what is weaker than it could be on standard error. */
+void snp_run_notes_show(const struct snp_front *front, const struct snp_run_budget *budget);
 
 /*
  * The folder of records, before one is made. Notes on standard error: a configuration of the working

@@ -419,7 +419,8 @@ static int run_destroy(struct snp_cli *cli, const struct snp_opts *opts)
     if (all == (n > 0)) {
         return snp_cli_usage(cli, "give the names of sessions, or --all");
     }
-    r = snp_remote_connect(false, &client, &err);
+    r = snp_remote_refs_check(opts, &err);
+    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0 && all) {
         r = destroy_all(client, done, &err);
     }

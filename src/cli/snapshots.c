@@ -125,7 +125,8 @@ static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
     if (snp_opts_flag(opts, "names", false)) {
         return names_print(snp_opts_flag(opts, "sessions", false));
     }
-    r = snp_remote_connect(false, &client, &err);
+    r = snp_remote_refs_check(opts, &err);
+    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0) {
         r = snp_remote_call(client, "snapshots.list",
                             json_pack("{s:s?}", "session", snp_opts_arg(opts, 0)), &reply,
@@ -151,8 +152,10 @@ static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
     snp_autojson json_t *done = json_array();
     struct snp_err err;
     int exit_code = SNP_EXIT_OK;
+    int r = snp_remote_refs_check(opts, &err);
 
-    if (snp_remote_connect(false, &client, &err) < 0) {
+    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
+    if (r < 0) {
         return snp_cli_fail(cli, &err);
     }
     for (size_t i = 0; i < snp_opts_n_args(opts); i++) {
@@ -190,9 +193,11 @@ static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
     int r;
 
     if (n < 1 || n > FORKS_MAX) {
-        return snp_cli_usage(cli, "--number must be 1 to %d", FORKS_MAX);
+        return snp_cli_usage(cli, "--number must be 1 to %d, not %lld", FORKS_MAX,
+                             (long long)n);
     }
-    r = snp_remote_connect(false, &client, &err);
+    r = snp_remote_refs_check(opts, &err);
+    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0) {
         r = snp_remote_call(client, "fork",
                             json_pack("{s:s, s:I, s:s?}", "from", snp_opts_arg(opts, 0), "n",
@@ -227,8 +232,9 @@ static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
     bool by_memory;
     char span[SNP_HUMAN_MAX];
     struct snp_err err;
-    int r = snp_remote_connect(false, &client, &err);
+    int r = snp_remote_refs_check(opts, &err);
 
+    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0) {
         r = snp_remote_call(client, "rollback",
                             json_pack("{s:s, s:s?}", "snapshot", snp_opts_arg(opts, 0),

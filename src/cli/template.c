@@ -214,7 +214,7 @@ static int old_record(const struct place *place,
         return 0;
     }
     if (!replace) {
-        return snp_fail(err, SNP_E_INVALID,
+        return snp_fail(err, SNP_E_DENIED,
                         "there is a template %s already; --replace builds it anew", name);
     }
     (void)!snp_registry_read(place->state, name, ret,
@@ -516,6 +516,9 @@ static int remove_one(const struct place *place,
 static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
 {
     bool force = snp_opts_flag(opts, "force", false);
+    snp_autojson json_t *removed = json_array();
+    snp_autojson json_t *answer = json_pack("{s:O}", "removed", removed);
+    bool as_json = snp_opts_flag(opts, "json", false);
     int exit_code = SNP_EXIT_OK;
     struct place place;
     struct snp_err err;
@@ -525,15 +528,20 @@ static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_fail(cli, &err);
     }
     for (size_t i = 0; i < snp_opts_n_args(opts); i++) {
-        if (remove_one(&place, snp_opts_arg(opts, i), force, &err) < 0) {
+        const char *name = snp_opts_arg(opts, i);
+
+        if (remove_one(&place, name, force, &err) < 0) {
             exit_code = snp_cli_fail(cli, &err);
-        } else {
-            (void)printf("removed %s\n", snp_opts_arg(opts, i));
+            continue;
+        }
+        (void)json_array_append_new(removed, json_string(name));
+        if (!as_json) {
+            (void)printf("removed %s\n", name);
         }
     }
     folders_sweep(&place);
     place_done(&place);
-    return exit_code;
+    return as_json && snp_cli_print_json(answer) != SNP_EXIT_OK ? SNP_EXIT_FAILED : exit_code;
 }
 
 /* Verbs ------------------------------------------------------------------------------------ */
@@ -545,6 +553,7 @@ static const struct snp_opt list_options[] = {
 static const struct snp_opt show_options[] = {SNP_CLI_OPT_JSON};
 static const struct snp_opt remove_options[] = {
     {"force", 0, SNP_OPT_FLAG, NULL, "even if sessions use it", 0},
+    SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg one_name[] = {
     {"NAME", "of the template", 1, 1}

@@ -59,7 +59,7 @@ static int sink_open(struct sink *sink, bool replace, struct snp_err *err)
         return 0;
     }
     if (!replace && lstat(sink->path, &st) == 0) {
-        return snp_fail(err, SNP_E_INVALID, "%s is there already; --force replaces it",
+        return snp_fail(err, SNP_E_DENIED, "%s is there already; --force replaces it",
                         sink->path);
     }
     if (snp_random_id(id) < 0) {
@@ -146,7 +146,11 @@ static int run_export(struct snp_cli *cli, const struct snp_opts *opts)
     if (sink.path == NULL && snp_term_is(stdout)) {
         return snp_cli_usage(cli, "an archive is not for a terminal; give a file");
     }
-    r = snp_remote_connect(false, &client, &err);
+    if (sink.path == NULL && snp_opts_flag(opts, "json", false)) {
+        return snp_cli_usage(cli, "--json and - both want standard output; name a file");
+    }
+    r = given == NULL ? 0 : snp_remote_ref_check(given, &err);
+    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0 && given != NULL && strchr(given, '@') != NULL) {
         from = strdup(given); /* a snapshot */
         r = from == NULL ? snp_fail(&err, SNP_E_NOMEM, "out of memory") : 0;
@@ -283,6 +287,9 @@ static int run_import(struct snp_cli *cli, const struct snp_opts *opts)
     int fd = -1;
     int r = name == NULL ? 0 : snp_session_name_check(name, &err);
 
+    if (r < 0) {
+        (void)snp_err_wrap(&err, "--name '%.80s'", name);
+    }
     if (r == 0) {
         r = snp_cli_config(cli, &snp_verb_import, opts, &config, &err);
     }

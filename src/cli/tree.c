@@ -252,7 +252,7 @@ static int get_folder(const struct snp_remote_file *from,
 static int dest_make(const char *dest, int *ret_fd, struct snp_err *err)
 {
     if (mkdir(dest, FOLDER_MODE) < 0 && errno == EEXIST) {
-        return snp_fail(err, SNP_E_INVALID,
+        return snp_fail(err, SNP_E_DENIED,
                         "%.150s exists; a folder of a session is copied to a new one", dest);
     }
     *ret_fd = open(dest, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -269,7 +269,14 @@ int snp_tree_get(const struct snp_remote_file *from,
 
     *moved = (struct snp_moved){0};
     r = dest_make(dest, &fd, err);
-    return r < 0 ? r : get_folder(from, fd, 0, moved, err);
+    if (r < 0) {
+        return r;
+    }
+    r = get_folder(from, fd, 0, moved, err);
+    if (r < 0) {
+        (void)rmdir(dest); /* only if nothing came */
+    }
+    return r;
 }
 
 /*

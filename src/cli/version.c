@@ -4,17 +4,31 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "cli/cli.h"
+
+int snp_version_print(void)
+{
+    return printf("snipara-sandbox %s\n", SNP_VERSION) < 0 ? SNP_EXIT_FAILED : SNP_EXIT_OK;
+}
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
+    snp_autojson json_t *answer = NULL;
+
     (void)cli;
-    (void)opts;
-    return printf("snipara-sandbox %s\n", SNP_VERSION) < 0 ? SNP_EXIT_FAILED : SNP_EXIT_OK;
+    if (!snp_opts_flag(opts, "json", false)) {
+        return snp_version_print();
+    }
+    answer = json_pack("{s:s}", "version", SNP_VERSION);
+    return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
 }
+
+static const struct snp_opt options[] = {SNP_CLI_OPT_JSON};
 
 const struct snp_verb snp_verb_version = {
     .name = "version",
     .summary = "show the version",
+    .spec = {options, SNP_ARRAY_LEN(options), NULL, 0, false},
     .run = run,
 };

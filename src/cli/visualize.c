@@ -87,7 +87,19 @@ int snp_visualize_read(struct snp_cli *cli,
 
 /* Into a file ------------------------------------------------------------------------------- */
 
-static int write_out(struct snp_visualize *v, const char *out_path, struct snp_err *err)
+static int written_print(const char *path, size_t runs, size_t bytes)
+{
+    snp_autojson json_t *answer =
+        json_pack("{s:o, s:I, s:I}", "file", snp_cli_path_json(path), "runs", (json_int_t)runs,
+                  "bytes", (json_int_t)bytes);
+
+    return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+}
+
+static int write_out(struct snp_visualize *v,
+                     const char *out_path,
+                     bool as_json,
+                     struct snp_err *err)
 {
     snp_autobuf struct snp_buf out = {0};
     struct snp_page_made made;
@@ -102,6 +114,11 @@ static int write_out(struct snp_visualize *v, const char *out_path, struct snp_e
         r = snp_fail(err, SNP_E_NOT_FOUND, "no trajectories found in %s", v->page.dir);
     }
     r = r < 0 ? r : snp_file_write_atomic(out_path, snp_buf_bytes(&out), out.len, 0600, err);
+    if (r == 0 && as_json) {
+        return written_print(out_path, made.n_inside, out.len) == SNP_EXIT_OK
+                   ? 0
+                   : snp_fail_sys(err, errno, "write");
+    }
     if (r == 0) {
         (void)printf("%s: %zu %s, %zu KiB\n", out_path, made.n_inside,
                      made.n_inside == 1 ? "run" : "runs", (out.len + 1023) / 1024);
@@ -127,7 +144,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
     }
     r = snp_visualize_read(cli, opts, &v, &err);
-    r = r < 0 ? r : write_out(&v, out, &err);
+    r = r < 0 ? r : write_out(&v, out, snp_opts_flag(opts, "json", false), &err);
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }
 
@@ -145,6 +162,7 @@ static const struct snp_opt options[] = {
      0                                                                                                 },
     {"allow-host",   0,   SNP_OPT_LIST,   "NAME",
      "a further name that browsers may call us by; may be repeated",                                  0},
+    {"json",         0,   SNP_OPT_FLAG,   NULL,   "print the address, or what was written, as JSON",  0},
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg args[] = {

@@ -48,8 +48,7 @@ static void on_listening(void *ctx, const char *url)
 {
     const struct snp_visualize *v = ctx;
 
-    (void)printf("%s\n", url);
-    (void)fflush(stdout);
+    snp_http_url_print(url, NULL, v->as_json);
     (void)fprintf(stderr, "runs of %s; Ctrl-C ends this. Who has the address can read them.\n",
                   v->page.dir);
 }
@@ -117,6 +116,7 @@ int snp_visualize_http_verb(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     int r = snp_visualize_read(cli, opts, &v, &err);
 
+    v.as_json = snp_opts_flag(opts, "json", false);
     r = r < 0 ? r : serve(&v, opts, &err);
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }

@@ -288,7 +288,7 @@ static int session_enter(struct snp_import *import, struct snp_err *err)
     int r;
 
     if (snp_sessions_find(import->server, import->name) != NULL) {
-        return snp_fail(err, SNP_E_INVALID,
+        return snp_fail(err, SNP_E_DENIED,
                         "there is a session %s already; --name gives another", import->name);
     }
     r = snp_session_known(import->server, import->id, import->name, &session, err);
@@ -418,7 +418,7 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     int r = snp_journal_session_get(tx, import->name, &other, err);
 
     if (r == 0) {
-        return snp_fail(err, SNP_E_INVALID,
+        return snp_fail(err, SNP_E_DENIED,
                         "there is a session %s already; --name gives another", import->name);
     }
     return r == SNP_E_NOT_FOUND ? snp_journal_session_add(tx, &row, err) : r;

@@ -20,6 +20,7 @@ bool snp_session_is_id(const char *text)
 int snp_session_name_check(const char *name, struct snp_err *err)
 {
     size_t n = strnlen(name, SNP_SESSION_NAME_MAX + 1);
+    char bad;
 
     if (n == 0) {
         return snp_fail(err, SNP_E_INVALID, "a session name cannot be empty");
@@ -31,9 +32,16 @@ int snp_session_name_check(const char *name, struct snp_err *err)
     if (name[0] == '.' || name[0] == '-') {
         return snp_fail(err, SNP_E_INVALID, "a session name cannot start with '%c'", name[0]);
     }
-    if (strspn(name, name_bytes) != n) {
+    bad = name[strspn(name, name_bytes)];
+    if (bad > ' ' && bad <= '~') {
         return snp_fail(err, SNP_E_INVALID,
-                        "a session name has only letters, digits, '.', '_' and '-'");
+                        "a session name has only letters, digits, '.', '_' and '-', no '%c'",
+                        bad);
+    }
+    if (bad != '\0') {
+        return snp_fail(err, SNP_E_INVALID,
+                        "a session name has only letters, digits, '.', '_' and '-', no %s",
+                        bad == ' ' ? "blanks" : "other characters");
     }
     return 0;
 }

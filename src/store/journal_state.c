@@ -39,8 +39,10 @@ int snp_journal_snapshot_add(struct snp_tx *tx,
                        (int64_t)row->created_us);
     }
     if (r == SNP_E_INVALID) {
-        return snp_fail(err, SNP_E_INVALID, "this session has a snapshot %.64s already",
-                        row->name == NULL ? row->id : row->name);
+        return snp_fail(
+            err, SNP_E_DENIED,
+            "this session has a snapshot %.64s already; give another name, or remove it first",
+            row->name == NULL ? row->id : row->name);
     }
     return r;
 }

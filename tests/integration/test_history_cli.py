@@ -527,7 +527,7 @@ def test_rerun_sends_what_was_recorded_and_says_so():
         assert [row["cell"] for row in found["reran"]] == [5, 6, 7]
         assert [raw for head, raw in daemon.asked if head["method"] == "exec"] == [b"cell5IN", b"cell6IN", b"cell7IN"]
         assert daemon.cli("rerun", "work:3", "--from", "2").returncode == 2
-        assert daemon.cli("rerun", "-s", "work", "--from", "8").returncode == 2
+        assert daemon.cli("rerun", "-s", "work", "--from", "8").returncode == 1
 
 
 def test_rerun_stops_at_a_failure_unless_told_to_go_on():
@@ -591,7 +591,7 @@ def test_export_appears_whole_or_not_at_all(tmp_path):
         assert daemon.cli("export", target, "-s", "work").returncode == 0
         assert target.read_bytes() == b"abcdef" and target.stat().st_mode & 0o777 == 0o600
         refused = daemon.cli("export", target, "-s", "work")
-        assert refused.returncode == 2 and "--force replaces it" in refused.stderr
+        assert refused.returncode == 1 and "--force replaces it" in refused.stderr
         assert daemon.cli("export", "-", "-s", "work@x", text=False).stdout == b"abcdef"
         assert daemon.asked[-1][0] == {"method": "export", "from": "work@x"}
 

@@ -106,7 +106,7 @@ def test_export_in_one_state_folder_and_import_in_another(box, tmp_path):
                      "mine") == "(5, True, 42, 8, 'one')"
         assert "one\\ntwo" in other.cli("show", "mine:1").stdout
         refused = other.cli("import", there, "--name", "mine", *options)
-        assert refused.returncode == 2 and "there is a session mine already" in refused.stderr
+        assert refused.returncode == 1 and "there is a session mine already" in refused.stderr
     finally:
         other.close()
 
@@ -121,7 +121,7 @@ def test_history_and_rerun(box):
     again = answer(box, "rerun", "fed:1")["reran"][0]["result"]
     assert first["value"] == again["value"] == "'given'" and again["cell"] == 2
     refused = box.cli("rerun", "-s", "fed", "--from", "9")
-    assert refused.returncode == 2 and "the last cell of fed is 2" in refused.stderr
+    assert refused.returncode == 1 and "the last cell of fed is 2" in refused.stderr
     rows = answer(box, "history", "work")["cells"]
     assert [row["rerun_of"] for row in rows] == [None, 2, None, None]
     assert [(row["cell"], row["status"], row["first_line"]) for row in rows] == [

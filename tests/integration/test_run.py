@@ -320,9 +320,9 @@ def test_what_an_agent_makes_is_copied_out(runs):
     assert set(found) <= {"out/deep/report.md", "a.csv", "link"} and "root:" not in found.get("link", "")
     with open(os.path.join(runs.folder, "a.csv")) as file:
         assert file.read() == "x\n1\n2\n"
-    again = runs.agent(*turns, options=["--output", "made"], code=2)
+    again = runs.agent(*turns, options=["--output", "made"], code=1)
     assert "exists" in again["error"]
-    nowhere = runs.agent(*turns, options=["--output", "not/there"], code=2)
+    nowhere = runs.agent(*turns, options=["--output", "not/there"], code=1)
     assert "there is no folder not/" in nowhere["error"]
 
 

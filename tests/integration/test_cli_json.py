@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every verb: one JSON value with --json, and exit codes that mean the same everywhere (docs/cli.md)."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import lib
+
+# Standard output of these is the thing itself.
+NO_JSON = {"completion", "logs export"}
+# One run of the model, from a script.
+SCRIPT = [
+    {"content": "", "tool_calls": [{"name": "execute_code", "arguments": {"code": "print(6 * 7)"}}]},
+    {"content": "42"},
+]
+
+
+@pytest.fixture(scope="module")
+def box():
+    box = lib.Sandbox()
+    script = "".join(json.dumps(line) + "\n" for line in SCRIPT)
+    box.make_file("home/answers.jsonl", script)
+    box.make_file("home/final.jsonl", json.dumps({"tool_calls": [{"name": "FINAL", "arguments": {"answer": "42"}}]}) + "\n")
+    box.make_file("home/data.csv", "a,b\n")
+    box.make_file("home/tree/one", "1")
+    box.make_file("home/no.snp", "no archive")
+    os.mkdir(os.path.join(box.home, "there"))
+    for args in (["exec", "-s", "w", "open('plot.png', 'wb').write(b'x')"], ["snapshot", "first", "-s", "w"],
+                 ["run", "--model", "replay/answers.jsonl", "What?"], ["export", "w.snp", "-s", "w"]):
+        done = box.cli(*args)
+        assert done.returncode == 0, done.stderr
+    yield box
+    box.close()
+
+
+def run_id(box):
+    return sorted(os.listdir(os.path.join(box.home, "logs")))[0][:8]
+
+
+def handle(box):
+    return box.exec("print('x' * 300)", session="cut", options=["--output", "100"])["output"]["handle"]
+
+
+def verbs(box, *path):
+    """All verbs as words, from the program's own help."""
+    text = box.cli(*path, "--help").stdout
+    names = re.findall(r"^  ([a-z][a-z-]*) ", text.split("\nCommands:\n")[1].split("\nOptions:\n")[0].split("\n\n")[0], re.M)
+    for name in names:
+        if "\nCommands:\n" in box.cli(*path, name, "--help").stdout:
+            yield from verbs(box, *path, name)
+        else:
+            yield " ".join([*path, name])
+
+
+SERVER = ["--", os.path.join(lib.BUILD, "snipara-sandbox"), "mcp-serve", "--no-project"]
+
+# verb: (its words, members of its object; a list: an array)
+ANSWERS = {
+    "exec": (["exec", "-s", "w", "1 + 1"], "status value manifest"),
+    "sessions list": (["sessions", "list"], []),
+    "sessions show": (["sessions", "show", "w"], "name state"),
+    "sessions clear": (["sessions", "clear", "cleared"], "cleared epoch"),
+    "sessions destroy": (["sessions", "destroy", "gone"], "destroyed"),
+    "snapshot": (["snapshot", "-s", "w"], "snapshot name session cell where"),
+    "snapshots list": (["snapshots", "list", "w"], "snapshots head"),
+    "snapshots remove": (["snapshots", "remove", "w@spare"], "removed"),
+    "rollback": (["rollback", "w@first"], "session cell how"),
+    "fork": (["fork", "w", "--name", "try"], "sessions how"),
+    "diff": (["diff", "w@first", "w"], "variables files"),
+    "history": (["history", "w"], "cells session"),
+    "show": (["show", "w:1"], "cell status code"),
+    "rerun": (["rerun", "w:1"], "session reran"),
+    "checkpoint": (["checkpoint", "w"], "checkpoint cell"),
+    "hibernate": (["hibernate", "w"], "hibernated cell"),
+    "export": (["export", "again.snp", "-s", "w"], "name cell bytes"),
+    "import": (["import", "w.snp", "--name", "came"], "session name cell"),
+    "gc": (["gc"], "freed_bytes is_met"),
+    "template add": (["template", "add", "mine"], "name python hash"),
+    "template list": (["template", "list"], []),
+    "template show": (["template", "show", "mine"], "name hash state"),
+    "template remove": (["template", "remove", "mine"], "removed"),
+    "put": (["put", "data.csv", "w:"], {"session": "w", "path": "data.csv", "source": "data.csv", "files": 1, "bytes": 4,
+                                        "left_out": 0}),
+    "get": (["get", "w:plot.png", "here.png"], {"session": "w", "path": "plot.png", "destination": "here.png", "files": 1,
+                                                "bytes": 1, "left_out": 0}),
+    "ls": (["ls", "w"], "entries truncated"),
+    "output": (["output", handle], {"stream": "stdout", "bytes": 301, "truncated": False, "text": "x" * 300 + "\n"}),
+    "models": (["models"], "model providers"),
+    "run": (["run", "--model", "replay/answers.jsonl", "What?"], "response trajectory_id success"),
+    "agent": (["agent", "--model", "replay/final.jsonl", "What?"], "answer run_id success"),
+    "resume": (["resume", run_id], "success error"),  # this one is done
+    "replay": (["replay", run_id], "calls same difference"),
+    "runs list": (["runs", "list"], []),
+    "runs show": (["runs", "show", run_id], "id state answer"),
+    "runs cancel": (["runs", "cancel", run_id], None),  # none runs: refused, and nothing on standard output
+    "logs list": (["logs", "list"], []),
+    "logs": (["logs", run_id], []),
+    "logs verify": (["logs", "verify", run_id], "id intact last_hash"),
+    "logs diff": (["logs", "diff", run_id, run_id], []),
+    "visualize": (["visualize", "--out", "page.html"], "file runs bytes"),
+    "init": (["init", "new"], {"created": ["new/snipara-sandbox.toml", "new/.env.example"]}),
+    "config show": (["config", "show"], "config_file memory"),
+    "doctor": (["doctor"], "usable checks"),
+    "daemon status": (["daemon", "status"], "running pid version"),
+    "mcp-install": (["mcp-install", "claude", "--yes"], "file written change"),
+    "mcp info": (["mcp", "info", *SERVER], "era protocol server"),
+    "mcp tools": (["mcp", "tools", *SERVER], "tools"),
+    "mcp call": (["mcp", "call", "list_sessions", *SERVER], "content"),
+    "mcp resources": (["mcp", "resources", *SERVER], "resources"),
+    "mcp read": (["mcp", "read", "snipara://session/w/files/", *SERVER], "contents"),
+    "mcp prompts": (["mcp", "prompts", *SERVER], "prompts"),
+    "mcp prompt": (["mcp", "prompt", "repair", "-a", "command=ls", *SERVER], "messages"),
+    "version": (["version"], "version"),
+}
+# Tested below: their end is another's beginning, or they serve.
+ELSEWHERE = {"daemon stop", "mcp-serve"}
+BEFORE = {
+    "sessions clear": ["exec", "-s", "cleared", "1"],
+    "sessions destroy": ["exec", "-s", "gone", "1"],
+    "snapshots remove": ["snapshot", "spare", "-s", "w"],
+    "template show": ["template", "add", "mine"],
+    "template remove": ["template", "add", "mine"],
+}
+
+
+def with_json(words):
+    at = words.index("--") if "--" in words else len(words)
+    return [*words[:at], "--json", *words[at:]]
+
+
+def test_the_table_has_every_verb(box):
+    known = set(ANSWERS) | ELSEWHERE | NO_JSON
+    assert set(verbs(box)) - known == set()
+    for verb in NO_JSON:
+        assert "--json" not in box.cli(*verb.split(), "--help").stdout
+
+
+@pytest.mark.parametrize("verb", ANSWERS)
+def test_json_is_one_value(box, verb):
+    words, members = ANSWERS[verb]
+    if verb in BEFORE and not (verb.startswith("template") and "mine" in box.cli("template", "list", "--names").stdout):
+        assert box.cli(*BEFORE[verb]).returncode == 0
+    if verb == "template add":
+        box.cli("template", "remove", "mine")
+    # A name that begins like others is shown in full by the program, so none of ours does.
+    done = box.cli(*with_json([word(box) if callable(word) else word for word in words]))
+    if members is None:
+        assert done.stdout == "" and done.returncode == 1 and done.stderr.startswith(f"snipara-sandbox {verb}: ")
+        return
+    assert done.returncode == (1 if verb == "resume" else 0), done.stderr
+    value = json.loads(done.stdout)
+    if isinstance(members, dict):
+        assert members.items() <= value.items()
+    elif isinstance(members, list):
+        assert isinstance(value, list)
+    else:
+        assert set(members.split()) <= set(value)
+
+
+def test_json_of_folders(box):
+    put = json.loads(box.cli("put", "-r", "tree", "w:", "--json").stdout)
+    assert put == {"session": "w", "path": "tree", "source": "tree", "files": 1, "bytes": 1, "left_out": 0}
+    got = json.loads(box.cli("get", "-r", "w:tree", "back", "--json").stdout)
+    assert got == {"session": "w", "path": "tree", "destination": "back", "files": 1, "bytes": 1, "left_out": 0}
+
+
+def test_json_of_output_that_is_no_text(box):
+    cut = box.exec(r"import os; os.write(1, b'\xff' * 300)", session="cut", options=["--output", "100"])
+    value = json.loads(box.cli("output", cut["output"]["handle"], "--json").stdout)
+    assert value["bytes"] == 300 and value["base64"] == "////" * 100 and "text" not in value
+
+
+def test_a_change_can_be_looked_at_before_it_is_made(box):
+    folder = box.make_folder("other")
+    done = box.cli("mcp-install", "claude", "--json", cwd=folder)
+    value = json.loads(done.stdout)
+    assert done.returncode == 1 and not value["written"] and "+" in value["change"] and os.listdir(folder) == []
+    assert json.loads(box.cli("mcp-install", "claude", "--json", "--yes", cwd=folder).stdout)["written"]
+    again = box.cli("mcp-install", "claude", "--json", "--yes", cwd=folder)
+    assert again.returncode == 0 and json.loads(again.stdout)["change"] is None
+
+
+@pytest.mark.parametrize("words, member", [
+    (["mcp-serve", "--http", "0", "--no-project"], "token_file"), (["visualize", "--port", "0"], "url"),
+])
+def test_servers_say_their_address(box, words, member):
+    with box.popen(*words, "--json", text=True) as server:
+        text = ""
+        while not text.endswith("}\n"):
+            line = server.stdout.readline()
+            assert line, server.stderr.read()
+            text += line
+        value = json.loads(text)
+        server.terminate()
+        server.communicate(timeout=60)
+    assert value["url"].startswith("http://127.0.0.1:") and member in value
+
+
+def test_json_of_the_end_of_a_daemon(fresh_sandbox):
+    box = fresh_sandbox()
+    pid = box.start()
+    env = {**box.env}
+    program = os.path.join(box.bin, "snipara-sandbox")
+    for expected in ({"stopped": True, "pid": pid}, {"stopped": False}):
+        done = subprocess.run([program, "daemon", "stop", "--json"], env=env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and json.loads(done.stdout) == expected
+
+
+# Exit codes ---------------------------------------------------------------------------------------
+
+LONG = "n" * 65
+WRONG = [  # 2: what was written cannot be right; nothing is done
+    ["exce"], ["exec"], ["exec", "--timout", "1", "1"], ["exec", "--timeout", "x", "1"], ["exec", "--memory", "1k", "1"],
+    ["exec", "-s", "b!", "1"], ["exec", "--env", "mars", "1"], ["exec", "--set-env", "x", "1"], ["exec", "-f", "tree"],
+    ["exec", "--config", "tree", "1"], ["exec", "-s", "w", "--memory", "64m", "1"], ["sessions", "show", "b!"], ["sessions", "show", LONG], ["sessions", "clear", "b!"],
+    ["sessions", "destroy", "b!"], ["sessions", "destroy"], ["history", "b!"], ["history", "w", "-n", "0"], ["show", "w:x"],
+    ["rerun", "w:x"], ["checkpoint", "b!"], ["hibernate", "b!"], ["snapshot", "b!", "-s", "w"], ["snapshots", "b!"],
+    ["snapshots", "remove", "b!"], ["rollback", "b!"], ["rollback", "w@b!"], ["fork", "b!"], ["fork", "w", "-n", "0"],
+    ["fork", "w", "--name", "b!"], ["diff", "w"], ["diff", "b!", "w"], ["export", "x.snp", "-s", "b!"],
+    ["export", "-", "-s", "w", "--json"], ["import", "no.snp"], ["import", "w.snp", "--name", "b!"], ["gc", "--budget", "x"],
+    ["template", "add", "b!"], ["template", "show", "b!"], ["template", "remove", "b!"], ["template", "remove", "base"],
+    ["put", "data.csv", "b!:"], ["put", "tree", "w:"], ["get", "w"], ["get", "w:plot.png", "-", "--json"], ["ls", "b!"],
+    ["output", "b!"], ["run"], ["run", "--max-depth", "0", "x"], ["agent", "--tool-budget", "0", "x"],
+    ["runs", "list", "--tail", "0"], ["logs", "--tail", "x"], ["logs", "export", "--format", "x", "y"],
+    ["visualize", "--port", "99999"], ["visualize", "--host", "mars"], ["init", "a", "b"], ["mcp-install", "mars"],
+    ["mcp-serve", "--tools", "mars"], ["mcp-serve", "--json"], ["mcp-serve", "--print-config", "mars"],
+    ["mcp", "info"], ["mcp", "info", "--url", "ftp://x"], ["mcp", "call", "t", "{", *SERVER], ["completion", "tcsh"],
+]
+FAILED = [  # 1: not there, there already, refused, out of reach, or the code failed
+    ["exec", "1/0"], ["exec", "import sys; sys.exit(3)"], ["exec", "--timeout", "0.2", "while True: pass"],
+    ["exec", "-f", "nowhere"], ["exec", "--stdin", "nowhere", "1"], ["exec", "--project", "/", "1"],
+    ["exec", "--project", "nowhere", "1"], ["exec", "--rootfs", "nowhere", "1"], ["exec", "--template", "mars", "1"],
+    ["exec", "--env", "docker", "1"], ["exec", "--pass-env", "NOT_SET", "1"], ["rerun", "-s", "w", "--from", "999"], ["mcp", "info", "--pass-env", "NOT_SET", *SERVER],
+    ["sessions", "show", "mars"], ["sessions", "clear", "mars"], ["sessions", "destroy", "mars"], ["history", "mars"],
+    ["show", "w:99"], ["show", "mars:1"], ["rerun", "w:99"], ["checkpoint", "mars"], ["hibernate", "mars"],
+    ["snapshot", "-s", "mars"], ["snapshot", "first", "-s", "w"], ["snapshots", "mars"], ["snapshots", "remove", "mars"],
+    ["rollback", "mars"], ["rollback", "w@mars"], ["fork", "mars"], ["diff", "mars", "w"], ["export", "x.snp", "-s", "mars"],
+    ["export", "w.snp", "-s", "w"], ["import", "nowhere.snp"], ["import", "w.snp", "--name", "w"],
+    ["template", "show", "mars"], ["template", "remove", "mars"], ["template", "add", "x", "--python", "/nowhere"],
+    ["put", "nowhere", "w:"], ["put", "data.csv", "mars:"], ["put", "data.csv", "w:/etc/x"], ["get", "w:nowhere"],
+    ["get", "w:/etc/passwd"], ["get", "-r", "w:nowhere", "left"], ["get", "-r", "w:", "tree/one"], ["ls", "mars"],
+    ["ls", "w:nowhere"], ["output", "0" * 32 + "/1"], ["run", "What?"], ["agent", "What?"],
+    ["run", "--model", "replay/answers.jsonl", "--output", "there", "x"], ["resume", "mars"], ["replay", "mars"],
+    ["runs", "show", "mars"], ["runs", "cancel", "mars"], ["logs", "mars"], ["logs", "verify", "mars"],
+    ["logs", "export", "mars"], ["logs", "diff", "mars", "mars"], ["visualize", "--out", "x", "mars"],
+    ["visualize", "--host", "0.0.0.0"], ["mcp-serve", "--http", "0.0.0.0:1"], ["mcp-serve", "--project", "/nowhere"],
+    ["mcp", "info", "--", "nowhere"], ["mcp", "info", "--", "false"], ["mcp", "info", "--url", "http://127.0.0.1:1/"],
+    ["mcp", "call", "mars", *SERVER], ["mcp", "read", "mars:", *SERVER], ["mcp", "prompt", "mars", *SERVER],
+]
+
+
+@pytest.mark.parametrize("status, words", [
+    *((2, words) for words in WRONG), *((1, words) for words in FAILED),
+], ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else str(value))
+def test_exit_codes_mean_the_same_everywhere(box, status, words):
+    before = sorted(os.listdir(box.home))
+    done = box.cli(*words)
+    assert done.returncode == status, done.stdout + done.stderr
+    if words[:1] != ["exec"] or status == 2:
+        assert done.stderr.startswith("snipara-sandbox"), done.stderr
+    assert done.stderr != "" and [name for name in sorted(os.listdir(box.home)) if name not in before] in ([], ["logs"])
+
+
+@pytest.mark.parametrize("words", [
+    ["exec", "1"], ["sessions", "list"], ["snapshots"], ["history", "w"], ["put", "data.csv", "w:"], ["get", "w:x"],
+    ["ls", "w"], ["gc"], ["daemon", "status"], ["daemon", "stop"], ["diff", "a", "b"], ["fork", "a"],
+], ids=" ".join)
+def test_a_daemon_out_of_reach_is_a_failure(box, words):
+    done = box.cli(*words, env={"SNIPARA_SANDBOX_RUNTIME_DIR": "/proc/nowhere"})
+    assert done.returncode == 1 and "runtime folder" in done.stderr and done.stdout == ""
+
+
+def test_commands_keep_their_own_exit_codes(box):
+    for line, status in (("exit 7", 7), ("kill -9 $$", 137), ("nosuchprogram", 127)):
+        assert box.cli("exec", "--sh", line).returncode == status
+    assert box.cli("exec", "--timeout", "0.2", "--", "sleep", "60").returncode == 124
