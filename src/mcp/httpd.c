@@ -27,6 +27,7 @@
 #include "mcp/caps.h"
 #include "mcp/httpd_head.h"
 #include "mcp/httpd_stream.h"
+#include "mcp/httpd_take.h"
 
 enum {
     NAMES_MAX = 32,
@@ -473,18 +474,6 @@ static enum MHD_Result on_delete(struct request *request)
 
 /* Requests ------------------------------------------------------------------------------------- */
 
-static enum MHD_Result on_header(void *cls,
-                                 enum MHD_ValueKind kind,
-                                 const char *name,
-                                 size_t name_len,
-                                 const char *value,
-                                 size_t value_len)
-{
-    (void)kind;
-    snp_httpd_head_add(cls, name, name_len, value, value_len);
-    return MHD_YES;
-}
-
 /* The head is there. */
 static enum MHD_Result on_head(struct request *request, const char *verb, const char *path)
 {
@@ -492,8 +481,7 @@ static enum MHD_Result on_head(struct request *request, const char *verb, const 
     struct snp_err err;
     unsigned status;
 
-    (void)MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, on_header,
-                                      &request->head);
+    snp_httpd_head_take(request->connection, &request->head);
     status = snp_httpd_judge(&request->head, &http->rules, verb, path, &err);
     if (status != 0) {
         return refuse(request, status, NULL, SNP_JSONRPC_REQUEST, err.msg);

@@ -15,7 +15,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "mcp/httpd_head.h"
+#include "mcp/httpd_take.h"
 #include "mcp/httpd_token.h"
 
 enum {
@@ -122,18 +122,6 @@ static enum MHD_Result page_send(struct server *server,
 
 /* Requests ---------------------------------------------------------------------------------- */
 
-static enum MHD_Result on_header(void *cls,
-                                 enum MHD_ValueKind kind,
-                                 const char *key,
-                                 size_t key_size,
-                                 const char *value,
-                                 size_t value_size)
-{
-    (void)kind;
-    snp_httpd_head_add(cls, key, key_size, value, value_size);
-    return MHD_YES;
-}
-
 /* What follows "/SECRET/" in the path, if it can be a name; else NULL. */
 static const char *name_in(const struct server *server, const char *path)
 {
@@ -170,7 +158,7 @@ static enum MHD_Result on_request(void *cls,
     (void)upload;
     (void)upload_size;
     (void)context;
-    (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, on_header, &head);
+    snp_httpd_head_take(connection, &head);
     if (head.doubled != NULL) {
         return refuse(connection, MHD_HTTP_BAD_REQUEST, "a header came twice");
     }
