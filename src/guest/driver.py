@@ -1105,8 +1105,8 @@ class Errors:
             return "{} is a module: {}".format(name, usual)
         if self.first_cell > 1:
             return (
-                "the interpreter was restarted before cell {}: variables of earlier cells are "
-                "gone, files are kept".format(self.first_cell)
+                "no variable of a cell before cell {} is here: the interpreter was restarted, or "
+                "what they did was undone".format(self.first_cell)
             )
         if cell == 1:
             return (

@@ -204,11 +204,16 @@ static void execute(struct snp_task *task, const char *nothing)
         snp_task_fail(task, &err);
         return;
     }
-    if (json_string_length(source(task)) > SNP_MCP_CODE_MAX ||
-        (is_command(task) &&
-         strlen(json_string_value(source(task))) != json_string_length(source(task)))) {
-        (void)snp_fail(&err, SNP_E_LIMIT, "code has at most %d MiB, and a command no NUL byte",
-                       SNP_MCP_CODE_MAX >> 20);
+    if (json_string_length(source(task)) > SNP_MCP_CODE_MAX) {
+        (void)snp_fail(&err, SNP_E_LIMIT,
+                       "%s is larger than %d MiB; write_file takes data, a part at a time",
+                       is_command(task) ? "the command" : "the code", SNP_MCP_CODE_MAX >> 20);
+        snp_task_fail(task, &err);
+        return;
+    }
+    if (is_command(task) &&
+        strlen(json_string_value(source(task))) != json_string_length(source(task))) {
+        (void)snp_fail(&err, SNP_E_INVALID, "a command has no NUL byte");
         snp_task_fail(task, &err);
         return;
     }
