@@ -92,6 +92,24 @@ def test_tool_calls(runs):
         assert result["total_tool_calls"] == limit and result["response"] == "answer"
 
 
+def test_tool_calls_of_an_agent(runs):
+    """The limit is of an iteration: the next one has all of it again."""
+    unknown = [UNKNOWN | {"arguments": {"n": n}} for n in range(6)]
+    result = runs.agent(turn(*unknown[:3]), turn(text="step 1"), turn(*unknown[3:]), turn(call("FINAL", answer="answer")),
+                        options=["--tool-budget", 2])
+    said = [each["error"].split(";")[0] for each in runs.results(result)[:6]]
+    ran, over = "Tool not found: 'no_such_tool'", "Error: Tool budget exceeded. No more tool calls will be executed."
+    assert said == [ran, ran, over] * 2 and result["answer"] == "answer" and result["iterations"] == 2
+    for given, held in (("1001", 1000), ("1000", 1000), ("1", 1)):
+        done = runs.cli("agent", "Do it", *runs.options(runs.script(turn(call("FINAL", answer="x")))), "--cost-limit", "none",
+                        "--tool-budget", given, "--json")
+        assert head(runs, json.loads(done.stdout))["budget"]["tool_budget"] == held
+    done = runs.cli("agent", "Do it", "--show-config", "--tool-budget", "1001")
+    assert "--tool-budget is at most 1000; that was taken" in done.stderr and "Tool Budget: 1000\n" in done.stdout
+    done = runs.cli("agent", "Do it", *runs.options(runs.script(turn(text="x"))), "--tool-budget", "0")
+    assert done.returncode == 2 and "--tool-budget is at least 1" in done.stderr
+
+
 def test_iterations(runs):
     turns = [turn(text="step 0"), turn(text="step 1"), turn(call("FINAL", answer="answer"))]
     rows = [(["-i", n, "--cost-limit", "none"], {}, min(n, 3), n >= 3) for n in (1, 2, 3, 4)]

@@ -8,23 +8,8 @@ import subprocess
 
 import pytest
 
-from lib import Sandbox, wait_for
-from test_run import Runs, call, turn
-
-
-@pytest.fixture(scope="module")
-def box():
-    box = Sandbox("user")
-    yield box
-    box.close()
-
-
-@pytest.fixture
-def runs(box):
-    runs = Runs(box)
-    for name in os.listdir(runs.folder):
-        subprocess.run(["rm", "-rf", os.path.join(runs.folder, name)], check=True)
-    return runs
+from lib import wait_for
+from test_run import box, call, runs, turn  # noqa: F401
 
 
 def sub(query, **arguments):
