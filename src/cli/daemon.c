@@ -149,11 +149,13 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
     if (r == SNP_E_NOT_FOUND) {
         return stop_print(opts, 0);
     }
-    if (r == 0 && !snp_opts_flag(opts, "force", false)) {
-        r = unused_check(client, &err);
-    }
     if (r == 0) {
         r = snp_remote_call(client, "stats", json_object(), &stats, &err);
+    }
+    /* One that cannot open its journal has none, and cannot say which. */
+    if (r == 0 && snp_json_int(stats.head, "sessions", 1) > 0 &&
+        !snp_opts_flag(opts, "force", false)) {
+        r = unused_check(client, &err);
     }
     if (r == 0) {
         r = snp_remote_call(client, "shutdown", json_object(), &reply, &err);

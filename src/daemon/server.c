@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -332,6 +333,68 @@ static void end_journal(struct snp_server *server)
     }
 }
 
+/*
+ * Is there still a way to us? The folder of the socket is removed with the user's last login
+ * (/run/user), or by a cleaner of /tmp; then the next client starts another daemon, which needs
+ * the journal that we hold.
+ */
+static bool is_reachable(const struct snp_server *server)
+{
+    struct stat st;
+
+    return server->socket.ino == 0 ||
+           (lstat(server->options.socket_path, &st) == 0 && st.st_dev == server->socket.dev &&
+            st.st_ino == server->socket.ino);
+}
+
+static bool has_requests(const struct snp_server *server)
+{
+    for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
+        for (size_t k = 0; server->peers[i] != NULL && k < SNP_CAP_REQUESTS; k++) {
+            if (server->peers[i]->open[k] != NULL) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Nobody finds us: save everything and go, once nobody waits for an answer. */
+static void reachable_check(struct snp_server *server)
+{
+    if (!server->is_ending && !is_reachable(server) && !has_requests(server)) {
+        snp_log(SNP_LOG_WARN, "socket-gone", "path=%s", server->options.socket_path);
+        snp_server_end(server, NULL);
+    }
+}
+
+static void on_folder(uv_fs_event_t *handle, const char *name, int events, int status)
+{
+    (void)name;
+    (void)events;
+    (void)status;
+    reachable_check(handle->data);
+}
+
+/* Without the watch (no inotify left) the ticker finds out, a little later. */
+static void folder_watch(struct snp_server *server)
+{
+    snp_autofree char *folder = strdup(server->options.socket_path);
+    char *slash = folder == NULL ? NULL : strrchr(folder, '/');
+    struct stat st;
+
+    server->folder.data = server;
+    (void)uv_fs_event_init(&server->loop, &server->folder);
+    if (lstat(server->options.socket_path, &st) < 0 || slash == NULL || slash == folder) {
+        return;
+    }
+    server->socket = (struct snp_file_id){st.st_dev, st.st_ino};
+    *slash = '\0';
+    if (uv_fs_event_start(&server->folder, on_folder, folder, 0) < 0) {
+        snp_log(SNP_LOG_WARN, "watch", "folder=%s", folder);
+    }
+}
+
 /* Sessions are gone: tell who asked, and let the clients go. */
 static void end_finish(struct snp_server *server)
 {
@@ -442,8 +505,11 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     uv_close((uv_handle_t *)&server->listener, NULL);
     snp_closep(&server->listen_fd);
     server->listen_fd = -1;
-    /* From here on a new client finds nobody and starts the next daemon. */
-    (void)unlink(server->options.socket_path);
+    /* From here on a new client finds nobody and starts the next daemon; whose socket may be there already. */
+    if (is_reachable(server)) {
+        (void)unlink(server->options.socket_path);
+    }
+    uv_close((uv_handle_t *)&server->folder, NULL);
     uv_close((uv_handle_t *)&server->ticker, NULL);
     uv_close((uv_handle_t *)&server->checkpoints, NULL);
     uv_close((uv_handle_t *)&server->intents, NULL);
@@ -480,7 +546,9 @@ static void on_tick(uv_timer_t *timer)
     } else if (now - server->busy_us > server->options.idle_ms * 1000) {
         snp_log(SNP_LOG_INFO, "idle", "ms=%llu", (unsigned long long)server->options.idle_ms);
         snp_server_end(server, NULL);
+        return;
     }
+    reachable_check(server);
 }
 
 /* Start ---------------------------------------------------------------------------------- */
@@ -551,6 +619,7 @@ int snp_server_init(struct snp_server *server,
     (void)uv_signal_init(&server->loop, &server->sigint);
     (void)uv_signal_start(&server->sigterm, on_signal, SIGTERM);
     (void)uv_signal_start(&server->sigint, on_signal, SIGINT);
+    folder_watch(server);
     snp_recover(server, serve_start);
     return 0;
 }

@@ -48,6 +48,12 @@ struct snp_executors {
     struct snp_executor *by_id[SNP_CAP_SESSIONS];
 };
 
+/* A file, as told from others of its name. */
+struct snp_file_id {
+    dev_t dev;
+    ino_t ino; /* 0 = not known */
+};
+
 struct snp_server_options {
     const char *socket_path; /* borrowed */
     const char *state_dir;   /* borrowed */
@@ -68,7 +74,9 @@ struct snp_server {
     struct snp_server_options options;
     int listen_fd; /* owned; -1 once it no longer listens */
     uv_poll_t listener;
-    uv_timer_t ticker; /* idleness; runs a few times per idle time */
+    uv_fs_event_t folder;      /* of the socket: whether that is still there */
+    struct snp_file_id socket; /* what it was when it was made */
+    uv_timer_t ticker;         /* idleness; runs a few times per idle time */
     uv_timer_t end_timer;
     uv_timer_t checkpoints; /* the next one that is due */
     uv_timer_t intents;     /* of cells that have run for a moment */

@@ -5,6 +5,7 @@ import concurrent.futures
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -359,3 +360,56 @@ def test_the_daemon_is_asked_about_and_stopped(fresh_sandbox, tmp_path):
     assert json.loads(unstarted("status", "--json").stdout) == {"running": False}
     assert unstarted("stop").returncode == 0
     assert os.listdir(tmp_path) == []  # nothing was started to be asked
+
+
+# Without a way to the daemon
+
+
+def test_a_daemon_nobody_finds_saves_its_sessions_and_ends(fresh_sandbox):
+    """/run/user/UID goes with the last login: the next one's daemon is to have the journal."""
+    box = fresh_sandbox()
+    box.start("--idle", "2.5")
+    first = box.daemon
+    assert box.exec("x = 5", session="s")["status"] == "ok"
+    code = "import os, time\nprint('begun', flush=True)\nwhile not os.path.exists('/tmp/go'): time.sleep(0.05)\ny = 6"
+    with box.popen("exec", "-s", "other", code, text=True) as cell:
+        assert cell.stdout.readline() == "begun\n"
+        with box.client() as client:
+            shutil.rmtree(box.runtime)
+            os.mkdir(box.runtime, 0o700)
+            # Somebody waits for an answer: nothing is cut off, and who is connected is served.
+            assert client.call("put", b"", session="other", path="/tmp/go", offset=0, truncate=True, mode=0o644)[0] == lib.RESPONSE
+        assert cell.communicate(timeout=60) == ("", "") and cell.returncode == 0
+    assert first.wait(60) == 0
+    box.daemon = None
+    assert box.exec("x", session="s")["value"] == "5" and box.exec("y", session="other")["value"] == "6"
+
+
+def test_the_end_of_a_daemon_leaves_the_socket_of_another(fresh_sandbox):
+    box = fresh_sandbox()
+    box.start()
+    first = box.daemon
+    with box.popen("exec", "print('begun', flush=True); import time; time.sleep(30)", text=True) as cell:
+        assert cell.stdout.readline() == "begun\n"
+        shutil.rmtree(box.runtime)  # the first one has a request open, so it stays
+        os.mkdir(box.runtime, 0o700)
+        box.daemon = None
+        second = box.start()
+        assert first.poll() is None
+        # It has no journal, which the other holds; to be ended it needs none.
+        assert "journal" in box.cli("sessions", "list").stderr
+        first.terminate()
+        first.wait(60)
+        cell.communicate(timeout=60)
+    assert json.loads(box.cli("daemon", "status", "--json").stdout)["pid"] == second
+
+
+def test_a_daemon_without_a_journal_can_be_stopped(fresh_sandbox):
+    holder, other = fresh_sandbox(), fresh_sandbox()
+    holder.exec("1", session="s")
+    other.env["SNIPARA_SANDBOX_STATE_DIR"] = holder.state
+    other.start()
+    assert "journal" in other.cli("sessions", "list").stderr
+    stopped = other.cli("daemon", "stop")
+    assert stopped.returncode == 0 and stopped.stdout.startswith("stopped, pid "), stopped.stderr
+    assert other.daemon.wait(60) == 0
