@@ -798,7 +798,7 @@ def test_commands_and_shell_lines(cli):
     (["exec", "--session", "a/b", "1"], 2, "session name"),
     (["exec", "--set-env", "A", "1"], 2, "NAME=VALUE"),
     (["exec", "--pass-env", "NOT_SET", "1"], 1, "not set"),
-    (["exec", "--template", "big", "1"], 2, "base"),
+    (["exec", "--template", "big", "1"], 1, "base"),
     (["sessions", "show", "nobody"], 1, "no session"),
     (["sessions", "destroy"], 2, "--all"),
     (["put", "no-such-file", "s:x"], 1, "no file"),
