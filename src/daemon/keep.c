@@ -138,7 +138,9 @@ static void owe(struct snp_session *session, struct snp_keep *keep)
         debt->files = NULL;
         debt->n_files = 0;
         (void)snprintf(debt->status, sizeof(debt->status), "unknown");
-        (void)snprintf(debt->state, sizeof(debt->state), "kept");
+        if (debt->state[0] == '\0') { /* else what became of its effects is known */
+            (void)snprintf(debt->state, sizeof(debt->state), "kept");
+        }
         /* These are the debt's now. */
         keep->spec = NULL;
         keep->argv = NULL;
@@ -621,6 +623,15 @@ bool snp_keep_pay(struct snp_session *session, snp_keep_done *done, void *ctx)
         done(ctx, &err);
     }
     return true;
+}
+
+void snp_keep_undone(struct snp_session *session, uint64_t after)
+{
+    struct snp_keep *debt = session->debt;
+
+    if (debt != NULL && debt->cell > after) {
+        (void)snprintf(debt->state, sizeof(debt->state), "undone");
+    }
 }
 
 void snp_keep_forgive(struct snp_session *session)

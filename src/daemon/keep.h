@@ -80,6 +80,8 @@ int snp_keep_remove(struct snp_session *session,
  * unknown. True: done(ctx, err) will be called; false: nothing is owed.
  */
 bool snp_keep_pay(struct snp_session *session, snp_keep_done *done, void *ctx);
+/* The session has gone back to its state after that cell: a later one that is owed will read so. */
+void snp_keep_undone(struct snp_session *session, uint64_t after);
 /* Forget what is owed: the session ends. */
 void snp_keep_forgive(struct snp_session *session);
 

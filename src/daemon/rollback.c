@@ -24,6 +24,7 @@
 #include "daemon/exec.h"
 #include "daemon/executor.h"
 #include "daemon/hibernate.h"
+#include "daemon/keep.h"
 #include "daemon/moment.h"
 #include "daemon/pin.h"
 #include "daemon/server.h"
@@ -163,6 +164,7 @@ static void session_adopt(struct rollback *back)
     json_decref(session->checkpoint_lost);
     session->checkpoint_lost =
         back->lost == NULL ? json_array() : json_loads(back->lost, 0, NULL);
+    snp_keep_undone(session, back->cell);
     session->is_dirty = false;
     session->is_last_unknown = false;
     session->unsavable_us = 0;
@@ -371,6 +373,7 @@ static void on_turn(struct snp_turn *turn,
         rollback_fail(back, why);
         return;
     }
+    (void)snp_keep_pay(session, NULL, NULL); /* what is owed is there to be undone, too */
     back->epoch = session->epoch + 1;
     back->branch = snp_pin_find(session, back->snapshot);
     if (back->branch != NULL) {

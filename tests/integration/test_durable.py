@@ -256,6 +256,18 @@ def small_disk(folder, size):
         pytest.skip("no mounts here")
 
 
+def fill(place):
+    ballast = os.path.join(place, "ballast")
+    with open(ballast, "wb") as out:
+        try:
+            while True:
+                out.write(os.urandom(1 << 14))
+                out.flush()
+        except OSError:
+            pass
+    return ballast
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
 def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place, bin_folder, tmp_path):  # noqa: F811
     small_disk(place, "16m")
@@ -263,14 +275,7 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place, bin_folder, tmp_
     try:
         client = daemon.client()
         client.run("globals().update(n=0)", "s")
-        ballast = os.path.join(place, "ballast")
-        with open(ballast, "wb") as out:
-            try:
-                while True:
-                    out.write(os.urandom(1 << 14))
-                    out.flush()
-            except OSError:
-                pass
+        ballast = fill(place)
         error = client.fail("globals().update(n=n + 1), '%s'" % os.urandom(100000).hex(), "s")
         assert "cell 2 ran" in error["message"] and "journal" in error["message"], error
         # The second ran and is not recorded; a third does not run.
@@ -283,6 +288,34 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place, bin_folder, tmp_
         # What ran is there, although it could not be written down when it ended.
         assert [(cell["cell"], cell["status"]) for cell in history(client)][-2:] == [(2, "unknown"), (1, "ok")]
         assert {cell["status"] for cell in history(client)} == {"ok", "unknown"}
+    finally:
+        kill(daemon)
+        subprocess.run(["umount", "-l", place])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
+def test_what_became_of_cells_that_could_not_be_written_down(place, bin_folder, tmp_path):  # noqa: F811
+    """How they ended is unknown; that a rollback undid them, or its interpreter was lost, is not."""
+    small_disk(place, "16m")
+    daemon = Daemon(place, bin_folder, *LATER)
+    large = "emit(__import__('os').urandom(200000).hex())"
+    try:
+        client = daemon.client()
+        client.run("globals().update(n=0)", "s")
+        assert client.call("snapshot", session="s", name="a", wait=True)[0] == RESPONSE
+        client.run("globals().update(n=1)", "s")
+        ballast = fill(place)
+        error = client.fail("globals().update(n=2), " + large, "s")
+        assert "cell 3 ran" in error["message"], error
+        kind, head, _, _ = client.call("rollback", session="s", snapshot="a")
+        assert kind == RESPONSE, head
+        error = client.fail("lose(), " + large, "s")
+        assert "cell 4 ran" in error["message"], error
+        os.unlink(ballast)
+        assert wait_until(lambda: client.end_of(client.start("n", "s"))[0] == RESPONSE)
+        seen = [(cell["cell"], cell["status"], cell["state"]) for cell in history(client)]
+        assert seen[-4:] == [(4, "unknown", "restored_from_checkpoint"),
+                             (3, "unknown", "undone"), (2, "ok", "undone"), (1, "ok", "kept")]
     finally:
         kill(daemon)
         subprocess.run(["umount", "-l", place])
