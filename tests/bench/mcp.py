@@ -3,7 +3,8 @@
 """tests/bench/mcp.py BUILD [RUNS [SUITE]]: how much the MCP server adds, measured in turns.
 
 The same cell through the daemon's protocol and through mcp-serve, with durability `process`, so that
-the disk does not hide the difference; tools/list; start to first answer, with the daemon up and
+the disk does not hide the difference, each a moment after the one before, when the copy that stands by is
+made; tools/list; start to first answer, with the daemon up and
 without; 10 MB of output, and the server's memory after it. The same over HTTP on one connection that stays, then
 16 at once as fast as they go. SUITE (a folder of tools/mcp-suite): beside it an
 echo tool on the official TypeScript server. Everything is asked by this one process, by hand and
@@ -30,6 +31,8 @@ import mcp_http  # noqa: E402
 
 RUNS = int(sys.argv[2]) if len(sys.argv) > 2 else 500
 CROWD = 16
+PAUSE_S = 0.005
+DIRECT = "the daemon's protocol, the same cell"
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ECHO_HTTP = """
@@ -159,6 +162,7 @@ def over_http(box, suite):
         used = dict.fromkeys(asked, 0.0)
         for _ in range(RUNS):
             for label, client in clients.items():
+                pause(label)
                 before = cpu(asked[label][0])
                 timed(samples[label], client.ask)
                 used[label] += cpu(asked[label][0]) - before
@@ -183,6 +187,11 @@ def over_http(box, suite):
 def call(name, **arguments):
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
     return json.dumps(message).encode() + b"\n"
+
+
+def pause(label):
+    if "execute_python" in label:
+        time.sleep(PAUSE_S)
 
 
 def line(label, samples):
@@ -263,12 +272,14 @@ def main():
         echo.ask(call("echo"))
         servers["official TypeScript server, echo tool"] = (echo, call("echo"))
         servers["official TypeScript server, tools/list"] = (echo, b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n')
-    samples = {"the daemon's protocol, the same cell": []}
+    samples = {DIRECT: []}
     samples.update((label, []) for label in servers)
     used = dict.fromkeys(servers, 0.0)
     for _ in range(RUNS):
-        timed(samples["the daemon's protocol, the same cell"], direct)
+        time.sleep(PAUSE_S)
+        timed(samples[DIRECT], direct)
         for label, (pipe, message) in servers.items():
+            pause(label)
             before = cpu(pipe)
             timed(samples[label], pipe.ask, message)
             used[label] += cpu(pipe) - before
