@@ -343,7 +343,7 @@ def test_only_named_variables_reach_the_code(sandbox):
     assert "PASSED=p=1\n" in done["stdout"] and "s3cret" not in done["stdout"]
     names = {line.split("=")[0] for line in done["stdout"].splitlines()}
     assert names <= {"PATH", "HOME", "LANG", "TERM", "PYTHONDONTWRITEBYTECODE", "MPLBACKEND", "TMPDIR",
-                     "PASSED", "PWD", "SHLVL", "_", "OLDPWD"}
+                     "OMP_NUM_THREADS", "PASSED", "PWD", "SHLVL", "_", "OLDPWD"}
 
 
 # Commands -------------------------------------------------------------------------------------

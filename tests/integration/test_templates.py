@@ -279,6 +279,21 @@ def test_threads_of_openblas_are_held_back_while_it_is_preloaded(sandbox, name, 
     assert done.returncode == 1 and "module loose leaves threads running outside Python" in done.stderr
 
 
+@pytest.mark.parametrize("options,cover,threads", [
+    ([], "standby", 1), (["--cpus", "0.3"], "standby", 1), (["--cpus", "2"], "unavailable", 2),  # the control run
+    (["--cpus", "2", "--set-env", "OMP_NUM_THREADS=1"], "standby", 1)])
+def test_threads_of_openblas_are_no_more_than_processors(sandbox, name, options, cover, threads):
+    """Each would be one too many for a copy of the interpreter, and so for a cell that can be undone."""
+    session = "s" + name
+    code = f"import ctypes, os\nlibrary = ctypes.CDLL({openblas()!r})\nlen(os.listdir('/proc/self/task'))"
+    try:
+        seen = int(sandbox.exec(code, session, options=options)["value"])
+        assert seen == 1 if threads == 1 else seen > 1
+        assert sandbox.exec("1", session)["transaction"]["interpreter"] == cover
+    finally:
+        sandbox.destroy(session)
+
+
 @pytest.mark.parametrize("with_openblas", [True, False])
 def test_data_with_openblas_and_without(fresh_sandbox, tmp_path, with_openblas):
     """numpy takes the library that Debian's alternatives name: the daemon is shown others."""

@@ -129,9 +129,11 @@ static int read_env(const json_t *env,
 {
     char home[SNP_FOLDER_MAX + 32];
     char tmpdir[SNP_FOLDER_MAX + 32];
+    char threads[48];
     const char *const defaults[] = {
-        home,  "LANG=C.UTF-8", "TERM=dumb", "PYTHONDONTWRITEBYTECODE=1", "MPLBACKEND=Agg",
-        tmpdir};
+        home,   "LANG=C.UTF-8", "TERM=dumb", "PYTHONDONTWRITEBYTECODE=1", "MPLBACKEND=Agg",
+        tmpdir, threads};
+    const uint64_t cpus = spec->limits.value[SNP_LIMIT_CPUS] / 1000;
     snp_autobuf struct snp_buf block = {0};
     const char *key;
     json_t *value;
@@ -139,6 +141,12 @@ static int read_env(const json_t *env,
 
     (void)snprintf(home, sizeof(home), "HOME=%s/workspace", folder);
     (void)snprintf(tmpdir, sizeof(tmpdir), "TMPDIR=%s/tmp", folder);
+    /*
+     * Libraries of arithmetic start a thread for each processor they see, which may be more than
+     * the session may use; and an interpreter with threads cannot be copied.
+     */
+    (void)snprintf(threads, sizeof(threads), "OMP_NUM_THREADS=%llu",
+                   (unsigned long long)(cpus == 0 ? 1 : cpus));
     snp_buf_init(&block, SNP_ENV_MAX);
     r = add_python_env(&spec->python, env, &block);
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(defaults); i++) {
