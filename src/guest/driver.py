@@ -84,6 +84,7 @@ CALL_MAX = 4 << 20  # bytes of one call
 PROMPT_MAX = 1 << 20  # bytes of one prompt
 PROMPTS_MAX = 100  # of one call
 MIMES_MAX = 16  # representations of one display
+JOIN_S = 0.05  # for each thread that has nothing to do
 SOURCES_KEPT = 1000  # cells whose source lines tracebacks can show
 CHAIN_MAX = 16  # causes of an exception searched for a denial
 RESERVE = 4 << 20  # bytes of address space set aside for answering when there are no more
@@ -1464,6 +1465,7 @@ class Session:
         """Why no copy can be made now, and the open files as they are."""
         if socket_fd < 0 or self._branch is None:
             return "no descriptor is left", None
+        self._end_idle_threads()
         threads = other_threads()
         if threads:
             return clean("threads: " + ", ".join(threads), 200), None
@@ -1472,6 +1474,17 @@ class Session:
         if files.shared:
             return clean("pipes, sockets or deleted files are open: " + ", ".join(files.shared), 200), None
         return "", files
+
+    def _end_idle_threads(self) -> None:
+        """What asyncio.to_thread leaves: threads that wait for the next call, which makes others."""
+        executor = getattr(self._loop, "_default_executor", None)
+        idle = getattr(executor, "_idle_semaphore", None)
+        if idle is None or not executor._work_queue.empty() or idle._value < len(executor._threads):
+            return
+        self._loop._default_executor = None
+        executor.shutdown(wait=False)
+        for thread in list(executor._threads):
+            thread.join(JOIN_S)
 
     def _inner(self) -> Iterator[int]:
         """Descriptors that go on working in a copy although they are shared with it."""

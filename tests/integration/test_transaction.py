@@ -175,6 +175,18 @@ def test_threads_that_have_ended_are_none(sandbox, session):
         assert covered(done), done["transaction"]
 
 
+def test_threads_of_asyncio_that_wait_for_work_are_none(sandbox, session):
+    for turn in range(3):
+        call = f"import asyncio, time\nawait asyncio.gather(*[asyncio.to_thread(abs, -{turn}) for _ in range(3)])"
+        assert sandbox.exec(call, session)["value"] == str([turn] * 3)
+        done = sandbox.exec("x", session)
+        assert covered(done), done["transaction"]
+    left = "loop = asyncio.get_event_loop()\nleft = loop.run_in_executor(None, time.sleep, 600)\nawait asyncio.sleep(0.1)"
+    assert sandbox.exec(left, session)["status"] == "ok"
+    done = sandbox.exec("await asyncio.to_thread(abs, -7)", session)  # the control run: one that works is not ended
+    assert done["value"] == "7" and done["transaction"]["interpreter"] == "unavailable"
+
+
 def test_pipes_between_cells_prevent_a_copy_and_are_no_longer_than_they_are(sandbox, session):
     """A copy would hold the other end: the reader below would wait for ever."""
     sandbox.exec("import os\nr, w = os.pipe()", session)
