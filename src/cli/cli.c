@@ -82,15 +82,28 @@ static void say_parts(const char *before, char *message)
     }
 }
 
+/* The message without the name of the method, which mostly is the verb's and stands before it. */
+static char *own_words(const struct snp_cli *cli, char *message)
+{
+    const char *space = strrchr(cli->command, ' ');
+    const char *verb = space == NULL ? cli->command : space + 1;
+    size_t n = strlen(verb);
+
+    return strncmp(message, verb, n) == 0 && strncmp(message + n, ": ", 2) == 0
+               ? message + n + 2
+               : message;
+}
+
 int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err)
 {
     struct snp_err shown = *err;
+    char *message = own_words(cli, shown.msg);
 
     (void)fflush(stdout);
     if (err->code == SNP_E_UNSUPPORTED) {
-        say_parts(cli->command, shown.msg);
+        say_parts(cli->command, message);
     } else {
-        say(cli->command, shown.msg);
+        say(cli->command, message);
     }
     return snp_code_exit(err->code);
 }

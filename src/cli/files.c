@@ -187,7 +187,8 @@ static void copied_tell(const struct copied *copied)
     char files[CELL_MAX] = "";
 
     if (copied->is_tree) {
-        (void)snprintf(files, sizeof(files), "%llu files, ", (unsigned long long)moved->files);
+        (void)snprintf(files, sizeof(files), "%llu file%s, ", (unsigned long long)moved->files,
+                       moved->files == 1 ? "" : "s");
     }
     (void)fprintf(stderr, "%s -> %s (%s%s)\n", copied->from, copied->to, files,
                   snp_format_bytes(moved->bytes, text, sizeof(text)));
@@ -495,6 +496,9 @@ static int get(const char *place, const char *dest, struct copied *copied, struc
     if (r == 0) {
         from = (struct snp_remote_file){client, session, path, CREATED_MODE};
         r = snp_file_get(&from, target.fd, UINT64_MAX, &copied->moved.bytes, err);
+        if (r == SNP_E_INVALID && snp_has_suffix(err->msg, "is a folder")) {
+            r = snp_fail(err, r, "%s; -r copies it", err->msg);
+        }
     }
     if (r == 0 && target.path != NULL) {
         r = target_commit(&target, from.mode, err);

@@ -210,7 +210,11 @@ static int run_history(struct snp_cli *cli, const struct snp_opts *opts)
     int r;
 
     if (limit < 1 || limit > LIMIT_MAX) {
-        return snp_cli_usage(cli, "--limit must be 1 to %d", LIMIT_MAX);
+        return snp_cli_usage(cli, "--limit must be 1 to %d, not %lld", LIMIT_MAX,
+                             (long long)limit);
+    }
+    if (snp_opts_given(opts, "before") && snp_opts_int(opts, "before", 0) < 1) {
+        return snp_cli_usage(cli, "--before is the number of a cell: 1 or more");
     }
     r = snp_remote_connect(false, &client, &err);
     if (r == 0) {

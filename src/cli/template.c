@@ -523,6 +523,11 @@ static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
     struct place place;
     struct snp_err err;
 
+    for (size_t i = 0; i < snp_opts_n_args(opts); i++) {
+        if (snp_template_new_name_check(snp_opts_arg(opts, i), &err) < 0) {
+            return snp_cli_fail(cli, &err); /* before anything is removed */
+        }
+    }
     if (place_open(&place, true, &err) < 0) {
         place_done(&place);
         return snp_cli_fail(cli, &err);

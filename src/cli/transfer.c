@@ -301,6 +301,9 @@ static int run_import(struct snp_cli *cli, const struct snp_opts *opts)
     }
     if (r == 0) {
         r = import_from(fd, begin_head(config, opts, name), &reply, &err);
+        if (r == SNP_E_INVALID) {
+            r = snp_err_wrap(&err, "%.100s", path);
+        }
     }
     if (fd > STDERR_FILENO) {
         snp_closep(&fd);

@@ -259,6 +259,21 @@ static int dest_make(const char *dest, int *ret_fd, struct snp_err *err)
     return *ret_fd < 0 ? snp_fail_sys(err, errno, "create %.150s", dest) : 0;
 }
 
+/* To list a file is to list itself, so that it is none is found out by reading it. */
+static int file_refuse(const struct snp_remote_file *from, struct snp_err *err)
+{
+    snp_autoreply struct snp_reply reply = {0};
+    struct snp_err ignored;
+    int r = snp_remote_call(from->client, "get",
+                            json_pack("{s:s, s:s, s:i, s:i}", "session", from->session, "path",
+                                      from->path, "offset", 0, "length", 1),
+                            &reply, &ignored);
+
+    return r < 0 ? 0
+                 : snp_fail(err, SNP_E_INVALID, "%.150s is a file; it is copied without -r",
+                            from->path);
+}
+
 int snp_tree_get(const struct snp_remote_file *from,
                  const char *dest,
                  struct snp_moved *moved,
@@ -268,7 +283,8 @@ int snp_tree_get(const struct snp_remote_file *from,
     int r;
 
     *moved = (struct snp_moved){0};
-    r = dest_make(dest, &fd, err);
+    r = file_refuse(from, err);
+    r = r < 0 ? r : dest_make(dest, &fd, err);
     if (r < 0) {
         return r;
     }

@@ -229,6 +229,8 @@ WRONG = [  # 2: what was written cannot be right; nothing is done
     ["runs", "list", "--tail", "0"], ["logs", "--tail", "x"], ["logs", "export", "--format", "x", "y"],
     ["visualize", "--port", "99999"], ["visualize", "--host", "mars"], ["init", "a", "b"], ["mcp-install", "mars"],
     ["mcp-serve", "--tools", "mars"], ["mcp-serve", "--json"], ["mcp-serve", "--print-config", "mars"],
+    ["get", "-r", "w:plot.png", "left"], ["history", "w", "--before", "0"], ["template", "remove", "mine", "base"],
+    ["exec", "--", ""], ["snapshot", LONG, "-s", "w"],
     ["mcp", "info"], ["mcp", "info", "--url", "ftp://x"], ["mcp", "call", "t", "{", *SERVER], ["completion", "tcsh"],
 ]
 FAILED = [  # 1: not there, there already, refused, out of reach, or the code failed
@@ -263,6 +265,7 @@ def test_exit_codes_mean_the_same_everywhere(box, status, words):
     assert done.returncode == status, done.stdout + done.stderr
     if words[:1] != ["exec"] or status == 2:
         assert done.stderr.startswith("snipara-sandbox"), done.stderr
+        assert f" {words[0]}: {words[0]}: " not in done.stderr
     assert done.stderr != "" and [name for name in sorted(os.listdir(box.home)) if name not in before] in ([], ["logs"])
 
 
