@@ -25,7 +25,8 @@ enum {
     WORK_MAX = 16 << 20,
     NOTES_MAX = 8 << 10,
     MESSAGE_TEXT = 1000,
-    QUOTED_MAX = 400, /* characters of an argument in a call that a text names */
+    DEFAULT_MS = 30000, /* a cell's time where neither call nor configuration says */
+    QUOTED_MAX = 400,   /* characters of an argument in a call that a text names */
 };
 
 void snp_again_done(struct snp_again *again)
@@ -438,9 +439,12 @@ void snp_task_run_cell(struct snp_task *task,
     snp_cell_init(&task->cell);
     memset(task->told, 0, sizeof(task->told));
     task->is_cell = true;
-    if (spec->wall_ms > 0) {
-        r |= json_object_set_new(limits, "timeout_ms", json_integer((json_int_t)spec->wall_ms));
-    }
+    /* Always said: else it would be that of the call which happened to open the session. */
+    r |= json_object_set_new(limits, "timeout_ms",
+                             json_integer(spec->wall_ms > 0
+                                              ? (json_int_t)spec->wall_ms
+                                              : snp_json_int(json_object_get(head, "defaults"),
+                                                             "timeout_ms", DEFAULT_MS)));
     if (spec->memory_bytes > 0) {
         r |= json_object_set_new(limits, "memory_bytes",
                                  json_integer((json_int_t)spec->memory_bytes));

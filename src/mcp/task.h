@@ -108,7 +108,7 @@ struct snp_cell_spec {
     const char *input; /* standard input; NULL = none */
     size_t input_len;
     json_t *argv;          /* of a command; consumed */
-    uint64_t wall_ms;      /* 0 = the session's */
+    uint64_t wall_ms;      /* 0 = the configuration's */
     uint64_t memory_bytes; /* asked for explicitly; 0 = the session's */
 };
 /* Run it; done: task->cell holds the output, head the result. As snp_task_ask otherwise. */

@@ -173,6 +173,14 @@ def test_profiles_set_memory_and_time(server):
         server.tool("destroy_session", session_id=name)
 
 
+def test_a_time_is_of_its_call(server):
+    """Not of the session that the call happened to open."""
+    assert server.text("execute_python", code="1", timeout=1, session_id="timed") == "1"
+    code = "import time; time.sleep(1.2); 'slept'"
+    assert server.text("execute_python", code=code, session_id="timed") == "'slept'"
+    server.tool("destroy_session", session_id="timed")
+
+
 def test_no_network(server):
     result = server.tool("execute_python", code="import socket; socket.create_connection(('1.1.1.1', 80), 2)")
     assert result["isError"] is True and "[denied] network" in mcp.text_of(result)

@@ -378,6 +378,19 @@ def test_what_is_written_between_cells_is_before_the_next_one(sandbox, session, 
     assert sandbox.exec("open('late').read()", session)["value"] == "'L\\n'"
 
 
+@pytest.mark.parametrize("how", ["signal", "timeout"])
+def test_a_killed_command_costs_no_variables_that_cannot_be_copied(sandbox, session, how):
+    """The interpreter, with a thread, has no part in what the command does."""
+    code = "import threading, time\nt = threading.Thread(target=time.sleep, args=(1000,), daemon=True)\nt.start()"
+    assert sandbox.exec(code, session)["status"] == "ok"
+    end = {"signal": "kill -9 $$", "timeout": "trap '' INT; sleep 1000 & while :; do wait; done"}[how]
+    done = sandbox.exec(sh="echo two >f; " + end, session=session, options=["--timeout", "0.5"])
+    assert (done["status"], done["state"]) == ({"signal": "killed", "timeout": "timeout"}[how], "kept"), done
+    assert any("the command's files stay" in note for note in done["transaction"]["notes"]), done["transaction"]
+    done = sandbox.exec("x, t.is_alive(), open('f').read()", session)
+    assert (done["value"], done["restarted"]) == ("(1, True, 'two\\n')", False), done
+
+
 def test_an_array_of_more_than_half_the_memory_is_changed_in_place(sandbox):
     name = "t-" + secrets.token_hex(4)
     done = sandbox.exec("a = bytearray(160 << 20)", name, options=["--memory", "256m"])

@@ -310,6 +310,26 @@ static bool can_return(const struct snp_cell *c)
            c->cover.workspace == SNP_COVER_FILES_COPIED;
 }
 
+/*
+ * Going back ends the interpreter. A command has done nothing to it: where no copy would take its place, what
+ * the command did to files stays, rather than that all variables are lost.
+ */
+static bool spares_interpreter(struct snp_cell *c)
+{
+    struct snp_session *s = c->session;
+
+    if (!can_return(c)) {
+        return false;
+    }
+    if (c->is_abandoned || c->cover.interpreter == SNP_COVER_STANDBY || !s->has_interpreter ||
+        !s->holds_state) {
+        return true;
+    }
+    snp_cell_note(s, "the command's files stay: to put them back would have ended the "
+                     "interpreter, of which there is no copy");
+    return false;
+}
+
 static void cell_swept(struct snp_session *s, int eno)
 {
     struct snp_cell *c = s->cell;
@@ -373,7 +393,7 @@ static void on_timer(uv_timer_t *timer)
         stop(c, SNP_CELL_END_WALL);
         break;
     case SNP_CELL_STOPPING:
-        if (c->is_command && !can_return(c)) {
+        if (c->is_command && !spares_interpreter(c)) {
             c->phase = SNP_CELL_KILLING;
             (void)uv_timer_start(c->timer, on_timer, SWEEP_MS, 0);
             signal_code(c, SIGKILL);
@@ -998,11 +1018,11 @@ void snp_cell_on_output(struct snp_session *s, int stream, const char *bytes, si
 }
 
 /* A command that was killed, or has failed where that is to leave nothing. */
-static bool must_undo(const struct snp_cell *c)
+static bool must_undo(struct snp_cell *c)
 {
     bool was_killed = c->phase == SNP_CELL_RUNNING && WIFSIGNALED(c->exit_status);
 
-    return can_return(c) && (was_killed || (c->is_atomic && c->exit_status != 0));
+    return (was_killed || (c->is_atomic && c->exit_status != 0)) && spares_interpreter(c);
 }
 
 void snp_cell_on_exit(struct snp_session *s, uint32_t id, const char *raw)
