@@ -231,8 +231,8 @@ class Stream:
         self._input = bytearray()
         self._lock = _allocate_lock()
         self._ident: Optional[int] = None  # of the running cell
-        for shielded in (Stream.emit, Stream.call, Stream.wait, Stream._send, Stream._frame, Stream._read):
-            interrupt.shielded.add(shielded.__code__)
+        own = (Stream.emit, Stream.call, Stream.wait, Stream.has_next, Stream._send, Stream._frame, Stream._read)
+        interrupt.shielded.update([method.__code__ for method in own])
 
     def adopt(self, fd: int) -> None:
         """Go on with another stream: this process is a copy of the one that had ours."""
@@ -259,6 +259,13 @@ class Stream:
             raise StreamError("not a cell") from error
         self._ident = cell.ident
         return cell
+
+    def has_next(self, kind: int) -> bool:
+        """Whether a frame of that kind is what comes next, and has come."""
+        data = self._input
+        if not data and select_fds([self.fd], [], [], 0)[0]:
+            data += self._read()
+        return len(data) >= _HEADER.size and _HEADER.unpack_from(data)[3] == kind
 
     def _frame(self) -> Optional[bytes]:
         data = self._input
@@ -1387,7 +1394,8 @@ class Session:
             if order.kind != SEED or has_seed:
                 _exit(EXIT_STREAM)
             has_seed = True
-            self._leave_branch(SEED_FD, [])
+            if self._leave_branch(SEED_FD, []):
+                self._guarded(renew_randomness)
         if not has_seed:
             close(SEED_FD)
         replace_environment(order.raw.split(b"\0")[:-1])
@@ -1432,7 +1440,8 @@ class Session:
     # Branches ---------------------------------------------------------------------
 
     def _leave_branch(self, socket_fd: int, closing: List[int]) -> bool:
-        """Leave a copy asleep on the socket. True in what comes of it, which has a new stream."""
+        """Leave a copy asleep on the socket. True in what comes of it, which has a new stream, and
+        still draws the same random numbers."""
         assert self._branch is not None
         fd = self._branch(socket_fd, self._stream.fd, closing)
         if fd < 0:
@@ -1440,7 +1449,6 @@ class Session:
         self._pid = getpid()
         self._stream.adopt(fd)
         self._guarded(renew_thread)  # user code may have replaced what they use
-        self._guarded(renew_randomness)
         self.announce()
         return True
 
@@ -1452,6 +1460,9 @@ class Session:
                 close_quietly(order.fd)
             elif self._leave_branch(order.fd, kept.to_close()):
                 kept.restore()
+                is_saver, _ = self._guarded(self._stream.has_next, SAVE)
+                if not is_saver:  # which draws no numbers of its own, and ends
+                    self._guarded(renew_randomness)
                 return
         except BaseException as error:
             close_quietly(order.fd)
@@ -1787,8 +1798,9 @@ def mute() -> None:
 def first_to_go() -> None:
     """Under memory pressure this process goes, not the session."""
     try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(fd, b"1000")
+        close(fd)
     except OSError:
         pass
 
