@@ -32,7 +32,8 @@
 enum {
     TICK_MIN_MS = 50,
     TICK_MAX_MS = 10 * 1000,
-    TICKS = 5, /* looks per idle time */
+    TICK_LOST_MS = 200, /* while nobody finds us, and somebody waits for an answer */
+    TICKS = 5,          /* looks per idle time */
 };
 
 /* Requests ----------------------------------------------------------------------------- */
@@ -362,9 +363,15 @@ static bool has_requests(const struct snp_server *server)
 /* Nobody finds us: save everything and go, once nobody waits for an answer. */
 static void reachable_check(struct snp_server *server)
 {
-    if (!server->is_ending && !is_reachable(server) && !has_requests(server)) {
+    if (server->is_ending || is_reachable(server)) {
+        return;
+    }
+    if (!has_requests(server)) {
         snp_log(SNP_LOG_WARN, "socket-gone", "path=%s", server->options.socket_path);
         snp_server_end(server, NULL);
+    } else if (uv_timer_get_repeat(&server->ticker) > TICK_LOST_MS) {
+        uv_timer_set_repeat(&server->ticker, TICK_LOST_MS);
+        (void)uv_timer_again(&server->ticker);
     }
 }
 
