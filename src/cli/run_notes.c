@@ -54,9 +54,20 @@ static bool is_of_run(enum snp_config_key key)
 static void origins_show(const struct snp_config *config, bool is_agent)
 {
     static const enum snp_config_key keys[] = {
-        SNP_KEY_MODEL,           SNP_KEY_BACKEND,      SNP_KEY_ENVIRONMENT,
-        SNP_KEY_MAX_DEPTH,       SNP_KEY_TOKEN_BUDGET, SNP_KEY_TOOL_BUDGET,
-        SNP_KEY_TIMEOUT_SECONDS, SNP_KEY_MAX_SUBCALLS, SNP_KEY_LOG_DIR,
+        SNP_KEY_MODEL,
+        SNP_KEY_BACKEND,
+        SNP_KEY_ENVIRONMENT,
+        SNP_KEY_MAX_DEPTH,
+        SNP_KEY_TOKEN_BUDGET,
+        SNP_KEY_TOOL_BUDGET,
+        SNP_KEY_TIMEOUT_SECONDS,
+        SNP_KEY_MAX_SUBCALLS,
+        SNP_KEY_LOG_DIR,
+        SNP_KEY_BASE_URL,
+        SNP_KEY_SUB_CALLS_ENABLED,
+        SNP_KEY_SUB_CALLS_MAX_PER_TURN,
+        SNP_KEY_SUB_CALLS_BUDGET_INHERITANCE,
+        SNP_KEY_SUB_CALLS_MAX_COST_PER_SESSION,
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(keys); i++) {

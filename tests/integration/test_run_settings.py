@@ -80,10 +80,10 @@ def test_a_folder_of_everybody_is_refused_and_a_link_told_of(runs):
 def test_the_settings_say_what_will_be_asked_and_who_set_it(runs, configure):
     script = runs.script(turn(text="done"))
     configure('backend = "replay"', f'replay_file = {json.dumps(script)}', "token_budget = 7000000",
-              'environment = "local"')
+              'environment = "local"', "sub_calls_max_cost_per_session = 90", "sub_calls_max_per_turn = 50")
     shown = runs.cli("run", "Do it", "--show-config")
     assert f"Model: replay/{script}" in shown.stdout and "gpt-4o-mini" not in shown.stdout
-    for each in ("token_budget", "backend", "environment"):
+    for each in ("token_budget", "backend", "environment", "sub_calls_max_cost_per_session", "sub_calls_max_per_turn"):
         line, = [line for line in shown.stdout.splitlines() if line.startswith(f"  {each}: set by ")]
         assert "snipara-sandbox.toml" in line
     assert "max_depth: set by" not in shown.stdout
