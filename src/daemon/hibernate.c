@@ -80,19 +80,37 @@ static void put_off(struct snp_session *session)
     session->unsavable_us = snp_now_us() + session->server->options.session_idle_ms * 1000;
 }
 
+/*
+ * How many of what could not be saved keep a session awake; *ret_first: the first of them, borrowed. Folders for what is
+ * of the moment do not: they are told when it comes back.
+ */
+static size_t count_unsaved(const json_t *lost, const json_t **ret_first)
+{
+    size_t n = 0;
+    size_t i;
+    json_t *one;
+
+    json_array_foreach((json_t *)(uintptr_t)lost, i, one)
+    {
+        if (snp_json_str(one, "name", "")[0] != '/') { /* no variable has such a name */
+            *ret_first = n++ == 0 ? one : *ret_first;
+        }
+    }
+    return n;
+}
+
 static void saved(void *ctx, const json_t *report, const struct snp_err *err)
 {
     struct hibernation *h = ctx;
     struct snp_session *session = h->session;
-    size_t n_lost = json_array_size(json_object_get(report, "lost"));
+    const json_t *first = NULL;
+    size_t n_lost = count_unsaved(json_object_get(report, "lost"), &first);
     struct snp_err why;
 
     if (err == NULL && session->state != SNP_SESSION_IDLE) {
         (void)snp_fail(&why, SNP_E_LIMIT, "the session was used meanwhile");
         err = &why;
     } else if (err == NULL && h->is_gentle && n_lost > 0) {
-        const json_t *first = json_array_get(json_object_get(report, "lost"), 0);
-
         (void)snp_fail(&why, SNP_E_LIMIT, "%zu things in it cannot be saved (%.64s: %.100s)",
                        n_lost, snp_json_str(first, "name", "?"),
                        snp_json_str(first, "reason", "?"));
@@ -117,6 +135,7 @@ void snp_hibernate(struct snp_session *session,
                    void *ctx)
 {
     struct hibernation *h = calloc(1, sizeof(*h));
+    const json_t *first = NULL;
     struct snp_err err;
 
     if (h == NULL) {
@@ -130,7 +149,7 @@ void snp_hibernate(struct snp_session *session,
     *h = (struct hibernation){session, is_gentle, done, ctx};
     if (needs_saving(session)) {
         snp_checkpoint_make(session, saved, h);
-    } else if (is_gentle && json_array_size(session->checkpoint_lost) > 0) {
+    } else if (is_gentle && count_unsaved(session->checkpoint_lost, &first) > 0) {
         put_off(session);
         (void)snp_fail(&err, SNP_E_LIMIT, "some of what it holds cannot be saved");
         end(h, &err);

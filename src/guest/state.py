@@ -53,7 +53,7 @@ from abc import ABCMeta
 from fcntl import fcntl
 from fractions import Fraction
 from importlib.util import MAGIC_NUMBER
-from os import readv, writev
+from os import listdir, readv, writev
 from time import monotonic
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
@@ -1825,6 +1825,19 @@ for _each in _cloud_modules.values():
 del _each
 
 
+def scratch(workspace: Optional[str]) -> List[Tuple[str, int]]:
+    """Where code writes besides the workspace, and how many entries are there, if any."""
+    found = []
+    for name, path in (("/tmp", os.path.join(os.path.dirname(workspace or "/workspace"), "tmp")), ("/dev/shm", "/dev/shm")):
+        try:
+            n = len(listdir(path))
+        except OSError:  # as in the local tier, where it is the host's
+            continue
+        if n > 0:
+            found.append((name, n))
+    return found
+
+
 def save(fd: int, names: Dict[Any, Any], own: Dict[str, Any], known: bytes, order: Dict[str, Any]) -> None:
     """Write the variables in names to the pipe fd.
 
@@ -1837,6 +1850,8 @@ def save(fd: int, names: Dict[Any, Any], own: Dict[str, Any], known: bytes, orde
         saver.lose(clean("thread " + name, NAME_MAX), kind, THREAD)
     if order["processes"] > 0:
         saver.lose("background processes", "process", "%d run: they end with this sandbox, and what they do later is not saved" % order["processes"])
+    for folder, n in scratch(order["settings"]["base"]):
+        saver.lose(folder, "folder", "%d in it; only /workspace is saved" % n)
     saver.save(Sink(fd), keys, order["describe"], order["budget_s"], order["settings"])
 
 

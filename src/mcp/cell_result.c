@@ -442,8 +442,9 @@ static void restored_add(struct making *m)
     const json_t *failed = json_object_get(restored, "failed");
     size_t n_missing = json_array_size(missing);
     size_t n_failed = json_array_size(failed);
+    size_t n_files = json_array_size(json_object_get(restored, "missing_puts"));
 
-    if (!json_is_object(restored) || n_missing + n_failed == 0) {
+    if (!json_is_object(restored) || n_missing + n_failed + n_files == 0) {
         return; /* whole: nothing that needs to be known */
     }
     line_begin(m);
@@ -451,6 +452,9 @@ static void restored_add(struct making *m)
         (long long)snp_json_int(restored, "cell", 0));
     if (n_missing > 0) {
         say(m, "; what %zu later cells did is missing", n_missing);
+    }
+    if (n_files > 0) {
+        say(m, "; %zu files written to it later are missing", n_files);
     }
     for (size_t i = 0; i < n_failed && i < LIST_SHOWN && m->r == 0; i++) {
         const char *name = snp_json_str(json_array_get(failed, i), "name", "?");
