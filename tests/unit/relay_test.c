@@ -41,7 +41,7 @@ static void world_open(struct world *w, uint64_t stall_ms, uint64_t bytes_max)
     struct snp_err err;
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct snp_relay_spec spec = {
-        .stall_ms = stall_ms, .bytes_max = bytes_max, .cb = on_end, .data = w};
+        .in_fd = -1, .stall_ms = stall_ms, .bytes_max = bytes_max, .cb = on_end, .data = w};
 
     memset(w, 0, sizeof(*w));
     assert_int_equal(sigaction(SIGPIPE, &ignore, NULL), 0);
@@ -204,10 +204,41 @@ TEST(it_can_be_freed_at_any_time)
     world_close(&w);
 }
 
+/* Written before anybody reads, by one who has gone; and after another relay to the same reader. */
+TEST(a_pipe_that_is_there_is_taken_over)
+{
+    struct world w;
+    struct snp_relay_spec spec = {
+        .stall_ms = 60000, .bytes_max = TOTAL, .cb = on_end, .data = &w};
+    struct snp_err err;
+    char got[8] = {0};
+    int none = 7;
+    int ends[2];
+
+    world_open(&w, 60000, TOTAL);
+    snp_relay_free(w.relay);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(write(ends[1], "before", 6), 6);
+    assert_int_equal(close(ends[1]), 0);
+    spec.loop = &w.loop;
+    spec.in_fd = ends[0];
+    spec.out_fd = w.out_fd[1];
+    assert_int_equal(snp_relay_new(&spec, &none, &w.relay, &err), 0);
+    assert_int_equal(none, -1);
+    while (w.end == NOT_YET) {
+        (void)uv_run(&w.loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(w.end, SNP_RELAY_EOF);
+    assert_int_equal(read(w.out_fd[0], got, sizeof(got)), 6);
+    assert_string_equal(got, "before");
+    world_close(&w);
+}
+
 RUN(UNIT(all_bytes_pass_and_the_end_too),
     UNIT(it_ends_when_told_although_the_writer_stays),
     UNIT(a_writer_that_stalls_is_given_up),
     UNIT(a_reader_that_is_slow_is_waited_for),
     UNIT(a_reader_that_goes_ends_it),
     UNIT(an_endless_writer_is_stopped),
-    UNIT(it_can_be_freed_at_any_time))
+    UNIT(it_can_be_freed_at_any_time),
+    UNIT(a_pipe_that_is_there_is_taken_over))

@@ -147,27 +147,29 @@ int snp_relay_new(const struct snp_relay_spec *spec,
                   struct snp_err *err)
 {
     struct snp_relay *relay;
-    int ends[2];
+    int ends[2] = {spec->in_fd, -1};
 
-    if (pipe2(ends, O_CLOEXEC) < 0) {
+    if (spec->in_fd < 0 && pipe2(ends, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
-    (void)fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES); /* else it is slower */
+    (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* else it is slower */
     (void)fcntl(spec->out_fd, F_SETPIPE_SZ, PIPE_BYTES);
     relay = calloc(1, sizeof(*relay));
     if (relay == NULL) {
         (void)close(ends[0]);
-        (void)close(ends[1]);
+        snp_closep(&ends[1]);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     relay->spec = *spec;
     relay->in_fd = ends[0];
     if (handles_new(relay) < 0) {
         snp_relay_free(relay);
-        (void)close(ends[1]);
+        snp_closep(&ends[1]);
         return snp_fail(err, SNP_E_UNSUPPORTED, "what is to be written to is no pipe");
     }
-    wait_for_more(relay);
+    /* Not tried yet: the callback may not run before the caller has what it is about. */
+    (void)uv_poll_start(relay->in_poll, UV_READABLE, on_ready);
+    (void)uv_timer_start(relay->timer, on_timer, spec->stall_ms, 0);
     *ret_in_fd = ends[1];
     *ret = relay;
     return 0;

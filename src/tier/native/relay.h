@@ -27,6 +27,7 @@ typedef void (*snp_relay_cb)(void *data, enum snp_relay_end end);
 
 struct snp_relay_spec {
     uv_loop_t *loop;
+    int in_fd; /* a pipe's end to read from, from now on the relay's; -1 = a new pipe is made */
     int out_fd; /* stays the caller's, open until the relay is freed; becomes non-blocking */
     uint64_t stall_ms; /* without a byte, while the reader has room */
     uint64_t bytes_max;
@@ -34,7 +35,7 @@ struct snp_relay_spec {
     void *data;
 };
 
-/* *ret_in_fd is the end to write into; the caller closes it. */
+/* *ret_in_fd is the end of a new pipe to write into, which the caller closes; else -1. */
 int snp_relay_new(const struct snp_relay_spec *spec,
                   int *ret_in_fd,
                   struct snp_relay **ret,

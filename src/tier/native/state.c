@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   save:  wake a copy of the branch as a job -> SAVE -> PACK by pid 1
+ *   save:  wake a copy of the branch as a job -> SAVE, and PACK by pid 1 -> first what the
+ *          one has written, then the other
  *   load:  LOAD (read) -> UNPACK by pid 1 -> LOAD (restore)
  *
  * The copy, the saver, is the session's code as it was, so nothing of it is trusted: it writes into a
- * relay, never into the daemon's pipe, has a time and a size, and is killed before pid 1
- * writes. Where there is no copy (threads run) the interpreter itself forks the saver, and where
+ * relay, never into the daemon's pipe, has a time and a size, and is killed before what pid 1
+ * writes is passed on. That waits in a pipe of its own meanwhile; only where pid 1 takes the
+ * workspace as it is, which the saver might change, does it begin afterwards. Where there is no copy (threads run) the interpreter itself forks the saver, and where
  * there is none of the files pid 1 takes the workspace as it is; both between cells only, and
  * no cell begins meanwhile.
  */
@@ -56,8 +58,12 @@ struct snp_saving {
     bool is_saved;    /* SAVED has come */
     bool has_all;     /* the relay is at its end */
     bool is_packing;
-    int out_fd; /* owned */
-    pid_t pid;  /* of the saver, as pid 1 numbers it; 0 = not known */
+    bool is_ahead;   /* pid 1 writes beside the saver, into the pipe that files_fd ends */
+    bool is_packed;  /* pid 1 has said that all is written */
+    bool has_passed; /* and all of that was passed on */
+    int files_fd;    /* owned; -1 = none, or the relay has it */
+    int out_fd;      /* owned */
+    pid_t pid;       /* of the saver, as pid 1 numbers it; 0 = not known */
     struct snp_relay *relay;
     struct snp_link guest; /* of the saver */
     uv_timer_t *timer;     /* owned */
@@ -184,6 +190,7 @@ static void saving_end(struct snp_saving *v, const struct snp_err *err)
     v->id = 0;
     s->keeping.saving = NULL;
     end_vars(v);
+    snp_closep(&v->files_fd);
     snp_closep(&v->out_fd);
     snp_branch_forget(s, v);
     uv_close((uv_handle_t *)v->timer, on_timer_closed);
@@ -212,6 +219,15 @@ static void on_saving_timeout(uv_timer_t *timer)
 
 /* Files --------------------------------------------------------------------------------------- */
 
+static void pack(struct snp_saving *v);
+
+static void files_step(struct snp_saving *v)
+{
+    if (v->is_packed && (v->has_passed || !v->is_ahead)) {
+        saving_end(v, NULL);
+    }
+}
+
 static void on_packed(void *data, int eno, const char *bytes, size_t n)
 {
     struct snp_saving *v = data;
@@ -223,7 +239,14 @@ static void on_packed(void *data, int eno, const char *bytes, size_t n)
     if (v->id == 0) {
         saving_unref(v);
     } else if (eno == 0) {
-        saving_end(v, NULL);
+        v->is_packed = true;
+        files_step(v);
+    } else if (eno == EBUSY && v->is_ahead) { /* with the end of a save before this one */
+        v->is_ahead = false;
+        snp_closep(&v->files_fd);
+        if (v->is_packing) {
+            pack(v);
+        }
     } else {
         (void)snp_fail(&err, eno == EPIPE ? SNP_E_PEER : SNP_E_INTERNAL,
                        "the workspace could not be saved: %s", strerrordesc_np(eno));
@@ -231,24 +254,85 @@ static void on_packed(void *data, int eno, const char *bytes, size_t n)
     }
 }
 
-static void pack(struct snp_saving *v)
+static void ask_pack(struct snp_saving *v, int fd)
 {
     const uint32_t number = v->has_files ? v->number : UINT32_MAX;
     const uint8_t is_describe = v->is_describe ? 1 : 0;
     snp_autobuf struct snp_buf raw = {0};
 
-    v->is_packing = true;
-    end_vars(v);
     snp_buf_init(&raw, v->known.len + 16);
-    if (snp_set_nonblock(v->out_fd, false) < 0 ||
-        snp_buf_add(&raw, &number, sizeof(number)) < 0 ||
+    if (snp_buf_add(&raw, &number, sizeof(number)) < 0 ||
         snp_buf_add(&raw, &is_describe, sizeof(is_describe)) < 0 ||
         snp_buf_add(&raw, snp_buf_bytes(&v->known), v->known.len) < 0) {
         saving_fail(v, SNP_E_NOMEM, "out of memory");
         return;
     }
     v->n_pending++;
-    snp_session_ask_init(v->session, SNP_INIT_PACK, &raw, v->out_fd, on_packed, v);
+    snp_session_ask_init(v->session, SNP_INIT_PACK, &raw, fd, on_packed, v);
+}
+
+/* Beside the saver, if it is of no moment to the files what that does; else afterwards. */
+static void pack_ahead(struct snp_saving *v)
+{
+    snp_autoclose int fd = -1;
+    int ends[2];
+
+    if (!v->has_copy || !v->has_files || pipe2(ends, O_CLOEXEC) < 0) {
+        return;
+    }
+    fd = ends[1];
+    v->files_fd = ends[0];
+    v->is_ahead = true;
+    ask_pack(v, fd);
+}
+
+static void on_passed(void *data, enum snp_relay_end end)
+{
+    struct snp_saving *v = data;
+
+    if (end == SNP_RELAY_EOF) {
+        v->has_passed = true;
+        files_step(v);
+    } else {
+        saving_fail(v, end == SNP_RELAY_STALLED ? SNP_E_TIMEOUT : SNP_E_PEER,
+                    end == SNP_RELAY_STALLED
+                        ? "the workspace could not be saved in four minutes"
+                        : "nobody reads what is saved");
+    }
+}
+
+/* What pid 1 has written, and writes. */
+static void pass_files(struct snp_saving *v)
+{
+    const struct snp_relay_spec spec = {
+        .loop = v->session->tier->loop,
+        .in_fd = SNP_TAKE_FD(v->files_fd),
+        .out_fd = v->out_fd,
+        .stall_ms = WHOLE_MS,
+        .bytes_max = UINT64_MAX, /* the reader has its own limit */
+        .cb = on_passed,
+        .data = v,
+    };
+    struct snp_err err;
+    int none = -1;
+
+    if (snp_relay_new(&spec, &none, &v->relay, &err) < 0) {
+        saving_end(v, &err);
+    }
+}
+
+/* The variables are written: now the files. */
+static void pack(struct snp_saving *v)
+{
+    v->is_packing = true;
+    end_vars(v);
+    if (v->is_ahead) {
+        pass_files(v);
+    } else if (snp_set_nonblock(v->out_fd, false) < 0) {
+        saving_fail(v, SNP_E_SYS, "the pipe cannot be made to wait");
+    } else {
+        ask_pack(v, v->out_fd);
+    }
 }
 
 /* Variables ----------------------------------------------------------------------------------- */
@@ -485,6 +569,7 @@ static void vars_open(struct snp_saving *v)
     struct snp_err err = {.code = SNP_OK};
     const struct snp_relay_spec spec = {
         .loop = s->tier->loop,
+        .in_fd = -1,
         .out_fd = v->out_fd,
         .stall_ms = STALL_MS,
         .bytes_max = s->spec.limits.value[SNP_LIMIT_MEMORY] + BYTES_SPARE,
@@ -522,8 +607,11 @@ static void vars_start(void *data)
     }
     if (choose(v, &err) < 0) {
         saving_end(v, &err);
-    } else {
-        vars_open(v);
+        return;
+    }
+    vars_open(v);
+    if (v->id != 0) {
+        pack_ahead(v);
     }
 }
 
@@ -556,6 +644,7 @@ int snp_method_save(struct snp_session *s,
         .wants_branch = rq->has_branch,
         .number = rq->branch,
         .is_describe = rq->is_describe,
+        .files_fd = -1,
         .out_fd = -1,
         .guest = {.fd = -1, .passed_fd = -1},
         .start_us = snp_now_us()
