@@ -26,7 +26,6 @@ enum {
     NOTES_MAX = 8 << 10,
     MESSAGE_TEXT = 1000,
     DEFAULT_MS = 30000, /* a cell's time where neither call nor configuration says */
-    QUOTED_MAX = 400,   /* characters of an argument in a call that a text names */
 };
 
 void snp_again_done(struct snp_again *again)
@@ -213,49 +212,6 @@ void snp_task_detach(struct snp_task *task, json_t *result)
     } else {
         json_decref(result);
     }
-}
-
-/* Calls that texts name ------------------------------------------------------------------------ */
-
-/* value as JSON, plain where that shows all that is in it; new, NULL when out of memory. */
-static char *quoted(const char *value)
-{
-    snp_autojson json_t *text = json_string(value);
-    snp_autofree char *plain = text == NULL ? NULL : json_dumps(text, JSON_ENCODE_ANY);
-    snp_autobuf struct snp_buf clean = {0};
-
-    if (plain == NULL) {
-        return NULL;
-    }
-    snp_buf_init(&clean, 8 * strlen(plain) + 64);
-    if (snp_text_line(&clean, plain, strlen(plain), 8 * strlen(plain)) < 0) {
-        return NULL;
-    }
-    return clean.len == strlen(plain) && memcmp(snp_buf_bytes(&clean), plain, clean.len) == 0
-               ? SNP_TAKE_PTR(plain)
-               : json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-}
-
-int snp_task_call_arg(struct snp_buf *text, const char *name, const char *value)
-{
-    snp_autofree char *shown = quoted(value);
-
-    if (shown == NULL) {
-        return SNP_E_NOMEM;
-    }
-    return strlen(shown) > QUOTED_MAX ? snp_buf_addf(text, "%s=(the same)", name)
-                                      : snp_buf_addf(text, "%s=%s", name, shown);
-}
-
-int snp_task_call_session(const struct snp_task *task, struct snp_buf *text)
-{
-    int r;
-
-    if (strcmp(task->session_id, "default") == 0) {
-        return 0;
-    }
-    r = snp_buf_adds(text, ", ");
-    return r < 0 ? r : snp_task_call_arg(text, "session_id", task->session_id);
 }
 
 /* Ends -------------------------------------------------------------------------------------- */

@@ -71,13 +71,6 @@ void snp_tasks_drop(struct snp_mcp_sandboxes *service);
 /* The end, with a whole result of tools/call (consumed; NULL = out of memory). Frees the task. */
 void snp_task_end(struct snp_task *task, json_t *result);
 
-/*
- * For a call that a text names, as it can be copied: name="value"; and `, session_id="..."` of the task, nothing
- * where that is the default one.
- */
-int snp_task_call_arg(struct snp_buf *text, const char *name, const char *value) SNP_NODISCARD;
-int snp_task_call_session(const struct snp_task *task, struct snp_buf *text) SNP_NODISCARD;
-
 /* The end with a text; then the notes, if there are any. */
 void snp_task_say(struct snp_task *task, bool is_error, const char *text, size_t n);
 void snp_task_sayf(struct snp_task *task, bool is_error, const char *fmt, ...) SNP_PRINTF(3, 4);

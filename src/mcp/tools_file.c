@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/fetch.h"
+#include "mcp/session.h"
 #include "mcp/task.h"
 #include "wire/rpc.h"
 
@@ -78,9 +79,9 @@ static int next_add(const struct snp_task *task,
 {
     int r = snp_buf_adds(text, "\n[next] read_file(");
 
-    r = r < 0 ? r : snp_task_call_arg(text, "path", path);
+    r = r < 0 ? r : snp_mcp_call_arg(text, "path", path);
     r = r < 0 ? r : snp_buf_addf(text, ", offset=%llu", at);
-    r = r < 0 ? r : snp_task_call_session(task, text);
+    r = r < 0 ? r : snp_mcp_call_session(text, task->session_id);
     return r < 0 ? r : snp_buf_adds(text, ")");
 }
 

@@ -50,7 +50,7 @@ static int row_add(const struct snp_mcp_sandboxes *service,
     if (r == 0 && json_object_size(keys) > 0) {
         r = keys_add(text, keys);
     }
-    return r < 0 ? r : snp_mcp_missing_add(text, session, "\n    ");
+    return r < 0 ? r : snp_mcp_missing_add(text, session, id, "\n    ");
 }
 
 static void on_list(struct snp_task *task,

@@ -74,8 +74,8 @@ static void on_snapshot(struct snp_task *task,
     r = r < 0 ? r
               : snp_buf_addf(&text, " made, after cell %lld; rollback_session(",
                              (long long)snp_json_int(head, "cell", 0));
-    r = r < 0 ? r : snp_task_call_arg(&text, "snapshot", name);
-    r = r < 0 ? r : snp_task_call_session(task, &text);
+    r = r < 0 ? r : snp_mcp_call_arg(&text, "snapshot", name);
+    r = r < 0 ? r : snp_mcp_call_session(&text, task->session_id);
     r = r < 0 ? r : snp_buf_adds(&text, ") comes back to it");
     r = r < 0 ? r : lost_add(&text, "not saved", json_object_get(head, "lost"));
     say(task, &text, r);
@@ -240,10 +240,10 @@ static void on_history(struct snp_task *task,
     }
     if (r == 0 && oldest > 1) {
         r = snp_buf_addf(&text, "\n[next] session_history(before=%lld", (long long)oldest);
-        r = r < 0 ? r : snp_task_call_session(task, &text);
+        r = r < 0 ? r : snp_mcp_call_session(&text, task->session_id);
         r = r < 0 ? r : snp_buf_adds(&text, ")");
     }
-    r = r < 0 ? r : snp_mcp_missing_add(&text, head, "\n");
+    r = r < 0 ? r : snp_mcp_missing_add(&text, head, task->session_id, "\n");
     say(task, &text, r);
 }
 

@@ -469,7 +469,8 @@ def test_what_a_session_lost_is_told_with_the_ways_out():
         server.initialize()
         assert box.cli("exec", "-s", "cut", "--checkpoint", "off", "x = 1").returncode == 0
         os.kill(box.tier_pid(), signal.SIGKILL)
-        ways = 'lacks what cell 1 did; execute_python(recover="replay") runs the cells again first, recover="checkpoint"'
+        ways = ('lacks what cell 1 did; execute_python(recover="replay", session_id="cut") runs the cells again first, '
+                'recover="checkpoint"')
         assert lib.wait_for(lambda: f"\n    [lost] {ways}" in server.text("list_sessions"))
         assert f"\n[lost] {ways}" in server.text("session_history", session_id="cut")
         assert 'recover="replay"' in server.error("snapshot_session", session_id="cut")

@@ -77,7 +77,7 @@ def test_a_snapshot_is_in_memory_and_on_disk_with_a_row(start):
     assert answer["head"] == rows["s2"]["id"]
     assert answer["heads"] == [{"session": row(client)["id"], "name": "s", "snapshot": rows["s2"]["id"]}]
     taken = bad(client.call("snapshot", session="s", name="clean"))
-    assert taken["code"] == "invalid" and "clean" in taken["message"]
+    assert taken["code"] == "denied" and "clean" in taken["message"]
     assert client.run("branches()", "s") == "[1, 2, 3]"  # the branch of the one that was refused is gone
 
 
@@ -561,7 +561,7 @@ def test_export_here_import_there(start, tmp_path, bin_folder):  # noqa: F811
         kind, cell, raw, events = client.call("cell.show", session="mine", cell=3)
         assert events == [({"event": "stdout"}, b"shown")]
         assert raw == b"emit('shown'), 1/0" and cell["result"]["error"]["type"] == "ZeroDivisionError"
-        assert bad(imported(client, data, "mine"))["code"] == "invalid"
+        assert bad(imported(client, data, "mine"))["code"] == "denied"
         assert good(imported(client, data))["name"] == "s"
         assert good(imported(client, exported(client, "mine")[1], "again"))["cell"] == 4
     finally:
