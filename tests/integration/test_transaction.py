@@ -203,9 +203,9 @@ def test_atomic_outside_of_a_session_is_refused(sandbox, tier):
 
 def test_a_daemon_ends_with_the_cell_that_is_undone(sandbox, session):
     """It is named before, and neither it nor what it writes outlives the sweep."""
-    sandbox.exec("import subprocess\n"
-                 "subprocess.Popen(['sh', '-c', 'setsid sh -c \"while sleep 0.05; do date >>beat; done\" &'])"
-                 ".wait()", session)
+    start = ("import subprocess\n"
+             "subprocess.Popen(['sh', '-c', 'setsid sh -c \"while sleep 0.05; do date >>beat; done\" &']).wait()")
+    sandbox.exec(start, session)
     time.sleep(0.3)
     done = sandbox.exec("x", session)
     sandbox.exec("x", session)
@@ -217,7 +217,7 @@ def test_a_daemon_ends_with_the_cell_that_is_undone(sandbox, session):
         if done["state"] == "rolled_back":
             break
         assert not covered(done), done
-        sandbox.exec("x", session)
+        sandbox.exec(start, session, options=["--recover", "checkpoint"])
     assert done["state"] == "rolled_back", done
     size = sandbox.exec("import os; os.path.getsize('beat')", session)["value"]
     time.sleep(0.4)
