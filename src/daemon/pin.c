@@ -505,9 +505,10 @@ static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
     branch->is_spilling = false;
     branch->is_on_disk = report != NULL;
     if (err != NULL) {
-        /* The session was rolled back meanwhile: once more, in its new epoch. */
+        /* The session was rolled back meanwhile, or who wrote it died: once more. */
         branch->is_doomed |= err->code == SNP_E_NOT_FOUND; /* given up: memory was short */
-        branch->is_failed = err->code != SNP_E_DENIED || ++branch->tries == TRIES_MAX;
+        branch->is_failed = (err->code != SNP_E_DENIED && err->code != SNP_E_PEER) ||
+                            ++branch->tries == TRIES_MAX;
         snp_log(SNP_LOG_WARN, "snapshot-spill", "session=%s snapshot=%s error=\"%s\"",
                 session->id, snapshot, err->msg);
     }
@@ -527,6 +528,9 @@ void snp_pin_spill(struct snp_session *session)
     struct snp_checkpoint_branch order;
     struct spill *spill;
 
+    if (session->state == SNP_SESSION_ROLLING_BACK) {
+        return; /* it would be of the epoch before; when that has changed this is called again */
+    }
     for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
         if (b->is_spilling) {
             return; /* its end calls this again */

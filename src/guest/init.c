@@ -52,7 +52,8 @@ enum {
     QUICK_ROUNDS = 6,
     SWEEP_MS = 12000, /* less than the supervisor's patience */
     KILL_ROUNDS = 400,
-    WORKER_MS = 500, /* how long the code can hold up a worker by stopping it */
+    JOB_SETTLE_MS = 200, /* for a job that is being made when all else is swept */
+    WORKER_MS = 500,     /* how long the code can hold up a worker by stopping it */
     POLLED_CONTROL = 0,
     POLLED_CHILDREN = 1,
     POLLED_BRANCHES = 2 /* and more */
@@ -632,10 +633,27 @@ static int on_signal(struct init *in, struct request *rq)
                : 0;
 }
 
+/* A job that is being made is to be spared, too: wait, not for long, until we know which process it is. */
+static void jobs_settle(struct init *in)
+{
+    const pid_t other[] = {in->interpreter, in->command};
+    const uint64_t end = now_ms() + JOB_SETTLE_MS;
+    int fd;
+
+    while ((fd = snp_branches_waking_job(&in->branches)) >= 0 && now_ms() < end) {
+        struct pollfd polled = {.fd = fd, .events = POLLIN};
+
+        if (poll(&polled, 1, (int)(end - now_ms())) > 0) {
+            snp_branches_look(&in->branches, other, SNP_ARRAY_LEN(other));
+        }
+    }
+}
+
 /* In the local tier only a question: who asks sweeps after our answer, and knows by then whom to spare. */
 static int on_sweep(struct init *in, struct request *rq)
 {
     (void)rq;
+    jobs_settle(in);
     return sweep(in);
 }
 

@@ -373,6 +373,18 @@ static void look_at(struct snp_init_branches *bs,
     }
 }
 
+int snp_branches_waking_job(const struct snp_init_branches *bs)
+{
+    for (size_t i = 0; i < bs->n; i++) {
+        const struct snp_init_branch *b = &bs->at[i];
+
+        if (b->waits_for == SNP_BRANCH_AWAKE && b->is_job && b->fd >= 0) {
+            return b->fd;
+        }
+    }
+    return -1;
+}
+
 void snp_branches_look(struct snp_init_branches *bs, const pid_t *other, size_t n_other)
 {
     for (size_t i = bs->n; i-- > 0;) { /* the last takes the place of one that is forgotten */

@@ -78,6 +78,9 @@ size_t snp_branches_poll(const struct snp_init_branches *bs,
                          struct pollfd *ret,
                          int *ret_timeout_ms);
 
+/* The stream of a branch that is just now making a job, of which we do not know yet; -1 = none. */
+int snp_branches_waking_job(const struct snp_init_branches *bs);
+
 /* Something may have been said, or the time be over; other: processes that are none of these. */
 void snp_branches_look(struct snp_init_branches *bs, const pid_t *other, size_t n_other);
 

@@ -4,7 +4,7 @@
 
 Speaks the tier protocol of docs/wire.md on descriptor 3. Code is Python with a few words:
 emit(text), wait(seconds) (ends early when interrupted), die(), bad(), gone(), hang(n bytes),
-until(path) (the file is there), own(...) (a manifest of the cell's own), lose() (state lost), torn() (the next checkpoint ends in the
+until(path) (the file is there), own(...) (a manifest of the cell's own), lose() (state lost), torn(n) (the next n checkpoints end in the
 middle), slow(seconds) (the next checkpoint takes so long), python(version) (another one), member(...) (of
 the result), late(seconds) (answers so much later, whatever happens), refuse(why) (no further
 branches), branches() (their numbers), vanish() (its session is gone once it has been saved, and
@@ -45,7 +45,7 @@ class Session:
         self.names = {"OPEN": head}
         self.files = {}
         self.interrupted = threading.Event()
-        self.torn = False
+        self.torn = 0
         self.slow = 0
         self.branches = {}
         self.last_branch = 0
@@ -108,7 +108,7 @@ def run_cell(ident, head, raw):
         wait=session.interrupted.wait,
         die=lambda: os.kill(os.getpid(), signal.SIGKILL),
         lose=lambda: members.update(state="lost", restarted=False),
-        torn=lambda: setattr(session, "torn", True),
+        torn=lambda n=1: setattr(session, "torn", n),
         member=lambda **more: members.update(more),
         late=time.sleep,
         until=until,
@@ -202,7 +202,7 @@ def save_all(ident, session, known, fd, number=None):
     if number is not None:
         holder = Session({})
         holder.names, holder.files = session.branches[number]
-        holder.torn, session.torn = session.torn, False
+        holder.torn, session.torn = min(1, session.torn), max(0, session.torn - 1)
         session = holder
     with open(fd, "wb") as out:
         count = 0
@@ -216,7 +216,7 @@ def save_all(ident, session, known, fd, number=None):
                 frame(out, ITEM, {"kind": "lost", "name": name, "key": "", "size": 0, "same": False,
                                   "meta": {"type": type(value).__name__, "reason": str(problem)}})
         if session.torn:
-            session.torn = False
+            session.torn -= 1
             return send(2, ident, {"us": 1})
         frame(out, END, {"part": "vars", "items": count})
         for name, data in session.files.items():

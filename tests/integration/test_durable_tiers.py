@@ -137,6 +137,19 @@ def test_what_cannot_be_saved_is_named(box):
     assert "generator" in json.dumps(done["restored"]["failed"])
 
 
+def test_a_rollback_right_after_a_snapshot_leaves_that_whole(box):
+    """Its copy on disk is being written while everything else of the session is killed."""
+    for turn in range(3):
+        box.exec(f"n = {turn}", "s")
+        assert box.cli("snapshot", f"a{turn}", "-s", "s").returncode == 0
+        box.exec(f"n = {turn} + 100", "s")
+        assert box.cli("snapshot", f"b{turn}", "-s", "s").returncode == 0
+        assert box.cli("rollback", f"a{turn}").returncode == 0, box.log()
+        done = box.cli("rollback", f"b{turn}")
+        assert done.returncode == 0, done.stderr + box.log()
+        assert box.exec("n", "s")["value"] == str(turn + 100)
+
+
 def test_background_processes_are_named_and_what_they_wrote_is_saved(box):
     box.start(*SOON)
     box.exec(sh="(sleep 0.5; echo L >late; sleep 4321) & :", session="s")
