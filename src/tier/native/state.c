@@ -304,9 +304,10 @@ static void on_passed(void *data, enum snp_relay_end end)
 /* What pid 1 has written, and writes. */
 static void pass_files(struct snp_saving *v)
 {
+    const int in_fd = SNP_TAKE_FD(v->files_fd);
     const struct snp_relay_spec spec = {
         .loop = v->session->tier->loop,
-        .in_fd = SNP_TAKE_FD(v->files_fd),
+        .in_fd = in_fd,
         .out_fd = v->out_fd,
         .stall_ms = WHOLE_MS,
         .bytes_max = UINT64_MAX, /* the reader has its own limit */
