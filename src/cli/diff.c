@@ -391,9 +391,10 @@ static char *path_of(const json_t *row)
         const char *high = strchr(digits, hex[2 * i]);
         const char *low = strchr(digits, hex[2 * i + 1]);
 
-        path[i] = high == NULL || low == NULL
-                      ? '?'
-                      : (char)(unsigned char)((high - digits) << 4 | (low - digits));
+        path[i] = '?';
+        if (high != NULL && low != NULL) {
+            path[i] = (char)(unsigned char)((high - digits) << 4 | (low - digits));
+        }
     }
     return path;
 }

@@ -23,6 +23,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "mcp/agent_record.h"
 #include "mcp/caps.h"
 #include "mcp/lines.h"
 
@@ -311,6 +312,31 @@ static int process_start(struct snp_agent *agent,
     return r;
 }
 
+/* Whether its record is closed: it reads as ended, though its process may be there for a moment. */
+static bool is_over(const struct snp_agent *agent)
+{
+    const char *dir = agent->service->options.log_dir;
+    snp_autofree char *path = NULL;
+    struct snp_err ignored;
+
+    return agent->id[0] != '\0' && dir != NULL &&
+           snp_agent_record_find(dir, agent->id, &path, &ignored) == 0 &&
+           !snp_agent_record_is_open(path);
+}
+
+static bool is_full(const struct snp_mcp_sandboxes *service)
+{
+    size_t n = 0;
+
+    if (service->n_agents < SNP_MCP_AGENTS_MAX) {
+        return false;
+    }
+    for (const struct snp_agent *agent = service->agents; agent != NULL; agent = agent->next) {
+        n += is_over(agent) ? 0 : 1;
+    }
+    return n >= SNP_MCP_AGENTS_MAX || service->n_agents >= (size_t)2 * SNP_MCP_AGENTS_MAX;
+}
+
 int snp_agent_start(struct snp_mcp_sandboxes *service,
                     const struct snp_agent_spec *spec,
                     snp_agent_started started,
@@ -323,7 +349,7 @@ int snp_agent_start(struct snp_mcp_sandboxes *service,
     if (service->options.agent_argv == NULL) {
         return snp_fail(err, SNP_E_UNSUPPORTED, "this server starts none");
     }
-    if (service->n_agents >= SNP_MCP_AGENTS_MAX) {
+    if (is_full(service)) {
         return snp_fail(err, SNP_E_LIMIT,
                         "%d runs work already, the most of one server: wait for one with "
                         "snipara_agent_status, or end one with snipara_agent_cancel",
