@@ -331,6 +331,7 @@ exec setpriv --reuid={one.uid} --regid={one.uid} --clear-groups sh -ec '
 export HOME={one.home}
 /mnt/snipara-sandbox doctor --json || true
 XDG_RUNTIME_DIR=/run/user/{one.uid} /mnt/snipara-sandbox doctor --json || true
+/mnt/snipara-sandbox daemon stop --force >/dev/null
 '"""
     done = subprocess.run(["unshare", "-m", "--propagation", "private", "/bin/sh", "-ec", script], cwd="/",
                           env={"PATH": one.env["PATH"]}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
