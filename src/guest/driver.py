@@ -2098,19 +2098,22 @@ def replace_environment(items: List[bytes]) -> None:
         _modules["time"].tzset()
 
 
+OWN = ("_snp", "state", "state_ambient", "state_odd", "state_texts")
+
+
 def load_own(name: str) -> Any:
     """A module that lies beside us; the code inside does not get to see it."""
     here = os.path.dirname(os.path.abspath(_FILE))
-    loaded = name in _modules and _modules.pop(name)
+    hidden = {own: _modules.pop(own) for own in OWN if own in _modules}
     sys.path.insert(0, here)
     try:
         return importlib.import_module(name)
     finally:
         sys.path.remove(here)
         _importers.pop(here, None)
-        _modules.pop(name, None)
-        if loaded:
-            _modules[name] = loaded
+        for own in OWN:
+            _modules.pop(own, None)
+        _modules.update(hidden)
 
 
 def load_zygote() -> Any:

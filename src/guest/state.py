@@ -41,7 +41,6 @@ import pathlib
 import pickle
 import re
 import signal
-import stat
 import struct
 import sys
 import threading
@@ -55,7 +54,12 @@ from fractions import Fraction
 from importlib.util import MAGIC_NUMBER
 from os import listdir, readv, writev
 from time import monotonic
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+
+from state_ambient import Baseline, interpreter_settings, restore_options, restore_settings, restore_sources, sources
+from state_odd import MAKERS, REDUCERS, _stdio, work
+from state_texts import ATOMS, NAME_MAX, REASON_MAX, THREAD, Refused, Slow, clean, reason_of, summarize, type_name
+from state_texts import _type_bases, _type_dict, _type_module, _type_name, _type_qualname
 
 try:
     from _abc import _get_dump as abc_dump
@@ -68,17 +72,13 @@ PART = "vars"
 RAW_MAX = 1 << 20  # bytes of one frame besides its head
 HEAD_MAX = 64 << 10
 HEAD_LEFT = 8 << 10  # of it for what is not a list
-NAME_MAX = 200  # characters of a name as the reader sees it
-REASON_MAX = 300
 FAILED_MAX = 500  # that could not be restored, named; the rest is counted
-SUMMARY_MAX = 200
 INLINE_MAX = 4096  # bytes of a buffer that stays inside the pickle
 BUFFERS_MAX = 1 << 20  # of one item
 PIPE_SIZE = 1 << 20  # asked for
 F_SETPIPE_SZ = 1031
 GROUPS_MAX = 100000  # the rest of the variables is one more
 LOST_MAX = 1000  # items; the rest is counted
-SOURCES_MAX = 4 << 20  # characters of cells kept for tracebacks
 MAPPED_MIN = 256 << 10  # bytes of a buffer that is mapped, not allocated
 TICK_S = 0.05  # how often the clock of one root is looked at
 ROOT_PART = 0.5  # of the time that is left, for one root
@@ -92,11 +92,6 @@ _MAGIC = b"SNPVARS1"
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _decode = json.JSONDecoder().decode
 _modules = sys.modules
-_type_name = type.__dict__["__name__"].__get__  # whatever a metaclass says
-_type_qualname = type.__dict__["__qualname__"].__get__
-_type_module = type.__dict__["__module__"].__get__
-_type_bases = type.__dict__["__bases__"].__get__
-_type_dict = type.__dict__["__dict__"].__get__
 _HEAP_TYPE = 1 << 9  # of type.__flags__: made at run time
 
 STATE = "_snp_state"  # our own names, in pickles only
@@ -126,14 +121,6 @@ def _load_cloudpickle() -> Tuple[Any, Dict[str, Any]]:
 _CloudPickler, _cloud_modules = _load_cloudpickle()
 
 
-class Refused(Exception):
-    """Something that we do not save or restore; the text says why."""
-
-
-class Slow(BaseException):
-    """One root has taken its time."""
-
-
 class Failed(BaseException):
     """Carries the pickler along with what stopped it."""
 
@@ -141,133 +128,6 @@ class Failed(BaseException):
         super().__init__()
         self.cause = cause
         self.pickler = pickler
-
-
-# --- texts ----------------------------------------------------------------------------
-
-
-def clean(text: Any, limit: int) -> str:
-    """At most limit characters that UTF-8 can carry."""
-    if type(text) is not str:
-        text = str.__str__(text) if isinstance(text, str) else "?"
-    if len(text) > limit:
-        text = text[: limit - 1] + "…"
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")[:limit]
-
-
-def type_name(value: Any) -> str:
-    return class_name(type(value))
-
-
-def class_name(kind: type) -> str:
-    """As users write it: with the module, but for builtins and the session's own."""
-    try:
-        module = _type_module(kind)
-    except AttributeError:
-        module = None
-    name = _type_qualname(kind)
-    if type(module) is str and module not in ("builtins", "__main__"):
-        name = module + "." + name
-    return clean(name, NAME_MAX)
-
-
-THREAD = "a thread is a computation under way"
-REASONS = {
-    types.GeneratorType: "a generator is a computation under way",
-    types.CoroutineType: "a coroutine is a computation under way",
-    types.AsyncGeneratorType: "a generator is a computation under way",
-    types.FrameType: "a frame is a computation under way",
-    types.TracebackType: "a traceback refers to computations that are over",
-}
-REASONS_BY_NAME = {
-    "socket.socket": "a connection cannot be taken along",
-    "ssl.SSLSocket": "a connection cannot be taken along",
-    "sqlite3.Connection": "a connection cannot be taken along",
-    "threading.Thread": THREAD,
-    "_thread.lock": "a lock belongs to threads that run",
-    "_thread.RLock": "a lock belongs to threads that run",
-    "subprocess.Popen": "another process cannot be taken along",
-    "_asyncio.Task": "a task is a computation under way",
-    "_asyncio.Future": "a future belongs to a loop that runs",
-}
-OURS = (TypeError, pickle.PicklingError, AttributeError)
-
-
-def reason_of(error: BaseException, value: Any = None) -> str:
-    """Why something was not saved or restored; runs no code of the session."""
-    kind = type(error)
-    if kind is Slow:
-        return "it took too long"
-    if kind is MemoryError:
-        return "not enough memory"
-    if kind is RecursionError:
-        return "it is nested too deeply"
-    text = ""
-    args = error.args
-    if type(args) is tuple and args and type(args[0]) is str:
-        text = args[0]
-    elif isinstance(error, OSError) and type(error.strerror) is str:
-        text = error.strerror
-    if kind is Refused:
-        return clean(text, REASON_MAX)
-    found = REASONS.get(type(value)) or REASONS_BY_NAME.get(class_name(type(value)))
-    if found is not None:
-        return found
-    if kind in OURS and text:
-        return clean(text, REASON_MAX)
-    return clean("{}: {}".format(_type_name(kind), text), REASON_MAX)
-
-
-def _first(names: Iterable[Any], most: int = 5) -> str:
-    names = [name if type(name) is str else "?" for name in list(names)[:most]]
-    return ", ".join(names)
-
-
-def _signature(function: types.FunctionType) -> str:
-    code = function.__code__
-    count = code.co_argcount + code.co_kwonlyargcount
-    names = list(code.co_varnames[:count])
-    if code.co_kwonlyargcount:
-        names.insert(code.co_argcount, "*")
-    return "({})".format(", ".join(names))
-
-
-def summarize(value: Any) -> str:
-    """What a variable is, for people; code of the session is not asked."""
-    return clean(_summary(value), SUMMARY_MAX)
-
-
-def _summary(value: Any) -> str:
-    kind = type(value)
-    if kind in (type(None), bool, float, complex):
-        return repr(value)
-    if kind is int:
-        bits = value.bit_length()
-        return repr(value) if bits < 500 else "an integer of {} bits".format(bits)
-    if kind in (str, bytes):
-        return repr(value[:SUMMARY_MAX])
-    if kind in (list, tuple, set, frozenset, bytearray, collections.deque):
-        return "{} items".format(len(value))
-    if kind is dict:
-        return "{} items: {}".format(len(value), _first(value))
-    if kind is types.FunctionType:
-        return "{}{}".format(clean(value.__name__, 100), _signature(value))
-    if kind is types.ModuleType:
-        return clean(vars(value).get("__name__"), 100)
-    if issubclass(kind, type):
-        return "class {}".format(class_name(value))
-    return _summary_of_array(value, kind)
-
-
-def _summary_of_array(value: Any, kind: type) -> str:
-    numpy, pandas = _modules.get("numpy"), _modules.get("pandas")
-    if kind is getattr(numpy, "ndarray", None):
-        return "{} of {}".format(" x ".join(map(str, value.shape)) or "one", value.dtype)
-    if kind is getattr(pandas, "DataFrame", None):
-        return "{} rows x {} columns: {}".format(*value.shape, _first(value.columns))
-    if kind is getattr(pandas, "Series", None):
-        return "{} values of {}".format(len(value), value.dtype)
-    return ""
 
 
 # --- the stream -----------------------------------------------------------------------
@@ -409,21 +269,18 @@ class Source:
 #
 # Found by these names when a pickle is read. They act for the loader that is at work.
 
-_loader: Any = None
-
-
 def _ref(ident: str) -> Any:
     """A class of the session, or another thing that exists once."""
-    return _loader.find_ref(ident)
+    return work.loader.find_ref(ident)
 
 
 def _body(ident: str, state: Dict[str, Any]) -> None:
-    kind = _loader.find_ref(ident)
+    kind = work.loader.find_ref(ident)
     for name, value in state["attributes"].items():
         try:
             type.__setattr__(kind, name, value)
         except Exception as error:
-            _loader.half_failed["{}.{}".format(ident, name)] = error
+            work.loader.half_failed["{}.{}".format(ident, name)] = error
     for name, attributes in state.get("members", {}).items():
         vars(_type_dict(kind)["_member_map_"][name]).update(attributes)
     for one in state.get("registry", ()):
@@ -438,7 +295,7 @@ def _code(magic: bytes, data: bytes) -> types.CodeType:
 
 
 def _function(code: types.CodeType, where: Optional[str], name: str, closure: Any) -> Any:
-    names = _loader.names if where is None else vars(importlib.import_module(where))
+    names = work.loader.names if where is None else vars(importlib.import_module(where))
     return types.FunctionType(code, names, name, None, closure)
 
 
@@ -468,63 +325,6 @@ def _cell_set(cell: Any, state: Tuple[Any]) -> None:
     cell.cell_contents = state[0]
 
 
-def _lru_cache(function: Any, maxsize: Any, typed: bool, attributes: Dict[str, Any]) -> Any:
-    made = functools.lru_cache(maxsize=maxsize, typed=typed)(function)
-    made.__dict__.update(attributes)
-    return made
-
-
-def _cached_property(function: Any, name: Any, doc: Any) -> Any:
-    made = functools.cached_property(function)
-    made.attrname = name
-    made.__doc__ = doc
-    return made
-
-
-def _stdio(name: str, is_buffer: bool) -> Any:
-    stream = getattr(sys, "__" + name + "__")
-    return stream.buffer if is_buffer else stream
-
-
-def _weak_ref(*things: Any) -> Any:
-    return weakref.ref(*things or (set(),))  # of nothing: one that is dead at once
-
-
-class FileState(NamedTuple):
-    """An open file, or one that was closed."""
-
-    kind: str  # text, buffered, raw
-    name: Any
-    mode: str
-    path: Optional[str]  # None: it is closed
-    position: int
-    encoding: str
-    errors: str
-
-
-FILE_KINDS = {io.TextIOWrapper: "text", io.BufferedReader: "buffered", io.FileIO: "raw"}
-
-
-def _file(*values: Any) -> Any:
-    state = FileState(*values)
-    path = "/dev/null" if state.path is None else _loader.moved(state.path)
-    if state.path is not None and not os.path.isfile(path):
-        raise Refused("the file {} is not there".format(clean(path, 150)))
-    raw = io.FileIO(path, "rb")
-    made: Any = raw
-    if state.kind != "raw":
-        made = io.BufferedReader(raw)
-    if state.kind == "text":
-        made = io.TextIOWrapper(made, state.encoding, state.errors)
-        made.mode = state.mode
-    raw.name = state.name  # type: ignore[misc]
-    if state.path is None:
-        made.close()
-    else:
-        made.seek(state.position)
-    return made
-
-
 BY_NAME = {
     function.__name__: function
     for function in (
@@ -535,19 +335,12 @@ BY_NAME = {
         _function_set,
         _cell,
         _cell_set,
-        _lru_cache,
-        _cached_property,
-        _stdio,
-        _weak_ref,
-        _file,
+        *MAKERS,
     )
 }
 
 
 # --- saving -----------------------------------------------------------------------------
-
-# Values that are saved without looking for what they share.
-ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
 
 # Objects of these are not told apart by identity.
 FIXED = ATOMS | frozenset(
@@ -675,66 +468,6 @@ def _reduce_cell(cell: Any) -> Any:
     return _cell, (), (contents,), None, None, _cell_set
 
 
-def _reduce_method(method: Any) -> Any:
-    function, owner = method.__func__, method.__self__
-    name = getattr(function, "__name__", None)
-    found = getattr(owner, name, None) if type(name) is str else None
-    if type(found) is types.MethodType:
-        if found.__func__ is function and found.__self__ is owner:
-            return getattr, (owner, name)
-    return types.MethodType, (function, owner)
-
-
-def _reduce_lru_cache(wrapper: Any) -> Any:
-    if hasattr(wrapper, "cache_parameters"):  # Python 3.9
-        how = wrapper.cache_parameters()
-    else:
-        how = {"maxsize": wrapper.cache_info().maxsize, "typed": False}
-    rest = {k: v for k, v in wrapper.__dict__.items() if k not in ("__wrapped__", "cache_parameters")}
-    return _lru_cache, (wrapper.__wrapped__, how["maxsize"], how["typed"], rest)
-
-
-def _reduce_cached_property(made: Any) -> Any:
-    return _cached_property, (made.func, made.attrname, made.__doc__)
-
-
-def _reduce_weakref(reference: Any) -> Any:
-    if reference.__callback__ is not None:
-        raise Refused("a weak reference with a callback")
-    thing = reference()
-    return _weak_ref, (() if thing is None else (thing,))
-
-
-def _reduce_weak_dict(made: Any) -> Any:
-    return type(made), (dict(made),)
-
-
-def _reduce_file(file: Any) -> Any:
-    kind = FILE_KINDS.get(type(file), "buffered")
-    name = getattr(file, "name", None)
-    mode = getattr(file, "mode", "")
-    if type(name) not in (str, bytes, int) or type(mode) is not str:
-        raise Refused("a file without a name")
-    encoding, errors = ("", "")
-    if kind == "text":
-        encoding, errors = file.encoding, file.errors
-    if file.closed:
-        return _file, tuple(FileState(kind, name, mode, None, 0, encoding, errors))
-    if type(file) not in FILE_KINDS or file.writable():
-        raise Refused("a file open for writing")
-    status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode) or type(name) is int:
-        raise Refused("an open file that is not a regular one")
-    path = os.path.abspath(os.fsdecode(name))
-    try:
-        now = os.stat(path)
-    except OSError:
-        now = None
-    if now is None or (now.st_dev, now.st_ino) != (status.st_dev, status.st_ino):
-        raise Refused("an open file that is no longer at its path")
-    return _file, tuple(FileState(kind, name, mode, path, file.tell(), encoding, errors))
-
-
 class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
     """Pickles one payload; see Saver."""
 
@@ -742,17 +475,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
         {
             types.CodeType: lambda code: (_code, (MAGIC_NUMBER, code_bytes(code))),
             types.CellType: _reduce_cell,
-            types.MethodType: _reduce_method,
-            type(functools.lru_cache()(len)): _reduce_lru_cache,
-            functools.cached_property: _reduce_cached_property,
-            weakref.ReferenceType: _reduce_weakref,
-            weakref.WeakKeyDictionary: _reduce_weak_dict,
-            weakref.WeakValueDictionary: _reduce_weak_dict,
-            io.TextIOWrapper: _reduce_file,
-            io.BufferedReader: _reduce_file,
-            io.BufferedWriter: _reduce_file,
-            io.BufferedRandom: _reduce_file,
-            io.FileIO: _reduce_file,
+            **REDUCERS,
         },
         _CloudPickler.dispatch_table,
     )
@@ -1457,108 +1180,6 @@ def make_class(how: str, *args: Any) -> Any:
         return meta.__new__(meta, name, bases, names)
 
 
-# --- the interpreter --------------------------------------------------------------------
-
-
-def sources(filenames: Set[str]) -> Dict[str, str]:
-    """The text of cells that functions come from, for tracebacks."""
-    import linecache
-
-    found = {}
-    left = SOURCES_MAX
-    for name in sorted(filenames):
-        entry = linecache.cache.get(name)
-        if entry is not None and len(entry) == 4:
-            text = "".join(entry[2])
-            left -= len(text)
-            if left >= 0:
-                found[name] = text
-    return found
-
-
-def restore_sources(texts: Dict[str, str]) -> None:
-    import linecache
-
-    for name, text in texts.items():
-        linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-
-
-class Baseline:
-    """What the interpreter was like before its first cell."""
-
-    def __init__(self) -> None:
-        self.environ = dict(os.environ)
-        self.path = list(sys.path)
-        self.recursion_limit = sys.getrecursionlimit()
-
-
-def interpreter_settings(given: Dict[str, Any], order: List[Any], lose: Any) -> Dict[str, Any]:
-    """Of the interpreter: what docs/wire.md lists. given is the driver's."""
-    data = {key: value for key, value in given.items() if key != "baseline"}
-    baseline = given["baseline"]
-    now = dict(os.environ)
-    data["python"] = list(sys.version_info[:3])
-    data["set"] = {k: v for k, v in now.items() if baseline.environ.get(k) != v}
-    data["unset"] = [k for k in baseline.environ if k not in now]
-    data["path"] = [entry for entry in sys.path if type(entry) is str]
-    data["base_path"] = baseline.path
-    limit = sys.getrecursionlimit()
-    data["recursion_limit"] = limit if limit != baseline.recursion_limit else None
-    data["order"] = [name for name in order if type(name) in ATOMS]
-    data["cwd"] = None
-    if given["base"] is not None:  # else no cell has begun, which is when it gets its folder
-        try:
-            data["cwd"] = os.getcwd()
-        except OSError:
-            lose("the current folder", "str", "it was removed")
-    data["options"] = {}
-    for name, (read, _) in OPTIONS.items():
-        if name in _modules:
-            try:
-                options = read(_modules[name])
-                data["options"][name] = pickle.dumps(options, 5)
-            except Exception as error:
-                lose("options of " + name, "dict", reason_of(error))
-    return data
-
-
-def _read_pandas(pandas: Any) -> Dict[str, Any]:
-    registered = pandas._config.config._registered_options
-    found = {}
-    for key, option in registered.items():
-        value = pandas._config.config._get_option(key, silent=True)
-        if type(value) in ATOMS and value != option.defval:
-            found[key] = value
-    return found
-
-
-def _write_pandas(pandas: Any, options: Dict[str, Any]) -> None:
-    for key, value in options.items():
-        pandas.set_option(key, value)
-
-
-def _read_matplotlib(matplotlib: Any) -> Dict[str, Any]:
-    default = matplotlib.rcParamsDefault
-    found = {}
-    for key, value in dict.items(matplotlib.rcParams):
-        if key.startswith(("backend", "interactive")) or key not in default:
-            continue
-        if value != dict.__getitem__(default, key):
-            found[key] = value
-    return found
-
-
-# Options of libraries that people set once and expect to stay.
-OPTIONS: Dict[str, Tuple[Callable[..., Any], Callable[..., None]]] = {
-    "numpy": (
-        lambda numpy: numpy.get_printoptions(),
-        lambda numpy, options: numpy.set_printoptions(**options),
-    ),
-    "pandas": (_read_pandas, _write_pandas),
-    "matplotlib": (_read_matplotlib, lambda plot, options: plot.rcParams.update(options)),
-}
-
-
 # --- restoring --------------------------------------------------------------------------
 
 
@@ -1664,9 +1285,8 @@ class Loader:
 
     def restore(self, baseline: Baseline, base: Optional[str], budget_s: float) -> None:
         """All that can be; self.failed has the rest. base: the folder cells start in."""
-        global _loader
         self._deadline = monotonic() + budget_s
-        _loader = self
+        work.loader = self
         before = signal.signal(signal.SIGALRM, self._tick)
         signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
         try:
@@ -1677,7 +1297,7 @@ class Loader:
             self._limit = None
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
-            _loader = None
+            work.loader = None
             self._items = []
         more = len(self.failed) - FAILED_MAX
         if more > 0:
@@ -1731,37 +1351,16 @@ class Loader:
             old = settings.get("base")
             if base is not None and old is not None and old != base:
                 self._moved = (old, base)
-            for key in settings["unset"]:
-                os.environ.pop(key, None)
-            for key, value in settings["set"].items():
-                os.environ[key] = self.moved(value)
-            self._restore_path(settings, baseline)
-            if settings["recursion_limit"] is not None:
-                sys.setrecursionlimit(settings["recursion_limit"])
-            if settings["cwd"] is not None and base is not None:
-                os.chdir(self.moved(settings["cwd"]))
+            restore_settings(settings, baseline, base, self.moved)
         except Exception as error:
             self._fail("the interpreter", error)
-        for name, data in self.settings.get("options", {}).items():
-            try:
-                OPTIONS[name][1](importlib.import_module(name), pickle.loads(data))
-            except Exception as error:
-                self._fail("options of " + name, error)
+        restore_options(self.settings.get("options", {}), self._fail)
         item = self._take(":sources")
         if item is not None:
             try:
                 restore_sources(self._load(item.data, item.buffers))
             except Exception as error:
                 self._fail("texts of cells", error)
-
-    def _restore_path(self, settings: Dict[str, Any], baseline: Baseline) -> None:
-        saved, old = settings["path"], settings["base_path"]
-        if old == baseline.path:
-            sys.path[:] = [self.moved(entry) for entry in saved]
-            return
-        # Another installation: what it has itself, and what the session added.
-        added = [self.moved(entry) for entry in saved if entry not in old]
-        sys.path[:] = added + [entry for entry in sys.path if entry not in added]
 
     def _restore_all(self) -> None:
         """Again while it helps: what fails may need what comes later."""

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people read of variables: types, summaries, and why one is not kept."""
+
+import builtins
+
+# Ours, as in driver.py.
+__builtins__ = dict(vars(builtins))
+
+import collections
+import pickle
+import sys
+import types
+from typing import Any, Iterable
+
+NAME_MAX = 200  # characters of a name as the reader sees it
+REASON_MAX = 300
+SUMMARY_MAX = 200
+
+# Values that are saved without looking for what they share.
+ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
+
+_modules = sys.modules
+_type_name = type.__dict__["__name__"].__get__  # whatever a metaclass says
+_type_qualname = type.__dict__["__qualname__"].__get__
+_type_module = type.__dict__["__module__"].__get__
+_type_bases = type.__dict__["__bases__"].__get__
+_type_dict = type.__dict__["__dict__"].__get__
+
+
+class Refused(Exception):
+    """Something that we do not save or restore; the text says why."""
+
+
+class Slow(BaseException):
+    """One root has taken its time."""
+
+
+def clean(text: Any, limit: int) -> str:
+    """At most limit characters that UTF-8 can carry."""
+    if type(text) is not str:
+        text = str.__str__(text) if isinstance(text, str) else "?"
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")[:limit]
+
+
+def type_name(value: Any) -> str:
+    return class_name(type(value))
+
+
+def class_name(kind: type) -> str:
+    """As users write it: with the module, but for builtins and the session's own."""
+    try:
+        module = _type_module(kind)
+    except AttributeError:
+        module = None
+    name = _type_qualname(kind)
+    if type(module) is str and module not in ("builtins", "__main__"):
+        name = module + "." + name
+    return clean(name, NAME_MAX)
+
+
+THREAD = "a thread is a computation under way"
+REASONS = {
+    types.GeneratorType: "a generator is a computation under way",
+    types.CoroutineType: "a coroutine is a computation under way",
+    types.AsyncGeneratorType: "a generator is a computation under way",
+    types.FrameType: "a frame is a computation under way",
+    types.TracebackType: "a traceback refers to computations that are over",
+}
+REASONS_BY_NAME = {
+    "socket.socket": "a connection cannot be taken along",
+    "ssl.SSLSocket": "a connection cannot be taken along",
+    "sqlite3.Connection": "a connection cannot be taken along",
+    "threading.Thread": THREAD,
+    "_thread.lock": "a lock belongs to threads that run",
+    "_thread.RLock": "a lock belongs to threads that run",
+    "subprocess.Popen": "another process cannot be taken along",
+    "_asyncio.Task": "a task is a computation under way",
+    "_asyncio.Future": "a future belongs to a loop that runs",
+}
+OURS = (TypeError, pickle.PicklingError, AttributeError)
+
+
+def reason_of(error: BaseException, value: Any = None) -> str:
+    """Why something was not saved or restored; runs no code of the session."""
+    kind = type(error)
+    if kind is Slow:
+        return "it took too long"
+    if kind is MemoryError:
+        return "not enough memory"
+    if kind is RecursionError:
+        return "it is nested too deeply"
+    text = ""
+    args = error.args
+    if type(args) is tuple and args and type(args[0]) is str:
+        text = args[0]
+    elif isinstance(error, OSError) and type(error.strerror) is str:
+        text = error.strerror
+    if kind is Refused:
+        return clean(text, REASON_MAX)
+    found = REASONS.get(type(value)) or REASONS_BY_NAME.get(class_name(type(value)))
+    if found is not None:
+        return found
+    if kind in OURS and text:
+        return clean(text, REASON_MAX)
+    return clean("{}: {}".format(_type_name(kind), text), REASON_MAX)
+
+
+def _first(names: Iterable[Any], most: int = 5) -> str:
+    names = [name if type(name) is str else "?" for name in list(names)[:most]]
+    return ", ".join(names)
+
+
+def _signature(function: types.FunctionType) -> str:
+    code = function.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    names = list(code.co_varnames[:count])
+    if code.co_kwonlyargcount:
+        names.insert(code.co_argcount, "*")
+    return "({})".format(", ".join(names))
+
+
+def summarize(value: Any) -> str:
+    """What a variable is, for people; code of the session is not asked."""
+    return clean(_summary(value), SUMMARY_MAX)
+
+
+def _summary(value: Any) -> str:
+    kind = type(value)
+    if kind in (type(None), bool, float, complex):
+        return repr(value)
+    if kind is int:
+        bits = value.bit_length()
+        return repr(value) if bits < 500 else "an integer of {} bits".format(bits)
+    if kind in (str, bytes):
+        return repr(value[:SUMMARY_MAX])
+    if kind in (list, tuple, set, frozenset, bytearray, collections.deque):
+        return "{} items".format(len(value))
+    if kind is dict:
+        return "{} items: {}".format(len(value), _first(value))
+    if kind is types.FunctionType:
+        return "{}{}".format(clean(value.__name__, 100), _signature(value))
+    if kind is types.ModuleType:
+        return clean(vars(value).get("__name__"), 100)
+    if issubclass(kind, type):
+        return "class {}".format(class_name(value))
+    return _summary_of_array(value, kind)
+
+
+def _summary_of_array(value: Any, kind: type) -> str:
+    numpy, pandas = _modules.get("numpy"), _modules.get("pandas")
+    if kind is getattr(numpy, "ndarray", None):
+        return "{} of {}".format(" x ".join(map(str, value.shape)) or "one", value.dtype)
+    if kind is getattr(pandas, "DataFrame", None):
+        return "{} rows x {} columns: {}".format(*value.shape, _first(value.columns))
+    if kind is getattr(pandas, "Series", None):
+        return "{} values of {}".format(len(value), value.dtype)
+    return ""
