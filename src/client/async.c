@@ -447,11 +447,6 @@ bool snp_async_is_sent(const struct snp_async *async)
     return async->out.len == 0;
 }
 
-size_t snp_async_n_open(const struct snp_async *async)
-{
-    return async->n_ops;
-}
-
 void snp_async_free(struct snp_async *async)
 {
     if (async == NULL) {

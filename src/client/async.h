@@ -51,9 +51,6 @@ void snp_async_interrupt(struct snp_async *async, uint32_t id);
 /* Whether everything asked so far has been handed to the kernel. */
 bool snp_async_is_sent(const struct snp_async *async);
 
-/* Open calls. */
-size_t snp_async_n_open(const struct snp_async *async);
-
 /*
  * Give up all calls without a word to them, and close. Not from a callback. A thread that is
  * connecting goes on; the loop frees the rest when it is done.

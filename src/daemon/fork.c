@@ -34,7 +34,6 @@ struct twig {
     struct snp_waiter waiter;
     struct forking *forking;     /* borrowed */
     struct snp_session *session; /* one reference; NULL = is not in the table */
-    bool is_awake;
     char id[SNP_SESSION_ID_LEN + 1];
     char name[SNP_SESSION_NAME_MAX + 1];
     uint64_t checkpoint; /* its own row for it; by the store's thread */

@@ -59,7 +59,6 @@ struct snp_tier {
     bool has_exited; /* there is no process: it ended, or has not been started */
     bool is_over;    /* the stream is closed, all calls were ended */
     int64_t exit_status;
-    int exit_signal;
     uint32_t generation;
     uint32_t n_calls;
     uint32_t n_slots;    /* slots ever used */
@@ -97,11 +96,6 @@ int snp_tier_kind_read(const char *name, enum snp_tier_kind *ret, struct snp_err
                     "there is no tier '%.32s'; there are native and local, and auto takes the "
                     "strongest that runs",
                     name);
-}
-
-const char *snp_tier_name_of(const struct snp_tier *tier)
-{
-    return snp_tier_name(tier->kind);
 }
 
 /* Lifetime ------------------------------------------------------------------------- */
@@ -149,7 +143,6 @@ static void process_exited(uv_process_t *process, int64_t exit_status, int term_
 
     tier->has_exited = true;
     tier->exit_status = exit_status;
-    tier->exit_signal = term_signal;
     snp_log(SNP_LOG_INFO, "tier-exit", "tier=%s pid=%d status=%lld signal=%d",
             snp_tier_name(tier->kind), (int)process->pid, (long long)exit_status, term_signal);
     if (!tier->is_over) {

@@ -55,7 +55,6 @@ struct snp_tier_call {
 
 /* "native", "local", and "auto" for SNP_TIER_AUTO. */
 const char *snp_tier_name(enum snp_tier_kind kind);
-const char *snp_tier_name_of(const struct snp_tier *tier);
 /* The kind of that name. SNP_E_UNSUPPORTED: there is none. */
 int snp_tier_kind_read(const char *name,
                        enum snp_tier_kind *ret,

@@ -57,7 +57,6 @@ int snp_tree_add(struct snp_tree *tree, const struct snp_node *node)
     tree->node[tree->n++] = *node;
     tree->bytes += node->kind == SNP_NODE_FILE ? node->size : 0;
     tree->n_files += node->kind == SNP_NODE_DIR ? 0 : 1;
-    tree->has_lost |= node->kind == SNP_NODE_LOST;
     tree->is_cut |= node->is_cut;
     return 0;
 }

@@ -56,7 +56,6 @@ struct snp_tree {
     uint64_t bytes; /* of files */
     size_t n_files; /* all but folders */
     bool is_cut;    /* something was too deep, too long or too much to be in it */
-    bool has_lost;
 };
 
 /* What a walk stops at. */

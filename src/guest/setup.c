@@ -565,16 +565,6 @@ static const struct snp_step steps[] = {
     {"seccomp",          step_seccomp         },
 };
 
-_Static_assert(SNP_ARRAY_LEN(steps) <= SNP_STEPS_MAX, "reply has room");
-
-static uint64_t now_us(void)
-{
-    struct timespec ts;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
-
 int snp_setup_run(struct snp_setup *setup, struct snp_err *err)
 {
     bool is_local = setup->spec.is_local != 0;
@@ -582,18 +572,11 @@ int snp_setup_run(struct snp_setup *setup, struct snp_err *err)
     size_t n = is_local ? snp_local_steps_n : SNP_ARRAY_LEN(steps);
 
     for (size_t i = 0; i < n; i++) {
-        uint64_t start = now_us();
         int r = table[i].run(setup, err);
+
         if (r < 0) {
             return snp_err_wrap(err, "step %s", table[i].name);
         }
-        setup->step_us[i] = (uint32_t)(now_us() - start);
-        setup->n_steps = (uint32_t)i + 1;
     }
     return 0;
-}
-
-const char *snp_setup_step_name(uint32_t i)
-{
-    return i < SNP_ARRAY_LEN(steps) ? steps[i].name : NULL;
 }

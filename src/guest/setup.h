@@ -20,8 +20,6 @@ struct snp_setup {
     int base_fd;               /* out: SNP_INIT_BASE_FD, or -1 */
     int listener_fd;           /* out: seccomp listener, or -1 */
     int landlock_abi;          /* out */
-    uint32_t step_us[SNP_STEPS_MAX];
-    uint32_t n_steps;
 };
 
 /*
@@ -30,9 +28,6 @@ struct snp_setup {
  * first that fails; the process must then exit. The caller keeps no capability.
  */
 int snp_setup_run(struct snp_setup *setup, struct snp_err *err) SNP_NODISCARD;
-
-/* Name of step i, NULL past the last. */
-const char *snp_setup_step_name(uint32_t i);
 
 /* One step: 0, or a code and *err. */
 struct snp_step {

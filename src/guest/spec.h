@@ -22,10 +22,9 @@ enum {
     SNP_INSIDE_ID = 1000,        /* user and group of the code, in its own user namespace */
     SNP_ENV_MAX = 256 << 10,     /* bytes of "K=V\0" in a guest frame START */
     SNP_MASK_MAX = 4 << 20,      /* bytes of mask records */
-    SNP_STEPS_MAX = 32,
-    SNP_VERSION_MAX = 31,  /* characters of the interpreter's version */
-    SNP_FOLDER_MAX = 1024, /* bytes of the path of a session's folder */
-    SNP_OWN_PROCESSES = 3, /* of ours inside: init, the seed, a worker of init */
+    SNP_VERSION_MAX = 31,        /* characters of the interpreter's version */
+    SNP_FOLDER_MAX = 1024,       /* bytes of the path of a session's folder */
+    SNP_OWN_PROCESSES = 3,       /* of ours inside: init, the seed, a worker of init */
 };
 
 /* What all copies of a session's workspace may take together; files they share count once. */
@@ -87,9 +86,7 @@ struct snp_setup_reply {
     uint32_t magic;
     int32_t ok;
     int32_t landlock_abi; /* 0 = the kernel has none */
-    uint32_t n_steps;
-    uint32_t step_us[SNP_STEPS_MAX]; /* cost of each step, in the table's order */
-    struct snp_err err;              /* when !ok: "step NAME: ..." */
+    struct snp_err err;   /* when !ok: "step NAME: ..." */
 };
 
 /*

@@ -257,7 +257,6 @@ static void send_reply(struct child *c, int result, const struct snp_err *err)
         .magic = SNP_SPEC_MAGIC,
         .ok = result == 0,
         .landlock_abi = c->setup.landlock_abi,
-        .n_steps = c->setup.n_steps,
         .err = *err,
     };
     int fds[SNP_SETUP_FS_N + 1];
@@ -269,7 +268,6 @@ static void send_reply(struct child *c, int result, const struct snp_err *err)
     if (c->setup.listener_fd >= 0 && result == 0) {
         fds[n_fds++] = c->setup.listener_fd;
     }
-    memcpy(reply.step_us, c->setup.step_us, sizeof(reply.step_us));
     if (snp_send_fds(c->control_fd, &reply, sizeof(reply), fds, n_fds) < 0 || result < 0) {
         _exit(4);
     }

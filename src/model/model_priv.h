@@ -66,7 +66,6 @@ struct snp_model_call {
     const json_t *turn;  /* of a replay */
     int status;
     bool is_stream;
-    bool is_sent;
     uint64_t retry_after_ms;
     struct snp_err try_err; /* of reading; code SNP_OK = none */
 

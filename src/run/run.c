@@ -725,21 +725,6 @@ const struct snp_run_state *snp_run_state(const struct snp_run *run)
     return &run->state;
 }
 
-const struct snp_run_stop *snp_run_stopped(const struct snp_run *run)
-{
-    return run->has_stop ? &run->stop : NULL;
-}
-
-const char *snp_run_path(const struct snp_run *run)
-{
-    return snp_trajectory_path(run->trajectory);
-}
-
-bool snp_run_has_session(const struct snp_run *run)
-{
-    return run->has_session;
-}
-
 static const char *error_of(const struct snp_run *run)
 {
     return run->has_failed ? run->err.msg : run->has_stop ? run->stop.message : NULL;

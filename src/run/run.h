@@ -88,12 +88,6 @@ int snp_run_resume(const struct snp_run_with *with,
 void snp_run_cancel(struct snp_run *run);
 
 const struct snp_run_state *snp_run_state(const struct snp_run *run);
-/* Why it ended without being done; NULL: it is done, or failed with done's err. */
-const struct snp_run_stop *snp_run_stopped(const struct snp_run *run);
-const char *snp_run_path(const struct snp_run *run); /* of the trajectory */
-/* The session is there still. */
-bool snp_run_has_session(const struct snp_run *run);
-
 /* RLMResult or AgentResult, after done. New reference, NULL when out of memory. */
 json_t *snp_run_result(const struct snp_run *run, bool has_events);
 

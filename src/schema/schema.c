@@ -127,11 +127,6 @@ void snp_schema_free(struct snp_schema *schema)
     free(schema);
 }
 
-bool snp_schema_is_partial(const struct snp_schema *schema)
-{
-    return schema->is_partial;
-}
-
 /* References -------------------------------------------------------------------------------- */
 
 /* The value of a hexadecimal digit; -1: it is none. */

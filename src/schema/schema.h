@@ -45,9 +45,6 @@ void snp_schema_free(struct snp_schema *schema);
 SNP_DEFINE_CLEANUP(struct snp_schema *, snp_schema_free)
 #define snp_autoschema snp_cleanup(snp_schema_freep)
 
-/* A lenient one was not taken whole. */
-bool snp_schema_is_partial(const struct snp_schema *schema);
-
 /*
  * Check a value. SNP_E_INVALID: it is not as the schema says; the message names the member, the rule
  * and what was there ("limit: must be at most 80 (maximum), not 200"); bytes of the value in it are

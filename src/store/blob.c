@@ -509,24 +509,6 @@ int snp_blob_sync_folder(const struct snp_blob_place *place,
     return 0;
 }
 
-int snp_blob_sync_named(const struct snp_blob_place *place,
-                        const uint8_t hash[SNP_BLOB_HASH_BYTES],
-                        struct snp_err *err)
-{
-    snp_autoclose int fd = -1;
-    char name[NAME_MAX_LEN];
-
-    name_of(hash, name);
-    fd = openat(place->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT) {
-        return 0; /* its row has gone meanwhile, and so did it */
-    }
-    if (fd < 0 || fdatasync(fd) < 0) {
-        return fail_write(place, SNP_BLOB_CHUNK, err);
-    }
-    return snp_blob_sync_folder(place, hash[0], err);
-}
-
 int snp_blob_unlink(const struct snp_blob_place *place, const uint8_t hash[SNP_BLOB_HASH_BYTES])
 {
     char name[NAME_MAX_LEN];

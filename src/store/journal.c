@@ -109,17 +109,6 @@ int snp_journal_session_put(struct snp_tx *tx,
     return must_change(taken(r, row, err), changed, row->id, err);
 }
 
-int snp_journal_session_touch(
-    struct snp_tx *tx, const char *id, const char *state, uint64_t used_us, struct snp_err *err)
-{
-    uint64_t changed = 0;
-    int r = snp_db_run(tx->db, &changed, err,
-                       "UPDATE sessions SET state = ?, used_us = ? WHERE id = ?", "tit", state,
-                       (int64_t)used_us, id);
-
-    return must_change(r, changed, id, err);
-}
-
 int snp_journal_session_epoch(struct snp_tx *tx,
                               const char *id,
                               uint64_t epoch,

@@ -307,9 +307,6 @@ struct snp_journal_item {
     bool is_damaged;  /* that blob is damaged or gone */
 };
 
-typedef int (*snp_journal_checkpoint_fn)(const struct snp_journal_checkpoint *row,
-                                         void *arg,
-                                         struct snp_err *err);
 typedef int (*snp_journal_item_fn)(const struct snp_journal_item *row,
                                    void *arg,
                                    struct snp_err *err);
@@ -328,12 +325,6 @@ int snp_journal_checkpoint_latest(struct snp_tx *tx,
                                   uint64_t cell,
                                   struct snp_journal_checkpoint *ret,
                                   struct snp_err *err) SNP_NODISCARD;
-/* The newest first; session NULL = of all. */
-int snp_journal_checkpoint_each(struct snp_tx *tx,
-                                const char *session,
-                                snp_journal_checkpoint_fn each,
-                                void *arg,
-                                struct snp_err *err) SNP_NODISCARD;
 /*
  * The same contents as a checkpoint of another session (fork, import): costs rows, no blobs. Of `to`,
  * session, cell and epoch are read. SNP_E_NOT_FOUND: no such checkpoint or session;

@@ -301,26 +301,6 @@ int snp_journal_checkpoint_latest(struct snp_tx *tx,
     return r < 0 ? r : 0;
 }
 
-int snp_journal_checkpoint_each(struct snp_tx *tx,
-                                const char *session,
-                                snp_journal_checkpoint_fn each,
-                                void *arg,
-                                struct snp_err *err)
-{
-    snp_autorows struct snp_rows rows = {0};
-    int r = snp_db_ask(tx->db, &rows, err,
-                       CHECKPOINT_COLUMNS " AND (?1 IS NULL OR s.id = ?1) ORDER BY c.row DESC",
-                       "t", session);
-
-    while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
-        struct snp_journal_checkpoint row;
-
-        checkpoint_read(&rows, &row);
-        r = each(&row, arg, err);
-    }
-    return r;
-}
-
 int snp_journal_checkpoint_copy(struct snp_tx *tx,
                                 uint64_t id,
                                 const struct snp_journal_checkpoint *to,

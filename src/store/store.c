@@ -164,7 +164,7 @@ int snp_store_own(struct snp_store *store,
                   struct snp_err *err)
 {
     bool synced = durability == SNP_DURABILITY_SYNCED;
-    struct snp_tx tx = {.store = store, .db = &store->db, .is_synced = synced};
+    struct snp_tx tx = {.store = store, .db = &store->db};
     int64_t total = 0;
     int r = begin(store, synced, &total, err);
 
@@ -522,9 +522,9 @@ enum outcome {
 };
 
 /* One job under its savepoint. False: the transaction is gone. */
-static bool job_run(struct snp_store *store, struct job_node *node, bool synced)
+static bool job_run(struct snp_store *store, struct job_node *node)
 {
-    struct snp_tx tx = {.store = store, .db = &store->db, .is_synced = synced};
+    struct snp_tx tx = {.store = store, .db = &store->db};
     struct snp_err err = {0};
     struct snp_err undoing;
     int r = snp_db_run(&store->db, NULL, &err, "SAVEPOINT job", "");
@@ -555,7 +555,7 @@ static enum outcome batch_try(struct snp_store *store,
         return BATCH_BROKEN;
     }
     for (struct job_node *node = first; node != NULL; node = node->next) {
-        if (!job_run(store, node, synced)) {
+        if (!job_run(store, node)) {
             *err = node->err;
             if (err->code == SNP_OK) {
                 (void)snp_fail(err, SNP_E_INTERNAL, "%s: the transaction broke",

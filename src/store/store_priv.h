@@ -33,7 +33,6 @@ struct snp_tx {
     struct snp_store *store;
     struct snp_db *db;
     struct snp_tx_piece *pieces; /* owned */
-    bool is_synced;              /* the commit will wait for the disk */
     bool frees;                  /* this job makes room: it may use the reserve */
 };
 

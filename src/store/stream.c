@@ -26,11 +26,6 @@ static const char *const kinds[SNP_ITEM_N] = {"vars", "file",     "dir",
                                               "link", "whiteout", "lost"};
 static const char *const parts[] = {"vars", "files"};
 
-const char *snp_stream_kind_name(enum snp_item_kind kind)
-{
-    return kinds[kind];
-}
-
 int snp_stream_in_init(struct snp_stream_in *in,
                        const struct snp_stream_sink *sink,
                        uint64_t bytes_max,

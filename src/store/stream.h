@@ -97,9 +97,6 @@ static inline bool snp_stream_is_over(const struct snp_stream_in *in)
     return in->part == SNP_STREAM_OVER;
 }
 
-/* Words of the stream. NULL-terminated tables by value. */
-const char *snp_stream_kind_name(enum snp_item_kind kind);
-
 /* Append the frame of an item whose first n_raw bytes the caller writes behind it. */
 int snp_stream_put_item(struct snp_buf *buf,
                         const struct snp_journal_item *item,

@@ -729,8 +729,6 @@ static void on_setup(uv_poll_t *poll, int status, int events)
         return;
     }
     s->landlock_abi = reply.landlock_abi;
-    s->n_steps = reply.n_steps < SNP_STEPS_MAX ? reply.n_steps : SNP_STEPS_MAX;
-    memcpy(s->step_us, reply.step_us, sizeof(s->step_us));
     memcpy(s->fs_fd, fds, sizeof(s->fs_fd));
     if (!snp_cgroup_contains(&s->tier->cgroups, s->embryo.cgroup, s->embryo.pid)) {
         snp_session_kill(s, "it did not enter its control groups");

@@ -119,8 +119,6 @@ struct snp_session {
     struct snp_cell *cell; /* owned; NULL = idle */
     int landlock_abi;
     char python[32];
-    uint32_t step_us[SNP_STEPS_MAX];
-    uint32_t n_steps;
     struct snp_buf mask;
     json_t *masked;   /* owned array of hidden paths */
     json_t *degraded; /* owned array of texts */

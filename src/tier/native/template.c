@@ -846,26 +846,6 @@ void snp_template_request(struct snp_tier *tier,
     }
 }
 
-void snp_template_cancel(struct snp_tier *tier, const void *data)
-{
-    for (struct snp_template *t = tier->templates; t != NULL; t = t->next) {
-        struct waiter *before = NULL;
-        for (struct waiter *w = t->first; w != NULL; before = w, w = w->next) {
-            if (w->data != data) {
-                continue;
-            }
-            if (before != NULL) {
-                before->next = w->next;
-            } else {
-                t->first = w->next;
-            }
-            t->last = t->last == w ? before : t->last;
-            free(w);
-            break;
-        }
-    }
-}
-
 /* Built-in ones stay warm; there may be very many others, one for each project. */
 void snp_templates_watch(struct snp_tier *tier)
 {

@@ -57,9 +57,6 @@ void snp_template_request(struct snp_tier *tier,
                           snp_embryo_cb cb,
                           void *data);
 
-/* Forget a request whose data is going away. */
-void snp_template_cancel(struct snp_tier *tier, const void *data);
-
 /* Close everything of an embryo; its cgroups go as soon as its processes are gone. */
 void snp_embryo_drop(struct snp_tier *tier, struct snp_embryo *embryo);
 
