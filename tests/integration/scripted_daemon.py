@@ -21,7 +21,9 @@ import tempfile
 import termios
 import threading
 
-PROGRAM = os.path.join(os.environ["SNP_BUILD"], "snipara-sandbox")
+import lib
+
+PROGRAM = os.path.join(lib.BUILD, "snipara-sandbox")
 HEADER = struct.Struct("<IIIB3x")
 RESPONSE, ERROR, EVENT = 2, 3, 4
 

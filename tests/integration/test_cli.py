@@ -9,7 +9,9 @@ import subprocess
 
 import pytest
 
-PROGRAM = pathlib.Path(os.environ["SNP_BUILD"]) / "snipara-sandbox"
+import lib
+
+PROGRAM = pathlib.Path(lib.BUILD) / "snipara-sandbox"
 VERBS = ("exec sessions snapshot snapshots rollback fork diff history show rerun checkpoint hibernate export "
          "import gc template put get ls output init config doctor daemon version completion").split()
 LATER = "snipara-status".split()

@@ -2,7 +2,6 @@
 """`init` and `config show`, black box: precedence, sources, .env, messages, exit codes."""
 
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -10,7 +9,9 @@ import tomllib
 
 import pytest
 
-PROGRAM = pathlib.Path(os.environ["SNP_BUILD"]) / "snipara-sandbox"
+import lib
+
+PROGRAM = pathlib.Path(lib.BUILD) / "snipara-sandbox"
 
 # What users of the replaced product read from `config show --json`.
 OLD_KEYS = """

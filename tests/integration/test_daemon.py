@@ -18,8 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-BUILD = os.environ.get("SNP_BUILD", os.path.join(HERE, "..", "..", "build"))
+import lib
+
+BUILD = lib.BUILD
 HEADER = struct.Struct("<IIIB3x")
 REQUEST, RESPONSE, ERROR, EVENT = 1, 2, 3, 4
 MIB = 1 << 20
@@ -137,7 +138,7 @@ def bin_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bin")
     for name in ("snipara-sandboxd", "snipara-sandbox"):
         shutil.copy(os.path.join(BUILD, name), folder)
-    shutil.copy(os.path.join(HERE, "scripted_tier.py"), folder / "tier-native")
+    shutil.copy(os.path.join(lib.HERE, "integration", "scripted_tier.py"), folder / "tier-native")
     os.chmod(folder / "tier-native", 0o755)
     return str(folder)
 

@@ -20,7 +20,7 @@ import lib
 
 DRIVER = pathlib.Path(__file__).resolve().parents[2] / "src" / "guest" / "driver.py"
 PYTHON = os.environ.get("SNP_TEST_PYTHON", "/usr/bin/python3")
-BUILD = pathlib.Path(os.environ.get("SNP_BUILD", "build")).resolve()
+BUILD = pathlib.Path(lib.BUILD)
 HEADER = struct.Struct("<IIIB3x")
 CELL, START, SEED, WARM, HOLD = 16, 17, 18, 19, 20
 READY, DISPLAY, DENIAL, DONE, HELD = 32, 33, 34, 35, 36
