@@ -132,7 +132,7 @@ static int file_read(struct side *side,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     entry->kind = item->kind;
-    entry->size = item->size;
+    entry->size = (uint64_t)snp_json_int(meta, "length", (int64_t)item->size);
     entry->mode = (unsigned)snp_json_int(meta, "mode", 0) & 07777U;
     (void)snprintf(entry->key, sizeof(entry->key), "%s", item->key == NULL ? "" : item->key);
     (void)snprintf(entry->hash, sizeof(entry->hash), "%s",

@@ -273,6 +273,9 @@ static int add_meta(struct snp_buf *head, const struct snp_bundle_item *item)
         r = snp_buf_addf(&meta, "%s\"mtime_ns\":%lld", meta.len > 1 ? "," : "",
                          (long long)item->mtime_ns);
     }
+    if (r == 0 && item->is_sparse) {
+        r = snp_buf_addf(&meta, ",\"length\":%llu", (unsigned long long)item->length);
+    }
     if (r == 0 && item->is_opaque) {
         r = snp_buf_adds(&meta, ",\"opaque\":true");
     }
@@ -571,6 +574,11 @@ static void take_mtime(struct text *t, struct head *h)
 {
     h->item.mtime_ns = take_signed(t);
 }
+static void take_length(struct text *t, struct head *h)
+{
+    h->item.length = take_unsigned(t);
+    h->item.is_sparse = true;
+}
 static void take_target(struct text *t, struct head *h)
 {
     h->item.target = take_string(t);
@@ -611,6 +619,7 @@ static const struct {
     {"meta",     false, take_meta  },
     {"mode",     true,  take_mode  },
     {"mtime_ns", true,  take_mtime },
+    {"length",   true,  take_length},
     {"target",   true,  take_target},
     {"opaque",   true,  take_opaque},
     {"type",     true,  take_type  },

@@ -44,11 +44,13 @@ struct snp_bundle_item {
     const char *target; /* of a link, as it is sent */
     const char *type;   /* of what is lost */
     const char *reason;
-    uint64_t size; /* bytes of data */
+    uint64_t size;   /* bytes of data */
+    uint64_t length; /* of a file with holes: how long it is */
     int64_t mtime_ns;
     uint32_t mode;
     bool is_same; /* no data follows: the reader has it */
     bool is_opaque;
+    bool is_sparse; /* its data are runs, each behind its offset and length */
 };
 
 /*

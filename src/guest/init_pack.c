@@ -7,14 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/fd.h"
 #include "guest/init_bundle.h"
+#include "guest/init_sparse.h"
 
 enum {
-    CHUNK = 256 << 10,
     KEY_DIGITS = 32
 };
 
@@ -32,7 +29,7 @@ struct packing {
     struct snp_bundle_out out;
     struct key *known; /* owned, sorted */
     size_t n_known;
-    char *chunk; /* owned; CHUNK bytes */
+    char *chunk; /* owned; SNP_RUN_MAX bytes */
 };
 
 static int by_key(const void *a, const void *b)
@@ -97,40 +94,35 @@ static bool is_known(const struct packing *p, const struct key *key)
            bsearch(key, p->known, p->n_known, sizeof(*p->known), by_key) != NULL;
 }
 
-/* Read size bytes of fd and hand each chunk to each(); the key of what was read. 0 or errno. */
-static int read_through(struct packing *p,
-                        int fd,
-                        uint64_t size,
-                        void (*each)(struct packing *, size_t),
-                        struct key *ret)
+static void send_run(struct packing *p, const struct snp_run *run, bool is_sparse)
 {
-    XXH3_state_t state;
-    XXH128_hash_t hash;
+    const uint64_t head[2] = {run->offset, run->n};
 
-    XXH3_INITSTATE(&state);
-    (void)XXH3_128bits_reset(&state);
-    for (uint64_t at = 0; at < size && p->out.eno == 0;) {
-        size_t want = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
-        ssize_t n = SNP_RETRY(pread(fd, p->chunk, want, (off_t)at));
-        if (n <= 0) {
-            return n < 0 ? errno : EAGAIN;
-        }
-        (void)XXH3_128bits_update(&state, p->chunk, (size_t)n);
-        if (each != NULL) {
-            each(p, (size_t)n);
-        }
-        at += (uint64_t)n;
+    if (is_sparse) {
+        snp_bundle_put_data(&p->out, head, sizeof(head));
     }
-    hash = XXH3_128bits_digest(&state);
-    *ret = (struct key){
-        {hash.high64, hash.low64}
-    };
-    return p->out.eno;
+    snp_bundle_put_data(&p->out, run->bytes, run->n);
 }
 
-static void send_chunk(struct packing *p, size_t n)
+/* Read the file, and send it if item is not NULL. 0 or errno. */
+static int read_through(struct packing *p,
+                        int fd,
+                        uint64_t length,
+                        const struct snp_bundle_item *item,
+                        struct snp_sum *sum)
 {
-    snp_bundle_put_data(&p->out, p->chunk, n);
+    struct snp_runs runs = {.fd = fd, .size = length, .chunk = p->chunk};
+    struct snp_run run;
+
+    snp_sum_init(sum);
+    while (p->out.eno == 0 && snp_runs_next(&runs, &run)) {
+        snp_sum_run(sum, run.offset, run.n);
+        snp_sum_data(sum, run.bytes, run.n);
+        if (item != NULL) {
+            send_run(p, &run, item->is_sparse);
+        }
+    }
+    return runs.eno != 0 ? runs.eno : p->out.eno;
 }
 
 /* The file behind a node, to read. -1 with errno. */
@@ -167,6 +159,7 @@ static int put_file(struct packing *p,
     char text[KEY_DIGITS + 1];
     struct key key = {{0}};
     struct key again = {{0}};
+    struct snp_sum sum;
     struct stat st;
     int r = 0;
 
@@ -174,13 +167,18 @@ static int put_file(struct packing *p,
         put_lost(p, item.name, "file", "it could not be read");
         return 0;
     }
-    item.size = (uint64_t)st.st_size;
+    item.length = (uint64_t)st.st_size;
     if (node->copy != NULL) {
+        item.size = node->copy->packed;
+        item.is_sparse = node->copy->stored != item.length;
         key = (struct key){
             {node->copy->key[0], node->copy->key[1]}
         };
     } else {
-        r = read_through(p, fd, item.size, NULL, &key);
+        r = read_through(p, fd, item.length, NULL, &sum);
+        item.size = snp_sum_packed(&sum, item.length);
+        item.is_sparse = sum.bytes != item.length;
+        snp_sum_key(&sum, item.length, key.half);
     }
     if (r != 0) {
         return r;
@@ -192,7 +190,8 @@ static int put_file(struct packing *p,
     if (item.is_same) {
         return 0;
     }
-    r = read_through(p, fd, item.size, send_chunk, &again);
+    r = read_through(p, fd, item.length, &item, &sum);
+    snp_sum_key(&sum, item.length, again.half);
     return r == 0 && by_key(&key, &again) != 0 ? EAGAIN : r;
 }
 
@@ -283,7 +282,7 @@ int snp_pack(const struct snp_pack *pack)
 {
     const struct snp_tree_most most = {.nodes = SNP_BUNDLE_ITEMS, .bytes = UINT64_MAX};
     const struct snp_shadow_place *place = pack->place;
-    struct packing p = {.pack = pack, .chunk = malloc(CHUNK)};
+    struct packing p = {.pack = pack, .chunk = malloc(SNP_RUN_MAX)};
     struct snp_tree now = {0};
     int r = p.chunk == NULL ? ENOMEM : take_known(&p);
 

@@ -17,10 +17,7 @@
 
 #include "base/fd.h"
 #include "guest/init_shadow.h"
-
-enum {
-    CHUNK = 128 << 10
-};
+#include "guest/init_sparse.h"
 
 struct paths {
     char **at; /* owned */
@@ -178,7 +175,8 @@ static void make_room(struct restore *r,
                     known->mtime_ns == now->mtime_ns && known->ctime_ns == now->ctime_ns;
     const char *name;
 
-    if (want->size == now->size && (!is_known || known->copy == want->copy)) {
+    if (want->size == now->size && now->stored <= want->stored &&
+        (!is_known || known->copy == want->copy)) {
         return; /* it may be the same */
     }
     int dir = open_view(r, now->path, &name);
@@ -333,21 +331,17 @@ static void clear_layer(struct restore *r)
 
 static int write_bytes(int from, int to, uint64_t size)
 {
-    static char chunk[CHUNK]; /* one thread */
+    static char chunk[SNP_RUN_MAX]; /* one thread */
+    struct snp_runs runs = {.fd = from, .size = size, .chunk = chunk};
+    struct snp_run run;
 
-    for (uint64_t at = 0; at < size;) {
-        ssize_t n = SNP_RETRY(pread(from, chunk, sizeof(chunk), (off_t)at));
-        if (n <= 0) {
-            return n < 0 ? errno : EIO;
-        }
-        bool is_hole = chunk[0] == '\0' && memcmp(chunk, chunk + 1, (size_t)n - 1) == 0;
-        ssize_t done = is_hole ? n : SNP_RETRY(pwrite(to, chunk, (size_t)n, (off_t)at));
-        if (done != n) {
+    while (snp_runs_next(&runs, &run)) {
+        ssize_t done = SNP_RETRY(pwrite(to, run.bytes, run.n, (off_t)run.offset));
+        if (done != (ssize_t)run.n) {
             return done < 0 ? errno : ENOSPC;
         }
-        at += (uint64_t)n;
     }
-    return ftruncate(to, (off_t)size) < 0 ? errno : 0;
+    return runs.eno != 0 ? runs.eno : ftruncate(to, (off_t)size) < 0 ? errno : 0;
 }
 
 /* The file of this name to write to, its inode kept where that may be. -1 with errno. */

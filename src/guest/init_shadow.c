@@ -19,15 +19,12 @@
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/fd.h"
+#include "guest/init_sparse.h"
 #include "guest/init_wire.h"
 #include "guest/spec.h"
 
 enum {
-    CHUNK = 128 << 10,
     SHADOWS_MAX = 1024,
     NAME_LEN = 16
 };
@@ -50,8 +47,8 @@ struct snp_shadows {
     bool tells_mapping; /* files' times of access tell that they were mapped */
 };
 
-static char chunk_a[CHUNK]; /* one thread */
-static char chunk_b[CHUNK];
+static char chunk_a[SNP_RUN_MAX]; /* one thread */
+static char chunk_b[SNP_RUN_MAX];
 
 static void copy_name(const struct snp_copy *copy, char name[NAME_LEN])
 {
@@ -72,7 +69,7 @@ static void copy_remove(struct snp_shadows *s, struct snp_copy *copy)
 
     copy_name(copy, name);
     (void)unlinkat(s->place.store_fd, name, 0);
-    s->bytes -= copy->size;
+    s->bytes -= copy->stored;
     s->n_copies--;
     free(copy);
 }
@@ -144,49 +141,43 @@ static uint64_t coarse_now(void)
 
 /* Copying ------------------------------------------------------------------------------- */
 
-static bool is_zero(const char *bytes, size_t n)
+/* 0 or errno. */
+static int write_run(int to, const struct snp_run *run)
 {
-    return n > 0 && bytes[0] == '\0' && memcmp(bytes, bytes + 1, n - 1) == 0;
+    ssize_t done = SNP_RETRY(pwrite(to, run->bytes, run->n, (off_t)run->offset));
+
+    return done == (ssize_t)run->n ? 0 : done < 0 ? errno : ENOSPC;
 }
 
-/* What fd holds, size bytes of it at most, into to; holes stay holes. 0 or errno. */
-static int copy_bytes(int fd, int to, struct snp_copy *copy)
+/* What fd holds, copy->size bytes of it, into to; holes stay holes. 0 or errno: EFBIG past most. */
+static int copy_bytes(int fd, int to, uint64_t most, struct snp_copy *copy)
 {
-    XXH3_state_t state;
-    XXH128_hash_t hash;
-    uint64_t at = 0;
+    struct snp_runs runs = {.fd = fd, .size = copy->size, .chunk = chunk_a};
+    struct snp_sum sum;
+    struct snp_run run;
+    int r = 0;
 
-    XXH3_INITSTATE(&state);
-    (void)XXH3_128bits_reset(&state);
-    for (;;) {
-        ssize_t n = SNP_RETRY(pread(fd, chunk_a, CHUNK, (off_t)at));
-        if (n < 0) {
-            return errno;
-        }
-        if (n == 0) {
-            break;
-        }
-        (void)XXH3_128bits_update(&state, chunk_a, (size_t)n);
-        if (!is_zero(chunk_a, (size_t)n)) {
-            ssize_t done = SNP_RETRY(pwrite(to, chunk_a, (size_t)n, (off_t)at));
-            if (done != n) {
-                return done < 0 ? errno : ENOSPC;
-            }
-        }
-        at += (uint64_t)n;
-        if (at > copy->size) {
-            return EFBIG; /* it grows under our eyes */
-        }
+    snp_sum_init(&sum);
+    while (r == 0 && snp_runs_next(&runs, &run)) {
+        snp_sum_run(&sum, run.offset, run.n);
+        snp_sum_data(&sum, run.bytes, run.n);
+        r = sum.bytes > most ? EFBIG : write_run(to, &run);
     }
-    hash = XXH3_128bits_digest(&state);
-    copy->key[0] = hash.high64;
-    copy->key[1] = hash.low64;
-    copy->size = at;
-    return ftruncate(to, (off_t)at) < 0 ? errno : 0;
+    copy->stored = sum.bytes;
+    copy->packed = snp_sum_packed(&sum, copy->size);
+    snp_sum_key(&sum, copy->size, copy->key);
+    if (r == 0 && runs.eno != 0) {
+        return runs.eno == EAGAIN ? EFBIG : runs.eno;
+    }
+    return r == 0 && ftruncate(to, (off_t)copy->size) < 0 ? errno : r;
 }
 
 /* 0 or errno. *ret has one reference. */
-static int copy_make(struct snp_shadows *s, int fd, uint64_t size, struct snp_copy **ret)
+static int copy_make(struct snp_shadows *s,
+                     int fd,
+                     const struct snp_node *node,
+                     uint64_t most,
+                     struct snp_copy **ret)
 {
     struct snp_copy *copy = calloc(1, sizeof(*copy));
     snp_autoclose int to = -1;
@@ -196,11 +187,11 @@ static int copy_make(struct snp_shadows *s, int fd, uint64_t size, struct snp_co
     if (copy == NULL) {
         return ENOMEM;
     }
-    *copy = (struct snp_copy){.size = size, .number = s->next_copy++, .refs = 1};
+    *copy = (struct snp_copy){.size = node->size, .number = s->next_copy++, .refs = 1};
     copy_name(copy, name);
     to = openat(s->place.store_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                 0600);
-    r = to < 0 ? errno : copy_bytes(fd, to, copy);
+    r = to < 0 ? errno : copy_bytes(fd, to, most, copy);
     if (r != 0) {
         if (to >= 0) {
             (void)unlinkat(s->place.store_fd, name, 0);
@@ -208,7 +199,7 @@ static int copy_make(struct snp_shadows *s, int fd, uint64_t size, struct snp_co
         free(copy);
         return r;
     }
-    s->bytes += copy->size;
+    s->bytes += copy->stored;
     s->n_copies++;
     *ret = copy;
     return 0;
@@ -216,16 +207,21 @@ static int copy_make(struct snp_shadows *s, int fd, uint64_t size, struct snp_co
 
 bool snp_files_are_equal(int a, int b, uint64_t size)
 {
-    for (uint64_t at = 0; at < size;) {
-        size_t want = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
-        ssize_t n = SNP_RETRY(pread(a, chunk_a, want, (off_t)at));
-        if (n <= 0 || SNP_RETRY(pread(b, chunk_b, (size_t)n, (off_t)at)) != n ||
-            memcmp(chunk_a, chunk_b, (size_t)n) != 0) {
+    struct snp_runs x = {.fd = a, .size = size, .chunk = chunk_a};
+    struct snp_runs y = {.fd = b, .size = size, .chunk = chunk_b};
+    struct snp_run p = {0};
+    struct snp_run q = {0};
+    bool has_more = true;
+
+    while (has_more) {
+        has_more = snp_runs_next(&x, &p);
+        if (snp_runs_next(&y, &q) != has_more ||
+            (has_more &&
+             (p.offset != q.offset || p.n != q.n || memcmp(p.bytes, q.bytes, p.n) != 0))) {
             return false;
         }
-        at += (uint64_t)n;
     }
-    return true;
+    return x.eno == 0 && y.eno == 0;
 }
 
 /* Keeping ------------------------------------------------------------------------------- */
@@ -280,19 +276,23 @@ static bool is_as_known(const struct snp_node *known, const struct snp_node *nod
 }
 
 /* Another copy, if there is room for one. 0 or errno. */
-static int copy_new(struct keep *k, int fd, uint64_t size, struct snp_copy **ret)
+static int copy_new(struct keep *k, int fd, struct snp_node *node)
 {
     struct snp_shadows *s = k->s;
+    uint64_t room = SNP_SHADOW_BYTES_MAX - s->bytes;
+    int r;
 
-    if (size > k->new_left) {
+    if (node->stored > k->new_left) {
         k->kept->flags |= SNP_KEEP_SHORT;
         return ENOSPC;
     }
-    k->new_left -= size;
-    if (s->bytes + size > SNP_SHADOW_BYTES_MAX || s->n_copies >= SNP_SHADOW_FILES_MAX) {
+    if (node->stored > room || s->n_copies >= SNP_SHADOW_FILES_MAX) {
         return ENOSPC;
     }
-    return copy_make(s, fd, size, ret);
+    /* It may be more than the file system said, if that compresses. */
+    r = copy_make(s, fd, node, room < k->new_left ? room : k->new_left, &node->copy);
+    k->new_left -= r == 0 ? node->copy->stored : 0;
+    return r;
 }
 
 /* The copy of a file that has to be opened. 0 or errno. */
@@ -316,6 +316,7 @@ static int copy_look(struct keep *k, struct snp_node *node, const struct snp_nod
     node->atime_ns = snp_tree_ns(&st.st_atim);
     node->mtime_ns = snp_tree_ns(&st.st_mtim);
     node->size = (uint64_t)st.st_size;
+    node->stored = snp_stored_bytes(&st);
     node->is_sure = s->tells_mapping && node->ctime_ns < now && node->atime_ns < now;
     if (has_writer(fd)) {
         node->is_sure = false;
@@ -329,7 +330,7 @@ static int copy_look(struct keep *k, struct snp_node *node, const struct snp_nod
             return 0;
         }
     }
-    return copy_new(k, fd, node->size, &node->copy);
+    return copy_new(k, fd, node);
 }
 
 static int keep_file(struct keep *k, struct snp_node *node)

@@ -38,7 +38,9 @@ struct snp_kept {
 struct snp_copy {
     struct snp_copy *next; /* of those to be removed */
     uint64_t size;
-    uint64_t key[2]; /* XXH3-128 of the contents, high half first */
+    uint64_t stored; /* without holes */
+    uint64_t packed; /* as it goes into a bundle */
+    uint64_t key[2]; /* see init_sparse.h; high half first */
     uint32_t number; /* its name in the store */
     unsigned refs;
 };

@@ -11,6 +11,7 @@
 #include <sys/xattr.h>
 
 #include "base/fd.h"
+#include "guest/init_sparse.h"
 
 enum {
     MODE_BITS = 07777,
@@ -55,7 +56,7 @@ int snp_tree_add(struct snp_tree *tree, const struct snp_node *node)
         tree->cap = cap;
     }
     tree->node[tree->n++] = *node;
-    tree->bytes += node->kind == SNP_NODE_FILE ? node->size : 0;
+    tree->bytes += node->kind == SNP_NODE_FILE ? node->stored : 0;
     tree->n_files += node->kind == SNP_NODE_DIR ? 0 : 1;
     tree->is_cut |= node->is_cut;
     return 0;
@@ -199,6 +200,7 @@ static struct snp_node describe(const struct stat *st, enum snp_node_kind kind)
 {
     return (struct snp_node){
         .size = (uint64_t)st->st_size,
+        .stored = snp_stored_bytes(st),
         .ino = st->st_ino,
         .mtime_ns = snp_tree_ns(&st->st_mtim),
         .ctime_ns = snp_tree_ns(&st->st_ctim),

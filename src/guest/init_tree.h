@@ -37,6 +37,7 @@ struct snp_node {
     char *target;          /* owned; of a link, else NULL */
     struct snp_copy *copy; /* counted; of a file, NULL = not known */
     uint64_t size;
+    uint64_t stored; /* of a file: without its holes */
     uint64_t ino;
     uint64_t mtime_ns;
     uint64_t ctime_ns;
@@ -53,7 +54,7 @@ struct snp_tree {
     struct snp_node *node; /* owned, sorted by path (bytes) */
     size_t n;
     size_t cap;
-    uint64_t bytes; /* of files */
+    uint64_t bytes; /* of files, without their holes */
     size_t n_files; /* all but folders */
     bool is_cut;    /* something was too deep, too long or too much to be in it */
 };

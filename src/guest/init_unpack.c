@@ -10,12 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/fd.h"
 #include "guest/init_bundle.h"
 #include "guest/init_pack.h"
+#include "guest/init_sparse.h"
 
 struct unpacking {
     const struct snp_shadow_place *place;
@@ -27,9 +25,14 @@ struct unpacking {
     char key[33];
     uint32_t mode;
     int64_t mtime_ns;
-    uint64_t size;
-    uint64_t at;
-    XXH3_state_t state;
+    uint64_t left;   /* bytes of data to come */
+    uint64_t length; /* of the file */
+    uint64_t at;     /* where the next byte goes */
+    uint64_t run_left;
+    unsigned char head[SNP_RUN_HEAD]; /* of a run */
+    size_t n_head;
+    bool is_sparse;
+    struct snp_sum sum;
 };
 
 /* Where nobody may set modes and times (the local tier of ordinary users) they stay as they are. */
@@ -38,14 +41,14 @@ static int forgive(const struct unpacking *u, int eno)
     return u->place->is_local && (eno == EPERM || eno == EBADF || eno == EFAULT) ? 0 : eno;
 }
 
-static int write_part(struct unpacking *u, const char *bytes, size_t n)
+static int write_bytes(struct unpacking *u, const char *bytes, size_t n)
 {
+    snp_sum_data(&u->sum, bytes, n);
     while (n > 0) {
         ssize_t done = SNP_RETRY(pwrite(u->fd, bytes, n, (off_t)u->at));
         if (done <= 0) {
             return done < 0 ? errno : ENOSPC;
         }
-        (void)XXH3_128bits_update(&u->state, bytes, (size_t)done);
         bytes += done;
         u->at += (uint64_t)done;
         n -= (size_t)done;
@@ -53,18 +56,63 @@ static int write_part(struct unpacking *u, const char *bytes, size_t n)
     return 0;
 }
 
+/* Bytes of the head of a run; behind the last it has begun. Runs come in order, inside the file. */
+static int take_head(struct unpacking *u, const char *bytes, size_t n, size_t *ret_n)
+{
+    size_t step = SNP_RUN_HEAD - u->n_head < n ? SNP_RUN_HEAD - u->n_head : n;
+    uint64_t head[2];
+
+    memcpy(u->head + u->n_head, bytes, step);
+    u->n_head += step;
+    *ret_n = step;
+    if (u->n_head < SNP_RUN_HEAD) {
+        return 0;
+    }
+    u->n_head = 0;
+    memcpy(head, u->head, sizeof(head));
+    if (head[1] == 0 || head[0] < u->at || head[0] > u->length ||
+        head[1] > u->length - head[0]) {
+        return EBADMSG;
+    }
+    snp_sum_run(&u->sum, head[0], head[1]);
+    u->at = head[0];
+    u->run_left = head[1];
+    return 0;
+}
+
+static int write_part(struct unpacking *u, const char *bytes, size_t n)
+{
+    int r = 0;
+
+    u->left -= n; /* the bundle's reader has seen to it that it is no more */
+    while (r == 0 && n > 0) {
+        size_t step = n;
+        if (u->is_sparse && u->run_left == 0) {
+            r = take_head(u, bytes, n, &step);
+        } else {
+            step = u->is_sparse && u->run_left < n ? (size_t)u->run_left : n;
+            u->run_left -= u->is_sparse ? step : 0;
+            r = write_bytes(u, bytes, step);
+        }
+        bytes += step;
+        n -= step;
+    }
+    return r;
+}
+
 /* The file is whole: is it what its key says? */
 static int end_file(struct unpacking *u)
 {
-    XXH128_hash_t hash = XXH3_128bits_digest(&u->state);
-    const uint64_t key[2] = {hash.high64, hash.low64};
+    uint64_t key[2];
     char text[33];
     const char *name;
+    int r = u->is_sparse && ftruncate(u->fd, (off_t)u->length) < 0 ? errno : 0;
 
     snp_closep(&u->fd);
+    snp_sum_key(&u->sum, u->length, key);
     snp_bundle_key(key, text);
-    if (strcmp(text, u->key) != 0) {
-        return EBADMSG;
+    if (r != 0 || strcmp(text, u->key) != 0 || u->n_head > 0 || u->run_left > 0) {
+        return r != 0 ? r : EBADMSG;
     }
     snp_autoclose int dir = snp_tree_open_parent(u->place->view_fd, u->path, &name);
     return dir < 0 ? errno
@@ -87,10 +135,12 @@ static int begin_file(struct unpacking *u,
     memcpy(u->key, item->key, sizeof(u->key));
     u->mode = item->mode & 0777;
     u->mtime_ns = item->mtime_ns;
-    u->size = item->size;
-    u->at = 0;
-    XXH3_INITSTATE(&u->state);
-    (void)XXH3_128bits_reset(&u->state);
+    u->left = item->size;
+    u->is_sparse = item->is_sparse;
+    u->length = item->is_sparse ? item->length : item->size;
+    u->at = u->run_left = 0;
+    u->n_head = 0;
+    snp_sum_init(&u->sum);
     u->fd =
         openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, u->mode | 0200);
     return u->fd < 0 ? errno : 0;
@@ -182,7 +232,7 @@ static int take_frame(struct unpacking *u, const struct snp_bundle_frame *f)
     if (r == 0 && f->n > 0) {
         r = u->fd < 0 ? EBADMSG : write_part(u, f->bytes, f->n);
     }
-    return r == 0 && u->fd >= 0 && u->at == u->size ? end_file(u) : r;
+    return r == 0 && u->fd >= 0 && u->left == 0 ? end_file(u) : r;
 }
 
 /* From the last to the first: what is below a folder sets its time. */

@@ -353,3 +353,47 @@ def test_figures():
                   f"{statistics.median(same):.2f} ms, one changed {statistics.median(changed):.2f} ms, "
                   f"restore {statistics.median(back):.2f} ms")
             assert w.run("os.path.exists('changed')") is False
+
+
+@KINDS
+def test_holes_stay_holes_in_copies_and_bundles(project):
+    """Apparent sizes far above every limit: what counts is what is there."""
+    make = """
+with open("hole", "wb") as f: f.truncate(3 << 30)
+with open("island", "wb") as f: f.seek(5 << 30); f.write(b"x" * 5000); f.truncate(6 << 30)
+with open("comb", "wb") as f:
+    for i in range(300): f.seek(i * 20000); f.write(bytes([i % 255 + 1]) * 100)
+with open("zeros", "wb") as f: f.write(bytes(8 << 20))
+with open("short", "wb") as f: f.write(bytes(10))
+with open("tail", "wb") as f: f.write(b"t" * 4096 + bytes(4096 * 40 + 7))
+"""
+    look = """{n: (os.stat(n).st_size, __import__("zlib").crc32(os.pread(f, 9000, 5 << 30) + os.pread(f, 7 << 20, 0)))
+              for n in ["hole", "island", "comb", "zeros", "short", "tail"] for f in [os.open(n, 0)]}"""
+    used = "os.statvfs('.').f_blocks - os.statvfs('.').f_bfree"
+    with World(project=project) as w, World(project=project) as other:
+        w.run(make)
+        before = w.run(look)
+        assert before["hole"][0] == 3 << 30
+        for number in (1, 2):  # the second finds all as it was
+            kept = w.keep(number)
+            assert kept["flags"] & OVER == 0 and kept["bytes"] < 16 << 20
+        live, shadow = w.pack(), w.pack(1)
+        heads = items(live)
+        assert heads == items(shadow) and len(live) < 8 << 20
+        assert heads["hole"]["size"] == 0 and heads["hole"]["meta"]["length"] == 3 << 30
+        assert heads["short"]["size"] == 10 and "length" not in heads["short"]["meta"]
+        known = "".join(h["key"] + "\n" for h in heads.values() if h["key"]).encode()
+        assert len(w.pack(1, known=known)) < 8 << 10
+        w.run("with open('island', 'r+b') as f: f.seek(1 << 30); f.write(b'y')")
+        w.run("with open('hole', 'r+b') as f: f.write(b'z' * (30 << 20))")
+        w.restore(1)
+        assert w.run(look) == before and w.run(used) * 4096 < 12 << 20
+        other.unpack(live)
+        assert other.run(look) == before and other.run(used) * 4096 < 12 << 20
+        le = lambda *values: b"".join(v.to_bytes(8, "little") for v in values)
+        for run in ((1 << 62, 8192), (6 << 30, 8192), ((6 << 30) - 4096, 8192), (0, 0), (0, 8193)):
+            bad = live.replace(le(5 << 30, 8192), le(*run), 1)  # outside of the file, or too much
+            assert bad != live
+            with pytest.raises(InitError) as e:
+                other.unpack(bad)
+            assert e.value.errno == errno.EBADMSG
