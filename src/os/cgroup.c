@@ -32,10 +32,12 @@ enum {
     PATH_LEN = 4096,
     NAME_LEN = 96,
     MOVED_MAX = 256, /* processes of a delegated group: more are not moved */
-    MOVE_ROUNDS = 8
+    MOVE_ROUNDS = 8,
+    SOCKET_SHARE = 32 /* of the memory, at most one part of so many */
 };
 
 #define FOLDER_PREFIX "snipara-sandbox-"
+#define SOCKET_KNOB   "memory.kmem.tcp.limit_in_bytes"
 #define LEAF_PREFIX   "snipara-supervisor-"
 
 static const char *const controller_names[SNP_CGROUP_N] = {"memory", "pids", "cpu", "cpuacct"};
@@ -776,10 +778,24 @@ static int poke_number(int base_fd, const char *name, const char *knob, uint64_t
     return poke(base_fd, name, knob, text);
 }
 
+/*
+ * On version 1 the kernel counts buffers of TCP and UDP sockets apart from everything else, and
+ * not at all before they have a limit. So they get a part of the whole.
+ */
+uint64_t snp_cgroups_socket_part(const struct snp_cgroups *groups, uint64_t bytes)
+{
+    return groups->slot[SNP_CGROUP_MEMORY].version == 1 ? bytes / SOCKET_SHARE : 0;
+}
+
 static int limit_memory(const struct snp_cgroup_slot *slot, const char *name, uint64_t bytes)
 {
     if (slot->version == 1) {
-        int r = poke_number(slot->base_fd, name, "memory.limit_in_bytes", bytes);
+        const uint64_t sockets = bytes / SOCKET_SHARE;
+        int r;
+
+        bytes -= sockets;
+        (void)!poke_number(slot->base_fd, name, SOCKET_KNOB, sockets);
+        r = poke_number(slot->base_fd, name, "memory.limit_in_bytes", bytes);
         if (r < 0) { /* it may not pass the one of both, where there is that */
             (void)!poke_number(slot->base_fd, name, "memory.memsw.limit_in_bytes", bytes);
             r = poke_number(slot->base_fd, name, "memory.limit_in_bytes", bytes);
@@ -828,6 +844,42 @@ bool snp_cgroups_bound_swap(const struct snp_cgroups *groups)
     const char *file = slot->version == 1 ? "memory.memsw.limit_in_bytes" : "memory.swap.max";
 
     return slot->version != 0 && faccessat(slot->base_fd, file, W_OK, AT_EACCESS) == 0;
+}
+
+/* Was the kernel started with this word in a list of what its memory controller leaves out? */
+static bool is_left_out(const char *cmdline, const char *word)
+{
+    static const char key[] = "cgroup.memory=";
+    snp_autofree char *text = NULL;
+    struct snp_err ignored;
+    const char *at;
+
+    if (snp_file_read(cmdline, TEXT_MAX, &text, NULL, &ignored) < 0) {
+        return false;
+    }
+    at = strstr(text, key);
+    return at != NULL && has_word(at + strlen(key), strcspn(at + strlen(key), " \n"), word);
+}
+
+const char *snp_cgroups_uncounted(const struct snp_cgroups *groups, const char *cmdline)
+{
+    const struct snp_cgroup_slot *slot = &groups->slot[SNP_CGROUP_MEMORY];
+
+    if (slot->version == 0) {
+        return NULL;
+    }
+    if (is_left_out(cmdline, "nokmem")) {
+        return "what the kernel holds for the code (started with cgroup.memory=nokmem)";
+    }
+    if (slot->version == 2) {
+        return is_left_out(cmdline, "nosocket")
+                   ? "buffers of sockets (started with cgroup.memory=nosocket)"
+                   : NULL;
+    }
+    /* Each group has the file; the root of the hierarchy, too. */
+    return faccessat(slot->base_fd, SOCKET_KNOB, W_OK, AT_EACCESS) == 0
+               ? NULL
+               : "buffers of TCP and UDP sockets (it has no " SOCKET_KNOB ")";
 }
 
 bool snp_swap_is_on(const char *table)

@@ -69,6 +69,15 @@ static inline bool snp_cgroups_has(const struct snp_cgroups *groups,
 /* Does the memory limit hold for what is swapped out too? False without such a controller. */
 bool snp_cgroups_bound_swap(const struct snp_cgroups *groups);
 
+/* Of a memory limit of so many bytes, what is set apart for buffers of sockets. */
+uint64_t snp_cgroups_socket_part(const struct snp_cgroups *groups, uint64_t bytes);
+
+/*
+ * What this kernel leaves out of the memory it counts, in words; NULL = nothing, or it counts
+ * none. cmdline: /proc/cmdline.
+ */
+const char *snp_cgroups_uncounted(const struct snp_cgroups *groups, const char *cmdline);
+
 /* Does the host swap? table: /proc/swaps. */
 bool snp_swap_is_on(const char *table);
 

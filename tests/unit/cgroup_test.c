@@ -187,20 +187,28 @@ TEST(closing_removes_the_folders)
     }
 }
 
-/* A folder that looks like a group, with the files of the kernel that are named. */
+/* A folder that looks like a group, with a file of the kernel. Its descriptor. */
+static int open_group(struct place *p, const char *file, struct snp_cgroups *groups)
+{
+    groups->slot[SNP_CGROUP_MEMORY].base_fd = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return openat(groups->slot[SNP_CGROUP_MEMORY].base_fd, file, O_WRONLY | O_CREAT | O_CLOEXEC,
+                  0600);
+}
+
+static void close_group(const char *file, int fd, struct snp_cgroups *groups)
+{
+    (void)close(fd);
+    (void)unlinkat(groups->slot[SNP_CGROUP_MEMORY].base_fd, file, 0);
+    (void)close(groups->slot[SNP_CGROUP_MEMORY].base_fd);
+}
+
 static bool bounds_swap(struct place *p, int version, const char *file)
 {
-    char path[64];
     struct snp_cgroups groups = {.slot[SNP_CGROUP_MEMORY] = {.version = version}};
-    bool bounded;
+    int fd = open_group(p, file, &groups);
+    bool bounded = snp_cgroups_bound_swap(&groups);
 
-    groups.slot[SNP_CGROUP_MEMORY].base_fd = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    (void)snprintf(path, sizeof(path), "%s/%s", p->dir, file);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    bounded = snp_cgroups_bound_swap(&groups);
-    (void)close(fd);
-    (void)unlink(path);
-    (void)close(groups.slot[SNP_CGROUP_MEMORY].base_fd);
+    close_group(file, fd, &groups);
     return bounded;
 }
 
@@ -213,6 +221,47 @@ TEST(swap_is_bounded_where_the_kernel_counts_it)
     assert_true(bounds_swap(p, 2, "memory.swap.max"));
     assert_false(bounds_swap(p, 2, "memory.max"));
     assert_false(bounds_swap(p, 0, "memory.swap.max"));
+}
+
+TEST(what_the_kernel_does_not_count_is_named)
+{
+    static const char tcp[] = "memory.kmem.tcp.limit_in_bytes";
+    static const struct {
+        int version;
+        const char *file;
+        const char *cmdline;
+        const char *says; /* NULL = all is counted */
+    } rows[] = {
+        {1, tcp,   "quiet\n",                                 NULL      },
+        {1, "any", "quiet\n",                                 tcp       },
+        {1, tcp,   "quiet cgroup.memory=nokmem\n",            "nokmem"  },
+        {1, tcp,   "cgroup.memory=nosocket quiet\n",          NULL      },
+        {2, "any", "quiet\n",                                 NULL      },
+        {2, "any", "quiet cgroup.memory=nosocket,nokmem a\n", "nokmem"  },
+        {2, "any", "cgroup.memory=nosocket",                  "nosocket"},
+        {2, "any", "cgroup.memory=nobpf nosocket\n",          NULL      },
+        {0, "any", "cgroup.memory=nokmem\n",                  NULL      },
+    };
+    struct place *p = *state;
+    struct snp_err err;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        struct snp_cgroups groups = {.slot[SNP_CGROUP_MEMORY] = {.version = rows[i].version}};
+        int fd = open_group(p, rows[i].file, &groups);
+        const char *says;
+
+        assert_int_equal(snp_file_write_atomic(p->registry, rows[i].cmdline,
+                                               strlen(rows[i].cmdline), 0600, &err),
+                         0);
+        says = snp_cgroups_uncounted(&groups, p->registry);
+        close_group(rows[i].file, fd, &groups);
+        if (rows[i].says == NULL) {
+            assert_null(says);
+        } else {
+            assert_non_null(says);
+            assert_non_null(strstr(says, rows[i].says));
+        }
+    }
 }
 
 TEST(a_host_swaps_when_its_table_has_a_line)
@@ -244,4 +293,5 @@ RUN(PLACE(disabled_there_are_none_and_all_calls_are_harmless),
     PLACE(a_group_is_made_counted_and_removed),
     PLACE(closing_removes_the_folders),
     PLACE(swap_is_bounded_where_the_kernel_counts_it),
+    PLACE(what_the_kernel_does_not_count_is_named),
     PLACE(a_host_swaps_when_its_table_has_a_line))

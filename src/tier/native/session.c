@@ -791,6 +791,7 @@ static uint64_t data_limit(const struct snp_session *s)
     if (!snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)) {
         return memory;
     }
+    margin += snp_cgroups_socket_part(&s->tier->cgroups, memory);
     return memory > 2 * margin ? memory - margin : memory / 2;
 }
 

@@ -3,6 +3,7 @@
 host is safe if the limit fails; while it runs, another session must answer."""
 
 import re
+import resource
 import time
 
 from attacks.engine import Attack, token_if_done
@@ -31,6 +32,14 @@ def shared_memory(_world):
     """All tmpfs pages of the host, bytes: of other tests, too, so that little counts for nothing."""
     with open("/proc/meminfo") as info:
         return next(int(line.split()[1]) for line in info if line.startswith("Shmem:")) * 1024
+
+
+def socket_buffers(_world):
+    """Buffers of all TCP and UDP sockets of the host, bytes: this file counts all network namespaces."""
+    with open("/proc/net/sockstat") as stat:
+        words = stat.read().split()
+    pages = sum(int(words[at + 1]) for at, word in enumerate(words) if word == "mem")
+    return pages * resource.getpagesize()
 
 
 def peak_over(limit):
@@ -255,6 +264,38 @@ for number in range(8):
     block.write(b"x" * (32 << 20))
 time.sleep(1.7)
 ''', won=held_over(160 * MIB), sample=resident, options=("--memory", "64m"), statuses=("oom", "error", "killed")),
+    Attack("buffers of sockets", "resources", "the host counts three times the limit in buffers of TCP and UDP", '''
+held = []
+def fill(kind, ways):
+    listener = socket.socket(socket.AF_INET, kind)
+    listener.bind(("127.0.0.1", 0))
+    held.append(listener)
+    if kind == socket.SOCK_STREAM:
+        listener.listen(8)
+    sent = 0
+    for number in range(60):
+        near = socket.create_connection(listener.getsockname()) if kind == socket.SOCK_STREAM else \
+            socket.socket(socket.AF_INET, kind)
+        far = listener.accept()[0] if kind == socket.SOCK_STREAM else near
+        held.extend((near, far))
+        for one, other in ((near, far), (far, near))[:ways]:
+            one.setblocking(False)
+            if kind == socket.SOCK_DGRAM:
+                one.bind(("127.0.0.1", 0))
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+            try:
+                while sent < 320 << 20:
+                    sent += one.send(b"x" * 65536) if kind == socket.SOCK_STREAM else \
+                        one.sendto(b"x" * 1000, one.getsockname())
+                    if kind == socket.SOCK_DGRAM and sent > (number + 1) * 6 << 20:
+                        break
+            except OSError:
+                pass
+attempt(fill, socket.SOCK_STREAM, 2)
+attempt(fill, socket.SOCK_DGRAM, 1)
+time.sleep(0.2)
+''', won=growth_over(200 * MIB), sample=socket_buffers, options=("--memory", "64m"),
+           statuses=("ok", "oom", "error", "killed"), needs_memory_cgroup=True),
     Attack("disk bomb", "resources", "four times the limit is written", '''
 block = b"x" * (1 << 20)
 total = 0
