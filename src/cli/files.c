@@ -30,8 +30,13 @@ enum {
     LS_COLUMNS = 4,
     CELL_MAX = 32,
     CREATED_MODE = 0644,
+    BLOCK = 4096,                 /* as file systems keep them */
+    HOLE_MIN = 16 << 10,          /* a shorter one is sent as zeros */
     OUTPUT_MAX_BYTES = 128 << 20, /* a stream that is kept has at most 64 MiB */
 };
+
+/* Of files copied at once, holes included; more only for a workspace that is larger. */
+#define FILES_BYTES_MAX ((uint64_t)16 << 30)
 
 /* "SESSION:PATH"; both parts are the caller's. A missing path is given as path_default, or refused if that is NULL. */
 static int place_parse(const char *text,
@@ -97,13 +102,14 @@ static int source_open(const char *path,
 
 static int put_chunk(const struct snp_remote_file *transfer,
                      uint64_t offset,
+                     bool truncate,
                      const char *bytes,
                      size_t n,
                      struct snp_err *err)
 {
     snp_autojson json_t *head = json_pack(
         "{s:s, s:s, s:I, s:b, s:i}", "session", transfer->session, "path", transfer->path,
-        "offset", (json_int_t)offset, "truncate", offset == 0, "mode", (int)transfer->mode);
+        "offset", (json_int_t)offset, "truncate", truncate, "mode", (int)transfer->mode);
     snp_autoreply struct snp_reply reply = {0};
     struct snp_call call = {.method = "put", .head = head, .raw = bytes, .raw_len = n};
 
@@ -113,6 +119,43 @@ static int put_chunk(const struct snp_remote_file *transfer,
     return snp_client_call(transfer->client, &call, &reply, err);
 }
 
+/* Where the bytes at offset end: at a hole that is worth a call of its own, or after a chunk. */
+static uint64_t source_end(int fd, uint64_t offset)
+{
+    uint64_t most = offset + SNP_FILE_CHUNK_MAX;
+    off_t end = (off_t)offset;
+
+    for (off_t data = end; data - end < HOLE_MIN && (uint64_t)data < most;) {
+        end = lseek(fd, data, SEEK_HOLE);
+        data = end < 0 ? -1 : lseek(fd, end, SEEK_DATA);
+        if (data < 0) { /* the last bytes; or a file system without holes */
+            break;
+        }
+    }
+    return end > (off_t)offset && (uint64_t)end < most ? (uint64_t)end : most;
+}
+
+/* The next bytes from offset on that the file has, *offset moved to them; 0 = none, -1 with errno. */
+static ssize_t source_next(int fd, uint64_t *offset, char *chunk)
+{
+    off_t data = lseek(fd, (off_t)*offset, SEEK_DATA);
+    struct stat st;
+    uint64_t end;
+
+    if (data < 0 && errno == ENXIO) { /* a hole up to the end, or the end */
+        if (fstat(fd, &st) < 0) {
+            return -1;
+        }
+        *offset = (uint64_t)st.st_size > *offset ? (uint64_t)st.st_size : *offset;
+        return 0;
+    }
+    *offset = data > 0 && (uint64_t)data > *offset ? (uint64_t)data : *offset;
+    end = source_end(fd, *offset);
+    return lseek(fd, (off_t)*offset, SEEK_SET) < 0
+               ? -1
+               : snp_read_all(fd, chunk, (size_t)(end - *offset));
+}
+
 int snp_file_put(const struct snp_remote_file *to,
                  int fd,
                  uint64_t *ret_size,
@@ -120,29 +163,31 @@ int snp_file_put(const struct snp_remote_file *to,
 {
     snp_autofree char *chunk = malloc(SNP_FILE_CHUNK_MAX);
     uint64_t offset = 0;
+    uint64_t sent = 0; /* up to here the session has it */
+    bool is_first = true;
+    ssize_t n;
 
     if (chunk == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    for (;;) {
-        ssize_t n = snp_read_all(fd, chunk, SNP_FILE_CHUNK_MAX);
-        int r;
+    do {
+        int r = 0;
 
+        n = source_next(fd, &offset, chunk);
         if (n < 0) {
             return snp_fail_sys(err, errno, "read the file");
         }
-        if (n == 0 && offset > 0) {
-            break;
+        /* Cut to where the bytes begin: so it is new, or ends in a hole. */
+        if (n > 0 || is_first || offset > sent) {
+            r = put_chunk(to, offset, is_first || (n == 0 && offset > sent), chunk, (size_t)n,
+                          err);
         }
-        r = put_chunk(to, offset, chunk, (size_t)n, err);
         if (r < 0) {
             return r;
         }
-        offset += (uint64_t)n;
-        if (n < SNP_FILE_CHUNK_MAX) {
-            break;
-        }
-    }
+        is_first = false;
+        sent = offset += (uint64_t)n;
+    } while (n > 0);
     *ret_size = offset;
     return 0;
 }
@@ -257,7 +302,7 @@ static int put_tree(const char *source,
     if (r < 0) {
         return r;
     }
-    to = (struct snp_remote_file){client, session, whole, 0};
+    to = (struct snp_remote_file){client, session, whole, 0, false};
     r = whole == NULL || copied->to == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                                             : snp_tree_put(&to, from, &copied->moved, err);
     copied->from = SNP_TAKE_PTR(from);
@@ -299,7 +344,7 @@ static int put(const char *source,
     if (r < 0) {
         return r;
     }
-    transfer = (struct snp_remote_file){client, session, whole, st.st_mode & 0777};
+    transfer = (struct snp_remote_file){client, session, whole, st.st_mode & 0777, false};
     r = snp_file_put(&transfer, fd, &copied->moved.bytes, err);
     copied->moved.files = 1;
     copied->session = SNP_TAKE_PTR(session);
@@ -419,38 +464,154 @@ static int target_commit(struct target *target, unsigned mode, struct snp_err *e
     return 0;
 }
 
-int snp_file_get(
-    struct snp_remote_file *from, int fd, uint64_t max, uint64_t *ret_size, struct snp_err *err)
+/*
+ * A file on its way here. The session's code may change it meanwhile, so what is written here is
+ * counted here.
+ */
+struct receiving {
+    struct snp_moved *moved; /* borrowed; with all files before it */
+    uint64_t offset;
+    uint64_t room; /* for what is written, of all files */
+    int fd;
+    bool has_holes; /* a new file: what is not written is a hole */
+};
+
+static bool is_hole(const char *bytes, size_t n)
 {
-    uint64_t offset = 0;
+    return bytes[0] == '\0' && memcmp(bytes, bytes + 1, n - 1) == 0;
+}
+
+static size_t block_len(uint64_t offset, size_t n)
+{
+    size_t left = BLOCK - (size_t)(offset % BLOCK);
+
+    return left < n ? left : n;
+}
+
+/* n bytes at the offset, which moves on. */
+static int receive_bytes(struct receiving *to, const char *bytes, size_t n, struct snp_err *err)
+{
+    /* A file system gives whole blocks. */
+    to->moved->stored += to->has_holes ? (n + BLOCK - 1) / BLOCK * BLOCK : n;
+    if (to->moved->stored > to->room) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "more came than the session has room for: its code changes the files "
+                        "meanwhile%s",
+                        to->has_holes ? "" : ", or they are holes, which only a file can keep");
+    }
+    if ((to->has_holes && lseek(to->fd, (off_t)to->offset, SEEK_SET) < 0) ||
+        snp_write_all(to->fd, bytes, n) < 0) {
+        return snp_fail_sys(err, errno, "write");
+    }
+    to->offset += n;
+    return 0;
+}
+
+static int receive_zeros(struct receiving *to, uint64_t n, struct snp_err *err)
+{
+    static const char zeros[64 << 10];
+    int r = 0;
+
+    if (to->has_holes) {
+        to->offset += n;
+        return 0;
+    }
+    while (r == 0 && n > 0) {
+        size_t step = n < sizeof(zeros) ? (size_t)n : sizeof(zeros);
+
+        r = receive_bytes(to, zeros, step, err);
+        n -= step;
+    }
+    return r;
+}
+
+/* Zeros that came as bytes become holes too: what lands here is never more than what is there. */
+static int receive(struct receiving *to, const char *bytes, size_t n, struct snp_err *err)
+{
+    int r = 0;
+
+    while (r == 0 && n > 0) {
+        size_t step = block_len(to->offset, n);
+        bool is_zeros = is_hole(bytes, step);
+
+        while (step < n) {
+            size_t next = block_len(to->offset + step, n - step);
+
+            if (is_hole(bytes + step, next) != is_zeros) {
+                break;
+            }
+            step += next;
+        }
+        r = is_zeros ? receive_zeros(to, step, err) : receive_bytes(to, bytes, step, err);
+        bytes += step;
+        n -= step;
+    }
+    return r;
+}
+
+static bool is_new_file(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0 &&
+           lseek(fd, 0, SEEK_CUR) == 0 && ((unsigned)fcntl(fd, F_GETFL) & O_APPEND) == 0;
+}
+
+/* One answer to "get". *ret_end: it was the last. */
+static int take_piece(struct snp_remote_file *from,
+                      struct receiving *to,
+                      const struct snp_reply *reply,
+                      bool *ret_end,
+                      struct snp_err *err)
+{
+    const json_t *head = reply->head;
+    uint64_t hole = (uint64_t)snp_json_int(head, "hole", 0);
+    bool is_mixed = !from->is_written && snp_json_bool(head, "project", false);
+    uint64_t most = (uint64_t)snp_json_int(head, "room", 0);
+    int r;
+
+    to->room = is_mixed || most == 0 ? FILES_BYTES_MAX : most;
+    most = most > FILES_BYTES_MAX ? most : FILES_BYTES_MAX;
+    most -= to->moved->bytes < most ? to->moved->bytes : most;
+    if (to->offset > most || hole > most - to->offset ||
+        reply->raw_len > most - to->offset - hole) {
+        return snp_fail(err, SNP_E_LIMIT, "the files are larger than may be copied at once");
+    }
+    *ret_end = snp_json_bool(head, "eof", true);
+    from->mode = (unsigned)snp_json_int(head, "mode", CREATED_MODE);
+    if (!*ret_end && reply->raw_len == 0 && hole == 0) {
+        return snp_fail(err, SNP_E_PEER, "the file ended early");
+    }
+    r = receive_zeros(to, hole, err);
+    return r < 0 ? r : receive(to, reply->raw, reply->raw_len, err);
+}
+
+int snp_file_get(struct snp_remote_file *from,
+                 int fd,
+                 struct snp_moved *moved,
+                 struct snp_err *err)
+{
+    struct receiving to = {.moved = moved, .fd = fd, .has_holes = is_new_file(fd)};
     bool at_end = false;
 
     while (!at_end) {
         snp_autoreply struct snp_reply reply = {0};
         int r = snp_remote_call(from->client, "get",
-                                json_pack("{s:s, s:s, s:I, s:i}", "session", from->session,
-                                          "path", from->path, "offset", (json_int_t)offset,
-                                          "length", SNP_FILE_CHUNK_MAX),
+                                json_pack("{s:s, s:s, s:I, s:i, s:b}", "session", from->session,
+                                          "path", from->path, "offset", (json_int_t)to.offset,
+                                          "length", SNP_FILE_CHUNK_MAX, "holes", 1),
                                 &reply, err);
 
+        r = r < 0 ? r : take_piece(from, &to, &reply, &at_end, err);
         if (r < 0) {
             return r;
         }
-        if (offset + reply.raw_len > max) {
-            return snp_fail(err, SNP_E_LIMIT,
-                            "the files are larger than may be copied at once");
-        }
-        if (snp_write_all(fd, reply.raw, reply.raw_len) < 0) {
-            return snp_fail_sys(err, errno, "write");
-        }
-        offset += reply.raw_len;
-        at_end = snp_json_bool(reply.head, "eof", true);
-        from->mode = (unsigned)snp_json_int(reply.head, "mode", CREATED_MODE);
-        if (!at_end && reply.raw_len == 0) {
-            return snp_fail(err, SNP_E_PEER, "the file ended early");
-        }
     }
-    *ret_size = offset;
+    if (to.has_holes &&
+        (ftruncate(fd, (off_t)to.offset) < 0 || lseek(fd, (off_t)to.offset, SEEK_SET) < 0)) {
+        return snp_fail_sys(err, errno, "write");
+    }
+    moved->bytes += to.offset;
     return 0;
 }
 
@@ -494,8 +655,8 @@ static int get(const char *place, const char *dest, struct copied *copied, struc
         r = target_open(to, &target, err);
     }
     if (r == 0) {
-        from = (struct snp_remote_file){client, session, path, CREATED_MODE};
-        r = snp_file_get(&from, target.fd, UINT64_MAX, &copied->moved.bytes, err);
+        from = (struct snp_remote_file){client, session, path, CREATED_MODE, false};
+        r = snp_file_get(&from, target.fd, &copied->moved, err);
         if (r == SNP_E_INVALID && snp_has_suffix(err->msg, "is a folder")) {
             r = snp_fail(err, r, "%s; -r copies it", err->msg);
         }
@@ -543,7 +704,7 @@ static int get_tree(const char *place,
     if (r < 0) {
         return r;
     }
-    from = (struct snp_remote_file){client, session, path, 0};
+    from = (struct snp_remote_file){client, session, path, 0, false};
     r = snp_tree_get(&from, to, &copied->moved, err);
     copied->to = SNP_TAKE_PTR(to);
     copied->session = SNP_TAKE_PTR(session);

@@ -14,7 +14,8 @@ struct snp_remote_file {
     struct snp_client *client;
     const char *session;
     const char *path;
-    unsigned mode; /* put: to be set; get: out */
+    unsigned mode;   /* put: to be set; get: out */
+    bool is_written; /* get: the code wrote it, it is none of a project's */
 };
 
 /* What went over. */
@@ -22,6 +23,7 @@ struct snp_moved {
     uint64_t files;
     uint64_t folders; /* get only */
     uint64_t bytes;
+    uint64_t stored;  /* get only: what was written here, without holes */
     uint64_t skipped; /* neither file nor folder */
 };
 
@@ -31,11 +33,13 @@ int snp_file_put(const struct snp_remote_file *to,
                  uint64_t *ret_size,
                  struct snp_err *err) SNP_NODISCARD;
 
-/* Copy a file of the session to fd. *ret_size: bytes. SNP_E_LIMIT: there are more than max. */
+/*
+ * Copy a file of the session to fd, and add its bytes to moved. Into a new file its holes stay holes.
+ * SNP_E_LIMIT: with what was moved before it is more than the session can hold.
+ */
 int snp_file_get(struct snp_remote_file *from,
                  int fd,
-                 uint64_t max,
-                 uint64_t *ret_size,
+                 struct snp_moved *moved,
                  struct snp_err *err) SNP_NODISCARD;
 
 /*

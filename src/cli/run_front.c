@@ -502,7 +502,8 @@ static int files_export(struct snp_front *front, json_t *result, struct snp_err 
     snp_autojson json_t *session = json_incref(json_object_get(result, "session"));
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
-    struct snp_remote_file from = {.session = json_string_value(session), .path = "/workspace"};
+    struct snp_remote_file from = {
+        .session = json_string_value(session), .path = "/workspace", .is_written = true};
     struct snp_moved moved;
     int r;
 

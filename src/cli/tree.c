@@ -24,8 +24,6 @@ enum {
     FOLDER_MODE = 0755,
 };
 
-#define BYTES_MAX ((uint64_t)16 << 30)
-
 /* One more file or folder, or the end of patience. */
 static int count(uint64_t *n, struct snp_err *err)
 {
@@ -151,7 +149,6 @@ static int get_file(struct snp_remote_file *from,
 {
     snp_autoclose int fd =
         openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    uint64_t size = 0;
     mode_t mask = umask(0);
     int r;
 
@@ -161,12 +158,11 @@ static int get_file(struct snp_remote_file *from,
     }
     r = count(&moved->files, err);
     if (r == 0) {
-        r = snp_file_get(from, fd, BYTES_MAX - moved->bytes, &size, err);
+        r = snp_file_get(from, fd, moved, err);
     }
     if (r == 0 && fchmod(fd, (from->mode & 0777) & ~mask) < 0) {
         r = snp_fail_sys(err, errno, "write %.150s", name);
     }
-    moved->bytes += size;
     return r;
 }
 

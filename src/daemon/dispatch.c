@@ -174,7 +174,8 @@ static const struct snp_field put_fields[] = {
     {"mode",     SNP_T_INT | SNP_T_OPT,  07777},
 };
 static const struct snp_field get_fields[] = {
-    FIELD_METHOD, FIELD_SESSION, FIELD_PATH, FIELD_OFFSET, FIELD_LENGTH,
+    FIELD_METHOD, FIELD_SESSION, FIELD_PATH,
+    FIELD_OFFSET, FIELD_LENGTH,  {"holes", SNP_T_BOOL | SNP_T_OPT, 0},
 };
 static const struct snp_field ls_fields[] = {FIELD_METHOD, FIELD_SESSION, FIELD_PATH};
 static const struct snp_field output_fields[] = {
@@ -196,9 +197,12 @@ static const struct snp_field put_answer_fields[] = {
 };
 static const struct snp_record put_answer = SNP_RECORD("put", put_answer_fields);
 static const struct snp_field get_answer_fields[] = {
-    {"size", SNP_T_INT,  0    },
-    {"mode", SNP_T_INT,  07777},
-    {"eof",  SNP_T_BOOL, 0    },
+    {"size",    SNP_T_INT,              0    },
+    {"mode",    SNP_T_INT,              07777},
+    {"eof",     SNP_T_BOOL,             0    },
+    {"hole",    SNP_T_INT | SNP_T_OPT,  0    },
+    {"room",    SNP_T_INT | SNP_T_OPT,  0    },
+    {"project", SNP_T_BOOL | SNP_T_OPT, 0    },
 };
 static const struct snp_record get_answer = SNP_RECORD("get", get_answer_fields);
 static const struct snp_field ls_answer_fields[] = {

@@ -24,6 +24,7 @@
 
 enum {
     GET_MAX = 1 << 20,
+    HOLE_MIN = 64 << 10, /* a shorter one is read: it costs less than one more question */
     PATH_LEN = 4096
 };
 
@@ -244,6 +245,18 @@ int snp_files_put(const struct snp_put *put, struct snp_buf *out)
     return r;
 }
 
+/* Bytes from offset on that the file system does not have; 0 if they are few. */
+static uint64_t hole_at(int fd, uint64_t offset, uint64_t size)
+{
+    off_t data = offset >= size ? -1 : lseek(fd, (off_t)offset, SEEK_DATA);
+    uint64_t end = data < 0 ? size : (uint64_t)data;
+
+    if (offset >= size || (data < 0 && errno != ENXIO)) {
+        return 0;
+    }
+    return end - offset >= HOLE_MIN ? end - offset : 0;
+}
+
 int snp_files_get(const char *path, uint64_t offset, uint32_t length, struct snp_buf *out)
 {
     struct stat st;
@@ -258,12 +271,14 @@ int snp_files_get(const char *path, uint64_t offset, uint32_t length, struct snp
     if (r == 0) {
         uint64_t size = (uint64_t)st.st_size;
         uint32_t mode = st.st_mode & 0777;
-        ssize_t n;
+        uint64_t hole = hole_at(fd, offset, size);
+        ssize_t n = 0;
         if (snp_buf_add(out, &size, sizeof(size)) < 0 ||
             snp_buf_add(out, &mode, sizeof(mode)) < 0 ||
+            snp_buf_add(out, &hole, sizeof(hole)) < 0 ||
             snp_buf_reserve(out, length, &space) < 0) {
             r = ENOMEM;
-        } else if ((n = SNP_RETRY(pread(fd, space, length, (off_t)offset))) < 0) {
+        } else if (hole == 0 && (n = SNP_RETRY(pread(fd, space, length, (off_t)offset))) < 0) {
             r = errno;
         } else {
             snp_buf_commit(out, (size_t)n);

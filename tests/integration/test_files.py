@@ -8,6 +8,8 @@ import random
 
 import pytest
 
+from scripted_daemon import ScriptedDaemon
+
 DATA = {
     "empty": b"", "one": b"x", "text": b"line\n" * 10, "binary": bytes(range(256)) * 64,
     "chunk": random.Random(1).randbytes(1 << 20), "chunk and one": random.Random(2).randbytes((1 << 20) + 1),
@@ -181,3 +183,61 @@ def test_a_folder_is_never_copied_over_one_that_is_there(sandbox, session):
     refused(sandbox.cli("get", "-r", f"{session}:results", os.path.join(sandbox.folder, "mine")), "exists")
     with open(mine) as text:
         assert text.read() == "mine"
+
+
+def stored(path):
+    return sum(os.lstat(os.path.join(d, f)).st_blocks * 512 for d, _, files in os.walk(path) for f in files)
+
+
+def test_holes_stay_holes_both_ways(sandbox):
+    """What is nothing inside is nothing here, and the other way round, whatever it seems to be."""
+    name = "sparse"
+    made = sandbox.exec("""
+import os
+os.mkdir("d")
+with open("d/hole", "wb") as f: f.truncate(3 << 30)
+with open("d/island", "wb") as f: f.seek(2 << 30); f.write(b"land" * 1000); f.truncate(3 << 30)
+with open("d/zeros", "wb") as f: f.write(bytes(5 << 20))
+""", name, options=["--workspace-size", "16m", "--file-size", "4g", "--tmp-size", "16m"])
+    assert made["status"] == "ok", made["error"]
+    try:
+        out = os.path.join(sandbox.make_folder("sparse"), "back")
+        done_well(sandbox.cli("get", "-r", f"{name}:d", out))
+        sizes = {f: os.stat(os.path.join(out, f)).st_size for f in os.listdir(out)}
+        assert sizes == {"hole": 3 << 30, "island": 3 << 30, "zeros": 5 << 20}
+        assert stored(out) < 1 << 20
+        with open(os.path.join(out, "island"), "rb") as f:
+            assert os.pread(f.fileno(), 5000, 2 << 30) == b"land" * 1000 + bytes(1000)
+            assert os.pread(f.fileno(), 9, (3 << 30) - 5) == bytes(5)
+        # Bytes that go into a pipe are written as they are, up to what the session has room for.
+        assert done_well(sandbox.cli("get", f"{name}:d/zeros", "-", text=False)).stdout == bytes(5 << 20)
+        refused(sandbox.cli("get", f"{name}:d/hole", "-"), "more came", "holes")
+
+        done_well(sandbox.cli("put", os.path.join(out, "island"), f"{name}:again"))
+        done_well(sandbox.cli("put", os.path.join(out, "hole"), f"{name}:again2"))
+        inside = sandbox.exec("""
+with open("again", "rb") as f: f.seek(2 << 30); land = f.read(5000)
+(land == b"land" * 1000 + bytes(1000), [(os.stat(n).st_size, os.stat(n).st_blocks < 100) for n in ("again", "again2")])
+""", name)
+        assert inside["value"] == f"(True, [({3 << 30}, True), ({3 << 30}, True)])"
+        with open(os.path.join(out, "hole"), "r+b") as f:
+            f.truncate(5 << 30)
+        refused(sandbox.cli("put", os.path.join(out, "hole"), f"{name}:large"), "--file-size")
+        assert sandbox.exec("1", name)["value"] == "1"
+    finally:
+        sandbox.destroy(name)
+
+
+@pytest.mark.parametrize("holds", [b"\1", b"\0"], ids=["filled", "control"])
+def test_a_file_filled_while_it_is_read_ends_at_the_room_of_its_session(holds, tmp_path):
+    """Code that writes before the reader and digs holes behind it: counted is what lands here."""
+    piece = {"size": 1 << 32, "mode": 0o644, "eof": False, "hole": 0, "room": 8 << 20, "project": False}
+    last = {**piece, "eof": True}
+    with ScriptedDaemon({"get": [(piece, holds * (1 << 20))] * 20 + [(last, b"end")]}) as daemon:
+        done = daemon.cli("get", "work:f", str(tmp_path / "f"))
+        if holds == b"\0":
+            done_well(done)
+            assert os.stat(tmp_path / "f").st_size == (20 << 20) + 3 and stored(tmp_path) < 1 << 20
+        else:
+            refused(done, "more came than the session has room for")
+            assert os.listdir(tmp_path) == []

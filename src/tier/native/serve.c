@@ -380,14 +380,21 @@ static int on_close(struct request *rq, struct snp_err *err)
     return 0;
 }
 
+enum {
+    GOT_HEAD = 20 /* of pid 1's answer to GET: u64 size, u32 mode, u64 bytes of a hole */
+};
+
 /* One file request on its way through pid 1. */
 struct file_call {
     struct snp_tier *tier; /* borrowed */
     uint32_t id;
     uint8_t type;
-    uint32_t length;
     uint64_t offset;
     uint64_t workspace_bytes;
+    uint64_t room_bytes; /* of all files that get can read, but for a project's */
+    uint32_t length;     /* asked for */
+    bool tells_holes;    /* else a hole is answered with zeros */
+    bool has_project;
     char path[1]; /* NUL-terminated */
 };
 
@@ -434,12 +441,52 @@ static void file_error(const struct file_call *call, int eno)
     snp_serve_error(call->tier, call->id, &err);
 }
 
+/* What pid 1 read; it is not trusted. */
+static void on_got(const struct file_call *call, uint64_t size, const char *bytes, size_t n)
+{
+    snp_autofree char *zeros = NULL;
+    snp_autojson json_t *answer = NULL;
+    uint64_t hole = 0;
+    uint32_t mode = 0;
+
+    if (n < GOT_HEAD || n - GOT_HEAD > SNP_FILE_CHUNK_MAX) {
+        file_error(call, EIO);
+        return;
+    }
+    memcpy(&mode, bytes + 8, sizeof(mode));
+    memcpy(&hole, bytes + 12, sizeof(hole));
+    bytes += GOT_HEAD;
+    n -= GOT_HEAD;
+    if (hole > 0 && (n > 0 || call->offset > size || hole > size - call->offset)) {
+        file_error(call, EIO);
+        return;
+    }
+    if (hole > 0 && !call->tells_holes) {
+        n = hole < call->length ? (size_t)hole : call->length;
+        zeros = calloc(1, n + 1);
+        bytes = zeros;
+        hole = 0;
+        if (zeros == NULL) {
+            file_error(call, ENOMEM);
+            return;
+        }
+    }
+    answer = json_pack("{s:I,s:i,s:b}", "size", (json_int_t)size, "mode", (int)(mode & 0777U),
+                       "eof", call->offset + hole + n >= size || hole + n == 0);
+    if (call->tells_holes &&
+        (json_object_set_new(answer, "hole", json_integer((json_int_t)hole)) < 0 ||
+         json_object_set_new(answer, "room", json_integer((json_int_t)call->room_bytes)) < 0 ||
+         json_object_set_new(answer, "project", json_boolean(call->has_project)) < 0)) {
+        json_decref(SNP_TAKE_PTR(answer));
+    }
+    snp_serve_response(call->tier, call->id, answer, bytes, n);
+}
+
 static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
 {
     snp_autofree struct file_call *call = data;
     snp_autojson json_t *answer = NULL;
     uint64_t size = 0;
-    uint32_t mode = 0;
 
     if (eno != 0) {
         file_error(call, eno);
@@ -460,14 +507,15 @@ static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
         snp_serve_response(call->tier, call->id, answer, NULL, 0);
         return;
     }
-    if (n < 12 || n - 12 > SNP_FILE_CHUNK_MAX) {
-        file_error(call, EIO);
-        return;
-    }
-    memcpy(&mode, bytes + 8, sizeof(mode));
-    answer = json_pack("{s:I,s:i,s:b}", "size", (json_int_t)size, "mode", (int)(mode & 0777U),
-                       "eof", call->offset + (n - 12) >= size || n == 12);
-    snp_serve_response(call->tier, call->id, answer, bytes + 12, n - 12);
+    on_got(call, size, bytes, n);
+}
+
+/* What a call may be answered with at most. */
+static uint32_t read_length(const struct request *rq)
+{
+    int64_t length = snp_json_int(rq->head, "length", SNP_FILE_CHUNK_MAX);
+
+    return length < 0 || length > SNP_FILE_CHUNK_MAX ? SNP_FILE_CHUNK_MAX : (uint32_t)length;
 }
 
 static int ask_file(struct request *rq, uint8_t type, struct snp_buf *raw, struct snp_err *err)
@@ -485,6 +533,11 @@ static int ask_file(struct request *rq, uint8_t type, struct snp_buf *raw, struc
         .type = type,
         .offset = (uint64_t)snp_json_int(rq->head, "offset", 0),
         .workspace_bytes = rq->session->spec.limits.value[SNP_LIMIT_WORKSPACE],
+        .room_bytes = rq->session->spec.limits.value[SNP_LIMIT_WORKSPACE] +
+                      rq->session->spec.limits.value[SNP_LIMIT_TMP],
+        .has_project = rq->session->spec.project != NULL,
+        .length = read_length(rq),
+        .tells_holes = snp_json_bool(rq->head, "holes", false),
     };
     memcpy(call->path, path, n + 1);
     if (snp_buf_add(raw, path, n + 1) < 0 ||
@@ -519,9 +572,7 @@ static int on_put(struct request *rq, struct snp_err *err)
 static int on_get(struct request *rq, struct snp_err *err)
 {
     uint64_t offset = (uint64_t)snp_json_int(rq->head, "offset", 0);
-    int64_t length = snp_json_int(rq->head, "length", SNP_FILE_CHUNK_MAX);
-    uint32_t most =
-        length < 0 || length > SNP_FILE_CHUNK_MAX ? SNP_FILE_CHUNK_MAX : (uint32_t)length;
+    uint32_t most = read_length(rq);
     snp_autobuf struct snp_buf raw = {0};
 
     snp_buf_init(&raw, 8192);
