@@ -2098,7 +2098,7 @@ def replace_environment(items: List[bytes]) -> None:
         _modules["time"].tzset()
 
 
-OWN = ("_snp", "state", "state_ambient", "state_odd", "state_texts")
+OWN = ("_snp", "state", "state_ambient", "state_odd", "state_stream", "state_texts", "state_views")
 
 
 def load_own(name: str) -> Any:

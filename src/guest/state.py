@@ -35,13 +35,11 @@ import io
 import json
 import logging
 import marshal
-import mmap
 import os
 import pathlib
 import pickle
 import re
 import signal
-import struct
 import sys
 import threading
 import types
@@ -49,48 +47,35 @@ import typing
 import uuid
 import weakref
 from abc import ABCMeta
-from fcntl import fcntl
 from fractions import Fraction
 from importlib.util import MAGIC_NUMBER
-from os import listdir, readv, writev
+from os import listdir
 from time import monotonic
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from state_ambient import Baseline, interpreter_settings, restore_options, restore_settings, restore_sources, sources
 from state_odd import MAKERS, REDUCERS, _stdio, work
 from state_texts import ATOMS, NAME_MAX, REASON_MAX, THREAD, Refused, Slow, clean, reason_of, summarize, type_name
+from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, HEAD_MAX, LARGE, Pickled, Pieces, Pouring, Sink, Source, Torn, writable
 from state_texts import _type_bases, _type_dict, _type_module, _type_name, _type_qualname
+from state_views import MAKERS as VIEW_MAKERS, reduce_view
 
 try:
     from _abc import _get_dump as abc_dump
 except ImportError:
     abc_dump = None
 
-ITEM, DATA, END = 80, 81, 82
-PART = "vars"
-
-RAW_MAX = 1 << 20  # bytes of one frame besides its head
-HEAD_MAX = 64 << 10
 HEAD_LEFT = 8 << 10  # of it for what is not a list
 FAILED_MAX = 500  # that could not be restored, named; the rest is counted
 INLINE_MAX = 4096  # bytes of a buffer that stays inside the pickle
-BUFFERS_MAX = 1 << 20  # of one item
-PIPE_SIZE = 1 << 20  # asked for
-F_SETPIPE_SZ = 1031
+ROOTS_KEPT_MAX = 64 << 20  # bytes of pickles kept until they are written
 GROUPS_MAX = 100000  # the rest of the variables is one more
 LOST_MAX = 1000  # items; the rest is counted
-MAPPED_MIN = 256 << 10  # bytes of a buffer that is mapped, not allocated
 TICK_S = 0.05  # how often the clock of one root is looked at
 ROOT_PART = 0.5  # of the time that is left, for one root
 WHERE_TRIES = 200  # elements looked at to say where it is that cannot be saved
 
-_FRAME = struct.Struct("<IIIB3x")
-_CONTENT = struct.Struct("<8sQI4x")  # magic, bytes of the pickle, number of buffers
-_LENGTH = struct.Struct("<Q")
-_MAGIC = b"SNPVARS1"
-
 _encode = json.JSONEncoder(ensure_ascii=False).encode
-_decode = json.JSONDecoder().decode
 _modules = sys.modules
 _HEAP_TYPE = 1 << 9  # of type.__flags__: made at run time
 
@@ -133,10 +118,6 @@ class Failed(BaseException):
 # --- the stream -----------------------------------------------------------------------
 
 
-class Torn(Exception):
-    """The stream is not what it should be."""
-
-
 def threads() -> List[Tuple[str, str]]:
     """Names and types of the threads besides the first."""
     found = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
@@ -151,118 +132,6 @@ def digest_with(parts: List[Any]) -> str:
     for part in parts:
         state.update(part)
     return "b2:" + state.hexdigest()
-
-
-def widen(fd: int) -> None:
-    """A larger pipe, if it may be."""
-    try:
-        fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE)
-    except OSError:
-        pass
-
-
-class Sink:
-    """Writes the items of one part."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._items = 0
-        widen(fd)
-
-    def item(self, head: Dict[str, Any], parts: List[memoryview]) -> None:
-        """One item; parts is its content, or empty when none follows."""
-        self._items += 1
-        kind, text = ITEM, _encode(head).encode("utf-8")
-        left = sum([part.nbytes for part in parts])
-        pending = collections.deque(parts)
-        while True:
-            chunk: List[Any] = []
-            room = RAW_MAX
-            while pending and room:
-                part = pending.popleft()
-                if part.nbytes > room:
-                    pending.appendleft(part[room:])
-                    part = part[:room]
-                room -= part.nbytes
-                chunk.append(part)
-            self._frame(kind, text, chunk, RAW_MAX - room)
-            left -= RAW_MAX - room
-            kind, text = DATA, b""
-            if left <= 0:
-                return
-
-    def end(self) -> None:
-        self._frame(END, _encode({"part": PART, "items": self._items}).encode(), [], 0)
-
-    def _frame(self, kind: int, head: bytes, raw: List[Any], raw_len: int) -> None:
-        start = _FRAME.pack(len(head) + raw_len, 0, len(head), kind) + head
-        pending = [memoryview(start)] + raw
-        while pending:
-            done = writev(self._fd, pending[:500])
-            while pending and done >= pending[0].nbytes:
-                done -= pending[0].nbytes
-                del pending[0]
-            if done:
-                pending[0] = pending[0][done:]
-
-
-class Source:
-    """Reads the items of one part, and not a byte more."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._left = 0  # of the frame's raw bytes
-        self.items = 0
-        widen(fd)
-
-    def _fill(self, view: memoryview) -> None:
-        while view:
-            done = readv(self._fd, [view])
-            if not done:
-                raise Torn("the stream ended early")
-            view = view[done:]
-
-    def _exact(self, size: int) -> bytearray:
-        data = bytearray(size)
-        self._fill(memoryview(data))
-        return data
-
-    def _header(self) -> Tuple[int, bytearray]:
-        body_len, _, head_len, kind = _FRAME.unpack(self._exact(_FRAME.size))
-        if head_len > HEAD_MAX or head_len > body_len or body_len - head_len > RAW_MAX:
-            raise Torn("a frame that is too large")
-        self._left = body_len - head_len
-        return kind, self._exact(head_len)
-
-    def next(self) -> Optional[Dict[str, Any]]:
-        """The head of the next item; None at the end of the part."""
-        kind, text = self._header()
-        head = _decode(str(text, "utf-8"))
-        if kind == END:
-            if head.get("part") != PART or head.get("items") != self.items or self._left:
-                raise Torn("the part is not complete")
-            return None
-        if kind != ITEM:
-            raise Torn("a frame of type {}".format(kind))
-        self.items += 1
-        return head
-
-    def into(self, view: memoryview) -> None:
-        """The next bytes of the item's content."""
-        while view:
-            if not self._left:
-                kind, _ = self._header()
-                if kind != DATA or not self._left:
-                    raise Torn("an item is not complete")
-            size = min(self._left, view.nbytes)
-            self._fill(view[:size])
-            self._left -= size
-            view = view[size:]
-
-    def done(self) -> None:
-        """The item must end here."""
-        if self._left:
-            raise Torn("an item is longer than it says")
 
 
 # --- what pickles refer to --------------------------------------------------------------
@@ -336,6 +205,7 @@ BY_NAME = {
         _cell,
         _cell_set,
         *MAKERS,
+        *VIEW_MAKERS,
     )
 }
 
@@ -391,20 +261,6 @@ class Ref:
         self.skeleton: Optional[bytes] = None  # None: not yet, or it cannot be
         self.error: Optional[str] = None
         self.refs: Set[str] = set()
-
-
-class Pickled(NamedTuple):
-    """The bytes of a pickle; the pickler keeps alive what the memo tells apart."""
-
-    data: memoryview
-    buffers: List[memoryview]
-    pickler: Any
-
-    def parts(self) -> List[memoryview]:
-        """The content of an item."""
-        head = _CONTENT.pack(_MAGIC, self.data.nbytes, len(self.buffers))
-        head += b"".join([_LENGTH.pack(view.nbytes) for view in self.buffers])
-        return [memoryview(head), self.data] + [v for v in self.buffers if v.nbytes]
 
 
 class Root:
@@ -506,6 +362,8 @@ class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
         kind = type(thing)
         if kind is types.FunctionType:
             return self._reduce_function(thing)
+        if kind is self.saver.array:
+            return reduce_view(thing)
         if issubclass(kind, type):
             return self._reduce_class(thing)
         if kind in REF_TYPES and not is_importable(thing, thing.__module__, thing.__name__):
@@ -547,6 +405,17 @@ class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
                 parts[name] = value
         args = (function.__code__, where, function.__name__, function.__closure__)
         return _function, args, (parts, function.__dict__), None, None, _function_set
+
+
+# What is told apart only where a second one would take much: how long it is then.
+SIZED = {str: LARGE, bytes: LARGE, tuple: LARGE // 8, frozenset: LARGE // 32}
+
+
+def large_in(value: Any) -> List[int]:
+    """What of a flat value is large itself."""
+    kind = type(value)
+    parts = [value] if kind in ATOMS else list(value) + (list(value.values()) if kind is dict else [])
+    return [id(part) for part in parts if type(part) in SIZED and len(part) >= SIZED[type(part)]]
 
 
 class ContainerPickler(Pickler):
@@ -631,12 +500,14 @@ class Saver:
         self._skeletons: List[Ref] = []
         self._bodies: List[Root] = []  # classes whose bodies are still to be pickled
         self._lost: List[Dict[str, Any]] = []
+        self._room = ROOTS_KEPT_MAX
         self._kinds: Dict[type, bool] = {}  # whether their objects are told apart
         self._of_classes: Set[int] = set()
         self._sources: Set[str] = set()
         self._limit: Optional[float] = None
         self._deadline = 0.0
         self._main: Any = None
+        self.array = getattr(_modules.get("numpy"), "ndarray", None)
         self.known_things = known_things(names)
         self.known_containers = {
             id(names): "names",
@@ -763,26 +634,25 @@ class Saver:
 
     # One pickle -------------------------------------------------------------------
 
-    def _pickle(
-        self, value: Any, buffers: Optional[List[memoryview]] = None, is_flat: bool = False
-    ) -> Pickled:
+    def _pickle(self, value: Any, with_buffers: bool = False, is_flat: bool = False) -> Pickled:
+        def new() -> Pickled:
+            return Pickled(self._digest)
+
         try:
-            pickled = self._pickle_with(Pickler, value, buffers)
+            pickled = self._pickle_with(Pickler, value, new(), with_buffers)
             if is_flat or not self._holds_container(pickled.pickler):
                 return pickled
         except Failed as error:
             if not self._holds_container(error.pickler):
                 raise error.cause from None
-        if buffers is not None:
-            del buffers[:]
         try:
-            return self._pickle_with(ContainerPickler, value, buffers)
+            return self._pickle_with(ContainerPickler, value, new(), with_buffers)
         except Failed as error:
             raise error.cause from None
 
-    def _pickle_with(self, how: Any, value: Any, buffers: Optional[List[memoryview]]) -> Pickled:
-        file = io.BytesIO()
-        pickler = how(self, file, buffers)
+    def _pickle_with(self, how: Any, value: Any, file: Any, with_buffers: bool) -> Any:
+        """Into the file, whose is what is too large for it."""
+        pickler = how(self, file, file.buffers if with_buffers else None)
         outer = self._limit
         now = monotonic()
         if outer is None:
@@ -793,7 +663,8 @@ class Saver:
             raise Failed(error, pickler) from None
         finally:
             self._limit = outer
-        return Pickled(file.getbuffer(), buffers or [], pickler)
+        file.pickler, file.how = pickler, how
+        return file
 
     def _holds_container(self, pickler: Any) -> bool:
         memo = pickler.seen = pickler.memo.copy()
@@ -801,12 +672,17 @@ class Saver:
 
     def _pickle_root(self, root: Root) -> None:
         is_flat = root.ref is None and is_flat_value(root.value)
-        pickled = root.pickled = self._pickle(payload_of([root]), [], is_flat)
+        pickled = root.pickled = self._pickle(payload_of([root]), True, is_flat)
         root.refs = pickled.pickler.refs
         if is_flat:
             root.shared = [] if type(root.value) in ATOMS else [id(root.value)]
+            if pickled.size() >= LARGE:
+                root.shared += large_in(root.value)
         else:
-            root.shared = self._shared_ids(pickled.pickler)
+            root.shared = self._shared_ids(pickled.pickler, pickled.size() >= LARGE)
+        if pickled.own > self._room or not pickled.is_kept:
+            pickled.drop()
+        self._room -= pickled.own
 
     # Classes ----------------------------------------------------------------------
 
@@ -824,7 +700,9 @@ class Saver:
             ref = self._refs[id(thing)] = Ref(self._new_ident(thing), thing)
             try:
                 pickled = self._pickle(skeleton_of(thing))
-                ref.skeleton = pickled.data.tobytes()
+                if not pickled.is_kept:
+                    raise Refused("it is too large")
+                ref.skeleton = pickled.data()
                 ref.refs = pickled.pickler.refs
             except Slow:
                 raise
@@ -875,7 +753,7 @@ class Saver:
             groups[GROUPS_MAX:] = [[root for group in groups[GROUPS_MAX:] for root in group]]
         return groups
 
-    def _shared_ids(self, pickler: Any) -> List[int]:
+    def _shared_ids(self, pickler: Any, is_large: bool) -> List[int]:
         functions, kinds, known = pickler.functions, self._kinds, self.known_things
         found = list(pickler.foreign)
         memo, pickler.seen = pickler.seen or pickler.memo.copy(), None
@@ -888,6 +766,8 @@ class Saver:
             if is_shared and (kind is not types.FunctionType or key in functions):
                 if key not in known:
                     found.append(key)
+            elif is_large and kind in SIZED and len(thing) >= SIZED[kind]:
+                found.append(key)
         return found
 
     def _note_class(self, kind: type) -> None:
@@ -950,15 +830,15 @@ class Saver:
     def _write(self, sink: Sink, known: Set[str], describe: bool, groups: Any, settings: Any) -> None:
         order = [k for k in self.names if not self._is_internal(k)]
         data = interpreter_settings(settings, order, self.lose)
-        self._put(sink, known, describe, ":interpreter", {}, plain_parts(data))
+        self._put(sink, known, describe, ":interpreter", {}, self._plain(data))
         if self._sources:
             texts = sources(self._sources)
-            self._put(sink, known, describe, ":sources", {}, plain_parts(texts))
+            self._put(sink, known, describe, ":sources", {}, self._plain(texts))
         if self._skeletons:
             skeletons = [(ref.ident, ref.skeleton) for ref in self._skeletons]
             idents = [clean(ref.ident, NAME_MAX) for ref in self._skeletons]
             meta = {"classes": trim(idents, HEAD_MAX // 2)}
-            self._put(sink, known, describe, ":classes", meta, plain_parts(skeletons))
+            self._put(sink, known, describe, ":classes", meta, self._plain(skeletons))
         for number, group in enumerate(groups):
             self._write_group(sink, known, describe, number, group)
         if len(self._lost) > LOST_MAX:
@@ -966,27 +846,24 @@ class Saver:
             self._lost[LOST_MAX:] = [{"name": "others", "type": "object", "reason": text}]
         for one in self._lost:
             meta = {"type": one["type"], "reason": one["reason"]}
-            head = {"kind": "lost", "name": one["name"], "key": "", "size": 0, "same": False, "meta": meta}
-            sink.item(head, [])
+            sink.begin({"kind": "lost", "name": one["name"], "key": "", "size": 0, "same": False, "meta": meta})
+            sink.end_item()
         sink.end()
 
     def _write_group(self, sink: Any, known: Set[str], describe: bool, number: int, group: List[Root]) -> None:
         meta = self._meta(number, group)
         label = meta.pop("label")
-        if len(group) == 1:
-            pickled = group[0].pickled
-        else:
-            for root in group:
-                root.pickled = None
-            pickled = self._pickle_group(group)
-        if pickled is not None:
-            self._put(sink, known, describe, label, meta, pickled.parts())
+        pickled = group[0].pickled if len(group) == 1 else None
         for root in group:
             root.pickled = None
+        if pickled is None or pickled.is_dropped and not (describe or pickled.key() in known):
+            pickled = self._pickle_group(group)
+        if pickled is not None:
+            self._put(sink, known, describe, label, meta, pickled, group)
 
     def _pickle_group(self, group: List[Root]) -> Optional[Pickled]:
         try:
-            return self._pickle(payload_of(group), [])
+            return self._pickle(payload_of(group), True)
         except BaseException as error:
             for root in group:
                 self.lose(root.label(), type_name(root.value), self._explain(error, root.value))
@@ -1007,8 +884,7 @@ class Saver:
             left -= 1
             names[label], summary[label] = name, text
             if len(group) > 1 and root.pickled is not None:
-                own = root.pickled.parts()
-                parts[label] = [sum([part.nbytes for part in own]), self._digest(own)]
+                parts[label] = [root.pickled.size(), root.pickled.key()]
         meta: Dict[str, Any] = {"order": number, "names": names, "summary": summary}
         if classes:
             meta["classes"] = trim(classes, HEAD_MAX // 4)
@@ -1020,17 +896,28 @@ class Saver:
         meta["label"] = first[0].label() if first else ":last"
         return meta
 
-    def _put(self, sink: Any, known: Set[str], describe: bool, name: str, meta: Any, parts: List[Any]) -> None:
-        key = self._digest(parts)
-        same = describe or key in known
-        size = sum([part.nbytes for part in parts])
-        head = {"kind": "vars", "name": name, "key": key, "size": size, "same": same, "meta": meta}
-        sink.item(head, [] if same else parts)
+    def _put(
+        self, sink: Sink, known: Set[str], describe: bool, name: str, meta: Any, pickled: Pickled, group: Any = ()
+    ) -> None:
+        same = describe or pickled.key() in known
+        head = {"kind": "vars", "name": name, "key": pickled.key(), "size": pickled.size(), "same": same, "meta": meta}
+        sink.begin(head)
+        if not same and not pickled.is_kept:
+            pouring = Pouring(sink, pickled)
+            try:
+                self._pickle_with(pickled.how, payload_of(group), pouring, True)
+            except Failed as error:
+                raise error.cause from None
+            pouring.finish()
+        for part in pickled.parts() if not same and pickled.is_kept else ():
+            sink.add(part)
+        sink.end_item()
 
-
-def plain_parts(value: Any) -> List[memoryview]:
-    """The content of an item that holds only builtin objects."""
-    return Pickled(memoryview(pickle.dumps(value, 5)), [], None).parts()
+    def _plain(self, value: Any) -> Pickled:
+        """The content of an item that holds only builtin objects."""
+        made = Pickled(self._digest)
+        made.write(pickle.dumps(value, 5))
+        return made
 
 
 def trim(names: List[str], most: int) -> List[str]:
@@ -1183,31 +1070,25 @@ def make_class(how: str, *args: Any) -> Any:
 # --- restoring --------------------------------------------------------------------------
 
 
-class Item(NamedTuple):
-    name: str
-    names: List[str]
-    data: bytearray
-    buffers: List[Any]
+class Item:
+    """A group of variables as it was read; its memory goes as soon as it is restored."""
 
+    def __init__(self, name: str, names: List[str], data: Pieces, buffers: List[Any]) -> None:
+        self.name = name
+        self.names = names
+        self.data: Any = data
+        self.buffers = buffers
+        self.reason = ""
 
-def writable(size: int) -> Any:
-    """Room for a buffer. Large ones in large pages, which are quicker to get."""
-    if size < MAPPED_MIN:
-        return bytearray(size)
-    room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
-            room.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:
-            pass
-    return room
+    def release(self) -> None:
+        self.data, self.buffers = None, []
 
 
 class Unpickler(pickle.Unpickler):
     """Knows our names, and the namespace."""
 
     def __init__(self, loader: "Loader", data: Any, buffers: Any) -> None:
-        super().__init__(io.BytesIO(data), buffers=buffers)
+        super().__init__(data, buffers=buffers)
         self._names = loader.names
 
     def find_class(self, module: str, name: str) -> Any:
@@ -1272,8 +1153,7 @@ class Loader:
         lengths = [length for (length,) in _LENGTH.iter_unpack(table)]
         if total + sum(lengths) != head["size"]:
             raise Torn("an item of another size than it says")
-        data = bytearray(data_len)
-        source.into(memoryview(data))
+        data = Pieces(source, data_len)
         buffers = [writable(length) for length in lengths]
         for buffer in buffers:
             source.into(memoryview(buffer))
@@ -1339,6 +1219,9 @@ class Loader:
         finally:
             self._limit = None
 
+    def _fail_item(self, item: Item, reason: str) -> None:
+        self.failed += [{"name": clean(name, NAME_MAX), "reason": reason} for name in item.names]
+
     def _fail(self, name: str, error: BaseException) -> None:
         self.failed.append({"name": clean(name, NAME_MAX), "reason": reason_of(error)})
 
@@ -1371,39 +1254,47 @@ class Loader:
                 classes = self._load(item.data, item.buffers)
             except Exception as error:
                 self._fail("classes", error)
-        errors: Dict[int, BaseException] = {}
-        pending, self._items = self._items, []
+        # Large ones can be read once: after all that they may need.
+        pending = [item for item in self._items if not item.data.is_once]
+        large = [item for item in self._items if item.data.is_once]
+        self._items = []
+        lost: List[Item] = []
         while True:
             before = len(classes) + len(pending)
             classes = [one for one in classes if not self._try_class(*one)]
-            pending = [item for item in pending if not self._try_item(item, errors)]
-            if not classes and not pending or len(classes) + len(pending) == before:
-                break
+            pending = [item for item in pending if not self._try_item(item)]
+            if len(classes) + len(pending) == before or not classes and not pending:
+                if not large:
+                    break
+                lost, large = [item for item in large if not self._try_item(item)], []
         for ident, _ in classes:
             self.failed.append({"name": clean("class " + ident, NAME_MAX), "reason": self._errors[ident]})
-        for item in pending:
-            for name in item.names:
-                self._fail(name, errors[id(item)])
+        for item in pending + lost:
+            self._fail_item(item, item.reason)
         for name, error in self.half_failed.items():
             self._fail(name, error)
 
     def _try_class(self, ident: str, data: bytes) -> bool:
         try:
-            self._refs[ident] = make_class(*self._load(data, ()))
+            self._refs[ident] = make_class(*self._load(io.BytesIO(data), ()))
             return True
         except BaseException as error:
             self._errors[ident] = reason_of(error)
             return False
 
-    def _try_item(self, item: Item, errors: Dict[int, BaseException]) -> bool:
+    def _try_item(self, item: Item) -> bool:
         try:
+            item.data.rewind()
             _, _, names, last = self._load(item.data, item.buffers)
             self.names.update(names)
             if last:
                 builtins._ = last[0]  # type: ignore[attr-defined]
+            item.release()
             return True
-        except BaseException as error:
-            errors[id(item)] = error
+        except BaseException as error:  # which must not keep alive what it had made
+            item.reason = reason_of(error)
+            if item.data.is_once:
+                item.release()
             return False
 
     def _reorder(self) -> None:

@@ -428,6 +428,27 @@ def test_variables_that_share_nothing_mutable_are_apart():
     assert set(bundle.group_of("a").meta["parts"]) == {"a", "c"}
 
 
+def test_one_large_object_under_several_names():
+    bundle = round_trip(
+        lib.PYTHON,
+        "s = 'x' * (1 << 20); t = s; held = [s, 1]\nb = {'k': bytes(1 << 19)}; c = b['k']\ntup = tuple(range(40000)); same = (0, tup)",
+        "assert t is s and held[0] is s and c is b['k'] and same[1] is tup and len(s) == 1 << 20")
+    assert len(bundle.data) < 2 * (1 << 20), "each once"
+
+
+def test_large_data_is_in_memory_once():
+    with Guest() as first, Guest(cwd=first.cwd) as second:
+        first.ok("b = b'z' * (60 << 20); parts = [bytes([i]) * (1 << 20) for i in range(60)]; numbers = list(range(3 * 10 ** 6))")
+        peak = "import resource; resource.getrusage(resource.RUSAGE_SELF).ru_maxrss"
+        was = int(first.ok(peak))
+        bundle = first.save(final=False)
+        assert second.load(bundle) == []
+        assert int(second.ok(peak)) < 1.3 * was
+        second.ok("assert len(b) == 60 << 20 and parts[59] == b';' * (1 << 20) and numbers[-1] == 3 * 10 ** 6 - 1")
+        again = second.save(known=bundle.keys().values())
+    assert all(again.group_of(name).head["same"] for name in ("b", "parts", "numbers"))
+
+
 # The interpreter -------------------------------------------------------------------------------
 
 
@@ -823,6 +844,21 @@ def test_random_graphs(seed):
 
 def has_data():
     return subprocess.run([lib.PYTHON, "-c", "import numpy, pandas"], check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not has_data(), reason="numpy, pandas: not installed")
+def test_views_show_the_memory_of_their_array():
+    bundle = round_trip(
+        lib.PYTHON,
+        "import numpy as np\na = np.arange(1 << 18); v = a[5:]; back = a[::-3]; box = a.reshape(512, 512).T[3:]\n"
+        "wide = np.broadcast_to(a, (50, a.size)); raw = {'bytes': a.view('u1')}; still = a[:9]; still.flags.writeable = False\n"
+        "f = np.ones((300, 400), order='F'); g = f[1:, ::2]; alone = np.arange(1 << 20)[:10]; days = np.zeros(99, 'M8[D]'); d = days[3:]\n"
+        "o = np.array([[], {}], dtype=object); p = o[:1]",
+        "a[-1] = a[5] = 7; assert v[0] == back[0] == wide[49, 5] == raw['bytes'][40] == still[5] == box[2, 0] == 7\n"
+        "assert box.shape == (509, 512) and (box[0, :2] == [3, 515]).all() and wide.strides[0] == 0 and not still.flags.writeable\n"
+        "g[0, 0] = 5; assert f[1, 0] == 5 and f.flags.f_contiguous and (alone == range(10)).all()\n"
+        "days[3] = '2020-01-01'; assert d[0] == days[3] and p.shape == (1,)")
+    assert len(bundle.data) < 1.5 * 8 * ((1 << 18) + 300 * 400), "memory that is shared is saved once"
 
 
 @pytest.mark.skipif(not has_data(), reason="numpy, pandas: not installed")

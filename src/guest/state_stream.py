@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stream of variables: frames written to a pipe and read from one (docs/wire.md), and contents of items
+that are never in memory twice: neither while they are pickled, nor while they are read.
+"""
+
+import builtins
+
+# Ours, as in driver.py.
+__builtins__ = dict(vars(builtins))
+
+import collections
+import json
+import mmap
+import struct
+from fcntl import fcntl
+from os import readv, writev
+from pickle import PickleBuffer
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from state_texts import Refused
+
+ITEM, DATA, END = 80, 81, 82
+PART = "vars"
+
+RAW_MAX = 1 << 20  # bytes of one frame besides its head
+HEAD_MAX = 64 << 10
+PIPE_SIZE = 1 << 20  # asked for
+F_SETPIPE_SZ = 1031
+MAPPED_MIN = 256 << 10  # bytes of a buffer that is mapped, not allocated
+LARGE = 64 << 10  # what pickle hands over by itself, not as a part of a frame of many objects
+KEPT_MAX = 8 << 20  # bytes of a pickle that is kept until it is written, beside what objects hold anyway
+PIECE = 1 << 20
+
+_FRAME = struct.Struct("<IIIB3x")
+_CONTENT = struct.Struct("<8sQI4x")  # magic, bytes of the pickle, number of buffers
+_LENGTH = struct.Struct("<Q")
+_MAGIC = b"SNPVARS1"
+BUFFERS_MAX = 1 << 20  # of one item
+
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+_decode = json.JSONDecoder().decode
+
+
+CHANGED = "an object became another one while it was saved"
+
+
+class Torn(Exception):
+    """The stream is not what it should be."""
+
+
+def widen(fd: int) -> None:
+    """A larger pipe, if it may be."""
+    try:
+        fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE)
+    except OSError:
+        pass
+
+
+# --- writing ----------------------------------------------------------------------------
+
+
+class Sink:
+    """Writes the items of one part."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._items = 0
+        self._start: Optional[Tuple[int, bytes]] = None  # type and head of the frame to come
+        self._pending: List[memoryview] = []
+        self._size = 0  # of these
+        self._left = 0  # of the item, to be added
+        widen(fd)
+
+    def begin(self, head: Dict[str, Any]) -> None:
+        """An item; its content, if it is not `same`, is what is added until end_item()."""
+        self._items += 1
+        self._start = ITEM, _encode(head).encode("utf-8")
+        self._left = 0 if head["same"] else head["size"]
+
+    def add(self, part: memoryview) -> None:
+        self._left -= part.nbytes
+        if self._left < 0:
+            raise Refused(CHANGED)
+        while self._size + part.nbytes >= RAW_MAX:
+            room = RAW_MAX - self._size
+            self._pending.append(part[:room])
+            self._size = RAW_MAX
+            self._flush()
+            part = part[room:]
+        if part.nbytes:
+            self._pending.append(part)
+            self._size += part.nbytes
+
+    def end_item(self) -> None:
+        if self._left:
+            raise Refused(CHANGED)
+        if self._size or self._start is not None:
+            self._flush()
+
+    def end(self) -> None:
+        self._frame(END, _encode({"part": PART, "items": self._items}).encode(), [], 0)
+
+    def _flush(self) -> None:
+        kind, text = self._start or (DATA, b"")
+        self._start = None
+        pending, self._pending = self._pending, []
+        size, self._size = self._size, 0
+        self._frame(kind, text, pending, size)
+
+    def _frame(self, kind: int, head: bytes, raw: List[Any], raw_len: int) -> None:
+        start = _FRAME.pack(len(head) + raw_len, 0, len(head), kind) + head
+        pending = [memoryview(start)] + raw
+        while pending:
+            done = writev(self._fd, pending[:500])
+            while pending and done >= pending[0].nbytes:
+                done -= pending[0].nbytes
+                del pending[0]
+            if done:
+                pending[0] = pending[0][done:]
+
+
+def is_content(header: bytes, size: int) -> bool:
+    """Whether what a pickler writes behind this are the bytes of an object, which are there anyway."""
+    return header[-5:] == b"B" + struct.pack("<I", size & 0xFFFFFFFF) or header[-9:-8] in (b"\x8e", b"\x96")
+
+
+def bytes_of(data: Any) -> memoryview:
+    return data.raw() if type(data) is PickleBuffer else memoryview(data).cast("B")
+
+
+class Pickled:
+    """What a pickler writes. Large contents stay where they are. The rest is kept; if it is too much it is only
+    counted, and the object pickled once more, into the pipe."""
+
+    def __init__(self, digest: Callable[[List[Any]], str], buffers: Optional[List[memoryview]] = None) -> None:
+        self.pickler: Any = None  # keeps alive what its memo tells apart
+        self.how: Any = None  # its class
+        self.is_dropped = False  # it was kept, and can be again
+        self.buffers = buffers if buffers is not None else []
+        self.is_kept = True
+        self.own = 0  # bytes kept
+        self._digest = digest
+        self._parts: List[memoryview] = []
+        self._keys: List[bytes] = []  # of parts that are not kept
+        self._bytes = 0
+        self._last = b""
+        self._key = ""
+
+    def write(self, data: Any) -> None:
+        part = bytes_of(data)
+        size = part.nbytes
+        self._bytes += size
+        self.own += 0 if size >= LARGE and is_content(self._last, size) else size
+        self._last = bytes(part[-9:])
+        self._parts.append(part)
+        if not self.is_kept or self.own > KEPT_MAX:
+            self.is_kept = False
+            self._keys += [self._digest([one]).encode() for one in self._parts]
+            self._parts = []
+
+    def drop(self) -> None:
+        """Keep what says whether it is the same, no more."""
+        self.key()
+        self.is_dropped = self.is_kept
+        self.is_kept = False
+        self._parts, self.own, self.pickler = [], 0, None
+
+    def data(self) -> bytes:
+        return b"".join(self._parts)
+
+    def head(self) -> bytes:
+        lengths = b"".join([_LENGTH.pack(view.nbytes) for view in self.buffers])
+        return _CONTENT.pack(_MAGIC, self._bytes, len(self.buffers)) + lengths
+
+    def size(self) -> int:
+        return len(self.head()) + self._bytes + sum([view.nbytes for view in self.buffers])
+
+    def parts(self) -> List[memoryview]:
+        """The content of an item that is kept."""
+        return [memoryview(self.head())] + self._parts + [v for v in self.buffers if v.nbytes]
+
+    def key(self) -> str:
+        if not self._key:
+            keys = [memoryview(b"".join(self._keys))] if self._keys else []
+            parts = self.parts()
+            self._key = self._digest(parts[:1] + keys + parts[1:])
+        return self._key
+
+
+class Pouring:
+    """The same once more, into the pipe."""
+
+    def __init__(self, sink: Sink, counted: Pickled) -> None:
+        self.buffers: List[memoryview] = []
+        self._sink = sink
+        self._head = counted.head()
+        sink.add(memoryview(self._head))
+
+    def write(self, data: Any) -> None:
+        self._sink.add(bytes_of(data))
+
+    def finish(self) -> None:
+        lengths = b"".join([_LENGTH.pack(view.nbytes) for view in self.buffers])
+        if lengths != self._head[_CONTENT.size :]:
+            raise Refused(CHANGED)
+        for view in self.buffers:
+            self._sink.add(view)
+
+
+# --- reading ----------------------------------------------------------------------------
+
+
+def writable(size: int, stays: bool = True) -> Any:
+    """Room for a buffer. Large ones that stay in large pages, which are quicker to get."""
+    if size < MAPPED_MIN:
+        return bytearray(size)
+    room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if stays and hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            room.madvise(mmap.MADV_HUGEPAGE)
+        except OSError:
+            pass
+    return room
+
+
+class Source:
+    """Reads the items of one part, and not a byte more."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._left = 0  # of the frame's raw bytes
+        self.items = 0
+        widen(fd)
+
+    def _fill(self, view: memoryview) -> None:
+        while view:
+            done = readv(self._fd, [view])
+            if not done:
+                raise Torn("the stream ended early")
+            view = view[done:]
+
+    def _exact(self, size: int) -> bytearray:
+        data = bytearray(size)
+        self._fill(memoryview(data))
+        return data
+
+    def _header(self) -> Tuple[int, bytearray]:
+        body_len, _, head_len, kind = _FRAME.unpack(self._exact(_FRAME.size))
+        if head_len > HEAD_MAX or head_len > body_len or body_len - head_len > RAW_MAX:
+            raise Torn("a frame that is too large")
+        self._left = body_len - head_len
+        return kind, self._exact(head_len)
+
+    def next(self) -> Optional[Dict[str, Any]]:
+        """The head of the next item; None at the end of the part."""
+        kind, text = self._header()
+        head = _decode(str(text, "utf-8"))
+        if kind == END:
+            if head.get("part") != PART or head.get("items") != self.items or self._left:
+                raise Torn("the part is not complete")
+            return None
+        if kind != ITEM:
+            raise Torn("a frame of type {}".format(kind))
+        self.items += 1
+        return head
+
+    def into(self, view: memoryview) -> None:
+        """The next bytes of the item's content."""
+        while view:
+            if not self._left:
+                kind, _ = self._header()
+                if kind != DATA or not self._left:
+                    raise Torn("an item is not complete")
+            size = min(self._left, view.nbytes)
+            self._fill(view[:size])
+            self._left -= size
+            view = view[size:]
+
+    def skip(self, size: int) -> None:
+        """... of no use."""
+        view = memoryview(bytearray(min(size, PIECE)))
+        while size:
+            part = view[: min(size, len(view))]
+            self.into(part)
+            size -= part.nbytes
+
+    def done(self) -> None:
+        """The item must end here."""
+        if self._left:
+            raise Torn("an item is longer than it says")
+
+
+class Pieces:
+    """A pickle, read in pieces for an unpickler. Of a large one each piece goes when it was read: it can be
+    read once."""
+
+    def __init__(self, source: Source, size: int) -> None:
+        self.is_once = size > KEPT_MAX
+        self._pieces: List[Any] = []
+        self._size = size
+        self.rewind()
+        while size:
+            room = writable(min(size, PIECE), False)
+            source.into(memoryview(room))
+            self._pieces.append(room)
+            size -= len(room)
+
+    def rewind(self) -> None:
+        self._piece = 0  # that is read now
+        self._at = 0  # in it
+        self._left = self._size
+
+    def readinto(self, view: Any) -> int:
+        done = 0
+        while done < len(view) and self._piece < len(self._pieces):
+            piece = self._pieces[self._piece]
+            size = min(len(view) - done, len(piece) - self._at)
+            view[done : done + size] = memoryview(piece)[self._at : self._at + size]
+            done += size
+            self._at += size
+            self._left -= size
+            if self._at == len(piece):
+                if self.is_once:
+                    self._pieces[self._piece] = None
+                self._piece += 1
+                self._at = 0
+        return done
+
+    def read(self, size: int = -1) -> Any:
+        room = bytearray(self._left if size < 0 else min(size, self._left))
+        self.readinto(memoryview(room))
+        return room
+
+    def readline(self) -> bytes:
+        raise Torn("a pickle of an older kind")
