@@ -5,8 +5,9 @@
  *   known keys (journal) -> save (tier writes, store reads, through a pipe) -> committed
  *
  * The tier's answer and the store's must both say that it went well; the store's is the one that
- * makes the checkpoint. Invariant: session->save is the one that is being made, from the first
- * step to the last; others wait in line behind it.
+ * makes the checkpoint. Invariants: session->save is the one that is being made, from the first
+ * step to the last; others wait in line behind it. A save belongs to the moment it was begun in: epoch, cell
+ * and effect are noted then, and looked at nowhere else. Nothing is being put into the session at that moment.
  */
 #include "daemon/checkpoint.h"
 
@@ -35,15 +36,17 @@ struct snp_save {
     struct snp_session *session;   /* one reference */
     struct snp_save *next;         /* that waits for the end of this one; owned */
     struct snp_executor *executor; /* one reference; NULL = not begun */
+    bool has_begun;
     bool has_branch;
     uint32_t branch;
     char snapshot[SNP_STORE_ID_LEN + 1];
     snp_checkpoint_made *made;
     void *ctx;
     unsigned pending;
+    uint64_t epoch; /* the moment */
     uint64_t cell;
+    uint64_t effect;  /* written by the store's thread, if there is no branch */
     uint64_t changes; /* of the session, when it was begun */
-    uint64_t number;  /* for the files put before; 0 = none were */
     uint64_t base;
     uint64_t begun_us;
     struct snp_buf known; /* owned; written by the store's thread at first */
@@ -52,7 +55,7 @@ struct snp_save {
     struct snp_err err;
 };
 
-static void save_begin(struct snp_save *save);
+static void save_turn(struct snp_save *save);
 
 static void save_free(struct snp_save *save)
 {
@@ -75,7 +78,7 @@ static void note_made(struct snp_save *save)
             (unsigned long long)save->cell,
             (unsigned long long)(snp_now_us() - save->begun_us));
     snp_pin_measure(session);
-    if (save->has_branch || session->epoch != save->executor->epoch) {
+    if (save->has_branch || session->epoch != save->epoch) {
         return; /* not the session's present state */
     }
     session->checkpoint = (uint64_t)snp_json_int(save->report, "checkpoint", 0);
@@ -83,15 +86,7 @@ static void note_made(struct snp_save *save)
     json_decref(session->checkpoint_lost);
     session->checkpoint_lost = json_incref(save->lost);
     session->is_dirty = session->cells > save->cell || session->changes != save->changes;
-    if (save->number != 0) {
-        /* If something changed meanwhile, what was put since the save before may not be in it. */
-        bool is_whole = session->changes == save->changes;
-
-        snp_keep_saved(session, is_whole ? save->number : session->save_number,
-                       session->checkpoint);
-        session->has_puts = !is_whole;
-        session->save_number = is_whole ? save->number : session->save_number;
-    }
+    session->has_puts &= session->changes != save->changes;
     snp_hibernate_look(session);
 }
 
@@ -122,7 +117,7 @@ static void save_end(struct snp_save *save)
         set_state(session, SNP_SESSION_IDLE);
     }
     if (next != NULL) {
-        save_begin(next);
+        save_turn(next);
     }
     if (save->made != NULL) {
         save->made(save->ctx, save->report, save->report == NULL ? &save->err : NULL);
@@ -195,7 +190,7 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
     snp_autojson json_t *head =
         json_pack("{s:s, s:o, s:b, s:I}", "session", save->executor->id, "branch",
                   save->has_branch ? json_integer(save->branch) : json_null(), "describe", 0,
-                  "epoch", (json_int_t)save->executor->epoch);
+                  "epoch", save->has_branch ? 0 : (json_int_t)save->epoch);
     struct snp_tier_call call = {
         .method = "save",
         .head = head,
@@ -207,8 +202,9 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
     };
     const struct snp_checkpoint_save spec = {
         .session = session->id,
+        .epoch = save->epoch,
         .cell = save->cell,
-        .epoch = save->executor->epoch,
+        .effect = save->effect,
         .base = save->base,
         .snapshot = save->has_branch ? save->snapshot : NULL,
         .done = stored,
@@ -243,9 +239,12 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
 static int run_known(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_save *save = arg;
+    int r = save->has_branch
+                ? 0
+                : snp_journal_effect_last(tx, save->session->id, &save->effect, err);
 
     snp_buf_clear(&save->known);
-    return snp_journal_known_keys(tx, save->base, &save->known, err);
+    return r < 0 ? r : snp_journal_known_keys(tx, save->base, &save->known, err);
 }
 
 static void known(void *arg, const struct snp_err *err)
@@ -262,14 +261,32 @@ static void known(void *arg, const struct snp_err *err)
     step_end(save);
 }
 
-/* Its turn has come. */
+/* The moment is now; for a copy of a snapshot it was when the snapshot was taken. */
+static int moment_note(struct snp_save *save)
+{
+    struct snp_session *session = save->session;
+    /* A running cell whose outcome is on disk has ended. */
+    bool runs = session->running != NULL && session->running->record == NULL;
+
+    save->epoch = session->epoch;
+    save->cell = runs ? session->cells - 1 : session->cells;
+    save->changes = session->changes;
+    session->checkpoint_us = 0;
+    if (runs && (session->changes != session->changes_begun || session->n_putting > 0)) {
+        /* What is saved beside a running cell is how it was before: without this file. */
+        return snp_fail(&save->err, SNP_E_LIMIT,
+                        "a file was put while the cell runs; it can be saved after the cell");
+    }
+    return 0;
+}
+
 static void save_begin(struct snp_save *save)
 {
     struct snp_session *session = save->session;
     const struct snp_store_job job = {.run = run_known, .done = known, .arg = save};
     int r = 0;
 
-    session->server->n_saving++;
+    save->has_begun = true;
     save->pending = 1;
     save->begun_us = snp_now_us();
     save->base = session->checkpoint;
@@ -279,30 +296,35 @@ static void save_begin(struct snp_save *save)
         save->executor = session->executor;
         snp_executor_ref(save->executor);
     }
-    if (!save->has_branch) {
-        /* A running cell whose outcome is on disk has ended. */
-        save->cell = session->running != NULL && session->running->record == NULL
-                         ? session->cells - 1
-                         : session->cells;
-        save->changes = session->changes;
-        session->checkpoint_us = 0;
-        if (r == 0 && session->running != NULL && session->running->record == NULL &&
-            session->changes != session->changes_begun) {
-            /* What is saved beside a running cell is how it was before: without this file. */
-            r = snp_fail(&save->err, SNP_E_LIMIT,
-                         "a file was put while the cell runs; it can be saved after the cell");
-        } else if (r == 0 && session->has_puts) {
-            save->number = snp_wall_us();
-            snp_keep_saving(session, save->number);
-        }
+    if (r == 0 && !save->has_branch) {
+        r = moment_note(save);
     }
     if (r == 0) {
         r = snp_store_submit(session->server->store, &job, &save->err);
     }
     if (r < 0) {
         step_end(save);
-    } else if (!save->has_branch && session->state == SNP_SESSION_IDLE) {
+    }
+}
+
+/* Its turn has come. No moment is noted while files are on their way in; no more are let in then. */
+static void save_turn(struct snp_save *save)
+{
+    struct snp_session *session = save->session;
+
+    session->server->n_saving++;
+    if (!save->has_branch && session->state == SNP_SESSION_IDLE) {
         set_state(session, SNP_SESSION_SAVING);
+    }
+    if (session->state != SNP_SESSION_SAVING || session->n_putting == 0) {
+        save_begin(save);
+    }
+}
+
+void snp_checkpoint_go_on(struct snp_session *session)
+{
+    if (session->save != NULL && !session->save->has_begun && session->n_putting == 0) {
+        save_begin(session->save);
     }
 }
 
@@ -332,7 +354,9 @@ static void save_start(struct snp_session *session,
     if (branch != NULL) {
         save->has_branch = true;
         save->branch = branch->branch;
+        save->epoch = branch->epoch;
         save->cell = branch->cell;
+        save->effect = branch->effect;
         (void)snprintf(save->snapshot, sizeof(save->snapshot), "%s", branch->snapshot);
     }
     while (*last != NULL) {
@@ -340,7 +364,7 @@ static void save_start(struct snp_session *session,
     }
     *last = save;
     if (session->save == save) {
-        save_begin(save);
+        save_turn(save);
     }
 }
 
@@ -403,6 +427,11 @@ void snp_checkpoint_schedule(struct snp_session *session)
         session->dirty_us = now;
     }
     session->unsavable_us = 0;
+    if (server->is_ending && !server->has_ended_tiers && session->state == SNP_SESSION_IDLE &&
+        session->save == NULL && session->name[0] != '\0') {
+        snp_checkpoint_make(session, NULL, NULL);
+        return;
+    }
     if (session->checkpoint_when == SNP_CHECKPOINT_OFF || session->wake != NULL) {
         return;
     }

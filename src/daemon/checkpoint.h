@@ -28,13 +28,19 @@ void snp_checkpoint_make(struct snp_session *session, snp_checkpoint_made *made,
 /* A branch of the tier, saved as the copy of a snapshot; cells go on meanwhile. */
 struct snp_checkpoint_branch {
     uint32_t branch;
-    uint64_t cell;        /* it is the state after this one */
+    /* The moment it was made in. */
+    uint64_t epoch;
+    uint64_t cell;
+    uint64_t effect;
     const char *snapshot; /* id; the snapshot's row is in the journal; copied */
 };
 void snp_checkpoint_make_branch(struct snp_session *session,
                                 const struct snp_checkpoint_branch *branch,
                                 snp_checkpoint_made *made,
                                 void *ctx);
+
+/* No file is on its way into the session any more: a save that waited for that begins. */
+void snp_checkpoint_go_on(struct snp_session *session);
 
 /* Something has changed in the session: it is to be saved when its time has come. */
 void snp_checkpoint_schedule(struct snp_session *session);

@@ -52,7 +52,8 @@ struct snp_method {
 struct passing {
     struct snp_request *request; /* owned */
     const struct snp_record *answer;
-    uint64_t raw_max; /* bytes asked for */
+    uint64_t raw_max;             /* bytes asked for */
+    struct snp_session *put_into; /* one reference, and counted in n_putting; or NULL */
 };
 
 /* What requests look like -------------------------------------------------------------- */
@@ -272,6 +273,18 @@ static int answer_check(const struct passing *passing,
 
 /* Passing through ---------------------------------------------------------------------- */
 
+/* It is in the session, or never will be: whoever waited for that goes on. session: or NULL. */
+static void put_ended(struct snp_session *session)
+{
+    if (session == NULL) {
+        return;
+    }
+    session->n_putting--;
+    snp_checkpoint_go_on(session);
+    snp_exec_pump(session);
+    snp_session_unref(session);
+}
+
 static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct passing *passing = ctx;
@@ -291,13 +304,15 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
             snp_request_fail(request, &err);
         }
     }
+    put_ended(passing->put_into);
     free(passing);
     return r;
 }
 
 static const struct snp_tier_ops pass_ops = {pass_done, NULL};
 
-static void run_pass(const struct snp_work *work)
+/* put_into: with its count in n_putting, if this puts a file; else NULL. */
+static void pass(const struct snp_work *work, struct snp_session *put_into)
 {
     snp_autojson json_t *head = json_copy(work->head);
     struct passing *passing = calloc(1, sizeof(*passing));
@@ -321,19 +336,26 @@ static void run_pass(const struct snp_work *work)
         passing->request = work->request;
         passing->answer = work->method->answer;
         passing->raw_max = (uint64_t)snp_json_int(head, "length", 0);
+        passing->put_into = put_into;
         r = snp_tier_ask(work->tier, &call, &err);
     }
     if (r < 0) {
         free(passing);
         snp_request_fail(work->request, &err);
+        put_ended(put_into);
         return;
     }
     if (work->session != NULL) {
         work->session->used_us = snp_now_us();
-        if (work->raw_len > 0 || work->method->raw_max > 0) {
-            snp_checkpoint_schedule(work->session); /* a file has been written */
-        }
     }
+    if (put_into != NULL) {
+        snp_checkpoint_schedule(put_into);
+    }
+}
+
+static void run_pass(const struct snp_work *work)
+{
+    pass(work, NULL);
 }
 
 /*
@@ -342,7 +364,7 @@ static void run_pass(const struct snp_work *work)
  */
 struct putting {
     struct snp_work work;
-    struct snp_session *session; /* one reference */
+    struct snp_session *session; /* one reference, and counted in n_putting */
     json_t *head;                /* one reference */
     char *raw;                   /* owned */
 };
@@ -359,17 +381,18 @@ static void put_noted(void *ctx, const struct snp_err *err)
                        "the file was not put: the journal cannot be written (%.300s)",
                        err->msg);
         snp_request_fail(work->request, &why);
+        put_ended(session);
     } else if (session->executor == NULL || session->executor->tier == NULL) {
         (void)snp_fail(&why, SNP_E_PEER,
                        "the file was not put: the session was lost meanwhile");
         snp_request_fail(work->request, &why);
+        put_ended(session);
     } else {
         work->session = session;
         work->executor = session->executor;
         work->tier = session->executor->tier;
-        run_pass(work);
+        pass(work, session);
     }
-    snp_session_unref(session);
     json_decref(putting->head);
     free(putting->raw);
     free(putting);
@@ -380,7 +403,7 @@ static void run_put(const struct snp_work *work)
     struct putting *putting;
     struct snp_err err;
 
-    if (!work->session->is_recorded) {
+    if (work->session->name[0] == '\0') {
         run_pass(work);
         return;
     }
@@ -402,6 +425,7 @@ static void run_put(const struct snp_work *work)
     putting->head = json_incref(work->head);
     putting->session = work->session;
     snp_session_ref(work->session);
+    work->session->n_putting++;
     work->session->has_puts = true;
     if (snp_keep_put(work->session, snp_json_str(work->head, "path", ""), put_noted, putting,
                      &err) < 0) {

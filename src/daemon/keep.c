@@ -47,6 +47,7 @@ struct snp_keep {
     uint64_t now_us;
     char *argv;      /* owned */
     char *cell_spec; /* owned */
+    char *detail;    /* owned: of an effect */
     char kind[16];
     char status[16];
     char state[32];
@@ -84,6 +85,7 @@ static void keep_free(struct snp_keep *keep)
     free(keep->spec);
     free(keep->argv);
     free(keep->cell_spec);
+    free(keep->detail);
     free(keep->raw);
     free(keep->result);
     snp_buf_done(&keep->shown);
@@ -209,6 +211,20 @@ static struct snp_journal_session row_of(const struct snp_keep *keep)
     };
 }
 
+/* Of a session that is new to the journal. */
+static int row_add(struct snp_tx *tx, const struct snp_keep *keep, struct snp_err *err)
+{
+    struct snp_journal_session row;
+    int r = keep->has_row ? snp_journal_session_get(tx, keep->id, &row, err) : 0;
+
+    if (r == SNP_E_NOT_FOUND) {
+        row = row_of(keep);
+        row.cells = 0;
+        r = snp_journal_session_add(tx, &row, err);
+    }
+    return r;
+}
+
 static int intent_write(struct snp_tx *tx, const struct snp_keep *keep, struct snp_err *err)
 {
     const struct snp_journal_cell cell = {
@@ -221,14 +237,8 @@ static int intent_write(struct snp_tx *tx, const struct snp_keep *keep, struct s
         .started_us = keep->started_us,
         .stdin_bytes = keep->raw_len - keep->code_len,
     };
-    int r = 0;
+    int r = row_add(tx, keep, err);
 
-    if (keep->has_row) {
-        struct snp_journal_session row = row_of(keep);
-
-        row.cells = 0;
-        r = snp_journal_session_add(tx, &row, err);
-    }
     if (r == 0) {
         r = snp_journal_cell_begin(
             tx, &cell, (struct snp_bytes){keep->raw, keep->code_len},
@@ -648,11 +658,12 @@ static int run_effect(struct snp_tx *tx, void *arg, struct snp_err *err)
         .session = keep->id,
         .cell = keep->cell,
         .kind = keep->kind,
-        .detail = keep->spec,
+        .detail = keep->detail,
         .at_us = keep->now_us,
     };
+    int r = row_add(tx, keep, err);
 
-    return snp_journal_effect_add(tx, &effect, err);
+    return r < 0 ? r : snp_journal_effect_add(tx, &effect, err);
 }
 
 /* detail: consumed. */
@@ -665,8 +676,10 @@ static struct snp_keep *effect_new(struct snp_session *session,
 
     if (keep != NULL) {
         (void)snprintf(keep->kind, sizeof(keep->kind), "%s", kind);
-        keep->spec = snp_json_text(owned);
-        if (keep->spec == NULL) {
+        keep->has_row = !session->is_recorded;
+        keep->spec = keep->has_row ? snp_session_spec_text(session) : NULL;
+        keep->detail = snp_json_text(owned);
+        if (keep->detail == NULL || (keep->has_row && keep->spec == NULL)) {
             keep_free(SNP_TAKE_PTR(keep));
         }
     }
@@ -690,27 +703,15 @@ int snp_keep_put(struct snp_session *session,
     return submit(session->server, keep, run_effect, SNP_DURABILITY_SYNCED, err);
 }
 
-static void effect_note(struct snp_session *session, struct snp_keep *keep)
+void snp_keep_puts_forgiven(struct snp_session *session)
 {
+    struct snp_keep *keep = effect_new(session, "puts_forgiven", json_object());
     struct snp_err err;
 
     if (keep != NULL &&
         submit(session->server, keep, run_effect, SNP_DURABILITY_PROCESS, &err) < 0) {
         snp_log(SNP_LOG_WARN, "journal", "session=%s error=\"%s\"", session->id, err.msg);
     }
-}
-
-void snp_keep_saving(struct snp_session *session, uint64_t save)
-{
-    effect_note(session,
-                effect_new(session, "save", json_pack("{s:I}", "save", (json_int_t)save)));
-}
-
-void snp_keep_saved(struct snp_session *session, uint64_t save, uint64_t checkpoint)
-{
-    effect_note(session, effect_new(session, "saved",
-                                    json_pack("{s:I, s:I}", "save", (json_int_t)save,
-                                              "checkpoint", (json_int_t)checkpoint)));
 }
 
 /* Events ------------------------------------------------------------------------------------ */

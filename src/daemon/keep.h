@@ -91,12 +91,8 @@ int snp_keep_put(struct snp_session *session,
                  snp_keep_done *done,
                  void *ctx,
                  struct snp_err *err) SNP_NODISCARD;
-/*
- * A save begins: files put from here on are not in it. And it has become this checkpoint (0 = files
- * put before are given up). save: a number that no other save of the session has. Best effort.
- */
-void snp_keep_saving(struct snp_session *session, uint64_t save);
-void snp_keep_saved(struct snp_session *session, uint64_t save, uint64_t checkpoint);
+/* Files put before are given up. Best effort. */
+void snp_keep_puts_forgiven(struct snp_session *session);
 
 /* A line for `doctor`. Best effort. */
 void snp_keep_event(struct snp_server *server,

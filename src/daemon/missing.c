@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cell is missing if it ran after the checkpoint and left something; a file, if no save that
- * became the checkpoint began after it was put. Which save became which checkpoint is said by the
- * session's effects, in the order in which they were written.
+ * A cell is missing if it ran after the checkpoint and left something; a file, if it was put after the
+ * last effect that the checkpoint says is in it.
  */
 #include "daemon/missing.h"
 
@@ -84,49 +83,32 @@ static int note_cell(const struct snp_journal_cell *row, void *arg, struct snp_e
     return 0;
 }
 
-/* Which puts the checkpoint has, in two passes over the effects. */
+/* Files that were put after this effect. */
 struct put_search {
     struct snp_missing *missing;
-    uint64_t checkpoint;
-    uint64_t save;      /* the number of the save that became the checkpoint; 0 = not known */
-    uint64_t forgotten; /* id of the latest effect that gave all before it up */
-    uint64_t made_us;   /* when the checkpoint was made, for one whose save is not noted */
-    bool any;           /* there are puts */
-    bool is_second;
+    uint64_t after;
 };
 
-/* First pass: which save is it, and what was given up. */
-static void note_save(struct put_search *search,
-                      const struct snp_journal_effect *row,
-                      const json_t *detail)
+static int note_effect(const struct snp_journal_effect *row, void *arg, struct snp_err *err)
 {
-    uint64_t made = (uint64_t)snp_json_int(detail, "checkpoint", 0);
-
-    search->any |= strcmp(row->kind, "put") == 0;
-    if (strcmp(row->kind, "saved") == 0 && made == 0) {
-        search->forgotten = row->id;
-    } else if (strcmp(row->kind, "saved") == 0 && made == search->checkpoint) {
-        search->save = (uint64_t)snp_json_int(detail, "save", 0);
-    }
-}
-
-/* Second pass: what was put after that. */
-static int note_put(struct put_search *search,
-                    const struct snp_journal_effect *row,
-                    const json_t *detail,
-                    struct snp_err *err)
-{
+    struct put_search *search = arg;
     struct snp_missing *missing = search->missing;
-    uint64_t save = (uint64_t)snp_json_int(detail, "save", 0);
+    snp_autojson json_t *detail = row->detail == NULL ? NULL : json_loads(row->detail, 0, NULL);
     const char *path = snp_json_str(detail, "path", "?");
 
-    if (strcmp(row->kind, "save") == 0 && save == search->save && save != 0) {
+    if (strcmp(row->kind, "puts_forgiven") == 0) {
         puts_drop(missing);
     }
-    if (strcmp(row->kind, "put") != 0 || row->id < search->forgotten ||
-        (search->save == 0 && row->at_us <= search->made_us) || missing->n_puts == PUTS_MAX ||
+    if (strcmp(row->kind, "put") != 0 || row->id <= search->after ||
+        missing->n_puts == PUTS_MAX ||
         (missing->n_puts > 0 && strcmp(missing->puts[missing->n_puts - 1], path) == 0)) {
         return 0;
+    }
+    if (missing->puts == NULL) {
+        missing->puts = calloc(PUTS_MAX, sizeof(*missing->puts));
+    }
+    if (missing->puts == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     missing->puts[missing->n_puts] = strdup(path);
     if (missing->puts[missing->n_puts] == NULL) {
@@ -136,41 +118,22 @@ static int note_put(struct put_search *search,
     return 0;
 }
 
-static int note_effect(const struct snp_journal_effect *row, void *arg, struct snp_err *err)
-{
-    struct put_search *search = arg;
-    snp_autojson json_t *detail = row->detail == NULL ? NULL : json_loads(row->detail, 0, NULL);
-
-    if (search->is_second) {
-        return note_put(search, row, detail, err);
-    }
-    note_save(search, row, detail);
-    return 0;
-}
-
 static int find_puts(struct snp_tx *tx,
                      const struct snp_missing_place *place,
                      struct snp_missing *ret,
                      struct snp_err *err)
 {
-    struct put_search search = {.missing = ret, .checkpoint = place->checkpoint};
+    struct put_search search = {.missing = ret};
     struct snp_journal_checkpoint row;
-    int r = snp_journal_effect_each(tx, place->id, note_effect, &search, err);
+    int r = place->checkpoint == 0
+                ? 0
+                : snp_journal_checkpoint_get(tx, place->checkpoint, &row, err);
 
-    if (r < 0 || !search.any) {
+    if (r < 0 && r != SNP_E_NOT_FOUND) {
         return r;
     }
-    ret->puts = calloc(PUTS_MAX, sizeof(*ret->puts));
-    if (ret->puts == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    if (place->checkpoint != 0) {
-        r = snp_journal_checkpoint_get(tx, place->checkpoint, &row, err);
-        search.made_us = r == 0 ? row.created_us : 0;
-        r = r == SNP_E_NOT_FOUND ? 0 : r;
-    }
-    search.is_second = true;
-    return r < 0 ? r : snp_journal_effect_each(tx, place->id, note_effect, &search, err);
+    search.after = place->checkpoint == 0 || r < 0 ? 0 : row.effect;
+    return snp_journal_effect_each(tx, place->id, note_effect, &search, err);
 }
 
 int snp_missing_find(struct snp_tx *tx,

@@ -22,7 +22,7 @@
 #include "store/journal.h"
 
 enum {
-    TRIES_MAX = 3,     /* to write one while the session changes its epoch */
+    TRIES_MAX = 3,     /* to write one */
     MEASURED_MAX = 64, /* branches that one answer names */
 };
 
@@ -249,10 +249,7 @@ struct snp_pin *snp_pin_find(struct snp_session *session, const char *snapshot)
     return NULL;
 }
 
-struct snp_pin *snp_pin_add(struct snp_session *session,
-                            const char *snapshot,
-                            uint32_t number,
-                            uint64_t cell)
+struct snp_pin *snp_pin_add(struct snp_session *session, const char *snapshot, uint32_t number)
 {
     struct snp_pin *branch = calloc(1, sizeof(*branch));
 
@@ -262,7 +259,8 @@ struct snp_pin *snp_pin_add(struct snp_session *session,
     memcpy(branch->snapshot, snapshot, sizeof(branch->snapshot));
     memcpy(branch->executor, session->executor->id, sizeof(branch->executor));
     branch->number = number;
-    branch->cell = cell;
+    branch->epoch = session->epoch;
+    branch->cell = session->cells;
     branch->next = session->branches;
     session->branches = branch;
     return branch;
@@ -505,10 +503,9 @@ static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
     branch->is_spilling = false;
     branch->is_on_disk = report != NULL;
     if (err != NULL) {
-        /* The session was rolled back meanwhile, or who wrote it died: once more. */
+        /* Who wrote it died: once more. */
         branch->is_doomed |= err->code == SNP_E_NOT_FOUND; /* given up: memory was short */
-        branch->is_failed = (err->code != SNP_E_DENIED && err->code != SNP_E_PEER) ||
-                            ++branch->tries == TRIES_MAX;
+        branch->is_failed = err->code != SNP_E_PEER || ++branch->tries == TRIES_MAX;
         snp_log(SNP_LOG_WARN, "snapshot-spill", "session=%s snapshot=%s error=\"%s\"",
                 session->id, snapshot, err->msg);
     }
@@ -528,9 +525,6 @@ void snp_pin_spill(struct snp_session *session)
     struct snp_checkpoint_branch order;
     struct spill *spill;
 
-    if (session->state == SNP_SESSION_ROLLING_BACK) {
-        return; /* it would be of the epoch before; when that has changed this is called again */
-    }
     for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
         if (b->is_spilling) {
             return; /* its end calls this again */
@@ -551,6 +545,10 @@ void snp_pin_spill(struct snp_session *session)
     *spill = (struct spill){session, oldest};
     oldest->is_spilling = true;
     oldest->users++;
-    order = (struct snp_checkpoint_branch){oldest->number, oldest->cell, oldest->snapshot};
+    order = (struct snp_checkpoint_branch){.branch = oldest->number,
+                                           .epoch = oldest->epoch,
+                                           .cell = oldest->cell,
+                                           .effect = oldest->effect,
+                                           .snapshot = oldest->snapshot};
     snp_checkpoint_make_branch(session, &order, spilled, spill);
 }

@@ -26,12 +26,15 @@ struct snp_pin {
     char snapshot[SNP_SESSION_ID_LEN + 1];
     char executor[SNP_SESSION_ID_LEN + 1]; /* that has it */
     uint32_t number;                       /* in that executor */
-    uint64_t cell;                         /* it is the state after this cell */
-    bool has_row;                          /* the journal has it */
-    bool is_on_disk;                       /* its checkpoint is whole */
-    bool is_spilling;                      /* it is being written */
-    bool is_failed;                        /* writing it failed, and would again */
-    bool is_doomed;                        /* it goes when nobody uses it */
+    /* The moment it was made in. */
+    uint64_t epoch;
+    uint64_t cell;
+    uint64_t effect;  /* known once the journal has it */
+    bool has_row;     /* the journal has it */
+    bool is_on_disk;  /* its checkpoint is whole */
+    bool is_spilling; /* it is being written */
+    bool is_failed;   /* writing it failed, and would again */
+    bool is_doomed;   /* it goes when nobody uses it */
     unsigned tries;
     unsigned users; /* writing it, or going back to it */
 };
@@ -46,11 +49,8 @@ struct snp_spill_waiter {
 /* SNP_E_LIMIT: so many are in memory only that one more must wait. */
 int snp_pin_room(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
 
-/* Note one that the executor has made. NULL when out of memory. Borrowed. */
-struct snp_pin *snp_pin_add(struct snp_session *session,
-                            const char *snapshot,
-                            uint32_t number,
-                            uint64_t cell);
+/* Note one that the executor has made, of the session as it is now. NULL when out of memory. Borrowed. */
+struct snp_pin *snp_pin_add(struct snp_session *session, const char *snapshot, uint32_t number);
 
 /* The branch of a snapshot; NULL = it is not in memory. Borrowed. */
 struct snp_pin *snp_pin_find(struct snp_session *session, const char *snapshot);

@@ -291,7 +291,6 @@ static void both_answered(struct rollback *back)
         return;
     }
     snp_session_set_state(session, SNP_SESSION_IDLE);
-    snp_pin_spill(session);
     rollback_answer(back);
 }
 

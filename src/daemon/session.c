@@ -115,7 +115,6 @@ static int session_add(struct snp_server *server,
     session->server = server;
     session->refs = 1;
     session->epoch = 1;
-    session->save_number = 1;
     session->created_wall_us = snp_wall_us();
     session->used_us = snp_now_us();
     session->used_wall_us = session->created_wall_us;

@@ -110,7 +110,7 @@ struct snp_session {
     uint64_t changes;        /* how often something changed in it */
     uint64_t changes_begun;  /* changes when its running cell began */
     bool has_puts;           /* files were put since it was saved last */
-    uint64_t save_number;    /* of the last save that has all files put before; 1 = none */
+    unsigned n_putting;      /* files on their way into it: nothing is taken of it meanwhile */
     uint64_t dirty_us;       /* monotonic: since when it is dirty */
     uint64_t checkpoint_us;  /* monotonic: when to save it; 0 = not planned */
     json_t *checkpoint_lost; /* owned: what the latest could not hold; or NULL */

@@ -56,6 +56,7 @@ struct taking {
     char session_id[SNP_SESSION_ID_LEN + 1];
     uint64_t cell;
     uint64_t epoch;
+    uint64_t effect;
     uint64_t created_us;
     uint64_t checkpoint; /* 0 = it comes later, from the branch */
     bool is_asleep;      /* then nothing may be missing */
@@ -229,6 +230,10 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     row.parent = taking->parent[0] == '\0' ? NULL : taking->parent;
     r = snp_journal_snapshot_add(tx, &row, err);
     if (r == 0) {
+        /* Nothing was being put when it was taken, and what is put since is noted after this. */
+        r = snp_journal_effect_last(tx, taking->session_id, &taking->effect, err);
+    }
+    if (r == 0) {
         session.head_snapshot = taking->id;
         r = snp_journal_session_put(tx, &session, err);
     }
@@ -251,6 +256,7 @@ static void row_written(void *arg, const struct snp_err *err)
     taking->us = snp_now_us() - taking->begun_us;
     if (branch != NULL) {
         branch->has_row = true;
+        branch->effect = taking->effect;
         branch->is_on_disk = taking->checkpoint != 0;
     }
     if (taking->checkpoint != 0) {
@@ -354,7 +360,7 @@ static int branch_made(void *ctx, const struct snp_tier_answer *answer, struct s
         taking->has_branch = true;
         taking->number = (uint32_t)snp_json_int(answer->head, "branch", 0);
         taking->checkpoint = snp_checkpoint_is_current(session) ? session->checkpoint : 0;
-        if (snp_pin_add(session, taking->id, taking->number, taking->cell) == NULL) {
+        if (snp_pin_add(session, taking->id, taking->number) == NULL) {
             snp_pin_drop(session->executor, taking->number);
             (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
             taking_fail(taking, &err);

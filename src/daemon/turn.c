@@ -10,7 +10,7 @@
 
 bool snp_session_is_at_rest(const struct snp_session *session)
 {
-    if (session->running != NULL || session->wake != NULL) {
+    if (session->running != NULL || session->wake != NULL || session->n_putting > 0) {
         return false;
     }
     switch (session->state) {

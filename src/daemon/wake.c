@@ -226,7 +226,7 @@ static void wake_done(struct snp_wake *wake)
             (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
             (unsigned long long)us);
     if (wake->missing.n_puts > 0) {
-        snp_keep_saved(session, 0, 0); /* told with the next result; not asked about again */
+        snp_keep_puts_forgiven(session); /* told with the next result; not asked about again */
     }
     wake_over(wake);
     session->is_dirty = false;

@@ -257,6 +257,7 @@ static void busy_clear(struct snp_transfer *t)
 
 /* Saving: jobs -------------------------------------------------------------------------- */
 
+/* What was left by a rollback is of use as a snapshot only: in an epoch before, it is never the latest. */
 static int epoch_check(struct snp_tx *tx,
                        const struct snp_transfer *t,
                        int64_t *ret_session,
@@ -265,7 +266,7 @@ static int epoch_check(struct snp_tx *tx,
     uint64_t epoch = 0;
     int r = snp_session_row(tx, t->save.session, ret_session, &epoch, err);
 
-    if (r == 0 && epoch != t->save.epoch) {
+    if (r == 0 && (t->save.snapshot == NULL ? epoch != t->save.epoch : epoch < t->save.epoch)) {
         return snp_fail(err, SNP_E_DENIED,
                         "a checkpoint of epoch %llu came when session %.64s was in epoch %llu",
                         (unsigned long long)t->save.epoch, t->save.session,
@@ -282,10 +283,10 @@ static int save_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
 
     if (r == 0) {
         r = snp_db_run(tx->db, NULL, err,
-                       "INSERT INTO checkpoints(session, cell, epoch, created_us)"
-                       " VALUES(?, ?, ?, ?)",
-                       "iiii", session, (int64_t)t->save.cell, (int64_t)t->save.epoch,
-                       (int64_t)snp_wall_us());
+                       "INSERT INTO checkpoints(session, cell, epoch, created_us, effect)"
+                       " VALUES(?, ?, ?, ?, ?)",
+                       "iiiii", session, (int64_t)t->save.cell, (int64_t)t->save.epoch,
+                       (int64_t)snp_wall_us(), (int64_t)t->save.effect);
     }
     if (r == 0) {
         busy_set(t, (uint64_t)sqlite3_last_insert_rowid(tx->db->sqlite), t->save.base);

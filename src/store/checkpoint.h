@@ -39,9 +39,11 @@ typedef void (*snp_checkpoint_done_fn)(void *arg,
                                        const struct snp_err *err);
 
 struct snp_checkpoint_save {
-    const char *session; /* id; must exist when the stream ends, in this epoch */
-    uint64_t cell;
+    const char *session; /* id; must exist when the stream ends */
+    /* The moment that is saved, however late: its epoch must still be the session's, but for a snapshot. */
     uint64_t epoch;
+    uint64_t cell;
+    uint64_t effect;
     uint64_t base;        /* checkpoint whose keys were given as known; 0 = none */
     const char *snapshot; /* tie it to this snapshot in the same commit; or NULL */
     uint64_t bytes_max;   /* of all contents; 0 = 16 GiB */

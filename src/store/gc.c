@@ -53,8 +53,8 @@ int snp_gc_prune(struct snp_tx *tx, int64_t session, struct snp_err *err)
                       "  WHERE checkpoint = checkpoints.row)"
                       " AND row NOT IN (SELECT row FROM checkpoints AS c WHERE session = ?1"
                       "  AND complete = 1 AND damaged = 0 AND NOT EXISTS"
-                      "   (SELECT 1 FROM snapshots WHERE checkpoint = c.row)"
-                      "  ORDER BY epoch DESC, cell DESC, row DESC LIMIT ?2)",
+                      "   (SELECT 1 FROM snapshots WHERE checkpoint = c.row)" SNP_NEWEST_FIRST(
+                          "") " LIMIT ?2)",
                       "ii", session, (int64_t)KEEP);
 }
 
@@ -369,14 +369,14 @@ static int drop(struct snp_tx *tx, void *arg, struct snp_err *err)
     struct victims *victims = arg;
     int64_t checkpoint = 0;
     int64_t created = INT64_MAX;
-    int r = snp_db_ask(tx->db, &rows, err,
-                       "SELECT row, created_us FROM checkpoints AS c WHERE complete = 1"
-                       " AND NOT EXISTS (SELECT 1 FROM snapshots WHERE checkpoint = c.row)"
-                       " AND row <> IFNULL((SELECT row FROM checkpoints WHERE complete = 1"
-                       "  AND damaged = 0 AND session = c.session"
-                       "  ORDER BY epoch DESC, cell DESC, row DESC LIMIT 1), 0)"
-                       " ORDER BY row",
-                       "");
+    int r = snp_db_ask(
+        tx->db, &rows, err,
+        "SELECT row, created_us FROM checkpoints AS c WHERE complete = 1"
+        " AND NOT EXISTS (SELECT 1 FROM snapshots WHERE checkpoint = c.row)"
+        " AND row <> IFNULL((SELECT row FROM checkpoints WHERE complete = 1"
+        "  AND damaged = 0 AND session = c.session" SNP_NEWEST_FIRST("") " LIMIT 1), 0)"
+                                                                         " ORDER BY row",
+        "");
 
     while (r == 0 && checkpoint == 0 && (r = snp_db_step(&rows, err)) > 0) {
         if (!snp_gc_is_busy(tx->store, snp_col_u64(&rows, 0))) {

@@ -137,8 +137,8 @@ int snp_journal_session_epoch(struct snp_tx *tx,
     " disk_bytes, c.row, c.cell,"                                                            \
     " (SELECT COUNT(*) FROM snapshots WHERE session = s.row)"                                \
     " FROM sessions AS s LEFT JOIN checkpoints AS c ON c.row = (SELECT row FROM checkpoints" \
-    "  WHERE session = s.row AND complete = 1 AND damaged = 0"                               \
-    "  ORDER BY epoch DESC, cell DESC, row DESC LIMIT 1)"
+    "  WHERE session = s.row AND complete = 1 AND damaged = 0" SNP_NEWEST_FIRST(             \
+        "") " LIMIT 1)"
 
 /* Every text of the row is kept until the end of the job. */
 static int session_read(struct snp_tx *tx,

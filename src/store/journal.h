@@ -285,6 +285,7 @@ struct snp_journal_checkpoint {
     bool is_usable;         /* false: a blob it needs is damaged or gone */
     bool is_pinned;         /* a snapshot needs it */
     const char *lost;       /* JSON array of {name, type, reason} */
+    uint64_t effect; /* the last of the session that was noted before its moment; 0 = none */
 };
 
 enum snp_item_kind {
@@ -318,7 +319,8 @@ int snp_journal_checkpoint_get(struct snp_tx *tx,
                                struct snp_err *err) SNP_NODISCARD;
 /*
  * The latest usable one of a session at or before a cell (UINT64_MAX = whichever): that of the
- * highest epoch, in it of the last cell, whenever it was written. SNP_E_NOT_FOUND.
+ * highest epoch, in it of the last cell, after it of the last effect, whenever it was written.
+ * SNP_E_NOT_FOUND.
  */
 int snp_journal_checkpoint_latest(struct snp_tx *tx,
                                   const char *session,
@@ -326,8 +328,9 @@ int snp_journal_checkpoint_latest(struct snp_tx *tx,
                                   struct snp_journal_checkpoint *ret,
                                   struct snp_err *err) SNP_NODISCARD;
 /*
- * The same contents as a checkpoint of another session (fork, import): costs rows, no blobs. Of `to`,
- * session, cell and epoch are read. SNP_E_NOT_FOUND: no such checkpoint or session;
+ * The same contents as a checkpoint of another session (fork, import) or of a later epoch (rollback):
+ * costs rows, no blobs. Of `to`, session, cell and epoch are read; the session's effects so far
+ * are before it. SNP_E_NOT_FOUND: no such checkpoint or session;
  * SNP_E_DENIED: it is not usable.
  */
 int snp_journal_checkpoint_copy(struct snp_tx *tx,
@@ -379,6 +382,11 @@ int snp_journal_effect_each(struct snp_tx *tx,
                             const char *session,
                             snp_journal_effect_fn each,
                             void *arg,
+                            struct snp_err *err) SNP_NODISCARD;
+/* The last one of a session; 0 = it has none. */
+int snp_journal_effect_last(struct snp_tx *tx,
+                            const char *session,
+                            uint64_t *ret,
                             struct snp_err *err) SNP_NODISCARD;
 
 /* What recovery, gc and repair did: for `doctor`. */

@@ -72,6 +72,21 @@ int snp_journal_effect_each(struct snp_tx *tx,
     return r;
 }
 
+int snp_journal_effect_last(struct snp_tx *tx,
+                            const char *session,
+                            uint64_t *ret,
+                            struct snp_err *err)
+{
+    int64_t last = 0;
+    int r = snp_db_number(tx->db, 0, &last, err,
+                          "SELECT MAX(row) FROM effects WHERE session ="
+                          " (SELECT row FROM sessions WHERE id = ?)",
+                          "t", session);
+
+    *ret = (uint64_t)last;
+    return r;
+}
+
 int snp_journal_event_add(struct snp_tx *tx,
                           const struct snp_journal_event *row,
                           struct snp_err *err)

@@ -7,6 +7,13 @@
 #include "store/journal.h"
 #include "store/store_priv.h"
 
+/*
+ * The order of a session's checkpoints: by the moments they are of, not by when they were written. c: what the
+ * columns' names begin with.
+ */
+#define SNP_NEWEST_FIRST(c) \
+    " ORDER BY " c "epoch DESC, " c "cell DESC, " c "effect DESC, " c "row DESC"
+
 /* The row of a session. ret_epoch may be NULL. SNP_E_NOT_FOUND. */
 int snp_session_row(struct snp_tx *tx,
                     const char *id,

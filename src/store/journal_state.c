@@ -215,7 +215,7 @@ int snp_journal_snapshot_remove(struct snp_tx *tx, const char *id, struct snp_er
 #define CHECKPOINT_COLUMNS                                                                   \
     "SELECT c.row, s.id, c.cell, c.epoch, c.created_us, items, same_items, bytes,"           \
     " written_bytes, damaged = 0, EXISTS(SELECT 1 FROM snapshots WHERE checkpoint = c.row)," \
-    " lost FROM checkpoints AS c JOIN sessions AS s ON s.row = c.session"                    \
+    " lost, effect FROM checkpoints AS c JOIN sessions AS s ON s.row = c.session"            \
     " WHERE complete = 1"
 
 static void checkpoint_read(struct snp_rows *rows, struct snp_journal_checkpoint *ret)
@@ -233,6 +233,7 @@ static void checkpoint_read(struct snp_rows *rows, struct snp_journal_checkpoint
         .is_usable = snp_col_u64(rows, 9) != 0,
         .is_pinned = snp_col_u64(rows, 10) != 0,
         .lost = snp_col_text(rows, 11),
+        .effect = snp_col_u64(rows, 12),
     };
 }
 
@@ -285,11 +286,11 @@ int snp_journal_checkpoint_latest(struct snp_tx *tx,
 {
     snp_autorows struct snp_rows rows = {0};
     int64_t most = cell > INT64_MAX ? INT64_MAX : (int64_t)cell;
-    int r = snp_db_ask(tx->db, &rows, err,
-                       CHECKPOINT_COLUMNS " AND s.id = ? AND c.cell <= ? AND damaged = 0"
-                                          " ORDER BY c.epoch DESC, c.cell DESC, c.row DESC"
-                                          " LIMIT 1",
-                       "ti", session, most);
+    int r = snp_db_ask(
+        tx->db, &rows, err,
+        CHECKPOINT_COLUMNS
+        " AND s.id = ? AND c.cell <= ? AND damaged = 0" SNP_NEWEST_FIRST("c.") " LIMIT 1",
+        "ti", session, most);
 
     if (r == 0) {
         r = checkpoint_take(tx, &rows, ret, err);
@@ -322,8 +323,9 @@ int snp_journal_checkpoint_copy(struct snp_tx *tx,
     if (r == 0) {
         r = snp_db_run(tx->db, NULL, err,
                        "INSERT INTO checkpoints(session, cell, epoch, created_us, items,"
-                       " same_items, bytes, written_bytes, complete, lost)"
-                       " VALUES(?, ?, ?, ?, ?, ?, ?, 0, 1, ?)",
+                       " same_items, bytes, written_bytes, complete, lost, effect)"
+                       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 1, ?8,"
+                       " IFNULL((SELECT MAX(row) FROM effects WHERE session = ?1), 0))",
                        "iiiiiiit", session, (int64_t)to->cell, (int64_t)to->epoch,
                        (int64_t)snp_wall_us(), (int64_t)from.items, (int64_t)from.items,
                        (int64_t)from.bytes, from.lost);

@@ -93,8 +93,17 @@ static const char v2[] =
     "CREATE INDEX cells_running ON cells(row) WHERE status = 'running';"
     "CREATE INDEX checkpoints_incomplete ON checkpoints(row) WHERE complete = 0;";
 
+/* A checkpoint says which effects were noted before its moment; of older ones the time tells it. */
+static const char v3[] =
+    "ALTER TABLE checkpoints ADD COLUMN effect INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE checkpoints SET effect = IFNULL((SELECT MAX(row) FROM effects"
+    "  WHERE session = checkpoints.session AND at_us <= checkpoints.created_us), 0);"
+    "UPDATE effects SET kind = 'puts_forgiven', detail = '{}' WHERE kind = 'saved'"
+    "  AND (detail LIKE '%\"checkpoint\":0}' OR detail LIKE '%\"checkpoint\": 0}');"
+    "DELETE FROM effects WHERE kind IN ('save', 'saved');";
+
 /* The n-th row makes version n + 1 of version n. */
-static const char *const migrations[] = {v1, v2};
+static const char *const migrations[] = {v1, v2, v3};
 _Static_assert(SNP_ARRAY_LEN(migrations) == SNP_STORE_VERSION, "one row per version");
 
 const char *const snp_schema_v1 = v1;
@@ -102,7 +111,8 @@ const char *const snp_schema_v1 = v1;
 static int migrate_from(struct snp_db *db, int64_t version, struct snp_err *err)
 {
     /* A pragma takes no bound value. */
-    static const char *const marks[] = {"PRAGMA user_version = 1", "PRAGMA user_version = 2"};
+    static const char *const marks[] = {"PRAGMA user_version = 1", "PRAGMA user_version = 2",
+                                        "PRAGMA user_version = 3"};
     int r = 0;
 
     _Static_assert(SNP_ARRAY_LEN(marks) == SNP_ARRAY_LEN(migrations), "one per version");

@@ -289,6 +289,41 @@ def test_a_rollback_outlasts_the_daemon_and_is_not_undone_by_what_came_after(sta
     assert [cell["state"] for cell in history(client)] == ["kept", "undone", "kept"]
 
 
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_copy_that_is_written_late_does_not_undo_a_rollback(start, end):
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("globals().update(x=1)", "s")
+    take(client, "a")
+    client.run("globals().update(x=2), slow(0.5)", "s")
+    take(client, "b", wait=False)  # its copy is on its way for half a second
+    good(client.call("rollback", snapshot="a"))
+    if end == signal.SIGKILL:
+        wait_until(lambda: listed(client)["b"]["where"] == ["memory", "disk"])
+    kill(daemon, end)
+    client = start(*LATER).client()
+    assert client.run("x", "s") == "1"
+    assert [cell["state"] for cell in history(client)][-2:] == ["undone", "kept"]
+    assert good(client.call("rollback", snapshot="b"))["how"] == "checkpoint"
+    assert client.run("x", "s") == "2"
+
+
+def test_a_file_put_while_a_snapshot_is_written_is_not_in_it(start):
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("globals().update(x=1), slow(0.5)", "s")
+    put(client, "before", b"0")
+    take(client, "a", wait=False)
+    put(client, "after", b"1")
+    wait_until(lambda: "disk" in listed(client)["a"]["where"])
+    kill(daemon)
+    client = start(*LATER).client()
+    assert client.fail("x", "s")["code"] == "denied"
+    kind, head, _, _ = client.end_of(client.start("x", "s", recover="checkpoint"))
+    assert kind == RESPONSE and head["restored"]["missing_puts"] == ["after"]
+    assert get(client, "before") == b"0"
+
+
 def test_when_memory_is_gone_it_comes_from_disk_and_says_so(start):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")

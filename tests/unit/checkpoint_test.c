@@ -455,6 +455,71 @@ TEST(a_checkpoint_of_an_older_epoch_is_refused)
     rig_end(&rig);
 }
 
+static const char snapshot_id[] = "fedcba9876543210fedcba9876543210";
+
+static int add_snapshot(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
+{
+    struct snp_journal_snapshot row = {
+        .id = snapshot_id, .name = "before", .session = sid, .cell = 0, .epoch = 4};
+
+    return snp_journal_snapshot_add(tx, &row, err);
+}
+
+/* A checkpoint with one variable of 100,000 bytes that no other has. */
+static uint64_t save_one(struct rig *rig, struct snp_checkpoint_save *spec)
+{
+    struct bundle b;
+    struct transfer t;
+
+    bundle_begin(&b);
+    big[100] = (char)spec->cell;
+    bundle_add(&b, SNP_ITEM_VARS, "x", "k", big, 100000);
+    bundle_end_part(&b, SNP_STREAM_VARS);
+    bundle_end_part(&b, SNP_STREAM_FILES);
+    bundle_save(rig, snp_buf_bytes(&b.bytes), b.bytes.len, spec, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    snp_buf_done(&b.bytes);
+    return t.report.checkpoint;
+}
+
+static uint64_t latest(struct rig *rig)
+{
+    struct snp_journal_checkpoint row;
+    struct snp_err err;
+    struct snp_tx *tx = rig_enter(rig);
+
+    assert_int_equal(snp_journal_checkpoint_latest(tx, sid, UINT64_MAX, &row, &err), 0);
+    rig_leave(rig);
+    return row.id;
+}
+
+TEST(what_is_written_late_belongs_to_its_moment)
+{
+    struct rig rig;
+    struct snp_checkpoint_save spec = spec_of(1, 0);
+    uint64_t newest;
+
+    begin(&rig);
+    rig_ok(&rig, add_snapshot, NULL);
+    spec.effect = 7;
+    newest = save_one(&rig, &spec);
+    spec.effect = 6; /* a snapshot of before a file was put */
+    spec.snapshot = snapshot_id;
+    (void)save_one(&rig, &spec);
+    assert_int_equal(latest(&rig), newest);
+    rig_ok(&rig, raise_epoch, NULL);
+    spec.snapshot = NULL;
+    spec.epoch = 5;
+    spec.cell = 0;
+    newest = save_one(&rig, &spec);
+    spec.epoch = 4; /* and one of a line of history that was left */
+    spec.cell = 9;
+    spec.snapshot = snapshot_id;
+    (void)save_one(&rig, &spec);
+    assert_int_equal(latest(&rig), newest);
+    rig_end(&rig);
+}
+
 TEST(the_two_latest_stay_and_the_rest_is_cleared_up)
 {
     struct rig rig;
@@ -485,36 +550,9 @@ TEST(the_two_latest_stay_and_the_rest_is_cleared_up)
     rig_end(&rig);
 }
 
-static const char snapshot_id[] = "fedcba9876543210fedcba9876543210";
-
-static int add_snapshot(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
-{
-    struct snp_journal_snapshot row = {
-        .id = snapshot_id, .name = "before", .session = sid, .cell = 0, .epoch = 4};
-
-    return snp_journal_snapshot_add(tx, &row, err);
-}
-
 static int remove_snapshot(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
 {
     return snp_journal_snapshot_remove(tx, snapshot_id, err);
-}
-
-/* A checkpoint with one variable of 100,000 bytes that no other has. */
-static uint64_t save_one(struct rig *rig, struct snp_checkpoint_save *spec)
-{
-    struct bundle b;
-    struct transfer t;
-
-    bundle_begin(&b);
-    big[100] = (char)spec->cell;
-    bundle_add(&b, SNP_ITEM_VARS, "x", "k", big, 100000);
-    bundle_end_part(&b, SNP_STREAM_VARS);
-    bundle_end_part(&b, SNP_STREAM_FILES);
-    bundle_save(rig, snp_buf_bytes(&b.bytes), b.bytes.len, spec, &t);
-    assert_int_equal(t.err.code, SNP_OK);
-    snp_buf_done(&b.bytes);
-    return t.report.checkpoint;
 }
 
 TEST(what_a_snapshot_needs_stays_whatever_the_budget)
@@ -827,6 +865,7 @@ RUN(UNIT(what_is_saved_is_loaded_again),
     UNIT(a_missing_file_is_seen),
     UNIT(what_is_the_same_is_not_written_again),
     UNIT(a_checkpoint_of_an_older_epoch_is_refused),
+    UNIT(what_is_written_late_belongs_to_its_moment),
     UNIT(the_two_latest_stay_and_the_rest_is_cleared_up),
     UNIT(what_a_snapshot_needs_stays_whatever_the_budget),
     UNIT(more_transfers_than_run_at_once_take_turns),

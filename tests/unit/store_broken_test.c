@@ -459,6 +459,11 @@ static const char rows_v1[] =
     " first_line) VALUES(1, 7, 1, 3, 'python', 'ok', 'kept', 110, 5, 'x = 1'),"
     " (2, 7, 2, 3, 'python', 'running', NULL, 120, 0, 'y = 2');"
     "INSERT INTO parts(cell, part, size, data) VALUES(1, 0, 5, 'x = 1'), (2, 0, 5, 'y = 2');"
+    "INSERT INTO effects(row, session, cell, kind, detail, at_us) VALUES"
+    " (4, 7, 1, 'put', '{}', 90), (5, 7, 1, 'saved', '{\"save\":9,\"checkpoint\":1}', 91),"
+    " (6, 7, 1, 'saved', '{\"save\":0,\"checkpoint\":0}', 92), (7, 7, 1, 'put', '{}', 150);"
+    "INSERT INTO checkpoints(row, session, cell, epoch, created_us, complete)"
+    " VALUES(1, 7, 1, 3, 140, 1);"
     "INSERT INTO events(at_us, kind, text) VALUES(130, 'salvage', 'of old');"
     "PRAGMA user_version = 1;";
 
@@ -467,6 +472,7 @@ TEST(a_database_of_the_first_version_is_migrated)
     struct rig rig;
     struct snp_journal_session session;
     struct snp_journal_cell cell;
+    struct snp_journal_checkpoint checkpoint;
     struct snp_tx *tx;
     struct snp_err err;
     uint64_t n = 0;
@@ -491,13 +497,18 @@ TEST(a_database_of_the_first_version_is_migrated)
     assert_int_equal(n, 1);
     assert_int_equal(snp_journal_cell_get(tx, sid, 2, &cell, &err), 0);
     assert_string_equal(cell.status, "unknown");
+    assert_int_equal(snp_journal_checkpoint_get(tx, 1, &checkpoint, &err), 0);
+    assert_int_equal(checkpoint.effect, 6); /* what was noted before it */
     rig_leave(&rig);
     assert_string_equal(events(&rig, "salvage").text, "of old");
     rig_close(&rig);
     db = plain_open(&rig);
     plain_run(db, "INSERT INTO meta VALUES('check', (SELECT 1 FROM pragma_user_version"
-                  " WHERE user_version = 2)); SELECT dropped FROM cells;"
-                  "UPDATE meta SET value = 1 / value WHERE key = 'check'");
+                  " WHERE user_version = 3)); SELECT dropped FROM cells;"
+                  "CREATE TABLE one(value NOT NULL);"
+                  "INSERT INTO one SELECT value FROM meta WHERE key = 'check';"
+                  "INSERT INTO one SELECT max(row) FROM effects WHERE kind = 'puts_forgiven'"
+                  " AND (SELECT COUNT(*) FROM effects) = 3");
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     rig_end(&rig);
 }
