@@ -19,6 +19,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -390,6 +391,14 @@ static const struct {
     {"prctl",      {50, 16},                                                               "refuse"}, /* PR_SVE_SET_VL */
     {"prctl",      {55, 1},                                                                "refuse"}, /* PR_SET_TAGGED_ADDR_CTRL */
     {"prctl",      {0x59616d61, 1},                                                        "refuse"}, /* PR_SET_PTRACER */
+    {"getsockopt", {3, SOL_SOCKET, SO_ERROR},                                              "allow" },
+    {"getsockopt", {3, HIGH | SOL_SOCKET, HIGH | SO_ERROR},                                "allow" },
+    {"getsockopt", {3, SOL_SOCKET, 77},                                                    "refuse"}, /* SO_PEERPIDFD */
+    {"getsockopt", {3, HIGH | SOL_SOCKET, HIGH | 77},                                      "refuse"},
+    {"setsockopt", {3, IPPROTO_TCP, 1},                                                    "allow" }, /* TCP_NODELAY */
+    {"setsockopt", {3, IPPROTO_TCP, 31},                                                   "refuse"}, /* TCP_ULP */
+    {"setsockopt", {3, SOL_SOCKET, 76},                                                    "refuse"}, /* SO_PASSPIDFD */
+    {"setsockopt", {3, SOL_SOCKET, SO_LINGER},                                             "refuse"},
     {"prlimit64",  {0, 7, 0x7f00, 0},                                                      "allow" },
     {"prlimit64",  {HIGH, 7, 0x7f00, 0},                                                   "allow" },
     {"prlimit64",  {1, 7, 0, 0x7f00},                                                      "allow" },

@@ -72,15 +72,25 @@ static bool is_target(const struct snp_proc *p,
     return p->group == (to == 0 ? self->group : -to);
 }
 
-/* kill(to, number) by caller, to what is inside only. 0 or errno. */
-static int send_signal(struct snp_session *s, pid_t caller, pid_t to, int number)
+/* What was read by the caller's number was the caller's only if its call still waits. */
+static bool still_waits(const struct asked *a)
 {
+    return seccomp_notify_id_valid(a->listener_fd, a->req->id) == 0;
+}
+
+/* kill(to, number) by caller, to what is inside only. 0 or errno. */
+static int send_signal(const struct asked *a, pid_t caller, pid_t to, int number)
+{
+    const struct snp_session *s = a->session;
     struct snp_procs procs = {0};
     struct snp_proc self = {0};
     int r = ESRCH;
     size_t reached = 0;
 
     (void)snp_proc_read(caller, &self);
+    if (!still_waits(a)) {
+        return EINTR;
+    }
     snp_procs_below(s->embryo.pid, &procs);
     for (size_t i = 0; i < procs.n; i++) {
         const struct snp_proc *p = &procs.at[i];
@@ -115,7 +125,7 @@ static int do_kill(struct asked *a)
         a->goes_on = true;
         return 0;
     }
-    return a->session->is_sweeping ? ESRCH : send_signal(a->session, caller, to, number);
+    return a->session->is_sweeping ? ESRCH : send_signal(a, caller, to, number);
 }
 
 /* To a thread of the caller itself; others are not reached. */
@@ -206,7 +216,11 @@ static int open_inside(const struct snp_session *s, const char *path, bool follo
     return EPERM;
 }
 
-/* What dirfd and path (or 0: the descriptor itself) of the caller mean. 0 or errno. */
+/*
+ * What dirfd and path (or 0: the descriptor itself) of the caller mean, if the caller could
+ * change it: it must be its own, for our capabilities, if we have any, are not the caller's.
+ * 0 or errno.
+ */
 static int open_target(
     const struct asked *a, int dirfd, uint64_t address, bool follow, int *ret_fd)
 {
@@ -223,15 +237,16 @@ static int open_target(
     } else if (r == 0 && address != 0) {
         (void)snprintf(path, sizeof(path), "%s", name);
     }
-    /* What was read is the caller's only while its call still waits. */
-    if (r == 0 && seccomp_notify_id_valid(a->listener_fd, a->req->id) != 0) {
-        r = EINTR;
-    }
+    r = r == 0 && !still_waits(a) ? EINTR : r;
     r = r == 0 ? open_inside(a->session, path, follow, ret_fd) : r;
+    if (r == 0 && (fstat(*ret_fd, &ours) < 0 || ours.st_uid != geteuid())) {
+        snp_closep(ret_fd);
+        r = EPERM;
+    }
     if (r == 0 && address == 0) {
         (void)snprintf(name, sizeof(name), "/proc/%d/fd/%d", (int)a->req->pid, dirfd);
-        if (stat(name, &theirs) < 0 || fstat(*ret_fd, &ours) < 0 ||
-            ours.st_ino != theirs.st_ino || ours.st_dev != theirs.st_dev) {
+        if (stat(name, &theirs) < 0 || ours.st_ino != theirs.st_ino ||
+            ours.st_dev != theirs.st_dev || !still_waits(a)) {
             snp_closep(ret_fd);
             r = EPERM; /* removed meanwhile, or another file has its name */
         }

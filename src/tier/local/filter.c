@@ -67,6 +67,8 @@ static const char *const setup_calls[] = {
     "landlock_restrict_self",
     "sched_setaffinity",
     "socketpair",
+    "getsockopt",
+    "setsockopt",
     "ioctl",
     "prlimit64",
     "fcntl",

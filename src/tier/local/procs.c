@@ -267,16 +267,55 @@ pid_t snp_proc_inner(pid_t pid)
     return read_text(path, text, sizeof(text)) ? last_number(text, "\nNSpid:") : -1;
 }
 
-pid_t snp_pidfd_inner(int pidfd)
+/* Our number of what a pidfd is for; -EBADF or -ESRCH. */
+static pid_t pidfd_number(int pidfd)
 {
     char path[48];
     char text[1024];
+    pid_t pid;
 
     (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
     if (!read_text(path, text, sizeof(text)) || strstr(text, "\nPid:") == NULL) {
-        return 0;
+        return -EBADF;
     }
-    return last_number(text, "\nNSpid:");
+    pid = last_number(text, "\nPid:");
+    return pid > 0 ? pid : -ESRCH;
+}
+
+/* Who is behind a pidfd: its pid namespace and its process's number in that. 0 or -errno. */
+static int pidfd_place(int pidfd, ino_t *ret_namespace, pid_t *ret_inner)
+{
+    char path[48];
+    char text[4096];
+    struct stat st;
+    pid_t pid = pidfd_number(pidfd);
+
+    if (pid < 0) {
+        return pid;
+    }
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+    if (stat(path, &st) < 0) {
+        return errno == ENOENT ? -ESRCH : -EPERM;
+    }
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    if (!read_text(path, text, sizeof(text)) || pidfd_number(pidfd) != pid) {
+        return -ESRCH; /* what was read may be another's, with the same number */
+    }
+    *ret_namespace = st.st_ino;
+    *ret_inner = last_number(text, "\nNStgid:");
+    return *ret_inner > 0 ? 0 : -ESRCH;
+}
+
+pid_t snp_pidfd_inner(int pidfd, int peer_pidfd)
+{
+    ino_t namespaces[2];
+    pid_t inner[2];
+    int r = pidfd_place(pidfd, &namespaces[0], &inner[0]);
+
+    if (r == 0 && pidfd_place(peer_pidfd, &namespaces[1], &inner[1]) < 0) {
+        r = -EPERM;
+    }
+    return r < 0 ? r : namespaces[0] == namespaces[1] ? inner[0] : -EPERM;
 }
 
 pid_t snp_proc_leader(pid_t tid)

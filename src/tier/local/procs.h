@@ -58,8 +58,11 @@ bool snp_proc_read(pid_t pid, struct snp_proc *ret);
 /* The number a process has in its own pid namespace; -1 if it is gone. */
 pid_t snp_proc_inner(pid_t pid);
 
-/* The same of what a pidfd is for; 0 if it is none, -1 if that is gone. */
-pid_t snp_pidfd_inner(int pidfd);
+/*
+ * The same of the process that a pidfd is for, or whose thread it is for, if that is proven to be in
+ * the pid namespace of a second one. Else -EBADF (no pidfd), -ESRCH (gone) or -EPERM.
+ */
+pid_t snp_pidfd_inner(int pidfd, int peer_pidfd);
 
 /* The process a thread belongs to; -1 if it is gone. */
 pid_t snp_proc_leader(pid_t tid);

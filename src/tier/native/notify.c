@@ -54,6 +54,10 @@ static const struct {
     {"fchownat",          "filesystem", "the sandbox has one user"                                          },
     {"openat",            "filesystem", "a file is opened to read or to write"                              },
     {"fcntl",             "syscalls",   "descriptors send no signals in the sandbox"                        },
+    {"getsockopt",        "syscalls",
+     "only the options of sockets that servers and clients use exist"                                       },
+    {"setsockopt",        "syscalls",
+     "only the options of sockets that servers and clients use exist"                                       },
 };
 
 static const struct {
@@ -105,6 +109,10 @@ static void describe(struct snp_notify *notify, const struct seccomp_notif *req)
     }
     if (strcmp(d.operation, "ioctl") == 0) {
         (void)snprintf(object, sizeof(object), "request 0x%x", (unsigned)req->data.args[1]);
+    }
+    if (strcmp(d.operation + 1, "etsockopt") == 0) {
+        (void)snprintf(object, sizeof(object), "level %d, option %d", (int)req->data.args[1],
+                       (int)req->data.args[2]);
     }
     notify->cb(notify->data, &d);
     free(name);

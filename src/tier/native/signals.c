@@ -4,6 +4,10 @@
  * caller waits: when the number is that of no copy the kernel goes on with the call. A
  * pidfd can change hands meanwhile, so what it means is taken and signalled here; so is
  * everybody at once. Pid 1 need not ask (snp_signals_secret in the filter).
+ *
+ * What is sent here is sent with the supervisor's rights. So a target must be proven to be in
+ * the pid namespace of the session, where everybody is the caller's user: none of the calls
+ * that change users is allowed.
  */
 #include "tier/native/signals.h"
 
@@ -22,6 +26,7 @@
 
 struct asked {
     struct snp_session *session;
+    int listener_fd;
     const struct seccomp_notif *req;
     bool goes_on; /* out: let the kernel do it */
 };
@@ -31,6 +36,12 @@ static bool is_spared(const struct asked *a, pid_t pid)
     return snp_spared_has(&a->session->spared, pid);
 }
 
+/* What was read by the caller's number was the caller's only if its call still waits. */
+static bool still_waits(const struct asked *a)
+{
+    return seccomp_notify_id_valid(a->listener_fd, a->req->id) == 0;
+}
+
 /* kill(-1): all that the kernel would reach, less the copies. */
 static int signal_all(const struct asked *a, int number)
 {
@@ -38,6 +49,9 @@ static int signal_all(const struct asked *a, int number)
     pid_t caller = snp_proc_leader((pid_t)a->req->pid);
     size_t reached = 0;
 
+    if (!still_waits(a)) {
+        return EINTR;
+    }
     snp_procs_below(a->session->embryo.pid, &procs);
     for (size_t i = 0; i < procs.n; i++) {
         const struct snp_proc *p = &procs.at[i];
@@ -88,15 +102,18 @@ static int do_pidfd_send_signal(struct asked *a)
     snp_autoclose int target = take_descriptor((pid_t)a->req->pid, (int)a->req->data.args[0]);
     pid_t pid;
 
+    if (!still_waits(a)) {
+        return EINTR;
+    }
     if (target < 0) {
         return EBADF;
     }
     if (a->req->data.args[3] != 0) {
         return EINVAL;
     }
-    pid = snp_pidfd_inner(target);
+    pid = snp_pidfd_inner(target, a->session->embryo.pidfd);
     if (pid <= 0) {
-        return pid == 0 ? EBADF : ESRCH;
+        return -pid;
     }
     if (is_spared(a, pid)) {
         return EPERM;
@@ -124,9 +141,8 @@ bool snp_signals_emulate(void *data,
                          const struct seccomp_notif *req,
                          struct seccomp_notif_resp *resp)
 {
-    struct asked a = {.session = data, .req = req};
+    struct asked a = {.session = data, .listener_fd = listener_fd, .req = req};
 
-    (void)listener_fd;
     for (size_t i = 0; i < SNP_ARRAY_LEN(calls); i++) {
         int nr = seccomp_syscall_resolve_name(calls[i].name);
         if (nr >= 0 && nr == req->data.nr) {

@@ -24,6 +24,8 @@
 #include <unistd.h>
 #include <asm/termbits.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -76,13 +78,15 @@ static const struct group groups[] = {
         "getrusage", "getpriority", "getrandom")},
     {"sockets", "unix sockets, and the loopback of an empty network namespace", CALLS(
         "connect", "bind", "listen", "accept4", "getsockname", "getpeername", "sendto", "recvfrom", "sendmsg",
-        "recvmsg", "shutdown", "getsockopt", "setsockopt")},
+        "recvmsg", "shutdown")},
 };
 /* clang-format on */
 
 /* Allowed with some arguments only; counted with the above. */
-static const char *const conditional[] = {"memfd_create", "clone", "socket",    "socketpair",
-                                          "ioctl",        "prctl", "prlimit64", "fcntl"};
+static const char *const conditional[] = {
+    "memfd_create", "clone", "socket", "socketpair", "getsockopt",
+    "setsockopt",   "ioctl", "prctl",  "prlimit64",  "fcntl",
+};
 
 /* The supervisor looks whom they reach. */
 static const char *const asked[] = {"kill", "tgkill", "pidfd_send_signal"};
@@ -175,6 +179,70 @@ static const uint64_t fcntls[] = {
     F_SET_FILE_RW_HINT,
 };
 
+/*
+ * What servers and clients set. Not SO_PEERPIDFD and SO_PASSPIDFD: the other end of some
+ * sockets is the supervisor, and a pidfd of it would be a way to signal it. Not SO_LINGER: such a
+ * socket, sent to the supervisor as a descriptor, holds up whoever closes it last.
+ */
+static const struct {
+    uint64_t level;
+    uint64_t name;
+} options[] = {
+    {SOL_SOCKET,   SO_TYPE            },
+    {SOL_SOCKET,   SO_DOMAIN          },
+    {SOL_SOCKET,   SO_PROTOCOL        },
+    {SOL_SOCKET,   SO_ERROR           },
+    {SOL_SOCKET,   SO_ACCEPTCONN      },
+    {SOL_SOCKET,   SO_REUSEADDR       },
+    {SOL_SOCKET,   SO_REUSEPORT       },
+    {SOL_SOCKET,   SO_BROADCAST       },
+    {SOL_SOCKET,   SO_KEEPALIVE       },
+    {SOL_SOCKET,   SO_DONTROUTE       },
+    {SOL_SOCKET,   SO_OOBINLINE       },
+    {SOL_SOCKET,   SO_PRIORITY        },
+    {SOL_SOCKET,   SO_SNDBUF          },
+    {SOL_SOCKET,   SO_RCVBUF          },
+    {SOL_SOCKET,   SO_RCVLOWAT        },
+    {SOL_SOCKET,   SO_SNDTIMEO        },
+    {SOL_SOCKET,   SO_RCVTIMEO        },
+    {SOL_SOCKET,   SO_TIMESTAMP       },
+    {SOL_SOCKET,   SO_PASSCRED        },
+    {SOL_SOCKET,   SO_PEERCRED        },
+    {IPPROTO_TCP,  TCP_NODELAY        },
+    {IPPROTO_TCP,  TCP_MAXSEG         },
+    {IPPROTO_TCP,  TCP_CORK           },
+    {IPPROTO_TCP,  TCP_KEEPIDLE       },
+    {IPPROTO_TCP,  TCP_KEEPINTVL      },
+    {IPPROTO_TCP,  TCP_KEEPCNT        },
+    {IPPROTO_TCP,  TCP_SYNCNT         },
+    {IPPROTO_TCP,  TCP_DEFER_ACCEPT   },
+    {IPPROTO_TCP,  TCP_INFO           },
+    {IPPROTO_TCP,  TCP_QUICKACK       },
+    {IPPROTO_TCP,  TCP_CONGESTION     },
+    {IPPROTO_TCP,  TCP_USER_TIMEOUT   },
+    {IPPROTO_TCP,  TCP_FASTOPEN       },
+    {IPPROTO_IP,   IP_TOS             },
+    {IPPROTO_IP,   IP_TTL             },
+    {IPPROTO_IP,   IP_PKTINFO         },
+    {IPPROTO_IP,   IP_MTU_DISCOVER    },
+    {IPPROTO_IP,   IP_RECVERR         },
+    {IPPROTO_IP,   IP_MULTICAST_IF    },
+    {IPPROTO_IP,   IP_MULTICAST_TTL   },
+    {IPPROTO_IP,   IP_MULTICAST_LOOP  },
+    {IPPROTO_IP,   IP_ADD_MEMBERSHIP  },
+    {IPPROTO_IP,   IP_DROP_MEMBERSHIP },
+    {IPPROTO_IPV6, IPV6_V6ONLY        },
+    {IPPROTO_IPV6, IPV6_UNICAST_HOPS  },
+    {IPPROTO_IPV6, IPV6_TCLASS        },
+    {IPPROTO_IPV6, IPV6_RECVPKTINFO   },
+    {IPPROTO_IPV6, IPV6_RECVERR       },
+    {IPPROTO_IPV6, IPV6_MULTICAST_IF  },
+    {IPPROTO_IPV6, IPV6_MULTICAST_HOPS},
+    {IPPROTO_IPV6, IPV6_MULTICAST_LOOP},
+    {IPPROTO_IPV6, IPV6_JOIN_GROUP    },
+    {IPPROTO_IPV6, IPV6_LEAVE_GROUP   },
+};
+
 static const uint64_t domains[] = {AF_UNIX, AF_INET, AF_INET6};
 
 /* What a zygote's child calls on its way to being a sandbox. */
@@ -199,6 +267,8 @@ static const char *const setup_calls[] = {
     "sched_setaffinity",
     "socket",
     "socketpair",
+    "getsockopt",
+    "setsockopt",
     "ioctl",
     "prlimit64",
     "fcntl",
@@ -301,6 +371,22 @@ static int allow_own_limits(const struct snp_making *m)
     return r < 0 ? r : rule(m, SCMP_ACT_ALLOW, "prlimit64", &reads);
 }
 
+static int allow_options(const struct snp_making *m)
+{
+    static const char *const calls[] = {"getsockopt", "setsockopt"};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(calls) * SNP_ARRAY_LEN(options); i++) {
+        size_t at = i % SNP_ARRAY_LEN(options);
+
+        r = seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW,
+                             seccomp_syscall_resolve_name(calls[i / SNP_ARRAY_LEN(options)]), 2,
+                             SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffffU, options[at].level),
+                             SCMP_CMP(2, SCMP_CMP_MASKED_EQ, 0xffffffffU, options[at].name));
+    }
+    return r;
+}
+
 int snp_filter_conditional(const struct snp_making *m)
 {
     const struct scmp_arg_cmp nests_nothing =
@@ -316,7 +402,7 @@ int snp_filter_conditional(const struct snp_making *m)
     if (r == 0) {
         r = snp_filter_values(m, "prctl", 0, prctls, SNP_ARRAY_LEN(prctls));
     }
-    return r;
+    return r < 0 ? r : allow_options(m);
 }
 
 static int add_conditional(const struct snp_making *m)
@@ -600,7 +686,9 @@ void snp_syscalls_print(FILE *out)
     }
     (void)fprintf(
         out,
-        "| by argument | clone without namespaces; unix, IPv4 and IPv6 sockets; "
+        "| by argument | clone without namespaces; unix, IPv4 and IPv6 sockets, with the "
+        "options "
+        "that servers and clients set; "
         "harmless ioctl and prctl; limits of oneself, of others to read; fcntl that makes no "
         "descriptor send signals; memfd_create where a cgroup counts its pages |");
     for (size_t i = 0; i < SNP_ARRAY_LEN(conditional); i++) {

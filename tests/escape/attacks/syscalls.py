@@ -8,7 +8,8 @@ import pty
 import subprocess
 import tty
 
-from attacks.engine import ROOT_ONLY, Attack, token_if_done
+import lib
+from attacks.engine import ROOT_ONLY, Attack, token_if_done, told_token
 
 IN_USERNS = ("unshare", "-Urmpf", "--mount-proc")
 X86_ONLY = platform.machine() == "x86_64"
@@ -40,6 +41,57 @@ def is_victim_dead(world, _outcome):
         return True
     except subprocess.TimeoutExpired:
         return False
+
+
+# A server of the user that takes what it is sent, and answers.
+SERVER = '''
+import os, socket, sys, time
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+server.listen()
+print(flush=True)
+peer, _ = server.accept()
+time.sleep(0.5)  # until the sender has closed what it sent
+while peer.recv(1):
+    peer.send(b"x")
+'''
+
+
+def peer(world):
+    """A process of the user at the other end of a socket. Inside it is who runs the sandbox."""
+    process = world.plant_process("/usr/bin/python3", "-c", SERVER, world.path("peer"), stdout=subprocess.PIPE)
+    process.stdout.readline()
+    process.stdout.close()
+    world.state["victim"] = process
+    if world.inside:
+        world.box.exec("1")
+        world.state["tier"] = world.box.tier_pid()
+    return {"path": world.path("peer"), "inside": world.inside, "token": world.token}
+
+
+def is_peer_dead(world, outcome):
+    if not world.inside:
+        return is_victim_dead(world, outcome)
+    return not lib.is_alive(world.state["tier"]) or world.box.exec("6 * 7")["value"] != "42"
+
+
+def was_peer_held_up(world, outcome):
+    return told_token(world, outcome) or (world.inside and outcome.seconds > 25)
+
+
+# sockets: a connected one, or inside every descriptor that is one.
+OTHER_END = '''
+import array, signal, stat
+def is_socket(fd):
+    try:
+        return stat.S_ISSOCK(os.fstat(fd).st_mode)
+    except OSError:
+        return False
+sockets = [socket.socket(fileno=os.dup(fd)) for fd in filter(is_socket, range(1024 if P["inside"] else 0))]
+if not P["inside"]:
+    sockets.append(socket.socket(socket.AF_UNIX))
+    sockets[0].connect(P["path"])
+'''
 
 
 def host_keyring(world):
@@ -124,6 +176,38 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 attempt(os.kill, -1 if not P["only"] else P["pid"], signal.SIGTERM)
 ''', lambda world: {**victim(world), "only": not world.inside}, is_victim_dead,
            statuses=("ok", "error", "killed")),
+    Attack("kill the other end of a socket", "syscalls", "the peer of a socket, inside the supervisor, dies",
+           OTHER_END + '''
+for peer in sockets:
+    def end():
+        peer.setsockopt(1, 76, 1)
+        signal.pidfd_send_signal(struct.unpack("i", peer.getsockopt(1, 77, 4))[0], signal.SIGKILL)
+    attempt(end)
+    attempt(lambda: signal.pidfd_send_signal(struct.unpack("i", peer.getsockopt(1, 77, 4))[0], signal.SIGKILL))
+''', peer, is_peer_dead, statuses=("ok", "error", "killed")),
+    Attack("hold up the other end of a socket", "syscalls", "who closes a descriptor that was sent waits for seconds",
+           OTHER_END + '''
+def hold(peer):
+    listener = socket.socket()
+    listener.setsockopt(1, 8, 4096)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    with socket.socket() as full:
+        full.connect(listener.getsockname())
+        full.setsockopt(1, 13, struct.pack("ii", 1, 30 if P["inside"] else 3))
+        full.setblocking(False)
+        try:
+            while full.send(bytes(65536)):
+                pass
+        except BlockingIOError:
+            pass
+        peer.sendmsg([bytes(1)], [(1, 1, array.array("i", [full.fileno()]))])
+    started = time.monotonic()
+    if not P["inside"] and peer.recv(1) and time.monotonic() - started > 2:
+        tell(P["token"])
+for peer in sockets * (5 if P["inside"] else 1):
+    attempt(hold, peer)
+''', peer, was_peer_held_up, statuses=("ok", "error", "killed")),
     Attack("ptrace", "syscalls", "bytes of another process's memory", '''
 child = os.fork()
 if child == 0:
