@@ -87,7 +87,14 @@ static int read_rest(int fd, struct snp_buf *buf, struct snp_err *err)
 int snp_file_read(
     const char *path, size_t max, char **ret_text, size_t *ret_len, struct snp_err *err)
 {
-    snp_autoclose int fd = SNP_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    snp_autoclose int fd = -1;
+    int r = snp_file_open(path, &fd, err);
+    return r < 0 ? r : snp_file_read_fd(fd, path, max, ret_text, ret_len, err);
+}
+
+int snp_file_open(const char *path, int *ret_fd, struct snp_err *err)
+{
+    int fd = SNP_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (fd < 0) {
         int eno = errno;
         if (eno == ENOENT || eno == ENOTDIR) {
@@ -95,6 +102,13 @@ int snp_file_read(
         }
         return snp_fail_sys(err, eno, "open %s", path);
     }
+    *ret_fd = fd;
+    return 0;
+}
+
+int snp_file_read_fd(
+    int fd, const char *path, size_t max, char **ret_text, size_t *ret_len, struct snp_err *err)
+{
     struct stat st;
     if (fstat(fd, &st) < 0) {
         return snp_fail_sys(err, errno, "stat %s", path);

@@ -37,6 +37,15 @@ int snp_file_read(const char *path,
                   size_t *ret_len,
                   struct snp_err *err) SNP_NODISCARD;
 
+/* The two halves of it: path is opened and need not be regular yet; the file is read and only named by path. */
+int snp_file_open(const char *path, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
+int snp_file_read_fd(int fd,
+                     const char *path,
+                     size_t max,
+                     char **ret_text,
+                     size_t *ret_len,
+                     struct snp_err *err) SNP_NODISCARD;
+
 /* Write a file in place (cgroup and proc knobs): open O_WRONLY|O_CLOEXEC, one write. 0 or -1 with errno. */
 int snp_file_poke(const char *path, const char *text) SNP_NODISCARD;
 /* The same relative to a directory fd. */

@@ -398,6 +398,20 @@ static void warn_all(const struct snp_cli *cli, const struct snp_config *config)
     }
 }
 
+/* What of the folder's files was ignored: a line for each. */
+static void warn_ignored(const struct snp_cli *cli,
+                         const struct snp_verb *verb,
+                         const struct snp_config *config)
+{
+    for (int kind = 0; kind < SNP_FILE_N; kind++) {
+        snp_autofree char *line =
+            snp_config_ignored(config, (enum snp_config_file_kind)kind, verb->asks_models);
+        if (line != NULL) {
+            snp_cli_warn(cli, "%s", line);
+        }
+    }
+}
+
 int snp_cli_config(struct snp_cli *cli,
                    const struct snp_verb *verb,
                    const struct snp_opts *opts,
@@ -421,6 +435,7 @@ int snp_cli_config(struct snp_cli *cli,
     }
     if (r == 0) {
         warn_all(cli, config);
+        warn_ignored(cli, verb, config);
         *ret = SNP_TAKE_PTR(config);
     }
     return r;

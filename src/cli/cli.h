@@ -35,6 +35,8 @@ struct snp_verb {
     const char *summary;     /* one line in the list of verbs */
     const char *description; /* a paragraph of its --help; NULL = summary */
     struct snp_opt_spec spec;
+    bool
+        asks_models; /* then it is named when a .env says in vain which keys, and where they go */
     const char *examples;   /* lines of --help, without the program's name; NULL = none */
     const char *exit_codes; /* lines; NULL = the usual three */
     /* Verbs below this one (`sessions list`), NULL-terminated; then spec and run are unused. */
@@ -73,6 +75,7 @@ extern const struct snp_verb snp_verb_replay;
 extern const struct snp_verb snp_verb_logs;
 extern const struct snp_verb snp_verb_visualize;
 extern const struct snp_verb snp_verb_init;
+extern const struct snp_verb snp_verb_trust;
 extern const struct snp_verb snp_verb_config;
 extern const struct snp_verb snp_verb_doctor;
 extern const struct snp_verb snp_verb_daemon;
@@ -88,7 +91,7 @@ int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv
 /*
  * Load the configuration: the file of --config if the verb has such an option and it
  * was given, and over it every option whose row names a key. What it has to warn of, such
- * as a key nobody knows, goes to stderr. *ret is the caller's.
+ * as a key nobody knows or what of an untrusted file is ignored, goes to stderr. *ret is the caller's.
  */
 int snp_cli_config(struct snp_cli *cli,
                    const struct snp_verb *verb,

@@ -230,6 +230,7 @@ static const struct snp_verb verb_show = {
         ".env, the file, or the default. Keys nobody knows are named on stderr. "
         "Secrets are only shown as set or not.",
     .spec = {show_options, SNP_ARRAY_LEN(show_options), NULL, 0, false},
+    .asks_models = true,
     .examples = "config show\nconfig show --json",
     .exit_codes =
         "0  shown\n1  --config names no file\n2  used wrongly, or the configuration is "

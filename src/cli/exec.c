@@ -299,7 +299,7 @@ static int env_collect(const struct job *job, json_t *env, struct snp_err *err)
     int r = 0;
 
     for (size_t i = 0; i < n && r == 0; i++) {
-        const char *value = snp_config_env(job->config, items[i]);
+        const char *value = snp_config_env_any(job->config, items[i]);
 
         if (value == NULL) {
             return snp_fail(err, SNP_E_NOT_FOUND, "--pass-env: %s is not set", items[i]);

@@ -135,6 +135,11 @@ static int write_files(const char *dir, bool with_snipara, json_t *created, stru
     if (r == 0) {
         r = write_file(config, snp_buf_bytes(&text), text.len, created, err);
     }
+    if (r == 0) {
+        struct snp_err unknown;
+        /* Its values are the defaults: if this cannot be remembered, they hold all the same. */
+        (void)!snp_trust_add_own(config, snp_buf_bytes(&text), text.len, "init", &unknown);
+    }
     if (r == 0 && faccessat(AT_FDCWD, example, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
         r = write_file(example, env_example, sizeof(env_example) - 1, created, err);
     }

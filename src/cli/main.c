@@ -42,6 +42,7 @@ static const struct snp_verb *const verbs[] = {
     &snp_verb_logs,
     &snp_verb_visualize,
     &snp_verb_init,
+    &snp_verb_trust,
     &snp_verb_config,
     &snp_verb_doctor,
     &snp_verb_daemon,

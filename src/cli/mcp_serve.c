@@ -215,6 +215,7 @@ const struct snp_verb snp_verb_mcp_serve = {
         "overlay at /workspace. Sessions stay when the server ends. With --http clients "
         "connect to it instead, and send the bearer token that its first start made.",
     .spec = {options, SNP_ARRAY_LEN(options), NULL, 0, false},
+    .asks_models = true,
     .examples = "mcp-serve --print-config claude\n"
                 "mcp-serve --tools core,files --memory 1g\n"
                 "mcp-serve --http 8765",

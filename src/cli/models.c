@@ -287,6 +287,7 @@ const struct snp_verb snp_verb_models = {
                    "missing; below it "
                    "the providers that have a key. Keys are never shown.",
     .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .asks_models = true,
     .examples = "models\n"
                 "models --check\n"
                 "models claude-sonnet-4-5 --check\n"

@@ -33,7 +33,7 @@ int snp_cli_project(const struct snp_config *config,
                     char **ret_path,
                     struct snp_err *err)
 {
-    const char *home = snp_config_env(config, "HOME");
+    const char *home = snp_config_process_env(config, "HOME");
     snp_autofree char *real_home = home == NULL ? NULL : realpath(home, NULL);
     snp_autofree char *path = realpath(dir, NULL);
     struct stat st;

@@ -265,6 +265,7 @@ static const char run_codes[] = "0  there is an answer\n"
 const struct snp_verb snp_verb_run = {
     .name = "run",
     .summary = "have a model answer a prompt by running code in a sandbox",
+    .asks_models = true,
     .description =
         "The model gets tools: Python and a patch tool in a sandbox, search and reading of the "
         "project's files, which it sees at /workspace and cannot change. Every step is on "
@@ -388,6 +389,7 @@ static int agent_run(struct snp_cli *cli, const struct snp_opts *opts)
 const struct snp_verb snp_verb_agent = {
     .name = "agent",
     .summary = "have a model work on a task in a sandbox until it is done",
+    .asks_models = true,
     .description =
         "As run, in iterations: it ends when the model gives its final answer, or when "
         "a limit is reached; then what there is so far is shown.",
@@ -508,6 +510,7 @@ static int resume_run(struct snp_cli *cli, const struct snp_opts *opts)
 const struct snp_verb snp_verb_resume = {
     .name = "resume",
     .summary = "go on with an interrupted or stopped run",
+    .asks_models = true,
     .description =
         "From its last step on record: no answer of the model is asked for again, no "
         "cell is run twice. Limits that are given replace those it was started with.",

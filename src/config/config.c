@@ -14,8 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/buf.h"
 #include "base/str.h"
+#include "config/allow.h"
 #include "config/dotenv.h"
 #include "config/toml.h"
 #include "config/value.h"
@@ -23,7 +24,9 @@
 enum {
     FILE_MAX_BYTES = 1 << 20,
     WARNINGS_MAX = 100,
-    NAME_SHOWN = 60, /* bytes of an unknown key */
+    NAME_SHOWN = 60,   /* bytes of an unknown key */
+    IGNORED_NAMES = 8, /* named in a line */
+    IGNORED_LINE = 4096,
 };
 
 static const char *const file_names[] = {"snipara-sandbox.toml", "rlm.toml"};
@@ -36,13 +39,21 @@ struct slot {
     enum snp_config_origin origin;
 };
 
+/* A file of the working folder. */
+struct file {
+    char *path;               /* owned; NULL = none */
+    struct snp_source source; /* its text only while it is parsed */
+    enum snp_trust trust;
+    json_t *asks; /* owned; see struct snp_config_source; NULL = nothing */
+};
+
 struct snp_config {
     struct slot slots[SNP_KEY_N];
     const char *const *environ; /* borrowed; NULL = the process's */
     json_t *dotenv;             /* owned; NULL = no file */
-    char *env_file;             /* owned; NULL = none */
-    char *file;                 /* owned; NULL = none */
-    json_t *tools;              /* owned; NULL = none */
+    struct file toml;
+    struct file env;
+    json_t *tools; /* owned; NULL = none */
     char *warnings[WARNINGS_MAX + 1];
     size_t n_warnings;
 };
@@ -141,15 +152,41 @@ static void warn_unknown(struct snp_config *config, const char *name)
         known[n++] = snp_config_info((enum snp_config_key)key)->name;
     }
     const char *nearest = snp_suggest(name, known, n);
-    warning_add(config, snp_format("%s: unknown key '%.*s'%s%s%s", config->file, NAME_SHOWN,
-                                   name, nearest == NULL ? "" : "; did you mean ",
+    warning_add(config, snp_format("%s: unknown key '%.*s'%s%s%s", config->toml.path,
+                                   NAME_SHOWN, name, nearest == NULL ? "" : "; did you mean ",
                                    nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?"));
 }
 
 static void warn_dotenv(void *arg, unsigned line, const char *what)
 {
     struct snp_config *config = arg;
-    warning_add(config, snp_format("%s:%u: %s; line skipped", config->env_file, line, what));
+    warning_add(config, snp_format("%s:%u: %s; line skipped", config->env.path, line, what));
+}
+
+/* ---- what needs the user's word ---- */
+
+/* Keep a name the user is asked for, and what it is set to. */
+static void asks_add(struct file *file, const char *name, json_t *shown)
+{
+    if (file->asks == NULL) {
+        file->asks = json_object();
+    }
+    (void)json_object_set_new(file->asks, name, shown);
+}
+
+/* May the file set the key to the value, which is written there as name = given? */
+static bool is_allowed(struct file *file,
+                       enum snp_config_key key,
+                       const char *name,
+                       json_t *given,
+                       const json_t *value)
+{
+    if (snp_config_is_harmless(key, value)) {
+        return true;
+    }
+    asks_add(file, name,
+             snp_config_info(key)->is_secret ? json_string("(a secret)") : json_incref(given));
+    return file->trust == SNP_TRUST_GIVEN;
 }
 
 /* ---- the TOML file ---- */
@@ -166,33 +203,36 @@ static char *join(const char *dir, const char *name)
     return snp_format("%s%s%s", dir, snp_streq(dir, "/") ? "" : "/", name);
 }
 
-/* Find and read the file. *ret_text NULL if there is none; then config->file stays NULL too. */
+/* Find and read the file; config->toml.path stays NULL if there is none. */
 static int read_file(struct snp_config *config,
                      const char *config_path,
                      const char *cwd,
-                     char **ret_text,
-                     size_t *ret_len,
                      struct snp_err *err)
 {
+    struct file *file = &config->toml;
     if (config_path != NULL) {
-        config->file = join(cwd, config_path);
-        if (config->file == NULL) {
+        file->path = join(cwd, config_path);
+        if (file->path == NULL) {
             return out_of_memory(err);
         }
-        return snp_file_read(config->file, FILE_MAX_BYTES, ret_text, ret_len, err);
+        file->trust = SNP_TRUST_GIVEN; /* whoever names a file has looked at it */
+        return snp_source_read(file->path, FILE_MAX_BYTES, &file->source, NULL, err);
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(file_names); i++) {
+        bool is_foreign = false;
         snp_autofree char *path = join(cwd, file_names[i]);
         if (path == NULL) {
             return out_of_memory(err);
         }
-        int r = snp_file_read(path, FILE_MAX_BYTES, ret_text, ret_len, err);
-        if (r != SNP_E_NOT_FOUND) {
-            config->file = SNP_TAKE_PTR(path);
+        int r = snp_source_read(path, FILE_MAX_BYTES, &file->source, &is_foreign, err);
+        if (is_foreign) {
+            warning_add(config, strdup(err->msg));
+        } else if (r != SNP_E_NOT_FOUND) {
+            file->path = SNP_TAKE_PTR(path);
+            file->trust = r < 0 ? SNP_TRUST_NONE : snp_trust_of(file->path, &file->source);
             return r;
         }
     }
-    *ret_text = NULL;
     return 0;
 }
 
@@ -206,14 +246,14 @@ static int find_table(struct snp_config *config,
     for (size_t i = 0; *ret == NULL && i < SNP_ARRAY_LEN(table_names); i++) {
         json_t *table = json_object_get(document, table_names[i]);
         if (table != NULL && !json_is_object(table)) {
-            return snp_fail(err, SNP_E_INVALID, "%s: %s: expected a table", config->file,
+            return snp_fail(err, SNP_E_INVALID, "%s: %s: expected a table", config->toml.path,
                             table_names[i]);
         }
         *ret = table;
     }
     if (*ret == NULL && json_object_size(document) > 0) {
         warning_add(config, snp_format("%s: there is no table [%s]; nothing of it is used",
-                                       config->file, table_names[0]));
+                                       config->toml.path, table_names[0]));
     }
     return 0;
 }
@@ -230,7 +270,8 @@ static int tools_keep(struct snp_config *config,
                       struct snp_err *err)
 {
     if (!json_is_object(given)) {
-        return snp_fail(err, SNP_E_INVALID, "%s in %s: expected a table", name, config->file);
+        return snp_fail(err, SNP_E_INVALID, "%s in %s: expected a table", name,
+                        config->toml.path);
     }
     if (config->tools == NULL) {
         config->tools = json_object();
@@ -242,7 +283,7 @@ static int tools_keep(struct snp_config *config,
 
 static int set_from_file(struct snp_config *config,
                          const char *name,
-                         const json_t *given,
+                         json_t *given,
                          struct snp_err *err)
 {
     enum snp_config_key key = snp_config_key_from_name(name);
@@ -253,7 +294,7 @@ static int set_from_file(struct snp_config *config,
         warn_unknown(config, name);
         return 0;
     }
-    snp_autofree char *place = snp_format("%s in %s", name, config->file);
+    snp_autofree char *place = snp_format("%s in %s", name, config->toml.path);
     json_t *value = NULL;
     if (place == NULL) {
         return out_of_memory(err);
@@ -262,7 +303,11 @@ static int set_from_file(struct snp_config *config,
     if (r < 0) {
         return r;
     }
-    return slot_set(&config->slots[key], value, SNP_ORIGIN_FILE, config->file, err);
+    if (!is_allowed(&config->toml, key, name, given, value)) {
+        json_decref(value);
+        return 0;
+    }
+    return slot_set(&config->slots[key], value, SNP_ORIGIN_FILE, config->toml.path, err);
 }
 
 static int load_file(struct snp_config *config,
@@ -270,19 +315,18 @@ static int load_file(struct snp_config *config,
                      const char *cwd,
                      struct snp_err *err)
 {
-    snp_autofree char *text = NULL;
     snp_autojson json_t *document = NULL;
-    size_t len = 0;
-    int r = read_file(config, config_path, cwd, &text, &len, err);
+    const struct file *file = &config->toml;
+    int r = read_file(config, config_path, cwd, err);
     if (r < 0) {
         return snp_err_wrap(err, "configuration");
     }
-    if (text == NULL) {
+    if (file->path == NULL) {
         return 0;
     }
     struct snp_toml_fault fault = {0};
-    if (snp_toml_parse(text, len, &document, &fault) < 0) {
-        return snp_fail(err, SNP_E_INVALID, "%s:%u:%u: %s", config->file, fault.line,
+    if (snp_toml_parse(file->source.text, file->source.len, &document, &fault) < 0) {
+        return snp_fail(err, SNP_E_INVALID, "%s:%u:%u: %s", file->path, fault.line,
                         fault.column, fault.text);
     }
     json_t *table = NULL;
@@ -308,26 +352,46 @@ static char *folder_of(const char *path)
     return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
+/* Variables of models' providers are no keys of ours, but choose keys and addresses. */
+static void ask_for_providers(struct snp_config *config)
+{
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach(config->dotenv, name, value)
+    {
+        if (snp_config_is_provider_variable(name) && json_string_length(value) > 0) {
+            asks_add(&config->env, name,
+                     snp_has_suffix(name, "_API_KEY") ? json_string("(a secret)")
+                                                      : json_incref(value));
+        }
+    }
+}
+
 static int load_dotenv(struct snp_config *config, const char *cwd, struct snp_err *err)
 {
-    snp_autofree char *text = NULL;
-    size_t len = 0;
-    snp_autofree char *dir = config->file == NULL ? strdup(cwd) : folder_of(config->file);
+    struct file *file = &config->env;
+    snp_autofree char *foreign = NULL;
+    snp_autofree char *dir =
+        config->toml.path == NULL ? strdup(cwd) : folder_of(config->toml.path);
     if (dir == NULL) {
         return out_of_memory(err);
     }
-    int r = snp_dotenv_find(dir, &config->env_file, err);
-    if (r < 0 || config->env_file == NULL) {
-        return r;
-    }
-    r = snp_file_read(config->env_file, SNP_DOTENV_MAX_BYTES, &text, &len, err);
-    if (r < 0) {
+    int r = snp_dotenv_find(dir, &file->path, &file->source, &foreign, err);
+    warning_add(config, SNP_TAKE_PTR(foreign));
+    if (r < 0 && file->path != NULL) {
         /* It serves other programs too: what cannot be read is no reason to stop. */
         warning_add(config, snp_format("%s; not used", err->msg));
-        free(SNP_TAKE_PTR(config->env_file));
+        free(SNP_TAKE_PTR(file->path));
         return 0;
     }
-    return snp_dotenv_parse(text, len, warn_dotenv, config, &config->dotenv, err);
+    if (r < 0 || file->path == NULL) {
+        return r;
+    }
+    file->trust = snp_trust_of(file->path, &file->source);
+    r = snp_dotenv_parse(file->source.text, file->source.len, warn_dotenv, config,
+                         &config->dotenv, err);
+    ask_for_providers(config);
+    return r;
 }
 
 /* A variable of the process; NULL if it is not set. */
@@ -344,48 +408,86 @@ static const char *process_env(const struct snp_config *config, const char *name
     return NULL;
 }
 
-static int set_from_env(struct snp_config *config,
-                        enum snp_config_key key,
-                        const char *name,
-                        const char *text,
-                        struct snp_err *err)
+static int value_from_env(const struct snp_config *config,
+                          enum snp_config_key key,
+                          const char *name,
+                          const char *text,
+                          json_t **ret,
+                          struct snp_err *err)
 {
-    bool is_process = process_env(config, name) != NULL;
     const char *key_name = snp_config_info(key)->name;
-    snp_autofree char *source =
-        is_process ? strdup(name) : snp_format(".env: %s", config->env_file);
     snp_autofree char *place =
-        is_process ? snp_format("%s from %s", key_name, name)
-                   : snp_format("%s from %s in %s", key_name, name, config->env_file);
-    if (source == NULL || place == NULL) {
-        return out_of_memory(err);
+        process_env(config, name) != NULL
+            ? snp_format("%s from %s", key_name, name)
+            : snp_format("%s from %s in %s", key_name, name, config->env.path);
+    return place == NULL ? out_of_memory(err) : snp_value_from_text(key, text, place, ret, err);
+}
+
+/* Does the process say so by any of the key's names? */
+static bool is_in_process(const struct snp_config *config, enum snp_config_key key)
+{
+    const char *const *names = snp_config_info(key)->env;
+    for (size_t i = 0; i < SNP_CONFIG_ENV_NAMES && names[i] != NULL; i++) {
+        const char *text = process_env(config, names[i]);
+        if (text != NULL && text[0] != '\0') {
+            return true;
+        }
     }
+    return false;
+}
+
+/*
+ * 1 if the variable is set and counts; an empty one does not. What .env would make of a key that asks is no more than
+ * what the process says under another of its names.
+ */
+static int try_env(struct snp_config *config,
+                   enum snp_config_key key,
+                   const char *name,
+                   struct snp_err *err)
+{
+    const char *text = snp_config_env_any(config, name);
+    if (text == NULL || text[0] == '\0') {
+        return 0;
+    }
+    bool is_process = process_env(config, name) != NULL;
     json_t *value = NULL;
-    int r = snp_value_from_text(key, text, place, &value, err);
+    int r = value_from_env(config, key, name, text, &value, err);
     if (r < 0) {
         return r;
     }
-    return slot_set(&config->slots[key], value, is_process ? SNP_ORIGIN_ENV : SNP_ORIGIN_DOTENV,
-                    source, err);
+    bool is_lesser = config->env.trust != SNP_TRUST_GIVEN &&
+                     snp_config_info(key)->trust != SNP_CONFIG_FREE &&
+                     snp_config_info(key)->trust != SNP_CONFIG_NAME &&
+                     is_in_process(config, key);
+    if (!is_process &&
+        (!is_allowed(&config->env, key, name, json_object_get(config->dotenv, name), value) ||
+         is_lesser)) {
+        json_decref(value);
+        return 0;
+    }
+    snp_autofree char *source =
+        is_process ? strdup(name) : snp_format(".env: %s", config->env.path);
+    if (source == NULL) {
+        json_decref(value);
+        return out_of_memory(err);
+    }
+    r = slot_set(&config->slots[key], value, is_process ? SNP_ORIGIN_ENV : SNP_ORIGIN_DOTENV,
+                 source, err);
+    return r < 0 ? r : 1;
 }
 
-/* The first name of each key that has a text; an empty variable counts as not set. */
+/* The first name of each key that counts. */
 static int load_env(struct snp_config *config, struct snp_err *err)
 {
     int r = 0;
-    for (int key = SNP_KEY_NONE + 1; r == 0 && key < SNP_KEY_N; key++) {
-        const struct snp_config_info *info = snp_config_info((enum snp_config_key)key);
-        const char *text = NULL;
-        for (size_t i = 0; i < SNP_CONFIG_ENV_NAMES && info->env[i] != NULL && text == NULL;
-             i++) {
-            text = snp_config_env(config, info->env[i]);
-            text = text != NULL && text[0] == '\0' ? NULL : text;
-            if (text != NULL) {
-                r = set_from_env(config, (enum snp_config_key)key, info->env[i], text, err);
-            }
+    for (int key = SNP_KEY_NONE + 1; r >= 0 && key < SNP_KEY_N; key++) {
+        const char *const *names = snp_config_info((enum snp_config_key)key)->env;
+        r = 0;
+        for (size_t i = 0; i < SNP_CONFIG_ENV_NAMES && names[i] != NULL && r == 0; i++) {
+            r = try_env(config, (enum snp_config_key)key, names[i], err);
         }
     }
-    return r;
+    return r < 0 ? r : 0;
 }
 
 /* ---- limits from the keys of the docker tier ---- */
@@ -406,7 +508,8 @@ static int apply_docker_limits(struct snp_config *config, struct snp_err *err)
         enum snp_config_key key = SNP_KEY_OF_LIMIT(docker_limits[i].to);
         const struct slot *from = &config->slots[docker_limits[i].from];
         struct slot *to = &config->slots[key];
-        if (to->origin != SNP_ORIGIN_DEFAULT || from->origin == SNP_ORIGIN_DEFAULT) {
+        if (from->origin <=
+            to->origin) { /* what a file says of one is no more than what the environment says of the other */
             continue;
         }
         snp_autofree char *source =
@@ -463,8 +566,17 @@ int snp_config_load(const struct snp_config_request *request,
     if (r < 0) {
         return r;
     }
+    free(SNP_TAKE_PTR(config->toml.source.text));
+    free(SNP_TAKE_PTR(config->env.source.text));
     *ret = SNP_TAKE_PTR(config);
     return 0;
+}
+
+static void file_done(struct file *file)
+{
+    free(file->path);
+    snp_source_done(&file->source);
+    json_decref(file->asks);
 }
 
 void snp_config_free(struct snp_config *config)
@@ -480,8 +592,8 @@ void snp_config_free(struct snp_config *config)
     }
     json_decref(config->dotenv);
     json_decref(config->tools);
-    free(config->env_file);
-    free(config->file);
+    file_done(&config->env);
+    file_done(&config->toml);
     free(config);
 }
 
@@ -584,15 +696,106 @@ json_t *snp_config_limits_explicit(const struct snp_config *config)
     return SNP_TAKE_PTR(chosen);
 }
 
-const char *snp_config_env(const struct snp_config *config, const char *name)
+const char *snp_config_env_any(const struct snp_config *config, const char *name)
 {
     const char *text = process_env(config, name);
     return text != NULL ? text : json_string_value(json_object_get(config->dotenv, name));
 }
 
+const char *snp_config_env(const struct snp_config *config, const char *name)
+{
+    return config->env.trust == SNP_TRUST_GIVEN ? snp_config_env_any(config, name)
+                                                : process_env(config, name);
+}
+
 const char *snp_config_process_env(const struct snp_config *config, const char *name)
 {
     return process_env(config, name);
+}
+
+bool snp_config_is_users(const struct snp_config *config, enum snp_config_key key)
+{
+    enum snp_config_origin origin = config->slots[key].origin;
+    return (origin != SNP_ORIGIN_FILE || config->toml.trust == SNP_TRUST_GIVEN) &&
+           (origin != SNP_ORIGIN_DOTENV || config->env.trust == SNP_TRUST_GIVEN);
+}
+
+/* ---- what was ignored ---- */
+
+static const struct file *file_of(const struct snp_config *config,
+                                  enum snp_config_file_kind kind)
+{
+    return kind == SNP_FILE_TOML ? &config->toml : &config->env;
+}
+
+void snp_config_source_of(const struct snp_config *config,
+                          enum snp_config_file_kind kind,
+                          struct snp_config_source *ret)
+{
+    const struct file *file = file_of(config, kind);
+    *ret = (struct snp_config_source){file->path, &file->source, file->trust, file->asks};
+}
+
+static enum snp_config_key key_of_variable(const char *name)
+{
+    for (int key = SNP_KEY_NONE + 1; key < SNP_KEY_N; key++) {
+        const char *const *names = snp_config_info((enum snp_config_key)key)->env;
+        for (size_t i = 0; i < SNP_CONFIG_ENV_NAMES && names[i] != NULL; i++) {
+            if (snp_streq(names[i], name)) {
+                return (enum snp_config_key)key;
+            }
+        }
+    }
+    return SNP_KEY_NONE;
+}
+
+/* Nobody stronger has said it, and this command would have used it. */
+static bool is_missed(const struct snp_config *config, const char *name, bool providers)
+{
+    enum snp_config_key key = snp_config_key_from_name(name);
+    key = key == SNP_KEY_NONE ? key_of_variable(name) : key;
+    if (!providers && snp_config_is_provider_variable(name)) {
+        return false;
+    }
+    if (key != SNP_KEY_NONE) {
+        return config->slots[key].origin < SNP_ORIGIN_ENV;
+    }
+    const char *text = process_env(config, name);
+    return text == NULL || text[0] == '\0';
+}
+
+char *snp_config_ignored(const struct snp_config *config,
+                         enum snp_config_file_kind kind,
+                         bool providers)
+{
+    const struct file *file = file_of(config, kind);
+    snp_autobuf struct snp_buf names = {0};
+    const char *name = NULL;
+    json_t *value = NULL;
+    size_t n = 0;
+    if (file->trust == SNP_TRUST_GIVEN) {
+        return NULL;
+    }
+    snp_buf_init(&names, IGNORED_LINE);
+    json_object_foreach(file->asks, name, value)
+    {
+        if (is_missed(config, name, providers) && n++ < IGNORED_NAMES) {
+            (void)!snp_buf_addf(&names, "%s%.*s", n == 1 ? "" : ", ", NAME_SHOWN, name);
+        }
+    }
+    if (n == 0) {
+        return NULL;
+    }
+    if (n > IGNORED_NAMES) {
+        (void)!snp_buf_addf(&names, " and %zu more", n - IGNORED_NAMES);
+    }
+    snp_autofree char *folder = folder_of(file->path);
+    return snp_format("%s %s, so these are not used: %s; 'snipara-sandbox trust %s' shows and "
+                      "allows them",
+                      file->path,
+                      file->trust == SNP_TRUST_CHANGED ? "has changed since you trusted it"
+                                                       : "is not trusted",
+                      snp_buf_cstr(&names), folder == NULL ? "" : folder);
 }
 
 bool snp_config_snipara_enabled(const struct snp_config *config)
@@ -603,12 +806,12 @@ bool snp_config_snipara_enabled(const struct snp_config *config)
 
 const char *snp_config_file(const struct snp_config *config)
 {
-    return config->file;
+    return config->toml.path;
 }
 
 const char *snp_config_env_file(const struct snp_config *config)
 {
-    return config->env_file;
+    return config->env.path;
 }
 
 size_t snp_config_warnings(const struct snp_config *config, const char *const **ret_lines)
@@ -656,7 +859,7 @@ static json_t *text_or_null(const char *text)
 
 static int add_files(const struct snp_config *config, json_t *object)
 {
-    const char *const paths[] = {config->file, config->env_file};
+    const char *const paths[] = {config->toml.path, config->env.path};
     static const char *const names[][2] = {
         {"config_file",      "config_file_exists"     },
         {"project_env_file", "project_env_file_exists"},
@@ -667,6 +870,24 @@ static int add_files(const struct snp_config *config, json_t *object)
         r |= json_object_set_new(object, names[i][1], json_boolean(paths[i] != NULL));
     }
     return r;
+}
+
+/* The names of both files; NULL when out of memory. */
+static json_t *ignored_to_json(const struct snp_config *config)
+{
+    json_t *names = json_array();
+    const char *name = NULL;
+    json_t *value = NULL;
+    for (int kind = 0; kind < SNP_FILE_N; kind++) {
+        const struct file *file = file_of(config, (enum snp_config_file_kind)kind);
+        json_object_foreach(file->trust == SNP_TRUST_GIVEN ? NULL : file->asks, name, value)
+        {
+            if (is_missed(config, name, true)) {
+                (void)json_array_append_new(names, json_string(name));
+            }
+        }
+    }
+    return names;
 }
 
 json_t *snp_config_to_json(const struct snp_config *config)
@@ -686,5 +907,6 @@ json_t *snp_config_to_json(const struct snp_config *config)
     r |= json_object_set_new(object, "snipara_enabled",
                              json_boolean(snp_config_snipara_enabled(config)));
     r |= json_object_set(object, "sources", sources);
+    r |= json_object_set_new(object, "ignored", ignored_to_json(config));
     return r < 0 ? NULL : SNP_TAKE_PTR(object);
 }

@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "config/trust.h"
 #include "policy/limits.h"
 
 enum snp_config_key {
@@ -102,9 +103,23 @@ enum snp_config_origin {
     SNP_ORIGIN_CLI,
 };
 
+/*
+ * What a file of the working folder may make of a key before the user has trusted it (config/trust.h): it
+ * may be a stranger's. What is the default anyway is let through, and every key's value is checked.
+ */
+enum snp_config_trust {
+    SNP_CONFIG_ASKS = 0, /* nothing */
+    SNP_CONFIG_FREE,     /* anything: it widens nothing */
+    SNP_CONFIG_DOWN,     /* less than the default */
+    SNP_CONFIG_SAFE,     /* one of the row's `safe` */
+    SNP_CONFIG_NAME,     /* a model's name that is no path of a script */
+    SNP_CONFIG_BELOW,    /* a path that stays below the working folder */
+};
+
 enum {
     SNP_CONFIG_ENV_NAMES = 3,
-    SNP_CONFIG_CHOICES = 8
+    SNP_CONFIG_CHOICES = 8,
+    SNP_CONFIG_SAFE_VALUES = 4,
 };
 
 struct snp_config_info {
@@ -116,6 +131,8 @@ struct snp_config_info {
     const char *choices[SNP_CONFIG_CHOICES]; /* the only values allowed; none = any */
     double min;                              /* of numbers; both 0 = any */
     double max;
+    enum snp_config_trust trust;
+    const char *safe[SNP_CONFIG_SAFE_VALUES];
     const char *section; /* of the table of `config show`; NULL = not a row of its own */
     const char *row;
     const char *help;
@@ -126,6 +143,13 @@ const struct snp_config_info *snp_config_info(enum snp_config_key key);
 /* The key of a name, SNP_KEY_NONE if there is none. */
 enum snp_config_key snp_config_key_from_name(const char *name);
 
+/* The two files of a working folder. */
+enum snp_config_file_kind {
+    SNP_FILE_TOML = 0,
+    SNP_FILE_DOTENV,
+    SNP_FILE_N,
+};
+
 struct snp_config;
 
 struct snp_config_request {
@@ -135,7 +159,8 @@ struct snp_config_request {
 };
 
 /*
- * Load everything and check every value. *ret belongs to the caller:
+ * Load everything and check every value. What a file of the working folder sets is used as far as the user has
+ * trusted the file, or as it harms nobody (`trust` above); of strangers' files nothing. config_path is the user's word. *ret belongs to the caller:
  * snp_config_free(). SNP_E_NOT_FOUND: config_path does not exist. SNP_E_INVALID:
  * malformed TOML (file:line:column), wrong type or value (key, source, what was
  * expected), out of range (the range). A missing file in cwd is no error.
@@ -185,10 +210,15 @@ void snp_config_limits(const struct snp_config *config, struct snp_limits *ret);
  */
 json_t *snp_config_limits_explicit(const struct snp_config *config);
 
-/* A variable of the process's environment, else of the .env file; NULL if in neither. Borrowed. */
+/* A variable of the process's environment, else of a .env file that is trusted; NULL if in neither. Borrowed. */
 const char *snp_config_env(const struct snp_config *config, const char *name);
-/* The same of the process's environment alone, for what a project's .env must not say. */
+/* The same of the process's environment alone. */
 const char *snp_config_process_env(const struct snp_config *config, const char *name);
+/* The same of any .env file: for what nobody but the sandbox is told. */
+const char *snp_config_env_any(const struct snp_config *config, const char *name);
+
+/* The value is the user's word: not from a file of the working folder that nobody has trusted. */
+bool snp_config_is_users(const struct snp_config *config, enum snp_config_key key);
 
 /*
  * {"tools": {...}, "mcp_servers": {...}} as the TOML file has them, unchecked; NULL = neither. They name programs to be run,
@@ -203,6 +233,24 @@ bool snp_config_snipara_enabled(const struct snp_config *config);
 const char *snp_config_file(const struct snp_config *config);
 const char *snp_config_env_file(const struct snp_config *config);
 
+/* A file that was read: its content and the user's word for it, and what it sets that needs that: {name: value as text}. */
+struct snp_config_source {
+    const char *path;                /* NULL = there is none */
+    const struct snp_source *source; /* without its text */
+    enum snp_trust trust;
+    const json_t *asks; /* an object; secrets are told of, not shown */
+};
+void snp_config_source_of(const struct snp_config *config,
+                          enum snp_config_file_kind kind,
+                          struct snp_config_source *ret);
+/*
+ * One line that names what of the file was ignored, and the way out; NULL if nothing was. What an option or a
+ * variable of the process says is not missing. providers: name variables of models' providers, too. The caller frees.
+ */
+char *snp_config_ignored(const struct snp_config *config,
+                         enum snp_config_file_kind kind,
+                         bool providers);
+
 /*
  * What was passed over: keys of the TOML file that mean nothing to us, lines of .env that
  * cannot be read. The count, and one line each ("/p/rlm.toml: unknown key 'modle'; did
@@ -212,7 +260,7 @@ size_t snp_config_warnings(const struct snp_config *config, const char *const **
 
 /*
  * What `config show --json` prints: every key but secrets (those as NAME_set), the
- * derived snipara_enabled, the files, and "sources". New reference, NULL when out of memory.
+ * derived snipara_enabled, the files, "sources", and "ignored": names of what the files set in vain. New reference, NULL when out of memory.
  */
 json_t *snp_config_to_json(const struct snp_config *config);
 

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -179,15 +178,6 @@ int snp_dotenv_parse(const char *text,
     return 0;
 }
 
-static bool is_trusted_file(const char *path, uid_t dir_owner)
-{
-    struct stat st;
-    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode)) {
-        return false;
-    }
-    return st.st_uid == geteuid() || st.st_uid == 0 || st.st_uid == dir_owner;
-}
-
 /* Cut the last component of an absolute path; false at the root. */
 static bool to_parent(char *dir)
 {
@@ -199,28 +189,47 @@ static bool to_parent(char *dir)
     return true;
 }
 
-int snp_dotenv_find(const char *dir, char **ret_path, struct snp_err *err)
+/* Does the search end here? *ret_r: whether the file could be read. */
+static bool is_nearest(const char *path,
+                       struct snp_source *ret,
+                       char **ret_foreign,
+                       int *ret_r,
+                       struct snp_err *err)
+{
+    bool is_foreign = false;
+
+    *ret_r = snp_source_read(path, SNP_DOTENV_MAX_BYTES, ret, &is_foreign, err);
+    if (is_foreign && *ret_foreign == NULL) {
+        *ret_foreign = strdup(err->msg);
+    }
+    return !is_foreign && *ret_r != SNP_E_NOT_FOUND && *ret_r != SNP_E_INVALID;
+}
+
+int snp_dotenv_find(const char *dir,
+                    char **ret_path,
+                    struct snp_source *ret,
+                    char **ret_foreign,
+                    struct snp_err *err)
 {
     snp_autofree char *at = strdup(dir);
     if (at == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    struct stat st;
-    uid_t owner = stat(dir, &st) < 0 ? geteuid() : st.st_uid;
     bool more = true;
+    *ret_path = NULL;
     while (more) {
         const char *slash = snp_streq(at, "/") ? "" : "/";
         snp_autofree char *path = snp_format("%s%s.env", at, slash);
         snp_autofree char *stop = snp_format("%s%s.git", at, slash);
+        int r = 0;
         if (path == NULL || stop == NULL) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
-        if (is_trusted_file(path, owner)) {
+        if (is_nearest(path, ret, ret_foreign, &r, err)) {
             *ret_path = SNP_TAKE_PTR(path);
-            return 0;
+            return r;
         }
         more = access(stop, F_OK) < 0 && to_parent(at);
     }
-    *ret_path = NULL;
     return 0;
 }

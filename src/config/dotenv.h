@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "config/trust.h"
 
 enum {
     SNP_DOTENV_MAX_BYTES = 1 << 20
@@ -34,10 +35,14 @@ int snp_dotenv_parse(const char *text,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The nearest .env: in dir (absolute), then its parents, up to the first that holds
- * .git. Files of strangers (owner neither we, root nor dir's owner) are passed over. *ret_path is
- * the caller's (free), NULL if there is none.
+ * The nearest .env: in dir (absolute), then its parents, up to the first that holds .git. What is no file is passed
+ * over, and so are files of strangers; *ret_foreign (the caller's) says so of the first. *ret_path and *ret are the
+ * caller's too; *ret_path is NULL if there is none. A file that cannot be read ends the search with *ret_path and a failure.
  */
-int snp_dotenv_find(const char *dir, char **ret_path, struct snp_err *err) SNP_NODISCARD;
+int snp_dotenv_find(const char *dir,
+                    char **ret_path,
+                    struct snp_source *ret,
+                    char **ret_foreign,
+                    struct snp_err *err) SNP_NODISCARD;
 
 #endif

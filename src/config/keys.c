@@ -35,6 +35,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "model",
                            .type = SNP_CONFIG_STRING,
+                           .trust = SNP_CONFIG_NAME,
                            .fallback = "gpt-4o-mini",
                            .env = ENV("MODEL"),
                            .section = "Runtime",
@@ -45,6 +46,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "temperature",
                            .type = SNP_CONFIG_FLOAT,
+                           .trust = SNP_CONFIG_FREE,
                            .fallback = "0.0",
                            .env = ENV("TEMPERATURE"),
                            .min = 0,
@@ -66,6 +68,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "model_retries",
                            .type = SNP_CONFIG_INT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "3",
                            .env = ENV("MODEL_RETRIES"),
                            .min = 0,
@@ -99,6 +102,8 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "environment",
                            .type = SNP_CONFIG_STRING,
+                           .trust = SNP_CONFIG_SAFE,
+                           .safe = {"native", "docker", "wasm", "vm"},
                            .fallback = "auto",
                            .env = ENV("ENVIRONMENT"),
                            .choices = {"auto", "native", "local", "docker", "wasm", "vm"},
@@ -110,6 +115,8 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "trust_level",
                            .type = SNP_CONFIG_STRING,
+                           .trust = SNP_CONFIG_SAFE,
+                           .safe = {"docker"},
                            .fallback = "sandboxed",
                            .env = ENV("TRUST_LEVEL"),
                            .choices = {"sandboxed", "docker", "local"},
@@ -121,6 +128,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "template",
                            .type = SNP_CONFIG_STRING,
+                           .trust = SNP_CONFIG_FREE,
                            .fallback = "base",
                            .env = ENV("TEMPLATE"),
                            .section = "Runtime",
@@ -131,6 +139,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "require_exact",
                            .type = SNP_CONFIG_BOOL,
+                           .trust = SNP_CONFIG_FREE,
                            .fallback = "false",
                            .env = ENV("REQUIRE_EXACT"),
                            .section = "Runtime",
@@ -152,6 +161,8 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "checkpoint",
                            .type = SNP_CONFIG_STRING,
+                           .trust = SNP_CONFIG_SAFE,
+                           .safe = {"cell"},
                            .fallback = "idle",
                            .env = ENV("CHECKPOINT"),
                            .choices = {"idle", "cell", "off"},
@@ -183,6 +194,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "docker_cpus",
                            .type = SNP_CONFIG_FLOAT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "1.0",
                            .env = ENV("DOCKER_CPUS"),
                            .min = 0.01,
@@ -195,6 +207,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "docker_memory",
                            .type = SNP_CONFIG_STRING,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "512m",
                            .env = ENV("DOCKER_MEMORY"),
                            .section = "Docker",
@@ -215,6 +228,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "docker_mount_workspace",
                            .type = SNP_CONFIG_BOOL,
+                           .trust = SNP_CONFIG_FREE,
                            .fallback = "true",
                            .env = ENV("DOCKER_MOUNT_WORKSPACE"),
                            .section = "Docker",
@@ -258,6 +272,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "docker_timeout",
                            .type = SNP_CONFIG_INT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "30",
                            .env = ENV("DOCKER_TIMEOUT"),
                            .min = 1,
@@ -270,6 +285,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "max_depth",
                            .type = SNP_CONFIG_INT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "4",
                            .env = ENV("MAX_DEPTH"),
                            .min = 1,
@@ -282,6 +298,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "max_subcalls",
                            .type = SNP_CONFIG_INT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "12",
                            .env = ENV("MAX_SUBCALLS"),
                            .min = 0,
@@ -294,6 +311,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "token_budget",
                            .type = SNP_CONFIG_INT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "8000",
                            .env = ENV("TOKEN_BUDGET"),
                            .min = 1,
@@ -306,6 +324,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "tool_budget",
                            .type = SNP_CONFIG_INT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "20",
                            .env = ENV("TOOL_BUDGET"),
                            .min = 0,
@@ -318,6 +337,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "timeout_seconds",
                            .type = SNP_CONFIG_INT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "300",
                            .env = ENV("TIMEOUT_SECONDS"),
                            .min = 1,
@@ -330,6 +350,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "parallel_tools",
                            .type = SNP_CONFIG_BOOL,
+                           .trust = SNP_CONFIG_FREE,
                            .fallback = "false",
                            .env = ENV("PARALLEL_TOOLS"),
                            .section = "Limits",
@@ -340,6 +361,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "max_parallel",
                            .type = SNP_CONFIG_INT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "5",
                            .env = ENV("MAX_PARALLEL"),
                            .min = 1,
@@ -352,6 +374,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "sub_calls_enabled",
                            .type = SNP_CONFIG_BOOL,
+                           .trust = SNP_CONFIG_FREE,
                            .fallback = "true",
                            .env = ENV("SUB_CALLS_ENABLED"),
                            .section = "Sub-calls",
@@ -362,6 +385,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "sub_calls_max_per_turn",
                            .type = SNP_CONFIG_INT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "5",
                            .env = ENV("SUB_CALLS_MAX_PER_TURN"),
                            .min = 0,
@@ -374,6 +398,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "sub_calls_budget_inheritance",
                            .type = SNP_CONFIG_FLOAT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "0.5",
                            .env = ENV("SUB_CALLS_BUDGET_INHERITANCE"),
                            .min = 0,
@@ -386,6 +411,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "sub_calls_max_cost_per_session",
                            .type = SNP_CONFIG_FLOAT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "1.0",
                            .env = ENV("SUB_CALLS_MAX_COST_PER_SESSION"),
                            .min = 0,
@@ -418,6 +444,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "log_dir",
                            .type = SNP_CONFIG_PATH,
+                           .trust = SNP_CONFIG_BELOW,
                            .fallback = "./logs",
                            .env = ENV("LOG_DIR"),
                            .section = "Logging",
@@ -428,6 +455,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "verbose",
                            .type = SNP_CONFIG_BOOL,
+                           .trust = SNP_CONFIG_FREE,
                            .fallback = "false",
                            .env = ENV("VERBOSE"),
                            .section = "Logging",
@@ -438,6 +466,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "log_level",
                            .type = SNP_CONFIG_STRING,
+                           .trust = SNP_CONFIG_FREE,
                            .fallback = "INFO",
                            .env = ENV("LOG_LEVEL"),
                            .section = "Logging",
@@ -448,7 +477,8 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "snipara_project_slug",
                            .type = SNP_CONFIG_STRING,
-                           .env = ENV_OWN("SNIPARA_PROJECT_SLUG",                                                                        "SNIPARA_PROJECT_SLUG"),
+                           .trust = SNP_CONFIG_FREE,
+                           .env = ENV_OWN("SNIPARA_PROJECT_SLUG",                                                               "SNIPARA_PROJECT_SLUG"),
                            .section = "Snipara",
                            .row = "Project slug",
                            .help = "project of the Snipara service",
@@ -458,7 +488,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .name = "snipara_base_url",
                            .type = SNP_CONFIG_STRING,
                            .fallback = "https://api.snipara.com/mcp",
-                           .env = ENV_OWN("SNIPARA_BASE_URL",                                               "SNIPARA_BASE_URL"),
+                           .env = ENV_OWN("SNIPARA_BASE_URL",                            "SNIPARA_BASE_URL"),
                            .section = "Snipara",
                            .row = "Base URL",
                            .help = "address of the Snipara service",
@@ -468,7 +498,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .name = "snipara_api_key",
                            .type = SNP_CONFIG_STRING,
                            .is_secret = true,
-                           .env = ENV_OWN("SNIPARA_API_KEY",                                      "SNIPARA_API_KEY"),
+                           .env = ENV_OWN("SNIPARA_API_KEY",                                            "SNIPARA_API_KEY"),
                            .section = "Snipara",
                            .row = "API key",
                            .help = "key of the Snipara service",
@@ -478,7 +508,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .name = "memory_enabled",
                            .type = SNP_CONFIG_BOOL,
                            .fallback = "false",
-                           .env = ENV_OWN("SNIPARA_MEMORY_ENABLED",                                                                                        "MEMORY_ENABLED"),
+                           .env = ENV_OWN("SNIPARA_MEMORY_ENABLED",                                             "MEMORY_ENABLED"),
                            .section = "Snipara",
                            .row = "Memory enabled",
                            .help = "the Snipara memory tools are offered",
@@ -487,6 +517,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "timeout",
                            .type = SNP_CONFIG_LIMIT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "30",
                            .env = ENV("TIMEOUT"),
                            .section = "Sandbox",
@@ -497,6 +528,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "cpus",
                            .type = SNP_CONFIG_LIMIT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "1.0",
                            .env = ENV("CPUS"),
                            .section = "Sandbox",
@@ -507,6 +539,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "memory",
                            .type = SNP_CONFIG_LIMIT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "512m",
                            .env = ENV("MEMORY"),
                            .section = "Sandbox",
@@ -517,6 +550,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "processes",
                            .type = SNP_CONFIG_LIMIT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "64",
                            .env = ENV("PROCESSES"),
                            .section = "Sandbox",
@@ -527,6 +561,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "tmp_size",
                            .type = SNP_CONFIG_LIMIT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "64m",
                            .env = ENV("TMP_SIZE"),
                            .section = "Sandbox",
@@ -537,6 +572,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "workspace_size",
                            .type = SNP_CONFIG_LIMIT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "1g",
                            .env = ENV("WORKSPACE_SIZE"),
                            .section = "Sandbox",
@@ -547,6 +583,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "workspace_files",
                            .type = SNP_CONFIG_LIMIT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "100000",
                            .env = ENV("WORKSPACE_FILES"),
                            .section = "Sandbox",
@@ -557,6 +594,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "file_size",
                            .type = SNP_CONFIG_LIMIT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "512m",
                            .env = ENV("FILE_SIZE"),
                            .section = "Sandbox",
@@ -567,6 +605,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "open_files",
                            .type = SNP_CONFIG_LIMIT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "256",
                            .env = ENV("OPEN_FILES"),
                            .section = "Sandbox",
@@ -577,6 +616,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         {
                            .name = "output",
                            .type = SNP_CONFIG_LIMIT,
+                           .trust = SNP_CONFIG_DOWN,
                            .fallback = "100000",
                            .env = ENV("OUTPUT"),
                            .section = "Sandbox",

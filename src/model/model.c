@@ -27,43 +27,25 @@ enum {
 
 /* The set --------------------------------------------------------------------------------- */
 
-/* A file that a project must not name: from the command line or the environment, or SNP_E_DENIED. */
-static int own_file(const struct snp_config *config,
-                    enum snp_config_key key,
-                    const char **ret,
-                    struct snp_err *err)
-{
-    const char *path = snp_config_str(config, key);
-    enum snp_config_origin origin = snp_config_origin(config, key);
-
-    *ret = path == NULL || path[0] == '\0' ? NULL : path;
-    if (*ret != NULL && (origin == SNP_ORIGIN_FILE || origin == SNP_ORIGIN_DOTENV)) {
-        return snp_fail(
-            err, SNP_E_DENIED,
-            "%s comes from %s: a project does not say that; set it in the environment",
-            snp_config_info(key)->name, snp_config_source(config, key));
-    }
-    return 0;
-}
-
 int snp_models_new(uv_loop_t *loop,
                    const struct snp_config *config,
                    struct snp_models **ret,
                    struct snp_err *err)
 {
     struct snp_models *models = calloc(1, sizeof(*models));
-    const char *prices = NULL;
+    const char *record = snp_config_str(config, SNP_KEY_RECORD_FILE);
 
     if (models == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     models->loop = loop;
     models->config = config;
-    int r = own_file(config, SNP_KEY_PRICE_FILE, &prices, err);
-    r = r < 0 ? r : own_file(config, SNP_KEY_RECORD_FILE, &models->record_file, err);
-    r = r < 0 ? r : snp_http_new(loop, &models->http, err);
+    models->record_file = record == NULL || record[0] == '\0' ? NULL : record;
+    int r = snp_http_new(loop, &models->http, err);
     r = r < 0 ? r : snp_keyring_new(loop, &models->keyring, err);
-    r = r < 0 ? r : snp_prices_load(prices, &models->prices, err);
+    r = r < 0
+            ? r
+            : snp_prices_load(snp_config_str(config, SNP_KEY_PRICE_FILE), &models->prices, err);
     if (r < 0) {
         snp_models_free(models);
         return r;

@@ -2,8 +2,8 @@
 /*
  * Routes: from a model's name to a provider.
  *
- * A project's files are not trusted with the user's keys: where an address comes from them, only a key that
- * comes from them too is sent there, unless the address is this host's own.
+ * What a project's files say of keys and addresses is not here before the user has trusted them (config/trust.h). Their
+ * choice of a model counts, but by it a key goes only to the provider it is named for, at that provider's own address.
  */
 #include "model/route.h"
 
@@ -206,25 +206,24 @@ struct base {
     const char *url;
     const char *from;
     const char *suffix;
-    bool is_projects; /* it comes from a file of the project */
 };
 
-static bool is_from_project(enum snp_config_origin origin)
+typedef const char *(*env_fn)(const struct snp_config *config, const char *name);
+
+/* A variable by get; an empty one is none. */
+static const char *variable(const struct snp_config *config, env_fn get, const char *name)
 {
-    return origin == SNP_ORIGIN_FILE || origin == SNP_ORIGIN_DOTENV;
+    const char *text = get(config, name);
+
+    return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
-static const char *env(const struct snp_config *config, const char *name, bool *ret_is_projects)
+/* Of the process if it has a text, else of a trusted .env. */
+static const char *env(const struct snp_config *config, const char *name)
 {
-    const char *text = snp_config_process_env(config, name);
+    const char *text = variable(config, snp_config_process_env, name);
 
-    *ret_is_projects = false;
-    if (text != NULL && text[0] != '\0') {
-        return text;
-    }
-    text = snp_config_env(config, name);
-    *ret_is_projects = true;
-    return text != NULL && text[0] != '\0' ? text : NULL;
+    return text != NULL ? text : variable(config, snp_config_env, name);
 }
 
 static bool base_find(const struct snp_config *config,
@@ -236,18 +235,13 @@ static bool base_find(const struct snp_config *config,
 
     *ret = (struct base){0};
     if (is_configured && url != NULL && url[0] != '\0') {
-        *ret = (struct base){
-            .url = url,
-            .from = snp_config_source(config, SNP_KEY_BASE_URL),
-            .is_projects = is_from_project(snp_config_origin(config, SNP_KEY_BASE_URL)),
-        };
+        *ret = (struct base){url, snp_config_source(config, SNP_KEY_BASE_URL), NULL};
         return true;
     }
     for (size_t i = 0; i < SNP_MODEL_ENV_NAMES && route->base_env[i] != NULL; i++) {
-        bool is_projects = false;
-        url = env(config, route->base_env[i], &is_projects);
+        url = env(config, route->base_env[i]);
         if (url != NULL) {
-            *ret = (struct base){url, route->base_env[i], route->base_suffix, is_projects};
+            *ret = (struct base){url, route->base_env[i], route->base_suffix};
             return true;
         }
     }
@@ -294,79 +288,66 @@ static void set_key(struct snp_model_target *target,
     (void)snprintf(target->key_name, sizeof(target->key_name), "%s%s", name, suffix);
 }
 
-/* A variable NAME, NAME_FILE or NAME_COMMAND; the last two never from a project's file. */
+/* A variable NAME, NAME_FILE or NAME_COMMAND; any of the process before any of .env. */
 static bool key_from(const struct snp_config *config,
                      struct snp_model_target *target,
-                     const char *name,
-                     bool *ret_is_projects)
+                     const char *name)
 {
     static const struct {
         const char *suffix;
         enum snp_model_key_kind kind;
     } kinds[] = {
+        {"",         SNP_MODEL_KEY_TEXT   },
         {"_FILE",    SNP_MODEL_KEY_FILE   },
         {"_COMMAND", SNP_MODEL_KEY_COMMAND},
     };
-    const char *text = env(config, name, ret_is_projects);
+    static const env_fn gets[] = {snp_config_process_env, snp_config_env};
 
-    if (text != NULL && !*ret_is_projects) {
-        set_key(target, SNP_MODEL_KEY_TEXT, text, name, "");
-        return true;
-    }
-    for (size_t i = 0; i < SNP_ARRAY_LEN(kinds); i++) {
+    for (size_t i = 0; i < SNP_ARRAY_LEN(gets) * SNP_ARRAY_LEN(kinds); i++) {
+        size_t kind = i % SNP_ARRAY_LEN(kinds);
         char full[sizeof(target->key_name)];
-        (void)snprintf(full, sizeof(full), "%s%s", name, kinds[i].suffix);
-        const char *value = snp_config_process_env(config, full);
-        if (value != NULL && value[0] != '\0') {
-            *ret_is_projects = false;
-            set_key(target, kinds[i].kind, value, name, kinds[i].suffix);
+        (void)snprintf(full, sizeof(full), "%s%s", name, kinds[kind].suffix);
+        const char *value = variable(config, gets[i / SNP_ARRAY_LEN(kinds)], full);
+        if (value != NULL) {
+            set_key(target, kinds[kind].kind, value, name, kinds[kind].suffix);
             return true;
         }
-    }
-    if (text != NULL) {
-        set_key(target, SNP_MODEL_KEY_TEXT, text, name, "");
-        return true;
     }
     return false;
 }
 
 /* The key that is configured for this program alone. */
-static bool own_key(const struct snp_config *config,
-                    struct snp_model_target *target,
-                    bool *ret_is_projects)
+static bool own_key(const struct snp_config *config, struct snp_model_target *target)
 {
     const char *text = snp_config_str(config, SNP_KEY_API_KEY);
     enum snp_config_origin origin = snp_config_origin(config, SNP_KEY_API_KEY);
+    bool has_text = text != NULL && text[0] != '\0';
 
-    if (text != NULL && text[0] != '\0' && !is_from_project(origin)) {
-        *ret_is_projects = false;
+    if (has_text && origin >= SNP_ORIGIN_ENV) {
         set_key(target, SNP_MODEL_KEY_TEXT, text, snp_config_source(config, SNP_KEY_API_KEY),
                 "");
         return true;
     }
-    if (key_from(config, target, "SNIPARA_SANDBOX_LLM_API_KEY", ret_is_projects)) {
+    if (key_from(config, target, "SNIPARA_SANDBOX_LLM_API_KEY")) {
         return true;
     }
-    if (text != NULL && text[0] != '\0') {
-        *ret_is_projects = true;
+    if (has_text) {
         set_key(target, SNP_MODEL_KEY_TEXT, text, "api_key", "");
-        return true;
     }
-    return false;
+    return has_text;
 }
 
 static bool key_find(const struct snp_config *config,
                      struct snp_model_target *target,
-                     bool is_configured,
-                     bool *ret_is_projects)
+                     bool is_configured)
 {
     const struct snp_model_route *route = target->route;
 
-    if (is_configured && own_key(config, target, ret_is_projects)) {
+    if (is_configured && own_key(config, target)) {
         return true;
     }
     for (size_t i = 0; i < SNP_MODEL_ENV_NAMES && route->key_env[i] != NULL; i++) {
-        if (key_from(config, target, route->key_env[i], ret_is_projects)) {
+        if (key_from(config, target, route->key_env[i])) {
             return true;
         }
     }
@@ -376,13 +357,13 @@ static bool key_find(const struct snp_config *config,
 static int open_route(const struct snp_config *config,
                       struct snp_model_target *target,
                       bool is_configured,
+                      bool is_users,
                       struct snp_err *err)
 {
     const struct snp_model_route *route = target->route;
-    bool is_keys_projects = false;
     struct base base;
 
-    bool has_key = key_find(config, target, is_configured, &is_keys_projects);
+    bool has_key = key_find(config, target, is_configured);
     if (!base_find(config, route, is_configured, &base)) {
         return snp_fail(
             err, SNP_E_NOT_FOUND,
@@ -393,24 +374,18 @@ static int open_route(const struct snp_config *config,
     if (r < 0) {
         return r;
     }
-    bool is_here = snp_http_is_loopback(target->base_url);
-    if (has_key && base.is_projects && !is_keys_projects && !is_here) {
-        return snp_fail(
-            err, SNP_E_DENIED,
-            "the project's %s names an address for models, and the key of %s is yours: a "
-            "project does not say where your key goes. If you want it so, set "
-            "SNIPARA_SANDBOX_BASE_URL to it in your environment",
-            base.from, target->key_name);
+    if (!is_users && route->needs_no_key && base.from == NULL) {
+        /* Who listens there on this machine may be anybody: not by a file's choice alone. */
+        set_key(target, SNP_MODEL_KEY_NONE, NULL, "", "");
     }
     if (!has_key && !route->needs_no_key && target->is_origin) {
-        return snp_fail(
-            err, SNP_E_NOT_FOUND,
-            "no key for %s: set %s (or %s_FILE, %s_COMMAND) in the environment or .env",
-            route->name, route->key_env[0], route->key_env[0], route->key_env[0]);
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "no key for %s: set %s (or %s_FILE, %s_COMMAND) in the environment, or "
+                        "in a .env that you trust",
+                        route->name, route->key_env[0], route->key_env[0], route->key_env[0]);
     }
     if (route->version_env != NULL) {
-        bool is_projects = false;
-        const char *version = env(config, route->version_env, &is_projects);
+        const char *version = env(config, route->version_env);
         target->api_version = version != NULL ? version : route->version;
     }
     return 0;
@@ -452,10 +427,9 @@ static const char *ready_default(const struct snp_config *config, const json_t *
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(routes); i++) {
         struct snp_model_target probe = {.route = &routes[i]};
-        bool is_projects = false;
         const char *model = snp_json_str(defaults, routes[i].name, NULL);
 
-        if (model != NULL && key_find(config, &probe, false, &is_projects)) {
+        if (model != NULL && key_find(config, &probe, false)) {
             return model;
         }
     }
@@ -478,7 +452,7 @@ static int by_name(const struct snp_config *config,
     const char *base = snp_config_str(config, SNP_KEY_BASE_URL);
     if (base != NULL && base[0] != '\0') { /* a proxy: it knows the names */
         int r = set_target(ret, &routes[0], name, err);
-        return r < 0 ? r : open_route(config, ret, true, err);
+        return r < 0 ? r : open_route(config, ret, true, true, err);
     }
     if (route == NULL) {
         return snp_fail(
@@ -487,11 +461,16 @@ static int by_name(const struct snp_config *config,
             "ollama/NAME, openrouter/NAME, ..., or set base_url",
             name);
     }
-    /* the key of this program is for the provider it is configured for, and no other */
+    /* the key of this program is for the provider it is configured for by the user, and no other */
     const char *unused = NULL;
-    bool is_configured = route == route_of_name(snp_config_str(config, SNP_KEY_MODEL), &unused);
+    const char *configured = snp_config_str(config, SNP_KEY_MODEL);
+    bool is_users = snp_config_is_users(config, SNP_KEY_MODEL) || !snp_streq(name, configured);
+    bool is_configured = route == route_of_name(snp_config_is_users(config, SNP_KEY_MODEL)
+                                                    ? configured
+                                                    : snp_config_info(SNP_KEY_MODEL)->fallback,
+                                                &unused);
     int r = set_target(ret, route, rest, err);
-    return r < 0 ? r : open_route(config, ret, is_configured, err);
+    return r < 0 ? r : open_route(config, ret, is_configured, is_users, err);
 }
 
 int snp_model_route(const struct snp_config *config,
@@ -523,7 +502,7 @@ int snp_model_route(const struct snp_config *config,
             return r;
         }
         return route->driver == NULL ? set_replay(config, ret, false, err)
-                                     : open_route(config, ret, true, err);
+                                     : open_route(config, ret, true, true, err);
     }
     int r = by_name(config, name, ret, err);
     if (r == SNP_E_NOT_FOUND &&

@@ -104,6 +104,7 @@ ANSWERS = {
     "logs diff": (["logs", "diff", run_id, run_id], []),
     "visualize": (["visualize", "--out", "page.html"], "file runs bytes"),
     "init": (["init", "new"], {"created": ["new/snipara-sandbox.toml", "new/.env.example"]}),
+    "trust": (["trust", "new"], "files"),
     "config show": (["config", "show"], "config_file memory"),
     "doctor": (["doctor"], "usable checks"),
     "daemon status": (["daemon", "status"], "running pid version"),

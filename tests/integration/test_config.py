@@ -2,6 +2,7 @@
 """`init` and `config show`, black box: precedence, sources, .env, messages, exit codes."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -43,6 +44,17 @@ Snipara:Project slug|Snipara:Base URL|Snipara:API key|Snipara:Memory enabled
 """.strip().replace("\n", "|").split("|")
 
 
+STATE = None  # of this test
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path_factory):
+    global STATE
+    STATE = tmp_path_factory.mktemp("state", numbered=True)
+    STATE.chmod(0o700)
+    return STATE
+
+
 @pytest.fixture
 def project(tmp_path):
     """An empty repository: the search for .env ends here."""
@@ -52,7 +64,8 @@ def project(tmp_path):
 
 def run(cwd, *args, env=None, program=PROGRAM):
     return subprocess.run(
-        [program, *args], cwd=cwd, env={"PATH": "/usr/bin:/bin", **(env or {})},
+        [program, *args], cwd=cwd,
+        env={"PATH": "/usr/bin:/bin", "SNIPARA_SANDBOX_STATE_DIR": str(STATE), **(env or {})},
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
     )
 
@@ -117,20 +130,21 @@ def test_composed_rows(project):
     write(project, "[snipara_sandbox]\ndocker_workspace_setup = 'dev'\n"
           "docker_workspace_install_command = 'make'\n"
           "docker_workspace_install_extras = ['a', 'b']\ndocker_mount_workspace = false\n")
+    run(project, "trust")
     values = {f"{r[0]}:{r[1]}": r[2] for r in rows_of(run(project, "config", "show").stdout)}
     assert values["Docker:Workspace setup"] == "dev via custom install command + extras [a, b]"
     assert values["Docker:Workspace mount"] == "disabled"
 
 
 def test_environment_beats_file_and_new_prefix_beats_legacy(project):
-    path = write(project, '[snipara_sandbox]\nmodel = "file"\nmax_depth = 9\nmemory = "1g"\n')
+    path = write(project, '[snipara_sandbox]\nmodel = "file"\nmax_depth = 3\nmemory = "256m"\n')
     assert show(project)["sources"]["model"] == str(path)
     legacy = {"RLM_MODEL": "legacy"}
     shown = show(project, env=legacy)
     assert (shown["model"], shown["sources"]["model"]) == ("legacy", "RLM_MODEL")
     shown = show(project, env={**legacy, "SNIPARA_SANDBOX_MODEL": "new"})
     assert (shown["model"], shown["sources"]["model"]) == ("new", "SNIPARA_SANDBOX_MODEL")
-    assert shown["max_depth"] == 9 and shown["memory"] == 1 << 30
+    assert shown["max_depth"] == 3 and shown["memory"] == 256 << 20
 
 
 def test_dotenv_beats_file_and_process_beats_dotenv(project):
@@ -310,3 +324,112 @@ def test_init_where_nothing_can_be_written(project):
 def test_init_leaves_no_temporary_files(project):
     run(project, "init")
     assert sorted(p.name for p in project.iterdir()) == [".env.example", ".git", "snipara-sandbox.toml"]
+
+
+# ---- trust ----
+
+WIDE = '[snipara_sandbox]\nbase_url = "http://127.0.0.1:1"\nenvironment = "local"\nmemory = "20g"\nmodel = "m"\n'
+WIDE_ENV = "OPENAI_API_KEY=sk-theirs\nRLM_MAX_DEPTH=99\nRLM_TEMPERATURE=1\nDATABASE_URL=x\n"
+
+
+def test_a_file_nobody_has_trusted_widens_nothing_and_is_named(project, state):
+    path, env_file = write(project, WIDE), write(project, WIDE_ENV, ".env")
+    done = run(project, "config", "show", "--json")
+    shown = json.loads(done.stdout)
+    assert done.returncode == 0 and done.stderr.count("\n") == 2
+    for line, name, names in zip(done.stderr.splitlines(), (path, env_file),
+                                 ("base_url, environment, memory", "OPENAI_API_KEY, RLM_MAX_DEPTH")):
+        assert f"{name} is not trusted" in line and f": {names};" in line and "'snipara-sandbox trust " in line
+    assert shown["ignored"] == ["base_url", "environment", "memory", "OPENAI_API_KEY", "RLM_MAX_DEPTH"]
+    assert shown["base_url"] is None and shown["environment"] == "auto" and shown["memory"] == 512 << 20
+    assert shown["max_depth"] == 4 and shown["model"] == "m" and shown["temperature"] == 1
+    # what the user says himself is not missed
+    given = run(project, "config", "show", env={"RLM_MAX_DEPTH": "5", "OPENAI_API_KEY": "sk-mine"})
+    assert given.stderr.count("\n") == 1 and "OPENAI" not in given.stderr
+    assert list(state.iterdir()) == []
+
+
+def test_trust_shows_remembers_and_asks_anew_after_a_change(project, state):
+    path, env_file = write(project, WIDE), write(project, WIDE_ENV, ".env")
+    looked = run(project, "trust", "--show")
+    assert looked.returncode == 0 and looked.stdout.count("not trusted") == 2
+    assert "  memory = 20g\n" in looked.stdout and "theirs" not in looked.stdout
+    assert show(project)["ignored"]
+    inner = project / "inner"  # the same .env counts for folders below
+    inner.mkdir()
+    told = json.loads(run(project, "trust", "--json").stdout)
+    assert [(file["path"], file["trusted"], sorted(file["sets"])) for file in told["files"]] == [
+        (str(path), True, ["base_url", "environment", "memory"]), (str(env_file), True, ["OPENAI_API_KEY", "RLM_MAX_DEPTH"])]
+    shown = show(project)
+    assert shown["ignored"] == [] and shown["memory"] == 20 << 30 and shown["max_depth"] == 99
+    assert show(inner)["max_depth"] == 99
+    assert run(project, "config", "show").stderr == ""
+    for record in (state / "trusted").iterdir():
+        assert record.stat().st_mode & 0o077 == 0 and "theirs" not in record.read_text()
+    # neither another content, nor the same one elsewhere
+    write(project, WIDE + "# more\n")
+    changed = run(project, "config", "show", "--json")
+    assert "has changed since you trusted it" in changed.stderr and json.loads(changed.stdout)["memory"] == 512 << 20
+    write(project, WIDE)
+    assert show(project)["memory"] == 20 << 30
+    write(inner, WIDE)
+    (project / "link").symlink_to(inner)
+    assert show(inner)["memory"] == show(project / "link")["memory"] == 512 << 20
+    rows = {row["path"]: (row["state"], row["by"]) for row in json.loads(run(project, "trust", "--list", "--json").stdout)}
+    assert rows == {str(path): ("trusted", "trust"), str(env_file): ("trusted", "trust")}
+    env_file.unlink()
+    assert re.search(r"\.env +gone +trust ", run(project, "trust", "--list").stdout)
+    assert json.loads(run("/", "trust", "--revoke", str(project), "--json").stdout) == {"revoked": [str(path), str(env_file)]}
+    assert show(project)["memory"] == 512 << 20
+    fails(run(project, "trust", "--revoke"), 1, "nothing was trusted")
+    assert run(project, "trust", "--list").stdout == "No file is trusted\n"
+    fails(run(project / ".git", "trust"), 1, "no configuration that is yours")
+    assert run(project, "trust", "--list", "--show").returncode == 2
+
+
+def test_what_init_wrote_is_trusted_until_it_is_changed(project):
+    run(project, "init")
+    rows = json.loads(run(project, "trust", "--list", "--json").stdout)
+    assert [(row["path"], row["state"], row["by"]) for row in rows] == [
+        (str(project / "snipara-sandbox.toml"), "trusted", "init")]
+    with open(project / "snipara-sandbox.toml", "a") as out:
+        out.write('snipara_base_url = "http://127.0.0.1:1"\n')
+    assert "has changed since" in run(project, "config", "show").stderr
+    assert show(project, "--config", "snipara-sandbox.toml")["snipara_base_url"] == "http://127.0.0.1:1"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes files of another user")
+def test_a_strangers_file_is_never_read(project):
+    """Attack: in a folder of everybody, a file or a link of somebody else. Control: the same as the user's own."""
+    shared, stranger, we = project / "shared", 4242, os.geteuid()
+    (shared / "mine").mkdir(parents=True)
+    shared.chmod(0o1777)
+
+    def model(where=shared):
+        done = run(where, "config", "show", "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["model"], done.stderr
+
+    for name, text in (("snipara-sandbox.toml", "[snipara_sandbox]\nmodel = 'theirs'\n"), (".env", "RLM_MODEL=theirs\n")):
+        path = write(shared, text, name)
+        for where in (shared, shared / "mine") if name == ".env" else (shared,):
+            os.chown(path, stranger, stranger)
+            seen, said = model(where)
+            assert seen == "gpt-4o-mini" and f"{path} belongs to uid 4242" in said
+            os.chown(path, we, we)
+            assert model(where)[0] == "theirs"
+        os.chown(path, stranger, stranger)
+        assert run(shared, "trust").returncode == 1
+        # a link of the stranger's that leads to a file of the user's, and a thing that is no file
+        os.chown(path, we, we)
+        path.rename(shared / "mine" / "kept")
+        path.symlink_to(shared / "mine" / "kept")
+        os.chown(path, stranger, stranger, follow_symlinks=False)
+        assert model()[0] == "gpt-4o-mini"
+        os.chown(path, we, we, follow_symlinks=False)
+        assert model()[0] == "theirs"
+        path.unlink()
+        os.mkfifo(path)
+        os.chown(path, stranger, stranger)
+        assert model()[0] == "gpt-4o-mini"
+        path.unlink()

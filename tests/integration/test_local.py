@@ -283,6 +283,7 @@ def test_auto_is_native_where_it_runs(fresh_sandbox, who):
 def test_a_configuration_that_says_local_runs_local_and_says_once_that_native_is_there(fresh_sandbox, who):
     box = fresh_sandbox(who)
     box.make_file(os.path.join(box.home, "snipara-sandbox.toml"), '[snipara_sandbox]\nenvironment = "local"\n')
+    box.cli("trust")
     first = box.cli("exec", "print(6 * 7)")
     assert first.returncode == 0 and first.stdout == "42\n"
     said = [line for line in first.stderr.splitlines() if "native" in line]

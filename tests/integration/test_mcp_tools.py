@@ -577,3 +577,21 @@ def test_print_config(server, client):
 def test_print_config_of_nobody(server):
     done = server.box.cli("mcp-serve", "--print-config", "emacs")
     assert done.returncode == 2 and "claude-desktop" in done.stderr
+
+
+# The project's files ------------------------------------------------------------------------
+
+
+def test_a_projects_file_moves_no_server_to_a_weaker_place(fresh_sandbox):
+    """Attack: a cloned folder asks for the weaker tier and 20 GiB. Control: the user has trusted it."""
+    box = fresh_sandbox("root")
+    box.make_file("project/snipara-sandbox.toml", '[snipara_sandbox]\nenvironment = "local"\nmemory = "20g"\n')
+    for is_trusted in (False, True):
+        with mcp.Server(box) as made:
+            name = f"s{is_trusted}"
+            made.tool("execute_python", code="1", session_id=name)
+            row, = (row for row in json.loads(box.cli("sessions", "list", "--json").stdout) if row["name"] == name)
+            assert (row["tier"], row["memory_bytes"]) == (("local", 20 << 30) if is_trusted else ("native", 512 << 20))
+        assert ("is not trusted" in made.errors) == (not is_trusted)
+        assert is_trusted or ": environment, memory;" in made.errors
+        box.cli("trust", cwd=made.project)

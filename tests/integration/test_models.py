@@ -566,38 +566,80 @@ def test_a_command_is_asked_again_when_its_key_is_refused(tmp_path, serve):
     assert [r["headers"]["authorization"][-1] for r in server.requests] == ["1", "2"]
 
 
+def trust(folder, env):
+    done = subprocess.run([CLI, "trust"], cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0 and KEY not in done.stdout + done.stderr, done.stderr
+
+
+def plant(folder, where, server):
+    """A file that names the listener, as its path."""
+    name, text = {"toml": ("snipara-sandbox.toml", f'[snipara_sandbox]\nbase_url = "{server.url}"\n'),
+                  "dotenv": (".env", f"OPENAI_BASE_URL={server.url}\n")}[where]
+    (folder / name).write_text(text)
+    return folder / name
+
+
+ONCE = {"model": "gpt-4o-mini", "max_tries": 1, "deadline_ms": 3000}
+
+
 @pytest.mark.parametrize("where", ["toml", "dotenv"])
-def test_a_project_does_not_say_where_the_users_key_goes(tmp_path, serve, where):
-    """Attack: a folder one has cloned names an address. Control: the user names it, or the key is the folder's."""
-    server = serve(stream(*said("openai")), address="0.0.0.0")  # an address that is not this host's own by its looks
-    if where == "toml":
-        (tmp_path / "snipara-sandbox.toml").write_text(f'[snipara_sandbox]\nbase_url = "{server.url}"\n')
-    else:
-        (tmp_path / ".env").write_text(f"OPENAI_BASE_URL={server.url}\n")
-    request = {"model": "gpt-4o-mini"}
-    lines = ask(tmp_path, environment(OPENAI_API_KEY=KEY), request)
-    assert lines[-1][1]["failure"] == "setup" and "where your key goes" in lines[-1][1]["error"]["message"]
+@pytest.mark.parametrize("whose", ["cloned", "sticky"])
+def test_a_project_does_not_say_where_the_users_key_goes(tmp_path, serve, where, whose):
+    """Attack: a folder one has cloned, or one of everybody's with another user's file in it, names an address of this
+    host, where anybody may listen. Control: the same file, the user's own, once the user has trusted it."""
+    if whose == "sticky" and os.geteuid() != 0:
+        pytest.skip("makes files of another user")
+    server = serve(stream(*said("openai")))
+    project, state = tmp_path / "project", tmp_path / "state"
+    project.mkdir()
+    path = plant(project, where, server)
+    if whose == "sticky":
+        project.chmod(0o1777)
+        os.chown(path, 4242, 4242)
+    env = environment(OPENAI_API_KEY=KEY, SNIPARA_SANDBOX_STATE_DIR=str(state), HTTPS_PROXY="http://127.0.0.1:9")
+    assert not ask(project, env, ONCE)[-1][1]["is_ok"]
+    said_so = subprocess.run([CLI, "models", "--json"], cwd=project, env=env, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+    assert said_so.returncode == 0 and json.loads(said_so.stdout)["model"]["base_url"] == "https://api.openai.com/v1"
+    assert f"{path} belongs to uid 4242" in said_so.stderr if whose == "sticky" else \
+        f"{path} is not trusted" in said_so.stderr and "snipara-sandbox trust" in said_so.stderr
     assert server.requests == []
 
-    lines = ask(tmp_path, environment(OPENAI_API_KEY=KEY, SNIPARA_SANDBOX_BASE_URL=server.url), request)
-    assert lines[-1][1]["is_ok"] and KEY in str(server.requests[0]["headers"])
-    with open(tmp_path / ".env", "a") as env:
-        env.write("OPENAI_API_KEY=sk-of-the-project\n")
-    lines = ask(tmp_path, environment(), request)
-    assert lines[-1][1]["is_ok"] and "sk-of-the-project" in str(server.requests[1]["headers"])
+    os.chown(path, os.geteuid(), -1)
+    trust(project, env)
+    assert ask(project, env, ONCE)[-1][1]["is_ok"] and KEY in str(server.requests[0]["headers"])
 
 
-def test_a_project_names_no_commands_and_files(tmp_path, serve):
+def test_a_project_names_no_keys_commands_and_files(tmp_path, serve):
     server = serve(stream(*said("openai")))
-    (tmp_path / ".env").write_text(f"OPENAI_API_KEY_COMMAND=touch {tmp_path}/ran\nOPENAI_API_KEY_FILE=/etc/hostname\n"
-                                   f"OPENAI_BASE_URL={server.url}\n")
-    ask(tmp_path, environment(), {"model": "gpt-4o-mini"})
-    assert not (tmp_path / "ran").exists() and "authorization" not in server.requests[0]["headers"]
-    ask(tmp_path, environment(OPENAI_API_KEY_COMMAND=f"touch {tmp_path}/ran"), {"model": "gpt-4o-mini"})  # control
-    assert (tmp_path / "ran").exists()
-    (tmp_path / "snipara-sandbox.toml").write_text(f'[snipara_sandbox]\nrecord_file = "{tmp_path}/over"\n')
-    done = subprocess.run([CLI, "models"], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 1 and "a project does not say that" in done.stderr
+    (tmp_path / ".env").write_text(f"OPENAI_API_KEY=sk-of-the-project\nANTHROPIC_API_KEY_COMMAND=touch {tmp_path}/ran\n"
+                                   "SNIPARA_SANDBOX_RECORD_FILE=over\n")
+    env = environment(SNIPARA_SANDBOX_STATE_DIR=str(tmp_path / "state"), OPENAI_BASE_URL=server.url,
+                      ANTHROPIC_BASE_URL=server.url)
+    both = (ONCE, {**ONCE, "model": "claude-sonnet-4-5"})
+    ask(tmp_path, env, *both)
+    assert "authorization" not in server.requests[0]["headers"]
+    assert not (tmp_path / "ran").exists() and not (tmp_path / "over").exists()
+    trust(tmp_path, env)  # control
+    ask(tmp_path, env, *both)
+    assert "sk-of-the-project" in str([request["headers"] for request in server.requests])
+    assert (tmp_path / "ran").exists() and (tmp_path / "over").exists()
+
+
+def test_a_model_that_a_project_chooses_gets_its_own_providers_key_only(tmp_path, serve):
+    """Its file picks a well-known provider: that one's key may go there, the key of this program and one for a port of this host not."""
+    def key_for(model, **env):
+        (tmp_path / "snipara-sandbox.toml").write_text(f'[snipara_sandbox]\nmodel = "{model}"\n')
+        done = subprocess.run([CLI, "models", "--json"], cwd=tmp_path, env={**environment(), **env}, stdout=subprocess.PIPE, text=True)
+        return json.loads(done.stdout)["model"]["key_from"]
+
+    own = {"SNIPARA_SANDBOX_LLM_API_KEY": KEY}
+    assert key_for("claude-sonnet-4-5", ANTHROPIC_API_KEY=KEY) == "ANTHROPIC_API_KEY"
+    assert key_for("claude-sonnet-4-5", **own) is None
+    assert key_for("gpt-4o", **own) == "SNIPARA_SANDBOX_LLM_API_KEY"  # the provider without any file
+    assert key_for("claude-sonnet-4-5", **own, SNIPARA_SANDBOX_MODEL="claude-sonnet-4-5") == "SNIPARA_SANDBOX_LLM_API_KEY"
+    assert key_for("ollama/x", OLLAMA_API_KEY=KEY) is None
+    assert key_for("ollama/x", OLLAMA_API_KEY=KEY, SNIPARA_SANDBOX_MODEL="ollama/x") == "OLLAMA_API_KEY"
 
 
 def test_the_own_key_goes_to_the_configured_provider_only(tmp_path, serve):

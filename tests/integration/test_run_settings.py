@@ -42,9 +42,15 @@ def test_records_outside_the_project_are_told_of(runs, configure):
                              (".env", "", f"SNIPARA_SANDBOX_LOG_DIR={outside}")):
         configure(line, name=name, head=head)
         done = go(runs)
+        assert "records go to" not in done.stderr and os.listdir(outside) == []
+        assert "so these are not used: " in done.stderr and "log_dir" in done.stderr.lower()
+        runs.cli("trust")
+        done = go(runs)
         assert "records go to" in done.stderr and name in done.stderr, line
         assert "records go to" not in go(runs, "--log-dir", outside).stderr
         os.unlink(os.path.join(runs.folder, name))
+        for record in os.listdir(outside):
+            os.unlink(os.path.join(outside, record))
     configure('log_dir = "new/below"')
     done = go(runs)
     assert done.returncode == 0 and "records go to" not in done.stderr
@@ -82,6 +88,11 @@ def test_the_settings_say_what_will_be_asked_and_who_set_it(runs, configure):
     configure('backend = "replay"', f'replay_file = {json.dumps(script)}', "token_budget = 7000000",
               'environment = "local"', "sub_calls_max_cost_per_session = 90", "sub_calls_max_per_turn = 50")
     shown = runs.cli("run", "Do it", "--show-config")
+    assert "set by" not in shown.stdout and "weaker" not in shown.stderr
+    assert "backend, environment, replay_file, sub_calls_max_cost_per_session, sub_calls_max_per_turn, token_budget" in \
+        shown.stderr.replace("\n", " ")
+    runs.cli("trust")
+    shown = runs.cli("run", "Do it", "--show-config")
     assert f"Model: replay/{script}" in shown.stdout and "gpt-4o-mini" not in shown.stdout
     for each in ("token_budget", "backend", "environment", "sub_calls_max_cost_per_session", "sub_calls_max_per_turn"):
         line, = [line for line in shown.stdout.splitlines() if line.startswith(f"  {each}: set by ")]
@@ -101,6 +112,7 @@ def test_the_settings_say_what_will_be_asked_and_who_set_it(runs, configure):
 def test_the_weaker_tier_is_told_of_as_in_exec(runs, configure, verb):
     mark = os.path.join(runs.box.state, "local-notice")
     configure('environment = "local"')
+    runs.cli("trust")
     script = runs.script(turn(text="FINAL(1)"))
     said = []
     for args in (["exec", "1"], [verb, "Do it", *runs.options(script)]):

@@ -51,6 +51,8 @@ static void begin(struct fixture *fix)
     *fix = (struct fixture){.dir = "/tmp/snp-config-test-XXXXXX"};
     assert_non_null(mkdtemp(fix->dir));
     make_dir(fix, ".git"); /* the search for .env ends here */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+    assert_int_equal(setenv("SNIPARA_SANDBOX_STATE_DIR", path_of(fix, "state"), 1), 0);
     fix->request = (struct snp_config_request){.cwd = fix->dir, .environ = fix->vars};
 }
 
@@ -66,6 +68,7 @@ static void end(const struct fixture *fix)
                                         ".git",
                                         "snipara-sandbox.toml",
                                         "rlm.toml",
+                                        "state",
                                         "other.toml"};
     for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
         (void)remove(path_of(fix, names[i])); /* most are not there */
@@ -224,7 +227,7 @@ TEST(every_value_knows_its_source)
     struct snp_err err;
     begin(&fix);
     put(&fix, "snipara-sandbox.toml", "[snipara_sandbox]\nmodel = \"m\"\nmax_depth = 5\n");
-    put(&fix, ".env", "RLM_BACKEND=openai\n");
+    put(&fix, ".env", "RLM_TEMPLATE=data\n");
     fix.vars[0] = "SNIPARA_SANDBOX_MEMORY=1g";
     snp_autoconfig struct snp_config *config = load(&fix);
     assert_int_equal(
@@ -233,11 +236,11 @@ TEST(every_value_knows_its_source)
     assert_string_equal(snp_config_source(config, SNP_KEY_MODEL),
                         path_of(&fix, "snipara-sandbox.toml"));
     (void)snprintf(expected, sizeof(expected), ".env: %s", path_of(&fix, ".env"));
-    assert_string_equal(snp_config_source(config, SNP_KEY_BACKEND), expected);
+    assert_string_equal(snp_config_source(config, SNP_KEY_TEMPLATE), expected);
     assert_string_equal(snp_config_source(config, SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY)),
                         "SNIPARA_SANDBOX_MEMORY");
     assert_string_equal(snp_config_source(config, SNP_KEY_OF_LIMIT(SNP_LIMIT_CPUS)), "--cpus");
-    assert_int_equal(snp_config_origin(config, SNP_KEY_BACKEND), SNP_ORIGIN_DOTENV);
+    assert_int_equal(snp_config_origin(config, SNP_KEY_TEMPLATE), SNP_ORIGIN_DOTENV);
     assert_int_equal(snp_config_origin(config, SNP_KEY_MODEL), SNP_ORIGIN_FILE);
     snp_autojson json_t *explicit_limits = snp_config_limits_explicit(config);
     assert_int_equal(json_object_size(explicit_limits), 1);
@@ -328,7 +331,8 @@ TEST(secrets_are_never_repeated)
 {
     struct fixture fix;
     begin(&fix);
-    put(&fix, "snipara-sandbox.toml", "[snipara_sandbox]\napi_key = \"sk-secret\"\n");
+    put(&fix, "other.toml", "[snipara_sandbox]\napi_key = \"sk-secret\"\n");
+    fix.request.config_path = "other.toml";
     fix.vars[0] = "SNIPARA_API_KEY=rlm-secret";
     fix.vars[1] = "SNIPARA_PROJECT_SLUG=demo";
     snp_autoconfig struct snp_config *config = load(&fix);
@@ -346,7 +350,8 @@ TEST(numbers_and_booleans_may_be_written_as_text)
 {
     struct fixture fix;
     begin(&fix);
-    put(&fix, "snipara-sandbox.toml",
+    fix.request.config_path = "other.toml";
+    put(&fix, "other.toml",
         "[snipara_sandbox]\nmax_depth = \"5\"\nverbose = \"Yes\"\nparallel_tools = 1\n"
         "temperature = 1\ntool_budget = 7.0\ntimeout = 1.5\nmemory = 33554432\ncpus = \"0.5\"\n"
         "docker_workspace_install_extras = \"a b, c\"\n");
@@ -445,22 +450,25 @@ TEST(docker_keys_stand_in_for_limits_that_are_not_set)
     struct snp_limits limits;
     begin(&fix);
     put(&fix, "snipara-sandbox.toml",
-        "[snipara_sandbox]\ndocker_timeout = 7\ndocker_memory = \"64m\"\ncpus = 2\ndocker_cpus "
-        "= 4.0\n");
+        "[snipara_sandbox]\ndocker_timeout = 7\ndocker_memory = \"64m\"\ncpus = 0.5\n"
+        "docker_cpus = 0.25\n");
     struct snp_config *config = load(&fix);
     snp_config_limits(config, &limits);
     assert_int_equal(limits.value[SNP_LIMIT_WALL], 7000);
     assert_int_equal(limits.value[SNP_LIMIT_MEMORY], 64 << 20);
-    assert_int_equal(limits.value[SNP_LIMIT_CPUS], 2000);
+    assert_int_equal(limits.value[SNP_LIMIT_CPUS], 500);
     assert_true(snp_has_prefix(snp_config_source(config, SNP_KEY_OF_LIMIT(SNP_LIMIT_WALL)),
                                "docker_timeout: /tmp/"));
     snp_config_free(config);
     fix.vars[0] = "RLM_TIMEOUT=9";
+    fix.vars[1] = "RLM_DOCKER_CPUS=0.1"; /* what the user lowered so, a file does not raise */
     config = load(&fix);
     snp_config_limits(config, &limits);
     assert_int_equal(limits.value[SNP_LIMIT_WALL], 9000);
+    assert_int_equal(limits.value[SNP_LIMIT_CPUS], 100);
     snp_config_free(config);
     put(&fix, "snipara-sandbox.toml", "[snipara_sandbox]\ndocker_memory = \"plenty\"\n");
+    fix.request.config_path = "snipara-sandbox.toml";
     refused(&fix, SNP_E_INVALID, "docker_memory: /tmp/", "a size such as 512m");
     end(&fix);
 }
@@ -521,7 +529,8 @@ TEST(dotenv_never_hides_or_changes_the_process_environment)
     fix.vars[0] = "SNP_TEST_BOTH=process";
     fix.vars[1] = "SNIPARA_SANDBOX_MODEL=";
     snp_autoconfig struct snp_config *config = load(&fix);
-    assert_string_equal(snp_config_env(config, "SNP_TEST_ONLY_HERE"), "dotenv");
+    assert_string_equal(snp_config_env_any(config, "SNP_TEST_ONLY_HERE"), "dotenv");
+    assert_null(snp_config_env(config, "SNP_TEST_ONLY_HERE")); /* nobody has trusted the file */
     assert_string_equal(snp_config_env(config, "SNP_TEST_BOTH"), "process");
     assert_null(snp_config_env(config, "SNP_TEST"));
     /* an empty variable hides the line of .env, and itself sets nothing */
@@ -530,6 +539,70 @@ TEST(dotenv_never_hides_or_changes_the_process_environment)
         assert_false(snp_has_prefix(*var, "SNP_TEST_ONLY_HERE="));
     }
     end(&fix);
+}
+
+/* The column `trust`: what a stranger's file may set, from either file, and what it may not. */
+TEST(untrusted_files_widen_nothing)
+{
+    static const struct {
+        const char *line;
+        enum snp_config_key key;
+        bool is_used;
+    } cases[] = {
+        {"model = \"anthropic/claude-x\"",       SNP_KEY_MODEL,                          true },
+        {"model = \"replay/answers\"",           SNP_KEY_MODEL,                          false},
+        {"backend = \"litellm\"",                SNP_KEY_BACKEND,                        true },
+        {"backend = \"anthropic\"",              SNP_KEY_BACKEND,                        false},
+        {"environment = \"local\"",              SNP_KEY_ENVIRONMENT,                    false},
+        {"environment = \"native\"",             SNP_KEY_ENVIRONMENT,                    true },
+        {"docker_memory = \"513m\"",             SNP_KEY_DOCKER_MEMORY,                  false},
+        {"docker_memory = \"64m\"",              SNP_KEY_DOCKER_MEMORY,                  true },
+        {"memory = \"20g\"",                     SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY),     false},
+        {"token_budget = 8001",                  SNP_KEY_TOKEN_BUDGET,                   false},
+        {"token_budget = 7999",                  SNP_KEY_TOKEN_BUDGET,                   true },
+        {"sub_calls_max_cost_per_session = 1.1", SNP_KEY_SUB_CALLS_MAX_COST_PER_SESSION, false},
+        {"transaction = false",                  SNP_KEY_TRANSACTION,                    false},
+        {"require_exact = true",                 SNP_KEY_REQUIRE_EXACT,                  true },
+        {"checkpoint = \"cell\"",                SNP_KEY_CHECKPOINT,                     true },
+        {"checkpoint = \"off\"",                 SNP_KEY_CHECKPOINT,                     false},
+        {"log_dir = \"a/..b\"",                  SNP_KEY_LOG_DIR,                        true },
+        {"log_dir = \"a/../../b\"",              SNP_KEY_LOG_DIR,                        false},
+        {"log_dir = \"/tmp/b\"",                 SNP_KEY_LOG_DIR,                        false},
+        {"base_url = \"http://x\"",              SNP_KEY_BASE_URL,                       false},
+        {"record_file = \"r\"",                  SNP_KEY_RECORD_FILE,                    false},
+        {"price_file = \"r\"",                   SNP_KEY_PRICE_FILE,                     false},
+        {"api_key = \"sk\"",                     SNP_KEY_API_KEY,                        false},
+        {"snipara_base_url = \"http://x\"",      SNP_KEY_SNIPARA_BASE_URL,               false},
+    };
+    for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
+        struct fixture fix;
+        char text[256];
+        size_t n = strcspn(cases[i].line, " ");
+        begin(&fix);
+        (void)snprintf(text, sizeof(text), "[snipara_sandbox]\n%s\n", cases[i].line);
+        put(&fix, "snipara-sandbox.toml", text);
+        (void)snprintf(text, sizeof(text), "%s=%s\n", snp_config_info(cases[i].key)->env[0],
+                       cases[i].line + n + 3);
+        put(&fix, ".env", text);
+        struct snp_config *config = load(&fix);
+        snp_autofree char *toml = snp_config_ignored(config, SNP_FILE_TOML, true);
+        snp_autofree char *dotenv = snp_config_ignored(config, SNP_FILE_DOTENV, true);
+        bool is_named = toml != NULL && dotenv != NULL &&
+                        strstr(toml, snp_config_info(cases[i].key)->name) != NULL &&
+                        strstr(dotenv, snp_config_info(cases[i].key)->env[0]) != NULL;
+        if (is_named == cases[i].is_used || (toml == NULL) != cases[i].is_used) {
+            fail_msg("%s: %s", cases[i].line, toml == NULL ? "let through" : toml);
+        }
+        if (!cases[i].is_used) {
+            assert_int_equal(snp_config_origin(config, cases[i].key), SNP_ORIGIN_DEFAULT);
+        }
+        snp_config_free(config);
+        fix.request.config_path = "snipara-sandbox.toml"; /* the user's word */
+        config = load(&fix);
+        assert_int_not_equal(snp_config_origin(config, cases[i].key), SNP_ORIGIN_DEFAULT);
+        snp_config_free(config);
+        end(&fix);
+    }
 }
 
 static void count_warning(void *arg, unsigned line, const char *what)
@@ -630,6 +703,7 @@ RUN(UNIT(defaults_are_the_documented_ones),
     UNIT(a_flag_that_is_refused_leaves_the_old_value),
     UNIT(dotenv_is_searched_upwards_until_a_repository_ends),
     UNIT(dotenv_never_hides_or_changes_the_process_environment),
+    UNIT(untrusted_files_widen_nothing),
     UNIT(dotenv_lines_are_read_as_a_shell_would),
     UNIT(dotenv_lines_that_make_no_sense_are_skipped_and_counted),
     UNIT(toml_becomes_json_of_the_same_shape))

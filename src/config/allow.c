@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/allow.h"
+
+#include <string.h>
+
+#include "base/str.h"
+#include "config/value.h"
+
+/* As a number: those of type limit are one; docker_memory is a text that means one. */
+static bool to_number(enum snp_config_key key, const json_t *value, double *ret)
+{
+    snp_autojson json_t *parsed = NULL;
+    struct snp_err err;
+
+    if (json_is_string(value) && key == SNP_KEY_DOCKER_MEMORY &&
+        snp_value_from_json(SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY), value, "", &parsed, &err) ==
+            0) {
+        value = parsed;
+    }
+    *ret = json_number_value(value);
+    return json_is_number(value);
+}
+
+static bool is_less(enum snp_config_key key, const json_t *value, const json_t *fallback)
+{
+    double given;
+    double most;
+
+    return to_number(key, value, &given) && to_number(key, fallback, &most) && given <= most;
+}
+
+/* Relative, and without a way up. */
+static bool is_below(const char *path)
+{
+    if (path[0] == '/') {
+        return false;
+    }
+    while (*path != '\0') {
+        size_t n = strcspn(path, "/");
+        if (n == 2 && path[0] == '.' && path[1] == '.') {
+            return false;
+        }
+        path += n + (path[n] == '/' ? 1 : 0);
+    }
+    return true;
+}
+
+static bool is_safe(const struct snp_config_info *info, const json_t *value)
+{
+    for (size_t i = 0; i < SNP_CONFIG_SAFE_VALUES && info->safe[i] != NULL; i++) {
+        if (snp_streq(info->safe[i], json_string_value(value))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool snp_config_is_harmless(enum snp_config_key key, const json_t *value)
+{
+    const struct snp_config_info *info = snp_config_info(key);
+    snp_autojson json_t *fallback = NULL;
+    struct snp_err err;
+
+    if (value == NULL || info->trust == SNP_CONFIG_FREE) {
+        return true;
+    }
+    if (info->fallback != NULL &&
+        snp_value_from_text(key, info->fallback, info->name, &fallback, &err) < 0) {
+        return false;
+    }
+    if (fallback != NULL && json_equal(value, fallback)) {
+        return true;
+    }
+    switch (info->trust) {
+    case SNP_CONFIG_DOWN:
+        return is_less(key, value, fallback);
+    case SNP_CONFIG_SAFE:
+        return is_safe(info, value);
+    case SNP_CONFIG_NAME:
+        return !snp_has_prefix(json_string_value(value), "replay/");
+    case SNP_CONFIG_BELOW:
+        return is_below(json_string_value(value));
+    case SNP_CONFIG_FREE:
+    case SNP_CONFIG_ASKS:
+        break;
+    }
+    return false;
+}
+
+bool snp_config_is_provider_variable(const char *name)
+{
+    static const char *const ends[] = {
+        "_API_KEY",  "_API_KEY_FILE", "_API_KEY_COMMAND",
+        "_BASE_URL", "_API_BASE",     "_API_VERSION",
+    };
+    size_t n = strlen(name);
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(ends); i++) {
+        size_t n_end = strlen(ends[i]);
+        if (n > n_end && strcmp(name + n - n_end, ends[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}

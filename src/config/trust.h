@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CONFIG_TRUST_H
+#define SNP_CONFIG_TRUST_H
+
+/*
+ * Files of a working folder, and the user's word for them. A file of a stranger is never read. Whether a file may
+ * set more than what harms nobody (config/allow.h) is remembered in the state folder, a record for each
+ * path: whose the file was and the SHA-256 of what it held. A file that changes has to be trusted anew.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+enum snp_trust {
+    SNP_TRUST_NONE = 0,
+    SNP_TRUST_CHANGED, /* another content, or owner, was trusted */
+    SNP_TRUST_GIVEN,
+};
+
+enum {
+    SNP_SOURCE_HEX = 64
+};
+
+/* A file as it was read, once: what is parsed is what is hashed. */
+struct snp_source {
+    char *text; /* owned; NUL-terminated */
+    size_t len;
+    uid_t owner;
+    char hash[SNP_SOURCE_HEX + 1];
+};
+
+/*
+ * Read a file of at most max bytes. is_foreign (may be NULL: then whose it is does not matter) becomes true if it
+ * belongs to neither us nor root, or is a link that does; then nothing was read, and the code is SNP_E_DENIED. Else as
+ * snp_file_read. *ret is the caller's: snp_source_done().
+ */
+int snp_source_read(const char *path,
+                    size_t max,
+                    struct snp_source *ret,
+                    bool *is_foreign,
+                    struct snp_err *err) SNP_NODISCARD;
+void snp_source_done(struct snp_source *source);
+
+/* What the user has said of this content under this path. Without a state folder: nothing. */
+enum snp_trust snp_trust_of(const char *path, const struct snp_source *source);
+/* Remember it; by says who did ("trust", "init"). */
+int snp_trust_add(const char *path,
+                  const struct snp_source *source,
+                  const char *by,
+                  struct snp_err *err) SNP_NODISCARD;
+/* The same for bytes that we have just written. */
+int snp_trust_add_own(const char *path,
+                      const void *bytes,
+                      size_t n,
+                      const char *by,
+                      struct snp_err *err) SNP_NODISCARD;
+/* SNP_E_NOT_FOUND: nothing was remembered of the path. */
+int snp_trust_revoke(const char *path, struct snp_err *err) SNP_NODISCARD;
+/*
+ * All records, in no order: {"path", "owner", "sha256", "by", "at" (seconds), "state": "trusted", "changed", "gone" or
+ * "foreign"}. New reference in *ret.
+ */
+int snp_trust_list(json_t **ret, struct snp_err *err) SNP_NODISCARD;
+
+#endif
