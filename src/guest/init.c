@@ -52,8 +52,13 @@ enum {
     QUICK_ROUNDS = 6,
     SWEEP_MS = 12000, /* less than the supervisor's patience */
     KILL_ROUNDS = 400,
-    JOB_SETTLE_MS = 200, /* for a job that is being made when all else is swept */
-    WORKER_MS = 500,     /* how long the code can hold up a worker by stopping it */
+    JOB_SETTLE_MS = 200,  /* for a job that is being made when all else is swept */
+    WORKER_MS = 500,      /* how long the code can hold up a worker by stopping it */
+    MAPPINGS_EVERY = 16,  /* samples */
+    MAPPINGS_MAX = 65530, /* of a process: the kernel's default */
+    MAPPING_BYTES = 256,  /* of the kernel for each, about */
+    THREAD_BYTES = 24 << 10,
+    PAGE_BYTES = 4096,
     POLLED_CONTROL = 0,
     POLLED_CHILDREN = 1,
     POLLED_BRANCHES = 2 /* and more */
@@ -66,10 +71,12 @@ struct init {
     uint32_t command_id;
     bool is_local; /* no namespaces: /proc is closed to us */
     bool is_watching;
-    bool was_crowded;           /* since the watch began */
-    uint64_t watched;           /* bytes last reported */
-    uint64_t watch_limit;       /* bytes that matter; 0 = not watched */
-    uint64_t most_threads;      /* of the code; 0 = not watched */
+    bool was_crowded;      /* since the watch began */
+    uint64_t watched;      /* bytes last reported */
+    uint64_t watch_limit;  /* bytes that matter; 0 = not watched */
+    uint64_t most_threads; /* of the code; 0 = not watched */
+    unsigned n_samples;
+    uint64_t mappings_bytes;    /* as last counted, which is dear: not in each sample */
     int children_fd;            /* readable when one has ended */
     int passed_fd[SNP_FDS_MAX]; /* of requests that are not run yet, in their order */
     size_t n_passed;
@@ -216,6 +223,17 @@ static void reap(struct init *in)
     }
 }
 
+/* 0 = no number. */
+static pid_t pid_of(const char *name)
+{
+    pid_t pid = 0;
+
+    for (; *name >= '0' && *name <= '9' && pid < 100000000; name++) {
+        pid = pid * 10 + (*name - '0');
+    }
+    return pid;
+}
+
 /*
  * Calls visit for every process but pid 1, branches and jobs; the number of them. Who cannot look
  * must not report that there is nothing: then the sandbox ends.
@@ -233,10 +251,7 @@ static unsigned each_process(const struct init *in, void (*visit)(pid_t, void *)
         return 0; /* the supervisor looks and kills from outside */
     }
     while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-        pid_t pid = 0;
-        for (const char *d = entry->d_name; *d >= '0' && *d <= '9' && pid < 100000000; d++) {
-            pid = pid * 10 + (*d - '0');
-        }
+        pid_t pid = pid_of(entry->d_name);
         if (pid > 1 && !snp_branches_spare(&in->branches, pid)) {
             visit(pid, data);
             n++;
@@ -406,44 +421,102 @@ static uint64_t kb_field(const char *text, const char *key)
 /* What a sample adds up. */
 struct sample {
     const struct snp_init_branches *branches; /* which do not count */
-    uint64_t anonymous;                       /* bytes */
+    uint64_t anonymous;                       /* bytes, with page tables */
     uint64_t shared; /* bytes: of /dev/shm, /tmp and the workspace if mapped, or of no file */
     uint64_t threads;
+    bool is_shared; /* what several have in common is divided: dearer */
 };
 
-/* What one process has mapped. */
-static void add_memory(pid_t pid, void *data)
+/*
+ * The status of a process. Of one whose first thread has ended, which the kernel shows without
+ * memory, that of another thread, whose number is returned then; 0 = it is gone.
+ */
+static pid_t read_status(pid_t pid, char *text, size_t text_len)
 {
-    struct sample *sample = data;
-    char text[4096];
+    char path[48];
+    struct dirent *entry;
+    pid_t tid = 0;
+    DIR *dir;
 
-    if (!snp_branches_has(sample->branches, pid) &&
-        read_proc(pid, "status", text, sizeof(text))) {
-        sample->anonymous += kb_field(text, "\nRssAnon:");
-        sample->shared += kb_field(text, "\nRssShmem:");
-        sample->threads += kb_field(text, "\nThreads:") / 1024;
+    if (!read_proc(pid, "status", text, text_len)) {
+        return 0;
     }
+    if (strstr(text, "\nVmPTE:") != NULL) {
+        return pid;
+    }
+    (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    dir = opendir(path);
+    while (dir != NULL && tid == 0 &&
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
+        pid_t other = pid_of(entry->d_name);
+        if (other > 0 && read_proc(other, "status", text, text_len) &&
+            strstr(text, "\nVmPTE:") != NULL) {
+            tid = other;
+        }
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    return tid;
 }
 
 /*
- * The share of one process in anonymous and shared memory: pages it has in common with
- * others, the template's among them, are divided. Dearer than add_memory, which is its
- * answer for a process that does not let itself be looked into.
+ * The memory of one process. Divided: pages it has in common with others, the template's among
+ * them, count in part, unless it does not let itself be looked into.
  */
-static void add_share(pid_t pid, void *data)
+static void add_memory(pid_t pid, void *data)
 {
     struct sample *sample = data;
+    char status[4096];
     char text[2048];
 
     if (snp_branches_has(sample->branches, pid)) {
         return;
     }
-    if (!read_proc(pid, "smaps_rollup", text, sizeof(text))) {
-        add_memory(pid, data);
+    pid = read_status(pid, status, sizeof(status));
+    if (pid == 0) {
         return;
     }
-    sample->anonymous += kb_field(text, "\nPss_Anon:");
-    sample->shared += kb_field(text, "\nPss_Shmem:");
+    sample->threads += kb_field(status, "\nThreads:") / 1024;
+    sample->anonymous += kb_field(status, "\nVmPTE:");
+    if (sample->is_shared && read_proc(pid, "smaps_rollup", text, sizeof(text))) {
+        sample->anonymous += kb_field(text, "\nPss_Anon:");
+        sample->shared += kb_field(text, "\nPss_Shmem:");
+    } else {
+        sample->anonymous += kb_field(status, "\nRssAnon:");
+        sample->shared += kb_field(status, "\nRssShmem:");
+    }
+}
+
+/* What the kernel keeps of the mappings of one process. */
+static void add_mappings(pid_t pid, void *data)
+{
+    struct sample *sample = data;
+    char path[48];
+    char text[8192];
+    uint64_t n = 0;
+    int fd;
+
+    if (snp_branches_has(sample->branches, pid)) {
+        return;
+    }
+    pid = read_status(pid, text, sizeof(text));
+    if (pid == 0) {
+        return;
+    }
+    (void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) { /* it does not let itself be looked into: as many as there can be */
+        n = kb_field(text, "\nVmSize:") / PAGE_BYTES;
+    }
+    for (ssize_t got = 1; fd >= 0 && got > 0;) {
+        got = read(fd, text, sizeof(text));
+        for (ssize_t i = 0; i < got; i++) {
+            n += text[i] == '\n' ? 1 : 0;
+        }
+    }
+    snp_closep(&fd);
+    sample->anonymous += (n < MAPPINGS_MAX ? n : MAPPINGS_MAX) * MAPPING_BYTES;
 }
 
 /* Bytes of the files in memory, mapped or not. */
@@ -475,7 +548,8 @@ static uint64_t sample_bytes(const struct init *in, const struct sample *sample)
 {
     uint64_t files = files_in_memory(in);
 
-    return sample->anonymous + (sample->shared > files ? sample->shared : files);
+    return sample->anonymous + in->mappings_bytes + sample->threads * THREAD_BYTES +
+           (sample->shared > files ? sample->shared : files);
 }
 
 static void watch(struct init *in)
@@ -483,6 +557,11 @@ static void watch(struct init *in)
     struct sample sample = {.branches = &in->branches};
     uint64_t bytes;
 
+    if (in->n_samples++ % MAPPINGS_EVERY == 0) {
+        (void)each_process(in, add_mappings, &sample);
+        in->mappings_bytes = sample.anonymous;
+        sample.anonymous = 0;
+    }
     (void)each_process(in, add_memory, &sample);
     in->was_crowded |= in->most_threads > 0 && sample.threads >= in->most_threads;
     if (in->watch_limit == 0) {
@@ -490,8 +569,8 @@ static void watch(struct init *in)
     }
     bytes = sample_bytes(in, &sample);
     if (bytes > in->watch_limit / 2) { /* too near to guess */
-        sample = (struct sample){.branches = &in->branches};
-        (void)each_process(in, add_share, &sample);
+        sample = (struct sample){.branches = &in->branches, .is_shared = true};
+        (void)each_process(in, add_memory, &sample);
         bytes = sample_bytes(in, &sample);
     }
     if (bytes > in->watched + (1 << 20) || bytes + (1 << 20) < in->watched) {

@@ -15,15 +15,16 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define FS_READ  (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
-#define FS_RUN   (FS_READ | LANDLOCK_ACCESS_FS_EXECUTE)
-#define FS_ALL1  ((1ULL << 13) - 1)
-#define FS_REFER (1ULL << 13) /* ABI 2 */
-#define FS_TRUNC (1ULL << 14) /* ABI 3 */
-#define FS_IOCTL (1ULL << 15) /* ABI 5 */
-#define FS_EDIT  (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNC)
-#define SCOPES   3ULL /* ABI 6: abstract unix sockets, signals */
-#define NET_TCP  3ULL /* ABI 4: bind, connect */
+#define FS_READ   (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define FS_RUN    (FS_READ | LANDLOCK_ACCESS_FS_EXECUTE)
+#define FS_ALL1   ((1ULL << 13) - 1)
+#define FS_REFER  (1ULL << 13) /* ABI 2 */
+#define FS_TRUNC  (1ULL << 14) /* ABI 3 */
+#define FS_IOCTL  (1ULL << 15) /* ABI 5 */
+#define FS_DEVICE (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNC)
+#define FS_EDIT   (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNC)
+#define SCOPES    3ULL /* ABI 6: abstract unix sockets, signals */
+#define NET_TCP   3ULL /* ABI 4: bind, connect */
 #define FS_NODES                                                    \
     (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | \
      LANDLOCK_ACCESS_FS_MAKE_SOCK)
@@ -42,22 +43,26 @@ static const struct {
     const char *path;
     uint64_t access;
 } rules[] = {
-    {"/usr",        FS_RUN                       },
-    {"/etc",        FS_READ                      },
-    {"/run/guest",  FS_RUN                       },
-    {"/run/python", FS_RUN                       },
-    {"/run/venv",   FS_RUN                       },
-    {"/proc",       FS_EDIT                      },
-    {"/dev",        FS_EDIT | FS_IOCTL           },
-    {"/dev/shm",    FS_ALL1 | FS_REFER | FS_TRUNC},
-    {"/tmp",        FS_ALL1 | FS_REFER | FS_TRUNC},
-    {"/workspace",  FS_ALL1 | FS_REFER | FS_TRUNC},
+    {"/usr",         FS_RUN                       },
+    {"/etc",         FS_READ                      },
+    {"/run/guest",   FS_RUN                       },
+    {"/run/python",  FS_RUN                       },
+    {"/run/venv",    FS_RUN                       },
+    {"/proc",        FS_EDIT                      },
+    {"/dev",         FS_READ | FS_IOCTL           }, /* zero could be mapped as shared memory */
+    {"/dev/null",    FS_DEVICE                    },
+    {"/dev/full",    FS_DEVICE                    },
+    {"/dev/random",  FS_DEVICE                    },
+    {"/dev/urandom", FS_DEVICE                    },
+    {"/dev/shm",     FS_ALL1 | FS_REFER | FS_TRUNC},
+    {"/tmp",         FS_ALL1 | FS_REFER | FS_TRUNC},
+    {"/workspace",   FS_ALL1 | FS_REFER | FS_TRUNC},
  /* Real folders only where /usr is not merged; missing ones are passed over. */
-    {"/lib",        FS_RUN                       },
-    {"/lib64",      FS_RUN                       },
-    {"/bin",        FS_RUN                       },
-    {"/sbin",       FS_RUN                       },
-    {"/",           LANDLOCK_ACCESS_FS_READ_DIR  },
+    {"/lib",         FS_RUN                       },
+    {"/lib64",       FS_RUN                       },
+    {"/bin",         FS_RUN                       },
+    {"/sbin",        FS_RUN                       },
+    {"/",            LANDLOCK_ACCESS_FS_READ_DIR  },
 };
 
 /* The kernel's ABI version, 0 = no Landlock. */

@@ -471,14 +471,15 @@ int snp_step_rlimits(struct snp_setup *s, struct snp_err *err)
         uint64_t value;
         bool wanted;
     } rows[] = {
-        {RLIMIT_CORE,       1,                                               true                   }, /* stops even a program that cores are piped into */
-        {RLIMIT_STACK,      8 << 20,                                         true                   }, /* the template's was for its threads */
-        {RLIMIT_FSIZE,      s->spec.file_bytes,                              true                   },
-        {RLIMIT_NPROC,      (uint64_t)s->spec.processes + SNP_OWN_PROCESSES, true                   },
-        {RLIMIT_MEMLOCK,    64 << 10,                                        true                   },
-        {RLIMIT_MSGQUEUE,   0,                                               true                   },
-        {RLIMIT_SIGPENDING, 1024,                                            true                   },
-        {RLIMIT_DATA,       s->spec.data_bytes + data_size(),                s->spec.data_bytes != 0},
+        {RLIMIT_CORE,       1,                                               true                    }, /* stops even a program that cores are piped into */
+        {RLIMIT_STACK,      8 << 20,                                         true                    }, /* the template's was for its threads */
+        {RLIMIT_FSIZE,      s->spec.file_bytes,                              true                    },
+        {RLIMIT_NPROC,      (uint64_t)s->spec.processes + SNP_OWN_PROCESSES, true                    },
+        {RLIMIT_MEMLOCK,    64 << 10,                                        true                    },
+        {RLIMIT_MSGQUEUE,   0,                                               true                    },
+        {RLIMIT_SIGPENDING, 1024,                                            true                    },
+        {RLIMIT_AS,         s->spec.space_bytes,                             s->spec.space_bytes != 0},
+        {RLIMIT_DATA,       s->spec.data_bytes + data_size(),                s->spec.data_bytes != 0 },
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {

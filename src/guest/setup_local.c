@@ -48,7 +48,7 @@ static const struct snp_landlock_rule host_rules[] = {
     {"/proc/cpuinfo",        SNP_LANDLOCK_READ},
     {"/proc/meminfo",        SNP_LANDLOCK_READ},
     {"/dev/null",            SNP_LANDLOCK_EDIT},
-    {"/dev/zero",            SNP_LANDLOCK_EDIT},
+    {"/dev/zero",            SNP_LANDLOCK_READ}, /* could be mapped as shared memory */
     {"/dev/full",            SNP_LANDLOCK_EDIT},
     {"/dev/random",          SNP_LANDLOCK_READ},
     {"/dev/urandom",         SNP_LANDLOCK_READ},

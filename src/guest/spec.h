@@ -52,7 +52,8 @@ struct snp_spec {
     uint64_t workspace_inodes;
     uint64_t shadow_bytes; /* for copies of the workspace; 0 = none are kept */
     uint64_t file_bytes;
-    uint64_t data_bytes; /* RLIMIT_DATA on top of what the template has; 0 = none */
+    uint64_t data_bytes;  /* RLIMIT_DATA on top of what the template has; 0 = none */
+    uint64_t space_bytes; /* RLIMIT_AS; 0 = none */
     uint32_t processes;
     uint32_t open_files;
     uint32_t cpu_first;    /* the CPUs the sandbox is bound to when no cgroup limits it ... */

@@ -58,6 +58,7 @@ static const uint64_t fcntls[] = {
 /* What a zygote's child calls on its way to being a sandbox. */
 static const char *const setup_calls[] = {
     "memfd_create",
+    "mmap",
     "clone",
     "capset",
     "prctl",
@@ -117,13 +118,8 @@ static int add_opens(const struct snp_making *m)
 static int add_session(const struct snp_making *m, const void *data)
 {
     const struct snp_local_filter *want = data;
-    int r = snp_filter_conditional(m);
+    int r = snp_filter_conditional(m, want->counts_memory);
 
-    if (r == 0) {
-        r = want->counts_memory
-                ? snp_filter_allow(m, "memfd_create")
-                : seccomp_rule_add(m->ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(memfd_create), 0);
-    }
     r = r == 0 ? add_absent(m) : r;
     r = r == 0 ? add_pairs(m) : r;
     r = r == 0 ? add_opens(m) : r;

@@ -795,6 +795,21 @@ static uint64_t data_limit(const struct snp_session *s)
     return memory > 2 * margin ? memory - margin : memory / 2;
 }
 
+/*
+ * Where a sample counts page tables, what a process can ask of them before the next is bounded:
+ * 2 MiB for each GiB. Threads, arenas and arithmetic reserve far more than they use.
+ */
+static uint64_t space_limit(const struct snp_session *s)
+{
+    const uint64_t least = 64ULL << 30;
+    uint64_t wanted = 4 * s->spec.limits.value[SNP_LIMIT_MEMORY];
+
+    if (snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)) {
+        return 0;
+    }
+    return wanted > least ? wanted : least;
+}
+
 /* Without a file system of its own a single file is the one thing the kernel bounds. */
 static uint64_t file_limit(const struct snp_session *s)
 {
@@ -848,6 +863,7 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
         .shadow_bytes = shadow_limit(s),
         .file_bytes = file_limit(s),
         .data_bytes = data_limit(s),
+        .space_bytes = space_limit(s),
         /* With the pids cgroup that one is to be met first, because it counts refusals. */
         .processes = (uint32_t)limit[SNP_LIMIT_PROCESSES] + more_processes(s, has_pids),
         .open_files = (uint32_t)limit[SNP_LIMIT_OPEN_FILES],

@@ -62,7 +62,7 @@ static const struct group groups[] = {
         "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "pselect6", "epoll_create1",
         "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "signalfd4")},
     {"memory", "allocation and mapping, within the limit", CALLS(
-        "brk", "mmap", "munmap", "mremap", "mprotect", "madvise", "msync")},
+        "brk", "munmap", "mremap", "mprotect", "madvise", "msync")},
     {"processes", "fork, threads, run, wait, in a pid namespace of its own", CALLS(
         "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid",
         "pidfd_open", "getpid", "getppid", "gettid", "setpgid", "getpgrp",
@@ -84,8 +84,8 @@ static const struct group groups[] = {
 
 /* Allowed with some arguments only; counted with the above. */
 static const char *const conditional[] = {
-    "memfd_create", "clone", "socket", "socketpair", "getsockopt",
-    "setsockopt",   "ioctl", "prctl",  "prlimit64",  "fcntl",
+    "memfd_create", "mmap",  "clone", "socket",    "socketpair", "getsockopt",
+    "setsockopt",   "ioctl", "prctl", "prlimit64", "fcntl",
 };
 
 /* The supervisor looks whom they reach. */
@@ -248,6 +248,7 @@ static const uint64_t domains[] = {AF_UNIX, AF_INET, AF_INET6};
 /* What a zygote's child calls on its way to being a sandbox. */
 static const char *const setup_calls[] = {
     "memfd_create",
+    "mmap",
     "clone",
     "unshare",
     "mount",
@@ -371,15 +372,19 @@ static int allow_own_limits(const struct snp_making *m)
     return r < 0 ? r : rule(m, SCMP_ACT_ALLOW, "prlimit64", &reads);
 }
 
-static int allow_options(const struct snp_making *m)
+/* Where nobody counts buffers of sockets, those keep their size: asking for another changes nothing. */
+static int allow_options(const struct snp_making *m, bool counts_memory)
 {
     static const char *const calls[] = {"getsockopt", "setsockopt"};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(calls) * SNP_ARRAY_LEN(options); i++) {
         size_t at = i % SNP_ARRAY_LEN(options);
+        bool is_size = !counts_memory && i >= SNP_ARRAY_LEN(options) &&
+                       options[at].level == SOL_SOCKET &&
+                       (options[at].name == SO_SNDBUF || options[at].name == SO_RCVBUF);
 
-        r = seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW,
+        r = seccomp_rule_add(m->ctx, is_size ? SCMP_ACT_ERRNO(0) : SCMP_ACT_ALLOW,
                              seccomp_syscall_resolve_name(calls[i / SNP_ARRAY_LEN(options)]), 2,
                              SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffffU, options[at].level),
                              SCMP_CMP(2, SCMP_CMP_MASKED_EQ, 0xffffffffU, options[at].name));
@@ -387,7 +392,31 @@ static int allow_options(const struct snp_making *m)
     return r;
 }
 
-int snp_filter_conditional(const struct snp_making *m)
+/*
+ * Memory that belongs to no process and lies in no file that is counted: a control group counts
+ * it, a look at the processes does not. Without one it is not to be had; who asks has another
+ * way (a file in /dev/shm), and need not be told on.
+ */
+static int add_shared_memory(const struct snp_making *m, bool counts_memory)
+{
+    const struct scmp_arg_cmp of_file = SCMP_CMP(3, SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, 0);
+    const struct scmp_arg_cmp is_private =
+        SCMP_CMP(3, SCMP_CMP_MASKED_EQ, MAP_TYPE, MAP_PRIVATE);
+    const struct scmp_arg_cmp is_shared =
+        SCMP_CMP(3, SCMP_CMP_MASKED_EQ, MAP_TYPE | MAP_ANONYMOUS, MAP_SHARED | MAP_ANONYMOUS);
+    int r;
+
+    if (counts_memory) {
+        r = snp_filter_allow(m, "memfd_create");
+        return r < 0 ? r : snp_filter_allow(m, "mmap");
+    }
+    r = rule(m, SCMP_ACT_ERRNO(ENOSYS), "memfd_create", NULL);
+    r = r < 0 ? r : rule(m, SCMP_ACT_ALLOW, "mmap", &of_file);
+    r = r < 0 ? r : rule(m, SCMP_ACT_ALLOW, "mmap", &is_private);
+    return r < 0 ? r : rule(m, SCMP_ACT_ERRNO(ENOMEM), "mmap", &is_shared);
+}
+
+int snp_filter_conditional(const struct snp_making *m, bool counts_memory)
 {
     const struct scmp_arg_cmp nests_nothing =
         SCMP_CMP(0, SCMP_CMP_MASKED_EQ, NAMESPACE_FLAGS, 0);
@@ -402,12 +431,13 @@ int snp_filter_conditional(const struct snp_making *m)
     if (r == 0) {
         r = snp_filter_values(m, "prctl", 0, prctls, SNP_ARRAY_LEN(prctls));
     }
-    return r < 0 ? r : allow_options(m);
+    r = r < 0 ? r : add_shared_memory(m, counts_memory);
+    return r < 0 ? r : allow_options(m, counts_memory);
 }
 
-static int add_conditional(const struct snp_making *m)
+static int add_conditional(const struct snp_making *m, bool counts_memory)
 {
-    int r = snp_filter_conditional(m);
+    int r = snp_filter_conditional(m, counts_memory);
 
     if (r == 0) {
         r = snp_filter_values(m, "socket", 0, domains, SNP_ARRAY_LEN(domains));
@@ -442,21 +472,17 @@ static int add_setup(const struct snp_making *m, const void *data)
     return r;
 }
 
-/* Where a cgroup counts the pages of memfds. */
-static int add_with_memfd(const struct snp_making *m, const void *data)
+static int add_counted(const struct snp_making *m, const void *data)
 {
-    int r = snp_filter_allow(m, "memfd_create");
+    int r = add_conditional(m, true);
 
-    r = r == 0 ? add_conditional(m) : r;
     return r == 0 && data != NULL ? allow_marked(m, *(const uint64_t *)data) : r;
 }
 
-/* ENOSYS, as of a kernel that has none: who asks has another way, and need not be told on. */
-static int add_without_memfd(const struct snp_making *m, const void *data)
+static int add_uncounted(const struct snp_making *m, const void *data)
 {
-    int r = rule(m, SCMP_ACT_ERRNO(ENOSYS), "memfd_create", NULL);
+    int r = add_conditional(m, false);
 
-    r = r == 0 ? add_conditional(m) : r;
     return r == 0 && data != NULL ? allow_marked(m, *(const uint64_t *)data) : r;
 }
 
@@ -499,8 +525,8 @@ int snp_filter_compile_for(enum snp_arch arch,
 }
 
 static const struct snp_filter_parts native_parts[] = {
-    [SNP_FILTER_SESSION] = {.add = add_with_memfd},
-    [SNP_FILTER_SESSION_UNCOUNTED] = {.add = add_without_memfd},
+    [SNP_FILTER_SESSION] = {.add = add_counted},
+    [SNP_FILTER_SESSION_UNCOUNTED] = {.add = add_uncounted},
     [SNP_FILTER_ZYGOTE] = {.add = add_setup},
 };
 
@@ -592,6 +618,9 @@ static enum snp_call verdict_of_session(enum snp_filter filter, const char *name
 {
     if (strcmp(name, "memfd_create") == 0) {
         return filter == SNP_FILTER_SESSION ? SNP_CALL_ALLOWED : SNP_CALL_ABSENT;
+    }
+    if (strcmp(name, "mmap") == 0) {
+        return filter == SNP_FILTER_SESSION ? SNP_CALL_ALLOWED : SNP_CALL_BY_ARGUMENT;
     }
     if (is_listed(asked, SNP_ARRAY_LEN(asked), name)) {
         return SNP_CALL_REFUSED; /* by the filter */
@@ -690,7 +719,8 @@ void snp_syscalls_print(FILE *out)
         "options "
         "that servers and clients set; "
         "harmless ioctl and prctl; limits of oneself, of others to read; fcntl that makes no "
-        "descriptor send signals; memfd_create where a cgroup counts its pages |");
+        "descriptor send signals; memfd_create, mmap of shared memory without a "
+        "file, and setsockopt of sizes of buffers where a cgroup counts their pages |");
     for (size_t i = 0; i < SNP_ARRAY_LEN(conditional); i++) {
         (void)fprintf(out, " %s", conditional[i]);
     }

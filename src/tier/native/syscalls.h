@@ -98,7 +98,7 @@ int snp_filter_values(const struct snp_making *m,
                       unsigned arg,
                       const uint64_t *values,
                       size_t n) SNP_NODISCARD;
-int snp_filter_conditional(const struct snp_making *m) SNP_NODISCARD;
+int snp_filter_conditional(const struct snp_making *m, bool counts_memory) SNP_NODISCARD;
 
 /* The table as Markdown, the same whatever this was built for. */
 void snp_syscalls_print(FILE *out);

@@ -141,6 +141,34 @@ time.sleep(1.7)
 tell(P["token"])
 '''
 
+# Bounded by themselves, and gone a second after the control run has succeeded.
+HELD = {"options": ("--memory", "64m", "--cpus", "2"), "statuses": ("ok", "oom", "error", "killed")}
+
+# Seven processes hold something at once. The one that waits is told when each has it.
+MANY = '''
+there = os.pipe()
+children = []
+for number in range(7):
+    children.append(os.fork())
+    if children[-1] == 0:
+HOLD
+        os.write(there[1], b"x")
+        time.sleep(4)
+        os._exit(0)
+os.close(there[1])
+got = b""
+while len(got) < 7:
+    more = os.read(there[0], 7)
+    if not more:
+        break
+    got += more
+time.sleep(1.2)
+if len(got) == 7 and all(os.waitpid(child, os.WNOHANG) == (0, 0) for child in children):
+    tell(P["token"])
+for child in children:
+    attempt(os.kill, child, 9)
+'''
+
 ATTACKS = [
     Attack("fork bomb", "resources", "the host counts more processes than the limit", '''
 # At most 2 ** 7 processes, whatever happens.
@@ -264,6 +292,54 @@ for number in range(8):
     block.write(b"x" * (32 << 20))
 time.sleep(1.7)
 ''', won=held_over(160 * MIB), sample=resident, options=("--memory", "64m"), statuses=("oom", "error", "killed")),
+    Attack("page tables without pages", "resources", "three times the limit is held for a second", '''
+import mmap
+def fill():
+    held = []
+    for number in range(110):
+        held.append(mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ))
+        for at in range(0, 1 << 30, 2 << 20):
+            held[-1][at]
+    time.sleep(1.2)
+    tell(P["token"])
+attempt(fill)
+''', token_if_done, **HELD),
+    Attack("shared memory that nobody maps", "resources", "four times the limit is held for a second", '''
+import mmap
+def of_no_file():
+    return mmap.mmap(-1, 16 << 20)
+def of_zeros():
+    fd = os.open("/dev/zero", os.O_RDWR)
+    return mmap.mmap(fd, 16 << 20)
+def fill(make):
+    held = []
+    for number in range(16):
+        held.append(make())
+        held[-1].write(b"x" * (16 << 20))
+        held[-1].madvise(mmap.MADV_DONTNEED)
+    time.sleep(1.2)
+    tell(P["token"])
+attempt(fill, of_zeros)
+attempt(fill, of_no_file)
+''', token_if_done, **HELD),
+    Attack("mappings without end", "resources", "kernel memory of twice the limit is held for a second", MANY.replace("HOLD", '''
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_size_t] * 4 + [ctypes.c_long] * 2
+        for at in range(60000):
+            libc.mmap(0, 4096, at % 2, 0x4022, -1, 0)
+'''), token_if_done, **{**HELD, "options": ("--memory", "16m", "--cpus", "2")}),
+    Attack("memory of a process whose first thread has ended", "resources", "four times the limit is held for a second",
+           MANY.replace("HOLD", '''
+        import threading
+        def hold():
+            time.sleep(0.2)
+            block = bytearray(40 << 20)
+            block[::4096] = b"x" * len(block[::4096])
+            os.write(there[1], b"x")
+            time.sleep(4)
+        threading.Thread(target=hold).start()
+        call(60, 0)
+'''), token_if_done, **HELD),
     Attack("buffers of sockets", "resources", "the host counts three times the limit in buffers of TCP and UDP", '''
 held = []
 def fill(kind, ways):
@@ -295,7 +371,7 @@ attempt(fill, socket.SOCK_STREAM, 2)
 attempt(fill, socket.SOCK_DGRAM, 1)
 time.sleep(0.2)
 ''', won=growth_over(200 * MIB), sample=socket_buffers, options=("--memory", "64m"),
-           statuses=("ok", "oom", "error", "killed"), needs_memory_cgroup=True),
+           statuses=("ok", "oom", "error", "killed")),
     Attack("disk bomb", "resources", "four times the limit is written", '''
 block = b"x" * (1 << 20)
 total = 0
