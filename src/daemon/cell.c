@@ -46,6 +46,7 @@ static void tell(struct snp_exec *exec, const json_t *checkpoint)
                                  : snp_reply_whole(exec->session, exec->record,
                                                    exec->has_manifest, checkpoint, &whole);
 
+    snp_exec_drop_raw(exec); /* while the request says whose it was */
     if (r < 0 && exec->err.code == SNP_OK) {
         (void)snp_fail(&exec->err, (enum snp_code)r, "no room for the answer");
     }

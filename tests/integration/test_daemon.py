@@ -386,6 +386,26 @@ def test_destroy_ends_running_and_waiting_cells(daemon):
     assert other.run("'x' in globals()", "s") == "False"
 
 
+def test_the_input_of_cells_that_were_ended_no_longer_counts(daemon):
+    """What a client holds is bounded (64 MiB); a cell whose session went from under it gives its part back."""
+    client = daemon.client()
+    head = {"method": "exec", "kind": "python", "code_len": 9, "stdin": True, "session": "gone"}
+
+    def frame(head, ident, raw=b""):
+        text = json.dumps(head).encode()
+        return HEADER.pack(len(text) + len(raw), ident, len(text), REQUEST) + text + raw
+
+    for i in range(8):
+        client.run("1", "gone")
+        # In one piece: the session ends before the cell's intent is written.
+        client.sock.sendall(frame(head, 1000 + i, b"wait(100)" + bytes(10 * MIB)) +
+                            frame({"method": "sessions.destroy", "session": "gone"}, 2000 + i))
+        cell = 1000 + i
+        kind, said, *_ = client.end_of(cell)
+        assert kind == ERROR and "of this client wait" not in said["message"], said
+
+
+
 # Clients that misbehave
 
 
