@@ -214,6 +214,18 @@ int snp_daemon_log_open(const char *state_dir, int *ret_fd, struct snp_err *err)
     return 0;
 }
 
+void snp_daemon_log_trim(const char *state_dir)
+{
+    snp_autofree char *path = snp_format("%s/daemon.log", state_dir);
+    snp_autoclose int fd =
+        path == NULL ? -1 : open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > LOG_MAX) {
+        (void)!ftruncate(fd, 0); /* its writers append */
+    }
+}
+
 /* Written whole, then given its name, which fails if another has it already: then that one counts. */
 static int key_make(const char *dir, const char *path, struct snp_err *err)
 {

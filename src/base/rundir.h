@@ -36,6 +36,8 @@ int snp_socket_path_check(const char *path, struct snp_err *err) SNP_NODISCARD;
  * over 1 MiB. The descriptor is the caller's.
  */
 int snp_daemon_log_open(const char *state_dir, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
+/* The same while it is written: emptied if it is larger than 1 MiB. */
+void snp_daemon_log_trim(const char *state_dir);
 
 enum {
     SNP_RUN_KEY = 32, /* bytes */

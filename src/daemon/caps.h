@@ -47,8 +47,12 @@ enum {
     SNP_CAP_END_SAVE_MS = 5000,        /* for checkpoints when the daemon ends */
 };
 
-/* Default of --journal-budget. */
-#define SNP_CAP_JOURNAL_BYTES ((uint64_t)8 << 30)
+/* Default of --journal-budget, and the least: its log and reserve alone take 5 MiB. */
+#define SNP_CAP_JOURNAL_BYTES     ((uint64_t)8 << 30)
+#define SNP_CAP_JOURNAL_BYTES_MIN ((uint64_t)16 << 20)
+/* Of that, for the full outputs each tier keeps while it runs; no more than it would take anyway. */
+#define SNP_CAP_OUTPUTS_SHARE 8
+#define SNP_CAP_OUTPUTS_BYTES ((uint64_t)512 << 20)
 /* A file that is imported. */
 #define SNP_CAP_ARCHIVE_BYTES ((uint64_t)32 << 30)
 

@@ -202,6 +202,15 @@ void snp_run_import_begin(const struct snp_work *work)
     snp_request_answer(work->request, json_pack("{s:s}", "token", import->token));
 }
 
+/* What does not fit into the state folder need not be taken in first. */
+static bool is_over_budget(const struct snp_server *server, uint64_t more)
+{
+    for (const struct snp_import *i = server->imports; i != NULL; i = i->next) {
+        more += i->size;
+    }
+    return server->options.budget_bytes != 0 && more > server->options.budget_bytes;
+}
+
 void snp_run_import_data(const struct snp_work *work)
 {
     struct snp_import *import = import_find(work);
@@ -213,6 +222,11 @@ void snp_run_import_data(const struct snp_work *work)
     } else if (work->raw_len > SNP_CAP_ARCHIVE_BYTES - import->size) {
         (void)snp_fail(&err, SNP_E_LIMIT, "the file is larger than %llu GiB",
                        (unsigned long long)SNP_CAP_ARCHIVE_BYTES >> 30U);
+    } else if (is_over_budget(import->server, work->raw_len)) {
+        (void)snp_fail(&err, SNP_E_LIMIT,
+                       "files on their way in may take no more than %llu MiB together; raise "
+                       "SNIPARA_SANDBOX_JOURNAL_BUDGET",
+                       (unsigned long long)import->server->options.budget_bytes >> 20U);
     } else if (snp_archive_begins(import->size, work->raw, work->raw_len, &err) < 0) {
         import_free(import);
     } else if (snp_write_all(import->fd, work->raw, work->raw_len) < 0) {

@@ -91,7 +91,7 @@ static const char help[] =
     "                         oldest beyond it are on disk only (default: half the session's)\n"
     "  --live-max N           sessions that may be awake at once (default 64)\n"
     "  --live-memory SIZE     memory these may take (default: half of the machine's)\n"
-    "  --journal-budget SIZE  disk the journal may take; 0 = any (default 8g)\n"
+    "  --journal-budget SIZE  disk for sessions and outputs, from 16m; 0 = any (default 8g)\n"
     "  --ready-fd N           write one byte to descriptor N when listening\n"
     "  --log-level LEVEL      error, warn, info or debug (default info)\n"
     "  --version              print the version\n"
@@ -539,7 +539,10 @@ static int serve(const struct options *options, struct places *places, struct sn
         .snapshots_bytes = options->snapshots_bytes,
         .live_max = options->live_max,
         .live_bytes = options->live_bytes,
-        .budget_bytes = options->budget_bytes,
+        .budget_bytes =
+            options->budget_bytes == 0 || options->budget_bytes > SNP_CAP_JOURNAL_BYTES_MIN
+                ? options->budget_bytes
+                : SNP_CAP_JOURNAL_BYTES_MIN,
     };
     snp_autofree struct snp_server *server = NULL;
     int listen_fd = -1;

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/rundir.h"
 #include "daemon/checkpoint.h"
 #include "daemon/dispatch.h"
 #include "daemon/exec.h"
@@ -547,6 +548,7 @@ static void on_tick(uv_timer_t *timer)
     if (!server->is_recovered) {
         snp_recover(server, NULL); /* the disk may have room again */
     }
+    snp_daemon_log_trim(server->options.state_dir);
     snp_hibernate_tick(server);
     if (server->n_peers > 0 || server->sessions.n_open > 0) {
         server->busy_us = now;
@@ -580,13 +582,26 @@ static void serve_start(struct snp_server *server)
     }
 }
 
+uint64_t snp_outputs_bytes(uint64_t budget)
+{
+    uint64_t part = budget / SNP_CAP_OUTPUTS_SHARE;
+
+    return budget == 0 || part > SNP_CAP_OUTPUTS_BYTES ? SNP_CAP_OUTPUTS_BYTES : part;
+}
+
+/* What both tiers leave of it. */
+static uint64_t journal_bytes(uint64_t budget)
+{
+    return budget == 0 ? 0 : budget - 2 * snp_outputs_bytes(budget);
+}
+
 int snp_server_init(struct snp_server *server,
                     int listen_fd,
                     const struct snp_server_options *options,
                     struct snp_err *err)
 {
-    const struct snp_store_options store_options = {.dir = options->state_dir,
-                                                    .budget_bytes = options->budget_bytes};
+    const struct snp_store_options store_options = {
+        .dir = options->state_dir, .budget_bytes = journal_bytes(options->budget_bytes)};
     snp_autoclose int owned = listen_fd;
     int r;
 

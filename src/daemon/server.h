@@ -66,7 +66,7 @@ struct snp_server_options {
     uint64_t snapshots_bytes; /* that these may hold for themselves; 0 = half its memory */
     uint64_t live_max;        /* named sessions with an executor */
     uint64_t live_bytes;      /* of memory that these take */
-    uint64_t budget_bytes;    /* of the journal; 0 = whatever it takes */
+    uint64_t budget_bytes;    /* of the state folder; 0 = whatever it takes */
 };
 
 struct snp_server {
@@ -104,6 +104,9 @@ struct snp_server {
     bool has_ended_tiers; /* sessions are saved, or the time for it is over */
     unsigned n_end_saves; /* sessions still being saved for the end */
 };
+
+/* Of a budget of so many bytes the part for the full outputs that one tier keeps. */
+uint64_t snp_outputs_bytes(uint64_t budget);
 
 /*
  * Take over a listening socket (consumed) and set up the loop. On failure nothing is

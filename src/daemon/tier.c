@@ -351,7 +351,10 @@ static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
             ? strdup(server->options.state_dir)
             : snp_format("%s/%s", server->options.state_dir, snp_tier_name(tier->kind));
     char flag[] = "--state";
-    char *argv[] = {tier->program, flag, state, NULL};
+    char outputs_flag[] = "--outputs";
+    snp_autofree char *outputs =
+        snp_format("%llu", (unsigned long long)snp_outputs_bytes(server->options.budget_bytes));
+    char *argv[] = {tier->program, flag, state, outputs_flag, outputs, NULL};
     uv_stdio_container_t stdio[TIER_FD + 1] = {
         {.flags = UV_IGNORE},
         {                      .flags = UV_IGNORE                 },
@@ -367,7 +370,7 @@ static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
     };
     int r;
 
-    if (state == NULL) {
+    if (state == NULL || outputs == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     r = uv_spawn(&server->loop, &tier->process, &options);

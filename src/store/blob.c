@@ -13,10 +13,10 @@
  */
 #include "store/blob.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +31,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "store/budget.h"
 #include "store/hasher.h"
 
 enum {
@@ -38,6 +39,7 @@ enum {
     SAMPLE = 4096,       /* bytes that are tried before a chunk is compressed */
     SAMPLES = 3,         /* per chunk */
     WRITEBACK = 4 << 20, /* begin to write to disk every so many bytes */
+    BLOCK = 4096,        /* what a file takes more than its length, at most */
     NAME_MAX_LEN = 2 + 1 + SNP_STORE_HASH_LEN + 1,
 };
 
@@ -170,6 +172,80 @@ static int fail_write(const struct snp_blob_place *place, uint64_t needed, struc
                     place->dir, snp_format_bytes(needed, need, sizeof(need)), have);
 }
 
+/* What files take ----------------------------------------------------------------------- */
+
+static void use_add(const struct snp_blob_place *place, uint64_t n)
+{
+    if (place->use != NULL) {
+        (void)atomic_fetch_add(&place->use->bytes, n);
+    }
+}
+
+static void use_sub(const struct snp_blob_place *place, uint64_t n)
+{
+    if (place->use != NULL) {
+        (void)atomic_fetch_sub(&place->use->bytes, n);
+    }
+}
+
+static int use_check(const struct snp_blob_place *place, uint64_t more, struct snp_err *err)
+{
+    if (place->use == NULL || atomic_load(&place->use->bytes) + more <= place->use->most) {
+        return 0;
+    }
+    return snp_fail_budget(place->dir, err);
+}
+
+/* Remove a file of this length, or of one that is looked up (0). */
+static int remove_counted(const struct snp_blob_place *place, const char *name, uint64_t bytes)
+{
+    struct stat st;
+
+    if (bytes == 0 && fstatat(place->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        bytes = (uint64_t)st.st_size;
+    }
+    if (unlinkat(place->fd, name, 0) < 0) {
+        return -1;
+    }
+    use_sub(place, bytes + BLOCK);
+    return 0;
+}
+
+static uint64_t folder_bytes(const struct snp_blob_place *place, const char *name)
+{
+    int fd = openat(place->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    uint64_t bytes = 0;
+    struct stat st;
+
+    if (dir == NULL) {
+        snp_closep(&fd);
+        return 0;
+    }
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of its own */
+    while ((entry = readdir(dir)) != NULL) {
+        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(st.st_mode)) {
+            bytes += (uint64_t)st.st_size + BLOCK;
+        }
+    }
+    (void)closedir(dir);
+    return bytes;
+}
+
+void snp_blob_count(const struct snp_blob_place *place)
+{
+    uint64_t bytes = folder_bytes(place, "quarantine") + folder_bytes(place, "tmp");
+    char name[3];
+
+    for (unsigned i = 0; i < 256; i++) {
+        (void)snprintf(name, sizeof(name), "%02x", i);
+        bytes += folder_bytes(place, name);
+    }
+    atomic_store(&place->use->bytes, bytes);
+}
+
 /* Writing ------------------------------------------------------------------------------- */
 
 int snp_blob_writer_new(const struct snp_blob_place *place,
@@ -201,7 +277,7 @@ int snp_blob_writer_new(const struct snp_blob_place *place,
 static void writer_drop(struct snp_blob_writer *w)
 {
     if (w->fd >= 0) {
-        (void)unlinkat(w->place.fd, w->tmp, 0); /* else the next start removes it */
+        (void)remove_counted(&w->place, w->tmp, w->stored); /* else the next start removes it */
     }
     snp_closep(&w->fd);
 }
@@ -258,6 +334,7 @@ static int file_open(struct snp_blob_writer *w, struct snp_err *err)
     if (w->fd < 0) {
         return fail_write(&w->place, SNP_BLOB_CHUNK, err);
     }
+    use_add(&w->place, w->stored + BLOCK);
     return 0;
 }
 
@@ -289,7 +366,11 @@ static int append(struct snp_blob_writer *w, struct iovec parts[2], struct snp_e
 {
     size_t needed = parts[0].iov_len + parts[1].iov_len;
     off_t at = (off_t)w->stored;
+    int r = use_check(&w->place, needed, err);
 
+    if (r < 0) {
+        return r;
+    }
     for (size_t left = needed; left > 0;) {
         ssize_t done = SNP_RETRY(pwritev(w->fd, parts, 2, at));
 
@@ -307,6 +388,7 @@ static int append(struct snp_blob_writer *w, struct iovec parts[2], struct snp_e
         }
     }
     w->stored += needed;
+    use_add(&w->place, needed);
     /* The disk works while the next bytes come. */
     if (w->stored - w->kicked >= WRITEBACK) {
         (void)sync_file_range(w->fd, (off_t)w->kicked, (off_t)(w->stored - w->kicked),
@@ -440,9 +522,16 @@ int snp_blob_rename(const struct snp_blob_place *place,
                     struct snp_err *err)
 {
     char name[NAME_MAX_LEN];
+    uint64_t replaced;
+    struct stat st;
 
     name_of(made->hash, name);
+    /* There may be one already: damaged, or named by no row. */
+    replaced = fstatat(place->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0
+                   ? (uint64_t)st.st_size + BLOCK
+                   : 0;
     if (renameat(place->fd, made->tmp, place->fd, name) == 0) {
+        use_sub(place, replaced);
         return 0;
     }
     if (errno == ENOENT) {
@@ -463,7 +552,8 @@ void snp_blob_discard(const struct snp_blob_place *place, struct snp_blob_made *
     int eno = errno;
 
     if (made->fd >= 0) {
-        (void)unlinkat(place->fd, made->tmp, 0); /* else the next start removes it */
+        (void)remove_counted(place, made->tmp,
+                             made->stored); /* else the next start removes it */
     }
     snp_closep(&made->fd);
     errno = eno;
@@ -514,7 +604,7 @@ int snp_blob_unlink(const struct snp_blob_place *place, const uint8_t hash[SNP_B
     char name[NAME_MAX_LEN];
 
     name_of(hash, name);
-    return unlinkat(place->fd, name, 0);
+    return remove_counted(place, name, 0);
 }
 
 void snp_blob_quarantine(const struct snp_blob_place *place,
@@ -527,7 +617,7 @@ void snp_blob_quarantine(const struct snp_blob_place *place,
     (void)snprintf(to, sizeof(to), "quarantine/%s", from + 3);
     (void)mkdirat(place->fd, "quarantine", 0700); /* is there, or the rename fails */
     if (renameat(place->fd, from, place->fd, to) < 0 && errno != ENOENT) {
-        (void)unlinkat(place->fd, from, 0); /* then at least nobody reads it again */
+        (void)remove_counted(place, from, 0); /* then at least nobody reads it again */
     }
 }
 

@@ -11,6 +11,7 @@
  * out to be damaged is set aside, and every checkpoint that needs it becomes unusable.
  */
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,8 +50,15 @@ int snp_blob_read(struct snp_tx *tx,
 
 /* Where blobs are: the folder blobs/, open. Folders of two hex digits and tmp/ are below it. */
 struct snp_blob_place {
-    int fd;          /* owned by the store */
-    const char *dir; /* its path, for messages; borrowed */
+    int fd;                   /* owned by the store */
+    const char *dir;          /* its path, for messages; borrowed */
+    struct snp_blob_use *use; /* owned by the store; NULL = not counted */
+};
+
+/* What files take. Counted by whoever makes or removes one. */
+struct snp_blob_use {
+    atomic_uint_least64_t bytes;
+    atomic_uint_least64_t most; /* files that would need more are refused */
 };
 
 /* A blob that was written, or is small enough to stay in memory. */
@@ -116,6 +124,8 @@ int snp_blob_sync_named(const struct snp_blob_place *place,
                         struct snp_err *err) SNP_NODISCARD;
 int snp_blob_unlink(const struct snp_blob_place *place,
                     const uint8_t hash[SNP_BLOB_HASH_BYTES]);
+/* Count what is there: once, before anything is written. */
+void snp_blob_count(const struct snp_blob_place *place);
 /* Move a damaged file to quarantine/, if it is there. */
 void snp_blob_quarantine(const struct snp_blob_place *place,
                          const uint8_t hash[SNP_BLOB_HASH_BYTES]);

@@ -19,10 +19,12 @@
 #include <sys/statvfs.h>
 
 #include "base/str.h"
+#include "store/budget.h"
 #include "store/store.h"
 
 enum {
     NEED_MIN = 64 << 10,   /* bytes any commit may take */
+    DISK_MIN = 8 << 20,    /* so much is free: then not the disk is full, but the budget */
     VALUE_MAX = 512 << 20, /* bytes of one value */
 };
 
@@ -36,6 +38,9 @@ static int fail_full(struct snp_db *db, struct snp_err *err)
 
     (void)snp_format_bytes(db->bound + NEED_MIN, need, sizeof(need));
     if (statvfs(db->path, &fs) == 0) {
+        if (db->is_bounded && (uint64_t)fs.f_bavail * fs.f_frsize > db->bound + DISK_MIN) {
+            return snp_fail_budget(db->path, err);
+        }
         (void)snp_format_bytes((uint64_t)fs.f_bavail * fs.f_frsize, have, sizeof(have));
     }
     return snp_fail(
@@ -346,6 +351,7 @@ static int on_commit(void *arg, sqlite3 *sqlite SNP_UNUSED, const char *name SNP
 
 static const char pragmas[] = "PRAGMA auto_vacuum = INCREMENTAL;"
                               "PRAGMA journal_mode = WAL;"
+                              "PRAGMA journal_size_limit = 4194304;"
                               "PRAGMA synchronous = NORMAL;"
                               "PRAGMA foreign_keys = ON;"
                               "PRAGMA temp_store = MEMORY;"

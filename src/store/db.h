@@ -27,6 +27,7 @@ struct snp_db {
     } cached[SNP_DB_CACHED];
     int level;          /* of PRAGMA synchronous: 1 normal, 2 full; 0 = not yet set */
     uint64_t bound;     /* bytes bound since the transaction began: what it needs at least */
+    bool is_bounded;    /* it may only grow to a number of pages */
     bool is_corrupt;    /* the database said so since it was opened */
     unsigned wal_pages; /* in the write-ahead log since it was last moved into the database */
 };

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "store/budget.h"
 #include "store/journal_priv.h"
 #include "store/store_priv.h"
 
@@ -30,6 +31,9 @@ enum {
     SLICE_CELLS = 64,
     KEEP = 2, /* checkpoints of a session that no snapshot needs */
     AUTO_US = 60 * 1000 * 1000,
+    BESIDE_BYTES = 5 << 20,
+    PRESS_US = 100 * 1000, /* jobs wait for so long while room is made */
+    PRESS_PAUSE_US = 1000 * 1000,
 };
 
 bool snp_gc_is_busy(struct snp_store *store, uint64_t checkpoint)
@@ -268,8 +272,10 @@ static void sweep_folder(struct snp_store *store, unsigned i)
     dir = folder_open(store, name);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of its own */
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        if (is_orphan(store, entry->d_name)) {
-            (void)unlinkat(dirfd(dir), entry->d_name, 0); /* next time again */
+        uint8_t hash[SNP_BLOB_HASH_BYTES];
+
+        if (is_orphan(store, entry->d_name) && snp_blob_unhex(entry->d_name, hash) == 0) {
+            (void)snp_blob_unlink(&store->place, hash); /* next time again */
         }
     }
     if (dir != NULL) {
@@ -474,11 +480,29 @@ static void gc_auto(struct snp_store *store)
     gc = calloc(1, sizeof(*gc));
     if (gc != NULL) {
         gc->finished.deliver = gc_deliver;
-        gc->budget = store->budget;
+        /* It counts neither the log nor the reserve. */
+        gc->budget = snp_budget_soft(store);
+        gc->budget -= gc->budget > BESIDE_BYTES ? BESIDE_BYTES : gc->budget - 1;
         (void)pthread_mutex_lock(&store->mutex);
         gc->next = store->gc_first;
         store->gc_first = gc;
         (void)pthread_mutex_unlock(&store->mutex);
+    }
+}
+
+void snp_gc_press(struct snp_store *store)
+{
+    uint64_t now = snp_now_us();
+    uint64_t until = now + PRESS_US;
+
+    if (now < store->press_us || !store->is_open) {
+        return;
+    }
+    store->press_us = now + PRESS_PAUSE_US;
+    store->auto_us = 0;
+    store->must_reap = true;
+    while (snp_gc_slice(store) && snp_now_us() < until &&
+           (store->gc_first != NULL || store->must_reap)) {
     }
 }
 

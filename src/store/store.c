@@ -33,6 +33,7 @@
 #include "base/log.h"
 #include "base/slice.h"
 #include "base/str.h"
+#include "store/budget.h"
 #include "store/store_priv.h"
 
 enum {
@@ -45,6 +46,7 @@ enum {
     CHECK_BYTES = 32 << 20, /* up to so many the database is checked at each start */
     RESERVE_BYTES = 1 << 20,
     RESERVE_PLENTY = 32, /* times as much must be free */
+    RESERVE_ROOM = 4,    /* and so often within the budget */
     LOG_BYTES =
         4 << 20, /* of its file, written ahead: then a sync need not wait for more than data */
 };
@@ -121,6 +123,7 @@ static int begin(struct snp_store *store, bool synced, int64_t *ret_total, struc
     int r = snp_db_set_full(&store->db, synced, err);
 
     store->db.bound = 0;
+    r = r == 0 ? snp_budget_set(store, err) : r;
     if (r == 0) {
         r = snp_db_run(&store->db, NULL, err, "BEGIN", "");
     }
@@ -193,7 +196,8 @@ static void reserve_make(struct snp_store *store)
     struct statvfs fs;
 
     if (store->has_reserve || path == NULL || statvfs(store->dir, &fs) < 0 ||
-        (uint64_t)fs.f_bavail * fs.f_frsize < (uint64_t)RESERVE_BYTES * RESERVE_PLENTY) {
+        (uint64_t)fs.f_bavail * fs.f_frsize < (uint64_t)RESERVE_BYTES * RESERVE_PLENTY ||
+        !snp_budget_has(store, (uint64_t)RESERVE_BYTES * RESERVE_ROOM)) {
         return;
     }
     fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -316,7 +320,8 @@ static int folders_open(struct snp_store *store, struct snp_err *err)
         return snp_fail_sys(err, errno, "open %s", store->blob_dir);
     }
     folders_sync(store);
-    store->place = (struct snp_blob_place){.fd = SNP_TAKE_FD(fd), .dir = store->blob_dir};
+    store->place = (struct snp_blob_place){
+        .fd = SNP_TAKE_FD(fd), .dir = store->blob_dir, .use = &store->use};
     return 0;
 }
 
@@ -508,6 +513,7 @@ static int ensure_open(struct snp_store *store, struct snp_err *err)
     store->sweep_at = SNP_SWEEP_END;
     if (!store->was_swept) {
         snp_gc_sweep_tmp(store);
+        snp_blob_count(&store->place);
         store->was_swept = true;
         store->sweep_at = snp_salvage_is_kept(store->db_path) ? SNP_SWEEP_END : 0;
     }
@@ -587,6 +593,7 @@ static void job_alone(struct snp_store *store, struct job_node *node)
     bool synced = node->job.durability == SNP_DURABILITY_SYNCED;
     struct job_node *next = SNP_TAKE_PTR(node->next);
     bool was_salvaged = false;
+    bool was_pressed = false;
 
     for (;;) {
         struct snp_err err;
@@ -606,6 +613,12 @@ static void job_alone(struct snp_store *store, struct job_node *node)
             }
             node->err = err;
         } else if (err.code == SNP_E_LIMIT && node->frees && snp_store_release(store)) {
+            continue;
+        } else if (err.code == SNP_E_LIMIT && !was_pressed && store->budget != 0) {
+            was_pressed = true;
+            store->press_us = 0;
+            snp_gc_press(store);
+            log_move(store, 1);
             continue;
         }
         after_failure(store, &node->err);
@@ -818,6 +831,7 @@ static struct job_node *batch_wait(struct snp_store *store)
         if (!store->is_closing && (has_more || store->gc_first != NULL)) {
             (void)pthread_mutex_unlock(&store->mutex);
             has_more = snp_gc_slice(store);
+            log_move(store, LOG_MAX); /* a long clearing up would make it long, too */
             (void)pthread_mutex_lock(&store->mutex);
         } else if (store->db.wal_pages < LOG_MIN || store->is_closing) {
             (void)pthread_cond_wait(&store->wake, &store->mutex);
@@ -864,6 +878,9 @@ static void *thread_main(void *arg)
         batch_run(store, batch);
         batch_finish(store, batch);
         log_move(store, LOG_MAX);
+        if (store->budget != 0 && snp_budget_used(store) > snp_budget_soft(store)) {
+            snp_gc_press(store);
+        }
     }
     thread_end(store);
     return NULL;
@@ -933,6 +950,7 @@ int snp_store_open(struct uv_loop_s *loop,
     store->stop_fd = -1;
     store->place.fd = -1;
     store->budget = options->budget_bytes;
+    atomic_store(&store->use.most, UINT64_MAX);
     sync_init(store);
     store->async.data = store;
     r = names_make(store, options->dir, err);

@@ -105,6 +105,7 @@ struct snp_store {
     uint64_t retry_us; /* not opened again before */
     struct snp_err open_err;
     int lock_fd;
+    struct snp_blob_use use;        /* of files of blobs; any thread */
     struct snp_blob_place place;    /* fd -1: not open */
     struct snp_blob_writer *writer; /* owned; or NULL */
     struct snp_blob_reader *reader; /* owned; or NULL */
@@ -113,11 +114,12 @@ struct snp_store {
     unsigned n_damaged;
     uint8_t fresh[SNP_STORE_FRESH_MAX][SNP_BLOB_HASH_BYTES]; /* more than that: next start */
     unsigned n_fresh;
-    bool has_reserve; /* a file that is given up when there is no room to remove things */
-    bool must_reap;   /* rows that nobody needs may be there */
-    bool was_swept;   /* files of earlier processes in tmp/ are gone */
-    int sweep_at;     /* the folder that is looked through for orphans next */
-    uint64_t auto_us; /* when the budget is looked at again */
+    bool has_reserve;  /* a file that is given up when there is no room to remove things */
+    bool must_reap;    /* rows that nobody needs may be there */
+    bool was_swept;    /* files of earlier processes in tmp/ are gone */
+    int sweep_at;      /* the folder that is looked through for orphans next */
+    uint64_t auto_us;  /* when the budget is looked at again */
+    uint64_t press_us; /* not pressed to make room again before */
 };
 
 enum {
@@ -180,6 +182,8 @@ bool snp_store_release(struct snp_store *store);
 
 /* One slice of what there is to clear up. False: nothing is left to do. Between transactions. */
 bool snp_gc_slice(struct snp_store *store);
+/* Make room now, while jobs wait: for a moment, and not too often. */
+void snp_gc_press(struct snp_store *store);
 /* Is a checkpoint being read or written by a transfer? */
 bool snp_gc_is_busy(struct snp_store *store, uint64_t checkpoint);
 /* In a job: mark checkpoints that a newer one of the session has replaced as removed. */

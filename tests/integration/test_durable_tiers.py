@@ -214,3 +214,42 @@ def test_what_snapshots_hold_is_measured_and_bounded(box):
     box.exec("a = bytearray(b'3') * (60 << 20)", "s")
     assert box.cli("snapshot", "-s", "s", "--wait").returncode == 0
     assert lib.wait_for(lambda: where() == [["disk"], ["memory", "disk"], ["memory", "disk"]], 60), listed(box)
+
+
+FILL = """
+import os
+x%d = os.urandom(2 << 20)
+open('f%d', 'wb').write(os.urandom(2 << 20))
+print(os.urandom(1 << 20).hex())
+"""
+
+
+def test_the_state_folder_keeps_to_its_budget():
+    """Whatever fills it: cells, outputs, files, snapshots, checkpoints; with a control that has no budget."""
+    tops = {}
+    for budget in ("24m", "0"):
+        sandbox = lib.Sandbox(env={"SNIPARA_SANDBOX_JOURNAL_BUDGET": budget})
+        try:
+            said = set()
+            for i in range(6):
+                for args in (["exec", "-s", f"s{i % 4}", "--checkpoint", "cell", FILL % (i, i)],
+                             ["exec", "-s", f"s{i % 4}", "# " + os.urandom(50_000).hex()],
+                             ["snapshot", "-s", f"s{i % 4}", "--wait"],
+                             ["exec", "-s", "loud", "print(open('/dev/urandom', 'rb').read(2 << 20).hex())"]):
+                    done = sandbox.cli(*args)
+                    said |= {done.stderr} if done.returncode else set()
+                used = sum(os.lstat(os.path.join(d, f)).st_blocks * 512
+                           for d, _, files in os.walk(sandbox.state) for f in files)
+                tops[budget] = max(tops.get(budget, 0), used)
+            assert all("budget" in text or text.startswith("snipara-sandbox snapshot:") for text in said), said
+            sandbox.cli("exec", "-s", "s0", "much = os.urandom(20 << 20)")
+            done = sandbox.cli("checkpoint", "-s", "s0")
+            assert ("reached its budget" in done.stderr and "JOURNAL_BUDGET" in done.stderr) == (budget != "0"), done
+            # There is a way out, and what was acknowledged is there until it is taken.
+            names = {row["name"] for row in json.loads(sandbox.cli("sessions", "list", "--json").stdout)}
+            assert {"s0", "s1", "s2", "s3", "loud"} <= names
+            assert sandbox.cli("sessions", "destroy", "--all").returncode == 0
+            assert lib.wait_for(lambda: sandbox.cli("exec", "-s", "new", "1").returncode == 0, 30)
+        finally:
+            sandbox.close()
+    assert tops["24m"] <= 24 << 20 < tops["0"], tops

@@ -275,7 +275,7 @@ static void on_watch(uv_timer_t *timer)
     snp_templates_watch(timer->data);
 }
 
-static int serve(const char *state_dir, bool is_local)
+static int serve(const char *state_dir, uint64_t outputs, bool is_local)
 {
     static uv_timer_t watch;
     static struct snp_tier tier = {
@@ -299,6 +299,7 @@ static int serve(const char *state_dir, bool is_local)
         snp_log(SNP_LOG_ERROR, "tier_start", "error=%s", err.msg);
         return 1;
     }
+    snp_spools_bound(&tier.spools, outputs);
     (void)uv_timer_init(loop, &watch);
     watch.data = &tier;
     (void)uv_timer_start(&watch, on_watch, WATCH_MS, WATCH_MS);
@@ -326,6 +327,7 @@ int main(int argc, char **argv)
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     const char *slash = argc == 0 ? NULL : strrchr(argv[0], '/');
     bool is_local = argc > 0 && snp_streq(slash == NULL ? argv[0] : slash + 1, "tier-local");
+    uint64_t outputs = UINT64_MAX;
 
     if (argc >= 2 && snp_streq(argv[1], "--zygote")) {
         return is_local ? snp_local_launch_main(argc - 2, argv + 2)
@@ -335,9 +337,11 @@ int main(int argc, char **argv)
         snp_syscalls_print(stdout);
         return 0;
     }
-    if (argc != 3 || !snp_streq(argv[1], "--state")) {
+    if ((argc != 3 && argc != 5) || !snp_streq(argv[1], "--state") ||
+        (argc == 5 &&
+         (!snp_streq(argv[3], "--outputs") || snp_parse_u64(argv[4], &outputs) < 0))) {
         (void)fprintf(stderr,
-                      "usage: tier-native --state DIR (or tier-local)\n"
+                      "usage: tier-native --state DIR [--outputs BYTES] (or tier-local)\n"
                       "Started by snipara-sandboxd, with the tier protocol on descriptor 3.\n");
         return 2;
     }
@@ -346,5 +350,5 @@ int main(int argc, char **argv)
     raise_open_files();
     snp_slice_short();
     snp_log_setup(is_local ? "tier-local" : "tier-native", SNP_LOG_INFO);
-    return serve(argv[2], is_local);
+    return serve(argv[2], outputs, is_local);
 }

@@ -63,6 +63,13 @@ int snp_spools_open(struct snp_spools *spools, const char *state_dir, struct snp
     return 0;
 }
 
+void snp_spools_bound(struct snp_spools *spools, uint64_t bytes)
+{
+    spools->all_max = spools->all_max < bytes ? spools->all_max : bytes;
+    spools->session_max = spools->session_max < bytes ? spools->session_max : bytes;
+    spools->stream_max = spools->stream_max < bytes ? spools->stream_max : bytes;
+}
+
 void snp_spools_close(struct snp_spools *spools)
 {
     while (spools->first != NULL) {

@@ -49,6 +49,8 @@ struct snp_spool_part {
 };
 
 /* Make the folder below state_dir and empty it. */
+/* From here on all outputs together take no more than so many bytes. */
+void snp_spools_bound(struct snp_spools *spools, uint64_t bytes);
 int snp_spools_open(struct snp_spools *spools,
                     const char *state_dir,
                     struct snp_err *err) SNP_NODISCARD;
