@@ -375,11 +375,14 @@ static int greet(const char *path, int signal_fd, struct snp_client **ret, struc
     struct snp_call hello = {.method = "hello", .head = head};
     int r;
 
-    if (client == NULL || head == NULL) {
+    if (client == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    client->fd = -1;
+    client->fd = -1; /* before anything fails: what is freed is closed */
     client->signal_fd = -1;
+    if (head == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
     snp_buf_init(&client->in, SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX + READ_BYTES);
     snp_buf_init(&client->out, (size_t)2 * (SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX));
     r = socket_connect(path, &client->fd, err);

@@ -12,7 +12,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/json.h"
 #include "base/str.h"
+#include "client/client.h"
 #include "unit/harness.h"
 
 /* A folder of its own for one test; removed with what the test names as its files. */
@@ -362,6 +364,32 @@ TEST(nonblock_goes_on_and_off)
     assert_int_equal(snp_set_nonblock(-1, true), -1);
 }
 
+static void *no_memory(size_t n)
+{
+    (void)n;
+    return NULL;
+}
+
+/* What is freed before it has a descriptor closes none: 0 is one, too. */
+TEST(a_client_without_memory_closes_nothing)
+{
+    const struct snp_client_options options = {.socket_path = "/nobody", .signal_fd = -1};
+    struct snp_client *client = NULL;
+    struct snp_err err;
+    snp_autoclose int kept = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int zero = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+
+    assert_int_equal(dup2(kept, STDIN_FILENO), STDIN_FILENO);
+    json_set_alloc_funcs(no_memory, free);
+    assert_int_equal(snp_client_connect(&options, &client, &err), SNP_E_NOMEM);
+    json_set_alloc_funcs(malloc, free);
+    assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+    if (zero >= 0) {
+        assert_int_equal(dup2(zero, STDIN_FILENO), STDIN_FILENO);
+        (void)close(zero);
+    }
+}
+
 RUN(UNIT(files_are_read_up_to_their_limit),
     UNIT(a_large_file_is_read_whole),
     UNIT(files_without_a_size_are_read_to_their_end),
@@ -375,4 +403,5 @@ RUN(UNIT(files_are_read_up_to_their_limit),
     UNIT(as_many_descriptors_as_allowed_and_no_more),
     UNIT(too_many_or_unwanted_descriptors_are_closed),
     UNIT(a_full_socket_answers_eagain_and_a_closed_one_epipe),
-    UNIT(nonblock_goes_on_and_off))
+    UNIT(nonblock_goes_on_and_off),
+    UNIT(a_client_without_memory_closes_nothing))
