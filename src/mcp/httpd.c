@@ -69,6 +69,7 @@ struct request {
     bool is_post;
     unsigned refusal; /* a status; 0 = none */
     uint64_t began_us;
+    const char *uri_end; /* see struct snp_httpd_line */
     struct snp_httpd_head head;
     struct snp_buf body;
     size_t body_bytes; /* received, also what was dropped */
@@ -475,13 +476,17 @@ static enum MHD_Result on_delete(struct request *request)
 /* Requests ------------------------------------------------------------------------------------- */
 
 /* The head is there. */
-static enum MHD_Result on_head(struct request *request, const char *verb, const char *path)
+static enum MHD_Result on_head(struct request *request,
+                               const char *verb,
+                               const char *path,
+                               const char *version)
 {
+    const struct snp_httpd_line line = {verb, path, request->uri_end, version};
     struct http *http = request->http;
     struct snp_err err;
     unsigned status;
 
-    snp_httpd_head_take(request->connection, &request->head);
+    snp_httpd_head_take(request->connection, &line, &request->head);
     status = snp_httpd_judge(&request->head, &http->rules, verb, path, &err);
     if (status != 0) {
         return refuse(request, status, NULL, SNP_JSONRPC_REQUEST, err.msg);
@@ -543,13 +548,12 @@ static enum MHD_Result on_request(void *cls,
 
     (void)cls;
     (void)connection;
-    (void)version;
     if (request == NULL || request->is_gone || request->http->ending_us != 0) {
         return MHD_NO;
     }
     switch (request->phase) {
     case PHASE_HEAD:
-        return on_head(request, verb, path);
+        return on_head(request, verb, path, version);
     case PHASE_BODY:
         return on_upload(request, verb, upload, upload_len);
     case PHASE_WAITING:
@@ -568,7 +572,6 @@ static void *on_begin(void *cls, const char *uri, struct MHD_Connection *connect
     struct client *client = info == NULL ? NULL : info->socket_context;
     struct request *request = client == NULL ? NULL : calloc(1, sizeof(*request));
 
-    (void)uri;
     if (request == NULL) {
         return NULL;
     }
@@ -576,6 +579,7 @@ static void *on_begin(void *cls, const char *uri, struct MHD_Connection *connect
     request->client = client;
     request->connection = connection;
     request->began_us = snp_now_us();
+    request->uri_end = uri + strlen(uri);
     snp_buf_init(&request->body, SNP_MCP_MESSAGE_MAX);
     client->request = request;
     return request;

@@ -141,6 +141,31 @@ static unsigned takes_read(struct snp_httpd_text list)
     return takes;
 }
 
+/* Characters of a name, by RFC 9110. */
+static bool is_token(struct snp_httpd_text name)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        unsigned char c = (unsigned char)name.bytes[i];
+
+        if (c <= ' ' || c >= 0x7f || strchr("\"(),/:;<=>?@[\\]{}", c) != NULL) {
+            return false;
+        }
+    }
+    return name.n > 0;
+}
+
+static bool has_control(const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+
+        if ((c < ' ' && c != '\t') || c == 0x7f) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void snp_httpd_head_add(struct snp_httpd_head *head,
                         const char *name,
                         size_t name_len,
@@ -149,6 +174,9 @@ void snp_httpd_head_add(struct snp_httpd_head *head,
 {
     const struct snp_httpd_text given = {name, name_len};
 
+    value_len = value == NULL ? 0 : value_len;
+    head->is_malformed =
+        head->is_malformed || !is_token(given) || has_control(value, value_len);
     if (is_word(given, "Accept")) {
         head->takes |= takes_read((struct snp_httpd_text){value, value_len});
         return;
@@ -224,12 +252,15 @@ static bool is_token_right(struct snp_httpd_text given, const char *token)
 
 #define refuse(status, ...) ((void)snp_fail(err, SNP_E_DENIED, __VA_ARGS__), (unsigned)(status))
 
-/* What two servers in a row could read differently. */
-static unsigned framing_judge(const struct snp_httpd_head *head, struct snp_err *err)
+unsigned snp_httpd_framing_judge(const struct snp_httpd_head *head, struct snp_err *err)
 {
     struct snp_httpd_text length = head->field[SNP_HTTPD_CONTENT_LENGTH];
     struct snp_httpd_text coding = head->field[SNP_HTTPD_TRANSFER_ENCODING];
 
+    if (head->is_malformed) {
+        return refuse(400,
+                      "the head is malformed: each line is NAME: VALUE and ends with CR LF");
+    }
     if (head->doubled != NULL) {
         return refuse(400, "the header %s came twice", head->doubled);
     }
@@ -292,7 +323,7 @@ unsigned snp_httpd_judge(const struct snp_httpd_head *head,
 {
     bool is_post = strcmp(verb, "POST") == 0;
     bool is_get = strcmp(verb, "GET") == 0;
-    unsigned status = framing_judge(head, err);
+    unsigned status = snp_httpd_framing_judge(head, err);
 
     status = status != 0 ? status : asker_judge(head, rules, err);
     if (status != 0) {

@@ -42,6 +42,7 @@ struct snp_httpd_head {
     struct snp_httpd_text field[SNP_HTTPD_FIELDS];
     unsigned takes;      /* SNP_HTTPD_TAKES_... */
     const char *doubled; /* a name that came twice; static; NULL = none */
+    bool is_malformed;   /* of lines that servers read differently */
 };
 
 /* Who may ask. */
@@ -51,12 +52,18 @@ struct snp_httpd_rules {
     const char *token; /* borrowed; NULL = none is wanted */
 };
 
-/* One header. Names we do not know are passed over. All borrowed by head. */
+/*
+ * One header. Names we do not know are passed over, those that cannot be one (a blank before the colon)
+ * and values with control characters make the head malformed. All borrowed by head.
+ */
 void snp_httpd_head_add(struct snp_httpd_head *head,
                         const char *name,
                         size_t name_len,
                         const char *value,
                         size_t value_len);
+
+/* What of it could be read differently by two servers in a row: 0, or the status to refuse it with; *err says why. */
+unsigned snp_httpd_framing_judge(const struct snp_httpd_head *head, struct snp_err *err);
 
 /*
  * Whether a request may go on: 0, or the status to refuse it with; *err says why. Before any byte of

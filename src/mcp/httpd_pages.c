@@ -139,6 +139,14 @@ static const char *name_in(const struct server *server, const char *path)
                : NULL;
 }
 
+/* The context of a request is where its line's address ends. */
+static void *on_begin(void *cls, const char *uri, struct MHD_Connection *connection)
+{
+    (void)cls;
+    (void)connection;
+    return (void *)(uintptr_t)(uri + strlen(uri));
+}
+
 /* The secret is the last thing that is looked at: a web page learns nothing from what comes before. */
 /* NOLINTNEXTLINE(readability-function-size): the library's prototype */
 static enum MHD_Result on_request(void *cls,
@@ -150,17 +158,19 @@ static enum MHD_Result on_request(void *cls,
                                   size_t *upload_size,
                                   void **context)
 {
+    const struct snp_httpd_line line = {verb, path, *context, version};
     struct server *server = cls;
     struct snp_httpd_head head = {0};
     const char *name;
+    struct snp_err err;
+    unsigned status;
 
-    (void)version;
     (void)upload;
     (void)upload_size;
-    (void)context;
-    snp_httpd_head_take(connection, &head);
-    if (head.doubled != NULL) {
-        return refuse(connection, MHD_HTTP_BAD_REQUEST, "a header came twice");
+    snp_httpd_head_take(connection, &line, &head);
+    status = snp_httpd_framing_judge(&head, &err);
+    if (status != 0) {
+        return refuse(connection, status, err.msg);
     }
     if (!snp_httpd_host_allowed(head.field[SNP_HTTPD_HOST], &server->rules)) {
         return refuse(connection, MHD_HTTP_FORBIDDEN,
@@ -247,6 +257,7 @@ int snp_httpd_pages_run(const struct snp_httpd_pages *pages, struct snp_err *err
                               MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
                               (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                               (size_t)HEAD_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+                              MHD_OPTION_URI_LOG_CALLBACK, on_begin, NULL,
                               MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (daemon == NULL) {
         return snp_fail(err, SNP_E_SYS, "libmicrohttpd does not start");

@@ -366,6 +366,45 @@ def test_no_smuggling(fixture, more, form):
     assert set(re.findall(rb"HTTP/1\.[01] (\d+)", data)) <= {b"400"}, data
 
 
+# Lines of a good head, changed; servers differ in what they take them for. {h}: the other headers.
+ODD = [
+    "POST /mcp HTTP/1.1\r\n{h}Content-Length : 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}Transfer-Encoding\t: chunked\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}: x\r\nContent-Length: 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}Content-Length: 40\n\r\n",
+    "POST /mcp HTTP/1.1\n{h}Content-Length: 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}Content-Length: 40\r\n\n",
+    "POST /mcp HTTP/1.1\r\n{h}X: y\rContent-Length: 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}X: y\r\n z\r\nContent-Length: 40\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}Content-Length: 40\r\nX: y\r\n\tz\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n Content-Length: 3\r\n{h}Content-Length: 40\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}Transfer-Encoding:\r\n chunked\r\nContent-Length: 40\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}X: a\0b\r\nContent-Length: 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}X: a\0\r\nContent-Length: 40\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}X: a\0\0Content-Length: 3\r\nContent-Length: 40\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}X\0: a\r\nContent-Length: 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}Content-Length: 40\0\r\n\r\n",
+    "POST /mcp\0x HTTP/1.1\r\n{h}Content-Length: 40\r\n\r\n", "POST\0 /mcp HTTP/1.1\r\n{h}Content-Length: 40\r\n\r\n",
+    "POST  /mcp HTTP/1.1\r\n{h}Content-Length: 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}X: a\x01b\r\nContent-Length: 40\r\n\r\n",
+]
+PLAIN = [
+    "\r\nPOST /m%63p?a=b%20c&d HTTP/1.1\r\n{h}X:\r\nY: \t\r\nZ:\tz \t\r\nCONTENT-length:40\r\n\r\n",
+    "POST /mcp HTTP/1.0\r\n{h}X: \xe9:\r\nContent-Length: 40\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("form", ODD + PLAIN)
+def test_heads_that_are_read_differently_are_refused(fixture, form):
+    """Attack: a blank before the colon, a lone LF or CR, a folded line, NUL. Control: what looks odd and is none of it."""
+    head, body = good(fixture)
+    others = head.split(b"\r\n", 1)[1].decode()
+    sent = form.replace("{h}", others).encode("latin-1") + body
+    if form in PLAIN:
+        assert fixture.raw(sent).status == 200
+        return
+    with fixture.connect() as sock:
+        sock.sendall(sent)
+        sock.shutdown(socket.SHUT_WR)
+        data = b""
+        while part := sock.recv(1 << 16):
+            data += part
+    assert re.findall(rb"HTTP/1\.[01] (\d+)", data) == [b"400"], data
+
+
 def test_no_smuggling_control(fixture):
     head, body = good(fixture, "Transfer-Encoding: chunked\r\n")
     assert fixture.raw(head + b"\r\n28\r\n" + body + b"\r\n0\r\n\r\n").status == 200

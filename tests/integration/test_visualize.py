@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 import urllib.parse
@@ -235,6 +236,17 @@ def test_nobody_else_gets_a_page(box, logs):
         for why, (status, answer) in refused.items():
             assert answer[0] == status and "secret prompt" not in answer[2], why
         assert served.ask(host=f"localhost:{port}")[0] == 200
+
+
+def test_heads_that_are_read_differently_are_refused(box, logs):
+    """As in test_mcp_http.py; the first is the control."""
+    heads = ["Host: {at}\r\nX: y \r\n\r\n", "Host : {at}\r\n\r\n", "X : y\r\nHost: {at}\r\n\r\n", "Host: {at}\nX: y\r\n\r\n",
+             "Host: {at}\r\nX: y\r\n z\r\n\r\n", "Host: {at}\r\nX: y\0z\r\n\r\n", "Host: {at}\r\n\n"]
+    with Served(box, logs) as served:
+        for head in heads:
+            with socket.create_connection((served.at.hostname, served.at.port), 60) as sock:
+                sock.sendall(f"GET {served.at.path} HTTP/1.1\r\n{head.format(at=served.at.netloc)}".encode())
+                assert int(sock.recv(1 << 16).split()[1]) == (200 if head is heads[0] else 400), head
 
 
 def test_further_names_are_served_when_they_are_given(box, logs):
