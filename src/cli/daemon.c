@@ -6,6 +6,7 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/lost.h"
 #include "cli/remote.h"
 #include "wire/rpc.h"
 
@@ -122,17 +123,37 @@ static int unused_check(struct snp_client *client, struct snp_err *err)
 }
 
 /* What became of it; pid 0: none ran. */
-static int stop_print(const struct snp_opts *opts, int64_t pid)
+/* What of sessions will not come back. */
+static void lost_print(const json_t *lost)
+{
+    size_t i;
+    json_t *one;
+
+    json_array_foreach((json_t *)(uintptr_t)lost, i, one)
+    {
+        const char *reason = snp_json_str(one, "reason", "");
+
+        if (reason[0] != '\0') {
+            (void)fprintf(stderr, "session %s: %s\n", snp_json_str(one, "session", "?"),
+                          reason);
+        }
+        snp_lost_tell(json_object_get(one, "lost"), "will not come back");
+    }
+}
+
+static int stop_print(const struct snp_opts *opts, int64_t pid, json_t *lost)
 {
     snp_autojson json_t *answer = NULL;
 
     if (!snp_opts_flag(opts, "json", false)) {
+        lost_print(lost);
         (void)(pid == 0 ? puts("not running") : printf("stopped, pid %lld\n", (long long)pid));
         return SNP_EXIT_OK;
     }
     answer = json_pack("{s:b}", "stopped", pid != 0);
     if (answer == NULL ||
-        (pid != 0 && json_object_set_new(answer, "pid", json_integer(pid)) < 0)) {
+        (pid != 0 && json_object_set_new(answer, "pid", json_integer(pid)) < 0) ||
+        (json_array_size(lost) > 0 && json_object_set(answer, "lost", lost) < 0)) {
         return SNP_EXIT_FAILED;
     }
     return snp_cli_print_json(answer);
@@ -147,7 +168,7 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
     int r = daemon_find(&client, &err);
 
     if (r == SNP_E_NOT_FOUND) {
-        return stop_print(opts, 0);
+        return stop_print(opts, 0, NULL);
     }
     if (r == 0) {
         r = snp_remote_call(client, "stats", json_object(), &stats, &err);
@@ -163,7 +184,8 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
     if (r < 0) {
         return snp_cli_fail(cli, &err);
     }
-    return stop_print(opts, snp_json_int(stats.head, "pid", 0));
+    return stop_print(opts, snp_json_int(stats.head, "pid", 0),
+                      json_object_get(reply.head, "lost"));
 }
 
 /* Verbs ----------------------------------------------------------------------------------- */

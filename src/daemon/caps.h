@@ -44,7 +44,9 @@ enum {
     SNP_CAP_FORKS = 64,                /* sessions that one call makes */
     SNP_CAP_REF = 129,                 /* bytes of SESSION@NAME */
     SNP_CAP_IMPORTS = 8,               /* files on their way in */
-    SNP_CAP_END_SAVE_MS = 5000,        /* for checkpoints when the daemon ends */
+    SNP_CAP_UNPACKED = 64, /* bytes of memory that one of a checkpoint takes at most, about */
+    SNP_CAP_PROVING = 4,   /* checkpoints tried at once when the daemon ends */
+    SNP_CAP_END_SAVE_MS = 20000, /* for checkpoints when the daemon ends */
 };
 
 /* Default of --journal-budget, and the least: its log and reserve alone take 5 MiB. */

@@ -49,6 +49,7 @@ struct snp_save {
     uint64_t changes; /* of the session, when it was begun */
     uint64_t base;
     uint64_t begun_us;
+    uint64_t bytes;       /* of the contents of what was made */
     struct snp_buf known; /* owned; written by the store's thread at first */
     json_t *report;       /* owned; NULL = not made */
     json_t *lost;         /* owned */
@@ -83,6 +84,7 @@ static void note_made(struct snp_save *save)
     }
     session->checkpoint = (uint64_t)snp_json_int(save->report, "checkpoint", 0);
     session->checkpoint_cell = save->cell;
+    session->checkpoint_bytes = save->bytes;
     json_decref(session->checkpoint_lost);
     session->checkpoint_lost = json_incref(save->lost);
     session->is_dirty = session->cells > save->cell || session->changes != save->changes;
@@ -146,6 +148,7 @@ static void stored(void *arg,
     struct snp_save *save = arg;
 
     if (err->code == SNP_OK) {
+        save->bytes = report->bytes;
         save->lost = report->lost == NULL ? json_array() : json_loads(report->lost, 0, NULL);
         save->report = json_pack("{s:I, s:I, s:I, s:I, s:I, s:O?, s:I}", "checkpoint",
                                  (json_int_t)report->checkpoint, "cell",

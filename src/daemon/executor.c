@@ -127,7 +127,8 @@ static int open_weaker(struct snp_executor *executor,
     struct snp_session *session = executor->session;
 
     if (err->code != SNP_E_UNSUPPORTED || !session->is_auto ||
-        session->kind != SNP_TIER_NATIVE || session->rootfs != NULL) {
+        session->kind != SNP_TIER_NATIVE || session->rootfs != NULL ||
+        session->executor != executor) {
         return err->code;
     }
     if (!session->allow_degraded) {
@@ -226,7 +227,7 @@ static int id_choose(struct snp_executor *executor, struct snp_err *err)
 {
     const struct snp_session *session = executor->session;
 
-    if (session->epoch == 1) {
+    if (session->epoch == 1 && session->executor == NULL) {
         memcpy(executor->id, session->id, sizeof(executor->id));
     } else if (snp_random_id(executor->id) < 0) {
         return snp_fail_sys(err, errno, "random id");
@@ -234,9 +235,10 @@ static int id_choose(struct snp_executor *executor, struct snp_err *err)
     return 0;
 }
 
-int snp_executor_open(struct snp_session *session,
-                      snp_executor_opened *opened,
-                      struct snp_err *err)
+int snp_executor_open_beside(struct snp_session *session,
+                             snp_executor_opened *opened,
+                             struct snp_executor **ret,
+                             struct snp_err *err)
 {
     struct snp_server *server = session->server;
     struct snp_executor **chain;
@@ -244,7 +246,6 @@ int snp_executor_open(struct snp_session *session,
     struct snp_tier *tier = NULL;
     int r = snp_tier_get(server, session->kind, &tier, err);
 
-    SNP_ASSERT(session->executor == NULL);
     if (r < 0) {
         return r;
     }
@@ -269,8 +270,16 @@ int snp_executor_open(struct snp_session *session,
     chain = bucket(&server->executors, executor->id);
     executor->same_id = *chain;
     *chain = executor;
-    session->executor = executor;
+    *ret = executor;
     return 0;
+}
+
+int snp_executor_open(struct snp_session *session,
+                      snp_executor_opened *opened,
+                      struct snp_err *err)
+{
+    SNP_ASSERT(session->executor == NULL);
+    return snp_executor_open_beside(session, opened, &session->executor, err);
 }
 
 /* Closing -------------------------------------------------------------------------------- */

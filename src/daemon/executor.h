@@ -58,6 +58,12 @@ int snp_executor_open(struct snp_session *session,
                       snp_executor_opened *opened,
                       struct snp_err *err) SNP_NODISCARD;
 
+/* The same beside the one it has, which stays. *ret: one reference. */
+int snp_executor_open_beside(struct snp_session *session,
+                             snp_executor_opened *opened,
+                             struct snp_executor **ret,
+                             struct snp_err *err) SNP_NODISCARD;
+
 /* Ask the tier to end it. closed: NULL = nobody waits. One that is gone answers at once. */
 void snp_executor_close(struct snp_executor *executor, snp_executor_closed *closed, void *ctx);
 

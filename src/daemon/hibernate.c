@@ -18,6 +18,7 @@
 #include "daemon/keep.h"
 #include "daemon/missing.h"
 #include "daemon/pin.h"
+#include "daemon/prove.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/wake.h"
@@ -30,10 +31,72 @@ struct hibernation {
     void *ctx;
 };
 
+/*
+ * How many of what could not be saved keep a session awake; *ret_first: the first of them, borrowed. Folders for what is
+ * of the moment do not: they are told when it comes back.
+ */
+static size_t count_unsaved(const json_t *lost, const json_t **ret_first)
+{
+    size_t n = 0;
+    size_t i;
+    json_t *one;
+
+    json_array_foreach((json_t *)(uintptr_t)lost, i, one)
+    {
+        if (snp_json_str(one, "name", "")[0] != '/') { /* no variable has such a name */
+            *ret_first = n++ == 0 ? one : *ret_first;
+        }
+    }
+    return n;
+}
+
+json_t *snp_hibernate_lost(const struct snp_session *session)
+{
+    json_t *list = session->checkpoint_lost == NULL ? json_array()
+                                                    : json_deep_copy(session->checkpoint_lost);
+    size_t i;
+    json_t *one;
+
+    json_array_foreach(session->unrestorable, i, one)
+    {
+        json_t *row = json_pack("{s:s, s:s}", "name", snp_json_str(one, "name", ""), "reason",
+                                snp_json_str(one, "reason", ""));
+
+        (void)json_object_set_new(row, "type",
+                                  json_string(snp_json_str(one, "type", "variable")));
+        (void)json_array_append_new(list, row);
+    }
+    return list;
+}
+
+/* The daemon ends, and with it what is not on disk: say what that is. */
+static void tell_end(const struct snp_session *session, const struct snp_err *err)
+{
+    struct snp_server *server = session->server;
+    json_t *lost = snp_hibernate_lost(session);
+    const json_t *first = NULL;
+    size_t n = count_unsaved(lost, &first);
+
+    if (err != NULL || n > 0) {
+        (void)json_array_append_new(
+            server->end_lost, json_pack("{s:s, s:s, s:O}", "session", session->name, "reason",
+                                        err == NULL ? "" : err->msg, "lost", lost));
+        snp_keep_event(
+            server, "end_lost", session,
+            "session %s: %zu variables and the like cannot be restored%s%.64s%s%.200s",
+            session->name, n, n == 0 ? "" : ", first ", snp_json_str(first, "name", ""),
+            err == NULL ? "" : "; ", err == NULL ? "" : err->msg);
+    }
+    json_decref(lost);
+}
+
 static void end(struct hibernation *h, const struct snp_err *err)
 {
     struct snp_session *session = h->session;
 
+    if (session->server->is_ending) {
+        tell_end(session, err);
+    }
     if (h->done != NULL) {
         h->done(h->ctx, err);
     }
@@ -72,7 +135,12 @@ static void close_start(struct hibernation *h)
     snp_executor_close(session->executor, closed, h);
 }
 
-/* Saving -------------------------------------------------------------------------------------- */
+/* Proving ------------------------------------------------------------------------------------- */
+
+static bool needs_saving(const struct snp_session *session)
+{
+    return (session->is_dirty || snp_checkpoint_is_moving(session)) && session->is_recorded;
+}
 
 /* Not now; but what runs in it may have ended when it would be idle for as long again. */
 static void put_off(struct snp_session *session)
@@ -80,53 +148,124 @@ static void put_off(struct snp_session *session)
     session->unsavable_us = snp_now_us() + session->server->options.session_idle_ms * 1000;
 }
 
-/*
- * How many of what could not be saved keep a session awake; *ret_first: the first of them, borrowed. Folders for what is
- * of the moment do not: they are told when it comes back.
- */
-static size_t count_unsaved(const json_t *lost, const json_t **ret_first)
+static int check_used(const struct snp_session *session, struct snp_err *err)
 {
-    size_t n = 0;
+    return session->state == SNP_SESSION_IDLE && !session->is_dirty &&
+                   snp_prove_is_done(session)
+               ? 0
+               : snp_fail(err, SNP_E_LIMIT, "the session was used meanwhile");
+}
+
+/* Nobody asked for this one to sleep: then it loses nothing by it. */
+static int check_lost(const struct hibernation *h, const json_t *lost, struct snp_err *err)
+{
+    const json_t *first = NULL;
+    size_t n = h->is_gentle ? count_unsaved(lost, &first) : 0;
+
+    return n == 0
+               ? 0
+               : snp_fail(err, SNP_E_LIMIT, "%zu things in it cannot be saved (%.64s: %.100s)",
+                          n, snp_json_str(first, "name", "?"),
+                          snp_json_str(first, "reason", "?"));
+}
+
+/* What does not fit when it comes back is better off where it is. */
+static int check_room(const struct snp_session *session, struct snp_err *err)
+{
     size_t i;
     json_t *one;
 
-    json_array_foreach((json_t *)(uintptr_t)lost, i, one)
+    json_array_foreach(session->unrestorable, i, one)
     {
-        if (snp_json_str(one, "name", "")[0] != '/') { /* no variable has such a name */
-            *ret_first = n++ == 0 ? one : *ret_first;
+        const char *reason = snp_json_str(one, "reason", "");
+
+        if (strcmp(reason, "not enough memory") == 0 ||
+            strcmp(reason, "it took too long") == 0) {
+            return snp_fail(err, SNP_E_LIMIT,
+                            "%.64s could not be restored in a try: %s; the session stays "
+                            "awake. Write it to a file in smaller parts, or delete it",
+                            snp_json_str(one, "name", "?"), reason);
         }
     }
-    return n;
+    return 0;
 }
+
+static void stay(struct hibernation *h, const struct snp_err *err)
+{
+    put_off(h->session);
+    end(h, err);
+}
+
+static void proven(void *ctx, const struct snp_err *err)
+{
+    struct hibernation *h = ctx;
+    struct snp_session *session = h->session;
+    struct snp_err why;
+
+    if (err != NULL) {
+        (void)snp_fail(&why, SNP_E_LIMIT, "%s (%.300s)%s",
+                       session->server->has_ended_tiers
+                           ? "it is saved, but there was no time to restore it in a try"
+                           : "it could not be restored in a try",
+                       err->msg, session->server->is_ending ? "" : "; the session stays awake");
+        stay(h, &why);
+    } else if (check_used(session, &why) < 0 ||
+               check_lost(h, session->unrestorable, &why) < 0 ||
+               (!session->server->is_ending && check_room(session, &why) < 0)) {
+        stay(h, &why);
+    } else {
+        close_start(h);
+    }
+}
+
+/*
+ * Nothing is given up before its checkpoint was seen to come back. Of what is so small that it fits
+ * however it is unpacked nobody waits for that when the daemon ends.
+ */
+static void prove(struct hibernation *h)
+{
+    struct snp_session *session = h->session;
+    bool is_small =
+        session->checkpoint_bytes < session->limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_UNPACKED;
+    struct snp_err err;
+
+    if (session->checkpoint == 0 || session->executor == NULL ||
+        (session->server->is_ending &&
+         (is_small || session->server->n_proving >= SNP_CAP_PROVING))) {
+        close_start(h);
+    } else if (snp_prove_is_done(session)) {
+        proven(h, NULL);
+    } else if (session->proof != NULL) {
+        (void)snp_fail(&err, SNP_E_LIMIT, "the session is on its way to sleep already");
+        end(h, &err);
+    } else {
+        snp_prove(session, proven, h);
+    }
+}
+
+/* Saving -------------------------------------------------------------------------------------- */
 
 static void saved(void *ctx, const json_t *report, const struct snp_err *err)
 {
     struct hibernation *h = ctx;
     struct snp_session *session = h->session;
-    const json_t *first = NULL;
-    size_t n_lost = count_unsaved(json_object_get(report, "lost"), &first);
     struct snp_err why;
 
-    if (err == NULL && session->state != SNP_SESSION_IDLE) {
+    if (session->server->has_ended_tiers) {
+        (void)snp_fail(&why, SNP_E_TIMEOUT, "it was not saved in the %d s that the daemon had",
+                       SNP_CAP_END_SAVE_MS / 1000);
+        err = &why;
+    } else if (err == NULL && session->state != SNP_SESSION_IDLE) {
         (void)snp_fail(&why, SNP_E_LIMIT, "the session was used meanwhile");
         err = &why;
-    } else if (err == NULL && h->is_gentle && n_lost > 0) {
-        (void)snp_fail(&why, SNP_E_LIMIT, "%zu things in it cannot be saved (%.64s: %.100s)",
-                       n_lost, snp_json_str(first, "name", "?"),
-                       snp_json_str(first, "reason", "?"));
+    } else if (err == NULL && check_lost(h, json_object_get(report, "lost"), &why) < 0) {
         err = &why;
     }
     if (err != NULL) {
-        put_off(session);
-        end(h, err);
+        stay(h, err);
         return;
     }
-    close_start(h);
-}
-
-static bool needs_saving(const struct snp_session *session)
-{
-    return (session->is_dirty || snp_checkpoint_is_moving(session)) && session->is_recorded;
+    prove(h);
 }
 
 void snp_hibernate(struct snp_session *session,
@@ -135,7 +274,6 @@ void snp_hibernate(struct snp_session *session,
                    void *ctx)
 {
     struct hibernation *h = calloc(1, sizeof(*h));
-    const json_t *first = NULL;
     struct snp_err err;
 
     if (h == NULL) {
@@ -149,12 +287,10 @@ void snp_hibernate(struct snp_session *session,
     *h = (struct hibernation){session, is_gentle, done, ctx};
     if (needs_saving(session)) {
         snp_checkpoint_make(session, saved, h);
-    } else if (is_gentle && count_unsaved(session->checkpoint_lost, &first) > 0) {
-        put_off(session);
-        (void)snp_fail(&err, SNP_E_LIMIT, "some of what it holds cannot be saved");
-        end(h, &err);
+    } else if (check_lost(h, session->checkpoint_lost, &err) < 0) {
+        stay(h, &err);
     } else {
-        close_start(h);
+        prove(h);
     }
 }
 
@@ -276,7 +412,7 @@ void snp_hibernate_rest(struct snp_session *session)
 static bool is_candidate(const struct snp_session *session)
 {
     return session->state == SNP_SESSION_IDLE && session->name[0] != '\0' &&
-           session->wake == NULL && session->save == NULL &&
+           session->wake == NULL && session->save == NULL && session->proof == NULL &&
            session->unsavable_us <= snp_now_us() && session->n_waiting == 0 &&
            session->is_recorded;
 }

@@ -24,6 +24,9 @@ void snp_hibernate(struct snp_session *session,
                    snp_hibernate_done *done,
                    void *ctx);
 
+/* [{name, type, reason}]: what its checkpoint could not hold, and what of it did not come back in a try. New. */
+json_t *snp_hibernate_lost(const struct snp_session *session);
+
 /* Close the executor without saving: what it holds is of no use. */
 void snp_hibernate_drop(struct snp_session *session);
 

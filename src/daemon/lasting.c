@@ -61,9 +61,7 @@ static void asked_end(struct asked *asked, const struct snp_err *err)
         snp_request_answer(asked->request,
                            json_pack("{s:b, s:I, s:o}", "hibernated", 1, "cell",
                                      (json_int_t)asked->session->checkpoint_cell, "lost",
-                                     asked->session->checkpoint_lost == NULL
-                                         ? json_array()
-                                         : json_deep_copy(asked->session->checkpoint_lost)));
+                                     snp_hibernate_lost(asked->session)));
     }
     snp_session_unref(asked->session);
     free(asked);

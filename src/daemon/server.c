@@ -25,6 +25,7 @@
 #include "daemon/exec.h"
 #include "daemon/hibernate.h"
 #include "daemon/import.h"
+#include "daemon/prove.h"
 #include "daemon/recover.h"
 #include "daemon/tier.h"
 #include "store/store.h"
@@ -410,7 +411,10 @@ static void end_finish(struct snp_server *server)
         return;
     }
     if (server->shutdown != NULL) {
-        snp_request_answer(SNP_TAKE_PTR(server->shutdown), json_object());
+        json_t *lost = SNP_TAKE_PTR(server->end_lost);
+
+        snp_request_answer(SNP_TAKE_PTR(server->shutdown),
+                           json_pack("{s:o}", "lost", lost == NULL ? json_array() : lost));
     }
     for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
         if (server->peers[i] != NULL) {
@@ -470,6 +474,11 @@ void snp_server_saved(struct snp_server *server)
     }
 }
 
+static bool is_unproven(const struct snp_session *session)
+{
+    return session->checkpoint != 0 && !snp_prove_is_done(session);
+}
+
 /* What sessions hold is saved before their executors go. */
 static void end_sessions(struct snp_server *server)
 {
@@ -477,18 +486,20 @@ static void end_sessions(struct snp_server *server)
     (void)uv_timer_start(&server->end_timer, end_overdue, SNP_CAP_END_SAVE_MS, 0);
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         struct snp_session *session = server->sessions.slots[i];
+        bool is_unsaved;
 
-        if (session == NULL || session->name[0] == '\0' ||
-            !(session->is_dirty || snp_checkpoint_is_moving(session)) ||
-            session->executor == NULL || session->wake != NULL) {
+        if (session == NULL || session->name[0] == '\0' || session->executor == NULL ||
+            session->wake != NULL) {
             continue;
         }
-        if (session->state == SNP_SESSION_IDLE && session->save == NULL) {
+        is_unsaved = session->is_dirty || snp_checkpoint_is_moving(session);
+        if (session->state == SNP_SESSION_IDLE && session->save == NULL &&
+            (is_unsaved || is_unproven(session))) {
             server->n_end_saves++;
             snp_session_ref(session);
             snp_hibernate(session, false, end_saved, session);
-        } else if (session->state == SNP_SESSION_IDLE ||
-                   session->state == SNP_SESSION_RUNNING) {
+        } else if (is_unsaved && (session->state == SNP_SESSION_IDLE ||
+                                  session->state == SNP_SESSION_RUNNING)) {
             /* Behind the snapshot that is being written, or as it was before the cell. */
             snp_checkpoint_make(session, NULL, NULL);
         }
@@ -510,6 +521,7 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     }
     server->is_ending = true;
     server->shutdown = request;
+    server->end_lost = json_array();
     uv_close((uv_handle_t *)&server->listener, NULL);
     snp_closep(&server->listen_fd);
     server->listen_fd = -1;
@@ -654,6 +666,7 @@ void snp_server_run(struct snp_server *server)
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
     }
     (void)uv_loop_close(&server->loop);
+    json_decref(SNP_TAKE_PTR(server->end_lost));
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         if (server->sessions.slots[i] != NULL) {
             snp_session_remove(server->sessions.slots[i]); /* lost with their tier */

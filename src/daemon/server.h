@@ -92,6 +92,8 @@ struct snp_server {
     struct snp_spill_waiter *spill_waiters; /* borrowed */
     struct snp_import *imports;             /* that clients have begun; owned */
     unsigned n_saving;                      /* checkpoints being made */
+    json_t *end_lost;                       /* owned: for who asked it to end; or NULL */
+    unsigned n_proving;                     /* checkpoints being tried (prove.h) */
     unsigned n_wanting;                     /* sessions that wait for room to wake */
     struct snp_tier
         *tiers[SNP_TIER_N];           /* that take calls; NULL = not running. Free themselves */

@@ -220,6 +220,7 @@ void snp_session_unref(struct snp_session *session)
     json_decref(session->restored);
     json_decref(session->missing);
     json_decref(session->checkpoint_lost);
+    json_decref(session->unrestorable);
     free(session->manifest);
     snp_pin_forget(session);
     free(session);

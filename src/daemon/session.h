@@ -92,11 +92,12 @@ struct snp_session {
     char *manifest;   /* owned, JSON, of the latest executor; NULL until it was open once */
 
     /* What outlives executors. */
-    bool is_recorded;         /* the journal has its row */
-    bool is_suspect;          /* the journal failed it: an intent is waited for */
-    uint64_t state_format;    /* of its checkpoints, as recorded; 0 = this program's */
-    uint64_t checkpoint;      /* the latest usable one; 0 = none */
-    uint64_t checkpoint_cell; /* it holds the state after this cell */
+    bool is_recorded;          /* the journal has its row */
+    bool is_suspect;           /* the journal failed it: an intent is waited for */
+    uint64_t state_format;     /* of its checkpoints, as recorded; 0 = this program's */
+    uint64_t checkpoint;       /* the latest usable one; 0 = none */
+    uint64_t checkpoint_cell;  /* it holds the state after this cell */
+    uint64_t checkpoint_bytes; /* of its contents, as made here; 0 = not known */
     uint64_t
         accepted_cell; /* of cells up to this one somebody has accepted that they are missing */
     bool is_told_lost; /* its last result said that the interpreter was lost */
@@ -114,6 +115,9 @@ struct snp_session {
     uint64_t dirty_us;       /* monotonic: since when it is dirty */
     uint64_t checkpoint_us;  /* monotonic: when to save it; 0 = not planned */
     json_t *checkpoint_lost; /* owned: what the latest could not hold; or NULL */
+    uint64_t proven;         /* the checkpoint that was restored once; 0 = none */
+    json_t *unrestorable;    /* owned: what of that could not be; or NULL */
+    struct snp_proof *proof; /* owned by prove.c; NULL = it is not being proven */
     json_t *restored;        /* owned: for the next result; or NULL */
     json_t
         *missing; /* owned: what it lacks (missing.h); NULL = it is awake, or not known yet */

@@ -13,11 +13,9 @@
 #include "daemon/wake.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -29,19 +27,16 @@
 #include "daemon/executor.h"
 #include "daemon/hibernate.h"
 #include "daemon/keep.h"
+#include "daemon/load.h"
 #include "daemon/missing.h"
+#include "daemon/prove.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/session_open.h"
 #include "daemon/session_spec.h"
 #include "daemon/tier.h"
 #include "daemon/turn.h"
-#include "store/checkpoint.h"
 #include "store/journal.h"
-
-enum {
-    FAILED_MAX = 1000, /* variables that could not be restored, named */
-};
 
 struct snp_wake {
     struct snp_session *session; /* one reference */
@@ -50,12 +45,12 @@ struct snp_wake {
     bool is_replaying;
     bool wants_room; /* the step after: there are as many executors as may be */
     bool was_live;   /* the session had an executor before */
-    bool is_stale;   /* the checkpoint it began with turned out to be damaged */
     uint64_t begun_us;
     struct snp_missing_place place;
     struct snp_missing missing; /* owned */
     size_t replayed;            /* of its cells, so far */
     enum snp_recover decision;
+    enum snp_load_effort effort;
     uint64_t checkpoint; /* being loaded */
     json_t *failed;      /* owned: what could not be restored; or NULL */
     struct snp_err err;  /* the first thing that went wrong in loading */
@@ -72,6 +67,7 @@ struct snp_wake {
 static void replay_next(struct snp_wake *wake);
 static void missing_find(struct snp_wake *wake);
 static void executor_open(struct snp_wake *wake);
+static void epoch_raise(struct snp_wake *wake);
 
 /* Its life --------------------------------------------------------------------------------- */
 
@@ -474,139 +470,80 @@ void snp_wake_go_on(struct snp_session *session)
 
 /* Loading ------------------------------------------------------------------------------------- */
 
-static void load_ended(struct snp_wake *wake)
+/* The executor that could not take it in is gone. */
+static void load_again(void *ctx, const struct snp_err *err)
 {
-    struct snp_err err = wake->err;
+    struct snp_wake *wake = ctx;
 
-    if (wake->pending > 0) {
-        return; /* the other end of the pipe */
+    (void)err;
+    if (step_end(wake)) {
+        wake->effort++;
+        epoch_raise(wake);
     }
-    if (err.code == SNP_OK) {
+}
+
+/* Not all of it: then all that can be, group by group; then the files alone. */
+static void load_less(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+
+    snp_log(SNP_LOG_WARN, "wake", "session=%s epoch=%llu effort=%d error=\"%s\"", session->id,
+            (unsigned long long)session->epoch, (int)wake->effort, wake->err.msg);
+    wake->pending++;
+    if (session->executor == NULL) {
+        load_again(wake, NULL);
+    } else {
+        snp_executor_close(session->executor, load_again, wake);
+    }
+}
+
+static void load_ended(void *ctx, json_t *failed, const struct snp_err *why)
+{
+    struct snp_wake *wake = ctx;
+    struct snp_session *session = wake->session;
+    struct snp_err err;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (failed != NULL) {
+        if (wake->effort == SNP_LOAD_ALL) {
+            snp_prove_note(session, wake->checkpoint, failed);
+        }
+        (void)json_array_extend(wake->failed, failed);
         wake_filled(wake);
+        return;
+    }
+    err = wake->err = *why;
+    /* Said by the sandbox, not because the tier went away: trying less is of use. */
+    if (err.code != SNP_E_NOT_FOUND && err.code != SNP_E_PEER &&
+        wake->effort + 1 < SNP_LOAD_N) {
+        load_less(wake);
         return;
     }
     (void)snp_err_wrap(&err, "checkpoint %llu of the session cannot be restored",
                        (unsigned long long)wake->checkpoint);
-    if (wake->is_stale) {
-        snp_hibernate_look(wake->session); /* the next call uses the one before it */
+    if (why->code == SNP_E_NOT_FOUND) {
+        snp_hibernate_look(session); /* the next call uses the one before it */
     }
     wake_fail(wake, &err);
 }
 
-static void load_written(void *arg,
-                         const struct snp_checkpoint_report *report,
-                         const struct snp_err *err)
-{
-    struct snp_wake *wake = arg;
-
-    (void)report;
-    if (!step_end(wake)) {
-        return;
-    }
-    /* That the reader went away says less than what the reader says. */
-    if (err->code != SNP_OK && (wake->err.code == SNP_OK || err->code == SNP_E_NOT_FOUND)) {
-        wake->err = *err;
-    }
-    wake->is_stale = err->code == SNP_E_NOT_FOUND;
-    load_ended(wake);
-}
-
-static int load_check(struct snp_wake *wake, json_t *head, struct snp_err *ret_bad)
-{
-    static const struct snp_field fields[] = {
-        {"failed", SNP_T_ARR,             FAILED_MAX},
-        {"us",     SNP_T_INT | SNP_T_OPT, 0         },
-    };
-    static const struct snp_field item_fields[] = {
-        {"name",   SNP_T_TEXT,             0},
-        {"reason", SNP_T_TEXT,             0},
-        {"type",   SNP_T_TEXT | SNP_T_OPT, 0},
-    };
-    static const struct snp_record record = SNP_RECORD("load", fields);
-    static const struct snp_record item_record = SNP_RECORD("load.failed", item_fields);
-    int r = snp_record_check(head, &record, ret_bad);
-    size_t i;
-    json_t *item;
-
-    if (r < 0) {
-        return r;
-    }
-    json_array_foreach(json_object_get(head, "failed"), i, item)
-    {
-        r = snp_record_check(item, &item_record, ret_bad);
-        if (r < 0) {
-            return r;
-        }
-        (void)json_array_append(wake->failed, item);
-    }
-    return 0;
-}
-
-static int load_read(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
-{
-    struct snp_wake *wake = ctx;
-    int r = 0;
-
-    if (!step_end(wake)) {
-        return 0;
-    }
-    if (answer->head == NULL) {
-        if (wake->err.code != SNP_E_NOT_FOUND) {
-            wake->err = *answer->err;
-        }
-    } else {
-        r = load_check(wake, answer->head, ret_bad);
-        if (r < 0) {
-            wake->err = *ret_bad;
-        }
-    }
-    load_ended(wake);
-    return r;
-}
-
-static const struct snp_tier_ops load_ops = {load_read, NULL};
-
 static int load_start(struct snp_wake *wake, struct snp_err *err)
 {
     struct snp_session *session = wake->session;
-    snp_autojson json_t *head = json_pack("{s:s, s:I}", "session", session->executor->id,
-                                          "epoch", (json_int_t)session->epoch);
-    struct snp_tier_call call = {
-        .method = "load",
-        .head = head,
-        .timeout_ms = SNP_CAP_TIER_LOAD_MS,
-        .ops = &load_ops,
-        .ctx = wake,
-    };
-    int ends[2];
     int r;
 
+    json_decref(wake->failed);
     wake->failed = session->checkpoint_lost == NULL ? json_array()
                                                     : json_deep_copy(session->checkpoint_lost);
-    if (head == NULL || wake->failed == NULL) {
+    if (wake->failed == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    if (pipe2(ends, O_CLOEXEC) < 0) {
-        return snp_fail_sys(err, errno, "pipe");
-    }
-    call.has_fd = true;
-    call.fd = ends[0];
-    wake->pending++;
-    r = snp_tier_ask(session->executor->tier, &call, err);
-    if (r < 0) {
-        wake->pending--;
-        (void)close(ends[1]);
-        return r;
-    }
-    wake->pending++;
-    r = snp_checkpoint_load(session->server->store, ends[1], wake->checkpoint, load_written,
-                            wake, err);
-    if (r < 0) {
-        /* The tier meets the end of the pipe, and its answer ends the step. */
-        wake->pending--;
-        wake->err = *err;
-    }
-    return 0;
+    r = snp_load_start(session->executor, wake->checkpoint, wake->effort, load_ended, wake,
+                       err);
+    wake->pending += r == 0 ? 1 : 0;
+    return r;
 }
 
 /* Opening ------------------------------------------------------------------------------------- */

@@ -1583,7 +1583,7 @@ class Session:
         if error is None and _state is None:
             text = _state_error
         elif error is None and members.get("step") == "read":
-            self._loader = _state.Loader(self._names)
+            self._loader = _state.Loader(self._names, members.get("room"))
             _, error = self._guarded(self._loader.read, order.fd)
             text = "" if error is None else _state.reason_of(error)
         elif error is None and self._loader is not None:

@@ -25,6 +25,7 @@ import builtins
 __builtins__ = dict(vars(builtins))
 
 import collections
+import contextlib
 import datetime
 import decimal
 import enum
@@ -35,10 +36,12 @@ import io
 import json
 import logging
 import marshal
+import mmap
 import os
 import pathlib
 import pickle
 import re
+import resource
 import signal
 import sys
 import threading
@@ -51,7 +54,7 @@ from fractions import Fraction
 from importlib.util import MAGIC_NUMBER
 from os import listdir
 from time import monotonic
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from state_ambient import Baseline, interpreter_settings, restore_options, restore_settings, restore_sources, sources
 from state_odd import MAKERS, REDUCERS, _stdio, work
@@ -1070,6 +1073,9 @@ def make_class(how: str, *args: Any) -> Any:
 # --- restoring --------------------------------------------------------------------------
 
 
+NO_ROOM = "not enough memory"
+
+
 class Item:
     """A group of variables as it was read; its memory goes as soon as it is restored."""
 
@@ -1082,6 +1088,26 @@ class Item:
 
     def release(self) -> None:
         self.data, self.buffers = None, []
+
+
+def names_of(head: Dict[str, Any]) -> List[str]:
+    meta = head["meta"]
+    names = list(meta.get("names", ())) + ["class " + c for c in meta.get("classes", ())]
+    return names or [head["name"]]
+
+
+@contextlib.contextmanager
+def bounded(room: Optional[int]) -> Iterator[None]:
+    """What does not fit fails, and costs itself; not the process, as where the kernel meets the limit."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    if room is not None:
+        with open("/proc/self/statm") as file:
+            most = int(file.read().split()[5]) * mmap.PAGESIZE + room
+        resource.setrlimit(resource.RLIMIT_DATA, (most if before[1] < 0 else min(most, before[1]), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 class Unpickler(pickle.Unpickler):
@@ -1113,8 +1139,10 @@ class Unpickler(pickle.Unpickler):
 class Loader:
     """Reads a part, and restores it into one namespace."""
 
-    def __init__(self, names: Dict[Any, Any]) -> None:
+    def __init__(self, names: Dict[Any, Any], room: Optional[int] = None) -> None:
+        """room: bytes of memory that variables may take; None: all of them are wanted."""
         self.names = names
+        self._room = room
         self.settings: Dict[str, Any] = {}
         self.failed: List[Dict[str, str]] = []
         self._items: List[Item] = []
@@ -1135,10 +1163,20 @@ class Loader:
             if head is None:
                 return
             if head["kind"] == "vars":
-                self._items.append(self._read_item(source, head))
+                self._take_item(source, head)
             elif head["kind"] != "lost":
                 raise Torn("an item of kind {}".format(clean(head["kind"], 50)))
             source.done()
+
+    def _take_item(self, source: Source, head: Dict[str, Any]) -> None:
+        """As long as there is room; what the interpreter itself needs comes first, and is small."""
+        if self._room is not None and not head["name"].startswith(":"):
+            if head["size"] > self._room:
+                source.skip(head["size"])
+                self.failed += [{"name": clean(name, NAME_MAX), "reason": NO_ROOM} for name in names_of(head)]
+                return
+            self._room -= head["size"]
+        self._items.append(self._read_item(source, head))
 
     @staticmethod
     def _read_item(source: Source, head: Dict[str, Any]) -> Item:
@@ -1157,9 +1195,7 @@ class Loader:
         buffers = [writable(length) for length in lengths]
         for buffer in buffers:
             source.into(memoryview(buffer))
-        meta = head["meta"]
-        names = list(meta.get("names", ())) + ["class " + c for c in meta.get("classes", ())]
-        return Item(head["name"], names or [head["name"]], data, buffers)
+        return Item(head["name"], names_of(head), data, buffers)
 
     # Restoring --------------------------------------------------------------------
 
@@ -1171,7 +1207,8 @@ class Loader:
         signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
         try:
             self._restore_interpreter(baseline, base)
-            self._restore_all()
+            with bounded(self._room):
+                self._restore_all()
             self._reorder()
         finally:
             self._limit = None

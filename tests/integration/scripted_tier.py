@@ -227,11 +227,14 @@ def save_all(ident, session, known, fd, number=None):
     return send(2, ident, {"us": 1})
 
 
-def load(ident, session, fd):
+def load(ident, session, fd, effort):
+    """A variable "heavy" is too much for it; less effort leaves that out, or all variables."""
     failed, parts, current = [], 0, None
 
     def finish():
-        if current and current[0]["kind"] == "vars":
+        if current and current[0]["kind"] == "vars" and (current[0]["name"] == "heavy" or effort == 2):
+            failed.append({"name": current[0]["name"], "reason": "not enough memory"})
+        elif current and current[0]["kind"] == "vars":
             session.names.update({current[0]["name"]: pickle.loads(current[1])})
         elif current and current[0]["kind"] == "file":
             session.files[current[0]["name"]] = current[1]
@@ -250,6 +253,8 @@ def load(ident, session, fd):
             finish()
             current = (head, body[head_len:]) if kind == ITEM else None
             parts += kind == END
+    if failed and effort == 0:
+        return send(3, ident, {"code": "limit", "message": "the interpreter has ended"})
     return send(2, ident, {"failed": failed, "us": 1})
 
 
@@ -281,7 +286,7 @@ def handle(ident, head, raw):
         send(2, ident, {"bytes": session.bytes, "copies_bytes": session.each * len(session.branches),
                         "branches": sorted(session.branches)})
     elif method == "load":
-        load(ident, session, FDS.pop(0))
+        load(ident, session, FDS.pop(0), head.get("effort", 0))
     elif method == "exec":
         threading.Thread(target=run_cell, args=(ident, head, raw), daemon=True).start()
     elif method == "interrupt":

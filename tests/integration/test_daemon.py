@@ -625,7 +625,7 @@ def test_shutdown_is_answered_when_sessions_are_gone(place, bin_folder):
     tiers = children(daemon.process.pid)
     slow = client.start("wait(100)", "s")
     kind, head, _, _ = client.call("shutdown")
-    assert (kind, head) == (RESPONSE, {})
+    assert (kind, head) == (RESPONSE, {"lost": []})
     assert not any(map(is_alive, tiers))
     assert daemon.process.wait(60) == 0
     assert slow

@@ -543,6 +543,23 @@ def test_what_cannot_be_saved_is_named_and_keeps_the_session_awake(start):
     assert done["value"] == "(1, False)" and [item["name"] for item in done["restored"]["failed"]] == ["lock"]
 
 
+def test_nothing_sleeps_that_was_not_seen_to_come_back(start):
+    """The tier cannot restore a variable "heavy"; what is large is tried when the daemon ends, too."""
+    client = start("--session-idle", "0.3", *SOON).client()
+    client.run("globals().update(x=1, heavy=b'h' * (9 << 20))", "s")
+    assert saved(client, 1)
+    kind, head, _, _ = client.call("hibernate", session="s")
+    assert (kind, head["code"]) == (ERROR, "limit") and "could not be restored in a try" in head["message"]
+    time.sleep(1)
+    assert row(client)["state"] == "idle" and client.run("x, len(heavy)", "s") == f"(1, {9 << 20})"
+    told = client.call("shutdown")[1]["lost"]
+    assert [one["session"] for one in told] == ["s"] and "could not be restored" in told[0]["reason"]
+    client = start(*LATER).client()
+    done = result(client, "x, 'heavy' in globals()")
+    assert done["value"] == "(1, False)"
+    assert [one["name"] for one in done["restored"]["failed"]] == ["heavy"], "all else came back"
+
+
 def test_a_torn_checkpoint_leaves_the_one_before(start):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")

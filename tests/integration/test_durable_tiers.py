@@ -126,6 +126,23 @@ def test_a_stopped_supervisor_is_replaced(box):
     assert done["value"] == SEEN and done["epoch"] == 2
 
 
+def test_what_would_not_come_back_keeps_it_awake(box):
+    """One number under 4,000,000 places is as many numbers when it comes back: more than the limit."""
+    box.start("--checkpoint-after", "600")
+    code = "b = [1.5] * 4000000; keep = [1]\nwith open('file', 'w') as out: out.write('kept')"
+    assert box.exec(code, "s", options=["--memory", "128m"])["status"] == "ok"
+    done = box.cli("hibernate", "s")
+    assert done.returncode != 0 and "could not be restored in a try" in done.stderr, done
+    assert box.exec("len(b)", "s")["value"] == "4000000"
+    done = box.cli("daemon", "stop")
+    assert done.returncode == 0 and "not come back" in done.stderr + done.stdout or "not be restored" in done.stderr, done
+    box.daemon.wait()
+    box.daemon = None
+    box.start()
+    done = box.exec("keep, open('file').read()", "s")
+    assert done["value"] == "([1], 'kept')" and "b" in [one["name"] for one in done["restored"]["failed"]]
+
+
 def test_what_cannot_be_saved_is_named(box):
     box.start(*SOON)
     box.exec("numbers = (n for n in range(9))\nkept = 1", "s")

@@ -677,8 +677,13 @@ static int on_save(struct request *rq, struct snp_err *err)
 
 static int on_load(struct request *rq, struct snp_err *err)
 {
-    return snp_method_load(rq->session, rq->id, (uint64_t)snp_json_int(rq->head, "epoch", 0),
-                           &rq->fd, err);
+    const struct snp_load_request load = {
+        .id = rq->id,
+        .epoch = (uint64_t)snp_json_int(rq->head, "epoch", 0),
+        .effort = (unsigned)snp_json_int(rq->head, "effort", 0),
+    };
+
+    return snp_method_load(rq->session, &load, &rq->fd, err);
 }
 
 static int on_stats(struct request *rq, struct snp_err *err)

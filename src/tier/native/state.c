@@ -45,6 +45,9 @@ enum {
     WHY_MAX = 150,
 };
 
+/* Most often for the memory that it took. */
+static const char ENDED[] = "the interpreter has ended; it may have met its memory limit";
+
 struct snp_saving {
     struct snp_session *session; /* borrowed */
     uint32_t id;                 /* of the request; 0 = answered */
@@ -78,7 +81,8 @@ struct snp_loading {
     uint32_t id;                 /* 0 = answered */
     bool is_unpacking;
     bool is_restoring;
-    int in_fd; /* owned */
+    unsigned effort; /* 0 = all of it, 1 = what fits, 2 = no variables */
+    int in_fd;       /* owned */
     uv_timer_t *timer;
     unsigned n_pending;
     uint64_t start_us;
@@ -726,6 +730,15 @@ static void on_loading_timeout(uv_timer_t *timer)
     loading_fail(timer->data, SNP_E_TIMEOUT, "it took more than four minutes");
 }
 
+/* Bytes for variables; null: nobody counts. */
+static json_t *room_of(const struct snp_loading *v)
+{
+    uint64_t most = v->session->spec.limits.value[SNP_LIMIT_MEMORY];
+
+    return v->effort == 0 ? json_null()
+                          : json_integer(v->effort == 1 ? (json_int_t)(most - most / 8) : 0);
+}
+
 static int send_load(struct snp_loading *v, json_t *head, int fd)
 {
     snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
@@ -768,10 +781,10 @@ static void on_unpacked(void *data, int eno, const char *bytes, size_t n)
     }
     v->is_restoring = true;
     (void)snprintf(workspace, sizeof(workspace), "%s/workspace", s->folder);
-    head =
-        json_pack("{s:s,s:s,s:i}", "step", "restore", "cwd", workspace, "budget_ms", BUDGET_MS);
+    head = json_pack("{s:s,s:s,s:i,s:o}", "step", "restore", "cwd", workspace, "budget_ms",
+                     BUDGET_MS, "room", room_of(v));
     if (send_load(v, head, -1) < 0) {
-        loading_fail(v, SNP_E_PEER, "the interpreter has ended");
+        loading_fail(v, SNP_E_LIMIT, ENDED);
     }
 }
 
@@ -801,9 +814,9 @@ static void on_loaded(struct snp_loading *v, const struct snp_frame *f)
     struct snp_err err;
 
     if (f->head_len > HEAD_MAX || snp_json_parse(f->head, f->head_len, &head, &err) < 0) {
-        loading_fail(v, SNP_E_PEER, "the interpreter broke the protocol");
+        loading_fail(v, SNP_E_LIMIT, "the interpreter broke the protocol");
     } else if (!snp_json_bool(head, "ok", false)) {
-        loading_fail(v, SNP_E_PEER, snp_json_str(head, "error", "no reason was given"));
+        loading_fail(v, SNP_E_LIMIT, snp_json_str(head, "error", "no reason was given"));
     } else if (v->is_restoring) {
         failed = read_failed(json_object_get(head, "failed"));
         loading_end(v, failed, NULL);
@@ -817,18 +830,20 @@ static void on_loaded(struct snp_loading *v, const struct snp_frame *f)
 static void load_start(void *data)
 {
     struct snp_loading *v = data;
-    snp_autojson json_t *head = json_pack("{s:s}", "step", "read");
+    snp_autojson json_t *head = json_pack("{s:s,s:o}", "step", "read", "room", room_of(v));
 
     if (v->session->state == SNP_SESSION_READY && send_load(v, head, v->in_fd) < 0) {
         loading_fail(v, SNP_E_PEER, "the interpreter cannot be asked to");
     }
 }
 
-int snp_method_load(
-    struct snp_session *s, uint32_t id, uint64_t epoch, int *fd, struct snp_err *err)
+int snp_method_load(struct snp_session *s,
+                    const struct snp_load_request *rq,
+                    int *fd,
+                    struct snp_err *err)
 {
     struct snp_loading *v;
-    int r = check_epoch(s, epoch, err);
+    int r = check_epoch(s, rq->epoch, err);
 
     if (r < 0) {
         return r;
@@ -839,8 +854,11 @@ int snp_method_load(
     }
     v = calloc(1, sizeof(*v));
     if (v != NULL) {
-        *v =
-            (struct snp_loading){.session = s, .id = id, .in_fd = -1, .start_us = snp_now_us()};
+        *v = (struct snp_loading){.session = s,
+                                  .id = rq->id,
+                                  .effort = rq->effort,
+                                  .in_fd = -1,
+                                  .start_us = snp_now_us()};
         v->timer = timer_new(s, on_loading_timeout, v);
     }
     if (v == NULL || v->timer == NULL) {
@@ -885,7 +903,7 @@ void snp_state_on_guest_end(struct snp_session *s)
                     "the variables could not be saved: the interpreter has ended");
     }
     if (s->keeping.loading != NULL) {
-        loading_fail(s->keeping.loading, SNP_E_PEER, "the interpreter has ended");
+        loading_fail(s->keeping.loading, SNP_E_LIMIT, ENDED);
     }
 }
 
@@ -897,6 +915,6 @@ void snp_state_session_ended(struct snp_session *s)
     if (s->keeping.loading != NULL) {
         struct snp_loading *v = s->keeping.loading;
         v->is_unpacking = v->is_restoring = false; /* it is on its way out already */
-        loading_fail(v, SNP_E_PEER, "the session ended meanwhile");
+        loading_fail(v, SNP_E_LIMIT, "the session ended meanwhile");
     }
 }

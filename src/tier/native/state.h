@@ -43,9 +43,14 @@ int snp_method_save(struct snp_session *s,
                     const struct snp_save_request *rq,
                     int *fd,
                     struct snp_err *err) SNP_NODISCARD;
+struct snp_load_request {
+    uint32_t id;
+    uint64_t epoch;
+    unsigned
+        effort; /* 0 = all of it, 1 = variables as far as there is memory, 2 = no variables */
+};
 int snp_method_load(struct snp_session *s,
-                    uint32_t id,
-                    uint64_t epoch,
+                    const struct snp_load_request *rq,
                     int *fd,
                     struct snp_err *err) SNP_NODISCARD;
 
