@@ -64,6 +64,21 @@ def user_shell(script):
     return ["/usr/bin/unshare", "-Urm", "--propagation", "private", "/bin/sh", "-ec", script + '; exec "$@"', "sh"]
 
 
+# An overlay of /usr -------------------------------------------------------------------------------
+
+BELOW_USR = "mount --bind /usr/share/doc /usr/local/games"
+
+
+@pytest.mark.parametrize("who, prefix", [("root", shell(BELOW_USR)), ("user", user_shell(BELOW_USR))])
+def test_what_is_mounted_below_usr_is_shown(box, who, prefix):
+    """Not what it covers; as an ordinary user the kernel then allows no overlay, which is said."""
+    one = box(who, prefix=prefix)
+    done = one.exec("import os; os.listdir('/usr/share/doc') == os.listdir('/usr/local/games')")
+    assert done["value"] == "True"
+    said = [text for text in done["manifest"]["degraded"] if text.startswith("network: sockets")]
+    assert bool(said) == (who == "user") == (features(one)["overlay of /usr"]["status"] != "ok")
+
+
 # Landlock ---------------------------------------------------------------------------------------
 
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates that users add: any CPython, packages the system lacks, a project's own .venv."""
 
+import errno
 import glob
 import json
 import os
 import secrets
 import shutil
+import socket
 import tarfile
 
 import lib
@@ -203,6 +205,28 @@ def test_a_venv_of_the_users_is_used_where_it_is(sandbox, name, place):
     assert "as built" in sandbox.cli("template", "show", name).stdout
     sandbox.cli("template", "remove", name)
     assert os.path.exists(folder)
+
+
+def test_sockets_and_pipes_beside_packages_lead_nowhere(sandbox, name, place):
+    folder = packages.own(sandbox, packages.venv(os.path.join(place, "venv"), SNOW))
+    add(sandbox, name, "--venv", folder)
+    sandbox.exec("1", options=["--template", name])  # later it would not start with these in it
+    code = ("import os, socket\ndef connect():\n    with socket.socket(socket.AF_UNIX) as peer:\n        peer.connect('s')\n"
+            "def read(): return os.read(os.open('p', os.O_RDONLY | os.O_NONBLOCK), 9)\n"
+            "def tried(what):\n    try: return what() or 'done'\n    except OSError as error: return error.errno\n"
+            "os.chdir({!r})\nprint([tried(connect), tried(read)])")
+    os.mkfifo(os.path.join(folder, "p"))
+    os.chmod(os.path.join(folder, "p"), 0o666)
+    pipe = os.open(os.path.join(folder, "p"), os.O_RDWR | os.O_NONBLOCK)
+    os.write(pipe, b"secret" * 3)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.join(folder, "s"))
+        os.chmod(os.path.join(folder, "s"), 0o777)
+        server.listen(8)
+        assert sandbox.outside(code.format(folder)).stdout == "['done', b'secretsec']\n"  # the control run
+        done = sandbox.exec(code.format("/run/venv"), options=["--template", name])
+    os.close(pipe)
+    assert done["stdout"] == f"[{errno.ECONNREFUSED}, 'done']\n", done
 
 
 def test_a_projects_own_venv_is_found(sandbox, place):

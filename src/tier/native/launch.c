@@ -39,6 +39,7 @@
 #include "base/str.h"
 #include "policy/prefix.h"
 #include "registry/treehash.h"
+#include "tier/native/cover.h"
 
 enum {
     PATH_LEN = 4096,
@@ -149,24 +150,35 @@ static int open_in(const struct launch *l, const char *path, uint64_t flags)
     return (int)syscall(SYS_openat2, l->root_fd, path, &how, sizeof(how));
 }
 
-static int attach_tree(int tree, const char *place, struct snp_err *err);
+/*
+ * Folders of the system, where only administrators make sockets, are bound where the kernel has
+ * no overlay for them; the manifest then says so.
+ */
+static int show_folder(int fd, const char *place, bool is_system, struct snp_err *err)
+{
+    char path[PATH_LEN];
 
-/* Show one of its folders, read-only. Recursive: what is mounted below would show what it covers. */
-static int show_folder(const struct launch *l, const char *path, struct snp_err *err)
+    (void)snprintf(path, sizeof(path), ROOT "/%.4000s", place);
+    if (snp_cover(fd, path, ROOT "/run/empty") == 0) {
+        return 0;
+    }
+    if (is_system) {
+        return snp_cover_bind(fd, path) < 0 ? snp_fail_sys(err, errno, "bind /%s", place) : 0;
+    }
+    return snp_fail(
+        err, SNP_E_UNSUPPORTED,
+        "the file system of /%s cannot be the layer of an overlay (%s), and without "
+        "one sockets in it could be reached; copy it to another one",
+        place, strerrordesc_np(errno));
+}
+
+/* The same of a path in the file system that is to be seen. */
+static int show_path(const struct launch *l, const char *path, struct snp_err *err)
 {
     snp_autoclose int fd = open_in(l, path, O_PATH | O_DIRECTORY);
-    snp_autoclose int tree = -1;
 
-    if (fd < 0) {
-        return snp_fail_sys(err, errno, "open /%s", path);
-    }
-    tree = (int)syscall(SYS_open_tree, fd, "",
-                        OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (unsigned)AT_RECURSIVE |
-                            (unsigned)AT_EMPTY_PATH);
-    if (tree < 0) {
-        return snp_fail_sys(err, errno, "bind /%s", path);
-    }
-    return attach_tree(tree, path, err);
+    return fd < 0 ? snp_fail_sys(err, errno, "open /%s", path)
+                  : show_folder(fd, path, l->rootfs == NULL, err);
 }
 
 static int step_namespaces(struct launch *l, struct snp_err *err)
@@ -185,8 +197,7 @@ static int step_namespaces(struct launch *l, struct snp_err *err)
         if (l->source[i] == NULL) {
             continue;
         }
-        l->tree[i] = (int)syscall(SYS_open_tree, AT_FDCWD, l->source[i],
-                                  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (unsigned)AT_RECURSIVE);
+        l->tree[i] = open(l->source[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (l->tree[i] < 0) {
             return snp_fail_sys(err, errno, "open %s", l->source[i]);
         }
@@ -213,22 +224,6 @@ static int step_hash(struct launch *l, struct snp_err *err)
                     "snipara-sandbox template add %s --replace builds it anew",
                     r < 0 ? "unreadable" : tree.hash, l->hash, r < 0 ? ", " : "",
                     r < 0 ? err->msg : "", l->template_name);
-}
-
-static int attach_tree(int tree, const char *place, struct snp_err *err)
-{
-    struct mount_attr attr = {.attr_set =
-                                  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
-    char path[PATH_LEN];
-
-    (void)snprintf(path, sizeof(path), ROOT "/%.4000s", place);
-    if (syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
-        return snp_fail_sys(err, errno, "attach /%s", place);
-    }
-    if (syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &attr, sizeof(attr)) < 0) {
-        return snp_fail_sys(err, errno, "make /%s read-only", place);
-    }
-    return 0;
 }
 
 /* A link at a path of the host, in the new root. Where the root has something, that stays. */
@@ -259,7 +254,7 @@ static int step_python(struct launch *l, struct snp_err *err)
     int r = 0;
 
     for (int i = 0; r == 0 && i < TREE_N; i++) {
-        r = l->tree[i] < 0 ? 0 : attach_tree(l->tree[i], tree_places[i], err);
+        r = l->tree[i] < 0 ? 0 : show_folder(l->tree[i], tree_places[i], i == TREE_GUEST, err);
     }
     if (r == 0 && l->source[TREE_PREFIX] != NULL) {
         r = link_path(l->source[TREE_PREFIX], "/run/python", err);
@@ -284,7 +279,7 @@ static int step_root(struct launch *l, struct snp_err *err)
             return snp_fail_sys(err, errno, "mkdir %s", root_dirs[i]);
         }
     }
-    return show_folder(l, "usr", err);
+    return show_path(l, "usr", err);
 }
 
 /* Where the links of a merged /usr lead; another file system could name anything. */
@@ -319,7 +314,7 @@ static int step_links(struct launch *l, struct snp_err *err)
             }
         } else if (mkdir(target, 0755) < 0) {
             return snp_fail_sys(err, errno, "mkdir %s", target);
-        } else if (show_folder(l, name, err) < 0) {
+        } else if (show_path(l, name, err) < 0) {
             return err->code;
         }
     }
@@ -401,7 +396,7 @@ static int share_etc(const struct launch *l, const char *name, struct snp_err *e
     if (mkdir(target, 0755) < 0) {
         return snp_fail_sys(err, errno, "mkdir %s", target);
     }
-    return show_folder(l, path, err);
+    return show_path(l, path, err);
 }
 
 static int step_etc(struct launch *l, struct snp_err *err)

@@ -177,6 +177,11 @@ void snp_manifest_degraded(const struct snp_tier *tier,
         (void)json_array_append_new(
             list, json_string("landlock: the kernel has none; mounts alone confine files"));
     }
+    if (!tier->is_local && !tier->covers_system) {
+        (void)json_array_append_new(
+            list, json_string("network: sockets of the host below /usr can be reached, because "
+                              "an overlay of it is refused"));
+    }
     if (tier->landlock_abi == 1) {
         (void)json_array_append_new(
             list, json_string("landlock: ABI 1 cannot tell moves and links between folders "

@@ -26,6 +26,7 @@
 #include "base/str.h"
 #include "guest/spec.h"
 #include "os/idmap.h"
+#include "tier/native/cover.h"
 #include "tier/native/syscalls.h"
 #include "tier/native/tier.h"
 
@@ -107,6 +108,7 @@ void snp_probe_namespaces(struct snp_tier *tier, int unshare_errno)
     }
     tier->can_namespace = unshare_errno == 0;
     if (tier->can_namespace) {
+        tier->covers_system = works(snp_cover_try);
         return;
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(userns_settings); i++) {
@@ -204,20 +206,22 @@ struct row {
 
 static const struct row rows[] = {
     {"user namespaces",  try_namespaces,     true,  false, true,  "the native tier cannot run",
-     "see the settings named by 'exec', or run as root"                                                                                 },
+     "see the settings named by 'exec', or run as root"                                                                                                                                           },
     {"own /proc",        try_proc,           true,  false, true,  "the native tier cannot run",
      "in a container: docker --security-opt systempaths=unconfined, podman --security-opt "
-     "unmask=ALL, Kubernetes procMount: Unmasked"                                                                                       },
+     "unmask=ALL, Kubernetes procMount: Unmasked"                                                                                                                                                 },
     {"clone3",           try_clone3,         false, false, false, "none: clone is used",
-     "a kernel from 5.3 on; in a container allow the call"                                                                              },
+     "a kernel from 5.3 on; in a container allow the call"                                                                                                                                        },
     {"openat2",          try_openat2,        false, false, true,  "files of a session cannot be read or written",
-     "a kernel from 5.6 on"                                                                                                             },
+     "a kernel from 5.6 on"                                                                                                                                                                       },
     {"overlay",          try_overlay,        true,  false, false, "--project does not work",
-     "a kernel from 5.11 on with overlayfs"                                                                                             },
+     "a kernel from 5.11 on with overlayfs"                                                                                                                                                       },
+    {"overlay of /usr",  snp_cover_try,      true,  false, false,
+     "sockets of the host in its system folders can be reached",                                                  "a kernel from 5.13 on with overlayfs; as an ordinary user no mounts below /usr"},
     {"id-mapped mounts", try_idmap,          true,  true,  false, "--project does not work as root",
-     "a kernel from 5.19 on and a file system that has them"                                                                            },
+     "a kernel from 5.19 on and a file system that has them"                                                                                                                                      },
     {"seccomp notify",   try_seccomp_notify, false, false, true,
-     "refused calls cannot be recorded",                                                                          "a kernel from 5.5 on"},
+     "refused calls cannot be recorded",                                                                          "a kernel from 5.5 on"                                                          },
 };
 
 static json_t *row_json(

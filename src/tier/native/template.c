@@ -64,6 +64,7 @@ struct snp_template {
     size_t stderr_len;
     unsigned forks;
     uint64_t born_us;
+    uint64_t programs; /* what stamp they had then */
     /* Forks on order: the control sockets and id ranges of the children to come, oldest first. */
     struct snp_embryo ordered[ORDERS_MAX];
     unsigned n_ordered;
@@ -273,9 +274,25 @@ static unsigned waiting(const struct snp_template *t)
     return n;
 }
 
+/* Changes when a program is installed or removed: an overlay may go on showing what was there. */
+static uint64_t programs_stamp(void)
+{
+    static const char *const folders[] = {"/usr/bin", "/usr/sbin", "/usr/local/bin"};
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(folders); i++) {
+        struct stat st;
+
+        if (stat(folders[i], &st) == 0) {
+            sum += (uint64_t)st.st_mtim.tv_sec * 1000000000U + (uint64_t)st.st_mtim.tv_nsec;
+        }
+    }
+    return sum;
+}
+
 static bool is_worn(const struct snp_template *t)
 {
-    return t->forks >= t->tier->forks_max ||
+    return t->forks >= t->tier->forks_max || t->programs != programs_stamp() ||
            snp_now_us() - t->born_us > SNP_TEMPLATE_AGE_MAX_S * 1000000ULL;
 }
 
@@ -763,6 +780,7 @@ static int template_start(struct snp_tier *tier,
     t->tier = tier;
     (void)snprintf(t->name, sizeof(t->name), "%s", name);
     t->born_us = snp_now_us();
+    t->programs = programs_stamp();
     t->control_fd = control[0];
     t->stderr_fd = errors[0];
     r = spawn_process(t, control[1], errors[1], err);

@@ -33,6 +33,7 @@ struct snp_tier {
     uv_loop_t *loop;
     struct snp_link daemon;
     uid_t uid;          /* of the user we serve, as the host sees it */
+    bool covers_system; /* /usr is shown by an overlay, whose sockets lead nowhere */
     bool is_root;       /* real root; else user 0 of a namespace of our own */
     bool is_local;      /* the local tier: no namespaces, see tier/local */
     bool can_namespace; /* false: sandboxes cannot be had, see why */
