@@ -10,6 +10,7 @@
  */
 #include "guest/setup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -33,6 +34,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
+#include "base/fd.h"
 #include "guest/landlock.h"
 
 enum {
@@ -43,16 +45,13 @@ enum {
 
 #define SCRATCH "/run/scratch"
 
-/* Kernel interfaces that have no business inside. Files are replaced by /dev/null. */
-static const char *const proc_masked_files[] = {
-    "/proc/kcore",   "/proc/keys",          "/proc/key-users",  "/proc/kallsyms",
-    "/proc/kmsg",    "/proc/sysrq-trigger", "/proc/timer_list", "/proc/sched_debug",
-    "/proc/modules", "/proc/config.gz",     "/proc/kpageflags", "/proc/vmallocinfo",
-};
-
-static const char *const proc_masked_dirs[] = {
-    "/proc/acpi", "/proc/bus",  "/proc/driver",  "/proc/fs",
-    "/proc/irq",  "/proc/scsi", "/proc/sysvipc",
+/*
+ * Of /proc besides processes: what programs ask for to run at all. The rest tells of the host and
+ * of others on it, some can be written, and kernels add to it.
+ */
+static const char *const proc_shown[] = {
+    "self", "thread-self", "mounts", "net",     "sys",     "cpuinfo",
+    "stat", "meminfo",     "uptime", "loadavg", "version", "filesystems",
 };
 
 /* The supervisor looks afterwards whether it was done. */
@@ -121,62 +120,59 @@ static int step_cgroup_namespace(struct snp_setup *s, struct snp_err *err)
     return 0;
 }
 
-static int mask_one(const char *source, const char *target, struct snp_err *err)
+static bool is_shown(const char *name)
 {
-    if (mount(source, target, NULL, MS_BIND, NULL) == 0 || errno == ENOENT ||
-        errno == ENOTDIR) {
-        return 0; /* a kernel without this file has nothing to hide */
-    }
-    return snp_fail_sys(err, errno, "mask %s", target);
-}
-
-/*
- * What one socket may hold of the network namespace's own settings: least, at first, most. The
- * least is given even above a limit of the whole. Others, and older kernels', are the host's.
- */
-static void bound_sockets(void)
-{
-    static const struct {
-        const char *path;
-        const char *value;
-    } settings[] = {
-        {"/proc/sys/net/ipv4/tcp_rmem",           "2304 8192 65536"},
-        {"/proc/sys/net/ipv4/tcp_wmem",           "2304 8192 65536"},
-        {"/proc/sys/net/ipv4/udp_rmem_min",       "2304"           },
-        {"/proc/sys/net/ipv4/udp_wmem_min",       "2304"           },
-        {"/proc/sys/net/ipv4/tcp_max_tw_buckets", "1024"           },
-    };
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(settings); i++) {
-        int fd = open(settings[i].path, O_WRONLY | O_CLOEXEC);
-        if (fd >= 0) {
-            (void)!write(fd, settings[i].value, strlen(settings[i].value));
-            (void)close(fd);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(proc_shown); i++) {
+        if (strcmp(proc_shown[i], name) == 0) {
+            return true;
         }
     }
+    return name[0] == '.' || (name[0] >= '0' && name[0] <= '9');
+}
+
+static int mask_proc(const struct dirent64 *entry, struct snp_err *err)
+{
+    char path[sizeof("/proc/") + sizeof(entry->d_name)];
+    const char *source = entry->d_type == DT_DIR ? "/run/empty" : "/dev/null";
+
+    (void)snprintf(path, sizeof(path), "/proc/%s", entry->d_name);
+    if (is_shown(entry->d_name) ||
+        entry->d_type == DT_LNK || /* leads to what is judged itself */
+        mount(source, path, NULL, MS_BIND, NULL) == 0 || errno == ENOENT) {
+        return 0;
+    }
+    return snp_fail_sys(err, errno, "mask %s", path);
+}
+
+/* By the call itself: opendir would take memory, which is the template's. */
+static int mask_unlisted(struct snp_err *err)
+{
+    _Alignas(struct dirent64) char list[8192];
+    snp_autoclose int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long n;
+
+    while ((n = syscall(SYS_getdents64, fd, list, sizeof(list))) > 0) {
+        for (long at = 0; at < n;) {
+            const struct dirent64 *entry = (const void *)(list + at);
+
+            if (mask_proc(entry, err) < 0) {
+                return err->code;
+            }
+            at += entry->d_reclen;
+        }
+    }
+    return n < 0 ? snp_fail_sys(err, errno, "list /proc") : 0;
 }
 
 static int step_proc(struct snp_setup *s, struct snp_err *err)
 {
-    int r;
-
     (void)s;
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
         return snp_fail_sys(err, errno, "mount proc");
     }
-    for (size_t i = 0; i < SNP_ARRAY_LEN(proc_masked_files); i++) {
-        r = mask_one("/dev/null", proc_masked_files[i], err);
-        if (r < 0) {
-            return r;
-        }
+    if (mask_unlisted(err) < 0) {
+        return err->code;
     }
-    for (size_t i = 0; i < SNP_ARRAY_LEN(proc_masked_dirs); i++) {
-        r = mask_one("/run/empty", proc_masked_dirs[i], err);
-        if (r < 0) {
-            return r;
-        }
-    }
-    bound_sockets();
     if (mount("/proc/sys", "/proc/sys", NULL, MS_BIND | MS_REC, NULL) < 0 ||
         mount(NULL, "/proc/sys", NULL,
               MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {

@@ -4,7 +4,7 @@
 import os
 import subprocess
 
-from attacks.engine import ROOT_ONLY, Attack
+from attacks.engine import ROOT_ONLY, Attack, token_if_done
 
 # Ways to the same file that a careless sandbox leaves open.
 READ = '''
@@ -158,6 +158,23 @@ def devices(world):
 
 
 ATTACKS = [
+    Attack("files of /proc that tell of the host", "filesystem", "one besides those that programs need is not empty, or can be written", '''
+shown = "self thread-self mounts net sys cpuinfo stat meminfo uptime loadavg version filesystems".split()
+for name in set(os.listdir("/proc")) - set(shown):
+    def look(path="/proc/" + name):
+        for inner in os.listdir(path) if os.path.isdir(path) else ():
+            tell(P["token"], path, inner)
+        with open(path, "rb", buffering=0) as file:
+            if file.read(1):
+                tell(P["token"], path)
+    if not name.isdigit() and name not in ("kmsg", "kcore"):
+        attempt(look)
+def set_trigger():
+    with open("/proc/pressure/memory", "w") as file:
+        file.write("some 150000 2000000")
+    tell(P["token"], "a trigger")
+attempt(set_trigger)
+''', token_if_done),
     Attack("read a file of the home folder", "filesystem", "bytes of a planted file",
            READ, reading("~/secret-TOKEN.txt", "/root/secret-TOKEN.txt")),
     Attack("read the user's ssh key", "filesystem", "bytes of a planted key",
