@@ -3,9 +3,13 @@
 
 SNP_TEST_MUST is a comma list of what this host is known to have (root, user, cgroup,
 landlock, ...; "all" for everything): a skip for the lack of one of these is a failure.
+
+What the caller has set for himself is nothing to the tests: his umask, languages, folders, keys, settings
+of this program and of others. tools/test runs them where all of these are odd.
 """
 
 import os
+import re
 import sys
 
 import pytest
@@ -13,6 +17,14 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import lib  # noqa: E402
+
+CALLERS_OWN = re.compile(r"(XDG_|SNIPARA_(?!SANDBOX_PYTHON$)|RLM_|LC_|LESS|PYTHON).*|.*_API_KEY|"
+                         "TMPDIR|PAGER|EDITOR|VISUAL|NO_COLOR|COLUMNS|LINES|TERM|TZ")
+for variable in list(os.environ):
+    if CALLERS_OWN.fullmatch(variable):
+        del os.environ[variable]
+os.environ["LANG"] = "C.UTF-8"
+os.umask(0o022)
 
 
 @pytest.fixture(scope="session", params=["root", "user"])

@@ -388,7 +388,7 @@ def test_diff_uses_the_pager_on_a_terminal_only(tmp_path):
     pager.write_text("#!/bin/sh\necho \"paged $1 $LESS\"\nhead -c 20\n")
     pager.chmod(0o755)
     with ScriptedDaemon({"diff": answer, "blob": blobs}) as daemon:
-        env = {"PAGER": f"{pager} -x"}
+        env = {"PAGER": "pager -x", "PATH": f"{tmp_path}:/usr/bin:/bin"}
         assert daemon.on_terminal("diff", "a", "b", env=env).startswith(b"paged -x FRX\n")
         assert b"paged" not in daemon.on_terminal("diff", "a", "b", "--no-pager", env=env)
         assert "paged" not in daemon.cli("diff", "a", "b", env=env).stdout

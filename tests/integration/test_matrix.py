@@ -371,7 +371,7 @@ def test_ids_that_another_daemon_uses_are_not_taken(box, tmp_path):
     lib.need("root", os.geteuid() == 0, "ids are root's to give")
     run = tmp_path / "run"
     run.mkdir()
-    one = box("root", prefix=shell(f"mount --bind {run} /run"))
+    one = box("root", prefix=shell(f"mount --bind '{run}' /run"))
     fd = os.open(run / "snipara-sandbox-ids", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         lock_all_but(fd, 77)
@@ -390,7 +390,7 @@ def test_without_a_place_for_locks_nothing_runs_as_root(box, tmp_path):
     lib.need("root", os.geteuid() == 0, "ids are root's to give")
     for name in ("run", "shm"):
         (tmp_path / name).mkdir()
-    script = "".join(f"mount --bind {tmp_path}/{a} {b}; mount -o remount,bind,ro {b}; "
+    script = "".join(f"mount --bind '{tmp_path}/{a}' {b}; mount -o remount,bind,ro {b}; "
                      for a, b in (("run", "/run"), ("shm", "/dev/shm")))
     said = refused(box("root", prefix=shell(script + "true")))
     assert "/run/snipara-sandbox-ids" in said and "writable" in said

@@ -256,7 +256,8 @@ def test_item_18_what_programs_say_is_clean_and_rare(server):
 
 def test_item_19_nothing_is_parsed_by_a_shell_outside(server, tmp_path):
     """The control: the same text given to a shell of the host does what it says."""
-    evil = f"$(touch {tmp_path}/owned); `touch {tmp_path}/owned`; touch {tmp_path}/owned"
+    owned = f"'{tmp_path}/owned'"
+    evil = f"$(touch {owned}); `touch {owned}`; touch {owned}"
     for name, arguments in [
             ("execute_shell", {"command": evil}), ("read_file", {"path": evil}),
             ("write_file", {"path": evil, "content": evil}), ("list_files", {"path": evil}),

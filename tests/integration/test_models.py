@@ -535,7 +535,7 @@ def test_text_that_is_no_text(tmp_path, serve):
 
 def test_keys_from_files_and_commands(tmp_path, serve):
     (tmp_path / "key").write_text(KEY + "\n")
-    (tmp_path / "say").write_text(f"#!/bin/sh\necho x >>{tmp_path}/asked\necho '{KEY}'\n")
+    (tmp_path / "say").write_text(f"#!/bin/sh\necho x >>'{tmp_path}/asked'\necho '{KEY}'\n")
     (tmp_path / "say").chmod(0o755)
     rows = [({"OPENAI_API_KEY_FILE": str(tmp_path / "key")}, None),
             ({"OPENAI_API_KEY_COMMAND": f"'{tmp_path}/say' \"one word\""}, None),
@@ -557,10 +557,10 @@ def test_keys_from_files_and_commands(tmp_path, serve):
 
 
 def test_a_command_is_asked_again_when_its_key_is_refused(tmp_path, serve):
-    (tmp_path / "say").write_text(f"#!/bin/sh\necho x >>{tmp_path}/asked\necho 'old-key-00000'$(wc -l <{tmp_path}/asked)\n")
+    (tmp_path / "say").write_text(f"#!/bin/sh\necho x >>'{tmp_path}/asked'\necho 'old-key-00000'$(wc -l <'{tmp_path}/asked')\n")
     (tmp_path / "say").chmod(0o755)
     server = serve(http(401, {"error": {"message": "expired"}}), stream(*said("openai")))
-    lines = ask(tmp_path, environment(OPENAI_BASE_URL=server.url, OPENAI_API_KEY_COMMAND=str(tmp_path / "say")),
+    lines = ask(tmp_path, environment(OPENAI_BASE_URL=server.url, OPENAI_API_KEY_COMMAND=f"'{tmp_path}/say'"),
                 {"model": "gpt-4o-mini"})
     assert lines[-1][1]["is_ok"]
     assert [r["headers"]["authorization"][-1] for r in server.requests] == ["1", "2"]
@@ -612,7 +612,7 @@ def test_a_project_does_not_say_where_the_users_key_goes(tmp_path, serve, where,
 
 def test_a_project_names_no_keys_commands_and_files(tmp_path, serve):
     server = serve(stream(*said("openai")))
-    (tmp_path / ".env").write_text(f"OPENAI_API_KEY=sk-of-the-project\nANTHROPIC_API_KEY_COMMAND=touch {tmp_path}/ran\n"
+    (tmp_path / ".env").write_text(f"OPENAI_API_KEY=sk-of-the-project\nANTHROPIC_API_KEY_COMMAND=\"touch '{tmp_path}/ran'\"\n"
                                    "SNIPARA_SANDBOX_RECORD_FILE=over\n")
     env = environment(SNIPARA_SANDBOX_STATE_DIR=str(tmp_path / "state"), OPENAI_BASE_URL=server.url,
                       ANTHROPIC_BASE_URL=server.url)

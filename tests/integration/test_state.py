@@ -89,7 +89,8 @@ class Bundle:
         return {item.name: item.head["key"] for item in self.variables()}
 
     def lost(self):
-        return {item.name: item.meta for item in self.items if item.kind == "lost"}
+        """What was not saved; without the files of others in this host's /dev/shm, which the driver sees here."""
+        return {item.name: item.meta for item in self.items if item.kind == "lost" and item.name != "/dev/shm"}
 
     def group_of(self, name):
         for item in self.variables():

@@ -17,6 +17,8 @@
 #include <cmocka.h>
 /* clang-format on */
 
+#include <sys/stat.h>
+
 #include "base/macro.h"
 
 #define TEST(name) static void name(void **state SNP_UNUSED)
@@ -27,6 +29,7 @@
     {                                                           \
         static const struct CMUnitTest tests[] = {__VA_ARGS__}; \
         cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);      \
+        (void)umask(022); /* whatever the caller's is */        \
         return cmocka_run_group_tests(tests, NULL, NULL);       \
     }
 
