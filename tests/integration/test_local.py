@@ -170,6 +170,36 @@ for number in range(4000):
     assert result["usage"]["written_bytes"] < 256 << 20
 
 
+@pytest.mark.parametrize("hold", [
+    "held.append(os.dup(fd))",
+    "held.append(mmap.mmap(fd, 4 << 20))",
+    # a thread with descriptors of its own: CLONE_VM, SIGHAND, THREAD, but not CLONE_FILES
+    "libc.clone(thread, ctypes.addressof(stack) + (1 << 16), 0x10900, None)",
+], ids=["open", "mapped", "in another table"])
+def test_files_that_were_removed_count_while_they_are_held(local, session, hold):
+    """Their sum is 160 MiB; the control run has room for them."""
+    code = '''
+import ctypes, mmap, os, time
+libc = ctypes.CDLL(None)
+libc.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+thread = ctypes.cast(libc.pause, ctypes.c_void_p)
+stack = ctypes.create_string_buffer(1 << 16)
+held = []
+for number in range(40):
+    fd = os.open("f", os.O_CREAT | os.O_RDWR)
+    os.unlink("f")
+    os.write(fd, b"x" * (4 << 20))
+    HOLD
+    os.close(fd)
+    time.sleep(0.02)
+time.sleep(4)
+'''.replace("HOLD", hold)
+    result = local.exec(code, options=["--workspace-size", "16m"])
+    assert result["status"] == "limit" and result["limit"]["key"] == "workspace_size", result["error"]
+    if "clone" not in hold:
+        assert local.exec(code.replace("sleep(4)", "sleep(0)"), session=session)["status"] == "ok"
+
+
 def test_one_file_is_capped_exactly(local):
     result = local.exec('''
 import os, signal
@@ -379,6 +409,42 @@ def test_the_session_folder_goes_with_the_session(local, session):
     assert os.path.isdir(os.path.dirname(path))
     local.destroy(session)
     assert not os.path.exists(os.path.dirname(path))
+
+
+def test_no_file_gets_the_rights_of_its_user(local, session):
+    """Set-id bits by each call that makes or changes a mode; and nobody else passes the session's folder."""
+    code = '''
+import ctypes, os
+libc = ctypes.CDLL(None)
+def attempt(call, *args):
+    try:
+        call(*args)
+    except OSError:
+        pass
+os.umask(0)
+open("plain", "w").close()
+attempt(lambda: os.close(os.open("opened", os.O_CREAT | os.O_WRONLY, 0o6777)))
+attempt(os.mknod, "made", 0o106777)
+libc.syscall(85, b"created", 0o6777)
+for mode in (0o6777, 0o4755, 0o2755):
+    attempt(os.chmod, "plain", mode)
+    attempt(lambda: os.fchmod(os.open("plain", os.O_RDONLY), mode))
+    libc.syscall(268, -100, b"plain", mode)
+for path in ("..", os.path.dirname(os.getcwd()), "../../workspace/.."):
+    attempt(os.chmod, path, 0o777)
+    libc.syscall(268, -100, path.encode(), 0o777)
+    attempt(os.chown, path, os.getuid(), os.getgid())
+os.chmod("plain", 0o1640)
+os.getcwd()
+'''
+    path = local.exec(code, session=session)["value"].strip("'")
+    modes = {name: os.stat(os.path.join(path, name)).st_mode & 0o7777 for name in os.listdir(path)}
+    assert modes["plain"] == 0o1640 and not any(mode & 0o6000 for mode in modes.values()), modes
+    folder = os.stat(os.path.dirname(path))
+    assert folder.st_mode & 0o7777 == 0o710 and folder.st_uid == local.uid
+    if os.geteuid() == 0:
+        look = subprocess.run(["ls", path], user=65534, group=65534, extra_groups=[], capture_output=True)
+        assert look.returncode != 0, "others see into the session's folder"
 
 
 def test_a_fork_bomb_ends_with_its_session(local, session):

@@ -8,6 +8,8 @@
  * - no descriptor that owns a signal (F_SETOWN, F_SETSIG), no pidfd of others;
  * - no file opened for neither reading nor writing: Landlock lets such an open pass, and
  *   fchmod and the like work on it. openat2 hides its flags behind a pointer: not there;
+ * - no file gets the rights of its user for others who run it (set-id bits): Landlock does not
+ *   look at modes, and the file lies on the host;
  * - where the code is the same user as its host, modes and times are changed by the
  *   supervisor, below the session's folder only: Landlock does not look at those calls.
  */
@@ -18,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "os/idmap.h"
@@ -28,14 +31,26 @@ static const char *const session_skip[] = {
     "openat2",   "kill",     "tgkill",    "pidfd_open", "pidfd_send_signal",
     "fcntl",     "getxattr", "lgetxattr", "listxattr",  "truncate",
     "chmod",     "fchmod",   "fchmodat",  "fchown",     "fchownat",
-    "utimensat", NULL,
+    "utimensat", "creat",    "mknodat",   NULL,
 };
 
 static const char *const zygote_skip[] = {"connect", "bind", "listen", "accept4", NULL};
 
 /* Harmless where the user is nobody else; asked for where it is the host's. */
-static const char *const as_owner[] = {"chmod",  "fchmod",   "fchmodat",
-                                       "fchown", "fchownat", "utimensat"};
+static const char *const as_owner[] = {"fchown", "fchownat", "utimensat"};
+
+/* Calls that make or change a file, and which argument is its mode. */
+static const struct moded {
+    const char *name;
+    unsigned arg;
+    bool is_as_owner;
+} moded[] = {
+    {"creat",    1, false},
+    {"mknodat",  2, false},
+    {"chmod",    1, true },
+    {"fchmod",   1, true },
+    {"fchmodat", 2, true },
+};
 
 static const struct {
     const char *name;
@@ -109,8 +124,21 @@ static int add_opens(const struct snp_making *m)
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(modes); i++) {
-        r = seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
-                             SCMP_CMP(2, SCMP_CMP_MASKED_EQ, O_ACCMODE, modes[i]));
+        r = seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(openat), 2,
+                             SCMP_CMP(2, SCMP_CMP_MASKED_EQ, O_ACCMODE, modes[i]),
+                             SCMP_CMP(3, SCMP_CMP_MASKED_EQ, S_ISUID | S_ISGID, 0));
+    }
+    return r;
+}
+
+static int add_moded(const struct snp_making *m, const struct snp_local_filter *want)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(moded); i++) {
+        if (want->has_own_ids || !moded[i].is_as_owner) {
+            r = snp_filter_without(m, moded[i].name, moded[i].arg, S_ISUID | S_ISGID);
+        }
     }
     return r;
 }
@@ -123,6 +151,7 @@ static int add_session(const struct snp_making *m, const void *data)
     r = r == 0 ? add_absent(m) : r;
     r = r == 0 ? add_pairs(m) : r;
     r = r == 0 ? add_opens(m) : r;
+    r = r == 0 ? add_moded(m, want) : r;
     r = r == 0 ? snp_filter_values(m, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls)) : r;
     if (r == 0) { /* limits of others, to read or to set, are none of its business */
         r = seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,

@@ -238,10 +238,10 @@ int snp_folder_make(const char *path, uid_t owner, bool has_shadows, struct snp_
     static const struct {
         const char *name;
         mode_t mode;
-        bool is_ours;
+        bool is_ours; /* as root the code may pass it, by its group, and change nothing of it */
         bool is_of_shadows;
     } parts[] = {
-        {"",               0700, false, false},
+        {"",               0710, true,  false},
         {"/workspace",     0755, false, false},
         {"/tmp",           0755, false, false},
         {CLOSED,           0711, true,  true },
@@ -255,7 +255,8 @@ int snp_folder_make(const char *path, uid_t owner, bool has_shadows, struct snp_
         }
         (void)snprintf(part, sizeof(part), "%s%s", path, parts[i].name);
         if (mkdir(part, 0700) < 0 || chmod(part, parts[i].mode) < 0 ||
-            (owner != 0 && !parts[i].is_ours && chown(part, owner, (gid_t)owner) < 0)) {
+            (owner != 0 &&
+             chown(part, parts[i].is_ours ? (uid_t)-1 : owner, (gid_t)owner) < 0)) {
             return snp_fail_sys(err, errno, "make the session's folder %s", part);
         }
     }

@@ -39,7 +39,7 @@ int snp_folders_open(const char *state_dir,
 void snp_folders_close(const char *state_dir, const char *path, int *lock_fd);
 
 /*
- * A folder with workspace/ and tmp/ in it, of owner (0 = ourselves) and nobody else. has_shadows:
+ * A folder that only owner (0 = ourselves) passes, with workspace/ and tmp/ of owner in it. has_shadows:
  * and closed/shadow/ for copies of the workspace.
  */
 int snp_folder_make(const char *path, uid_t owner, bool has_shadows, struct snp_err *err)

@@ -25,6 +25,7 @@
 #include "tier/local/emulate.h"
 #include "tier/local/filter.h"
 #include "tier/local/folder.h"
+#include "tier/local/held.h"
 #include "tier/local/procs.h"
 #include "tier/native/cell.h"
 #include "tier/native/result.h"
@@ -179,7 +180,8 @@ struct job {
     void (*session_cb)(struct snp_session *);
     void (*swept_cb)(struct snp_session *, int eno);
     struct snp_folder_size size[2]; /* of workspace and tmp */
-    pid_t *others;                  /* owned */
+    struct snp_held held;
+    pid_t *others; /* owned */
 };
 
 static void job_run(uv_work_t *work)
@@ -405,6 +407,9 @@ static void measure_run(struct job *job)
         (void)snprintf(path, sizeof(path), "%s/%s", job->session->folder, parts[i]);
         snp_folder_measure(path, &most[i], &job->size[i]);
     }
+    /* Whatever folder they were in: they are files of the code's, and most of its room is there. */
+    snp_held_measure(job->family.top, job->session->folder, &job->held);
+    job->size[0].bytes += job->held.file_bytes;
 }
 
 static void measure_done(struct job *job)
@@ -414,6 +419,7 @@ static void measure_done(struct job *job)
     enum snp_limit over = SNP_LIMIT_N;
 
     s->is_measuring = false;
+    s->mapping_bytes = job->held.mapping_bytes;
     s->measured_us = snp_now_us();
     s->measure_cost_us = s->measured_us - job->start_us;
     if (job->size[0].bytes > limit[SNP_LIMIT_WORKSPACE]) {
@@ -457,7 +463,7 @@ static void on_watch(uv_timer_t *timer)
     }
     if (is_running && !snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)) {
         snp_family_usage(s->embryo.pid, s->spec.limits.value[SNP_LIMIT_MEMORY], &usage);
-        snp_cell_on_memory(s, usage.memory_bytes);
+        snp_cell_on_memory(s, usage.memory_bytes + s->mapping_bytes);
     }
     pause_us =
         pause_us > DISK_SHARE * s->measure_cost_us ? pause_us : DISK_SHARE * s->measure_cost_us;

@@ -454,21 +454,65 @@ static uint64_t kb_field(const char *text, const char *key)
     return number_at(at + strspn(at, " \t")) * 1024;
 }
 
-/* Anonymous and shared memory of a process: as mapped, or its share of it. */
+static bool has_memory(pid_t pid, char *text, size_t len)
+{
+    char path[48];
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    return read_text(path, text, len) && strstr(text, "\nVmPTE:") != NULL;
+}
+
+/*
+ * The number under which the kernel shows the memory of a process, and its status: that of another
+ * thread where the first has ended. 0 = none.
+ */
+static pid_t with_memory(pid_t pid, char *text, size_t len)
+{
+    char path[48];
+    struct dirent *entry;
+    pid_t found = has_memory(pid, text, len) ? pid : 0;
+    DIR *dir = NULL;
+
+    if (found == 0) {
+        (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+        dir = opendir(path);
+    }
+    while (dir != NULL && found == 0 &&
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): our own stream */
+        pid_t tid = pid_of(entry->d_name);
+        found = tid > 0 && has_memory(tid, text, len) ? tid : 0;
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    return found;
+}
+
+pid_t snp_proc_shown(pid_t pid)
+{
+    char text[4096];
+
+    return with_memory(pid, text, sizeof(text));
+}
+
+/* Page tables, anonymous and shared memory of a process: as mapped, or its share of it. */
 static uint64_t memory_of(pid_t pid, bool divided)
 {
     char path[48];
+    char status[4096];
     char text[4096];
+    uint64_t tables;
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
-    if (divided && read_text(path, text, sizeof(text))) {
-        return kb_field(text, "\nPss_Anon:") + kb_field(text, "\nPss_Shmem:");
-    }
-    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    if (!read_text(path, text, sizeof(text))) {
+    pid = with_memory(pid, status, sizeof(status));
+    if (pid == 0) {
         return 0;
     }
-    return kb_field(text, "\nRssAnon:") + kb_field(text, "\nRssShmem:");
+    tables = kb_field(status, "\nVmPTE:");
+    (void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
+    if (divided && read_text(path, text, sizeof(text))) {
+        return tables + kb_field(text, "\nPss_Anon:") + kb_field(text, "\nPss_Shmem:");
+    }
+    return tables + kb_field(status, "\nRssAnon:") + kb_field(status, "\nRssShmem:");
 }
 
 void snp_family_usage(pid_t top, uint64_t limit, struct snp_family_usage *ret)

@@ -64,6 +64,12 @@ pid_t snp_proc_inner(pid_t pid);
  */
 pid_t snp_pidfd_inner(int pidfd, int peer_pidfd);
 
+/*
+ * The number under which the kernel shows the memory of a process: of a living thread where the
+ * first has ended. 0 = it has none.
+ */
+pid_t snp_proc_shown(pid_t pid);
+
 /* The process a thread belongs to; -1 if it is gone. */
 pid_t snp_proc_leader(pid_t tid);
 
@@ -85,7 +91,7 @@ int snp_proc_signal(const struct snp_proc *p, int number);
 struct snp_family_usage {
     uint64_t cpu_us;
     uint64_t
-        memory_bytes; /* anonymous and shared, pages of several divided when near to the limit */
+        memory_bytes; /* page tables, anonymous and shared, pages of several divided when near to the limit */
     size_t processes;
 };
 

@@ -141,6 +141,7 @@ struct snp_session {
     bool is_measuring;
     uint64_t measured_us;
     uint64_t measure_cost_us;
+    uint64_t mapping_bytes;  /* of the kernel, as last measured */
     uv_timer_t *watch;       /* owned */
     struct snp_err open_err; /* why it could not be prepared; code 0 = not for that */
 };

@@ -330,6 +330,16 @@ int snp_filter_values(const struct snp_making *m,
     return r;
 }
 
+int snp_filter_without(const struct snp_making *m,
+                       const char *name,
+                       unsigned arg,
+                       uint64_t bits)
+{
+    const struct scmp_arg_cmp has_none = SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, bits, 0);
+
+    return rule(m, SCMP_ACT_ALLOW, name, &has_none);
+}
+
 static bool is_skipped(const char *name, const char *const *skip)
 {
     for (; skip != NULL && *skip != NULL; skip++) {

@@ -98,6 +98,11 @@ int snp_filter_values(const struct snp_making *m,
                       unsigned arg,
                       const uint64_t *values,
                       size_t n) SNP_NODISCARD;
+/* Allow a call when an argument has none of these bits. */
+int snp_filter_without(const struct snp_making *m,
+                       const char *name,
+                       unsigned arg,
+                       uint64_t bits) SNP_NODISCARD;
 int snp_filter_conditional(const struct snp_making *m, bool counts_memory) SNP_NODISCARD;
 
 /* The table as Markdown, the same whatever this was built for. */
