@@ -164,6 +164,32 @@ static int mask_unlisted(struct snp_err *err)
     return n < 0 ? snp_fail_sys(err, errno, "list /proc") : 0;
 }
 
+/*
+ * What one socket may hold of the network namespace's own settings: least, at first, most. The
+ * least is given even above a limit of the whole. Others, and older kernels', are the host's.
+ */
+static void bound_sockets(void)
+{
+    static const struct {
+        const char *path;
+        const char *value;
+    } settings[] = {
+        {"/proc/sys/net/ipv4/tcp_rmem",           "2304 8192 65536"},
+        {"/proc/sys/net/ipv4/tcp_wmem",           "2304 8192 65536"},
+        {"/proc/sys/net/ipv4/udp_rmem_min",       "2304"           },
+        {"/proc/sys/net/ipv4/udp_wmem_min",       "2304"           },
+        {"/proc/sys/net/ipv4/tcp_max_tw_buckets", "1024"           },
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(settings); i++) {
+        int fd = open(settings[i].path, O_WRONLY | O_CLOEXEC);
+        if (fd >= 0) {
+            (void)!write(fd, settings[i].value, strlen(settings[i].value));
+            (void)close(fd);
+        }
+    }
+}
+
 static int step_proc(struct snp_setup *s, struct snp_err *err)
 {
     (void)s;
@@ -173,6 +199,7 @@ static int step_proc(struct snp_setup *s, struct snp_err *err)
     if (mask_unlisted(err) < 0) {
         return err->code;
     }
+    bound_sockets();
     if (mount("/proc/sys", "/proc/sys", NULL, MS_BIND | MS_REC, NULL) < 0 ||
         mount(NULL, "/proc/sys", NULL,
               MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
