@@ -276,6 +276,9 @@ static int add_meta(struct snp_buf *head, const struct snp_bundle_item *item)
     if (r == 0 && item->is_sparse) {
         r = snp_buf_addf(&meta, ",\"length\":%llu", (unsigned long long)item->length);
     }
+    if (r == 0 && item->linked != NULL && item->linked[0] != '\0') {
+        r = add_text(&meta, "linked", item->linked);
+    }
     if (r == 0 && item->is_opaque) {
         r = snp_buf_adds(&meta, ",\"opaque\":true");
     }
@@ -587,6 +590,10 @@ static void take_opaque(struct text *t, struct head *h)
 {
     h->item.is_opaque = take_bool(t);
 }
+static void take_linked(struct text *t, struct head *h)
+{
+    h->item.linked = take_string(t);
+}
 static void take_type(struct text *t, struct head *h)
 {
     h->item.type = take_string(t);
@@ -620,6 +627,7 @@ static const struct {
     {"mode",     true,  take_mode  },
     {"mtime_ns", true,  take_mtime },
     {"length",   true,  take_length},
+    {"linked",   true,  take_linked},
     {"target",   true,  take_target},
     {"opaque",   true,  take_opaque},
     {"type",     true,  take_type  },
@@ -674,6 +682,7 @@ static bool take_head(char *bytes, size_t n, struct head *ret)
                                          .name = "",
                                          .key = "",
                                          .target = "",
+                                         .linked = "",
                                          .type = "",
                                          .reason = ""};
     take_object(&t, ret, false);

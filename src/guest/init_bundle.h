@@ -36,12 +36,13 @@ enum snp_bundle_kind {
     SNP_BUNDLE_KINDS,
 };
 
-/* Texts are borrowed and never NULL; "" = absent. */
+/* Texts are borrowed and never NULL (but linked, which a writer need not say); "" = absent. */
 struct snp_bundle_item {
     enum snp_bundle_kind kind;
     const char *name;   /* as it is sent */
     const char *key;    /* 32 hex digits of XXH3-128, or whatever the writer of vars uses */
     const char *target; /* of a link, as it is sent */
+    const char *linked; /* of a file that has several names: the first of them */
     const char *type;   /* of what is lost */
     const char *reason;
     uint64_t size;   /* bytes of data */

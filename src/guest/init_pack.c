@@ -21,7 +21,9 @@ struct key {
 
 struct entry {
     const struct snp_node *node;
-    char *name; /* owned; as it is sent */
+    char *name;          /* owned; as it is sent */
+    struct entry *first; /* of the names of its file; NULL = it has one name */
+    struct key key;      /* of what was sent of it */
 };
 
 struct packing {
@@ -47,6 +49,16 @@ static int by_name(const void *a, const void *b)
     const struct entry *y = b;
 
     return strcmp(x->name, y->name);
+}
+
+/* Names of one file side by side, the first of them first. */
+static int by_inode(const void *a, const void *b)
+{
+    const struct entry *x = *(struct entry *const *)a;
+    const struct entry *y = *(struct entry *const *)b;
+    int inode = (x->node->ino > y->node->ino) - (x->node->ino < y->node->ino);
+
+    return inode != 0 ? inode : (x > y) - (x < y);
 }
 
 static bool parse_key(const char *text, struct key *ret)
@@ -150,10 +162,9 @@ static void put_lost(struct packing *p, const char *name, const char *type, cons
     snp_bundle_put(&p->out, &item, NULL, 0);
 }
 
-static int put_file(struct packing *p,
-                    const struct snp_node *node,
-                    const struct snp_bundle_item *head)
+static int put_file(struct packing *p, struct entry *e, const struct snp_bundle_item *head)
 {
+    const struct snp_node *node = e->node;
     snp_autoclose int fd = open_node(p, node);
     struct snp_bundle_item item = *head;
     char text[KEY_DIGITS + 1];
@@ -185,6 +196,10 @@ static int put_file(struct packing *p,
     }
     snp_bundle_key(key.half, text);
     item.key = text;
+    e->key = key;
+    if (e->first != NULL && by_key(&e->first->key, &key) == 0) {
+        item.linked = e->first->name;
+    }
     item.is_same = p->pack->is_describing || is_known(p, &key);
     snp_bundle_put(&p->out, &item, NULL, 0);
     if (item.is_same) {
@@ -195,7 +210,7 @@ static int put_file(struct packing *p,
     return r == 0 && by_key(&key, &again) != 0 ? EAGAIN : r;
 }
 
-static int put_entry(struct packing *p, const struct entry *e)
+static int put_entry(struct packing *p, struct entry *e)
 {
     const struct snp_node *node = e->node;
     char target[SNP_BUNDLE_NAME_LEN];
@@ -213,7 +228,7 @@ static int put_entry(struct packing *p, const struct entry *e)
     switch ((enum snp_node_kind)node->kind) {
     case SNP_NODE_FILE:
         item.kind = SNP_BUNDLE_FILE;
-        return put_file(p, node, &item);
+        return put_file(p, e, &item);
     case SNP_NODE_DIR:
         item.kind = SNP_BUNDLE_DIR;
         item.is_opaque = node->is_opaque;
@@ -261,12 +276,40 @@ static int list(const struct snp_tree *tree, struct entry **ret, size_t *ret_n)
     return r;
 }
 
+/* Which of them are names of one file. */
+static int find_links(struct entry *entries, size_t n)
+{
+    snp_autofree struct entry **files = calloc(n + 1, sizeof(struct entry *));
+    size_t n_files = 0;
+
+    if (files == NULL) {
+        return ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (entries[i].node->kind == SNP_NODE_FILE && entries[i].node->ino != 0) {
+            files[n_files++] = &entries[i];
+        }
+    }
+    if (n_files > 1) {
+        qsort(files, n_files, sizeof(struct entry *), by_inode);
+    }
+    for (size_t i = 1; i < n_files; i++) {
+        if (files[i]->node->ino == files[i - 1]->node->ino) {
+            struct entry *first = files[i - 1]->first;
+
+            files[i]->first = files[i - 1]->first = first == NULL ? files[i - 1] : first;
+        }
+    }
+    return 0;
+}
+
 static int put_tree(struct packing *p, const struct snp_tree *tree)
 {
     struct entry *entries;
     size_t n = 0;
     int r = list(tree, &entries, &n);
 
+    r = r == 0 ? find_links(entries, n) : r;
     for (size_t i = 0; r == 0 && i < n; i++) {
         r = put_entry(p, &entries[i]);
         r = r == 0 ? p->out.eno : r;

@@ -15,8 +15,16 @@
 #include "guest/init_pack.h"
 #include "guest/init_sparse.h"
 
+/* A file that more names are to come for. */
+struct known_file {
+    char *name; /* owned; as it was sent */
+    char key[33];
+};
+
 struct unpacking {
     const struct snp_shadow_place *place;
+    struct known_file *known; /* owned, n_known of them, in the order of names */
+    size_t n_known;
     struct snp_tree folders; /* with the modes and times they are to get */
     char last[SNP_BUNDLE_NAME_LEN];
     /* Of the file that is being written: */
@@ -32,6 +40,8 @@ struct unpacking {
     unsigned char head[SNP_RUN_HEAD]; /* of a run */
     size_t n_head;
     bool is_sparse;
+    bool is_link;    /* another name of a file that is there: its data are only checked */
+    bool has_others; /* more names are to come for it */
     struct snp_sum sum;
 };
 
@@ -44,7 +54,8 @@ static int forgive(const struct unpacking *u, int eno)
 static int write_bytes(struct unpacking *u, const char *bytes, size_t n)
 {
     snp_sum_data(&u->sum, bytes, n);
-    while (n > 0) {
+    u->at += u->is_link ? n : 0;
+    while (!u->is_link && n > 0) {
         ssize_t done = SNP_RETRY(pwrite(u->fd, bytes, n, (off_t)u->at));
         if (done <= 0) {
             return done < 0 ? errno : ENOSPC;
@@ -100,19 +111,63 @@ static int write_part(struct unpacking *u, const char *bytes, size_t n)
     return r;
 }
 
+/* Its further names are made as such. */
+static bool know(struct unpacking *u)
+{
+    size_t n = u->n_known;
+    struct known_file *more = (n & (n - 1)) != 0 /* room for the next power of two */
+                                  ? u->known
+                                  : realloc(u->known, (n == 0 ? 1 : 2 * n) * sizeof(*more));
+
+    if (more == NULL) {
+        return false;
+    }
+    u->known = more;
+    more[n] = (struct known_file){.name = strdup(u->last)};
+    memcpy(more[n].key, u->key, sizeof(more[n].key));
+    u->n_known += more[n].name == NULL ? 0 : 1;
+    return more[n].name != NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct known_file *)a)->name, ((const struct known_file *)b)->name);
+}
+
+/* Make name another one of the file that was linked, if that is the same. Else it is a file of its own. */
+static bool link_file(struct unpacking *u, int dir, const char *name, const char *linked)
+{
+    char path[SNP_BUNDLE_PATH_LEN];
+    const struct known_file wanted = {.name = (char *)(uintptr_t)linked};
+    const struct known_file *found =
+        u->n_known == 0 ? NULL
+                        : bsearch(&wanted, u->known, u->n_known, sizeof(wanted), by_name);
+    const char *first;
+
+    if (found == NULL || strcmp(found->key, u->key) != 0 ||
+        snp_bundle_to_path(linked, path) < 0) {
+        return false;
+    }
+    snp_autoclose int folder = snp_tree_open_parent(u->place->view_fd, path, &first);
+    return folder >= 0 && linkat(folder, first, dir, name, 0) == 0;
+}
+
 /* The file is whole: is it what its key says? */
 static int end_file(struct unpacking *u)
 {
     uint64_t key[2];
     char text[33];
     const char *name;
-    int r = u->is_sparse && ftruncate(u->fd, (off_t)u->length) < 0 ? errno : 0;
+    int r = u->is_sparse && !u->is_link && ftruncate(u->fd, (off_t)u->length) < 0 ? errno : 0;
 
     snp_closep(&u->fd);
     snp_sum_key(&u->sum, u->length, key);
     snp_bundle_key(key, text);
     if (r != 0 || strcmp(text, u->key) != 0 || u->n_head > 0 || u->run_left > 0) {
         return r != 0 ? r : EBADMSG;
+    }
+    if (u->has_others && !know(u)) {
+        return ENOMEM;
     }
     snp_autoclose int dir = snp_tree_open_parent(u->place->view_fd, u->path, &name);
     return dir < 0 ? errno
@@ -141,6 +196,13 @@ static int begin_file(struct unpacking *u,
     u->at = u->run_left = 0;
     u->n_head = 0;
     snp_sum_init(&u->sum);
+    u->has_others = strcmp(item->linked, item->name) == 0;
+    u->is_link =
+        item->linked[0] != '\0' && !u->has_others && link_file(u, dir, name, item->linked);
+    if (u->is_link) {
+        u->fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        return u->fd < 0 ? errno : 0;
+    }
     u->fd =
         openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, u->mode | 0200);
     return u->fd < 0 ? errno : 0;
@@ -295,6 +357,10 @@ int snp_unpack(const struct snp_shadow_place *place, int fd)
     (void)umask(mask);
     snp_closep(&u.fd);
     snp_tree_done(&u.folders);
+    while (u.n_known > 0) {
+        free(u.known[--u.n_known].name);
+    }
+    free(u.known);
     snp_bundle_in_done(&in);
     return r;
 }

@@ -11,7 +11,7 @@ import lib
 
 SOON = ("--checkpoint-after", "0.1")
 STATE = """
-import math, dataclasses
+import math, dataclasses, os
 @dataclasses.dataclass
 class Point:
     x: int
@@ -21,9 +21,10 @@ seen = [1, 2]
 point = Point(5)
 with open('file', 'w') as out:
     out.write('kept')
+os.link('file', 'same')
 """
-LOOK = "seen, total(1), point.x, math.tau > 6, open('file').read()"
-SEEN = "([1, 2], 4, 5, True, 'kept')"
+LOOK = "seen, total(1), point.x, math.tau > 6, open('file').read(), os.stat('same').st_nlink"
+SEEN = "([1, 2], 4, 5, True, 'kept', 2)"
 
 
 @pytest.fixture(params=["root native", "user native", "user local"])

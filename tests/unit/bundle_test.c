@@ -265,6 +265,37 @@ TEST(a_folder_comes_back_as_it_was_packed)
     close_world(&w);
 }
 
+static ino_t inode(int dir, const char *name, nlink_t *ret_links)
+{
+    struct stat st;
+
+    assert_int_equal(fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW), 0);
+    *ret_links = st.st_nlink;
+    return st.st_ino;
+}
+
+TEST(names_of_one_file_stay_names_of_one_file)
+{
+    struct world w = open_world();
+    nlink_t links = 0;
+    struct stream s;
+
+    assert_int_equal(mkdirat(w.view, "d", 0755), 0);
+    put(w.view, "b", "shared");
+    put(w.view, "apart", "shared");
+    assert_int_equal(linkat(w.view, "b", w.view, "d/\xff", 0), 0);
+    assert_int_equal(linkat(w.view, "b", w.view, "z", 0), 0);
+    s = packed(&(struct snp_pack){.place = &w.place});
+    assert_int_equal(snp_tree_empty(w.view), 0);
+    assert_int_equal(unpack(&w, &s), 0);
+    assert_holds(w.view, "d/\xff", "shared");
+    assert_int_equal(inode(w.view, "z", &links), inode(w.view, "b", &links));
+    assert_int_equal(links, 3);
+    assert_int_not_equal(inode(w.view, "apart", &links), inode(w.view, "b", &links));
+    snp_buf_done(&s.bytes);
+    close_world(&w);
+}
+
 /* The key of the first item of a stream. */
 static void first_key(const struct stream *s, char key[33])
 {
@@ -336,6 +367,46 @@ TEST(a_shadow_is_packed_as_it_was)
     "{\"kind\":\"file\",\"name\":\"" name "\",\"key\":\"" KEY_X \
     "\",\"size\":1,\"same\":false,"                             \
     "\"meta\":{\"mode\":420,\"mtime_ns\":1}}"
+#define HEAD_LINKED(name, linked)                               \
+    "{\"kind\":\"file\",\"name\":\"" name "\",\"key\":\"" KEY_X \
+    "\",\"size\":1,\"same\":false,"                             \
+    "\"meta\":{\"mode\":420,\"mtime_ns\":1,\"linked\":\"" linked "\"}}"
+
+/* Only what this stream made becomes a file of two names; all else is a file of its own. */
+TEST(a_file_is_linked_to_nothing_else)
+{
+    static const char *const linked[] = {
+        HEAD_LINKED("zz", "out/x"),
+        HEAD_LINKED("zz", "../outside/x"),
+        HEAD_LINKED("zz", "out"),
+        HEAD_LINKED("zz", "plain"),
+        HEAD_LINKED("zz", "\\u0001\\u0001"),
+        HEAD_LINKED("zz", "zzz"),
+    };
+    struct world w = open_world();
+    nlink_t links = 0;
+
+    put(w.outside, "x", "x");
+    for (size_t i = 0; i < SNP_ARRAY_LEN(linked); i++) {
+        struct stream s = {0};
+        snp_buf_init(&s.bytes, 1 << 20);
+        add_frame(&s, SNP_BUNDLE_ITEM, HEAD_LINKED("first", "first"), "x", 1);
+        add_frame(&s, SNP_BUNDLE_ITEM,
+                  HEAD("link", "out", ",\"meta\":{\"target\":\"../outside\",\"mtime_ns\":1}"),
+                  NULL, 0);
+        add_frame(&s, SNP_BUNDLE_ITEM, HEAD_X("plain"), "x", 1);
+        add_frame(&s, SNP_BUNDLE_ITEM, HEAD_LINKED("second", "first"), "x", 1); /* control */
+        add_frame(&s, SNP_BUNDLE_ITEM, linked[i], "x", 1);
+        add_frame(&s, SNP_BUNDLE_END, "{\"part\":\"files\",\"items\":5}", NULL, 0);
+        assert_int_equal(unpack(&w, &s), 0);
+        assert_int_equal(inode(w.view, "first", &links), inode(w.view, "second", &links));
+        assert_holds(w.view, "zz", "x");
+        (void)inode(w.view, "zz", &links);
+        assert_int_equal(links, 1);
+        snp_buf_done(&s.bytes);
+    }
+    close_world(&w);
+}
 
 TEST(a_hostile_archive_is_refused_and_touches_nothing_outside)
 {
@@ -429,6 +500,8 @@ RUN(UNIT(each_path_has_one_text_and_back),
     UNIT(a_text_that_no_path_makes_is_refused),
     UNIT(only_paths_below_a_folder_are_paths),
     UNIT(a_folder_comes_back_as_it_was_packed),
+    UNIT(names_of_one_file_stay_names_of_one_file),
+    UNIT(a_file_is_linked_to_nothing_else),
     UNIT(what_is_known_is_not_sent_again),
     UNIT(a_shadow_is_packed_as_it_was),
     UNIT(a_hostile_archive_is_refused_and_touches_nothing_outside),
