@@ -256,6 +256,7 @@ def make_project(box, name):
     box.make_file(f"{name}/run.sh", "#!/bin/sh\necho ran\n", 0o755)
     box.make_file(f"{name}/.env", "TOKEN=secret-of-env")
     box.make_file(f"{name}/sub/id_rsa", "secret-of-key")
+    box.make_file(f"{name}/sub/deploy", "-----BEGIN PRIVATE KEY-----\nsecret-of-deploy\n")
     box.make_file(f"{name}/.git/config", '[remote "o"]\nurl = https://me:secret-of-git@host/x\n')
     return folder
 
@@ -275,7 +276,7 @@ print("\\n".join(sorted(texts)))
 ''', options=["--project", folder])
     assert "ran" in result["stdout"] and "main.py" in result["stdout"] and "data" in result["stdout"]
     assert "secret-of" not in json.dumps(result)
-    assert set(result["manifest"]["controls"]["filesystem"]["masked"]) >= {".env", "sub/id_rsa", ".git/config"}
+    assert set(result["manifest"]["controls"]["filesystem"]["masked"]) >= {".env", "sub/id_rsa", "sub/deploy", ".git/config"}
     assert result["files"] == {"created": ["new.txt"], "modified": ["sub/data.txt"], "deleted": ["main.py"],
                                "truncated": False}
     with open(os.path.join(folder, "sub/data.txt")) as data:

@@ -11,9 +11,12 @@ SECRETS = {
     "id_rsa": "planted", "id_ed25519": "planted", ".ssh/config": "planted", ".aws/credentials": "planted",
     ".netrc": "planted", ".npmrc": "planted", ".pypirc": "planted", ".git-credentials": "planted",
     "keys/server.pem": "-----BEGIN PRIVATE KEY-----\nplanted\n", "deep/er/credentials.json": "planted",
+    "prod.env": "planted", ".docker/config.json": "planted", ".cargo/credentials.toml": "planted", ".vault-token": "planted",
+    "prod.tfvars": "planted", "terraform.tfstate": "planted", "id_rsa.bak": "planted", "kubeconfig": "planted",
+    ".my.cnf": "planted", "deploy": "-----BEGIN OPENSSH PRIVATE KEY-----\nplanted\n",
     "docs/.environment": "planted", "UPPER.PEM": "-----BEGIN RSA PRIVATE KEY-----\nplanted\n",
 }
-SHOWN = {"env.py": "plain", "cert.pem": "-----BEGIN CERTIFICATE-----\nplain\n", "id_rsa.pub": "plain"}
+SHOWN = {"env.py": "plain", "cert.pem": "-----BEGIN CERTIFICATE-----\nplain\n", "id_rsa.pub": "plain", "id_map.csv": "plain"}
 
 
 def ok(result):
@@ -229,10 +232,12 @@ def test_secrets_are_masked_and_listed(sandbox, project):
 def test_credentials_in_git_config_are_cut_out(sandbox, project):
     fill(sandbox, project, {".git/config": '[core]\n\tbare = false\n[remote "origin"]\n'
                             "\turl = https://me:planted@example.org/r.git\n[http]\n\textraheader = AUTH planted\n"
-                            "[credential]\n\thelper = store --file planted\n", ".git/HEAD": "ref: refs/heads/main\n"})
+                            "[credential]\n\thelper = store --file planted\n[github]\n\toauth = planted\n",
+                            ".gitmodules": '[submodule "s"]\n\turl = https://me:planted@example.org/s.git\n', ".git/HEAD": "ref: refs/heads/main\n"})
     before = snapshot(project)
-    done = ok(sandbox.exec("print(open('.git/config').read(), open('.git/HEAD').read())", options=["--project", project]))
-    assert "planted" not in done["stdout"] and "example.org/r.git" in done["stdout"] and "refs/heads" in done["stdout"]
+    done = ok(sandbox.exec("print(open('.git/config').read(), open('.git/HEAD').read(), open('.gitmodules').read())",
+                           options=["--project", project]))
+    assert "planted" not in done["stdout"] and "example.org/r.git" in done["stdout"] and "example.org/s.git" in done["stdout"] and "refs/heads" in done["stdout"]
     assert ".git/config" in done["manifest"]["controls"]["filesystem"]["masked"]
     assert snapshot(project) == before
 

@@ -105,11 +105,56 @@ static bool is_hidden(const struct tree *t, const char *path)
 TEST(secrets_are_found_by_name)
 {
     static const char *const secret[] = {
-        ".env",           ".env.production",  "a/b/.env",     "id_rsa",
-        "sub/id_ed25519", ".netrc",           ".pypirc",      ".npmrc",
-        "x/store.p12",    ".git-credentials", "ID_RSA2/.ENV",
+        ".env",
+        ".env.production",
+        "a/b/.env",
+        "prod.env",
+        "id_rsa",
+        "id_rsa.bak",
+        "id_ecdsa_sk",
+        "sub/id_ed25519",
+        "id_ed25519-work",
+        "id_dsa.old",
+        ".netrc",
+        ".pypirc",
+        ".npmrc",
+        ".my.cnf",
+        ".vault-token",
+        ".docker/config.json",
+        "x/.DOCKER/config.json",
+        ".cargo/credentials.toml",
+        ".cargo/credentials",
+        "prod.tfvars",
+        "prod.auto.tfvars.json",
+        "terraform.tfstate",
+        "terraform.tfstate.backup",
+        "kubeconfig",
+        "prod.kubeconfig",
+        "x/store.p12",
+        ".git-credentials",
+        "X/.ENV",
+        "client_secret_1.json",
     };
-    static const char *const plain[] = {"env.py", "id_rsa.pub", "readme", "a/b/c"};
+    static const char *const plain[] = {
+        "env.py",
+        "id_rsa.pub",
+        "id_ed25519-work.pub",
+        "id_map.csv",
+        "id_cards.py",
+        "readme",
+        "a/b/c",
+        "environment",
+        "config.json",
+        "docker/config.json",
+        "x.docker/config.json",
+        "credentials.toml",
+        "cargo/credentials",
+        "tfvars.md",
+        "kubeconfig.py",
+        "main.tf",
+        "my.cnf",
+        "client_secret.py",
+    };
     struct tree *t = *state;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(secret); i++) {
@@ -120,10 +165,14 @@ TEST(secrets_are_found_by_name)
     }
     scan(t);
     for (size_t i = 0; i < SNP_ARRAY_LEN(secret); i++) {
-        assert_true(is_hidden(t, secret[i]));
+        if (!is_hidden(t, secret[i])) {
+            fail_msg("%s", secret[i]);
+        }
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(plain); i++) {
-        assert_false(is_hidden(t, plain[i]));
+        if (is_hidden(t, plain[i])) {
+            fail_msg("%s", plain[i]);
+        }
     }
     assert_int_equal(json_array_size(t->paths), SNP_ARRAY_LEN(secret));
 }
@@ -153,6 +202,47 @@ TEST(keys_are_told_from_certificates_by_content)
     assert_true(is_hidden(t, "server.KEY"));
     assert_false(is_hidden(t, "cert.pem"));
     assert_false(is_hidden(t, "empty.key"));
+}
+
+/* Whatever their names; what only speaks of keys stays, and so do sources and data. */
+TEST(files_of_keys_are_found_by_what_they_are)
+{
+#define PEM "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n"
+    static const struct {
+        const char *path;
+        const char *text;
+        bool is_hidden;
+    } cases[] = {
+        {"deploy",         PEM,                                                               true },
+        {"a/b/deploy.txt", "\xef\xbb\xbf\n " PEM,                                             true },
+        {"old.bak",        "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n" PEM, true },
+        {"exported",       "Bag Attributes\n  x: y\nKey Attributes: <No Attributes>\n" PEM,   true },
+        {"putty",          "PuTTY-User-Key-File-3: ssh-rsa\n",                                true },
+        {"age",            "# created: now\n# public key: age1\nAGE-SECRET-KEY-1QQ\n",        true },
+        {"proj-1a2b.json",
+         "{\"type\": \"x\", \"private_key\": \"-----BEGIN PRIVATE KEY-----\\n\"}",            true },
+        {".git/hooks/key", PEM,                                                               true },
+        {"notes.txt",      "A key begins with\n" PEM,                                         false},
+        {"id_map.csv",     PEM,                                                               false},
+        {"test_keys.py",   "KEY =  PEM \n",                                                   false},
+        {"chain",          "-----BEGIN CERTIFICATE-----\nx\n",                                false},
+        {"schema.json",    "{\"private_key\": {\"type\": \"string\"}}",                       false},
+        {"empty",          "",                                                                false},
+        {"binary",         "\x30\x82\x04\xa5\x02\x01",                                        false},
+    };
+    struct tree *t = *state;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
+        plant(t, cases[i].path, cases[i].text);
+    }
+    assert_int_equal(symlinkat("deploy", t->fd, "link"), 0); /* leads to what is hidden */
+    assert_int_equal(mkfifoat(t->fd, "fifo", 0600), 0);
+    scan(t);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
+        if (is_hidden(t, cases[i].path) != cases[i].is_hidden) {
+            fail_msg("%s", cases[i].path);
+        }
+    }
 }
 
 TEST(a_folder_of_secrets_is_hidden_once)
@@ -210,14 +300,19 @@ TEST(records_of_the_mask_are_whole)
 
     plant(t, ".env", "s");
     plant(t, ".git/config", "[remote]\n\turl = https://u:p@host/r\n");
+    plant(t, "sub/.gitmodules", "[submodule \"a\"]\n\turl = https://u:p@host/r\n");
+    plant(t, ".git/worktrees/w/config.worktree", "[other]\n\tpat = x\n");
     scan(t);
+    assert_true(is_hidden(t, "sub/.gitmodules"));
+    assert_true(is_hidden(t, ".git/worktrees/w/config.worktree"));
+    assert_false(memmem(t->mask.data, t->mask.len, "u:p", 3) != NULL);
     at = snp_buf_bytes(&t->mask);
     for (size_t left = t->mask.len; left > 0;) {
         uint32_t len;
         size_t name_len = strnlen(at + 1, left - 1);
         assert_true(at[0] == 'w' || at[0] == 'f');
         memcpy(&len, at + 1 + name_len + 1, sizeof(len));
-        assert_true(at[0] == 'f' ? len > 0 : len == 0);
+        assert_true(at[0] == 'f' || len == 0);
         assert_true(1 + name_len + 1 + 4 + len <= left);
         left -= 1 + name_len + 1 + 4 + len;
         at += 1 + name_len + 1 + 4 + len;
@@ -242,10 +337,25 @@ TEST(git_configurations_lose_their_credentials_only)
     assert_cleaned("\turl = https://me:pw@host/r.git\n", "\turl = https://host/r.git\n");
     assert_cleaned("\turl = https://tok@en@host/r", "\turl = https://host/r");
     assert_cleaned("\turl = git@host:r.git\n", "\turl = git@host:r.git\n");
-    assert_cleaned("[http]\n\textraHeader = A: b\n[x]\n", "[http]\n[x]\n");
+    assert_cleaned("[http]\n\textraHeader = A: b\n[core]\n", "[http]\n[core]\n");
     assert_cleaned("\thelper = store\n\tname = me\n", "\tname = me\n");
     assert_cleaned("\tPassword = x", "");
     assert_cleaned("\tsmtpPass = x\n", "");
+}
+
+/* What other programs keep there can be anything. */
+TEST(git_configurations_show_the_sections_of_git_only)
+{
+    assert_cleaned(
+        "[core]\n\tbare = false\n[github]\n\toauth = 1a2b\n\tx = y\n [ Core ]\n\ta = b\n",
+        "[core]\n\tbare = false\n [ Core ]\n\ta = b\n");
+    assert_cleaned("[core] [github]\n\toauth = 1a2b\n", "");
+    assert_cleaned("[hub]oauth=1a2b\n[branch \"m\"]\n\tmerge = refs/heads/m\n",
+                   "[branch \"m\"]\n\tmerge = refs/heads/m\n");
+    assert_cleaned("[remote \"o\"]\n\turl = me:pw@host:r.git\n\tpushurl = git@host:r.git\n",
+                   "[remote \"o\"]\n\tpushurl = git@host:r.git\n");
+    assert_cleaned("[remote \"o\"]\n\turl = https://host/r?x=ghp_123\n", "[remote \"o\"]\n");
+    assert_cleaned("[alias]\n\tup = !curl -H 'X: 1a2b' host\n", "");
 }
 
 /* Git reads on past the first URL of a line, past a break in a value, and past a NUL. */
@@ -277,11 +387,13 @@ TEST(git_configurations_that_hold_a_nul_are_hidden)
 
 RUN(IN_TREE(secrets_are_found_by_name),
     IN_TREE(keys_are_told_from_certificates_by_content),
+    IN_TREE(files_of_keys_are_found_by_what_they_are),
     IN_TREE(a_folder_of_secrets_is_hidden_once),
     IN_TREE(links_are_hidden_by_name_and_not_followed),
     IN_TREE(a_fifo_with_a_secret_name_blocks_nobody),
     IN_TREE(folders_nested_too_deep_are_refused),
     IN_TREE(records_of_the_mask_are_whole),
     UNIT(git_configurations_lose_their_credentials_only),
+    UNIT(git_configurations_show_the_sections_of_git_only),
     UNIT(git_configurations_are_understood_as_git_does),
     IN_TREE(git_configurations_that_hold_a_nul_are_hidden))

@@ -10,9 +10,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -25,17 +25,18 @@ enum {
     PATH_LEN = 4096,
     CONFIG_MAX = 256 << 10,
     PROBE_LEN = 64 << 10,
-    PROBES_MAX = 64 /* a longer file is not searched but hidden */
+    PROBES_MAX = 64, /* a longer file is not searched but hidden */
+    HEAD_LEN = 4096, /* of a file that may be a key */
 };
 
+/* Names with at most one `*`; before a `/` the name of the folder it is in. */
 static const char *const hidden_names[] = {
     ".env*",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ecdsa_sk",
-    "id_ed25519",
-    "id_ed25519_sk",
+    "*.env",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
     "*.ppk",
     "*.p12",
     "*.pfx",
@@ -44,20 +45,45 @@ static const char *const hidden_names[] = {
     "*.kdbx",
     ".netrc",
     "_netrc",
+    ".authinfo*",
     ".pgpass",
+    ".my.cnf",
+    ".mylogin.cnf",
     ".pypirc",
     "pip.conf",
     ".npmrc",
     ".git-credentials",
     ".htpasswd",
     ".dockercfg",
+    ".docker/config.json",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".config/gcloud",
+    "gh/hosts.yml",
     ".ssh",
     ".gnupg",
+    ".password-store",
     ".snipara",
     ".aws",
     ".azure",
     ".kube",
+    "kubeconfig",
+    "kubeconfig.y*ml",
+    "*.kubeconfig",
+    ".s3cfg",
+    ".boto",
+    ".vault-token",
+    "*.tfvars",
+    "*.tfvars.json",
+    "*.tfstate",
+    "*.tfstate.backup",
+    "terraform.tfstate.*",
+    ".terraformrc",
+    "credentials.tfrc.json",
     "credentials.json",
+    ".credentials.json",
+    "application_default_credentials.json",
     "client_secret*.json",
     "service-account*.json",
     "secrets.toml",
@@ -65,12 +91,42 @@ static const char *const hidden_names[] = {
     "secrets.yml",
 };
 
-/* Hidden only when they hold a private key. */
+/* Of these the public half is meant to be seen. */
+static const char public_name[] = "id_*.pub";
+
+/* Hidden when they hold a private key anywhere; all others only when they begin as a file of keys does. */
 static const char *const key_names[] = {"*.pem", "*.key", "*.asc", "*.der"};
+
+/* Ends of names of sources and data, of which a project may have very many: they are not opened. By strcmp. */
+static const char *const ordinary_ends[] = {
+    "a",     "avi",  "bat",     "bmp",  "bz2",    "c",   "cc",    "cjs",  "class", "cpp",
+    "cs",    "css",  "csv",     "cxx",  "dart",   "dll", "ex",    "exe",  "exs",   "gif",
+    "go",    "gz",   "h",       "h5",   "hpp",    "hs",  "htm",   "html", "ico",   "ipynb",
+    "jar",   "java", "jl",      "jpeg", "jpg",    "js",  "jsx",   "kt",   "less",  "lock",
+    "lua",   "m",    "map",     "md",   "mjs",    "ml",  "mp3",   "mp4",  "npy",   "npz",
+    "o",     "otf",  "parquet", "pdf",  "php",    "pkl", "pl",    "pm",   "png",   "proto",
+    "ps1",   "py",   "pyc",     "pyi",  "pyx",    "r",   "rb",    "rs",   "rst",   "scala",
+    "scss",  "sh",   "so",      "sql",  "svelte", "svg", "swift", "tar",  "tex",   "tgz",
+    "toml",  "ts",   "tsv",     "tsx",  "ttf",    "vue", "wasm",  "webp", "whl",   "woff",
+    "woff2", "xml",  "xz",      "yaml", "yml",    "zig", "zip",   "zst",
+};
+
+/* Sections of a git configuration whose values are shown; what other programs keep there is not. */
+static const char *const git_sections[] = {
+    "core",   "remote",     "branch",  "user",        "submodule", "extensions", "init",
+    "pull",   "push",       "fetch",   "merge",       "rebase",    "diff",       "color",
+    "log",    "status",     "tag",     "i18n",        "lfs",       "filter",     "index",
+    "pack",   "gc",         "feature", "maintenance", "worktree",  "http",       "url",
+    "clone",  "checkout",   "commit",  "format",      "blame",     "apply",      "advice",
+    "rerere", "stash",      "notes",   "receive",     "transfer",  "protocol",   "safe",
+    "svn",    "svn-remote", "include", "includeif",
+};
 
 /* In a git configuration: a line with one of them is not shown. */
 static const char *const credential_words[] = {
-    "extraheader", "password", "token", "helper", "askpass", "smtppass", "sshpass", "secret",
+    "extraheader", "passw",   "passphrase", "token",  "helper",     "askpass",
+    "smtppass",    "sshpass", "secret",     "apikey", "api_key",    "authorization",
+    "ghp_",        "gho_",    "ghs_",       "ghu_",   "github_pat", "glpat-",
 };
 
 struct scan {
@@ -80,14 +136,79 @@ struct scan {
     char path[PATH_LEN];
 };
 
-static bool matches(const char *name, const char *const *patterns, size_t n)
+/* A pattern with at most one `*`; much faster than fnmatch, and there are many names. */
+static bool fits(const char *pattern, const char *name, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (fnmatch(patterns[i], name, FNM_CASEFOLD) == 0) {
+    if (*pattern != '*' && (*pattern | 0x20) != (*name | 0x20)) {
+        return false; /* nearly all of them; case is one bit of a letter */
+    }
+    const char *star = strchr(pattern, '*');
+    size_t n_end = star == NULL ? 0 : strlen(star + 1);
+    size_t n_begin = star == NULL ? strlen(pattern) : (size_t)(star - pattern);
+
+    return (star == NULL ? n == n_begin : n >= n_begin + n_end) &&
+           strncasecmp(pattern, name, n_begin) == 0 &&
+           (star == NULL || strcasecmp(star + 1, name + (n - n_end)) == 0);
+}
+
+/* folder: the path up to the name, with its slash. */
+static bool fits_in(
+    const char *pattern, const char *folder, size_t len, const char *name, size_t name_len)
+{
+    const char *slash = strchr(pattern, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - pattern);
+
+    if (slash == NULL) {
+        return fits(pattern, name, name_len);
+    }
+    return len > n && fits(slash + 1, name, name_len) &&
+           strncasecmp(folder + (len - n - 1), pattern, n) == 0 &&
+           (len == n + 1 || folder[len - n - 2] == '/') && fits(slash + 1, name, strlen(name));
+}
+
+static bool is_hidden_name(const char *folder, size_t len, const char *name)
+{
+    size_t n = strlen(name);
+
+    if (fits(public_name, name, n)) {
+        return false;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(hidden_names); i++) {
+        if (fits_in(hidden_names[i], folder, len, name, n)) {
             return true;
         }
     }
     return false;
+}
+
+static bool is_key_name(const char *name)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(key_names); i++) {
+        if (fits(key_names[i], name, strlen(name))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int compare_end(const void *key, const void *item)
+{
+    return strcmp(key, *(const char *const *)item);
+}
+
+static bool is_ordinary_name(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    char end[8] = "";
+
+    if (dot == NULL || strlen(dot + 1) >= sizeof(end)) {
+        return false;
+    }
+    for (size_t i = 0; dot[i + 1] != '\0'; i++) {
+        end[i] = (char)tolower((unsigned char)dot[i + 1]);
+    }
+    return bsearch(end, (const void *)ordinary_ends, SNP_ARRAY_LEN(ordinary_ends),
+                   sizeof(ordinary_ends[0]), compare_end) != NULL;
 }
 
 /* Does the text say so, or is it DER whose first element is a number, as in keys only? */
@@ -126,6 +247,45 @@ static bool holds_private_key(int dir_fd, const char *name)
         }
     }
     return true;
+}
+
+/* Does the file begin as one of keys does, so that it is worth to be searched? */
+static bool begins_with_keys(const char *text, size_t n, bool *ret_sure)
+{
+    static const char *const begins[] = {
+        "-----BEGIN ",  "Bag Attributes",   "Key Attributes",
+        "Private-Key:", "RSA Private-Key:", "PuTTY-User-Key-File-"};
+
+    *ret_sure = memmem(text, n, "AGE-SECRET-KEY-1", 16) != NULL ||
+                (text[0] == '{' && memmem(text, n, "\"private_key\"", 13) != NULL &&
+                 memmem(text, n, "PRIVATE KEY-----", 16) != NULL);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(begins); i++) {
+        if (snp_has_prefix(text, begins[i])) {
+            *ret_sure = *ret_sure || i + 1 == SNP_ARRAY_LEN(begins);
+            return true;
+        }
+    }
+    return *ret_sure;
+}
+
+/* A file of any name whose content is a private key. One that cannot be read the code cannot read either. */
+static bool is_key_file(int dir_fd, const char *name)
+{
+    char text[HEAD_LEN + 1];
+    bool is_sure = false;
+    int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : SNP_RETRY(pread(fd, text, HEAD_LEN, 0));
+    const char *at = text;
+
+    snp_closep(&fd);
+    if (n <= 0) {
+        return false;
+    }
+    text[n] = '\0';
+    at += snp_has_prefix(at, "\xef\xbb\xbf") ? 3 : 0;
+    at += strspn(at, " \t\r\n");
+    return begins_with_keys(at, (size_t)(text + n - at), &is_sure) &&
+           (is_sure || holds_private_key(dir_fd, name));
 }
 
 static int add_mask(struct scan *s, char kind, const char *bytes, size_t n, struct snp_err *err)
@@ -202,6 +362,51 @@ static int add_without_userinfo(struct snp_buf *out,
     return snp_buf_add(out, line, (size_t)(end - line));
 }
 
+/* "user:password@host" without a scheme. */
+static bool has_bare_password(const char *line, const char *end)
+{
+    const char *at = memchr(line, '@', (size_t)(end - line));
+    const char *c = at;
+
+    if (at == NULL || memmem(line, (size_t)(end - line), "://", 3) != NULL) {
+        return false;
+    }
+    while (c > line && !isspace((unsigned char)c[-1]) && c[-1] != '=' && c[-1] != '"') {
+        c--;
+        if (*c == ':') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Does a line begin a section, and one that is shown? Where two begin in one line, the second would be
+ * taken for a value of the first: neither is.
+ */
+static bool enters_section(const char *line, const char *end, bool *is_shown)
+{
+    while (line < end && isspace((unsigned char)*line)) {
+        line++;
+    }
+    if (line == end || *line != '[') {
+        return false;
+    }
+    size_t n = 0;
+    line++;
+    line += strspn(line, " \t");
+    while (line + n < end && (isalnum((unsigned char)line[n]) || line[n] == '-')) {
+        n++;
+    }
+    *is_shown = false;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(git_sections); i++) {
+        *is_shown = *is_shown || (strlen(git_sections[i]) == n &&
+                                  strncasecmp(git_sections[i], line, n) == 0);
+    }
+    *is_shown = *is_shown && memchr(line, '[', (size_t)(end - line)) == NULL;
+    return true;
+}
+
 /* One that names credentials, or that a break within may keep from being understood here. */
 static bool must_go(const char *line, const char *end)
 {
@@ -212,20 +417,23 @@ static bool must_go(const char *line, const char *end)
             return true;
         }
     }
-    return newline != NULL && newline + 1 < end && line_has(line, end, "@");
+    return has_bare_password(line, end) ||
+           (newline != NULL && newline + 1 < end && line_has(line, end, "@"));
 }
 
 char *snp_secrets_clean_git_config(const char *text, bool *ret_changed)
 {
     snp_autobuf struct snp_buf out = {0};
     bool changed = false;
+    bool is_shown = true;
     int r = 0;
     char *copy;
 
     snp_buf_init(&out, CONFIG_MAX + 1);
     while (r == 0 && *text != '\0') {
         const char *end = line_end(text);
-        if (must_go(text, end)) {
+        (void)enters_section(text, end, &is_shown);
+        if (!is_shown || must_go(text, end)) {
             changed = true;
         } else {
             r = add_without_userinfo(&out, text, end, &changed);
@@ -268,6 +476,25 @@ static bool ends_with(const char *text, size_t len, const char *end)
     size_t n = strlen(end);
 
     return len >= n && memcmp(text + (len - n), end, n) == 0;
+}
+
+/* A file that git reads as a configuration; folder as in fits_in. */
+static bool is_git_config(const char *folder, size_t len, const char *name)
+{
+    bool in_git = ends_with(folder, len, ".git/") ||
+                  memmem(folder, len, ".git/modules/", 13) != NULL ||
+                  memmem(folder, len, ".git/worktrees/", 15) != NULL;
+
+    return strcmp(name, ".gitmodules") == 0 ||
+           (in_git && (strcmp(name, "config") == 0 || strcmp(name, "config.worktree") == 0));
+}
+
+/* Where git keeps many files that are compressed, and package managers very many that are public. */
+static bool is_packed(const char *folder, size_t len)
+{
+    return (memmem(folder, len, ".git/", 5) != NULL &&
+            memmem(folder, len, "/objects/", 9) != NULL) ||
+           memmem(folder, len, "node_modules/", 13) != NULL;
 }
 
 /*
@@ -314,7 +541,6 @@ static int visit(struct scan *s,
     size_t name_len = strlen(entry->d_name);
     unsigned char type = entry->d_type;
     struct stat st;
-    bool in_git;
 
     if (++s->n > SNP_SECRETS_ENTRIES_MAX || len + name_len + 2 > PATH_LEN) {
         return snp_fail(err, SNP_E_LIMIT,
@@ -322,23 +548,24 @@ static int visit(struct scan *s,
                         "choose a smaller folder",
                         SNP_SECRETS_ENTRIES_MAX);
     }
-    in_git =
-        ends_with(s->path, len, ".git/") || memmem(s->path, len, ".git/modules/", 13) != NULL;
     memcpy(s->path + len, entry->d_name, name_len + 1);
-    if (matches(entry->d_name, hidden_names, SNP_ARRAY_LEN(hidden_names)) ||
-        (matches(entry->d_name, key_names, SNP_ARRAY_LEN(key_names)) &&
-         holds_private_key(dir_fd, entry->d_name))) {
+    if (is_hidden_name(s->path, len, entry->d_name) ||
+        (is_key_name(entry->d_name) && holds_private_key(dir_fd, entry->d_name))) {
         return add_mask(s, 'w', "", 0, err);
     }
-    if (in_git && type != DT_DIR &&
-        (strcmp(entry->d_name, "config") == 0 ||
-         strcmp(entry->d_name, "config.worktree") == 0)) {
+    if (type != DT_DIR && is_git_config(s->path, len, entry->d_name)) {
         return clean_git_config(s, dir_fd, entry->d_name, err);
     }
     if (type == DT_UNKNOWN && fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         type = S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
     }
-    return type == DT_DIR ? enter(s, dir_fd, len + name_len, depth, err) : 0;
+    if (type == DT_DIR) {
+        return enter(s, dir_fd, len + name_len, depth, err);
+    }
+    return type == DT_REG && !is_ordinary_name(entry->d_name) && !is_packed(s->path, len) &&
+                   is_key_file(dir_fd, entry->d_name)
+               ? add_mask(s, 'w', "", 0, err)
+               : 0;
 }
 
 /* What is below the folder fd (consumed). -1 with errno: see may_pass_over. */
