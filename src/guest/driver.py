@@ -1517,7 +1517,7 @@ class Session:
         if error is not None:
             _exit(EXIT_STREAM)
         if members.get("final"):
-            text = self._save_here(order, members, [])
+            text = self._save_here(order, members, [], {})
             self._stream.answer(SAVED, order, {"ok": not text, "error": text})
             _exit(EXIT_GONE)
         text, error = self._guarded(self._save_aside, order, members)
@@ -1526,8 +1526,16 @@ class Session:
             text = clean(repr(_type_name(type(error))), 200)
         self._stream.answer(SAVED, order, {"ok": not text, "error": text})
 
-    def _save_here(self, order: Order, members: Dict[str, Any], threads: List[Any]) -> str:
-        """In a process that does nothing else from now on; what went wrong."""
+    def _save_here(
+        self,
+        order: Order,
+        members: Dict[str, Any],
+        threads: List[Any],
+        before: Dict[str, Any],
+        also: Tuple[int, ...] = (),
+    ) -> str:
+        """In a process that does nothing else from now on; what went wrong. before: what a child
+        would not have as it was."""
         if _state is None:
             return _state_error
         mute()
@@ -1537,6 +1545,8 @@ class Session:
             "base": self._cwd,
             "flags": self._flags & self.FUTURE,
             "first_cell": self._errors.first_cell,
+            "before_fork": before,
+            "ours": {order.fd, self._stream.fd, *self._stdio.spare, *self._inner(), *also},
         }
         how = {
             "describe": bool(members.get("describe")),
@@ -1555,13 +1565,14 @@ class Session:
         """As it cannot be done in a copy left earlier, in a child; threads are not in it."""
         deadline = monotonic() + members.get("budget_ms", 10000) / 1000
         threads = _state.threads() if _state is not None else []
+        before = _state.before_fork() if _state is not None else {}
         said, say = os.pipe()
         try:
             with warnings.catch_warnings():  # that a copy has one thread is just what is wanted
                 warnings.simplefilter("ignore")
                 pid = os.fork()
             if pid == 0:
-                text = self._save_here(order, members, threads)
+                text = self._save_here(order, members, threads, before, (said, say))
                 os.write(say, (text or "ok").encode())
                 _exit(0)
         finally:
@@ -2014,6 +2025,8 @@ def preload(template: str, site: Optional[str], names: List[str]) -> None:
     except Exception as error:
         raise PreloadError("template {}: {!r}".format(template, error)) from error
     check_threads("template {} has".format(template))
+    if _state is not None:
+        _state.note_modules(_modules)
     if "ssl" in _modules:
         # Its generator is built when first used. Built here it is shared, not made by every
         # fork; OpenSSL seeds it anew in each, and renew_randomness adds to it.

@@ -54,10 +54,13 @@ from fractions import Fraction
 from importlib.util import MAGIC_NUMBER
 from os import listdir
 from time import monotonic
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-from state_ambient import Baseline, interpreter_settings, restore_options, restore_settings, restore_sources, sources
-from state_odd import MAKERS, REDUCERS, _stdio, work
+from state_ambient import FINALIZERS, Baseline, finalizers, interpreter_settings, is_noted, read_ambient
+from state_ambient import note_modules as note_modules  # for the driver
+from state_ambient import read_descriptors, restore_options, restore_settings, restore_sources, sources, write_ambient
+from state_odd import MAKERS, REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
+from state_odd import reduce_exception, reduce_handler, reduce_instance, reduce_memmap
 from state_texts import ATOMS, NAME_MAX, REASON_MAX, THREAD, Refused, Slow, clean, reason_of, summarize, type_name
 from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, HEAD_MAX, LARGE, Pickled, Pieces, Pouring, Sink, Source, Torn, writable
 from state_texts import _type_bases, _type_dict, _type_module, _type_name, _type_qualname
@@ -121,6 +124,11 @@ class Failed(BaseException):
 # --- the stream -----------------------------------------------------------------------
 
 
+def before_fork() -> Dict[str, Any]:
+    """What a child would not have as it was."""
+    return {"random numbers": _modules["random"].getstate()} if "random" in _modules else {}
+
+
 def threads() -> List[Tuple[str, str]]:
     """Names and types of the threads besides the first."""
     found = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
@@ -166,9 +174,38 @@ def _code(magic: bytes, data: bytes) -> types.CodeType:
     return marshal.loads(data)
 
 
-def _function(code: types.CodeType, where: Optional[str], name: str, closure: Any) -> Any:
-    names = work.loader.names if where is None else vars(importlib.import_module(where))
-    return types.FunctionType(code, names, name, None, closure)
+def _function(code: types.CodeType, where: Any, name: str, closure: Any) -> Any:
+    """where: a module's name, a namespace, or None for that of the session."""
+    if where is None:
+        where = work.loader.names
+    if isinstance(where, str):
+        where = importlib.import_module(where)
+    names = vars(where) if isinstance(where, types.ModuleType) else where
+    has_own = "__builtins__" in names  # perhaps not yet, and a function takes them when it is made
+    names.setdefault("__builtins__", builtins)
+    try:
+        return types.FunctionType(code, names, name, None, closure)
+    finally:
+        if not has_own:
+            del names["__builtins__"]
+
+
+def _module(name: str, is_known: bool) -> types.ModuleType:
+    made = types.ModuleType(name)
+    made.__dict__["__builtins__"] = builtins
+    return sys.modules.setdefault(name, made) if is_known else made
+
+
+def _module_set(made: types.ModuleType, state: Dict[Any, Any]) -> None:
+    made.__dict__.update(state)
+
+
+def _fill(late: Any, items: List[Any]) -> None:
+    for item in items:
+        if type(late) is dict:
+            late[item[0]] = item[1]
+        else:
+            late.add(item)
 
 
 FUNCTION_PARTS = (
@@ -205,6 +242,9 @@ BY_NAME = {
         _code,
         _function,
         _function_set,
+        _module,
+        _module_set,
+        _fill,
         _cell,
         _cell_set,
         *MAKERS,
@@ -214,6 +254,9 @@ BY_NAME = {
 
 
 # --- saving -----------------------------------------------------------------------------
+
+LEADS_MAX = 10000  # objects
+NOT_LED = (type, types.ModuleType, types.FunctionType)
 
 # Objects of these are not told apart by identity.
 FIXED = ATOMS | frozenset(
@@ -273,7 +316,9 @@ class Root:
         self.name = name
         self.value = value
         self.ref = ref
-        self.is_last = False
+        self.special: Optional[str] = None  # no variable: "_", the last value, or of the interpreter
+        self.late: List[Any] = []  # containers that are filled at the end
+        self.has_lost = False  # whether something in it cannot be saved
         self.state: Any = None  # of a class
         self.pickled: Optional[Pickled] = None
         self.shared: List[int] = []  # what others may hold too, by id
@@ -291,7 +336,13 @@ class Root:
     def label(self) -> str:
         if self.ref is not None:
             return clean("class " + self.ref.ident, NAME_MAX)
-        return "_" if self.is_last else label_of(self.name)
+        return clean(self.special, NAME_MAX) if self.special is not None else label_of(self.name)
+
+
+def special_root(name: str, value: Any) -> Root:
+    root = Root(name, value)
+    root.special = name
+    return root
 
 
 def payload_of(roots: List[Root]) -> Tuple[Any, ...]:
@@ -301,8 +352,10 @@ def payload_of(roots: List[Root]) -> Tuple[Any, ...]:
     early = [Body(root.ref.ident, root.state[0]) for root in bodies]  # type: ignore[union-attr]
     late = [Body(root.ref.ident, root.state[1]) for root in bodies]  # type: ignore[union-attr]
     variables = [root for root in roots if root.ref is None]
-    names = {root.name: root.value for root in variables if not root.is_last}
-    return early, late, names, tuple([root.value for root in variables if root.is_last])
+    names = {root.name: root.value for root in variables if root.special is None}
+    specials = {root.special: root.value for root in variables if root.special is not None}
+    fills = {id(container): Fill(container) for root in roots for container in root.late}
+    return early, late, names, specials, list(fills.values())
 
 
 class Body:
@@ -313,6 +366,17 @@ class Body:
 
     def __reduce__(self) -> Any:
         return _body, self._what
+
+
+class Fill:
+    """The contents of a container, set when all that is in it is complete."""
+
+    def __init__(self, container: Any) -> None:
+        self._container = container
+
+    def __reduce__(self) -> Any:
+        container = self._container
+        return _fill, (container, list(container.items() if type(container) is dict else container))
 
 
 def label_of(name: Any) -> str:
@@ -342,11 +406,12 @@ class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
     def __init__(self, saver: "Saver", file: Any, buffers: Optional[List[memoryview]]) -> None:
         _CloudPickler.__init__(self, file, 5, buffer_callback=self._take)
         self.saver = saver
+        self.lost: Set[int] = set()  # what stands for something that is not saved
+        self.late: Set[int] = set()  # containers that are filled at the end
         self.buffers = buffers
         self.refs: Set[str] = set()
-        self.functions: Set[int] = set()  # made anew when restored
+        self.made: Set[int] = set()  # functions and modules that are made anew when restored
         self.seen: Optional[Dict[int, Any]] = None  # a copy of the memo, once it was needed
-        self.foreign: Set[int] = set()  # namespaces that are neither a module's nor ours
 
     def _take(self, buffer: Any) -> bool:
         """Whether a buffer stays inside the pickle."""
@@ -361,6 +426,8 @@ class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
     def reducer_override(self, thing: Any) -> Any:
         known = self.saver.known_things.get(id(thing))
         if known is not None:
+            if known[0] is _lost:
+                self.lost.add(id(thing))
             return known
         kind = type(thing)
         if kind is types.FunctionType:
@@ -369,9 +436,12 @@ class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
             return reduce_view(thing)
         if issubclass(kind, type):
             return self._reduce_class(thing)
+        if kind is types.ModuleType:
+            return self._reduce_module(thing)
         if kind in REF_TYPES and not is_importable(thing, thing.__module__, thing.__name__):
             return self._refer(thing)
-        return NotImplemented
+        how = self.saver.how_of(kind)
+        return NotImplemented if how is None else how(thing)
 
     def _refer(self, thing: Any) -> Any:
         ref = self.saver.refer(thing)
@@ -388,18 +458,16 @@ class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
 
     def _reduce_function(self, function: Any) -> Any:
         names = function.__globals__
-        where = None
+        where: Any = None
         if names is not self.saver.names:
             if is_importable(function, function.__module__, function.__qualname__):
                 return NotImplemented
             where = names.get("__name__")
             if names is self.saver.own:
                 raise Refused("it is a part of the interpreter")
-            if vars(_modules.get(where, types)) is not names or where == "__main__":
-                self.foreign.add(id(names))
-                self.functions.add(id(function))
-                return self._dynamic_function_reduce(function)
-        self.functions.add(id(function))
+            if self.saver.is_foreign(names):
+                where = self.saver.holder_of(names)  # such as exec() was given
+        self.made.add(id(function))
         self.saver.note_source(function.__code__.co_filename)
         parts = {}
         for name in FUNCTION_PARTS:
@@ -408,6 +476,15 @@ class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
                 parts[name] = value
         args = (function.__code__, where, function.__name__, function.__closure__)
         return _function, args, (parts, function.__dict__), None, None, _function_set
+
+    def _reduce_module(self, module: types.ModuleType) -> Any:
+        name = vars(module).get("__name__")
+        is_known = type(name) is str and _modules.get(name) is module
+        if is_known and name not in self.saver.by_hand:
+            return NotImplemented
+        self.made.add(id(module))
+        state = {key: value for key, value in vars(module).items() if key != "__builtins__"}
+        return _module, (name, is_known), state, None, None, _module_set
 
 
 # What is told apart only where a second one would take much: how long it is then.
@@ -424,8 +501,11 @@ def large_in(value: Any) -> List[int]:
 class ContainerPickler(Pickler):
     """For payloads that hold globals() or the like: slower, it looks at each object."""
 
-    def persistent_id(self, thing: Any) -> Optional[str]:
-        return self.saver.known_containers.get(id(thing))
+    def persistent_id(self, thing: Any) -> Any:
+        found = self.saver.known_containers.get(id(thing))
+        if type(found) is tuple:
+            self.late.add(id(thing))
+        return found
 
 
 def is_flat_value(value: Any) -> bool:
@@ -446,9 +526,22 @@ def code_bytes(code: types.CodeType) -> bytes:
         return marshal.dumps(code)
 
 
+def leads_to(start: Any, wanted: Any) -> bool:
+    """Whether something is reached from the attributes of an object."""
+    pending, seen = [start], {id(start)}
+    while pending and len(seen) < LEADS_MAX:
+        for thing in gc.get_referents(pending.pop()):
+            if thing is wanted:
+                return True
+            if id(thing) not in seen and not isinstance(thing, NOT_LED):
+                seen.add(id(thing))
+                pending.append(thing)
+    return False
+
+
 def is_importable(thing: Any, module: Any, name: Any) -> bool:
     """Whether another interpreter finds it under this name."""
-    if type(module) is not str or type(name) is not str or module == "__main__":
+    if type(module) is not str or type(name) is not str or module == "__main__" or module in work.saver.by_hand:
         return False
     found: Any = _modules.get(module)
     if found is None:
@@ -470,6 +563,8 @@ def known_things(names: Dict[str, Any]) -> Dict[int, Any]:
     add(os.environb, getattr, (os, "environb"))
     for name in ("display", "exit", "quit"):
         add(getattr(builtins, name, None), getattr, (builtins, name))
+    if "decimal" in _modules:
+        add(_modules["decimal"].getcontext(), _modules["decimal"].getcontext, ())
     for name in ("stdin", "stdout", "stderr"):
         stream = getattr(sys, "__" + name + "__", None)
         add(stream, _stdio, (name, False))
@@ -482,12 +577,28 @@ def known_things(names: Dict[str, Any]) -> Dict[int, Any]:
         "random": "_inst",  # state of our own is renewed, not taken along
         "numpy.random.mtrand": "_rand",
         "threading": "_main_thread",
+        "decimal": "DefaultContext BasicContext ExtendedContext",
     }
     for module, attributes in single.items():
         if module in _modules:
             for name in attributes.split():
                 thing = vars(_modules[module]).get(name)
                 add(thing, getattr, (_modules[module], name))
+    return found
+
+
+def modules_by_hand(names: Dict[Any, Any]) -> Dict[str, types.ModuleType]:
+    """Modules that the session has made, and no import would find, by name."""
+    held = {id(value) for value in names.values() if type(value) is types.ModuleType}
+    found = {}
+    for name, module in list(_modules.items()):
+        if type(module) is not types.ModuleType or type(name) is not str or name == "__main__":
+            continue
+        own = vars(module)
+        if own.get("__spec__") is None and "__file__" not in own and own.get("__name__") == name:
+            inner = [one.__code__.co_filename for one in own.values() if type(one) is types.FunctionType]
+            if not is_noted(name) and (id(module) in held or any([file.startswith("<") for file in inner])):
+                found[name] = module
     return found
 
 
@@ -511,6 +622,14 @@ class Saver:
         self._deadline = 0.0
         self._main: Any = None
         self.array = getattr(_modules.get("numpy"), "ndarray", None)
+        self._hows: Dict[int, Tuple[type, Any]] = {}
+        self._holders: Dict[int, Any] = {}
+        self._lost_parts: Dict[int, Tuple[Any, str, str]] = {}  # of what is saved: id, type, reason
+        self._hashed: Set[type] = set()
+        self._late: Dict[int, Any] = {}  # containers that are filled at the end
+        self.by_hand = modules_by_hand(names)
+        self.owned: Set[int] = set()  # descriptors that are files'
+        work.saver = self
         self.known_things = known_things(names)
         self.known_containers = {
             id(names): "names",
@@ -519,12 +638,15 @@ class Saver:
             id(sys.modules): "modules",
             id(vars(builtins)): "builtins",
         }
+        if "argparse" in _modules:
+            self.known_containers[id(_modules["argparse"].SUPPRESS)] = "argparse.SUPPRESS"
 
     # The order of things ----------------------------------------------------------
 
     def save(self, sink: Sink, known: Set[str], describe: bool, budget_s: float, settings: Any) -> None:
         """Write the part. settings: what the driver adds to the interpreter's own."""
         self._deadline = monotonic() + budget_s
+        ambient = read_ambient(settings["baseline"], self.names, settings, self.lose)
         gc.disable()
         self._main = _modules.get("__main__")
         # What looks itself up by name there must not be saved as that name.
@@ -533,7 +655,7 @@ class Saver:
         _modules.update(_cloud_modules)
         signal.signal(signal.SIGALRM, self._tick)
         signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
-        groups = self._groups(self._roots())
+        groups = self._groups(self._roots(settings["baseline"], ambient))
         signal.setitimer(signal.ITIMER_REAL, 0)
         self._write(sink, known, describe, groups, settings)
 
@@ -541,17 +663,19 @@ class Saver:
         if self._limit is not None and monotonic() > self._limit:
             raise Slow()
 
-    def _roots(self) -> List[Root]:
+    def _roots(self, baseline: Baseline, ambient: Dict[str, Any]) -> List[Root]:
         """Everything that could be pickled, each alone."""
         roots = [Root(k, v) for k, v in list(self.names.items()) if not self._is_internal(k)]
         if hasattr(builtins, "_"):
-            last = Root("_", builtins._)  # type: ignore[attr-defined]
-            last.is_last = True
-            roots.append(last)
-        done = []
-        for root in roots:
-            if self._try_root(root):
-                done.append(root)
+            roots.append(special_root("_", builtins._))  # type: ignore[attr-defined]
+        roots += [special_root(name, value) for name, value in ambient.items()]
+        roots += [special_root("module " + name, module) for name, module in self.by_hand.items()]
+        done = [root for root in roots if self._try_root(root)]
+        saved = set([key for root in done for key in root.shared])
+        made = finalizers(baseline, saved)
+        if made:
+            roots = [special_root(FINALIZERS, made)]
+            done += [root for root in roots if self._try_root(root)]
         bodies: List[Root] = []
         while self._bodies:
             root = self._bodies.pop(0)
@@ -563,13 +687,85 @@ class Saver:
     def _is_internal(name: Any) -> bool:
         return type(name) is str and name in INTERNAL
 
-    def _try_root(self, root: Root) -> bool:
-        try:
-            self._pickle_root(root)
-            return True
-        except BaseException as error:
-            self.lose(root.label(), type_name(root.value), self._explain(error, root.value))
+    def _try_root(self, root: Root, is_told: bool = True) -> bool:
+        if id(root.value) in self._lost_parts:
+            if is_told:
+                self.lose(root.label(), *self._lost_parts[id(root.value)][1:])
             return False
+        try:
+            try:
+                self._pickle_root(root)
+            except Exception as error:
+                if type(error) in (MemoryError, RecursionError) or not self._give_up_parts(root):
+                    raise
+                self._pickle_root(root)
+        except BaseException as error:
+            if is_told:
+                self.lose(root.label(), type_name(root.value), self._explain(error, root.value))
+            return False
+        if root.has_lost:
+            self._name_parts(root)
+        return True
+
+    def _give_up_parts(self, root: Root) -> bool:
+        """Find what cannot be saved in lists, dicts and objects of the session. What stands there
+        instead says so when it is used, and the rest is saved."""
+        found: Dict[int, Tuple[Any, str, str]] = {}
+        later = []
+        for _, part in self._walk(root.value):
+            if monotonic() > self._deadline:
+                return False
+            if self._is_open(part) or id(part) in found or id(part) in self._lost_parts:
+                continue
+            try:
+                self._pickle(part)
+            except BaseException as error:
+                found[id(part)] = (part, type_name(part), self._explain(error, part))
+                later.append(part)
+        if not self._is_open(root.value) or not found:
+            return False
+        self._lost_parts.update(found)
+        for part in later:  # which may have been refused for another
+            del self._lost_parts[id(part)]
+            try:
+                self._pickle(part)
+            except BaseException:
+                self._lost_parts[id(part)] = found[id(part)]
+        self.known_things.update({key: (_lost, lost[1:]) for key, lost in self._lost_parts.items()})
+        return True
+
+    def _is_open(self, value: Any) -> bool:
+        """Whether parts of it can be replaced."""
+        kind = type(value)
+        if kind in CONTAINERS:
+            return id(value) not in self.known_containers or id(value) in self._late
+        if kind is types.FunctionType:
+            return not is_importable(value, value.__module__, value.__qualname__)
+        return self._is_own(kind) and is_plain(kind) and type(getattr(value, "__dict__", None)) is dict
+
+    def _walk(self, value: Any) -> Iterable[Tuple[str, Any]]:
+        """All parts of it that are not plain values, with how one writes them."""
+        pending, seen = [("", value)], {id(value)}
+        while pending:
+            where, whole = pending.pop()
+            if not self._is_open(whole):
+                continue
+            for name, part in parts_of(whole, None):
+                if type(part) not in ATOMS:
+                    yield where + name, part
+                    if id(part) not in seen:
+                        seen.add(id(part))
+                        pending.append((where + name, part))
+
+    def _name_parts(self, root: Root) -> None:
+        named = False
+        for where, part in self._walk(root.value):
+            if id(part) in self._lost_parts:
+                named = True
+                label = clean(root.label() + where, NAME_MAX)
+                self.lose(label, *self._lost_parts[id(part)][1:])
+        if not named:
+            self.lose(root.label() + " (a part of it)", "object", "what it refers to cannot be saved")
 
     def _explain(self, error: BaseException, value: Any) -> str:
         """The reason, with the place inside the value when it is found quickly."""
@@ -605,6 +801,8 @@ class Saver:
         try:
             root.state = class_state(ref.thing)
             self._pickle_root(root)
+            if root.has_lost:
+                raise Refused("a part of it")
             return True
         except BaseException:
             pass
@@ -624,11 +822,17 @@ class Saver:
             attributes = {}
             for name, value in half["attributes"].items():
                 try:
-                    self._pickle(value)
+                    if self._pickle(value).pickler.lost:
+                        raise Refused("a part of it")
                     attributes[name] = value
                 except BaseException as error:
                     label = clean("{}.{}".format(ref.ident, name), NAME_MAX)
-                    self.lose(label, type_name(value), self._explain(error, value))
+                    part = Root(label, value)
+                    if isinstance(error, Exception) and self._try_root(part, is_told=False):
+                        attributes[name] = value
+                        continue
+                    lost = self._lost_parts.get(id(value)) or (value, type_name(value), self._explain(error, value))
+                    self.lose(label, *lost[1:])
             left.append(dict(half, attributes=attributes))
         return left
 
@@ -675,22 +879,80 @@ class Saver:
 
     def _pickle_root(self, root: Root) -> None:
         is_flat = root.ref is None and is_flat_value(root.value)
-        pickled = root.pickled = self._pickle(payload_of([root]), True, is_flat)
+        pickled = self._pickle(payload_of([root]), True, is_flat)
+        if not is_flat and self._hashed and self._find_late(root, pickled.pickler):
+            pickled = self._pickle(payload_of([root]), True)
+        root.pickled = pickled
         root.refs = pickled.pickler.refs
+        root.has_lost = bool(pickled.pickler.lost)
         if is_flat:
             root.shared = [] if type(root.value) in ATOMS else [id(root.value)]
             if pickled.size() >= LARGE:
                 root.shared += large_in(root.value)
         else:
-            root.shared = self._shared_ids(pickled.pickler, pickled.size() >= LARGE)
+            root.shared = self._shared_ids(pickled.pickler, pickled.size() >= LARGE) + list(map(id, root.late))
         if pickled.own > self._room or not pickled.is_kept:
             pickled.drop()
         self._room -= pickled.own
+
+    def _find_late(self, root: Root, pickler: Any) -> bool:
+        """Containers that a key of theirs leads to: when the key is put in, it must be complete."""
+        memo = pickler.memo.copy()
+        found = [thing for _, thing in memo.values() if type(thing) in (dict, set) and self._is_late(thing)]
+        root.late = found + [thing for key, thing in self._late.items() if key in pickler.late]
+        for thing in found:
+            self._late[id(thing)] = thing
+            self.known_containers[id(thing)] = ("late", type(thing).__name__, len(self._late))
+        return bool(found)
+
+    def _is_late(self, container: Any) -> bool:
+        return any([leads_to(key, container) for key in container if type(key) in self._hashed])
 
     # Classes ----------------------------------------------------------------------
 
     def is_ours(self, kind: type) -> bool:
         return self.own.get(_type_name(kind)) is kind
+
+    def _is_own(self, kind: type) -> bool:
+        """Whether a class is the session's."""
+        if not is_heap(kind) or self.is_ours(kind):
+            return False
+        return not is_importable(kind, _type_module(kind), _type_qualname(kind))
+
+    def how_of(self, kind: type) -> Optional[Callable[[Any], Any]]:
+        """What takes objects of a class apart, where pickle's way is not right."""
+        found = self._hows.get(id(kind))
+        if found is None:
+            found = self._hows[id(kind)] = (kind, self._find_how(kind))
+        return found[1]
+
+    def _find_how(self, kind: type) -> Optional[Callable[[Any], Any]]:
+        if issubclass(kind, logging.Handler):
+            return reduce_handler
+        if issubclass(kind, getattr(_modules.get("numpy"), "memmap", ())):
+            return reduce_memmap
+        if is_heap(kind) and type(getattr(kind, "__hash__", None)) is types.FunctionType:
+            self._hashed.add(kind)
+        plan = plan_of(kind, self._is_own)
+        if issubclass(kind, BaseException):
+            return lambda error: reduce_exception(error, kind, plan)
+        if plan is None:
+            return None
+        return lambda thing: reduce_instance(thing, kind, plan)
+
+    def holder_of(self, names: Dict[str, Any]) -> Any:
+        """The module whose namespace this is, if it is one's that was made by hand."""
+        if id(names) not in self._holders:
+            found = [one for one in gc.get_referrers(names) if type(one) is types.ModuleType and vars(one) is names]
+            self._holders[id(names)] = found[0] if found else names
+        return self._holders[id(names)]
+
+    def is_foreign(self, names: Dict[str, Any]) -> bool:
+        """Whether a namespace is neither the session's nor that of a module which is imported."""
+        where = names.get("__name__")
+        if names is self.names or names is self.own:
+            return False
+        return vars(_modules.get(where, types)) is not names or where == "__main__" or where in self.by_hand
 
     def note_source(self, filename: str) -> None:
         if filename.startswith("<cell "):
@@ -757,8 +1019,8 @@ class Saver:
         return groups
 
     def _shared_ids(self, pickler: Any, is_large: bool) -> List[int]:
-        functions, kinds, known = pickler.functions, self._kinds, self.known_things
-        found = list(pickler.foreign)
+        made, kinds, known = pickler.made, self._kinds, self.known_things
+        found = []
         memo, pickler.seen = pickler.seen or pickler.memo.copy(), None
         for key, (_, thing) in memo.items():
             kind = type(thing)
@@ -766,9 +1028,8 @@ class Saver:
             if is_shared is None:
                 is_shared = kinds[kind] = self._has_identity(kind)
                 self._note_class(kind)
-            if is_shared and (kind is not types.FunctionType or key in functions):
-                if key not in known:
-                    found.append(key)
+            if key in made or is_shared and kind is not types.FunctionType and key not in known:
+                found.append(key)
             elif is_large and kind in SIZED and len(thing) >= SIZED[kind]:
                 found.append(key)
         return found
@@ -833,6 +1094,8 @@ class Saver:
     def _write(self, sink: Sink, known: Set[str], describe: bool, groups: Any, settings: Any) -> None:
         order = [k for k in self.names if not self._is_internal(k)]
         data = interpreter_settings(settings, order, self.lose)
+        ours = self.owned | settings["ours"] | settings["baseline"].descriptors
+        data["descriptors"] = read_descriptors(self.names, ours, self.lose)
         self._put(sink, known, describe, ":interpreter", {}, self._plain(data))
         if self._sources:
             texts = sources(self._sources)
@@ -873,7 +1136,7 @@ class Saver:
             return None
 
     def _meta(self, number: int, group: List[Root]) -> Dict[str, Any]:
-        variables = [root for root in group if root.ref is None and not root.is_last]
+        variables = [root for root in group if root.ref is None and root.special is None]
         classes = [root.ref.ident for root in group if root.ref is not None]
         names, summary, parts = {}, {}, {}
         room = HEAD_MAX - HEAD_LEFT - len(_encode(trim(classes, HEAD_MAX // 4)))
@@ -895,8 +1158,8 @@ class Saver:
             meta["parts"] = parts
         if left:
             meta["more"] = left
-        first = variables or [root for root in group if not root.is_last]
-        meta["label"] = first[0].label() if first else ":last"
+        first = variables or [root for root in group if root.special is None]
+        meta["label"] = first[0].label() if first else clean(":" + group[0].label(), NAME_MAX)
         return meta
 
     def _put(
@@ -934,24 +1197,37 @@ def trim(names: List[str], most: int) -> List[str]:
     return kept
 
 
-def parts_of(value: Any) -> Iterable[Tuple[str, Any]]:
+CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict)
+
+
+def parts_of(value: Any, most: Optional[int] = WHERE_TRIES) -> Iterable[Tuple[str, Any]]:
     """What a value is made of, with how one writes it; no code of the session."""
     kind = type(value)
-    if kind in (list, tuple):
-        return [("[{}]".format(i), part) for i, part in enumerate(value[:WHERE_TRIES])]
-    if kind is dict:
-        items = list(value.items())[:WHERE_TRIES]
-        return [("[{}]".format(repr(k) if type(k) in ATOMS else "?"), part) for k, part in items]
+    if kind in (list, tuple, collections.deque):
+        return [("[{}]".format(i), part) for i, part in enumerate(list(value)[:most])]
+    if kind in (set, frozenset):
+        return [("{...}", part) for part in list(value)[:most]]
+    if kind in CONTAINERS:
+        items = list(value.items())[:most]
+        keys = [(".keys()", key) for key, _ in items if type(key) not in ATOMS]
+        return keys + [("[{}]".format(repr(k) if type(k) in ATOMS else "?"), part) for k, part in items]
     if kind is types.FunctionType:
-        cells = zip(value.__code__.co_freevars, value.__closure__ or ())
-        return [(" " + name, cell.cell_contents) for name, cell in cells]
+        found = []
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
+            with contextlib.suppress(ValueError):  # an empty one
+                found.append((" " + name, cell.cell_contents))
+        for name in ("__defaults__", "__kwdefaults__", "__dict__"):
+            part = getattr(value, name)
+            if part:
+                found.append(("." + name, part))
+        return found
     if issubclass(kind, type) or kind is types.ModuleType:
         return []
     try:
         attributes = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return []
-    return [("." + str(name), part) for name, part in list(attributes.items())[:WHERE_TRIES]]
+    return [("." + str(name), part) for name, part in list(attributes.items())[:most]]
 
 
 # --- classes ----------------------------------------------------------------------------
@@ -1116,6 +1392,7 @@ class Unpickler(pickle.Unpickler):
     def __init__(self, loader: "Loader", data: Any, buffers: Any) -> None:
         super().__init__(data, buffers=buffers)
         self._names = loader.names
+        self._late: Dict[Any, Any] = {}
 
     def find_class(self, module: str, name: str) -> Any:
         if module == STATE:
@@ -1127,12 +1404,15 @@ class Unpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
     def persistent_load(self, ident: Any) -> Any:
+        if type(ident) is tuple:
+            return self._late.setdefault(ident, {} if ident[1] == "dict" else set())
         return {
             "names": self._names,
             "path": sys.path,
             "argv": sys.argv,
             "modules": sys.modules,
             "builtins": vars(builtins),
+            "argparse.SUPPRESS": importlib.import_module("argparse").SUPPRESS,
         }[ident]
 
 
@@ -1146,6 +1426,7 @@ class Loader:
         self.settings: Dict[str, Any] = {}
         self.failed: List[Dict[str, str]] = []
         self._items: List[Item] = []
+        self._ambient: Dict[str, Any] = {}
         self._refs: Dict[str, Any] = {}
         self.half_failed: Dict[str, BaseException] = {}  # attributes of classes
         self._errors: Dict[str, str] = {}
@@ -1216,6 +1497,7 @@ class Loader:
             signal.signal(signal.SIGALRM, before)
             work.loader = None
             self._items = []
+        self._restore_ambient()
         more = len(self.failed) - FAILED_MAX
         if more > 0:
             text = "{} more could not be restored".format(more)
@@ -1322,10 +1604,11 @@ class Loader:
     def _try_item(self, item: Item) -> bool:
         try:
             item.data.rewind()
-            _, _, names, last = self._load(item.data, item.buffers)
+            _, _, names, specials = self._load(item.data, item.buffers)[:4]
             self.names.update(names)
-            if last:
-                builtins._ = last[0]  # type: ignore[attr-defined]
+            if type(specials) is tuple:  # as it was written once
+                specials = {"_": specials[0]} if specials else {}
+            self._ambient.update(specials)
             item.release()
             return True
         except BaseException as error:  # which must not keep alive what it had made
@@ -1333,6 +1616,17 @@ class Loader:
             if item.data.is_once:
                 item.release()
             return False
+
+    def _restore_ambient(self) -> None:
+        """At the end: what is loaded changes some of it."""
+        if "_" in self._ambient:
+            builtins._ = self._ambient.pop("_")  # type: ignore[attr-defined]
+        for name, value in self._ambient.items():
+            try:
+                write_ambient(name, value, self.moved)
+            except Exception as error:
+                self._fail(name, error)
+        self._ambient = {}
 
     def _reorder(self) -> None:
         for name in self.settings.get("order", ()):

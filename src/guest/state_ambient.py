@@ -6,10 +6,16 @@ import builtins
 # Ours, as in driver.py.
 __builtins__ = dict(vars(builtins))
 
+import contextlib
+import fcntl
+import gc
 import importlib
 import os
 import pickle
+import stat
 import sys
+import time
+import types
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from state_texts import ATOMS, reason_of
@@ -49,11 +55,19 @@ class Baseline:
         self.environ = dict(os.environ)
         self.path = list(sys.path)
         self.recursion_limit = sys.getrecursionlimit()
+        self.aspects: Dict[str, Any] = {}
+        for name in ASPECTS:
+            with contextlib.suppress(Exception):
+                self.aspects[name] = _read_aspect(name)
+        self.loggers = dict(_loggers())
+        self.finalizers = set(_finalizers())
+        self.descriptors = set(_descriptors())
+        note_modules(("builtins", "sys", "os"))  # the driver has changed some of it
 
 
 def interpreter_settings(given: Dict[str, Any], order: List[Any], lose: Any) -> Dict[str, Any]:
     """Of the interpreter: what docs/wire.md lists. given is the driver's."""
-    data = {key: value for key, value in given.items() if key != "baseline"}
+    data = {key: given[key] for key in ("base", "flags", "first_cell")}
     baseline = given["baseline"]
     now = dict(os.environ)
     data["python"] = list(sys.version_info[:3])
@@ -127,6 +141,7 @@ def restore_settings(
     for key, value in settings["set"].items():
         os.environ[key] = moved(value)
     _restore_path(settings, baseline, moved)
+    _restore_descriptors(settings.get("descriptors", []), moved)
     if settings["recursion_limit"] is not None:
         sys.setrecursionlimit(settings["recursion_limit"])
     if settings["cwd"] is not None and base is not None:
@@ -149,3 +164,404 @@ def restore_options(options: Dict[str, bytes], fail: Callable[[str, BaseExceptio
             OPTIONS[name][1](importlib.import_module(name), pickle.loads(data))
         except Exception as error:
             fail("options of " + name, error)
+
+
+# What one sets and expects to stay ------------------------------------------------------------
+#
+# Each aspect is read as a plain value, which is compared with what it was before the first cell.
+
+
+def _zone() -> Any:
+    return time.tzname, time.timezone, time.altzone, time.daylight
+
+
+def _write_zone(value: Any) -> None:
+    time.tzset()
+    if _zone() != value:
+        raise ValueError("TZ and what time.tzset() took from it are not the same")
+
+
+def _read_mask() -> int:
+    mask = os.umask(0o22)
+    os.umask(mask)
+    return mask
+
+
+CONTEXTS = ("DefaultContext", "BasicContext", "ExtendedContext")
+
+
+def _contexts() -> List[Any]:
+    decimal = _modules["decimal"]
+    return [decimal.getcontext()] + [getattr(decimal, name) for name in CONTEXTS]
+
+
+def _read_decimal() -> Any:
+    return [context.__reduce__()[1] for context in _contexts()]
+
+
+def _write_decimal(value: Any) -> None:
+    for context, args in zip(_contexts(), value):
+        other = type(context)(*args)
+        for name in ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "flags", "traps"):
+            setattr(context, name, getattr(other, name))
+
+
+def _write_warnings(value: Any) -> None:
+    warnings = _modules["warnings"]
+    warnings.resetwarnings()
+    warnings.filters[:] = value
+
+
+def _categories() -> Dict[str, int]:
+    locale = _modules["locale"]
+    return {name: getattr(locale, name) for name in dir(locale) if name.startswith("LC_") and name != "LC_ALL"}
+
+
+def _write_locale(value: Dict[str, str]) -> None:
+    locale = _modules["locale"]
+    for name, number in _categories().items():
+        if name in value and locale.setlocale(number) != value[name]:
+            locale.setlocale(number, value[name])
+
+
+def _read_numpy() -> Any:
+    found = _modules["numpy.random.mtrand"]._rand.get_state(legacy=False)
+    inner = dict(found["state"])
+    inner["key"] = inner["key"].tolist()
+    return dict(found, state=inner)
+
+
+def _read_logging() -> Any:
+    logging = _modules["logging"]
+    names = dict(logging._levelToName)
+    is_captured = logging._warnings_showwarning is not None
+    return logging.root.manager.disable, names, is_captured, logging.getLoggerClass()
+
+
+def _write_logging(value: Any) -> None:
+    logging = _modules["logging"]
+    level, names, is_captured, kind = value
+    logging.disable(level)
+    for number, name in names.items():
+        logging.addLevelName(number, name)
+    logging.captureWarnings(is_captured)
+    logging.setLoggerClass(kind)
+
+
+def _read_signals() -> Dict[int, Any]:
+    signal = _modules["signal"]
+    found = {}
+    for number in range(1, signal.NSIG):
+        if number != signal.SIGINT:  # which is the driver's
+            with contextlib.suppress(ValueError, OSError):
+                found[number] = signal.getsignal(number)
+    return found
+
+
+def _write_signals(value: Dict[int, Any]) -> None:
+    signal = _modules["signal"]
+    for number, handler in value.items():
+        if handler is not None and signal.getsignal(number) != handler:
+            signal.signal(number, handler)
+
+
+def _read_limits() -> Any:
+    digits = getattr(sys, "get_int_max_str_digits", int)()
+    return sys.getswitchinterval(), digits
+
+
+def _write_limits(value: Any) -> None:
+    sys.setswitchinterval(value[0])
+    getattr(sys, "set_int_max_str_digits", bool)(value[1])
+
+
+def _read_gc() -> Any:
+    return gc.isenabled(), gc.get_threshold(), gc.get_debug()
+
+
+def _write_gc(value: Any) -> None:
+    (gc.enable if value[0] else gc.disable)()
+    gc.set_threshold(*value[1])
+    gc.set_debug(value[2])
+
+
+Write = Callable[[Any], None]
+
+# What, as people read it: (module that must be loaded, how it is read, how it is set).
+ASPECTS: Dict[str, Tuple[str, Callable[[], Any], Write]] = {
+    "the time zone": ("time", _zone, _write_zone),
+    "the umask": ("os", _read_mask, os.umask),  # type: ignore[dict-item]
+    "the decimal context": ("decimal", _read_decimal, _write_decimal),
+    "filters of warnings": ("warnings", lambda: list(_modules["warnings"].filters), _write_warnings),
+    "the locale": (
+        "locale",
+        lambda: {name: _modules["locale"].setlocale(number) for name, number in _categories().items()},
+        _write_locale,
+    ),
+    "random numbers": (
+        "random",
+        lambda: _modules["random"].getstate(),
+        lambda value: _modules["random"].setstate(value),
+    ),
+    "random numbers of numpy": (
+        "numpy.random.mtrand",
+        _read_numpy,
+        lambda value: _modules["numpy.random.mtrand"]._rand.set_state(value),
+    ),
+    "logging": ("logging", _read_logging, _write_logging),
+    "handlers of signals": ("signal", _read_signals, _write_signals),
+    "the time limit of sockets": (
+        "socket",
+        lambda: _modules["socket"].getdefaulttimeout(),
+        lambda value: _modules["socket"].setdefaulttimeout(value),
+    ),
+    "limits of the interpreter": ("sys", _read_limits, _write_limits),
+    "garbage collection": ("gc", _read_gc, _write_gc),
+}
+
+
+def _read_aspect(name: str) -> Any:
+    module, read, _ = ASPECTS[name]
+    return read() if module in _modules else None
+
+
+# Loggers ------------------------------------------------------------------------------------
+
+LOGGER_OWN = ("name", "manager", "parent", "_cache")
+LOGGER_NEW = {"level": 0, "propagate": True, "disabled": False, "handlers": [], "filters": []}
+
+
+def _loggers() -> Any:
+    """(name, what was set) of each logger that is not as it was made."""
+    logging = _modules.get("logging")
+    if logging is None:
+        return
+    for name, logger in [("", logging.root)] + list(logging.root.manager.loggerDict.items()):
+        if isinstance(logger, logging.Logger):
+            own = {key: value for key, value in vars(logger).items() if key not in LOGGER_OWN}
+            own["handlers"], own["filters"] = list(logger.handlers), list(logger.filters)
+            kind = type(logger)
+            if kind is logging.Logger and {type(one) for one in logger.handlers} <= {logging.NullHandler}:
+                if dict(own, handlers=[]) == LOGGER_NEW:  # as libraries make theirs
+                    continue
+            yield name, (kind, own)
+
+
+def _write_logger(name: str, value: Any) -> None:
+    logging = importlib.import_module("logging")
+    logger = logging.getLogger(name) if name else logging.root
+    kind, own = value
+    handlers = [one for one in own["handlers"] if isinstance(one, logging.Handler)]  # the others are lost
+    if type(logger) is not kind:
+        logger.__class__ = kind
+    vars(logger).update(own, handlers=handlers)
+    logging.root.manager._clear_cache()
+
+
+# Changes to modules -------------------------------------------------------------------------
+
+# Of sys: what cells have of their own, or what is kept otherwise.
+NOT_PATCHES = frozenset(
+    "argv path modules last_type last_value last_traceback last_exc path_importer_cache environ environb _".split()
+)
+STREAMS = ("stdin", "stdout", "stderr")
+
+_fresh: Dict[str, Dict[str, Any]] = {}  # attributes of modules as they were loaded
+
+
+def note_modules(names: Any) -> None:
+    for name in list(names):
+        module = _modules.get(name)
+        if isinstance(module, types.ModuleType):
+            _fresh[name] = dict(vars(module))
+
+
+def is_noted(name: str) -> bool:
+    return name in _fresh
+
+
+def _patches(module: types.ModuleType, names: Dict[Any, Any], workspace: str) -> Dict[str, Any]:
+    """What the session has changed in a module, of what has a public name."""
+    found: Dict[str, Any] = {}
+    own = vars(module)
+    name, file = own.get("__name__"), own.get("__file__")
+    fresh = _fresh.get(name) if type(name) is str else None
+    is_of_session = type(file) is str and file.startswith(workspace)
+    for key, value in list(own.items()):
+        if type(key) is not str or key.startswith("_") or key in NOT_PATCHES or isinstance(value, types.ModuleType):
+            continue
+        if module is sys and key in STREAMS:
+            if value is not getattr(sys, "__" + key + "__"):
+                found[key] = value
+        elif fresh is not None and fresh.get(key, fresh) is value:
+            continue
+        elif fresh is not None and key in fresh and fresh[key] is None and type(value) in ATOMS:
+            if type(value) is str and value.startswith(workspace):  # else found out when first asked for
+                found[key] = value
+        elif (
+            (fresh is not None and (key in fresh or type(value) in ATOMS))
+            or (type(value) is types.FunctionType and value.__globals__ is names)
+            or (isinstance(value, type) and value.__dict__.get("__module__") == "__main__")
+            or (is_of_session and type(value) in ATOMS)
+        ):
+            found[key] = value
+    return found
+
+
+def _class_patches(module: types.ModuleType, names: Dict[Any, Any]) -> Dict[Tuple[str, str], Any]:
+    """Functions of the session in classes of a module."""
+    found = {}
+    for name, kind in list(vars(module).items()):
+        if not isinstance(kind, type) or type.__dict__["__dict__"].__get__(kind).get("__module__") == "__main__":
+            continue
+        for key, value in list(type.__dict__["__dict__"].__get__(kind).items()):
+            inner = getattr(value, "fget", None) if type(value) is property else value
+            inner = inner.__func__ if type(inner) in (staticmethod, classmethod) else inner
+            if type(inner) is types.FunctionType and inner.__globals__ is names:
+                found[name, key] = value
+    return found
+
+
+def _write_patches(name: str, value: Any, moved: Callable[[str], str]) -> None:
+    module = importlib.import_module(name)
+    attributes, of_classes = value
+    for key, one in attributes.items():
+        setattr(module, key, moved(one) if type(one) is str else one)
+    for (kind, key), one in of_classes.items():
+        setattr(getattr(module, kind), key, one)
+
+
+def _read_patches(names: Dict[Any, Any], workspace: Any) -> Any:
+    """(name, changes) of each module that the session can name without a search."""
+    seen = {id(module): module for module in (builtins, sys, os)}
+    seen.update({id(value): value for value in names.values() if type(value) is types.ModuleType})
+    for module in seen.values():
+        name = vars(module).get("__name__")
+        if type(name) is str and _modules.get(name) is module and name != "__main__":
+            found = _patches(module, names, (workspace or "/workspace") + "/"), _class_patches(module, names)
+            if found[0] or found[1]:
+                yield name, found
+
+
+# Descriptors without a file object --------------------------------------------------------------
+
+
+def _descriptors() -> List[int]:
+    """All that are open."""
+    found = []
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):  # the listing itself
+                os.fstat(int(name))
+                found.append(int(name))
+    return found
+
+
+def _remembered(names: Dict[Any, Any]) -> Set[int]:
+    """Numbers that variables hold."""
+    found = set()
+    for value in list(names.values()):
+        for one in value if type(value) in (tuple, list) and len(value) < 100 else (value,):
+            if type(one) is int and one > 2:
+                found.add(one)
+    return found
+
+
+def read_descriptors(names: Dict[Any, Any], ours: Set[int], lose: Any) -> List[Any]:
+    """Of what os.open() gave: (number, place, path, flags, whether programs inherit it)."""
+    found = []
+    wanted = _remembered(names)
+    for fd in _descriptors():
+        if fd in ours:
+            continue
+        try:
+            status, path = os.fstat(fd), os.readlink("/proc/self/fd/{}".format(fd))
+            flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+        except OSError:
+            continue  # the listing itself
+        try:
+            now = os.stat(path)
+            is_there = (now.st_dev, now.st_ino) == (status.st_dev, status.st_ino)
+        except OSError:
+            is_there = False
+        if is_there and stat.S_IFMT(status.st_mode) in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFCHR):
+            place = os.lseek(fd, 0, os.SEEK_CUR) if stat.S_ISREG(status.st_mode) else 0
+            found.append((fd, place, path, flags, os.get_inheritable(fd)))
+        elif fd in wanted:
+            lose("descriptor {}".format(fd), "int", "what it leads to cannot be opened again")
+            found.append((fd, 0, "/", getattr(os, "O_PATH", 0), False))  # nothing else gets the number
+    return found
+
+
+def _restore_descriptors(found: List[Any], moved: Callable[[str], str]) -> None:
+    for fd, place, path, flags, is_inherited in found:
+        try:
+            os.fstat(fd)
+            raise ValueError("descriptor {} is in use".format(fd))
+        except OSError:
+            pass
+        new = os.open(moved(path), flags)
+        if new != fd:
+            os.dup2(new, fd, is_inherited)
+            os.close(new)
+        else:
+            os.set_inheritable(fd, is_inherited)
+        if place:
+            os.lseek(fd, place, os.SEEK_SET)
+
+
+# All of it ------------------------------------------------------------------------------------
+
+LOGGER, PATCHES = "logger ", "changes to module "
+FINALIZERS = "finalizers"
+
+
+def _finalizers() -> List[Any]:
+    import weakref
+
+    return list(getattr(weakref.finalize, "_registry", {}))
+
+
+def finalizers(baseline: Baseline, known: Set[int]) -> List[Any]:
+    """Those made since, of objects that are saved."""
+    found = []
+    for one in _finalizers():
+        if one not in baseline.finalizers:
+            now = one.peek()
+            if now is not None and id(now[0]) in known:
+                found.append(one)
+    return found
+
+
+def read_ambient(baseline: Baseline, names: Dict[Any, Any], given: Dict[str, Any], lose: Any) -> Dict[str, Any]:
+    """What is not as it was before the first cell: {what: value}."""
+    found: Dict[str, Any] = {}
+    for name in ASPECTS:
+        try:
+            value = given["before_fork"].get(name) or _read_aspect(name)
+            if value is not None and value != baseline.aspects.get(name):
+                if name == "the time zone":
+                    _write_zone(value)
+                found[name] = value
+        except Exception as error:
+            lose(name, "setting", reason_of(error))
+    for name, value in _loggers():
+        if value != baseline.loggers.get(name):
+            found[LOGGER + name] = value
+    for name, value in _read_patches(names, given["base"]):
+        found[PATCHES + name] = value
+    for what, is_set in (("sys.settrace()", sys.gettrace()), ("sys.setprofile()", sys.getprofile())):
+        if is_set is not None:
+            lose(what, "function", "it belongs to a computation under way")
+    return found
+
+
+def write_ambient(name: str, value: Any, moved: Callable[[str], str]) -> None:
+    if name.startswith(LOGGER):
+        _write_logger(name[len(LOGGER) :], value)
+    elif name.startswith(PATCHES):
+        _write_patches(name[len(PATCHES) :], value, moved)
+    elif name in ASPECTS:
+        module, _, write = ASPECTS[name]
+        importlib.import_module(module)
+        write(value)

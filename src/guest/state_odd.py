@@ -6,22 +6,39 @@ import builtins
 # Ours, as in driver.py.
 __builtins__ = dict(vars(builtins))
 
+import array
+import collections
+import contextlib
+import contextvars
+import copyreg
 import functools
+import gc
+import importlib
 import io
+import logging
 import os
 import stat
 import sys
 import types
 import weakref
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from state_texts import Refused, clean
 
 
+_modules = sys.modules
+_type_dict = type.__dict__["__dict__"].__get__  # whatever a metaclass says
+_type_flags = type.__dict__["__flags__"].__get__
+_type_mro = type.__dict__["__mro__"].__get__
+_HEAP_TYPE = 1 << 9  # of type.__flags__: made at run time
+SEARCHED_MAX = 64 << 20  # bytes in which a memoryview's place is looked for
+
+
 class Work:
-    """Who reads pickles now: what makes objects again acts for it."""
+    """Who reads or writes pickles now: what takes objects apart and makes them acts for it."""
 
     loader: Any = None
+    saver: Any = None
 
 
 work = Work()
@@ -59,6 +76,7 @@ class FileState(NamedTuple):
     position: int
     encoding: str
     errors: str
+    newline: Optional[str] = None
 
 
 FILE_KINDS = {io.TextIOWrapper: "text", io.BufferedReader: "buffered", io.FileIO: "raw"}
@@ -74,7 +92,7 @@ def _file(*values: Any) -> Any:
     if state.kind != "raw":
         made = io.BufferedReader(raw)
     if state.kind == "text":
-        made = io.TextIOWrapper(made, state.encoding, state.errors)
+        made = io.TextIOWrapper(made, state.encoding, state.errors, state.newline)
         made.mode = state.mode
     raw.name = state.name  # type: ignore[misc]
     if state.path is None:
@@ -129,6 +147,8 @@ def _reduce_file(file: Any) -> Any:
         encoding, errors = file.encoding, file.errors
     if file.closed:
         return _file, tuple(FileState(kind, name, mode, None, 0, encoding, errors))
+    with contextlib.suppress(OSError, ValueError):
+        work.saver.owned.add(file.fileno())
     if type(file) not in FILE_KINDS or file.writable():
         raise Refused("a file open for writing")
     status = os.fstat(file.fileno())
@@ -141,7 +161,348 @@ def _reduce_file(file: Any) -> Any:
         now = None
     if now is None or (now.st_dev, now.st_ino) != (status.st_dev, status.st_ino):
         raise Refused("an open file that is no longer at its path")
-    return _file, tuple(FileState(kind, name, mode, path, file.tell(), encoding, errors))
+    place = file.tell()
+    newline = _newline_of(file, path) if kind == "text" else None
+    return _file, tuple(FileState(kind, name, mode, path, place, encoding, errors, newline))
+
+
+_newlines: Dict[int, Optional[str]] = {}  # of files, by id: the file itself is asked once
+
+PROBE = "a\r\nb\rc\n"
+NEWLINES = {
+    ("a\n", "b\n", "c\n"): None,
+    ("a\r\n", "b\r", "c\n"): "",
+    ("a\r\nb\rc\n",): "\n",
+    ("a\r", "\nb\r", "c\n"): "\r",
+    ("a\r\n", "b\rc\n"): "\r\n",
+}
+
+
+def _newline_of(file: Any, path: str) -> Optional[str]:
+    """How a text file takes the ends of lines, which only reading tells: in this process, which
+    only saves, its descriptor leads to a text of ours for a moment, and then to the file anew
+    (the place where the session reads is in what it opened, which is not moved)."""
+    if id(file) not in _newlines:
+        fd, place = file.fileno(), file.tell()
+        probe = io.open("/tmp", "w+b", opener=_nameless)
+        with probe, io.open(path, "rb") as again:
+            probe.write(PROBE.encode(file.encoding))
+            probe.flush()
+            file.buffer.tell()
+            os.dup2(probe.fileno(), fd)
+            file.buffer.seek(1 << 40)  # nothing of what was read ahead is left
+            file.seek(0)
+            lines = tuple(file)
+            os.dup2(again.fileno(), fd)
+            file.buffer.seek(1 << 40)
+            file.seek(place)
+        if lines not in NEWLINES:
+            raise Refused("an open file whose ends of lines cannot be told")
+        _newlines[id(file)] = NEWLINES[lines]
+    return _newlines[id(file)]
+
+
+def _nameless(_path: str, _flags: int) -> int:
+    try:
+        return os.memfd_create("probe")
+    except (AttributeError, OSError):
+        import tempfile
+
+        fd, path = tempfile.mkstemp()
+        os.unlink(path)
+        return fd
+
+
+# What is lost, in its place ----------------------------------------------------------------
+
+
+class Lost:
+    """Stands in a list, dict or object for a part that could not be kept."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        object.__setattr__(self, "_what", "{} was lost when this session slept: {}".format(kind, reason))
+
+    def _gone(self, *_: Any) -> Any:
+        raise RuntimeError(self._what)  # type: ignore[attr-defined]
+
+    __call__ = __iter__ = __next__ = __getitem__ = __setitem__ = __enter__ = __len__ = _gone
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError("{}: {}".format(name, self.__dict__.get("_what", "lost")))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return "<{}>".format(self._what)  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> Any:
+        return _lost, (None, self._what)  # type: ignore[attr-defined]
+
+
+def _lost(kind: Optional[str], reason: str) -> Any:
+    made = Lost(kind or "", reason)
+    if kind is None:  # once more
+        object.__setattr__(made, "_what", reason)
+    return made
+
+
+# Instances ---------------------------------------------------------------------------------
+#
+# pickle makes them by calling what the session wrote (__new__, and __init__ of exceptions, sets,
+# dates), with arguments that it may not take. The object is there already: what the class is built
+# upon makes it, and its attributes are set.
+
+
+def is_heap(kind: type) -> bool:
+    return bool(_type_flags(kind) & _HEAP_TYPE)
+
+
+def _owner_of(bases: Any, name: str) -> Any:
+    return next((base for base in bases if name in _type_dict(base)), object)
+
+
+def _make(kind: type, new: type, init: Optional[type], args: Tuple[Any, ...]) -> Any:
+    made = new.__new__(kind, *args)  # type: ignore[call-overload]
+    if init is not None:
+        init.__init__(made, *args)  # type: ignore[misc]
+    return made
+
+
+HOOKS = ("__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__")
+
+
+def is_plain(kind: type) -> bool:
+    """Whether objects are saved by their attributes, and nothing of the class has a hand in it."""
+    names = HOOKS + ("__getstate__", "__setstate__")
+    return all([_owner_of(_type_mro(kind), name) is object for name in names])
+
+
+def plan_of(kind: type, is_own: Any) -> Any:
+    """How objects of a class are made without code of the session: (class whose __new__, class
+    whose __init__), or None when pickle's way is right. is_own: whether a class is the session's."""
+    if issubclass(kind, BaseException):
+        own = [base for base in _type_mro(kind) if is_heap(base)]
+    else:
+        own = [base for base in _type_mro(kind) if is_own(base)]
+    if not own or kind in copyreg.dispatch_table:
+        return None
+    for base in own:
+        for name in HOOKS:
+            hook = _type_dict(base).get(name)
+            if hook is not None and getattr(hook, "__module__", None) != "collections":
+                return None
+    if not any([name in _type_dict(base) for base in own for name in ("__new__", "__init__")]):
+        return None
+    others = [base for base in _type_mro(kind) if base not in own]
+    if any([base.__module__ == "enum" for base in others]):
+        return None
+    return _owner_of(others, "__new__"), _owner_of(others, "__init__")
+
+
+def reduce_instance(thing: Any, kind: type, plan: Any) -> Any:
+    reduced = thing.__reduce_ex__(5)
+    if type(reduced) is not tuple or len(reduced) < 2 or type(reduced[1]) is not tuple:
+        return reduced
+    new, init = plan
+    function, args = reduced[:2]
+    if function is copyreg.__newobj__ and args and args[0] is kind:  # type: ignore[attr-defined]
+        args = args[1:]
+        if new is tuple:
+            args = (tuple(thing),)
+        return (_make, (kind, new, None, args)) + reduced[2:]
+    if function is kind:
+        return (_make, (kind, new, init, args)) + reduced[2:]
+    return reduced
+
+
+# Exceptions --------------------------------------------------------------------------------
+
+
+def reduce_exception(error: Any, kind: type, plan: Any) -> Any:
+    """With what is not in its attributes: causes, and where it was raised."""
+    reduced = error.__reduce_ex__(5) if plan is None else reduce_instance(error, kind, plan)
+    if type(reduced) is not tuple or len(reduced) > 3:
+        return reduced
+    more = (error.__cause__, error.__context__, error.__suppress_context__, error.__traceback__)
+    if more == (None, None, False, None):
+        return reduced
+    state = reduced[2] if len(reduced) == 3 else None
+    return reduced[0], reduced[1], (state, more), None, None, _exception_set
+
+
+def _exception_set(error: Any, state: Any) -> None:
+    state, (cause, context, is_suppressed, trace) = state
+    if state:
+        error.__setstate__(state)
+    error.__cause__, error.__context__ = cause, context
+    error.__suppress_context__ = is_suppressed
+    error.__traceback__ = trace
+
+
+def _reduce_traceback(trace: Any) -> Any:
+    """The lines it shows. Its frames are over, and their variables are not taken along."""
+    lines: List[Tuple[str, str, int, Any]] = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        work.saver.note_source(code.co_filename)
+        where = trace.tb_frame.f_globals.get("__name__")
+        lines.append((code.co_filename, code.co_name, trace.tb_lineno, where if type(where) is str else None))
+        trace = trace.tb_next
+    return _traceback, (lines,)
+
+
+def _traceback(lines: List[Tuple[str, str, int, Any]]) -> Any:
+    made = None
+    plain = compile("raise error", "", "exec")
+    for filename, name, number, where in reversed(lines):
+        code = plain.replace(co_filename=filename, co_name=name, co_firstlineno=max(number, 1))
+        try:
+            exec(code, {"error": StopIteration(), "__name__": where})
+        except StopIteration as error:
+            frame = error.__traceback__.tb_next.tb_frame  # type: ignore[union-attr]
+            made = types.TracebackType(made, frame, -1, number)
+    return made
+
+
+# Views -------------------------------------------------------------------------------------
+
+
+def _mapping_view(mapping: Any, how: str) -> Any:
+    return getattr(mapping, how)()
+
+
+def _reduce_view(view: Any) -> Any:
+    (mapping,) = [thing for thing in gc.get_referents(view) if isinstance(thing, dict)]
+    return _mapping_view, (mapping, type(view).__name__.split("_")[1])
+
+
+def _reduce_proxy(proxy: Any) -> Any:
+    (mapping,) = gc.get_referents(proxy)
+    if isinstance(mapping, type):
+        raise Refused("the attributes of a class")
+    return types.MappingProxyType, (mapping,)
+
+
+def _memory(base: Any, start: int, size: int, form: str, shape: Any, is_readonly: bool) -> Any:
+    made = memoryview(base)
+    if made.format != form or made.shape != shape or start:
+        made = made.cast("B")[start : start + size]
+        made = made if form == "B" and len(shape) == 1 else made.cast(form, shape)  # type: ignore[call-overload]
+    return made.toreadonly() if is_readonly and not made.readonly else made
+
+
+def _reduce_memory(view: memoryview) -> Any:
+    try:
+        base = view.obj
+    except ValueError:
+        raise Refused("a memoryview that was released") from None
+    if not view.c_contiguous or type(base) not in (bytes, bytearray, array.array):
+        if not (type(base).__module__ == "numpy" and view.c_contiguous and view.nbytes == base.nbytes):
+            raise Refused("a view of another object's memory")
+    start = _place_of(view, memoryview(base))
+    return _memory, (base, start, view.nbytes, view.format, tuple(view.shape), view.readonly)
+
+
+def _place_of(view: memoryview, whole: memoryview) -> int:
+    """Where a view begins. Nothing tells it; here, where nobody else looks, a byte is changed."""
+    if view.nbytes == whole.nbytes or not view.nbytes:
+        return 0
+    if whole.nbytes > SEARCHED_MAX or (view.readonly and not whole.readonly):
+        raise Refused("a view of another object's memory")
+    before = bytes(whole)
+    if view.readonly:  # any place with the same bytes will do
+        return before.index(bytes(view))
+    part = view.cast("B")
+    old, part[0] = part[0], part[0] ^ 255
+    after = bytes(whole)
+    part[0] = old
+    return len(os.path.commonprefix([before, after]))
+
+
+def reduce_memmap(made: Any) -> Any:
+    """numpy.memmap: the file is there after a wake, and what is written goes into it."""
+    numpy = _modules["numpy"]
+    if made.mode == "c" or made.filename is None and made.base is None:
+        return NotImplemented  # its contents are its own
+    if made.filename is None or type(made.base) is numpy.memmap:
+        raise Refused("a part of a file that is mapped into memory")
+    path = os.path.abspath(os.fspath(made.filename))
+    now = os.stat(path)
+    if not stat.S_ISREG(now.st_mode) or now.st_size < made.offset + made.nbytes:
+        raise Refused("a file mapped into memory that is no longer at its path")
+    order = "F" if made.flags.f_contiguous and not made.flags.c_contiguous else "C"
+    mode = "r" if made.mode == "r" else "r+"
+    return _memmap, (path, made.dtype, mode, made.offset, made.shape, order)
+
+
+def _memmap(path: str, dtype: Any, mode: str, offset: int, shape: Any, order: str) -> Any:
+    numpy = importlib.import_module("numpy")
+    return numpy.memmap(work.loader.moved(path), dtype, mode, offset, shape, order)
+
+
+# Of modules of the library ------------------------------------------------------------------
+
+
+def _reduce_context_var(var: Any) -> Any:
+    """With what it is now, and what it is where nothing was set."""
+    default, now = [], []
+    for context, found in ((contextvars.Context(), default), (contextvars.copy_context(), now)):
+        try:
+            found.append(context.run(var.get))
+        except LookupError:
+            pass
+    state = tuple(now) if now and not (default and default[0] is now[0]) else None
+    return _context_var, (var.name, tuple(default)), state, None, None, _context_var_set
+
+
+def _context_var(name: str, default: Tuple[Any, ...]) -> Any:
+    return contextvars.ContextVar(name, default=default[0]) if default else contextvars.ContextVar(name)
+
+
+def _context_var_set(var: Any, state: Tuple[Any]) -> None:
+    var.set(state[0])
+
+
+def _reduce_finalize(made: Any) -> Any:
+    found = made.peek()
+    if found is None:
+        return _finalize, (None, None, (), {}, False)
+    thing, function, args, named = found
+    return _finalize, (thing, function, args, named or {}, made.atexit)
+
+
+def _finalize(thing: Any, function: Any, args: Any, named: Dict[str, Any], at_exit: bool) -> Any:
+    if function is None:
+        made = weakref.finalize(Work(), len)  # dead at once
+        made.detach()
+        return made
+    made = weakref.finalize(thing, function, *args, **named)
+    made.atexit = at_exit
+    return made
+
+
+def reduce_handler(handler: Any) -> Any:
+    """Of logging. Its lock is made anew; what writes to a file opens it again and goes on there."""
+    reduced = handler.__reduce_ex__(5)
+    if type(reduced) is not tuple or len(reduced) < 3 or type(reduced[2]) is not dict:
+        return reduced
+    state = {key: value for key, value in reduced[2].items() if key != "lock"}
+    if isinstance(handler, logging.FileHandler) and state.get("stream") is not None:
+        work.saver.owned.add(state["stream"].fileno())
+        state["stream"] = None
+        state["mode"] = str(state.get("mode", "a")).replace("w", "a").replace("x", "a")
+    return reduced[0], reduced[1], state, None, None, _handler_set
+
+
+def _handler_set(handler: Any, state: Dict[str, Any]) -> None:
+    handler.__dict__.update(state)
+    if "baseFilename" in state:
+        handler.baseFilename = work.loader.moved(handler.baseFilename)
+    handler.createLock()
+    logging._addHandlerRef(handler)  # type: ignore[attr-defined]
+    if handler._name:
+        logging._handlers[handler._name] = handler  # type: ignore[attr-defined]
 
 
 # How objects of these classes are taken apart.
@@ -157,7 +518,34 @@ REDUCERS = {
     io.BufferedWriter: _reduce_file,
     io.BufferedRandom: _reduce_file,
     io.FileIO: _reduce_file,
+    types.TracebackType: _reduce_traceback,
+    types.MappingProxyType: _reduce_proxy,
+    memoryview: _reduce_memory,
+    contextvars.ContextVar: _reduce_context_var,
+    weakref.finalize: _reduce_finalize,
+    **{
+        type(getattr(mapping, how)()): _reduce_view
+        for mapping in ({}, collections.OrderedDict())
+        for how in ("keys", "values", "items")
+    },
 }
 
 # What pickles refer to by name.
-MAKERS = (_lru_cache, _cached_property, _stdio, _weak_ref, _file)
+MAKERS = (
+    _lru_cache,
+    _cached_property,
+    _stdio,
+    _weak_ref,
+    _file,
+    _lost,
+    _make,
+    _exception_set,
+    _traceback,
+    _mapping_view,
+    _memory,
+    _memmap,
+    _context_var,
+    _context_var_set,
+    _finalize,
+    _handler_set,
+)
