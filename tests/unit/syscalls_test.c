@@ -357,10 +357,18 @@ static const struct {
     {"clone",      {HIGH | CLONE_NEWUSER | SIGCHLD},                                       "refuse"},
     {"clone",      {HIGH | SIGCHLD},                                                       "allow" },
     {"clone3",     {0},                                                                    "absent"},
- /* domains; the type, which has flags, is not looked at */
+ /* domain, type, which has flags beside it, and protocol */
     {"socket",     {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK},                  "allow" },
     {"socket",     {AF_INET, SOCK_DGRAM},                                                  "allow" },
     {"socket",     {AF_INET6, SOCK_STREAM},                                                "allow" },
+    {"socket",     {AF_INET, SOCK_STREAM, IPPROTO_TCP},                                    "allow" },
+    {"socket",     {AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, HIGH | IPPROTO_UDP},              "allow" },
+    {"socket",     {AF_INET, SOCK_STREAM, 262},                                            "refuse"}, /* IPPROTO_MPTCP */
+    {"socket",     {AF_INET, SOCK_DGRAM, IPPROTO_ICMP},                                    "refuse"},
+    {"socket",     {AF_INET, SOCK_DGRAM, IPPROTO_TCP},                                     "refuse"},
+    {"socket",     {AF_INET, SOCK_RAW, IPPROTO_UDP},                                       "refuse"},
+    {"socket",     {AF_INET, SOCK_SEQPACKET},                                              "refuse"}, /* SCTP, if it is there */
+    {"socket",     {AF_UNIX, SOCK_RAW},                                                    "refuse"},
     {"socket",     {HIGH | AF_UNIX, SOCK_STREAM},                                          "allow" },
     {"socket",     {AF_NETLINK, AF_UNIX},                                                  "refuse"},
     {"socket",     {AF_PACKET, AF_UNIX},                                                   "refuse"},

@@ -30,7 +30,7 @@ static const struct {
     const char *hint;
 } known[] = {
     {"socket",            "network",
-     "only unix, IPv4 and IPv6 sockets exist here, and no network behind them"                              },
+     "only unix, TCP and UDP sockets exist here, and no network behind them"                                },
     {"mount",             "filesystem", "mounts are fixed when the sandbox starts"                          },
     {"umount2",           "filesystem", "mounts are fixed when the sandbox starts"                          },
     {"unshare",           "syscalls",   "namespaces cannot be nested"                                       },
@@ -82,7 +82,7 @@ static void describe(struct snp_notify *notify, const struct seccomp_notif *req)
 {
     char *name = seccomp_syscall_resolve_num_arch(req->data.arch, req->data.nr);
     char number[32];
-    char object[32] = "";
+    char object[64] = "";
     struct snp_denial d = {
         .source = "kernel",
         .control = "syscalls",
@@ -100,7 +100,9 @@ static void describe(struct snp_notify *notify, const struct seccomp_notif *req)
         }
     }
     if (strcmp(d.operation, "socket") == 0) {
-        (void)snprintf(object, sizeof(object), "domain %u", (unsigned)req->data.args[0]);
+        (void)snprintf(object, sizeof(object), "domain %u, type %u, protocol %u",
+                       (unsigned)req->data.args[0], (unsigned)req->data.args[1] & 0xfU,
+                       (unsigned)req->data.args[2]);
         for (size_t i = 0; i < SNP_ARRAY_LEN(domain_names); i++) {
             if (domain_names[i].domain == (req->data.args[0] & 0xffffffffU)) {
                 (void)snprintf(object, sizeof(object), "%s", domain_names[i].name);

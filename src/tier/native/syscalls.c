@@ -243,7 +243,24 @@ static const struct {
     {IPPROTO_IPV6, IPV6_LEAVE_GROUP   },
 };
 
-static const uint64_t domains[] = {AF_UNIX, AF_INET, AF_INET6};
+/* By all three arguments: with others kernels load modules that hardly anybody uses. */
+static const struct {
+    uint64_t domain;
+    uint64_t kind;
+    uint64_t protocol;
+} sockets[] = {
+    {AF_UNIX,  SOCK_STREAM,    0          },
+    {AF_UNIX,  SOCK_DGRAM,     0          },
+    {AF_UNIX,  SOCK_SEQPACKET, 0          },
+    {AF_INET,  SOCK_STREAM,    0          },
+    {AF_INET,  SOCK_STREAM,    IPPROTO_TCP},
+    {AF_INET,  SOCK_DGRAM,     0          },
+    {AF_INET,  SOCK_DGRAM,     IPPROTO_UDP},
+    {AF_INET6, SOCK_STREAM,    0          },
+    {AF_INET6, SOCK_STREAM,    IPPROTO_TCP},
+    {AF_INET6, SOCK_DGRAM,     0          },
+    {AF_INET6, SOCK_DGRAM,     IPPROTO_UDP},
+};
 
 /* What a zygote's child calls on its way to being a sandbox. */
 static const char *const setup_calls[] = {
@@ -445,16 +462,26 @@ int snp_filter_conditional(const struct snp_making *m, bool counts_memory)
     return r < 0 ? r : allow_options(m, counts_memory);
 }
 
+static int allow_sockets(const struct snp_making *m)
+{
+    static const uint64_t pairs[] = {AF_UNIX};
+    int r = snp_filter_values(m, "socketpair", 0, pairs, SNP_ARRAY_LEN(pairs));
+
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(sockets); i++) {
+        r = seccomp_rule_add(
+            m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 3,
+            SCMP_CMP(0, SCMP_CMP_MASKED_EQ, 0xffffffffU, sockets[i].domain),
+            SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xfU, sockets[i].kind), /* less the flags */
+            SCMP_CMP(2, SCMP_CMP_MASKED_EQ, 0xffffffffU, sockets[i].protocol));
+    }
+    return r;
+}
+
 static int add_conditional(const struct snp_making *m, bool counts_memory)
 {
     int r = snp_filter_conditional(m, counts_memory);
 
-    if (r == 0) {
-        r = snp_filter_values(m, "socket", 0, domains, SNP_ARRAY_LEN(domains));
-    }
-    if (r == 0) {
-        r = snp_filter_values(m, "socketpair", 0, domains, 1);
-    }
+    r = r < 0 ? r : allow_sockets(m);
     r = r < 0 ? r : snp_filter_values(m, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls));
     return r < 0 ? r : allow_own_limits(m);
 }
@@ -725,7 +752,7 @@ void snp_syscalls_print(FILE *out)
     }
     (void)fprintf(
         out,
-        "| by argument | clone without namespaces; unix, IPv4 and IPv6 sockets, with the "
+        "| by argument | clone without namespaces; unix, TCP and UDP sockets, with the "
         "options "
         "that servers and clients set; "
         "harmless ioctl and prctl; limits of oneself, of others to read; fcntl that makes no "

@@ -131,6 +131,12 @@ def raw():
         tell(P["token"])
 attempt(raw)
 ''', token_if_done, wrap=("unshare", "-Urn")),
+    Attack("rarely used protocols", "network", "a socket of one exists", '''
+for kind in ((1, 262), (1, 132), (5, 0), (2, 136), (6, 33), (6, 0)):  # MPTCP, SCTP, UDP-Lite, DCCP
+    for family in (socket.AF_INET, socket.AF_INET6):
+        attempt(lambda: tell(P["token"], socket.socket(family, *kind)))
+attempt(lambda: tell(P["token"], socket.socket(socket.AF_UNIX, socket.SOCK_RAW)))
+''', token_if_done),
     Attack("io_uring", "network", "a ring exists, which could open what is filtered", '''
 ring = call(425, 4, ctypes.create_string_buffer(120))
 if ring >= 0:
