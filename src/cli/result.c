@@ -549,6 +549,17 @@ static void show_state(const json_t *head)
     }
 }
 
+/* Of --checkpoint cell: that it was saved goes without saying. */
+static void show_unsaved(const json_t *head)
+{
+    const char *error = snp_json_str(json_object_get(head, "checkpoint"), "error", NULL);
+
+    if (error != NULL) {
+        notef(SNP_STYLE_YELLOW, "not saved", "what this cell did is not on disk: %.300s",
+              error);
+    }
+}
+
 /* "3, 4, 5" */
 static void list_cells(struct snp_buf *text, const json_t *cells)
 {
@@ -879,6 +890,7 @@ int snp_view_finish(struct snp_view *view, const json_t *head)
     show_error(view, head);
     show_end(head);
     show_state(head);
+    show_unsaved(head);
     show_restored(head);
     if (!view->is_quiet) {
         show_denials(head);

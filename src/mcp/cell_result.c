@@ -478,6 +478,8 @@ static void state_add(struct making *m)
         {"restored_from_checkpoint", "it goes back to its latest checkpoint"      },
     };
     const char *state = snp_json_str(m->view->head, "state", "kept");
+    const char *error =
+        snp_json_str(json_object_get(m->view->head, "checkpoint"), "error", NULL);
 
     if (snp_json_bool(m->view->head, "restarted", false)) {
         line_begin(m);
@@ -491,6 +493,11 @@ static void state_add(struct making *m)
             say(m, "[session] %s: %s", state, rows[i].text);
             put(m, "state", json_string(state));
         }
+    }
+    if (error != NULL) {
+        line_begin(m);
+        say(m, "[session] what this cell did is not on disk: %.300s", error);
+        put(m, "not_saved", snp_json_bytes(error, strlen(error)));
     }
     if (m->view->notes[0] != '\0') {
         line_begin(m);

@@ -513,6 +513,8 @@ def test_a_checkpoint_before_each_answer(start):
     done = result(client, "globals().update(x=1)", checkpoint="cell")
     assert done["checkpoint"]["made"]["cell"] == 1 and done["checkpoint"]["error"] is None
     client.run("globals().update(x=2)", "s", checkpoint="cell")
+    failed = result(client, "torn()", "bad", checkpoint="cell")
+    assert failed["status"] == "ok" and failed["checkpoint"]["made"] is None and failed["checkpoint"]["error"]
     client = start(*LATER).client()
     assert client.run("x", "s") == "2"
 

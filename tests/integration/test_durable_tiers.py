@@ -144,6 +144,12 @@ def test_what_would_not_come_back_keeps_it_awake(box):
     assert done["value"] == "([1], 'kept')" and "b" in [one["name"] for one in done["restored"]["failed"]]
 
 
+def test_a_cell_that_could_not_be_saved_says_so(box):
+    code = "class K:\n    def __reduce__(self):\n        import os\n        os._exit(1)\nk = K()"
+    done = box.cli("exec", *box.exec_options, "--session", "s", "--checkpoint", "cell", code)
+    assert done.returncode == 0 and "not saved: what this cell did is not on disk" in done.stderr, done
+
+
 def test_what_cannot_be_saved_is_named(box):
     box.start(*SOON)
     box.exec("numbers = (n for n in range(9))\nkept = 1", "s")
