@@ -107,3 +107,27 @@ new
 def test_the_number_of_calls_is_bounded(sandbox):
     manifest = sandbox.exec("1")["manifest"]["controls"]["syscalls"]
     assert manifest["enforced"] and manifest["allowed"] <= 150 and manifest["capabilities"] == 0
+
+
+def test_what_a_session_holds(sandbox):
+    """docs/reach.md has it as a table: whatever is new there must be thought about first."""
+    code = """
+import os
+def link(number):
+    try:
+        return os.readlink("/proc/self/fd/" + number).split(":")[0]
+    except OSError:
+        return None
+held = sorted(filter(None, map(link, os.listdir("/proc/self/fd"))))
+with open("/proc/self/maps") as maps:
+    mapped = {line.split(maxsplit=5)[5].strip() for line in maps if "/" in line}
+with open("/proc/self/mountinfo") as mounts:
+    kinds = {(words[4].split("/")[1], words[words.index("-") + 1]) for words in map(str.split, mounts)}
+[held, sorted(name for name in mapped if not name.startswith(("/usr/", "/run/guest/"))), sorted(kinds)]
+"""
+    held, mapped, kinds = eval(sandbox.exec(code, session="held")["value"])
+    assert held == ["/dev/null"] * 2 + ["pipe"] * 4 + ["socket"]
+    assert set(mapped) <= {"/memfd:filter (deleted)"}
+    covered = {(place, kind) for place, kind in kinds if place not in ("dev", "proc", "tmp", "workspace", "")}
+    assert {kind for _, kind in covered} == {"overlay"}, covered
+    sandbox.destroy("held")
