@@ -97,7 +97,7 @@ static const char public_name[] = "id_*.pub";
 /* Hidden when they hold a private key anywhere; all others only when they begin as a file of keys does. */
 static const char *const key_names[] = {"*.pem", "*.key", "*.asc", "*.der"};
 
-/* Ends of names of sources and data, of which a project may have very many: they are not opened. By strcmp. */
+/* Ends of names of sources and data, of which a project may have very many: they are not opened. In order. */
 static const char *const ordinary_ends[] = {
     "a",     "avi",  "bat",     "bmp",  "bz2",    "c",   "cc",    "cjs",  "class", "cpp",
     "cs",    "css",  "csv",     "cxx",  "dart",   "dll", "ex",    "exe",  "exs",   "gif",
@@ -193,21 +193,15 @@ static bool is_key_name(const char *name)
 
 static int compare_end(const void *key, const void *item)
 {
-    return strcmp(key, *(const char *const *)item);
+    return strcasecmp(key, *(const char *const *)item);
 }
 
 static bool is_ordinary_name(const char *name)
 {
     const char *dot = strrchr(name, '.');
-    char end[8] = "";
 
-    if (dot == NULL || strlen(dot + 1) >= sizeof(end)) {
-        return false;
-    }
-    for (size_t i = 0; dot[i + 1] != '\0'; i++) {
-        end[i] = (char)tolower((unsigned char)dot[i + 1]);
-    }
-    return bsearch(end, (const void *)ordinary_ends, SNP_ARRAY_LEN(ordinary_ends),
+    return dot != NULL &&
+           bsearch(dot + 1, (const void *)ordinary_ends, SNP_ARRAY_LEN(ordinary_ends),
                    sizeof(ordinary_ends[0]), compare_end) != NULL;
 }
 
