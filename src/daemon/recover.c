@@ -42,6 +42,7 @@ struct recovery {
     size_t n;
     size_t n_beyond; /* sessions that the table has no room for */
     uint64_t n_unknown;
+    uint64_t lost_us;
 };
 
 static void rows_drop(struct recovery *recovery)
@@ -141,6 +142,9 @@ static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
     }
     r = snp_journal_cell_recover(tx, NULL, NULL, &recovery->n_unknown, err);
     if (r == 0) {
+        r = snp_journal_sessions_lost(tx, &recovery->lost_us, err);
+    }
+    if (r == 0) {
         r = snp_import_recover(tx, snp_wall_us(), err);
     }
     if (r == 0) {
@@ -202,6 +206,7 @@ static void recovered(void *arg, const struct snp_err *err)
     server->is_recovering = false;
     if (err->code == SNP_OK) {
         server->is_recovered = true;
+        server->sessions_lost_us = recovery->lost_us;
         for (size_t i = 0; i < recovery->n; i++) {
             session_make(server, &recovery->rows[i]);
         }

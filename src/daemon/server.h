@@ -86,8 +86,9 @@ struct snp_server {
     unsigned n_peers;
     struct snp_sessions sessions;
     struct snp_executors executors;
-    struct snp_store *store; /* the journal; NULL once it is closed */
-    bool is_recovered;       /* its sessions are in the table */
+    struct snp_store *store;   /* the journal; NULL once it is closed */
+    bool is_recovered;         /* its sessions are in the table */
+    uint64_t sessions_lost_us; /* records were lost with a damaged journal; 0 = never */
     bool is_recovering;
     struct snp_spill_waiter *spill_waiters; /* borrowed */
     struct snp_import *imports;             /* that clients have begun; owned */

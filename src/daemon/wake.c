@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -197,6 +198,26 @@ static void restored_set(struct snp_session *session, json_t *report)
     session->restored = report;
 }
 
+/* Of a name that is new, where others were lost: it may have been one of them. NULL: nothing. */
+static json_t *lost_name(const struct snp_session *session)
+{
+    time_t at = (time_t)(session->server->sessions_lost_us / 1000000);
+    char day[16] = "";
+    struct tm tm;
+
+    if (at == 0) {
+        return NULL;
+    }
+    (void)strftime(day, sizeof(day), "%Y-%m-%d", gmtime_r(&at, &tm));
+    return json_pack(
+        "{s:n, s:i, s:[], s:[], s:[{s:s, s:o}], s:[], s:i}", "checkpoint", "cell", 0, "missing",
+        "replayed", "failed", "name", session->name, "reason",
+        json_sprintf("this session is new, and one of its name may have been lost: the journal "
+                     "was damaged on %s (snipara-sandbox doctor)",
+                     day),
+        "missing_puts", "wake_us", 0);
+}
+
 static void wake_done(struct snp_wake *wake)
 {
     struct snp_session *session = wake->session;
@@ -206,7 +227,7 @@ static void wake_done(struct snp_wake *wake)
     restored_set(
         session,
         !wake->was_live
-            ? NULL
+            ? wake->checkpoint == 0 ? lost_name(session) : NULL
             : json_pack(
                   "{s:o, s:I, s:o, s:o, s:o, s:o, s:I}", "checkpoint",
                   wake->checkpoint == 0 ? json_null()

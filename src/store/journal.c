@@ -676,6 +676,16 @@ int snp_journal_cell_undo_replays(struct snp_tx *tx,
                       "it", (int64_t)after, session);
 }
 
+int snp_journal_sessions_lost(struct snp_tx *tx, uint64_t *ret_us, struct snp_err *err)
+{
+    int64_t us = 0;
+    int r = snp_db_number(tx->db, 0, &us, err,
+                          "SELECT value FROM meta WHERE key = 'sessions_lost_us'", "");
+
+    *ret_us = us > 0 && snp_salvage_is_kept(tx->store->db_path) ? (uint64_t)us : 0;
+    return r;
+}
+
 int snp_journal_cell_recover(struct snp_tx *tx,
                              snp_journal_cell_fn each,
                              void *arg,

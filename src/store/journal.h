@@ -212,6 +212,14 @@ int snp_journal_cell_undo_replays(struct snp_tx *tx,
                                   uint64_t after,
                                   struct snp_err *err) SNP_NODISCARD;
 /*
+ * When records of sessions were lost with a damaged database: names then may have been in use. 0:
+ * never, or what was set aside of it is gone.
+ */
+int snp_journal_sessions_lost(struct snp_tx *tx,
+                              uint64_t *ret_us,
+                              struct snp_err *err) SNP_NODISCARD;
+
+/*
  * At start: each cell that reads "running" becomes "unknown", an event says so, each()
  * is told (may be NULL). *ret_n: how many.
  */

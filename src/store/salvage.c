@@ -46,7 +46,8 @@ struct salvage {
     sqlite3_stmt *insert; /* owned */
     uint64_t copied[SNP_ARRAY_LEN(tables)];
     unsigned holes; /* unreadable places */
-    unsigned t;     /* which table */
+    bool lost_sessions;
+    unsigned t; /* which table */
 };
 
 /* Rows ---------------------------------------------------------------------------------- */
@@ -302,9 +303,16 @@ static int fill(struct salvage *s, const char *why, const char *aside, struct sn
 
     for (s->t = 0; r == 0 && s->t < SNP_ARRAY_LEN(tables); s->t++) {
         r = table_copy(s, err);
+        s->lost_sessions |= s->t == 0 && s->holes > 0;
     }
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(repairs); i++) {
         r = snp_db_exec(&s->to, repairs[i], err);
+        s->lost_sessions |= i == 0 && sqlite3_changes(s->to.sqlite) > 0;
+    }
+    if (r == 0 && s->lost_sessions) {
+        r = snp_db_run(&s->to, NULL, err,
+                       "INSERT INTO meta(key, value) VALUES('sessions_lost_us', ?)", "i",
+                       (int64_t)snp_wall_us());
     }
     if (r == 0) {
         r = sequences_raise(s, err);

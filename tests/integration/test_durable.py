@@ -340,6 +340,30 @@ def test_a_read_only_state_folder_leaves_what_needs_no_journal(place, bin_folder
         subprocess.run(["umount", "-l", str(state)])
 
 
+def test_a_session_whose_record_was_lost_does_not_begin_empty_without_a_word(start, place):  # noqa: F811
+    daemon = start(*LATER)
+    daemon.client().run("globals().update(x=1)", "s")
+    kill(daemon, signal.SIGTERM)
+    path = os.path.join(place, "journal", "journal.db")
+    with sqlite3.connect(path) as db:
+        root, = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'sessions'").fetchone()
+        size, = db.execute("PRAGMA page_size").fetchone()
+    db.close()
+    with open(path, "r+b") as out:
+        out.seek((root - 1) * size)
+        out.write(bytes(size))
+    for _ in range(2):  # it is remembered
+        client = start(*LATER).client()
+        failed = result(client, "'x' in globals()", "s")["restored"]["failed"]
+        assert failed[0]["name"] == "s" and "may have been lost" in failed[0]["reason"], failed
+        assert result(client, "1", "s")["restored"] is None
+        client.call("sessions.destroy", session="s")
+    for name in os.listdir(os.path.dirname(path)):
+        if ".broken-" in name:
+            os.remove(os.path.join(os.path.dirname(path), name))
+    assert result(start(*LATER).client(), "1", "s")["restored"] is None
+
+
 def test_a_corrupt_journal_does_not_keep_the_daemon_down(start, place):  # noqa: F811
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
