@@ -102,6 +102,34 @@ static int reap_checkpoint(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
+/* Sessions ------------------------------------------------------------------------------ */
+
+/* A slice of one that was given up. arg: bool, set when something was removed. */
+static int reap_session(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    static const char *const slices[] = {
+        "DELETE FROM cells WHERE row IN (SELECT row FROM cells WHERE session = ?1 LIMIT ?2)",
+        "DELETE FROM effects WHERE row IN (SELECT row FROM effects WHERE session = ?1 LIMIT "
+        "?2)",
+        /* One that was being written when it was given up. */
+        "UPDATE checkpoints SET complete = 0 WHERE row IN"
+        " (SELECT row FROM checkpoints WHERE session = ?1 AND complete = 1 LIMIT ?2)",
+        "DELETE FROM sessions WHERE row = ?1 AND ?2 > 0"
+        " AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE session = ?1)",
+    };
+    bool *found = arg;
+    uint64_t removed = 0;
+    int64_t row = 0;
+    int r = snp_db_number(tx->db, 0, &row, err,
+                          "SELECT row FROM sessions WHERE state = 'removed' LIMIT 1", "");
+
+    for (size_t i = 0; r == 0 && row != 0 && removed == 0 && i < SNP_ARRAY_LEN(slices); i++) {
+        r = snp_db_run(tx->db, &removed, err, slices[i], "ii", row, (int64_t)SLICE_CELLS);
+    }
+    *found = r == 0 && removed > 0;
+    return r;
+}
+
 /* Blobs --------------------------------------------------------------------------------- */
 
 struct blobs {
@@ -193,6 +221,10 @@ static bool reap(struct snp_store *store)
     bool found = false;
 
     if (snp_store_own(store, reap_checkpoint, &found, SNP_DURABILITY_PROCESS, &err) < 0) {
+        return reap_again(store, &err);
+    }
+    if (!found &&
+        snp_store_own(store, reap_session, &found, SNP_DURABILITY_PROCESS, &err) < 0) {
         return reap_again(store, &err);
     }
     if (found) {

@@ -208,7 +208,9 @@ int snp_journal_session_each(struct snp_tx *tx,
                              struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    int r = snp_db_ask(tx->db, &rows, err, SESSION_COLUMNS " ORDER BY used_us DESC, s.row", "");
+    int r = snp_db_ask(
+        tx->db, &rows, err,
+        SESSION_COLUMNS " WHERE s.state <> 'removed' ORDER BY used_us DESC, s.row", "");
 
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
         struct snp_journal_session row = {
@@ -232,19 +234,33 @@ int snp_journal_session_each(struct snp_tx *tx,
     return r;
 }
 
+/*
+ * What a session had may be thousands of rows, for which no job should wait: it is out of
+ * reach at once, under an id that no session has, and removed in slices (gc.c).
+ */
+static int give_up(struct snp_tx *tx, int64_t row, struct snp_err *err)
+{
+    static const char *const steps[] = {
+        "UPDATE sessions SET id = 'removed-' || row, name = NULL, state = 'removed'"
+        " WHERE row = ?",
+        "DELETE FROM snapshots WHERE session = ?",
+        "UPDATE checkpoints SET complete = 0 WHERE session = ?",
+    };
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(steps); i++) {
+        r = snp_db_run(tx->db, NULL, err, steps[i], "i", row);
+    }
+    tx->store->must_reap = true;
+    return r;
+}
+
 int snp_journal_session_clear(struct snp_tx *tx,
                               const char *id,
                               uint64_t epoch,
                               struct snp_err *err)
 {
-    static const char *const removals[] = {
-        "DELETE FROM cells WHERE session = ?",
-        "DELETE FROM snapshots WHERE session = ?",
-        "DELETE FROM effects WHERE session = ?",
-        /* Their items are many perhaps: removed later, in slices. */
-        "UPDATE checkpoints SET complete = 0 WHERE session = ?",
-        "UPDATE sessions SET cells = 0, head_snapshot = NULL, disk_bytes = 0 WHERE row = ?",
-    };
+    struct snp_journal_session was;
     int64_t row = 0;
     int r = snp_session_row(tx, id, &row, NULL, err);
 
@@ -252,21 +268,27 @@ int snp_journal_session_clear(struct snp_tx *tx,
     if (r == 0) {
         r = snp_journal_session_epoch(tx, id, epoch, err);
     }
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(removals); i++) {
-        r = snp_db_run(tx->db, NULL, err, removals[i], "i", row);
+    if (r == 0) {
+        r = snp_journal_session_get(tx, id, &was, err);
     }
-    tx->store->must_reap = true;
-    return r;
+    if (r == 0) {
+        r = give_up(tx, row, err);
+    }
+    return r < 0 ? r
+                 : snp_db_run(tx->db, NULL, err,
+                              "INSERT INTO sessions(id, name, spec, state, epoch, cells,"
+                              " created_us, used_us) VALUES(?, ?, ?, ?, ?, 0, ?, ?)",
+                              "ttttiii", id, was.name, was.spec, was.state, (int64_t)was.epoch,
+                              (int64_t)was.created_us, (int64_t)was.used_us);
 }
 
 int snp_journal_session_remove(struct snp_tx *tx, const char *id, struct snp_err *err)
 {
-    uint64_t changed = 0;
-    int r = snp_db_run(tx->db, &changed, err, "DELETE FROM sessions WHERE id = ?", "t", id);
+    int64_t row = 0;
+    int r = snp_session_row(tx, id, &row, NULL, err);
 
     tx->frees = true;
-    tx->store->must_reap = true;
-    return must_change(r, changed, id, err);
+    return r < 0 ? r : give_up(tx, row, err);
 }
 
 /* Parts --------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -817,6 +818,17 @@ static bool idle_wait(struct snp_store *store)
     return pthread_cond_timedwait(&store->wake, &store->mutex, &until) == ETIMEDOUT;
 }
 
+/* Much was written, and nothing comes: what was cached for it, here and by the allocator, goes back. */
+static void memory_return(struct snp_store *store)
+{
+    if (store->is_open) {
+        (void)sqlite3_db_release_memory(store->db.sqlite);
+    }
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
 /* The next batch; NULL: the end. Does what there is to clear up while nothing waits. */
 static struct job_node *batch_wait(struct snp_store *store)
 {
@@ -838,6 +850,7 @@ static struct job_node *batch_wait(struct snp_store *store)
         } else if (idle_wait(store)) {
             (void)pthread_mutex_unlock(&store->mutex);
             log_move(store, LOG_MIN);
+            memory_return(store);
             (void)pthread_mutex_lock(&store->mutex);
         }
     }

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from test_daemon import (ERROR, RESPONSE, Daemon, bin_folder, children, is_alive, place,  # noqa: F401
+from test_daemon import (ERROR, IDLE_RSS, RESPONSE, Daemon, bin_folder, children, is_alive, place,  # noqa: F401
                          wait_until)
 
 LATER = ("--checkpoint-after", "600")  # no checkpoints by themselves
@@ -338,6 +338,37 @@ def test_a_read_only_state_folder_leaves_what_needs_no_journal(place, bin_folder
             kill(daemon)
     finally:
         subprocess.run(["umount", "-l", str(state)])
+
+
+def rss(daemon):
+    with open(f"/proc/{daemon.process.pid}/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_session_of_thousands_of_cells_goes_without_a_halt_and_gives_its_memory_back(start):
+    daemon = start(*LATER)
+    client, other = daemon.client(), daemon.client()
+
+    def answered():
+        begun = time.monotonic()
+        other.run("1", "light")
+        return time.monotonic() - begun
+
+    waiting = []
+    for _ in range(2500):
+        waiting.append(client.start("emit('y' * 3500)", "s"))
+        if len(waiting) == 10:
+            client.end_of(waiting.pop(0))
+    for ident in waiting:
+        client.end_of(ident)
+    before, usual = rss(daemon), max(answered() for _ in range(20))
+    client.call("sessions.clear", session="s")
+    assert max(answered() for _ in range(50)) < max(0.5, 10 * usual)
+    client.call("sessions.destroy", session="s")
+    room = (4 << 20) + IDLE_RSS // 16  # of which the sanitizer needs more
+    assert wait_until(lambda: rss(daemon) < before + room), (before, rss(daemon))
+    assert client.call("sessions.list")[1]["sessions"][0]["name"] == "light"
+    assert client.run("1", "s") == "1" and len(history(client)) == 1
 
 
 def test_a_session_whose_record_was_lost_does_not_begin_empty_without_a_word(start, place):  # noqa: F811
