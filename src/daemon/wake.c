@@ -52,6 +52,7 @@ struct snp_wake {
     size_t replayed;            /* of its cells, so far */
     enum snp_recover decision;
     enum snp_load_effort effort;
+    bool is_again;       /* all of it was tried once more, if there was reason to */
     uint64_t checkpoint; /* being loaded */
     json_t *failed;      /* owned: what could not be restored; or NULL */
     struct snp_err err;  /* the first thing that went wrong in loading */
@@ -498,7 +499,9 @@ static void load_again(void *ctx, const struct snp_err *err)
 
     (void)err;
     if (step_end(wake)) {
-        wake->effort++;
+        /* What came back once may do so again: nothing is left out for a passing shortage. */
+        wake->effort += wake->is_again || !snp_prove_is_done(wake->session) ? 1 : 0;
+        wake->is_again = true;
         epoch_raise(wake);
     }
 }
