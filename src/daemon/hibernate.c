@@ -29,6 +29,7 @@ struct hibernation {
     bool is_gentle;
     snp_hibernate_done *done;
     void *ctx;
+    struct snp_spill_waiter spill;
 };
 
 /*
@@ -122,6 +123,23 @@ static void closed(void *ctx, const struct snp_err *err)
     end(h, err);
 }
 
+/* Snapshots in its memory were promised to come to disk: they go first. */
+static void memory_leave(struct hibernation *h)
+{
+    struct snp_session *session = h->session;
+
+    if (session->executor == NULL || session->state != SNP_SESSION_HIBERNATING) {
+        closed(h, NULL); /* it was lost or destroyed meanwhile */
+    } else if (!snp_pin_wait_any(session, &h->spill)) {
+        snp_executor_close(session->executor, closed, h);
+    }
+}
+
+static void spilled(struct snp_spill_waiter *waiter)
+{
+    memory_leave(snp_container_of(waiter, struct hibernation, spill));
+}
+
 static void close_start(struct hibernation *h)
 {
     struct snp_session *session = h->session;
@@ -132,7 +150,8 @@ static void close_start(struct hibernation *h)
     session->checkpoint_us = 0;
     snp_log(SNP_LOG_INFO, "hibernate", "session=%s cell=%llu", session->id,
             (unsigned long long)session->checkpoint_cell);
-    snp_executor_close(session->executor, closed, h);
+    h->spill.run = spilled;
+    memory_leave(h);
 }
 
 /* Proving ------------------------------------------------------------------------------------- */
@@ -284,7 +303,8 @@ void snp_hibernate(struct snp_session *session,
         return;
     }
     snp_session_ref(session);
-    *h = (struct hibernation){session, is_gentle, done, ctx};
+    *h = (struct hibernation){
+        .session = session, .is_gentle = is_gentle, .done = done, .ctx = ctx};
     if (needs_saving(session)) {
         snp_checkpoint_make(session, saved, h);
     } else if (check_lost(h, session->checkpoint_lost, &err) < 0) {

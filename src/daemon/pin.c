@@ -105,6 +105,16 @@ bool snp_pin_wait(struct snp_server *server,
     return true;
 }
 
+bool snp_pin_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter)
+{
+    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+        if (is_alive(session, b) && !b->is_on_disk && !b->is_failed && !b->is_doomed) {
+            return snp_pin_wait(session->server, b->snapshot, false, waiter);
+        }
+    }
+    return false;
+}
+
 /* Lost before it was on disk ------------------------------------------------------------------- */
 
 struct loss {
@@ -551,4 +561,22 @@ void snp_pin_spill(struct snp_session *session)
                                            .effect = oldest->effect,
                                            .snapshot = oldest->snapshot};
     snp_checkpoint_make_branch(session, &order, spilled, spill);
+}
+
+void snp_pin_noted(struct snp_session *session,
+                   struct snp_pin *branch,
+                   uint64_t effect,
+                   bool is_on_disk)
+{
+    char snapshot[SNP_SESSION_ID_LEN + 1];
+
+    memcpy(snapshot, branch->snapshot, sizeof(snapshot));
+    branch->has_row = true;
+    branch->effect = effect;
+    branch->is_on_disk = is_on_disk;
+    if (is_on_disk) {
+        waiters_call(session->server, snapshot);
+    }
+    snp_pin_check(session);
+    snp_pin_spill(session);
 }

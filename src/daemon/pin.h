@@ -61,6 +61,12 @@ void snp_pin_remove(struct snp_session *session, const char *snapshot);
 /* Have the executor drop one that no snapshot has. */
 void snp_pin_drop(const struct snp_executor *executor, uint32_t number);
 
+/* The journal has its row: its way to disk begins, if it is not there already. */
+void snp_pin_noted(struct snp_session *session,
+                   struct snp_pin *branch,
+                   uint64_t effect,
+                   bool is_on_disk);
+
 /* Write those to disk that are not there yet, one after the other. */
 void snp_pin_spill(struct snp_session *session);
 
@@ -81,6 +87,9 @@ bool snp_pin_wait(struct snp_server *server,
                   const char *snapshot,
                   bool again,
                   struct snp_spill_waiter *waiter);
+
+/* The same for any of the session's that is not on disk yet; false: its executor may go without a loss. */
+bool snp_pin_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter);
 
 /* The session's memory goes. */
 void snp_pin_forget(struct snp_session *session);

@@ -65,14 +65,19 @@ static void rollback_find(struct rollback *back);
 
 /* The end --------------------------------------------------------------------------------------- */
 
+static void branch_release(struct rollback *back)
+{
+    if (back->branch != NULL) {
+        SNP_TAKE_PTR(back->branch)->users--;
+        snp_pin_check(back->session);
+    }
+}
+
 static void rollback_free(struct rollback *back)
 {
     struct snp_session *session = back->session;
 
-    if (back->branch != NULL) {
-        back->branch->users--;
-        snp_pin_check(session);
-    }
+    branch_release(back);
     if (session != NULL) {
         snp_exec_pump(session);
         snp_session_unref(session);
@@ -231,6 +236,21 @@ static void closed(void *ctx, const struct snp_err *close_err)
     }
 }
 
+static void by_checkpoint(struct rollback *back);
+
+static void memory_left(struct snp_spill_waiter *waiter)
+{
+    struct rollback *back = snp_container_of(waiter, struct rollback, spill);
+    struct snp_session *session = back->session;
+
+    if (session->state == SNP_SESSION_ROLLING_BACK || session->state == SNP_SESSION_CLOSING) {
+        by_checkpoint(back);
+        return;
+    }
+    branch_release(back); /* the session was lost meanwhile, and others may have it now */
+    snp_turn_ask(session, &back->turn);
+}
+
 static void by_checkpoint(struct rollback *back)
 {
     struct snp_session *session = back->session;
@@ -241,6 +261,10 @@ static void by_checkpoint(struct rollback *back)
     }
     back->by_memory = false;
     snp_session_set_state(session, SNP_SESSION_ROLLING_BACK);
+    back->spill.run = memory_left;
+    if (session->executor != NULL && snp_pin_wait_any(session, &back->spill)) {
+        return; /* other snapshots are in that memory only */
+    }
     if (session->executor == NULL) {
         closed(back, NULL);
     } else {

@@ -255,12 +255,9 @@ static void row_written(void *arg, const struct snp_err *err)
     }
     taking->us = snp_now_us() - taking->begun_us;
     if (branch != NULL) {
-        branch->has_row = true;
-        branch->effect = taking->effect;
-        branch->is_on_disk = taking->checkpoint != 0;
+        snp_pin_noted(session, branch, taking->effect, taking->checkpoint != 0);
     }
     if (taking->checkpoint != 0) {
-        snp_pin_check(session);
         look(taking);
         return;
     }
@@ -271,7 +268,6 @@ static void row_written(void *arg, const struct snp_err *err)
         taking_fail(taking, &why);
         return;
     }
-    snp_pin_spill(session);
     if (!taking->wants_disk) {
         taking_answer(taking);
         return;

@@ -15,6 +15,7 @@ import time
 import pytest
 
 import lib
+import overlap
 from harness import Harness
 from story import Story
 
@@ -38,6 +39,19 @@ def test_nothing_is_lost_wherever_something_dies(who, tier, scenarios, runs, cap
               f"{dict(harness.outcomes)}; {time.monotonic() - start:.0f} s)", *harness.problems, sep="\n    ")
     assert not harness.problems, " | ".join(harness.problems)
     assert done >= runs * TIMES
+
+
+@pytest.mark.parametrize("seed, runs", [(1, 32), (7, 32)])
+def test_operations_in_flight_at_once_lose_nothing(seed, runs, capsys):
+    """A sample of overlap.py."""
+    harness = overlap.Harness(seed, say=lambda _: None)
+    try:
+        harness.run_all(runs * TIMES)
+    finally:
+        harness.close()
+    with capsys.disabled():
+        print(f"\n{len(harness.problems)} of {harness.done} wrong, seed {seed}, ends {harness.ends}")
+    assert not harness.problems, " | ".join(harness.problems)
 
 
 def lose_a_cell(db):
