@@ -107,7 +107,10 @@ static void outcome_kept(void *ctx, const struct snp_err *err)
 {
     struct snp_exec *exec = ctx;
 
-    if (err != NULL) {
+    if (err != NULL && exec->record == NULL) { /* what is said of it already holds */
+        (void)snp_err_wrap(&exec->err, "cell %llu is not in the journal (%.200s)",
+                           (unsigned long long)exec->cell, err->msg);
+    } else if (err != NULL) {
         free(SNP_TAKE_PTR(exec->record));
         (void)snp_fail(&exec->err, err->code == SNP_E_NOMEM ? SNP_E_NOMEM : SNP_E_LIMIT,
                        "cell %llu ran, but its outcome is not in the journal, where it reads "
@@ -311,7 +314,6 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         };
     }
     snp_keep_end(exec, &outcome, outcome_kept);
-    snp_exec_drop_raw(exec);
     return r;
 }
 
@@ -460,7 +462,6 @@ static int lasting_run(struct snp_exec *exec, struct snp_err *err)
     uv_timer_t *intents = &session->server->intents;
     int r;
 
-    exec->started_us = snp_wall_us();
     if (exec->spec.has_checkpoint) {
         session->checkpoint_when = exec->spec.checkpoint;
     }
@@ -492,6 +493,7 @@ int snp_cell_run(struct snp_exec *exec, struct snp_err *err)
     snp_session_set_state(session, SNP_SESSION_RUNNING);
     snp_buf_init(&exec->events, SNP_CAP_SHOWN_BYTES);
     exec->noted_us = snp_now_us();
+    exec->started_us = snp_wall_us();
     if (is_lasting(exec)) {
         r = lasting_run(exec, err);
     } else {

@@ -716,7 +716,6 @@ static int tier_need(struct snp_work *work, struct snp_err *err)
 {
     const char *handle = snp_json_str(work->head, "handle", NULL);
     const char *name = snp_json_str(work->head, "tier", snp_tier_name(SNP_TIER_AUTO));
-    size_t n = handle == NULL ? 0 : strcspn(handle, "/");
     enum snp_tier_kind kind;
     int r = snp_tier_kind_read(name, &kind, err);
 
@@ -724,7 +723,7 @@ static int tier_need(struct snp_work *work, struct snp_err *err)
         return r;
     }
     /* "local/SESSION/CELL"; without a first part it is native's. */
-    if (n > 0 && strncmp(handle, snp_tier_name(SNP_TIER_LOCAL), n) == 0) {
+    if (handle != NULL && snp_has_prefix(handle, "local/")) {
         kind = SNP_TIER_LOCAL;
     }
     return snp_tier_get(work->request->server, kind, &work->tier, err);

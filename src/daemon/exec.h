@@ -47,8 +47,9 @@ struct snp_exec {
     const char *taken; /* why its session was taken from it while it ran; or NULL */
     struct snp_err err;
 
+    uint64_t started_us; /* since 1970; once it is session->running */
+
     /* For the journal; in sessions that last. */
-    uint64_t started_us;   /* since 1970 */
     bool is_intent_due;    /* its intent has not been written; raw is kept for it */
     struct snp_buf events; /* what it has shown so far, as frames */
     bool is_cut;           /* events lacks some */

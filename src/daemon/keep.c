@@ -62,7 +62,7 @@ struct snp_keep {
     size_t n_files;
     char text[EVENT_MAX];
     bool is_cell;          /* of a failure the cell is owed */
-    struct snp_keep *debt; /* owned: what is written down first; or NULL */
+    struct snp_keep *debt; /* owned: what is written down first, each with the next; or NULL */
 };
 
 bool snp_keep_is_suspect(const struct snp_session *session)
@@ -121,34 +121,67 @@ static struct snp_keep *keep_new(struct snp_session *session, snp_keep_done *don
     return keep;
 }
 
-/* A cell that has run and is not written down stays owed, without what is no longer true of it. */
+/* What is owed of a cell, without what is no longer true of it. NULL: out of memory. */
+static struct snp_keep *debt_new(struct snp_keep *keep)
+{
+    struct snp_keep *debt = calloc(1, sizeof(*debt));
+
+    if (debt == NULL) {
+        return NULL; /* after a restart it reads unknown if its intent was written */
+    }
+    *debt = *keep;
+    debt->session = NULL;
+    debt->done = NULL;
+    debt->result = NULL;
+    debt->shown = (struct snp_buf){0};
+    debt->files = NULL;
+    debt->n_files = 0;
+    debt->debt = NULL;
+    if (strcmp(debt->status, "refused") != 0) {
+        (void)snprintf(debt->status, sizeof(debt->status), "unknown");
+    }
+    if (debt->state[0] == '\0') { /* else what became of its effects is known */
+        (void)snprintf(debt->state, sizeof(debt->state), "kept");
+    }
+    /* These are the debt's now. */
+    keep->spec = NULL;
+    keep->argv = NULL;
+    keep->cell_spec = NULL;
+    keep->raw = NULL;
+    return debt;
+}
+
+/* One more, in the order of their cells; of two of one cell the first stays: it may have the intent. */
+static void debt_add(struct snp_session *session, struct snp_keep *debt)
+{
+    struct snp_keep **at = &session->debt;
+
+    while (*at != NULL && (*at)->cell < debt->cell) {
+        at = &(*at)->debt;
+    }
+    if (*at != NULL && (*at)->cell == debt->cell) {
+        keep_free(debt);
+        return;
+    }
+    debt->debt = *at;
+    *at = debt;
+}
+
+/* Cells that have run and are not written down stay owed: what the job was to pay, and its own. */
 static void owe(struct snp_session *session, struct snp_keep *keep)
 {
-    if (session->debt == NULL && keep->debt != NULL) {
-        session->debt = SNP_TAKE_PTR(keep->debt);
-    } else if (session->debt == NULL && keep->is_cell) {
-        struct snp_keep *debt = calloc(1, sizeof(*debt));
+    while (keep->debt != NULL) {
+        struct snp_keep *debt = keep->debt;
 
-        if (debt == NULL) {
-            return; /* after a restart it reads unknown if its intent was written */
+        keep->debt = SNP_TAKE_PTR(debt->debt);
+        debt_add(session, debt);
+    }
+    if (keep->is_cell) {
+        struct snp_keep *debt = debt_new(keep);
+
+        if (debt != NULL) {
+            debt_add(session, debt);
         }
-        *debt = *keep;
-        debt->session = NULL;
-        debt->done = NULL;
-        debt->result = NULL;
-        debt->shown = (struct snp_buf){0};
-        debt->files = NULL;
-        debt->n_files = 0;
-        (void)snprintf(debt->status, sizeof(debt->status), "unknown");
-        if (debt->state[0] == '\0') { /* else what became of its effects is known */
-            (void)snprintf(debt->state, sizeof(debt->state), "kept");
-        }
-        /* These are the debt's now. */
-        keep->spec = NULL;
-        keep->argv = NULL;
-        keep->cell_spec = NULL;
-        keep->raw = NULL;
-        session->debt = debt;
     }
 }
 
@@ -158,8 +191,8 @@ static void job_done(void *arg, const struct snp_err *err)
     struct snp_session *session = keep->session;
 
     if (session != NULL && err->code == SNP_OK) {
-        session->is_suspect = false;
-        session->is_recorded |= keep->has_row || (keep->debt != NULL && keep->debt->has_row);
+        session->is_suspect = session->debt != NULL;
+        session->is_recorded |= keep->has_row || keep->debt != NULL;
     } else if (err->code != SNP_OK) {
         snp_log(SNP_LOG_ERROR, "journal", "session=%s cell=%llu error=\"%s\"", keep->id,
                 (unsigned long long)keep->cell, err->msg);
@@ -248,7 +281,7 @@ static int intent_write(struct snp_tx *tx, const struct snp_keep *keep, struct s
     return r;
 }
 
-/* The cell that is owed: its intent if that is missing, and that its end is not known. */
+/* A cell that is owed: its intent if that is missing, and that its end is not known. */
 static int debt_write(struct snp_tx *tx, const struct snp_keep *debt, struct snp_err *err)
 {
     const struct snp_journal_outcome outcome = {.status = debt->status, .state = debt->state};
@@ -264,10 +297,22 @@ static int debt_write(struct snp_tx *tx, const struct snp_keep *debt, struct snp
                  : snp_journal_cell_end(tx, debt->id, debt->cell, debt->epoch, &outcome, err);
 }
 
+/* All that the job is to pay; of its own cell it is the intent, which failed before. */
+static int debts_write(struct snp_tx *tx, const struct snp_keep *keep, struct snp_err *err)
+{
+    int r = 0;
+
+    for (const struct snp_keep *debt = keep->debt; r == 0 && debt != NULL; debt = debt->debt) {
+        r = keep->is_cell && debt->cell == keep->cell ? intent_write(tx, debt, err)
+                                                      : debt_write(tx, debt, err);
+    }
+    return r;
+}
+
 static int run_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     const struct snp_keep *keep = arg;
-    int r = keep->debt == NULL ? 0 : debt_write(tx, keep->debt, err);
+    int r = debts_write(tx, keep, err);
 
     return r < 0 ? r : intent_write(tx, keep, err);
 }
@@ -286,7 +331,7 @@ static int intent_fill(struct snp_keep *keep, struct snp_exec *exec)
     keep->started_us = exec->started_us;
     keep->is_cell = true;
     keep->epoch = exec->executor->epoch;
-    keep->has_row = !session->is_recorded && (session->debt == NULL || !session->debt->has_row);
+    keep->has_row = !session->is_recorded;
     (void)snprintf(keep->kind, sizeof(keep->kind), "%s", exec->spec.kind);
     keep->argv = exec->spec.argv == NULL ? NULL : snp_json_text(exec->spec.argv);
     keep->cell_spec = spec == NULL ? NULL : snp_json_text(spec);
@@ -416,14 +461,11 @@ static int run_end(struct snp_tx *tx, void *arg, struct snp_err *err)
         .result = {keep->result,                keep->result == NULL ? 0 : strlen(keep->result)},
         .raw = {snp_buf_bytes(&keep->shown), keep->shown.len                                },
     };
-    int r = 0;
+    int r = debts_write(tx, keep, err);
 
-    if (keep->has_intent) {
+    if (r == 0 && keep->has_intent) {
         r = intent_write(tx, keep, err);
-    } else if (keep->debt != NULL) {
-        r = intent_write(tx, keep->debt, err); /* its own intent, which failed before */
     }
-
     if (r == 0) {
         r = snp_journal_cell_end(tx, keep->id, keep->cell, keep->epoch, &outcome, err);
     }
@@ -473,6 +515,7 @@ void snp_keep_end(struct snp_exec *exec, const struct snp_outcome *outcome, snp_
     if (keep != NULL && exec->is_intent_due && intent_fill(keep, exec) < 0) {
         keep_free(SNP_TAKE_PTR(keep));
     }
+    snp_exec_drop_raw(exec); /* before done(), which may end it */
     if (keep == NULL) {
         free(outcome->result);
         exec->session->is_suspect = true;
@@ -616,7 +659,7 @@ static int run_pay(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     const struct snp_keep *keep = arg;
 
-    return debt_write(tx, keep->debt, err);
+    return debts_write(tx, keep, err);
 }
 
 bool snp_keep_pay(struct snp_session *session, snp_keep_done *done, void *ctx)
@@ -637,10 +680,10 @@ bool snp_keep_pay(struct snp_session *session, snp_keep_done *done, void *ctx)
 
 void snp_keep_undone(struct snp_session *session, uint64_t after)
 {
-    struct snp_keep *debt = session->debt;
-
-    if (debt != NULL && debt->cell > after) {
-        (void)snprintf(debt->state, sizeof(debt->state), "undone");
+    for (struct snp_keep *debt = session->debt; debt != NULL; debt = debt->debt) {
+        if (debt->cell > after) {
+            (void)snprintf(debt->state, sizeof(debt->state), "undone");
+        }
     }
 }
 

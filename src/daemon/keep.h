@@ -46,7 +46,10 @@ struct snp_outcome {
     char *result;        /* JSON; taken over; NULL = there is none */
     const json_t *files; /* of the result; borrowed; or NULL */
 };
-/* The outcome, with the intent if that is due. done(exec, err) always follows, also when the job could not be made. */
+/*
+ * The outcome, with the intent if that is due. done(exec, err) always follows, also when the job could not be
+ * made, then before this returns: exec is not to be touched any more.
+ */
 void snp_keep_end(struct snp_exec *exec,
                   const struct snp_outcome *outcome,
                   snp_keep_done *done);
@@ -76,7 +79,7 @@ int snp_keep_remove(struct snp_session *session,
                     struct snp_err *err) SNP_NODISCARD;
 
 /*
- * A session may owe the journal a cell that ran and could not be written down. Write it, as
+ * A session may owe the journal cells that ran and could not be written down. Write them, as
  * unknown. True: done(ctx, err) will be called; false: nothing is owed.
  */
 bool snp_keep_pay(struct snp_session *session, snp_keep_done *done, void *ctx);

@@ -126,7 +126,7 @@ struct snp_session {
     uint64_t held_bytes;   /* what it takes as last measured; 0 = not since its last cell */
     uint64_t copies_bytes; /* of that its snapshots in memory have for themselves */
     bool is_measuring;
-    struct snp_keep *debt; /* a cell that ran and is not in the journal; keep.c's; or NULL */
+    struct snp_keep *debt; /* cells that ran and are not in the journal; keep.c's; or NULL */
     struct snp_save *save; /* owned by checkpoint.c; NULL = none is being made */
     struct snp_wake *wake; /* owned by wake.c; NULL = it is not waking */
     struct snp_waiter *waiters; /* in order; borrowed */

@@ -1039,7 +1039,7 @@ int snp_store_submit(struct snp_store *store,
     (void)pthread_mutex_lock(&store->mutex);
     if (store->is_closing) {
         r = snp_fail(err, SNP_E_DENIED, "the journal is being closed");
-    } else if (store->stats.waiting >= SNP_STORE_QUEUE_MAX) {
+    } else if (store->stats.waiting >= SNP_STORE_QUEUE_MAX || SNP_FAULT_FAILS("store.submit")) {
         r = snp_fail(err, SNP_E_LIMIT,
                      "%d jobs wait for the disk of %s already; try again later",
                      SNP_STORE_QUEUE_MAX, store->dir);

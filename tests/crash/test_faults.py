@@ -90,3 +90,41 @@ def test_the_record_has_every_change_of_the_state_folder(make_rig):
                 continue
             with open(path, "rb") as real:
                 assert tree[rel] == real.read(), rel
+
+
+def ask(rpc, method, raw=b"", **members):
+    if method == "exec":
+        members |= {"kind": "python", "code_len": len(raw), "checkpoint": "off"}
+    kind, head, _, _ = rpc.call(method, raw, session="s", **members)
+    return head if kind == lib.RESPONSE else head["message"]
+
+
+def statuses(rpc):
+    return [cell["status"] for cell in ask(rpc, "history")["cells"]][::-1]
+
+
+def test_a_journal_with_a_full_queue_loses_no_cell_from_the_history(rig):
+    pid = rig.start()
+    with rig.box.client() as rpc:
+        ask(rpc, "exec", b"x = 1")
+        rig.faults.order("daemon", "store.submit", 1, "full", "ENOSPC")
+        assert "cell 2 ran, but its outcome is not in the journal" in ask(rpc, "exec", b"x += 1")
+        rig.faults.forget()
+        # What works in between does not make the next cell forget the one that is owed.
+        ask(rpc, "put", b"1", path="a", offset=0, truncate=True, mode=0)
+        assert ask(rpc, "exec", b"x += 1")["status"] == "ok"
+        assert statuses(rpc) == ["ok", "unknown", "ok"]
+    assert rig.box.daemon.pid == pid and rig.box.daemon.poll() is None
+
+
+def test_a_cell_that_was_cut_off_is_not_said_to_have_run(rig):
+    rig.box.exec("x = 1", session="s")
+    with rig.box.client() as rpc, rig.box.client() as other:
+        code = b"import time; time.sleep(60)"
+        cell = rpc.send({"method": "exec", "session": "s", "kind": "python", "code_len": len(code)}, code)
+        assert lib.wait_for(lambda: statuses(other)[-1] == "running")
+        rig.faults.order("daemon", "store.submit", 1, "full", "ENOSPC")
+        os.kill(rig.box.tier_pid(), signal.SIGKILL)
+        message = rpc.end_of(cell)[1]["message"]
+        rig.faults.forget()
+    assert "cell killed" in message and "not in the journal" in message and " ran" not in message

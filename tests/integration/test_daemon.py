@@ -315,7 +315,8 @@ def test_files_come_back_as_they_went(daemon):
     assert [part[1]["eof"] for part in parts] == [False, True]
     assert client.call("ls", session="s", path=".")[1]["entries"][0]["size"] == len(data)
     assert client.call("get", session="s", path="no", offset=0, length=1)[1]["code"] == "not_found"
-    assert client.call("output", handle="h", stream="stdout", offset=5, length=9)[2] == b"text"
+    for handle in ("h", "l/s/1"):  # neither says that it is of the local tier, which is not there
+        assert client.call("output", handle=handle, stream="stdout", offset=5, length=9)[2] == b"text"
 
 
 def test_probe_comes_from_the_tier(daemon):
@@ -384,6 +385,11 @@ def test_destroy_ends_running_and_waiting_cells(daemon):
     assert ends == {running, waiting}
     assert other.call("sessions.destroy", session="s")[1]["code"] == "not_found"
     assert other.run("'x' in globals()", "s") == "False"
+    client.start("wait(100)")  # one without a name
+    assert wait_until(lambda: [row["state"] for row in other.call("sessions.list")[1]["sessions"]].count("running") == 1)
+    ident = [row["id"] for row in other.call("sessions.list")[1]["sessions"] if row["state"] == "running"][0]
+    done = other.call("sessions.destroy", session=ident)[1]
+    assert done["ended"]["ran_ms"] < 10 * 60 * 1000  # not since 1970
 
 
 def test_the_input_of_cells_that_were_ended_no_longer_counts(daemon):
