@@ -37,6 +37,9 @@ struct snp_save {
     struct snp_save *next;         /* that waits for the end of this one; owned */
     struct snp_executor *executor; /* one reference; NULL = not begun */
     bool has_begun;
+    bool is_beside; /* a running cell: of the moment before it */
+    bool is_late;   /* that cell had ended when the tier was asked */
+    bool is_again;
     bool has_branch;
     uint32_t branch;
     char snapshot[SNP_STORE_ID_LEN + 1];
@@ -56,6 +59,7 @@ struct snp_save {
     struct snp_err err;
 };
 
+static void save_begin(struct snp_save *save);
 static void save_turn(struct snp_save *save);
 
 static void save_free(struct snp_save *save)
@@ -88,7 +92,7 @@ static void note_made(struct snp_save *save)
     json_decref(session->checkpoint_lost);
     session->checkpoint_lost = json_incref(save->lost);
     session->is_dirty = session->cells > save->cell || session->changes != save->changes;
-    session->has_puts &= session->changes != save->changes;
+    session->has_puts &= save->is_beside || session->changes != save->changes;
     snp_hibernate_look(session);
 }
 
@@ -134,9 +138,18 @@ static void save_end(struct snp_save *save)
 static void step_end(struct snp_save *save)
 {
     save->pending--;
-    if (save->pending == 0) {
-        save_end(save);
+    if (save->pending > 0) {
+        return;
     }
+    if (save->report == NULL && save->is_late && !save->is_again) {
+        /* That cell's answer came before this one's. */
+        save->is_again = true;
+        save->err = (struct snp_err){.code = SNP_OK};
+        snp_executor_unref(SNP_TAKE_PTR(save->executor));
+        save_begin(save);
+        return;
+    }
+    save_end(save);
 }
 
 /* Both ends of the pipe --------------------------------------------------------------------- */
@@ -176,6 +189,8 @@ static int written(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     struct snp_save *save = ctx;
     int r = 0;
 
+    save->is_late =
+        save->is_beside && answer->head == NULL && answer->err->code == SNP_E_DENIED;
     if (answer->head == NULL && (save->err.code == SNP_OK || save->err.code == SNP_E_PEER)) {
         save->err = *answer->err;
     } else if (answer->head != NULL) {
@@ -190,10 +205,10 @@ static const struct snp_tier_ops save_ops = {written, NULL};
 static int streams_start(struct snp_save *save, struct snp_err *err)
 {
     struct snp_session *session = save->session;
-    snp_autojson json_t *head =
-        json_pack("{s:s, s:o, s:b, s:I}", "session", save->executor->id, "branch",
-                  save->has_branch ? json_integer(save->branch) : json_null(), "describe", 0,
-                  "epoch", save->has_branch ? 0 : (json_int_t)save->epoch);
+    snp_autojson json_t *head = json_pack(
+        "{s:s, s:o, s:b, s:I, s:I}", "session", save->executor->id, "branch",
+        save->has_branch ? json_integer(save->branch) : json_null(), "describe", 0, "epoch",
+        save->has_branch ? 0 : (json_int_t)save->epoch, "cell", (json_int_t)save->cell);
     struct snp_tier_call call = {
         .method = "save",
         .head = head,
@@ -242,9 +257,9 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
 static int run_known(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_save *save = arg;
-    int r = save->has_branch
-                ? 0
-                : snp_journal_effect_last(tx, save->session->id, &save->effect, err);
+    int r = save->has_branch ? 0
+                             : snp_journal_effect_last(tx, save->session->id, save->cell,
+                                                       &save->effect, err);
 
     snp_buf_clear(&save->known);
     return r < 0 ? r : snp_journal_known_keys(tx, save->base, &save->known, err);
@@ -268,17 +283,17 @@ static void known(void *arg, const struct snp_err *err)
 static int moment_note(struct snp_save *save)
 {
     struct snp_session *session = save->session;
-    /* A running cell whose outcome is on disk has ended. */
-    bool runs = session->running != NULL && session->running->record == NULL;
 
+    /* A running cell whose outcome is known has ended. */
+    save->is_beside = session->running != NULL && session->running->record == NULL;
     save->epoch = session->epoch;
-    save->cell = runs ? session->cells - 1 : session->cells;
+    save->cell = save->is_beside ? session->cells - 1 : session->cells;
     save->changes = session->changes;
     session->checkpoint_us = 0;
-    if (runs && (session->changes != session->changes_begun || session->n_putting > 0)) {
-        /* What is saved beside a running cell is how it was before: without this file. */
+    if (save->is_beside && session->has_begun_putting) {
+        /* Nobody knows whether it came before the cell. */
         return snp_fail(&save->err, SNP_E_LIMIT,
-                        "a file was put while the cell runs; it can be saved after the cell");
+                        "a file was put while the cell began; it can be saved after the cell");
     }
     return 0;
 }

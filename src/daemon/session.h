@@ -109,7 +109,7 @@ struct snp_session {
         unsavable_us; /* something in it cannot be saved: it does not hibernate by itself, nor tries before that */
     bool is_leaving;         /* it is on its way to hibernate */
     uint64_t changes;        /* how often something changed in it */
-    uint64_t changes_begun;  /* changes when its running cell began */
+    bool has_begun_putting;  /* a file was on its way in when its running cell began */
     bool has_puts;           /* files were put since it was saved last */
     unsigned n_putting;      /* files on their way into it: nothing is taken of it meanwhile */
     uint64_t dirty_us;       /* monotonic: since when it is dirty */

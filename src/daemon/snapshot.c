@@ -231,7 +231,7 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     r = snp_journal_snapshot_add(tx, &row, err);
     if (r == 0) {
         /* Nothing was being put when it was taken, and what is put since is noted after this. */
-        r = snp_journal_effect_last(tx, taking->session_id, &taking->effect, err);
+        r = snp_journal_effect_last(tx, taking->session_id, taking->cell, &taking->effect, err);
     }
     if (r == 0) {
         session.head_snapshot = taking->id;

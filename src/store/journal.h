@@ -391,9 +391,10 @@ int snp_journal_effect_each(struct snp_tx *tx,
                             snp_journal_effect_fn each,
                             void *arg,
                             struct snp_err *err) SNP_NODISCARD;
-/* The last one of a session; 0 = it has none. */
+/* The last one of a session that was noted while this cell was its latest, or before; 0 = it has none. */
 int snp_journal_effect_last(struct snp_tx *tx,
                             const char *session,
+                            uint64_t cell,
                             uint64_t *ret,
                             struct snp_err *err) SNP_NODISCARD;
 

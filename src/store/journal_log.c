@@ -72,16 +72,14 @@ int snp_journal_effect_each(struct snp_tx *tx,
     return r;
 }
 
-int snp_journal_effect_last(struct snp_tx *tx,
-                            const char *session,
-                            uint64_t *ret,
-                            struct snp_err *err)
+int snp_journal_effect_last(
+    struct snp_tx *tx, const char *session, uint64_t cell, uint64_t *ret, struct snp_err *err)
 {
     int64_t last = 0;
     int r = snp_db_number(tx->db, 0, &last, err,
                           "SELECT MAX(row) FROM effects WHERE session ="
-                          " (SELECT row FROM sessions WHERE id = ?)",
-                          "t", session);
+                          " (SELECT row FROM sessions WHERE id = ?) AND cell <= ?",
+                          "ti", session, (int64_t)cell);
 
     *ret = (uint64_t)last;
     return r;

@@ -25,7 +25,7 @@ sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import lib  # noqa: E402
 from story import KEEPS, Dead, Refused, Story, World, tokens_of  # noqa: E402
 
-SESSIONS = 4  # of one life
+SESSIONS = 8  # of one life
 TIMEOUT = 60
 KINDS = {
     "ok": KEEPS,

@@ -170,6 +170,7 @@ static void cell_ended(struct snp_cell *c)
     bool is_kept = !c->is_rolled_back;
     bool again = c->is_transactional;
 
+    s->ended_cell = c->number;
     snp_branch_watch(s, false);
     cell_free(c);
     if (s->state == SNP_SESSION_READY && is_kept && s->spec.is_lasting && s->rollback.id == 0) {

@@ -664,6 +664,7 @@ static int on_save(struct request *rq, struct snp_err *err)
         .has_branch = json_is_integer(branch),
         .branch = (uint32_t)json_integer_value(branch),
         .epoch = (uint64_t)snp_json_int(rq->head, "epoch", 0),
+        .cell = (uint64_t)snp_json_int(rq->head, "cell", INT64_MAX),
         .is_describe = snp_json_bool(rq->head, "describe", false),
         .known = rq->raw,
         .known_len = rq->raw_len,

@@ -100,8 +100,9 @@ struct snp_session {
     uint64_t empty_blocks;     /* ... before anything was written to it */
     bool is_unwritten;         /* it held nothing whenever a cell ended, nor was anything put */
     bool has_seed;
-    bool wants_branch; /* cells are to be transactional */
-    uint64_t epoch;    /* 0 = none was given */
+    bool wants_branch;   /* cells are to be transactional */
+    uint64_t epoch;      /* 0 = none was given */
+    uint64_t ended_cell; /* number of the last one that has ended; 0 = none has */
     struct snp_branches branches;
     struct snp_return returning;
     struct snp_puts puts; /* while a cell runs; if it is undone they are done again */

@@ -52,6 +52,7 @@ struct snp_saving {
     struct snp_session *session; /* borrowed */
     uint32_t id;                 /* of the request; 0 = answered */
     bool wants_branch;
+    uint64_t cell; /* else nothing that a later one did */
     bool is_describe;
     uint32_t number;  /* of the branch that is used, if any of these */
     bool has_copy;    /* ... has an interpreter */
@@ -540,6 +541,10 @@ static int choose(struct snp_saving *v, struct snp_err *err)
     } else if (bs->has_standby && !bs->is_past) {
         b = snp_branch_find(s, bs->standby);
     }
+    if (!v->wants_branch && s->ended_cell > v->cell) {
+        return snp_fail(err, SNP_E_DENIED, "cell %llu has ended meanwhile",
+                        (unsigned long long)s->ended_cell);
+    }
     v->has_copy = b != NULL && b->pid >= 0;
     v->has_files = b != NULL && b->has_files;
     if (v->wants_branch && !(v->has_copy && v->has_files)) {
@@ -647,6 +652,7 @@ int snp_method_save(struct snp_session *s,
         .session = s,
         .id = rq->id,
         .wants_branch = rq->has_branch,
+        .cell = rq->cell,
         .number = rq->branch,
         .is_describe = rq->is_describe,
         .files_fd = -1,

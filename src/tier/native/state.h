@@ -30,6 +30,7 @@ struct snp_save_request {
     bool has_branch;
     uint32_t branch; /* else the state after the last cell */
     uint64_t epoch;  /* 0 = none was given */
+    uint64_t cell;   /* of the state: without what a later one did; INT64_MAX = any */
     bool is_describe;
     const char *known; /* borrowed; keys, one a line */
     size_t known_len;
@@ -37,7 +38,8 @@ struct snp_save_request {
 
 /*
  * Both answer later unless they fail, and take *fd then (it becomes -1). SNP_E_LIMIT: the
- * session is busy with another, or runs a cell and has no copy of the moment before it.
+ * session is busy with another, or runs a cell and has no copy of the moment before it. SNP_E_DENIED:
+ * a later cell than that of the request has ended.
  */
 int snp_method_save(struct snp_session *s,
                     const struct snp_save_request *rq,
