@@ -124,6 +124,9 @@ static void save_end(struct snp_save *save)
     }
     if (next != NULL) {
         save_turn(next);
+    } else if (server->is_ending && save->report != NULL && session->is_dirty &&
+               !save->has_branch && session->state == SNP_SESSION_IDLE) {
+        snp_checkpoint_make(session, NULL, NULL); /* what was answered meanwhile */
     }
     if (save->made != NULL) {
         save->made(save->ctx, save->report, save->report == NULL ? &save->err : NULL);

@@ -93,10 +93,17 @@ bool snp_exec_put_back(struct snp_exec *exec)
     return true;
 }
 
-/* err: NULL = the session has an executor; they are called as long as it has. */
+/* Whether those who need its executor may have it. */
+static bool is_live(const struct snp_session *session)
+{
+    return session->executor != NULL && session->wake == NULL &&
+           (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_RUNNING);
+}
+
+/* err: NULL = the session is live; they are called as long as it is, which each of them may change. */
 static void waiters_run(struct snp_session *session, const struct snp_err *err)
 {
-    while (session->waiters != NULL && (err != NULL || session->executor != NULL)) {
+    while (session->waiters != NULL && (err != NULL || is_live(session))) {
         struct snp_waiter *waiter = session->waiters;
 
         session->waiters = waiter->next;
