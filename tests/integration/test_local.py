@@ -174,8 +174,9 @@ for number in range(4000):
     "held.append(os.dup(fd))",
     "held.append(mmap.mmap(fd, 4 << 20))",
     # a thread with descriptors of its own: CLONE_VM, SIGHAND, THREAD, but not CLONE_FILES
+    "libc.prctl(4, 0); held.append(os.dup(fd))",
     "libc.clone(thread, ctypes.addressof(stack) + (1 << 16), 0x10900, None)",
-], ids=["open", "mapped", "in another table"])
+], ids=["open", "mapped", "closed to others", "in another table"])
 def test_files_that_were_removed_count_while_they_are_held(local, session, hold):
     """Their sum is 160 MiB; the control run has room for them."""
     code = '''

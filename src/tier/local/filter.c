@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -143,6 +144,23 @@ static int add_moded(const struct snp_making *m, const struct snp_local_filter *
     return r;
 }
 
+/*
+ * Who is the same user as the supervisor could close itself to it, and hold removed files unseen.
+ * Nothing inside can look into another process anyway, so that changes nothing but is no failure.
+ */
+static int add_dumpable(const struct snp_making *m, const struct snp_local_filter *want)
+{
+    int r = 0;
+
+    for (uint64_t on = 0; r == 0 && on < 2; on++) {
+        r = seccomp_rule_add(
+            m->ctx, on != 0 || want->has_own_ids ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(0),
+            SCMP_SYS(prctl), 2, SCMP_CMP(0, SCMP_CMP_MASKED_EQ, 0xffffffffU, PR_SET_DUMPABLE),
+            SCMP_CMP(1, SCMP_CMP_EQ, on));
+    }
+    return r;
+}
+
 static int add_session(const struct snp_making *m, const void *data)
 {
     const struct snp_local_filter *want = data;
@@ -152,6 +170,7 @@ static int add_session(const struct snp_making *m, const void *data)
     r = r == 0 ? add_pairs(m) : r;
     r = r == 0 ? add_opens(m) : r;
     r = r == 0 ? add_moded(m, want) : r;
+    r = r == 0 ? add_dumpable(m, want) : r;
     r = r == 0 ? snp_filter_values(m, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls)) : r;
     if (r == 0) { /* limits of others, to read or to set, are none of its business */
         r = seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,

@@ -142,13 +142,19 @@ static const uint64_t ioctls[] = {
 };
 
 static const uint64_t prctls[] = {
-    PR_SET_NAME,         PR_GET_NAME,
-    PR_SET_PDEATHSIG,    PR_GET_PDEATHSIG,
-    PR_SET_DUMPABLE,     PR_GET_DUMPABLE,
-    PR_CAPBSET_READ,     PR_GET_NO_NEW_PRIVS,
-    PR_GET_SECCOMP,      PR_GET_TID_ADDRESS,
-    PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK,
-    PR_SET_THP_DISABLE,  0x53564d41 /* PR_SET_VMA: names of mappings */,
+    PR_SET_NAME,
+    PR_GET_NAME,
+    PR_SET_PDEATHSIG,
+    PR_GET_PDEATHSIG,
+    PR_GET_DUMPABLE,
+    PR_CAPBSET_READ,
+    PR_GET_NO_NEW_PRIVS,
+    PR_GET_SECCOMP,
+    PR_GET_TID_ADDRESS,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_TIMERSLACK,
+    PR_SET_THP_DISABLE,
+    0x53564d41 /* PR_SET_VMA: names of mappings */,
 };
 
 /* All but what makes a descriptor send signals, to whomever. */
@@ -483,6 +489,7 @@ static int add_conditional(const struct snp_making *m, bool counts_memory)
 
     r = r < 0 ? r : allow_sockets(m);
     r = r < 0 ? r : snp_filter_values(m, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls));
+    r = r < 0 ? r : allow_value(m, "prctl", 0, PR_SET_DUMPABLE);
     return r < 0 ? r : allow_own_limits(m);
 }
 
