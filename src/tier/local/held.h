@@ -17,7 +17,7 @@ struct snp_held {
 
 /*
  * Of all below top, files of the session's folder only. An ordinary user cannot look into a
- * process that forbids it, and sees of a file that is only mapped how far that goes.
+ * program that may not be read, and sees of a file that is only mapped how far that goes.
  */
 void snp_held_measure(pid_t top, const char *folder, struct snp_held *ret);
 
