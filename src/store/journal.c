@@ -260,7 +260,7 @@ int snp_journal_session_clear(struct snp_tx *tx,
                               uint64_t epoch,
                               struct snp_err *err)
 {
-    struct snp_journal_session was;
+    struct snp_journal_session was = {0};
     int64_t row = 0;
     int r = snp_session_row(tx, id, &row, NULL, err);
 
