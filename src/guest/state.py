@@ -623,6 +623,7 @@ class Saver:
         self._main: Any = None
         self.array = getattr(_modules.get("numpy"), "ndarray", None)
         self._hows: Dict[int, Tuple[type, Any]] = {}
+        self._opens: Dict[int, Tuple[type, bool]] = {}
         self._holders: Dict[int, Any] = {}
         self._lost_parts: Dict[int, Tuple[Any, str, str]] = {}  # of what is saved: id, type, reason
         self._hashed: Set[type] = set()
@@ -646,7 +647,7 @@ class Saver:
     def save(self, sink: Sink, known: Set[str], describe: bool, budget_s: float, settings: Any) -> None:
         """Write the part. settings: what the driver adds to the interpreter's own."""
         self._deadline = monotonic() + budget_s
-        ambient = read_ambient(settings["baseline"], self.names, settings, self.lose)
+        ambient = read_ambient(settings["baseline"], self.names, self.own, settings, self.lose)
         gc.disable()
         self._main = _modules.get("__main__")
         # What looks itself up by name there must not be saved as that name.
@@ -710,50 +711,66 @@ class Saver:
     def _give_up_parts(self, root: Root) -> bool:
         """Find what cannot be saved in lists, dicts and objects of the session. What stands there
         instead says so when it is used, and the rest is saved."""
-        found: Dict[int, Tuple[Any, str, str]] = {}
-        later = []
+        now = monotonic()
+        until = now + (self._deadline - now) * ROOT_PART / 2
+        leaves: Dict[int, Any] = {}
         for _, part in self._walk(root.value):
-            if monotonic() > self._deadline:
+            if monotonic() > until:
                 return False
-            if self._is_open(part) or id(part) in found or id(part) in self._lost_parts:
-                continue
-            try:
-                self._pickle(part)
-            except BaseException as error:
-                found[id(part)] = (part, type_name(part), self._explain(error, part))
-                later.append(part)
-        if not self._is_open(root.value) or not found:
-            return False
+            if not self._is_open(part) and id(part) not in self._lost_parts:
+                leaves[id(part)] = part
+        found = {}
+        for part, error in self._refused(list(leaves.values()), until):
+            found[id(part)] = (part, type_name(part), self._explain(error, part))
         self._lost_parts.update(found)
-        for part in later:  # which may have been refused for another
-            del self._lost_parts[id(part)]
-            try:
-                self._pickle(part)
-            except BaseException:
-                self._lost_parts[id(part)] = found[id(part)]
+        for key, lost in found.items():  # which may have been refused for another
+            del self._lost_parts[key]
+            if self._refused([lost[0]], until):
+                self._lost_parts[key] = lost
         self.known_things.update({key: (_lost, lost[1:]) for key, lost in self._lost_parts.items()})
-        return True
+        return bool(found)
+
+    def _refused(self, parts: List[Any], until: float) -> List[Tuple[Any, BaseException]]:
+        """Those that cannot be saved, by halves."""
+        if not parts:
+            return []
+        if monotonic() > until:
+            raise Slow()
+        try:
+            self._pickle(parts, True)
+            return []
+        except Slow:
+            raise
+        except BaseException as error:
+            if len(parts) == 1:
+                return [(parts[0], error)]
+        half = len(parts) // 2
+        return self._refused(parts[:half], until) + self._refused(parts[half:], until)
 
     def _is_open(self, value: Any) -> bool:
         """Whether parts of it can be replaced."""
         kind = type(value)
+        if kind in ATOMS:
+            return False
         if kind in CONTAINERS:
             return id(value) not in self.known_containers or id(value) in self._late
         if kind is types.FunctionType:
             return not is_importable(value, value.__module__, value.__qualname__)
-        return self._is_own(kind) and is_plain(kind) and type(getattr(value, "__dict__", None)) is dict
+        found = self._opens.get(id(kind))
+        if found is None:
+            is_open = self._is_own(kind) and is_plain(kind)
+            found = self._opens[id(kind)] = (kind, is_open)
+        return found[1] and type(getattr(value, "__dict__", None)) is dict
 
     def _walk(self, value: Any) -> Iterable[Tuple[str, Any]]:
         """All parts of it that are not plain values, with how one writes them."""
-        pending, seen = [("", value)], {id(value)}
+        pending, seen = [("", value)] if self._is_open(value) else [], {id(value)}
         while pending:
             where, whole = pending.pop()
-            if not self._is_open(whole):
-                continue
             for name, part in parts_of(whole, None):
                 if type(part) not in ATOMS:
                     yield where + name, part
-                    if id(part) not in seen:
+                    if id(part) not in seen and self._is_open(part):
                         seen.add(id(part))
                         pending.append((where + name, part))
 

@@ -380,8 +380,8 @@ def is_noted(name: str) -> bool:
     return name in _fresh
 
 
-def _patches(module: types.ModuleType, names: Dict[Any, Any], workspace: str) -> Dict[str, Any]:
-    """What the session has changed in a module, of what has a public name."""
+def _patches(module: types.ModuleType, names: Dict[Any, Any], own_names: Any, workspace: str) -> Dict[str, Any]:
+    """What the session has changed in a module, of what has a public name. own_names: the driver's."""
     found: Dict[str, Any] = {}
     own = vars(module)
     name, file = own.get("__name__"), own.get("__file__")
@@ -389,6 +389,8 @@ def _patches(module: types.ModuleType, names: Dict[Any, Any], workspace: str) ->
     is_of_session = type(file) is str and file.startswith(workspace)
     for key, value in list(own.items()):
         if type(key) is not str or key.startswith("_") or key in NOT_PATCHES or isinstance(value, types.ModuleType):
+            continue
+        if type(value) is types.FunctionType and value.__globals__ is own_names:
             continue
         if module is sys and key in STREAMS:
             if value is not getattr(sys, "__" + key + "__"):
@@ -431,14 +433,14 @@ def _write_patches(name: str, value: Any, moved: Callable[[str], str]) -> None:
         setattr(getattr(module, kind), key, one)
 
 
-def _read_patches(names: Dict[Any, Any], workspace: Any) -> Any:
+def _read_patches(names: Dict[Any, Any], own_names: Any, workspace: Any) -> Any:
     """(name, changes) of each module that the session can name without a search."""
     seen = {id(module): module for module in (builtins, sys, os)}
     seen.update({id(value): value for value in names.values() if type(value) is types.ModuleType})
     for module in seen.values():
         name = vars(module).get("__name__")
         if type(name) is str and _modules.get(name) is module and name != "__main__":
-            found = _patches(module, names, (workspace or "/workspace") + "/"), _class_patches(module, names)
+            found = _patches(module, names, own_names, (workspace or "/workspace") + "/"), _class_patches(module, names)
             if found[0] or found[1]:
                 yield name, found
 
@@ -533,8 +535,10 @@ def finalizers(baseline: Baseline, known: Set[int]) -> List[Any]:
     return found
 
 
-def read_ambient(baseline: Baseline, names: Dict[Any, Any], given: Dict[str, Any], lose: Any) -> Dict[str, Any]:
-    """What is not as it was before the first cell: {what: value}."""
+def read_ambient(
+    baseline: Baseline, names: Dict[Any, Any], own_names: Any, given: Dict[str, Any], lose: Any
+) -> Dict[str, Any]:
+    """What is not as it was before the first cell: {what: value}. own_names: the driver's."""
     found: Dict[str, Any] = {}
     for name in ASPECTS:
         try:
@@ -548,7 +552,7 @@ def read_ambient(baseline: Baseline, names: Dict[Any, Any], given: Dict[str, Any
     for name, value in _loggers():
         if value != baseline.loggers.get(name):
             found[LOGGER + name] = value
-    for name, value in _read_patches(names, given["base"]):
+    for name, value in _read_patches(names, own_names, given["base"]):
         found[PATCHES + name] = value
     for what, is_set in (("sys.settrace()", sys.gettrace()), ("sys.setprofile()", sys.getprofile())):
         if is_set is not None:

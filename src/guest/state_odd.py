@@ -292,9 +292,11 @@ def plan_of(kind: type, is_own: Any) -> Any:
             hook = _type_dict(base).get(name)
             if hook is not None and getattr(hook, "__module__", None) != "collections":
                 return None
-    if not any([name in _type_dict(base) for base in own for name in ("__new__", "__init__")]):
-        return None
     others = [base for base in _type_mro(kind) if base not in own]
+    has_new, has_init = [any([name in _type_dict(base) for base in own]) for name in ("__new__", "__init__")]
+    is_called = any([_owner_of(others, name) is not object for name in HOOKS[:2]])  # with what the base gives
+    if not has_new and not (has_init and is_called):
+        return None
     if any([base.__module__ == "enum" for base in others]):
         return None
     return _owner_of(others, "__new__"), _owner_of(others, "__init__")
