@@ -58,7 +58,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set,
 
 from state_ambient import FINALIZERS, Baseline, finalizers, interpreter_settings, is_noted, read_ambient
 from state_ambient import note_modules as note_modules  # for the driver
-from state_ambient import read_descriptors, restore_options, restore_settings, restore_sources, sources, write_ambient
+from state_ambient import read_descriptors, restore_descriptors, restore_options, restore_settings, restore_sources
+from state_ambient import sources, write_ambient
 from state_odd import MAKERS, REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
 from state_odd import reduce_exception, reduce_handler, reduce_instance, reduce_memmap
 from state_texts import ATOMS, NAME_MAX, REASON_MAX, THREAD, Refused, Slow, clean, reason_of, summarize, type_name
@@ -1111,8 +1112,8 @@ class Saver:
     def _write(self, sink: Sink, known: Set[str], describe: bool, groups: Any, settings: Any) -> None:
         order = [k for k in self.names if not self._is_internal(k)]
         data = interpreter_settings(settings, order, self.lose)
-        ours = self.owned | settings["ours"] | settings["baseline"].descriptors
-        data["descriptors"] = read_descriptors(self.names, ours, self.lose)
+        ours = self.owned | settings["ours"]
+        data["descriptors"] = read_descriptors(settings["baseline"], self.names, ours, self.lose)
         self._put(sink, known, describe, ":interpreter", {}, self._plain(data))
         if self._sources:
             texts = sources(self._sources)
@@ -1573,6 +1574,7 @@ class Loader:
             restore_settings(settings, baseline, base, self.moved)
         except Exception as error:
             self._fail("the interpreter", error)
+        restore_descriptors(self.settings.get("descriptors", []), self.moved, self._fail)
         restore_options(self.settings.get("options", {}), self._fail)
         item = self._take(":sources")
         if item is not None:

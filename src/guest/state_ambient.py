@@ -61,7 +61,7 @@ class Baseline:
                 self.aspects[name] = _read_aspect(name)
         self.loggers = dict(_loggers())
         self.finalizers = set(_finalizers())
-        self.descriptors = set(_descriptors())
+        self.descriptors = _descriptors()
         note_modules(("builtins", "sys", "os"))  # the driver has changed some of it
 
 
@@ -141,7 +141,6 @@ def restore_settings(
     for key, value in settings["set"].items():
         os.environ[key] = moved(value)
     _restore_path(settings, baseline, moved)
-    _restore_descriptors(settings.get("descriptors", []), moved)
     if settings["recursion_limit"] is not None:
         sys.setrecursionlimit(settings["recursion_limit"])
     if settings["cwd"] is not None and base is not None:
@@ -448,14 +447,13 @@ def _read_patches(names: Dict[Any, Any], own_names: Any, workspace: Any) -> Any:
 # Descriptors without a file object --------------------------------------------------------------
 
 
-def _descriptors() -> List[int]:
-    """All that are open."""
-    found = []
+def _descriptors() -> Dict[int, os.stat_result]:
+    """All that are open, and what they lead to."""
+    found = {}
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc/self/fd"):
             with contextlib.suppress(OSError):  # the listing itself
-                os.fstat(int(name))
-                found.append(int(name))
+                found[int(name)] = os.fstat(int(name))
     return found
 
 
@@ -469,21 +467,17 @@ def _remembered(names: Dict[Any, Any]) -> Set[int]:
     return found
 
 
-def read_descriptors(names: Dict[Any, Any], ours: Set[int], lose: Any) -> List[Any]:
+def read_descriptors(baseline: Baseline, names: Dict[Any, Any], ours: Set[int], lose: Any) -> List[Any]:
     """Of what os.open() gave: (number, place, path, flags, whether programs inherit it)."""
     found = []
     wanted = _remembered(names)
-    for fd in _descriptors():
-        if fd in ours:
+    for fd, status in _descriptors().items():
+        before = baseline.descriptors.get(fd)
+        if fd <= 2 or fd in ours or (before is not None and os.path.samestat(before, status)):
             continue
+        path, flags = os.readlink("/proc/self/fd/{}".format(fd)), fcntl.fcntl(fd, fcntl.F_GETFL)
         try:
-            status, path = os.fstat(fd), os.readlink("/proc/self/fd/{}".format(fd))
-            flags = fcntl.fcntl(fd, fcntl.F_GETFL)
-        except OSError:
-            continue  # the listing itself
-        try:
-            now = os.stat(path)
-            is_there = (now.st_dev, now.st_ino) == (status.st_dev, status.st_ino)
+            is_there = os.path.samestat(os.stat(path), status)
         except OSError:
             is_there = False
         if is_there and stat.S_IFMT(status.st_mode) in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFCHR):
@@ -495,21 +489,20 @@ def read_descriptors(names: Dict[Any, Any], ours: Set[int], lose: Any) -> List[A
     return found
 
 
-def _restore_descriptors(found: List[Any], moved: Callable[[str], str]) -> None:
+def restore_descriptors(found: List[Any], moved: Callable[[str], str], fail: Callable[[str, BaseException], None]) -> None:
     for fd, place, path, flags, is_inherited in found:
         try:
-            os.fstat(fd)
-            raise ValueError("descriptor {} is in use".format(fd))
-        except OSError:
-            pass
-        new = os.open(moved(path), flags)
-        if new != fd:
-            os.dup2(new, fd, is_inherited)
-            os.close(new)
-        else:
+            if fd in _descriptors():
+                raise ValueError("another file has its number")
+            new = os.open(moved(path), flags)
+            if new != fd:
+                os.dup2(new, fd)
+                os.close(new)
             os.set_inheritable(fd, is_inherited)
-        if place:
-            os.lseek(fd, place, os.SEEK_SET)
+            if place:
+                os.lseek(fd, place, os.SEEK_SET)
+        except Exception as error:
+            fail("descriptor {}".format(fd), error)
 
 
 # All of it ------------------------------------------------------------------------------------

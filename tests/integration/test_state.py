@@ -579,11 +579,14 @@ def test_missing_names_are_not_explained_by_a_restart():
 
 @pytest.mark.parametrize("python", EVERY)
 def test_the_same_after_a_wake(python):
-    """All at once, and from a child, which is how a session with threads is saved."""
+    """All at once, twice, and from a child, which is how a session with threads is saved."""
     code = "".join(code + "\n" for _, code, _ in SAME)
-    with Guest(python) as first, Guest(python, cwd=first.cwd) as second:
+    with Guest(python) as first, Guest(python, cwd=first.cwd) as second, Guest(python, cwd=first.cwd) as third:
         first.ok(code)
         bundle = first.save(final=False)
+        assert bundle.lost() == {}
+        assert third.load(bundle) == []
+        bundle = third.save()
         assert bundle.lost() == {}
         assert second.load(bundle) == []
         wrong = []
