@@ -457,8 +457,8 @@ static void conclude(struct snp_session *s)
     }
     bs->has_standby = has_copy || m->files_ok;
     bs->standby = m->number;
-    bs->is_current = !m->is_stale;
-    bs->is_past = false;
+    bs->is_current = !m->is_stale && !m->is_spent;
+    bs->is_past = m->is_spent;
     bs->is_hurried = has_waits(bs);
     cover_made(s, m, has_copy);
     json_decref(SNP_TAKE_PTR(m->written));
@@ -466,7 +466,7 @@ static void conclude(struct snp_session *s)
     if (s->cell == NULL) {
         snp_return_check(s); /* of one that ended meanwhile */
     }
-    if (m->is_stale && has_waits(bs)) {
+    if (!bs->is_current && has_waits(bs)) {
         make(s); /* they are to have one of now */
     }
     run_waits(s);
@@ -817,6 +817,7 @@ void snp_branch_spent(struct snp_session *s, bool again)
 
     bs->is_current = false;
     bs->is_past = true;
+    bs->making.is_spent = bs->making.is_on; /* a save would write it as what is now */
     if (again && is_wanted(s) && s->state == SNP_SESSION_READY) {
         if (bs->is_hurried || timer_of(s) == NULL) {
             make(s);

@@ -59,6 +59,7 @@ struct snp_branch_making {
     bool is_delayed; /* until the one before is gone, because memory is short */
     bool is_for_memory;
     bool is_stale;  /* files came from outside meanwhile */
+    bool is_spent;  /* it is of before what has been run or loaded meanwhile */
     bool hold_done; /* pid 1 has heard of the copy, or will not */
     bool held_done; /* the interpreter has answered */
     bool keep_done; /* the files are copied, or cannot be */
