@@ -47,12 +47,11 @@
 enum {
     HEADER_LEN = 16,
     ARGS_MAX = 4096,
-    STOP_ROUNDS = 4,
-    FEW = 2,
-    QUICK_ROUNDS = 6,
+    QUIET_ROUNDS = 2,
     SWEEP_MS = 12000, /* less than the supervisor's patience */
     KILL_ROUNDS = 400,
-    JOB_SETTLE_MS = 200,  /* for a job that is being made when all else is swept */
+    AWAKE_MS = 2000,      /* for a copy to come to rest */
+    SAVERS_MS = 300,      /* for what saves a state to end */
     WORKER_MS = 500,      /* how long the code can hold up a worker by stopping it */
     MAPPINGS_EVERY = 16,  /* samples */
     MAPPINGS_MAX = 65530, /* of a process: the kernel's default */
@@ -81,6 +80,8 @@ struct init {
     int passed_fd[SNP_FDS_MAX]; /* of requests that are not run yet, in their order */
     size_t n_passed;
     struct snp_init_branches branches;
+    uint64_t n_ended;  /* of branches, at the last sweep */
+    uint32_t n_others; /* processes of the code when a branch came to rest */
     struct snp_changes *changes;
     struct snp_shadows *shadows; /* NULL = none are kept */
     pid_t worker;                /* child that packs or unpacks; -1 = none */
@@ -204,8 +205,10 @@ static void reap(struct init *in)
     int status;
     pid_t pid;
 
-    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
-        if (pid == in->interpreter) {
+    while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage)) > 0) {
+        if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+            snp_branches_moved(&in->branches, pid, WIFSTOPPED(status));
+        } else if (pid == in->interpreter) {
             in->interpreter = -1;
             send_exit(SNP_INIT_INTERPRETER, 0, status, &usage);
         } else if (pid == in->command) {
@@ -286,54 +289,96 @@ static void await_child(struct init *in)
     reap(in);
 }
 
-static void count_process(pid_t pid, void *data)
+/* Whoever has spoken, moved or died since the last look; before anything is asked of us. */
+static void look_round(struct init *in)
 {
-    *(uint32_t *)data += pid > 1 ? 1 : 0;
+    const pid_t other[] = {in->interpreter, in->command};
+
+    reap(in);
+    snp_branches_look(&in->branches, other, SNP_ARRAY_LEN(other));
 }
 
-/* Where hardly anything is there it need not stand still first. True: nothing is any more. */
-static bool sweep_few(struct init *in)
+static size_t n_awake(const struct init *in)
 {
-    int number = SIGKILL;
-    unsigned n = 0;
+    return snp_branches_awake(&in->branches);
+}
 
-    (void)each_process(in, count_process, &n);
-    for (int round = 0; n > 0 && n <= FEW && round < QUICK_ROUNDS; round++) {
-        n = each_process(in, signal_one, &number);
-        if (n > 0) {
-            await_child(in);
-        }
+static size_t n_savers(const struct init *in)
+{
+    return in->branches.n_jobs - (in->worker > 0 ? 1 : 0);
+}
+
+/* Until there are none, but not for long. */
+static void await_none(struct init *in, size_t (*count)(const struct init *), unsigned ms)
+{
+    struct pollfd polled[1 + SNP_INIT_BRANCHES_MAX] = {
+        {.fd = in->children_fd, .events = POLLIN}
+    };
+    const uint64_t end = now_ms() + ms;
+
+    for (uint64_t now = now_ms(); count(in) > 0 && now < end; now = now_ms()) {
+        struct signalfd_siginfo info;
+        int own_ms;
+        size_t n = snp_branches_poll(&in->branches, polled + 1, &own_ms);
+
+        (void)poll(polled, 1 + n, (int)(end - now));
+        (void)!read(in->children_fd, &info, sizeof(info));
+        look_round(in);
     }
-    return n == 0;
 }
 
 /*
- * Kill all but ourselves, branches and jobs. They are stopped first: a stopped process keeps
- * its place, so code that forks as fast as it can soon has none left to fork into, and
- * takes no time from us, who may have to share one CPU with all of them. If that does
- * not help in time the answer is EAGAIN and the host ends us.
+ * A copy that forks what saves its state will be at rest in a moment, and must be left alone until then: we
+ * do not know yet whom it forks. What saves is the session's code and goes with all else; it gets a
+ * moment to end, in which nothing else runs. A copy that does not come to rest is lost.
+ */
+static void settle(struct init *in)
+{
+    int number = SIGSTOP;
+
+    await_none(in, n_awake, AWAKE_MS);
+    if (n_savers(in) > 0) {
+        (void)each_process(in, signal_one, &number);
+        await_none(in, n_savers, SAVERS_MS);
+    }
+    snp_branches_end_awake(&in->branches, in->worker);
+}
+
+/*
+ * Kill all but ourselves, copies that are at rest, and our worker. All are stopped by one call of the
+ * kernel's first: a stopped process keeps its place, so code that forks as fast as it can has
+ * soon none left to fork into, and takes no time from us. It is over when a list of all processes has
+ * none to kill, twice (numbers that begin anew could hide one from a list, not from the next), and
+ * no copy was let go on meanwhile, which would have ended it. Then nothing is left that could
+ * let one go on. If that does not come about in time the answer is EAGAIN and the host ends us.
  */
 static int sweep(struct init *in)
 {
     const uint64_t end = now_ms() + SWEEP_MS;
-    int number = SIGSTOP;
+    int number = SIGKILL;
+    unsigned quiet = 0;
 
-    if (sweep_few(in)) {
-        return 0;
-    }
-    for (int round = 0; round < STOP_ROUNDS; round++) {
-        if (each_process(in, signal_one, &number) == 0) {
-            return 0;
+    while (quiet < QUIET_ROUNDS) {
+        unsigned n;
+
+        if (now_ms() > end) {
+            return EAGAIN;
         }
-    }
-    number = SIGKILL;
-    do {
-        if (each_process(in, signal_one, &number) == 0) {
-            return 0;
+        if (!in->is_local) {
+            (void)snp_init_kill(-1, SIGSTOP);
         }
-        await_child(in);
-    } while (now_ms() < end);
-    return EAGAIN;
+        n = each_process(in, signal_one, &number) + snp_branches_dying(&in->branches);
+        if (n > 0) {
+            await_child(in);
+        } else {
+            reap(in);
+        }
+        quiet = n + snp_branches_dying(&in->branches) == 0 ? quiet + 1 : 0;
+    }
+    if (in->worker > 0) {
+        (void)snp_init_kill(in->worker, SIGCONT);
+    }
+    return 0;
 }
 
 /* Read the file name of process pid in /proc into text (NUL-terminated); false if it is gone. */
@@ -351,27 +396,74 @@ static bool read_proc(pid_t pid, const char *name, char *text, size_t text_len)
     return n > 0;
 }
 
-/* CPU time of the children that a process has waited for, in microseconds: fields 16 and 17 of its stat. */
-static uint64_t waited_cpu(pid_t pid)
+/* Numbers from the stat of a process, from field first on (3 is its state); false if it is gone. */
+static bool stat_fields(pid_t pid, unsigned first, uint64_t *ret, unsigned n)
 {
     char text[1024];
-    const char *at;
+    const char *at = read_proc(pid, "stat", text, sizeof(text)) ? strrchr(text, ')')
+                                                                : NULL; /* ends field 2 */
+
+    for (unsigned skip = 2; at != NULL && skip < first; skip++) {
+        at = strchr(at + 1, ' ');
+    }
+    for (unsigned i = 0; i < n && at != NULL; i++) {
+        ret[i] = 0;
+        for (at++; *at >= '0' && *at <= '9'; at++) {
+            ret[i] = ret[i] * 10 + (uint64_t)(*at - '0');
+        }
+    }
+    return at != NULL;
+}
+
+/* CPU time of the children that a process has waited for, in microseconds. */
+static uint64_t waited_cpu(pid_t pid)
+{
     uint64_t ticks[2] = {0};
     long per_second = sysconf(_SC_CLK_TCK);
 
-    if (per_second <= 0 || !read_proc(pid, "stat", text, sizeof(text))) {
-        return 0;
+    return per_second <= 0 || !stat_fields(pid, 16, ticks, 2)
+               ? 0
+               : (ticks[0] + ticks[1]) * (1000000U / (uint64_t)per_second);
+}
+
+/* A copy, and who shares its session. */
+struct company {
+    pid_t copy;
+    bool is_shared;
+    uint32_t n; /* processes of the code */
+};
+
+static void look_whose_session(pid_t pid, void *data)
+{
+    struct company *company = data;
+    uint64_t ids[2]; /* group, session */
+
+    company->n++;
+    if (stat_fields(pid, 5, ids, 2) && ids[1] == (uint64_t)company->copy) {
+        company->is_shared = true;
     }
-    at = strrchr(text, ')'); /* ends field 2, which may hold anything */
-    for (int skip = 2; at != NULL && skip < 16; skip++) {
-        at = strchr(at + 1, ' ');
+}
+
+/*
+ * A group of processes can be let go on by signals to it, and by the kernel when it is orphaned. Groups are
+ * parts of sessions, and who is not in one cannot enter it.
+ */
+static bool is_alone(void *data, pid_t pid, pid_t woken)
+{
+    struct init *in = data;
+    struct company company = {.copy = pid};
+    uint64_t ids[2];
+
+    if (in->is_local) {
+        return true; /* there signals are sent one by one; of the kernel's we are told */
     }
-    for (int i = 0; i < 2 && at != NULL; i++) {
-        for (at++; *at >= '0' && *at <= '9'; at++) {
-            ticks[i] = ticks[i] * 10 + (uint64_t)(*at - '0');
-        }
+    (void)each_process(in, look_whose_session, &company);
+    in->n_others = company.n;
+    if (woken > 1 && woken != pid) {
+        look_whose_session(woken, &company); /* a job is not among them */
     }
-    return (ticks[0] + ticks[1]) * (1000000U / (uint64_t)per_second);
+    return !company.is_shared && stat_fields(pid, 5, ids, 2) && ids[0] == (uint64_t)pid &&
+           ids[1] == (uint64_t)pid;
 }
 
 static void add_cpu(pid_t pid, void *data)
@@ -712,28 +804,20 @@ static int on_signal(struct init *in, struct request *rq)
                : 0;
 }
 
-/* A job that is being made is to be spared, too: wait, not for long, until we know which process it is. */
-static void jobs_settle(struct init *in)
-{
-    const pid_t other[] = {in->interpreter, in->command};
-    const uint64_t end = now_ms() + JOB_SETTLE_MS;
-    int fd;
-
-    while ((fd = snp_branches_waking_job(&in->branches)) >= 0 && now_ms() < end) {
-        struct pollfd polled = {.fd = fd, .events = POLLIN};
-
-        if (poll(&polled, 1, (int)(end - now_ms())) > 0) {
-            snp_branches_look(&in->branches, other, SNP_ARRAY_LEN(other));
-        }
-    }
-}
-
-/* In the local tier only a question: who asks sweeps after our answer, and knows by then whom to spare. */
+/*
+ * In the local tier only a question: who asks sweeps after our answer, knows by then whom to spare, and asks
+ * again until no copy had to be ended since.
+ */
 static int on_sweep(struct init *in, struct request *rq)
 {
+    uint64_t before = in->n_ended;
+    int r;
+
     (void)rq;
-    jobs_settle(in);
-    return sweep(in);
+    settle(in);
+    r = sweep(in);
+    in->n_ended = in->branches.n_ended;
+    return r == 0 && in->is_local && in->n_ended != before ? EAGAIN : r;
 }
 
 /* A branch has spoken, or will not: to whoever asked. */
@@ -747,9 +831,8 @@ static void on_branch(void *data, const struct snp_init_branch *b, int eno, pid_
 
     if (eno == 0 && b->waits_for == SNP_BRANCH_AWAKE && !b->is_job) {
         in->interpreter = pid;
-    } else if (eno == 0 && b->waits_for == SNP_BRANCH_ASLEEP && !in->is_local) {
-        (void)each_process(in, count_process, &others);
-        others -= in->interpreter > 0 && others > 0 ? 1 : 0;
+    } else if (eno == 0 && b->waits_for == SNP_BRANCH_ASLEEP) {
+        others = in->n_others - (in->interpreter > 0 && in->n_others > 0 ? 1 : 0);
     }
     memcpy(raw, &code, 4);
     memcpy(raw + 4, &who, 4);
@@ -1118,15 +1201,6 @@ static struct snp_shadows *open_shadows(bool is_local)
     return place.view_fd < 0 ? NULL : snp_shadows_new(&place);
 }
 
-/* Whoever has spoken or died since the last look; before anything is asked of us. */
-static void look_round(struct init *in)
-{
-    const pid_t other[] = {in->interpreter, in->command};
-
-    reap(in);
-    snp_branches_look(&in->branches, other, SNP_ARRAY_LEN(other));
-}
-
 static SNP_NORETURN void serve(struct init *in)
 {
     struct pollfd polled[POLLED_BRANCHES + SNP_INIT_BRANCHES_MAX] = {
@@ -1182,6 +1256,7 @@ int main(int argc, char **argv)
     in.shadows = open_shadows(in.is_local); /* before their numbers are anybody's */
     in.branches.done = on_branch;
     in.branches.spared = tell_spared;
+    in.branches.is_alone = is_alone;
     in.branches.data = &in;
     snp_branches_init(&in.branches);
     (void)sigfillset(&all);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request waits for its copy without anybody else waiting: the loop polls the socket. A
- * copy that does not speak in time, or speaks wrongly, is killed, but never the seed.
+ * copy that does not speak in time, speaks wrongly, or runs unasked, is killed.
  */
 #include "guest/init_branches.h"
 
@@ -106,16 +106,23 @@ static void answer(struct snp_init_branches *bs, struct snp_init_branch *b, int 
     }
 }
 
-/* Stopped, so that whatever it was made to do it does not do while it is spared. */
-static void stop(const struct snp_init_branch *b, bool on)
+static void stop(struct snp_init_branch *b, pid_t woken)
 {
+    b->is_stopping = true;
+    b->woken = woken;
+    (void)snp_init_kill(b->pid, SIGSTOP);
+}
+
+static void let_go_on(const struct snp_init_branch *b)
+{
+    siginfo_t ours;
+
     /* In the local tier it is the supervisor who looks for it, and may not see it at once. */
-    for (int i = 0; b->number != SEED && b->pid > 1 && i < CONT_TRIES; i++) {
-        if (snp_init_kill(b->pid, on ? SIGSTOP : SIGCONT) == 0 || on) {
-            break;
-        }
+    for (int i = 0; i < CONT_TRIES && snp_init_kill(b->pid, SIGCONT) < 0; i++) {
         (void)poll(NULL, 0, 1);
     }
+    (void)waitid(P_PID, (id_t)b->pid, &ours,
+                 WCONTINUED | WNOHANG); /* so that another's shows */
 }
 
 static void forget(struct snp_init_branches *bs, struct snp_init_branch *b)
@@ -124,17 +131,12 @@ static void forget(struct snp_init_branches *bs, struct snp_init_branch *b)
     *b = bs->at[--bs->n];
 }
 
-/* It is of no use: end it. The seed stays as it is, because nobody else can take its place. */
+/* It is of no use: end it. */
 static void give_up(struct snp_init_branches *bs, struct snp_init_branch *b, int eno)
 {
     answer(bs, b, eno, -1);
-    if (b->number == SEED) {
-        if (eno != ETIMEDOUT) {
-            b->pid = -1;
-        }
-        return;
-    }
     if (b->pid > 1) {
+        bs->n_ended++;
         (void)snp_init_kill(b->pid, SIGKILL);
         b->is_dropped = true; /* until it is reaped */
         snp_closep(&b->fd);
@@ -188,7 +190,7 @@ int snp_branches_wake(struct snp_init_branches *bs,
     if (snp_send_fds(b->fd, "W", 1, &stream_fd, 1) < 0) {
         return ECHILD;
     }
-    stop(b, false);
+    let_go_on(b);
     b->waits_for = SNP_BRANCH_AWAKE;
     b->is_job = is_job;
     b->reply_to = reply_to;
@@ -232,9 +234,7 @@ bool snp_branches_reaped(struct snp_init_branches *bs, pid_t pid)
         b->pid = -1;
         answer(bs, b, b->is_dropped ? 0 : ECHILD, -1);
         bs->spared(bs->data, b->number, pid, false);
-        if (b->number != SEED) {
-            forget(bs, b);
-        }
+        forget(bs, b);
         return true;
     }
     return false;
@@ -253,7 +253,9 @@ size_t snp_branches_poll(const struct snp_init_branches *bs,
         if (b->waits_for == 0 || b->fd < 0) {
             continue;
         }
-        ret[n++] = (struct pollfd){.fd = b->fd, .events = POLLIN};
+        if (!b->is_stopping) {
+            ret[n++] = (struct pollfd){.fd = b->fd, .events = POLLIN};
+        }
         if (b->until_ms != 0 && b->until_ms < first) {
             first = b->until_ms;
             now = now_ms();
@@ -328,16 +330,87 @@ static void on_byte(struct snp_init_branches *bs,
 {
     if (b->waits_for == SNP_BRANCH_ASLEEP) {
         b->pid = pid;
-        bs->spared(bs->data, b->number, pid, true);
-        stop(b, true);
-        answer(bs, b, 0, pid);
-        return;
-    }
-    stop(b, true);
-    if (byte == SNP_BRANCH_AWAKE && b->is_job && pid > 1) {
+    } else if (byte == SNP_BRANCH_AWAKE && b->is_job && pid > 1) {
         (void)snp_branches_add_job(bs, pid);
     }
-    answer(bs, b, byte == SNP_BRANCH_AWAKE ? 0 : EAGAIN, pid);
+    stop(b, byte == SNP_BRANCH_FAILED ? 0 : pid);
+}
+
+/* It stands: whoever asked is told what it has said. */
+static void at_rest(struct snp_init_branches *bs, struct snp_init_branch *b)
+{
+    bool is_gone = b->waits_for == SNP_BRANCH_AWAKE && !b->is_job && b->woken > 1 &&
+                   !is_living_child(b->woken);
+
+    if (!bs->is_alone(bs->data, b->pid, b->woken)) {
+        give_up(bs, b, EPROTO);
+        return;
+    }
+    b->is_stopping = false;
+    if (b->waits_for == SNP_BRANCH_ASLEEP) {
+        bs->spared(bs->data, b->number, b->pid, true);
+    }
+    answer(bs, b, b->woken == 0 ? EAGAIN : is_gone ? ECHILD : 0, b->woken);
+}
+
+void snp_branches_moved(struct snp_init_branches *bs, pid_t pid, bool is_stopped)
+{
+    for (size_t i = 0; i < bs->n; i++) {
+        struct snp_init_branch *b = &bs->at[i];
+
+        if (b->pid != pid || b->is_dropped || (b->waits_for != 0 && !b->is_stopping)) {
+            continue;
+        }
+        if (is_stopped && b->is_stopping) {
+            at_rest(bs, b);
+        } else {
+            give_up(bs, b, EPROTO);
+        }
+        return;
+    }
+}
+
+static bool is_awake(const struct snp_init_branch *b)
+{
+    return b->pid > 1 && !b->is_dropped && b->waits_for != 0;
+}
+
+unsigned snp_branches_awake(const struct snp_init_branches *bs)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < bs->n; i++) {
+        n += is_awake(&bs->at[i]) ? 1 : 0;
+    }
+    return n;
+}
+
+void snp_branches_end_awake(struct snp_init_branches *bs, pid_t job)
+{
+    for (size_t i = bs->n; i-- > 0;) {
+        if (is_awake(&bs->at[i])) {
+            give_up(bs, &bs->at[i], ECANCELED);
+        }
+    }
+    for (size_t i = bs->n_jobs; i-- > 0;) {
+        pid_t pid = bs->jobs[i];
+
+        if (pid != job) {
+            bs->jobs[i] = bs->jobs[--bs->n_jobs];
+            bs->spared(bs->data, UINT32_MAX, pid, false);
+            (void)snp_init_kill(pid, SIGKILL);
+        }
+    }
+}
+
+unsigned snp_branches_dying(const struct snp_init_branches *bs)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < bs->n; i++) {
+        n += bs->at[i].is_dropped ? 1 : 0;
+    }
+    return n;
 }
 
 static void look_at(struct snp_init_branches *bs,
@@ -347,7 +420,7 @@ static void look_at(struct snp_init_branches *bs,
 {
     char byte = 0;
     pid_t pid = -1;
-    int r = hear(b->fd, &byte, &pid);
+    int r = b->is_stopping ? 0 : hear(b->fd, &byte, &pid);
 
     if (r == 0) {
         if (b->until_ms != 0 && b->until_ms <= now_ms()) {
@@ -367,22 +440,11 @@ static void look_at(struct snp_init_branches *bs,
     if (is_living_child(pid)) {
         on_byte(bs, b, byte, pid);
     } else if (b->waits_for == SNP_BRANCH_AWAKE && b->is_job) {
-        on_byte(bs, b, byte, -1); /* a short job may be done and reaped before we look */
+        on_byte(bs, b, byte,
+                -1); /* a short job may have ended and been reaped before we look */
     } else {
         give_up(bs, b, EPROTO);
     }
-}
-
-int snp_branches_waking_job(const struct snp_init_branches *bs)
-{
-    for (size_t i = 0; i < bs->n; i++) {
-        const struct snp_init_branch *b = &bs->at[i];
-
-        if (b->waits_for == SNP_BRANCH_AWAKE && b->is_job && b->fd >= 0) {
-            return b->fd;
-        }
-    }
-    return -1;
 }
 
 void snp_branches_look(struct snp_init_branches *bs, const pid_t *other, size_t n_other)

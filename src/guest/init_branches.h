@@ -6,6 +6,11 @@
  * Copies of the interpreter that sleep, as pid 1 knows them. Number 0 is the seed. Code ran in
  * the others before they were made, so what they do is not trusted: who speaks on a socket
  * the kernel says, a copy counts only if it is our child, and it is stopped while it sleeps.
+ *
+ * A copy is at rest once the kernel has told us that it stands. Whatever lets it go on (SIGCONT has
+ * many senders: a child's end, an orphaned group) leaves a mark that the kernel keeps until we ask
+ * for it, and one that was let go on by anybody but us is ended. So a copy that is still on the
+ * list has not run since it came to rest.
  */
 
 #include <poll.h>
@@ -24,7 +29,9 @@ struct snp_init_branch {
     uint32_t number;
     pid_t pid;         /* 0 = has not said that it is there, -1 = gone */
     int fd;            /* our end of its socket; owned; -1 = closed */
-    uint8_t waits_for; /* enum: what it is to say; 0 = nothing */
+    uint8_t waits_for; /* enum: what it is to say; 0 = nothing, and it is at rest */
+    bool is_stopping;  /* it has said so, and was told to stop */
+    pid_t woken;       /* what it has said so of */
     bool is_job;       /* what is woken is not to be the interpreter */
     bool is_dropped;   /* killed; goes when it is reaped */
     uint32_t reply_to; /* the request that waits; 0 = none */
@@ -36,10 +43,13 @@ struct snp_init_branches {
     size_t n;
     pid_t jobs[SNP_INIT_JOBS_MAX]; /* children that do something for the host */
     size_t n_jobs;
+    uint64_t n_ended; /* copies that were of no use any more */
     /* A request is done: 0 or errno. pid: of the branch (HOLD), or of what was woken. */
     void (*done)(void *data, const struct snp_init_branch *b, int eno, pid_t pid);
     /* To be spared by a sweep from now on, or gone. number: UINT32_MAX = a job. */
     void (*spared)(void *data, uint32_t number, pid_t pid, bool is_there);
+    /* Is nobody else in the session of this copy? Else others could have the kernel let it go on. */
+    bool (*is_alone)(void *data, pid_t pid, pid_t woken);
     void *data;
 };
 
@@ -51,6 +61,18 @@ bool snp_branches_spare(const struct snp_init_branches *bs, pid_t pid);
 
 /* Whether it is a copy, also one that is being ended: what that holds is on its way out. */
 bool snp_branches_has(const struct snp_init_branches *branches, pid_t pid);
+
+/* The kernel says that a child has stopped, or was let go on. */
+void snp_branches_moved(struct snp_init_branches *bs, pid_t pid, bool is_stopped);
+
+/* How many copies are not at rest. */
+unsigned snp_branches_awake(const struct snp_init_branches *bs);
+
+/* End those, and all jobs but this one. */
+void snp_branches_end_awake(struct snp_init_branches *bs, pid_t job);
+
+/* How many were ended and have not been reaped. */
+unsigned snp_branches_dying(const struct snp_init_branches *bs);
 
 /* Is it a job that has not been reaped? */
 bool snp_branches_is_job(const struct snp_init_branches *bs, pid_t pid);
@@ -77,9 +99,6 @@ bool snp_branches_reaped(struct snp_init_branches *bs, pid_t pid);
 size_t snp_branches_poll(const struct snp_init_branches *bs,
                          struct pollfd *ret,
                          int *ret_timeout_ms);
-
-/* The stream of a branch that is just now making a job, of which we do not know yet; -1 = none. */
-int snp_branches_waking_job(const struct snp_init_branches *bs);
 
 /* Something may have been said, or the time be over; other: processes that are none of these. */
 void snp_branches_look(struct snp_init_branches *bs, const pid_t *other, size_t n_other);

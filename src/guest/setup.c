@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -580,11 +581,33 @@ static int step_landlock(struct snp_setup *s, struct snp_err *err)
     return snp_landlock_apply(&own, (int)s->spec.landlock_abi, &s->landlock_abi, err);
 }
 
+/* The program with the mark of this sandbox, in steps, which has room for it. */
+static void put_mark(const struct snp_setup *s, struct sock_filter *steps)
+{
+    memcpy(steps, s->filter->filter, s->filter->len * sizeof(*steps));
+    for (unsigned i = 0; s->spec.mark != 0 && i < s->filter->len; i++) {
+        if (steps[i].code == (BPF_JMP | BPF_JEQ | BPF_K) && steps[i].k == SNP_MARK_PLACE_HIGH) {
+            steps[i].k = (uint32_t)(s->spec.mark >> 32U);
+        } else if (steps[i].code == (BPF_JMP | BPF_JEQ | BPF_K) &&
+                   steps[i].k == SNP_MARK_PLACE_LOW) {
+            steps[i].k = (uint32_t)s->spec.mark;
+        }
+    }
+}
+
 static int step_seccomp(struct snp_setup *s, struct snp_err *err)
 {
     unsigned flags = s->spec.want_notify != 0 ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
-    long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, s->filter);
+    struct sock_filter steps[BPF_MAXINSNS];
+    const struct sock_fprog marked = {.len = s->filter->len, .filter = steps};
+    long r = -1;
 
+    errno = EINVAL;
+    if (marked.len <= SNP_ARRAY_LEN(steps)) {
+        put_mark(s, steps);
+        r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &marked);
+        explicit_bzero(steps, sizeof(steps)); /* the interpreter gets a copy of this stack */
+    }
     if (r < 0) {
         return snp_fail_sys(err, errno, "seccomp");
     }

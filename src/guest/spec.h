@@ -44,6 +44,10 @@ enum snp_spec_fd {
     SNP_SPEC_GROUPS_MAX = 4, /* doors of control groups; see snp_cgroup_doors */
 };
 
+/* These stand in the filter's program for the halves of spec.mark, which are put there at the set-up. */
+#define SNP_MARK_PLACE_HIGH 0x9d3c51e7U
+#define SNP_MARK_PLACE_LOW  0xb26a08f5U
+
 struct snp_spec {
     uint32_t magic;
     uint32_t has_project;
@@ -63,6 +67,7 @@ struct snp_spec {
     uint32_t can_setgroups;
     uint32_t mask_len;
     uint32_t n_groups;
+    uint64_t mark; /* what the signals of pid 1 bear (guest/init_kill.h); 0 = none */
     char hostname[32];
     /* Of a sandbox without namespaces (the local tier): */
     uint32_t is_local;

@@ -486,11 +486,11 @@ static int sleep_until_woken(int socket_fd)
         }
         pid = clone_self();
         if (pid == 0) {
+            name_interpreter(); /* first: a copy that is to sleep has its session for itself */
             if (say(socket_fd, SNP_BRANCH_AWAKE) < 0) {
                 _exit(4);
             }
             (void)close(socket_fd);
-            name_interpreter();
             return fds[0];
         }
         (void)close(fds[0]);

@@ -553,6 +553,17 @@ def test_snapshots_are_gone_back_to_and_dropped(by_hand):
     assert tier.run("x", 4)["value"] == "1"
 
 
+def test_two_hundred_rollbacks_are_no_flood_of_frames(by_hand):
+    """Each new interpreter says that it is ready, to no cell."""
+    tier = by_hand
+    tier.run("x = 1")
+    branch = tier.ok("snapshot", session=tier.session)["branch"]
+    for epoch in range(2, 202):
+        tier.ok("rollback", session=tier.session, branch=branch, epoch=epoch)
+    done = tier.run("x", epoch)
+    assert done["value"] == "1" and not done["restarted"] and covered(done)
+
+
 def test_another_epoch_is_refused(by_hand):
     tier = by_hand
     tier.run("x = 1")

@@ -28,6 +28,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "guest/spec.h"
 #include "tier/local/filter.h"
 #include "unit/harness.h"
 
@@ -332,8 +333,10 @@ TEST(what_reaches_out_of_a_sandbox_is_refused_everywhere)
     }
 }
 
-#define HIGH (UINT64_C(1) << 32)  /* of the high half, which the kernel does not look at */
-#define ANY  UINT64_C(0x7e020080) /* all namespace flags, where they mean nothing */
+#define HIGH      (UINT64_C(1) << 32) /* of the high half, which the kernel does not look at */
+#define MARK_HIGH ((uint64_t)SNP_MARK_PLACE_HIGH << 32)
+#define MARK_LOW  ((uint64_t)SNP_MARK_PLACE_LOW << 32)
+#define ANY       UINT64_C(0x7e020080) /* all namespace flags, where they mean nothing */
 
 static const struct {
     const char *call;
@@ -357,6 +360,12 @@ static const struct {
     {"clone",      {HIGH | CLONE_NEWUSER | SIGCHLD},                                       "refuse"},
     {"clone",      {HIGH | SIGCHLD},                                                       "allow" },
     {"clone3",     {0},                                                                    "absent"},
+    {"clone",      {SIGCONT},                                                              "refuse"},
+    {"clone",      {HIGH | CLONE_VM | SIGKILL},                                            "refuse"},
+ /* pid 1's, with both halves of its mark, of which the program has the places */
+    {"kill",       {MARK_HIGH | 5, MARK_LOW | SIGCONT},                                    "allow" },
+    {"kill",       {MARK_HIGH | 5, SIGCONT},                                               "refuse"},
+    {"kill",       {5, MARK_LOW | SIGCONT},                                                "refuse"},
  /* domain, type, which has flags beside it, and protocol */
     {"socket",     {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK},                  "allow" },
     {"socket",     {AF_INET, SOCK_DGRAM},                                                  "allow" },

@@ -638,6 +638,7 @@ static int cell_run(struct snp_cell *c, const struct snp_cell_request *rq, struc
     c->phase = SNP_CELL_RUNNING;
     c->start_us = snp_now_us();
     c->was_restarted = s->was_restarted;
+    s->strays = rq->is_command ? s->strays : 0;
     if (r == 0 && !rq->is_command && !s->has_interpreter) {
         r = snp_return_restart(s, err);
         c->was_restarted = s->was_restarted;

@@ -224,10 +224,7 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     if (tier->is_local) {
         return snp_local_init(tier, err);
     }
-    if (getrandom(&tier->secret, sizeof(tier->secret), 0) != (ssize_t)sizeof(tier->secret)) {
-        tier->secret = 0; /* then pid 1 asks, too */
-    }
-    r = snp_syscalls_compile(snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY), tier->secret,
+    r = snp_syscalls_compile(snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY),
                              &tier->session_filter_fd, &tier->zygote_filter_fd, err);
     if (r < 0) {
         return r;

@@ -36,12 +36,32 @@ static void swept(struct snp_session *s, int eno)
 
 static void on_swept(void *data, int eno, const char *bytes, size_t n)
 {
+    (void)bytes;
+    (void)n;
+    swept(data, eno);
+}
+
+static void on_local_swept(struct snp_session *s, int eno);
+
+/* Pid 1 has told whom to spare; EAGAIN: and ended copies that had run since it was asked last. */
+static void on_spared_told(void *data, int eno, const char *bytes, size_t n)
+{
     struct snp_session *s = data;
 
     (void)bytes;
     (void)n;
-    if (s->tier->is_local && eno == 0) { /* pid 1 has told whom to spare */
-        snp_local_sweep(s, swept);
+    if (eno == EAGAIN || (eno == 0 && !s->is_swept)) {
+        s->is_swept = true;
+        snp_local_sweep(s, on_local_swept);
+    } else {
+        swept(s, eno);
+    }
+}
+
+static void on_local_swept(struct snp_session *s, int eno)
+{
+    if (eno == 0) {
+        snp_session_ask_init(s, SNP_INIT_SWEEP, NULL, -1, on_spared_told, s);
     } else {
         swept(s, eno);
     }
@@ -50,7 +70,9 @@ static void on_swept(void *data, int eno, const char *bytes, size_t n)
 void snp_return_sweep(struct snp_session *s, snp_swept_cb cb)
 {
     s->swept_cb = cb;
-    snp_session_ask_init(s, SNP_INIT_SWEEP, NULL, -1, on_swept, s);
+    s->is_swept = false;
+    snp_session_ask_init(s, SNP_INIT_SWEEP, NULL, -1,
+                         s->tier->is_local ? on_spared_told : on_swept, s);
 }
 
 /* Waking ------------------------------------------------------------------------------------ */

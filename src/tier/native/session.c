@@ -489,6 +489,7 @@ int snp_session_new_guest(struct snp_session *s, int *ret_fd, struct snp_err *er
         return err->code;
     }
     *ret_fd = pair[1];
+    s->strays = 0;
     return 0;
 }
 
@@ -630,9 +631,8 @@ static void send_secret(struct snp_session *s)
 {
     snp_autobuf struct snp_buf raw = {0};
 
-    snp_buf_init(&raw, sizeof(s->tier->secret));
-    if (s->tier->secret != 0 && !s->tier->is_local &&
-        snp_buf_add(&raw, &s->tier->secret, sizeof(s->tier->secret)) == 0) {
+    snp_buf_init(&raw, sizeof(s->mark));
+    if (s->mark != 0 && snp_buf_add(&raw, &s->mark, sizeof(s->mark)) == 0) {
         snp_session_ask_init(s, SNP_INIT_SECRET, &raw, -1, on_secret, NULL);
     }
 }
@@ -882,7 +882,12 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
     (void)snprintf(spec->hostname, sizeof(spec->hostname), "sandbox-%08x", (unsigned)name);
     if (tier->is_local) {
         fill_local(s, spec);
+    } else if (getrandom(&s->mark, sizeof(s->mark), 0) != (ssize_t)sizeof(s->mark)) {
+        s->mark = 0; /* then pid 1 asks, too */
+    } else {
+        s->mark |= 1ULL << 32U | 1U; /* no half of it is what other callers put there */
     }
+    spec->mark = s->mark;
 }
 
 static int send_spec(struct snp_session *s, int guest_fd, struct snp_err *err)

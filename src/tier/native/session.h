@@ -103,6 +103,7 @@ struct snp_session {
     bool wants_branch;   /* cells are to be transactional */
     uint64_t epoch;      /* 0 = none was given */
     uint64_t ended_cell; /* number of the last one that has ended; 0 = none has */
+    uint64_t mark;       /* on the signals of pid 1; 0 = none */
     struct snp_branches branches;
     struct snp_return returning;
     struct snp_puts puts; /* while a cell runs; if it is undone they are done again */
@@ -110,13 +111,14 @@ struct snp_session {
     struct snp_rollback rollback;
     struct snp_state keeping;
     snp_swept_cb swept_cb;    /* who waits for a sweep; NULL = nobody */
+    bool is_swept;            /* in the local tier: once already, for him */
     struct snp_spared spared; /* branches and jobs, as pid 1 numbers them */
     bool has_interpreter;
-    bool is_waking;        /* asked for a new one; till the answer exits are of the old one */
-    bool was_restarted;    /* the interpreter is a new one since the last cell */
-    bool holds_state;      /* it has run a cell or loaded a checkpoint: its end is a loss */
-    bool was_lost;         /* that has been told: the next one begins with nothing */
-    unsigned strays;       /* frames of the interpreter that belong to no cell */
+    bool is_waking;     /* asked for a new one; till the answer exits are of the old one */
+    bool was_restarted; /* the interpreter is a new one since the last cell */
+    bool holds_state;   /* it has run a cell or loaded a checkpoint: its end is a loss */
+    bool was_lost;      /* that has been told: the next one begins with nothing */
+    unsigned strays;    /* frames of this interpreter since its last cell, if any, had ended */
     struct snp_cell *cell; /* owned; NULL = idle */
     int landlock_abi;
     char python[32];

@@ -6,10 +6,11 @@
  *
  * The copy, the saver, is the session's code as it was, so nothing of it is trusted: it writes into a
  * relay, never into the daemon's pipe, has a time and a size, and is killed before what pid 1
- * writes is passed on. That waits in a pipe of its own meanwhile; only where pid 1 takes the
- * workspace as it is, which the saver might change, does it begin afterwards. Where there is no copy (threads run) the interpreter itself forks the saver, and where
- * there is none of the files pid 1 takes the workspace as it is; both between cells only, and
- * no cell begins meanwhile.
+ * writes is passed on. When the session goes back it is killed with all else, and the daemon asks
+ * again. What pid 1 writes waits in a pipe of its own meanwhile; only where pid 1 takes the
+ * workspace as it is, which the saver might change, does it begin afterwards. Where there is no copy
+ * (threads run) the interpreter itself forks the saver, and where there is none of the files pid 1
+ * takes the workspace as it is; both between cells only, and no cell begins meanwhile.
  */
 #include "tier/native/state.h"
 
@@ -59,6 +60,7 @@ struct snp_saving {
     bool has_files;   /* ... has files */
     bool uses_branch; /* it is counted as a user */
     bool is_held;     /* no cell may begin */
+    bool is_waking;   /* pid 1 has been asked for a saver */
     bool is_saved;    /* SAVED has come */
     bool has_all;     /* the relay is at its end */
     bool is_packing;
@@ -430,7 +432,7 @@ static void on_saver_end(struct snp_link *link, const struct snp_err *err)
     struct snp_saving *v = link->owner;
 
     (void)err;
-    if (!v->is_saved && v->n_pending == 0) { /* else pid 1 says what it is */
+    if (!v->is_saved && !v->is_waking) { /* else pid 1 says what it is */
         saving_fail(v, SNP_E_PEER,
                     "the variables could not be saved: the process that does it has ended");
     }
@@ -471,6 +473,7 @@ static void on_saver_woken(void *data, int eno, const char *bytes, size_t n)
     int32_t pid = 0;
 
     v->n_pending--;
+    v->is_waking = false;
     if (eno == 0 && n >= sizeof(pid)) {
         memcpy(&pid, bytes, sizeof(pid));
     }
@@ -523,6 +526,7 @@ static int wake_saver(struct snp_saving *v, int in_fd, struct snp_err *err)
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     v->n_pending++;
+    v->is_waking = true;
     snp_session_ask_init(s, SNP_INIT_WAKE, &raw, theirs, on_saver_woken, v);
     return 0;
 }

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,6 +33,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "guest/spec.h"
 
 struct group {
     const char *name;
@@ -451,10 +453,15 @@ static int add_shared_memory(const struct snp_making *m, bool counts_memory)
 
 int snp_filter_conditional(const struct snp_making *m, bool counts_memory)
 {
-    const struct scmp_arg_cmp nests_nothing =
-        SCMP_CMP(0, SCMP_CMP_MASKED_EQ, NAMESPACE_FLAGS, 0);
-    int r = rule(m, SCMP_ACT_ALLOW, "clone", &nests_nothing);
+    /* No namespaces; and its end tells the parent of it by no signal that would do something else. */
+    static const uint64_t ends[] = {0, SIGCHLD};
+    int r = 0;
 
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(ends); i++) {
+        const struct scmp_arg_cmp is_plain =
+            SCMP_CMP(0, SCMP_CMP_MASKED_EQ, NAMESPACE_FLAGS | CSIGNAL, ends[i]);
+        r = rule(m, SCMP_ACT_ALLOW, "clone", &is_plain);
+    }
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(absent); i++) {
         r = rule(m, SCMP_ACT_ERRNO((unsigned)absent[i].error), absent[i].name, NULL);
     }
@@ -493,16 +500,16 @@ static int add_conditional(const struct snp_making *m, bool counts_memory)
     return r < 0 ? r : allow_own_limits(m);
 }
 
-/* Pid 1 is known by what it puts where the kernel does not look. */
-static int allow_marked(const struct snp_making *m, uint64_t secret)
+/* Pid 1 is known by what it puts where the kernel does not look; each sandbox has its own mark. */
+static int allow_marked(const struct snp_making *m)
 {
     const uint64_t upper = 0xffffffff00000000U;
+    const uint64_t high = (uint64_t)SNP_MARK_PLACE_HIGH << 32U;
+    const uint64_t low = (uint64_t)SNP_MARK_PLACE_LOW << 32U;
 
-    return secret == 0
-               ? 0
-               : seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(kill), 2,
-                                  SCMP_CMP(0, SCMP_CMP_MASKED_EQ, upper, secret & upper),
-                                  SCMP_CMP(1, SCMP_CMP_MASKED_EQ, upper, secret << 32U));
+    return seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(kill), 2,
+                            SCMP_CMP(0, SCMP_CMP_MASKED_EQ, upper, high),
+                            SCMP_CMP(1, SCMP_CMP_MASKED_EQ, upper, low));
 }
 
 static int add_setup(const struct snp_making *m, const void *data)
@@ -520,14 +527,16 @@ static int add_counted(const struct snp_making *m, const void *data)
 {
     int r = add_conditional(m, true);
 
-    return r == 0 && data != NULL ? allow_marked(m, *(const uint64_t *)data) : r;
+    (void)data;
+    return r == 0 ? allow_marked(m) : r;
 }
 
 static int add_uncounted(const struct snp_making *m, const void *data)
 {
     int r = add_conditional(m, false);
 
-    return r == 0 && data != NULL ? allow_marked(m, *(const uint64_t *)data) : r;
+    (void)data;
+    return r == 0 ? allow_marked(m) : r;
 }
 
 /* An empty filter of a context speaks of the native architecture; make it another. */
@@ -602,18 +611,14 @@ int snp_filter_compile(const struct snp_filter_parts *parts, int *ret_fd, struct
 }
 
 int snp_syscalls_compile(bool counts_memory,
-                         uint64_t secret,
                          int *ret_session_fd,
                          int *ret_zygote_fd,
                          struct snp_err *err)
 {
     snp_autoclose int session_fd = -1;
-    struct snp_filter_parts session =
-        native_parts[counts_memory ? SNP_FILTER_SESSION : SNP_FILTER_SESSION_UNCOUNTED];
-    int r;
-
-    session.data = &secret;
-    r = snp_filter_compile(&session, &session_fd, err);
+    int r = snp_filter_compile(
+        &native_parts[counts_memory ? SNP_FILTER_SESSION : SNP_FILTER_SESSION_UNCOUNTED],
+        &session_fd, err);
 
     if (r < 0) {
         return r;
@@ -759,7 +764,8 @@ void snp_syscalls_print(FILE *out)
     }
     (void)fprintf(
         out,
-        "| by argument | clone without namespaces; unix, TCP and UDP sockets, with the "
+        "| by argument | clone without namespaces, whose end sends SIGCHLD or nothing; unix, "
+        "TCP and UDP sockets, with the "
         "options "
         "that servers and clients set; "
         "harmless ioctl and prctl; limits of oneself, of others to read; fcntl that makes no "

@@ -18,11 +18,9 @@
 /*
  * Compile the two programs into sealed memfds: for sandboxes, and for zygotes (which also
  * may set up a sandbox). counts_memory: a cgroup counts a sandbox's pages. If not, code
- * may not make memfds, whose pages belong to no process. secret: what marks the signals of
- * pid 1 (guest/init_kill.h); 0 = none.
+ * may not make memfds, whose pages belong to no process.
  */
 int snp_syscalls_compile(bool counts_memory,
-                         uint64_t secret,
                          int *ret_session_fd,
                          int *ret_zygote_fd,
                          struct snp_err *err) SNP_NODISCARD;

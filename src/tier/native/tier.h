@@ -47,8 +47,7 @@ struct snp_tier {
     unsigned forks_max;                /* of one generation of a template */
     int session_filter_fd;             /* seccomp programs; see syscalls.h */
     int zygote_filter_fd;
-    uint64_t secret; /* marks the signals of pid 1; 0 = none */
-    int init_fd;     /* the program of pid 1, not readable by the code */
+    int init_fd; /* the program of pid 1, not readable by the code */
     struct snp_cgroups cgroups;
     struct snp_spools spools;
     struct snp_template *templates;                   /* list; owned */

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies of a session that the code prepares to run by themselves: none does, and after a rollback nothing does.
+
+A handler of the copy is called whenever it is let go on; from its second time on it writes for ever. What
+lets it go on is tried on a stopped process outside first, where it must succeed."""
+
+import secrets
+
+import lib
+import pytest
+
+# The ways: what the copy does when it is woken by us (and the control before it stops).
+PREPARE = {
+    # A child whose end lets its parent go on.
+    "exit_signal": """
+def prepare():
+    if libc.syscall(CLONE, int(signal.SIGCONT), 0, 0, 0, 0) == 0:
+        be_deaf()
+        time.sleep(0.8)
+        os._exit(0)
+""",
+    # Somebody in the copy's own process group.
+    "group": """
+def prepare():
+    if os.fork() == 0:
+        be_deaf()
+        for turn in range(10):
+            time.sleep(0.1)
+            try: os.kill(0, signal.SIGCONT)
+            except OSError: pass
+        os._exit(0)
+""",
+    # The last one whose parent is in another group: the kernel lets stopped groups that are orphaned go on.
+    "orphaned_group": """
+def prepare():
+    group = os.getpgrp()
+    if os.fork() == 0:
+        be_deaf()
+        os.setpgid(0, 0)
+        if os.fork() == 0:
+            os.setpgid(0, group)
+            time.sleep(0.8)
+            os._exit(0)
+        time.sleep(1.5)
+        os._exit(0)
+    time.sleep(0.1)
+""",
+}
+
+COMMON = """
+import ctypes, os, platform, signal, time
+libc = ctypes.CDLL(None, use_errno=True)
+CLONE = {"x86_64": 56, "aarch64": 220}[platform.machine()]
+
+def be_deaf():
+    for number in (signal.SIGCONT, signal.SIGHUP):
+        libc.signal(int(number), 1)
+"""
+
+# In the session: the first time the copy runs it is woken by us.
+ARM = COMMON + """
+turns = []
+
+def write_on():
+    while True:
+        with open(os.environ["HOME"] + "/ran", "a") as out:
+            out.write(f"{os.getpid()} ")
+        time.sleep(0.01)
+
+def on_signal(number):
+    name = ctypes.create_string_buffer(16)
+    libc.prctl(16, name)
+    if name.value == b"branch":
+        turns.append(number)
+        (write_on if len(turns) > FREE else prepare)()
+
+HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_int)(on_signal)
+libc.signal(int(signal.SIGCONT), HANDLER)
+libc.signal(int(signal.SIGHUP), HANDLER)
+"""
+
+CONTROL = COMMON + """
+%s
+pid = os.fork()
+if pid == 0:
+    os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    prepare()
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(30)
+os.waitpid(pid, os.WUNTRACED)
+end = time.monotonic() + 20
+went_on = False
+while not went_on and time.monotonic() < end:
+    got, status = os.waitpid(pid, os.WCONTINUED | os.WNOHANG)
+    went_on = got == pid and os.WIFCONTINUED(status)
+    time.sleep(0.02)
+print(went_on)
+os.kill(pid, signal.SIGKILL)
+"""
+
+LOOK = """
+import os, time
+def written():
+    try: return open(os.environ["HOME"] + "/ran").read().split()
+    except FileNotFoundError: return []
+before = len(written())
+time.sleep(WAIT)
+others = []
+try: names = os.listdir("/proc")
+except PermissionError: names = []  # in the local tier
+for name in names:
+    if name.isdigit() and int(name) not in (1, os.getpid()):
+        try: text = open(f"/proc/{name}/stat").read()
+        except OSError: continue
+        others.append((int(name), text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2]))
+{int(pid) for pid in written()[before:]}, others
+"""
+
+
+@pytest.fixture
+def name(sandbox):
+    name = "sleepers-" + secrets.token_hex(4)
+    yield name
+    sandbox.destroy(name)
+
+
+def look(sandbox, name, seconds=0.3):
+    """Who wrote meanwhile, and who else is there: a list of (pid, name, state)."""
+    done = sandbox.exec(LOOK.replace("WAIT", str(seconds)), session=name)
+    assert done["status"] == "ok", done["error"]
+    return eval(done["value"])
+
+
+@pytest.mark.parametrize("way", PREPARE)
+def test_a_copy_is_let_go_on_by_nobody(sandbox, name, way):
+    done = sandbox.outside(CONTROL % PREPARE[way])
+    assert done.stdout == "True\n", done.stderr  # the control
+    sandbox.exec("FREE = 1" + ARM + PREPARE[way], session=name)
+    done = sandbox.exec("import os\nos._exit(1)", session=name)
+    # It was rolled back with the copy, or it says that the copy was lost.
+    assert done["state"] in ("rolled_back", "lost")
+    writers, others = look(sandbox, name, 1.2)
+    assert not writers, others
+    assert sandbox.exec("'turns' in globals()", session=name)["value"] == str(done["state"] == "rolled_back")
+
+
+def test_a_copy_that_was_let_go_on_is_ended():
+    """In the local tier it cannot be told beforehand that others share its group."""
+    box = lib.Sandbox("root", tier="local")
+    try:
+        box.exec("FREE = 1" + ARM + PREPARE["orphaned_group"], session="s")
+        assert box.exec("import os\nos._exit(1)", session="s")["state"] == "rolled_back"
+        box.exec("FREE, prepare = 99, int", session="s")  # of later copies
+        look(box, "s", 1.2)
+        assert not look(box, "s", 0.3)[0]
+        done = box.exec("import os\nos._exit(1)", session="s")
+        assert done["state"] == "rolled_back" and not look(box, "s")[0]  # with a copy that was made since
+    finally:
+        box.close()
+
+
+def undone_while_it_writes(sandbox, name):
+    """Roll back while somebody writes; who that was, who writes then, and who else is there."""
+    assert sandbox.cli("snapshot", "one", "-s", name).returncode == 0
+    assert lib.wait_for(lambda: look(sandbox, name, 0.1)[0])  # the control
+    sandbox.exec("FREE = 99", session=name)  # of later copies
+    before, _ = look(sandbox, name, 0.1)
+    state = sandbox.exec("import os\nos._exit(1)", session=name)["state"]
+    return (state, before) + look(sandbox, name)
+
+
+def test_a_copy_that_is_woken_to_be_saved_does_not_outlive_a_rollback(sandbox, name):
+    """It writes instead of leaving the process that saves."""
+    sandbox.exec("FREE = 0" + ARM + "prepare = int", session=name)
+    state, _, writers, others = undone_while_it_writes(sandbox, name)
+    assert state == "rolled_back" and not writers
+    assert {state for _, _, state in others} == {"T"}, others  # the seed among them
+
+
+def test_what_saves_does_not_outlive_a_rollback(sandbox, name):
+    """Pickling runs code, here code that writes and does not end."""
+    sandbox.exec(ARM[:ARM.index("def on_signal")] +
+                 "class Slow:\n    def __reduce__(self): write_on()\nslow = Slow()", session=name)
+    state, before, writers, others = undone_while_it_writes(sandbox, name)
+    assert state == "rolled_back"
+    assert not before & writers and not before & {pid for pid, _, _ in others}  # it may have been begun anew
