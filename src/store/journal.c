@@ -241,8 +241,8 @@ int snp_journal_session_each(struct snp_tx *tx,
 static int give_up(struct snp_tx *tx, int64_t row, struct snp_err *err)
 {
     static const char *const steps[] = {
-        "UPDATE sessions SET id = 'removed-' || row, name = NULL, state = 'removed'"
-        " WHERE row = ?",
+        ("UPDATE sessions SET id = 'removed-' || row, name = NULL, state = 'removed'"
+         " WHERE row = ?"),
         "DELETE FROM snapshots WHERE session = ?",
         "UPDATE checkpoints SET complete = 0 WHERE session = ?",
     };
