@@ -33,6 +33,7 @@ import functools
 import gc
 import importlib
 import io
+import itertools
 import json
 import logging
 import marshal
@@ -495,7 +496,9 @@ SIZED = {str: LARGE, bytes: LARGE, tuple: LARGE // 8, frozenset: LARGE // 32}
 def large_in(value: Any) -> List[int]:
     """What of a flat value is large itself."""
     kind = type(value)
-    parts = [value] if kind in ATOMS else list(value) + (list(value.values()) if kind is dict else [])
+    if kind is bytearray:
+        return []  # each has bytes of its own; looked through they would be numbers
+    parts = [value] if kind in ATOMS else itertools.chain(value, value.values()) if kind is dict else value
     return [id(part) for part in parts if type(part) in SIZED and len(part) >= SIZED[type(part)]]
 
 

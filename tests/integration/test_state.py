@@ -514,15 +514,17 @@ def test_one_large_object_under_several_names():
 
 def test_large_data_is_in_memory_once():
     with Guest() as first, Guest(cwd=first.cwd) as second:
-        first.ok("b = b'z' * (60 << 20); parts = [bytes([i]) * (1 << 20) for i in range(60)]; numbers = list(range(3 * 10 ** 6))")
+        first.ok("b = b'z' * (60 << 20); parts = [bytes([i]) * (1 << 20) for i in range(60)]; numbers = list(range(3 * 10 ** 6))\n"
+                 "room = bytearray(60 << 20)\nimport resource; resource.setrlimit(resource.RLIMIT_DATA, (440 << 20, 440 << 20))")
         peak = "import resource; resource.getrusage(resource.RUSAGE_SELF).ru_maxrss"
         was = int(first.ok(peak))
         bundle = first.save(final=False)
         assert second.load(bundle) == []
         assert int(second.ok(peak)) < 1.3 * was
-        second.ok("assert len(b) == 60 << 20 and parts[59] == b';' * (1 << 20) and numbers[-1] == 3 * 10 ** 6 - 1")
+        second.ok("assert len(b) == 60 << 20 and parts[59] == b';' * (1 << 20) and numbers[-1] == 3 * 10 ** 6 - 1\n"
+                  "assert len(room) == 60 << 20")
         again = second.save(known=bundle.keys().values())
-    assert all(again.group_of(name).head["same"] for name in ("b", "parts", "numbers"))
+    assert all(again.group_of(name).head["same"] for name in ("b", "parts", "numbers", "room"))
 
 
 # The interpreter -------------------------------------------------------------------------------
