@@ -243,8 +243,9 @@ int snp_executor_open_beside(struct snp_session *session,
     struct snp_server *server = session->server;
     struct snp_executor **chain;
     struct snp_executor *executor;
-    struct snp_tier *tier = NULL;
-    int r = snp_tier_get(server, session->kind, &tier, err);
+    /* Beside another one: the same. That is there while the daemon ends, too. */
+    struct snp_tier *tier = session->executor == NULL ? NULL : session->executor->tier;
+    int r = tier != NULL ? 0 : snp_tier_get(server, session->kind, &tier, err);
 
     if (r < 0) {
         return r;

@@ -135,7 +135,9 @@ def test_what_would_not_come_back_keeps_it_awake(box):
     done = box.cli("hibernate", "s")
     assert done.returncode != 0 and "could not be restored in a try" in done.stderr, done
     assert box.exec("len(b)", "s")["value"] == "4000000"
+    assert box.exec("import os\nx = os.urandom(8 << 20)", "fine", options=["--memory", "128m"])["status"] == "ok"
     done = box.cli("daemon", "stop")
+    assert "fine" not in done.stderr, "tried, and well"
     assert done.returncode == 0 and "not come back" in done.stderr + done.stdout or "not be restored" in done.stderr, done
     box.daemon.wait()
     box.daemon = None
