@@ -416,6 +416,7 @@ static const struct {
     {"setsockopt", {3, IPPROTO_TCP, 31},                                                   "refuse"}, /* TCP_ULP */
     {"setsockopt", {3, SOL_SOCKET, 76},                                                    "refuse"}, /* SO_PASSPIDFD */
     {"setsockopt", {3, SOL_SOCKET, SO_LINGER},                                             "refuse"},
+    {"setsockopt", {3, IPPROTO_IPV6, 20},                                                  "refuse"}, /* IPV6_JOIN_GROUP */
     {"prlimit64",  {0, 7, 0x7f00, 0},                                                      "allow" },
     {"prlimit64",  {HIGH, 7, 0x7f00, 0},                                                   "allow" },
     {"prlimit64",  {1, 7, 0, 0x7f00},                                                      "allow" },
