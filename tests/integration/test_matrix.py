@@ -246,7 +246,8 @@ time.sleep(30)
 """
 TAKES = {
     "private": "b = bytearray(20 << 20); b[::4096] = b'x' * len(b[::4096])",
-    "shared": "import mmap; b = mmap.mmap(-1, 20 << 20); b[::4096] = b'x' * len(b[::4096])",
+    "shared": "import mmap; f = open(f'/dev/shm/{n}', 'w+b'); f.truncate(20 << 20); os.unlink(f.name)\n"
+              "        b = mmap.mmap(f.fileno(), 20 << 20); f.close(); b[::4096] = b'x' * len(b[::4096])",
     "a file in /tmp": "open(f'/tmp/{n}', 'wb').write(bytes(20 << 20))",
     "a file in /dev/shm": "open(f'/dev/shm/{n}', 'wb').write(bytes(20 << 20))",
     "a file in the workspace": "open(f'{n}', 'wb').write(bytes(20 << 20))",
