@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/buf.h"
 
@@ -257,7 +258,8 @@ static int send_rest(int sock, const char *bytes, size_t n)
     return 0;
 }
 
-int snp_send_fds(int sock, const void *bytes, size_t n, const int *fds, size_t n_fds)
+int snp_send_fds_marked(
+    int sock, const void *bytes, size_t n, const int *fds, size_t n_fds, uint64_t mark)
 {
     if (n == 0 || n_fds > SNP_FDS_MAX) {
         errno = EINVAL;
@@ -269,6 +271,8 @@ int snp_send_fds(int sock, const void *bytes, size_t n, const int *fds, size_t n
     } control;
     memset(&control, 0, sizeof(control));
     struct iovec iov = {.iov_len = n};
+    const uint64_t high = mark & 0xffffffff00000000U;
+    const uint64_t low = mark << 32U;
     memcpy(&iov.iov_base, &bytes, sizeof(bytes)); /* sendmsg only reads; iov is not const */
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     if (n_fds > 0) {
@@ -280,11 +284,17 @@ int snp_send_fds(int sock, const void *bytes, size_t n, const int *fds, size_t n
         c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
         memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
     }
-    ssize_t done = SNP_RETRY(sendmsg(sock, &msg, MSG_NOSIGNAL));
+    ssize_t done = SNP_RETRY(
+        syscall(SYS_sendmsg, high | (uint32_t)sock, &msg, low | (uint32_t)MSG_NOSIGNAL));
     if (done < 0) {
         return -1;
     }
     return send_rest(sock, (const char *)bytes + done, n - (size_t)done);
+}
+
+int snp_send_fds(int sock, const void *bytes, size_t n, const int *fds, size_t n_fds)
+{
+    return snp_send_fds_marked(sock, bytes, n, fds, n_fds, 0);
 }
 
 /* The descriptors of a message: stored while there is room, else closed. Returns how many came. */

@@ -72,6 +72,14 @@ enum {
 int snp_send_fds(int sock, const void *bytes, size_t n, const int *fds, size_t n_fds)
     SNP_NODISCARD;
 
+/* The same past a filter that looks for the mark in the upper halves of the first and the last argument. */
+int snp_send_fds_marked(int sock,
+                        const void *bytes,
+                        size_t n,
+                        const int *fds,
+                        size_t n_fds,
+                        uint64_t mark) SNP_NODISCARD;
+
 /*
  * Receive one message. Received descriptors are CLOEXEC, stored in fds (room for
  * SNP_FDS_MAX) and owned by the caller, *ret_n_fds of them; with fds == NULL any are closed. The byte

@@ -187,7 +187,7 @@ int snp_branches_wake(struct snp_init_branches *bs,
     if (b->waits_for != 0) {
         return EBUSY;
     }
-    if (snp_send_fds(b->fd, "W", 1, &stream_fd, 1) < 0) {
+    if (snp_init_send_fd(b->fd, 'W', stream_fd) < 0) {
         return ECHILD;
     }
     let_go_on(b);

@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include <sys/syscall.h>
 
+#include "base/fd.h"
+
 static uint64_t mark[2];
 
 void snp_init_kill_secret(uint64_t secret)
@@ -19,4 +21,9 @@ void snp_init_kill_secret(uint64_t secret)
 int snp_init_kill(pid_t pid, int number)
 {
     return (int)syscall(SYS_kill, mark[0] | (uint32_t)pid, mark[1] | (uint32_t)number);
+}
+
+int snp_init_send_fd(int sock, char byte, int fd)
+{
+    return snp_send_fds_marked(sock, &byte, 1, &fd, 1, mark[0] | mark[1] >> 32U);
 }

@@ -3,8 +3,8 @@
 #define SNP_GUEST_INIT_KILL_H
 
 /*
- * Signals that pid 1 sends. The code has to ask the supervisor for each of its own; pid 1 shares
- * its filter, which lets through what bears a secret.
+ * Signals and descriptors that pid 1 sends. The code has to ask the supervisor for each signal of its own, and
+ * sends no descriptors in the local tier; pid 1 shares its filter, which lets through what bears a secret.
  */
 
 #include <stdint.h>
@@ -15,5 +15,8 @@ void snp_init_kill_secret(uint64_t secret);
 
 /* As kill. */
 int snp_init_kill(pid_t pid, int number);
+
+/* A byte and a descriptor; fd stays the caller's. 0, or -1 with errno. */
+int snp_init_send_fd(int sock, char byte, int fd);
 
 #endif

@@ -585,7 +585,7 @@ static int step_landlock(struct snp_setup *s, struct snp_err *err)
 static void put_mark(const struct snp_setup *s, struct sock_filter *steps)
 {
     memcpy(steps, s->filter->filter, s->filter->len * sizeof(*steps));
-    for (unsigned i = 0; s->spec.mark != 0 && i < s->filter->len; i++) {
+    for (unsigned i = 0; i < s->filter->len; i++) {
         if (steps[i].code == (BPF_JMP | BPF_JEQ | BPF_K) && steps[i].k == SNP_MARK_PLACE_HIGH) {
             steps[i].k = (uint32_t)(s->spec.mark >> 32U);
         } else if (steps[i].code == (BPF_JMP | BPF_JEQ | BPF_K) &&
@@ -595,19 +595,26 @@ static void put_mark(const struct snp_setup *s, struct sock_filter *steps)
     }
 }
 
-static int step_seccomp(struct snp_setup *s, struct snp_err *err)
+long snp_setup_filter(const struct snp_setup *s, unsigned flags)
 {
-    unsigned flags = s->spec.want_notify != 0 ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
     struct sock_filter steps[BPF_MAXINSNS];
     const struct sock_fprog marked = {.len = s->filter->len, .filter = steps};
     long r = -1;
 
-    errno = EINVAL;
-    if (marked.len <= SNP_ARRAY_LEN(steps)) {
+    errno = EINVAL; /* without a mark the code would know what is in its place */
+    if (marked.len <= SNP_ARRAY_LEN(steps) && s->spec.mark != 0) {
         put_mark(s, steps);
         r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &marked);
         explicit_bzero(steps, sizeof(steps)); /* the interpreter gets a copy of this stack */
     }
+    return r;
+}
+
+static int step_seccomp(struct snp_setup *s, struct snp_err *err)
+{
+    unsigned flags = s->spec.want_notify != 0 ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
+    long r = snp_setup_filter(s, flags);
+
     if (r < 0) {
         return snp_fail_sys(err, errno, "seccomp");
     }

@@ -44,4 +44,7 @@ int snp_step_cgroups(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
 int snp_step_affinity(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
 int snp_step_rlimits(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
 
+/* Put the filter on, with the mark of this sandbox. As the system call. */
+long snp_setup_filter(const struct snp_setup *s, unsigned flags);
+
 #endif

@@ -155,12 +155,10 @@ static int step_landlock(struct snp_setup *s, struct snp_err *err)
 
 static int step_seccomp(struct snp_setup *s, struct snp_err *err)
 {
-    long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                     SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE, s->filter);
+    long r = snp_setup_filter(s, SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE);
 
     if (r < 0 && errno == EINVAL) {
-        r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
-                    s->filter);
+        r = snp_setup_filter(s, SECCOMP_FILTER_FLAG_NEW_LISTENER);
     }
     if (r < 0) {
         return snp_fail_sys(err, errno, "seccomp");

@@ -268,7 +268,9 @@ static void send_reply(struct child *c, int result, const struct snp_err *err)
     if (c->setup.listener_fd >= 0 && result == 0) {
         fds[n_fds++] = c->setup.listener_fd;
     }
-    if (snp_send_fds(c->control_fd, &reply, sizeof(reply), fds, n_fds) < 0 || result < 0) {
+    if (snp_send_fds_marked(c->control_fd, &reply, sizeof(reply), fds, n_fds,
+                            c->setup.spec.mark) < 0 ||
+        result < 0) {
         _exit(4);
     }
     snp_closep(&c->setup.listener_fd); /* the listener must not be inside */

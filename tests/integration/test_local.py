@@ -201,6 +201,24 @@ time.sleep(4)
         assert local.exec(code.replace("sleep(4)", "sleep(0)"), session=session)["status"] == "ok"
 
 
+def test_no_removed_file_hides_on_its_way_through_a_socket(local):
+    """Nobody has it open then, so nothing would count it."""
+    code = '''
+import os, socket
+a, b = socket.socketpair()
+fd = os.open("f", os.O_CREAT | os.O_RDWR)
+os.unlink("f")
+a.send(b"bytes go through")
+try:
+    socket.send_fds(a, [b"x"], [fd])
+except OSError as error:
+    print(error.errno, b.recv(99))
+'''
+    result = local.exec(code)
+    assert result["stdout"].strip() == "1 b'bytes go through'", result
+    assert [denial["operation"] for denial in result["denials"]] == ["sendmsg"]
+
+
 def test_one_file_is_capped_exactly(local):
     result = local.exec('''
 import os, signal

@@ -53,6 +53,7 @@ static const struct {
     {"fchown",            "filesystem", "the sandbox has one user"                                          },
     {"fchownat",          "filesystem", "the sandbox has one user"                                          },
     {"openat",            "filesystem", "a file is opened to read or to write"                              },
+    {"sendmsg",           "syscalls",   "descriptors cannot be sent; send() sends bytes"                    },
     {"fcntl",             "syscalls",   "descriptors send no signals in the sandbox"                        },
     {"getsockopt",        "syscalls",
      "only the options of sockets that servers and clients use exist"                                       },

@@ -882,8 +882,9 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
     (void)snprintf(spec->hostname, sizeof(spec->hostname), "sandbox-%08x", (unsigned)name);
     if (tier->is_local) {
         fill_local(s, spec);
-    } else if (getrandom(&s->mark, sizeof(s->mark), 0) != (ssize_t)sizeof(s->mark)) {
-        s->mark = 0; /* then pid 1 asks, too */
+    }
+    if (getrandom(&s->mark, sizeof(s->mark), 0) != (ssize_t)sizeof(s->mark)) {
+        s->mark = 0; /* then the set-up fails */
     } else {
         s->mark |= 1ULL << 32U | 1U; /* no half of it is what other callers put there */
     }

@@ -496,15 +496,15 @@ static int add_conditional(const struct snp_making *m, bool counts_memory)
 }
 
 /* Pid 1 is known by what it puts where the kernel does not look; each sandbox has its own mark. */
-static int allow_marked(const struct snp_making *m)
+int snp_filter_marked(const struct snp_making *m, const char *name, unsigned last)
 {
     const uint64_t upper = 0xffffffff00000000U;
     const uint64_t high = (uint64_t)SNP_MARK_PLACE_HIGH << 32U;
     const uint64_t low = (uint64_t)SNP_MARK_PLACE_LOW << 32U;
 
-    return seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(kill), 2,
+    return seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(name), 2,
                             SCMP_CMP(0, SCMP_CMP_MASKED_EQ, upper, high),
-                            SCMP_CMP(1, SCMP_CMP_MASKED_EQ, upper, low));
+                            SCMP_CMP(last, SCMP_CMP_MASKED_EQ, upper, low));
 }
 
 static int add_setup(const struct snp_making *m, const void *data)
@@ -523,7 +523,7 @@ static int add_counted(const struct snp_making *m, const void *data)
     int r = add_conditional(m, true);
 
     (void)data;
-    return r == 0 ? allow_marked(m) : r;
+    return r == 0 ? snp_filter_marked(m, "kill", 1) : r;
 }
 
 static int add_uncounted(const struct snp_making *m, const void *data)
@@ -531,7 +531,7 @@ static int add_uncounted(const struct snp_making *m, const void *data)
     int r = add_conditional(m, false);
 
     (void)data;
-    return r == 0 ? allow_marked(m) : r;
+    return r == 0 ? snp_filter_marked(m, "kill", 1) : r;
 }
 
 /* An empty filter of a context speaks of the native architecture; make it another. */

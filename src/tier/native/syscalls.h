@@ -101,6 +101,10 @@ int snp_filter_without(const struct snp_making *m,
                        const char *name,
                        unsigned arg,
                        uint64_t bits) SNP_NODISCARD;
+/* Allow a call when its first and its last argument bear the mark of the sandbox. */
+int snp_filter_marked(const struct snp_making *m,
+                      const char *name,
+                      unsigned last) SNP_NODISCARD;
 int snp_filter_conditional(const struct snp_making *m, bool counts_memory) SNP_NODISCARD;
 
 /* The table as Markdown, the same whatever this was built for. */
