@@ -24,12 +24,25 @@ static const char *const names[] = {"snipara-sandbox.toml", "rlm.toml", ".env"};
 
 /* ---- what a file sets ---- */
 
+/* In one line, whatever it holds: a stranger's text must not look like lines of ours. */
+static void print_text(const char *text)
+{
+    snp_autojson json_t *value = snp_json_bytes(text, strlen(text));
+    snp_autofree char *quoted = NULL;
+
+    for (const char *at = text; *at != '\0' && quoted == NULL; at++) {
+        quoted = (unsigned char)*at < ' ' ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+    }
+    text = quoted == NULL ? text : quoted;
+    (void)!snp_term_write(stdout, text, strlen(text));
+}
+
 static void print_asks(const struct snp_config_source *file)
 {
     const char *name = NULL;
     json_t *value = NULL;
 
-    (void)!snp_term_write(stdout, file->path, strlen(file->path));
+    print_text(file->path);
     if (json_object_size(file->asks) == 0) {
         (void)puts(": sets nothing that needs your word");
         return;
@@ -40,8 +53,7 @@ static void print_asks(const struct snp_config_source *file)
         snp_autofree char *text = json_is_string(value) ? strdup(json_string_value(value))
                                                         : json_dumps(value, JSON_ENCODE_ANY);
         (void)printf("  %s = ", name);
-        (void)!snp_term_write(stdout, text == NULL ? "?" : text,
-                              text == NULL ? 1 : strlen(text));
+        print_text(text == NULL ? "?" : text);
         (void)putchar('\n');
     }
 }
@@ -169,7 +181,7 @@ static int revoke(struct snp_cli *cli, const char *what, bool as_json)
     json_array_foreach(revoked, i, path)
     {
         (void)fputs("Revoked ", stdout);
-        (void)!snp_term_write(stdout, json_string_value(path), json_string_length(path));
+        print_text(json_string_value(path));
         (void)putchar('\n');
     }
     return SNP_EXIT_OK;

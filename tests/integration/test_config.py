@@ -387,6 +387,15 @@ def test_trust_shows_remembers_and_asks_anew_after_a_change(project, state):
     assert run(project, "trust", "--list", "--show").returncode == 2
 
 
+def test_what_trust_shows_of_a_stranger_stays_in_its_line(project):
+    folder = project / "a\n  not trusted"
+    folder.mkdir()
+    (folder / "snipara-sandbox.toml").write_text('[snipara_sandbox]\nbase_url = "http://x/\\n  trusted\\u001b[2J"\n')
+    lines = run(folder, "trust", "--show").stdout.splitlines()
+    assert len(lines) == 3 and lines[0].endswith('a\\n  not trusted/snipara-sandbox.toml" sets:')
+    assert lines[1:] == ['  base_url = "http://x/\\n  trusted\\u001B[2J"', "  not trusted"]
+
+
 def test_what_init_wrote_is_trusted_until_it_is_changed(project):
     run(project, "init")
     rows = json.loads(run(project, "trust", "--list", "--json").stdout)
