@@ -47,6 +47,9 @@ enum {
     SNP_CAP_UNPACKED = 64, /* bytes of memory that one of a checkpoint takes at most, about */
     SNP_CAP_PROVING = 4,   /* checkpoints tried at once when the daemon ends */
     SNP_CAP_END_SAVE_MS = 20000, /* for checkpoints when the daemon ends */
+    SNP_CAP_END_CELL_MS = 5000,  /* for a cell beside which nothing can be saved then */
+    SNP_CAP_END_TRIES = 3,       /* to save a session then */
+    SNP_CAP_END_LOOK_MS = 20,    /* between looks at what is left to be saved */
 };
 
 /* Default of --journal-budget, and the least: its log and reserve alone take 5 MiB. */

@@ -490,6 +490,7 @@ int snp_cell_run(struct snp_exec *exec, struct snp_err *err)
     snp_executor_ref(exec->executor);
     session->running = exec;
     session->has_begun_putting = session->n_putting > 0;
+    session->begun_changes = session->changes;
     snp_session_set_state(session, SNP_SESSION_RUNNING);
     snp_buf_init(&exec->events, SNP_CAP_SHOWN_BYTES);
     exec->noted_us = snp_now_us();

@@ -91,6 +91,7 @@ static void note_made(struct snp_save *save)
     session->checkpoint_bytes = save->bytes;
     json_decref(session->checkpoint_lost);
     session->checkpoint_lost = json_incref(save->lost);
+    session->saved_changes = save->changes;
     session->is_dirty = session->cells > save->cell || session->changes != save->changes;
     session->has_puts &= save->is_beside || session->changes != save->changes;
     snp_hibernate_look(session);
@@ -124,9 +125,6 @@ static void save_end(struct snp_save *save)
     }
     if (next != NULL) {
         save_turn(next);
-    } else if (server->is_ending && save->report != NULL && session->is_dirty &&
-               !save->has_branch && session->state == SNP_SESSION_IDLE) {
-        snp_checkpoint_make(session, NULL, NULL); /* what was answered meanwhile */
     }
     if (save->made != NULL) {
         save->made(save->ctx, save->report, save->report == NULL ? &save->err : NULL);
@@ -291,7 +289,7 @@ static int moment_note(struct snp_save *save)
     save->is_beside = session->running != NULL && session->running->record == NULL;
     save->epoch = session->epoch;
     save->cell = save->is_beside ? session->cells - 1 : session->cells;
-    save->changes = session->changes;
+    save->changes = save->is_beside ? session->begun_changes : session->changes;
     session->checkpoint_us = 0;
     if (save->is_beside && session->has_begun_putting) {
         /* Nobody knows whether it came before the cell. */
@@ -448,11 +446,6 @@ void snp_checkpoint_schedule(struct snp_session *session)
         session->dirty_us = now;
     }
     session->unsavable_us = 0;
-    if (server->is_ending && !server->has_ended_tiers && session->state == SNP_SESSION_IDLE &&
-        session->save == NULL && session->name[0] != '\0') {
-        snp_checkpoint_make(session, NULL, NULL);
-        return;
-    }
     if (session->checkpoint_when == SNP_CHECKPOINT_OFF || session->wake != NULL) {
         return;
     }

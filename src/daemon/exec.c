@@ -122,17 +122,22 @@ void snp_exec_fail_first(struct snp_session *session, const struct snp_err *err)
     }
 }
 
-bool snp_exec_fail_waiting(struct snp_session *session, const struct snp_err *err)
+static void cells_fail(struct snp_session *session, const struct snp_err *err)
 {
-    bool any = session->n_waiting > 0;
-
-    waiters_run(session, err);
     while (session->n_waiting > 0) {
         struct snp_exec *exec = session->waiting[0];
 
         (void)waiting_remove(exec);
         snp_exec_fail(exec, err);
     }
+}
+
+bool snp_exec_fail_waiting(struct snp_session *session, const struct snp_err *err)
+{
+    bool any = session->n_waiting > 0;
+
+    waiters_run(session, err);
+    cells_fail(session, err);
     return any;
 }
 
@@ -155,10 +160,25 @@ static void next_start(struct snp_session *session)
     }
 }
 
+/* Nothing begins any more; files on their way into one that is live still come. */
+static void refuse_waiting(struct snp_session *session)
+{
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_PEER, "the daemon is ending");
+    if (snp_session_is_asleep(session)) {
+        waiters_run(session, &err);
+    }
+    cells_fail(session, &err);
+}
+
 void snp_exec_pump(struct snp_session *session)
 {
     snp_session_ref(session);
     snp_turns_run(session);
+    if (session->server->is_ending && session->wake == NULL) {
+        refuse_waiting(session);
+    }
     if (session->wake != NULL) {
         snp_wake_go_on(session);
     } else if (snp_session_is_asleep(session)) {

@@ -70,8 +70,7 @@ json_t *snp_hibernate_lost(const struct snp_session *session)
     return list;
 }
 
-/* The daemon ends, and with it what is not on disk: say what that is. */
-static void tell_end(const struct snp_session *session, const struct snp_err *err)
+void snp_hibernate_tell_end(const struct snp_session *session, const struct snp_err *err)
 {
     struct snp_server *server = session->server;
     json_t *lost = snp_hibernate_lost(session);
@@ -91,12 +90,19 @@ static void tell_end(const struct snp_session *session, const struct snp_err *er
     json_decref(lost);
 }
 
+/* The daemon ends, but not yet. */
+static bool is_tried_again(const struct snp_session *session)
+{
+    return !session->server->has_ended_tiers && (session->is_dirty || session->n_putting > 0) &&
+           (session->end_tries < SNP_CAP_END_TRIES || session->end_changes != session->changes);
+}
+
 static void end(struct hibernation *h, const struct snp_err *err)
 {
     struct snp_session *session = h->session;
 
-    if (session->server->is_ending) {
-        tell_end(session, err);
+    if (session->server->is_ending && (err == NULL || !is_tried_again(session))) {
+        snp_hibernate_tell_end(session, err);
     }
     if (h->done != NULL) {
         h->done(h->ctx, err);
@@ -170,7 +176,7 @@ static void put_off(struct snp_session *session)
 static int check_used(const struct snp_session *session, struct snp_err *err)
 {
     return session->state == SNP_SESSION_IDLE && !session->is_dirty &&
-                   snp_prove_is_done(session)
+                   session->n_putting == 0 && snp_prove_is_done(session)
                ? 0
                : snp_fail(err, SNP_E_LIMIT, "the session was used meanwhile");
 }
@@ -274,7 +280,7 @@ static void saved(void *ctx, const json_t *report, const struct snp_err *err)
         (void)snp_fail(&why, SNP_E_TIMEOUT, "it was not saved in the %d s that the daemon had",
                        SNP_CAP_END_SAVE_MS / 1000);
         err = &why;
-    } else if (err == NULL && session->state != SNP_SESSION_IDLE) {
+    } else if (err == NULL && (session->state != SNP_SESSION_IDLE || session->n_putting > 0)) {
         (void)snp_fail(&why, SNP_E_LIMIT, "the session was used meanwhile");
         err = &why;
     } else if (err == NULL && check_lost(h, json_object_get(report, "lost"), &why) < 0) {

@@ -45,6 +45,9 @@ void snp_hibernate_rest(struct snp_session *session);
  */
 int snp_hibernate_room(struct snp_server *server, struct snp_err *err) SNP_NODISCARD;
 
+/* The daemon ends, and with it what is not on disk: say what that is. err: why it is not saved, or NULL. */
+void snp_hibernate_tell_end(const struct snp_session *session, const struct snp_err *err);
+
 /* A session has come to rest: those that wait for room may go on. */
 void snp_hibernate_serve(struct snp_server *server);
 

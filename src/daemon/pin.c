@@ -105,25 +105,54 @@ bool snp_pin_wait(struct snp_server *server,
     return true;
 }
 
+/* One that is to come to disk. */
+static const struct snp_pin *leaving_find(const struct snp_session *session)
+{
+    const struct snp_pin *b = session->branches;
+
+    while (b != NULL &&
+           (!is_alive(session, b) || b->is_on_disk || b->is_failed || b->is_doomed)) {
+        b = b->next;
+    }
+    return b;
+}
+
+bool snp_pin_is_leaving(const struct snp_session *session)
+{
+    return leaving_find(session) != NULL;
+}
+
 bool snp_pin_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter)
 {
+    const struct snp_pin *b = leaving_find(session);
+
+    return b != NULL && snp_pin_wait(session->server, b->snapshot, false, waiter);
+}
+
+void snp_pin_retry(struct snp_session *session)
+{
     for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
-        if (is_alive(session, b) && !b->is_on_disk && !b->is_failed && !b->is_doomed) {
-            return snp_pin_wait(session->server, b->snapshot, false, waiter);
+        if (b->is_failed) {
+            b->is_failed = false;
+            b->tries = 0;
         }
     }
-    return false;
+    snp_pin_spill(session);
 }
 
 /* Lost before it was on disk ------------------------------------------------------------------- */
 
 struct loss {
+    struct snp_server *server; /* borrowed */
     char snapshot[SNP_SESSION_ID_LEN + 1];
+    char session[SNP_SESSION_NAME_MAX + 1];
     uint64_t now_us;
+    char *text; /* owned; written by the store's thread: what was lost; NULL = nothing */
 };
 
-/* A row without a checkpoint and without a branch is no snapshot. */
-static int row_remove(struct snp_tx *tx, const char *id, uint64_t now_us, struct snp_err *err)
+/* A row without a checkpoint and without a branch is no snapshot. ret_text: may be NULL; owned by the caller. */
+static int row_remove(
+    struct snp_tx *tx, const char *id, uint64_t now_us, char **ret_text, struct snp_err *err)
 {
     struct snp_journal_snapshot row;
     snp_autofree char *text = NULL;
@@ -147,26 +176,41 @@ static int row_remove(struct snp_tx *tx, const char *id, uint64_t now_us, struct
     event.session = session;
     event.text = text;
     r = snp_journal_snapshot_remove(tx, id, err);
-    return r < 0 ? r : snp_journal_event_add(tx, &event, err);
+    r = r < 0 ? r : snp_journal_event_add(tx, &event, err);
+    if (r == 0 && ret_text != NULL) {
+        free(*ret_text); /* of a try before */
+        *ret_text = SNP_TAKE_PTR(text);
+    }
+    return r;
 }
 
 static int run_loss(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    const struct loss *loss = arg;
+    struct loss *loss = arg;
 
-    return row_remove(tx, loss->snapshot, loss->now_us, err);
+    return row_remove(tx, loss->snapshot, loss->now_us, &loss->text, err);
 }
 
+/* Who asked for the end of the daemon is told, too. */
 static void loss_noted(void *arg, const struct snp_err *err)
 {
+    struct loss *loss = arg;
+
     if (err->code != SNP_OK) {
         snp_log(SNP_LOG_WARN, "journal", "error=\"%s\"", err->msg);
     }
-    free(arg);
+    if (loss->server->end_lost != NULL && loss->text != NULL) {
+        (void)json_array_append_new(loss->server->end_lost,
+                                    json_pack("{s:s, s:s, s:[]}", "session", loss->session,
+                                              "reason", loss->text, "lost"));
+    }
+    free(loss->text);
+    free(loss);
 }
 
-static void loss_note(struct snp_server *server, const char *snapshot)
+static void loss_note(const struct snp_session *session, const char *snapshot)
 {
+    struct snp_server *server = session->server;
     struct loss *loss = calloc(1, sizeof(*loss));
     const struct snp_store_job job = {
         .run = run_loss, .done = loss_noted, .arg = loss, .durability = SNP_DURABILITY_SYNCED};
@@ -175,7 +219,9 @@ static void loss_note(struct snp_server *server, const char *snapshot)
     if (loss == NULL) {
         return; /* the next start finds it */
     }
+    loss->server = server;
     memcpy(loss->snapshot, snapshot, sizeof(loss->snapshot));
+    memcpy(loss->session, session->name, sizeof(loss->session));
     loss->now_us = snp_wall_us();
     if (snp_store_submit(server->store, &job, &err) < 0) {
         loss_noted(loss, &err);
@@ -208,7 +254,7 @@ int snp_pin_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
         memcpy(id, snp_buf_bytes(&ids), LINE - 1);
         id[LINE - 1] = '\0';
         snp_buf_consume(&ids, LINE);
-        r = row_remove(tx, id, now_us, err);
+        r = row_remove(tx, id, now_us, NULL, err);
     }
     return r;
 }
@@ -242,7 +288,7 @@ void snp_pin_check(struct snp_session *session)
 
         gone = branch->next;
         if (branch->has_row && !branch->is_on_disk && server->store != NULL) {
-            loss_note(server, branch->snapshot);
+            loss_note(session, branch->snapshot);
         }
         waiters_call(server, branch->snapshot);
         free(branch);
@@ -513,9 +559,9 @@ static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
     branch->is_spilling = false;
     branch->is_on_disk = report != NULL;
     if (err != NULL) {
-        /* Who wrote it died: once more. */
+        /* Who wrote it died, or another was being written: once more. */
         branch->is_doomed |= err->code == SNP_E_NOT_FOUND; /* given up: memory was short */
-        branch->is_failed = err->code != SNP_E_PEER || ++branch->tries == TRIES_MAX;
+        branch->is_failed = ++branch->tries == TRIES_MAX;
         snp_log(SNP_LOG_WARN, "snapshot-spill", "session=%s snapshot=%s error=\"%s\"",
                 session->id, snapshot, err->msg);
     }

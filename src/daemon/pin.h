@@ -33,7 +33,7 @@ struct snp_pin {
     bool has_row;     /* the journal has it */
     bool is_on_disk;  /* its checkpoint is whole */
     bool is_spilling; /* it is being written */
-    bool is_failed;   /* writing it failed, and would again */
+    bool is_failed;   /* writing it failed each time */
     bool is_doomed;   /* it goes when nobody uses it */
     unsigned tries;
     unsigned users; /* writing it, or going back to it */
@@ -90,6 +90,12 @@ bool snp_pin_wait(struct snp_server *server,
 
 /* The same for any of the session's that is not on disk yet; false: its executor may go without a loss. */
 bool snp_pin_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter);
+
+/* Some are to come to disk. */
+bool snp_pin_is_leaving(const struct snp_session *session);
+
+/* Try once more to write those that could not be written. */
+void snp_pin_retry(struct snp_session *session);
 
 /* The session's memory goes. */
 void snp_pin_forget(struct snp_session *session);

@@ -25,6 +25,7 @@
 #include "daemon/exec.h"
 #include "daemon/hibernate.h"
 #include "daemon/import.h"
+#include "daemon/pin.h"
 #include "daemon/prove.h"
 #include "daemon/recover.h"
 #include "daemon/tier.h"
@@ -427,6 +428,40 @@ static void end_finish(struct snp_server *server)
     uv_unref((uv_handle_t *)&server->end_timer);
 }
 
+static bool is_unsaved(const struct snp_session *session)
+{
+    return session->is_dirty || snp_checkpoint_is_moving(session);
+}
+
+/* Of one whose cell runs: what was answered before that is saved. */
+static bool has_before(const struct snp_session *session)
+{
+    return !is_unsaved(session) || session->saved_changes == session->begun_changes;
+}
+
+/* Who has a cell still running after all that time loses what was done since it was saved last. */
+static void end_tell(struct snp_server *server)
+{
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        const struct snp_session *session = server->sessions.slots[i];
+        struct snp_err err;
+
+        if (session != NULL && session->state == SNP_SESSION_RUNNING &&
+            session->name[0] != '\0' &&
+            (!has_before(session) || session->changes != session->begun_changes)) {
+            (void)snp_fail(&err, SNP_E_TIMEOUT,
+                           "cell %llu was still running; the session was last saved after "
+                           "cell %llu%s",
+                           (unsigned long long)session->cells,
+                           (unsigned long long)session->checkpoint_cell,
+                           session->changes == session->begun_changes
+                               ? ""
+                               : ", and lacks files put into it beside that cell");
+            snp_hibernate_tell_end(session, &err);
+        }
+    }
+}
+
 /* No executor is needed any more: the tiers end. */
 static void end_tiers(struct snp_server *server)
 {
@@ -434,6 +469,7 @@ static void end_tiers(struct snp_server *server)
         return;
     }
     server->has_ended_tiers = true;
+    end_tell(server);
     (void)uv_timer_stop(&server->end_timer);
     for (size_t i = 0; i < SNP_TIER_N; i++) {
         if (server->tiers[i] != NULL) {
@@ -443,15 +479,6 @@ static void end_tiers(struct snp_server *server)
     if (server->n_tiers == 0) {
         end_journal(server);
     }
-}
-
-static void end_overdue(uv_timer_t *timer)
-{
-    struct snp_server *server = timer->data;
-
-    snp_log(SNP_LOG_WARN, "end", "why=\"%u checkpoints are not done in time\"",
-            server->n_end_saves);
-    end_tiers(server);
 }
 
 static void end_saved(void *ctx, const struct snp_err *err)
@@ -467,45 +494,107 @@ static void end_saved(void *ctx, const struct snp_err *err)
     snp_server_saved(server);
 }
 
-void snp_server_saved(struct snp_server *server)
-{
-    if (server->is_ending && server->n_end_saves == 0 && server->n_saving == 0) {
-        end_tiers(server);
-    }
-}
-
 static bool is_unproven(const struct snp_session *session)
 {
     return session->checkpoint != 0 && !snp_prove_is_done(session);
 }
 
-/* What sessions hold is saved before their executors go. */
-static void end_sessions(struct snp_server *server)
+/* As it was before its cell; if that cannot be saved, or files were put since, the cell is waited for. */
+static bool end_running(struct snp_session *session)
 {
-    server->n_end_saves = 1;
-    (void)uv_timer_start(&server->end_timer, end_overdue, SNP_CAP_END_SAVE_MS, 0);
+    if (session->running != NULL && session->running->record != NULL) {
+        return true; /* its answer is on its way */
+    }
+    if (has_before(session) && session->changes == session->begun_changes) {
+        return false;
+    }
+    if (!has_before(session) && session->end_tries == 0) {
+        session->end_tries++;
+        snp_checkpoint_make(session, NULL, NULL);
+        return true;
+    }
+    return snp_now_us() - session->server->end_us < (uint64_t)SNP_CAP_END_CELL_MS * 1000;
+}
+
+/* Begin what is to be done for a session before its executor goes. False: that is all done. */
+static bool end_session(struct snp_session *session)
+{
+    struct snp_server *server = session->server;
+
+    if (session->name[0] == '\0' || session->executor == NULL || session->wake != NULL) {
+        return false;
+    }
+    if (session->save != NULL || session->n_putting > 0 || snp_pin_is_leaving(session)) {
+        return true;
+    }
+    if (session->end_changes != session->changes) {
+        session->end_changes = session->changes;
+        session->end_tries = 0;
+    }
+    if (session->state == SNP_SESSION_RUNNING) {
+        return end_running(session);
+    }
+    if (session->state != SNP_SESSION_IDLE) {
+        return session->state == SNP_SESSION_SAVING ||
+               session->state == SNP_SESSION_ROLLING_BACK;
+    }
+    if (is_unsaved(session) ? session->end_tries == SNP_CAP_END_TRIES
+                            : session->end_tries > 0 || !is_unproven(session)) {
+        return false;
+    }
+    session->end_tries++;
+    server->n_end_saves++;
+    snp_session_ref(session);
+    snp_hibernate(session, false, end_saved, session);
+    return true;
+}
+
+/*
+ * What sessions hold is saved before their executors go: also what was answered while others were
+ * saved, and snapshots that are in memory only. No cell begins meanwhile.
+ */
+static void end_look(uv_timer_t *timer)
+{
+    struct snp_server *server = timer->data;
+    bool is_waiting = false;
+
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         struct snp_session *session = server->sessions.slots[i];
-        bool is_unsaved;
 
-        if (session == NULL || session->name[0] == '\0' || session->executor == NULL ||
-            session->wake != NULL) {
-            continue;
-        }
-        is_unsaved = session->is_dirty || snp_checkpoint_is_moving(session);
-        if (session->state == SNP_SESSION_IDLE && session->save == NULL &&
-            (is_unsaved || is_unproven(session))) {
-            server->n_end_saves++;
-            snp_session_ref(session);
-            snp_hibernate(session, false, end_saved, session);
-        } else if (is_unsaved && (session->state == SNP_SESSION_IDLE ||
-                                  session->state == SNP_SESSION_RUNNING)) {
-            /* Behind the snapshot that is being written, or as it was before the cell. */
-            snp_checkpoint_make(session, NULL, NULL);
+        is_waiting |= session != NULL && end_session(session);
+    }
+    is_waiting |= server->n_end_saves > 0 || server->n_saving > 0;
+    if (!is_waiting) {
+        end_tiers(server);
+    } else if (snp_now_us() - server->end_us > (uint64_t)SNP_CAP_END_SAVE_MS * 1000) {
+        snp_log(SNP_LOG_WARN, "end", "why=\"%u checkpoints are not done in time\"",
+                server->n_end_saves);
+        end_tiers(server);
+    } else {
+        (void)uv_timer_start(timer, end_look, SNP_CAP_END_LOOK_MS, 0);
+    }
+}
+
+void snp_server_saved(struct snp_server *server)
+{
+    if (server->is_ending && !server->has_ended_tiers) {
+        (void)uv_timer_start(&server->end_timer, end_look, 0, 0);
+    }
+}
+
+/* Who has not begun will not. */
+static void end_begin(struct snp_server *server)
+{
+    server->end_us = snp_now_us();
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        struct snp_session *session = server->sessions.slots[i];
+
+        if (session != NULL) {
+            snp_pin_retry(session);
+            snp_exec_pump(session);
         }
     }
-    server->n_end_saves--;
-    snp_server_saved(server);
+    end_look(&server->end_timer);
 }
 
 void snp_server_end(struct snp_server *server, struct snp_request *request)
@@ -533,7 +622,7 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     uv_close((uv_handle_t *)&server->ticker, NULL);
     uv_close((uv_handle_t *)&server->checkpoints, NULL);
     uv_close((uv_handle_t *)&server->intents, NULL);
-    end_sessions(server);
+    end_begin(server);
 }
 
 void snp_server_tier_gone(struct snp_server *server)

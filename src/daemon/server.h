@@ -106,6 +106,7 @@ struct snp_server {
     bool is_ending;
     bool has_ended_tiers; /* sessions are saved, or the time for it is over */
     unsigned n_end_saves; /* sessions still being saved for the end */
+    uint64_t end_us;      /* monotonic: when it began */
 };
 
 /* Of a budget of so many bytes the part for the full outputs that one tier keeps. */

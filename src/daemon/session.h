@@ -107,10 +107,14 @@ struct snp_session {
     bool is_dirty; /* it holds what no checkpoint holds */
     uint64_t
         unsavable_us; /* something in it cannot be saved: it does not hibernate by itself, nor tries before that */
-    bool is_leaving;         /* it is on its way to hibernate */
-    uint64_t changes;        /* how often something changed in it */
-    bool has_begun_putting;  /* a file was on its way in when its running cell began */
-    bool has_puts;           /* files were put since it was saved last */
+    bool is_leaving;        /* it is on its way to hibernate */
+    uint64_t changes;       /* how often something changed in it */
+    uint64_t begun_changes; /* of these: before its running cell */
+    uint64_t saved_changes; /* of these: the latest checkpoint has them */
+    uint64_t end_changes;   /* of these: when it was saved for the end of the daemon */
+    unsigned end_tries;     /* to save it as it was then */
+    bool has_begun_putting; /* a file was on its way in when its running cell began */
+    bool has_puts; /* files were put, or it was rolled back, and no checkpoint may have that */
     unsigned n_putting;      /* files on their way into it: nothing is taken of it meanwhile */
     uint64_t dirty_us;       /* monotonic: since when it is dirty */
     uint64_t checkpoint_us;  /* monotonic: when to save it; 0 = not planned */

@@ -6,6 +6,7 @@
 
 #include "daemon/exec.h"
 #include "daemon/executor.h"
+#include "daemon/server.h"
 #include "daemon/session.h"
 
 bool snp_session_is_at_rest(const struct snp_session *session)
@@ -35,6 +36,12 @@ bool snp_session_is_at_rest(const struct snp_session *session)
 
 void snp_turns_run(struct snp_session *session)
 {
+    struct snp_err err;
+
+    if (session->server->is_ending) {
+        (void)snp_fail(&err, SNP_E_PEER, "the daemon is ending");
+        snp_turns_fail(session, &err);
+    }
     while (session->turns != NULL && snp_session_is_at_rest(session)) {
         struct snp_turn *turn = session->turns;
 

@@ -4,6 +4,7 @@
 The tier is scripted_tier.py (see test_daemon.py), whose variables are what a session holds.
 """
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -547,6 +548,18 @@ def test_a_file_alone_can_be_missing(start):
     assert "1 file put into it (late)" in refused(client, "hibernate", session="s")
 
 
+def test_notes_of_puts_go_when_every_checkpoint_has_them(start, place):  # noqa: F811
+    daemon = start(*LATER)
+    client = daemon.client()
+    for n in range(6):
+        put(client, f"f{n}")
+        client.run("1", "s")
+        client.call("checkpoint", session="s")
+    kill(daemon, signal.SIGTERM)
+    with contextlib.closing(sqlite3.connect(os.path.join(place, "journal", "journal.db"))) as db:
+        assert 0 < db.execute("SELECT COUNT(*) FROM effects").fetchone()[0] < 6
+
+
 def test_a_put_beside_a_checkpoint_counts_as_not_in_it(start):
     client = start(*LATER).client()
     client.run("slow(0.5)", "s")
@@ -787,6 +800,26 @@ def test_an_end_in_order_saves_all(start):
     client = start(*LATER).client()
     for n in range(5):
         assert client.run("x", f"s{n}") == str(n)
+
+
+def test_an_end_in_order_waits_for_what_is_in_flight(start):
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("globals().update(x=1), torn()", "torn")  # its first save is torn
+    client.run("globals().update(x=1)", "s")
+    running = client.start("__import__('time').sleep(1)", "s")
+    queued = client.start("globals().update(x=2)", "s")
+    assert wait_until(lambda: row(daemon.client())["state"] == "running")
+    put(daemon.client(), "beside")
+    daemon.process.send_signal(signal.SIGTERM)
+    ends = {ident: (kind, head) for kind, ident, head, *_ in (client.recv() for _ in range(2))}
+    assert ends[running][0] == RESPONSE
+    assert "ending" in ends[queued][1]["message"]
+    kill(daemon, signal.SIGTERM)
+    client = start(*LATER).client()
+    assert client.run("x", "torn") == "1"
+    done = result(client, "x")
+    assert done["value"] == "1" and (done["restored"]["missing"], done["restored"]["missing_puts"]) == ([], [])
 
 
 # Fencing
