@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cell is missing if it ran after the checkpoint and left something; a file, if it was put after the
- * last effect that the checkpoint says is in it.
+ * last effect that the checkpoint says is in it; so is a rollback that was made after that one.
  */
 #include "daemon/missing.h"
 
@@ -20,7 +20,8 @@ enum {
     CELLS_NAMED = 10, /* in a message */
     CELLS_TEXT = 120, /* bytes */
     FILES_TEXT = 96,  /* bytes */
-    WHAT_TEXT = CELLS_TEXT + FILES_TEXT,
+    BACK_TEXT = 64,   /* bytes */
+    WHAT_TEXT = CELLS_TEXT + FILES_TEXT + BACK_TEXT,
     ORIGIN_TEXT = 64, /* bytes */
 };
 
@@ -50,7 +51,7 @@ void snp_missing_done(struct snp_missing *missing)
 
 bool snp_missing_any(const struct snp_missing *missing)
 {
-    return missing->n_cells > 0 || missing->n_puts > 0;
+    return missing->n_cells > 0 || missing->n_puts > 0 || missing->has_rollback;
 }
 
 /* Finding ------------------------------------------------------------------------------------ */
@@ -98,6 +99,11 @@ static int note_effect(const struct snp_journal_effect *row, void *arg, struct s
 
     if (strcmp(row->kind, "puts_forgiven") == 0) {
         puts_drop(missing);
+        missing->has_rollback = false;
+    }
+    if (strcmp(row->kind, "rolled_back") == 0 && row->id > search->after) {
+        missing->has_rollback = true;
+        missing->rollback_cell = (uint64_t)snp_json_int(detail, "cell", 0);
     }
     if (strcmp(row->kind, "put") != 0 || row->id <= search->after ||
         missing->n_puts == PUTS_MAX ||
@@ -170,11 +176,12 @@ static void cells_text(const struct snp_missing *missing, char *out, size_t out_
                    is_unknown ? " (how the last ended is unknown)" : "");
 }
 
-/* "what cells 3, 4 did, and 1 file put into it (a.txt)" */
+/* "what cells 3, 4 did, and 1 file put into it (a.txt), and the rollback to cell 2" */
 static void what_text(const struct snp_missing *missing, char out[WHAT_TEXT])
 {
     char cells[CELLS_TEXT] = "";
     char files[FILES_TEXT] = "";
+    char back[BACK_TEXT] = "";
 
     if (missing->n_cells > 0) {
         cells_text(missing, cells, sizeof(cells));
@@ -185,7 +192,12 @@ static void what_text(const struct snp_missing *missing, char out[WHAT_TEXT])
                        missing->n_puts > 1 ? "s" : "", missing->puts[0],
                        missing->n_puts > 1 ? ", ..." : "");
     }
-    (void)snprintf(out, WHAT_TEXT, "%s%s", cells, files);
+    if (missing->has_rollback) {
+        (void)snprintf(back, sizeof(back), "%sthe rollback to cell %llu",
+                       missing->n_cells + missing->n_puts > 0 ? ", and " : "",
+                       (unsigned long long)missing->rollback_cell);
+    }
+    (void)snprintf(out, WHAT_TEXT, "%s%s%s", cells, files, back);
 }
 
 int snp_missing_fail(const struct snp_missing *missing,
@@ -242,8 +254,9 @@ json_t *snp_missing_to_json(const struct snp_missing *missing)
             return NULL;
         }
     }
-    return json_pack("{s:O, s:I, s:O, s:I, s:o, s:[s, s]}", "cells", cells, "n_cells",
-                     (json_int_t)n, "files", files, "n_files", (json_int_t)missing->n_puts,
-                     "text", snp_json_bytes(what, strlen(what)), "recover", "replay",
-                     "checkpoint");
+    return json_pack(
+        "{s:O, s:I, s:O, s:I, s:o, s:o, s:[s, s]}", "cells", cells, "n_cells", (json_int_t)n,
+        "files", files, "n_files", (json_int_t)missing->n_puts, "rollback",
+        missing->has_rollback ? json_integer((json_int_t)missing->rollback_cell) : json_null(),
+        "text", snp_json_bytes(what, strlen(what)), "recover", "replay", "checkpoint");
 }

@@ -34,6 +34,8 @@ struct snp_missing {
     uint64_t n_beyond; /* cells after these */
     char **puts;       /* owned, n_puts of them: paths of files, the last ones */
     size_t n_puts;
+    bool has_rollback;      /* a rollback: the checkpoint is of before it */
+    uint64_t rollback_cell; /* of the last such rollback: what it went back to */
 };
 
 /* Where a session stands, for a job on the store's thread. */
@@ -65,8 +67,8 @@ int snp_missing_fail(const struct snp_missing *missing,
                      struct snp_err *err);
 
 /*
- * {"cells": the first 100, "n_cells", "files": paths, "n_files", "text": both for people,
- * "recover": what `exec` may be told}. NULL when out of memory.
+ * {"cells": the first 100, "n_cells", "files": paths, "n_files", "rollback": what it went back to, or null, "text": all
+ * of it for people, "recover": what `exec` may be told}. NULL when out of memory.
  */
 json_t *snp_missing_to_json(const struct snp_missing *missing);
 

@@ -121,6 +121,23 @@ static void rollback_over(struct rollback *back)
 
 /* The journal ------------------------------------------------------------------------------------ */
 
+/* A checkpoint of before it must not be taken for the session's state without a word. */
+static int back_note(struct snp_tx *tx,
+                     const struct rollback *back,
+                     uint64_t cells,
+                     struct snp_err *err)
+{
+    char detail[64];
+    const struct snp_journal_effect effect = {.session = back->session_id,
+                                              .cell = cells,
+                                              .kind = "rolled_back",
+                                              .detail = detail,
+                                              .at_us = snp_wall_us()};
+
+    (void)snprintf(detail, sizeof(detail), "{\"cell\": %llu}", (unsigned long long)back->cell);
+    return snp_journal_effect_add(tx, &effect, err);
+}
+
 static int run_journal(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct rollback *back = arg;
@@ -140,6 +157,9 @@ static int run_journal(struct snp_tx *tx, void *arg, struct snp_err *err)
     r = snp_journal_session_put(tx, &row, err);
     if (r == 0) {
         r = snp_journal_cell_undo(tx, back->session_id, back->cell, err);
+    }
+    if (r == 0) {
+        r = back_note(tx, back, row.cells, err);
     }
     if (r == 0) {
         const struct snp_journal_checkpoint to = {

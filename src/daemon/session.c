@@ -178,9 +178,11 @@ uint64_t snp_session_floor(const struct snp_session *session)
 /* Until the journal has been asked, every cell after the checkpoint may have left something. */
 static bool is_lacking(const struct snp_session *session)
 {
-    return session->missing == NULL ? snp_session_floor(session) < session->cells
-                                    : snp_json_int(session->missing, "n_cells", 0) > 0 ||
-                                          snp_json_int(session->missing, "n_files", 0) > 0;
+    return session->missing == NULL
+               ? snp_session_floor(session) < session->cells
+               : snp_json_int(session->missing, "n_cells", 0) > 0 ||
+                     snp_json_int(session->missing, "n_files", 0) > 0 ||
+                     json_is_integer(json_object_get(session->missing, "rollback"));
 }
 
 enum snp_session_state snp_session_resting_state(const struct snp_session *session)

@@ -39,6 +39,8 @@
 #include "daemon/turn.h"
 #include "store/journal.h"
 
+#define ROLLBACK_NAME "the rollback to cell " /* no variable has such a name */
+
 struct snp_wake {
     struct snp_session *session; /* one reference */
     unsigned pending;            /* steps under way */
@@ -188,12 +190,27 @@ static void untold_add(json_t *to, const json_t *from, const char *name)
     }
 }
 
+/* The same of a rollback, which is among what could not be restored. */
+static void rollback_add(json_t *to, const json_t *from)
+{
+    size_t i;
+    json_t *one;
+
+    json_array_foreach(json_object_get(from, "failed"), i, one)
+    {
+        if (snp_has_prefix(snp_json_str(one, "name", ""), ROLLBACK_NAME)) {
+            (void)json_array_append(json_object_get(to, "failed"), one);
+        }
+    }
+}
+
 /* One that died before its first result was told has its losses told with the next. */
 static void restored_set(struct snp_session *session, json_t *report)
 {
     if (report != NULL && session->restored != NULL) {
         untold_add(report, session->restored, "missing");
         untold_add(report, session->restored, "missing_puts");
+        rollback_add(report, session->restored);
     }
     json_decref(session->restored);
     session->restored = report;
@@ -219,6 +236,23 @@ static json_t *lost_name(const struct snp_session *session)
         "missing_puts", "wake_us", 0);
 }
 
+/* What could not be restored, a rollback included: owned by the caller. */
+static json_t *failed_json(const struct snp_wake *wake)
+{
+    json_t *failed = wake->failed == NULL ? json_array() : json_copy(wake->failed);
+
+    if (wake->missing.has_rollback) {
+        (void)json_array_append_new(
+            failed,
+            json_pack("{s:o, s:s}", "name",
+                      json_sprintf(ROLLBACK_NAME "%llu",
+                                   (unsigned long long)wake->missing.rollback_cell),
+                      "reason",
+                      "its checkpoint is damaged; the session is from a checkpoint before it"));
+    }
+    return failed;
+}
+
 static void wake_done(struct snp_wake *wake)
 {
     struct snp_session *session = wake->session;
@@ -238,12 +272,12 @@ static void wake_done(struct snp_wake *wake)
                   missing_json(wake, is_replay ? wake->missing.n_cells : 0,
                                wake->missing.n_cells),
                   "replayed", missing_json(wake, 0, is_replay ? wake->missing.n_cells : 0),
-                  "failed", wake->failed == NULL ? json_array() : json_incref(wake->failed),
-                  "missing_puts", puts_json(wake), "wake_us", (json_int_t)us));
+                  "failed", failed_json(wake), "missing_puts", puts_json(wake), "wake_us",
+                  (json_int_t)us));
     snp_log(SNP_LOG_INFO, "wake", "session=%s epoch=%llu checkpoint=%llu us=%llu", session->id,
             (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
             (unsigned long long)us);
-    if (wake->missing.n_puts > 0) {
+    if (wake->missing.n_puts > 0 || wake->missing.has_rollback) {
         snp_keep_puts_forgiven(session); /* told with the next result; not asked about again */
     }
     wake_over(wake);
@@ -732,6 +766,9 @@ static void missing_found(void *arg, const struct snp_err *found_err)
         snp_missing_place(wake->session, &wake->place);
         missing_find(wake);
         return;
+    }
+    if (wake->missing.n_puts > 0 || wake->missing.has_rollback) {
+        wake->session->has_puts = true; /* its state at rest depends on it */
     }
     if (snp_missing_any(&wake->missing) && !decide(wake, &err)) {
         wake_fail(wake, &err);

@@ -4,10 +4,12 @@
 The tier is scripted_tier.py; its branches are copies of its variables and files.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import signal
+import sqlite3
 import struct
 import time
 
@@ -306,6 +308,27 @@ def test_a_copy_that_is_written_late_does_not_undo_a_rollback(start, end):
     assert [cell["state"] for cell in history(client)][-2:] == ["undone", "kept"]
     assert good(client.call("rollback", snapshot="b"))["how"] == "checkpoint"
     assert client.run("x", "s") == "2"
+
+
+def test_a_rollback_whose_checkpoint_is_damaged_is_missed(start, place):  # noqa: F811
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("globals().update(x=1)", "s")
+    take(client, "a")
+    client.run("globals().update(x=2)", "s")
+    good(client.call("checkpoint", session="s"))
+    good(client.call("rollback", snapshot="a"))
+    kill(daemon)
+    with contextlib.closing(sqlite3.connect(os.path.join(place, "journal", "journal.db"))) as db, db:
+        db.execute("UPDATE checkpoints SET damaged = 1 WHERE epoch = (SELECT MAX(epoch) FROM checkpoints)")
+    client = start(*LATER).client()
+    error = client.fail("x", "s")
+    assert error["code"] == "denied" and "rollback to cell 1" in error["message"]
+    assert wait_until(lambda: row(client)["state"] == "incomplete")
+    kind, head, _, _ = client.end_of(client.start("x", "s", recover="checkpoint"))
+    assert kind == RESPONSE and head["value"] == "2"
+    assert any("rollback to cell 1" in item["name"] for item in head["restored"]["failed"])
+    assert client.run("x", "s") == "2"  # told once
 
 
 def test_a_file_put_while_a_snapshot_is_written_is_not_in_it(start):
