@@ -48,18 +48,34 @@ bool snp_gc_is_busy(struct snp_store *store, uint64_t checkpoint)
     return found;
 }
 
+/*
+ * What was put before every checkpoint that is kept is in all of them. The last note of all stays: checkpoints refer to
+ * it, and so does the next one.
+ */
+static int prune_effects(struct snp_tx *tx, int64_t session, struct snp_err *err)
+{
+    return snp_db_run(tx->db, NULL, err,
+                      "DELETE FROM effects WHERE session = ?1 AND row <"
+                      " (SELECT MIN(effect) FROM checkpoints WHERE session = ?1"
+                      "  AND complete = 1)",
+                      "i", session);
+}
+
 int snp_gc_prune(struct snp_tx *tx, int64_t session, struct snp_err *err)
 {
+    int r;
+
     tx->store->must_reap = true;
-    return snp_db_run(tx->db, NULL, err,
-                      "UPDATE checkpoints SET complete = 0 WHERE session = ?1 AND complete = 1"
-                      " AND NOT EXISTS (SELECT 1 FROM snapshots"
-                      "  WHERE checkpoint = checkpoints.row)"
-                      " AND row NOT IN (SELECT row FROM checkpoints AS c WHERE session = ?1"
-                      "  AND complete = 1 AND damaged = 0 AND NOT EXISTS"
-                      "   (SELECT 1 FROM snapshots WHERE checkpoint = c.row)" SNP_NEWEST_FIRST(
-                          "") " LIMIT ?2)",
-                      "ii", session, (int64_t)KEEP);
+    r = snp_db_run(tx->db, NULL, err,
+                   "UPDATE checkpoints SET complete = 0 WHERE session = ?1 AND complete = 1"
+                   " AND NOT EXISTS (SELECT 1 FROM snapshots"
+                   "  WHERE checkpoint = checkpoints.row)"
+                   " AND row NOT IN (SELECT row FROM checkpoints AS c WHERE session = ?1"
+                   "  AND complete = 1 AND damaged = 0 AND NOT EXISTS"
+                   "   (SELECT 1 FROM snapshots WHERE checkpoint = c.row)" SNP_NEWEST_FIRST(
+                       "") " LIMIT ?2)",
+                   "ii", session, (int64_t)KEEP);
+    return r < 0 ? r : prune_effects(tx, session, err);
 }
 
 /* Checkpoints --------------------------------------------------------------------------- */
