@@ -48,7 +48,7 @@ def test_over_ssh(box, tmp_path):
     known = (tmp_path / "host.pub").read_text().split()
     (tmp_path / "known").write_text(f"[127.0.0.1]:{port} {known[0]} {known[1]}\n")
     (tmp_path / "config").write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {tmp_path}/host\nAuthorizedKeysFile {tmp_path}/user.pub\n"
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey \"{tmp_path}/host\"\nAuthorizedKeysFile \"{tmp_path}/user.pub\"\n"
         "StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPidFile none\n"
         f"PermitRootLogin prohibit-password\nSetEnv PATH={box.bin}:/usr/bin:/bin "
         f"SNIPARA_SANDBOX_RUNTIME_DIR={box.runtime} SNIPARA_SANDBOX_STATE_DIR={box.state}\n")
@@ -60,7 +60,7 @@ def test_over_ssh(box, tmp_path):
         listening = lib.wait_for(lambda: server.poll() is not None or "listening" in (tmp_path / "log").read_text(), 20)
         lib.need("sshd", listening and server.poll() is None, (tmp_path / "log").read_text()[-300:])
         ssh = ["ssh", "-F", "none", "-i", str(tmp_path / "user"), "-p", str(port), "-o", "BatchMode=yes",
-               "-o", "StrictHostKeyChecking=yes", "-o", f"UserKnownHostsFile={tmp_path}/known", "root@127.0.0.1"]
+               "-o", "StrictHostKeyChecking=yes", "-o", f'UserKnownHostsFile="{tmp_path}/known"', "root@127.0.0.1"]
         lib.need("sshd", subprocess.run([*ssh, "true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=30,
                                         check=False).returncode == 0, "root may not log in here")
         program = os.path.join(box.bin, "snipara-sandbox")

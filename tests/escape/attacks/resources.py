@@ -327,7 +327,7 @@ attempt(fill, of_no_file)
         libc.mmap.argtypes = [ctypes.c_size_t] * 4 + [ctypes.c_long] * 2
         for at in range(60000):
             libc.mmap(0, 4096, at % 2, 0x4022, -1, 0)
-'''), token_if_done, **{**HELD, "options": ("--memory", "16m", "--cpus", "2")}),
+'''), token_if_done, **{**HELD, "options": ("--memory", "32m", "--cpus", "2")}),
     Attack("memory of a process whose first thread has ended", "resources", "four times the limit is held for a second",
            MANY.replace("HOLD", '''
         import threading
