@@ -203,6 +203,7 @@ int snp_trust_add(const char *path,
     if (r < 0) {
         return r;
     }
+    SNP_ASSERT(record_path != NULL);
     record = json_pack("{s:o, s:I, s:s, s:s, s:I}", "path", snp_json_bytes(real, strlen(real)),
                        "owner", (json_int_t)source->owner, "sha256", source->hash, "by", by,
                        "at", (json_int_t)time(NULL));
@@ -230,6 +231,7 @@ int snp_trust_revoke(const char *path, struct snp_err *err)
     snp_autofree char *record_path = NULL;
     int r = find_record(path, &real, &record_path, err);
 
+    SNP_ASSERT(r < 0 || record_path != NULL);
     if (r == 0 && unlink(record_path) < 0) {
         r = errno == ENOENT ? snp_fail(err, SNP_E_NOT_FOUND, "%s was not trusted", path)
                             : snp_fail_sys(err, errno, "remove %s", record_path);
