@@ -344,10 +344,8 @@ class Run(Story):
         before = [ask for ask in asks if ask.outcome == "done" and ask.answered < end_asked]
         cells = {ask.head["cell"] for ask in before if isinstance(ask, Exec)} & set(restored.get("missing", ()))
         puts = {ask.path for ask in before if isinstance(ask, Put)} & set(restored.get("missing_puts", ()))
-        # A later put of the same file may not have been answered. Beside a cell that the end cuts off the state of
-        # before that cell is saved: what was put meanwhile is named.
-        cut = min((ask.asked for ask in asks if isinstance(ask, Exec) and ask.outcome != "done"), default=float("inf"))
-        puts -= {ask.path for ask in asks if isinstance(ask, Put) and (ask not in before or ask.answered > cut)}
+        # A later put of the same file may not have been answered.
+        puts -= {ask.path for ask in asks if isinstance(ask, Put) and ask not in before}
         assert not cells and not puts, f"missing after an end in order: cells {sorted(cells)}, files {sorted(puts)}"
 
     def text(self):
