@@ -386,9 +386,13 @@ def test_destroy_ends_running_and_waiting_cells(daemon):
     assert other.call("sessions.destroy", session="s")[1]["code"] == "not_found"
     assert other.run("'x' in globals()", "s") == "False"
     client.start("wait(100)")  # one without a name
-    assert wait_until(lambda: [row["state"] for row in other.call("sessions.list")[1]["sessions"]].count("running") == 1)
-    ident = [row["id"] for row in other.call("sessions.list")[1]["sessions"] if row["state"] == "running"][0]
-    done = other.call("sessions.destroy", session=ident)[1]
+
+    def running_now():
+        rows = other.call("sessions.list")[1]["sessions"]
+        return [row["id"] for row in rows if row["state"] == "running" and row["cells"] == 1]
+
+    assert wait_until(running_now)
+    done = other.call("sessions.destroy", session=running_now()[0])[1]
     assert done["ended"]["ran_ms"] < 10 * 60 * 1000  # not since 1970
 
 
