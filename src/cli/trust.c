@@ -44,7 +44,7 @@ static void print_asks(const struct snp_config_source *file)
 
     print_text(file->path);
     if (json_object_size(file->asks) == 0) {
-        (void)puts(": sets nothing that needs your word");
+        (void)puts(": sets nothing that needs trust");
         return;
     }
     (void)puts(" sets:");
@@ -260,9 +260,9 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 }
 
 static const struct snp_opt options[] = {
-    {"show",   0, SNP_OPT_FLAG, NULL, "only show what the files set that needs your word", 0},
-    {"list",   0, SNP_OPT_FLAG, NULL, "list what is trusted",                              0},
-    {"revoke", 0, SNP_OPT_FLAG, NULL, "trust a folder's files, or one file, no more",      0},
+    {"show",   0, SNP_OPT_FLAG, NULL, "only show what in the files needs trust",          0},
+    {"list",   0, SNP_OPT_FLAG, NULL, "list what is trusted",                             0},
+    {"revoke", 0, SNP_OPT_FLAG, NULL, "stop trusting the files of a folder, or one file", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg args[] = {

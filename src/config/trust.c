@@ -57,7 +57,7 @@ static int foreign(const char *path, uid_t owner, bool *is_foreign, struct snp_e
 {
     *is_foreign = true;
     return snp_fail(err, SNP_E_DENIED,
-                    "%s belongs to uid %u, who is neither you nor root: it is not read", path,
+                    "%s belongs to uid %u, not to you or root; it was not read", path,
                     (unsigned)owner);
 }
 

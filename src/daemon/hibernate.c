@@ -81,11 +81,10 @@ void snp_hibernate_tell_end(const struct snp_session *session, const struct snp_
         (void)json_array_append_new(
             server->end_lost, json_pack("{s:s, s:s, s:O}", "session", session->name, "reason",
                                         err == NULL ? "" : err->msg, "lost", lost));
-        snp_keep_event(
-            server, "end_lost", session,
-            "session %s: %zu variables and the like cannot be restored%s%.64s%s%.200s",
-            session->name, n, n == 0 ? "" : ", first ", snp_json_str(first, "name", ""),
-            err == NULL ? "" : "; ", err == NULL ? "" : err->msg);
+        snp_keep_event(server, "end_lost", session,
+                       "session %s: %zu items cannot be restored%s%.64s%s%.200s", session->name,
+                       n, n == 0 ? "" : ", first ", snp_json_str(first, "name", ""),
+                       err == NULL ? "" : "; ", err == NULL ? "" : err->msg);
     }
     json_decref(lost);
 }
@@ -207,7 +206,7 @@ static int check_room(const struct snp_session *session, struct snp_err *err)
         if (strcmp(reason, "not enough memory") == 0 ||
             strcmp(reason, "it took too long") == 0) {
             return snp_fail(err, SNP_E_LIMIT,
-                            "%.64s could not be restored in a try: %s; the session stays "
+                            "%.64s could not be restored when tried: %s; the session stays "
                             "awake. Write it to a file in smaller parts, or delete it",
                             snp_json_str(one, "name", "?"), reason);
         }
@@ -230,8 +229,8 @@ static void proven(void *ctx, const struct snp_err *err)
     if (err != NULL) {
         (void)snp_fail(&why, SNP_E_LIMIT, "%s (%.300s)%s",
                        session->server->has_ended_tiers
-                           ? "it is saved, but there was no time to restore it in a try"
-                           : "it could not be restored in a try",
+                           ? "it is saved, but there was no time to try restoring it"
+                           : "it could not be restored when tried",
                        err->msg, session->server->is_ending ? "" : "; the session stays awake");
         stay(h, &why);
     } else if (check_used(session, &why) < 0 ||
@@ -261,7 +260,7 @@ static void prove(struct hibernation *h)
     } else if (snp_prove_is_done(session)) {
         proven(h, NULL);
     } else if (session->proof != NULL) {
-        (void)snp_fail(&err, SNP_E_LIMIT, "the session is on its way to sleep already");
+        (void)snp_fail(&err, SNP_E_LIMIT, "the session is already being put to sleep");
         end(h, &err);
     } else {
         snp_prove(session, proven, h);

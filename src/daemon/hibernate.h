@@ -24,7 +24,7 @@ void snp_hibernate(struct snp_session *session,
                    snp_hibernate_done *done,
                    void *ctx);
 
-/* [{name, type, reason}]: what its checkpoint could not hold, and what of it did not come back in a try. New. */
+/* [{name, type, reason}]: what its checkpoint could not hold, and what of it did not come back when tried. New. */
 json_t *snp_hibernate_lost(const struct snp_session *session);
 
 /* Close the executor without saving: what it holds is of no use. */

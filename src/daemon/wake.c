@@ -230,7 +230,7 @@ static json_t *lost_name(const struct snp_session *session)
     return json_pack(
         "{s:n, s:i, s:[], s:[], s:[{s:s, s:o}], s:[], s:i}", "checkpoint", "cell", 0, "missing",
         "replayed", "failed", "name", session->name, "reason",
-        json_sprintf("this session is new, and one of its name may have been lost: the journal "
+        json_sprintf("this session is new; one with its name may have been lost: the journal "
                      "was damaged on %s (snipara-sandbox doctor)",
                      day),
         "missing_puts", "wake_us", 0);

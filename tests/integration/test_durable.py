@@ -619,7 +619,7 @@ def test_nothing_sleeps_that_was_not_seen_to_come_back(start):
     client.run("globals().update(x=1, heavy=b'h' * (9 << 20))", "s")
     assert saved(client, 1)
     kind, head, _, _ = client.call("hibernate", session="s")
-    assert (kind, head["code"]) == (ERROR, "limit") and "could not be restored in a try" in head["message"]
+    assert (kind, head["code"]) == (ERROR, "limit") and "could not be restored when tried" in head["message"]
     time.sleep(1)
     assert row(client)["state"] == "idle" and client.run("x, len(heavy)", "s") == f"(1, {9 << 20})"
     told = client.call("shutdown")[1]["lost"]
