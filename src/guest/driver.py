@@ -1388,6 +1388,8 @@ class Session:
             if order.kind == WARM:
                 replace_environment([b"HOME=/workspace", b"PATH=/usr/bin:/bin"])
                 self.watch()
+                if _state is not None:
+                    _state.Baseline()  # looked at again in serve(), then without page faults
                 self._serve_cell(Cell(0, 0, WARMING, None, None, None))
                 _sources.pop(cell_name(0), None)
                 continue
