@@ -427,31 +427,30 @@ def close_quietly(fd: int) -> None:
 class Turn:
     """Keeps the order between stdout and stderr, which are two pipes.
 
-    Before writing changes from one to the other we wait until the first has been read.
+    Before writing changes from one to the other we wait until the first has been read. So
+    we do before a child process starts; what it wrote itself is waited for behind it.
     """
 
-    WAIT_S = 0.050
-    GIVE_UP = 20  # waits in one cell that ran out: nobody is reading
+    WAIT_S = 0.250
+    GIVE_UP = 4  # waits in one cell that ran out: nobody is reading
 
     def __init__(self) -> None:
-        self._last = -1
+        self._last = 0  # written last: 1, 2, or 0 = either may have been
         self._given_up = 0
 
     def begin(self) -> None:
-        self._last = -1
-        self._given_up = 0
+        self._last = self._given_up = 0
 
     def take(self, fd: int) -> None:
         if fd != self._last:
-            last, self._last = self._last, fd
-            if last >= 0:
-                self._wait(last)
+            self._last = fd
+            self._wait(3 - fd)
 
     def settle(self) -> None:
-        """Wait for what was written last, before something else goes to the host."""
-        if self._last >= 0:
-            self._wait(self._last)
-            self._last = -1
+        """Wait for what was written, before something else goes to the host."""
+        self._last = 0
+        self._wait(1)
+        self._wait(2)
 
     def _wait(self, fd: int) -> None:
         try:
@@ -919,8 +918,9 @@ OS_ERRORS = {
 class Denials:
     """What the sandbox seems to have refused, as far as Python notices (unverified)."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, turn: Turn) -> None:
         self._stream = stream
+        self._turn = turn
         self._seen: Set[Denial] = set()
         self._forked = False
         self._events: Dict[str, Callable[[Tuple[Any, ...]], None]] = {
@@ -975,6 +975,7 @@ class Denials:
 
     def _on_fork(self, _args: Tuple[Any, ...]) -> None:
         self._forked = True
+        self._turn.settle()
 
     def explain(self, error: BaseException) -> Optional[str]:
         """Report the denial behind an exception that ended a cell; its hint."""
@@ -1317,7 +1318,7 @@ class Session:
         self._display = Display(self._stream, self._stdio)
         self._figures = Figures(self._display)
         self._calls = Calls(self._stream, self._interrupt)
-        self._denials = Denials(self._stream)
+        self._denials = Denials(self._stream, self._stdio.turn)
         self._errors = Errors(template, self._denials)
         self._flags = self.COMPILE
         self._loop: Any = None

@@ -232,6 +232,7 @@ for i in range(20):
     print('err', i, file=sys.stderr)
     if i % 5 == 0:
         subprocess.run(['sh', '-c', f'echo sub {i}'])
+        print('end', i, file=sys.stderr)
 """
     # The daemon answers only its own user, so here it runs as the tests do.
     with fresh_sandbox("root" if os.geteuid() == 0 else "user").client() as rpc:
@@ -242,7 +243,7 @@ for i in range(20):
             allow_degraded=False, stream=True)
     assert kind == 2, head
     text = b"".join(raw for event, raw in events if event["event"] in ("stdout", "stderr"))
-    expected = "".join(f"out {i}\nerr {i}\n" + (f"sub {i}\n" if i % 5 == 0 else "") for i in range(20))
+    expected = "".join(f"out {i}\nerr {i}\n" + (f"sub {i}\nend {i}\n" if i % 5 == 0 else "") for i in range(20))
     assert text.decode() == expected
 
 
