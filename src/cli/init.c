@@ -33,9 +33,10 @@ static const char head[] =
     "model = \"gpt-4o-mini\"\n"
     "environment = \"auto\"  # auto, native, local; docker, wasm and vm are not in this "
     "version\n"
-    "max_depth = 4\n"
-    "max_subcalls = 12\n"
-    "token_budget = 8000\n"
+    "max_depth = 30  # turns of the model in one run\n"
+    "max_subcalls = 60  # calls of the model in one run\n"
+    "token_budget = 400000\n"
+    "cost_limit = 2.0  # USD\n"
     "verbose = false\n"
     "\n"
     "# Limits of a sandbox\n";

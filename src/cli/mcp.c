@@ -17,7 +17,7 @@
     {"pass-env", 0, SNP_OPT_LIST, "NAME", "pass our variable NAME to the command (repeatable)", 0},   \
     {"protocol", 0, SNP_OPT_STRING, "ERA",                                                            \
      "auto (default), modern (2026-07-28 only) or legacy (with a handshake)", 0},                     \
-    {"timeout", 't', SNP_OPT_FLOAT, "S",                                                              \
+    {"timeout", 0, SNP_OPT_FLOAT, "S",                                                                \
      "seconds for opening, and for each request: 0.1 to 3600 (default 60)", 0},                       \
     {"accept-defaults", 0, SNP_OPT_FLAG, NULL,                                                        \
      "let the server ask questions, and answer with its own defaults", 0},                            \

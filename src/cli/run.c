@@ -131,6 +131,26 @@ static bool cost_is_free(const struct snp_front *front,
     return false;
 }
 
+/* The limit of cost that nobody has set is for models whose price is known. */
+static void cost_default(const struct snp_front *front,
+                         const struct snp_model_choice *choice,
+                         struct snp_run_spec *spec)
+{
+    bool is_set = snp_opts_given(front->opts, "cost-limit") ||
+                  snp_config_origin(front->config, SNP_KEY_COST_LIMIT) != SNP_ORIGIN_DEFAULT;
+
+    if (spec->kind != SNP_RUN_COMPLETION || is_set || choice->is_priced) {
+        return;
+    }
+    spec->budget.cost_usd = -1;
+    if (!front->is_json && !front->has_events) {
+        snp_cli_warn(front->cli,
+                     "the price of %s is not known, so only --token-budget (%lld tokens) "
+                     "limits what this run costs (docs/models.md: prices)",
+                     choice->model, (long long)spec->budget.tokens);
+    }
+}
+
 /* Can the model be asked at all? Otherwise what is missing is said, or what is no prompt is run. */
 static int start(struct snp_front *front, struct snp_run_spec *spec)
 {
@@ -149,6 +169,7 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
         snp_run_notes_logs(front, &err) < 0) {
         return snp_front_fail(front, &err);
     }
+    cost_default(front, &choice, spec);
     spec->exec = exec;
     spec->budget.sub = (struct snp_run_sub_limits){
         .is_on = snp_config_bool(front->config, SNP_KEY_SUB_CALLS_ENABLED),
@@ -170,15 +191,15 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
 
 static const struct snp_opt run_options[] = {
     OPT_MODEL,
-    {"max-depth",    'd', SNP_OPT_INT,    "N",    "turns of the model (default 4)",                       SNP_KEY_MAX_DEPTH   },
-    {"token-budget", 't', SNP_OPT_INT,    "N",    "tokens of both directions (default 8000)",
+    {"max-depth",    'd', SNP_OPT_INT,    "N",    "turns of the model (default 30)",                      SNP_KEY_MAX_DEPTH   },
+    {"token-budget", 't', SNP_OPT_INT,    "N",    "tokens of both directions (default 400000)",
       SNP_KEY_TOKEN_BUDGET                                                                                                     },
-    {"tool-budget",  0,   SNP_OPT_INT,    "N",    "tool calls (default 20)",                              SNP_KEY_TOOL_BUDGET },
-    {"cost-limit",   0,   SNP_OPT_STRING, "USD",  "most it may cost, or none (default)",                  0                   },
-    {"timeout",      0,   SNP_OPT_INT,    "S",    "wall clock of the whole run in seconds (default 300)",
+    {"tool-budget",  0,   SNP_OPT_INT,    "N",    "tool calls (default 100)",                             SNP_KEY_TOOL_BUDGET },
+    {"cost-limit",   0,   SNP_OPT_STRING, "USD",  "most it may cost, or none (default 2)",                0                   },
+    {"timeout",      0,   SNP_OPT_INT,    "S",    "wall clock of the whole run in seconds (default 900)",
       SNP_KEY_TIMEOUT_SECONDS                                                                                                  },
     {"max-calls",    0,   SNP_OPT_INT,    "N",
-      "model calls, failed ones included, without sub-calls (default 12)",                                 SNP_KEY_MAX_SUBCALLS},
+      "model calls, failed ones included, without sub-calls (default 60)",                                 SNP_KEY_MAX_SUBCALLS},
     OPT_SUBS,
     {"system",       's', SNP_OPT_STRING, "TEXT", "what the model is told before",                        0                   },
     OPT_BOX,
@@ -214,14 +235,20 @@ static int prompt_take(const struct snp_opts *opts, char **ret, struct snp_err *
     return 0;
 }
 
-/* What the configuration and options say; its cost is set before. */
-static void run_budget(const struct snp_config *config, struct snp_run_budget *budget)
+/* What the options and the configuration say. */
+static int run_budget(const struct snp_front *front,
+                      struct snp_run_budget *budget,
+                      struct snp_err *err)
 {
+    const struct snp_config *config = front->config;
+
     budget->max_depth = snp_config_int(config, SNP_KEY_MAX_DEPTH);
     budget->max_subcalls = snp_config_int(config, SNP_KEY_MAX_SUBCALLS);
     budget->tokens = snp_config_int(config, SNP_KEY_TOKEN_BUDGET);
     budget->tool_calls = snp_config_int(config, SNP_KEY_TOOL_BUDGET);
     budget->wall_ms = snp_config_int(config, SNP_KEY_TIMEOUT_SECONDS) * MS;
+    budget->cost_usd = snp_config_float(config, SNP_KEY_COST_LIMIT);
+    return snp_front_cost(snp_opts_str(front->opts, "cost-limit"), &budget->cost_usd, err);
 }
 
 static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
@@ -234,11 +261,9 @@ static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
     int exit_code = -1;
     int r = prompt_take(opts, &prompt, &err);
 
-    spec.budget.cost_usd = -1;
-    r = r < 0 ? r
-              : snp_front_cost(snp_opts_str(opts, "cost-limit"), &spec.budget.cost_usd, &err);
     r = r < 0 ? r : snp_front_open(&front, cli, &snp_verb_run, opts, &err);
     r = r < 0 ? r : snp_front_attach(&front, &err);
+    r = r < 0 ? r : run_budget(&front, &spec.budget, &err);
     if (r < 0) {
         front.is_json = snp_opts_flag(opts, "json", false);
         front.has_events = snp_opts_flag(opts, "events", false);
@@ -247,7 +272,6 @@ static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
         snp_front_done(&front);
         return exit_code;
     }
-    run_budget(front.config, &spec.budget);
     settings_show(&front, &spec.budget, &exit_code);
     if (exit_code < 0) {
         spec.prompt = prompt;
@@ -272,10 +296,9 @@ const struct snp_verb snp_verb_run = {
         "record "
         "in ./logs (see logs), and an interrupted run goes on with resume.",
     .spec = {run_options, SNP_ARRAY_LEN(run_options), run_args, SNP_ARRAY_LEN(run_args), false},
-    .examples =
-        "run 'How many orders of orders.csv are overdue?'\n"
-        "run --model anthropic/claude-sonnet-4-5 --json 'Find the slowest test'\n"
-        "run --max-depth 8 --token-budget 40000 'Why does parse() fail on empty input?'",
+    .examples = "run 'How many orders of orders.csv are overdue?'\n"
+                "run --model anthropic/claude-sonnet-4-5 --json 'Find the slowest test'\n"
+                "run --max-depth 8 --cost-limit 0.50 'Why does parse() fail on empty input?'",
     .exit_codes = run_codes,
     .run = run_run,
 };
@@ -286,12 +309,12 @@ static const struct snp_opt agent_options[] = {
     OPT_MODEL,
     {"max-iterations", 'i', SNP_OPT_INT,    "N",   "iterations: 1 to 50 (default 10)",                     0},
     {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model in each: 1 to 5 (default 3)",       0},
-    {"budget",         0,   SNP_OPT_INT,    "N",   "tokens of both directions (default 50000)",            0},
+    {"budget",         0,   SNP_OPT_INT,    "N",   "tokens of both directions (default 400000)",           0},
     {"tool-budget",    0,   SNP_OPT_INT,    "N",   "tool calls in each iteration (default 50)",            0},
     {"cost-limit",     0,   SNP_OPT_STRING, "USD",
       "most it may cost: up to 10; none; or unpriced, which is none where the price is not "
      "known (default 2)",                                                                                   0},
-    {"timeout",        0,   SNP_OPT_INT,    "S",   "wall clock of the whole run in seconds (default 300)",
+    {"timeout",        0,   SNP_OPT_INT,    "S",   "wall clock of the whole run in seconds (default 900)",
       SNP_KEY_TIMEOUT_SECONDS                                                                                },
     {"auto-context",   0,   SNP_OPT_BOOL,   NULL,
       "accepted; no service is asked for context in this version",                                          0},
@@ -409,7 +432,7 @@ static const struct snp_opt resume_options[] = {
     {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model",                                      0},
     {"max-calls",      0,   SNP_OPT_INT,    "N",   "model calls of a completion",                             0},
     {"max-sub-calls",  0,   SNP_OPT_INT,    "N",   "sub-calls between two answers",                           0},
-    {"token-budget",   't', SNP_OPT_INT,    "N",   "tokens of the whole run",                                 0},
+    {"token-budget",   0,   SNP_OPT_INT,    "N",   "tokens of the whole run",                                 0},
     {"budget",         0,   SNP_OPT_INT,    "N",   "the same",                                                0},
     {"tool-budget",    0,   SNP_OPT_INT,    "N",   "tool calls",                                              0},
     {"max-iterations", 'i', SNP_OPT_INT,    "N",   "iterations of an agent",                                  0},

@@ -369,34 +369,6 @@ int snp_front_fail(const struct snp_front *front, const struct snp_err *err)
     return snp_code_exit(err->code);
 }
 
-/* "--OPTION N", with a limit twice as high; the option alone if it has no number that is known. */
-static char *raise_text(const char *option, const struct snp_run_budget *budget)
-{
-    const struct {
-        const char *option;
-        int64_t limit;
-    } rows[] = {
-        {"--max-depth",      budget->max_depth     },
-        {"--max-calls",      budget->max_subcalls  },
-        {"--max-sub-calls",  budget->sub.per_turn  },
-        {"--token-budget",   budget->tokens        },
-        {"--budget",         budget->tokens        },
-        {"--tool-budget",    budget->tool_calls    },
-        {"--max-iterations", budget->iterations    },
-        {"--timeout",        budget->wall_ms / 1000},
-    };
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        if (strcmp(rows[i].option, option) == 0 && rows[i].limit > 0 &&
-            rows[i].limit < INT64_MAX / 2) {
-            return snp_format("%s %lld", option, (long long)rows[i].limit * 2);
-        }
-    }
-    return strcmp(option, "--cost-limit") == 0 && budget->cost_usd > 0
-               ? snp_format("%s %g", option, budget->cost_usd * 2)
-               : strdup(option);
-}
-
 /* As one word of a shell. The caller frees; NULL when out of memory. */
 static char *shell_word(const char *text)
 {
@@ -423,16 +395,15 @@ static void way_out_print(const struct snp_front *front, const json_t *result)
     bool is_elsewhere = snp_config_origin(front->config, SNP_KEY_LOG_DIR) == SNP_ORIGIN_CLI;
     snp_autofree char *dir =
         is_elsewhere ? shell_word(snp_config_str(front->config, SNP_KEY_LOG_DIR)) : NULL;
-    snp_autofree char *option =
-        raise_text(snp_json_str(result, "raise_with", ""), &snp_run_state(front->run)->budget);
-    const char *shown = option == NULL || option[0] != '-' ? "" : option;
+    const char *options = snp_json_str(result, "resume_with", "");
 
     if (strstr(snp_json_str(result, "error", ""), "--recover") != NULL) {
-        shown = "--recover checkpoint (or replay)";
+        (void)fputs("--recover replay runs the missing cells again instead\n", stderr);
+        options = "--recover checkpoint";
     }
     (void)fprintf(stderr, "go on with it: snipara-sandbox resume %.8s%s%s%s%s\n",
                   snp_json_str(result, "trajectory_id", ""), dir == NULL ? "" : " --dir ",
-                  dir == NULL ? "" : dir, shown[0] == '\0' ? "" : " ", shown);
+                  dir == NULL ? "" : dir, options[0] == '\0' ? "" : " ", options);
 }
 
 static void hints_print(const struct snp_front *front, const json_t *result)

@@ -48,7 +48,8 @@ static void model_show(const struct snp_front *front)
 static bool is_of_run(enum snp_config_key key)
 {
     return key == SNP_KEY_MAX_DEPTH || key == SNP_KEY_TOKEN_BUDGET ||
-           key == SNP_KEY_TOOL_BUDGET || key == SNP_KEY_MAX_SUBCALLS;
+           key == SNP_KEY_COST_LIMIT || key == SNP_KEY_TOOL_BUDGET ||
+           key == SNP_KEY_MAX_SUBCALLS;
 }
 
 static void origins_show(const struct snp_config *config, bool is_agent)
@@ -59,6 +60,7 @@ static void origins_show(const struct snp_config *config, bool is_agent)
         SNP_KEY_ENVIRONMENT,
         SNP_KEY_MAX_DEPTH,
         SNP_KEY_TOKEN_BUDGET,
+        SNP_KEY_COST_LIMIT,
         SNP_KEY_TOOL_BUDGET,
         SNP_KEY_TIMEOUT_SECONDS,
         SNP_KEY_MAX_SUBCALLS,

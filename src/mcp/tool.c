@@ -151,7 +151,7 @@ static const struct snp_arg agent_args[] = {
     {.name = "max_iterations", .type = SNP_ARG_INTEGER, .fallback = "10", .help = "at most 50"},
     {.name = "token_budget",
                     .type = SNP_ARG_INTEGER,
-                    .fallback = "50000",
+                    .fallback = "400000",
                     .help = "at most 10000000"                                                               },
     {.name = "cost_limit",
                     .type = SNP_ARG_NUMBER,

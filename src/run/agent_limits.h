@@ -9,7 +9,7 @@ enum {
     SNP_AGENT_ITERATIONS_MAX = 50,
     SNP_AGENT_DEPTH = 3,
     SNP_AGENT_DEPTH_MAX = 5,
-    SNP_AGENT_TOKENS = 50000,
+    SNP_AGENT_TOKENS = 400000,
     SNP_AGENT_TOKENS_MAX = 10000000, /* of those that a client starts; people may say more */
     SNP_AGENT_TOOLS = 50,
     SNP_AGENT_TOOLS_MAX = 1000,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Budgets. The messages are those of the product before ours, with the way out behind them. */
+/* Budgets. Each message has the way out behind it. */
 #include "run/budget.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,11 @@ enum {
     SUB_CALLS = 4,
     SUB_TOOLS = 10,
     SUB_WALL_MS = 60000,
+    /* What a run that goes on gets at least: so many calls as the next one, tokens of an answer, seconds. */
+    MORE_CALLS = 5,
+    MORE_ANSWER = 1000,
+    MORE_SECONDS = 60,
+    TOKENS_ROUND = 1000,
 };
 
 void snp_run_stop_set(
@@ -72,15 +78,14 @@ static bool turns_are_over(const struct snp_run_state *state, struct snp_run_sto
     const struct snp_run_budget *budget = &state->budget;
 
     if (budget->max_depth > 0 && state->turn >= budget->max_depth) {
-        snp_run_stop_set(ret, "max_depth", "--max-depth",
-                         "Maximum recursion depth exceeded: %lld/%lld", (long long)state->turn,
-                         (long long)budget->max_depth);
+        snp_run_stop_set(ret, "max_depth", "--max-depth", "Stopped after %lld of %lld turns",
+                         (long long)state->turn, (long long)budget->max_depth);
         return true;
     }
     if (budget->max_subcalls > 0 && state->turn_calls >= budget->max_subcalls) {
         snp_run_stop_set(ret, "max_subcalls", "--max-calls",
-                         "Maximum model calls exceeded: %lld/%lld",
-                         (long long)state->turn_calls, (long long)budget->max_subcalls);
+                         "Stopped after %lld of %lld model calls", (long long)state->turn_calls,
+                         (long long)budget->max_subcalls);
         return true;
     }
     return false;
@@ -382,4 +387,113 @@ bool snp_run_budget_is_last_turn(const struct snp_run_state *state)
 
     return (budget->max_depth > 0 && state->turn + 1 >= budget->max_depth) ||
            (budget->max_subcalls > 0 && state->turn_calls + 1 >= budget->max_subcalls);
+}
+
+/* Going on ---------------------------------------------------------------------------------- */
+
+/* Twice the limit, and so many more than are used. */
+static int64_t more(int64_t limit, int64_t used, int64_t least)
+{
+    int64_t twice = snp_run_sum(limit, limit);
+    int64_t enough = snp_run_sum(used, least);
+
+    return twice > enough ? twice : enough;
+}
+
+static void SNP_PRINTF(3, 4) option_add(char *out, size_t out_len, const char *fmt, ...)
+{
+    size_t n = strlen(out);
+    va_list args;
+
+    if (n > 0 && n + 1 < out_len) {
+        out[n++] = ' ';
+    }
+    va_start(args, fmt);
+    (void)vsnprintf(out + n, out_len - n, fmt, args);
+    va_end(args);
+}
+
+/* Tokens of an answer, as the run's answers were. */
+static int64_t answer_of(const struct snp_run_state *state)
+{
+    int64_t mean = state->calls > 0 ? state->tokens_out / state->calls : 0;
+
+    return mean > MORE_ANSWER ? mean : MORE_ANSWER;
+}
+
+static void tokens_resume(const struct snp_run_state *state,
+                          const struct snp_run_next *next,
+                          char *out,
+                          size_t out_len)
+{
+    int64_t limit = snp_run_state_root(state)->budget.tokens;
+    int64_t used = snp_run_state_tokens(state);
+    int64_t call = snp_run_sum(input_of(next), answer_of(state));
+    int64_t mean = state->calls > 0 ? used / state->calls : 0;
+    int64_t value = more(limit, used, MORE_CALLS * (call > mean ? call : mean));
+
+    if (limit == 0 ||
+        (limit - used >= snp_run_sum(input_of(next), ANSWER_MIN) && limit - used >= mean)) {
+        return;
+    }
+    option_add(out, out_len, "%s %lld", is_agent(state) ? "--budget" : "--token-budget",
+               (long long)((value + TOKENS_ROUND - 1) / TOKENS_ROUND * TOKENS_ROUND));
+}
+
+static void cost_resume(const struct snp_run_state *state,
+                        const struct snp_run_next *next,
+                        char *out,
+                        size_t out_len)
+{
+    double limit = snp_run_state_root(state)->budget.cost_usd;
+    double call = next->input_usd + (double)answer_of(state) * next->output_usd;
+    double mean = state->calls > 0 ? state->cost_usd / (double)state->calls : 0;
+    double value = state->cost_usd + MORE_CALLS * (call > mean ? call : mean);
+
+    if (limit < 0) {
+        return;
+    }
+    if (!next->is_priced || state->is_cost_unknown) {
+        option_add(out, out_len, "--cost-limit none");
+    } else if (state->cost_usd >= limit || limit - state->cost_usd < mean ||
+               limit - state->cost_usd < next->input_usd + ANSWER_MIN * next->output_usd) {
+        value = value > 2 * limit ? value : 2 * limit;
+        option_add(out, out_len, "--cost-limit %.2f", value > 0 ? ceil(value * 100) / 100 : 1);
+    }
+}
+
+static void turns_resume(const struct snp_run_state *state, char *out, size_t out_len)
+{
+    const struct snp_run_level *root = snp_run_state_root(state);
+    const struct snp_run_budget *budget = &root->budget;
+    bool is_over = budget->max_depth > 0 && root->turn >= budget->max_depth;
+
+    if (is_agent(state) && budget->iterations > 0 && state->iteration >= budget->iterations) {
+        option_add(out, out_len, "--max-iterations %lld",
+                   (long long)more(budget->iterations, state->iteration, MORE_CALLS));
+    } else if (!is_agent(state) && is_over) {
+        option_add(out, out_len, "--max-depth %lld",
+                   (long long)more(budget->max_depth, root->turn, MORE_CALLS));
+    }
+    if (budget->max_subcalls > 0 && root->turn_calls >= budget->max_subcalls) {
+        option_add(out, out_len, "--max-calls %lld",
+                   (long long)more(budget->max_subcalls, root->turn_calls, MORE_CALLS));
+    }
+}
+
+void snp_run_budget_resume(const struct snp_run_state *state,
+                           const struct snp_run_next *next,
+                           char *out,
+                           size_t out_len)
+{
+    int64_t limit = snp_run_state_root(state)->budget.wall_ms;
+
+    out[0] = '\0';
+    turns_resume(state, out, out_len);
+    tokens_resume(state, next, out, out_len);
+    cost_resume(state, next, out, out_len);
+    if (limit > 0 && next->elapsed_ms >= limit) {
+        option_add(out, out_len, "--timeout %lld",
+                   (long long)more(limit / 1000, next->elapsed_ms / 1000 + 1, MORE_SECONDS));
+    }
 }

@@ -66,6 +66,15 @@ void snp_run_budget_timeout(const struct snp_run_state *state,
                             const char *why,
                             struct snp_run_stop *ret);
 
+/*
+ * Options with which `resume` gets further: for each limit that is reached, or that the next call would pass, one
+ * that leaves room for several more. next: of the run's own completion. "" = no limit is in the way.
+ */
+void snp_run_budget_resume(const struct snp_run_state *state,
+                           const struct snp_run_next *next,
+                           char *out,
+                           size_t out_len);
+
 /* Fill in a stop. */
 void snp_run_stop_set(struct snp_run_stop *stop,
                       const char *by,

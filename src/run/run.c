@@ -29,6 +29,7 @@ enum {
     RUN_ID_LEN = 8,
     SESSION_ID_LEN = 13, /* 48 random bits */
     FORMAT = 2,          /* of trajectories */
+    RESUME_MAX = 200,    /* bytes of options */
 };
 
 /* The session of a run: of SESSION_ID_LEN and its id. */
@@ -730,6 +731,25 @@ static const char *error_of(const struct snp_run *run)
     return run->has_failed ? run->err.msg : run->has_stop ? run->stop.message : NULL;
 }
 
+/* A string: the options with which it can go on, or null. */
+static json_t *resume_options(const struct snp_run *run)
+{
+    struct snp_model_request request = {
+        .model = snp_json_str(run->state.head, "model", NULL),
+        .messages = snp_run_state_root(&run->state)->messages,
+        .tools = run->tools,
+    };
+    struct snp_run_next next;
+    char options[RESUME_MAX];
+
+    if (error_of(run) == NULL) {
+        return json_null();
+    }
+    snp_run_next_estimate(run, &request, &next);
+    snp_run_budget_resume(&run->state, &next, options, sizeof(options));
+    return options[0] == '\0' ? json_null() : json_string(options);
+}
+
 /* What both kinds have behind what was there before ours. */
 static json_t *more_add(const struct snp_run *run, json_t *result)
 {
@@ -744,6 +764,7 @@ static json_t *more_add(const struct snp_run *run, json_t *result)
                             run->has_stop && run->stop.option != NULL
                                 ? json_string(run->stop.option)
                                 : json_null()) < 0 ||
+        json_object_set_new(result, "resume_with", resume_options(run)) < 0 ||
         json_object_set_new(result, "tokens_estimated", json_boolean(state->is_estimated)) <
             0 ||
         json_object_set_new(result, "session",

@@ -20,7 +20,7 @@ config_file config_file_exists project_env_file project_env_file_exists backend 
 environment trust_level docker_image docker_cpus docker_memory docker_network_disabled
 docker_mount_workspace docker_workspace_path docker_workspace_setup
 docker_workspace_install_command docker_workspace_install_extras docker_timeout max_depth
-max_subcalls token_budget tool_budget timeout_seconds parallel_tools max_parallel
+max_subcalls token_budget cost_limit tool_budget timeout_seconds parallel_tools max_parallel
 sub_calls_enabled sub_calls_max_per_turn sub_calls_budget_inheritance
 sub_calls_max_cost_per_session allowed_paths log_dir verbose log_level api_key_set
 snipara_enabled snipara_api_key_set snipara_project_slug snipara_base_url memory_enabled
@@ -266,8 +266,8 @@ def test_init_writes_a_file_that_means_the_defaults(project):
     assert "Created ./.env.example\n" in done.stdout
     table = tomllib.loads((project / "snipara-sandbox.toml").read_text())["snipara_sandbox"]
     assert table == {
-        "backend": "litellm", "model": "gpt-4o-mini", "environment": "auto", "max_depth": 4,
-        "max_subcalls": 12, "token_budget": 8000, "verbose": False,
+        "backend": "litellm", "model": "gpt-4o-mini", "environment": "auto", "max_depth": 30,
+        "max_subcalls": 60, "token_budget": 400000, "cost_limit": 2.0, "verbose": False,
         "docker_image": "python:3.11-slim", "docker_cpus": 1.0, "docker_memory": "512m",
         "docker_network_disabled": True, "docker_mount_workspace": True,
         "docker_workspace_setup": "none",
@@ -342,7 +342,7 @@ def test_a_file_nobody_has_trusted_widens_nothing_and_is_named(project, state):
         assert f"{name} is not trusted" in line and f": {names};" in line and "'snipara-sandbox trust " in line
     assert shown["ignored"] == ["base_url", "environment", "memory", "OPENAI_API_KEY", "RLM_MAX_DEPTH"]
     assert shown["base_url"] is None and shown["environment"] == "auto" and shown["memory"] == 512 << 20
-    assert shown["max_depth"] == 4 and shown["model"] == "m" and shown["temperature"] == 1
+    assert shown["max_depth"] == 30 and shown["model"] == "m" and shown["temperature"] == 1
     # what the user says himself is not missed
     given = run(project, "config", "show", env={"RLM_MAX_DEPTH": "5", "OPENAI_API_KEY": "sk-mine"})
     assert given.stderr.count("\n") == 1 and "OPENAI" not in given.stderr

@@ -136,7 +136,7 @@ def test_a_run_from_its_start_to_its_answer(box, script, transport):
         result = server.tool("snipara_agent_run", task="Say " + "what " * 100, max_iterations=70, cost_limit=99)
         begun = result["structuredContent"]
         assert list(begun)[:4] == ["run_id", "status", "task", "config"] and begun["status"] == "running"
-        assert begun["config"] == {"max_iterations": 50, "token_budget": 50000, "cost_limit": 10.0}
+        assert begun["config"] == {"max_iterations": 50, "token_budget": 400000, "cost_limit": 10.0}
         assert len(begun["run_id"]) == 8 and len(begun["task"]) <= 210
         shown = over(server, begun["run_id"])
         assert shown["status"] == "completed" and shown["total_tokens"] == 240 and shown["total_cost"] == 0

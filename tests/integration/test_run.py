@@ -206,7 +206,7 @@ def test_turns_end_at_their_limit(runs, depth, by):
                       code=1 if by else 0)
     assert result["stopped_by"] == by
     if by:
-        assert result["error"].startswith("Maximum recursion depth exceeded: 2/2")
+        assert result["error"].startswith("Stopped after 2 of 2 turns")
         assert result["raise_with"] == "--max-depth" and result["response"] == "step 2"
         # the tool of the last turn did not run
         assert "last turn" in runs.results(result)[-1]["error"] and result["total_tool_calls"] == 1
@@ -333,15 +333,25 @@ def test_no_changed_files_are_told(runs):
 
 
 def test_the_way_out_is_a_whole_command(runs):
-    """Given as it is printed, it goes on."""
-    script = runs.script(turn(call("execute_code", code="1")), turn(text="done"))
-    done = runs.cli("run", "Do it", *runs.options(script), "--max-depth", "1", "--log-dir", "other place")
-    assert done.returncode == 1, done.stderr
-    (line,) = [each for each in done.stderr.splitlines() if each.startswith("go on with it: snipara-sandbox ")]
-    words = shlex.split(line)[5:]
-    assert words[0] == "resume" and words[2:] == ["--dir", "other place", "--max-depth", "2"]
-    again = runs.cli(*words)
-    assert again.returncode == 0 and "done" in again.stdout, again.stderr
+    """Given as it is printed, it goes on, and far enough: whatever limit ended it, and however small that was."""
+    cost = {"model": "gpt-4o", "tokens": (90000, 20000)}
+    slow = turn(call("execute_code", code="import time\ntime.sleep(600)"), text="waiting")
+    rows = [("run", ["--max-depth", "1", "--log-dir", "other place"], [work(1), work(2)]),
+            ("run", ["--max-calls", "1"], [work(1), work(2)]), ("run", ["--token-budget", "10"], [work(1), work(2)]),
+            ("run", ["--token-budget", "5000"], [turn(*work(1)["tool_calls"], tokens=(9000, 900)), work(2)]),
+            ("run", ["--cost-limit", "0.01"], [turn(*work(n)["tool_calls"], **cost) for n in range(2)]),
+            ("run", ["--max-depth", "1", "--token-budget", "5000", "--cost-limit", "0.02"],
+             [turn(*work(1)["tool_calls"], **cost), work(2)]),
+            ("run", ["--timeout", "1"], [slow, work(2)]), ("agent", ["-i", "1", "-d", "1"], [work(1), work(2)])]
+    for verb, options, turns in rows:
+        script = runs.script(*turns, turn(call("FINAL", answer="the end")))
+        done = runs.cli(verb, "Do it", *runs.options(script), *options)
+        assert done.returncode == 1, (options, done.stderr)
+        (line,) = [each for each in done.stderr.splitlines() if each.startswith("go on with it: snipara-sandbox ")]
+        words = shlex.split(line)[5:]
+        assert words[0] == "resume" and ("other place" in words) == ("other place" in options), (options, line)
+        again = runs.cli(*words)
+        assert again.returncode == 0 and "the end" in again.stdout, (options, line, again.stderr)
 
 
 def test_a_record_without_calls_says_its_state(runs):

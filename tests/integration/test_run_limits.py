@@ -117,7 +117,7 @@ def test_iterations(runs):
     last = runs.agent(*turns, options=["-i", 3])
     told = [each["content"] for each in steps(runs, last, "iteration")]
     assert ["last iteration" in each for each in told] == [False, False, True]
-    assert "Iteration: 3/3" in told[2] and "Remaining token budget: 49760" in told[2]
+    assert "Iteration: 3/3" in told[2] and "Remaining token budget: 399760" in told[2]
 
 
 @pytest.mark.parametrize("where", ["model", "retry"])
@@ -148,13 +148,13 @@ def test_the_wall_clock_of_a_cell(runs):
 def test_defaults_and_caps(runs):
     """CONTRACT 10; a number above its most is the most, and that is said, below its least it is refused."""
     budget = head(runs, runs.run(turn(text="x")))["budget"]
-    assert budget == {"max_depth": 4, "max_subcalls": 12, "token_budget": 8000, "tool_budget": 20, "max_iterations": 0,
-                      "timeout_ms": 300000, "cost_limit": -1} | {name: budget[name] for name in budget if "sub_" in name}
+    assert budget == {"max_depth": 30, "max_subcalls": 60, "token_budget": 400000, "tool_budget": 100, "max_iterations": 0,
+                      "timeout_ms": 900000, "cost_limit": 2.0} | {name: budget[name] for name in budget if "sub_" in name}
     final = turn(call("FINAL", answer="x"))
     done = head(runs, runs.json("agent", "Do it", final, code=0))
     assert done["cell_ms"] == 30000
     rest = {name: value for name, value in done["budget"].items() if "sub" not in name}
-    assert rest == {"max_depth": 3, "token_budget": 50000, "tool_budget": 50, "max_iterations": 10, "timeout_ms": 300000,
+    assert rest == {"max_depth": 3, "token_budget": 400000, "tool_budget": 50, "max_iterations": 10, "timeout_ms": 900000,
                     "cost_limit": 2.0}
     over = ["--max-iterations", 51, "--max-depth", 6, "--cost-limit", "10.5"]
     said = runs.cli("agent", "Do it", *runs.options(runs.script(final)), *over)
@@ -167,23 +167,37 @@ def test_defaults_and_caps(runs):
             assert refused.returncode == 2 and option in refused.stderr, (option, value)
 
 
-def test_the_default_budget_is_enough_for_five_turns(runs):
-    """A recorded task of five turns, with the tokens that a provider counted: enough but for the turns, which is said."""
-    runs.box.make_file("project/rates.csv", "sku,rate\na,1.5\nb,2.5\n")
-    turns = [{"content": "I look at the files first.", "tool_calls": [call("list_files")]},
-             {"content": "Now the table.", "tool_calls": [call("file_read", path="rates.csv")]},
-             {"content": "The sum.", "tool_calls": [call("execute_code", code="import csv\nrows = list(csv.DictReader("
-              "open('rates.csv')))\nprint(sum(float(r['price']) for r in rows))")]},
-             {"content": "The column is called rate.", "tool_calls": [call(
-                 "execute_code", code="print(sum(float(r['rate']) for r in rows))")]},
-             {"content": "The rates sum up to 4.0."}]
-    for each, tokens in zip(turns, (1050, 1140, 1240, 1370, 1460)):
-        each["usage"] = {"input": tokens, "output": 60}
-    stopped = runs.run(*turns, code=1)
-    assert stopped["stopped_by"] == "max_depth" and "--max-depth raises the limit" in stopped["error"]
-    result = runs.run(*turns, options=["--max-depth", 5])
-    assert result["response"] == "The rates sum up to 4.0." and not result["tokens_estimated"]
-    assert result["total_calls"] == 5 and result["total_tokens"] < 8000
+def test_the_defaults_are_enough_for_a_repair_of_fifteen_turns(runs):
+    """With the tokens that a provider counts: what the first turns said is sent again with each; and its price."""
+    repair = [turn(call("execute_code", code=f"try_{n} = {n}\nassert try_{n} == 14, {n}" if n % 2 else f"try_{n} = {n}"),
+                   text=f"attempt {n}", tokens=(1900 + 1500 * n, 500), model="claude-sonnet-4-5") for n in range(15)]
+    for verb, end in (("run", turn(text="Mended.")), ("agent", turn(call("FINAL", answer="Mended.")))):
+        result = runs.json(verb, "Mend it", *repair, end, code=0)
+        assert result["response" if verb == "run" else "answer"] == "Mended." and result["total_tokens"] > 190000
+    # what an old file says holds as before
+    runs.box.make_file("project/rlm.toml", "[rlm]\nmax_depth = 4\ntoken_budget = 8000\ntool_budget = 20\ncost_limit = 0.5\n")
+    stopped = runs.run(*repair, code=1)
+    budget = head(runs, stopped)["budget"]
+    assert stopped["stopped_by"] == "token_budget" and stopped["total_calls"] == 2
+    assert [budget[name] for name in ("max_depth", "token_budget", "tool_budget", "cost_limit")] == [4, 8000, 20, 0.5]
+
+
+def test_without_a_price_the_limit_of_cost_that_nobody_set_is_none(runs):
+    """And that is said; one that was set is refused."""
+    key = {"OPENAI_API_KEY": "sk-none", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "SNIPARA_SANDBOX_MODEL_RETRIES": "0"}
+    asked = ["run", "Do it", "--model", "openai/nobody-knows-it"]
+    done = runs.cli(*asked, env=key)
+    assert done.returncode == 1 and "price of nobody-knows-it is not known, so only --token-budget (400000 tokens)" in done.stderr
+    for options, more in ((["--cost-limit", "1"], {}), ([], {"SNIPARA_SANDBOX_COST_LIMIT": "1"})):
+        done = runs.cli(*asked, *options, env=key | more)
+        assert done.returncode == 2 and "--cost-limit none" in done.stderr
+
+
+def test_the_short_option_of_tokens_is_of_run_alone(runs):
+    assert head(runs, runs.run(turn(text="x"), options=["-t", 5000]))["budget"]["token_budget"] == 5000
+    for verb in (["resume", "3f2a"], ["mcp", "info"], ["agent", "Do it"]):
+        done = runs.cli(*verb, "-t", "5000")
+        assert done.returncode == 2 and "-t" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("side", ["input", "output"])

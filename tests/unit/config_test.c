@@ -131,8 +131,8 @@ TEST(defaults_are_the_documented_ones)
     assert_string_equal(snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_SETUP), "none");
     assert_null(snp_config_str(config, SNP_KEY_API_KEY));
     assert_null(snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_PATH));
-    assert_int_equal(snp_config_int(config, SNP_KEY_MAX_DEPTH), 4);
-    assert_int_equal(snp_config_int(config, SNP_KEY_TIMEOUT_SECONDS), 300);
+    assert_int_equal(snp_config_int(config, SNP_KEY_MAX_DEPTH), 30);
+    assert_int_equal(snp_config_int(config, SNP_KEY_TIMEOUT_SECONDS), 900);
     assert_true(snp_config_float(config, SNP_KEY_SUB_CALLS_BUDGET_INHERITANCE) == 0.5);
     assert_true(snp_config_bool(config, SNP_KEY_SUB_CALLS_ENABLED));
     assert_false(snp_config_bool(config, SNP_KEY_MEMORY_ENABLED));
@@ -482,7 +482,7 @@ TEST(a_flag_that_is_refused_leaves_the_old_value)
     assert_int_equal(snp_config_set(config, SNP_KEY_MAX_DEPTH, "0", "--max-depth", &err),
                      SNP_E_INVALID);
     assert_true(snp_has_prefix(err.msg, "--max-depth: 0 is out of range"));
-    assert_int_equal(snp_config_int(config, SNP_KEY_MAX_DEPTH), 4);
+    assert_int_equal(snp_config_int(config, SNP_KEY_MAX_DEPTH), 30);
     assert_string_equal(snp_config_source(config, SNP_KEY_MAX_DEPTH), "default");
     end(&fix);
 }
@@ -558,8 +558,8 @@ TEST(untrusted_files_widen_nothing)
         {"docker_memory = \"513m\"",             SNP_KEY_DOCKER_MEMORY,                  false},
         {"docker_memory = \"64m\"",              SNP_KEY_DOCKER_MEMORY,                  true },
         {"memory = \"20g\"",                     SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY),     false},
-        {"token_budget = 8001",                  SNP_KEY_TOKEN_BUDGET,                   false},
-        {"token_budget = 7999",                  SNP_KEY_TOKEN_BUDGET,                   true },
+        {"token_budget = 400001",                SNP_KEY_TOKEN_BUDGET,                   false},
+        {"token_budget = 399999",                SNP_KEY_TOKEN_BUDGET,                   true },
         {"sub_calls_max_cost_per_session = 1.1", SNP_KEY_SUB_CALLS_MAX_COST_PER_SESSION, false},
         {"transaction = false",                  SNP_KEY_TRANSACTION,                    false},
         {"require_exact = true",                 SNP_KEY_REQUIRE_EXACT,                  true },
