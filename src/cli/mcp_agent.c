@@ -80,7 +80,7 @@ static int options_take(struct snp_mcp_agent *agent,
 static void args_make(struct snp_mcp_agent *agent,
                       const struct snp_opts *opts,
                       const char *project,
-                      const char *log_dir)
+                      const struct snp_config *config)
 {
     const char *file = snp_opts_str(opts, "config");
     size_t n = 0;
@@ -89,8 +89,10 @@ static void args_make(struct snp_mcp_agent *agent,
     agent->argv[n++] = "agent";
     agent->argv[n++] = "--timeout";
     agent->argv[n++] = agent->timeout;
-    agent->argv[n++] = "--log-dir";
-    agent->argv[n++] = log_dir;
+    if (snp_config_is_chosen(config, SNP_KEY_LOG_DIR)) { /* else it is no more chosen there */
+        agent->argv[n++] = "--log-dir";
+        agent->argv[n++] = snp_config_str(config, SNP_KEY_LOG_DIR);
+    }
     if (project == NULL) {
         agent->argv[n++] = "--no-project";
     } else {
@@ -129,7 +131,7 @@ int snp_mcp_agent_make(struct snp_mcp_agent *agent,
     if (agent->timeout == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    args_make(agent, opts, project, snp_config_str(config, SNP_KEY_LOG_DIR));
+    args_make(agent, opts, project, config);
     return 0;
 }
 

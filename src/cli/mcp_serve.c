@@ -146,7 +146,7 @@ int snp_mcp_serve(struct snp_cli *cli,
     r = r < 0 ? r : exec_make(opts, config, project, &given.exec, err);
     if (r == 0) {
         const char *script = snp_config_str(config, SNP_KEY_REPLAY_FILE);
-        bool has_model = snp_config_origin(config, SNP_KEY_MODEL) != SNP_ORIGIN_DEFAULT ||
+        bool has_model = snp_config_is_chosen(config, SNP_KEY_MODEL) ||
                          (snp_streq(snp_config_str(config, SNP_KEY_BACKEND), "replay") &&
                           script != NULL && script[0] != '\0');
 

@@ -181,6 +181,7 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
         return snp_front_fail(front, &err);
     }
     spec->log_dir = snp_config_str(front->config, SNP_KEY_LOG_DIR);
+    spec->is_log_beneath = !snp_config_is_chosen(front->config, SNP_KEY_LOG_DIR);
     spec->environment = snp_config_str(front->config, SNP_KEY_ENVIRONMENT);
     snp_config_limits(front->config, &limits);
     spec->cell_ms = limits.value[SNP_LIMIT_WALL];
@@ -524,6 +525,7 @@ static int resume_run(struct snp_cli *cli, const struct snp_opts *opts)
         front.cli = cli;
         exit_code = snp_front_fail(&front, &err);
     } else {
+        changes.is_log_beneath = !snp_config_is_chosen(front.config, SNP_KEY_LOG_DIR);
         exit_code = snp_front_resume(&front, path, &changes);
     }
     snp_front_done(&front);

@@ -163,7 +163,7 @@ static int folder_check(const struct snp_front *front, const char *dir, struct s
                         "%04o): chmod o-w, or another --log-dir",
                         dir, (unsigned)(st.st_mode & 07777));
     }
-    if (S_ISLNK(link.st_mode)) {
+    if (S_ISLNK(link.st_mode) && snp_config_is_chosen(front->config, SNP_KEY_LOG_DIR)) {
         char real[PATH_MAX];
 
         snp_cli_warn(front->cli,

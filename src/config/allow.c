@@ -26,7 +26,27 @@ static bool is_less(enum snp_config_key key, const json_t *value, const json_t *
     double given;
     double most;
 
-    return to_number(key, value, &given) && to_number(key, fallback, &most) && given <= most;
+    return to_number(key, value, &given) && to_number(key, fallback, &most) && given <= most &&
+           (given > 0 || !snp_config_info(key)->zero_lifts);
+}
+
+/*
+ * Nobody's model, or that of a provider with a well-known address and TLS. At the others' addresses, a port of
+ * this machine for one, anybody may listen. A unit test holds the list and model/route.c together.
+ */
+static bool is_well_known(const char *model)
+{
+    static const char *const providers[] = {"openai",     "anthropic", "gemini",
+                                            "openrouter", "mistral",   "groq",
+                                            "deepseek",   "xai",       "together_ai"};
+    size_t n = strcspn(model, "/");
+
+    for (size_t i = 0; model[n] != '\0' && i < SNP_ARRAY_LEN(providers); i++) {
+        if (strlen(providers[i]) == n && memcmp(providers[i], model, n) == 0) {
+            return true;
+        }
+    }
+    return model[n] == '\0';
 }
 
 /* Relative, and without a way up. */
@@ -77,7 +97,7 @@ bool snp_config_is_harmless(enum snp_config_key key, const json_t *value)
     case SNP_CONFIG_SAFE:
         return is_safe(info, value);
     case SNP_CONFIG_NAME:
-        return !snp_has_prefix(json_string_value(value), "replay/");
+        return is_well_known(json_string_value(value));
     case SNP_CONFIG_BELOW:
         return is_below(json_string_value(value));
     case SNP_CONFIG_FREE:

@@ -437,7 +437,7 @@ static bool is_in_process(const struct snp_config *config, enum snp_config_key k
 }
 
 /*
- * 1 if the variable is set and counts; an empty one does not. What .env would make of a key that asks is no more than
+ * 1 if the variable is set and counts; an empty one does not. What an untrusted .env makes of a key is no more than
  * what the process says under another of its names.
  */
 static int try_env(struct snp_config *config,
@@ -455,10 +455,7 @@ static int try_env(struct snp_config *config,
     if (r < 0) {
         return r;
     }
-    bool is_lesser = config->env.trust != SNP_TRUST_GIVEN &&
-                     snp_config_info(key)->trust != SNP_CONFIG_FREE &&
-                     snp_config_info(key)->trust != SNP_CONFIG_NAME &&
-                     is_in_process(config, key);
+    bool is_lesser = config->env.trust != SNP_TRUST_GIVEN && is_in_process(config, key);
     if (!is_process &&
         (!is_allowed(&config->env, key, name, json_object_get(config->dotenv, name), value) ||
          is_lesser)) {
@@ -718,6 +715,11 @@ bool snp_config_is_users(const struct snp_config *config, enum snp_config_key ke
     enum snp_config_origin origin = config->slots[key].origin;
     return (origin != SNP_ORIGIN_FILE || config->toml.trust == SNP_TRUST_GIVEN) &&
            (origin != SNP_ORIGIN_DOTENV || config->env.trust == SNP_TRUST_GIVEN);
+}
+
+bool snp_config_is_chosen(const struct snp_config *config, enum snp_config_key key)
+{
+    return config->slots[key].origin != SNP_ORIGIN_DEFAULT && snp_config_is_users(config, key);
 }
 
 /* ---- what was ignored ---- */

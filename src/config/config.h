@@ -111,10 +111,10 @@ enum snp_config_origin {
 enum snp_config_trust {
     SNP_CONFIG_ASKS = 0, /* nothing */
     SNP_CONFIG_FREE,     /* anything: it widens nothing */
-    SNP_CONFIG_DOWN,     /* less than the default */
+    SNP_CONFIG_DOWN,     /* no more than the default; see zero_lifts */
     SNP_CONFIG_SAFE,     /* one of the row's `safe` */
-    SNP_CONFIG_NAME,     /* a model's name that is no path of a script */
-    SNP_CONFIG_BELOW,    /* a path that stays below the working folder */
+    SNP_CONFIG_NAME,     /* a model of a provider with a well-known address */
+    SNP_CONFIG_BELOW, /* a path below the working folder; who writes there follows no links */
 };
 
 enum {
@@ -132,6 +132,7 @@ struct snp_config_info {
     const char *choices[SNP_CONFIG_CHOICES]; /* the only values allowed; none = any */
     double min;                              /* of numbers; both 0 = any */
     double max;
+    bool zero_lifts; /* 0 is no limit, so more than any */
     enum snp_config_trust trust;
     const char *safe[SNP_CONFIG_SAFE_VALUES];
     const char *section; /* of the table of `config show`; NULL = not a row of its own */
@@ -220,6 +221,8 @@ const char *snp_config_env_any(const struct snp_config *config, const char *name
 
 /* The value is the user's word: not from a file of the working folder that nobody has trusted. */
 bool snp_config_is_users(const struct snp_config *config, enum snp_config_key key);
+/* The same, and somebody said it: not the default. */
+bool snp_config_is_chosen(const struct snp_config *config, enum snp_config_key key);
 
 /*
  * {"tools": {...}, "mcp_servers": {...}} as the TOML file has them, unchecked; NULL = neither. They name programs to be run,

@@ -3,7 +3,7 @@
  * Routes: from a model's name to a provider.
  *
  * What a project's files say of keys and addresses is not here before the user has trusted them (config/trust.h). Their
- * choice of a model counts, but by it a key goes only to the provider it is named for, at that provider's own address.
+ * choice of a model counts if its provider has a well-known address, and its key goes to nobody else.
  */
 #include "model/route.h"
 
@@ -357,7 +357,6 @@ static bool key_find(const struct snp_config *config,
 static int open_route(const struct snp_config *config,
                       struct snp_model_target *target,
                       bool is_configured,
-                      bool is_users,
                       struct snp_err *err)
 {
     const struct snp_model_route *route = target->route;
@@ -373,10 +372,6 @@ static int open_route(const struct snp_config *config,
     int r = set_base(target, &base, err);
     if (r < 0) {
         return r;
-    }
-    if (!is_users && route->needs_no_key && base.from == NULL) {
-        /* Who listens there on this machine may be anybody: not by a file's choice alone. */
-        set_key(target, SNP_MODEL_KEY_NONE, NULL, "", "");
     }
     if (!has_key && !route->needs_no_key && target->is_origin) {
         return snp_fail(err, SNP_E_NOT_FOUND,
@@ -452,7 +447,7 @@ static int by_name(const struct snp_config *config,
     const char *base = snp_config_str(config, SNP_KEY_BASE_URL);
     if (base != NULL && base[0] != '\0') { /* a proxy: it knows the names */
         int r = set_target(ret, &routes[0], name, err);
-        return r < 0 ? r : open_route(config, ret, true, true, err);
+        return r < 0 ? r : open_route(config, ret, true, err);
     }
     if (route == NULL) {
         return snp_fail(
@@ -464,13 +459,12 @@ static int by_name(const struct snp_config *config,
     /* the key of this program is for the provider it is configured for by the user, and no other */
     const char *unused = NULL;
     const char *configured = snp_config_str(config, SNP_KEY_MODEL);
-    bool is_users = snp_config_is_users(config, SNP_KEY_MODEL) || !snp_streq(name, configured);
     bool is_configured = route == route_of_name(snp_config_is_users(config, SNP_KEY_MODEL)
                                                     ? configured
                                                     : snp_config_info(SNP_KEY_MODEL)->fallback,
                                                 &unused);
     int r = set_target(ret, route, rest, err);
-    return r < 0 ? r : open_route(config, ret, is_configured, is_users, err);
+    return r < 0 ? r : open_route(config, ret, is_configured, err);
 }
 
 int snp_model_route(const struct snp_config *config,
@@ -502,7 +496,7 @@ int snp_model_route(const struct snp_config *config,
             return r;
         }
         return route->driver == NULL ? set_replay(config, ret, false, err)
-                                     : open_route(config, ret, true, true, err);
+                                     : open_route(config, ret, true, err);
     }
     int r = by_name(config, name, ret, err);
     if (r == SNP_E_NOT_FOUND &&

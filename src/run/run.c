@@ -554,9 +554,10 @@ static int begin(struct snp_run *run, const struct snp_run_spec *spec, struct sn
             json_decref(head);
             head = NULL;
         }
-        r = head == NULL ? snp_fail(err, SNP_E_INVALID, "the prompt is not UTF-8")
-                         : snp_trajectory_create(spec->log_dir, id, run->with.key,
-                                                 json_incref(head), &run->trajectory, err);
+        r = head == NULL
+                ? snp_fail(err, SNP_E_INVALID, "the prompt is not UTF-8")
+                : snp_trajectory_create(spec->log_dir, spec->is_log_beneath, id, run->with.key,
+                                        json_incref(head), &run->trajectory, err);
     }
     if (r == 0) {
         r = snp_run_state_apply(&run->state, head, err);
@@ -674,7 +675,8 @@ static int go_on(struct snp_run *run,
 {
     struct snp_trajectory_check check;
     size_t torn = 0;
-    int r = snp_trajectory_resume(path, run->with.key, &run->trajectory, &torn, err);
+    int r = snp_trajectory_resume(path, changes->is_log_beneath, run->with.key,
+                                  &run->trajectory, &torn, err);
 
     r = r < 0 ? r : snp_trajectory_read(path, on_record, run, &check, err);
     if (r < 0) {

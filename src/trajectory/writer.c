@@ -179,6 +179,13 @@ static int lock_take(const struct snp_trajectory *t, struct snp_err *err)
                : snp_fail_sys(err, errno, "lock %s", t->path);
 }
 
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
 static struct snp_trajectory *trajectory_new(char *path, const unsigned char *key)
 {
     struct snp_trajectory *t = path == NULL ? NULL : calloc(1, sizeof(*t));
@@ -194,12 +201,60 @@ static struct snp_trajectory *trajectory_new(char *path, const unsigned char *ke
     return t;
 }
 
-/* A new name in a folder survives a power cut only when the folder was synced. */
-static int folder_sync(const char *dir, struct snp_err *err)
+static bool leads_out(int fd, const char *name)
 {
-    snp_autoclose int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
 
-    return fd < 0 || fsync(fd) < 0 ? snp_fail_sys(err, errno, "sync %s", dir) : 0;
+    return strcmp(name, "..") == 0 ||
+           (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode));
+}
+
+static int leads_out_fail(const char *dir, struct snp_err *err)
+{
+    return snp_fail(err, SNP_E_DENIED,
+                    "%.200s may lead records out of this folder: it is, or passes through, a "
+                    "symbolic link. To write there all the same, use --log-dir",
+                    dir);
+}
+
+/* One step down, made if need be. Who puts a link there meanwhile gains nothing. */
+static int step_down(int *fd, const char *name, const char *dir, struct snp_err *err)
+{
+    int next;
+    int saved;
+
+    if (leads_out(*fd, name)) {
+        return leads_out_fail(dir, err);
+    }
+    next = mkdirat(*fd, name, 0700) < 0 && errno != EEXIST
+               ? -1
+               : openat(*fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    saved = errno;
+    snp_closep(fd);
+    *fd = next;
+    return next < 0 ? snp_fail_sys(err, saved, "open %s", dir) : 0;
+}
+
+/* The folder of records; step by step from the current one if the user did not choose it. */
+static int folder_open(const char *dir, bool is_beneath, int *ret, struct snp_err *err)
+{
+    snp_autofree char *parts = strdup(is_beneath ? dir : "");
+    char *rest = parts;
+    const char *name;
+    snp_autoclose int fd = open(is_beneath ? "." : dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = fd < 0 ? snp_fail_sys(err, errno, "open %s", dir) : 0;
+
+    if (parts == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (r == 0 && parts[0] == '/') {
+        return leads_out_fail(dir, err);
+    }
+    while (r == 0 && (name = strsep(&rest, "/")) != NULL) {
+        r = name[0] == '\0' || strcmp(name, ".") == 0 ? 0 : step_down(&fd, name, dir, err);
+    }
+    *ret = r < 0 ? -1 : SNP_TAKE_FD(fd);
+    return r;
 }
 
 static int head_add(struct snp_trajectory *t, json_t *head, struct snp_err *err)
@@ -216,6 +271,7 @@ static int head_add(struct snp_trajectory *t, json_t *head, struct snp_err *err)
 }
 
 int snp_trajectory_create(const char *dir,
+                          bool is_beneath,
                           const char *id,
                           const unsigned char *key,
                           json_t *head,
@@ -224,12 +280,15 @@ int snp_trajectory_create(const char *dir,
 {
     snp_autotrajectory struct snp_trajectory *t =
         trajectory_new(snp_format("%s/%s.jsonl", dir, id), key);
-    int r =
-        t == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : snp_mkdir_p(dir, 0700, err);
+    snp_autoclose int folder = -1;
+    int r = t == NULL    ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+            : is_beneath ? 0
+                         : snp_mkdir_p(dir, 0700, err);
 
+    r = r < 0 ? r : folder_open(dir, is_beneath, &folder, err);
     if (r == 0) {
-        t->fd =
-            open(t->path, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        t->fd = openat(folder, name_of(t->path),
+                       O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         r = t->fd < 0 ? snp_fail_sys(err, errno, "create %s", t->path) : 0;
     }
     r = r < 0 ? r : lock_take(t, err);
@@ -238,7 +297,9 @@ int snp_trajectory_create(const char *dir,
         return r;
     }
     r = head_add(t, head, err);
-    r = r < 0 ? r : folder_sync(dir, err);
+    if (r == 0 && fsync(folder) < 0) { /* else its new name may not survive a power cut */
+        r = snp_fail_sys(err, errno, "sync %s", dir);
+    }
     if (r == 0) {
         *ret = SNP_TAKE_PTR(t);
     }
@@ -246,19 +307,28 @@ int snp_trajectory_create(const char *dir,
 }
 
 int snp_trajectory_resume(const char *path,
+                          bool is_beneath,
                           const unsigned char *key,
                           struct snp_trajectory **ret,
                           size_t *ret_torn,
                           struct snp_err *err)
 {
     snp_autotrajectory struct snp_trajectory *t = trajectory_new(strdup(path), key);
+    snp_autofree char *dir =
+        strndup(path, (size_t)(name_of(path) - path)); /* with its slash; "" without any */
     struct snp_trajectory_check check;
+    snp_autoclose int folder = -1;
     int r;
 
-    if (t == NULL) {
+    if (t == NULL || dir == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    t->fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    r = folder_open(dir[0] == '\0' ? "." : dir, is_beneath, &folder, err);
+    if (r < 0) {
+        return r;
+    }
+    t->fd =
+        openat(folder, name_of(path), O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (t->fd < 0) {
         return snp_fail_sys(err, errno, "open %s", path);
     }

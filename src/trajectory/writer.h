@@ -21,11 +21,13 @@ enum {
 struct snp_trajectory;
 
 /*
- * Create the file, and its folder (0700) if need be, with head as its first line. key: of SNP_CHAIN_KEY bytes,
+ * Create the file, and its folder (0700) if need be, with head as its first line. is_beneath: the user did not choose
+ * the folder, so it must be below the current one, reached without a symbolic link, else SNP_E_DENIED. key: of SNP_CHAIN_KEY bytes,
  * copied; the lines get their mac with it. head: consumed, also on failure; gets process, seq, mac, hash. *ret
  * is the caller's: snp_trajectory_free().
  */
 int snp_trajectory_create(const char *dir,
+                          bool is_beneath,
                           const char *id,
                           const unsigned char *key,
                           json_t *head,
@@ -33,11 +35,12 @@ int snp_trajectory_create(const char *dir,
                           struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Go on with a file that was written with this key. A last line that is torn was never acknowledged and is
- * cut off, *ret_torn says how many bytes. SNP_E_LIMIT: somebody writes it now; SNP_E_INVALID: its chain is
+ * Go on with a file that was written with this key; is_beneath is of its folder, as above. A last line that is torn
+ * was never acknowledged and is cut off, *ret_torn says how many bytes. SNP_E_LIMIT: somebody writes it now; SNP_E_INVALID: its chain is
  * broken; SNP_E_DENIED: it was written with another key, or with none. Then it is as it was.
  */
 int snp_trajectory_resume(const char *path,
+                          bool is_beneath,
                           const unsigned char *key,
                           struct snp_trajectory **ret,
                           size_t *ret_torn,

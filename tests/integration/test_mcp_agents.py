@@ -335,6 +335,24 @@ def test_a_start_that_fails_says_why(box, script):
         assert error(server, "snipara_agent_run", task=" \n") == "Error: No task provided"
 
 
+def test_a_cloned_folder_leads_no_records_of_agents_out(box, script):
+    """Attack: `logs` is a link, or an untrusted file names a folder behind one; and it lists no agents by naming a model."""
+    folder, outside = box.make_folder("project/cloned"), box.make_folder("outside")
+    os.symlink(outside, os.path.join(folder, "logs"))
+    box.make_file("project/cloned/snipara-sandbox.toml", '[snipara_sandbox]\nlog_dir = "logs/deep"\nmodel = "gpt-4o"\n')
+    for chosen in ({}, {"SNIPARA_SANDBOX_LOG_DIR": "logs"}):
+        with mcp.Server(box, env={**script(turn(final="x")), **chosen}, cwd=folder) as server:
+            server.initialize()
+            if chosen:
+                assert over(server, start(server))["status"] == "completed"
+            else:
+                assert "may lead records out" in error(server, "snipara_agent_run", task="t")
+            assert bool(os.listdir(outside)) == bool(chosen)
+    with mcp.Server(box, cwd=folder) as server:
+        server.initialize()
+        assert not [tool for tool in server.call("tools/list")["result"]["tools"] if "agent" in tool["name"]]
+
+
 def test_agents_are_listed_where_a_model_is_configured(box, script):
     replay = {"SNIPARA_SANDBOX_BACKEND": "replay", "SNIPARA_SANDBOX_REPLAY_FILE": box.make_file("r.jsonl", "{}\n")}
     only = {"SNIPARA_SANDBOX_BACKEND": "replay"}

@@ -638,8 +638,24 @@ def test_a_model_that_a_project_chooses_gets_its_own_providers_key_only(tmp_path
     assert key_for("claude-sonnet-4-5", **own) is None
     assert key_for("gpt-4o", **own) == "SNIPARA_SANDBOX_LLM_API_KEY"  # the provider without any file
     assert key_for("claude-sonnet-4-5", **own, SNIPARA_SANDBOX_MODEL="claude-sonnet-4-5") == "SNIPARA_SANDBOX_LLM_API_KEY"
-    assert key_for("ollama/x", OLLAMA_API_KEY=KEY) is None
     assert key_for("ollama/x", OLLAMA_API_KEY=KEY, SNIPARA_SANDBOX_MODEL="ollama/x") == "OLLAMA_API_KEY"
+
+
+@pytest.mark.parametrize("where", ["toml", "dotenv"])
+@pytest.mark.parametrize("name", ["ollama/x", "ollama_chat/x", "hosted_vllm/x", "azure/x"])
+def test_a_project_sends_no_prompt_to_a_listener_of_this_host(tmp_path, where, name):
+    """Attack: its file names a model of an address where anybody may listen. Control: the user has trusted the file."""
+    file, text = {"toml": ("snipara-sandbox.toml", f'[snipara_sandbox]\nmodel = "{name}"\n'),
+                  "dotenv": (".env", f"RLM_MODEL={name}\n")}[where]
+    (tmp_path / file).write_text(text)
+    env = environment(SNIPARA_SANDBOX_STATE_DIR=str(tmp_path / "state"), HOSTED_VLLM_API_BASE="http://127.0.0.1:9",
+                      AZURE_API_BASE="http://127.0.0.1:9")
+    for provider in ("openai", name.split("/")[0].replace("_chat", "")):
+        done = subprocess.run([CLI, "models", "--json"], cwd=tmp_path, env=env, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+        assert json.loads(done.stdout)["model"]["provider"] == provider
+        assert ("is not trusted, so these are not used: " in done.stderr) == (provider == "openai")
+        trust(tmp_path, env)
 
 
 def test_the_own_key_goes_to_the_configured_provider_only(tmp_path, serve):

@@ -57,6 +57,28 @@ def test_records_outside_the_project_are_told_of(runs, configure):
     assert stat.S_IMODE(os.stat(os.path.join(runs.folder, "new/below")).st_mode) == 0o700
 
 
+@pytest.mark.parametrize("where, line", [("logs", None), ("logs", 'log_dir = "logs"'), ("a", 'log_dir = "a/b"')])
+def test_a_link_in_a_cloned_folder_leads_no_records_out(runs, configure, where, line):
+    """Attack: the folder of records, or one on the way, is a link that came with the project. Control: the user chose it."""
+    outside = runs.box.make_folder("outside-" + where + str(line is None))
+    os.symlink(outside, os.path.join(runs.folder, where))
+    if line:
+        configure(line)
+    done = go(runs)
+    assert done.returncode == 1 and "may lead records out" in done.stderr and "--log-dir" in done.stderr
+    assert os.listdir(outside) == []
+    if line:
+        runs.cli("trust")
+        done = go(runs)
+    else:
+        done = go(runs, "--log-dir", "logs")
+    assert done.returncode == 0 and os.listdir(outside), done.stderr
+    ident = next(name for _, _, names in os.walk(outside) for name in names)[:-6]
+    os.unlink(os.path.join(runs.folder, "snipara-sandbox.toml")) if where == "logs" and line else None
+    resumed = runs.cli("resume", ident)
+    assert ("may lead records out" in resumed.stderr) == (where == "logs"), resumed.stderr
+
+
 @pytest.mark.parametrize("mode, note", [(0o700, None), (0o755, None), (0o775, "may be written by others"),
                                         (0o1777, "may be written by others")])
 def test_folders_that_are_there(runs, mode, note):

@@ -10,8 +10,10 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "config/allow.h"
 #include "config/dotenv.h"
 #include "config/toml.h"
+#include "model/route.h"
 #include "unit/harness.h"
 
 enum {
@@ -180,14 +182,15 @@ TEST(every_key_has_both_prefixes_and_a_name_of_its_own)
 
 /*
  * Every pair of sources: bits of a number say which of them hold the key, the strongest
- * must win. Model "s0" comes from the weakest source, "s5" from the strongest.
+ * must win. Model "s0" comes from the weakest source, "s5" from the strongest. A .env that nobody has
+ * trusted overrides no variable of the process, by none of its names.
  */
 TEST(precedence_holds_for_every_combination_of_sources)
 {
     enum {
         N_SOURCES = 6
     };
-    static const char *const env_lines[] = {"RLM_MODEL=s1", "SNIPARA_SANDBOX_MODEL=s3"};
+    static const char *const env_lines[] = {"RLM_MODEL=s1", "SNIPARA_SANDBOX_MODEL=s2"};
     for (unsigned bits = 0; bits < 1U << N_SOURCES; bits++) {
         struct fixture fix;
         size_t n = 0;
@@ -196,12 +199,12 @@ TEST(precedence_holds_for_every_combination_of_sources)
         if ((bits & 1) != 0) {
             put(&fix, "snipara-sandbox.toml", "[snipara_sandbox]\nmodel = \"s0\"\n");
         }
-        /* .env: the legacy name (s1) and the new one (s3); the process's: s2 and s4 */
+        /* .env: the legacy name (s1) and the new one (s2); the process's: s3 and s4 */
         (void)snprintf(text, sizeof(text), "%s\n%s\n", (bits & 2) != 0 ? env_lines[0] : "",
-                       (bits & 8) != 0 ? env_lines[1] : "");
+                       (bits & 4) != 0 ? env_lines[1] : "");
         put(&fix, ".env", text);
-        if ((bits & 4) != 0) {
-            fix.vars[n++] = "RLM_MODEL=s2";
+        if ((bits & 8) != 0) {
+            fix.vars[n++] = "RLM_MODEL=s3";
         }
         if ((bits & 16) != 0) {
             fix.vars[n++] = "SNIPARA_SANDBOX_MODEL=s4";
@@ -551,6 +554,12 @@ TEST(untrusted_files_widen_nothing)
     } cases[] = {
         {"model = \"anthropic/claude-x\"",       SNP_KEY_MODEL,                          true },
         {"model = \"replay/answers\"",           SNP_KEY_MODEL,                          false},
+        {"model = \"ollama_chat/llama\"",        SNP_KEY_MODEL,                          false},
+        {"model = \"nobody/llama\"",             SNP_KEY_MODEL,                          false},
+        {"model = \"mistral-large\"",            SNP_KEY_MODEL,                          true },
+        {"max_subcalls = 0",                     SNP_KEY_MAX_SUBCALLS,                   false},
+        {"tool_budget = 0",                      SNP_KEY_TOOL_BUDGET,                    false},
+        {"sub_calls_max_per_turn = 0",           SNP_KEY_SUB_CALLS_MAX_PER_TURN,         true },
         {"backend = \"litellm\"",                SNP_KEY_BACKEND,                        true },
         {"backend = \"anthropic\"",              SNP_KEY_BACKEND,                        false},
         {"environment = \"local\"",              SNP_KEY_ENVIRONMENT,                    false},
@@ -603,6 +612,40 @@ TEST(untrusted_files_widen_nothing)
         snp_config_free(config);
         end(&fix);
     }
+}
+
+/* The list of config/allow.c is of the providers that have an address of their own, with TLS. */
+TEST(untrusted_files_choose_models_of_well_known_addresses_only)
+{
+    const struct snp_model_route *route;
+    size_t n = 0;
+    for (size_t i = 0; (route = snp_model_route_at(i)) != NULL; i++) {
+        bool is_https = route->base_url != NULL && snp_has_prefix(route->base_url, "https://");
+        snp_autojson json_t *model = json_sprintf("%s/m", route->name);
+        assert_int_equal(snp_config_is_harmless(SNP_KEY_MODEL, model), is_https);
+        n += is_https ? 1 : 0;
+    }
+    assert_true(n > 5);
+}
+
+/* What the process says under another name of the key is not the file's to take back. */
+TEST(an_untrusted_dotenv_overrides_no_variable_of_the_process)
+{
+    static const char text[] =
+        "SNIPARA_SANDBOX_REQUIRE_EXACT=false\nSNIPARA_SANDBOX_MODEL=gpt-4o\n";
+    struct fixture fix;
+    begin(&fix);
+    put(&fix, ".env", text);
+    fix.vars[0] = "RLM_REQUIRE_EXACT=true";
+    struct snp_config *config = load(&fix);
+    assert_true(snp_config_bool(config, SNP_KEY_REQUIRE_EXACT));
+    assert_string_equal(snp_config_str(config, SNP_KEY_MODEL), "gpt-4o");
+    snp_config_free(config);
+    fix.vars[0] = NULL;
+    config = load(&fix);
+    assert_false(snp_config_bool(config, SNP_KEY_REQUIRE_EXACT));
+    snp_config_free(config);
+    end(&fix);
 }
 
 static void count_warning(void *arg, unsigned line, const char *what)
@@ -704,6 +747,8 @@ RUN(UNIT(defaults_are_the_documented_ones),
     UNIT(dotenv_is_searched_upwards_until_a_repository_ends),
     UNIT(dotenv_never_hides_or_changes_the_process_environment),
     UNIT(untrusted_files_widen_nothing),
+    UNIT(untrusted_files_choose_models_of_well_known_addresses_only),
+    UNIT(an_untrusted_dotenv_overrides_no_variable_of_the_process),
     UNIT(dotenv_lines_are_read_as_a_shell_would),
     UNIT(dotenv_lines_that_make_no_sense_are_skipped_and_counted),
     UNIT(toml_becomes_json_of_the_same_shape))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of runs: the chain finds every change, torn ends are cut, and the lock tells who writes. */
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static void world_make(struct world *world)
     assert_non_null(mkdtemp(world->dir));
     (void)snprintf(world->path, sizeof(world->path), "%s/aa11-bb22.jsonl", world->dir);
     assert_int_equal(
-        snp_trajectory_create(world->dir, "aa11-bb22", key,
+        snp_trajectory_create(world->dir, false, "aa11-bb22", key,
                               json_pack("{s:s, s:s}", "_type", "trajectory_metadata",
                                         "trajectory_id", "aa11-bb22"),
                               &t, &err),
@@ -186,7 +187,7 @@ TEST(a_torn_end_is_cut_off_and_the_chain_goes_on)
     world_make(&world);
     file_get(&world, &text, &n);
     file_set(&world, text, n - 10);
-    assert_int_equal(snp_trajectory_resume(world.path, key, &t, &torn, &err), 0);
+    assert_int_equal(snp_trajectory_resume(world.path, false, key, &t, &torn, &err), 0);
     assert_true(torn > 10);
     assert_int_equal(snp_trajectory_add(t, json_pack("{s:s}", "_type", "step"), true, &err), 0);
     assert_int_equal(check_of(&world).n_lines, STEPS + 1);
@@ -207,7 +208,8 @@ TEST(a_damaged_file_is_not_gone_on_with)
     file_get(&world, &text, &n);
     *strchr(text, 'a') = 'b';
     file_set(&world, text, n);
-    assert_int_equal(snp_trajectory_resume(world.path, key, &t, &torn, &err), SNP_E_INVALID);
+    assert_int_equal(snp_trajectory_resume(world.path, false, key, &t, &torn, &err),
+                     SNP_E_INVALID);
     assert_null(t);
     world_drop(&world);
 }
@@ -222,9 +224,10 @@ TEST(one_writes_at_a_time_and_others_see_it)
 
     world_make(&world);
     assert_false(snp_trajectory_is_written(world.path));
-    assert_int_equal(snp_trajectory_resume(world.path, key, &first, &torn, &err), 0);
+    assert_int_equal(snp_trajectory_resume(world.path, false, key, &first, &torn, &err), 0);
     assert_true(snp_trajectory_is_written(world.path));
-    assert_int_equal(snp_trajectory_resume(world.path, key, &second, &torn, &err), SNP_E_LIMIT);
+    assert_int_equal(snp_trajectory_resume(world.path, false, key, &second, &torn, &err),
+                     SNP_E_LIMIT);
     snp_trajectory_free(first);
     assert_false(snp_trajectory_is_written(world.path));
     world_drop(&world);
@@ -272,11 +275,12 @@ TEST(who_wrote_a_record_is_known)
     file_get(&world, &text, &n);
     file_set(&world, text, n - 5);
     assert_int_equal(stat(world.path, &before), 0);
-    assert_int_equal(snp_trajectory_resume(world.path, other, &t, &torn, &err), SNP_E_DENIED);
+    assert_int_equal(snp_trajectory_resume(world.path, false, other, &t, &torn, &err),
+                     SNP_E_DENIED);
     assert_non_null(strstr(err.msg, "not made by this user on this machine"));
     assert_int_equal(stat(world.path, &after), 0);
     assert_int_equal(before.st_size, after.st_size);
-    assert_int_equal(snp_trajectory_resume(world.path, key, &t, &torn, &err), 0);
+    assert_int_equal(snp_trajectory_resume(world.path, false, key, &t, &torn, &err), 0);
     assert_int_equal(stat(world.path, &after), 0);
     assert_true(after.st_size < before.st_size);
     world_drop(&world);
@@ -340,9 +344,42 @@ TEST(only_the_process_on_record_is_told_to_stop)
 
     world_make(&world);
     assert_int_equal(snp_trajectory_stop(world.path, ours, &err), SNP_E_NOT_FOUND);
-    assert_int_equal(snp_trajectory_resume(world.path, key, &t, &torn, &err), 0);
+    assert_int_equal(snp_trajectory_resume(world.path, false, key, &t, &torn, &err), 0);
     assert_int_equal(json_object_set_new(other, "start", json_integer(1)), 0);
     assert_int_equal(snp_trajectory_stop(world.path, other, &err), SNP_E_UNSUPPORTED);
+    world_drop(&world);
+}
+
+/* Where the user did not choose the folder nobody's link leads out of the current one. */
+TEST(a_folder_nobody_chose_is_below)
+{
+    static const char *const out[] = {"link", "below/link/deep", "below/../link", "/tmp"};
+    struct world world;
+    char here[PATH_MAX];
+    struct snp_err err;
+
+    world_make(&world);
+    assert_non_null(getcwd(here, sizeof(here)));
+    assert_int_equal(chdir(world.dir), 0);
+    assert_int_equal(mkdir("below", 0700), 0);
+    assert_int_equal(mkdir("out", 0700), 0);
+    assert_int_equal(symlink("out", "link"), 0);
+    assert_int_equal(symlink("../out", "below/link"), 0);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(out); i++) {
+        snp_autotrajectory struct snp_trajectory *t = NULL;
+        assert_int_equal(snp_trajectory_create(out[i], true, "a", key, json_object(), &t, &err),
+                         SNP_E_DENIED);
+    }
+    assert_int_equal(rmdir("out"), 0); /* nothing is in it */
+    snp_autotrajectory struct snp_trajectory *t = NULL;
+    assert_int_equal(
+        snp_trajectory_create("./below//deep", true, "a", key, json_object(), &t, &err), 0);
+    assert_int_equal(unlink("below/deep/a.jsonl"), 0);
+    assert_int_equal(rmdir("below/deep"), 0);
+    assert_int_equal(unlink("below/link"), 0);
+    assert_int_equal(rmdir("below"), 0);
+    assert_int_equal(unlink("link"), 0);
+    assert_int_equal(chdir(here), 0);
     world_drop(&world);
 }
 
@@ -356,4 +393,5 @@ RUN(UNIT(what_was_written_is_intact_and_private),
     UNIT(ids_are_found_by_their_beginning_and_nothing_else),
     UNIT(who_wrote_a_record_is_known),
     UNIT(a_mac_is_of_its_line_and_its_place),
-    UNIT(only_the_process_on_record_is_told_to_stop))
+    UNIT(only_the_process_on_record_is_told_to_stop),
+    UNIT(a_folder_nobody_chose_is_below))
