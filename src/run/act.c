@@ -113,7 +113,7 @@ void snp_run_outcome_make(const struct snp_run_tool *tool,
         ret->content = snp_feedback_tool(text, box->out.len, &ret->is_error);
     } else if (is_ok && tool->kind == SNP_RUN_TOOL_FINAL_VAR) {
         ret->content = strdup(done_text);
-        ret->final = json_pack("{s:o, s:s}", "answer", snp_json_bytes(text, box->out.len),
+        ret->final = json_pack("{s:o, s:s}", "answer", snp_feedback_answer(text, box->out.len),
                                "answer_source", "final_var");
     } else {
         ret->content = snp_feedback_cell(result, &output, &ret->error);

@@ -50,6 +50,19 @@ json_t *snp_feedback_text(const char *bytes, size_t n, size_t max)
     return r < 0 ? NULL : snp_text_json(&cut);
 }
 
+json_t *snp_feedback_answer(const char *bytes, size_t n)
+{
+    snp_autobuf struct snp_buf safe = {0};
+
+    snp_buf_init(&safe, n * 2 + (size_t)CUT_ROOM);
+    if (n == 0) {
+        return json_string("");
+    }
+    return snp_redact(&safe, bytes, n, NULL) < 0 || safe.len == 0
+               ? NULL
+               : snp_json_bytes(snp_buf_bytes(&safe), safe.len);
+}
+
 static json_t *text_of(const json_t *value, size_t max)
 {
     return snp_feedback_text(json_is_string(value) ? json_string_value(value) : "",

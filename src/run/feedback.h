@@ -17,6 +17,8 @@
  * New reference, NULL when out of memory.
  */
 json_t *snp_feedback_text(const char *bytes, size_t n, size_t max);
+/* The same of an answer that the sandbox gave: redacted and otherwise whole. */
+json_t *snp_feedback_answer(const char *bytes, size_t n);
 
 /* What a cell has printed. */
 struct snp_feedback_output {

@@ -21,7 +21,10 @@ enum {
     LINE_MAX_LEN = 4096, /* of a PEM header, or a name that is assigned to */
     SPACES_MAX = 8,      /* around "=" */
     QUOTED_MIN = 6,
-    PLAIN_MIN = 8,
+    PLAIN_MIN = 8,   /* of letters and digits */
+    NAMED_MIN = 6,   /* behind a name that says secret */
+    SPACE_BACK = 64, /* looked at in front of a name */
+    PAIR_SPACES = 6, /* between the two of a pair */
     VALUE_MAX = 4096,
     BYTES = 256,
 };
@@ -52,6 +55,7 @@ enum chars {
     BASE64,
     UPPER,
     HEX,
+    LHEX,
     JWT,
     N_CHARS
 };
@@ -71,6 +75,8 @@ static bool is_of(unsigned chars, char byte)
         return isupper(c) || isdigit(c);
     case HEX:
         return isxdigit(c);
+    case LHEX:
+        return isdigit(c) || (c >= 'a' && c <= 'f');
     default:
         return isalnum(c) || c == '_' || c == '-' || c == '.';
     }
@@ -78,7 +84,8 @@ static bool is_of(unsigned chars, char byte)
 
 static unsigned chars_named(const char *name)
 {
-    static const char *const names[N_CHARS] = {"word", "url", "base64", "upper", "hex", "jwt"};
+    static const char *const names[N_CHARS] = {"word", "url",  "base64", "upper",
+                                               "hex",  "lhex", "jwt"};
 
     for (unsigned i = 0; i < N_CHARS; i++) {
         if (strcmp(names[i], name) == 0) {
@@ -114,7 +121,7 @@ static void rule_read(char *line)
     rule->name = fields[1];
     rule->n_words = n - 2;
     memcpy(rule->words, fields + 2, (n - 2) * sizeof(*fields));
-    if (strcmp(rule->kind, "token") == 0) {
+    if (strcmp(rule->kind, "token") == 0 || strcmp(rule->kind, "pair") == 0) {
         SNP_ASSERT(n == 5 && snp_parse_u64(fields[4], &rule->min) == 0);
         rule->prefix_len = strlen(fields[2]);
         rule->chars = chars_named(fields[3]);
@@ -164,6 +171,23 @@ static struct match token_match(const struct rule *rule, const char *at, size_t 
     return (struct match){.gone = len - rule->prefix_len >= rule->min ? len : 0};
 }
 
+/* A token, and a second one of the same characters behind it if there is one: an account and its key. */
+static struct match pair_match(const struct rule *rule, const char *at, size_t n)
+{
+    struct match match = token_match(rule, at, n);
+    size_t from = match.gone;
+    size_t len;
+
+    while (from > 0 && from < n && from < match.gone + PAIR_SPACES &&
+           strchr(":,'\" ", at[from]) != NULL) {
+        from++;
+    }
+    for (len = 0; from > match.gone && from + len < n && is_of(rule->chars, at[from + len]);
+         len++) {
+    }
+    return len < rule->min ? match : (struct match){.gone = from + len};
+}
+
 static const char *find(const char *text, size_t n, const char *what)
 {
     return memmem(text, n, what, strlen(what));
@@ -208,68 +232,229 @@ static bool name_holds(const struct rule *rule, const char *name, size_t n)
     return false;
 }
 
-/* The value after "=" or ":"; its length, 0 if it is not worth hiding. *ret_from: quotes before it. */
-static size_t value_length(const char *at, size_t n, size_t *ret_from)
+static bool name_ends(const struct rule *rule, const char *name, size_t n)
 {
-    char quote = n > 0 && (*at == '"' || *at == '\'') ? *at : '\0';
-    bool has_letter = false;
-    bool has_digit = false;
-    size_t len = 0;
+    for (size_t i = 0; i < rule->n_words; i++) {
+        size_t len = strlen(rule->words[i]);
 
-    *ret_from = quote == '\0' ? 0 : 1;
-    at += *ret_from;
-    n -= *ret_from;
-    while (len < n && len < VALUE_MAX && at[len] != '\n' &&
-           (quote != '\0' ? at[len] != quote : strchr(" \t,;\"')]}", at[len]) == NULL)) {
-        has_letter = has_letter || isalpha((unsigned char)at[len]);
-        has_digit = has_digit || isdigit((unsigned char)at[len]);
-        len++;
+        if (len <= n && strncasecmp(name + n - len, rule->words[i], len) == 0) {
+            return true;
+        }
     }
-    if (quote != '\0') {
-        return len >= QUOTED_MIN && len < n && at[len] == quote ? len : 0;
+    return false;
+}
+
+/* Whether a rule of the kind has the word, upper case or lower. */
+static bool is_listed(const char *kind, const char *word, size_t n)
+{
+    for (const struct rule *rule = rules; rule < rules + n_rules; rule++) {
+        for (size_t i = 0; strcmp(rule->kind, kind) == 0 && i < rule->n_words; i++) {
+            if (strlen(rule->words[i]) == n && strncasecmp(rule->words[i], word, n) == 0) {
+                return true;
+            }
+        }
     }
-    return len >= PLAIN_MIN && has_letter && has_digit ? len : 0;
+    return false;
+}
+
+/* What stands behind "=" or ":" of a name, and how. */
+struct value {
+    const char *text;
+    size_t n;
+    char quote; /* around it, or '\0' */
+    char sign;  /* '=' or ':' */
+    bool is_spaced;
+    bool is_first; /* of its line, but for blanks, quotes and what makes a list or exports */
+    bool is_indented;
+    bool is_last; /* of its line */
+    char next;    /* the character behind it, '\0' = none */
+    bool has_letter;
+    bool has_digit;
+    bool has_mark; /* what no identifier has */
+};
+
+/* What the value is; false: it is not there, or its quote is not closed. */
+static bool value_read(const char *at, size_t n, struct value *ret)
+{
+    size_t end;
+
+    ret->quote = n > 0 && (*at == '"' || *at == '\'') ? *at : '\0';
+    at += ret->quote == '\0' ? 0 : 1;
+    n -= ret->quote == '\0' ? 0 : 1;
+    ret->text = at;
+    for (end = 0; end < n && end < VALUE_MAX && at[end] != '\n' &&
+                  (ret->quote != '\0' ? at[end] != ret->quote
+                                      : strchr(" \t\r,;\"')]}", at[end]) == NULL);
+         end++) {
+        unsigned char c = (unsigned char)at[end];
+
+        ret->has_letter = ret->has_letter || isalpha(c);
+        ret->has_digit = ret->has_digit || isdigit(c);
+        ret->has_mark = ret->has_mark || (!isalnum(c) && c != '_' && c != '.');
+    }
+    ret->n = end;
+    ret->next = end < n ? at[end] : '\0';
+    while (end < n && (at[end] == ' ' || at[end] == '\t' || at[end] == '\r')) {
+        end++;
+    }
+    ret->is_last = end == n || at[end] == '\n';
+    return ret->quote == '\0' || ret->next == ret->quote;
+}
+
+/* Where in its line a name begins. */
+static void place_read(const char *text, size_t at, struct value *ret)
+{
+    static const char export[] = "export ";
+    size_t word = sizeof(export) - 1;
+    size_t least = at > SPACE_BACK ? at - SPACE_BACK : 0;
+    bool is_listed_item = false; /* or an option, or in quotes */
+
+    if (at >= word && memcmp(text + at - word, export, word) == 0) {
+        at -= word;
+    }
+    while (at > least && strchr(" \t-\"'", text[at - 1]) != NULL) {
+        at--;
+        is_listed_item = is_listed_item || (text[at] != ' ' && text[at] != '\t');
+        ret->is_indented = !is_listed_item;
+    }
+    ret->is_first = at == 0 || text[at - 1] == '\n' || strchr("?&", text[at - 1]) != NULL;
+}
+
+/* Part of a program, a place to put a secret into, a path or an address: what names a secret and is none. */
+static bool is_no_secret(const struct value *value)
+{
+    static const char *const begins[] = {"$", "<", "*", "{", "%", "=", "/", "./", "~/", "--"};
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(begins); i++) {
+        size_t len = strlen(begins[i]);
+
+        if (value->n >= len && memcmp(value->text, begins[i], len) == 0) {
+            return true;
+        }
+    }
+    return memchr(value->text, '(', value->n) != NULL ||
+           memchr(value->text, '[', value->n) != NULL ||
+           memmem(value->text, value->n, "://", 3) != NULL ||
+           is_listed("not", value->text, value->n);
+}
+
+/* "self.password", "user_password": the value is a name of a program, and that says secret, too. */
+static bool is_reference(const struct rule *rule, const struct value *value)
+{
+    return memchr(value->text, '.', value->n) != NULL || name_ends(rule, value->text, value->n);
+}
+
+/*
+ * A value without quotes whose name ends with a word for secrets. Marks make it no name of a program; a word
+ * of letters alone is one in "f(password=given)", and a secret where a line is a setting.
+ */
+static bool is_named_secret(const struct rule *rule, const struct value *value)
+{
+    bool is_strong = strcmp(rule->kind, "assign") == 0;
+
+    if (value->n < NAMED_MIN || !value->has_letter || is_no_secret(value)) {
+        return false;
+    }
+    if (value->has_mark) {
+        return is_strong || value->is_first || (value->sign == '=' && !value->is_spaced);
+    }
+    if (is_reference(rule, value) || value->next == ',' || value->next == ')') {
+        return false;
+    }
+    if (value->sign == '=' && !value->is_spaced) {
+        return value->is_first ? !value->is_indented : is_strong;
+    }
+    return is_strong && value->is_first && value->is_last &&
+           (value->sign == '=' ? !value->is_indented
+                               : islower((unsigned char)value->text[0]) != 0);
+}
+
+static bool is_secret(const struct rule *rule, const struct value *value, bool is_ending)
+{
+    if (value->quote != '\0') {
+        return value->n >= QUOTED_MIN;
+    }
+    if (value->n >= PLAIN_MIN && value->has_letter && value->has_digit) {
+        return memchr(value->text, '(', value->n) == NULL;
+    }
+    return is_ending && is_named_secret(rule, value);
 }
 
 /* What stands before the secret of an Authorization header. */
 static const char *const schemes[] = {"bearer ", "basic ", "token ", "digest "};
 
-/* at: the beginning of a word. */
-static struct match assign_match(const struct rule *rule, const char *at, size_t n)
+/* The length of such a word. */
+static size_t scheme_length(const char *at, size_t n)
 {
-    size_t name = 0;
-    size_t value;
-    size_t quotes = 0;
-    size_t len;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(schemes); i++) {
+        size_t len = strlen(schemes[i]);
 
+        if (n > len && strncasecmp(at, schemes[i], len) == 0) {
+            return len;
+        }
+    }
+    return 0;
+}
+
+/* i: the beginning of a word. */
+static struct match assign_match(const struct rule *rule, const char *text, size_t i, size_t n)
+{
+    const char *at = text + i;
+    struct value value = {.n = 0};
+    size_t name = 0;
+    size_t to;
+    size_t scheme;
+    bool is_ending;
+
+    n -= i;
     while (name < n && name < LINE_MAX_LEN && is_of(URL, at[name])) {
         name++;
     }
-    value = name;
+    to = name;
     if (name == 0 || !name_holds(rule, at, name)) {
         return (struct match){0};
     }
-    while (value < n && value < name + SPACES_MAX && strchr(" \t\"']", at[value]) != NULL) {
-        value++;
+    while (to < n && to < name + SPACES_MAX && strchr(" \t\"']", at[to]) != NULL) {
+        value.is_spaced = value.is_spaced || at[to] == ' ' || at[to] == '\t';
+        to++;
     }
-    if (value >= n || (at[value] != '=' && at[value] != ':')) {
+    if (to >= n || (at[to] != '=' && at[to] != ':')) {
         return (struct match){0};
     }
-    value++;
-    for (size_t i = 0; value < n && i < SPACES_MAX && (at[value] == ' ' || at[value] == '\t');
-         i++) {
-        value++;
+    value.sign = at[to++];
+    for (size_t k = 0; to < n && k < SPACES_MAX && (at[to] == ' ' || at[to] == '\t'); k++) {
+        value.is_spaced = true;
+        to++;
     }
-    for (size_t i = 0; i < SNP_ARRAY_LEN(schemes); i++) {
-        size_t scheme = strlen(schemes[i]);
+    scheme = scheme_length(at + to, n - to);
+    to += scheme;
+    place_read(text, i, &value);
+    is_ending = name_ends(rule, at, name);
+    if (!value_read(at + to, n - to, &value) ||
+        !(is_secret(rule, &value, is_ending) ||
+          (scheme > 0 && is_ending && value.n >= PLAIN_MIN && !is_no_secret(&value)))) {
+        return (struct match){0};
+    }
+    return (struct match){.kept = to + (value.quote == '\0' ? 0 : 1), .gone = value.n};
+}
 
-        if (n - value > scheme && strncasecmp(at + value, schemes[i], scheme) == 0) {
-            value += scheme;
-            break;
+/* at: behind "?" or "&" of an address. */
+static struct match param_match(const struct rule *rule, const char *at, size_t n)
+{
+    for (size_t i = 0; i < rule->n_words; i++) {
+        size_t name = strlen(rule->words[i]);
+        size_t end = name + 1;
+
+        if (n <= name || strncasecmp(at, rule->words[i], name) != 0 || at[name] != '=') {
+            continue;
         }
+        while (end < n && end < VALUE_MAX && !isspace((unsigned char)at[end]) &&
+               strchr("&\"'<>;,)", at[end]) == NULL) {
+            end++;
+        }
+        return (struct match){.kept = name + 1, .gone = end - name - 1};
     }
-    len = value_length(at + value, n - value, &quotes);
-    return (struct match){.kept = value + quotes, .gone = len};
+    return (struct match){0};
 }
 
 /* at: behind "://". */
@@ -352,10 +537,18 @@ static struct match rule_match(const struct rule *rule, const char *text, size_t
         return starts_token[(unsigned char)*at] && !is_of(WORD, before)
                    ? token_match(rule, at, n - i)
                    : (struct match){0};
+    case 'p': /* pair, param */
+        return rule->kind[2] == 'i' ? (starts_token[(unsigned char)*at] && !is_of(WORD, before)
+                                           ? pair_match(rule, at, n - i)
+                                           : (struct match){0})
+               : before == '?' || before == '&' ? param_match(rule, at, n - i)
+                                                : (struct match){0};
+    case 'n': /* words that are no secrets */
+        return (struct match){0};
     case 'b':
         return *at == rule->words[0][0] ? block_match(rule, at, n - i) : (struct match){0};
-    case 'a':
-        return is_of(URL, *at) && !is_of(URL, before) ? assign_match(rule, at, n - i)
+    case 'a': /* assign, also */
+        return is_of(URL, *at) && !is_of(URL, before) ? assign_match(rule, text, i, n)
                                                       : (struct match){0};
     case 'u':
         return i >= 3 && memcmp(at - 3, "://", 3) == 0 ? url_match(at, n - i)

@@ -394,6 +394,25 @@ def test_secrets_and_length_are_cut(runs):
         assert "AKIAABCD" not in file.read()
 
 
+def test_secrets_of_other_forms_go_nowhere(runs):
+    """Output, error and the value of FINAL_VAR: to the model, on record, in logs and on the terminal. Control: code stays."""
+    secrets = ["sk-live-order-secret", "correct-horse-battery", "abc+def/ghi==", "fedcba9876543210fedcba9876543210"]
+    text = (f"api_key = {secrets[0]}\npassword={secrets[1]}\nAccountName=s;AccountKey={secrets[2]};x\n"
+            f"Client('AC0123456789abcdef0123456789abcdef', '{secrets[3]}')\n")
+    made = f"text = bytes.fromhex({text.encode().hex()!r}).decode()\nprint(text)\n"  # what a model writes stands as it is
+    fine = "token_count = 5; password = getpass()"
+    script = runs.script(turn(call("execute_code", code=made + "raise ValueError(text)")),
+                         turn(call("execute_code", code=f"print({fine!r})"), call("FINAL_VAR", variable_name="text")))
+    done = runs.cli("run", "Do it", *runs.options(script), "-v")
+    (name,) = os.listdir(os.path.join(runs.folder, "logs"))
+    with open(os.path.join(runs.folder, "logs", name)) as file:
+        record = file.read()
+    said = [done.stdout + done.stderr, record, *(runs.cli("logs", *args).stdout for args in (
+        [name[:8]], [name[:8], "--json"], ["export", name[:8]], ["export", name[:8], "-f", "md"]))]
+    assert [(secret, n) for secret in secrets for n, each in enumerate(said) if secret in each] == []
+    assert done.returncode == 0 and "password=[redacted:secret]" in done.stdout and fine in record, done.stdout
+
+
 def test_keys_stay_outside(runs):
     """Of sandbox and record; the control is that the program itself sees the key."""
     key = "sk-test-0123456789abcdefghijklmnop"
