@@ -5,11 +5,13 @@
 /* Every size and time this layer holds others, and itself, to. */
 
 enum {
-    SNP_MCP_MESSAGE_MAX = 24 << 20, /* bytes of one JSON-RPC message */
-    SNP_MCP_ID_MAX = 256,           /* bytes of a request's id, if it is a string */
-    SNP_MCP_METHOD_MAX = 128,       /* bytes of a method's name */
-    SNP_MCP_CALLS_MAX = 64,         /* requests in flight of one client */
-    SNP_MCP_BATCH_MAX = 32,         /* messages of one batch */
+    SNP_MCP_MESSAGE_MAX = 24 << 20,   /* bytes of one JSON-RPC message */
+    SNP_MCP_ID_MAX = 256,             /* bytes of a request's id, if it is a string */
+    SNP_MCP_METHOD_MAX = 128,         /* bytes of a method's name */
+    SNP_MCP_CALLS_MAX = 64,           /* requests of one client that have begun; more wait */
+    SNP_MCP_WAITING_MAX = 1024,       /* requests of all clients that wait */
+    SNP_MCP_WAITING_BYTES = 64 << 20, /* of their messages */
+    SNP_MCP_BATCH_MAX = 32,           /* messages of one batch */
     SNP_MCP_RUNNING_MAX = 24,   /* tasks in sessions at once; the daemon takes 32 requests */
     SNP_MCP_ASKS_MAX = 16,      /* requests of ours to one client that wait for an answer */
     SNP_MCP_OUT_MAX = 64 << 20, /* bytes waiting for one client to read */

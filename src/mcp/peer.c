@@ -5,7 +5,8 @@
  * Invariants: a call in the hub's list is answered at most once, then freed; one whose peer is NULL
  * never sends again, so nothing follows a cancellation. Ids are compared within a client
  * only: two clients with the same ids never meet. A batch lives until it has been read and each of
- * its calls was answered or given up.
+ * its calls was answered or given up. Of one client's calls SNP_MCP_CALLS_MAX have begun; the others wait
+ * in the same list, so they can be cancelled, and begin in the order they came.
  */
 #include "mcp/peer.h"
 
@@ -79,6 +80,7 @@ static int message_refuse(
 /* Calls ----------------------------------------------------------------------------------- */
 
 static void ticks_update(struct snp_mcp_hub *hub);
+static void waiting_start(struct snp_mcp_hub *hub);
 
 static struct snp_mcp_call *call_new(struct snp_mcp_peer *peer,
                                      struct snp_jsonrpc *message,
@@ -156,17 +158,25 @@ static void call_free(struct snp_mcp_call *call)
     if (call->state_free != NULL) {
         call->state_free(call->state);
     }
+    hub->n_waiting -= call->waiting_bytes > 0 ? 1 : 0;
+    hub->waiting_bytes -= call->waiting_bytes;
     json_decref(call->root);
     free(call);
     ticks_update(hub);
+    waiting_start(hub);
 }
 
 static void call_cancel(struct snp_mcp_call *call)
 {
+    struct snp_mcp_hub *hub = call->hub;
+
     call_detach(call);
-    if (call->cancel != NULL) {
+    if (call->waiting_bytes > 0) {
+        call_free(call);
+    } else if (call->cancel != NULL) {
         call->cancel(call); /* may end it */
     }
+    waiting_start(hub);
 }
 
 /* Only who asks who we are is told at length. */
@@ -372,6 +382,12 @@ static const struct snp_mcp_method core_methods[] = {
     {"server/discover", SNP_IN_MODERN, true,  run_discover  },
 };
 
+/* These answer at once, however much is in flight: clients ask them whether we live. */
+static bool is_core(const struct snp_mcp_method *method)
+{
+    return method >= core_methods && method < core_methods + SNP_ARRAY_LEN(core_methods);
+}
+
 static const struct snp_mcp_method *method_in(const struct snp_mcp_method *methods,
                                               size_t n,
                                               const char *name,
@@ -397,14 +413,71 @@ static struct snp_mcp_call *call_find(const struct snp_mcp_peer *peer, const jso
     return NULL;
 }
 
-static size_t calls_count(const struct snp_mcp_peer *peer)
+/* Whether as many calls of the client have begun as may. */
+static bool is_busy(const struct snp_mcp_peer *peer)
 {
     size_t n = 0;
 
     for (const struct snp_mcp_call *call = peer->hub->calls; call != NULL; call = call->next) {
-        n += is_same_client(call->peer, peer) ? 1 : 0;
+        n += call->waiting_bytes == 0 && is_same_client(call->peer, peer) ? 1 : 0;
     }
-    return n;
+    return n >= SNP_MCP_CALLS_MAX;
+}
+
+/* The oldest waiting call whose client is not busy; NULL = none. */
+static struct snp_mcp_call *waiting_next(const struct snp_mcp_hub *hub)
+{
+    const struct snp_mcp_peer *busy = NULL; /* the last one found to be */
+
+    for (struct snp_mcp_call *call = hub->calls; call != NULL && hub->n_waiting > 0;
+         call = call->next) {
+        if (call->waiting_bytes == 0 || call->peer->is_gone ||
+            (busy != NULL && is_same_client(call->peer, busy))) {
+            continue;
+        }
+        if (!is_busy(call->peer)) {
+            return call;
+        }
+        busy = call->peer;
+    }
+    return NULL;
+}
+
+static void describe_waiting(struct snp_mcp_call *call, struct snp_buf *out)
+{
+    (void)call;
+    (void)!snp_buf_addf(out, "waiting: %d requests are in flight", SNP_MCP_CALLS_MAX);
+}
+
+/* A call may end while it begins: then the loop that is at work looks again. */
+static void waiting_start(struct snp_mcp_hub *hub)
+{
+    struct snp_mcp_call *call;
+
+    if (hub->is_starting) {
+        return;
+    }
+    hub->is_starting = true;
+    while ((call = waiting_next(hub)) != NULL) {
+        hub->n_waiting--;
+        hub->waiting_bytes -= call->waiting_bytes;
+        call->waiting_bytes = 0;
+        call->describe = NULL;
+        call->method->run(call);
+        ticks_update(hub);
+    }
+    hub->is_starting = false;
+}
+
+/* Bytes of a message that may wait; 0: too much waits already. */
+static size_t waiting_room(const struct snp_mcp_hub *hub, const json_t *root)
+{
+    size_t n = json_dumpb(root, NULL, 0, JSON_COMPACT);
+
+    return hub->n_waiting >= SNP_MCP_WAITING_MAX ||
+                   hub->waiting_bytes + n > SNP_MCP_WAITING_BYTES
+               ? 0
+               : n;
 }
 
 static const struct snp_mcp_method *method_find(const struct snp_mcp_peer *peer,
@@ -422,6 +495,7 @@ static int on_request(struct snp_mcp_peer *peer, struct snp_jsonrpc *message, en
 {
     const struct snp_mcp_method *method = method_find(peer, message->method, era);
     struct snp_mcp_call *call;
+    size_t waiting_bytes = 0;
     char text[MESSAGE_MAX];
 
     if (method == NULL) {
@@ -436,17 +510,28 @@ static int on_request(struct snp_mcp_peer *peer, struct snp_jsonrpc *message, en
         return message_refuse(peer, message->id, SNP_JSONRPC_REQUEST,
                               "this id is in use by a request in flight", NULL);
     }
-    if (calls_count(peer) >= SNP_MCP_CALLS_MAX) {
-        (void)snprintf(text, sizeof(text),
-                       "%d requests are in flight; wait until one has been answered",
-                       SNP_MCP_CALLS_MAX);
-        return message_refuse(peer, message->id, SNP_JSONRPC_INTERNAL, text, NULL);
+    if (!is_core(method) && is_busy(peer)) {
+        waiting_bytes = waiting_room(peer->hub, message->root);
+        if (waiting_bytes == 0) {
+            (void)snprintf(text, sizeof(text),
+                           "too many requests wait (%zu, %zu MiB); send this one again when "
+                           "some have been answered",
+                           peer->hub->n_waiting, peer->hub->waiting_bytes >> 20);
+            return message_refuse(peer, message->id, SNP_JSONRPC_INTERNAL, text, NULL);
+        }
     }
     call = call_new(peer, message, era, method);
     if (call == NULL) {
         return message_refuse(peer, message->id, SNP_JSONRPC_INTERNAL, "out of memory", NULL);
     }
-    method->run(call);
+    if (waiting_bytes > 0) {
+        call->waiting_bytes = waiting_bytes;
+        call->describe = describe_waiting;
+        peer->hub->n_waiting++;
+        peer->hub->waiting_bytes += waiting_bytes;
+    } else {
+        method->run(call);
+    }
     ticks_update(peer->hub);
     return 0;
 }
@@ -576,6 +661,7 @@ void snp_mcp_hub_init(struct snp_mcp_hub *hub,
 
 void snp_mcp_hub_done(struct snp_mcp_hub *hub)
 {
+    hub->is_starting = true; /* nothing begins any more */
     while (hub->calls != NULL) {
         call_free(hub->calls);
     }

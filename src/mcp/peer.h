@@ -44,7 +44,10 @@ struct snp_mcp_hub {
     const struct snp_mcp_service *service; /* borrowed */
     uv_loop_t *loop;                       /* borrowed */
     uv_timer_t ticks;                      /* of progress */
-    struct snp_mcp_call *calls;            /* in flight, oldest first */
+    struct snp_mcp_call *calls;            /* in flight or waiting, oldest first */
+    size_t n_waiting;
+    size_t waiting_bytes; /* of their messages */
+    bool is_starting;     /* some that waited are being begun */
     json_int_t last_ask;
 };
 
@@ -70,6 +73,7 @@ struct snp_mcp_call {
     json_t *root; /* owned */
     const struct snp_mcp_method *method;
     struct snp_mcp_batch *batch; /* it came in; NULL = it came alone */
+    size_t waiting_bytes;        /* 0 = it has begun */
     uint64_t started_us;
     double progress; /* the last one told */
     struct snp_mcp_call *next;

@@ -244,17 +244,49 @@ def test_one_session_in_order_others_beside(server, box):
     assert (done["id"], mcp.text_of(done["result"])) == (after, "['slow', 'after']")
 
 
-def test_ids_in_use_and_too_many(server):
+def test_ids_in_use(server):
     server.request("tools/call", {"name": "execute_python", "arguments": {"code": "import time; time.sleep(3)"}}, "a")
     server.request("ping", ident="a")
     assert server.receive()["error"]["code"] == -32600
     assert "result" in server.receive()
-    first = server.begin("execute_python", code="import time; time.sleep(4)")
-    waiting = [server.begin("execute_python", code=str(n)) for n in range(63)]
-    refused = server.request("ping")
+
+
+def test_requests_beyond_the_most_wait(server, box):
+    """They can be cancelled, keep their order, and do not hold up the question whether the server lives."""
+    slow = server.begin("execute_python", code="open('in', 'w').close(); import time; time.sleep(500)", timeout=600,
+                        session_id="beyond")
+    waiting = [server.begin("execute_python", code=str(n), session_id="beyond") for n in range(150)]
+    alive = server.request("ping")
+    assert server.receive()["id"] == alive
+    server.request("ping", ident=waiting[-1])  # its id is known
+    assert server.receive()["error"]["code"] == -32600
+    cancelled = waiting.pop(100)
+    server.notify("notifications/cancelled", {"requestId": cancelled})
+    assert lib.wait_for(lambda: box.cli("ls", "beyond:in").returncode == 0)
+    server.notify("notifications/cancelled", {"requestId": slow})
+    assert [server.receive()["id"] for _ in waiting] == waiting
+    server.tool("destroy_session", session_id="beyond")
+
+
+def test_what_waits_is_bounded(server, box):
+    """In number and in bytes; what is too much is refused, and all else is answered."""
+    slow = server.begin("execute_python", code="open('in', 'w').close(); import time; time.sleep(500)", timeout=600,
+                        session_id="bounded")
+    begun = [server.begin("execute_python", code="1", session_id="bounded") for _ in range(63)]
+    large = [server.begin("execute_python", code="1 #" + "x" * (10 << 20), session_id="bounded") for _ in range(6)]
+    refused = server.begin("execute_python", code="1 #" + "x" * (10 << 20), session_id="bounded")
     message = server.receive()
-    assert message["id"] == refused and "64 requests" in message["error"]["message"]
-    assert [server.receive()["id"] for _ in range(64)] == [first, *waiting]
+    assert message["id"] == refused and "too many requests wait (6, 60 MiB)" in message["error"]["message"]
+    for ident in large:
+        server.notify("notifications/cancelled", {"requestId": ident})
+    small = [server.begin("list_sessions") for _ in range(1024)]
+    refused = server.begin("list_sessions")
+    message = server.receive()
+    assert message["id"] == refused and "(1024, 0 MiB)" in message["error"]["message"]
+    assert lib.wait_for(lambda: box.cli("ls", "bounded:in").returncode == 0)
+    server.notify("notifications/cancelled", {"requestId": slow})
+    assert sorted(server.receive()["id"] for _ in begun + small) == sorted(begun + small)
+    server.tool("destroy_session", session_id="bounded")
 
 
 def test_many_sessions_at_once(server):
