@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "base/text.h"
+#include "base/traceback.h"
 #include "mcp/cell.h"
 
 enum {
@@ -101,51 +102,6 @@ int snp_cell_error(struct snp_buf *out, const struct snp_cell_view *view)
     return snp_buf_addf(out, "Error: Exit code %lld", (long long)code);
 }
 
-/* Whether a line of a traceback begins a frame, and whether that is of the user's own code. */
-static bool is_frame(const char *line, size_t n, bool *ret_own)
-{
-    static const char begin[] = "  File \"";
-    const char *file = line + sizeof(begin) - 1;
-    size_t len = n - (sizeof(begin) - 1);
-
-    if (n < sizeof(begin) || strncmp(line, begin, sizeof(begin) - 1) != 0) {
-        return false;
-    }
-    *ret_own = *file != '/' || (len > 10 && strncmp(file, "/workspace", 10) == 0) ||
-               (len > 4 && strncmp(file, "/tmp", 4) == 0);
-    return true;
-}
-
-/* The traceback without frames of libraries; *ret_frames: how many are left. */
-static int traceback_own(const char *text, size_t n, struct snp_buf *out, size_t *ret_frames)
-{
-    bool is_shown = true;
-    bool is_own = true;
-    size_t hidden = 0;
-    int r = 0;
-
-    while (n > 0 && r == 0) {
-        const char *end = memchr(text, '\n', n);
-        size_t len = end == NULL ? n : (size_t)(end - text) + 1;
-
-        if (is_frame(text, len, &is_own)) {
-            is_shown = is_own;
-            hidden += is_own ? 0 : 1;
-            *ret_frames += is_own ? 1 : 0;
-        } else if (text[0] != ' ') {
-            is_shown = true; /* the exception, or the beginning of another */
-        }
-        if (is_shown && hidden > 0) {
-            r = snp_buf_addf(out, "  (%zu of libraries)\n", hidden);
-            hidden = 0;
-        }
-        r = r < 0 || !is_shown ? r : snp_buf_add(out, text, len);
-        text += len;
-        n -= len;
-    }
-    return r;
-}
-
 /* The user's frames into shown, clean; *ret_frames: how many. */
 static int traceback_text(const json_t *traceback, struct snp_buf *shown, size_t *ret_frames)
 {
@@ -153,11 +109,8 @@ static int traceback_text(const json_t *traceback, struct snp_buf *shown, size_t
     int r;
 
     snp_buf_init(&own, BUILD_MAX);
-    r = traceback_own(json_string_value(traceback), json_string_length(traceback), &own,
-                      ret_frames);
-    while (own.len > 0 && snp_buf_bytes(&own)[own.len - 1] == '\n') {
-        own.len--;
-    }
+    r = snp_traceback_own(&own, json_string_value(traceback), json_string_length(traceback),
+                          ret_frames);
     return r < 0 || own.len == 0
                ? r
                : snp_text_add(shown, snp_buf_bytes(&own), own.len, TRACE_TEXT, NULL);

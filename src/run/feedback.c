@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/traceback.h"
 #include "run/redact.h"
 
 enum {
@@ -15,6 +16,7 @@ enum {
     ERR_TEXT = 2000,
     VALUE_TEXT = 2000,
     ERROR_TEXT = 1500,
+    TRACE_TEXT = 1500,
     STRING_TEXT = 12500, /* of a tool's result; tools.py keeps to 12000 */
     DENIALS_SHOWN = 5,
     DEPTH_MAX = 8,
@@ -80,25 +82,53 @@ static int line_add(struct snp_buf *out, const char *before, const json_t *text)
                    : snp_buf_add(out, json_string_value(text), json_string_length(text));
 }
 
-/* "KeyError: 'rate'\n  line 3\nhint", as far as there is any of it; then the limit, then a status. */
+/* What stopped the cell, if it did not end by itself. */
+static int status_add(struct snp_buf *out, const json_t *result)
+{
+    static const struct {
+        const char *status;
+        const char *text;
+    } rows[] = {
+        {"timeout",     "Stopped at the time limit of a tool call"},
+        {"oom",         "Stopped: out of memory"                  },
+        {"limit",       "Stopped at a limit"                      },
+        {"interrupted", "Interrupted before its end"              },
+    };
+    const json_t *limit = json_object_get(result, "limit");
+    const char *status = snp_json_str(result, "status", "error");
+    const char *key = snp_json_str(limit, "key", "limit");
+    const char *text = snp_json_str(limit, "text", NULL);
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (strcmp(rows[i].status, status) == 0) {
+            return text == NULL
+                       ? snp_buf_addf(out, "%s\n", rows[i].text)
+                       : snp_buf_addf(out, "%s (%.40s: %.80s)\n", rows[i].text, key, text);
+        }
+    }
+    return 0;
+}
+
+/* What stopped it, "KeyError: 'rate' (line 3)", a hint, as far as there is any of it. */
 static json_t *error_text(const json_t *result)
 {
     const json_t *error = json_object_get(result, "error");
-    const json_t *limit = json_object_get(result, "limit");
     const char *status = snp_json_str(result, "status", "error");
     int64_t line = snp_json_int(error, "line", 0);
+    size_t begin;
     int64_t code = snp_json_int(result, "exit_code", 0);
     snp_autobuf struct snp_buf text = {0};
     int r = 0;
 
     snp_buf_init(&text, 4 << 20);
+    r |= status_add(&text, result);
+    begin = text.len;
     r |= line_add(&text, "", json_object_get(error, "type"));
-    r |= line_add(&text, text.len == 0 ? "" : ": ", json_object_get(error, "message"));
+    r |= line_add(&text, text.len == begin ? "" : ": ", json_object_get(error, "message"));
     if (line > 0) {
         r |= snp_buf_addf(&text, " (line %lld)", (long long)line);
     }
     r |= line_add(&text, "\nhint: ", json_object_get(error, "hint"));
-    r |= line_add(&text, text.len == 0 ? "" : "\n", json_object_get(limit, "text"));
     if (text.len == 0 && strcmp(status, "error") == 0) {
         r |= snp_buf_addf(&text, "exit code %lld", (long long)code);
     } else if (text.len == 0) {
@@ -110,6 +140,22 @@ static json_t *error_text(const json_t *result)
         r |= snp_buf_adds(&text, "\nThe variables of the session are lost; files stay.");
     }
     return r != 0 ? NULL : snp_feedback_text(snp_buf_bytes(&text), text.len, ERROR_TEXT);
+}
+
+/* Of the traceback what the model can change: its own frames, and what was raised. "" if there is none. */
+static json_t *traceback_text(const json_t *result)
+{
+    const json_t *text = json_object_get(json_object_get(result, "error"), "traceback");
+    snp_autobuf struct snp_buf own = {0};
+    size_t frames = 0;
+
+    snp_buf_init(&own, 4 << 20);
+    if (json_string_length(text) > 0 &&
+        snp_traceback_own(&own, json_string_value(text), json_string_length(text), &frames) <
+            0) {
+        return NULL;
+    }
+    return snp_feedback_text(own.len == 0 ? "" : snp_buf_bytes(&own), own.len, TRACE_TEXT);
 }
 
 /* "filesystem: open /etc/shadow", at most five. */
@@ -165,6 +211,9 @@ char *snp_feedback_cell(const json_t *result,
     r |= member_add(object, "value", text_of(json_object_get(result, "value"), VALUE_TEXT));
     r |= member_add(object, "result", text_of(json_object_get(result, "result"), VALUE_TEXT));
     r |= json_object_set_new(object, "error", error == NULL ? json_null() : json_incref(error));
+    if (!is_ok) {
+        r |= member_add(object, "traceback", traceback_text(result));
+    }
     r |= member_add(object, "denials", denials_list(json_object_get(result, "denials")));
     if (output->omitted > 0) {
         r |= json_object_set_new(object, "characters_omitted",

@@ -118,6 +118,25 @@ def test_a_first_attempt_fails_and_a_second_answers(runs):
     assert events[0]["tool_results"][0]["is_error"] and events[0]["cells"] == [1]
 
 
+def test_the_model_gets_its_own_frames(runs):
+    """Of a traceback: those of cells and of the project's files, not those of libraries, and not without end."""
+    runs.box.make_file("project/parse.py", "import json\n\n\ndef parse(text):\n    return json.loads(text)\n")
+    result = runs.run(
+        turn(call("execute_code", code="import parse\ndef first(text):\n    return parse.parse(text)\nfirst('{')"),
+             call("execute_code", code="def even(n):\n    return odd(n)\ndef odd(n):\n    return even(n)\neven(0)"),
+             call("execute_code", code="x = (1,\n  2"), call("execute_code", code="print(1)")),
+        turn(call("execute_code", code="import time\ntime.sleep(60)")), turn(text="done"), options=["--cell-timeout", "0.5"])
+    nested, deep, syntax, fine, slow = runs.results(result)
+    lines = nested["traceback"].splitlines()
+    assert [line.split(", in ")[0] for line in lines if line.startswith("  File")] == [
+        '  File "<cell 1>", line 4', '  File "<cell 1>", line 3', '  File "/workspace/parse.py", line 5']
+    assert "    return json.loads(text)" in lines and "of libraries)" in nested["traceback"] and "/usr/lib" not in nested["traceback"]
+    assert lines[-1].startswith("json.decoder.JSONDecodeError: Expecting") and "(line 3)" in nested["error"]
+    assert '"<cell 2>", line 4, in odd' in deep["traceback"] and len(deep["traceback"]) < 1700
+    assert "'(' was never closed" in syntax["traceback"] and "traceback" not in fine
+    assert slow["error"].startswith("Stopped at the time limit of a tool call (timeout: 0.5 s)\nKeyboardInterrupt (line 2)")
+
+
 def test_text_without_tools_is_the_answer(runs):
     result = runs.run(turn(text="forty-two"))
     assert result["response"] == "forty-two" and result["total_calls"] == 1 and result["events"] == []
