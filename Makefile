@@ -1,16 +1,19 @@
 # The front door: `make` builds, `make demo` shows, `make check` tests. meson.build is the build.
 B ?= build
 HOURS ?= 1
+# a line of progress on a terminal, elsewhere only what is wrong
+ninja = ninja -C $(B) $$([ -t 1 ] || echo --quiet) programs
 
 all:
 	@tools/setup build
 	@tools/configure $(B)
-	@ninja -C $(B)
+	@$(ninja)
+	@echo "built $(B)/snipara-sandbox; next: make demo, or make install"
 
 demo:
 	@tools/setup demo
 	@tools/configure $(B)
-	@ninja -C $(B)
+	@$(ninja)
 	@SNP_BUILD=$(B) tools/demo
 
 check:
@@ -34,7 +37,7 @@ valgrind:
 bench:
 	@tools/setup check
 	@tools/configure $(B)
-	@ninja -C $(B)
+	@$(ninja) snp-bench
 	@SNP_BUILD=$(B) tools/bench
 
 fuzz:
