@@ -121,6 +121,10 @@ class Server:
     def tool(self, name, meta=None, /, **arguments):
         return self.answer(self.begin(name, meta, **arguments))["result"]
 
+    def data(self, name, /, **arguments):
+        """The same of a client that asks for data beside the text."""
+        return self.tool(name, {"com.snipara/data": True}, **arguments)
+
     def text(self, name, /, **arguments):
         """The text of a call that worked."""
         result = self.tool(name, **arguments)

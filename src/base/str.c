@@ -335,6 +335,20 @@ size_t snp_utf8_count(const char *bytes, size_t n)
     return count;
 }
 
+size_t snp_utf8_begun(const char *bytes, size_t n)
+{
+    for (size_t back = 1; back <= 3 && back <= n; back++) {
+        unsigned char c = (unsigned char)bytes[n - back];
+
+        if ((c & 0xc0U) != 0x80U) {
+            size_t len = c >= 0xf0U ? 4 : c >= 0xe0U ? 3 : c >= 0xc0U ? 2 : 1;
+
+            return len > back ? back : 0;
+        }
+    }
+    return 0;
+}
+
 char *snp_utf8_clean(const char *bytes, size_t n, size_t *ret_len)
 {
     static const char mark[3] = "\xEF\xBF\xBD";

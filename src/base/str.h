@@ -27,6 +27,8 @@ const char *snp_format_bytes(uint64_t bytes, char *out, size_t out_len);
 bool snp_utf8_valid(const char *bytes, size_t n);
 /* Number of code points, counting each invalid byte as one. */
 size_t snp_utf8_count(const char *bytes, size_t n);
+/* How many bytes at the end begin a character whose rest is not there. */
+size_t snp_utf8_begun(const char *bytes, size_t n);
 /*
  * A copy in which each maximal invalid part is U+FFFD; NUL-terminated, caller frees;
  * *ret_len may be NULL. NULL when out of memory.

@@ -68,6 +68,49 @@ int snp_text_clean(struct snp_buf *out, const char *bytes, size_t n)
     return r < 0 ? r : snp_escape(out, bytes + from, n - from);
 }
 
+/* Lines without what a later part of them has overwritten on a terminal. */
+static int lines_settle(struct snp_buf *out, const char *bytes, size_t n)
+{
+    int r = 0;
+
+    while (n > 0 && r == 0) {
+        const char *end = memchr(bytes, '\n', n);
+        size_t len = end == NULL ? n : (size_t)(end - bytes);
+        size_t shown = len;
+        const char *last;
+
+        while (shown > 0 && bytes[shown - 1] == '\r') {
+            shown--;
+        }
+        last = shown == 0 ? NULL : memrchr(bytes, '\r', shown);
+        if (last != NULL) {
+            r = snp_buf_add(out, last + 1, (size_t)(bytes + shown - (last + 1)));
+        } else {
+            r = snp_buf_add(out, bytes, shown);
+        }
+        len += end == NULL ? 0 : 1;
+        r = r < 0 || end == NULL ? r : snp_buf_add(out, "\n", 1);
+        bytes += len;
+        n -= len;
+    }
+    return r;
+}
+
+int snp_text_output(struct snp_buf *out, const char *bytes, size_t n)
+{
+    snp_autobuf struct snp_buf settled = {0};
+    int r;
+
+    if (n == 0 || memchr(bytes, '\r', n) == NULL) {
+        return snp_text_clean(out, bytes, n);
+    }
+    snp_buf_init(&settled, n + 1);
+    r = lines_settle(&settled, bytes, n);
+    return r < 0 || settled.len == 0
+               ? r
+               : snp_text_clean(out, snp_buf_bytes(&settled), settled.len);
+}
+
 /* Bytes of the first (of_end false) or last `chars` characters of clean text. */
 static size_t bytes_of(const char *text, size_t n, size_t chars, bool of_end)
 {
@@ -90,26 +133,48 @@ static size_t bytes_of(const char *text, size_t n, size_t chars, bool of_end)
     return of_end ? n - at : at;
 }
 
+/* The first three fifths of max characters before the gap, the rest of them from the end. */
+static int cut(struct snp_buf *out,
+               const char *text,
+               size_t n,
+               const struct snp_text_gap *gap,
+               size_t max,
+               const char *what)
+{
+    size_t before = gap->chars == 0 ? n : gap->at;
+    size_t head = bytes_of(text, before, max * 3 / 5, false);
+    size_t head_chars = head == 0 ? 0 : snp_utf8_count(text, head);
+    size_t from = gap->chars == 0 ? head : before; /* the tail begins behind it */
+    size_t tail = bytes_of(text + from, n - from, max - head_chars, true);
+    size_t tail_chars = tail == 0 ? 0 : snp_utf8_count(text + n - tail, tail);
+    size_t omitted = snp_utf8_count(text, n) + gap->chars - head_chars - tail_chars;
+    int r = snp_buf_add(out, text, head);
+
+    r = r < 0 ? r : snp_buf_addf(out, "\n... (%s%zu characters omitted) ...\n", what, omitted);
+    return r < 0 ? r : snp_buf_add(out, text + n - tail, tail);
+}
+
 int snp_text_cut(struct snp_buf *out, const char *text, size_t n, size_t max, bool *ret_cut)
 {
-    size_t chars = n <= max ? n : snp_utf8_count(text, n);
-    size_t head;
-    size_t tail;
-    int r;
+    const struct snp_text_gap none = {0};
+    bool is_cut = n > max && snp_utf8_count(text, n) > max;
 
     if (ret_cut != NULL) {
-        *ret_cut = chars > max;
+        *ret_cut = is_cut;
     }
-    if (chars <= max) {
-        return snp_buf_add(out, text, n);
-    }
-    head = bytes_of(text, n, max * 3 / 5, false);
-    tail = bytes_of(text, n, max - max * 3 / 5, true);
-    r = snp_buf_add(out, text, head);
-    if (r == 0) {
-        r = snp_buf_addf(out, "\n... (%zu characters omitted) ...\n", chars - max);
-    }
-    return r < 0 ? r : snp_buf_add(out, text + n - tail, tail);
+    return is_cut ? cut(out, text, n, &none, max, "") : snp_buf_add(out, text, n);
+}
+
+int snp_text_output_cut(struct snp_buf *out,
+                        const char *text,
+                        size_t n,
+                        const struct snp_text_gap *gap,
+                        size_t max,
+                        bool *ret_cut)
+{
+    *ret_cut = gap->chars > 0 || (n > max && snp_utf8_count(text, n) > max);
+    return *ret_cut ? cut(out, text, n, gap, max, "output truncated: ")
+                    : snp_buf_add(out, text, n);
 }
 
 int snp_text_add(struct snp_buf *out, const char *bytes, size_t n, size_t max, bool *ret_cut)

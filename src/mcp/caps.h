@@ -30,11 +30,12 @@ enum {
     SNP_MCP_KEPT_MAX = 32 << 20,    /* bytes of outputs and displays kept to be read later */
     SNP_MCP_FORKS_MAX = 16,         /* sessions that one call makes */
     SNP_MCP_JOBS_MAX = 32,          /* jobs in the background, ended ones included */
+    SNP_MCP_JOBS_RUNNING_MAX = 16,  /* of these at work, so that calls have room beside them */
     SNP_MCP_AGENTS_MAX = 4,         /* runs of agents that work at once */
     SNP_MCP_AGENT_BEGIN_MS = 15000, /* for a run's record to begin */
     SNP_MCP_AGENT_CANCEL_MS = 5000, /* for its end to be on record */
-    SNP_MCP_AGENT_WAIT_S = 60,      /* the longest a question about one may wait */
-    SNP_MCP_AGENT_LOOK_MS = 50,     /* between two looks whether it has ended */
+    SNP_MCP_WAIT_S = 60,            /* the longest a question about one, or a job, may wait */
+    SNP_MCP_WAIT_LOOK_MS = 50,      /* between two looks whether there is news */
     SNP_MCP_RECORD_MAX = 32 << 20,  /* bytes of a run's record that is read */
     SNP_MCP_SESSION_ID_MAX = 512,   /* bytes of a session_id, and of a key */
     SNP_MCP_NAMES_MAX = 1024,       /* session_ids, and sessions' keys, that are remembered */

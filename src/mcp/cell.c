@@ -33,6 +33,33 @@ void snp_cell_done(struct snp_cell *cell)
     *cell = (struct snp_cell){0};
 }
 
+int snp_cell_news(const struct snp_cell_stream *stream,
+                  size_t n,
+                  size_t max,
+                  struct snp_buf *out,
+                  bool *ret_cut)
+{
+    const char *bytes = stream->text.len == 0 ? "" : snp_buf_bytes(&stream->text);
+    bool has_gap = stream->has_gap && stream->gap_at >= stream->told && stream->gap_at <= n;
+    size_t first = has_gap ? stream->gap_at : n;
+    struct snp_text_gap gap = {.chars = has_gap ? (size_t)stream->gap : 0};
+    snp_autobuf struct snp_buf clean = {0};
+    int r;
+
+    snp_buf_init(&clean, (size_t)SNP_CELL_STREAM_MAX * 8);
+    r = snp_text_output(&clean, bytes + stream->told, first - stream->told);
+    gap.at = clean.len;
+    r = r < 0 ? r : snp_text_output(&clean, bytes + first, n - first);
+    while (clean.len > (has_gap ? gap.at : 0) && snp_buf_bytes(&clean)[clean.len - 1] == '\n') {
+        clean.len--;
+    }
+    r = r < 0 ? r
+              : snp_text_output_cut(out, clean.len == 0 ? "" : snp_buf_bytes(&clean), clean.len,
+                                    &gap, max, ret_cut);
+    *ret_cut = *ret_cut || stream->was_cut || stream->has_spill;
+    return r;
+}
+
 static void on_output(struct snp_cell_stream *stream, const char *raw, size_t n)
 {
     size_t room = SNP_CELL_STREAM_MAX - stream->text.len;

@@ -24,6 +24,8 @@ struct snp_cell_stream {
     size_t gap_at;  /* bytes of text before it */
     int64_t gap;    /* characters missing there */
     bool has_spill; /* more came than is kept here */
+    size_t told;    /* bytes that answers before this one have shown */
+    bool was_cut;   /* when they did */
 };
 
 /* Embedded; zero, then snp_cell_init. */
@@ -51,6 +53,22 @@ struct snp_cell_view {
     const char *notes;      /* lines to be added; "" = none */
     double timeout_s;       /* what was in force */
 };
+
+/*
+ * A text of a program on lines of its own below a label (NULL: none); nothing if it is empty. What looks as
+ * if we said it is set in by a blank.
+ */
+int snp_cell_labelled(struct snp_buf *out, const char *label, const json_t *text) SNP_NODISCARD;
+
+/*
+ * What of the first n bytes of a stream was not told yet, clean, without the last line end, of at
+ * most max characters. *ret_cut: some of it, or of what was told, is missing.
+ */
+int snp_cell_news(const struct snp_cell_stream *stream,
+                  size_t n,
+                  size_t max,
+                  struct snp_buf *out,
+                  bool *ret_cut) SNP_NODISCARD;
 
 /* The result of tools/call: text, structuredContent, isError. New reference, NULL when out of memory. */
 json_t *snp_cell_result(const struct snp_cell *cell,

@@ -4,9 +4,8 @@
  *
  * The text comes first as the product before ours gave it: the output, or "Error: ..."; what we
  * add stands after it, each piece behind a word in brackets, so that a reader can tell what the
- * program printed from what we say; no line of a program begins with one of these words. structuredContent
- * holds the same once more, because some clients show only that. Both are bounded; what is cut can
- * be read with read_file.
+ * program printed from what we say; no line of a program begins with one of these words. What is
+ * cut can be read with read_file. structuredContent holds the same once more, for programs.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,24 +15,28 @@
 #include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/cell.h"
+#include "mcp/session.h"
 
 enum {
     BUILD_MAX = 1 << 20, /* bytes of a text while it is made */
     STDOUT_TEXT = 6000,  /* characters */
     STDERR_TEXT = 1500,
     VALUE_TEXT = 1500,
+    DISPLAY_TEXT = 2000,
     LINE_TEXT = 200,
     LIST_SHOWN = 10, /* files of one kind */
     DENIALS_SHOWN = 5,
     PATH_TEXT = 160, /* bytes of a path to read_file */
+    TRIES = 6,       /* a text that is too long is made again, with half of each */
 };
 
 static const char *const stream_names[] = {"stdout", "stderr"};
 
 /* What lines of ours begin with. */
 static const char *const labels[] = {
-    "[output]", "[stdout]", "[stderr]",      "[traceback]", "[display]", "[full stdout]",
-    "[limit]",  "[denied]", "[full stderr]", "[files]",     "[session]", "[note]"};
+    "[output]",      "[stdout]", "[stderr]", "[traceback]",   "[display]",
+    "[full stdout]", "[limit]",  "[denied]", "[full stderr]", "[files]",
+    "[session]",     "[note]",   "[job]"};
 
 /* Making ---------------------------------------------------------------------------------- */
 
@@ -46,7 +49,9 @@ struct making {
     size_t prefix; /* bytes of text that what follows stands beside, not below */
     json_t *data;  /* structuredContent; owned */
     bool is_ok;
-    bool was_cut; /* of the output, anything */
+    unsigned halvings; /* of how much of each piece is shown */
+    char (
+        *path)[PATH_TEXT]; /* of each stream, where all of it can be read; "" = not known yet */
     int r;
 };
 
@@ -88,16 +93,36 @@ static bool is_like_ours(const char *line, size_t n)
 }
 
 /* Clean text of a program. What looks as if we said it is set in by a blank. */
-static void program_say(struct making *m, const char *text, size_t n)
+static int program_add(struct snp_buf *out, const char *text, size_t n)
 {
-    while (n > 0 && m->r == 0) {
+    int r = 0;
+
+    while (n > 0 && r == 0) {
         size_t len = line_length(text, n);
 
-        m->r = is_like_ours(text, len) ? snp_buf_add(&m->text, " ", 1) : 0;
-        m->r = m->r < 0 ? m->r : snp_buf_add(&m->text, text, len);
+        r = is_like_ours(text, len) ? snp_buf_add(out, " ", 1) : 0;
+        r = r < 0 ? r : snp_buf_add(out, text, len);
         text += len;
         n -= len;
     }
+    return r;
+}
+
+static void program_say(struct making *m, const char *text, size_t n)
+{
+    m->r = m->r < 0 ? m->r : program_add(&m->text, text, n);
+}
+
+int snp_cell_labelled(struct snp_buf *out, const char *label, const json_t *text)
+{
+    int r = 0;
+
+    if (json_string_length(text) == 0) {
+        return 0;
+    }
+    r = label == NULL ? 0 : snp_buf_adds(out, label);
+    r = r < 0 ? r : program_add(out, json_string_value(text), json_string_length(text));
+    return r < 0 ? r : snp_buf_adds(out, "\n");
 }
 
 /* On a line of its own. */
@@ -117,100 +142,54 @@ static void put(struct making *m, const char *key, json_t *value)
     }
 }
 
-/* Where a stream can be read whole: "output:HANDLE:stdout", or "kept:7"; false: nowhere. */
-static bool source_of(struct making *m, int i, char path[PATH_TEXT])
+/* Where a stream can be read whole: "output:HANDLE:stdout", or "kept:7"; NULL: nowhere. */
+static const char *source_of(struct making *m, int i)
 {
     const struct snp_cell_stream *stream = &m->cell->stream[i];
     const char *handle = snp_json_str(json_object_get(m->view->head, "output"), "handle", NULL);
+    char *path = m->path[i];
     uint64_t number = 0;
 
-    if (handle != NULL && stream->has_gap) {
+    if (path[0] == '\0' && handle != NULL && stream->has_gap) {
         (void)snprintf(path, PATH_TEXT, "output:%s:%s", handle, stream_names[i]);
-        return true;
+    } else if (path[0] == '\0' && !stream->has_gap && !stream->has_spill) {
+        number =
+            snp_kept_add(m->kept, "text/plain", snp_buf_bytes(&stream->text), stream->text.len);
+        if (number != 0) {
+            (void)snprintf(path, PATH_TEXT, "kept:%llu", (unsigned long long)number);
+        }
     }
-    if (stream->has_gap || stream->has_spill) {
-        return false;
-    }
-    number =
-        snp_kept_add(m->kept, "text/plain", snp_buf_bytes(&stream->text), stream->text.len);
-    (void)snprintf(path, PATH_TEXT, "kept:%llu", (unsigned long long)number);
-    return number != 0;
-}
-
-/* Clean text whose middle, at `before`, the daemon has left out: the ends towards it are cut further. */
-static int gap_text(
-    const char *bytes, size_t before, size_t n, int64_t gap, size_t max, struct snp_buf *out)
-{
-    size_t head = max * 3 / 5;
-    int r = snp_text_cut(out, bytes, before, head, NULL);
-
-    if (r == 0) {
-        r = snp_buf_addf(out, "\n... (%lld characters omitted) ...\n", (long long)gap);
-    }
-    return r < 0 ? r : snp_text_cut(out, bytes + before, n - before, max - head, NULL);
-}
-
-/* A stream as it is shown, without the line end it may close with. */
-static int stream_text(const struct snp_cell_stream *stream,
-                       size_t max,
-                       struct snp_buf *out,
-                       bool *ret_cut)
-{
-    const char *bytes = stream->text.len == 0 ? "" : snp_buf_bytes(&stream->text);
-    size_t n = stream->text.len;
-    snp_autobuf struct snp_buf clean = {0};
-    size_t before;
-    int r;
-
-    snp_buf_init(&clean, (size_t)SNP_CELL_STREAM_MAX * 8);
-    r = snp_text_clean(&clean, bytes, stream->has_gap ? stream->gap_at : n);
-    before = clean.len;
-    if (r == 0 && stream->has_gap) {
-        r = snp_text_clean(&clean, bytes + stream->gap_at, n - stream->gap_at);
-    }
-    while (r == 0 && clean.len > 0 && snp_buf_bytes(&clean)[clean.len - 1] == '\n') {
-        clean.len--;
-    }
-    if (r < 0) {
-        return r;
-    }
-    bytes = clean.len == 0 ? "" : snp_buf_bytes(&clean);
-    if (!stream->has_gap || before > clean.len) {
-        return snp_text_cut(out, bytes, clean.len, max, ret_cut);
-    }
-    *ret_cut = true;
-    return gap_text(bytes, before, clean.len, stream->gap, max, out);
+    return path[0] == '\0' ? NULL : path;
 }
 
 /* One stream into text and data; label NULL: bare. True if there was something. */
 static bool stream_add(struct making *m, int i, const char *label, size_t max)
 {
     snp_autobuf struct snp_buf shown = {0};
-    char path[PATH_TEXT];
+    const char *path = NULL;
     char member[32];
-    bool is_cut = m->cell->stream[i].has_spill;
-    bool was_cut = false;
+    bool is_cut = false;
 
     snp_buf_init(&shown, BUILD_MAX);
     if (m->cell->stream[i].text.len == 0 || m->r < 0) {
         return false;
     }
-    m->r = stream_text(&m->cell->stream[i], max, &shown, &was_cut);
-    is_cut = is_cut || was_cut;
+    m->r = snp_cell_news(&m->cell->stream[i], m->cell->stream[i].text.len, max >> m->halvings,
+                         &shown, &is_cut);
     put(m, stream_names[i], snp_text_json(&shown));
+    if (is_cut) {
+        path = source_of(m, i);
+        (void)snprintf(member, sizeof(member), "%s_rest", stream_names[i]);
+        put(m, member,
+            path == NULL ? json_string("not kept: print less, or write it to a file")
+                         : json_sprintf("SniparaSandbox.read_file(path=\"%s\")", path));
+    }
     if (shown.len == 0) {
         return false;
     }
     line_begin(m);
     say(m, "%s", label == NULL ? "" : label);
     program_say(m, snp_buf_bytes(&shown), shown.len);
-    if (is_cut) {
-        m->was_cut = m->was_cut || i == SNP_CELL_STDOUT;
-        (void)snprintf(member, sizeof(member), "%s_rest", stream_names[i]);
-        put(m, member,
-            source_of(m, i, path) ? json_sprintf("read_file(path=\"%s\")", path)
-                                  : json_string("not kept: print less, or write it to a file"));
-    }
     return true;
 }
 
@@ -250,7 +229,7 @@ static bool values_add(struct making *m)
             continue;
         }
         m->r = snp_text_add(&shown, json_string_value(value), json_string_length(value),
-                            VALUE_TEXT, NULL);
+                            VALUE_TEXT >> m->halvings, NULL);
         put(m, rows[i].member, snp_text_json(&shown));
         line_begin(m);
         say(m, "%s", rows[i].before);
@@ -276,12 +255,21 @@ static void displays_add(struct making *m)
         if (path != NULL) {
             line_begin(m);
             say(m, "[display] %s: %s(path=\"%s\")", mime,
-                snp_has_prefix(mime, "image/") ? "view_image" : "read_file", path);
+                snp_has_prefix(mime, "image/") ? "SniparaSandbox.view_image"
+                                               : "SniparaSandbox.read_file",
+                path);
             (void)json_array_append(data, display);
         } else if (text != NULL && !json_equal(text, value)) {
+            snp_autobuf struct snp_buf shown = {0};
+
+            snp_buf_init(&shown, BUILD_MAX);
+            m->r = m->r < 0
+                       ? m->r
+                       : snp_text_cut(&shown, json_string_value(text), json_string_length(text),
+                                      DISPLAY_TEXT >> m->halvings, NULL);
             line_begin(m);
             say(m, "[display] ");
-            program_say(m, json_string_value(text), json_string_length(text));
+            program_say(m, shown.len == 0 ? "" : snp_buf_bytes(&shown), shown.len);
             (void)json_array_append(data, display);
         }
     }
@@ -334,7 +322,7 @@ static void files_add(struct making *m)
             size_t from = text.len;
 
             r = snp_text_line(&text, json_string_value(name), json_string_length(name),
-                              LINE_TEXT);
+                              LINE_TEXT >> m->halvings);
             (void)json_array_append_new(
                 names, text.len == from
                            ? json_string("")
@@ -556,44 +544,69 @@ static void make_text(struct making *m)
         has = stream_add(m, SNP_CELL_STDOUT, NULL, STDOUT_TEXT);
         has = values_add(m) || has;
         if (!has) {
-            say(m, "(no output)");
+            say(m,
+                m->cell->stream[SNP_CELL_STDOUT].told == 0 ? "(no output)" : "(no new output)");
         }
     }
-    if (m->was_cut) {
-        say(m, "\n... (output truncated)");
-    }
     (void)stream_add(m, SNP_CELL_STDERR, "[stderr]\n", STDERR_TEXT);
+}
+
+static void make(struct making *m)
+{
+    snp_buf_init(&m->text, BUILD_MAX);
+    m->data = json_object();
+    begin_data(m);
+    make_text(m);
+    displays_add(m);
+    rest_add(m);
+    limit_add(m);
+    denials_add(m);
+    restored_add(m);
+    files_add(m);
+    state_add(m);
+}
+
+static void making_done(struct making *m)
+{
+    snp_buf_done(&m->text);
+    json_decref(m->data);
+}
+
+static bool is_long(const struct making *m)
+{
+    return m->r == 0 && m->text.len > SNP_MCP_TEXT_MAX &&
+           snp_utf8_count(snp_buf_bytes(&m->text), m->text.len) > SNP_MCP_TEXT_MAX;
 }
 
 json_t *snp_cell_result(const struct snp_cell *cell,
                         struct snp_kept *kept,
                         const struct snp_cell_view *view)
 {
-    snp_autobuf struct snp_buf text = {0};
-    struct making m = {
+    char path[SNP_CELL_STREAMS][PATH_TEXT] = {""};
+    const struct making begin = {
         .cell = cell,
         .view = view,
         .kept = kept,
-        .data = json_object(),
+        .path = path,
         .is_ok = snp_streq(snp_json_str(view->head, "status", ""), "ok"),
     };
+    snp_autobuf struct snp_buf text = {0};
+    struct making m = begin;
     json_t *result = NULL;
 
-    snp_buf_init(&m.text, BUILD_MAX);
+    make(&m);
+    /* Less of each piece, so that none is cut a second time with the whole. */
+    for (unsigned i = 1; i < TRIES && is_long(&m); i++) {
+        making_done(&m);
+        m = begin;
+        m.halvings = i;
+        make(&m);
+    }
     snp_buf_init(&text, BUILD_MAX);
-    begin_data(&m);
-    make_text(&m);
-    displays_add(&m);
-    rest_add(&m);
-    limit_add(&m);
-    denials_add(&m);
-    restored_add(&m);
-    files_add(&m);
-    state_add(&m);
     m.r = m.r < 0 ? m.r : snp_text_bound(m.data, SNP_MCP_TEXT_MAX);
     if (m.r == 0) {
         m.r = snp_text_cut(&text, m.text.len == 0 ? "" : snp_buf_bytes(&m.text), m.text.len,
-                           SNP_MCP_TEXT_MAX - 100, NULL);
+                           is_long(&m) ? SNP_MCP_TEXT_MAX - 100 : SNP_MCP_TEXT_MAX, NULL);
     }
     if (m.r == 0) {
         result = json_pack("{s:[{s:s, s:o}], s:O}", "content", "type", "text", "text",
@@ -602,7 +615,6 @@ json_t *snp_cell_result(const struct snp_cell *cell,
     if (result != NULL && !m.is_ok) {
         (void)json_object_set_new(result, "isError", json_true());
     }
-    snp_buf_done(&m.text);
-    json_decref(m.data);
+    making_done(&m);
     return result;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fetching, a chunk at a time. The first answer that something is not there may mean the session: an
- * empty cell opens it, and the question is asked once more.
+ * Fetching, a chunk at a time. The first answer that something is not there may mean the session: if it
+ * is, an empty cell opens it, and the question is asked once more.
  */
 #include "mcp/fetch.h"
 
@@ -47,13 +47,31 @@ static void on_opened(struct snp_task *task,
                  again->next);
 }
 
-static void on_first(struct snp_task *task,
+/* With a session the answer was about what is in it. A cell would wait for the one that runs. */
+static void on_shown(struct snp_task *task,
                      const struct snp_err *err,
                      json_t *head,
                      const char *raw,
                      size_t raw_len)
 {
     const struct snp_cell_spec nothing = {.code = "", .wall_ms = OPEN_MS};
+
+    (void)head;
+    (void)raw;
+    (void)raw_len;
+    if (err != NULL && err->code == SNP_E_NOT_FOUND && !task->is_cancelled) {
+        snp_task_run_cell(task, &nothing, on_opened);
+    } else {
+        task->again.next(task, &task->refusal, NULL, NULL, 0);
+    }
+}
+
+static void on_first(struct snp_task *task,
+                     const struct snp_err *err,
+                     json_t *head,
+                     const char *raw,
+                     size_t raw_len)
+{
     bool is_missing = err != NULL && (err->code == SNP_E_NOT_FOUND || err->code == SNP_E_SYS);
 
     if (!is_missing || task->is_cancelled || task->fetch.was_opened) {
@@ -61,7 +79,9 @@ static void on_first(struct snp_task *task,
         return;
     }
     task->fetch.was_opened = true;
-    snp_task_run_cell(task, &nothing, on_opened);
+    task->refusal = *err;
+    snp_task_ask(task, "sessions.show", json_pack("{s:s}", "session", task->session), NULL, 0,
+                 on_shown);
 }
 
 void snp_session_ask(struct snp_task *task,

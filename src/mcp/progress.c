@@ -16,6 +16,15 @@ enum {
     PART_BUILD = 8 * (SNP_CELL_STREAM_MAX + 1),
 };
 
+/* The end of the last line but one, or of what a progress bar has written over; NULL: none. */
+static const char *last_line(const char *text, size_t n)
+{
+    while (n > 0 && text[n - 1] != '\n' && text[n - 1] != '\r') {
+        n--;
+    }
+    return n == 0 ? NULL : text + n - 1;
+}
+
 /* "running for 4 s; output: the last line" */
 static void on_describe(struct snp_mcp_call *call, struct snp_buf *out)
 {
@@ -35,10 +44,10 @@ static void on_describe(struct snp_mcp_call *call, struct snp_buf *out)
         return;
     }
     tail = snp_buf_bytes(text) + text->len - n;
-    while (n > 0 && tail[n - 1] == '\n') {
+    while (n > 0 && (tail[n - 1] == '\n' || tail[n - 1] == '\r')) {
         n--;
     }
-    line = n == 0 ? NULL : memrchr(tail, '\n', n);
+    line = n == 0 ? NULL : last_line(tail, n);
     if (line != NULL) {
         n -= (size_t)(line + 1 - tail);
         tail = line + 1;

@@ -31,15 +31,18 @@ static const struct prompt prompts[] = {
      "Repair failing code", "Find out why code or tests fail, and repair them in a sandbox",
      {{"command", "what fails, as a shell command", true},
       {"session_id", "session to work in", false}},
-     "The command below fails. Run it with execute_shell (session_id \"%\") and read the first "
+     "The command below fails. Run it with SniparaSandbox.execute_shell (session_id \"%\") and "
+     "read the first "
      "error. Find its cause by looking at the code, not by guessing. Change as little as "
-     "possible with write_file, run it again, and repeat until it passes or three different "
+     "possible with SniparaSandbox.write_file, run it again, and repeat until it passes or "
+     "three different "
      "repairs have failed. Then say what was wrong and show the change.\n\nCommand:\n%"},
     {"analyze_data",
      "Analyse data",        "Answer a question about a data file in a sandbox",
      {{"file", "path of the file, below /workspace", true},
       {"question", "what is to be found out", true}},
-     "Answer the question about the data file with execute_python in one session. First look "
+     "Answer the question about the data file with SniparaSandbox.execute_python in one "
+     "session. First look "
      "at the file's size, columns, types and missing values; then compute the answer and check "
      "it another way. Give the answer with its figures, and say what the data cannot "
      "show.\n\nFile: %\nQuestion: %"                                                   },

@@ -5,14 +5,15 @@
 #include <stdlib.h>
 
 #include "mcp/agent.h"
-#include "mcp/agent_wait.h"
 #include "mcp/job.h"
 #include "mcp/prompt.h"
 #include "mcp/resource.h"
+#include "mcp/session.h"
 #include "mcp/task.h"
 #include "mcp/tool.h"
+#include "mcp/wait.h"
 
-static const char server_name[] = "SniparaSandbox";
+static const char server_name[] = SNP_MCP_NAME;
 
 static const char instructions[] =
     "Runs Python and shell commands in sandboxes that the Linux kernel contains: no network, "
@@ -117,7 +118,7 @@ void snp_mcp_sandboxes_free(struct snp_mcp_sandboxes *service)
     }
     snp_async_free(service->async);
     snp_agents_drop(service);
-    snp_agent_waits_drop(service);
+    snp_waits_drop(service);
     snp_tasks_drop(service);
     snp_jobs_done(service);
     snp_mcp_hub_done(&service->hub);

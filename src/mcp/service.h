@@ -11,7 +11,7 @@
 struct snp_task;
 struct snp_job;
 struct snp_agent;
-struct snp_agent_wait;
+struct snp_wait;
 
 struct snp_mcp_options {
     json_t *exec;        /* owned: members of every `exec` (docs/wire.md) but the cell's own */
@@ -35,12 +35,13 @@ struct snp_mcp_sandboxes {
     struct snp_task *tasks; /* running and waiting, oldest first */
     struct snp_job *jobs;   /* oldest first */
     size_t n_jobs;
-    json_t *ids;  /* owned: {name of a session: session_id that meant it} */
-    json_t *keys; /* owned: {name of a session: {key set by set_repl_context: true}} */
+    uint64_t last_job; /* its number */
+    json_t *ids;       /* owned: {name of a session: session_id that meant it} */
+    json_t *keys;      /* owned: {name of a session: {key set by set_repl_context: true}} */
     struct snp_kept kept;
     struct snp_agent *agents; /* whose processes live */
     size_t n_agents;
-    struct snp_agent_wait *agent_waits; /* calls that wait for the end of one */
+    struct snp_wait *waits; /* calls that wait for the end of one, or for a job */
 };
 
 /*

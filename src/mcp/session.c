@@ -79,7 +79,7 @@ int snp_mcp_missing_add(struct snp_buf *text,
     }
     r = snp_buf_addf(text, "%s[%.20s] lacks ", before, snp_json_str(row, "state", "?"));
     r = r < 0 ? r : snp_text_line(text, what, strlen(what), MISSING_SHOWN);
-    r = r < 0 ? r : snp_buf_adds(text, "; execute_python(recover=\"replay\"");
+    r = r < 0 ? r : snp_buf_adds(text, "; SniparaSandbox.execute_python(recover=\"replay\"");
     r = r < 0 ? r : snp_mcp_call_session(text, session_id);
     return r < 0 ? r
                  : snp_buf_adds(text,

@@ -10,6 +10,12 @@
 #include "policy/session_name.h"
 
 /*
+ * The server's name. Texts for models name its tools behind it, as SniparaSandbox.read_file: clients have a
+ * read_file or view_image of their own, and a model that reads the bare name calls that.
+ */
+#define SNP_MCP_NAME "SniparaSandbox"
+
+/*
  * The daemon's name for a session_id: itself, if it may be a name; "default" (and none, which means
  * it) is one session per project; anything else is written as a name, the same one each time.
  */

@@ -37,6 +37,12 @@ void snp_again_done(struct snp_again *again)
 
 /* The list ---------------------------------------------------------------------------------- */
 
+/* Of the same session; looks at files and records, which can be done while a job runs in it. */
+static bool is_beside(const struct snp_task *task, const struct snp_task *other)
+{
+    return (task->tool->flags & SNP_TOOL_BESIDE) != 0 && other->job != NULL;
+}
+
 /* Behind an earlier one of its session, or too many run. */
 static bool is_blocked(const struct snp_task *task)
 {
@@ -47,7 +53,7 @@ static bool is_blocked(const struct snp_task *task)
     }
     for (const struct snp_task *other = task->service->tasks; other != task;
          other = other->later) {
-        if (strcmp(other->session, task->session) == 0) {
+        if (strcmp(other->session, task->session) == 0 && !is_beside(task, other)) {
             return true;
         }
     }
@@ -58,6 +64,34 @@ static bool is_blocked(const struct snp_task *task)
         n_running += is_running ? 1 : 0;
     }
     return n_running >= SNP_MCP_RUNNING_MAX;
+}
+
+/* The job that this would wait for; NULL: none, or one that was told to stop. */
+static const struct snp_job *job_ahead(const struct snp_task *task)
+{
+    for (const struct snp_task *other = task->service->tasks;
+         other != task && task->session[0] != '\0'; other = other->later) {
+        if (strcmp(other->session, task->session) == 0 && other->job != NULL &&
+            !other->is_cancelled && !is_beside(task, other)) {
+            return other->job;
+        }
+    }
+    return NULL;
+}
+
+/* A job may take longer than its caller waits, so it is told at once, with the ways out. */
+static void say_busy(struct snp_task *task, const struct snp_job *job)
+{
+    char name[64];
+    struct snp_err err;
+
+    snp_job_text(job, name, sizeof(name));
+    (void)snp_fail(&err, SNP_E_LIMIT,
+                   "session '%.64s' is busy with %s. Files can be read meanwhile. Wait with "
+                   "SniparaSandbox.job_poll(job_id=\"%s\", wait=30), stop it with "
+                   "SniparaSandbox.job_cancel(job_id=\"%s\"), or use another session_id",
+                   task->session_id, name, job->id, job->id);
+    snp_task_fail(task, &err);
 }
 
 static void task_run(struct snp_task *task)
@@ -98,6 +132,17 @@ static void task_free(struct snp_task *task)
 
 /* Calls ------------------------------------------------------------------------------------- */
 
+/* Data beside the text only for who asks: clients that get both show the data, not the text. */
+static void answer(struct snp_mcp_call *call, json_t *result)
+{
+    const json_t *meta = json_object_get(call->params, "_meta");
+
+    if (result != NULL && !snp_json_bool(meta, SNP_MCP_META_DATA, false)) {
+        (void)json_object_del(result, "structuredContent");
+    }
+    snp_mcp_answer(call, result);
+}
+
 static void on_call_cancel(struct snp_mcp_call *call)
 {
     snp_task_cancel(call->state);
@@ -129,6 +174,7 @@ void snp_task_start(struct snp_mcp_sandboxes *service,
 {
     struct snp_task *task = calloc(1, sizeof(*task));
     struct snp_task **at = &service->tasks;
+    const struct snp_job *ahead;
 
     if (task == NULL) {
         snp_mcp_refuse(call, SNP_JSONRPC_INTERNAL, NULL, "out of memory");
@@ -153,7 +199,10 @@ void snp_task_start(struct snp_mcp_sandboxes *service,
     }
     *at = task;
     (void)!snp_tool_args_unknown(tool, args, &task->notes);
-    if (!is_blocked(task)) {
+    ahead = job_ahead(task);
+    if (ahead != NULL) {
+        say_busy(task, ahead);
+    } else if (!is_blocked(task)) {
         task_run(task);
     }
 }
@@ -208,7 +257,7 @@ void snp_task_detach(struct snp_task *task, json_t *result)
 
     call_unbind(task);
     if (call != NULL) {
-        snp_mcp_answer(call, result);
+        answer(call, result);
     } else {
         json_decref(result);
     }
@@ -223,11 +272,9 @@ void snp_task_end(struct snp_task *task, json_t *result)
 
     call_unbind(task);
     if (job != NULL) {
-        job->task = NULL;
-        job->is_cancelled = task->is_cancelled;
-        job->result = result;
+        snp_job_end(job, result);
     } else if (call != NULL) {
-        snp_mcp_answer(call, result);
+        answer(call, result);
     } else {
         json_decref(result);
     }
@@ -302,8 +349,8 @@ static int failure_text(const struct snp_err *err, struct snp_buf *text)
     return r < 0 || option == NULL
                ? r
                : snp_buf_adds(text, " The argument recover=\"replay\" runs those cells again "
-                                    "first, recover=\"checkpoint\" goes on without them; "
-                                    "destroy_session begins anew");
+                                    "first, recover=\"checkpoint\" goes on without "
+                                    "them; SniparaSandbox.destroy_session begins anew");
 }
 
 void snp_task_fail(struct snp_task *task, const struct snp_err *err)
@@ -315,7 +362,6 @@ void snp_task_fail(struct snp_task *task, const struct snp_err *err)
         snp_task_end(task, NULL);
         return;
     }
-    /* A tool that promises structured results owes them for failures as well. */
     if ((task->tool->flags & SNP_TOOL_HAS_CELL) != 0) {
         snp_task_end(task, json_pack("{s:[{s:s, s:o}], s:{s:s, s:{s:s, s:s}}, s:b}", "content",
                                      "type", "text", "text",
@@ -412,8 +458,9 @@ void snp_task_run_cell(struct snp_task *task,
     r |= json_object_set_new(head, "code_len", json_integer((json_int_t)spec->code_len));
     r |= json_object_set_new(head, "stdin", json_boolean(spec->input != NULL));
     r |= json_object_set_new(head, "attached", json_true()); /* we may be killed */
-    r |= json_object_set_new(head, "stream",
-                             json_boolean(task->call != NULL && task->call->token != NULL));
+    r |= json_object_set_new(
+        head, "stream",
+        json_boolean(task->job != NULL || (task->call != NULL && task->call->token != NULL)));
     if (recover != NULL) {
         r |= json_object_set_new(head, "recover", json_string(recover));
     }

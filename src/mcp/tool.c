@@ -146,6 +146,11 @@ static const struct snp_arg history_args[] = {
     ARG_END,
 };
 static const struct snp_arg job_args[] = {ARG_REQUIRED("job_id", NULL), ARG_END};
+static const struct snp_arg poll_args[] = {
+    ARG_REQUIRED("job_id", NULL),
+    ARG_WHOLE("wait", "seconds to wait for output or its end", 0, SNP_MCP_WAIT_S),
+    ARG_END,
+};
 static const struct snp_arg agent_args[] = {
     ARG_REQUIRED("task", NULL),
     {.name = "max_iterations", .type = SNP_ARG_INTEGER, .fallback = "10", .help = "at most 50"},
@@ -162,7 +167,7 @@ static const struct snp_arg agent_args[] = {
 static const struct snp_arg run_args[] = {ARG_REQUIRED("run_id", NULL), ARG_END};
 static const struct snp_arg status_args[] = {
     ARG_REQUIRED("run_id", NULL),
-    ARG_WHOLE("wait", "seconds to wait for its end", 0, SNP_MCP_AGENT_WAIT_S),
+    ARG_WHOLE("wait", "seconds to wait for its end", 0, SNP_MCP_WAIT_S),
     ARG_END,
 };
 
@@ -170,7 +175,7 @@ static const struct snp_arg status_args[] = {
 
 enum {
     CELL = SNP_TOOL_IN_SESSION | SNP_TOOL_HAS_CELL,
-    LOOK = SNP_TOOL_IN_SESSION | SNP_TOOL_READS,
+    LOOK = SNP_TOOL_IN_SESSION | SNP_TOOL_READS | SNP_TOOL_BESIDE,
 };
 
 /* In the order of tools/list. */
@@ -203,7 +208,7 @@ static const struct snp_tool tools[] = {
         .title = "Show variables",
         .description = "Show the session's variables.",
         .args = session_args,
-        .flags = LOOK,
+        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_READS,
         .run = snp_tool_get_context,
     },
     {
@@ -320,8 +325,9 @@ static const struct snp_tool tools[] = {
         .name = "job_poll",
         .toolset = "jobs",
         .title = "Ask about a job",
-        .description = "State or result of a background job.",
-        .args = job_args,
+        .description = "What a background job printed since the last time; its result when it "
+                       "has ended.",
+        .args = poll_args,
         .flags = SNP_TOOL_READS | SNP_TOOL_HAS_CELL,
         .run = snp_tool_job_poll,
     },
@@ -341,7 +347,7 @@ static const struct snp_tool tools[] = {
         .description = "Start an agent: another model that works on `task` in a sandbox of its "
                        "own, in the background. It knows what `task` says, nothing else.",
         .args = agent_args,
-        .flags = SNP_TOOL_HAS_RUN,
+        .flags = 0,
         .run = snp_tool_agent_run,
     },
     {
@@ -350,7 +356,7 @@ static const struct snp_tool tools[] = {
         .title = "Ask about an agent",
         .description = "State of an agent run, and its answer.",
         .args = status_args,
-        .flags = SNP_TOOL_READS | SNP_TOOL_HAS_RUN,
+        .flags = SNP_TOOL_READS,
         .run = snp_tool_agent_status,
     },
     {
@@ -359,7 +365,7 @@ static const struct snp_tool tools[] = {
         .title = "Cancel an agent",
         .description = "Stop an agent run.",
         .args = run_args,
-        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE | SNP_TOOL_HAS_RUN,
+        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
         .run = snp_tool_agent_cancel,
     },
     {
@@ -369,7 +375,7 @@ static const struct snp_tool tools[] = {
         .description = "Start an agent: another model that works on `task` in a sandbox of its "
                        "own, in the background. It knows what `task` says, nothing else.",
         .args = agent_args,
-        .flags = SNP_TOOL_HAS_RUN,
+        .flags = 0,
         .run = snp_tool_agent_run,
     },
     {
@@ -378,7 +384,7 @@ static const struct snp_tool tools[] = {
         .title = "Ask about an agent",
         .description = "State of an agent run, and its answer.",
         .args = status_args,
-        .flags = SNP_TOOL_READS | SNP_TOOL_HAS_RUN,
+        .flags = SNP_TOOL_READS,
         .run = snp_tool_agent_status,
     },
     {
@@ -387,7 +393,7 @@ static const struct snp_tool tools[] = {
         .title = "Cancel an agent",
         .description = "Stop an agent run.",
         .args = run_args,
-        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE | SNP_TOOL_HAS_RUN,
+        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
         .run = snp_tool_agent_cancel,
     },
 };
@@ -395,28 +401,6 @@ static const struct snp_tool tools[] = {
 
 /* Sets that "all" leaves out: they can be called all the same. */
 static const char *const unlisted[] = {"agent", "aliases"};
-
-/* What a cell's structuredContent may hold; loose, because a client refuses what does not fit. */
-static const char cell_schema[] =
-    "{\"type\":\"object\",\"properties\":{\"status\":{\"type\":\"string\"},"
-    "\"stdout\":{\"type\":\"string\"},\"stderr\":{\"type\":\"string\"},"
-    "\"value\":{\"type\":\"string\"},\"exit_code\":{\"type\":\"integer\"},"
-    "\"error\":{\"type\":\"object\"}},\"required\":[\"status\"]}";
-
-/* The same of an agent's run. */
-static const char run_schema[] =
-    "{\"type\":\"object\",\"properties\":{\"run_id\":{\"type\":\"string\"},"
-    "\"status\":{\"type\":\"string\"},\"result\":{\"type\":\"object\"},"
-    "\"error\":{\"type\":\"string\"}},\"required\":[\"status\"]}";
-
-static json_t *output_schema(const struct snp_tool *tool)
-{
-    const char *text = (tool->flags & SNP_TOOL_HAS_CELL) != 0  ? cell_schema
-                       : (tool->flags & SNP_TOOL_HAS_RUN) != 0 ? run_schema
-                                                               : NULL;
-
-    return text == NULL ? NULL : json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-}
 
 const struct snp_tool *snp_tool_find(const char *name)
 {
@@ -498,9 +482,9 @@ static json_t *annotations(const struct snp_tool *tool)
 
 static json_t *tool_json(const struct snp_tool *tool)
 {
-    return json_pack("{s:s, s:s, s:o, s:o*, s:o}", "name", tool->name, "description",
-                     tool->description, "inputSchema", input_schema(tool), "outputSchema",
-                     output_schema(tool), "annotations", annotations(tool));
+    return json_pack("{s:s, s:s, s:o, s:o}", "name", tool->name, "description",
+                     tool->description, "inputSchema", input_schema(tool), "annotations",
+                     annotations(tool));
 }
 
 static bool is_unlisted(const char *toolset)

@@ -37,8 +37,8 @@ enum {
     SNP_TOOL_DESTROYS = 2,   /* may remove what is not made again */
     SNP_TOOL_REPEATABLE = 4, /* twice is as once */
     SNP_TOOL_IN_SESSION = 8, /* has a session_id; calls with the same one run in order */
-    SNP_TOOL_HAS_CELL = 16,  /* answers with a cell's result: has an outputSchema */
-    SNP_TOOL_HAS_RUN = 32,   /* the same of an agent's run */
+    SNP_TOOL_HAS_CELL = 16,  /* answers with a cell's result: data, too, for who asks */
+    SNP_TOOL_BESIDE = 32,    /* runs no cell, so it need not wait for a job of its session */
 };
 
 struct snp_tool {

@@ -10,9 +10,10 @@
 #include "base/text.h"
 #include "mcp/agent.h"
 #include "mcp/agent_record.h"
-#include "mcp/agent_wait.h"
 #include "mcp/caps.h"
+#include "mcp/session.h"
 #include "mcp/task.h"
+#include "mcp/wait.h"
 #include "run/agent_limits.h"
 
 enum {
@@ -25,7 +26,6 @@ enum {
 
 /* Answers ----------------------------------------------------------------------------------- */
 
-/* An error, as text and as data: what promises structured results owes them for failures, too. */
 static void say_error(struct snp_task *task, const char *before, const char *text)
 {
     snp_autobuf struct snp_buf whole = {0};
@@ -36,12 +36,9 @@ static void say_error(struct snp_task *task, const char *before, const char *tex
     r = r < 0 ? r : snp_text_line(&whole, text, strlen(text), ERROR_SHOWN);
     if (r < 0) {
         snp_task_end(task, NULL);
-        return;
+    } else {
+        snp_task_say(task, true, snp_buf_bytes(&whole), whole.len);
     }
-    snp_task_end(task,
-                 json_pack("{s:[{s:s, s:o}], s:{s:s, s:o}, s:b}", "content", "type", "text",
-                           "text", snp_text_json(&whole), "structuredContent", "status",
-                           "error", "error", snp_text_json(&whole), "isError", 1));
 }
 
 static void say_not_found(struct snp_task *task)
@@ -58,16 +55,15 @@ static void say_not_found(struct snp_task *task)
     say_error(task, "Error: Run '", snp_buf_cstr(&text));
 }
 
-/* A JSON object, as text and as data; consumed. */
+/* A JSON object as text; consumed. */
 static void say_object(struct snp_task *task, json_t *object, size_t indent)
 {
     snp_autofree char *text =
         json_dumps(object, JSON_INDENT(indent) | JSON_REAL_PRECISION(REAL_DIGITS));
 
-    snp_task_end(task, text == NULL
-                           ? NULL
-                           : json_pack("{s:[{s:s, s:s}], s:O}", "content", "type", "text",
-                                       "text", text, "structuredContent", object));
+    snp_task_end(task, text == NULL ? NULL
+                                    : json_pack("{s:[{s:s, s:s}]}", "content", "type", "text",
+                                                "text", text));
     json_decref(object);
 }
 
@@ -128,7 +124,8 @@ static void say_failed(struct snp_task *task, const struct snp_err *err)
                                                option + strlen("--cost-limit none"));
     r = r < 0 || err->code == SNP_E_LIMIT
             ? r
-            : snp_buf_adds(&text, "; or work on the task yourself with execute_python");
+            : snp_buf_adds(&text,
+                           "; or work on the task yourself with SniparaSandbox.execute_python");
     if (r < 0) {
         snp_task_end(task, NULL);
     } else {
@@ -231,9 +228,15 @@ static void on_describe(struct snp_mcp_call *call, struct snp_buf *out)
                         doing == NULL ? "" : "; ", doing == NULL ? "" : doing);
 }
 
-static void on_waited(struct snp_task *task, const char *path, bool is_over)
+static bool is_over(const struct snp_task *task, const char *path)
 {
-    (void)is_over;
+    (void)task;
+    return !snp_agent_record_is_open(path);
+}
+
+static void on_waited(struct snp_task *task, const char *path, bool has_ended)
+{
+    (void)has_ended;
     say_state(task, path);
 }
 
@@ -241,6 +244,7 @@ void snp_tool_agent_status(struct snp_task *task)
 {
     snp_autofree char *path = NULL;
     int64_t wait_s = snp_json_int(task->args, "wait", 0);
+    struct snp_wait_spec spec = {.is_over = is_over, .done = on_waited};
     char id[SNP_AGENT_ID_LEN + 1];
     struct snp_err err;
 
@@ -256,23 +260,23 @@ void snp_tool_agent_status(struct snp_task *task)
     if (task->call != NULL) {
         task->call->describe = on_describe;
     }
-    if (snp_agent_wait(task, SNP_TAKE_PTR(path), (uint64_t)wait_s * 1000, on_waited, &err) <
-        0) {
+    spec.ms = 1000 * (uint64_t)(wait_s < SNP_MCP_WAIT_S ? wait_s : SNP_MCP_WAIT_S);
+    spec.what = SNP_TAKE_PTR(path);
+    if (snp_wait(task, &spec, &err) < 0) {
         say_error(task, "Error: ", err.msg);
     }
 }
 
 /* Cancelling -------------------------------------------------------------------------------- */
 
-static void on_stopped(struct snp_task *task, const char *path, bool is_over)
+static void on_stopped(struct snp_task *task, const char *path, bool has_ended)
 {
     snp_autojson json_t *shown = NULL;
     const char *id = snp_task_arg(task, "run_id", "");
     const char *status;
     struct snp_err err;
-    json_t *object;
 
-    if (!is_over) {
+    if (!has_ended) {
         char whole_id[SNP_AGENT_ID_LEN + 1];
 
         id_of(path, whole_id);
@@ -287,18 +291,17 @@ static void on_stopped(struct snp_task *task, const char *path, bool is_over)
         return;
     }
     status = snp_json_str(shown, "status", "");
-    object =
-        json_pack("{s:O, s:s}", "run_id", json_object_get(shown, "run_id"), "status", status);
-    snp_task_end(
-        task, json_pack("{s:[{s:s, s:o}], s:o*}", "content", "type", "text", "text",
-                        strcmp(status, "cancelled") == 0
-                            ? json_sprintf("Agent run '%s' cancelled", id)
-                            : json_sprintf("Agent run '%s' had ended already: %s", id, status),
-                        "structuredContent", object));
+    if (strcmp(status, "cancelled") == 0) {
+        snp_task_sayf(task, false, "Agent run '%s' cancelled", id);
+    } else {
+        snp_task_sayf(task, false, "Agent run '%s' had already ended: %s", id, status);
+    }
 }
 
 void snp_tool_agent_cancel(struct snp_task *task)
 {
+    struct snp_wait_spec spec = {
+        .ms = SNP_MCP_AGENT_CANCEL_MS, .is_over = is_over, .done = on_stopped};
     snp_autofree char *path = NULL;
     struct snp_err err;
     int r = 0;
@@ -310,7 +313,8 @@ void snp_tool_agent_cancel(struct snp_task *task)
         r = snp_agent_record_stop(path, &err);
     }
     if (r == 0 || r == SNP_E_NOT_FOUND) { /* it may have ended meanwhile */
-        r = snp_agent_wait(task, SNP_TAKE_PTR(path), SNP_MCP_AGENT_CANCEL_MS, on_stopped, &err);
+        spec.what = SNP_TAKE_PTR(path);
+        r = snp_wait(task, &spec, &err);
     }
     if (r < 0) {
         say_error(task, "Error: ", err.msg);

@@ -34,21 +34,6 @@ static const char *path_of(struct snp_task *task)
 
 /* Reading ------------------------------------------------------------------------------------- */
 
-/* Bytes at the end of a chunk that begin a character whose rest is not there. */
-static size_t begun(const char *bytes, size_t n)
-{
-    for (size_t back = 1; back <= 3 && back <= n; back++) {
-        unsigned char c = (unsigned char)bytes[n - back];
-
-        if ((c & 0xc0U) != 0x80U) {
-            size_t len = c >= 0xf0U ? 4 : c >= 0xe0U ? 3 : c >= 0xc0U ? 2 : 1;
-
-            return len > back ? back : 0;
-        }
-    }
-    return 0;
-}
-
 /* How many of n bytes can be shown whole, however much longer they become when they are cleaned. */
 static size_t fitting(const char *bytes, size_t n)
 {
@@ -66,7 +51,7 @@ static size_t fitting(const char *bytes, size_t n)
             break;
         }
         n = n * READ_MAX / chars;
-        n -= begun(bytes, n);
+        n -= snp_utf8_begun(bytes, n);
     }
     return n;
 }
@@ -77,7 +62,7 @@ static int next_add(const struct snp_task *task,
                     const char *path,
                     unsigned long long at)
 {
-    int r = snp_buf_adds(text, "\n[next] read_file(");
+    int r = snp_buf_adds(text, "\n[next] SniparaSandbox.read_file(");
 
     r = r < 0 ? r : snp_mcp_call_arg(text, "path", path);
     r = r < 0 ? r : snp_buf_addf(text, ", offset=%llu", at);
@@ -107,10 +92,11 @@ static void on_read(struct snp_task *task, const struct snp_err *err)
         snp_task_sayf(task, true, "Error: %.300s is binary (%llu bytes%s%s); %s", path,
                       (unsigned long long)fetch->size, mime == NULL ? "" : ", ",
                       mime == NULL ? "" : mime,
-                      mime == NULL ? "read it with execute_python" : "view_image shows it");
+                      mime == NULL ? "read it with SniparaSandbox.execute_python"
+                                   : "SniparaSandbox.view_image shows it");
         return;
     }
-    n -= fetch->is_end ? 0 : begun(bytes, n);
+    n -= fetch->is_end ? 0 : snp_utf8_begun(bytes, n);
     shown = fitting(bytes, n);
     is_end = fetch->is_end && shown == n;
     n = shown;
@@ -291,7 +277,7 @@ void snp_tool_write_file(struct snp_task *task)
     } else if (r == SNP_E_LIMIT) {
         snp_task_sayf(task, true,
                       "Error: content has at most 16 MiB; write a part at a time "
-                      "with execute_python");
+                      "with SniparaSandbox.execute_python");
     } else if (r < 0) {
         snp_task_end(task, NULL);
     } else {
@@ -352,8 +338,8 @@ static void on_ls(struct snp_task *task,
     }
     if (r == 0 && (i < n || !is_all)) {
         r = snp_buf_addf(&text,
-                         "\n[more] the first %zu are shown; execute_shell has ls, find "
-                         "and grep",
+                         "\n[more] the first %zu are shown; SniparaSandbox.execute_shell has "
+                         "ls, find and grep",
                          i);
     }
     if (r < 0) {

@@ -105,7 +105,7 @@ static void on_show(struct snp_task *task,
     if (profile != NULL && has > 0 && (uint64_t)has < profile->memory_bytes) {
         (void)snp_fail(&own, SNP_E_LIMIT,
                        "session '%.64s' was opened with %s of memory, profile %s has %s; use "
-                       "another session_id, or destroy_session first",
+                       "another session_id, or SniparaSandbox.destroy_session first",
                        task->session_id, has_text, profile->name, asked_text);
         snp_task_fail(task, &own);
         return;
@@ -179,18 +179,19 @@ static bool background_begin(struct snp_task *task)
     if (!snp_task_to_background(task, &job)) {
         (void)snp_fail(&err, SNP_E_LIMIT,
                        "%d jobs run in the background; wait for one, or cancel it",
-                       SNP_MCP_JOBS_MAX);
+                       SNP_MCP_JOBS_RUNNING_MAX);
         snp_task_fail(task, &err);
         return false;
     }
-    snp_task_detach(task,
-                    json_pack("{s:[{s:s, s:o}], s:{s:s, s:s, s:s}}", "content", "type", "text",
-                              "text",
-                              json_sprintf("Job %s is running; job_poll(job_id=\"%s\") shows "
-                                           "its state and result",
-                                           job->id, job->id),
-                              "structuredContent", "status", "running", "job_id", job->id,
-                              "session", task->session_id));
+    snp_task_detach(
+        task,
+        json_pack("{s:[{s:s, s:o}], s:{s:s, s:s, s:s}}", "content", "type", "text", "text",
+                  json_sprintf("[job] %s is running; SniparaSandbox.job_poll(job_id=\"%s\", "
+                               "wait=30) waits for its "
+                               "output and end",
+                               job->id, job->id),
+                  "structuredContent", "status", "running", "job_id", job->id, "session",
+                  task->session_id));
     return true;
 }
 
@@ -205,9 +206,10 @@ static void execute(struct snp_task *task, const char *nothing)
         return;
     }
     if (json_string_length(source(task)) > SNP_MCP_CODE_MAX) {
-        (void)snp_fail(&err, SNP_E_LIMIT,
-                       "%s is larger than %d MiB; write_file takes data, a part at a time",
-                       is_command(task) ? "the command" : "the code", SNP_MCP_CODE_MAX >> 20);
+        (void)snp_fail(
+            &err, SNP_E_LIMIT,
+            "%s is larger than %d MiB; SniparaSandbox.write_file takes data, a part at a time",
+            is_command(task) ? "the command" : "the code", SNP_MCP_CODE_MAX >> 20);
         snp_task_fail(task, &err);
         return;
     }

@@ -72,7 +72,7 @@ static void on_snapshot(struct snp_task *task,
     r = snp_buf_adds(&text, "Snapshot ");
     r = r < 0 ? r : snp_text_line(&text, name, strlen(name), NAME_SHOWN);
     r = r < 0 ? r
-              : snp_buf_addf(&text, " made, after cell %lld; rollback_session(",
+              : snp_buf_addf(&text, " made, after cell %lld; SniparaSandbox.rollback_session(",
                              (long long)snp_json_int(head, "cell", 0));
     r = r < 0 ? r : snp_mcp_call_arg(&text, "snapshot", name);
     r = r < 0 ? r : snp_mcp_call_session(&text, task->session_id);
@@ -239,7 +239,8 @@ static void on_history(struct snp_task *task,
         oldest = snp_json_int(json_array_get(cells, i), "cell", 0);
     }
     if (r == 0 && oldest > 1) {
-        r = snp_buf_addf(&text, "\n[next] session_history(before=%lld", (long long)oldest);
+        r = snp_buf_addf(&text, "\n[next] SniparaSandbox.session_history(before=%lld",
+                         (long long)oldest);
         r = r < 0 ? r : snp_mcp_call_session(&text, task->session_id);
         r = r < 0 ? r : snp_buf_adds(&text, ")");
     }

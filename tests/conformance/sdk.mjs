@@ -35,7 +35,7 @@ const seen = { server: client.getServerVersion()?.name };
 seen.tools = (await client.listTools()).tools.map((tool) => tool.name);
 seen.prompts = (await client.listPrompts()).prompts.map((prompt) => prompt.name);
 seen.value = (await call("6 * 7")).content[0].text;
-seen.structured = (await call("6 * 7")).structuredContent.value;
+seen.structured = (await call("6 * 7")).structuredContent ?? null;
 seen.failed = (await call("1 / 0")).isError;
 seen.progress = [];
 await call("import time; time.sleep(2.5)", { onprogress: (one) => seen.progress.push(one.progress) });

@@ -79,8 +79,8 @@ def http(box, env, *options):
 def start(server, task="Do it", **arguments):
     result = server.tool("snipara_agent_run", task=task, **arguments)
     assert not result.get("isError"), result
-    assert json.loads(mcp.text_of(result)) == result["structuredContent"]
-    return result["structuredContent"]["run_id"]
+    assert set(result) == {"content"}
+    return json.loads(mcp.text_of(result))["run_id"]
 
 
 def status(server, run, wait=0, alias=False):
@@ -88,8 +88,8 @@ def status(server, run, wait=0, alias=False):
     assert not result.get("isError"), result
     text = mcp.text_of(result)
     assert len(text) < 10000
-    shown = result["structuredContent"]
-    assert json.loads(text)["status"] == shown["status"] and shown["run_id"] == run
+    shown = json.loads(text)
+    assert shown["run_id"] == run
     return shown
 
 
@@ -122,7 +122,7 @@ def records(server, run):
 
 def error(server, name, /, **arguments):
     result = server.tool(name, **arguments)
-    assert result["isError"] is True and result["structuredContent"]["status"] == "error", result
+    assert result["isError"] is True and set(result) == {"content", "isError"}, result
     return mcp.text_of(result)
 
 
@@ -134,7 +134,7 @@ def test_a_run_from_its_start_to_its_answer(box, script, transport):
     model = script(turn("open('made.txt', 'w').write('x')\nprint(6 * 7)"), turn(final="forty-two"))
     with transport(box, model) as server:
         result = server.tool("snipara_agent_run", task="Say " + "what " * 100, max_iterations=70, cost_limit=99)
-        begun = result["structuredContent"]
+        begun = json.loads(mcp.text_of(result))
         assert list(begun)[:4] == ["run_id", "status", "task", "config"] and begun["status"] == "running"
         assert begun["config"] == {"max_iterations": 50, "token_budget": 400000, "cost_limit": 10.0}
         assert len(begun["run_id"]) == 8 and len(begun["task"]) <= 210
@@ -146,7 +146,7 @@ def test_a_run_from_its_start_to_its_answer(box, script, transport):
         assert [each["tool_calls"] for each in done["iteration_summaries"]] == [2]
         # what it made is in its session, which the other tools reach
         assert mcp.text_of(server.tool("read_file", path="made.txt", session_id=shown["session"])).endswith("\nx")
-        assert "had ended already: completed" in mcp.text_of(
+        assert "had already ended: completed" in mcp.text_of(
             server.tool("rlm_agent_cancel", run_id=begun["run_id"]))
         assert status(server, begun["run_id"], alias=True) == shown
 
@@ -183,12 +183,13 @@ def test_hostile_answers_are_clean_and_bounded(box, script):
     with stdio(box, model) as server:
         result = server.tool("snipara_agent_status", run_id=start(server, task=loud), wait=60)
         text = mcp.text_of(result)
-        assert result["structuredContent"]["status"] == "completed" and len(text) < 10000
-        whole = json.dumps(result["structuredContent"], ensure_ascii=False)
+        shown = json.loads(text)
+        assert shown["status"] == "completed" and len(text) < 10000
+        whole = json.dumps(shown, ensure_ascii=False)
         for hidden in ("\x1b", "\\u001b", "\x07", "\\u0007", "\u202e"):
             assert hidden not in text and hidden not in whole
         assert not any(line.startswith("[note]") for line in text.splitlines())
-        assert result["structuredContent"]["result"]["files"]["total"] == 60
+        assert shown["result"]["files"]["total"] == 60
 
 
 # Ends before the end ------------------------------------------------------------------------------
@@ -205,7 +206,6 @@ def test_a_cancelled_run_is_cancelled(box, script, transport):
         assert "--attached" in words and "business" not in words  # which everybody may read
         result = server.tool("snipara_agent_cancel", run_id=run)
         assert mcp.text_of(result) == f"Agent run '{run}' cancelled"
-        assert result["structuredContent"] == {"run_id": run, "status": "cancelled"}
         shown = status(server, run)
         assert shown["status"] == "cancelled" and shown["result"]["stopped_by"] == "cancelled"
         assert shown["result"]["answer_source"] == "error" and shown["result"]["success"] is False
@@ -260,7 +260,7 @@ def test_runs_end_with_their_server_and_go_on_later(box, script, how):
         shown = status(later, run)
         assert shown["status"] == "interrupted" and shown["resume"] == f"snipara-sandbox resume {run}"
         assert "result" not in shown
-        assert "had ended already: interrupted" in mcp.text_of(later.tool("snipara_agent_cancel", run_id=run))
+        assert "had already ended: interrupted" in mcp.text_of(later.tool("snipara_agent_cancel", run_id=run))
         done = box.cli("resume", run, "--json", cwd=folder)  # as the status says; the cell was ended, too
         assert done.returncode == 0, done.stdout + done.stderr
         shown = status(later, run)
@@ -289,7 +289,7 @@ def test_waiting_says_how_it_goes(box, script):
     with stdio(box, script(turn(SLEEP), turn(final="never"))) as server:
         run = start(server)
         running(box, server, run)
-        shown = server.tool("snipara_agent_status", {"progressToken": "p"}, run_id=run, wait=2)["structuredContent"]
+        shown = json.loads(mcp.text_of(server.tool("snipara_agent_status", {"progressToken": "p"}, run_id=run, wait=2)))
         assert shown["status"] == "running" and shown["iteration"] == 1
         assert any("running execute_code" in note["params"]["message"] for note in server.notes), server.notes
         ident = server.begin("snipara_agent_status", run_id=run, wait=60)
@@ -315,7 +315,7 @@ def test_what_is_no_run(box, script):
         with open(os.path.join(folder, broken + ".jsonl"), "w") as out:
             out.write('{"_type":"trajectory_metadata","trajectory_id":"x","prompt":"p"}\nno JSON\n')
         shown = server.tool("snipara_agent_status", run_id="deadbeef")
-        assert shown["isError"] is True or shown["structuredContent"]["status"] == "interrupted"
+        assert shown["isError"] is True or json.loads(mcp.text_of(shown))["status"] == "interrupted"
         with open(os.path.join(folder, broken + ".jsonl"), "wb") as out:
             out.truncate(40 << 20)
         assert "40 MiB, and 32 are read" in error(server, "snipara_agent_status", run_id="deadbeef")

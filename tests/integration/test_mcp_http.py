@@ -536,7 +536,7 @@ def test_progress(server):
     notes = [event["data"]["params"] for event in events if event["data"] and "params" in event["data"]]
     seen = [note["progress"] for note in notes]
     assert len(seen) >= 2 and seen == sorted(set(seen)) and {note["progressToken"] for note in notes} == {"mine"}
-    assert events[-1]["data"]["result"]["structuredContent"]["value"] == "'end'"
+    assert events[-1]["data"]["result"]["content"][0]["text"] == "'end'"
     assert events[0]["data"] == "" and events[0]["retry"].isdigit()  # something to resume after
     ids = [event["id"] for event in events]
     assert len(set(ids)) == len(ids) and len({one.rsplit("-", 1)[0] for one in ids}) == 1
@@ -606,7 +606,7 @@ def test_streams_are_resumed(server):
     stranger = other.resume(second["id"])
     assert stranger.head().status == 400
     resumed = list(client.resume(second["id"]).events())
-    assert resumed[-1]["data"]["result"]["structuredContent"]["value"] == "'end'"
+    assert resumed[-1]["data"]["result"]["content"][0]["text"] == "'end'"
     ids = [event["id"] for event in resumed]
     assert second["id"] not in ids and first["id"] not in ids and len(set(ids)) == len(ids)
     assert all(message.get("params", {}).get("progressToken") in (None, 1)

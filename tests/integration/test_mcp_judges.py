@@ -96,7 +96,7 @@ def test_official_clients(suite, box, server, which, over):
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert "execute_python" in seen["tools"] and seen["prompts"] == ["repair", "analyze_data"]
-    assert seen["value"] == "42" and seen["structured"] == "42" and seen["failed"] is True
+    assert seen["value"] == "42" and seen["structured"] is None and seen["failed"] is True
     assert len(seen["progress"]) >= 2 and seen["progress"] == sorted(set(seen["progress"]))
     assert seen["cancelled"] is True and seen["after"] == "'free'"
     assert seen["errors"] == []  # nothing came late or unasked

@@ -197,7 +197,7 @@ def test_a_batch_is_answered_by_a_batch(server):
     codes = [(one["id"], one["error"]["code"]) for one in answers if "error" in one]
     assert codes == [(3, -32601), (None, -32600), (4, -32600), (6, -32600), (8, -32600)]
     values = {one["id"]: one["result"] for one in answers if "result" in one}
-    assert values["slow"]["structuredContent"]["value"] == "1" and values["quick"]["structuredContent"]["value"] == "2"
+    assert mcp.text_of(values["slow"]) == "1" and mcp.text_of(values["quick"]) == "2"
     assert [one["id"] for one in answers].count(5) == 2 and len(answers) == 9
     server.send([{"jsonrpc": "2.0", "method": "notifications/unheard"}])  # nothing to be answered: no word
     assert server.call("ping")["result"] == {}

@@ -182,7 +182,7 @@ def test_a_time_is_of_its_call(server):
 
 
 def test_no_network(server):
-    result = server.tool("execute_python", code="import socket; socket.create_connection(('1.1.1.1', 80), 2)")
+    result = server.data("execute_python", code="import socket; socket.create_connection(('1.1.1.1', 80), 2)")
     assert result["isError"] is True and "[denied] network" in mcp.text_of(result)
     assert any("network" in line for line in structured(result)["denials"])
 
@@ -194,7 +194,7 @@ def test_shell(server):
     text = server.text("execute_shell", command="echo out; echo err >&2")
     assert text == "Exit code 0\n[stdout]\nout\n[stderr]\nerr"
     assert server.text("execute_shell", command="true") == "Exit code 0 (no output)"
-    result = server.tool("execute_shell", command="echo out; exit 3")
+    result = server.data("execute_shell", command="echo out; exit 3")
     assert mcp.text_of(result) == "Error: Exit code 3\n[stdout]\nout" and result["isError"] is True
     assert structured(result)["exit_code"] == 3 and structured(result)["stdout"] == "out"
     assert server.error("execute_shell", command="") == "Error: No command provided"
@@ -226,12 +226,16 @@ def test_another_project_is_told(server):
 
 
 def test_long_output_is_bounded_and_can_be_read(server):
-    result = server.tool("execute_python", code="for i in range(20000): print(i)", session_id="long")
+    result = server.data("execute_python", code="for i in range(20000): print(i)", session_id="long")
     text = mcp.text_of(result)
-    assert len(text) <= 10000 and text.startswith("0\n1\n2\n") and "19999\n... (output truncated)" in text
-    assert "characters omitted" in text and len(json.dumps(structured(result))) <= 20000
+    assert len(text) <= 10000 and text.startswith("0\n1\n2\n") and "\n19999\n[full stdout]" in text
+    assert text.count("omitted") == text.count("truncated") == 1 and len(json.dumps(structured(result))) <= 20000
     path = structured(result)["stdout_rest"].split('"')[1]
-    assert f'[full stdout] read_file(path="{path}")' in text
+    assert f'[full stdout] SniparaSandbox.read_file(path="{path}")' in text
+    shown, mark, end = text.partition("\n... (output truncated: ")
+    left_out = int(end.split()[0])
+    assert len(shown) + left_out + len(end.partition(") ...\n")[2].partition("\n[full")[0]) == \
+        len("\n".join(str(n) for n in range(20000)))
     whole, offset = "", 0
     while True:
         part = server.text("read_file", path=path, offset=offset)
@@ -244,8 +248,9 @@ def test_long_output_is_bounded_and_can_be_read(server):
 
 
 def test_very_long_output_has_a_handle(server):
-    result = server.tool("execute_python", code="for i in range(300000): print('line', i)", session_id="long")
-    assert len(mcp.text_of(result)) <= 10000
+    result = server.data("execute_python", code="for i in range(300000): print('line', i)", session_id="long")
+    text = mcp.text_of(result)
+    assert len(text) <= 10000 and text.count("omitted") == 1 and "\nline 299999\n[full stdout]" in text
     path = structured(result)["stdout_rest"].split('"')[1]
     assert path.startswith("output:") and path.endswith(":stdout")
     assert "line 19500\n" in server.text("read_file", path=path, offset=200000)
@@ -265,20 +270,31 @@ def test_hostile_output(server):
     """No control or invisible character and no terminal sequence gets through."""
     code = (r"import os; _ = os.write(1, b'\x1b[31mred\x1b[0m \x1b]0;title\x07|\x00\x07\x9b|\xff\xfe|' + "
             r"'\u202etxt\u202c\U000e0041|'.encode() + b'a\r\nb\rc')")
-    result = server.tool("execute_python", code=code)
+    result = server.data("execute_python", code=code)
     text = mcp.text_of(result)
-    assert text == "red |\\x00\\x07\\x9b|\\xff\\xfe|\\u202etxt\\u202c\\U000e0041|a\nb\nc"
+    assert text == "red |\\x00\\x07\\x9b|\\xff\\xfe|\\u202etxt\\u202c\\U000e0041|a\nc"
     assert structured(result)["stdout"] == text
     for way in ("raise ValueError('\\x1b[31m\\u202e')", "'\\x1b'", "result = '\\x1b[2J'"):
         raw = json.dumps(server.tool("execute_python", code=way), ensure_ascii=False)
         assert "\x1b" not in raw and "\u202e" not in raw
 
 
+def test_progress_bars_are_one_line(server):
+    """Of what was written over the last state is shown; all of it can be read."""
+    code = ("import sys\nfor i in range(0, 101): sys.stderr.write(f'\\r{i:3}%|' + '#' * (i // 4))\n"
+            "sys.stderr.write('\\n')\nprint('one\\r\\ntwo')\nprint('working' + '\\rdone')")
+    result = server.data("execute_python", code=code, session_id="bars")
+    assert mcp.text_of(result) == "one\ntwo\ndone\n[stderr]\n100%|" + "#" * 25
+    uri = f"snipara://session/bars/cells/{structured(result)['cell']}/stderr"
+    whole = server.call("resources/read", {"uri": uri})["result"]["contents"][0]["text"]
+    assert whole.count("%|") == 101
+
+
 def test_huge_lines_values_and_errors(server):
     for code in ("print('x' * 3_000_000)", "'v' * 3_000_000", "raise ValueError('e' * 3_000_000)",
                  "import sys; sys.stderr.write('s' * 3_000_000)", "result = list(range(10**6))",
                  "for i in range(300): open(f'many{i}', 'w').close()"):
-        result = server.tool("execute_python", code=code, session_id="huge")
+        result = server.data("execute_python", code=code, session_id="huge")
         data = json.dumps(structured(result), ensure_ascii=False, separators=(",", ":"))
         assert len(mcp.text_of(result)) <= 10000 and len(data) <= 10000, code
 
@@ -288,9 +304,10 @@ def test_all_at_once_is_bounded(server):
     code = ("import sys\nprint('\"\\\\' * 60_000)\nsys.stderr.write('\"' * 60_000)\n"
             "for i in range(30): open('f' * 190 + str(i), 'w').close(); display('\"' * 5000 + str(i))\n"
             "result = 'r' * 9000\nraise ValueError('\"' * 9000)")
-    result = server.tool("execute_python", code=code, session_id="all")
+    result = server.data("execute_python", code=code, session_id="all")
     data = json.dumps(structured(result), ensure_ascii=False, separators=(",", ":"))
     assert len(mcp.text_of(result)) <= 10000 and len(data) <= 10500
+    assert mcp.text_of(result).count("output truncated") == 2  # once of each stream
     path = structured(result)["stdout_rest"].split('"')[1]
     assert server.text("read_file", path=path, session_id="all")
 
@@ -310,7 +327,7 @@ def test_files(server):
     assert server.text("read_file", path="b.txt", **name) == "b.txt: 11 bytes\n\none\ntwo é\n"
     part = server.text("read_file", path="/workspace/b.txt", offset=4, limit=5, **name)
     assert part == ('/workspace/b.txt: bytes 4 to 8 of 11\n\ntwo \n'
-                    '[next] read_file(path="/workspace/b.txt", offset=8, session_id="files")')  # é is not cut in two
+                    '[next] SniparaSandbox.read_file(path="/workspace/b.txt", offset=8, session_id="files")')  # é is not cut in two
     data = bytes(range(256)) * 8000
     server.text("write_file", path="bin", content=base64.b64encode(data).decode(), encoding="base64", **name)
     code = "import hashlib; hashlib.sha256(open('bin','rb').read()).hexdigest()"
@@ -326,7 +343,9 @@ def called(server, line):
     """Make the call that a text names, as its reader would."""
     tool, _, rest = line.partition("(")
     arguments = eval("dict(" + rest[: rest.rindex(")") + 1])  # JSON's strings are Python's
-    return server.text(tool.split()[-1], **arguments)
+    server_name, _, tool = tool.split()[-1].partition(".")
+    assert server_name == "SniparaSandbox"  # clients have a read_file of their own
+    return server.text(tool, **arguments)
 
 
 def test_calls_that_texts_name_are_of_the_same_session(server):
@@ -368,11 +387,11 @@ def test_images_come_alone(server):
     assert "structuredContent" not in result
     server.tool("write_file", path="fake.png", content="<svg/>")
     assert "no PNG" in server.error("view_image", path="fake.png")
-    result = server.tool("execute_python", code=(
+    result = server.data("execute_python", code=(
         "class Pic:\n    def _repr_png_(self): return open('dot.png', 'rb').read()\ndisplay(Pic())"))
     assert "structuredContent" in result and all(part["type"] == "text" for part in result["content"])
     shown = [one for one in structured(result)["displays"] if one.get("mime") == "image/png"]
-    assert f'view_image(path="{shown[0]["path"]}")' in mcp.text_of(result)
+    assert f'SniparaSandbox.view_image(path="{shown[0]["path"]}")' in mcp.text_of(result)
     assert server.tool("view_image", path=shown[0]["path"])["content"][1]["data"] == base64.b64encode(PNG).decode()
 
 
@@ -401,7 +420,7 @@ def test_outputs_of_cells_are_resources(server):
         answer = server.call("resources/read", {"uri": f"snipara://session/outputs/cells/{cell}/{stream}{query}"})
         return answer["result"]["contents"][0]["text"]
     code = "import sys; print('short'); print('word', file=sys.stderr); print('x' * {}, end='end')"
-    cells = [structured(server.tool("execute_python", code=code.format(n), session_id="outputs"))["cell"]
+    cells = [structured(server.data("execute_python", code=code.format(n), session_id="outputs"))["cell"]
              for n in (1, 200_000)]
     assert read(cells[0], "stdout") == "short\nxend" and read(cells[0], "stderr") == "word\n"
     assert read(cells[0], "stdout", "?offset=2&length=3") == "ort"
@@ -469,7 +488,7 @@ def test_what_a_session_lost_is_told_with_the_ways_out():
         server.initialize()
         assert box.cli("exec", "-s", "cut", "--checkpoint", "off", "x = 1").returncode == 0
         os.kill(box.tier_pid(), signal.SIGKILL)
-        ways = ('lacks what cell 1 did; execute_python(recover="replay", session_id="cut") runs the cells again first, '
+        ways = ('lacks what cell 1 did; SniparaSandbox.execute_python(recover="replay", session_id="cut") runs the cells again first, '
                 'recover="checkpoint"')
         assert lib.wait_for(lambda: f"\n    [lost] {ways}" in server.text("list_sessions"))
         assert f"\n[lost] {ways}" in server.text("session_history", session_id="cut")
@@ -485,22 +504,54 @@ def test_what_a_session_lost_is_told_with_the_ways_out():
 
 
 def test_jobs(server):
+    """Polls wait for news and tell it once; the last ones the result."""
     name = {"session_id": "jobs"}
-    begun = server.tool("execute_python", code="import time\nprint('go', flush=True)\ntime.sleep(2)\n99",
-                        background=True, **name)
+    code = ("import os, sys, time\nfor step in range(3):\n    print('step', step, flush=True)\n"
+            "    while not os.path.exists(f'go{step}'): time.sleep(0.02)\nprint('last \u00e9')\n99")
+    begun = server.data("execute_python", code=code, background=True, timeout=300, **name)
     job = structured(begun)["job_id"]
-    assert structured(begun)["status"] == "running" and "job_poll" in mcp.text_of(begun)
-    assert "is running" in server.text("job_poll", job_id=job)
-    # a later call of the session waits for it
-    assert server.text("execute_python", code="'after'", **name) == "'after'"
-    assert server.text("job_poll", job_id=job) == "go\n99"
-    assert server.text("job_cancel", job_id=job) == f"Job {job} had ended already"
-    job = structured(server.tool("execute_shell", command=">in; sleep 60", background=True, **name))["job_id"]
+    assert job.startswith("job-") and job[4:].isdigit() and structured(begun)["status"] == "running"
+    assert f'SniparaSandbox.job_poll(job_id="{job}", wait=30)' in mcp.text_of(begun)
+    go = server.box.make_file("go", "")
+    for step in range(3):
+        text = server.text("job_poll", job_id=job, wait=20)
+        assert text.startswith(f"[stdout]\nstep {step}\n[job] {job} (") and "is running" in text
+        text = server.text("job_poll", job_id=job)
+        assert "step" not in text and "nothing new was printed" in text
+        assert server.box.cli("put", go, f"jobs:go{step}").returncode == 0
+    texts = [server.text("job_poll", job_id=job, wait=20)]
+    while "ended after" not in texts[-1]:
+        texts.append(server.text("job_poll", job_id=job, wait=20))
+    whole = "\n".join(texts)
+    assert whole.count("last \u00e9") == 1 and "step" not in whole and "\n99\n" in "\n" + texts[-1]
+    assert server.text("job_poll", job_id=job, wait=20) == texts[-1]  # an answer that was lost is not lost
+    assert server.text("job_cancel", job_id=job) == f"{job} had already ended"
+    job = structured(server.data("execute_shell", command=">in; sleep 60", background=True, **name))["job_id"]
     assert lib.wait_for(lambda: server.box.cli("ls", "jobs:in").returncode == 0)
     server.text("job_cancel", job_id=job)
     assert server.text("execute_python", code="'free'", **name) == "'free'"
     assert "Interrupted" in server.error("job_poll", job_id=job)
     assert "no job" in server.error("job_poll", job_id="nothing")
+
+
+def test_a_job_does_not_lock_its_session_unseen(server):
+    """Files and history can be read; what would run after the job is told so at once, with the ways out."""
+    name = {"session_id": "locked"}
+    server.text("write_file", path="seen.txt", content="there", **name)
+    job = structured(server.data("execute_python", code="import time; time.sleep(600)", background=True, timeout=600,
+                                 **name))["job_id"]
+    assert server.text("read_file", path="seen.txt", **name) == "seen.txt: 5 bytes\n\nthere"
+    assert "seen.txt" in server.text("list_files", **name)
+    assert "no file 'missing.txt'" in server.error("read_file", path="missing.txt", **name)
+    assert "cells, the newest first" in server.text("session_history", **name)
+    for tool, arguments in (("execute_python", {"code": "1", "timeout": 2}), ("execute_shell", {"command": "true"}),
+                            ("write_file", {"path": "a", "content": "b"}), ("get_repl_context", {}),
+                            ("execute_python", {"code": "2", "background": True}), ("destroy_session", {})):
+        text = server.error(tool, **arguments, **name)
+        assert text.startswith(f"Error: session 'locked' is busy with {job} (") and f'job_cancel(job_id="{job}")' in text
+    assert server.text("execute_python", code="'beside'", session_id="other") == "'beside'"
+    server.text("job_cancel", job_id=job)
+    assert server.text("execute_python", code="'after'", **name) == "'after'"
 
 
 # Lists --------------------------------------------------------------------------------------
@@ -516,17 +567,18 @@ def test_the_list_of_tools(server):
     assert server.call("tools/list")["result"]["tools"] == tools
 
 
-def test_structured_results_fit_their_schema(server):
-    schemas = {tool["name"]: tool.get("outputSchema") for tool in server.call("tools/list")["result"]["tools"]}
-    types = {"string": str, "integer": int, "object": dict}
-    for name, arguments in [("execute_python", {"code": "1"}), ("execute_python", {"code": "1/0"}),
+def test_text_alone_unless_data_is_asked_for(server):
+    """Clients that get both show the data, so no tool promises any, and hints are in the text."""
+    assert not any("outputSchema" in tool for tool in server.call("tools/list")["result"]["tools"])
+    job = {"job_id": structured(server.data("execute_python", code="1", background=True, session_id="text"))["job_id"]}
+    for name, arguments in [("execute_python", {"code": "1 + 1"}), ("execute_python", {"code": "1/0"}),
                             ("execute_python", {"code": ""}), ("execute_shell", {"command": "exit 2"}),
-                            ("execute_python", {"code": "1", "background": True}), ("job_poll", {"job_id": "x"})]:
-        data = structured(server.tool(name, **arguments))
-        for key in schemas[name]["required"]:
-            assert key in data
-        for key, schema in schemas[name]["properties"].items():
-            assert key not in data or isinstance(data[key], types[schema["type"]])
+                            ("job_poll", {"job_id": "x"}), ("job_poll", job)]:
+        result = server.tool(name, **arguments)
+        assert set(result) <= {"content", "isError"} and [part["type"] for part in result["content"]] == ["text"], name
+        assert "status" in structured(server.data(name, **arguments))
+    begun = server.tool("execute_python", code="1", background=True, session_id="text2")
+    assert set(begun) == {"content"}
 
 
 @pytest.mark.parametrize("given, has, lacks", [
@@ -547,7 +599,7 @@ def test_a_toolset_that_is_none(server):
 def test_a_killed_cell_is_undone(server):
     name = {"session_id": "undone"}
     server.tool("execute_python", code="n = 1", **name)
-    result = server.tool("execute_python", code="n = 2\nimport os; os.kill(os.getpid(), 9)", **name)
+    result = server.data("execute_python", code="n = 2\nimport os; os.kill(os.getpid(), 9)", **name)
     assert result["isError"] is True and structured(result)["state"] == "rolled_back", result
     assert "[session] rolled_back: variables and files are as before this cell" in mcp.text_of(result)
     assert server.text("execute_python", code="n", **name) == "1"

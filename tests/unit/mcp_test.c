@@ -146,6 +146,33 @@ TEST(text_is_cut_at_characters)
     assert_string_equal(snp_buf_cstr(&out), "a b ...");
 }
 
+TEST(an_output_is_cut_once)
+{
+    static const char bar[] = "\r 1%\r 2%\r\nend\r\nab\rc";
+    const struct snp_text_gap none = {0};
+    const struct snp_text_gap gap = {.at = 10, .chars = 100};
+    snp_autobuf struct snp_buf out = {0};
+    bool is_cut = true;
+
+    snp_buf_init(&out, 1000);
+    assert_int_equal(snp_text_output(&out, bar, sizeof(bar) - 1), 0);
+    assert_string_equal(snp_buf_cstr(&out), " 2%\nend\nc");
+    snp_buf_clear(&out);
+    assert_int_equal(snp_text_output_cut(&out, "0123456789", 10, &none, 10, &is_cut), 0);
+    assert_false(is_cut);
+    assert_string_equal(snp_buf_cstr(&out), "0123456789");
+    snp_buf_clear(&out);
+    assert_int_equal(snp_text_output_cut(&out, "0123456789abcdefghij", 20, &gap, 10, &is_cut),
+                     0);
+    assert_true(is_cut);
+    assert_string_equal(snp_buf_cstr(&out),
+                        "012345\n... (output truncated: 110 characters omitted) ...\nghij");
+    snp_buf_clear(&out);
+    assert_int_equal(snp_text_output_cut(&out, "0123456789x", 11, &gap, 20, &is_cut), 0);
+    assert_string_equal(snp_buf_cstr(&out),
+                        "0123456789\n... (output truncated: 100 characters omitted) ...\nx");
+}
+
 TEST(item_32_header_values_have_no_line_ends)
 {
     static const struct {
@@ -233,6 +260,7 @@ RUN(UNIT(messages_are_told_apart),
     UNIT(versions_are_negotiated),
     UNIT(lines_in_any_pieces),
     UNIT(text_is_cut_at_characters),
+    UNIT(an_output_is_cut_once),
     UNIT(item_32_header_values_have_no_line_ends),
     UNIT(what_is_kept_is_bounded),
     UNIT(uris_of_ours_only),
