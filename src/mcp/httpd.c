@@ -186,6 +186,10 @@ static enum MHD_Result respond(struct request *request,
     if (request->made != NULL) {
         (void)MHD_add_response_header(response, "Mcp-Session-Id", request->made->id);
     }
+    if (request->head.field[SNP_HTTPD_TRANSFER_ENCODING].bytes != NULL) {
+        /* The library takes a lone LF for the end of a chunk's line; so nothing behind chunks is believed. */
+        (void)MHD_add_response_header(response, "Connection", "close");
+    }
     r = MHD_queue_response(request->connection, status, response);
     MHD_destroy_response(response);
     return r;
@@ -528,6 +532,9 @@ static enum MHD_Result on_upload(struct request *request,
         *n = 0;
         /* twice the longest message is no mistake any more */
         return request->body_bytes > 2 * (size_t)SNP_MCP_MESSAGE_MAX ? MHD_NO : MHD_YES;
+    }
+    if (MHD_get_connection_values(request->connection, MHD_FOOTER_KIND, NULL, NULL) > 0) {
+        return refuse(request, 400, NULL, SNP_JSONRPC_REQUEST, "trailers are not taken");
     }
     return request->is_post              ? on_post(request)
            : strcmp(verb, "DELETE") == 0 ? on_delete(request)

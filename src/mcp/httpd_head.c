@@ -273,6 +273,9 @@ unsigned snp_httpd_framing_judge(const struct snp_httpd_head *head, struct snp_e
     if (coding.bytes != NULL && !is_word(coding, "chunked")) {
         return refuse(400, "Transfer-Encoding can only be 'chunked'");
     }
+    if (coding.bytes != NULL && head->is_old) {
+        return refuse(400, "Transfer-Encoding needs HTTP/1.1");
+    }
     return 0;
 }
 

@@ -43,6 +43,7 @@ struct snp_httpd_head {
     unsigned takes;      /* SNP_HTTPD_TAKES_... */
     const char *doubled; /* a name that came twice; static; NULL = none */
     bool is_malformed;   /* of lines that servers read differently */
+    bool is_old;         /* before HTTP/1.1: without chunks */
 };
 
 /* Who may ask. */

@@ -69,6 +69,7 @@ void snp_httpd_head_take(struct MHD_Connection *connection,
     };
     const union MHD_ConnectionInfo *info;
 
+    head->is_old = strcmp(line->version, MHD_HTTP_VERSION_1_1) != 0;
     (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, on_header, &taken);
     info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     if (is_lenient() && (taken.has_gap || info == NULL ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What our part of the HTTP server reads. First byte 'H': a head ("VERB PATH", then "Name: value" lines, an empty line)
+ * What our part of the HTTP server reads. First byte 'H': a head ("VERB PATH[ VERSION]", then "Name: value" lines, an empty line)
  * and a message: who is let in must be told so, once more in other words. 'N': a value of Mcp-Name. 'A': an
  * address. 'S': a session's id, and an event's id of a stream that is there.
  */
@@ -88,7 +88,7 @@ static void check_let_in(const struct snp_httpd_head *head, const char *lines)
     SNP_ASSERT(says_a_host(lines) && head->doubled == NULL && !is_odd(lines));
     SNP_ASSERT(head->field[SNP_HTTPD_ORIGIN].bytes == NULL ||
                strcasestr(lines, "http") != NULL);
-    SNP_ASSERT(head->field[SNP_HTTPD_CONTENT_LENGTH].bytes == NULL ||
+    SNP_ASSERT((head->field[SNP_HTTPD_CONTENT_LENGTH].bytes == NULL && !head->is_old) ||
                head->field[SNP_HTTPD_TRANSFER_ENCODING].bytes == NULL);
 }
 
@@ -122,6 +122,7 @@ static void check_head(char *text)
     char *body = strstr(text, "\n\n");
     char *lines = strchr(text, '\n');
     char *path = strchr(text, ' ');
+    char *version;
     unsigned status;
 
     if (lines == NULL || path == NULL || path > lines) {
@@ -129,6 +130,11 @@ static void check_head(char *text)
     }
     *path++ = '\0';
     *lines++ = '\0';
+    version = strchr(path, ' ');
+    if (version != NULL) {
+        *version++ = '\0';
+        head.is_old = strcmp(version, "HTTP/1.1") != 0;
+    }
     if (body != NULL && body >= lines) {
         body[1] = '\0';
     }

@@ -247,6 +247,17 @@ def test_heads_that_are_read_differently_are_refused(box, logs):
             with socket.create_connection((served.at.hostname, served.at.port), 60) as sock:
                 sock.sendall(f"GET {served.at.path} HTTP/1.1\r\n{head.format(at=served.at.netloc)}".encode())
                 assert int(sock.recv(1 << 16).split()[1]) == (200 if head is heads[0] else 400), head
+        # a body is refused, and never taken for the next request
+        page = f"GET {served.at.path} HTTP/1.1\r\nHost: {served.at.netloc}\r\n"
+        hidden = page + "\r\n"
+        for more in (f"Content-Length: {len(hidden)}\r\n\r\n{hidden}", f"Transfer-Encoding: chunked\r\n\r\n5\nabcde\r\n0\n\r\n{hidden}"):
+            with socket.create_connection((served.at.hostname, served.at.port), 60) as sock:
+                sock.sendall((page + more).encode())
+                sock.shutdown(socket.SHUT_WR)
+                data = b""
+                while part := sock.recv(1 << 16):
+                    data += part
+                assert data.count(b"HTTP/1.1 403 ") == 1 and b"HTTP/1.1 200 " not in data, more
 
 
 def test_further_names_are_served_when_they_are_given(box, logs):

@@ -73,6 +73,40 @@ TEST(token_is_compared_whole)
     assert_false(snp_httpd_token_equal(key, "0123456789abcdef0123456789abcdex", strlen(key)));
 }
 
+/* Heads ------------------------------------------------------------------------------------------ */
+
+TEST(framing_that_is_read_differently_is_refused)
+{
+    static const struct {
+        const char *length;
+        const char *coding;
+        bool is_old;
+        unsigned status;
+    } rows[] = {
+        {"40", NULL,       false, 0  },
+        {"40", NULL,       true,  0  },
+        {NULL, "chunked",  false, 0  },
+        {NULL, "chunked",  true,  400},
+        {NULL, "identity", false, 400},
+        {"40", "chunked",  false, 400},
+        {"+4", NULL,       false, 400},
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        struct snp_httpd_head head = {.is_old = rows[i].is_old};
+        struct snp_err err;
+
+        if (rows[i].length != NULL) {
+            snp_httpd_head_add(&head, "content-length", 14, rows[i].length, 2);
+        }
+        if (rows[i].coding != NULL) {
+            snp_httpd_head_add(&head, "Transfer-Encoding", 17, rows[i].coding,
+                               strlen(rows[i].coding));
+        }
+        assert_int_equal(snp_httpd_framing_judge(&head, &err), rows[i].status);
+    }
+}
+
 /* Sessions --------------------------------------------------------------------------------------- */
 
 TEST(sessions_are_bounded_and_known_again)
@@ -295,6 +329,7 @@ TEST(time_opens_streams_and_says_that_they_live)
 RUN(UNIT(token_is_made_once_and_only_for_us),
     UNIT(token_without_entropy_is_refused),
     UNIT(token_is_compared_whole),
+    UNIT(framing_that_is_read_differently_is_refused),
     UNIT(sessions_are_bounded_and_known_again),
     UNIT(progress_is_left_out_for_who_does_not_read),
     UNIT(what_was_read_is_not_held_unless_it_can_be_resumed),
