@@ -159,6 +159,11 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
     struct snp_limits limits;
     struct snp_err err;
 
+    spec->log_dir = snp_config_str(front->config, SNP_KEY_LOG_DIR);
+    spec->is_log_beneath = !snp_config_is_chosen(front->config, SNP_KEY_LOG_DIR);
+    spec->environment = snp_config_str(front->config, SNP_KEY_ENVIRONMENT);
+    snp_config_limits(front->config, &limits);
+    spec->cell_ms = limits.value[SNP_LIMIT_WALL];
     if (snp_config_origin(front->config, SNP_KEY_MODEL) != SNP_ORIGIN_DEFAULT) {
         spec->model = snp_config_str(front->config, SNP_KEY_MODEL);
     }
@@ -180,11 +185,6 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
     if (snp_front_output(front, &err) < 0) {
         return snp_front_fail(front, &err);
     }
-    spec->log_dir = snp_config_str(front->config, SNP_KEY_LOG_DIR);
-    spec->is_log_beneath = !snp_config_is_chosen(front->config, SNP_KEY_LOG_DIR);
-    spec->environment = snp_config_str(front->config, SNP_KEY_ENVIRONMENT);
-    snp_config_limits(front->config, &limits);
-    spec->cell_ms = limits.value[SNP_LIMIT_WALL];
     return snp_front_start(front, spec);
 }
 

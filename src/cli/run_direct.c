@@ -11,9 +11,11 @@
 #include "base/str.h"
 #include "cli/remote.h"
 #include "cli/result.h"
+#include "cli/run_notes.h"
 #include "cli/run_show.h"
 #include "cli/term.h"
 #include "cli/tier.h"
+#include "run/plain.h"
 
 /* Code as prompts ----------------------------------------------------------------------------- */
 
@@ -46,16 +48,23 @@ static bool is_no_python(const struct snp_view *view, const json_t *result)
            view->text[SNP_STREAM_STDOUT].len == 0;
 }
 
-static int show(const struct snp_front *front, struct snp_view *view, json_t *result)
+static int show(const struct snp_front *front,
+                struct snp_view *view,
+                json_t *result,
+                const char *id)
 {
     snp_autojson json_t *whole = snp_view_result(view, result);
 
-    if (whole == NULL) {
+    if (whole == NULL || json_object_set_new(whole, "trajectory_id", json_string(id)) < 0) {
         return SNP_EXIT_FAILED;
     }
     if (front->is_json || front->has_events) {
         return snp_cli_print_json(whole) == SNP_EXIT_OK ? snp_result_exit(result, false)
                                                         : SNP_EXIT_FAILED;
+    }
+    (void)fputs("No model configured; ran the prompt as Python.\n", stderr);
+    if (front->is_verbose) {
+        (void)fprintf(stderr, "On record: snipara-sandbox logs %.8s\n", id);
     }
     (void)!snp_term_write(stdout, snp_json_str(whole, "stdout", ""),
                           json_string_length(json_object_get(whole, "stdout")));
@@ -66,12 +75,50 @@ static int show(const struct snp_front *front, struct snp_view *view, json_t *re
     return snp_view_finish(view, result) < 0 ? SNP_EXIT_FAILED : snp_result_exit(result, false);
 }
 
-/* False: it is no code, or cannot be run. */
-static bool code_run(struct snp_front *front, const char *code, int *ret_exit)
+/* What the daemon is asked; *ret is also what the record says of it. */
+static int exec_make(struct snp_front *front,
+                     const char *code,
+                     json_t **ret,
+                     struct snp_err *err)
 {
+    int r = snp_front_exec(front, ret, err);
+
+    if (r == 0 &&
+        (json_object_set_new(*ret, "kind", json_string("python")) < 0 ||
+         json_object_set_new(*ret, "code_len", json_integer((json_int_t)strlen(code))) < 0 ||
+         json_object_set_new(*ret, "checkpoint", json_null()) < 0)) {
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return r;
+}
+
+/* On record with what came of it; the exit status. */
+static int end(struct snp_front *front,
+               struct snp_run_plain *plain,
+               struct snp_view *view,
+               json_t *result)
+{
+    const struct snp_feedback_output output = {
+        .out = &view->text[SNP_STREAM_STDOUT],
+        .err = &view->text[SNP_STREAM_STDERR],
+        .omitted = view->gap_chars[SNP_STREAM_STDOUT] + view->gap_chars[SNP_STREAM_STDERR],
+    };
+    struct snp_err err;
+    int r = snp_run_plain_end(plain, result, &output, &err);
+    int exit_code = show(front, view, result, snp_run_plain_id(plain));
+
+    return r < 0 ? snp_front_fail(front, &err) : exit_code;
+}
+
+/* False: it is no code, or cannot be run. */
+static bool code_run(struct snp_front *front, const struct snp_run_spec *given, int *ret_exit)
+{
+    const char *code = given->prompt;
+    struct snp_run_spec spec = *given;
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
     snp_autojson json_t *head = NULL;
+    struct snp_run_plain *plain = NULL;
     struct snp_view view = {0};
     struct snp_err err;
     struct snp_call call = {.method = "exec",
@@ -81,24 +128,27 @@ static bool code_run(struct snp_front *front, const char *code, int *ret_exit)
                             .ctx = &view};
     bool is_run = false;
 
-    if (snp_front_exec(front, &head, &err) < 0 || snp_view_init(&view, false, NULL) < 0 ||
-        json_object_set_new(head, "kind", json_string("python")) < 0 ||
-        json_object_set_new(head, "code_len", json_integer((json_int_t)strlen(code))) < 0 ||
-        json_object_set_new(head, "checkpoint", json_null()) < 0) {
-        snp_view_done(&view);
+    if (exec_make(front, code, &head, &err) < 0 ||
+        snp_remote_connect(true, &client, &err) < 0 || snp_view_init(&view, false, NULL) < 0) {
         return false;
     }
+    spec.exec = head;
     call.head = head;
-    if (snp_remote_connect(true, &client, &err) == 0 &&
-        snp_client_call(client, &call, &reply, &err) == 0 && !is_no_python(&view, reply.head)) {
-        if (!front->is_json && !front->has_events) {
-            (void)fputs("no model is set up, and the prompt is Python: it was run as it is\n",
-                        stderr);
-        }
-        *ret_exit = show(front, &view, reply.head);
-        snp_cli_tier_notice(front->cli, front->config);
-        is_run = true;
+    if (snp_run_notes_logs(front, &err) < 0 || snp_run_key(front->key, &err) < 0 ||
+        snp_run_plain_new(&spec, front->key, &plain, &err) < 0) {
+        *ret_exit = snp_front_fail(front, &err);
+        snp_view_done(&view);
+        return true;
     }
+    is_run =
+        snp_client_call(client, &call, &reply, &err) == 0 && !is_no_python(&view, reply.head);
+    if (is_run) {
+        *ret_exit = end(front, plain, &view, reply.head);
+        snp_cli_tier_notice(front->cli, front->config);
+    } else {
+        snp_run_plain_forget(plain);
+    }
+    snp_run_plain_free(plain);
     snp_view_done(&view);
     return is_run;
 }
@@ -149,7 +199,7 @@ int snp_run_direct(struct snp_front *front,
     int exit_code = SNP_EXIT_FAILED;
 
     if (spec->kind == SNP_RUN_COMPLETION && has_call(spec->prompt) &&
-        code_run(front, spec->prompt, &exit_code)) {
+        code_run(front, spec, &exit_code)) {
         return exit_code;
     }
     err.code = SNP_E_NOT_FOUND; /* not a usage error: the command is right, a key is missing */

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "run/outcome.h"
+#include "run/plain.h"
 #include "run/prompt.h"
 #include "run/run_priv.h"
 #include "run/sub.h"
@@ -173,7 +174,7 @@ static json_t *end_json(const struct snp_run *run)
                      "files", snp_run_state_files(&run->state));
 }
 
-static int end_record(struct snp_run *run)
+int snp_run_end_record(struct snp_run *run)
 {
     const struct snp_run_state *state = &run->state;
     char timestamp[SNP_TIMESTAMP_MAX];
@@ -198,7 +199,7 @@ enum snp_run_then snp_run_end(struct snp_run *run)
     snp_run_inside_drop(run);
     (void)snp_run_queries_drop(run);
     snp_run_outside_drop(run);
-    if (end_record(run) == 0 && is_session_over(run) &&
+    if (snp_run_end_record(run) == 0 && is_session_over(run) &&
         snp_box_destroy(&run->box, on_destroyed, run, &err) == 0) {
         return SNP_RUN_WAIT;
     }
@@ -516,9 +517,7 @@ static json_t *messages_make(const struct snp_run_spec *spec)
                            "role", "user", "content", spec->prompt);
 }
 
-static json_t *head_make(const struct snp_run_spec *spec,
-                         const struct snp_model_choice *choice,
-                         const char *id)
+static json_t *head_make(const struct snp_run_spec *spec, const char *provider, const char *id)
 {
     char timestamp[SNP_TIMESTAMP_MAX];
 
@@ -529,28 +528,30 @@ static json_t *head_make(const struct snp_run_spec *spec,
         snp_run_timestamp(timestamp), "event_count", 0, "total_tokens", 0, "total_duration_ms",
         0, "format", FORMAT, "kind", spec->kind == SNP_RUN_AGENT ? "agent" : "run", "run_id",
         id, (size_t)RUN_ID_LEN, "program", SNP_VERSION, "prompt", spec->prompt, "system",
-        spec->system, "model", spec->model, "provider", choice->provider, "environment",
+        spec->system, "model", spec->model, "provider", provider, "environment",
         spec->environment, "budget", snp_run_budget_to_json(&spec->budget), "cell_ms",
         (json_int_t)spec->cell_ms, "exec", spec->exec, "session",
         json_sprintf(SESSION_FORMAT, SESSION_ID_LEN, id), "parent_run", "messages",
         messages_make(spec), "elapsed_ms", (json_int_t)0);
 }
 
-static int begin(struct snp_run *run, const struct snp_run_spec *spec, struct snp_err *err)
+int snp_run_head_write(struct snp_run *run,
+                       const struct snp_run_spec *spec,
+                       const char *provider,
+                       struct snp_err *err)
 {
-    struct snp_model_choice choice = {0};
     char id[SNP_UUID_LEN + 1];
     json_t *head = NULL;
-    int r = price_check(&run->with, spec->model, &spec->budget, &choice, err);
+    int r = snp_run_uuid(id) < 0 ? snp_fail(err, SNP_E_SYS, "no random numbers") : 0;
 
-    if (r == 0 && snp_run_uuid(id) < 0) {
-        r = snp_fail(err, SNP_E_SYS, "no random numbers");
-    }
     if (r == 0) {
-        head = head_make(spec, &choice, id);
-        if (head != NULL && snp_usertools_n(run->with.usertools) > 0 &&
-            json_object_set(head, "user_tools",
-                            (json_t *)(uintptr_t)snp_usertools_list(run->with.usertools)) < 0) {
+        head = head_make(spec, provider, id);
+        if (head != NULL &&
+            ((snp_usertools_n(run->with.usertools) > 0 &&
+              json_object_set(head, "user_tools",
+                              (json_t *)(uintptr_t)snp_usertools_list(run->with.usertools)) <
+                  0) ||
+             (provider == NULL && json_object_set_new(head, "session", json_null()) < 0))) {
             json_decref(head);
             head = NULL;
         }
@@ -566,6 +567,15 @@ static int begin(struct snp_run *run, const struct snp_run_spec *spec, struct sn
         run->watch.record(run->watch.ctx, head, &run->state);
     }
     json_decref(head);
+    return r;
+}
+
+static int begin(struct snp_run *run, const struct snp_run_spec *spec, struct snp_err *err)
+{
+    struct snp_model_choice choice = {0};
+    int r = price_check(&run->with, spec->model, &spec->budget, &choice, err);
+
+    r = r < 0 ? r : snp_run_head_write(run, spec, choice.provider, err);
     return r < 0 ? r : run_start(run, err);
 }
 
@@ -681,6 +691,12 @@ static int go_on(struct snp_run *run,
     r = r < 0 ? r : snp_trajectory_read(path, on_record, run, &check, err);
     if (r < 0) {
         return r;
+    }
+    if (run->state.head != NULL && snp_run_is_plain(run->state.head)) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "this run was plain Python, without a model, so there is nothing to go "
+                        "on with; run it again with: snipara-sandbox replay %.8s",
+                        snp_json_str(run->state.head, "run_id", ""));
     }
     if (run->state.head == NULL || json_object_get(run->state.head, "exec") == NULL) {
         return snp_fail(err, SNP_E_INVALID, "%s is not the record of a run that can go on",

@@ -64,6 +64,14 @@ void snp_run_outcome_make(const struct snp_run_tool *tool,
                           const json_t *result,
                           struct snp_run_outcome *ret);
 
+/* The record begins; provider: NULL = no model is asked (plain.h). */
+int snp_run_head_write(struct snp_run *run,
+                       const struct snp_run_spec *spec,
+                       const char *provider,
+                       struct snp_err *err) SNP_NODISCARD;
+/* And ends: with what has been set of stop, err and final. */
+int snp_run_end_record(struct snp_run *run) SNP_NODISCARD;
+
 /* What to do after a step. */
 enum snp_run_then {
     SNP_RUN_AGAIN = 0, /* look what comes next */

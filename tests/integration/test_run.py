@@ -623,11 +623,44 @@ def test_without_a_model_the_ways_out_are_told(runs):
 def test_a_prompt_that_is_python_is_run(runs):
     done = runs.cli("run", "print('Hello from the sandbox')")
     assert (done.returncode, done.stdout) == (0, "Hello from the sandbox\n")
-    assert "prompt is Python" in done.stderr
+    assert done.stderr.startswith("No model configured; ran the prompt as Python.\n")
     failed = runs.cli("run", "print(1); undefined()")
     assert (failed.returncode, failed.stdout) == (1, "1\n") and "NameError" in failed.stderr
     words = runs.cli("run", "call foo(x) for me")
     assert words.returncode == 1 and "API_KEY" in words.stderr and "SyntaxError" not in words.stderr
+    assert len(os.listdir(os.path.join(runs.folder, "logs"))) == 2
+
+
+def test_a_prompt_that_is_python_is_on_record(runs):
+    """As other runs are: listed, shown, checked, replayed; going on is refused with the reason, also once a model is set up."""
+    done = runs.cli("run", "print(6 * 7)\nmax(3, 4)", "--json")
+    result = json.loads(done.stdout)
+    failed = json.loads(runs.cli("run", "open('new', 'w').write('x'); undefined()", "--json").stdout)
+    listed = json.loads(runs.cli("runs", "--json").stdout)
+    assert [(each["id"], each["kind"], each["state"], each["answer"], each["stopped_by"]) for each in listed] == [
+        (failed["trajectory_id"], "run", "stopped", None, "error"), (result["trajectory_id"], "run", "done", "42\n4", None)]
+    assert "NameError" in listed[0]["error"] and not os.path.exists(os.path.join(runs.folder, "new"))
+    model = {"SNIPARA_SANDBOX_BACKEND": "replay", "SNIPARA_SANDBOX_REPLAY_FILE": runs.script(turn(text="something"))}
+    for ident in (result["trajectory_id"], failed["trajectory_id"]):
+        assert json.loads(runs.cli("logs", ident, "--json").stdout)[0]["tool_calls"][0]["name"] == "execute_code"
+        assert runs.cli("logs", "verify", ident).returncode == 0 and "execute_code" in runs.cli("logs", "export", ident, "-f", "html").stdout
+        again = runs.cli("replay", ident)
+        assert again.returncode == 0 and "1 call" in again.stdout, again.stdout + again.stderr
+        refused = runs.cli("resume", ident, env=model)
+        assert refused.returncode == 1 and "was plain Python, without a model" in refused.stderr
+        assert f"snipara-sandbox replay {ident[:8]}" in refused.stderr
+
+
+def test_a_prompt_that_is_python_is_on_record_while_it_runs(runs):
+    code = "import time\nprint(1, flush=True)\ntime.sleep(600)"
+    begun = runs.box.popen("run", code, "--cell-timeout", "600", cwd=runs.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: [each["state"] for each in json.loads(runs.cli("runs", "--json").stdout)] == ["running"])
+    finally:
+        begun.kill()
+        begun.wait()
+    (listed,) = json.loads(runs.cli("runs", "--json").stdout)
+    assert listed["state"] == "interrupted" and "plain Python" in runs.cli("resume", listed["id"]).stderr
 
 
 @pytest.mark.parametrize("options, says", [

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_RUN_PLAIN_H
+#define SNP_RUN_PLAIN_H
+
+/*
+ * The record of a prompt that is Python and was run as it is: like that of a run whose model called execute_code
+ * once. So `logs`, `runs`, `visualize` and `replay` know it; `resume` has nothing to ask.
+ */
+
+#include "run/feedback.h"
+#include "run/run.h"
+
+struct snp_run_plain;
+
+/* Begin it, before the code runs. key: of SNP_CHAIN_KEY bytes. *ret is the caller's: snp_run_plain_free(). */
+int snp_run_plain_new(const struct snp_run_spec *spec,
+                      const unsigned char *key,
+                      struct snp_run_plain **ret,
+                      struct snp_err *err) SNP_NODISCARD;
+
+/* The cell has ended: result as docs/result.md has it, with what it printed. */
+int snp_run_plain_end(struct snp_run_plain *plain,
+                      const json_t *result,
+                      const struct snp_feedback_output *output,
+                      struct snp_err *err) SNP_NODISCARD;
+
+/* It was no Python, and nothing has run: nothing is on record either. */
+void snp_run_plain_forget(struct snp_run_plain *plain);
+
+const char *snp_run_plain_id(const struct snp_run_plain *plain);
+void snp_run_plain_free(struct snp_run_plain *plain);
+
+/* Whether the head of a record is that of one. */
+bool snp_run_is_plain(const json_t *head);
+
+#endif
