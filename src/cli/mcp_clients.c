@@ -14,12 +14,13 @@
 
 #include "base/str.h"
 #include "cli/json_text.h"
+#include "cli/mcp_entry.h"
 #include "config/toml.h"
 
 enum form {
     FORM_SERVERS = 0, /* {"mcpServers": {NAME: {command, args}}} */
-    FORM_TYPED,       /* the same with "type": "stdio" */
-    FORM_VSCODE,      /* {"servers": {...}} */
+    FORM_TYPED,       /* the same with "type" */
+    FORM_VSCODE,      /* {"servers": {...}}, with "type" */
     FORM_TOML,        /* [mcp_servers.NAME] */
 };
 
@@ -28,21 +29,36 @@ static const struct client {
     enum form form;
     bool wants_path; /* started from a desktop: no PATH of a shell */
     const char *file;
-    const char *
-        written; /* by mcp-install: below the home folder if it begins with "~/", else the project's */
+    const char
+        *written;      /* by mcp-install: below `usual` if that is said, else in the project */
+    const char *usual; /* folder, "~" the home folder */
+    const char *variable; /* says another folder than `usual`; NULL = none does */
+    const char *url;      /* member that holds a URL; NULL = it starts all its servers */
+    const char *token;    /* how its configuration names the variable with the token */
 } clients[] = {
-    {"claude",         FORM_TYPED,   false, ".mcp.json in the project",                         ".mcp.json"           },
+    {"claude",         FORM_TYPED,   false, ".mcp.json in the project",                         ".mcp.json",        NULL,        NULL,              "url",
+     "${" SNP_MCP_TOKEN_VARIABLE "}"                                                                                                                                                              },
     {"claude-desktop", FORM_SERVERS, true,  "~/.config/Claude/claude_desktop_config.json",
-     "~/.config/Claude/claude_desktop_config.json"                                                                    },
-    {"cursor",         FORM_SERVERS, true,  ".cursor/mcp.json or ~/.cursor/mcp.json",
-     "~/.cursor/mcp.json"                                                                                             },
-    {"vscode",         FORM_VSCODE,  true,  ".vscode/mcp.json",                                 ".vscode/mcp.json"    },
-    {"codex",          FORM_TOML,    false, "~/.codex/config.toml",                             "~/.codex/config.toml"},
+     "Claude/claude_desktop_config.json",                                                                           "~/.config", "XDG_CONFIG_HOME", NULL,      NULL                               },
+    {"cursor",         FORM_SERVERS, true,  ".cursor/mcp.json or ~/.cursor/mcp.json",           ".cursor/mcp.json",
+     "~",                                                                                                                        NULL,              "url",     "${env:" SNP_MCP_TOKEN_VARIABLE "}"},
+    {"vscode",         FORM_VSCODE,  true,  ".vscode/mcp.json",                                 ".vscode/mcp.json", NULL,        NULL,              "url",
+     "${env:" SNP_MCP_TOKEN_VARIABLE "}"                                                                                                                                                          },
+    {"codex",          FORM_TOML,    false, "~/.codex/config.toml",                             "config.toml",      "~/.codex",  "CODEX_HOME",
+     "url",                                                                                                                                                    NULL                               },
     {"gemini",         FORM_SERVERS, false, ".gemini/settings.json or ~/.gemini/settings.json",
-     "~/.gemini/settings.json"                                                                                        },
+     ".gemini/settings.json",                                                                                       "~",         "GEMINI_CLI_HOME", "httpUrl", "$" SNP_MCP_TOKEN_VARIABLE         },
 };
 
+/* What of an entry is ours to say; all else is its owner's. */
+static const char *const own_members[] = {
+    "type", "command", "args", "url", "httpUrl", "headers", "bearer_token_env_var"};
+
 static const char server_name[] = "SniparaSandbox";
+
+enum {
+    TEXT_MAX = 64 << 10, /* bytes of a printed entry */
+};
 
 /* Whether the name alone finds this very program. */
 static bool is_in_path(const char *name, const char *own)
@@ -77,18 +93,45 @@ static char *command_for(const struct client *client)
     return !client->wants_path && is_in_path(name, own) ? strdup(name) : strdup(own);
 }
 
-/* {"command": ..., "args": ["mcp-serve"]}; new reference. */
-static json_t *server_json(const struct client *client, const char *command)
+static bool is_typed(const struct client *client)
 {
-    bool is_typed = client->form == FORM_TYPED || client->form == FORM_VSCODE;
-    json_t *server = is_typed ? json_pack("{s:s}", "type", "stdio") : json_object();
+    return client->form == FORM_TYPED || client->form == FORM_VSCODE;
+}
 
-    if (json_object_set_new(server, "command", snp_json_bytes(command, strlen(command))) < 0 ||
-        json_object_set_new(server, "args", json_pack("[s]", "mcp-serve")) < 0) {
-        json_decref(server);
-        return NULL;
+/* {"url": ..., "headers": ...} as the client calls them; new reference. */
+static json_t *remote_json(const struct client *client, const struct snp_mcp_entry *wanted)
+{
+    json_t *server = json_pack("{s:s*, s:s}", "type", is_typed(client) ? "http" : NULL,
+                               client->url, wanted->url);
+
+    if (!wanted->has_token) {
+        return server;
+    }
+    if (client->form == FORM_TOML) {
+        (void)json_object_set_new(server, "bearer_token_env_var",
+                                  json_string(SNP_MCP_TOKEN_VARIABLE));
+    } else {
+        (void)json_object_set_new(
+            server, "headers",
+            json_pack("{s:o}", "Authorization", json_sprintf("Bearer %s", client->token)));
     }
     return server;
+}
+
+/* What the client is told of us; new reference, NULL when out of memory. */
+static json_t *server_json(const struct client *client, const struct snp_mcp_entry *wanted)
+{
+    snp_autofree char *command = NULL;
+
+    if (wanted->url != NULL) {
+        return remote_json(client, wanted);
+    }
+    command = command_for(client);
+    return command == NULL
+               ? NULL
+               : json_pack("{s:s*, s:o, s:O}", "type", is_typed(client) ? "stdio" : NULL,
+                           "command", snp_json_bytes(command, strlen(command)), "args",
+                           wanted->args);
 }
 
 static const char *group_of(const struct client *client)
@@ -96,16 +139,26 @@ static const char *group_of(const struct client *client)
     return client->form == FORM_VSCODE ? "servers" : "mcpServers";
 }
 
-/* A table of TOML; the caller frees. A JSON string is a TOML one. */
-static char *toml_for(const char *command)
+/* "key = value", a line of TOML; a JSON text or list of texts is a TOML one. */
+static int toml_line(const char *key, const json_t *value, struct snp_buf *out)
 {
-    snp_autojson json_t *text = snp_json_bytes(command, strlen(command));
-    snp_autofree char *quoted = text == NULL ? NULL : json_dumps(text, JSON_ENCODE_ANY);
+    snp_autofree char *text = json_dumps(value, JSON_ENCODE_ANY);
 
-    return quoted == NULL
-               ? NULL
-               : snp_format("[mcp_servers.%s]\ncommand = %s\nargs = [\"mcp-serve\"]\n",
-                            server_name, quoted);
+    return text == NULL ? SNP_E_NOMEM : snp_buf_addf(out, "%s = %s\n", key, text);
+}
+
+/* A table of TOML. */
+static int toml_table(json_t *server, struct snp_buf *out)
+{
+    int r = snp_buf_addf(out, "[mcp_servers.%s]\n", server_name);
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(server, key, value)
+    {
+        r = r < 0 ? r : toml_line(key, value, out);
+    }
+    return r;
 }
 
 static const struct client *client_find(const char *name, struct snp_err *err)
@@ -116,34 +169,71 @@ static const struct client *client_find(const char *name, struct snp_err *err)
         }
     }
     (void)snp_fail(err, SNP_E_INVALID,
-                   "there is no client '%s'; there are claude, claude-desktop, cursor, vscode, "
-                   "codex and gemini",
+                   "no client \"%s\"; use claude, claude-desktop, cursor, vscode, codex or "
+                   "gemini",
                    name);
     return NULL;
 }
 
-int snp_mcp_client_print(const struct snp_cli *cli, const char *name)
+/* Whether the client can be told so. */
+static int client_check(const struct client *client,
+                        const struct snp_mcp_entry *wanted,
+                        struct snp_err *err)
+{
+    return wanted->url == NULL || client->url != NULL
+               ? 0
+               : snp_fail(err, SNP_E_INVALID,
+                          "%s connects to no URL from its file; it starts the server itself: "
+                          "leave out --http",
+                          client->name);
+}
+
+static int server_print(const struct client *client, json_t *server)
+{
+    snp_autojson json_t *owned = server;
+    snp_autobuf struct snp_buf text = {0};
+    snp_autojson json_t *value = NULL;
+
+    snp_buf_init(&text, TEXT_MAX);
+    if (client->form == FORM_TOML) {
+        return owned == NULL || toml_table(owned, &text) < 0 ||
+                       fputs(snp_buf_cstr(&text), stdout) == EOF
+                   ? SNP_EXIT_FAILED
+                   : SNP_EXIT_OK;
+    }
+    value = json_pack("{s:{s:O}}", group_of(client), server_name, owned);
+    return value == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(value);
+}
+
+/* Into which file it goes. */
+static void file_print(const struct client *client)
+{
+    snp_autoplace struct snp_mcp_place place = {0};
+    const char *chosen = client->variable == NULL
+                             ? NULL
+                             : getenv(client->variable); /* NOLINT(concurrency-mt-unsafe) */
+    struct snp_err err;
+    bool is_elsewhere = chosen != NULL && snp_mcp_client_place(client->name, &place, &err) == 0;
+
+    (void)fprintf(stderr, "into %s:\n", is_elsewhere ? place.path : client->file);
+}
+
+int snp_mcp_client_print(struct snp_cli *cli, const struct snp_opts *opts, const char *name)
 {
     struct snp_err err;
     const struct client *client = client_find(name, &err);
-    snp_autofree char *command = NULL;
-    snp_autofree char *toml = NULL;
-    snp_autojson json_t *value = NULL;
+    snp_autoentry struct snp_mcp_entry wanted = {0};
+    int r = client == NULL ? SNP_E_INVALID
+                           : snp_mcp_entry_make(cli, &snp_verb_mcp_serve, opts, &wanted, &err);
 
-    if (client == NULL) {
+    r = r < 0 ? r : client_check(client, &wanted, &err);
+    if (r < 0) {
         return snp_cli_usage(cli, "--print-config: %s", err.msg);
     }
-    (void)fprintf(stderr, "into %s:\n", client->file);
-    command = command_for(client);
-    if (command == NULL) {
-        return SNP_EXIT_FAILED;
-    }
-    if (client->form == FORM_TOML) {
-        toml = toml_for(command);
-        return toml == NULL || fputs(toml, stdout) == EOF ? SNP_EXIT_FAILED : SNP_EXIT_OK;
-    }
-    value = json_pack("{s:{s:o}}", group_of(client), server_name, server_json(client, command));
-    return value == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(value);
+    file_print(client);
+    r = server_print(client, server_json(client, &wanted));
+    snp_mcp_entry_advise(cli, opts, &wanted, "");
+    return r;
 }
 
 void snp_mcp_place_done(struct snp_mcp_place *place)
@@ -153,27 +243,50 @@ void snp_mcp_place_done(struct snp_mcp_place *place)
     *place = (struct snp_mcp_place){0};
 }
 
+/* The folder a client keeps its file in; the caller frees. NULL: err says why. */
+static char *folder_of(const struct client *client, struct snp_err *err)
+{
+    /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
+    const char *chosen = client->variable == NULL ? NULL : getenv(client->variable);
+    const char *home = getenv("HOME");
+    /* NOLINTEND(concurrency-mt-unsafe) */
+    char *folder = NULL;
+
+    if (client->usual == NULL) {
+        folder = getcwd(NULL, 0);
+    } else if (chosen != NULL && chosen[0] != '\0') {
+        folder = realpath(chosen, NULL);
+        if (folder == NULL) {
+            (void)snp_fail_sys(err, errno, "%s=%.200s", client->variable, chosen);
+            return NULL;
+        }
+    } else if (home == NULL || home[0] != '/') {
+        (void)snp_fail(err, SNP_E_NOT_FOUND, "HOME is not set");
+        return NULL;
+    } else {
+        folder = snp_format("%s%s", home, client->usual + 1);
+    }
+    if (folder == NULL) {
+        (void)snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return folder;
+}
+
 int snp_mcp_client_place(const char *name, struct snp_mcp_place *ret, struct snp_err *err)
 {
     const struct client *client = client_find(name, err);
-    bool is_home = client != NULL && snp_has_prefix(client->written, "~/");
-    const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe) */
-    snp_autofree char *folder = NULL;
+    snp_autofree char *folder = client == NULL ? NULL : folder_of(client, err);
     snp_autofree char *path = NULL;
 
-    if (client == NULL) {
-        return SNP_E_INVALID;
+    if (folder == NULL) {
+        return err->code;
     }
-    if (is_home && (home == NULL || home[0] != '/')) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "HOME is not set");
-    }
-    folder = is_home ? strdup(home) : getcwd(NULL, 0);
-    path = folder == NULL ? NULL
-                          : snp_format("%s/%s", folder, client->written + (is_home ? 2 : 0));
+    path = snp_format("%s/%s", folder, client->written);
     if (path == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    *ret = (struct snp_mcp_place){SNP_TAKE_PTR(path), is_home ? NULL : SNP_TAKE_PTR(folder)};
+    *ret = (struct snp_mcp_place){SNP_TAKE_PTR(path),
+                                  client->usual != NULL ? NULL : SNP_TAKE_PTR(folder)};
     return 0;
 }
 
@@ -187,20 +300,40 @@ static bool is_served(const json_t *entry)
     return snp_streq(first, "mcp-serve");
 }
 
-/* The entry with what starts us; its owner's further members and options stay. New reference. */
-static json_t *entry_made(const struct client *client, const char *command, const json_t *old)
+/* The entry with what leads to us; its owner's further members and options stay. New reference. */
+static json_t *entry_made(const struct client *client,
+                          const struct snp_mcp_entry *wanted,
+                          const json_t *old)
 {
-    snp_autojson json_t *ours = server_json(client, command);
+    snp_autojson json_t *ours = server_json(client, wanted);
     snp_autojson json_t *entry = json_is_object(old) ? json_deep_copy(old) : json_object();
+    bool keeps_args = wanted->url == NULL && !wanted->has_options && is_served(old);
+    bool keeps_headers = wanted->url != NULL &&
+                         snp_streq(snp_json_str(old, client->url, NULL), wanted->url) &&
+                         json_object_get(old, "headers") != NULL;
 
-    if (is_served(old)) {
+    bool keeps_type = wanted->url == NULL && json_object_get(old, "command") != NULL;
+
+    if (keeps_args) {
         (void)json_object_del(ours, "args");
+    }
+    if (keeps_headers) {
+        (void)json_object_del(ours, "headers");
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(own_members); i++) {
+        const char *name = own_members[i];
+
+        if (json_object_get(ours, name) == NULL && !(keeps_args && snp_streq(name, "args")) &&
+            !(keeps_headers && snp_streq(name, "headers")) &&
+            !(keeps_type && snp_streq(name, "type"))) {
+            (void)json_object_del(entry, name);
+        }
     }
     return ours == NULL || json_object_update(entry, ours) < 0 ? NULL : SNP_TAKE_PTR(entry);
 }
 
 static int json_edit(const struct client *client,
-                     const char *command,
+                     const struct snp_mcp_entry *given,
                      const char *text,
                      size_t n,
                      struct snp_buf *out,
@@ -216,7 +349,7 @@ static int json_edit(const struct client *client,
         return r;
     }
     old = json_object_get(json_object_get(whole, wanted.group), server_name);
-    entry = entry_made(client, command, old);
+    entry = entry_made(client, given, old);
     if (entry == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -246,68 +379,96 @@ static size_t line_length(const char *text, size_t n)
     return end == NULL ? n : (size_t)(end - text) + 1;
 }
 
-static bool begins(const char *line, size_t n, const char *word)
+/* The member of ours that a line of TOML sets; NULL = none. */
+static const char *member_at(const char *line, size_t n)
 {
-    return n >= strlen(word) && strncmp(line, word, strlen(word)) == 0;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(own_members); i++) {
+        size_t len = strlen(own_members[i]);
+
+        if (n > len && strncmp(line, own_members[i], len) == 0 &&
+            strchr(" \t=", line[len]) != NULL) {
+            return own_members[i];
+        }
+    }
+    return NULL;
 }
 
-/* The text with another line for `command` in our table; without, if no such line is found. */
-static int toml_replace(const char *command, const char *text, size_t n, struct snp_buf *out)
+/* Members of ours that the entry has and the old one did not, as lines. */
+static int toml_new_lines(const json_t *entry, const json_t *old, struct snp_buf *out)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(own_members) && r == 0; i++) {
+        const json_t *value = json_object_get(entry, own_members[i]);
+
+        if (value != NULL && json_object_get(old, own_members[i]) == NULL) {
+            r = toml_line(own_members[i], value, out);
+        }
+    }
+    return r;
+}
+
+/*
+ * The text with the lines of our table as the entry has them, where they differ from the old one. What is written over several
+ * lines, or another way, is not recognized: toml_check() tells.
+ */
+static int toml_replace(
+    const json_t *entry, const json_t *old, const char *text, size_t n, struct snp_buf *out)
 {
     snp_autofree char *head = snp_format("[mcp_servers.%s]", server_name);
-    snp_autofree char *table = toml_for(command);
-    const char *ours = table == NULL ? NULL : strchr(table, '\n') + 1; /* its second line */
     bool is_inside = false;
-    int r = head == NULL || ours == NULL ? SNP_E_NOMEM : 0;
+    int r = head == NULL ? SNP_E_NOMEM : 0;
 
     while (n > 0 && r == 0) {
         size_t len = line_length(text, n);
+        const char *member = is_inside ? member_at(text, len) : NULL;
+        const json_t *value = member == NULL ? NULL : json_object_get(entry, member);
 
-        is_inside = text[0] == '[' ? begins(text, len, head) : is_inside;
-        r = is_inside && begins(text, len, "command")
-                ? snp_buf_add(out, ours, line_length(ours, strlen(ours)))
-                : snp_buf_add(out, text, len);
+        if (member == NULL || json_equal(value, json_object_get(old, member))) {
+            r = snp_buf_add(out, text, len);
+        } else if (value != NULL) {
+            r = toml_line(member, value, out);
+        }
+        if (text[0] == '[') {
+            is_inside = strncmp(text, head, len < strlen(head) ? len : strlen(head)) == 0;
+            r = r < 0 || !is_inside ? r : toml_new_lines(entry, old, out);
+        }
         text += len;
         n -= len;
     }
     return r;
 }
 
-/* Whether the made text means the old one with our entry. */
-static int toml_check(json_t *old,
-                      const struct client *client,
-                      const char *command,
+/* Whether the made text means the old one with the entry. */
+static int toml_check(json_t *whole,
+                      json_t *entry,
                       const struct snp_buf *made,
                       struct snp_err *err)
 {
     snp_autojson json_t *is = NULL;
-    snp_autojson json_t *entry = NULL;
-    json_t *servers;
     int r = toml_read(snp_buf_bytes(made), made->len, &is, err);
 
     if (r < 0) {
         return r;
     }
-    if (json_object_get(old, "mcp_servers") == NULL) {
-        (void)json_object_set_new(old, "mcp_servers", json_object());
+    if (json_object_get(whole, "mcp_servers") == NULL) {
+        (void)json_object_set_new(whole, "mcp_servers", json_object());
     }
-    servers = json_object_get(old, "mcp_servers");
-    entry = entry_made(client, command, json_object_get(servers, server_name));
-    (void)json_object_set(servers, server_name, entry);
-    return json_equal(is, old)
+    (void)json_object_set(json_object_get(whole, "mcp_servers"), server_name, entry);
+    return json_equal(is, whole)
                ? 0
                : snp_fail(err, SNP_E_INVALID, "the entry could not be written into this file");
 }
 
 static int toml_edit(const struct client *client,
-                     const char *command,
+                     const struct snp_mcp_entry *given,
                      const char *text,
                      size_t n,
                      struct snp_buf *out,
                      struct snp_err *err)
 {
-    snp_autofree char *table = toml_for(command);
     snp_autojson json_t *whole = NULL;
+    snp_autojson json_t *entry = NULL;
     const json_t *old;
     int r = toml_read(text, n, &whole, err);
 
@@ -315,41 +476,36 @@ static int toml_edit(const struct client *client,
         return r;
     }
     old = json_object_get(json_object_get(whole, "mcp_servers"), server_name);
-    if (old != NULL && is_served(old) &&
-        snp_streq(snp_json_str(old, "command", NULL), command)) {
-        r = snp_buf_add(out, text, n);
-        return r < 0 ? snp_fail(err, (enum snp_code)r, "the file is too large") : 0;
-    }
-    if (old != NULL) {
-        r = toml_replace(command, text, n, out);
-    } else {
-        r = table == NULL ? SNP_E_NOMEM : snp_buf_add(out, text, n);
-        r = r < 0 ? r
-                  : snp_buf_addf(out, "%s%s",
-                                 n == 0                ? ""
-                                 : text[n - 1] == '\n' ? "\n"
-                                                       : "\n\n",
-                                 table);
-    }
-    return r < 0 ? snp_fail(err, (enum snp_code)r, "the file is too large")
-                 : toml_check(whole, client, command, out, err);
-}
-
-int snp_mcp_client_edit(
-    const char *name, const char *text, size_t n, struct snp_buf *out, struct snp_err *err)
-{
-    const struct client *client = client_find(name, err);
-    snp_autofree char *command = client == NULL ? NULL : command_for(client);
-    int r;
-
-    if (client == NULL) {
-        return SNP_E_INVALID;
-    }
-    if (command == NULL) {
+    entry = entry_made(client, given, old);
+    if (entry == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = client->form == FORM_TOML ? toml_edit(client, command, text, n, out, err)
-                                  : json_edit(client, command, text, n, out, err);
+    if (old != NULL) {
+        r = toml_replace(entry, old, text, n, out);
+    } else {
+        r = snp_buf_add(out, text, n);
+        r = r < 0 || n == 0 ? r : snp_buf_adds(out, text[n - 1] == '\n' ? "\n" : "\n\n");
+        r = r < 0 ? r : toml_table(entry, out);
+    }
+    return r < 0 ? snp_fail(err, (enum snp_code)r, "the file is too large")
+                 : toml_check(whole, entry, out, err);
+}
+
+int snp_mcp_client_edit(const char *name,
+                        const struct snp_mcp_entry *wanted,
+                        const char *text,
+                        size_t n,
+                        struct snp_buf *out,
+                        struct snp_err *err)
+{
+    const struct client *client = client_find(name, err);
+    int r = client == NULL ? SNP_E_INVALID : client_check(client, wanted, err);
+
+    if (r < 0) {
+        return r;
+    }
+    r = client->form == FORM_TOML ? toml_edit(client, wanted, text, n, out, err)
+                                  : json_edit(client, wanted, text, n, out, err);
     return r == SNP_E_INVALID
                ? snp_err_wrap(err, "edit it by hand (mcp-serve --print-config %s)", name)
                : r;

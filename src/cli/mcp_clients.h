@@ -6,9 +6,10 @@
 
 #include "base/buf.h"
 #include "cli/cli.h"
+#include "cli/mcp_entry.h"
 
-/* Print the snippet for a client; the exit status. */
-int snp_mcp_client_print(const struct snp_cli *cli, const char *name);
+/* Print the snippet for a client of `mcp-serve` with these options; the exit status. */
+int snp_mcp_client_print(struct snp_cli *cli, const struct snp_opts *opts, const char *name);
 
 /* Where a client's configuration is. */
 struct snp_mcp_place {
@@ -25,9 +26,10 @@ int snp_mcp_client_place(const char *name,
 
 /*
  * Append to out what the file, n bytes of text, is to be with us in it. SNP_E_INVALID: it cannot be
- * read, and is to be edited by hand.
+ * read, and is to be edited by hand; or the client cannot be told so.
  */
 int snp_mcp_client_edit(const char *name,
+                        const struct snp_mcp_entry *wanted,
                         const char *text,
                         size_t n,
                         struct snp_buf *out,

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/mcp_clients.h"
+#include "cli/mcp_serve.h"
 #include "cli/term.h"
 
 enum {
@@ -235,7 +236,14 @@ static int target_write(const struct snp_mcp_place *place,
 /* The verb -------------------------------------------------------------------------------------- */
 
 static const struct snp_opt options[] = {
-    {"yes", 'y', SNP_OPT_FLAG, NULL, "write without asking", 0},
+    {"yes",        'y', SNP_OPT_FLAG,   NULL,              "write without asking",                         0},
+    {"http",       0,   SNP_OPT_STRING, "[HOST:]PORT|URL",
+     "let the client connect to a server that you start with mcp-serve --http",                            0},
+    {"token-file", 0,   SNP_OPT_STRING, "FILE",            "with --http: where that server has its token",
+     0                                                                                                      },
+    {"no-token",   0,   SNP_OPT_FLAG,   NULL,              "with --http: the server wants no token",       0},
+    SNP_MCP_OPT_SERVED,
+    SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
 
@@ -296,7 +304,7 @@ static int install(struct snp_cli *cli,
         if (as_json) {
             return answer_print(target, NULL, false);
         }
-        (void)printf("%s has it already\n", target->path);
+        (void)printf("%s already has it.\n", target->path);
         return SNP_EXIT_OK;
     }
     snp_buf_init(&change, CHANGE_MAX);
@@ -316,7 +324,7 @@ static int install(struct snp_cli *cli,
         return SNP_EXIT_FAILED;
     }
     if (agreed && !as_json) {
-        (void)printf("written; start the client anew\n");
+        (void)printf("Saved. Restart the client.\n");
     }
     return agreed ? SNP_EXIT_OK : SNP_EXIT_FAILED;
 }
@@ -325,21 +333,30 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     const char *client = snp_opts_arg(opts, 0);
     snp_autoplace struct snp_mcp_place place = {0};
+    snp_autoentry struct snp_mcp_entry wanted = {0};
     autotarget struct target target = {0};
     snp_autobuf struct snp_buf made = {0};
     struct snp_err err;
     int r = snp_mcp_client_place(client, &place, &err);
 
     snp_buf_init(&made, 2 * (size_t)FILE_MAX);
+    r = r < 0 ? r : snp_mcp_entry_make(cli, &snp_verb_mcp_install, opts, &wanted, &err);
     if (r == SNP_E_INVALID) {
         return snp_cli_usage(cli, "%s", err.msg);
     }
     r = r < 0 ? r : target_open(&place, &target, &err);
     if (r == 0) {
-        r = snp_mcp_client_edit(client, target.text, target.n, &made, &err);
+        r = snp_mcp_client_edit(client, &wanted, target.text, target.n, &made, &err);
         (void)(r < 0 ? snp_err_wrap(&err, "%s", target.path) : 0);
     }
-    return r < 0 ? snp_cli_fail(cli, &err) : install(cli, opts, &place, &target, &made);
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    r = install(cli, opts, &place, &target, &made);
+    if (r == SNP_EXIT_OK) {
+        snp_mcp_entry_advise(cli, opts, &wanted, snp_buf_cstr(&made));
+    }
+    return r;
 }
 
 const struct snp_verb snp_verb_mcp_install = {
@@ -348,8 +365,12 @@ const struct snp_verb snp_verb_mcp_install = {
     .description =
         "Show what is added to the client's configuration file, and write it when you "
         "agree. For claude and vscode that is the file of the project in the working "
-        "directory, for the others one of yours.",
+        "directory, for the others one of yours. Options of mcp-serve go into it; with --http "
+        "the client connects to "
+        "a server that you start.",
     .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
-    .examples = "mcp-install claude\nmcp-install codex --yes",
+    .examples = "mcp-install claude\n"
+                "mcp-install codex --yes --memory 1g\n"
+                "mcp-install gemini --http 8765",
     .run = run,
 };

@@ -20,39 +20,24 @@
 #include "mcp/stdio.h"
 
 static const struct snp_opt options[] = {
-    {"tools",          0,   SNP_OPT_STRING, "LIST",
-     "tools to show: all (default; agent as well if a model is configured), core, or toolsets "
-     "and "
-     "names, separated by commas",                                                             0                    },
-    {"project",        0,   SNP_OPT_STRING, "DIR",
-     "folder seen at /workspace (default: the working directory)",                             0                    },
-    {"no-project",     0,   SNP_OPT_FLAG,   NULL,          "show no folder at /workspace",     0                    },
-    {"env",            'e', SNP_OPT_STRING, "TIER",
-     "where code runs: native, local (weaker), or auto (default): the strongest there is",     SNP_KEY_ENVIRONMENT  },
-    {"template",       0,   SNP_OPT_STRING, "NAME",
-     "what new sessions have: base, data (numpy, pandas), plot (matplotlib), or one of yours", SNP_KEY_TEMPLATE     },
-    SNP_CLI_OPT_LIMITS,
-    {"allow-degraded", 0,   SNP_OPT_FLAG,   NULL,
-     "run even if this host lacks a control; results say which",                               0                    },
-    {"require-exact",  0,   SNP_OPT_BOOL,   NULL,
-     "refuse if a control or limit is less than whole here",                                   SNP_KEY_REQUIRE_EXACT},
-    {"http",           0,   SNP_OPT_STRING, "[HOST:]PORT",
-     "serve over HTTP instead, for any number of clients: on 127.0.0.1 unless a HOST is given; "
-     "unix:/PATH for a socket",                                                                0                    },
-    {"token-file",     0,   SNP_OPT_STRING, "FILE",
-     "with --http: the bearer token of clients; made if it is not there (default: mcp-token in "
-     "the state folder)",                                                                      0                    },
-    {"no-token",       0,   SNP_OPT_FLAG,   NULL,
-     "with --http: let every user of this machine in without a token",                         0                    },
-    {"allow-host",     0,   SNP_OPT_LIST,   "NAME",
-     "with --http: a further name that clients and web pages may call us by; may be repeated", 0                    },
-    {"allow-remote",   0,   SNP_OPT_FLAG,   NULL,
-     "with --http: HOST may be an address that other machines reach",                          0                    },
-    {"print-config",   0,   SNP_OPT_STRING, "CLIENT",
-     "print what to write into the configuration of claude, claude-desktop, cursor, vscode, "
-     "codex or gemini, and end",                                                               0                    },
-    {"json",           0,   SNP_OPT_FLAG,   NULL,
-     "with --http: print the address, and the token's file, as JSON",                          0                    },
+    SNP_MCP_OPT_SERVED,
+    {"http",         0, SNP_OPT_STRING, "[HOST:]PORT",
+      "serve over HTTP instead, for any number of clients: on 127.0.0.1 unless a HOST is given; "
+     "unix:/PATH for a socket",                                                                 0},
+    {"token-file",   0, SNP_OPT_STRING, "FILE",
+      "with --http: the bearer token of clients; made if it is not there (default: mcp-token in "
+     "the state folder)",                                                                       0},
+    {"no-token",     0, SNP_OPT_FLAG,   NULL,
+      "with --http: let every user of this machine in without a token",                         0},
+    {"allow-host",   0, SNP_OPT_LIST,   "NAME",
+      "with --http: a further name that clients and web pages may call us by; may be repeated", 0},
+    {"allow-remote", 0, SNP_OPT_FLAG,   NULL,
+      "with --http: HOST may be an address that other machines reach",                          0},
+    {"print-config", 0, SNP_OPT_STRING, "CLIENT",
+      "print what to write into the configuration of claude, claude-desktop, cursor, vscode, "
+     "codex or gemini, and end",                                                                0},
+    {"json",         0, SNP_OPT_FLAG,   NULL,
+      "with --http: print the address, and the token's file, as JSON",                          0},
     SNP_CLI_OPT_CONFIG,
 };
 
@@ -185,9 +170,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     int r;
 
-    if (client != NULL && snp_opts_str(opts, "http") != NULL) {
-        return snp_cli_usage(cli, "--print-config is for servers that the client starts; what "
-                                  "one with --http is told, docs/mcp.md says");
+    if (client != NULL) {
+        return snp_mcp_client_print(cli, opts, client);
     }
     if (snp_opts_str(opts, "http") != NULL) {
         (void)!snp_become("mcp-http", cli->argv, &err);
@@ -197,9 +181,6 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         if (snp_opts_given(opts, of_http[i])) {
             return snp_cli_usage(cli, "--%s goes with --http", of_http[i]);
         }
-    }
-    if (client != NULL) {
-        return snp_mcp_client_print(cli, client);
     }
     r = snp_mcp_serve(cli, opts, stdio_run, NULL, &err);
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;

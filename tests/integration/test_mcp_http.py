@@ -213,11 +213,6 @@ def test_options_of_http_want_http(box, option):
     assert done.returncode == 2 and "--http" in done.stderr
 
 
-def test_configurations_are_of_stdio(box):
-    done = box.cli("mcp-serve", "--print-config", "claude", "--http", "1", input="")
-    assert done.returncode == 2 and "docs/mcp.md" in done.stderr and done.stdout == ""
-
-
 @pytest.mark.parametrize("address", ["", "x", "70000", "example.com:80", "1.2.3:80", "[::1", "::1:80", "unix:relative",
                                      "unix:/" + "x" * 200])
 def test_bad_addresses(box, address):

@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mcp-install: what it writes into which file, and that it leaves the rest of it alone."""
+"""mcp-install: what it writes into which file, and that it leaves the rest of it alone. What it writes, and the clients'
+own commands that docs/ shows, connect to us: tried with the clients (tools/mcp-suite), without an account."""
 
+import glob
 import json
 import os
+import re
+import shlex
 import stat
+import subprocess
 import sys
+import urllib.request
 
 import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import lib  # noqa: E402
+import mcp_http  # noqa: E402
+
+ROOT = os.path.dirname(lib.HERE)
 
 FILES = {"claude": "project/.mcp.json", "vscode": "project/.vscode/mcp.json", "cursor": "home/.cursor/mcp.json",
          "claude-desktop": "home/.config/Claude/claude_desktop_config.json", "gemini": "home/.gemini/settings.json",
@@ -179,6 +188,198 @@ def test_files_of_others_are_theirs(box):
     os.chown(path, 65534, 65534)
     done = install(box, "claude", "--yes")
     assert done.returncode != 0 and "belongs to user 65534" in done.stderr and open(path).read() == "{}"
+
+
+# Options, and where ----------------------------------------------------------------------------
+
+
+def entry_of(path):
+    """Our entry in a client's file, JSON or our own TOML."""
+    with open(path) as file:
+        text = file.read()
+    if path.endswith(".toml"):
+        return {key: json.loads(value) for key, value in re.findall(r"^(\w+) = (.*)$", text, re.MULTILINE)}
+    whole = json.loads(text)
+    return whole.get("servers", whole.get("mcpServers"))["SniparaSandbox"]
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_options_go_along(box, client):
+    """And are right wherever the client starts the server; both verbs say the same, and what others add stays."""
+    other = box.make_folder("other")
+    words = ["--tools", "core", "--project", "../other", "--memory=1g", "--no-require-exact", "--allow-degraded"]
+    assert install(box, client, "--yes", *words).returncode == 0
+    path = os.path.join(box.folder, FILES[client])
+    wanted = ["mcp-serve", "--tools", "core", "--project", other, "--memory", "1g", "--allow-degraded", "--no-require-exact"]
+    assert entry_of(path)["args"] == wanted
+    printed = box.cli("mcp-serve", "--print-config", client, *words, cwd=os.path.join(box.folder, "project"))
+    assert printed.returncode == 0 and all(word in printed.stdout for word in wanted)
+    assert "already" in install(box, client, "--yes").stdout  # none given: those that are there stay
+    assert install(box, client, "--yes", "--no-project").returncode == 0
+    assert entry_of(path)["args"] == ["mcp-serve", "--no-project"]
+
+
+@pytest.mark.parametrize("words", [["--tools", "mars"], ["--memory", "banana"], ["--project", "/not/there"], ["--http", "unix:/x"],
+                                   ["--http", "0"], ["--http", "x"], ["--no-token"], ["--config", "/not/there"]])
+def test_what_the_server_would_refuse(box, words):
+    done = install(box, "codex", "--yes", *words)
+    assert done.returncode == 2 and words[0] in done.stderr or "mars" in done.stderr
+    assert not os.path.exists(os.path.join(box.folder, FILES["codex"]))
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_http_and_back(box, client):
+    """The token is in no file; the entry changes from one kind to the other and keeps what its owner added."""
+    path = os.path.join(box.folder, FILES[client])
+    done = install(box, client, "--yes", "--http", "8765")
+    if client == "claude-desktop":
+        assert done.returncode != 0 and "leave out --http" in done.stderr and not os.path.exists(path)
+        return
+    entry = entry_of(path)
+    assert entry.get("url", entry.get("httpUrl")) == "http://127.0.0.1:8765/mcp" and "command" not in entry
+    assert "SNIPARA_SANDBOX_MCP_TOKEN" in open(path).read()
+    assert "mcp-serve --http 8765\n" in done.stderr and "export SNIPARA_SANDBOX_MCP_TOKEN=" in done.stderr
+    assert "already" in install(box, client, "--yes", "--http", "8765").stdout
+    assert install(box, client, "--yes", "--http", "https://box.example/mcp", "--no-token").returncode == 0
+    entry = entry_of(path)
+    assert entry.get("url", entry.get("httpUrl")) == "https://box.example/mcp" and "TOKEN" not in open(path).read()
+    assert install(box, client, "--yes").returncode == 0
+    assert set(entry_of(path)) - {"type"} == {"command", "args"} and entry_of(path).get("type") != "http"
+
+
+@pytest.mark.parametrize("client, variable, file", [
+    ("codex", "CODEX_HOME", "config.toml"), ("gemini", "GEMINI_CLI_HOME", ".gemini/settings.json"),
+    ("claude-desktop", "XDG_CONFIG_HOME", "Claude/claude_desktop_config.json")])
+def test_variables_of_clients_count(box, client, variable, file):
+    elsewhere = box.make_folder("elsewhere")
+    done = install(box, client, "--yes", env={variable: elsewhere})
+    assert done.returncode == 0 and os.path.exists(os.path.join(elsewhere, file))
+    assert not os.path.exists(os.path.join(box.folder, FILES[client]))
+    assert elsewhere in box.cli("mcp-serve", "--print-config", client, env={variable: elsewhere}).stderr
+    done = install(box, client, "--yes", env={variable: "/not/there"})
+    assert done.returncode != 0 and variable in done.stderr
+
+
+def test_another_daemon_is_told(box):
+    """Where a client will not have what leads this command to its daemon."""
+    plain = {**box.env, "SNIPARA_SANDBOX_RUNTIME_DIR": "", "SNIPARA_SANDBOX_STATE_DIR": ""}
+    run = box.make_folder("run-of-login", 0o700)
+    for env, told in [({}, []), ({"XDG_RUNTIME_DIR": run}, ["XDG_RUNTIME_DIR"]), ({"XDG_RUNTIME_DIR": "/not/there"}, []),
+                      ({"XDG_STATE_HOME": run}, ["XDG_STATE_HOME"]), ({"SNIPARA_SANDBOX_RUNTIME_DIR": run}, ["RUNTIME_DIR"]),
+                      ({"SUDO_UID": "1", "SUDO_USER": "ann", "XDG_STATE_HOME": run}, ["ann", "without sudo"])]:
+        done = box.cli("mcp-serve", "--print-config", "cursor", env={**plain, **env})
+        notes = [line for line in done.stderr.splitlines() if "another daemon" in line and "warning: HOME is" not in line]
+        assert len(notes) == bool(told) and all(word in notes[0] for word in told), done.stderr
+    path = box.make_file("home/.cursor/mcp.json", json.dumps(
+        {"mcpServers": {"SniparaSandbox": {"command": "x", "env": {"XDG_STATE_HOME": run}}}}))
+    done = install(box, "cursor", "--yes", env={**plain, "XDG_STATE_HOME": run})
+    assert done.returncode == 0 and "XDG_STATE_HOME is" not in done.stderr and run in open(path).read()  # it was done
+
+
+# The clients themselves ------------------------------------------------------------------------
+
+
+DOCUMENTED = sorted({(os.path.relpath(path, ROOT), line.strip().removeprefix("$ "))
+                     for path in [os.path.join(ROOT, "README.md"), *glob.glob(os.path.join(ROOT, "docs", "*.md"))]
+                     for line in open(path) if re.match(r"\s+(\$ )?\w+ mcp add ", line)})
+
+
+@pytest.fixture(scope="module")
+def commands():
+    """A folder with the clients' commands."""
+    folder = os.environ.get("SNP_MCP_CLIENTS", os.path.join(lib.BUILD, "mcp-clients"))
+    done = subprocess.run([os.path.join(ROOT, "tools", "mcp-suite"), folder, "clients"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=600)
+    lib.need("npm", done.returncode == 0, done.stdout.strip())
+    return os.path.join(folder, "node_modules", ".bin")
+
+
+@pytest.fixture(scope="module")
+def served():
+    made = lib.Sandbox("root" if os.geteuid() == 0 else "user")
+    with mcp_http.Server(made, "--no-project") as server:
+        yield server
+    made.close()
+
+
+class Desk:
+    """A user's home and project, with the clients and our program in PATH."""
+
+    def __init__(self, commands, served, folder):
+        self.served, self.home, self.project = served, str(folder), str(folder / "project")
+        os.makedirs(os.path.join(self.home, ".local/state/snipara-sandbox"))
+        os.makedirs(self.project)
+        with open(os.path.join(self.home, ".local/state/snipara-sandbox/mcp-token"), "w") as file:
+            file.write(served.token)
+        self.env = {**served.box.env, "HOME": self.home, "PATH": f"{commands}:{served.box.bin}:{served.box.env['PATH']}",
+                    "GEMINI_CLI_TRUST_WORKSPACE": "true", "DISABLE_AUTOUPDATER": "1", "NO_COLOR": "1"}
+
+    def run(self, line, **env):
+        return subprocess.run(["bash", "-c", line], cwd=self.project, env={**self.env, **env}, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+
+    def approve(self):
+        """As a user does whom Claude Code asks about the project's file."""
+        path = os.path.join(self.home, ".claude.json")
+        with open(path, "w") as file:
+            json.dump({"projects": {self.project: {"hasTrustDialogAccepted": True,
+                                                   "enabledMcpjsonServers": ["SniparaSandbox"]}}}, file)
+
+    def connected(self, client, name):
+        """Whether the client says so; Codex says what it would do, which is then done."""
+        env = {"SNIPARA_SANDBOX_MCP_TOKEN": self.served.token}
+        if client != "codex":
+            listed = self.run(f"{client} mcp list", **env)
+            told = listed.stdout + listed.stderr
+            return re.search(rf"{name}: .* - (✔ )?Connected$", told, re.MULTILINE) or told
+        got = self.run(f"codex mcp get {name} --json", **env)
+        way = json.loads(got.stdout)["transport"]
+        hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}})
+        if way["type"] == "stdio":
+            said = subprocess.run([way["command"], *way["args"]], input=hello + "\n", cwd=self.project, stdout=subprocess.PIPE,
+                                  text=True, env={**self.env, **(way["env"] or {})}, timeout=60).stdout
+        else:
+            headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+            if way["bearer_token_env_var"]:
+                headers["Authorization"] = "Bearer " + env[way["bearer_token_env_var"]]
+            asked = urllib.request.Request(way["url"], hello.encode(), headers)
+            said = urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=60).read().decode()
+        return json.loads(said)["result"]["serverInfo"]["name"] == "SniparaSandbox"
+
+
+@pytest.fixture
+def desk(commands, served, tmp_path):
+    return Desk(commands, served, tmp_path)
+
+
+def test_there_are_documented_commands():
+    assert {line.split()[0] for _, line in DOCUMENTED} == {"claude", "codex", "gemini"} and len(DOCUMENTED) == 6
+
+
+@pytest.mark.parametrize("place, line", DOCUMENTED)
+def test_documented_commands(desk, place, line):
+    client = line.split()[0]
+    done = desk.run(line.replace("http://127.0.0.1:8765/mcp", desk.served.url))
+    assert done.returncode == 0, f"{place}: {line}\n{done.stderr}"
+    told = desk.connected(client, "sandbox")
+    assert told and not isinstance(told, str), told
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+@pytest.mark.parametrize("client", FILES)
+def test_installed_entries(desk, client, way):
+    if client not in ("claude", "codex", "gemini"):
+        pytest.skip(f"{client}: the registry has no package of it")
+    desk.approve()
+    words = [] if way == "stdio" else ["--http", desk.served.url]
+    done = desk.run(shlex.join(["snipara-sandbox", "mcp-install", client, "--yes", *words]))
+    assert done.returncode == 0, done.stderr
+    if way == "http":  # the line that is printed sets the variable
+        line, = re.findall(r"export SNIPARA_SANDBOX_MCP_TOKEN=.*", done.stderr)
+        assert desk.run(f'{line}; echo "$SNIPARA_SANDBOX_MCP_TOKEN"').stdout.strip() == desk.served.token
+    told = desk.connected(client, "SniparaSandbox")
+    assert told and not isinstance(told, str), told
 
 
 def test_nobody(box):

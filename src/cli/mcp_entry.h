@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_MCP_ENTRY_H
+#define SNP_CLI_MCP_ENTRY_H
+
+/*
+ * What the entry of our server in a client's configuration says: a command with the options that were
+ * given, or a URL; and what the user should know beside it.
+ */
+
+#include "base/json.h"
+#include "cli/cli.h"
+
+/* The variable that a client reads the bearer token from: no configuration holds the token. */
+#define SNP_MCP_TOKEN_VARIABLE "SNIPARA_SANDBOX_MCP_TOKEN"
+
+struct snp_mcp_entry {
+    json_t *args;     /* owned: "mcp-serve" and the options */
+    bool has_options; /* there are some */
+    char *url;        /* owned; NULL = the client starts the server */
+    bool has_token;   /* with a URL: the server wants one */
+};
+void snp_mcp_entry_done(struct snp_mcp_entry *entry);
+#define snp_autoentry snp_cleanup(snp_mcp_entry_done)
+
+/*
+ * From the options of a verb with SNP_MCP_OPT_SERVED, `http`, `token-file` and `no-token`. *ret is the
+ * caller's: snp_mcp_entry_done(). SNP_E_INVALID: an option's value.
+ */
+int snp_mcp_entry_make(struct snp_cli *cli,
+                       const struct snp_verb *verb,
+                       const struct snp_opts *opts,
+                       struct snp_mcp_entry *ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Say on standard error what else is to be done, and where a client will use another daemon than this
+ * command. text: the configuration; what it names is not said.
+ */
+void snp_mcp_entry_advise(const struct snp_cli *cli,
+                          const struct snp_opts *opts,
+                          const struct snp_mcp_entry *entry,
+                          const char *text);
+
+#endif
