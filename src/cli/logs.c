@@ -14,7 +14,9 @@
 #include "cli/cli.h"
 #include "cli/logs_export.h"
 #include "cli/page.h"
+#include "cli/run_calls.h"
 #include "cli/term.h"
+#include "run/plain.h"
 #include "trajectory/reader.h"
 
 enum {
@@ -63,7 +65,7 @@ static void faults_tell(const struct snp_cli *cli,
 
 struct row {
     struct snp_trajectory_info info;
-    char id[ID_SHOWN + 4];
+    char id[ID_SHOWN + 1];
     char stamp[STAMP_SHOWN + 1];
     char calls[NUMBER_MAX];
     char tokens[NUMBER_MAX];
@@ -92,8 +94,7 @@ static void row_fill(struct row *row)
 {
     const struct snp_trajectory_info *info = &row->info;
 
-    (void)snprintf(row->id, sizeof(row->id), "%.*s%s", ID_SHOWN, info->id,
-                   strlen(info->id) > ID_SHOWN ? "..." : "");
+    (void)snprintf(row->id, sizeof(row->id), "%.*s", ID_SHOWN, info->id);
     (void)snprintf(row->stamp, sizeof(row->stamp), "%.*s", STAMP_SHOWN, stamp_of(info));
     (void)snprintf(row->calls, sizeof(row->calls), "%lld", (long long)info->calls);
     (void)snprintf(row->tokens, sizeof(row->tokens), "%lld", (long long)info->tokens);
@@ -225,7 +226,43 @@ static int event_collect(void *ctx, json_t *record, struct snp_err *err)
     return 0;
 }
 
-static void event_print(const json_t *event)
+/* Each with its result: of the same id, where there are ids. */
+static void calls_print(const json_t *event)
+{
+    const json_t *results = json_object_get(event, "tool_results");
+    size_t i;
+    json_t *call;
+    size_t k;
+    json_t *result;
+
+    json_array_foreach((json_t *)(uintptr_t)json_object_get(event, "tool_calls"), i, call)
+    {
+        const json_t *found = json_array_get(results, i);
+
+        json_array_foreach((json_t *)(uintptr_t)results, k, result)
+        {
+            if (snp_streq(snp_json_str(result, "tool_call_id", ""),
+                          snp_json_str(call, "id", NULL))) {
+                found = result;
+            }
+        }
+        snp_run_call_show(stdout, call);
+        snp_run_result_show(stdout, json_object_get(found, "content"));
+    }
+}
+
+/* Whether an event answers what the one before it has shown already. */
+static bool is_shown(const json_t *before, const json_t *event)
+{
+    const json_t *results = json_object_get(before, "tool_results");
+    const json_t *last = json_array_get(results, json_array_size(results) - 1);
+
+    return json_is_string(json_object_get(last, "content")) &&
+           json_equal(json_object_get(last, "content"), json_object_get(event, "prompt"));
+}
+
+/* before: the event before it, or NULL. */
+static void event_print(const json_t *before, const json_t *event)
 {
     const json_t *calls = json_object_get(event, "tool_calls");
     snp_autojson json_t *names = json_string("");
@@ -243,7 +280,9 @@ static void event_print(const json_t *event)
     snp_term_put(stdout, SNP_STYLE_BOLD, "Call ");
     (void)printf("%s (depth=%lld)\n", snp_json_str(event, "call_id", "?"),
                  (long long)snp_json_int(event, "depth", 0));
-    line_print("Prompt", json_object_get(event, "prompt"));
+    if (!is_shown(before, event)) {
+        line_print("Prompt", json_object_get(event, "prompt"));
+    }
     line_print("Response", json_object_get(event, "response"));
     line_print("Tools", names);
     line_print("Error", json_object_get(event, "error"));
@@ -251,25 +290,42 @@ static void event_print(const json_t *event)
                  (long long)snp_json_int(event, "input_tokens", 0),
                  (long long)snp_json_int(event, "output_tokens", 0));
     (void)printf("  Duration: %lldms\n", (long long)snp_json_int(event, "duration_ms", 0));
+    calls_print(event);
 }
 
-/* Of a run without a call of its model: how it stands, and what it failed of. */
-static int state_print(struct snp_cli *cli, const char *path)
+/* How the run stands: its answer, or what it failed of. */
+static int state_print(struct snp_cli *cli, const char *path, bool has_events)
 {
     snp_cleanup(snp_trajectory_info_done) struct snp_trajectory_info info = {0};
+    const json_t *end;
     const json_t *error;
+    bool is_open;
     struct snp_err err;
 
     if (snp_trajectory_info_read(path, &info, &err) < 0) {
         return snp_cli_fail(cli, &err);
     }
-    error = json_object_get(json_object_get(info.end, "end"), "error");
-    (void)printf("No call of a model is on record\n  State: %s\n",
-                 snp_trajectory_state_name(info.state));
+    end = json_object_get(info.end, "end");
+    error = json_object_get(end, "error");
+    is_open =
+        (info.state == SNP_TRAJECTORY_FAILED || info.state == SNP_TRAJECTORY_INTERRUPTED) &&
+        json_object_get(info.head, "exec") != NULL && !snp_run_is_plain(info.head);
+    if (has_events) {
+        snp_term_put(stdout, SNP_STYLE_BOLD, "End");
+        (void)printf("\n  State: %s\n", snp_trajectory_state_name(info.state));
+    } else {
+        (void)printf("No call of a model is on record\n  State: %s\n",
+                     snp_trajectory_state_name(info.state));
+    }
+    snp_run_block_show(stdout, "Answer",
+                       json_object_get(json_object_get(end, "final"), "answer"));
     if (json_is_string(error)) {
         (void)fputs("  Error: ", stdout);
         (void)!snp_term_write(stdout, json_string_value(error), json_string_length(error));
         (void)putchar('\n');
+    }
+    if (is_open) {
+        (void)printf("  Go on with it: snipara-sandbox resume %.*s\n", ID_SHOWN, info.id);
     }
     return SNP_EXIT_OK;
 }
@@ -295,9 +351,9 @@ static int show_run(struct snp_cli *cli, const struct snp_opts *opts, const char
     }
     json_array_foreach(events, i, event)
     {
-        event_print(event);
+        event_print(i == 0 ? NULL : json_array_get(events, i - 1), event);
     }
-    return json_array_size(events) > 0 ? SNP_EXIT_OK : state_print(cli, path);
+    return state_print(cli, path, json_array_size(events) > 0);
 }
 
 static const struct snp_verb verb_list;

@@ -23,6 +23,7 @@
 #include "cli/files.h"
 #include "cli/policy.h"
 #include "cli/remote.h"
+#include "cli/run_calls.h"
 #include "cli/run_show.h"
 #include "cli/run_tools.h"
 #include "cli/term.h"
@@ -30,6 +31,7 @@
 #include "trajectory/reader.h"
 
 enum {
+    CHANGED_SHOWN = 5,
     SIGNALS_MAX = 2, /* so many, and the end on record is not waited for */
 };
 
@@ -85,6 +87,42 @@ static void line_print(const json_t *value)
     }
 }
 
+/* The call of the present answer that a record is of. NULL: it is refused, or of another level. */
+static const json_t *call_of(const struct snp_run_state *state, const json_t *record)
+{
+    const char *id = snp_json_str(record, "tool_call_id", "");
+    size_t i;
+    json_t *call;
+
+    json_array_foreach((json_t *)(uintptr_t)snp_run_state_calls(state), i, call)
+    {
+        if (strcmp(snp_json_str(call, "id", ""), id) == 0) {
+            return call;
+        }
+    }
+    return NULL;
+}
+
+/* Code before it runs, and what came of it. */
+static void verbose_show(struct snp_front *front,
+                         const char *step,
+                         const json_t *record,
+                         const struct snp_run_state *state)
+{
+    bool is_tool = strcmp(step, "tool") == 0;
+
+    if (!is_tool && strcmp(step, "tool_result") != 0) {
+        return;
+    }
+    status_clear(front);
+    if (is_tool) {
+        snp_run_call_show(stderr, call_of(state, record));
+    } else {
+        snp_run_result_show(stderr, json_object_get(record, "content"));
+    }
+    (void)fflush(stderr);
+}
+
 static void on_record(void *ctx, const json_t *record, const struct snp_run_state *state)
 {
     struct snp_front *front = ctx;
@@ -102,10 +140,8 @@ static void on_record(void *ctx, const json_t *record, const struct snp_run_stat
     } else if (strcmp(step, "tool") == 0) {
         status_show(front, snp_json_str(record, "name", "tool"), state);
     }
-    if (front->is_verbose && !front->is_json && !front->has_events &&
-        strcmp(step, "tool") == 0) {
-        status_clear(front);
-        (void)fprintf(stderr, "[%.40s]\n", snp_json_str(record, "name", "tool"));
+    if (front->is_verbose && !front->is_json && !front->has_events) {
+        verbose_show(front, step, record, state);
     }
 }
 
@@ -406,19 +442,42 @@ static void way_out_print(const struct snp_front *front, const json_t *result)
                   dir == NULL ? "" : dir, options[0] == '\0' ? "" : " ", options);
 }
 
+/* Names of both lists, at most CHANGED_SHOWN, and a command that copies the first one out. */
+static void changed_print(const json_t *files, const char *session)
+{
+    snp_autojson json_t *names = json_copy(json_object_get(files, "created"));
+    snp_autofree char *word = NULL;
+    snp_autofree char *from = NULL;
+    size_t i;
+    json_t *name;
+
+    if (names == NULL || json_array_extend(names, json_object_get(files, "modified")) < 0 ||
+        json_array_size(names) == 0) {
+        return;
+    }
+    (void)fputs("Your project is unchanged. Changed in the sandbox: ", stderr);
+    json_array_foreach(names, i, name)
+    {
+        if (i == CHANGED_SHOWN) {
+            (void)fprintf(stderr, " and %zu more", json_array_size(names) - i);
+            break;
+        }
+        (void)fputs(i == 0 ? "" : ", ", stderr);
+        (void)!snp_term_write(stderr, json_string_value(name), json_string_length(name));
+    }
+    from = snp_format("%s:%s", session, json_string_value(json_array_get(names, 0)));
+    word = from == NULL ? NULL : shell_word(from);
+    (void)fputs("\nCopy it with: snipara-sandbox get ", stderr);
+    (void)!snp_term_write(stderr, word == NULL ? "" : word, word == NULL ? 0 : strlen(word));
+    (void)fputc('\n', stderr);
+}
+
 static void hints_print(const struct snp_front *front, const json_t *result)
 {
     const char *session = snp_json_str(result, "session", NULL);
-    const json_t *files = json_object_get(result, "files");
-    size_t n = json_array_size(json_object_get(files, "created")) +
-               json_array_size(json_object_get(files, "modified"));
 
-    if (n > 0 && session != NULL) {
-        (void)fprintf(
-            stderr,
-            "%zu file%s changed in the sandbox; your project is as it was. Look: "
-            "snipara-sandbox ls %s, take one: snipara-sandbox get %s:/workspace/FILE\n",
-            n, n == 1 ? "" : "s", session, session);
+    if (session != NULL) {
+        changed_print(json_object_get(result, "files"), session);
     }
     if (!snp_json_bool(result, "success", false)) {
         way_out_print(front, result);

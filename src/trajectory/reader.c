@@ -492,7 +492,8 @@ int snp_trajectory_find(const char *dir, const char *id, char **ret_path, struct
             break;
         }
         if (found == name && n <= SHOWN) {
-            (void)!snp_buf_addf(&several, "%s%s", n == 1 ? "" : ", ", name);
+            (void)!snp_buf_addf(&several, "%s%.*s", n == 1 ? "" : ", ",
+                                (int)(strlen(name) - strlen(suffix)), name);
         }
     }
     if (r < 0) {

@@ -575,7 +575,7 @@ def test_logs_list_show_export_and_compare(runs):
     assert set(listed[0]) >= {"id", "timestamp", "calls", "tokens", "duration_ms", "path"}
     assert listed[0]["calls"] == 2 and listed[0]["tokens"] == 240
     table = runs.cli("logs").stdout
-    assert "Recent Trajectories" in table and one["trajectory_id"][:8] + "..." in table
+    assert "Recent Trajectories" in table and one["trajectory_id"][:8] + "  " in table
     shown = runs.cli("logs", one["trajectory_id"][:8]).stdout
     assert "(depth=0)" in shown and "Tools: execute_code" in shown and "Tokens: 100 in / 20 out" in shown
     events = json.loads(runs.cli("logs", one["trajectory_id"], "--json").stdout)
@@ -591,6 +591,46 @@ def test_logs_list_show_export_and_compare(runs):
     again = runs.run(work(1), turn(text="<b>first</b> ```"))  # other ids, another time
     same = runs.cli("logs", "diff", one["trajectory_id"], again["trajectory_id"])
     assert (same.returncode, same.stdout) == (0, "no difference\n")
+
+
+def test_logs_and_verbose_runs_show_code_and_output(runs):
+    """In lines, as it was written, nothing of it obeyed by a terminal; and what came of the run."""
+    code = "def double(n):\n    return 2 * n\n\nprint('\\x1b[31mred', double(4))\nopen('made here.txt', 'w').close()"
+    script = runs.script(turn(call("execute_code", code=code), call("file_read", path="none")),
+                         turn(call("execute_code", code="int('x')")), turn(text="eight"))
+    done = runs.cli("run", "Do it", *runs.options(script), "-v")
+    shown = runs.cli("logs", os.listdir(os.path.join(runs.folder, "logs"))[0][:8]).stdout
+    for text in (done.stderr, shown):
+        assert "[execute_code]\n  code:\n    def double(n):\n        return 2 * n\n\n    print(" in text, text
+        assert "\n  output:\n    red 8\n" in text and "\x1b" not in text and '[file_read]\n  path:\n    none\n  error:\n' in text
+        assert "  traceback:\n    Traceback" in text and "untrusted" not in text
+        assert text.index("red 8") < text.index("[file_read]") < text.index("int('x')")
+    assert shown.endswith("End\n  State: done\n  Answer:\n    eight\n")
+    (copy,) = [line for line in done.stderr.splitlines() if line.startswith("Copy it with: snipara-sandbox ")]
+    assert "Your project is unchanged. Changed in the sandbox: made here.txt\n" in done.stderr
+    words = shlex.split(copy)[4:]
+    assert runs.cli(*words).returncode == 0 and os.path.exists(os.path.join(runs.folder, "made here.txt"))
+    runs.cli("sessions", "destroy", words[1].split(":")[0])
+
+
+def test_ids_that_are_shown_can_be_pasted(runs):
+    """Into every verb that takes one; a beginning that several have is refused with ids that can."""
+    result = runs.run(work(1), turn(text="done"), options=["--max-depth", 1], code=1)
+    runs.box.make_file("project/logs/" + result["trajectory_id"][:8] + "-twin.jsonl", "{}\n")
+    for verb in (["logs"], ["runs"], ["runs", "list"]):
+        ids = [line.split()[0] for line in runs.cli(*verb).stdout.splitlines() if result["trajectory_id"][:8] in line]
+        assert ids and ids[0] == result["trajectory_id"][:8], verb
+    refused = runs.cli("logs", ids[0])
+    assert refused.returncode == 1 and "2 trajectories begin with" in refused.stderr
+    for verb in (["logs"], ["logs", "verify"], ["runs", "show"], ["replay"], ["resume"]):
+        for ident in refused.stderr.strip().split(": ")[-1].split(", "):
+            done = runs.cli(*verb, ident)
+            assert "not found" not in done.stderr and "begin with" not in done.stderr, (verb, ident, done.stderr)
+    os.unlink(os.path.join(runs.folder, "logs", result["trajectory_id"][:8] + "-twin.jsonl"))
+    stopped = runs.run(work(1), turn(text="done"), options=["--max-depth", 1], code=1)
+    (way,) = [line for line in runs.cli("logs", stopped["trajectory_id"][:8]).stdout.splitlines() if "resume" in line]
+    again = runs.cli(*way.split("snipara-sandbox ")[1].split(), "--max-depth", "5")
+    assert again.returncode == 0 and "done" in again.stdout, again.stderr
 
 
 def test_logs_of_nothing_and_of_nonsense(runs):
