@@ -10,6 +10,7 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/tier.h"
 
 enum {
     PATH_MAX_BYTES = 96
@@ -51,6 +52,9 @@ static const char *const *choices_of(const struct snp_opt *opt)
     }
     if (opt->key == SNP_KEY_NONE) {
         return NULL;
+    }
+    if (opt->key == SNP_KEY_ENVIRONMENT) {
+        return snp_cli_tiers; /* the key knows names of other versions, too */
     }
     const struct snp_config_info *info = snp_config_info((enum snp_config_key)opt->key);
     return info->choices[0] == NULL ? NULL : info->choices;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `doctor`: what this host can do, what it lacks, what that costs and how to get it.
- * Everything is a row; only when nothing can run does it fail.
+ * Everything is a row; it fails only where exec would.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,6 +17,7 @@
 #include "cli/human.h"
 #include "cli/remote.h"
 #include "cli/term.h"
+#include "cli/tier.h"
 #include "wire/rpc.h"
 
 enum {
@@ -39,9 +40,11 @@ enum check_state {
 
 /* The checks collected so far, as they are printed with --json. */
 struct report {
-    json_t *checks; /* owned */
-    bool usable;
+    json_t *checks;   /* owned */
+    const char *tier; /* that exec takes here; NULL: the configuration is refused */
+    bool usable;      /* it runs */
     bool has_native;
+    bool has_local;
 };
 
 static const struct {
@@ -105,6 +108,11 @@ static int check_config(struct snp_cli *cli,
     int r = snp_cli_config(cli, verb, opts, &config, &err);
     const char *file = r < 0 ? NULL : snp_config_file(config);
 
+    r = r < 0 ? r : snp_cli_tier_check(config, &err);
+    if (r == 0) {
+        report->tier = snp_cli_tier(config);
+        snp_cli_tier_stand_in(cli, config);
+    }
     if (r < 0) {
         return report_add(
             report, "configuration", CHECK_FAILED,
@@ -156,13 +164,12 @@ static int check_tools(struct report *report)
     return r;
 }
 
-static int probe_add(struct report *report, json_t *head)
+static int probe_add(struct report *report, const json_t *head)
 {
     size_t i;
     json_t *feature;
     int r = 0;
 
-    report->usable = report->usable || snp_json_bool(head, "usable", false);
     json_array_foreach(json_object_get(head, "features"), i, feature)
     {
         enum check_state state = snp_json_bool(feature, "ok", false) ? CHECK_OK : CHECK_MISSING;
@@ -178,7 +185,10 @@ static int probe_add(struct report *report, json_t *head)
     return r;
 }
 
-static int check_tier(struct report *report, struct snp_client *client, const char *tier)
+static int check_tier(struct report *report,
+                      struct snp_client *client,
+                      const char *tier,
+                      bool *ret_usable)
 {
     snp_autoreply struct snp_reply probe = {0};
     struct snp_err err;
@@ -188,7 +198,31 @@ static int check_tier(struct report *report, struct snp_client *client, const ch
         return report_add(report, name == NULL ? tier : name, CHECK_FAILED,
                           details(err.msg, "it does not run", "see the message"));
     }
+    *ret_usable = snp_json_bool(probe.head, "usable", false);
     return probe_add(report, probe.head);
+}
+
+/* What exec will do: auto takes native, and another tier never takes the place of one by itself. */
+static void judge(struct report *report)
+{
+    report->usable =
+        report->tier != NULL &&
+        (snp_streq(report->tier, "local") ? report->has_local : report->has_native);
+}
+
+static const char *verdict(const struct report *report)
+{
+    if (report->tier == NULL) {
+        return "exec refuses this configuration";
+    }
+    if (report->usable) {
+        return snp_streq(report->tier, "local") && report->has_native
+                   ? "sandboxes can run here, in the weaker local tier as configured"
+                   : "sandboxes can run here";
+    }
+    return report->has_local    ? "only the weaker local tier can run here: exec --env local"
+           : report->has_native ? "only the native tier can run here: exec --env native"
+                                : "nothing can run here";
 }
 
 /* The latest event, not older than that, by which something was lost; NULL = none. */
@@ -293,9 +327,10 @@ static int check_daemon(struct report *report)
     if (r < 0) {
         return r;
     }
-    r = check_tier(report, client, "native");
-    report->has_native = report->usable;
-    return r < 0 ? r : check_tier(report, client, "local");
+    r = check_tier(report, client, "native", &report->has_native);
+    r = r < 0 ? r : check_tier(report, client, "local", &report->has_local);
+    judge(report);
+    return r;
 }
 
 /* Printing ------------------------------------------------------------------------------------ */
@@ -344,9 +379,7 @@ static int report_print(const struct report *report)
     for (size_t i = 0; i < table.n_rows; i++) {
         free(texts[i]);
     }
-    (void)puts(report->has_native ? "\nsandboxes can run here"
-               : report->usable ? "\nonly the weaker local tier can run here: exec --env local"
-                                : "\nnothing can run here");
+    (void)printf("\n%s\n", verdict(report));
     return report->usable ? SNP_EXIT_OK : SNP_EXIT_FAILED;
 }
 
@@ -382,14 +415,19 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     return report_print(&report);
 }
 
-static const struct snp_opt options[] = {SNP_CLI_OPT_CONFIG, SNP_CLI_OPT_JSON};
+static const struct snp_opt options[] = {
+    SNP_CLI_OPT_CONFIG,
+    {"env", 0, SNP_OPT_STRING, "TIER", "judge what exec --env TIER would do",
+      SNP_KEY_ENVIRONMENT},
+    SNP_CLI_OPT_JSON,
+};
 
 const struct snp_verb snp_verb_doctor = {
     .name = "doctor",
     .summary = "check what this host can do",
     .spec = {options, SNP_ARRAY_LEN(options), NULL, 0, false},
-    .exit_codes = "0  sandboxes can run (perhaps with something missing)\n"
-                  "1  nothing can run\n"
+    .exit_codes = "0  exec runs here as configured (perhaps with something missing)\n"
+                  "1  exec refuses to run here as configured\n"
                   "2  used wrongly",
     .run = run,
 };

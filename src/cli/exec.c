@@ -358,7 +358,7 @@ static int head_make(struct job *job, struct snp_err *err)
         "s:b, s:b, s:s, s:s?, s:s?}",
         "session", session, "kind", job->is_command ? "command" : "python", "code_len",
         (json_int_t)job->code_len, "stdin", job->has_stdin, "argv", job->argv, "tier",
-        has_tier ? snp_config_str(job->config, SNP_KEY_ENVIRONMENT) : NULL, "template",
+        has_tier ? snp_cli_tier(job->config) : NULL, "template",
         has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL, "limits",
         snp_config_limits_explicit(job->config), "defaults",
         snp_cli_session_defaults(job->config), "project", project, "rootfs", rootfs, "env", env,

@@ -31,7 +31,7 @@ static const char head[] =
     "[snipara_sandbox]\n"
     "backend = \"litellm\"\n"
     "model = \"gpt-4o-mini\"\n"
-    "environment = \"auto\"  # auto, native, local; docker, wasm and vm are not in this "
+    "environment = \"auto\"  # auto, native, local; docker and wasm run in native in this "
     "version\n"
     "max_depth = 30  # turns of the model in one run\n"
     "max_subcalls = 60  # calls of the model in one run\n"

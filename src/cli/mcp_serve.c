@@ -125,6 +125,9 @@ int snp_mcp_serve(struct snp_cli *cli,
 
     r = snp_cli_config(cli, &snp_verb_mcp_serve, opts, &config, err);
     r = r < 0 ? r : snp_cli_tier_check(config, err);
+    if (r == 0) {
+        snp_cli_tier_stand_in(cli, config);
+    }
     r = r < 0 ? r : snp_cli_template_check(config, err);
     r = r < 0 ? r : project_find(cli, opts, config, &project, err);
     r = r < 0 ? r : snp_mcp_agent_make(&agent, opts, config, project, err);

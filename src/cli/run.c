@@ -11,6 +11,7 @@
 #include "cli/run_front.h"
 #include "cli/run_notes.h"
 #include "cli/run_tools.h"
+#include "cli/tier.h"
 #include "policy/limits.h"
 #include "run/agent_limits.h"
 #include "trajectory/reader.h"
@@ -161,7 +162,7 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
 
     spec->log_dir = snp_config_str(front->config, SNP_KEY_LOG_DIR);
     spec->is_log_beneath = !snp_config_is_chosen(front->config, SNP_KEY_LOG_DIR);
-    spec->environment = snp_config_str(front->config, SNP_KEY_ENVIRONMENT);
+    spec->environment = snp_cli_tier(front->config);
     snp_config_limits(front->config, &limits);
     spec->cell_ms = limits.value[SNP_LIMIT_WALL];
     if (snp_config_origin(front->config, SNP_KEY_MODEL) != SNP_ORIGIN_DEFAULT) {

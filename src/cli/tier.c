@@ -15,21 +15,31 @@ enum {
     MARK_MAX = 64
 };
 
-int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err)
-{
-    static const char *const there[] = {"auto", "native", "local"};
-    const char *tier = snp_config_str(config, SNP_KEY_ENVIRONMENT);
+const char *const snp_cli_tiers[] = {"auto", "native", "local", NULL};
 
-    for (size_t i = 0; i < SNP_ARRAY_LEN(there); i++) {
-        if (snp_streq(tier, there[i])) {
-            return 0;
+const char *snp_cli_tier(const struct snp_config *config)
+{
+    const char *name = snp_config_str(config, SNP_KEY_ENVIRONMENT);
+
+    for (size_t i = 0; snp_cli_tiers[i] != NULL; i++) {
+        if (snp_streq(name, snp_cli_tiers[i])) {
+            return snp_cli_tiers[i];
         }
     }
-    return snp_fail(
-        err, SNP_E_UNSUPPORTED,
-        "environment '%s' (%s) is not in this version; there are native, local, and "
-        "auto, which takes native",
-        tier == NULL ? "" : tier, snp_config_source(config, SNP_KEY_ENVIRONMENT));
+    /* A virtual machine keeps code in where a hole in the kernel lets it out of native. */
+    return snp_streq(name, "docker") || snp_streq(name, "wasm") ? "native" : NULL;
+}
+
+int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err)
+{
+    const char *name = snp_config_str(config, SNP_KEY_ENVIRONMENT);
+
+    return snp_cli_tier(config) != NULL
+               ? 0
+               : snp_fail(err, SNP_E_UNSUPPORTED,
+                          "this version has no tier \"%s\" (%s); use native, local or auto",
+                          name == NULL ? "" : name,
+                          snp_config_source(config, SNP_KEY_ENVIRONMENT));
 }
 
 static bool native_runs(void)
@@ -57,6 +67,16 @@ static char *boot_id(void)
     return text;
 }
 
+void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *config)
+{
+    const char *name = snp_config_str(config, SNP_KEY_ENVIRONMENT);
+
+    if (!snp_streq(name, snp_cli_tier(config))) {
+        snp_cli_warn(cli, "this version has no %s tier (%s); code runs in native", name,
+                     snp_config_source(config, SNP_KEY_ENVIRONMENT));
+    }
+}
+
 void snp_cli_tier_notice(const struct snp_cli *cli, const struct snp_config *config)
 {
     snp_autofree char *state = NULL;
@@ -66,6 +86,7 @@ void snp_cli_tier_notice(const struct snp_cli *cli, const struct snp_config *con
     struct snp_err err;
     const char *text = "said";
 
+    snp_cli_tier_stand_in(cli, config);
     if (!snp_streq(snp_config_str(config, SNP_KEY_ENVIRONMENT), "local") ||
         snp_state_dir(&state, &err) < 0) {
         return;

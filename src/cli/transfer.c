@@ -248,10 +248,9 @@ static json_t *begin_head(const struct snp_config *config,
 
     snp_config_limits(config, &limits);
     return json_pack("{s:s?, s:o, s:s, s:b, s:b}", "name", name, "limits",
-                     snp_limits_to_json(&limits), "tier",
-                     snp_config_str(config, SNP_KEY_ENVIRONMENT), "allow_degraded",
-                     snp_opts_flag(opts, "allow-degraded", false), "require_exact",
-                     snp_config_bool(config, SNP_KEY_REQUIRE_EXACT));
+                     snp_limits_to_json(&limits), "tier", snp_cli_tier(config),
+                     "allow_degraded", snp_opts_flag(opts, "allow-degraded", false),
+                     "require_exact", snp_config_bool(config, SNP_KEY_REQUIRE_EXACT));
 }
 
 /* The import ends with the connection, whatever happened: nothing half-read stays. */
@@ -297,6 +296,7 @@ static int run_import(struct snp_cli *cli, const struct snp_opts *opts)
         r = snp_cli_tier_check(config, &err);
     }
     if (r == 0) {
+        snp_cli_tier_stand_in(cli, config);
         r = source_open(path, &fd, &err);
     }
     if (r == 0) {

@@ -212,6 +212,7 @@ def complete(folder, *words, env=None):
 
 def test_bash_completion_offers_what_fits(folder):
     assert complete(folder, "comp") == ["completion"]
+    assert complete(folder, "exec", "--env", "") == ["auto", "native", "local"]
     assert set(VERBS) <= set(complete(folder, ""))
     assert complete(folder, "config", "") == ["show", "--help"]
     assert complete(folder, "exec", "--mem") == ["--memory"]

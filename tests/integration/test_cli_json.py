@@ -238,7 +238,7 @@ FAILED = [  # 1: not there, there already, refused, out of reach, or the code fa
     ["exec", "1/0"], ["exec", "import sys; sys.exit(3)"], ["exec", "--timeout", "0.2", "while True: pass"],
     ["exec", "-f", "nowhere"], ["exec", "--stdin", "nowhere", "1"], ["exec", "--project", "/", "1"],
     ["exec", "--project", "nowhere", "1"], ["exec", "--rootfs", "nowhere", "1"], ["exec", "--template", "mars", "1"],
-    ["exec", "--env", "docker", "1"], ["exec", "--pass-env", "NOT_SET", "1"], ["rerun", "-s", "w", "--from", "999"], ["mcp", "info", "--pass-env", "NOT_SET", *SERVER],
+    ["exec", "--env", "vm", "1"], ["exec", "--pass-env", "NOT_SET", "1"], ["rerun", "-s", "w", "--from", "999"], ["mcp", "info", "--pass-env", "NOT_SET", *SERVER],
     ["sessions", "show", "mars"], ["sessions", "clear", "mars"], ["sessions", "destroy", "mars"], ["history", "mars"],
     ["show", "w:99"], ["show", "mars:1"], ["rerun", "w:99"], ["checkpoint", "mars"], ["hibernate", "mars"],
     ["snapshot", "-s", "mars"], ["snapshot", "first", "-s", "w"], ["snapshots", "mars"], ["snapshots", "remove", "mars"],

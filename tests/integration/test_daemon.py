@@ -822,7 +822,7 @@ def test_commands_and_shell_lines(cli):
     (["exec"], 2, "nothing to run"),
     (["exec", "1", "2"], 2, "one argument"),
     (["exec", "1", "--", "2"], 2, "not both"),
-    (["exec", "--env", "docker", "1"], 1, "native"),
+    (["exec", "--env", "vm", "1"], 1, "native"),
     (["exec", "--memory", "1", "1"], 2, "--memory"),
     (["exec", "--project", ".", "1"], 1, "cannot be the project"),
     (["exec", "--project", "/no/such", "1"], 1, "no folder"),

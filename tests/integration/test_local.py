@@ -361,11 +361,16 @@ def test_a_weaker_tier_is_never_taken_silently(without_namespaces):
     assert allowed["manifest"]["degraded"][0].startswith("environment: local, because native cannot run:")
     asked = box.cli("exec", "--env", "local", "print(6 * 7)")
     assert asked.stdout == "42\n" and "--env native" not in asked.stderr
-    assert box.cli("exec", "--env", "native", "--allow-degraded", "1").returncode == 1
+    for tier in "native", "docker", "wasm":
+        assert box.cli("exec", "--env", tier, "--allow-degraded", "1").returncode == 1
 
 
-def test_doctor_shows_both_tiers(without_namespaces):
+def test_doctor_judges_what_exec_does(without_namespaces):
+    for tier in "auto", "native", "docker", "local":
+        says = [without_namespaces.cli(*verb, "--env", tier, *rest).returncode for verb, *rest in ((["doctor"],), (["exec"], "1"))]
+        assert says == [0 if tier == "local" else 1] * 2, tier
     done = without_namespaces.cli("doctor", "--json")
+    assert json.loads(done.stdout)["usable"] is False
     rows = {row["name"]: row["status"] for row in json.loads(done.stdout)["checks"]}
     assert rows["local tier"] == "ok" and rows["user namespaces"] != "ok"
     assert "only the weaker local tier" in without_namespaces.cli("doctor").stdout
@@ -378,9 +383,19 @@ def test_without_landlock_nothing_runs_in_local(fresh_sandbox, who):
     assert done.returncode == 1 and "Landlock" in done.stderr and "ran" not in done.stdout
 
 
-def test_tiers_that_are_not_there_are_named(local):
-    done = local.cli("exec", "--env", "docker", "1")
-    assert done.returncode == 1 and "docker" in done.stderr and "native" in done.stderr
+def test_docker_and_wasm_run_in_native_and_say_so(fresh_sandbox):
+    """By option, variable and file, also one that nobody has trusted; a virtual machine is more than native."""
+    box = fresh_sandbox("user")
+    box.make_file(os.path.join(box.home, "snipara-sandbox.toml"), '[snipara_sandbox]\nenvironment = "docker"\n')
+    for options, env, word in ([], None, "snipara-sandbox.toml"), ([], {"SNIPARA_SANDBOX_ENVIRONMENT": "wasm"}, "wasm"), (["--env", "docker"], None, "--env"):
+        done = box.cli("exec", *options, "--json", "1", env=env)
+        assert json.loads(done.stdout)["manifest"]["tier"] == "native", done.stderr
+        said = [line for line in done.stderr.splitlines() if "runs in native" in line]
+        assert len(said) == 1 and word in said[0]
+    assert box.cli("doctor", env={"SNIPARA_SANDBOX_ENVIRONMENT": "wasm"}).returncode == 0
+    for verb in ["exec", "--env", "vm", "1"], ["doctor", "--env", "vm"]:
+        done = box.cli(*verb)
+        assert done.returncode == 1 and "vm" in done.stderr + done.stdout and "native" in done.stderr + done.stdout
 
 
 def test_a_session_stays_in_its_tier(local, session):
