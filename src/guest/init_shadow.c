@@ -318,7 +318,8 @@ static int copy_look(struct keep *k, struct snp_node *node, const struct snp_nod
     node->size = (uint64_t)st.st_size;
     node->stored = snp_stored_bytes(&st);
     node->is_sure = s->tells_mapping && node->ctime_ns < now && node->atime_ns < now;
-    if (has_writer(fd)) {
+    /* In the local tier leases are refused, so it cannot be told. */
+    if (s->place.is_local || has_writer(fd)) {
         node->is_sure = false;
         k->kept->flags |= SNP_KEEP_OPEN;
     }

@@ -69,7 +69,8 @@ import asyncio, os, shutil, subprocess, tempfile, threading, signal
 open("a", "w").write("x")
 shutil.copy2("a", "b"); os.chmod("b", 0o600); os.utime("b", (1, 2))
 with tempfile.TemporaryDirectory() as folder:
-    shutil.copytree(".", folder + "/c")
+    os.symlink("a", "l")
+    shutil.copytree(".", folder + "/c", symlinks=True)
 child = subprocess.Popen(["sleep", "60"])
 child.terminate()
 ended = child.wait()
@@ -79,9 +80,10 @@ async def ask():
 got = []
 signal.signal(signal.SIGUSR1, lambda *_: got.append(1))
 os.kill(os.getpid(), signal.SIGUSR1); signal.raise_signal(signal.SIGUSR1)
-(ended, asyncio.run(ask()), oct(os.stat("b").st_mode & 0o777), os.stat("b").st_mtime, len(got))
+git = subprocess.run("git --version || exit 0; git init -q g && cd g && git status --short", shell=True).returncode
+(git, ended, asyncio.run(ask()), oct(os.stat("b").st_mode & 0o777), os.stat("b").st_mtime, len(got))
 ''')
-    assert result["value"] == "(-15, b'x\\n', '0o600', 2.0, 2)", result
+    assert result["value"] == "(0, -15, b'x\\n', '0o600', 2.0, 2)", result
     assert result["denials"] == []
 
 

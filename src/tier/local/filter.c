@@ -30,11 +30,11 @@
 
 /* Of the table: allowed by argument below, asked for through the supervisor, or not at all. */
 static const char *const session_skip[] = {
-    "connect",   "bind",     "listen",    "accept4",    "openat",
-    "openat2",   "kill",     "tgkill",    "pidfd_open", "pidfd_send_signal",
-    "fcntl",     "getxattr", "lgetxattr", "listxattr",  "truncate",
-    "chmod",     "fchmod",   "fchmodat",  "fchown",     "fchownat",
-    "utimensat", "creat",    "mknodat",   "sendmsg",    NULL,
+    "connect",   "bind",      "listen",     "accept4",           "openat", "openat2",
+    "kill",      "tgkill",    "pidfd_open", "pidfd_send_signal", "fcntl",  "getxattr",
+    "lgetxattr", "listxattr", "llistxattr", "truncate",          "chmod",  "fchmod",
+    "fchmodat",  "fchown",    "fchownat",   "utimensat",         "creat",  "mknodat",
+    "sendmsg",   NULL,
 };
 
 static const char *const zygote_skip[] = {"connect", "bind", "listen", "accept4", NULL};
@@ -65,6 +65,7 @@ static const struct {
     {"getxattr",          EOPNOTSUPP},
     {"lgetxattr",         EOPNOTSUPP},
     {"listxattr",         EOPNOTSUPP},
+    {"llistxattr",        EOPNOTSUPP},
 };
 
 static const uint64_t fcntls[] = {

@@ -221,6 +221,7 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     }
     (void)snprintf(dir, sizeof(dir), "%.4000s/cgroups", state_dir);
     snp_cgroups_open(&tier->cgroups, tier->uid, dir, no_cgroup != NULL);
+    tier->uncounted = snp_cgroups_uncounted(&tier->cgroups, "/proc/cmdline");
     if (tier->is_local) {
         return snp_local_init(tier, err);
     }

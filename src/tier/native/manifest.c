@@ -17,8 +17,6 @@ enum {
     MASKED_BYTES_MAX = 64 << 10, /* of them */
 };
 
-#define CMDLINE "/proc/cmdline"
-
 static json_t *network(void)
 {
     return json_pack("{s:b,s:s}", "enforced", 1, "how",
@@ -100,7 +98,7 @@ static json_t *resources(const struct snp_session *s)
 {
     json_t *limits = json_object();
     bool exact = snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY) && !can_swap(s->tier) &&
-                 snp_cgroups_uncounted(&s->tier->cgroups, CMDLINE) == NULL;
+                 s->tier->uncounted == NULL;
 
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         enum snp_limit limit = (enum snp_limit)i;
@@ -169,8 +167,6 @@ void snp_manifest_degraded(const struct snp_tier *tier,
                            const struct snp_limits *limits,
                            json_t *list)
 {
-    const char *uncounted = snp_cgroups_uncounted(&tier->cgroups, CMDLINE);
-
     if (tier->is_local) {
         snp_local_degraded(tier, list);
     } else if (tier->landlock_abi == 0) {
@@ -198,10 +194,10 @@ void snp_manifest_degraded(const struct snp_tier *tier,
             list, json_string("memory: approximate (this kernel does not count what it swaps "
                               "out; boot with swapaccount=1, or without swap)"));
     }
-    if (uncounted != NULL) {
+    if (tier->uncounted != NULL) {
         (void)json_array_append_new(
-            list,
-            json_sprintf("memory: approximate; this kernel does not count %s", uncounted));
+            list, json_sprintf("memory: approximate; this kernel does not count %s",
+                               tier->uncounted));
     }
     if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_CPU) && !is_whole(limits)) {
         (void)json_array_append_new(list, json_sprintf("cpus: whole CPUs only (%s)",

@@ -131,8 +131,15 @@ static int read_env(const json_t *env,
     char tmpdir[SNP_FOLDER_MAX + 32];
     char threads[48];
     const char *const defaults[] = {
-        home,   "LANG=C.UTF-8", "TERM=dumb", "PYTHONDONTWRITEBYTECODE=1", "MPLBACKEND=Agg",
-        tmpdir, threads};
+        home,
+        "LANG=C.UTF-8",
+        "TERM=dumb",
+        "PYTHONDONTWRITEBYTECODE=1",
+        "MPLBACKEND=Agg",
+        tmpdir,
+        threads,
+        "GIT_CONFIG_NOSYSTEM=1"}; /* last: git stops at a file of the host it may not read */
+    const size_t n_defaults = SNP_ARRAY_LEN(defaults) - (folder[0] == '\0' ? 1 : 0);
     const uint64_t cpus = spec->limits.value[SNP_LIMIT_CPUS] / 1000;
     snp_autobuf struct snp_buf block = {0};
     const char *key;
@@ -149,7 +156,7 @@ static int read_env(const json_t *env,
                    (unsigned long long)(cpus == 0 ? 1 : cpus));
     snp_buf_init(&block, SNP_ENV_MAX);
     r = add_python_env(&spec->python, env, &block);
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(defaults); i++) {
+    for (size_t i = 0; r == 0 && i < n_defaults; i++) {
         char name[32];
         (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(defaults[i], "="), defaults[i]);
         if (json_object_get(env, name) == NULL) {

@@ -59,7 +59,7 @@ static const struct group groups[] = {
         "unlink", "unlinkat", "link", "linkat", "symlink", "symlinkat", "readlink", "readlinkat", "chmod", "fchmod",
         "fchmodat", "fchown", "fchownat", "mknodat")},
     {"attributes", "copies keep what belongs to a file", CALLS(
-        "getxattr", "lgetxattr", "fgetxattr", "listxattr")},
+        "getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr")},
     {"descriptors", "pipes, polling, events", CALLS(
         "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "pselect6", "epoll_create1",
         "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "signalfd4")},

@@ -49,6 +49,8 @@ struct snp_tier {
     int zygote_filter_fd;
     int init_fd; /* the program of pid 1, not readable by the code */
     struct snp_cgroups cgroups;
+    const char
+        *uncounted; /* of memory, as snp_cgroups_uncounted says; static; NULL = nothing */
     struct snp_spools spools;
     struct snp_template *templates;                   /* list; owned */
     struct snp_session *sessions;                     /* list; owned */
