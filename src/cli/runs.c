@@ -247,7 +247,7 @@ static int cancel_run(struct snp_cli *cli, const struct snp_opts *opts)
 
         return snp_cli_print_json(answer);
     }
-    (void)printf("run %s is told to stop\n", info.id);
+    (void)printf("Stopping run %s\n", info.id);
     return SNP_EXIT_OK;
 }
 

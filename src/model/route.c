@@ -450,11 +450,11 @@ static int by_name(const struct snp_config *config,
         return r < 0 ? r : open_route(config, ret, true, err);
     }
     if (route == NULL) {
-        return snp_fail(
-            err, SNP_E_INVALID,
-            "whose model is '%.80s'? Write openai/NAME, anthropic/NAME, gemini/NAME, "
-            "ollama/NAME, openrouter/NAME, ..., or set base_url",
-            name);
+        return snp_fail(err, SNP_E_INVALID,
+                        "No provider known for model \"%.80s\". Write openai/NAME, "
+                        "anthropic/NAME, gemini/NAME, "
+                        "ollama/NAME, openrouter/NAME, ..., or set base_url",
+                        name);
     }
     /* the key of this program is for the provider it is configured for by the user, and no other */
     const char *unused = NULL;

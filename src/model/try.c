@@ -5,6 +5,7 @@
  *
  * After every callback of a user's the call may be over: then nothing more is done with it.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -96,9 +97,9 @@ static const char *way_out(enum snp_model_failure failure)
 {
     switch (failure) {
     case SNP_MODEL_FAILED_AUTH:
-        return "; see that the key is right, and may use this model";
+        return "; check that the key is valid and has access to this model";
     case SNP_MODEL_FAILED_MODEL:
-        return "; see that model and address are right";
+        return "; check the name of the model and base_url";
     case SNP_MODEL_FAILED_QUOTA:
         return "; waiting does not help, the account has to be filled";
     case SNP_MODEL_FAILED_CONTEXT:
@@ -250,6 +251,23 @@ static void try_body_error(struct snp_model_call *call)
     try_refused(call, error != NULL ? error : at);
 }
 
+/* It cannot be read, err says why: now also whose it was, and of a page what that means. */
+static void reply_refuse(const struct snp_model_call *call, struct snp_err *err)
+{
+    const char *from = call->target.base_url == NULL ? "the provider" : call->target.base_url;
+    size_t n = call->body.len;
+    size_t at = 0;
+
+    while (at < n && isspace((unsigned char)snp_buf_bytes(&call->body)[at])) {
+        at++;
+    }
+    if (at < n && snp_buf_bytes(&call->body)[at] == '<') {
+        (void)snp_fail(err, SNP_E_PEER, "%.200s returned HTML, not JSON; check base_url", from);
+    } else {
+        (void)snp_err_wrap(err, "%.200s returned no valid reply", from);
+    }
+}
+
 /* The whole of a reply that was no stream. */
 static void try_body(struct snp_model_call *call)
 {
@@ -260,7 +278,7 @@ static void try_body(struct snp_model_call *call)
 
     r = r < 0 ? r : call->target.route->driver->whole(&call->reply, body, &err);
     if (r < 0) {
-        (void)snp_err_wrap(&err, "a reply that makes no sense");
+        reply_refuse(call, &err);
         err.code = SNP_E_PEER;
         try_failed(call, SNP_MODEL_FAILED_REPLY, true, &err);
         return;
@@ -370,7 +388,7 @@ static int on_sse(void *ctx, const struct snp_sse_event *event, struct snp_err *
     int r = parse_event(event->data, event->data_len, &data, err);
     r = r < 0 ? r : call->target.route->driver->event(&call->reply, data, err);
     if (r == SNP_E_INVALID) {
-        (void)snp_err_wrap(err, "the stream makes no sense");
+        (void)snp_err_wrap(err, "the stream of the reply is not valid");
         err->code = SNP_E_PEER;
     }
     return r;

@@ -430,14 +430,14 @@ static void tokens_resume(const struct snp_run_state *state,
     int64_t used = snp_run_state_tokens(state);
     int64_t call = snp_run_sum(input_of(next), answer_of(state));
     int64_t mean = state->calls > 0 ? used / state->calls : 0;
-    int64_t value = more(limit, used, MORE_CALLS * (call > mean ? call : mean));
+    long long value = more(limit, used, MORE_CALLS * (call > mean ? call : mean));
 
     if (limit == 0 ||
         (limit - used >= snp_run_sum(input_of(next), ANSWER_MIN) && limit - used >= mean)) {
         return;
     }
     option_add(out, out_len, "%s %lld", is_agent(state) ? "--budget" : "--token-budget",
-               (long long)((value + TOKENS_ROUND - 1) / TOKENS_ROUND * TOKENS_ROUND));
+               (value + TOKENS_ROUND - 1) / TOKENS_ROUND * TOKENS_ROUND);
 }
 
 static void cost_resume(const struct snp_run_state *state,

@@ -60,13 +60,11 @@ int snp_run_plain_new(const struct snp_run_spec *spec,
                       struct snp_err *err)
 {
     struct snp_run_plain *plain = calloc(1, sizeof(*plain));
-    int r = plain == NULL || snp_run_state_init(&plain->run.state) < 0
-                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                : 0;
+    int r;
 
-    if (r < 0) {
+    if (plain == NULL || snp_run_state_init(&plain->run.state) < 0) {
         free(plain);
-        return r;
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     plain->run.with.key = key;
     plain->run.started_us = snp_now_us();

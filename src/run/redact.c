@@ -44,7 +44,6 @@ static struct rule rules[RULES_MAX];
 static size_t n_rules;
 /* What the rules point into; kept as long as the program runs. */
 static char *rules_text __attribute__((__used__));
-static bool starts_token[BYTES];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Rules ------------------------------------------------------------------------------------- */
@@ -125,7 +124,6 @@ static void rule_read(char *line)
         SNP_ASSERT(n == 5 && snp_parse_u64(fields[4], &rule->min) == 0);
         rule->prefix_len = strlen(fields[2]);
         rule->chars = chars_named(fields[3]);
-        starts_token[(unsigned char)fields[2][0]] = true;
     } else if (strcmp(rule->kind, "entropy") == 0) {
         SNP_ASSERT(n >= 4 && snp_parse_u64(fields[2], &rule->min) == 0 &&
                    snp_parse_double(fields[3], &rule->bits) == 0);
@@ -527,23 +525,29 @@ static struct match entropy_match(const struct rule *rule, const char *at, size_
                                       : 0};
 }
 
+/* Not in the middle of a word. */
+static bool may_be_token(const struct rule *rule, char before, char first)
+{
+    return first == rule->words[0][0] && !is_of(WORD, before);
+}
+
 static struct match rule_match(const struct rule *rule, const char *text, size_t i, size_t n)
 {
     char before = i == 0 ? ' ' : text[i - 1];
     const char *at = text + i;
 
     switch (rule->kind[0]) {
-    case 't': /* not in the middle of a word */
-        return starts_token[(unsigned char)*at] && !is_of(WORD, before)
-                   ? token_match(rule, at, n - i)
-                   : (struct match){0};
+    case 't': /* token */
+        return may_be_token(rule, before, *at) ? token_match(rule, at, n - i)
+                                               : (struct match){0};
     case 'p': /* pair, param */
-        return rule->kind[2] == 'i' ? (starts_token[(unsigned char)*at] && !is_of(WORD, before)
-                                           ? pair_match(rule, at, n - i)
-                                           : (struct match){0})
-               : before == '?' || before == '&' ? param_match(rule, at, n - i)
-                                                : (struct match){0};
-    case 'n': /* words that are no secrets */
+        if (rule->kind[2] == 'i') {
+            return may_be_token(rule, before, *at) ? pair_match(rule, at, n - i)
+                                                   : (struct match){0};
+        }
+        return before == '?' || before == '&' ? param_match(rule, at, n - i)
+                                              : (struct match){0};
+    case 'n': /* not: words that are no secrets */
         return (struct match){0};
     case 'b':
         return *at == rule->words[0][0] ? block_match(rule, at, n - i) : (struct match){0};

@@ -491,7 +491,7 @@ int snp_trajectory_find(const char *dir, const char *id, char **ret_path, struct
         if (is_whole) {
             break;
         }
-        if (found == name && n <= SHOWN) {
+        if (found != NULL && found == name && n <= SHOWN) {
             (void)!snp_buf_addf(&several, "%s%.*s", n == 1 ? "" : ", ",
                                 (int)(strlen(name) - strlen(suffix)), name);
         }

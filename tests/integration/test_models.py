@@ -355,6 +355,7 @@ def test_a_reply_that_is_none(tmp_path, serve, reply, failure, tries):
     server = serve(reply)
     seen, _ = answer(tmp_path, "openai", server, {"max_tries": 2})
     assert not seen["is_ok"] and (seen["failure"], len(server.requests)) == (failure, tries), seen
+    assert ("returned HTML, not JSON; check base_url" in seen["error"]["message"]) == (b"<html>" in b"".join(reply)), seen
 
 
 def test_a_certificate_of_nobody(tmp_path):
