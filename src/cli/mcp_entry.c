@@ -99,7 +99,7 @@ static int options_check(struct snp_cli *cli,
     const char *wanted = snp_opts_str(opts, "tools");
     int r = snp_cli_config(cli, verb, opts, &config, err);
 
-    return r < 0 || wanted == NULL ? r : snp_tools_list(wanted, &tools, err);
+    return r < 0 || wanted == NULL ? r : snp_tools_list(wanted, NULL, &tools, err);
 }
 
 /* The URL ----------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "cli/mcp_agent.h"
 #include "cli/mcp_clients.h"
+#include "cli/mcp_facts.h"
 #include "cli/policy.h"
 #include "cli/spawn.h"
 #include "cli/tier.h"
@@ -118,6 +119,7 @@ int snp_mcp_serve(struct snp_cli *cli,
 {
     snp_autoconfig struct snp_config *config = NULL;
     snp_autofree char *project = NULL;
+    snp_autojson json_t *facts = NULL;
     const char *tools = snp_opts_str(opts, "tools");
     struct snp_mcp_options given = {.tools = tools};
     snp_cleanup(snp_mcp_agent_done) struct snp_mcp_agent agent = {0};
@@ -145,6 +147,8 @@ int snp_mcp_serve(struct snp_cli *cli,
         given.agent_argv = agent.argv[0] == NULL ? NULL : agent.argv;
         given.agent_env = agent.env;
         given.project = project;
+        facts = snp_mcp_facts(config, given.exec, project);
+        given.facts = facts;
         given.trust = snp_config_str(config, SNP_KEY_TRUST_LEVEL);
         r = serve(&given, transport, ctx, err);
     }

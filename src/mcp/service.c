@@ -78,7 +78,7 @@ int snp_mcp_sandboxes_new(uv_loop_t *loop,
         r = snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     if (r == 0) {
-        r = snp_tools_list(options->tools, &service->tools, err);
+        r = snp_tools_list(options->tools, options->facts, &service->tools, err);
     }
     if (r == 0) {
         r = snp_async_new(loop, &service->async, err);

@@ -17,6 +17,7 @@ struct snp_mcp_options {
     json_t *exec;        /* owned: members of every `exec` (docs/wire.md) but the cell's own */
     const char *project; /* borrowed; NULL = none */
     const char *trust;   /* borrowed: the trust level to show */
+    const json_t *facts; /* borrowed: for the descriptions of tools; NULL = none */
     const char *tools;   /* borrowed: "all", "core", or a list of toolsets and tools */
     const char *log_dir; /* borrowed: of the records of runs */
     /* Borrowed, NULL-terminated: a command that runs an agent, less what a call says of it (mcp/agent.h),

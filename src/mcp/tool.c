@@ -16,11 +16,18 @@
 
 enum {
     SAY_MAX = 640, /* bytes of a message */
+    DESCRIPTION_MAX = 4096,
+    FACT_NAME = 16,
 };
 
 /* Rows of arguments --------------------------------------------------------------------------- */
 
-#define ARG_SESSION                                                 \
+#define ARG_SESSION                                          \
+    {                                                        \
+        .name = "session_id", .max = SNP_MCP_SESSION_ID_MAX, \
+    }
+/* Said where code runs only: models pay for each word of each tool. */
+#define ARG_SESSION_TOLD                                            \
     {                                                               \
         .name = "session_id", .help = "state kept under this name", \
         .max = SNP_MCP_SESSION_ID_MAX                               \
@@ -76,7 +83,7 @@ static const struct snp_arg python_args[] = {
     ARG_REQUIRED("code", NULL),
     ARG_TIMEOUT,
     ARG_PROFILE,
-    ARG_SESSION,
+    ARG_SESSION_TOLD,
     ARG_BACKGROUND,
     ARG_RECOVER,
     ARG_END,
@@ -85,7 +92,7 @@ static const struct snp_arg shell_args[] = {
     ARG_REQUIRED("command", NULL),
     ARG_TIMEOUT,
     ARG_PROFILE,
-    ARG_SESSION,
+    ARG_SESSION_TOLD,
     ARG_BACKGROUND,
     ARG_RECOVER,
     ARG_END,
@@ -185,12 +192,13 @@ static const struct snp_tool tools[] = {
         .name = "execute_python",
         .toolset = "core",
         .title = "Run Python",
-        .description = "Run Python in a sandbox without network. Variables, imports and files "
-                       "in /workspace stay in the session. Shows what is printed, the last "
-                       "expression's value, and `result` if set. The project is at /workspace; "
-                       "changes stay in the sandbox.",
+        .description = "Run {python} in a sandbox without network, so pip cannot install. Installed: "
+                       "{packages}. Variables, imports and files in /workspace stay in the "
+                       "session. Shows what is printed, the last expression's value, and "
+                       "`result` if set.{figures} Stops after {limit}; `timeout` changes that. "
+                       "{project}",
         .args = python_args,
-        .flags = CELL,
+        .flags = CELL | SNP_TOOL_FIRST,
         .run = snp_tool_execute_python,
     },
     {
@@ -199,7 +207,7 @@ static const struct snp_tool tools[] = {
         .title = "Run a shell command",
         .description = "Run `command` with /bin/sh in /workspace of the session.",
         .args = shell_args,
-        .flags = CELL,
+        .flags = CELL | SNP_TOOL_FIRST,
         .run = snp_tool_execute_shell,
     },
     {
@@ -480,11 +488,38 @@ static json_t *annotations(const struct snp_tool *tool)
     return hints;
 }
 
-static json_t *tool_json(const struct snp_tool *tool)
+/* The description with facts in the place of their names; new reference. */
+static json_t *description(const struct snp_tool *tool, const json_t *facts)
 {
-    return json_pack("{s:s, s:s, s:o, s:o}", "name", tool->name, "description",
-                     tool->description, "inputSchema", input_schema(tool), "annotations",
-                     annotations(tool));
+    snp_autobuf struct snp_buf text = {0};
+    const char *at = tool->description;
+    int r = 0;
+
+    snp_buf_init(&text, DESCRIPTION_MAX);
+    while (*at != '\0' && r == 0) {
+        size_t n = strcspn(at, "{");
+        char name[FACT_NAME] = "";
+
+        r = snp_buf_add(&text, at, n);
+        at += n;
+        if (*at == '{') {
+            (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(at + 1, "}"), at + 1);
+            r = r < 0 ? r : snp_buf_adds(&text, snp_json_str(facts, name, ""));
+            at += strlen(name) + 2;
+        }
+    }
+    return r < 0 ? NULL : snp_text_json(&text);
+}
+
+static json_t *tool_json(const struct snp_tool *tool, const json_t *facts)
+{
+    json_t *first = (tool->flags & SNP_TOOL_FIRST) == 0
+                        ? NULL
+                        : json_pack("{s:b}", "anthropic/alwaysLoad", 1);
+
+    return json_pack("{s:s, s:o, s:o, s:o, s:o*}", "name", tool->name, "description",
+                     description(tool, facts), "inputSchema", input_schema(tool), "annotations",
+                     annotations(tool), "_meta", first);
 }
 
 static bool is_unlisted(const char *toolset)
@@ -520,7 +555,7 @@ static int word_check(const char *word, size_t n, struct snp_err *err)
                     (int)(n < 64 ? n : 64), word);
 }
 
-int snp_tools_list(const char *wanted, json_t **ret, struct snp_err *err)
+int snp_tools_list(const char *wanted, const json_t *facts, json_t **ret, struct snp_err *err)
 {
     json_t *list = json_array();
 
@@ -543,7 +578,7 @@ int snp_tools_list(const char *wanted, json_t **ret, struct snp_err *err)
             is_wanted = is_wanted || word_names(word, n, &tools[i]);
             word += n;
         }
-        if (is_wanted && json_array_append_new(list, tool_json(&tools[i])) < 0) {
+        if (is_wanted && json_array_append_new(list, tool_json(&tools[i], facts)) < 0) {
             json_decref(list);
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }

@@ -39,13 +39,14 @@ enum {
     SNP_TOOL_IN_SESSION = 8, /* has a session_id; calls with the same one run in order */
     SNP_TOOL_HAS_CELL = 16,  /* answers with a cell's result: data, too, for who asks */
     SNP_TOOL_BESIDE = 32,    /* runs no cell, so it need not wait for a job of its session */
+    SNP_TOOL_FIRST = 64, /* clients that show tools only when asked for show this one at once */
 };
 
 struct snp_tool {
     const char *name;
     const char *toolset; /* NULL: an alias, never listed unless named */
     const char *title;
-    const char *description;
+    const char *description; /* {NAME} stands for a fact of that name */
     const struct snp_arg *args;
     unsigned flags;
     /* Ends, now or later, with one of snp_task_end's relatives (mcp/task.h). */
@@ -57,9 +58,11 @@ const struct snp_tool *snp_tool_find(const char *name);
 
 /*
  * {"tools": [...]} of those that `wanted` names: "all", "core", or toolsets and tools separated by
- * commas. New reference. SNP_E_INVALID names what does not exist, and what does.
+ * commas. facts: {NAME: text} for descriptions; NULL: they are left out. New reference. SNP_E_INVALID names
+ * what does not exist, and what does.
  */
-int snp_tools_list(const char *wanted, json_t **ret, struct snp_err *err) SNP_NODISCARD;
+int snp_tools_list(const char *wanted, const json_t *facts, json_t **ret, struct snp_err *err)
+    SNP_NODISCARD;
 
 /* Check arguments (an object) against the rows. SNP_E_INVALID names the argument and what it must be. */
 int snp_tool_args_check(const struct snp_tool *tool,

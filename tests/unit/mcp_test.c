@@ -247,11 +247,11 @@ TEST(lists_of_tools)
     json_t *list = NULL;
     struct snp_err err;
 
-    assert_int_equal(snp_tools_list("core,job_poll", &list, &err), 0);
+    assert_int_equal(snp_tools_list("core,job_poll", NULL, &list, &err), 0);
     assert_int_equal(json_array_size(json_object_get(list, "tools")), 5);
     json_decref(list);
-    assert_int_equal(snp_tools_list("core,,files", &list, &err), SNP_E_INVALID);
-    assert_int_equal(snp_tools_list("Core", &list, &err), SNP_E_INVALID);
+    assert_int_equal(snp_tools_list("core,,files", NULL, &list, &err), SNP_E_INVALID);
+    assert_int_equal(snp_tools_list("Core", NULL, &list, &err), SNP_E_INVALID);
     assert_non_null(strstr(err.msg, "'Core'"));
 }
 

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_MCP_FACTS_H
+#define SNP_CLI_MCP_FACTS_H
+
+#include "base/json.h"
+#include "config/config.h"
+
+/*
+ * What the descriptions of tools say of the sandboxes (mcp/tool.h): of the interpreter that new sessions get, their
+ * time limit, and whether they see a project (NULL = none). A new reference, NULL when out of memory.
+ */
+json_t *snp_mcp_facts(const struct snp_config *config, const json_t *exec, const char *project);
+
+#endif
