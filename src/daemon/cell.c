@@ -230,19 +230,26 @@ static void start_undo(struct snp_exec *exec)
     }
 }
 
+static bool may_begin_again(const struct snp_exec *exec)
+{
+    const struct snp_session *session = exec->session;
+
+    return is_lasting(exec) && exec->taken == NULL && exec->err.code == SNP_E_NOT_FOUND &&
+           !exec->was_put_back && exec->raw != NULL && exec->request != NULL &&
+           session->running == exec && session->wake == NULL &&
+           session->state != SNP_SESSION_CLOSING;
+}
+
 /*
  * Its executor had ended when the cell came there, which the tier says before it can have run. It goes
  * on as if that had been known: in an executor woken from the checkpoint, if nothing is missing
  * or its user has said what is to become of that.
  */
-static bool begin_again(struct snp_exec *exec)
+static bool begin_again(struct snp_exec *exec, bool has_row)
 {
     struct snp_session *session = exec->session;
 
-    if (!is_lasting(exec) || exec->taken != NULL || exec->err.code != SNP_E_NOT_FOUND ||
-        exec->was_put_back || exec->raw == NULL || exec->request == NULL ||
-        session->running != exec || session->wake != NULL ||
-        session->state == SNP_SESSION_CLOSING || !snp_exec_put_back(exec)) {
+    if (!may_begin_again(exec) || !snp_exec_put_back(exec)) {
         return false;
     }
     (void)snprintf(session->loss, sizeof(session->loss), "%.190s", exec->err.msg);
@@ -251,6 +258,7 @@ static bool begin_again(struct snp_exec *exec)
     exec->err = (struct snp_err){.code = SNP_OK};
     exec->cell = 0;
     snp_buf_done(&exec->events);
+    session->cells += has_row ? 1 : 0; /* its number is taken, by a cell that was refused */
     start_undo(exec);
     if (session->executor != NULL) {
         snp_hibernate_drop(session);
@@ -259,6 +267,43 @@ static bool begin_again(struct snp_exec *exec)
         snp_session_set_state(session, snp_session_resting_state(session));
         snp_exec_pump(session);
     }
+    return true;
+}
+
+/* The tier says it before a cell can have run. */
+static void not_run(struct snp_exec *exec)
+{
+    (void)snp_fail(&exec->err, SNP_E_NOT_FOUND,
+                   "the cell was not run: the session's interpreter had ended; the next one "
+                   "goes on from the checkpoint, or asks");
+}
+
+/* That it did not run is in the journal, or owed, where its intent was already. */
+static void refusal_kept(void *ctx, const struct snp_err *err)
+{
+    struct snp_exec *exec = ctx;
+
+    if (begin_again(exec, true)) {
+        return;
+    }
+    if (exec->request != NULL) {
+        exec->request->exec = NULL;
+    }
+    not_run(exec);
+    outcome_kept(exec, err);
+}
+
+/* True: the cell is dealt with. */
+static bool try_again(struct snp_exec *exec)
+{
+    if (exec->is_intent_due) {
+        return begin_again(exec, false);
+    }
+    if (!may_begin_again(exec)) {
+        return false;
+    }
+    snp_keep_end(exec, &(struct snp_outcome){.status = "refused", .state = "kept"},
+                 refusal_kept);
     return true;
 }
 
@@ -271,7 +316,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
 
     if (answer->head == NULL) {
         exec->err = *answer->err;
-        if (begin_again(exec)) {
+        if (try_again(exec)) {
             return 0;
         }
     }
@@ -280,11 +325,8 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     }
     if (answer->head != NULL) {
         r = result_take(exec, answer, ret_bad);
-    } else if (exec->err.code == SNP_E_NOT_FOUND) { /* the tier says it before a cell can run */
-        (void)snp_fail(
-            &exec->err, SNP_E_NOT_FOUND,
-            "the cell was not run: the session's interpreter had ended; the next one "
-            "goes on from the checkpoint, or asks");
+    } else if (exec->err.code == SNP_E_NOT_FOUND) {
+        not_run(exec);
     } else if (session->executor != exec->executor) {
         (void)snp_err_wrap(&exec->err, "cell killed, session lost");
     }
@@ -352,6 +394,9 @@ static int exec_event(void *ctx, const struct snp_tier_answer *event, struct snp
         return snp_exec_call(exec, event, ret_bad);
     }
     if (is_lasting(exec)) {
+        if (!exec->is_intent_due) {
+            snp_exec_drop_raw(exec); /* it has begun, and will not begin again */
+        }
         event_note(exec, event);
     }
     if (exec->request != NULL) {
@@ -406,7 +451,7 @@ static void begin_kept(void *ctx, const struct snp_err *err)
     } else if (session->state != SNP_SESSION_RUNNING) {
         (void)snp_fail(&why, SNP_E_PEER, "the cell was not run: its session has ended");
     } else if (exec_send(exec, &why) == 0) {
-        snp_exec_drop_raw(exec);
+        snp_exec_uncount_raw(exec);
         return;
     }
     if (err != NULL) {
@@ -451,7 +496,7 @@ static void intents_write(uv_timer_t *timer)
             snp_log(SNP_LOG_ERROR, "journal", "session=%s cell=%llu error=\"%s\"", session->id,
                     (unsigned long long)exec->cell, err.msg);
         }
-        snp_exec_drop_raw(exec);
+        snp_exec_uncount_raw(exec);
     }
 }
 

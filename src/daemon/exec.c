@@ -25,13 +25,19 @@
 
 /* Cells ------------------------------------------------------------------------------- */
 
-void snp_exec_drop_raw(struct snp_exec *exec)
+void snp_exec_uncount_raw(struct snp_exec *exec)
 {
     struct snp_peer *peer = exec->request == NULL ? NULL : exec->request->peer;
 
-    if (peer != NULL && exec->raw != NULL) {
-        peer->held_bytes -= exec->raw_len;
+    if (peer != NULL) {
+        peer->held_bytes -= exec->held_bytes;
     }
+    exec->held_bytes = 0;
+}
+
+void snp_exec_drop_raw(struct snp_exec *exec)
+{
+    snp_exec_uncount_raw(exec);
     free(SNP_TAKE_PTR(exec->raw));
 }
 
@@ -231,6 +237,7 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
         memcpy(exec->raw, raw, exec->raw_len);
     }
     peer->held_bytes += exec->raw_len;
+    exec->held_bytes = exec->raw_len;
     session->waiting[session->n_waiting++] = exec;
     return 0;
 }

@@ -33,8 +33,9 @@ struct snp_exec {
     struct snp_session *session;   /* one reference */
     struct snp_executor *executor; /* that runs it; one reference; NULL = has not started */
     struct snp_exec_spec spec;     /* owned */
-    char *raw;                     /* owned: code, then standard input; gone once sent */
+    char *raw; /* owned: code, then standard input; gone once the cell is known to have begun */
     size_t raw_len;
+    size_t held_bytes; /* of it count for the client */
     uint64_t wall_ms;
     uint64_t cell;      /* its number; 0 = has not started */
     uint32_t open_call; /* of its code, to the client; 0 = none */
@@ -105,7 +106,9 @@ void snp_exec_free(struct snp_exec *exec);
 /* First in line again: it has not been run after all. False: the line is full. */
 bool snp_exec_put_back(struct snp_exec *exec);
 
-/* Its code and input are no longer needed here. */
+/* Its code and input no longer count for its client. */
+void snp_exec_uncount_raw(struct snp_exec *exec);
+/* They are no longer needed here. */
 void snp_exec_drop_raw(struct snp_exec *exec);
 
 #endif

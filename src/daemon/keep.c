@@ -515,7 +515,6 @@ void snp_keep_end(struct snp_exec *exec, const struct snp_outcome *outcome, snp_
     if (keep != NULL && exec->is_intent_due && intent_fill(keep, exec) < 0) {
         keep_free(SNP_TAKE_PTR(keep));
     }
-    snp_exec_drop_raw(exec); /* before done(), which may end it */
     if (keep == NULL) {
         free(outcome->result);
         exec->session->is_suspect = true;

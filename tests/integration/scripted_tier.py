@@ -7,8 +7,8 @@ emit(text), wait(seconds) (ends early when interrupted), die(), bad(), gone(), h
 until(path) (the file is there), own(...) (a manifest of the cell's own), lose() (state lost), torn(n) (the next n checkpoints end in the
 middle), slow(seconds) (the next checkpoint takes so long), python(version) (another one), member(...) (of
 the result), late(seconds) (answers so much later, whatever happens), refuse(why) (no further
-branches), branches() (their numbers), vanish() (its session is gone once it has been saved, and
-nobody is told).
+branches), branches() (their numbers), vanish(seconds) (its session is gone once it has been saved,
+and nobody is told; who asks for it hears so after that time).
 Variables that pickle are saved, others are listed as lost.
 """
 
@@ -38,6 +38,7 @@ FDS = []
 USAGE = ("wall_us", "cpu_us", "memory_peak_bytes", "stdout_bytes", "stderr_bytes", "written_bytes",
          "setup_us")
 sessions = {}
+SILENCE = {}
 
 
 class Session:
@@ -50,7 +51,7 @@ class Session:
         self.branches = {}
         self.last_branch = 0
         self.refuses = None
-        self.vanishes = False
+        self.vanishes = None
         self.bytes = 1
         self.each = 0
 
@@ -113,7 +114,7 @@ def run_cell(ident, head, raw):
         late=time.sleep,
         until=until,
         slow=lambda seconds: setattr(session, "slow", seconds),
-        vanish=lambda: setattr(session, "vanishes", True),
+        vanish=lambda seconds=0: setattr(session, "vanishes", (seconds,)),
         refuse=lambda why: setattr(session, "refuses", why),
         branches=lambda: sorted(session.branches),
         holds=lambda size: setattr(session, "bytes", size),
@@ -223,6 +224,7 @@ def save_all(ident, session, known, fd, number=None):
             item(out, known, "file", name, data, {"mode": 0o644, "mtime_ns": 0})
         frame(out, END, {"part": "files", "items": len(session.files)})
     if session.vanishes:
+        SILENCE[session.names["OPEN"]["session"]] = session.vanishes[0]
         sessions.pop(session.names["OPEN"]["session"])
     return send(2, ident, {"us": 1})
 
@@ -271,6 +273,7 @@ def handle(ident, head, raw):
         text = b"full text"[head["offset"]: head["offset"] + head["length"]]
         send(2, ident, {"size": 9, "eof": head["offset"] + len(text) >= 9}, text)
     elif session is None:
+        time.sleep(SILENCE.get(head.get("session"), 0))
         send(3, ident, {"code": "not_found", "message": "no such session in the tier"})
     elif method == "save":
         threading.Thread(target=save, args=(ident, session, set(raw.decode().split()), FDS.pop(0), head["branch"]),

@@ -687,13 +687,18 @@ def test_an_interpreter_that_ended_between_cells_is_not_gone_on_with(start):
     assert result(client, "member(restarted=True)")["state"] == "kept"
 
 
-def test_a_cell_that_met_no_executor_is_run_in_the_next(start):
+@pytest.mark.parametrize("late", [0, 0.3])
+def test_a_cell_that_met_no_executor_is_run_in_the_next(start, late):
+    """Also where the tier says so only after the cell's intent was written, as it may at any time on a busy machine."""
     client = start(*LATER).client()
-    client.run("globals().update(x=1), vanish()", "s")
+    client.run(f"globals().update(x=1), vanish({late})", "s")
     client.call("checkpoint", session="s")
     done = result(client, "x")
-    assert done["value"] == "1" and (done["cell"], done["epoch"]) == (2, 2) and done["restored"]["missing"] == []
-    assert [cell["status"] for cell in history(client)] == ["ok", "ok"]
+    assert (done["value"], done["epoch"]) == ("1", 2) and done["restored"]["missing"] == []
+    tried = ["refused"] * (done["cell"] - 2)
+    assert len(tried) <= 1 and [cell["status"] for cell in history(client)] == ["ok", *tried, "ok"]
+    assert late == 0 or tried
+    assert client.run("x + 1", "s") == "2"
 
 
 def test_another_python_is_named_with_the_way_out(start):
