@@ -559,8 +559,8 @@ def test_two_hundred_rollbacks_are_no_flood_of_frames(by_hand):
     branch = tier.ok("snapshot", session=tier.session)["branch"]
     for epoch in range(2, 202):
         tier.ok("rollback", session=tier.session, branch=branch, epoch=epoch)
-    done = tier.run("x", epoch)
-    assert done["value"] == "1" and not done["restarted"] and covered(done)
+        done = tier.run("x += 1\nx", epoch)
+        assert done["value"] == "2" and not done["restarted"] and covered(done), epoch
 
 
 def test_another_epoch_is_refused(by_hand):
