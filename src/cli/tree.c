@@ -95,6 +95,21 @@ static int put_entry(const struct snp_remote_file *to,
     return 0;
 }
 
+/* With nothing in it; others are made with what goes into them. */
+static int put_empty(const struct snp_remote_file *to, struct snp_err *err)
+{
+    snp_autofree char *path = snp_format("%s/", to->path);
+    snp_autoreply struct snp_reply reply = {0};
+    json_t *head = path == NULL ? NULL
+                                : json_pack("{s:s, s:s, s:i, s:b}", "session", to->session,
+                                            "path", path, "offset", 0, "truncate", 1);
+
+    if (head == NULL) {
+        return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
+    }
+    return snp_remote_call(to->client, "put", head, &reply, err);
+}
+
 /* dir_fd is consumed. */
 static int put_folder(const struct snp_remote_file *to,
                       int dir_fd,
@@ -104,6 +119,8 @@ static int put_folder(const struct snp_remote_file *to,
 {
     DIR *dir = fdopendir(dir_fd);
     const struct dirent *entry;
+    uint64_t files = moved->files;
+    uint64_t folders = moved->folders;
     int r = deep_check(depth, to->path, err);
 
     if (dir == NULL) {
@@ -114,6 +131,10 @@ static int put_folder(const struct snp_remote_file *to,
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             r = put_entry(to, dirfd(dir), entry->d_name, depth, moved, err);
         }
+    }
+    if (r == 0 && moved->files == files && moved->folders == folders) {
+        r = count(&moved->folders, err);
+        r = r < 0 ? r : put_empty(to, err);
     }
     (void)closedir(dir);
     return r;

@@ -271,7 +271,7 @@ static const struct snp_opt_arg args[] = {
 
 const struct snp_verb snp_verb_trust = {
     .name = "trust",
-    .summary = "let a folder's configuration say where keys go, and more",
+    .summary = "let this folder's settings choose models, keys and limits",
     .description =
         "Files of a working folder (snipara-sandbox.toml, else rlm.toml, and .env) may come "
         "from a "

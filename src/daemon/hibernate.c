@@ -186,11 +186,10 @@ static int check_lost(const struct hibernation *h, const json_t *lost, struct sn
     const json_t *first = NULL;
     size_t n = h->is_gentle ? count_unsaved(lost, &first) : 0;
 
-    return n == 0
-               ? 0
-               : snp_fail(err, SNP_E_LIMIT, "%zu things in it cannot be saved (%.64s: %.100s)",
-                          n, snp_json_str(first, "name", "?"),
-                          snp_json_str(first, "reason", "?"));
+    return n == 0 ? 0
+                  : snp_fail(err, SNP_E_LIMIT, "%zu %s cannot be saved (%.64s: %.100s)", n,
+                             n == 1 ? "item" : "items", snp_json_str(first, "name", "?"),
+                             snp_json_str(first, "reason", "?"));
 }
 
 /* What does not fit when it comes back is better off where it is. */

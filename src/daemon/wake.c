@@ -248,7 +248,7 @@ static json_t *failed_json(const struct snp_wake *wake)
                       json_sprintf(ROLLBACK_NAME "%llu",
                                    (unsigned long long)wake->missing.rollback_cell),
                       "reason",
-                      "its checkpoint is damaged; the session is from a checkpoint before it"));
+                      "its checkpoint is damaged; the session was restored from an older one"));
     }
     return failed;
 }

@@ -258,8 +258,9 @@ void snp_changes_accept(struct snp_changes *changes, const char *path)
     } else if (strncmp(path, "/workspace/", strlen("/workspace/")) == 0) {
         path += strlen("/workspace/");
     }
-    if (path[0] == '/' || fstatat(changes->upper_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        return; /* elsewhere, or reached by another name: then it is reported */
+    if (path[0] == '/' || fstatat(changes->upper_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        S_ISDIR(st.st_mode)) {
+        return; /* no file, elsewhere, or reached by another name: then it is reported */
     }
     key.path = (char *)(uintptr_t)path;
     known = l->n == 0 ? NULL : bsearch(&key, l->file, l->n, sizeof(*l->file), by_path);

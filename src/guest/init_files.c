@@ -216,6 +216,18 @@ static int write_at(int fd, const char *bytes, size_t n, uint64_t offset)
     return 0;
 }
 
+/* make_parents() has made it, unless something else has its name. */
+static int put_folder(const char *path, struct snp_buf *out)
+{
+    const uint64_t size = 0;
+    snp_autoclose int fd = open_path(path, O_RDONLY | O_DIRECTORY, 0);
+
+    if (fd < 0) {
+        return errno;
+    }
+    return snp_buf_add(out, &size, sizeof(size)) < 0 ? ENOMEM : 0;
+}
+
 int snp_files_put(const struct snp_put *put, struct snp_buf *out)
 {
     struct stat st;
@@ -223,6 +235,9 @@ int snp_files_put(const struct snp_put *put, struct snp_buf *out)
     int r;
 
     make_parents(put->path);
+    if (put->path[0] != '\0' && put->path[strlen(put->path) - 1] == '/') {
+        return put_folder(put->path, out);
+    }
     fd = open_path(put->path, O_WRONLY | O_CREAT, put->mode == 0 ? 0644 : put->mode & 0777);
     if (fd < 0) {
         return errno;

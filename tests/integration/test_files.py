@@ -157,10 +157,12 @@ def test_folders_go_in_and_come_back(sandbox, session):
     os.chmod(os.path.join(source, "sub/b.sh"), 0o755)
     os.symlink("/etc/passwd", os.path.join(source, "link"))
     os.mkfifo(os.path.join(source, "fifo"))
+    sandbox.make_folder("tree/none/below")
     put = done_well(sandbox.cli("put", "-r", source + "/", f"{session}:"))
     assert "3 files" in put.stderr and "left out: 2" in put.stderr
     listed = sandbox.exec("import os\nsorted(os.path.join(d, f) for d, _, fs in os.walk('tree') for f in fs)", session)
-    assert listed["value"] == "['tree/a.txt', 'tree/sub/b.sh', 'tree/sub/deep/ü']"
+    assert listed["value"] == "['tree/a.txt', 'tree/sub/b.sh', 'tree/sub/deep/ü']" and not any(listed["files"].values())
+    assert sandbox.exec("os.listdir('tree/none/below')", session)["value"] == "[]"
 
     sandbox.exec("os.symlink('/etc', 'tree/etc'); os.symlink('../..', 'tree/sub/up')", session)
     target = os.path.join(sandbox.make_folder("back"), "new")
@@ -168,7 +170,7 @@ def test_folders_go_in_and_come_back(sandbox, session):
     assert "3 files" in got.stderr and "left out: 2" in got.stderr
     found = sorted(os.path.relpath(os.path.join(d, f), target) for d, _, fs in os.walk(target) for f in fs)
     assert found == ["a.txt", "sub/b.sh", "sub/deep/ü"] and os.access(os.path.join(target, "sub/b.sh"), os.X_OK)
-    assert not os.path.lexists(os.path.join(target, "etc"))
+    assert not os.path.lexists(os.path.join(target, "etc")) and os.listdir(os.path.join(target, "none/below")) == []
     refused(sandbox.cli("get", "-r", f"{session}:tree", os.path.dirname(target) + "/new/a.txt"), "exists")
     refused(sandbox.cli("get", "-r", f"{session}:no-such", os.path.join(sandbox.folder, "back/none")), "no-such")
     whole = os.path.join(sandbox.folder, "back/whole")
