@@ -1387,7 +1387,7 @@ class Session:
             if order.kind == START:
                 break
             if order.kind == WARM:
-                replace_environment([b"HOME=/workspace", b"PATH=/usr/bin:/bin"])
+                replace_environment([b"HOME=/tmp/.home", b"PATH=/usr/bin:/bin"])
                 self.watch()
                 if _state is not None:
                     _state.Baseline()  # looked at again in serve(), then without page faults

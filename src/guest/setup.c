@@ -240,7 +240,8 @@ static int step_tmp(struct snp_setup *s, struct snp_err *err)
     if (s->fs_fd[SNP_SETUP_TMP] < 0 || s->fs_fd[SNP_SETUP_SHM] < 0) {
         return snp_fail_sys(err, errno, "open /tmp or /dev/shm");
     }
-    return 0;
+    /* HOME: what programs keep there (caches, settings) is no file of the workspace. */
+    return mkdir("/tmp/.home", 0755) < 0 ? snp_fail_sys(err, errno, "make /tmp/.home") : 0;
 }
 
 /*

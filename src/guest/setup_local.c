@@ -104,7 +104,9 @@ static int step_folder(struct snp_setup *s, struct snp_err *err)
             return snp_fail_sys(err, errno, "open the folders of %s", s->spec.folder);
         }
     }
-    return 0;
+    return mkdir("../tmp/.home", 0755) < 0 && errno != EEXIST
+               ? snp_fail_sys(err, errno, "make a home folder in %s", s->spec.folder)
+               : 0;
 }
 
 /* The supervisor made it, and shuts the folder above it before any code runs (snp_folder_close). */

@@ -1673,9 +1673,14 @@ def scratch(workspace: Optional[str]) -> List[Tuple[str, int]]:
     found = []
     for name, path in (("/tmp", os.path.join(os.path.dirname(workspace or "/workspace"), "tmp")), ("/dev/shm", "/dev/shm")):
         try:
-            n = len(listdir(path))
+            held = [file for file in listdir(path) if file != ".home"]
         except OSError:  # as in the local tier, where it is the host's
             continue
+        try:  # caches and settings of programs come again; what the code has put there does not
+            held += [file for file in listdir(os.path.join(path, ".home")) if file[:1] != "."]
+        except OSError:
+            pass
+        n = len(held)
         if n > 0:
             found.append((name, n))
     return found

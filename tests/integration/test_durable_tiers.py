@@ -204,10 +204,11 @@ def test_a_session_with_background_processes_does_not_hibernate_by_itself(box):
 def test_what_is_in_tmp_is_named_when_it_has_gone(box):
     """A checkpoint has /workspace only. That keeps no session awake, but is told, of files that were put there too."""
     box.start(*SOON, "--session-idle", "0.5")
-    box.exec("import tempfile\nwith open(tempfile.gettempdir() + '/t', 'w') as out: print('t', file=out)", "s")
+    box.exec("import os, tempfile\nopen(os.path.expanduser('~/.cached'), 'w').close()\n"
+             "with open(tempfile.gettempdir() + '/t', 'w') as out: print('t', file=out)", "s")
     assert lib.wait_for(lambda: listed(box)["state"] == "hibernated"), box.log()
-    done = box.exec("import os\nos.listdir(tempfile.gettempdir())", "s")
-    assert done["value"] == "[]", done
+    done = box.exec("os.listdir(tempfile.gettempdir()) + os.listdir(os.path.expanduser('~'))", "s")
+    assert done["value"] == "['.home']", done
     assert done["restored"]["failed"] == [
         {"name": "/tmp", "type": "folder", "reason": "1 in it; only /workspace is saved"}], done["restored"]
     assert lib.wait_for(lambda: listed(box)["state"] == "hibernated"), box.log()

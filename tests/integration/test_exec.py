@@ -128,8 +128,31 @@ def test_state_is_kept_between_cells(sandbox, session):
 
 def test_sessions_do_not_see_each_other(sandbox, session):
     ok(sandbox.exec("secret = 1; open('s', 'w').close(); open('/tmp/s', 'w').close()", session))
-    done = sandbox.exec("import os\nprint(os.listdir('/workspace') + os.listdir('/tmp'))\nsecret")
-    assert done["error"]["type"] == "NameError" and done["stdout"] == "[]\n"
+    done = sandbox.exec("import os\nprint(os.listdir('/workspace') + os.listdir('/tmp') + os.listdir(os.environ['HOME']))\nsecret")
+    assert done["error"]["type"] == "NameError" and done["stdout"] == "['.home']\n"
+
+
+@pytest.mark.parametrize("tier", ["native", "local"])
+@pytest.mark.parametrize("project", [False, True])
+def test_home_and_caches_are_no_files_of_the_workspace(sandbox, session, tier, project):
+    """They are writable, private, kept from cell to cell, and bounded by the size of /tmp."""
+    folder = sandbox.make_folder("cached")
+    options = ["--env", tier, "--tmp-size", "1m"] + (["--project", folder] if project else [])
+    done = ok(sandbox.exec("""
+import os, pathlib
+for name in "~/.cache/fontconfig/a", "~/.config/matplotlib/b", "~/c":
+    file = pathlib.Path(name).expanduser()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("kept")
+assert os.system("cd && echo kept >d") == 0
+""", session, options=options))
+    assert done["files"]["created"] == [] and done["files"]["modified"] == []
+    read = "[open(os.path.expanduser('~/' + name)).read().strip() for name in ('.cache/fontconfig/a', 'c', 'd')]"
+    done = ok(sandbox.exec(read, session))
+    assert done["value"] == "['kept', 'kept', 'kept']"
+    if tier == "native":  # in the local tier a sample sees it
+        done = sandbox.exec("open(os.path.expanduser('~/large'), 'wb').write(bytes(4 << 20))", session)
+        assert done["status"] != "ok" and "--tmp-size" in json.dumps(done), done
 
 
 # Errors ---------------------------------------------------------------------------------------

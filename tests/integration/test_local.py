@@ -91,7 +91,7 @@ def test_only_the_session_can_be_written(local):
     result = local.exec('''
 import os
 told = []
-for path in ("/tmp/x-" + str(os.getpid()), "/dev/shm/x", "/etc/x", "/var/tmp/x", os.environ["HOME"] + "/../x"):
+for path in ("/tmp/x-" + str(os.getpid()), "/dev/shm/x", "/etc/x", "/var/tmp/x", os.environ["HOME"] + "/../../x"):
     try:
         open(path, "w").close()
         told.append(path)

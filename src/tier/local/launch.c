@@ -224,7 +224,7 @@ static const struct {
 static SNP_NORETURN void exec_template(struct launch *l)
 {
     char driver[SNP_FOLDER_MAX + 32];
-    char home[sizeof(l->tmp) + 8];
+    char home[sizeof(l->tmp) + 16];
     char tmpdir[sizeof(l->tmp) + 8];
     char *argv[] = {(char *)(uintptr_t)l->python,
                     (char *)(uintptr_t) "-I",
@@ -250,7 +250,7 @@ static SNP_NORETURN void exec_template(struct launch *l)
         }
     }
     (void)snprintf(driver, sizeof(driver), "%s/driver.py", l->guest_dir);
-    (void)snprintf(home, sizeof(home), "HOME=%s", l->tmp);
+    (void)snprintf(home, sizeof(home), "HOME=%s/.home", l->tmp);
     (void)snprintf(tmpdir, sizeof(tmpdir), "TMPDIR=%s", l->tmp);
     for (int fd = SNP_LAUNCH_CONTROL_FD; fd <= SNP_LAUNCH_SESSION_FILTER_FD; fd++) {
         (void)fcntl(fd, F_SETFD, 0);

@@ -601,7 +601,7 @@ static SNP_NORETURN void exec_template(struct launch *l)
         getenv("OPENBLAS_CORETYPE"); /* NOLINT(concurrency-mt-unsafe): one thread */
     char core_type[64];
     char *envp[] = {(char *)(uintptr_t) "PATH=/usr/local/bin:/usr/bin:/bin",
-                    (char *)(uintptr_t) "HOME=/tmp",
+                    (char *)(uintptr_t) "HOME=/tmp/.home",
                     (char *)(uintptr_t) "LANG=C.UTF-8",
                     (char *)(uintptr_t) "PYTHONDONTWRITEBYTECODE=1",
                     NULL,

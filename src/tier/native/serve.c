@@ -146,7 +146,7 @@ static int read_env(const json_t *env,
     json_t *value;
     int r = 0;
 
-    (void)snprintf(home, sizeof(home), "HOME=%s/workspace", folder);
+    (void)snprintf(home, sizeof(home), "HOME=%s/tmp/.home", folder);
     (void)snprintf(tmpdir, sizeof(tmpdir), "TMPDIR=%s/tmp", folder);
     /*
      * Libraries of arithmetic start a thread for each processor they see, which may be more than
