@@ -407,6 +407,11 @@ static void run_put(const struct snp_work *work)
         run_pass(work);
         return;
     }
+    if (work->request->server->store != NULL &&
+        snp_store_room(work->request->server->store, work->raw_len, &err) < 0) {
+        snp_request_fail(work->request, &err); /* what could not be saved is not taken */
+        return;
+    }
     putting = calloc(1, sizeof(*putting));
     if (putting != NULL) {
         putting->raw = malloc(work->raw_len + 1);

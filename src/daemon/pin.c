@@ -562,6 +562,7 @@ static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
         /* Who wrote it died, or another was being written: once more. */
         branch->is_doomed |= err->code == SNP_E_NOT_FOUND; /* given up: memory was short */
         branch->is_failed = ++branch->tries == TRIES_MAX;
+        branch->why = *err;
         snp_log(SNP_LOG_WARN, "snapshot-spill", "session=%s snapshot=%s error=\"%s\"",
                 session->id, snapshot, err->msg);
     }

@@ -29,12 +29,13 @@ struct snp_pin {
     /* The moment it was made in. */
     uint64_t epoch;
     uint64_t cell;
-    uint64_t effect;  /* known once the journal has it */
-    bool has_row;     /* the journal has it */
-    bool is_on_disk;  /* its checkpoint is whole */
-    bool is_spilling; /* it is being written */
-    bool is_failed;   /* writing it failed each time */
-    bool is_doomed;   /* it goes when nobody uses it */
+    uint64_t effect;    /* known once the journal has it */
+    bool has_row;       /* the journal has it */
+    bool is_on_disk;    /* its checkpoint is whole */
+    bool is_spilling;   /* it is being written */
+    bool is_failed;     /* writing it failed each time */
+    bool is_doomed;     /* it goes when nobody uses it */
+    struct snp_err why; /* of is_failed */
     unsigned tries;
     unsigned users; /* writing it, or going back to it */
 };

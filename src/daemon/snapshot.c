@@ -130,10 +130,12 @@ static void looked(void *arg, const struct snp_err *look_err)
     struct snp_err err = *look_err;
 
     if (err.code == SNP_OK && taking->wants_disk && !taking->is_on_disk) {
-        (void)snp_fail(&err, SNP_E_SYS,
-                       "snapshot %s is in memory, but could not be written to disk; "
-                       "snipara-sandbox doctor says why",
-                       taking->name);
+        const struct snp_pin *pin = snp_pin_find(taking->session, taking->id);
+        bool is_known = pin != NULL && pin->is_failed;
+
+        (void)snp_fail(&err, is_known ? pin->why.code : SNP_E_SYS,
+                       "snapshot %s is in memory, but could not be written to disk: %.300s",
+                       taking->name, is_known ? pin->why.msg : "the session has changed");
     }
     if (err.code != SNP_OK) {
         taking_fail(taking, &err);

@@ -50,6 +50,14 @@ bool snp_budget_has(struct snp_store *store, uint64_t bytes)
     return store->budget == 0 || snp_budget_used(store) + bytes <= store->budget;
 }
 
+int snp_store_room(struct snp_store *store, uint64_t bytes, struct snp_err *err)
+{
+    uint64_t used = atomic_load(&store->use.bytes);
+    uint64_t most = atomic_load(&store->use.most);
+
+    return used <= most && bytes <= most - used ? 0 : snp_fail_budget(store->dir, err);
+}
+
 int snp_budget_set(struct snp_store *store, struct snp_err *err)
 {
     uint64_t used;

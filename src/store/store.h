@@ -79,6 +79,12 @@ int snp_store_open(struct uv_loop_s *loop,
 void snp_store_close(struct snp_store *store, void (*closed)(void *arg), void *arg);
 
 /*
+ * Is there room for files of so many bytes now? SNP_E_LIMIT: the budget is reached, in words for the user. From any
+ * thread; another may take the room at once.
+ */
+int snp_store_room(struct snp_store *store, uint64_t bytes, struct snp_err *err) SNP_NODISCARD;
+
+/*
  * Loop thread only. The job is copied. SNP_E_LIMIT: SNP_STORE_QUEUE_MAX jobs wait already;
  * SNP_E_DENIED: the store is being closed, or was (NULL).
  */
