@@ -249,7 +249,7 @@ static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
     }
     by_memory = strcmp(snp_json_str(reply.head, "how", ""), "memory") == 0;
     (void)printf(
-        "%s is as at %s, after cell %lld (from %s, %s)\n",
+        "Rolled back %s to \"%s\" (cell %lld; from %s, %s).\n",
         snp_json_str(reply.head, "session_name", "?"), snp_opts_arg(opts, 0),
         (long long)snp_json_int(reply.head, "cell", 0),
         by_memory ? "memory" : "its checkpoint on disk",

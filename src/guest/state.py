@@ -92,7 +92,7 @@ CLOUD = "_snp_cloudpickle"
 
 # Of a namespace: what the interpreter puts there.
 INTERNAL = frozenset(
-    "__name__ __doc__ __package__ __loader__ __spec__ __builtins__ result".split()
+    "__name__ __doc__ __package__ __loader__ __spec__ __builtins__ __warningregistry__ result".split()
 )
 
 

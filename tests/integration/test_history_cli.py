@@ -252,7 +252,7 @@ def test_rollback_says_where_it_came_from(how, words):
               "lost": [], "failed": [{"name": "m", "reason": "no module"}]}
     with ScriptedDaemon({"rollback": answer}) as daemon:
         done = daemon.cli("rollback", "loaded")
-        assert done.stdout == f"work is as at loaded, after cell 3 ({words}, 2.0 ms)\n"
+        assert done.stdout == f'Rolled back work to "loaded" (cell 3; {words}, 2.0 ms).\n'
         assert done.stderr == "could not be restored: m: no module\n"
 
 
