@@ -40,8 +40,12 @@ void snp_run_stop_set(
     n = vsnprintf(stop->message, sizeof(stop->message), fmt, args);
     va_end(args);
     if (option != NULL && n > 0 && (size_t)n < sizeof(stop->message)) {
+        (void)snprintf(stop->told, sizeof(stop->told), "%.780s; go on without it",
+                       stop->message);
         (void)snprintf(stop->message + n, sizeof(stop->message) - (size_t)n,
                        "; %s raises the limit", option);
+    } else {
+        memcpy(stop->told, stop->message, sizeof(stop->told));
     }
 }
 

@@ -13,7 +13,8 @@
 struct snp_run_stop {
     const char *by;     /* static: "max_depth", "token_budget", ... */
     const char *option; /* static: what raises the limit; NULL = none does */
-    char message[800];
+    char message[800];  /* for people: with what raises the limit */
+    char told[800];     /* for models, which can raise none */
 };
 
 /* What the next call would take. */

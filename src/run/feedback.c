@@ -41,7 +41,7 @@ json_t *snp_feedback_text(const char *bytes, size_t n, size_t max)
     }
     snp_buf_init(&clean, n * GROWTH + 1);
     r = snp_text_clean(&clean, bytes, n);
-    snp_buf_init(&safe, clean.len * 2 + (size_t)CUT_ROOM);
+    snp_buf_init(&safe, clean.len * SNP_REDACT_GROWTH + (size_t)CUT_ROOM);
     if (r == 0 && clean.len > 0) {
         r = snp_redact(&safe, snp_buf_bytes(&clean), clean.len, NULL);
     }
@@ -56,7 +56,7 @@ json_t *snp_feedback_answer(const char *bytes, size_t n)
 {
     snp_autobuf struct snp_buf safe = {0};
 
-    snp_buf_init(&safe, n * 2 + (size_t)CUT_ROOM);
+    snp_buf_init(&safe, n * SNP_REDACT_GROWTH + (size_t)CUT_ROOM);
     if (n == 0) {
         return json_string("");
     }

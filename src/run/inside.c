@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "run/feedback.h"
 #include "run/sub.h"
 
 enum {
@@ -96,6 +97,30 @@ int snp_run_inside_read(const char *raw, size_t raw_len, json_t **ret)
     return 0;
 }
 
+/* A secret that stays when it is printed leaves by no prompt either. */
+static int safe_make(json_t *request)
+{
+    json_t *prompts = json_object_get(request, "prompts");
+    const json_t *system = json_object_get(request, "system");
+    size_t i;
+    json_t *prompt;
+
+    json_array_foreach(prompts, i, prompt)
+    {
+        if (json_array_set_new(prompts, i,
+                               snp_feedback_answer(json_string_value(prompt),
+                                                   json_string_length(prompt))) < 0) {
+            return SNP_E_NOMEM;
+        }
+    }
+    return !json_is_string(system) ||
+                   json_object_set_new(request, "system",
+                                       snp_feedback_answer(json_string_value(system),
+                                                           json_string_length(system))) == 0
+               ? 0
+               : SNP_E_NOMEM;
+}
+
 static int inside_new(const char *raw, size_t raw_len, struct snp_run_inside **ret)
 {
     struct snp_run_inside *inside;
@@ -105,7 +130,7 @@ static int inside_new(const char *raw, size_t raw_len, struct snp_run_inside **r
     if (r < 0) {
         return r;
     }
-    inside = calloc(1, sizeof(*inside));
+    inside = safe_make(request) < 0 ? NULL : calloc(1, sizeof(*inside));
     if (inside == NULL) {
         json_decref(request);
         return SNP_E_NOMEM;
@@ -187,7 +212,7 @@ static void go_on(struct snp_run *run)
         }
         if (then == SNP_RUN_QUERY_REFUSED) {
             (void)json_array_set_new(inside->rows, inside->next,
-                                     json_pack("{s:s}", "error", stop.message));
+                                     json_pack("{s:s}", "error", stop.told));
         }
         inside->n_open += then == SNP_RUN_QUERY_ASKED ? 1 : 0;
         inside->next++;

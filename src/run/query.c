@@ -562,7 +562,7 @@ enum snp_run_then snp_run_batch(struct snp_run *run)
             break;
         }
         (void)json_array_append_new(
-            refusals, then == SNP_RUN_QUERY_REFUSED ? json_string(stop.message) : json_null());
+            refusals, then == SNP_RUN_QUERY_REFUSED ? json_string(stop.told) : json_null());
     }
     if (run->queries != NULL) {
         return SNP_RUN_WAIT;

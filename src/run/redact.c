@@ -450,7 +450,8 @@ static struct match param_match(const struct rule *rule, const char *at, size_t 
                strchr("&\"'<>;,)", at[end]) == NULL) {
             end++;
         }
-        return (struct match){.kept = name + 1, .gone = end - name - 1};
+        return (struct match){.kept = name + 1,
+                              .gone = end - name - 1 >= PLAIN_MIN ? end - name - 1 : 0};
     }
     return (struct match){0};
 }

@@ -12,6 +12,11 @@
 
 #include "base/buf.h"
 
+/* What redaction makes of a byte, at most: "://a:b@" is the shortest secret. */
+enum {
+    SNP_REDACT_GROWTH = 8
+};
+
 /*
  * Append text with every secret replaced by "[redacted:NAME]"; *ret_n (may be NULL) is how many.
  * To be done before a text is cut, or half a secret passes. SNP_E_LIMIT or SNP_E_NOMEM of the buffer.

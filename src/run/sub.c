@@ -105,7 +105,7 @@ enum snp_run_then snp_run_sub_begin(struct snp_run *run)
     snp_run_next_estimate(run, &request, &next.call);
     next.wanted_tokens = asked.max_tokens;
     if (snp_run_budget_sub_is_over(state, &next, &budget, &stop)) {
-        return snp_run_refuse(run, stop.message, true);
+        return snp_run_refuse(run, stop.told, true);
     }
     if (snp_run_step(run, "sub",
                      json_pack("{s:O?, s:O?, s:s, s:I, s:o, s:O}", "call_id",
@@ -144,9 +144,9 @@ static char *content_make(const struct snp_run *run)
     if (object == NULL ||
         (stop != NULL &&
          (json_object_set_new(object, "stopped_by", json_string(stop->by)) < 0 ||
-          json_object_set_new(object, "error",
-                              snp_feedback_text(stop->message, strlen(stop->message),
-                                                sizeof(stop->message))) < 0))) {
+          json_object_set_new(
+              object, "error",
+              snp_feedback_text(stop->told, strlen(stop->told), sizeof(stop->told))) < 0))) {
         return NULL;
     }
     return snp_json_text(object);

@@ -44,6 +44,18 @@ def test_a_long_input_stays_in_a_variable(runs):
     assert json.loads(runs.cli("logs", "verify", result["trajectory_id"], "--json").stdout)["intact"]
 
 
+def test_secrets_leave_by_no_prompt(runs):
+    """What is redacted when it is printed is when it is asked; the code itself has it whole."""
+    result = runs.run(
+        code("secret = 'correct-horse' + '-battery'", "prompt = 'Is this one? password=' + secret",
+             "print(llm_query(prompt, system=prompt), llm_query_batched([prompt]), len(secret))"),
+        said("yes", repeat=True), DONE, options=["-v", *WIDE])
+    assert runs.results(result)[0]["output"] == "yes ['yes'] 21\n"
+    with open(runs.path(result)) as file:
+        record = file.read()
+    assert "correct-horse-battery" not in record and record.count("password=[redacted:secret]") >= 2
+
+
 @pytest.mark.parametrize("limit, answered", [(4, 3), (3, 3), (2, 2), (0, 0)])
 def test_the_budget_of_a_turn_ends_in_an_exception(runs, limit, answered):
     result = runs.run(
@@ -57,7 +69,7 @@ def test_the_budget_of_a_turn_ends_in_an_exception(runs, limit, answered):
         said("x", repeat=True), DONE, options=[*WIDE, "--max-sub-calls", limit])
     output = runs.results(result)[0]["output"]
     assert output.endswith(f"{answered}\n") and result["total_calls"] == 2 + answered
-    assert (f"{limit}/{limit} calls this turn; --max-sub-calls raises the limit" in output) == (answered < 3)
+    assert (f"{limit}/{limit} calls this turn; go on without it" in output) == (answered < 3)
 
 
 def test_a_batch_that_is_cut_keeps_what_was_answered(runs):
@@ -74,7 +86,7 @@ def test_tokens_are_shared_with_the_run(runs):
         said("x", tokens=(900, 100)), DONE, options=["--token-budget", "8000"])
     shown = runs.results(result)[0]
     assert shown["output"] == "x\n" and "tokens are there for a sub-call" in shown["error"]
-    assert "--token-budget raises the limit" in shown["error"]
+    assert "--token-budget" not in shown["error"] and "go on without it" in shown["error"]
     asks = [each for each in runs.records(result) if each.get("step") == "sub_ask"]
     assert len(asks) == 1 and asks[0]["estimate"] + asks[0]["max_tokens"] <= 2000
 

@@ -175,6 +175,25 @@ TEST(what_is_no_secret_stays)
     }
 }
 
+/* Short secrets, each replaced by longer words: however many, there is a text. */
+TEST(redaction_makes_room)
+{
+    static const char *const parts[] = {"://a:b@", "&sig=12345678", "pwd=a-b-cd "};
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
+        snp_autobuf struct snp_buf text = {0};
+        snp_autojson json_t *safe = NULL;
+
+        snp_buf_init(&text, 1 << 20);
+        while (text.len < (64U << 10)) {
+            assert_int_equal(snp_buf_adds(&text, parts[i]), 0);
+        }
+        safe = snp_feedback_text(snp_buf_bytes(&text), text.len, 6000);
+        assert_non_null(safe);
+        assert_non_null(strstr(json_string_value(safe), "[redacted:"));
+    }
+}
+
 /* Ten times the text takes about ten times as long, not a hundred times. */
 TEST(redaction_is_linear)
 {
@@ -836,6 +855,7 @@ TEST(every_tool_has_a_schema)
 
 RUN(UNIT(secrets_are_taken_out),
     UNIT(what_is_no_secret_stays),
+    UNIT(redaction_makes_room),
     UNIT(redaction_is_linear),
     UNIT(the_same_error_three_times_trips),
     UNIT(calls_of_one_answer_count_once),
