@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/str.h"
 
@@ -95,4 +96,24 @@ int snp_escape(struct snp_buf *out, const char *bytes, size_t n)
         i += len;
     }
     return r;
+}
+
+char *snp_shell_word(const char *text)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-+,:@%";
+    snp_autobuf struct snp_buf out = {0};
+    int r;
+
+    if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
+        return strdup(text);
+    }
+    snp_buf_init(&out,
+                 4 * strlen(text) + 3); /* each may be a quote; two around them and a NUL */
+    r = snp_buf_adds(&out, "'");
+    for (const char *c = text; *c != '\0' && r == 0; c++) {
+        r = *c == '\'' ? snp_buf_adds(&out, "'\\''") : snp_buf_add(&out, c, 1);
+    }
+    r = r < 0 ? r : snp_buf_adds(&out, "'");
+    return r < 0 || snp_buf_cstr(&out) == NULL ? NULL : strdup(snp_buf_cstr(&out));
 }

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/escape.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/text.h"
@@ -405,32 +405,12 @@ int snp_front_fail(const struct snp_front *front, const struct snp_err *err)
     return snp_code_exit(err->code);
 }
 
-/* As one word of a shell. The caller frees; NULL when out of memory. */
-static char *shell_word(const char *text)
-{
-    snp_autobuf struct snp_buf out = {0};
-    int r;
-
-    if (text[0] != '\0' &&
-        text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                          "0123456789/._-+,:@%")] == '\0') {
-        return strdup(text);
-    }
-    snp_buf_init(&out, (size_t)PATH_MAX * 4 + 2);
-    r = snp_buf_adds(&out, "'");
-    for (const char *c = text; *c != '\0' && r == 0; c++) {
-        r = *c == '\'' ? snp_buf_adds(&out, "'\\''") : snp_buf_add(&out, c, 1);
-    }
-    r = r < 0 ? r : snp_buf_adds(&out, "'");
-    return r < 0 || snp_buf_cstr(&out) == NULL ? NULL : strdup(snp_buf_cstr(&out));
-}
-
 /* How a run that did not get to its end goes on: a command that can be given as it is. */
 static void way_out_print(const struct snp_front *front, const json_t *result)
 {
     bool is_elsewhere = snp_config_origin(front->config, SNP_KEY_LOG_DIR) == SNP_ORIGIN_CLI;
     snp_autofree char *dir =
-        is_elsewhere ? shell_word(snp_config_str(front->config, SNP_KEY_LOG_DIR)) : NULL;
+        is_elsewhere ? snp_shell_word(snp_config_str(front->config, SNP_KEY_LOG_DIR)) : NULL;
     const char *options = snp_json_str(result, "resume_with", "");
 
     if (strstr(snp_json_str(result, "error", ""), "--recover") != NULL) {
@@ -466,7 +446,7 @@ static void changed_print(const json_t *files, const char *session)
         (void)!snp_term_write(stderr, json_string_value(name), json_string_length(name));
     }
     from = snp_format("%s:%s", session, json_string_value(json_array_get(names, 0)));
-    word = from == NULL ? NULL : shell_word(from);
+    word = from == NULL ? NULL : snp_shell_word(from);
     (void)fputs("\nCopy it with: snipara-sandbox get ", stderr);
     (void)!snp_term_write(stderr, word == NULL ? "" : word, word == NULL ? 0 : strlen(word));
     (void)fputc('\n', stderr);

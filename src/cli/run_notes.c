@@ -154,7 +154,8 @@ static int folder_check(const struct snp_front *front, const char *dir, struct s
     struct stat link;
     struct stat st;
 
-    if (lstat(dir, &link) < 0 || stat(dir, &st) < 0) {
+    if (lstat(dir, &link) < 0 || stat(dir, &st) < 0 ||
+        (S_ISLNK(link.st_mode) && !snp_config_is_chosen(front->config, SNP_KEY_LOG_DIR))) {
         return 0; /* it is made, 0700, or what is wrong is said then */
     }
     if ((st.st_mode & S_IWOTH) != 0 && (st.st_mode & S_ISVTX) == 0) {
@@ -163,7 +164,7 @@ static int folder_check(const struct snp_front *front, const char *dir, struct s
                         "%04o): chmod o-w, or another --log-dir",
                         dir, (unsigned)(st.st_mode & 07777));
     }
-    if (S_ISLNK(link.st_mode) && snp_config_is_chosen(front->config, SNP_KEY_LOG_DIR)) {
+    if (S_ISLNK(link.st_mode)) {
         char real[PATH_MAX];
 
         snp_cli_warn(front->cli,

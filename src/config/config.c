@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/escape.h"
 #include "base/str.h"
 #include "config/allow.h"
 #include "config/dotenv.h"
@@ -792,12 +793,14 @@ char *snp_config_ignored(const struct snp_config *config,
         (void)!snp_buf_addf(&names, " and %zu more", n - IGNORED_NAMES);
     }
     snp_autofree char *folder = folder_of(file->path);
-    return snp_format("%s %s, so these are not used: %s; 'snipara-sandbox trust %s' shows and "
-                      "allows them",
-                      file->path,
-                      file->trust == SNP_TRUST_CHANGED ? "has changed since you trusted it"
-                                                       : "is not trusted",
-                      snp_buf_cstr(&names), folder == NULL ? "" : folder);
+    snp_autofree char *word = folder == NULL ? NULL : snp_shell_word(folder);
+    return snp_format(
+        "%s %s, so these are not used: %s. To see and allow them: snipara-sandbox "
+        "trust %s",
+        file->path,
+        file->trust == SNP_TRUST_CHANGED ? "has changed since you trusted it"
+                                         : "is not trusted",
+        snp_buf_cstr(&names), word == NULL ? "" : word);
 }
 
 bool snp_config_snipara_enabled(const struct snp_config *config)

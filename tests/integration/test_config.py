@@ -339,7 +339,7 @@ def test_a_file_nobody_has_trusted_widens_nothing_and_is_named(project, state):
     assert done.returncode == 0 and done.stderr.count("\n") == 2
     for line, name, names in zip(done.stderr.splitlines(), (path, env_file),
                                  ("base_url, environment, memory", "OPENAI_API_KEY, RLM_MAX_DEPTH")):
-        assert f"{name} is not trusted" in line and f": {names};" in line and "'snipara-sandbox trust " in line
+        assert f"{name} is not trusted" in line and f": {names}. To " in line and f": snipara-sandbox trust {project}" in line
     assert shown["ignored"] == ["base_url", "environment", "memory", "OPENAI_API_KEY", "RLM_MAX_DEPTH"]
     assert shown["base_url"] is None and shown["environment"] == "auto" and shown["memory"] == 512 << 20
     assert shown["max_depth"] == 30 and shown["model"] == "m" and shown["temperature"] == 1
@@ -347,6 +347,16 @@ def test_a_file_nobody_has_trusted_widens_nothing_and_is_named(project, state):
     given = run(project, "config", "show", env={"RLM_MAX_DEPTH": "5", "OPENAI_API_KEY": "sk-mine"})
     assert given.stderr.count("\n") == 1 and "OPENAI" not in given.stderr
     assert list(state.iterdir()) == []
+
+
+def test_the_way_out_is_one_word_of_a_shell(project):
+    """A folder's name may be a command; what is shown to be pasted does not run it."""
+    folder = project / "a 'b; touch ran; $(touch ran)"
+    folder.mkdir()
+    write(folder, WIDE)
+    command = run(folder, "config", "show").stderr.strip().rsplit(": ", 1)[1]
+    done = subprocess.run(["/bin/sh", "-c", command.replace("snipara-sandbox", "printf '%s|'", 1)], cwd=project, stdout=subprocess.PIPE)
+    assert done.stdout.decode() == f"trust|{folder}|" and not (project / "ran").exists()
 
 
 def test_trust_shows_remembers_and_asks_anew_after_a_change(project, state):

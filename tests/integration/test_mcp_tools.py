@@ -693,5 +693,5 @@ def test_a_projects_file_moves_no_server_to_a_weaker_place(fresh_sandbox):
             row, = (row for row in json.loads(box.cli("sessions", "list", "--json").stdout) if row["name"] == name)
             assert (row["tier"], row["memory_bytes"]) == (("local", 20 << 30) if is_trusted else ("native", 512 << 20))
         assert ("is not trusted" in made.errors) == (not is_trusted)
-        assert is_trusted or ": environment, memory;" in made.errors
+        assert is_trusted or ": environment, memory." in made.errors
         box.cli("trust", cwd=made.project)
