@@ -64,7 +64,10 @@ const struct snp_tool *snp_tool_find(const char *name);
 int snp_tools_list(const char *wanted, const json_t *facts, json_t **ret, struct snp_err *err)
     SNP_NODISCARD;
 
-/* Check arguments (an object) against the rows. SNP_E_INVALID names the argument and what it must be. */
+/*
+ * Check arguments (an object) against the rows; numbers and booleans given as text become what they
+ * mean. SNP_E_INVALID names the argument and what it must be.
+ */
 int snp_tool_args_check(const struct snp_tool *tool,
                         json_t *args,
                         struct snp_err *err) SNP_NODISCARD;

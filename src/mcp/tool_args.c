@@ -35,6 +35,7 @@ static int choice_check(const struct snp_arg *arg, const char *text, struct snp_
 
 static int number_check(const struct snp_arg *arg, const json_t *value, struct snp_err *err)
 {
+    const char *text = json_string_value(value);
     double number = json_number_value(value);
     bool is_large = number >= SNP_ARG_WHOLE_MAX || number <= -SNP_ARG_WHOLE_MAX;
     bool is_whole = !is_large && number == (double)(json_int_t)number;
@@ -44,8 +45,10 @@ static int number_check(const struct snp_arg *arg, const json_t *value, struct s
     }
 
     if (!json_is_number(value) || (arg->type == SNP_ARG_INTEGER && !is_whole)) {
-        return snp_fail(err, SNP_E_INVALID, "'%s' must be %s", arg->name,
-                        arg->type == SNP_ARG_INTEGER ? "an integer" : "a number");
+        return snp_fail(err, SNP_E_INVALID, "'%s' must be %s%s%.40s%s", arg->name,
+                        arg->type == SNP_ARG_INTEGER ? "an integer" : "a number",
+                        text == NULL ? "" : ", not '", text == NULL ? "" : text,
+                        text == NULL ? "" : "'");
     }
     if (arg->min < arg->max && number < arg->min) {
         return snp_fail(err, SNP_E_INVALID, "'%s' must be at least %g, not %g", arg->name,
@@ -77,7 +80,10 @@ static int arg_check(const struct snp_arg *arg, const json_t *value, struct snp_
     case SNP_ARG_BOOLEAN:
         return json_is_boolean(value)
                    ? 0
-                   : snp_fail(err, SNP_E_INVALID, "'%s' must be true or false", arg->name);
+                   : snp_fail(err, SNP_E_INVALID, "'%s' must be true or false%s%.40s%s",
+                              arg->name, json_is_string(value) ? ", not '" : "",
+                              json_is_string(value) ? json_string_value(value) : "",
+                              json_is_string(value) ? "'" : "");
     case SNP_ARG_INTEGER:
     case SNP_ARG_NUMBER:
         return number_check(arg, value, err);
@@ -85,12 +91,39 @@ static int arg_check(const struct snp_arg *arg, const json_t *value, struct snp_
     return 0;
 }
 
+/* Models write "5" and "true": the value meant, new; NULL: none is. */
+static json_t *meant_by(const struct snp_arg *arg, const json_t *value)
+{
+    const char *text = json_string_value(value);
+    bool is_word = arg->type == SNP_ARG_STRING || arg->type == SNP_ARG_CHOICE;
+    json_t *meant;
+
+    if (text == NULL || is_word) {
+        return NULL;
+    }
+    if (arg->type == SNP_ARG_BOOLEAN &&
+        (strcmp(text, "True") == 0 || strcmp(text, "False") == 0)) {
+        return json_boolean(text[0] == 'T');
+    }
+    meant = json_loads(text, JSON_DECODE_ANY, NULL);
+    if (arg->type == SNP_ARG_BOOLEAN ? json_is_boolean(meant) : json_is_number(meant)) {
+        return meant;
+    }
+    json_decref(meant);
+    return NULL;
+}
+
 int snp_tool_args_check(const struct snp_tool *tool, json_t *args, struct snp_err *err)
 {
     for (const struct snp_arg *arg = tool->args; arg->name != NULL; arg++) {
         const json_t *value = json_object_get(args, arg->name);
+        json_t *meant = meant_by(arg, value);
         int r = 0;
 
+        if (meant != NULL) {
+            value = meant;
+            (void)json_object_set_new(args, arg->name, meant);
+        }
         if (value == NULL || json_is_null(value)) {
             /* What is missing each tool says in its own words (they are old). */
             continue;

@@ -145,7 +145,7 @@ def test_agents_say_why_not(server):
 def test_unknown_tool_and_arguments(server):
     assert server.error("nothing") == "Unknown tool: nothing"
     assert server.error("execute_python", code=5) == "Input validation error: 'code' must be a string"
-    assert server.error("execute_python", code="1", timeout="x") == "Input validation error: 'timeout' must be an integer"
+    assert server.error("execute_python", code="1", timeout="x") == "Input validation error: 'timeout' must be an integer, not 'x'"
     text = server.error("execute_python", code="1", profile="fast")
     assert all(name in text for name in ("quick", "default", "analysis", "extended"))
     for value in (1e300, -1e300, 10**18, 0.5):
@@ -156,6 +156,27 @@ def test_unknown_tool_and_arguments(server):
     assert text.startswith("'ran'\n[note] argument timeot is not known") and "did you mean timeout" in text
     text = server.text("execute_python", code="'ran'", timeout=9000)
     assert text == "'ran'\n[note] timeout is at most 600 s; that was taken"
+
+
+def test_numbers_and_booleans_as_text(server):
+    """As models write them; what is none is named."""
+    name = {"session_id": "as-text"}
+    server.text("write_file", path="f", content="0123456789", **name)
+    assert server.text("read_file", path="f", offset="3", limit="4.0", **name).partition("\n\n")[2].startswith("3456")
+    assert "after 1 seconds" in server.error("execute_python", code="while True: pass", timeout="1", **name)
+    for text in ("true", "True"):
+        job = structured(server.data("execute_python", code="1", background=text, session_id=f"t{text}"))["job_id"]
+        assert server.text("job_poll", job_id=job, wait="20").startswith("1\n[job]")
+    assert server.text("execute_python", code="'now'", background="false", **name) == "'now'"
+    for tool, argument, value, kind in (
+            ("read_file", "offset", "3 bytes", "an integer"), ("read_file", "offset", "1.5", "an integer"),
+            ("read_file", "offset", "", "an integer"), ("read_file", "offset", "NaN", "an integer"),
+            ("execute_python", "timeout", "[5]", "an integer"), ("execute_python", "background", "yes", "true or false"),
+            ("execute_python", "background", "1", "true or false"), ("snipara_agent_run", "cost_limit", "$2", "a number")):
+        text = server.error(tool, **{argument: value}, **name)
+        assert text.startswith(f"Input validation error: '{argument}' must be {kind}"), text
+    assert "below 10^15" in server.error("read_file", path="f", offset="1e300", **name)
+    assert "at least 0" in server.error("read_file", path="f", offset="-1", **name)
 
 
 # Profiles and limits ------------------------------------------------------------------------
