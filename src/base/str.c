@@ -449,6 +449,52 @@ int snp_random_id(char out[33])
     return 0;
 }
 
+char *snp_path_plain(const char *path)
+{
+    static const char root[] = "/workspace";
+    char *plain = malloc(strlen(path) + sizeof(root) + 1);
+    size_t n = 0;
+    bool is_folder = true;
+    const char *below;
+
+    if (plain == NULL) {
+        return NULL;
+    }
+    if (path[0] == '/') {
+        plain[n++] = '/';
+    }
+    while (*path != '\0') {
+        size_t len = strcspn(path, "/");
+
+        is_folder = len == 0 || (len == 1 && path[0] == '.');
+        if (!is_folder) {
+            if (n > 0 && plain[n - 1] != '/') {
+                plain[n++] = '/';
+            }
+            memcpy(plain + n, path, len);
+            n += len;
+        }
+        path += len;
+        is_folder = is_folder || *path == '/';
+        path += *path == '/' ? 1 : 0;
+    }
+    if (n > 0 && is_folder && plain[n - 1] != '/') {
+        plain[n++] = '/';
+    }
+    if (n == 0) {
+        memcpy(plain, root, sizeof(root));
+        return plain;
+    }
+    plain[n] = '\0';
+    below = snp_has_prefix(plain, root) ? plain + sizeof(root) - 1 : NULL;
+    if (below != NULL && strcmp(below, "/") == 0) {
+        plain[sizeof(root) - 1] = '\0';
+    } else if (below != NULL && below[0] == '/' && strncmp(below, "/..", 3) != 0) {
+        memmove(plain, below + 1, strlen(below));
+    }
+    return plain;
+}
+
 char *snp_format(const char *fmt, ...)
 {
     char *text = NULL;

@@ -43,6 +43,13 @@ const char *snp_suggest(const char *text, const char *const *words, size_t n);
 /* 128 random bits as 32 lower-case hex digits + NUL. 0 or -1 with errno. */
 int snp_random_id(char out[33]) SNP_NODISCARD;
 
+/*
+ * One name for a path inside a sandbox, however it is written: without "." and doubled slashes, below
+ * /workspace relative to it, and /workspace itself as that. A slash at the end stays. ".." stays, too: what
+ * it means depends on links. NULL when out of memory; the caller frees.
+ */
+char *snp_path_plain(const char *path);
+
 /* asprintf that returns the text (caller frees) or NULL. */
 char *snp_format(const char *fmt, ...) SNP_PRINTF(1, 2);
 

@@ -709,6 +709,20 @@ int snp_method_check(json_t *head,
     return 0;
 }
 
+/* A file has one name, for the tier, the journal and whoever asks later. */
+static int path_settle(json_t *head, struct snp_err *err)
+{
+    const char *path = snp_json_str(head, "path", NULL);
+    snp_autofree char *plain = path == NULL || path[0] == '\0' ? NULL : snp_path_plain(path);
+
+    if (path == NULL || path[0] == '\0') {
+        return 0;
+    }
+    return plain == NULL || json_object_set_new(head, "path", json_string(plain)) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
 static int session_need(struct snp_work *work, struct snp_err *err)
 {
     const char *name = snp_json_str(work->head, "session", "");
@@ -812,6 +826,9 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
     SNP_ASSERT(r < 0 || work.method != NULL);
     if (r == 0 && request->server->is_ending) {
         r = snp_fail(&err, SNP_E_PEER, "the daemon is ending");
+    }
+    if (r == 0) {
+        r = path_settle(head, &err);
     }
     if (r == 0 && (work.method->needs & (NEEDS_SESSION | NEEDS_LIVE)) != 0) {
         r = session_need(&work, &err);

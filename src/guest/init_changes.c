@@ -244,6 +244,30 @@ void snp_changes_rebase(struct snp_changes *changes)
     look(changes, &changes->last);
 }
 
+/* Whether the walk finds a file under this name: no "..", and no link on the way. */
+static bool is_walked(int fd, const char *path)
+{
+    char copy[PATH_LEN];
+    struct stat st;
+
+    if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy)) {
+        return false;
+    }
+    for (char *slash = strchr(copy, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        const char *name;
+
+        *slash = '\0';
+        name = strrchr(copy, '/');
+        name = name == NULL ? copy : name + 1;
+        if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+            fstatat(fd, copy, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode)) {
+            return false;
+        }
+        *slash = '/';
+    }
+    return true;
+}
+
 void snp_changes_accept(struct snp_changes *changes, const char *path)
 {
     const char *root = snp_files_workspace();
@@ -258,8 +282,8 @@ void snp_changes_accept(struct snp_changes *changes, const char *path)
     } else if (strncmp(path, "/workspace/", strlen("/workspace/")) == 0) {
         path += strlen("/workspace/");
     }
-    if (path[0] == '/' || fstatat(changes->upper_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-        S_ISDIR(st.st_mode)) {
+    if (path[0] == '/' || !is_walked(changes->upper_fd, path) ||
+        fstatat(changes->upper_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode)) {
         return; /* no file, elsewhere, or reached by another name: then it is reported */
     }
     key.path = (char *)(uintptr_t)path;

@@ -20,16 +20,26 @@ enum {
     PATH_SHOWN = 300,
 };
 
-/* The path, or NULL: then the task has ended. */
-static const char *path_of(struct snp_task *task)
+/*
+ * The path as results of cells name the file, which is how the answer names it, too; fallback:
+ * where none is given. NULL: then the task has ended.
+ */
+static const char *path_of(struct snp_task *task, const char *fallback)
 {
     const char *path = snp_task_arg(task, "path", "");
+    snp_autofree char *plain = NULL;
 
-    if (path[0] == '\0') {
+    path = path[0] == '\0' ? fallback : path;
+    if (path == NULL) {
         snp_task_sayf(task, true, "Error: No path provided");
         return NULL;
     }
-    return path;
+    plain = snp_path_plain(path);
+    if (plain == NULL || json_object_set_new(task->args, "path", json_string(plain)) < 0) {
+        snp_task_end(task, NULL);
+        return NULL;
+    }
+    return snp_task_arg(task, "path", "");
 }
 
 /* Reading ------------------------------------------------------------------------------------- */
@@ -122,7 +132,7 @@ static void on_read(struct snp_task *task, const struct snp_err *err)
 
 void snp_tool_read_file(struct snp_task *task)
 {
-    const char *path = path_of(task);
+    const char *path = path_of(task, NULL);
     double offset = json_number_value(json_object_get(task->args, "offset"));
     double limit = json_number_value(json_object_get(task->args, "limit"));
 
@@ -174,7 +184,7 @@ static void on_image(struct snp_task *task, const struct snp_err *err)
 
 void snp_tool_view_image(struct snp_task *task)
 {
-    const char *path = path_of(task);
+    const char *path = path_of(task, NULL);
 
     if (path != NULL) {
         snp_fetch_start(task, path, 0, SNP_MCP_IMAGE_MAX, on_image);
@@ -257,7 +267,7 @@ static int base64_take(const char *text, size_t n, struct snp_buf *out)
 
 void snp_tool_write_file(struct snp_task *task)
 {
-    const char *path = path_of(task);
+    const char *path = path_of(task, NULL);
     const json_t *content = json_object_get(task->args, "content");
     const char *text = json_string_value(content);
     size_t n = json_string_length(content);
@@ -267,8 +277,10 @@ void snp_tool_write_file(struct snp_task *task)
     if (path == NULL) {
         return;
     }
-    if (text == NULL) {
-        snp_task_sayf(task, true, "Error: No content provided");
+    if (text == NULL || path[strlen(path) - 1] == '/') {
+        snp_task_sayf(
+            task, true,
+            text == NULL ? "Error: No content provided" : "Error: '%.300s' is a folder", path);
         return;
     }
     r = is_base64 ? base64_take(text, n, &task->work) : snp_buf_add(&task->work, text, n);
@@ -315,7 +327,7 @@ static void on_ls(struct snp_task *task,
                   const char *raw,
                   size_t raw_len)
 {
-    const char *path = snp_task_arg(task, "path", "/workspace");
+    const char *path = snp_task_arg(task, "path", "");
     const json_t *entries = json_object_get(head, "entries");
     size_t n = json_array_size(entries);
     bool is_all = !snp_json_bool(head, "truncated", false);
@@ -351,10 +363,11 @@ static void on_ls(struct snp_task *task,
 
 void snp_tool_list_files(struct snp_task *task)
 {
-    const char *path = snp_task_arg(task, "path", "");
+    const char *path = path_of(task, "/workspace");
 
-    snp_session_ask(task, "ls",
-                    json_pack("{s:s, s:s}", "session", task->session, "path",
-                              path[0] == '\0' ? "/workspace" : path),
-                    NULL, 0, on_ls);
+    if (path != NULL) {
+        snp_session_ask(task, "ls",
+                        json_pack("{s:s, s:s}", "session", task->session, "path", path), NULL,
+                        0, on_ls);
+    }
 }

@@ -350,8 +350,8 @@ def test_files(server):
         "Wrote 11 bytes to b.txt"
     assert server.text("read_file", path="b.txt", **name) == "b.txt: 11 bytes\n\none\ntwo é\n"
     part = server.text("read_file", path="/workspace/b.txt", offset=4, limit=5, **name)
-    assert part == ('/workspace/b.txt: bytes 4 to 8 of 11\n\ntwo \n'
-                    '[next] SniparaSandbox.read_file(path="/workspace/b.txt", offset=8, session_id="files")')  # é is not cut in two
+    assert part == ('b.txt: bytes 4 to 8 of 11\n\ntwo \n'
+                    '[next] SniparaSandbox.read_file(path="b.txt", offset=8, session_id="files")')  # é is not cut in two
     data = bytes(range(256)) * 8000
     server.text("write_file", path="bin", content=base64.b64encode(data).decode(), encoding="base64", **name)
     code = "import hashlib; hashlib.sha256(open('bin','rb').read()).hexdigest()"
@@ -361,6 +361,27 @@ def test_files(server):
     text = server.text("list_files", **name)
     assert text.splitlines()[0].endswith("entries") and "\n  b.txt  11 B" in text
     assert "nothing" in server.error("read_file", path="nothing", **name)
+
+
+def test_a_file_has_one_name(server):
+    """However its path is written; and what was written by a tool is neither made nor deleted by the next cell."""
+    name = {"session_id": "names"}
+    server.tool("execute_shell", command="mkdir real; ln -s real link; mkdir 'dots..'", **name)
+    for given, shown in (("./z.txt", "z.txt"), ("/workspace//y.txt", "y.txt"), ("//workspace/./x.txt", "x.txt"),
+                         (".//new/./w.txt", "new/w.txt"), ("dots../v.", "dots../v."), ("/tmp/./t.txt", "/tmp/t.txt")):
+        assert server.text("write_file", path=given, content="x", **name) == f"Wrote 1 bytes to {shown}"
+        assert server.text("read_file", path="./" + shown if shown[0] != "/" else shown, **name).startswith(shown + ": 1 ")
+    assert server.text("execute_python", code="1", **name) == "1"
+    for given in ("link/through.txt", "real/../up.txt"):
+        server.text("write_file", path=given, content="x", **name)
+    text = server.text("execute_python", code="2", **name)
+    assert "deleted" not in text and "link/" not in text and ".." not in text
+    assert server.text("execute_python", code="3", **name) == "3"
+    assert "is a folder" in server.error("write_file", path="real/.", content="x", **name)
+    for folder in (".", "./", "/workspace", "/workspace/.", "//workspace//", ""):
+        assert server.text("list_files", path=folder, **name).startswith("/workspace: "), folder
+    assert server.text("list_files", path="./new/.", **name).startswith("new/: 1 entries")
+    server.tool("destroy_session", **name)
 
 
 def called(server, line):

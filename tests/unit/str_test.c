@@ -325,6 +325,35 @@ TEST(random_ids_are_hex_and_differ)
     assert_string_not_equal(a, b);
 }
 
+TEST(a_path_has_one_name)
+{
+    static const char *const rows[][2] = {
+        {"z.txt",               "z.txt"              },
+        {"./z.txt",             "z.txt"              },
+        {"/workspace/z.txt",    "z.txt"              },
+        {"//workspace//./a//b", "a/b"                },
+        {"a/./b/.",             "a/b/"               },
+        {"a/",                  "a/"                 },
+        {"..z/.z/z.",           "..z/.z/z."          },
+        {"",                    "/workspace"         },
+        {".",                   "/workspace"         },
+        {"./",                  "/workspace"         },
+        {"/workspace",          "/workspace"         },
+        {"/workspace/./",       "/workspace"         },
+        {"/workspaces/x",       "/workspaces/x"      },
+        {"/tmp//x",             "/tmp/x"             },
+        {"a/../b",              "a/../b"             },
+        {"/workspace/../tmp/x", "/workspace/../tmp/x"},
+        {"/",                   "/"                  },
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        snp_autofree char *plain = snp_path_plain(rows[i][0]);
+
+        assert_string_equal(plain, rows[i][1]);
+    }
+}
+
 TEST(format_returns_owned_text)
 {
     snp_autofree char *text = snp_format("%s-%d", "a", 5);
@@ -343,4 +372,5 @@ RUN(UNIT(equal_and_affixes),
     UNIT(edit_distance_counts_swaps_once),
     UNIT(only_typos_get_a_suggestion),
     UNIT(random_ids_are_hex_and_differ),
+    UNIT(a_path_has_one_name),
     UNIT(format_returns_owned_text))
