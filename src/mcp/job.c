@@ -131,22 +131,42 @@ static struct snp_job *job_of(struct snp_task *task)
     return job;
 }
 
+/* Bytes of a stream up to the end of its last line, or of what a progress bar wrote over. */
+static size_t lines_length(const struct snp_cell_stream *stream)
+{
+    const char *bytes = stream->text.len == 0 ? "" : snp_buf_bytes(&stream->text);
+    size_t n = stream->text.len;
+
+    while (n > stream->told && bytes[n - 1] != '\n' && bytes[n - 1] != '\r') {
+        n--;
+    }
+    return n;
+}
+
+/* It has ended, or printed a whole line since the last look. */
 static bool has_news(const struct snp_job *job)
 {
     const struct snp_cell_stream *stream = job->task == NULL ? NULL : job->task->cell.stream;
 
-    return stream == NULL || stream[SNP_CELL_STDOUT].text.len > stream[SNP_CELL_STDOUT].told ||
-           stream[SNP_CELL_STDERR].text.len > stream[SNP_CELL_STDERR].told;
+    return stream == NULL ||
+           lines_length(&stream[SNP_CELL_STDOUT]) > stream[SNP_CELL_STDOUT].told ||
+           lines_length(&stream[SNP_CELL_STDERR]) > stream[SNP_CELL_STDERR].told;
 }
 
-/* What one stream printed since the last look; then it counts as told. New reference. */
+/*
+ * What one stream printed since the last look; then it counts as told. If there are whole lines a line
+ * that is not ended is left for the next time. New reference.
+ */
 static json_t *news_take(struct snp_cell_stream *stream, size_t max, int *ret)
 {
     snp_autobuf struct snp_buf shown = {0};
-    size_t n = stream->text.len;
+    size_t n = lines_length(stream);
     bool is_cut = false;
 
-    n -= n == 0 ? 0 : snp_utf8_begun(snp_buf_bytes(&stream->text), n);
+    if (n <= stream->told) {
+        n = stream->text.len;
+        n -= n == 0 ? 0 : snp_utf8_begun(snp_buf_bytes(&stream->text), n);
+    }
     snp_buf_init(&shown, TEXT_MAX);
     *ret = *ret < 0 ? *ret : snp_cell_news(stream, n, max, &shown, &is_cut);
     stream->was_cut = stream->was_cut || is_cut;
