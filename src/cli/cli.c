@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +49,23 @@ static const struct snp_opt_spec group_spec = {
     .stop_at_arg = true,
 };
 
+/* With --json standard output is one value: the answer, or why there is none. */
+static struct {
+    bool is_wanted;
+    bool is_told;
+    json_t *error; /* owned: what went wrong first; NULL = nothing */
+} json_answer;
+
 /* ---- messages ---- */
+
+static void note_error(int code, const char *message)
+{
+    if (json_answer.is_wanted && json_answer.error == NULL) {
+        json_answer.error = json_pack("{s:s, s:o}", "code", snp_code_name(code), "message",
+                                      snp_json_bytes(message, strlen(message)));
+    }
+    (void)fflush(stdout);
+}
 
 /* One line on stderr, whatever the message holds; before is "" where it goes on from the line above. */
 static void say(const char *before, const char *message)
@@ -99,7 +116,7 @@ int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err)
     struct snp_err shown = *err;
     char *message = own_words(cli, shown.msg);
 
-    (void)fflush(stdout);
+    note_error(err->code, message);
     if (err->code == SNP_E_UNSUPPORTED) {
         say_parts(cli->command, message);
     } else {
@@ -110,7 +127,7 @@ int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err)
 
 static int usage_error(const struct snp_cli *cli, const char *message)
 {
-    (void)fflush(stdout);
+    note_error(SNP_E_INVALID, message);
     say(cli->command, message);
     (void)fprintf(stderr, "see '%s --help'\n", cli->command);
     return SNP_EXIT_USAGE;
@@ -174,7 +191,14 @@ int snp_cli_print_json(const json_t *value)
     if (!snp_term_is(stdout)) {
         flags &= ~(size_t)JSON_ENSURE_ASCII;
     }
-    int r = json_dumpf(value, stdout, flags | JSON_ENCODE_ANY);
+    snp_autojson json_t *whole = NULL;
+    if (json_answer.error != NULL && json_is_object(value) &&
+        json_object_get(value, "error") == NULL) {
+        whole = json_copy((json_t *)(uintptr_t)value);
+        (void)json_object_set(whole, "error", json_answer.error);
+    }
+    json_answer.is_told = true;
+    int r = json_dumpf(whole == NULL ? value : whole, stdout, flags | JSON_ENCODE_ANY);
     return r < 0 || fputc('\n', stdout) == EOF ? SNP_EXIT_FAILED : SNP_EXIT_OK;
 }
 
@@ -367,7 +391,16 @@ int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv
         .argv = argv,
     };
     (void)snprintf(cli.command, sizeof(cli.command), "%s", cli.program);
+    /* Also where the words cannot be read. What comes after -- is somebody else's. */
+    for (int i = 1; i < argc && !snp_streq(argv[i], "--"); i++) {
+        json_answer.is_wanted |= snp_streq(argv[i], "--json");
+    }
     int status = run_root(&cli, argc > 0 ? argc : 1, argv);
+    if (json_answer.error != NULL && !json_answer.is_told) {
+        snp_autojson json_t *answer = json_object();
+        (void)snp_cli_print_json(answer);
+    }
+    json_decref(SNP_TAKE_PTR(json_answer.error));
     if (fflush(stdout) != 0 || ferror(stdout)) {
         if (errno != EPIPE) {
             say(cli.command, "standard output cannot be written");

@@ -849,6 +849,11 @@ static void displays_tell(const struct snp_view *view)
 /* Which controls are weaker than they should be: their names; the manifest has the reasons. */
 static void show_degraded(const json_t *head)
 {
+    /* Of a session that lasts: with its first cell, and when it has come back. */
+    bool is_told = snp_json_str(head, "name", NULL) != NULL &&
+                   snp_json_int(head, "cell", 1) > 1 &&
+                   !json_is_object(json_object_get(head, "restored"));
+
     const json_t *degraded = json_object_get(json_object_get(head, "manifest"), "degraded");
     snp_autobuf struct snp_buf text = {0};
 
@@ -862,7 +867,8 @@ static void show_degraded(const json_t *head)
             return;
         }
     }
-    if (text.len > 0 && snp_buf_adds(&text, " (why: snipara-sandbox doctor)") == 0) {
+    if (text.len > 0 && !is_told &&
+        snp_buf_adds(&text, " (why: snipara-sandbox doctor)") == 0) {
         note(SNP_STYLE_YELLOW, "degraded", &text);
     }
 }

@@ -138,7 +138,8 @@ static int run_export(struct snp_cli *cli, const struct snp_opts *opts)
     snp_autofree char *from = NULL;
     const char *path = snp_opts_arg(opts, 0);
     const char *given = snp_opts_str(opts, "session");
-    struct sink sink = {.path = strcmp(path, "-") == 0 ? NULL : path, .fd = STDOUT_FILENO};
+    bool is_stdout = strcmp(path, "-") == 0;
+    struct sink sink = {.path = is_stdout ? NULL : path, .fd = is_stdout ? STDOUT_FILENO : -1};
     char size[SIZE_MAX_BYTES];
     struct snp_err err;
     int r;

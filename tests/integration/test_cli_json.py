@@ -97,7 +97,7 @@ ANSWERS = {
     "replay": (["replay", run_id], "calls same difference"),
     "runs list": (["runs", "list"], []),
     "runs show": (["runs", "show", run_id], "id state answer"),
-    "runs cancel": (["runs", "cancel", run_id], None),  # none runs: refused, and nothing on standard output
+    "runs cancel": (["runs", "cancel", run_id], None),  # none runs: refused
     "logs list": (["logs", "list"], []),
     "logs": (["logs", run_id], []),
     "logs verify": (["logs", "verify", run_id], "id intact last_hash"),
@@ -151,7 +151,7 @@ def test_json_is_one_value(box, verb):
     # A name that begins like others is shown in full by the program, so none of ours does.
     done = box.cli(*with_json([word(box) if callable(word) else word for word in words]))
     if members is None:
-        assert done.stdout == "" and done.returncode == 1 and done.stderr.startswith(f"snipara-sandbox {verb}: ")
+        assert json.loads(done.stdout)["error"]["code"] and done.returncode == 1 and done.stderr.startswith(f"snipara-sandbox {verb}: ")
         return
     assert done.returncode == (1 if verb == "resume" else 0), done.stderr
     value = json.loads(done.stdout)
@@ -257,6 +257,16 @@ FAILED = [  # 1: not there, there already, refused, out of reach, or the code fa
 ]
 
 
+def refusal_is_json(done, status, verb):
+    """One value: a result, or why there is none."""
+    value = json.loads(done.stdout)
+    assert done.returncode == (2 if "unknown option" in done.stderr or "goes with" in done.stderr else status)
+    if verb in ("run", "agent", "resume") and "success" in value:
+        assert value["success"] is False and type(value["error"]) is str
+    elif not {"status", "isError", "intact"} & set(value):
+        assert set(value["error"]) == {"code", "message"} and value["error"]["message"], value
+
+
 @pytest.mark.parametrize("status, words", [
     *((2, words) for words in WRONG), *((1, words) for words in FAILED),
 ], ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else str(value))
@@ -267,6 +277,8 @@ def test_exit_codes_mean_the_same_everywhere(box, status, words):
     if words[:1] != ["exec"] or status == 2:
         assert done.stderr.startswith("snipara-sandbox"), done.stderr
         assert f" {words[0]}: {words[0]}: " not in done.stderr
+    if words != ["mcp-serve", "--json"] and "--json" not in words:
+        refusal_is_json(box.cli(*with_json(words)), status, words[0])
     assert done.stderr != "" and [name for name in sorted(os.listdir(box.home)) if name not in before] in ([], ["logs"])
 
 

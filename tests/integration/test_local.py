@@ -385,6 +385,14 @@ def test_without_landlock_nothing_runs_in_local(fresh_sandbox, who):
     assert done.returncode == 1 and "Landlock" in done.stderr and "ran" not in done.stdout
 
 
+def test_a_session_says_once_that_it_is_degraded(local):
+    said = [local.cli("exec", *local.exec_options, "-s", "told", "1").stderr for _ in range(2)]
+    assert "degraded: " in said[0] and "degraded" not in said[1]
+    assert "degraded: " in local.cli("exec", *local.exec_options, "1").stderr
+    local.cli("hibernate", "told")
+    assert "degraded: " in local.cli("exec", *local.exec_options, "-s", "told", "1").stderr  # it has come back elsewhere
+
+
 def test_docker_and_wasm_run_in_native_and_say_so(fresh_sandbox):
     """By option, variable and file, also one that nobody has trusted; a virtual machine is more than native."""
     box = fresh_sandbox("user")
