@@ -29,7 +29,7 @@ enum {
     INPUT_MAX = 15 << 20, /* code and standard input together; a frame has 16 MiB */
 };
 
-const char *const snp_recover_words[] = {"ask", "replay", "checkpoint", NULL};
+const char *const snp_recover_words[] = {"ask", "replay", "checkpoint", "skip", NULL};
 
 static const struct snp_opt options[] = {
     {"file",           'f', SNP_OPT_STRING, "FILE",       "read the code from FILE",                          0                    },
@@ -59,8 +59,8 @@ static const struct snp_opt options[] = {
     {"durability",     0,   SNP_OPT_STRING, "HOW",
      "of a session's outcome once it is answered: synced (survives a power cut), process",                    SNP_KEY_DURABILITY   },
     {"checkpoint",     0,   SNP_OPT_STRING, "WHEN",
-     "when the session is saved: idle (soon after the last cell), cell (before each answer), "
-     "off",                                                                                                   SNP_KEY_CHECKPOINT   },
+     "when the session is saved: idle (soon after the last cell), after (each answer), cell "
+     "(before each answer), off",                                                                             SNP_KEY_CHECKPOINT   },
     {"recover",        0,   SNP_OPT_STRING, "HOW",
      "if cells are missing after a crash: ask (fail and name them; default), replay them "
      "first, or go on from the checkpoint",                                                                   0                    },

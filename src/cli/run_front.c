@@ -692,7 +692,7 @@ int snp_front_exec_of(const struct snp_config *config,
                      snp_cli_session_defaults(config), "project", project, "allow_degraded", 0,
                      "require_exact", snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
                      "transaction", snp_config_bool(config, SNP_KEY_TRANSACTION), "durability",
-                     snp_config_str(config, SNP_KEY_DURABILITY), "checkpoint", "cell",
+                     snp_config_str(config, SNP_KEY_DURABILITY), "checkpoint", "after",
                      "attached", 0);
     return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8") : 0;
 }

@@ -162,14 +162,15 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .name = "checkpoint",
                            .type = SNP_CONFIG_STRING,
                            .trust = SNP_CONFIG_SAFE,
-                           .safe = {"cell"},
+                           .safe = {"after", "cell"},
                            .fallback = "idle",
                            .env = ENV("CHECKPOINT"),
-                           .choices = {"idle", "cell", "off"},
+                           .choices = {"idle", "after", "cell", "off"},
                            .section = "Sessions",
                            .row = "Checkpoint",
-                           .help = "when a session is saved: idle, a moment after its last cell; cell, before "
-                    "each answer; off", },
+                           .help =
+                "when a session is saved: idle, a moment after its last cell; after, from each "
+                "answer on, beside what comes next; cell, before each answer; off", },
     [SNP_KEY_TRANSACTION] =
         {
                            .name = "transaction",

@@ -84,6 +84,9 @@ static void finish(struct snp_exec *exec)
             snp_hibernate_drop(session);
         } else {
             snp_checkpoint_schedule(session);
+            if (session->checkpoint_when == SNP_CHECKPOINT_AFTER) {
+                snp_checkpoint_tick(session->server); /* before the cell that waits */
+            }
             snp_exec_pump(session);
         }
     } else if (session->state != SNP_SESSION_CLOSING) {

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "daemon/check.h"
 #include "daemon/exec.h"
 #include "daemon/executor.h"
@@ -40,6 +41,7 @@ struct snp_save {
     bool is_beside; /* a running cell: of the moment before it */
     bool is_late;   /* that cell had ended when the tier was asked */
     bool is_again;
+    bool is_aside; /* nobody needs the session to stay as it is until the end */
     bool has_branch;
     uint32_t branch;
     char snapshot[SNP_STORE_ID_LEN + 1];
@@ -201,7 +203,32 @@ static int written(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     return r;
 }
 
-static const struct snp_tier_ops save_ops = {written, NULL};
+/* The tier has the moment in a copy: what comes now changes nothing of what is saved. */
+static int taken(void *ctx, const struct snp_tier_answer *event, struct snp_err *ret_bad)
+{
+    static const struct snp_field fields[] = {
+        {"event", SNP_T_STR, 16},
+    };
+    static const struct snp_record record = SNP_RECORD("save", fields);
+    const struct snp_save *save = ctx;
+    struct snp_session *session = save->session;
+    int r = snp_record_check(event->head, &record, ret_bad);
+
+    if (r < 0 || !snp_streq(snp_json_str(event->head, "event", ""), "taken")) {
+        return r < 0 ? r : snp_fail(ret_bad, SNP_E_INVALID, "save: an unknown event");
+    }
+    snp_log(SNP_LOG_DEBUG, "saving", "session=%s cell=%llu", session->id,
+            (unsigned long long)save->cell);
+    if (save->is_aside && session->save == save && session->state == SNP_SESSION_SAVING) {
+        snp_session_ref(session);
+        set_state(session, SNP_SESSION_IDLE);
+        snp_exec_pump(session);
+        snp_session_unref(session);
+    }
+    return 0;
+}
+
+static const struct snp_tier_ops save_ops = {written, taken};
 
 static int streams_start(struct snp_save *save, struct snp_err *err)
 {
@@ -349,6 +376,7 @@ void snp_checkpoint_go_on(struct snp_session *session)
 
 static void save_start(struct snp_session *session,
                        const struct snp_checkpoint_branch *branch,
+                       bool is_aside,
                        snp_checkpoint_made *made,
                        void *ctx)
 {
@@ -367,6 +395,7 @@ static void save_start(struct snp_session *session,
     }
     snp_session_ref(session);
     save->session = session;
+    save->is_aside = is_aside;
     save->made = made;
     save->ctx = ctx;
     snp_buf_init(&save->known, SNP_JOURNAL_KNOWN_MAX);
@@ -389,7 +418,14 @@ static void save_start(struct snp_session *session,
 
 void snp_checkpoint_make(struct snp_session *session, snp_checkpoint_made *made, void *ctx)
 {
-    save_start(session, NULL, made, ctx);
+    save_start(session, NULL, false, made, ctx);
+}
+
+void snp_checkpoint_make_aside(struct snp_session *session,
+                               snp_checkpoint_made *made,
+                               void *ctx)
+{
+    save_start(session, NULL, true, made, ctx);
 }
 
 void snp_checkpoint_make_branch(struct snp_session *session,
@@ -397,7 +433,7 @@ void snp_checkpoint_make_branch(struct snp_session *session,
                                 snp_checkpoint_made *made,
                                 void *ctx)
 {
-    save_start(session, branch, made, ctx);
+    save_start(session, branch, false, made, ctx);
 }
 
 /* When ---------------------------------------------------------------------------------------- */
@@ -450,7 +486,8 @@ void snp_checkpoint_schedule(struct snp_session *session)
         return;
     }
     /* Not put off for ever by a session that is never idle for long. */
-    if (now - session->dirty_us > (uint64_t)SNP_CAP_DIRTY_MS * 1000) {
+    if (now - session->dirty_us > (uint64_t)SNP_CAP_DIRTY_MS * 1000 ||
+        session->checkpoint_when == SNP_CHECKPOINT_AFTER) {
         after_us = 0;
     }
     session->checkpoint_us = now + after_us;
@@ -476,7 +513,7 @@ void snp_checkpoint_tick(struct snp_server *server)
         if (session->checkpoint_us > now + 500) {
             next = session->checkpoint_us < next ? session->checkpoint_us : next;
         } else if (server->n_saving < SNP_CAP_SAVING) {
-            snp_checkpoint_make(session, NULL, NULL);
+            snp_checkpoint_make_aside(session, NULL, NULL);
         } /* else the end of one of those looks again */
     }
     if (next != UINT64_MAX) {

@@ -42,7 +42,7 @@ static void made(void *ctx, const json_t *report, const struct snp_err *err)
 
 void snp_run_checkpoint(const struct snp_work *work)
 {
-    snp_checkpoint_make(work->session, made, work->request);
+    snp_checkpoint_make_aside(work->session, made, work->request);
 }
 
 /* hibernate -------------------------------------------------------------------------------- */

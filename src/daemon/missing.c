@@ -56,16 +56,52 @@ bool snp_missing_any(const struct snp_missing *missing)
 
 /* Finding ------------------------------------------------------------------------------------ */
 
+static bool is_unknown(const char *status)
+{
+    return strcmp(status, "unknown") == 0 || strcmp(status, "running") == 0;
+}
+
+/*
+ * A replay whose end is not known may have ended the daemon, or been cut off by it: that counts once. One that lost the
+ * session counts twice.
+ */
+static void note_replay(struct snp_missing *missing,
+                        uint64_t cell,
+                        const struct snp_journal_cell *row)
+{
+    for (size_t i = 0; i < missing->n_cells; i++) {
+        struct snp_missing_cell *at = &missing->cells[i];
+
+        if (at->cell != cell) {
+            continue;
+        }
+        if (snp_streq(row->state, "lost") ||
+            snp_streq(row->state, "restored_from_checkpoint")) {
+            at->failed += SNP_MISSING_DEADLY;
+        } else if (is_unknown(row->status)) {
+            at->failed++;
+        } else if (at->failed == 0 && !is_unknown(at->status) &&
+                   strcmp(at->status, row->status) != 0) {
+            at->failed = 1;
+        }
+        return;
+    }
+}
+
 static int note_cell(const struct snp_journal_cell *row, void *arg, struct snp_err *err)
 {
     struct snp_missing *missing = arg;
     snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
+    uint64_t replay_of = (uint64_t)snp_json_int(spec, "replay_of", 0);
     struct snp_missing_cell *at;
 
     /* These left nothing; a repetition counts as what it repeats. */
+    if (replay_of != 0) {
+        note_replay(missing, replay_of, row);
+        return 0;
+    }
     if (strcmp(row->status, "refused") == 0 || snp_streq(row->state, "rolled_back") ||
-        snp_streq(row->state, "undone") || snp_streq(row->state, "restored_from_checkpoint") ||
-        snp_json_int(spec, "replay_of", 0) != 0) {
+        snp_streq(row->state, "undone") || snp_streq(row->state, "restored_from_checkpoint")) {
         return 0;
     }
     if (missing->n_cells == SNP_MISSING_CELLS_MAX) {
@@ -80,6 +116,7 @@ static int note_cell(const struct snp_journal_cell *row, void *arg, struct snp_e
     }
     at = &missing->cells[missing->n_cells++];
     at->cell = row->cell;
+    at->failed = 0;
     (void)snprintf(at->status, sizeof(at->status), "%s", row->status);
     return 0;
 }
@@ -160,8 +197,6 @@ int snp_missing_find(struct snp_tx *tx,
 static void cells_text(const struct snp_missing *missing, char *out, size_t out_len)
 {
     const struct snp_missing_cell *last = &missing->cells[missing->n_cells - 1];
-    bool is_unknown =
-        strcmp(last->status, "unknown") == 0 || strcmp(last->status, "running") == 0;
     size_t used =
         (size_t)snprintf(out, out_len, "what cell%s", missing->n_cells > 1 ? "s" : "");
 
@@ -173,7 +208,7 @@ static void cells_text(const struct snp_missing *missing, char *out, size_t out_
     }
     (void)snprintf(out + used, out_len - used, "%s did%s",
                    missing->n_cells > CELLS_NAMED ? ", ..." : "",
-                   is_unknown ? " (how the last ended is unknown)" : "");
+                   is_unknown(last->status) ? " (how the last ended is unknown)" : "");
 }
 
 /* "what cells 3, 4 did, and 1 file put into it (a.txt), and the rollback to cell 2" */
@@ -218,6 +253,34 @@ int snp_missing_fail(const struct snp_missing *missing,
                     "exec --recover replay, which runs the cells again, or --recover "
                     "checkpoint, which goes on without",
                     name, origin, what);
+}
+
+const struct snp_missing_cell *snp_missing_deadly(const struct snp_missing *missing)
+{
+    for (size_t i = 0; i < missing->n_cells; i++) {
+        if (missing->cells[i].failed >= SNP_MISSING_DEADLY) {
+            return &missing->cells[i];
+        }
+    }
+    return NULL;
+}
+
+json_t *snp_missing_leave_out(struct snp_missing *missing)
+{
+    json_t *left_out = json_array();
+    size_t n = 0;
+
+    for (size_t i = 0; i < missing->n_cells; i++) {
+        const struct snp_missing_cell *at = &missing->cells[i];
+
+        if (at->failed > 0) {
+            (void)json_array_append_new(left_out, json_integer((json_int_t)at->cell));
+        } else {
+            missing->cells[n++] = *at;
+        }
+    }
+    missing->n_cells = n;
+    return left_out;
 }
 
 int snp_missing_check(struct snp_tx *tx,

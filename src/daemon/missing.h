@@ -25,6 +25,13 @@ enum {
 struct snp_missing_cell {
     uint64_t cell;
     char status[16];
+    unsigned
+        failed; /* replays of it that ended otherwise than it did; those that took the session along: twice */
+};
+
+enum {
+    SNP_MISSING_DEADLY =
+        2, /* `failed` from here on: another replay would end the session again */
 };
 
 /* Zeroed = nothing. */
@@ -56,6 +63,12 @@ int snp_missing_find(struct snp_tx *tx,
                      struct snp_err *err) SNP_NODISCARD;
 
 bool snp_missing_any(const struct snp_missing *missing);
+
+/* The first cell that a replay would end the session with again; NULL: none. */
+const struct snp_missing_cell *snp_missing_deadly(const struct snp_missing *missing);
+
+/* Take the cells out that failed in a replay. Their numbers, a new reference; NULL when out of memory. */
+json_t *snp_missing_leave_out(struct snp_missing *missing);
 
 /* SNP_E_DENIED, what is missing, and the ways out, if anything is. */
 int snp_missing_check(struct snp_tx *tx,

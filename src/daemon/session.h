@@ -54,6 +54,7 @@ enum snp_checkpoint_when {
     SNP_CHECKPOINT_IDLE = 0, /* a while after the last cell */
     SNP_CHECKPOINT_CELL,     /* before each answer */
     SNP_CHECKPOINT_OFF,
+    SNP_CHECKPOINT_AFTER, /* from each answer on, beside what comes next */
 };
 
 /* Somebody who needs the session to have an executor. Embedded in its owner. */

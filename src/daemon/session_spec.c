@@ -21,22 +21,22 @@ enum {
 };
 
 static const struct snp_field fields[] = {
-    {"version",        SNP_T_INT,              SPEC_VERSION      },
-    {"format",         SNP_T_INT,              0                 },
-    {"tier",           SNP_T_STR,              16                },
-    {"auto",           SNP_T_BOOL,             0                 },
-    {"template",       SNP_T_STR,              31                },
-    {"project",        SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH      },
-    {"rootfs",         SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH      },
-    {"env",            SNP_T_OBJ,              0                 },
-    {"limits",         SNP_T_OBJ,              0                 },
-    {"allow_degraded", SNP_T_BOOL,             0                 },
-    {"require_exact",  SNP_T_BOOL,             0                 },
-    {"transaction",    SNP_T_BOOL,             0                 },
-    {"checkpoint",     SNP_T_INT,              SNP_CHECKPOINT_OFF},
-    {"accepted",       SNP_T_INT,              0                 },
-    {"accepted_from",  SNP_T_INT | SNP_T_OPT,  0                 },
-    {"manifest",       SNP_T_OBJ,              0                 },
+    {"version",        SNP_T_INT,              SPEC_VERSION        },
+    {"format",         SNP_T_INT,              0                   },
+    {"tier",           SNP_T_STR,              16                  },
+    {"auto",           SNP_T_BOOL,             0                   },
+    {"template",       SNP_T_STR,              31                  },
+    {"project",        SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH        },
+    {"rootfs",         SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH        },
+    {"env",            SNP_T_OBJ,              0                   },
+    {"limits",         SNP_T_OBJ,              0                   },
+    {"allow_degraded", SNP_T_BOOL,             0                   },
+    {"require_exact",  SNP_T_BOOL,             0                   },
+    {"transaction",    SNP_T_BOOL,             0                   },
+    {"checkpoint",     SNP_T_INT,              SNP_CHECKPOINT_AFTER},
+    {"accepted",       SNP_T_INT,              0                   },
+    {"accepted_from",  SNP_T_INT | SNP_T_OPT,  0                   },
+    {"manifest",       SNP_T_OBJ,              0                   },
 };
 static const struct snp_record record = SNP_RECORD("session record", fields);
 

@@ -113,34 +113,41 @@ static int argv_check(const struct snp_exec_spec *spec, struct snp_err *err)
 }
 
 /* A member whose value is one of a few words; NULL or absent: *ret stays. */
+/* One of the words, of which there are at least two; NULL ends them. */
 static int word_read(const json_t *head,
                      const char *name,
-                     const char *const words[3],
+                     const char *const *words,
                      int *ret,
                      struct snp_err *err)
 {
     const char *word = snp_json_str(head, name, NULL);
+    char all[80] = "";
+    size_t used = 0;
 
     if (word == NULL) {
         return 0;
     }
-    for (int i = 0; i < 3 && words[i] != NULL; i++) {
+    for (int i = 0; words[i] != NULL; i++) {
         if (strcmp(words[i], word) == 0) {
             *ret = i;
             return 0;
         }
+        used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s",
+                                 i == 0                 ? ""
+                                 : words[i + 1] == NULL ? " or "
+                                                        : ", ",
+                                 words[i]);
+        SNP_ASSERT(used < sizeof(all));
     }
-    return snp_fail(err, SNP_E_INVALID, "exec: '%s' is %s, %s%s%s, not '%s'", name, words[0],
-                    words[1], words[2] == NULL ? "" : " or ", words[2] == NULL ? "" : words[2],
-                    word);
+    return snp_fail(err, SNP_E_INVALID, "exec: '%s' is %s, not '%s'", name, all, word);
 }
 
 /* What is to be kept of it, and how well. */
 static int keeping_read(const json_t *head, struct snp_exec_spec *spec, struct snp_err *err)
 {
-    static const char *const durabilities[3] = {"process", "synced"};
-    static const char *const whens[3] = {"idle", "cell", "off"};
-    static const char *const recovers[3] = {"ask", "replay", "checkpoint"};
+    static const char *const durabilities[] = {"process", "synced", NULL};
+    static const char *const whens[] = {"idle", "cell", "off", "after", NULL};
+    static const char *const recovers[] = {"ask", "replay", "checkpoint", "skip", NULL};
     int durability = SNP_DURABILITY_SYNCED;
     int when = -1;
     int recover = SNP_RECOVER_ASK;

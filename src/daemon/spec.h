@@ -22,6 +22,7 @@ enum snp_recover {
     SNP_RECOVER_ASK = 0,    /* nothing: the call fails and names the two ways */
     SNP_RECOVER_REPLAY,     /* they are run again first */
     SNP_RECOVER_CHECKPOINT, /* the session goes on without them */
+    SNP_RECOVER_SKIP,       /* as replay, without those that failed in a replay before */
 };
 
 struct snp_exec_spec {

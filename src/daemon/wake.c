@@ -39,6 +39,9 @@
 #include "daemon/turn.h"
 #include "store/journal.h"
 
+#define WAYS_OUT                                                                         \
+    "; --recover skip replays the other cells without it, --recover checkpoint goes on " \
+    "from the last checkpoint without any of them"
 #define ROLLBACK_NAME "the rollback to cell " /* no variable has such a name */
 
 struct snp_wake {
@@ -51,7 +54,8 @@ struct snp_wake {
     uint64_t begun_us;
     struct snp_missing_place place;
     struct snp_missing missing; /* owned */
-    size_t replayed;            /* of its cells, so far */
+    json_t *left_out; /* owned: cells that are not run again with the others; or NULL */
+    size_t replayed;  /* of its cells, so far */
     enum snp_recover decision;
     enum snp_load_effort effort;
     bool is_again;       /* all of it was tried once more, if there was reason to */
@@ -85,6 +89,7 @@ static void wake_release(struct snp_wake *wake)
     free(wake->spec);
     snp_buf_done(&wake->code);
     json_decref(wake->failed);
+    json_decref(wake->left_out);
     snp_session_unref(wake->session);
     free(wake);
 }
@@ -148,11 +153,14 @@ static void wake_fail(struct snp_wake *wake, const struct snp_err *err)
 
 /* The end of waking ------------------------------------------------------------------------- */
 
-static json_t *missing_json(const struct snp_wake *wake, size_t from, size_t to)
+/* Those that were run again, or those that were not. */
+static json_t *cells_json(const struct snp_wake *wake, bool is_replayed)
 {
-    json_t *list = json_array();
+    bool is_replay = wake->decision == SNP_RECOVER_REPLAY;
+    json_t *list =
+        is_replayed || wake->left_out == NULL ? json_array() : json_copy(wake->left_out);
 
-    for (size_t i = from; i < to; i++) {
+    for (size_t i = 0; is_replayed == is_replay && i < wake->missing.n_cells; i++) {
         (void)json_array_append_new(list,
                                     json_integer((json_int_t)wake->missing.cells[i].cell));
     }
@@ -256,24 +264,20 @@ static json_t *failed_json(const struct snp_wake *wake)
 static void wake_done(struct snp_wake *wake)
 {
     struct snp_session *session = wake->session;
-    bool is_replay = wake->decision == SNP_RECOVER_REPLAY;
     uint64_t us = snp_now_us() - wake->begun_us;
 
     restored_set(
         session,
         !wake->was_live
             ? wake->checkpoint == 0 ? lost_name(session) : NULL
-            : json_pack(
-                  "{s:o, s:I, s:o, s:o, s:o, s:o, s:I}", "checkpoint",
-                  wake->checkpoint == 0 ? json_null()
-                                        : json_integer((json_int_t)wake->checkpoint),
-                  "cell", (json_int_t)(wake->checkpoint == 0 ? 0 : wake->place.checkpoint_cell),
-                  "missing",
-                  missing_json(wake, is_replay ? wake->missing.n_cells : 0,
-                               wake->missing.n_cells),
-                  "replayed", missing_json(wake, 0, is_replay ? wake->missing.n_cells : 0),
-                  "failed", failed_json(wake), "missing_puts", puts_json(wake), "wake_us",
-                  (json_int_t)us));
+            : json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:I}", "checkpoint",
+                        wake->checkpoint == 0 ? json_null()
+                                              : json_integer((json_int_t)wake->checkpoint),
+                        "cell",
+                        (json_int_t)(wake->checkpoint == 0 ? 0 : wake->place.checkpoint_cell),
+                        "missing", cells_json(wake, false), "replayed", cells_json(wake, true),
+                        "failed", failed_json(wake), "missing_puts", puts_json(wake), "wake_us",
+                        (json_int_t)us));
     snp_log(SNP_LOG_INFO, "wake", "session=%s epoch=%llu checkpoint=%llu us=%llu", session->id,
             (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
             (unsigned long long)us);
@@ -283,7 +287,7 @@ static void wake_done(struct snp_wake *wake)
     wake_over(wake);
     session->is_dirty = false;
     session->is_told_lost = false;
-    if (is_replay && wake->missing.n_cells > 0) {
+    if (wake->decision == SNP_RECOVER_REPLAY && wake->missing.n_cells > 0) {
         snp_checkpoint_schedule(session);
     }
     snp_session_set_state(session, SNP_SESSION_IDLE);
@@ -421,10 +425,19 @@ static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_
     return 0;
 }
 
+/* Did the cell take the session along? */
+static bool is_lost(const json_t *result)
+{
+    const char *state = snp_json_str(result, "state", "");
+
+    return strcmp(state, "lost") == 0 || strcmp(state, "restored_from_checkpoint") == 0;
+}
+
 /* A cell was run again. Whether to go on is looked at once it has let go of the session. */
 static void replay_ended(void *ctx, const char *result, const struct snp_err *err)
 {
     struct snp_wake *wake = ctx;
+    const struct snp_session *session = wake->session;
     const struct snp_missing_cell *was = &wake->missing.cells[wake->replayed];
     snp_autojson json_t *head = result == NULL ? NULL : json_loads(result, 0, NULL);
     const char *status = snp_json_str(head, "status", "unknown");
@@ -434,17 +447,19 @@ static void replay_ended(void *ctx, const char *result, const struct snp_err *er
         wake_release(wake);
         return;
     }
-    if (result == NULL) {
+    if (result == NULL && session->executor != NULL) {
         wake->err = *err;
         (void)snp_err_wrap(&wake->err, "replay of cell %llu", (unsigned long long)was->cell);
+    } else if (result == NULL || is_lost(head)) {
+        (void)snp_fail(&wake->err, SNP_E_DENIED,
+                       "Replaying cell %llu ended session %.64s" WAYS_OUT,
+                       (unsigned long long)was->cell, session->name);
     } else if (strcmp(was->status, "unknown") != 0 && strcmp(was->status, "running") != 0 &&
                strcmp(was->status, status) != 0) {
-        (void)snp_fail(
-            &wake->err, SNP_E_DENIED,
-            "replay stopped: cell %llu ended with %s, now with %s, so what comes "
-            "after it would not be what it was; --recover checkpoint goes on from the "
-            "last checkpoint without them",
-            (unsigned long long)was->cell, was->status, status);
+        (void)snp_fail(&wake->err, SNP_E_DENIED,
+                       "replay stopped: cell %llu ended with %s, now with %s, so what comes "
+                       "after it would not be what it was" WAYS_OUT,
+                       (unsigned long long)was->cell, was->status, status);
     }
     wake->replayed++;
 }
@@ -718,6 +733,7 @@ static void epoch_raise(struct snp_wake *wake)
 static bool decide(struct snp_wake *wake, struct snp_err *err)
 {
     struct snp_session *session = wake->session;
+    const struct snp_missing_cell *deadly;
 
     (void)snp_missing_fail(&wake->missing, &wake->place, err);
     while (session->n_waiting > 0 && session->waiting[0]->spec.recover == SNP_RECOVER_ASK) {
@@ -727,6 +743,18 @@ static bool decide(struct snp_wake *wake, struct snp_err *err)
         return false;
     }
     wake->decision = session->waiting[0]->spec.recover;
+    if (wake->decision == SNP_RECOVER_SKIP) {
+        wake->decision = SNP_RECOVER_REPLAY;
+        wake->left_out = snp_missing_leave_out(&wake->missing);
+    }
+    deadly = snp_missing_deadly(&wake->missing);
+    if (wake->decision == SNP_RECOVER_REPLAY && deadly != NULL) {
+        (void)snp_fail(err, SNP_E_DENIED,
+                       "Replaying cell %llu ended session %.64s before, so it was not replayed "
+                       "again" WAYS_OUT,
+                       (unsigned long long)deadly->cell, session->name);
+        return false;
+    }
     if (wake->decision == SNP_RECOVER_REPLAY && wake->missing.n_beyond > 0) {
         (void)snp_fail(err, SNP_E_LIMIT,
                        "session %s lacks what %llu cells did, and at most %d are run again; "

@@ -336,6 +336,7 @@ void snp_task_sayf(struct snp_task *task, bool is_error, const char *fmt, ...)
 static int failure_text(const struct snp_err *err, struct snp_buf *text)
 {
     const char *option = strstr(err->msg, "--recover");
+    bool may_skip = strstr(err->msg, "--recover skip") != NULL;
     size_t n = strlen(err->msg);
     int r;
 
@@ -346,11 +347,14 @@ static int failure_text(const struct snp_err *err, struct snp_buf *text)
         }
     }
     r = snp_text_line(text, err->msg, n, MESSAGE_TEXT);
-    return r < 0 || option == NULL
-               ? r
-               : snp_buf_adds(text, " The argument recover=\"replay\" runs those cells again "
-                                    "first, recover=\"checkpoint\" goes on without "
-                                    "them; SniparaSandbox.destroy_session begins anew");
+    if (r < 0 || option == NULL) {
+        return r;
+    }
+    return snp_buf_addf(
+        text,
+        " The argument recover=\"%s\" runs %s first, recover=\"checkpoint\" goes on without "
+        "them; SniparaSandbox.destroy_session begins anew",
+        may_skip ? "skip" : "replay", may_skip ? "the other cells again" : "those cells again");
 }
 
 void snp_task_fail(struct snp_task *task, const struct snp_err *err)

@@ -58,6 +58,7 @@ enum {
         .name = "recover", .type = SNP_ARG_CHOICE,                                  \
         .help = "if the session lost cells: run them again, or go on", .choices = { \
             "replay",                                                               \
+            "skip",                                                                 \
             "checkpoint"                                                            \
         }                                                                           \
     }

@@ -5,9 +5,10 @@
 Speaks the tier protocol of docs/wire.md on descriptor 3. Code is Python with a few words:
 emit(text), wait(seconds) (ends early when interrupted), die(), bad(), gone(), hang(n bytes),
 until(path) (the file is there), own(...) (a manifest of the cell's own), lose() (state lost), torn(n) (the next n checkpoints end in the
-middle), slow(seconds) (the next checkpoint takes so long), python(version) (another one), member(...) (of
+middle), slow(seconds) (the next checkpoint takes so long; a path: till it is there), python(version) (another one), member(...) (of
 the result), late(seconds) (answers so much later, whatever happens), refuse(why) (no further
-branches), branches() (their numbers), vanish(seconds) (its session is gone once it has been saved,
+branches), aside() (of what is saved a copy is made first, and told), branches() (their numbers),
+vanish(seconds) (its session is gone once it has been saved,
 and nobody is told; who asks for it hears so after that time).
 Variables that pickle are saved, others are listed as lost.
 """
@@ -31,7 +32,7 @@ MANIFEST = {
     "controls": {"network": {"enforced": False}}, "degraded": [],
 }
 OURS = ("OPEN", "HEAD", "STDIN", "emit", "display", "wait", "die", "own", "bad", "gone", "lose", "torn", "slow",
-        "member", "late", "until", "python", "refuse", "branches", "vanish", "holds", "each",
+        "member", "late", "until", "python", "refuse", "aside", "branches", "vanish", "holds", "each",
         "give_up", "__builtins__")
 ITEM, DATA, END = 80, 81, 82
 FDS = []
@@ -51,6 +52,7 @@ class Session:
         self.branches = {}
         self.last_branch = 0
         self.refuses = None
+        self.aside = False
         self.vanishes = None
         self.bytes = 1
         self.each = 0
@@ -116,6 +118,7 @@ def run_cell(ident, head, raw):
         slow=lambda seconds: setattr(session, "slow", seconds),
         vanish=lambda seconds=0: setattr(session, "vanishes", (seconds,)),
         refuse=lambda why: setattr(session, "refuses", why),
+        aside=lambda: setattr(session, "aside", True),
         branches=lambda: sorted(session.branches),
         holds=lambda size: setattr(session, "bytes", size),
         each=lambda size: setattr(session, "each", size),  # what a branch holds for itself
@@ -195,8 +198,16 @@ def save(*args):
 
 
 def save_all(ident, session, known, fd, number=None):
-    time.sleep(session.slow)
-    session.slow = 0
+    delay, session.slow = session.slow, 0
+    if session.aside and number is None:
+        holder = Session({})
+        holder.names, holder.files = copied(session)
+        send(4, ident, {"event": "taken"})
+        session = holder
+    if isinstance(delay, str):
+        until(delay)
+    else:
+        time.sleep(delay)
     if number is not None and number not in session.branches:
         os.close(fd)
         return send(3, ident, {"code": "not_found", "message": "no such branch"})

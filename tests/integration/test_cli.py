@@ -217,7 +217,7 @@ def test_bash_completion_offers_what_fits(folder):
     assert complete(folder, "config", "") == ["show", "--help"]
     assert complete(folder, "exec", "--mem") == ["--memory"]
     assert complete(folder, "exec", "--json", "--template", "") == ["base", "data", "plot"]
-    assert complete(folder, "exec", "--recover", "") == ["ask", "replay", "checkpoint"]
+    assert complete(folder, "exec", "--recover", "") == ["ask", "replay", "checkpoint", "skip"]
     assert complete(folder, "template", "show", "p") == ["plot"]
     assert complete(folder, "template", "show", "--") == ["--json", "--help"]
     assert complete(folder, "completion", "") == ["bash", "zsh", "fish"]

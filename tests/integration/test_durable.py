@@ -163,6 +163,34 @@ def test_a_replay_that_ends_differently_stops(start, tmp_path):
                       (None, "ok", "kept")]
 
 
+def test_a_cell_that_ends_its_session_when_replayed_can_be_left_out(start):
+    client = start(*LATER).client()
+    client.run("globals().update(x=[1])", "s")
+    client.end_of(client.start("x.append(2), die()", "s"))
+    message = client.fail("x", "s", recover="replay")["message"]
+    assert "Replaying cell 2 ended session s; --recover skip" in message
+    # It is not run for ever, not even after a restart; the others come back without it.
+    n = len(history(client))
+    for restarts in (False, True):
+        client = start(*LATER).client() if restarts else client
+        message = client.fail("x", "s", recover="replay")["message"]
+        assert "Replaying cell 2 ended session s before" in message and "--recover skip" in message
+        assert len(history(client)) == n
+    done = result(client, "x", recover="skip")
+    assert done["value"] == "[1]" and (done["restored"]["replayed"], done["restored"]["missing"]) == ([1], [2])
+    assert done["restored"]["cell"] == 0
+
+
+def test_a_stopped_replay_can_go_on_without_the_cell(start, tmp_path):
+    client = start(*LATER).client()
+    for code in ("globals().update(x=[1])", f"open({str(tmp_path / 'mark')!r}, 'x').close()", "x.append(3)"):
+        client.run(code, "s")
+    client = start(*LATER).client()
+    assert "--recover skip" in client.fail("x", "s", recover="replay")["message"]
+    done = result(client, "x", recover="skip")
+    assert done["value"] == "[1, 3]" and (done["restored"]["replayed"], done["restored"]["missing"]) == ([1, 3], [2])
+
+
 def test_a_stopped_replay_forgets_nothing(start, tmp_path):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
@@ -558,6 +586,30 @@ def test_notes_of_puts_go_when_every_checkpoint_has_them(start, place):  # noqa:
     kill(daemon, signal.SIGTERM)
     with contextlib.closing(sqlite3.connect(os.path.join(place, "journal", "journal.db"))) as db:
         assert 0 < db.execute("SELECT COUNT(*) FROM effects").fetchone()[0] < 6
+
+
+@pytest.mark.parametrize("when", ["idle", "after", None])
+def test_what_comes_while_a_copy_is_saved_does_not_wait(start, when, tmp_path):
+    """The save ends when the file is there, which the cell makes that came after it."""
+    go = str(tmp_path / "go")
+    daemon = start("--log-level", "debug", *(SOON if when else LATER))
+    client = daemon.client()
+    client.run(f"aside(), globals().update(x=[1]), slow({go!r})", "s", checkpoint=when)
+    if when is None:
+        asked = client.send({"method": "checkpoint", "session": "s"})
+    elif when == "idle":
+        assert wait_until(lambda: " saving session=" in daemon.text())
+    client.run("x.append(2)", "s")
+    put(client, "late")
+    client.run(f"open({go!r}, 'x').close()", "s")
+    if when is None:
+        assert client.end_of(asked)[1]["cell"] == 1
+        client = start(*LATER).client()
+        assert "cells 2, 3 did, and 1 file put into it (late)" in client.fail("x", "s")["message"]
+        assert result(client, "x", recover="checkpoint")["value"] == "[1]"
+    else:  # and what came is saved in its turn
+        assert saved(client, 3)
+        assert result(start(*LATER).client(), "x")["value"] == "[1, 2]"
 
 
 def test_a_put_beside_a_checkpoint_counts_as_not_in_it(start):

@@ -153,6 +153,20 @@ def test_a_cell_that_could_not_be_saved_says_so(box):
     assert done.returncode == 0 and "not saved: what this cell did is not on disk" in done.stderr, done
 
 
+@pytest.mark.parametrize("when", ["after", "idle"])
+def test_the_next_call_does_not_wait_for_a_save(box, when):
+    """Its pickle is done when the file is there that the next call makes: in the session's workspace, which it sees."""
+    code = ("class K:\n    def __reduce__(self):\n        import os, time\n"
+            "        while not os.path.exists('go'): time.sleep(0.01)\n        return list, ()\nk = K()")
+    box.start("--checkpoint-after", "0.05" if when == "idle" else "600")
+    assert box.cli("exec", *box.exec_options, "--session", "s", "--checkpoint", when, code).returncode == 0
+    box.exec("open('go', 'w').close()", "s")
+    saved(box, 2)
+    restart(box)
+    done = box.exec("k", "s")
+    assert done["value"] == "[]" and not done["restored"]["failed"], done
+
+
 def test_what_cannot_be_saved_is_named(box):
     box.start(*SOON)
     box.exec("numbers = (n for n in range(9))\nkept = 1", "s")

@@ -540,6 +540,18 @@ def test_what_a_session_lost_is_told_with_the_ways_out():
         assert 'recover="replay"' in server.error("snapshot_session", session_id="cut")
         assert server.text("execute_python", code="x", session_id="cut", recover="replay") == "1"
         assert "[lost]" not in server.text("list_sessions")
+        # One of them ends the session when it is run again, for nothing protects what runs threads: it can be left out.
+        code = "import threading, time\ny = 2\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
+        assert box.cli("exec", "-s", "deadly", "--checkpoint", "off", code).returncode == 0
+        box.cli("exec", "-s", "deadly", "import os; os.kill(os.getpid(), 9)")
+        os.kill(box.tier_pid(), signal.SIGKILL)
+        again = dict(code="y", session_id="deadly")
+        assert lib.wait_for(lambda: "[lost]" in server.text("list_sessions"))
+        assert 'recover="replay"' in server.error("execute_python", **again)
+        for _ in range(2):
+            told = server.error("execute_python", recover="replay", **again)
+            assert "Replaying cell 2 ended session" in told and 'recover="skip"' in told, told
+        assert server.text("execute_python", recover="skip", **again).startswith("2")
     finally:
         server.close()
         box.close()

@@ -611,6 +611,16 @@ static void on_again(uv_timer_t *timer)
     vars_open(v);
 }
 
+/* What is saved lies aside: cells and files may come. */
+static void tell_taken(const struct snp_saving *v)
+{
+    snp_autojson json_t *event = json_pack("{s:s}", "event", "taken");
+
+    if (event != NULL) {
+        snp_serve_event(v->session->tier, v->id, event, NULL, 0);
+    }
+}
+
 static void vars_start(void *data)
 {
     struct snp_saving *v = data;
@@ -622,6 +632,9 @@ static void vars_start(void *data)
     if (choose(v, &err) < 0) {
         saving_end(v, &err);
         return;
+    }
+    if (!v->wants_branch && !v->is_held) {
+        tell_taken(v);
     }
     vars_open(v);
     if (v->id != 0) {
