@@ -107,6 +107,12 @@ bool snp_config_is_harmless(enum snp_config_key key, const json_t *value)
     return false;
 }
 
+bool snp_config_keeps(enum snp_config_key key, const json_t *value, const json_t *said)
+{
+    return json_equal(value, said) ||
+           (snp_config_info(key)->trust == SNP_CONFIG_DOWN && is_less(key, value, said));
+}
+
 bool snp_config_is_provider_variable(const char *name)
 {
     static const char *const ends[] = {

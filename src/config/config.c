@@ -175,14 +175,16 @@ static void asks_add(struct file *file, const char *name, json_t *shown)
     (void)json_object_set_new(file->asks, name, shown);
 }
 
-/* May the file set the key to the value, which is written there as name = given? */
+/* May the file set the key to the value, which is written there as name = given? said: by the user, or NULL. */
 static bool is_allowed(struct file *file,
                        enum snp_config_key key,
+                       const json_t *said,
                        const char *name,
                        json_t *given,
                        const json_t *value)
 {
-    if (snp_config_is_harmless(key, value)) {
+    if (snp_config_is_harmless(key, value) &&
+        (said == NULL || snp_config_keeps(key, value, said))) {
         return true;
     }
     asks_add(file, name,
@@ -304,7 +306,7 @@ static int set_from_file(struct snp_config *config,
     if (r < 0) {
         return r;
     }
-    if (!is_allowed(&config->toml, key, name, given, value)) {
+    if (!is_allowed(&config->toml, key, NULL, name, given, value)) {
         json_decref(value);
         return 0;
     }
@@ -457,9 +459,10 @@ static int try_env(struct snp_config *config,
         return r;
     }
     bool is_lesser = config->env.trust != SNP_TRUST_GIVEN && is_in_process(config, key);
-    if (!is_process &&
-        (!is_allowed(&config->env, key, name, json_object_get(config->dotenv, name), value) ||
-         is_lesser)) {
+    const json_t *said = snp_config_is_chosen(config, key) ? config->slots[key].value : NULL;
+    if (!is_process && (!is_allowed(&config->env, key, said, name,
+                                    json_object_get(config->dotenv, name), value) ||
+                        is_lesser)) {
         json_decref(value);
         return 0;
     }
@@ -517,7 +520,10 @@ static int apply_docker_limits(struct snp_config *config, struct snp_err *err)
             return out_of_memory(err);
         }
         r = snp_value_from_json(key, from->value, source, &value, err);
-        if (r == 0) {
+        if (r == 0 && !snp_config_is_users(config, docker_limits[i].from) &&
+            snp_config_is_chosen(config, key) && !snp_config_keeps(key, value, to->value)) {
+            json_decref(value); /* an untrusted file raises nothing that the user has said */
+        } else if (r == 0) {
             r = slot_set(to, value, from->origin, source, err);
         }
     }

@@ -648,6 +648,43 @@ TEST(an_untrusted_dotenv_overrides_no_variable_of_the_process)
     end(&fix);
 }
 
+/* Nor is what a file says that the user has trusted; but a limit may be lowered. */
+TEST(an_untrusted_dotenv_takes_back_nothing_of_a_trusted_file)
+{
+    static const struct {
+        const char *toml;
+        const char *dotenv;
+        enum snp_config_key key;
+        bool is_used;
+    } cases[] = {
+        {"require_exact = true", "SNIPARA_SANDBOX_REQUIRE_EXACT=false", SNP_KEY_REQUIRE_EXACT,
+         false                                                                                                   },
+        {"model = \"ollama/x\"", "SNIPARA_SANDBOX_MODEL=gpt-4o",        SNP_KEY_MODEL,                      false},
+        {"memory = \"128m\"",    "SNIPARA_SANDBOX_MEMORY=256m",         SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY),
+         false                                                                                                   },
+        {"memory = \"128m\"",    "SNIPARA_SANDBOX_DOCKER_MEMORY=256m",
+         SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY),                                                                false},
+        {"memory = \"128m\"",    "SNIPARA_SANDBOX_DOCKER_MEMORY=64m",
+         SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY),                                                                true },
+        {"max_depth = 3",        "RLM_MAX_DEPTH=2",                     SNP_KEY_MAX_DEPTH,                  true },
+    };
+    for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
+        struct fixture fix;
+        char text[256];
+        begin(&fix);
+        (void)snprintf(text, sizeof(text), "[snipara_sandbox]\n%s\n", cases[i].toml);
+        put(&fix, "other.toml", text);
+        put(&fix, ".env", cases[i].dotenv);
+        fix.request.config_path = "other.toml"; /* the user's word */
+        snp_autoconfig struct snp_config *config = load(&fix);
+        enum snp_config_origin origin = snp_config_origin(config, cases[i].key);
+        if ((origin == SNP_ORIGIN_DOTENV) != cases[i].is_used) {
+            fail_msg("%s, %s", cases[i].toml, cases[i].dotenv);
+        }
+        end(&fix);
+    }
+}
+
 static void count_warning(void *arg, unsigned line, const char *what)
 {
     unsigned *lines = arg;
@@ -749,6 +786,7 @@ RUN(UNIT(defaults_are_the_documented_ones),
     UNIT(untrusted_files_widen_nothing),
     UNIT(untrusted_files_choose_models_of_well_known_addresses_only),
     UNIT(an_untrusted_dotenv_overrides_no_variable_of_the_process),
+    UNIT(an_untrusted_dotenv_takes_back_nothing_of_a_trusted_file),
     UNIT(dotenv_lines_are_read_as_a_shell_would),
     UNIT(dotenv_lines_that_make_no_sense_are_skipped_and_counted),
     UNIT(toml_becomes_json_of_the_same_shape))
