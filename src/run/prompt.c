@@ -20,7 +20,7 @@ static const char common[] =
 
 static const char of_run[] =
     "- Finish with FINAL(answer), FINAL_VAR(variable_name), or an answer without tool calls. "
-    "Turns are few: combine steps.";
+    "Turns and tokens are limited: combine steps.";
 
 static const char of_agent[] =
     "- Work in small steps, check the result, then finish with FINAL(answer) or "

@@ -188,6 +188,9 @@ def test_without_a_price_the_limit_of_cost_that_nobody_set_is_none(runs):
     asked = ["run", "Do it", "--model", "openai/nobody-knows-it"]
     done = runs.cli(*asked, env=key)
     assert done.returncode == 1 and "price of nobody-knows-it is not known, so only --token-budget (400000 tokens)" in done.stderr
+    # the control is a model that has one
+    priced = json.loads(runs.cli(*asked[:3], "openai/gpt-4o-mini", "--json", env=key).stdout)
+    assert head(runs, priced)["budget"]["cost_limit"] == 2.0
     for options, more in ((["--cost-limit", "1"], {}), ([], {"SNIPARA_SANDBOX_COST_LIMIT": "1"})):
         done = runs.cli(*asked, *options, env=key | more)
         assert done.returncode == 2 and "--cost-limit none" in done.stderr
