@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every block of README.md and docs/*.md is run in order, and prints what the document says.
+"""Every block of README.md, docs/*.md and the examples' READMEs is run in order, and prints what the document says.
 
 A block is text indented by four spaces or between fences. In it `$ ` begins a command, `> ` goes on
 with it, and what follows is what a terminal shows, both outputs as they come. In expected output `…` stands
@@ -38,7 +38,10 @@ SECONDS = 120  # of a command, on a machine that is busy
 PORT = "8765"  # in documents; a free one in its place
 ID = r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{8}\b"
 SURROUNDINGS = re.compile(r"degraded: |snipara-sandbox [a-z-]+: warning: (HOME|SNIPARA_SANDBOX_RUNTIME_DIR) is ")
-DOCUMENTS = ["README.md", *sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "docs", "*.md")))]
+DOCUMENTS = [os.path.relpath(path, ROOT) for pattern in ("README.md", "docs/*.md", "examples/*/README.md", "tests/integration/*.md")
+             for path in sorted(glob.glob(os.path.join(ROOT, pattern)))]
+# Options in documents that are not of our commands: of docker, mmdebstrap, programs in tests/crash, and one of nobody.
+FOREIGN = {"rm", "security-opt", "variant", "include", "runs", "seed", "life", "option"}
 
 
 @dataclasses.dataclass
@@ -208,6 +211,24 @@ def test_a_document_shows_what_happens(fresh_sandbox, document):
                                    for block in blocks_of(document) if not_run(block)])
 def test_a_block_is_not_run(block):
     pytest.skip(block.comment[len("not run: "):])
+
+
+def helps(box, *verb):
+    """--help of the command and of all below it, as one text."""
+    text = box.cli(*verb, "--help").stdout
+    verbs = re.search(r"^Commands:\n(.*?)(\n\n|\Z)", text, re.MULTILINE | re.DOTALL) if len(verb) < 2 else None
+    below = re.findall(r"^  ([a-z-]+) ", verbs.group(1), re.MULTILINE) if verbs else []
+    return text + "".join(helps(box, *verb, name) for name in below)
+
+
+def test_options_in_documents_exist(fresh_sandbox):
+    box = fresh_sandbox("root" if os.geteuid() == 0 else "user")
+    daemon = subprocess.run([os.path.join(box.bin, "snipara-sandboxd"), "--help"], capture_output=True, text=True, **box.identity())
+    known = set(re.findall(r"--(?:\[no-\]|no-)?([a-z][a-z-]+)", helps(box) + daemon.stdout + daemon.stderr)) | FOREIGN
+    for document in DOCUMENTS:
+        with open(os.path.join(ROOT, document)) as text:
+            named = set(re.findall(r"(?<![\w-])--(?:no-)?([a-z][a-z-]+)", " ".join(re.findall(r"`([^`]*)`", text.read()))))
+        assert sorted(named - known) == [], document
 
 
 @pytest.mark.parametrize("expected, printed, same", [
