@@ -229,7 +229,10 @@ def test_unknown_key_is_ignored_with_a_warning(project):
 ])
 def test_bad_file_is_one_line_and_exit_2(project, text, parts):
     write(project, text)
-    fails(run(project, "config", "show", "--json"), 2, *parts)
+    fails(run(project, "config", "show"), 2, *parts)
+    done = run(project, "config", "show", "--json")
+    said = json.loads(done.stdout)["error"]["message"]
+    assert done.returncode == 2 and all(part in said for part in parts), said
 
 
 @pytest.mark.parametrize("variable, value, part", [
