@@ -101,7 +101,10 @@ static int end(struct snp_front *front,
     const struct snp_feedback_output output = {
         .out = &view->text[SNP_STREAM_STDOUT],
         .err = &view->text[SNP_STREAM_STDERR],
-        .omitted = view->gap_chars[SNP_STREAM_STDOUT] + view->gap_chars[SNP_STREAM_STDERR],
+        .out_gap = {view->gap_at[SNP_STREAM_STDOUT],
+                    (size_t)view->gap_chars[SNP_STREAM_STDOUT]},
+        .err_gap = {view->gap_at[SNP_STREAM_STDERR],
+                    (size_t)view->gap_chars[SNP_STREAM_STDERR]},
     };
     struct snp_err err;
     int r = snp_run_plain_end(plain, result, &output, &err);

@@ -102,7 +102,8 @@ void snp_run_outcome_make(const struct snp_run_tool *tool,
                           const json_t *result,
                           struct snp_run_outcome *ret)
 {
-    const struct snp_feedback_output output = {&box->out, &box->err_out, box->omitted};
+    const struct snp_feedback_output output = {&box->out, &box->err_out, box->out_gap,
+                                               box->err_gap};
     const char *text = box->out.len == 0 ? "" : snp_buf_bytes(&box->out);
     bool is_ok = strcmp(cell_status(result), "ok") == 0;
 

@@ -93,17 +93,19 @@ static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_
 {
     struct snp_box *box = ctx;
     const char *event = snp_json_str(head, "event", "");
-    bool is_err = strcmp(event, "stderr") == 0;
+    bool is_err = strcmp(snp_json_str(head, "stream", event), "stderr") == 0;
     struct snp_buf *stream = is_err ? &box->err_out : &box->out;
+    struct snp_text_gap *gap = is_err ? &box->err_gap : &box->out_gap;
     size_t room = STREAM_MAX - stream->len;
 
     if (strcmp(event, "call") == 0 && box->call != NULL) {
         box->call(box->call_ctx, (uint32_t)snp_json_int(head, "call", 0), raw, raw_len);
     } else if (strcmp(event, "gap") == 0) {
-        box->omitted += snp_json_int(head, "omitted_chars", 0);
+        gap->at = stream->len;
+        gap->chars = (size_t)snp_json_int(head, "omitted_chars", 0);
     } else if (strcmp(event, "display") == 0) {
         on_display(box, head, raw, raw_len);
-    } else if (is_err || strcmp(event, "stdout") == 0) {
+    } else if (strcmp(event, "stderr") == 0 || strcmp(event, "stdout") == 0) {
         (void)!snp_buf_add(stream, raw, raw_len < room ? raw_len : room);
     }
 }
@@ -133,7 +135,8 @@ static void begin(struct snp_box *box,
     box->done = done;
     box->ctx = ctx;
     box->is_interrupted = false;
-    box->omitted = 0;
+    box->out_gap = (struct snp_text_gap){0};
+    box->err_gap = (struct snp_text_gap){0};
     box->image_bytes = 0;
     box->images_omitted = 0;
     (void)json_array_clear(box->images);

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "client/async.h"
 
 struct snp_box_cell {
@@ -34,7 +35,8 @@ struct snp_box {
     /* Of the last cell, until the next. */
     struct snp_buf out;
     struct snp_buf err_out;
-    int64_t omitted;
+    struct snp_text_gap out_gap; /* what the daemon left out of them */
+    struct snp_text_gap err_gap;
     json_t *images;         /* owned: [{"type", "data": base64}] of what it showed */
     size_t image_bytes;     /* of these */
     int64_t images_omitted; /* beyond what is kept */

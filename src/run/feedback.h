@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "run/usertool.h"
 
 /*
@@ -24,7 +25,8 @@ json_t *snp_feedback_answer(const char *bytes, size_t n);
 struct snp_feedback_output {
     const struct snp_buf *out; /* standard output */
     const struct snp_buf *err;
-    int64_t omitted; /* characters that the daemon left out */
+    struct snp_text_gap out_gap; /* what the daemon left out of them */
+    struct snp_text_gap err_gap;
 };
 
 /*

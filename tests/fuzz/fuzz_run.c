@@ -32,7 +32,7 @@ static void output_try(const char *bytes, size_t n)
 {
     snp_autobuf struct snp_buf out = {0};
     snp_autobuf struct snp_buf none = {0};
-    const struct snp_feedback_output output = {&out, &none, 0};
+    const struct snp_feedback_output output = {.out = &out, .err = &none};
     snp_autojson json_t *result = json_pack("{s:s}", "status", "ok");
     snp_autojson json_t *shown = snp_feedback_text(bytes, n, TEXT_CHARS);
     snp_autofree char *text = NULL;

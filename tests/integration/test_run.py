@@ -403,6 +403,19 @@ def test_output_stays_data(runs):
     assert set(roles) == {"assistant"}
 
 
+def test_long_output_is_cut_once(runs):
+    """Also what the daemon has cut: one mark with the whole count, the end, and of progress bars the last state."""
+    code = ("import sys\nfor i in range(300000): print('line', i)\nfor i in range(99): sys.stderr.write(f'\\r{i}%')\n"
+            "sys.stderr.write('\\rAKIA' + 'ABCDEFGHIJKLMNOP')")
+    (seen,) = runs.results(runs.run(turn(call("execute_code", code=code)), turn(text="seen")))
+    shown, mark, end = seen["output"].partition("\n... (output truncated: ")
+    assert shown.startswith("line 0\n") and seen["output"].endswith("\nline 299999\n") and end.count("omitted") == 1
+    left_out = int(end.split()[0])
+    whole = sum(len(f"line {i}\n") for i in range(300000))
+    assert len(shown) + left_out + len(end.partition(") ...\n")[2]) == whole
+    assert seen["stderr"] == "[redacted:aws-key-id]"
+
+
 def test_secrets_and_length_are_cut(runs):
     result = runs.run(turn(call("execute_code", code="print('AKIA' + 'ABCDEFGHIJKLMNOP'); print('z' * 50000)")),
                       turn(text="seen"))
