@@ -160,8 +160,9 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
     struct snp_limits limits;
     struct snp_err err;
 
-    spec->log_dir = snp_config_str(front->config, SNP_KEY_LOG_DIR);
-    spec->is_log_beneath = !snp_config_is_chosen(front->config, SNP_KEY_LOG_DIR);
+    spec->log = (struct snp_trajectory_place){
+        .dir = snp_config_str(front->config, SNP_KEY_LOG_DIR),
+        .is_beneath = !snp_config_is_chosen(front->config, SNP_KEY_LOG_DIR)};
     spec->environment = snp_cli_tier(front->config);
     snp_config_limits(front->config, &limits);
     spec->cell_ms = limits.value[SNP_LIMIT_WALL];

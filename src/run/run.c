@@ -555,10 +555,9 @@ int snp_run_head_write(struct snp_run *run,
             json_decref(head);
             head = NULL;
         }
-        r = head == NULL
-                ? snp_fail(err, SNP_E_INVALID, "the prompt is not UTF-8")
-                : snp_trajectory_create(spec->log_dir, spec->is_log_beneath, id, run->with.key,
-                                        json_incref(head), &run->trajectory, err);
+        r = head == NULL ? snp_fail(err, SNP_E_INVALID, "the prompt is not UTF-8")
+                         : snp_trajectory_create(&spec->log, id, run->with.key,
+                                                 json_incref(head), &run->trajectory, err);
     }
     if (r == 0) {
         r = snp_run_state_apply(&run->state, head, err);

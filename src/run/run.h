@@ -16,6 +16,7 @@
 #include "run/budget.h"
 #include "run/state.h"
 #include "run/usertool.h"
+#include "trajectory/writer.h"
 
 struct snp_run;
 
@@ -26,8 +27,7 @@ struct snp_run_spec {
     const char *system; /* NULL = none */
     const char *model;  /* NULL = the configured one */
     struct snp_run_budget budget;
-    const char *log_dir;
-    bool is_log_beneath;     /* see snp_trajectory_create */
+    struct snp_trajectory_place log;
     const char *environment; /* for the record */
     const json_t *exec;      /* members of every exec request */
     uint64_t cell_ms;        /* wall clock of a cell, at most; 0 = 30 s */
@@ -72,7 +72,7 @@ int snp_run_new(const struct snp_run_with *with,
 struct snp_run_changes {
     const json_t *budget; /* members that replace those on record, or NULL */
     const char *recover;  /* of exec requests; NULL = ask */
-    bool is_log_beneath;  /* no change: as in struct snp_run_spec */
+    bool is_log_beneath;  /* no change: as in struct snp_trajectory_place */
 };
 
 /*

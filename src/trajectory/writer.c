@@ -270,8 +270,7 @@ static int head_add(struct snp_trajectory *t, json_t *head, struct snp_err *err)
     return snp_trajectory_add(t, head, true, err);
 }
 
-int snp_trajectory_create(const char *dir,
-                          bool is_beneath,
+int snp_trajectory_create(const struct snp_trajectory_place *place,
                           const char *id,
                           const unsigned char *key,
                           json_t *head,
@@ -279,13 +278,13 @@ int snp_trajectory_create(const char *dir,
                           struct snp_err *err)
 {
     snp_autotrajectory struct snp_trajectory *t =
-        trajectory_new(snp_format("%s/%s.jsonl", dir, id), key);
+        trajectory_new(snp_format("%s/%s.jsonl", place->dir, id), key);
     snp_autoclose int folder = -1;
-    int r = t == NULL    ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-            : is_beneath ? 0
-                         : snp_mkdir_p(dir, 0700, err);
+    int r = t == NULL           ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+            : place->is_beneath ? 0
+                                : snp_mkdir_p(place->dir, 0700, err);
 
-    r = r < 0 ? r : folder_open(dir, is_beneath, &folder, err);
+    r = r < 0 ? r : folder_open(place->dir, place->is_beneath, &folder, err);
     if (r == 0) {
         t->fd = openat(folder, name_of(t->path),
                        O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -298,7 +297,7 @@ int snp_trajectory_create(const char *dir,
     }
     r = head_add(t, head, err);
     if (r == 0 && fsync(folder) < 0) { /* else its new name may not survive a power cut */
-        r = snp_fail_sys(err, errno, "sync %s", dir);
+        r = snp_fail_sys(err, errno, "sync %s", place->dir);
     }
     if (r == 0) {
         *ret = SNP_TAKE_PTR(t);

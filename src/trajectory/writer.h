@@ -20,14 +20,19 @@ enum {
 
 struct snp_trajectory;
 
+/* A folder of records. */
+struct snp_trajectory_place {
+    const char *dir;
+    bool
+        is_beneath; /* nobody chose it: below the current folder, behind no symbolic link, else SNP_E_DENIED */
+};
+
 /*
- * Create the file, and its folder (0700) if need be, with head as its first line. is_beneath: the user did not choose
- * the folder, so it must be below the current one, reached without a symbolic link, else SNP_E_DENIED. key: of SNP_CHAIN_KEY bytes,
+ * Create the file, and its folder (0700) if need be, with head as its first line. key: of SNP_CHAIN_KEY bytes,
  * copied; the lines get their mac with it. head: consumed, also on failure; gets process, seq, mac, hash. *ret
  * is the caller's: snp_trajectory_free().
  */
-int snp_trajectory_create(const char *dir,
-                          bool is_beneath,
+int snp_trajectory_create(const struct snp_trajectory_place *place,
                           const char *id,
                           const unsigned char *key,
                           json_t *head,

@@ -35,12 +35,12 @@ static void world_make(struct world *world)
     (void)snprintf(world->dir, sizeof(world->dir), "/tmp/snp-trajectory-XXXXXX");
     assert_non_null(mkdtemp(world->dir));
     (void)snprintf(world->path, sizeof(world->path), "%s/aa11-bb22.jsonl", world->dir);
-    assert_int_equal(
-        snp_trajectory_create(world->dir, false, "aa11-bb22", key,
-                              json_pack("{s:s, s:s}", "_type", "trajectory_metadata",
-                                        "trajectory_id", "aa11-bb22"),
-                              &t, &err),
-        0);
+    assert_int_equal(snp_trajectory_create(
+                         &(struct snp_trajectory_place){.dir = world->dir}, "aa11-bb22", key,
+                         json_pack("{s:s, s:s}", "_type", "trajectory_metadata",
+                                   "trajectory_id", "aa11-bb22"),
+                         &t, &err),
+                     0);
     for (int i = 0; i < STEPS; i++) {
         assert_int_equal(snp_trajectory_add(t,
                                             json_pack("{s:s, s:s, s:i}", "_type", "step",
@@ -367,13 +367,16 @@ TEST(a_folder_nobody_chose_is_below)
     assert_int_equal(symlink("../out", "below/link"), 0);
     for (size_t i = 0; i < SNP_ARRAY_LEN(out); i++) {
         snp_autotrajectory struct snp_trajectory *t = NULL;
-        assert_int_equal(snp_trajectory_create(out[i], true, "a", key, json_object(), &t, &err),
+        assert_int_equal(snp_trajectory_create(&(struct snp_trajectory_place){out[i], true},
+                                               "a", key, json_object(), &t, &err),
                          SNP_E_DENIED);
     }
     assert_int_equal(rmdir("out"), 0); /* nothing is in it */
     snp_autotrajectory struct snp_trajectory *t = NULL;
     assert_int_equal(
-        snp_trajectory_create("./below//deep", true, "a", key, json_object(), &t, &err), 0);
+        snp_trajectory_create(&(struct snp_trajectory_place){"./below//deep", true}, "a", key,
+                              json_object(), &t, &err),
+        0);
     assert_int_equal(unlink("below/deep/a.jsonl"), 0);
     assert_int_equal(rmdir("below/deep"), 0);
     assert_int_equal(unlink("below/link"), 0);
