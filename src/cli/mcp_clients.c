@@ -48,6 +48,8 @@ static const struct client {
      "url",                                                                                                                                                    NULL                               },
     {"gemini",         FORM_SERVERS, false, ".gemini/settings.json or ~/.gemini/settings.json",
      ".gemini/settings.json",                                                                                       "~",         "GEMINI_CLI_HOME", "httpUrl", "$" SNP_MCP_TOKEN_VARIABLE         },
+    {"qwen",           FORM_SERVERS, false, ".qwen/settings.json or ~/.qwen/settings.json",
+     "settings.json",                                                                                               "~/.qwen",   "QWEN_HOME",       "httpUrl", "$" SNP_MCP_TOKEN_VARIABLE         },
 };
 
 /* What of an entry is ours to say; all else is its owner's. */
@@ -168,10 +170,11 @@ static const struct client *client_find(const char *name, struct snp_err *err)
             return &clients[i];
         }
     }
-    (void)snp_fail(err, SNP_E_INVALID,
-                   "no client \"%s\"; use claude, claude-desktop, cursor, vscode, codex or "
-                   "gemini",
-                   name);
+    (void)snp_fail(
+        err, SNP_E_INVALID,
+        "no client \"%s\"; use claude, claude-desktop, cursor, vscode, codex, gemini "
+        "or qwen",
+        name);
     return NULL;
 }
 

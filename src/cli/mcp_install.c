@@ -248,7 +248,7 @@ static const struct snp_opt options[] = {
 };
 
 static const struct snp_opt_arg args[] = {
-    {"CLIENT", "claude, claude-desktop, cursor, vscode, codex or gemini", 1, 1},
+    {"CLIENT", "claude, claude-desktop, cursor, vscode, codex, gemini or qwen", 1, 1},
 };
 
 /* Whether the user wants it; what we have to say goes where JSON is not. */

@@ -36,7 +36,7 @@ static const struct snp_opt options[] = {
       "with --http: HOST may be an address that other machines reach",                          0},
     {"print-config", 0, SNP_OPT_STRING, "CLIENT",
       "print what to write into the configuration of claude, claude-desktop, cursor, vscode, "
-     "codex or gemini, and end",                                                                0},
+     "codex, gemini or qwen, and end",                                                          0},
     {"json",         0, SNP_OPT_FLAG,   NULL,
       "with --http: print the address, and the token's file, as JSON",                          0},
     SNP_CLI_OPT_CONFIG,

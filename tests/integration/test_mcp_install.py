@@ -23,6 +23,7 @@ ROOT = os.path.dirname(lib.HERE)
 
 FILES = {"claude": "project/.mcp.json", "vscode": "project/.vscode/mcp.json", "cursor": "home/.cursor/mcp.json",
          "claude-desktop": "home/.config/Claude/claude_desktop_config.json", "gemini": "home/.gemini/settings.json",
+         "qwen": "home/.qwen/settings.json",
          "codex": "home/.codex/config.toml"}
 
 
@@ -249,6 +250,7 @@ def test_http_and_back(box, client):
 
 @pytest.mark.parametrize("client, variable, file", [
     ("codex", "CODEX_HOME", "config.toml"), ("gemini", "GEMINI_CLI_HOME", ".gemini/settings.json"),
+    ("qwen", "QWEN_HOME", "settings.json"),
     ("claude-desktop", "XDG_CONFIG_HOME", "Claude/claude_desktop_config.json")])
 def test_variables_of_clients_count(box, client, variable, file):
     elsewhere = box.make_folder("elsewhere")
@@ -354,7 +356,7 @@ def desk(commands, served, tmp_path):
 
 
 def test_there_are_documented_commands():
-    assert {line.split()[0] for _, line in DOCUMENTED} == {"claude", "codex", "gemini"} and len(DOCUMENTED) == 6
+    assert {line.split()[0] for _, line in DOCUMENTED} == {"claude", "codex", "gemini", "qwen"} and len(DOCUMENTED) == 8
 
 
 @pytest.mark.parametrize("place, line", DOCUMENTED)
@@ -369,7 +371,7 @@ def test_documented_commands(desk, place, line):
 @pytest.mark.parametrize("way", ["stdio", "http"])
 @pytest.mark.parametrize("client", FILES)
 def test_installed_entries(desk, client, way):
-    if client not in ("claude", "codex", "gemini"):
+    if client not in ("claude", "codex", "gemini", "qwen"):
         pytest.skip(f"{client}: the registry has no package of it")
     desk.approve()
     words = [] if way == "stdio" else ["--http", desk.served.url]

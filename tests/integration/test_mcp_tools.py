@@ -717,7 +717,7 @@ def test_descriptions_of_a_projects_own_packages(fresh_sandbox):
         assert "No module" in other.error("execute_python", code="import numpy")
 
 
-@pytest.mark.parametrize("client", ["claude", "claude-desktop", "cursor", "vscode", "codex", "gemini"])
+@pytest.mark.parametrize("client", ["claude", "claude-desktop", "cursor", "vscode", "codex", "gemini", "qwen"])
 def test_print_config(server, client):
     done = server.box.cli("mcp-serve", "--print-config", client)
     assert done.returncode == 0 and "into " in done.stderr
