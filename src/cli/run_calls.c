@@ -11,10 +11,11 @@
 
 enum {
     BLOCK_MAX = 6000, /* characters; export has all */
+    INLINE_MAX = 100, /* bytes of what stands beside its title */
     GROWTH = 8,
 };
 
-/* What a model needs to be told, or nobody. */
+/* What a model needs to be told, or nobody; nor what is false. */
 static const char *const unsaid[] = {"success", "untrusted", "execution_time_ms"};
 
 static bool is_said(const char *name, const json_t *value)
@@ -24,7 +25,8 @@ static bool is_said(const char *name, const json_t *value)
             return false;
         }
     }
-    return !json_is_null(value) && !(json_is_string(value) && json_string_length(value) == 0);
+    return !json_is_null(value) && !json_is_false(value) &&
+           !(json_is_string(value) && json_string_length(value) == 0);
 }
 
 void snp_run_block_show(FILE *stream, const char *title, const json_t *text)
@@ -32,21 +34,24 @@ void snp_run_block_show(FILE *stream, const char *title, const json_t *text)
     snp_autobuf struct snp_buf shown = {0};
     size_t n = json_string_length(text);
     const char *at;
+    bool is_line;
 
     snp_buf_init(&shown, n * GROWTH + BLOCK_MAX);
     if (n == 0 || snp_text_add(&shown, json_string_value(text), n, BLOCK_MAX, NULL) < 0 ||
         shown.len == 0) {
         return;
     }
+    at = snp_buf_bytes(&shown);
+    shown.len -= at[shown.len - 1] == '\n' ? 1 : 0;
+    is_line = shown.len <= INLINE_MAX && memchr(at, '\n', shown.len) == NULL;
     (void)fputs("  ", stream);
     (void)!snp_term_write(stream, title, strlen(title));
-    (void)fputs(":\n", stream);
-    at = snp_buf_bytes(&shown);
+    (void)fputs(is_line ? ": " : ":\n", stream);
     for (size_t left = shown.len; left > 0;) {
         const char *end = memchr(at, '\n', left);
         size_t len = end == NULL ? left : (size_t)(end - at);
 
-        (void)fputs(len == 0 ? "" : "    ", stream);
+        (void)fputs(len == 0 || is_line ? "" : "    ", stream);
         (void)!snp_term_write(stream, at, len);
         (void)fputc('\n', stream);
         len += end == NULL ? 0 : 1;
@@ -65,6 +70,10 @@ static void members_show(FILE *stream, const json_t *object)
         snp_autofree char *text = json_is_string(value) ? NULL : snp_json_text(value);
         snp_autojson json_t *other = text == NULL ? NULL : json_string(text);
 
+        if (strcmp(name, "error") == 0 && json_object_get(object, "traceback") != NULL &&
+            strchr(json_is_string(value) ? json_string_value(value) : "\n", '\n') == NULL) {
+            continue; /* it ends the traceback */
+        }
         if (is_said(name, value)) {
             snp_run_block_show(stream, name, json_is_string(value) ? value : other);
         }

@@ -615,10 +615,10 @@ def test_logs_and_verbose_runs_show_code_and_output(runs):
     shown = runs.cli("logs", os.listdir(os.path.join(runs.folder, "logs"))[0][:8]).stdout
     for text in (done.stderr, shown):
         assert "[execute_code]\n  code:\n    def double(n):\n        return 2 * n\n\n    print(" in text, text
-        assert "\n  output:\n    red 8\n" in text and "\x1b" not in text and '[file_read]\n  path:\n    none\n  error:\n' in text
-        assert "  traceback:\n    Traceback" in text and "untrusted" not in text
+        assert "\n  output: red 8\n" in text and "\x1b" not in text and "[file_read]\n  path: none\n  error: " in text
+        assert "[execute_code]\n  code: int('x')\n  traceback:\n    Traceback" in text and "untrusted" not in text
         assert text.index("red 8") < text.index("[file_read]") < text.index("int('x')")
-    assert shown.endswith("End\n  State: done\n  Answer:\n    eight\n")
+    assert shown.endswith("End\n  State: done\n  Answer: eight\n")
     (copy,) = [line for line in done.stderr.splitlines() if line.startswith("Copy it with: snipara-sandbox ")]
     assert "Your project is unchanged. Changed in the sandbox: made here.txt\n" in done.stderr
     words = shlex.split(copy)[4:]
