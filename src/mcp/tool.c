@@ -206,7 +206,8 @@ static const struct snp_tool tools[] = {
         .name = "execute_shell",
         .toolset = "core",
         .title = "Run a shell command",
-        .description = "Run `command` with /bin/sh in /workspace of the session.",
+        .description = "Run `command` with bash (sh where there is none) in /workspace of the "
+                       "session.",
         .args = shell_args,
         .flags = CELL | SNP_TOOL_FIRST,
         .run = snp_tool_execute_shell,

@@ -2,6 +2,7 @@
 /* execute_python and execute_shell. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "mcp/caps.h"
@@ -140,6 +141,17 @@ static void on_cell(struct snp_task *task,
     }
 }
 
+/*
+ * Models write for bash. A sandbox has this machine's programs; those of a root file system of its own are
+ * not known here, but sh is among them.
+ */
+static const char *shell_of(const struct snp_task *task)
+{
+    bool has_own = json_is_string(json_object_get(task->service->options.exec, "rootfs"));
+
+    return !has_own && access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+}
+
 static void cell_begin(struct snp_task *task)
 {
     const struct snp_mcp_profile *profile = profile_of(task);
@@ -150,7 +162,7 @@ static void cell_begin(struct snp_task *task)
     };
 
     if (is_command(task)) {
-        spec.argv = json_pack("[s, s, O]", "/bin/sh", "-c", text);
+        spec.argv = json_pack("[s, s, O]", shell_of(task), "-c", text);
         if (spec.argv == NULL) {
             snp_task_end(task, NULL);
             return;

@@ -225,6 +225,12 @@ def test_shell(server):
     assert "timed out" in server.error("execute_shell", command="sleep 60", timeout=1)
 
 
+@pytest.mark.skipif(not os.access("/bin/bash", os.X_OK), reason="no bash here")
+def test_the_shell_is_bash(server):
+    command = "set -o pipefail; a=(x y); [[ ${a[1]} == y* ]] && echo {1..3} <(true) | cut -c1-6; source /dev/stdin <<< 'echo sourced'"
+    assert server.text("execute_shell", command=command) == "Exit code 0\n[stdout]\n1 2 3 \nsourced"
+
+
 def test_the_project_is_an_overlay(server):
     server.box.make_file(os.path.join(server.project, "seen.txt"), "from the host")
     text = server.text("read_file", path="seen.txt", session_id="overlay")
