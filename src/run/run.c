@@ -430,6 +430,7 @@ void snp_run_deadline_set(struct snp_run *run)
     if (left == INT64_MAX) {
         (void)uv_timer_stop(run->deadline);
     } else {
+        uv_update_time(run->with.loop); /* it may be of before a record was synced: too early */
         (void)uv_timer_start(run->deadline, on_deadline,
                              (left < 0 ? 0 : (uint64_t)left) + LATE_MS, 0);
     }
