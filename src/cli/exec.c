@@ -480,6 +480,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     }
     view.is_quiet = snp_opts_flag(opts, "quiet", false);
+    view.argv = job.is_command ? job.argv : NULL;
     if (r == 0) {
         r = job_run(&job, &view, &exit_code, &err);
     }

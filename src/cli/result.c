@@ -19,6 +19,7 @@
 #include "base/escape.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/nearby.h"
 #include "cli/term.h"
 #include "wire/frame.h"
 
@@ -459,11 +460,18 @@ static void show_error(struct snp_view *view, const json_t *head)
 {
     const json_t *error = json_object_get(head, "error");
     const json_t *traceback = json_object_get(error, "traceback");
-    const char *hint = snp_json_str(error, "hint", NULL);
+    bool is_ok = snp_streq(snp_json_str(head, "status", ""), "ok");
+    snp_autofree char *nearby = is_ok                ? NULL
+                                : view->argv != NULL ? snp_nearby_words(view->argv)
+                                                     : snp_nearby_error(error);
+    const char *hint = nearby != NULL ? nearby : snp_json_str(error, "hint", NULL);
     const char *text = json_string_value(traceback);
     size_t n = json_string_length(traceback);
 
     if (!json_is_object(error)) {
+        if (hint != NULL) {
+            notef(SNP_STYLE_YELLOW, "hint", "%s", hint);
+        }
         return;
     }
     if (n > 0) {

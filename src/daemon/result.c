@@ -48,12 +48,14 @@ static const struct snp_field result_fields[] = {
 static const struct snp_record result_record = SNP_RECORD("result", result_fields);
 
 static const struct snp_field error_fields[] = {
-    {"type",      SNP_T_TEXT,                         0},
-    {"message",   SNP_T_TEXT,                         0},
-    {"traceback", SNP_T_TEXT | SNP_T_NULL,            0},
-    {"line",      SNP_T_INT | SNP_T_NULL,             0},
-    {"hint",      SNP_T_TEXT | SNP_T_NULL,            0},
-    {"module",    SNP_T_OBJ | SNP_T_NULL | SNP_T_OPT, 0},
+    {"type",      SNP_T_TEXT,                          0},
+    {"message",   SNP_T_TEXT,                          0},
+    {"traceback", SNP_T_TEXT | SNP_T_NULL,             0},
+    {"line",      SNP_T_INT | SNP_T_NULL,              0},
+    {"hint",      SNP_T_TEXT | SNP_T_NULL,             0},
+    {"cause",     SNP_T_TEXT | SNP_T_NULL | SNP_T_OPT, 0},
+    {"path",      SNP_T_TEXT | SNP_T_NULL | SNP_T_OPT, 0},
+    {"module",    SNP_T_OBJ | SNP_T_NULL | SNP_T_OPT,  0},
 };
 
 static const struct snp_field limit_fields[] = {

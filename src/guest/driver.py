@@ -877,15 +877,9 @@ class Denial(NamedTuple):
     control: str
     operation: str
     object: str
-    rule: str
-    hint: str
+    rule: str  # the host has words for it, as for the `cause` of an error
 
 
-NO_NETWORK = "the sandbox has no network: put the data into the workspace instead"
-ONLY_WORKSPACE = "only /workspace and /tmp can be written"
-PROCESSES = "fewer processes and threads at a time, or a session with more --processes"
-SPACE = "delete files, or open the session with a larger {}"
-SIZES = "--workspace-size (or --workspace-files; --tmp-size for /tmp)"
 # Names people use without the import that everybody writes.
 USUAL_NAMES = {
     "np": "import numpy as np",
@@ -893,25 +887,15 @@ USUAL_NAMES = {
     "plt": "import matplotlib.pyplot as plt",
 }
 
-# By errno: control, operation, rule, hint.
+# By errno: control, operation, rule.
 OS_ERRORS = {
-    errno.ENETUNREACH: ("network", "connect", "no network", NO_NETWORK),
-    errno.EROFS: ("filesystem", "write", "read-only", ONLY_WORKSPACE),
-    errno.EDQUOT: ("resources", "write", "disk space", SPACE.format(SIZES)),
-    errno.ENOSPC: ("resources", "write", "disk space", SPACE.format(SIZES)),
-    errno.EFBIG: ("resources", "write", "file size", SPACE.format("--file-size")),
-    errno.EMFILE: (
-        "resources",
-        "open",
-        "open files",
-        "close files when done, or open the session with more --open-files",
-    ),
-    errno.ENOMEM: (
-        "resources",
-        "allocate",
-        "memory",
-        "use less at a time, or open the session with more --memory",
-    ),
+    errno.ENETUNREACH: ("network", "connect", "no network"),
+    errno.EROFS: ("filesystem", "write", "read-only"),
+    errno.EDQUOT: ("resources", "write", "disk space"),
+    errno.ENOSPC: ("resources", "write", "disk space"),
+    errno.EFBIG: ("resources", "write", "file size"),
+    errno.EMFILE: ("resources", "open", "open files"),
+    errno.ENOMEM: ("resources", "allocate", "memory"),
 }
 
 
@@ -959,7 +943,7 @@ class Denials:
 
     def _report_network(self, operation: str, name: str) -> None:
         name = clean(name, 300)
-        self.report(Denial("network", operation, name, "no network", NO_NETWORK))
+        self.report(Denial("network", operation, name, "no network"))
 
     def _on_connect(self, args: Tuple[Any, ...]) -> None:
         address = args[1]
@@ -978,13 +962,13 @@ class Denials:
         self._turn.settle()
 
     def explain(self, error: BaseException) -> Optional[str]:
-        """Report the denial behind an exception that ended a cell; its hint."""
+        """Report the denial behind an exception that ended a cell; its rule."""
         for cause in chain(error):
             denial = self._classify(cause)
             if denial is not None:
                 if denial.control != "network" or not self._has_network():
                     self.report(denial)
-                return denial.hint
+                return denial.rule
         return None
 
     def _has_network(self) -> bool:
@@ -992,13 +976,13 @@ class Denials:
 
     def _classify(self, error: BaseException) -> Optional[Denial]:
         if isinstance(error, MemoryError):
-            return Denial("resources", "allocate", "", *OS_ERRORS[errno.ENOMEM][2:])
+            return Denial("resources", "allocate", "", "memory")
         if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
-            return Denial("resources", "thread", "", "processes", PROCESSES)
+            return Denial("resources", "thread", "", "processes")
         if not isinstance(error, OSError):
             return None
         if type(error).__name__ == "gaierror":
-            return Denial("network", "resolve", "", "no network", NO_NETWORK)
+            return Denial("network", "resolve", "", "no network")
         return self._classify_errno(error)
 
     def _classify_errno(self, error: OSError) -> Optional[Denial]:
@@ -1007,18 +991,15 @@ class Denials:
         name = clean(fsdecode(path), 300) if isinstance(path, (str, bytes)) else ""
         if number in (errno.EPERM, errno.EACCES):
             if name:
-                hint = "this path is not open to the sandbox; " + ONLY_WORKSPACE
-                return Denial("filesystem", "access", name, "no permission", hint)
+                return Denial("filesystem", "access", name, "no permission")
             text = clean(str(error), 300)
-            return Denial("syscalls", "call", text, "not permitted", "do without this call")
+            return Denial("syscalls", "call", text, "not permitted")
         if number == errno.EAGAIN:
             if self._forked and not name:
-                return Denial("resources", "fork", "", "processes", PROCESSES)
+                return Denial("resources", "fork", "", "processes")
             return None
-        if number in (errno.ENOSPC, errno.EDQUOT) and name.startswith(("/tmp", "/dev/shm")):
-            return Denial("resources", "write", name, "disk space", SPACE.format("--tmp-size"))
         row = OS_ERRORS.get(number)  # type: ignore[arg-type]
-        return row and Denial(row[0], row[1], name, row[2], row[3])
+        return row and Denial(row[0], row[1], name, row[2])
 
 
 def is_local(host: Any) -> bool:
@@ -1050,11 +1031,8 @@ class Errors:
     """Describes exceptions as users should see them: their frames, their lines."""
 
     HEADER = "Traceback (most recent call last):\n"
-    IN_DATA = ("numpy", "pandas")
-    IN_PLOT = IN_DATA + ("matplotlib",)
 
-    def __init__(self, template: str, denials: Denials) -> None:
-        self._template = template
+    def __init__(self, denials: Denials) -> None:
         self._denials = denials
         self.first_cell = 0  # number of the first cell of this interpreter
 
@@ -1066,7 +1044,9 @@ class Errors:
             "traceback": clean_middle(self.format(error)),
             "line": error_line(error, cell),
             "hint": self._hint(error, cell),
+            "cause": self._cause(error),
             "module": missing_module(error),
+            "path": missing_file(error),
         }
 
     def format(self, error: BaseException) -> str:
@@ -1086,25 +1066,17 @@ class Errors:
         return text
 
     def _hint(self, error: BaseException, cell: int) -> Optional[str]:
-        if isinstance(error, ModuleNotFoundError):
-            return self._hint_module(missing_module(error) or "")
+        """Of what only the interpreter knows; for a cause the host has words."""
         if isinstance(error, NameError) and not isinstance(error, UnboundLocalError):
             return self._hint_name(str(getattr(error, "name", None) or ""), cell)
-        return self._denials.explain(error)
+        return None
 
-    def _hint_module(self, name: str) -> str:
-        if name in self.IN_PLOT:
-            wanted = "data" if name in self.IN_DATA else "plot"
-            if self._template != wanted:
-                return "{} comes with template {}: open the session with --template {}".format(
-                    name, wanted, wanted
-                )
-        return (
-            "{!r} is not installed in template {}. The sandbox has no network to install it: "
-            "use a template with the package (data has numpy and pandas, plot matplotlib too; "
-            "`snipara-sandbox template add` makes others), or put its folder into the "
-            "workspace".format(name, self._template)
-        )
+    def _cause(self, error: BaseException) -> Optional[str]:
+        if isinstance(error, ModuleNotFoundError):
+            return "no such module"
+        if isinstance(error, FileNotFoundError):
+            return "no such program" if is_of_start(error) else "no such file"
+        return self._denials.explain(error)
 
     def _hint_name(self, name: str, cell: int) -> Optional[str]:
         usual = USUAL_NAMES.get(name)
@@ -1133,6 +1105,22 @@ def missing_module(error: BaseException) -> Optional[str]:
     """The package that an import did not find."""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     return clean(name.partition(".")[0], 100) if type(name) is str else None
+
+
+def missing_file(error: BaseException) -> Optional[str]:
+    """The path that led nowhere, as the code gave it."""
+    path = error.filename if isinstance(error, FileNotFoundError) else None
+    if isinstance(path, (str, bytes)):
+        return clean(fsdecode(path), 300)
+    return None
+
+
+def is_of_start(error: BaseException) -> bool:
+    """Whether it was raised because a program was to be started."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step is not None and step.tb_frame.f_code.co_name in ("_execute_child", "execvp", "_execvpe")
 
 
 def error_line(error: BaseException, cell: int) -> Optional[int]:
@@ -1319,7 +1307,7 @@ class Session:
         self._figures = Figures(self._display)
         self._calls = Calls(self._stream, self._interrupt)
         self._denials = Denials(self._stream, self._stdio.turn)
-        self._errors = Errors(template, self._denials)
+        self._errors = Errors(self._denials)
         self._flags = self.COMPILE
         self._loop: Any = None
         self._is_watching = False
@@ -1762,6 +1750,7 @@ class Session:
             "traceback": self.NOT_FORMATTED,
             "line": None,
             "hint": None,
+            "cause": None,
         }
         return Outcome("error", fail, None)
 
@@ -1777,6 +1766,7 @@ class Session:
             "traceback": clean("SystemExit: {}\n".format(safe_text(error))),
             "line": error_line(error, cell.number),
             "hint": None,
+            "cause": None,
         }
         return Outcome("error", fail, code)
 

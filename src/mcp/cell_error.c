@@ -2,6 +2,7 @@
 /* Why a cell failed: in a line or two for the text, and as data. */
 #include <string.h>
 
+#include "base/hint.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "base/traceback.h"
@@ -42,7 +43,7 @@ static int exception_add(struct snp_buf *out, const struct snp_cell_view *view)
     const json_t *error = json_object_get(view->head, "error");
     const json_t *type = json_object_get(error, "type");
     const json_t *message = json_object_get(error, "message");
-    const char *hint = snp_json_str(error, "hint", NULL);
+    const char *hint = snp_hint_of(error, SNP_HINT_MODEL);
     size_t len = 0;
     int64_t line = snp_json_int(error, "line", 0);
     const char *source = code_line(view, line, &len);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hint.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "mcp/caps.h"
@@ -350,7 +351,7 @@ static void files_add(struct making *m)
 }
 
 /* "network: connect 1.1.1.1:80; no network; HINT" */
-static int denial_text(const json_t *denial, struct snp_buf *text)
+static int denial_text(const json_t *denial, const char *told, struct snp_buf *text)
 {
     static const struct {
         const char *member;
@@ -360,8 +361,8 @@ static int denial_text(const json_t *denial, struct snp_buf *text)
         {"operation", ": "},
         {"object",    " " },
         {"rule",      "; "},
-        {"hint",      "; "},
     };
+    const char *hint = snp_hint_of(denial, SNP_HINT_MODEL);
     int r = 0;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(parts) && r == 0; i++) {
@@ -374,6 +375,10 @@ static int denial_text(const json_t *denial, struct snp_buf *text)
                                       LINE_TEXT);
         }
     }
+    if (r == 0 && hint != NULL && !snp_streq(hint, told)) {
+        r = snp_buf_adds(text, "; ");
+        r = r < 0 ? r : snp_text_line(text, hint, strlen(hint), LINE_TEXT);
+    }
     return r;
 }
 
@@ -381,6 +386,8 @@ static void denials_add(struct making *m)
 {
     const json_t *denials = json_object_get(m->view->head, "denials");
     bool has_limit = json_is_object(json_object_get(m->view->head, "limit"));
+    const char *told =
+        snp_hint_of(json_object_get(m->view->head, "error"), SNP_HINT_MODEL); /* has its line */
     size_t n = json_array_size(denials);
     json_t *data = json_array();
 
@@ -392,7 +399,7 @@ static void denials_add(struct making *m)
             continue; /* is told as the limit */
         }
         snp_buf_init(&text, BUILD_MAX);
-        m->r = denial_text(denial, &text);
+        m->r = denial_text(denial, told, &text);
         line_begin(m);
         say(m, "[denied] %s", text.len == 0 ? "" : snp_buf_cstr(&text));
         (void)json_array_append_new(data, snp_text_json(&text));

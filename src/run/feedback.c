@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/hint.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "base/traceback.h"
@@ -114,6 +115,7 @@ static json_t *error_text(const json_t *result)
 {
     const json_t *error = json_object_get(result, "error");
     const char *status = snp_json_str(result, "status", "error");
+    const char *hint = snp_hint_of(error, SNP_HINT_MODEL);
     int64_t line = snp_json_int(error, "line", 0);
     size_t begin;
     int64_t code = snp_json_int(result, "exit_code", 0);
@@ -128,7 +130,9 @@ static json_t *error_text(const json_t *result)
     if (line > 0) {
         r |= snp_buf_addf(&text, " (line %lld)", (long long)line);
     }
-    r |= line_add(&text, "\nhint: ", json_object_get(error, "hint"));
+    if (hint != NULL) {
+        r |= snp_buf_addf(&text, "\nhint: %s", hint);
+    }
     if (text.len == 0 && strcmp(status, "error") == 0) {
         r |= snp_buf_addf(&text, "exit code %lld", (long long)code);
     } else if (text.len == 0) {
@@ -167,12 +171,14 @@ static json_t *denials_list(const json_t *denials)
 
     json_array_foreach((json_t *)(uintptr_t)denials, i, denial)
     {
-        snp_autofree char *text = snp_format("%s: %s %s", snp_json_str(denial, "control", "?"),
-                                             snp_json_str(denial, "operation", ""),
-                                             snp_json_str(denial, "object", ""));
+        const char *hint = snp_hint_of(denial, SNP_HINT_MODEL);
+        snp_autofree char *text = snp_format(
+            "%s: %s %s%s%s", snp_json_str(denial, "control", "?"),
+            snp_json_str(denial, "operation", ""), snp_json_str(denial, "object", ""),
+            hint == NULL ? "" : "; ", hint == NULL ? "" : hint);
 
         if (i >= DENIALS_SHOWN || text == NULL ||
-            json_array_append_new(list, snp_feedback_text(text, strlen(text), 300)) < 0) {
+            json_array_append_new(list, snp_feedback_text(text, strlen(text), 400)) < 0) {
             break;
         }
     }

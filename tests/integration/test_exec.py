@@ -367,7 +367,45 @@ def test_only_named_variables_reach_the_code(sandbox):
     assert "PASSED=p=1\n" in done["stdout"] and "s3cret" not in done["stdout"]
     names = {line.split("=")[0] for line in done["stdout"].splitlines()}
     assert names <= {"PATH", "HOME", "LANG", "TERM", "PYTHONDONTWRITEBYTECODE", "MPLBACKEND", "TMPDIR",
-                     "OMP_NUM_THREADS", "PASSED", "PWD", "SHLVL", "_", "OLDPWD"}
+                     "OMP_NUM_THREADS", "PIP_RETRIES", "PIP_DISABLE_PIP_VERSION_CHECK", "PASSED", "PWD", "SHLVL", "_", "OLDPWD"}
+
+
+# Hints ----------------------------------------------------------------------------------------
+
+
+def test_a_file_of_the_machine_is_named_to_the_person_alone(sandbox):
+    """What exists outside is said on the person's terminal, never inside, nor in a result; of other folders nothing is said."""
+    sandbox.make_file("home/here/data.csv", "1\n")
+    sandbox.make_file("home/here/helper.py", "")
+    sandbox.make_file("home/here/odd name.csv", "")
+    sandbox.make_file("beside/other.csv", "")
+    here, home = sandbox.home + "/here", sandbox.home
+    os.symlink(sandbox.folder + "/beside", here + "/link")
+    there, general = "is on this machine, not in the sandbox", "Only files of the session"
+    for args, says in (
+            (["open('data.csv')"], f"data.csv {there}. With --project . it is /workspace/data.csv; or copy it: snipara-sandbox put data.csv SESSION:"),
+            ([f"open('{here}/data.csv')"], "it is /workspace/data.csv"), ([f"open('{home}/here')"], there),
+            (["import helper"], "helper.py " + there), (["--", "cat", "data.csv"], "data.csv " + there),
+            (["open('none.csv')"], general), (["open('odd name.csv')"], general), (["open('link/other.csv')"], general),
+            (["open('../../beside/other.csv')"], general), ([f"open('{sandbox.folder}/beside/other.csv')"], general)):
+        done = sandbox.cli("exec", *args, cwd=here)
+        hints = [line for line in done.stderr.splitlines() if line.startswith("hint: ")]
+        assert len(hints) == 1 and says in hints[0], (args, done.stderr)
+    errors = [json.loads(sandbox.cli("exec", "--json", f"open('{name}.csv')", cwd=here).stdout)["error"] for name in ("data", "none")]
+    assert {error["cause"] for error in errors} == {"no such file"} and errors[0]["hint"] == errors[1]["hint"]
+    assert sandbox.cli("exec", "--project", ".", "open('data.csv').read()", cwd=here).stdout == "'1\\n'\n"
+
+
+@pytest.mark.parametrize("tier", ["native", "local"])
+@pytest.mark.parametrize("line, is_missed", [
+    ("echo 'ERROR: No matching distribution found for x' >&2; exit 1", True),
+    ("echo 'curl: (6) Could not resolve host: x' >&2; exit 6", True),
+    ("echo 'Could not resolve host'", False), ("echo no >&2; exit 1", False)])
+def test_programs_that_miss_the_network_are_told_the_way(sandbox, tier, line, is_missed):
+    done = sandbox.exec(sh=line, options=["--env", tier])
+    said = [denial for denial in done["denials"] if denial["rule"] == "no network"]
+    assert len(said) == is_missed
+    assert not said or (said[0]["source"] == "guest" and "template add" in said[0]["hint"])
 
 
 # Commands -------------------------------------------------------------------------------------

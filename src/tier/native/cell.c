@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/hint.h"
 #include "base/str.h"
 #include "guest/init_wire.h"
 #include "tier/local/local.h"
@@ -853,7 +854,7 @@ static void guest_denial(struct snp_session *s, const json_t *head)
         .operation = snp_json_str(head, "operation", ""),
         .object = snp_json_str(head, "object", ""),
         .rule = snp_json_str(head, "rule", ""),
-        .hint = snp_json_str(head, "hint", ""),
+        .hint = snp_hint(snp_json_str(head, "rule", ""), SNP_HINT_PERSON),
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(controls); i++) {

@@ -46,10 +46,10 @@ void snp_denials_add(struct snp_denials *denials, const struct snp_denial *d)
         return;
     }
     (void)json_array_append_new(
-        denials->list,
-        json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:i}", "source", text(d->source), "control",
-                  text(d->control), "operation", text(d->operation), "object", text(d->object),
-                  "rule", text(d->rule), "hint", text(d->hint), "count", count));
+        denials->list, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:i}", "source", text(d->source),
+                                 "control", text(d->control), "operation", text(d->operation),
+                                 "object", text(d->object), "rule", text(d->rule), "hint",
+                                 text(d->hint == NULL ? "" : d->hint), "count", count));
 }
 
 void snp_denials_done(struct snp_denials *denials)

@@ -18,8 +18,8 @@ struct snp_denial {
     const char *operation;
     const char *object;
     const char *rule;
-    const char *hint;
-    uint64_t count; /* how often; 0 = once */
+    const char *hint; /* NULL = none */
+    uint64_t count;   /* how often; 0 = once */
 };
 
 struct snp_denials {

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/hint.h"
 #include "base/str.h"
 #include "guest/init_wire.h"
 #include "registry/registry.h"
@@ -94,13 +95,16 @@ static json_t *module_of(const struct snp_cell *c, const json_t *e)
     return advice == NULL ? json_null() : advice;
 }
 
+/* Words that are ours for what the code says has happened, else its own. */
 static json_t *hint_of(const struct snp_cell *c, const json_t *e, const json_t *module)
 {
+    const char *words = snp_hint(snp_json_str(e, "cause", ""), SNP_HINT_PERSON);
+
     const json_t *templates = json_object_get(module, "templates");
     const char *name = snp_json_str(module, "name", "");
 
     if (json_is_null(module)) {
-        return text_of(e, "hint", SHORT_MAX);
+        return words != NULL ? json_string(words) : text_of(e, "hint", SHORT_MAX);
     }
     if (json_array_size(templates) > 0) {
         const char *first = json_string_value(json_array_get(templates, 0));
@@ -114,6 +118,15 @@ static json_t *hint_of(const struct snp_cell *c, const json_t *e, const json_t *
                         snp_json_str(module, "command", ""));
 }
 
+/* One that the table knows; null else. */
+static json_t *cause_of(const json_t *e)
+{
+    const char *cause = snp_json_str(e, "cause", "");
+
+    return snp_hint(cause, SNP_HINT_MODEL) == NULL ? json_null()
+                                                   : text_of(e, "cause", SHORT_MAX);
+}
+
 static json_t *error_of(const struct snp_cell *c)
 {
     const json_t *e = json_object_get(c->done, "error");
@@ -124,11 +137,70 @@ static json_t *error_of(const struct snp_cell *c)
         return json_null();
     }
     module = module_of(c, e);
-    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "type", claim_of(e, "type", SHORT_MAX),
-                     "message", claim_of(e, "message", TEXT_MAX), "traceback",
-                     text_of(e, "traceback", TEXT_MAX), "line",
-                     line > 0 ? json_integer(line) : json_null(), "hint", hint_of(c, e, module),
-                     "module", module);
+    return json_pack(
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "type", claim_of(e, "type", SHORT_MAX), "message",
+        claim_of(e, "message", TEXT_MAX), "traceback", text_of(e, "traceback", TEXT_MAX),
+        "line", line > 0 ? json_integer(line) : json_null(), "hint", hint_of(c, e, module),
+        "cause", cause_of(e), "path", text_of(e, "path", SHORT_MAX), "module", module);
+}
+
+/*
+ * Programs that miss the network say so in their output only. It may be quoted there, so
+ * standard output counts where the cell failed.
+ */
+static bool misses_network(const struct snp_cell *c, bool is_ok)
+{
+    static const char *const signs[] = {
+        "Temporary failure in name resolution",
+        "Could not resolve host",
+        "unable to resolve host address",
+        "Network is unreachable",
+        "externally-managed-environment",
+        "No module named pip",
+        "pip: not found",
+        "pip: command not found",
+        "Could not install packages due to an",
+        "No matching distribution found for",
+        "getaddrinfo EAI_AGAIN",
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(signs); i++) {
+        for (int stream = is_ok ? 1 : 0; stream < 2; stream++) {
+            const struct snp_output *out = &c->output[stream];
+            size_t n = strlen(signs[i]);
+
+            if ((out->head.len >= n &&
+                 memmem(snp_buf_bytes(&out->head), out->head.len, signs[i], n) != NULL) ||
+                (out->tail.len >= n &&
+                 memmem(snp_buf_bytes(&out->tail), out->tail.len, signs[i], n) != NULL)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Once a cell: what the interpreter has met itself is in the list already. */
+static void add_network_denial(struct snp_cell *c, bool is_ok)
+{
+    size_t i;
+    const json_t *denial;
+
+    json_array_foreach(c->denials.list, i, denial)
+    {
+        if (snp_streq(snp_json_str(denial, "control", ""), "network")) {
+            return;
+        }
+    }
+    if (misses_network(c, is_ok)) {
+        snp_denials_add(&c->denials,
+                        &(struct snp_denial){.source = "guest",
+                                             .control = "network",
+                                             .operation = "connect",
+                                             .object = "",
+                                             .rule = "no network",
+                                             .hint = snp_hint("no network", SNP_HINT_PERSON)});
+    }
 }
 
 static bool had_oom_kill(const struct snp_cell *c)
@@ -386,8 +458,8 @@ static json_t *killed_error(const struct snp_cell *c, const char *status)
         (void)snprintf(text, sizeof(text), "%s",
                        c->why[0] == '\0' ? "the interpreter is gone" : c->why);
     }
-    return json_pack("{s:s,s:s,s:n,s:n,s:n}", "type", "Killed", "message", text, "traceback",
-                     "line", "hint");
+    return json_pack("{s:s,s:s,s:n,s:n,s:n,s:n,s:n}", "type", "Killed", "message", text,
+                     "traceback", "line", "hint", "cause", "path");
 }
 
 bool snp_result_is_lost(const struct snp_cell *c)
@@ -416,6 +488,7 @@ json_t *snp_result_json(struct snp_cell *c)
     json_t *result = json_object();
 
     add_limit_denials(c);
+    add_network_denial(c, snp_streq(status, "ok"));
     (void)json_object_set_new(result, "session", json_string(s->spec.id));
     (void)json_object_set_new(result, "cell", json_integer((json_int_t)c->number));
     (void)json_object_set_new(result, "status", json_string(status));

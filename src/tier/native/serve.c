@@ -138,6 +138,8 @@ static int read_env(const json_t *env,
         "MPLBACKEND=Agg",
         tmpdir,
         threads,
+        "PIP_RETRIES=0", /* there is nothing to wait for */
+        "PIP_DISABLE_PIP_VERSION_CHECK=1",
         "GIT_CONFIG_NOSYSTEM=1"}; /* last: git stops at a file of the host it may not read */
     const size_t n_defaults = SNP_ARRAY_LEN(defaults) - (folder[0] == '\0' ? 1 : 0);
     const uint64_t cpus = spec->limits.value[SNP_LIMIT_CPUS] / 1000;

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The path is the code's word, so looking must do no more than look: below the working
+ * directory or the home folder, over no mount (an automount would take the path to a server),
+ * along no link that leads out.
+ */
+#include "cli/nearby.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/str.h"
+
+static bool is_below(const char *base, const char *path)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve =
+                               RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS};
+    snp_autoclose int dir = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snp_autoclose int fd = -1;
+
+    fd = dir < 0 ? -1 : (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+    return fd >= 0;
+}
+
+/* The rest of path below base, which is not "/"; NULL: it is elsewhere. */
+static const char *rest_of(const char *path, const char *base)
+{
+    size_t n = base == NULL ? 0 : strlen(base);
+
+    return n > 1 && strncmp(path, base, n) == 0 && path[n] == '/' && path[n + 1] != '\0'
+               ? path + n + 1
+               : NULL;
+}
+
+/* Can be pasted into a shell as it is. */
+static bool is_plain(const char *path)
+{
+    for (const char *c = path; *c != '\0'; c++) {
+        if (!isalnum((unsigned char)*c) && strchr("/._-+,", *c) == NULL) {
+            return false;
+        }
+    }
+    return path[0] != '-' && path[0] != '\0';
+}
+
+static char *advice(const char *path)
+{
+    snp_autofree char *cwd = getcwd(NULL, 0);
+    const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    const char *rest;
+
+    if (cwd == NULL || !is_plain(path)) {
+        return NULL;
+    }
+    rest = path[0] == '/' ? rest_of(path, cwd) : path;
+    if (rest != NULL && cwd[1] != '\0' && is_below(cwd, rest)) {
+        return snp_format("%s is on this machine, not in the sandbox. With --project . it is "
+                          "/workspace/%s; or copy it: snipara-sandbox put %s SESSION:",
+                          path, rest, path);
+    }
+    rest = path[0] == '/' ? rest_of(path, home) : NULL;
+    return rest == NULL || !is_below(home, rest)
+               ? NULL
+               : snp_format("%s is on this machine, not in the sandbox. Show its folder as "
+                            "/workspace with --project DIR, or copy it: snipara-sandbox put %s "
+                            "SESSION:",
+                            path, path);
+}
+
+char *snp_nearby_error(const json_t *error)
+{
+    const char *cause = snp_json_str(error, "cause", "");
+    const char *module = snp_json_str(json_object_get(error, "module"), "name", "");
+    snp_autofree char *file = NULL;
+
+    if (snp_streq(cause, "no such file")) {
+        return advice(snp_json_str(error, "path", ""));
+    }
+    if (snp_streq(cause, "no such module") && module[0] != '\0') {
+        file = snp_format("%s.py", module);
+    }
+    return file == NULL ? NULL : advice(file);
+}
+
+char *snp_nearby_words(const json_t *argv)
+{
+    size_t i;
+    json_t *word;
+
+    json_array_foreach((json_t *)(uintptr_t)argv, i, word)
+    {
+        const char *text = json_string_value(word);
+        char *words =
+            text == NULL || (i == 0 && strchr(text, '/') == NULL) ? NULL : advice(text);
+
+        if (words != NULL) {
+            return words;
+        }
+    }
+    return NULL;
+}
