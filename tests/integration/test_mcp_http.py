@@ -601,6 +601,26 @@ def test_cancellation(server):
     assert one.text("execute_python", code="'free'", session_id="cancelled") == "'free'"
 
 
+def test_requests_beyond_the_most_wait(server):
+    """Those of one client; a cancelled one ends, also while it waits, and others are not held up."""
+    one, other = server.client(), server.client()
+    call = {"name": "execute_python", "arguments": {"code": "import time; time.sleep(500)", "timeout": 600, "session_id": "beyond"}}
+    slow = one.begin("tools/call", {**call, "_meta": {"progressToken": 1}}, ident="slow")
+    next(event for event in slow.events() if event["data"])
+    call = {"name": "execute_python", "arguments": {"code": "1", "session_id": "beyond"}, "_meta": {"progressToken": 2}}
+    sent = {number: one.begin("tools/call", call, ident=number) for number in range(70)}
+    first = {number: next(event["data"] for event in answer.events() if event["data"]) for number, answer in sent.items()}
+    waiting = [number for number, data in first.items() if data["params"]["message"].startswith("waiting: 64 requests")]
+    assert len(waiting) == 7
+    assert other.text("execute_python", code="'beside'") == "'beside'"
+    for ident in waiting[0], "slow":
+        assert one.notify("notifications/cancelled", {"requestId": ident}).status == 202
+    for number, answer in sent.items():
+        ends = [(message["id"], mcp.text_of(message["result"])) for message in answer.messages() if "id" in message]
+        assert ends == ([] if number == waiting[0] else [(number, "1")])
+    other.text("destroy_session", session_id="beyond")
+
+
 def test_a_modern_client_that_leaves_cancels(server):
     """Item 13: closing the connection ends the code, before and after the stream began."""
     for seconds in 0, 1.2:
