@@ -115,11 +115,10 @@ static void on_rollback(struct snp_task *task,
         return;
     }
     snp_buf_init(&text, TEXT_BUILD);
-    r = snp_buf_adds(&text, "Session is as at snapshot ");
+    r = snp_buf_adds(&text, "Rolled back to snapshot ");
     r = r < 0 ? r : snp_text_line(&text, name, strlen(name), NAME_SHOWN);
     r = r < 0 ? r
-              : snp_buf_addf(&text, ", after cell %lld",
-                             (long long)snp_json_int(head, "cell", 0));
+              : snp_buf_addf(&text, " (cell %lld)", (long long)snp_json_int(head, "cell", 0));
     r = r < 0 ? r : lost_add(&text, "not saved", json_object_get(head, "lost"));
     r = r < 0 ? r : lost_add(&text, "not restored", json_object_get(head, "failed"));
     (void)json_object_del(task->service->keys, task->session);

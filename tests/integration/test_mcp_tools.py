@@ -412,7 +412,7 @@ def test_calls_that_texts_name_are_of_the_same_session(server):
     assert "'m'" in text and "'m'" in called(server, text.splitlines()[-1])
     text = server.text("snapshot_session", name="here", **name)
     server.tool("execute_python", code="x = 1", **name)
-    assert called(server, text.partition("; ")[2]).startswith("Session is as at snapshot here")
+    assert called(server, text.partition("; ")[2]).startswith("Rolled back to snapshot here")
     assert "NameError" in server.error("execute_python", code="x", **name)
     server.tool("destroy_session", **name)
 
@@ -517,7 +517,7 @@ def test_snapshot_rollback_fork_history(server):
     assert len(sessions) == 2
     for session in sessions:
         assert server.text("execute_python", code="n, open('kept.txt').read()", session_id=session) == "(1, 'one')"
-    assert server.text("rollback_session", snapshot="first", **name).startswith("Session is as at snapshot first")
+    assert server.text("rollback_session", snapshot="first", **name).startswith("Rolled back to snapshot first")
     assert server.text("execute_python", code="n, 'm' in globals(), open('kept.txt').read()", **name) == \
         "(1, False, 'one')"
     text = server.text("session_history", **name)
