@@ -244,3 +244,11 @@ def test_output_is_compared_as_documents_are_told(expected, printed, same):
         assert not same
     else:
         assert same
+
+
+def test_make_builds_neither_tests_nor_fuzzers_nor_benches():
+    made = subprocess.run(["ninja", "-C", lib.BUILD, "-t", "inputs", "programs"], capture_output=True, text=True, check=True)
+    assert "snipara-sandboxd" in made.stdout and "tests/" not in made.stdout
+    for target, words in (("all", " programs\n"), ("bench", " programs snp-bench\n")):
+        said = subprocess.run(["make", "-n", "-C", ROOT, target], capture_output=True, text=True, check=True).stdout
+        assert words in said, said
