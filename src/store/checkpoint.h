@@ -66,7 +66,7 @@ int snp_checkpoint_save(struct snp_store *store,
 /*
  * Write a checkpoint's bundle to fd (consumed). The checkpoint is kept until the end. done()
  * with SNP_E_NOT_FOUND: no such checkpoint, or a blob turned out to be damaged (the
- * checkpoint is unusable from then on: ask snp_journal_checkpoint_latest for the one before);
+ * checkpoint is unusable from then on: the session's row names the one before);
  * SNP_E_PEER: the reader has gone; SNP_E_TIMEOUT. Report: checkpoint, items, bytes, us.
  */
 int snp_checkpoint_load(struct snp_store *store,

@@ -326,16 +326,6 @@ int snp_journal_checkpoint_get(struct snp_tx *tx,
                                struct snp_journal_checkpoint *ret,
                                struct snp_err *err) SNP_NODISCARD;
 /*
- * The latest usable one of a session at or before a cell (UINT64_MAX = whichever): that of the
- * highest epoch, in it of the last cell, after it of the last effect, whenever it was written.
- * SNP_E_NOT_FOUND.
- */
-int snp_journal_checkpoint_latest(struct snp_tx *tx,
-                                  const char *session,
-                                  uint64_t cell,
-                                  struct snp_journal_checkpoint *ret,
-                                  struct snp_err *err) SNP_NODISCARD;
-/*
  * The same contents as a checkpoint of another session (fork, import) or of a later epoch (rollback):
  * costs rows, no blobs. Of `to`, session, cell and epoch are read; the session's effects so far
  * are before it. SNP_E_NOT_FOUND: no such checkpoint or session;

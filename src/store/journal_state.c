@@ -278,30 +278,6 @@ int snp_journal_checkpoint_get(struct snp_tx *tx,
     return r < 0 ? r : 0;
 }
 
-int snp_journal_checkpoint_latest(struct snp_tx *tx,
-                                  const char *session,
-                                  uint64_t cell,
-                                  struct snp_journal_checkpoint *ret,
-                                  struct snp_err *err)
-{
-    snp_autorows struct snp_rows rows = {0};
-    int64_t most = cell > INT64_MAX ? INT64_MAX : (int64_t)cell;
-    int r = snp_db_ask(
-        tx->db, &rows, err,
-        CHECKPOINT_COLUMNS
-        " AND s.id = ? AND c.cell <= ? AND damaged = 0" SNP_NEWEST_FIRST("c.") " LIMIT 1",
-        "ti", session, most);
-
-    if (r == 0) {
-        r = checkpoint_take(tx, &rows, ret, err);
-    }
-    if (r == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no usable checkpoint",
-                        session);
-    }
-    return r < 0 ? r : 0;
-}
-
 int snp_journal_checkpoint_copy(struct snp_tx *tx,
                                 uint64_t id,
                                 const struct snp_journal_checkpoint *to,

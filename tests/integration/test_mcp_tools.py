@@ -532,6 +532,15 @@ def test_snapshot_rollback_fork_history(server):
         server.tool("destroy_session", session_id=session)
 
 
+def test_a_cell_that_could_not_be_saved_says_so(server):
+    assert server.box.cli("exec", "-s", "unsaved", "--checkpoint", "cell", "x = 1").returncode == 0
+    code = "class K:\n    def __reduce__(self):\n        import os\n        os._exit(1)\nk = K()"
+    text = server.text("execute_python", code=code, session_id="unsaved")
+    assert "[session] what this cell did is not on disk: " in text, text
+    assert "not on disk" not in server.text("execute_python", code="del k", session_id="unsaved")
+    server.tool("destroy_session", session_id="unsaved")
+
+
 def test_what_a_session_lost_is_told_with_the_ways_out():
     box = lib.Sandbox("root")
     server = mcp.Server(box)
