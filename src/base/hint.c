@@ -52,6 +52,7 @@ static const struct row {
     {"workspace_size",  {NULL, "Delete files that are not needed, or write less."}           },
     {"workspace_files", {NULL, "Delete files that are not needed, or make fewer."}           },
     {"tmp_size",        {NULL, "Delete files of /tmp that are not needed."}                  },
+    {"timeout",         {NULL, "Do less in one call; what earlier calls made stays."}        },
     {"notebook",
      {"Of notebooks, %time, %timeit, %cd, %pwd, %%bash and lines with ! work here; plots show "
       "by themselves.",

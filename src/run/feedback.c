@@ -83,6 +83,15 @@ static int line_add(struct snp_buf *out, const char *before, const json_t *text)
                    : snp_buf_add(out, json_string_value(text), json_string_length(text));
 }
 
+/* What helps a model with the exception, or the limit that stopped it; NULL = nothing is known. */
+static const char *hint_of(const json_t *result)
+{
+    const char *hint = snp_hint_of(json_object_get(result, "error"), SNP_HINT_MODEL);
+    const char *limit = snp_json_str(json_object_get(result, "limit"), "key", NULL);
+
+    return hint == NULL && limit != NULL ? snp_hint(limit, SNP_HINT_MODEL) : hint;
+}
+
 /* What stopped the cell, if it did not end by itself. */
 static int status_add(struct snp_buf *out, const json_t *result)
 {
@@ -115,7 +124,7 @@ static json_t *error_text(const json_t *result)
 {
     const json_t *error = json_object_get(result, "error");
     const char *status = snp_json_str(result, "status", "error");
-    const char *hint = snp_hint_of(error, SNP_HINT_MODEL);
+    const char *hint = hint_of(result);
     int64_t line = snp_json_int(error, "line", 0);
     size_t begin;
     int64_t code = snp_json_int(result, "exit_code", 0);
@@ -163,8 +172,10 @@ static json_t *traceback_text(const json_t *result)
 }
 
 /* "filesystem: open /etc/shadow", at most five. */
-static json_t *denials_list(const json_t *denials)
+static json_t *denials_list(const json_t *result)
 {
+    const json_t *denials = json_object_get(result, "denials");
+    const char *said = hint_of(result);
     json_t *list = json_array();
     size_t i;
     json_t *denial;
@@ -172,10 +183,12 @@ static json_t *denials_list(const json_t *denials)
     json_array_foreach((json_t *)(uintptr_t)denials, i, denial)
     {
         const char *hint = snp_hint_of(denial, SNP_HINT_MODEL);
-        snp_autofree char *text = snp_format(
-            "%s: %s %s%s%s", snp_json_str(denial, "control", "?"),
-            snp_json_str(denial, "operation", ""), snp_json_str(denial, "object", ""),
-            hint == NULL ? "" : "; ", hint == NULL ? "" : hint);
+        const char *object = snp_json_str(denial, "object", "");
+        bool is_new = hint != NULL && !snp_streq(hint, said);
+        snp_autofree char *text =
+            snp_format("%s: %s%s%s%s%s", snp_json_str(denial, "control", "?"),
+                       snp_json_str(denial, "operation", ""), object[0] == '\0' ? "" : " ",
+                       object, is_new ? "; " : "", is_new ? hint : "");
 
         if (i >= DENIALS_SHOWN || text == NULL ||
             json_array_append_new(list, snp_feedback_text(text, strlen(text), 400)) < 0) {
@@ -262,7 +275,7 @@ char *snp_feedback_cell(const json_t *result,
     if (!is_ok) {
         r |= member_add(object, "traceback", traceback_text(result));
     }
-    r |= member_add(object, "denials", denials_list(json_object_get(result, "denials")));
+    r |= member_add(object, "denials", denials_list(result));
     r |= json_object_set_new(
         object, "execution_time_ms",
         json_integer((json_int_t)(snp_json_int(usage, "wall_us", 0) / 1000)));

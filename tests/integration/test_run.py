@@ -137,6 +137,21 @@ def test_the_model_gets_its_own_frames(runs):
     assert slow["error"].startswith("Stopped at the time limit of a tool call (timeout: 0.5 s)\nKeyboardInterrupt (line 2)")
 
 
+def test_hints_are_ones_that_a_model_can_follow(runs):
+    """A path, a package, the network, memory, time, disk: said once, and nothing that only its user can type."""
+    lines = ["open('/home/me/data.csv')", "import no_such_package", "import socket\nsocket.create_connection(('192.0.2.1', 80))",
+             "x = bytearray(1 << 40)", "while True: pass", "open('/usr/x', 'w')",
+             "import subprocess\nsubprocess.run(['python3', '-c', 'import socket; socket.create_connection((\"192.0.2.1\", 80))'])"]
+    result = runs.run(*[turn(call("execute_code", code=line)) for line in lines], turn(text="done"), options=["--cell-timeout", "1"])
+    shown = runs.results(result)
+    words = ["List /workspace", "Use what is installed", "no network here", "Use less at a time", "Do less in one call",
+             "Only /workspace and /tmp", None]
+    for line, each, word in zip(lines, shown, words):
+        text = json.dumps({name: value for name, value in each.items() if name not in ("output", "stderr", "traceback")})
+        assert "snipara-sandbox" not in text and "--" not in text, (line, text)
+        assert word is None or text.count(word) == 1, (line, text)
+
+
 def test_text_without_tools_is_the_answer(runs):
     result = runs.run(turn(text="forty-two"))
     assert result["response"] == "forty-two" and result["total_calls"] == 1 and result["events"] == []
@@ -522,6 +537,8 @@ def test_a_daemon_that_dies_in_a_cell_is_told_and_recovered_from():
         history = ("history", "-s", lines[0]["session"], "--json")
         # A cell whose intent is not in the journal yet has never begun.
         assert wait_for(lambda: "running" in [cell["status"] for cell in json.loads(cli(*history).stdout)["cells"]])
+        # The copy of what the first cell did is written beside the second.
+        assert wait_for(lambda: [each["checkpoint_cell"] for each in json.loads(cli("sessions", "list", "--json").stdout)] == [1])
         box.daemon.kill()
         box.daemon.wait()
         box.daemon = None
