@@ -594,10 +594,15 @@ static void load_ended(void *ctx, json_t *failed, const struct snp_err *why)
         load_less(wake);
         return;
     }
-    (void)snp_err_wrap(&err, "checkpoint %llu of the session cannot be restored",
-                       (unsigned long long)wake->checkpoint);
     if (why->code == SNP_E_NOT_FOUND) {
         snp_hibernate_look(session); /* the next call uses the one before it */
+        (void)snp_fail(&err, why->code,
+                       "checkpoint %llu of the session is damaged (%.200s). Nothing was run. "
+                       "Repeat the call to use the checkpoint before it",
+                       (unsigned long long)wake->checkpoint, why->msg);
+    } else {
+        (void)snp_err_wrap(&err, "checkpoint %llu of the session cannot be restored",
+                           (unsigned long long)wake->checkpoint);
     }
     wake_fail(wake, &err);
 }
