@@ -354,11 +354,14 @@ static int head_make(struct job *job, struct snp_err *err)
         return r;
     }
     job->head = json_pack(
-        "{s:s?, s:s, s:I, s:b, s:O?, s:s?, s:s?, s:o, s:o, s:s?, s:s?, s:O, s:b, s:b, s:b, "
+        "{s:s?, s:s, s:I, s:b, s:O?, s:b, s:s?, s:s?, s:o, s:o, s:s?, s:s?, s:O, s:b, s:b, "
+        "s:b, "
         "s:b, s:b, s:s, s:s?, s:s?}",
         "session", session, "kind", job->is_command ? "command" : "python", "code_len",
-        (json_int_t)job->code_len, "stdin", job->has_stdin, "argv", job->argv, "tier",
-        has_tier ? snp_cli_tier(job->config) : NULL, "template",
+        (json_int_t)job->code_len, "stdin", job->has_stdin, "argv", job->argv, "tell_wait",
+        session != NULL && !snp_opts_flag(job->opts, "quiet", false) &&
+            !snp_opts_flag(job->opts, "json", false),
+        "tier", has_tier ? snp_cli_tier(job->config) : NULL, "template",
         has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL, "limits",
         snp_config_limits_explicit(job->config), "defaults",
         snp_cli_session_defaults(job->config), "project", project, "rootfs", rootfs, "env", env,

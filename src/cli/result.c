@@ -283,6 +283,37 @@ static int event_display(struct snp_view *view,
     return 0;
 }
 
+static void notef(enum snp_style style, const char *label, const char *fmt, ...)
+    SNP_PRINTF(3, 4);
+
+/* Another cell is at work, or what else keeps the session from this one. */
+static void event_waiting(const json_t *head)
+{
+    static const char *const doing[][2] = {
+        {"save",     "the session is being saved"      },
+        {"rollback", "the session is being rolled back"},
+        {"start",    "the session is being started"    }
+    };
+    const char *what = "the session is busy";
+    int64_t cell = snp_json_int(head, "cell", 0);
+    int64_t ahead = snp_json_int(head, "ahead", 0);
+    double seconds = (double)snp_json_int(head, "ms", 0) / 1000;
+    char running[64];
+    char more[64] = "";
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(doing); i++) {
+        what = snp_streq(doing[i][0], snp_json_str(head, "for", "")) ? doing[i][1] : what;
+    }
+    if (cell > 0) {
+        (void)snprintf(running, sizeof(running), "cell %lld is running", (long long)cell);
+        what = running;
+    }
+    if (ahead > 0) {
+        (void)snprintf(more, sizeof(more), "; %lld more before this one", (long long)ahead);
+    }
+    notef(SNP_STYLE_YELLOW, "waiting", "%s (%.1f s so far)%s", what, seconds, more);
+}
+
 int snp_view_event(struct snp_view *view,
                    const json_t *head,
                    const char *raw,
@@ -302,6 +333,10 @@ int snp_view_event(struct snp_view *view,
     }
     if (strcmp(event, "display") == 0) {
         return event_display(view, head, raw, raw_len, err);
+    }
+    if (strcmp(event, "waiting") == 0) {
+        event_waiting(head);
+        return 0;
     }
     return snp_fail(err, SNP_E_PEER, "the daemon sent an unknown event");
 }
@@ -398,8 +433,6 @@ static void note(enum snp_style style, const char *label, struct snp_buf *text)
     (void)fputc('\n', stderr);
 }
 
-static void notef(enum snp_style style, const char *label, const char *fmt, ...)
-    SNP_PRINTF(3, 4);
 static void notef(enum snp_style style, const char *label, const char *fmt, ...)
 {
     snp_autobuf struct snp_buf text = {0};

@@ -31,6 +31,7 @@ enum {
     SNP_CAP_IDLE_S = 300,              /* default of --idle */
     SNP_CAP_SESSION_IDLE_S = 1800,     /* default of --session-idle */
     SNP_CAP_SHOWN_BYTES = 32 << 20,    /* of one cell's output and displays, for the journal */
+    SNP_CAP_WAIT_TOLD_MS = 400,        /* a cell that waits for longer says so */
     SNP_CAP_INTENT_MS = 5,             /* a cell that ends sooner is written down once */
     SNP_CAP_SEEN_MS = 500,             /* between records of what a running cell has shown */
     SNP_CAP_CHECKPOINT_MS = 1000,      /* default of --checkpoint-after */

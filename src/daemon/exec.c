@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "daemon/cell.h"
 #include "daemon/check.h"
 #include "daemon/executor.h"
@@ -242,6 +243,72 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
     return 0;
 }
 
+/* What a session does that cells wait for; NULL: it is being started, which is nobody else's work. */
+static const char *busy_with(const struct snp_session *session)
+{
+    if (session->running != NULL) {
+        return "run";
+    }
+    return session->state == SNP_SESSION_SAVING         ? "save"
+           : session->state == SNP_SESSION_ROLLING_BACK ? "rollback"
+                                                        : NULL;
+}
+
+static void tell_wait(struct snp_exec *exec, unsigned ahead)
+{
+    const struct snp_session *session = exec->session;
+    const struct snp_exec *running = session->running;
+    uint64_t now = snp_wall_us();
+    uint64_t us = running != NULL && now > running->started_us ? now - running->started_us
+                                                               : snp_now_us() - exec->asked_us;
+    snp_autojson json_t *head = json_pack(
+        "{s:s, s:s, s:o, s:I, s:I}", "event", "waiting", "for", busy_with(session), "cell",
+        running == NULL ? json_null() : json_integer((json_int_t)running->cell), "ms",
+        (json_int_t)(us / 1000), "ahead", (json_int_t)ahead);
+    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
+
+    exec->asked_us = 0;
+    if (text != NULL && exec->request != NULL) {
+        snp_request_event(exec->request, text, strlen(text), NULL, 0);
+    }
+}
+
+static void waits_tell(uv_timer_t *timer)
+{
+    struct snp_server *server = timer->data;
+    uint64_t now = snp_now_us();
+    bool is_more = false;
+
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        struct snp_session *session = server->sessions.slots[i];
+
+        for (unsigned j = 0; session != NULL && j < session->n_waiting; j++) {
+            struct snp_exec *exec = session->waiting[j];
+
+            if (exec->asked_us != 0 && busy_with(session) != NULL &&
+                now - exec->asked_us >= (uint64_t)SNP_CAP_WAIT_TOLD_MS * 900) {
+                tell_wait(exec, j);
+            }
+            is_more |= exec->asked_us != 0;
+        }
+    }
+    if (is_more) {
+        (void)uv_timer_start(timer, waits_tell, SNP_CAP_WAIT_TOLD_MS / 2, 0);
+    }
+}
+
+/* It is first in line by now, if it need not wait. */
+static void wait_note(struct snp_exec *exec)
+{
+    uv_timer_t *waits = &exec->session->server->waits;
+
+    exec->asked_us = exec->spec.tell_wait ? snp_now_us() : 0;
+    if (exec->asked_us != 0 && !exec->session->server->is_ending &&
+        !uv_is_active((uv_handle_t *)waits)) {
+        (void)uv_timer_start(waits, waits_tell, SNP_CAP_WAIT_TOLD_MS, 0);
+    }
+}
+
 void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, size_t raw_len)
 {
     struct snp_exec *exec = calloc(1, sizeof(*exec));
@@ -275,6 +342,7 @@ void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, 
         return;
     }
     request->exec = exec;
+    wait_note(exec);
     snp_exec_pump(session);
 }
 

@@ -40,7 +40,9 @@ struct snp_exec {
     uint64_t cell;      /* its number; 0 = has not started */
     uint32_t open_call; /* of its code, to the client; 0 = none */
     uint64_t replay_of; /* the number of the cell it repeats; 0 = none */
-    bool was_put_back;  /* its executor was gone when it came there */
+    uint64_t
+        asked_us; /* monotonic: it waits since then, and nobody has been told; 0 = no matter */
+    bool was_put_back; /* its executor was gone when it came there */
 
     char *record;      /* owned: its result as the journal has it; NULL = err counts */
     bool has_manifest; /* record has one of its own */

@@ -622,6 +622,7 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     uv_close((uv_handle_t *)&server->ticker, NULL);
     uv_close((uv_handle_t *)&server->checkpoints, NULL);
     uv_close((uv_handle_t *)&server->intents, NULL);
+    uv_close((uv_handle_t *)&server->waits, NULL);
     end_begin(server);
 }
 
@@ -733,10 +734,12 @@ int snp_server_init(struct snp_server *server,
     server->sigint.data = server;
     server->checkpoints.data = server;
     server->intents.data = server;
+    server->waits.data = server;
     (void)uv_timer_init(&server->loop, &server->ticker);
     (void)uv_timer_init(&server->loop, &server->end_timer);
     (void)uv_timer_init(&server->loop, &server->checkpoints);
     (void)uv_timer_init(&server->loop, &server->intents);
+    (void)uv_timer_init(&server->loop, &server->waits);
     (void)uv_timer_start(&server->ticker, on_tick, tick_ms(options), tick_ms(options));
     (void)uv_signal_init(&server->loop, &server->sigterm);
     (void)uv_signal_init(&server->loop, &server->sigint);

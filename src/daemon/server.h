@@ -79,6 +79,7 @@ struct snp_server {
     uv_timer_t ticker;         /* idleness; runs a few times per idle time */
     uv_timer_t end_timer;
     uv_timer_t checkpoints; /* the next one that is due */
+    uv_timer_t waits;       /* of cells that wait, and whose clients want to know */
     uv_timer_t intents;     /* of cells that have run for a moment */
     uv_signal_t sigterm;
     uv_signal_t sigint;

@@ -44,6 +44,7 @@ struct snp_exec_spec {
     bool allow_degraded;
     bool require_exact;
     bool stream;
+    bool tell_wait;   /* the client wants to know if it waits */
     bool attached;    /* interrupted if its client goes away */
     bool transaction; /* a cell that is killed leaves nothing */
     bool atomic;      /* nor does one that fails */

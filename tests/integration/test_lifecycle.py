@@ -190,6 +190,19 @@ def test_an_unnamed_session_ends_with_its_killed_client(box):
     usable(box)
 
 
+def test_who_waits_for_a_busy_session_is_told(box):
+    busy = "print('in', flush=True)\nimport os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"
+    with start_cell(box, "-s", "s", code=busy) as first:
+        with box.popen("exec", "-s", "s", "6 * 7", text=True) as second:
+            assert re.fullmatch(r"waiting: cell 1 is running \(\d+\.\d s so far\)\n", second.stderr.readline())
+            as_json = box.popen("exec", "-s", "s", "--json", "1", text=True)
+            assert box.cli("put", box.make_file(os.path.join(box.home, "go"), ""), "s:go").returncode == 0
+            assert second.communicate(timeout=60)[0] == "42\n"
+        out, err = as_json.communicate(timeout=60)
+        assert json.loads(out)["value"] == "1" and "waiting" not in err
+        first.communicate(timeout=60)
+
+
 def test_a_named_session_finishes_its_cell(box):
     usable(box, "stay")
     with start_cell(box, "--session", "stay", seconds=1) as client:
