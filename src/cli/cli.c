@@ -308,8 +308,10 @@ static int unknown_verb(const struct snp_cli *cli,
 /* Whether the words after a group's name are for the verb that it stands for by itself. */
 static bool is_for_fallback(const struct snp_verb *verb, int argc, char *const *argv)
 {
+    /* A word that it would not take is a verb written wrongly. */
     return verb->fallback != NULL &&
            (argc < 2 || (!snp_streq(argv[1], "--help") && !snp_streq(argv[1], "-h") &&
+                         (argv[1][0] == '-' || verb->fallback->spec.n_args > 0) &&
                          find_verb(verb->verbs, argv[1]) == NULL));
 }
 

@@ -256,4 +256,5 @@ const struct snp_verb snp_verb_config = {
     .name = "config",
     .summary = "show the configuration",
     .verbs = (const struct snp_verb *const[]){&verb_show, NULL},
+    .fallback = &verb_show,
 };

@@ -222,4 +222,5 @@ const struct snp_verb snp_verb_daemon = {
     .name = "daemon",
     .summary = "the process that holds the sessions: status, stop",
     .verbs = verbs,
+    .fallback = &verb_status,
 };

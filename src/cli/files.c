@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/human.h"
 #include "cli/remote.h"
 #include "cli/term.h"
 #include "policy/session_name.h"
@@ -832,15 +833,10 @@ struct ls_row {
 
 static void row_fill(const json_t *entry, struct ls_row *row, const char **cells)
 {
-    const json_t *mtime = json_object_get(entry, "mtime");
-    time_t at = (time_t)json_number_value(mtime);
-    struct tm tm;
-
     (void)snp_format_bytes((uint64_t)snp_json_int(entry, "size", 0), row->size,
                            sizeof(row->size));
-    if (gmtime_r(&at, &tm) == NULL ||
-        strftime(row->time, sizeof(row->time), "%Y-%m-%d %H:%M:%S", &tm) == 0) {
-        row->time[0] = '\0';
+    if (snp_json_number(entry, "mtime") > 0) {
+        (void)snp_human_when(snp_json_number(entry, "mtime"), row->time, sizeof(row->time));
     }
     cells[0] = snp_json_str(entry, "name", "?");
     cells[1] = snp_json_str(entry, "type", "?");
@@ -850,7 +846,7 @@ static void row_fill(const json_t *entry, struct ls_row *row, const char **cells
 
 static int entries_print(const json_t *head, struct snp_err *err)
 {
-    static const char *const heads[LS_COLUMNS] = {"Name", "Type", "Size", "Modified (UTC)"};
+    static const char *const heads[LS_COLUMNS] = {"Name", "Type", "Size", "Modified"};
     const json_t *entries = json_object_get(head, "entries");
     size_t n = json_array_size(entries);
     snp_autofree struct ls_row *rows = calloc(n + 1, sizeof(*rows));

@@ -64,10 +64,23 @@ const char *snp_human_when(double then_s, char *out, size_t out_len)
     struct tm parts;
 
     if (then_s <= 0 || localtime_r(&then, &parts) == NULL ||
-        strftime(out, out_len, "%Y-%m-%d %H:%M:%S", &parts) == 0) {
+        strftime(out, out_len, "%Y-%m-%d %H:%M:%S %Z", &parts) == 0) {
         (void)snprintf(out, out_len, "never");
     }
     return out;
+}
+
+const char *snp_human_stamp(const char *stamp, char *out, size_t out_len)
+{
+    struct tm parts = {0};
+    const char *end = strptime(stamp, "%Y-%m-%dT%H:%M:%S", &parts);
+    time_t then = end == NULL ? 0 : timegm(&parts);
+
+    if (then <= 0) {
+        (void)snprintf(out, out_len, "%s", stamp);
+        return out;
+    }
+    return snp_human_when((double)then, out, out_len);
 }
 
 double snp_json_number(const json_t *object, const char *key)

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/human.h"
 #include "cli/logs_export.h"
 #include "cli/page.h"
 #include "cli/run_calls.h"
@@ -22,7 +23,6 @@
 enum {
     COLUMNS = 6,
     ID_SHOWN = 8,
-    STAMP_SHOWN = 19,
     TEXT_SHOWN = 80, /* characters of prompt and response */
     NUMBER_MAX = 24,
     TAIL_DEFAULT = 10,
@@ -66,7 +66,7 @@ static void faults_tell(const struct snp_cli *cli,
 struct row {
     struct snp_trajectory_info info;
     char id[ID_SHOWN + 1];
-    char stamp[STAMP_SHOWN + 1];
+    char stamp[SNP_HUMAN_MAX];
     char calls[NUMBER_MAX];
     char tokens[NUMBER_MAX];
     char duration[NUMBER_MAX];
@@ -95,7 +95,7 @@ static void row_fill(struct row *row)
     const struct snp_trajectory_info *info = &row->info;
 
     (void)snprintf(row->id, sizeof(row->id), "%.*s", ID_SHOWN, info->id);
-    (void)snprintf(row->stamp, sizeof(row->stamp), "%.*s", STAMP_SHOWN, stamp_of(info));
+    (void)snp_human_stamp(stamp_of(info), row->stamp, sizeof(row->stamp));
     (void)snprintf(row->calls, sizeof(row->calls), "%lld", (long long)info->calls);
     (void)snprintf(row->tokens, sizeof(row->tokens), "%lld", (long long)info->tokens);
     (void)snprintf(row->duration, sizeof(row->duration), "%lldms",

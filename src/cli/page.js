@@ -26,7 +26,10 @@ function time(ms) {
   const s = Math.round(ms / 1000);
   return s < 3600 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3600)} h ${Math.floor(s % 3600 / 60)} min`;
 }
-const stamp = (text) => str(text).slice(0, 19).replace("T", " ");
+const stamp = (text) => {
+  const at = new Date(str(text));
+  return Number.isNaN(at.getTime()) ? str(text) : at.toLocaleString("sv-SE", {timeZoneName: "short"});
+};
 const oneLine = (text, max) => {
   const line = text.slice(0, max * 4).replace(/\s+/g, " ").trim();
   return line.length > max ? line.slice(0, max) + "…" : line;
@@ -780,7 +783,7 @@ function chain(run) {
 
 function summary(m, run) {
   const prompt = str(m.head.prompt) || (m.calls.length > 0 ? m.calls[0].prompt : "") || "(no prompt)";
-  const facts = [[null, str(run.id)], [null, str(m.head.kind)], [null, stamp(m.head.timestamp) && stamp(m.head.timestamp) + " UTC"], ["model", str(m.head.model) || m.calls.map((call) => call.modelName).find((name) => name !== "") || ""],
+  const facts = [[null, str(run.id)], [null, str(m.head.kind)], [null, stamp(m.head.timestamp)], ["model", str(m.head.model) || m.calls.map((call) => call.modelName).find((name) => name !== "") || ""],
     ["environment", str(m.head.environment)], ["session", str(m.head.session)], ["goes on from", str(m.head.parent_run)], [null, chain(run)]];
   const warnings = [];
   if (num(run.corrupt) + num(run.broken) > 0) {
@@ -876,7 +879,7 @@ function begin() {
     show(TABS[(to + TABS.length) % TABS.length][0]);
     at("tab-" + view.tab).focus();
   });
-  at("foot").textContent = seen(`${count(runs.length, "run")}${num(index.more) > 0 ? ` (${count(num(index.more), "older one")} not listed)` : ""}${str(index.dir) === "" ? "" : " of " + str(index.dir)}. snipara-sandbox ${str(index.program)}, ${stamp(index.made)} UTC.`);
+  at("foot").textContent = seen(`${count(runs.length, "run")}${num(index.more) > 0 ? ` (${count(num(index.more), "older one")} not listed)` : ""}${str(index.dir) === "" ? "" : " of " + str(index.dir)}. snipara-sandbox ${str(index.program)}, ${stamp(index.made)}.`);
   runsDraw();
   if (runs.length === 0) nothing("No trajectories found. A run or an agent leaves one: snipara-sandbox run PROMPT");
   else load(num(index.shown));

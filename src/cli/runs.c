@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/human.h"
 #include "cli/term.h"
 #include "trajectory/reader.h"
 #include "trajectory/writer.h"
@@ -13,7 +14,6 @@
 enum {
     COLUMNS = 5,
     ID_SHOWN = 8,
-    STAMP_SHOWN = 19,
     PROMPT_SHOWN = 60,
     TAIL_DEFAULT = 20,
     TAIL_MAX = 1000000,
@@ -107,8 +107,7 @@ static void list_print(const json_t *list)
         (void)snprintf(texts[i][1], TEXT_MAX_BYTES, "%.20s", snp_json_str(row, "kind", ""));
         (void)snprintf(texts[i][2], TEXT_MAX_BYTES, "%s%s%.40s", snp_json_str(row, "state", ""),
                        by == NULL ? "" : ": ", by == NULL ? "" : by);
-        (void)snprintf(texts[i][3], TEXT_MAX_BYTES, "%.*s", STAMP_SHOWN,
-                       snp_json_str(row, "timestamp", ""));
+        (void)snp_human_stamp(snp_json_str(row, "timestamp", ""), texts[i][3], TEXT_MAX_BYTES);
         (void)snprintf(texts[i][4], TEXT_MAX_BYTES, "%.*s", PROMPT_SHOWN,
                        snp_json_str(row, "prompt", ""));
         for (size_t k = 0; k < COLUMNS; k++) {
@@ -203,6 +202,7 @@ static int show_run(struct snp_cli *cli, const struct snp_opts *opts)
     };
     snp_cleanup(snp_trajectory_info_done) struct snp_trajectory_info info = {0};
     snp_autojson json_t *shown = NULL;
+    char when[SNP_HUMAN_MAX];
     struct snp_err err;
 
     if (info_find(cli, &verb_show, opts, &info, &err) < 0) {
@@ -212,6 +212,9 @@ static int show_run(struct snp_cli *cli, const struct snp_opts *opts)
     if (snp_opts_flag(opts, "json", false)) {
         return snp_cli_print_json(shown);
     }
+    (void)json_object_set_new(
+        shown, "timestamp",
+        json_string(snp_human_stamp(snp_json_str(shown, "timestamp", ""), when, sizeof(when))));
     for (size_t i = 0; i < SNP_ARRAY_LEN(members); i++) {
         member_print(members[i][1], json_object_get(shown, members[i][0]));
     }

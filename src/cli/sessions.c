@@ -411,7 +411,9 @@ static int run_destroy(struct snp_cli *cli, const struct snp_opts *opts)
     snp_autoclient struct snp_client *client = NULL;
     snp_autojson json_t *done = json_array();
     bool all = snp_opts_flag(opts, "all", false);
-    size_t n = snp_opts_n_args(opts);
+    const char *const *given = NULL;
+    size_t n_given = snp_opts_list(opts, "session", &given);
+    size_t n = snp_opts_n_args(opts) + n_given;
     struct snp_err err;
     int exit_code = SNP_EXIT_OK;
     int r;
@@ -420,6 +422,9 @@ static int run_destroy(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_usage(cli, "give the names of sessions, or --all");
     }
     r = snp_remote_refs_check(opts, &err);
+    for (size_t i = 0; r == 0 && i < n_given; i++) {
+        r = snp_remote_ref_check(given[i], &err);
+    }
     r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0 && all) {
         r = destroy_all(client, done, &err);
@@ -428,7 +433,7 @@ static int run_destroy(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_fail(cli, &err);
     }
     for (size_t i = 0; i < n; i++) {
-        const char *session = snp_opts_arg(opts, i);
+        const char *session = i < n_given ? given[i] : snp_opts_arg(opts, i - n_given);
 
         if (destroy_one(client, session, session, done, &err) < 0) {
             exit_code = snp_cli_fail(cli, &err);
@@ -470,8 +475,13 @@ static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)
     snp_autofree char *session = NULL;
     bool is_sure = snp_opts_flag(opts, "yes", false);
     struct snp_err err;
-    int r = snp_remote_connect(false, &client, &err);
+    int r;
 
+    if (snp_opts_n_args(opts) == 0 && snp_opts_str(opts, "session") == NULL) {
+        return snp_cli_usage(
+            cli, "give the name of the session to clear"); /* also of the only one */
+    }
+    r = snp_remote_connect(false, &client, &err);
     if (r == 0) {
         r = snp_remote_session_of(client, opts, &session, &err);
     }
@@ -510,10 +520,14 @@ static const struct snp_opt list_options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt destroy_options[] = {
-    {"all", 0, SNP_OPT_FLAG, NULL, "every session", 0},
+    {"all",     0,   SNP_OPT_FLAG, NULL,   "every session",                        0},
+    {"session", 's', SNP_OPT_LIST, "NAME", "the same as SESSION; may be repeated", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg one_session[] = {SNP_CLI_ARG_SESSION};
+static const struct snp_opt_arg named_session[] = {
+    {"SESSION", "name or id", 0, 1}
+};
 static const struct snp_opt_arg any_sessions[] = {
     {"SESSION", "name or id (8 digits of it will do)", 0, 0}
 };
@@ -547,7 +561,7 @@ static const struct snp_verb verb_clear = {
         "Forget a session's variables, files, history and snapshots. Name, template, "
         "limits and project stay. While a cell runs in it, it is asked whether that "
         "is to be cut off, or refused without a terminal, unless --yes says so.",
-    .spec = {clear_options, SNP_ARRAY_LEN(clear_options), one_session, 1, false},
+    .spec = {clear_options, SNP_ARRAY_LEN(clear_options), named_session, 1, false},
     .examples = "sessions clear work\nsessions clear work --yes",
     .run = run_clear,
 };
@@ -558,4 +572,5 @@ const struct snp_verb snp_verb_sessions = {
     .name = "sessions",
     .summary = "list, show, clear and end sessions",
     .verbs = verbs,
+    .fallback = &verb_list,
 };

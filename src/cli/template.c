@@ -610,4 +610,5 @@ const struct snp_verb snp_verb_template = {
     .name = "template",
     .summary = "interpreters with packages: add, list, show, remove",
     .verbs = verbs,
+    .fallback = &verb_list,
 };

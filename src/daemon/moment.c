@@ -228,8 +228,7 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
     struct snp_err err = *read_err;
 
     if (err.code == SNP_E_NOT_FOUND) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND, "there is no session or snapshot '%s'",
-                       search->ref);
+        (void)snp_sessions_unknown(search->server, "session or snapshot", search->ref, &err);
     }
     if (err.code == SNP_OK && !search->is_usable) {
         search->waiter.run = spilled;

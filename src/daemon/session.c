@@ -262,6 +262,30 @@ struct snp_session *snp_sessions_find(const struct snp_server *server, const cha
     return NULL;
 }
 
+int snp_sessions_unknown(const struct snp_server *server,
+                         const char *what,
+                         const char *text,
+                         struct snp_err *err)
+{
+    const struct snp_sessions *table = &server->sessions;
+    snp_autofree const char **names = calloc(table->n_slots + 1, sizeof(*names));
+    const char *nearest;
+    size_t n = 0;
+
+    for (size_t i = 0; names != NULL && i < table->n_slots; i++) {
+        const struct snp_session *session = table->slots[i];
+
+        if (session != NULL && session->name[0] != '\0' &&
+            session->state != SNP_SESSION_CLOSING) {
+            names[n++] = session->name;
+        }
+    }
+    nearest = names == NULL ? NULL : snp_suggest(text, names, n);
+    return snp_fail(err, SNP_E_NOT_FOUND, "there is no %s '%.130s'%s%s%s", what, text,
+                    nearest == NULL ? "" : "; did you mean '", nearest == NULL ? "" : nearest,
+                    nearest == NULL ? "" : "'?");
+}
+
 int snp_sessions_meant(struct snp_server *server,
                        const char *text,
                        struct snp_session **ret,
@@ -289,7 +313,7 @@ int snp_sessions_meant(struct snp_server *server,
     if (found == NULL) {
         int r = snp_recover_check(server, err);
 
-        return r < 0 ? r : snp_fail(err, SNP_E_NOT_FOUND, "there is no session '%s'", text);
+        return r < 0 ? r : snp_sessions_unknown(server, "session", text, err);
     }
     *ret = found;
     return 0;

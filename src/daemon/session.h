@@ -187,6 +187,12 @@ int snp_sessions_meant(struct snp_server *server,
                        struct snp_session **ret,
                        struct snp_err *err) SNP_NODISCARD;
 
+/* SNP_E_NOT_FOUND, with the name that is meant if text is nearly one. what: "session". */
+int snp_sessions_unknown(const struct snp_server *server,
+                         const char *what,
+                         const char *text,
+                         struct snp_err *err);
+
 /* A new session with that id: one that the journal knows. State HIBERNATED. Else as snp_session_new. */
 int snp_session_known(struct snp_server *server,
                       const char *id,

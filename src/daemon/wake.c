@@ -239,7 +239,7 @@ static json_t *lost_name(const struct snp_session *session)
         "{s:n, s:i, s:[], s:[], s:[{s:s, s:o}], s:[], s:i}", "checkpoint", "cell", 0, "missing",
         "replayed", "failed", "name", session->name, "reason",
         json_sprintf("this session is new; one with its name may have been lost: the journal "
-                     "was damaged on %s (snipara-sandbox doctor)",
+                     "was damaged on %s UTC (snipara-sandbox doctor)",
                      day),
         "missing_puts", "wake_us", 0);
 }

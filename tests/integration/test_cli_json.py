@@ -163,6 +163,28 @@ def test_json_is_one_value(box, verb):
         assert set(members.split()) <= set(value)
 
 
+def test_groups_alone_list(box):
+    for group, member in (("sessions", None), ("template", None), ("runs", None), ("config", "memory"), ("daemon", "running")):
+        value = json.loads(box.cli(group, "--json").stdout)
+        assert isinstance(value, list) if member is None else member in value
+    done = box.cli("sessions", "lst")
+    assert done.returncode == 2 and "did you mean list?" in done.stderr
+
+
+def test_a_session_is_named_as_a_word_or_with_s(box):
+    for words in (["twice"], ["-s", "twice"]):
+        assert box.cli("exec", "-s", "twice", "1").returncode == 0
+        assert box.cli("sessions", "destroy", *words).stdout == "destroyed twice\n"
+    done = box.cli("sessions", "clear")  # nothing is cleared without being named, even if there is only one
+    assert done.returncode == 2 and "name of the session" in done.stderr
+
+
+def test_times_for_people_are_local_with_their_zone(box):
+    zone = {"TZ": "XST-11:30"}
+    for words in (["ls", "w"], ["history", "w"], ["sessions", "show", "w"], ["logs", "list"], ["runs", "list"], ["runs", "show", run_id(box)]):
+        assert re.search(r"\d\d-\d\d \d\d:\d\d:\d\d XST", box.cli(*words, env=zone).stdout), words
+
+
 def test_json_of_folders(box):
     put = json.loads(box.cli("put", "-r", "tree", "w:", "--json").stdout)
     assert put == {"session": "w", "path": "tree", "source": "tree", "files": 1, "bytes": 1, "left_out": 0}

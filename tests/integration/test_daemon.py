@@ -280,11 +280,14 @@ def test_a_new_session_takes_defaults_below_explicit_limits(daemon):
     ({"method": "exec", "kind": "python", "project": "relative"}, "absolute"),
     ({"method": "exec", "kind": "python", "project": "/no/such/folder"}, "No such file"),
     ({"method": "sessions.show", "session": "nobody"}, "no session 'nobody'"),
+    ({"method": "history", "session": "wrok"}, "no session 'wrok'; did you mean 'work'?"),
+    ({"method": "fork", "from": "wrk"}, "no session or snapshot 'wrk'; did you mean 'work'?"),
     ({"method": "get", "session": "s", "path": "x", "offset": 0, "length": MIB + 1}, "at most"),
     ({"method": "interrupt"}, "either"),
 ])
 def test_wrong_requests_are_named_and_harmless(daemon, head, says):
     client = daemon.client()
+    client.run("1", "work")
     kind, answer, _, _ = client.end_of(client.send(head))
     assert kind == ERROR and says in answer["message"], answer
     assert client.run("1 + 1") == "2"

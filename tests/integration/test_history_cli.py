@@ -50,8 +50,7 @@ def harmless(text):
 
 @pytest.mark.parametrize("verb, method", [
     (["snapshot", "x"], "snapshot"), (["history"], "history"), (["checkpoint"], "checkpoint"),
-    (["hibernate"], "hibernate"), (["sessions", "show"], "sessions.show"),
-    (["sessions", "clear"], "sessions.clear")])
+    (["hibernate"], "hibernate"), (["sessions", "show"], "sessions.show")])
 def test_the_only_session_needs_no_name_and_several_are_named(verb, method):
     answer = {"name": "x", "cells": [], "where": []}
     with ScriptedDaemon({"sessions.list": SESSIONS, method: answer}) as daemon:
