@@ -1074,6 +1074,8 @@ class Errors:
     def _cause(self, error: BaseException) -> Optional[str]:
         if isinstance(error, ModuleNotFoundError):
             return "no such module"
+        if _notebook is not None and isinstance(error, _notebook.UsageError):
+            return "notebook"
         if isinstance(error, FileNotFoundError):
             return "no such program" if is_of_start(error) else "no such file"
         return self._denials.explain(error)
@@ -1143,7 +1145,7 @@ def user_frames(stack: Any) -> List[Any]:
     if frames and frames[0].filename == _FILE:
         starts = [i for i, frame in enumerate(frames) if frame.filename.startswith("<cell ")]
         frames = frames[starts[0] :] if starts else frames
-    return [frame for frame in frames if frame.filename != _FILE]
+    return [frame for frame in frames if frame.filename not in (_FILE, getattr(_notebook, "__file__", _FILE))]
 
 
 def safe_text(error: BaseException) -> str:
@@ -1332,6 +1334,8 @@ class Session:
         builtins.llm_query_batched = batched  # type: ignore[attr-defined]
         builtins.exit = Quitter("exit")  # type: ignore[assignment]
         builtins.quit = Quitter("quit")  # type: ignore[assignment]
+        if _notebook is not None:
+            _notebook.install(self._names)
         self._interrupt.install()
 
     def watch(self) -> None:
@@ -1696,7 +1700,14 @@ class Session:
             lines[-1] += "\n"  # traceback counts columns from the end of the line
         _sources[name] = (len(source), None, lines, name)
         _sources.pop(cell_name(number - SOURCES_KEPT), None)
-        tree = compile(source, name, "exec", self._flags | PyCF_ONLY_AST, True)
+        try:
+            tree = compile(source, name, "exec", self._flags | PyCF_ONLY_AST, True)
+        except SyntaxError as error:
+            if _notebook is None:
+                raise
+            lines = _notebook.rewrite(lines, error, self._parser(name))
+            source = "".join(lines)
+            tree = self._parser(name)(source)
         last = None
         if tree.body and type(tree.body[-1]) is Expr and not is_silenced(source, lines, tree):
             last = Expression(tree.body.pop().value)
@@ -1707,6 +1718,10 @@ class Session:
         if last is None:
             return None
         return self._evaluate(compile(last, name, "eval", self._flags, True))
+
+    def _parser(self, name: str) -> Callable[[str], Any]:
+        flags = self._flags | PyCF_ONLY_AST
+        return lambda source: compile(source, name, "exec", flags, True)
 
     def _evaluate(self, code: types.CodeType) -> Any:
         value = eval(code, self._names)
@@ -2104,7 +2119,7 @@ def replace_environment(items: List[bytes]) -> None:
         _modules["time"].tzset()
 
 
-OWN = ("_snp", "state", "state_ambient", "state_odd", "state_stream", "state_texts", "state_views")
+OWN = ("_snp", "notebook", "state", "state_ambient", "state_odd", "state_stream", "state_texts", "state_views")
 
 
 def load_own(name: str) -> Any:
@@ -2140,11 +2155,16 @@ def load_zygote_if_there() -> Any:
 # What saves and restores variables; None: why not.
 _state: Any = None
 _state_error = ""
+_notebook: Any = None  # habits of notebooks; None: they are syntax errors
 
 
 def load_state() -> None:
     """Before anything of others is loaded. Without it sandboxes work, but are not saved."""
-    global _state, _state_error
+    global _state, _state_error, _notebook
+    try:
+        _notebook = load_own("notebook")
+    except Exception:
+        pass
     try:
         _state = load_own("state")
     except Exception as error:

@@ -424,6 +424,41 @@ def test_name_hint_of_a_module(driver):
     assert driver.run("np.zeros(3)").error["hint"] == "np is a module: import numpy as np"
 
 
+@pytest.mark.parametrize("code, out, value", [
+    ("%matplotlib inline\n1 + 1", "", "2"),
+    ("x = 'a'\nfor i in range(2):\n    !echo {x}$((1 + 1)) \"it's\"", "a2 it's\na2 it's\n", None),
+    ("y = !echo one; echo two\ny", "", "['one', 'two']"),
+    ("%time z = 5\nz", "Wall time", "5"), ("%%time\nz = 6\nz", "", "6"), ("%pwd", "", "os.getcwd()"),
+    ("```python\n1 + 2\n```", "", "3"), ("```\n4\n```\n", "", "4"), ("```bash\necho hi\n```", "hi\n", None),
+    ("%%bash\nfor i in 1 2; do\necho $i\ndone", "1\n2\n", None), ("%%writefile t.txt\na\n%b\n", "", None),
+    # Valid Python is never changed, nor what is in a string.
+    ("s = '''\n%time x\n!ls\n'''\ns", "", "'\\n%time x\\n!ls\\n'"),
+    ("s = '''\n%time x\n'''\n%matplotlib inline\ns", "", "'\\n%time x\\n'"), ("a = (7\n% 4)\na", "", "3"),
+])
+def test_habits_of_notebooks(driver, code, out, value):
+    answer = driver.run(code)
+    driver.run("import os")
+    assert answer.status == "ok", answer.error
+    assert answer.value == (driver.run(value).value if value and "(" in value else value)
+    assert answer.out.startswith(out) and bool(answer.out) == bool(out)
+
+
+def test_what_is_no_habit_stays_an_error_on_its_line(driver):
+    error = driver.run("1\n%no_such_thing 3").error
+    assert (error["type"], error["cause"], error["line"]) == ("UsageError", "notebook", 2)
+    assert error["traceback"].count("File ") == 1 and "%no_such_thing 3" in error["traceback"]
+    for code in "1 +\n!ls\nx y", "x = = 1", "```python\nx = = 1\n```":
+        assert driver.run(code).error["type"] == "SyntaxError"
+    assert driver.run("!ls\n1/0").error["line"] == 2
+
+
+def test_ipython_display_shows_through_ours(driver):
+    code = "from IPython.display import display, HTML, Image\nimport IPython\ndisplay(HTML('<b>x</b>'))\nImage(b'\\x89PNG')"
+    shown = driver.run(code).displays
+    assert shown[0]["text/html"] == b"<b>x</b>" and shown[1]["image/png"] == b"\x89PNG"
+    assert driver.run("IPython.get_ipython()").value is None
+
+
 def test_carets_without_a_final_newline(driver):
     for code in ("1/0", "1/0\n"):
         lines = driver.run(code).error["traceback"].splitlines()

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Habits of notebooks: lines that are no Python, and the module IPython.display.
+
+driver.py comes here with a cell that is no Python, so valid Python never means anything
+else. Line by line, where the compiler stops, what a notebook would take becomes a call;
+line numbers stay.
+"""
+
+import builtins
+import importlib.machinery
+import os
+import re
+import sys
+import types
+from typing import Any, Callable, Dict, List, Optional
+
+FUNCTION = "__notebook__"  # a builtin while cells run
+CHANGES_MAX = 200  # lines of one cell
+
+# What they set up is so here: plots show, and modules are not reloaded.
+NOTHING = frozenset("matplotlib load_ext reload_ext autoreload config precision".split())
+SHELL = frozenset("ls cat mkdir rm cp mv pip conda".split())
+
+LINE = re.compile(r"(\s*)(%|!)(?!%)\s*(.*?)\s*$")
+GIVEN = re.compile(r"(\s*)([A-Za-z_]\w*\s*=)\s*!\s*(.*?)\s*$")
+HELP = re.compile(r"(\s*)\?{0,2}([A-Za-z_][\w.]*)\?{0,2}\s*$")
+FENCE = re.compile(r"```+\s*([\w+-]*)\s*$")
+NAME = re.compile(r"\{([A-Za-z_]\w*)\}")
+
+
+class UsageError(Exception):
+    """A command of notebooks that is not here."""
+
+
+def rewrite(lines: List[str], error: SyntaxError, parse: Callable[[str], Any]) -> List[str]:
+    """A cell in Python, line for line; what was wrong with it if it cannot be."""
+    lines = whole(unfenced(lines))
+    for _ in range(CHANGES_MAX):
+        try:
+            parse("".join(lines))
+            return lines
+        except SyntaxError as again:
+            number = (again.lineno or 0) - 1
+        text = one(lines[number]) if 0 <= number < len(lines) else None
+        if text is None:
+            break
+        lines[number] = text
+    raise error
+
+
+def call(*args: str) -> str:
+    return "{}({})".format(FUNCTION, ", ".join([repr(arg) for arg in args]))
+
+
+def one(line: str) -> Optional[str]:
+    """The call that a line is; None if it is none."""
+    found = GIVEN.match(line)
+    if found:
+        return "{}{} {}\n".format(found.group(1), found.group(2), call("=", found.group(3)))
+    found = LINE.match(line)
+    if found and found.group(2) == "!":
+        return "{}{}\n".format(found.group(1), call("!", found.group(3).lstrip("!")))
+    if found and found.group(3):
+        name, _, rest = found.group(3).partition(" ")
+        return "{}{}\n".format(found.group(1), call(name, rest.strip()))
+    found = HELP.match(line)
+    if found and "?" in line:
+        return "{}help({})\n".format(found.group(1), found.group(2))
+    return None
+
+
+def unfenced(lines: List[str]) -> List[str]:
+    """Without the fence of Markdown around the whole cell."""
+    there = [i for i, line in enumerate(lines) if line.strip()]
+    lines = list(lines)
+    found = FENCE.match(lines[there[0]]) if there else None
+    if found:
+        shell = found.group(1) in ("bash", "sh", "shell")
+        lines[there[0]] = "%%bash\n" if shell else "\n"
+        if len(there) > 1 and FENCE.match(lines[there[-1]]):
+            lines[there[-1]] = "\n"
+    return lines
+
+
+def whole(lines: List[str]) -> List[str]:
+    """A cell that is for one command as a whole."""
+    for i, line in enumerate(lines):
+        if line.startswith("%%"):
+            name, _, rest = line[2:].strip().partition(" ")
+            if name in ("time", "timeit", "capture"):
+                return lines[:i] + ["\n"] + lines[i + 1 :]
+            text = call("%%" + name, rest.strip(), "".join(lines[i + 1 :]))
+            return lines[:i] + [text + "\n"] + ["\n"] * (len(lines) - i - 1)
+        if line.strip():
+            break
+    return lines
+
+
+class Commands:
+    """The builtin that rewritten lines call."""
+
+    def __init__(self, names: Dict[str, Any]) -> None:
+        self._names = names
+
+    def run(self, name: str, rest: str = "", body: str = "") -> Any:
+        if name in NOTHING:
+            return None
+        if name in ("!", "%%bash", "%%sh"):
+            self._shell(body if body else rest)
+        elif name == "=":
+            return self._lines(rest)
+        elif name in SHELL:
+            self._shell(name + " " + rest)
+        elif name in ("time", "timeit"):
+            return self._time(rest)
+        elif name == "cd":
+            os.chdir(os.path.expanduser(rest or "~"))
+        elif name == "pwd":
+            return os.getcwd()
+        elif name in ("%%writefile", "%%file"):
+            with open(rest, "w") as out:
+                out.write(body)
+        else:
+            name = name if name.startswith("%%") else "%" + name
+            raise UsageError("{} is a command of notebooks that is not here".format(name))
+        return None
+
+    def _command(self, text: str) -> List[str]:
+        known = self._names
+        text = NAME.sub(lambda m: str(known[m.group(1)]) if m.group(1) in known else m.group(0), text)
+        return ["/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh", "-c", text]
+
+    def _shell(self, text: str) -> None:
+        import subprocess
+
+        sys.stdout.flush()
+        self._names["_exit_code"] = subprocess.call(self._command(text))
+
+    def _lines(self, text: str) -> List[str]:
+        import subprocess
+
+        done = subprocess.run(self._command(text), stdout=subprocess.PIPE, universal_newlines=True)
+        self._names["_exit_code"] = done.returncode
+        return done.stdout.splitlines()
+
+    def _time(self, text: str) -> Any:
+        from time import perf_counter
+
+        try:
+            code = compile(text, "<%time>", "eval")
+        except SyntaxError:
+            code = compile(text, "<%time>", "exec")
+        began = perf_counter()
+        value = eval(code, self._names)
+        print("Wall time: {:.3g} s".format(perf_counter() - began))
+        return value
+
+
+# IPython.display -----------------------------------------------------------------------------
+
+
+class Shown:
+    """Data with the type it is shown as."""
+
+    mime = "text/plain"
+    is_binary = False
+
+    def __init__(self, data: Any = None, url: Any = None, filename: Any = None, **_options: Any) -> None:
+        if filename is not None:
+            with open(filename, "rb" if self.is_binary else "r") as file:
+                data = file.read()
+        self.data = data
+        self.url = url
+
+    def _repr_mimebundle_(self, **_options: Any) -> Dict[str, Any]:
+        return {} if self.data is None else {self.mime: self.data}
+
+
+class HTML(Shown):
+    mime = "text/html"
+
+
+class Markdown(Shown):
+    mime = "text/markdown"
+
+
+class Latex(Shown):
+    mime = "text/latex"
+
+
+class SVG(Shown):
+    mime = "image/svg+xml"
+
+
+class JSON(Shown):
+    mime = "application/json"
+
+
+class Pretty(Shown):
+    pass
+
+
+class Image(Shown):
+    mime = "image/png"
+    is_binary = True
+
+    def __init__(self, data: Any = None, url: Any = None, filename: Any = None, **options: Any) -> None:
+        if isinstance(data, (str, os.PathLike)):
+            data, filename = None, data
+        super().__init__(data, url, filename, **options)
+        if isinstance(self.data, bytes) and self.data[:2] == b"\xff\xd8":
+            self.mime = "image/jpeg"
+
+
+def display(*values: Any, **_options: Any) -> None:
+    """Show values as rich output of the cell."""
+    builtins.display(*values)  # type: ignore[attr-defined]
+
+
+def clear_output(*_args: Any, **_options: Any) -> None:
+    """Nothing: output has left."""
+
+
+SHOWN = (HTML, Markdown, Latex, SVG, JSON, Pretty, Image, display, clear_output)
+PACKAGES = ("IPython", "IPython.core")
+MODULES = ("IPython.display", "IPython.core.display")
+for _each in SHOWN:
+    _each.__module__ = "IPython.display"
+del _each
+
+
+class Finder:
+    """The last importer: an IPython that is installed comes first."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in PACKAGES and name not in MODULES:
+            return None
+        return importlib.machinery.ModuleSpec(name, Finder, is_package=name in PACKAGES)  # type: ignore[arg-type]
+
+    @staticmethod
+    def create_module(spec: Any) -> Any:
+        return types.ModuleType(spec.name)
+
+    @staticmethod
+    def exec_module(module: Any) -> None:
+        if module.__name__ in MODULES:
+            vars(module).update({each.__name__: each for each in SHOWN})
+        else:
+            module.version_info = (8, 0, 0)
+            module.get_ipython = lambda: None  # no notebook runs
+            module.display = display
+
+
+def install(names: Dict[str, Any]) -> None:
+    setattr(builtins, FUNCTION, Commands(names).run)
+    sys.meta_path.append(Finder)  # type: ignore[arg-type]
