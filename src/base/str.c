@@ -452,7 +452,7 @@ int snp_random_id(char out[33])
 char *snp_path_plain(const char *path)
 {
     static const char root[] = "/workspace";
-    char *plain = malloc(strlen(path) + sizeof(root) + 1);
+    char *plain = calloc(1, strlen(path) + sizeof(root) + 1);
     size_t n = 0;
     bool is_folder = true;
     const char *below;
@@ -489,7 +489,8 @@ char *snp_path_plain(const char *path)
     below = snp_has_prefix(plain, root) ? plain + sizeof(root) - 1 : NULL;
     if (below != NULL && strcmp(below, "/") == 0) {
         plain[sizeof(root) - 1] = '\0';
-    } else if (below != NULL && below[0] == '/' && strncmp(below, "/..", 3) != 0) {
+    } else if (below != NULL && below[0] == '/' && strcmp(below, "/..") != 0 &&
+               strncmp(below, "/../", 4) != 0) {
         memmove(plain, below + 1, strlen(below));
     }
     return plain;

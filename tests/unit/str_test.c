@@ -343,7 +343,9 @@ TEST(a_path_has_one_name)
         {"/workspaces/x",       "/workspaces/x"      },
         {"/tmp//x",             "/tmp/x"             },
         {"a/../b",              "a/../b"             },
+        {"/workspace/..x/y",    "..x/y"              },
         {"/workspace/../tmp/x", "/workspace/../tmp/x"},
+        {"/workspace/..",       "/workspace/.."      },
         {"/",                   "/"                  },
     };
 
