@@ -234,7 +234,7 @@ def test_a_forged_call_ends_the_interpreter_and_nothing_else(runs, attack):
                       said("x", repeat=True), options=WIDE)
     forged, after = runs.results(result)
     assert not forged["success"] and after["output"] == "alive\n", forged
-    assert result["success"] and result["total_calls"] <= 4
+    assert result["success"] and result["total_calls"] <= 3 + 100  # what was answered before the next came is chance; WIDE bounds it
 
 
 def test_half_a_call_waits_for_its_rest_and_ends_with_its_time(runs):
