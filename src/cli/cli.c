@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,7 +193,7 @@ int snp_cli_print_json(const json_t *value)
     snp_autojson json_t *whole = NULL;
     if (json_answer.error != NULL && json_is_object(value) &&
         json_object_get(value, "error") == NULL) {
-        whole = json_copy((json_t *)(uintptr_t)value);
+        whole = json_deep_copy(value);
         (void)json_object_set(whole, "error", json_answer.error);
     }
     json_answer.is_told = true;
