@@ -92,12 +92,8 @@ char *snp_nearby_error(const json_t *error)
 
 char *snp_nearby_words(const json_t *argv)
 {
-    size_t i;
-    json_t *word;
-
-    json_array_foreach((json_t *)(uintptr_t)argv, i, word)
-    {
-        const char *text = json_string_value(word);
+    for (size_t i = 0; i < json_array_size(argv); i++) {
+        const char *text = json_string_value(json_array_get(argv, i));
         char *words =
             text == NULL || (i == 0 && strchr(text, '/') == NULL) ? NULL : advice(text);
 
