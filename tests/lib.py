@@ -421,9 +421,12 @@ class Sandbox:
         args = self.exec_args(session, [*self.exec_options, *options], argv, sh)
         done = self.cli(*args, input=code if sh is None else sh, timeout=timeout, env=env, **kwargs)
         try:
-            return json.loads(done.stdout)
+            result = json.loads(done.stdout)
         except ValueError:
             raise CliError(done) from None
+        if "status" not in result:  # {"error": ...}: there is none
+            raise CliError(done)
+        return result
 
     def client(self):
         """A connection of our user; the daemon accepts no other."""

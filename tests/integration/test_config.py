@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import tomllib
 
@@ -342,7 +343,7 @@ def test_a_file_nobody_has_trusted_widens_nothing_and_is_named(project, state):
     assert done.returncode == 0 and done.stderr.count("\n") == 2
     for line, name, names in zip(done.stderr.splitlines(), (path, env_file),
                                  ("base_url, environment, memory", "OPENAI_API_KEY, RLM_MAX_DEPTH")):
-        assert f"{name} is not trusted" in line and f": {names}. To " in line and f": snipara-sandbox trust {project}" in line
+        assert f"{name} is not trusted" in line and f": {names}. To " in line and f": snipara-sandbox trust {shlex.quote(str(project))}" in line
     assert shown["ignored"] == ["base_url", "environment", "memory", "OPENAI_API_KEY", "RLM_MAX_DEPTH"]
     assert shown["base_url"] is None and shown["environment"] == "auto" and shown["memory"] == 512 << 20
     assert shown["max_depth"] == 30 and shown["model"] == "m" and shown["temperature"] == 1

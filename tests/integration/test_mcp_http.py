@@ -283,28 +283,29 @@ def test_modern_headers_repeat_the_message(server, changed, status, code):
 
 
 @pytest.mark.parametrize("name", ["legacy", "modern"])
-def test_golden_transcript_over_http(server, name):
+def test_golden_transcript_over_http(box, name):
     """The conversations of stdio: message by message the same answers."""
-    client = server.client()
-    client.text("destroy_session", session_id="golden")
-    with open(os.path.join(GOLDEN, f"mcp-{name}.txt")) as text:
-        lines = [line.rstrip("\n") for line in text if line[0] in "<>"]
-    wanted = [json.loads(line[2:]) for line in lines if line[0] == "<"]
-    for line in (line[2:] for line in lines if line[0] == ">"):
-        sent = json.loads(line)
-        params = sent.get("params", {})
-        headers = client.headers() if name == "legacy" else server.headers(
-            MCP_Protocol_Version="2026-07-28", Mcp_Method=sent["method"],
-            Mcp_Name=params.get("name", params.get("uri")))
-        answer = server.ask(line.encode(), headers=headers)
-        if "id" not in sent:
-            assert (answer.status, answer.body) == (202, b"")
-        elif "_meta" in params or name == "legacy":
-            got = json.dumps(answer.messages()[-1])
-            assert json.loads(re.sub(r'"duration_ms": \d+', '"duration_ms": 0', got)) == wanted.pop(0)
-        else:
-            wanted.pop(0)  # what is missing is told sooner, by its header
-    assert not wanted
+    with mcp_http.Server(box, "--no-project") as server:
+        client = server.client()
+        client.text("destroy_session", session_id="golden")
+        with open(os.path.join(GOLDEN, f"mcp-{name}.txt")) as text:
+            lines = [line.rstrip("\n") for line in text if line[0] in "<>"]
+        wanted = [json.loads(line[2:]) for line in lines if line[0] == "<"]
+        for line in (line[2:] for line in lines if line[0] == ">"):
+            sent = json.loads(line)
+            params = sent.get("params", {})
+            headers = client.headers() if name == "legacy" else server.headers(
+                MCP_Protocol_Version="2026-07-28", Mcp_Method=sent["method"],
+                Mcp_Name=params.get("name", params.get("uri")))
+            answer = server.ask(line.encode(), headers=headers)
+            if "id" not in sent:
+                assert (answer.status, answer.body) == (202, b"")
+            elif "_meta" in params or name == "legacy":
+                got = json.dumps(answer.messages()[-1])
+                assert json.loads(re.sub(r'"duration_ms": \d+', '"duration_ms": 0', got)) == wanted.pop(0)
+            else:
+                wanted.pop(0)  # what is missing is told sooner, by its header
+        assert not wanted
 
 
 def test_golden_exchange(server):

@@ -57,7 +57,7 @@ def snapshot(folder):
 def test_alone_it_is_empty_scratch(sandbox):
     done = ok(sandbox.exec("import os\nprint(os.getcwd(), os.listdir('.'), os.environ['HOME'])\n"
                            "os.makedirs('a/b'); open('a/b/f', 'w').write('x'); open('g', 'w').close()"))
-    assert done["stdout"] == "/workspace [] /workspace\n"
+    assert done["stdout"] == "/workspace [] /tmp/.home\n"
     assert done["files"] == {"created": ["a/b/f", "g"], "modified": [], "deleted": [], "truncated": False}
 
 

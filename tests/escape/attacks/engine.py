@@ -248,7 +248,7 @@ def at_home(value):
         for key, item in list(items):
             value[key] = at_home(item)
         return value
-    return {"/workspace": os.environ["HOME"], "/tmp": os.environ["TMPDIR"]}.get(value, value)
+    return {"/workspace": os.getcwd(), "/tmp": os.environ["TMPDIR"]}.get(value, value)
 
 P = at_home(P)
 '''
