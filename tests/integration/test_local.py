@@ -391,6 +391,7 @@ def test_a_session_says_once_that_it_is_degraded(local):
     assert "degraded: " in local.cli("exec", *local.exec_options, "1").stderr
     local.cli("hibernate", "told")
     assert "degraded: " in local.cli("exec", *local.exec_options, "-s", "told", "1").stderr  # it has come back elsewhere
+    local.destroy("told")
 
 
 def test_docker_and_wasm_run_in_native_and_say_so(fresh_sandbox):
