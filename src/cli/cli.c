@@ -154,6 +154,12 @@ void snp_cli_warn(const struct snp_cli *cli, const char *fmt, ...)
     say(cli->command, message);
 }
 
+void snp_cli_next(const struct snp_cli *cli, const char *next)
+{
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "next: %s %s\n", cli->program, next);
+}
+
 bool snp_cli_can_ask(void)
 {
     return snp_term_is(stdin);

@@ -111,6 +111,20 @@ bool snp_cli_confirm(const char *question);
 bool snp_cli_can_ask(void);
 /* Print the program's name and version, a line; the exit status. */
 int snp_version_print(void);
+/*
+ * The lists that verbs show without a word, and a line of how to go on: `next` is a command without the program's
+ * name. session: NULL = snapshots of all. dir: of records; resumable: only runs that `resume` takes. They return the
+ * exit status.
+ */
+int snp_sessions_tell(struct snp_cli *cli, bool is_json, const char *next);
+int snp_snapshots_tell(struct snp_cli *cli,
+                       const char *session,
+                       bool is_json,
+                       const char *next);
+int snp_runs_tell(
+    struct snp_cli *cli, const char *dir, bool resumable, bool is_json, const char *next);
+/* That line, on stderr. */
+void snp_cli_next(const struct snp_cli *cli, const char *next);
 /* A path of this machine, escaped where it is not UTF-8. New reference; NULL: out of memory. */
 json_t *snp_cli_path_json(const char *path);
 /* Print a JSON value, indented by 2, and a newline to stdout. Returns 0, or 1 if stdout is broken. */
@@ -126,6 +140,14 @@ int snp_cli_print_json(const json_t *value);
 #define SNP_CLI_OPT_SESSION                                              \
     {                                                                    \
         "session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION", 0 \
+    }
+#define SNP_CLI_OPT_SESSION_AT                                            \
+    {                                                                     \
+        "session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION@", 0 \
+    }
+#define SNP_CLI_OPT_SESSION_OF_PATH                                                        \
+    {                                                                                      \
+        "session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION:; PATH alone then", 0 \
     }
 #define SNP_CLI_ARG_SESSION                                                              \
     {                                                                                    \

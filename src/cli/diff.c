@@ -49,6 +49,8 @@ struct side {
 };
 
 struct comparison {
+    char *a;                   /* owned: what is compared, as the daemon takes it */
+    char *b;                   /* owned */
     struct snp_client *client; /* borrowed */
     const struct snp_opts *opts;
     char *folder;       /* owned: private, for diff(1); NULL = not made yet */
@@ -628,6 +630,8 @@ static void comparison_done(struct comparison *all)
         (void)rmdir(all->folder);
     }
     free(all->folder);
+    free(all->a);
+    free(all->b);
     snp_buf_done(&all->out);
 }
 
@@ -635,9 +639,7 @@ static int compare(struct comparison *all, struct snp_reply *reply, struct snp_e
 {
     bool is_json = snp_opts_flag(all->opts, "json", false);
     int r = snp_remote_call(all->client, "diff",
-                            json_pack("{s:s, s:s}", "a", snp_opts_arg(all->opts, 0), "b",
-                                      snp_opts_arg(all->opts, 1)),
-                            reply, err);
+                            json_pack("{s:s, s:s}", "a", all->a, "b", all->b), reply, err);
 
     if (r < 0) {
         return r;
@@ -652,6 +654,24 @@ static int compare(struct comparison *all, struct snp_reply *reply, struct snp_e
     return r;
 }
 
+/* One snapshot is compared with its session as it is now; b stays NULL if there is nothing to compare. */
+static int sides_find(struct comparison *all, struct snp_err *err)
+{
+    const char *second = snp_opts_arg(all->opts, 1);
+    const char *at;
+    int r = snp_remote_moment_of(all->opts, snp_opts_arg(all->opts, 0), &all->a, err);
+
+    if (r < 0 || all->a == NULL) {
+        return r;
+    }
+    at = strchr(all->a, '@');
+    if (second != NULL) {
+        return snp_remote_moment_of(all->opts, second, &all->b, err);
+    }
+    all->b = at == NULL ? NULL : strndup(all->a, (size_t)(at - all->a));
+    return at != NULL && all->b == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoclient struct snp_client *client = NULL;
@@ -660,8 +680,14 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         .opts = opts, .is_term = snp_term_is(stdout), .has_color = snp_term_has_color(stdout)};
     struct snp_err err;
     int exit_code = SNP_EXIT_OK;
-    int r = snp_remote_refs_check(opts, &err);
+    int r = sides_find(&all, &err);
 
+    if (r == 0 && all.b == NULL) {
+        exit_code = snp_snapshots_tell(cli, all.a, snp_opts_flag(opts, "json", false),
+                                       "diff SESSION@NAME");
+        comparison_done(&all);
+        return exit_code;
+    }
     r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     snp_buf_init(&all.out, ALL_MAX);
     all.client = client;
@@ -690,11 +716,12 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 static const struct snp_opt options[] = {
     {"stat",  0, SNP_OPT_FLAG, NULL, "only count: which files, how many lines", 0},
     {"pager", 0, SNP_OPT_BOOL, NULL, "on a terminal, page by page (default)",   0},
+    SNP_CLI_OPT_SESSION_AT,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg args[] = {
-    {"A", "a session as it is now, or a snapshot: SESSION@NAME or id", 1, 1},
-    {"B", "what it is compared with",                                  1, 1},
+    {"A", "a session as it is now, or a snapshot: SESSION@NAME or id",      0, 1},
+    {"B", "what it is compared with (default: the snapshot's session now)", 0, 1},
 };
 
 const struct snp_verb snp_verb_diff = {

@@ -39,34 +39,56 @@ enum {
 /* Of files copied at once, holes included; more only for a workspace that is larger. */
 #define FILES_BYTES_MAX ((uint64_t)16 << 30)
 
-/* "SESSION:PATH"; both parts are the caller's. A missing path is given as path_default, or refused if that is NULL. */
-static int place_parse(const char *text,
-                       const char *path_default,
-                       char **ret_session,
-                       char **ret_path,
-                       struct snp_err *err)
-{
-    const char *colon = strchr(text, ':');
-    snp_autofree char *session =
-        colon == NULL ? strdup(text) : strndup(text, (size_t)(colon - text));
-    const char *rest = colon == NULL || colon[1] == '\0' ? path_default : colon + 1;
-    snp_autofree char *path = rest == NULL ? NULL : strdup(rest);
-    int r;
+/* A file or folder of a session, and the way to it. */
+struct place {
+    struct snp_client *client; /* owned */
+    char *session;             /* owned */
+    char *path;                /* owned */
+};
 
-    if (rest == NULL) {
-        return snp_fail(err, SNP_E_INVALID, "'%s' must be SESSION:PATH", text);
+static void place_done(struct place *place)
+{
+    snp_client_free(place->client);
+    free(place->session);
+    free(place->path);
+}
+#define autoplace snp_cleanup(place_done)
+
+/*
+ * "SESSION:PATH", or with --session PATH; without it a plain word is a session. A missing path is path_default, or
+ * refused if that is NULL.
+ */
+static int place_find(const struct snp_opts *opts,
+                      const char *word,
+                      const char *path_default,
+                      struct place *ret,
+                      struct snp_err *err)
+{
+    snp_autofree char *session = NULL;
+    const char *path = NULL;
+    int r = snp_remote_split(opts, word, ':', &session, &path, err);
+
+    if (r == 0 && session == NULL && word != NULL) {
+        path = NULL;
+        session = strdup(word);
+        r = session == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                            : snp_session_name_check(session, err);
+        r = r < 0 ? snp_err_wrap(err, "'%.80s'", word) : 0;
     }
-    if (session == NULL || path == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    r = snp_session_name_check(session, err);
     if (r < 0) {
-        (void)snp_err_wrap(err, "'%s'", text);
         return r;
     }
-    *ret_session = SNP_TAKE_PTR(session);
-    *ret_path = SNP_TAKE_PTR(path);
-    return 0;
+    path = path == NULL ? path_default : path;
+    if (path == NULL) {
+        return snp_fail(err, SNP_E_INVALID, "'%s' must be SESSION:PATH",
+                        word == NULL ? session == NULL ? "" : session : word);
+    }
+    ret->path = strdup(path);
+    if (ret->path == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = snp_remote_connect(false, &ret->client, err);
+    return r < 0 ? r : snp_remote_session(ret->client, session, &ret->session, err);
 }
 
 /* A path's last part; "" if it ends with a slash. */
@@ -274,16 +296,12 @@ static char *trimmed(const char *path)
     return strndup(path, n);
 }
 
-static int put_tree(const char *source,
-                    const char *place,
-                    struct copied *copied,
-                    struct snp_err *err)
+static int put_tree(const struct snp_opts *opts, struct copied *copied, struct snp_err *err)
 {
+    const char *source = snp_opts_arg(opts, 0);
     snp_autofree char *from = trimmed(source);
     snp_autofree char *real = realpath(source, NULL);
-    snp_autoclient struct snp_client *client = NULL;
-    snp_autofree char *session = NULL;
-    snp_autofree char *path = NULL;
+    autoplace struct place place = {0};
     snp_autofree char *whole = NULL;
     struct snp_remote_file to;
     int r;
@@ -291,64 +309,51 @@ static int put_tree(const char *source,
     if (from == NULL || real == NULL) {
         return snp_fail(err, SNP_E_NOT_FOUND, "there is no folder %s", source);
     }
-    r = place_parse(place, base_name(real), &session, &path, err);
+    r = place_find(opts, snp_opts_arg(opts, 1), base_name(real), &place, err);
     if (r < 0) {
         return r;
     }
-    SNP_ASSERT(path != NULL);
-    whole =
-        base_name(path)[0] == '\0' ? snp_format("%s%s", path, base_name(real)) : strdup(path);
-    copied->to = snp_format("%s:%s", session, whole == NULL ? "" : whole);
-    r = snp_remote_connect(false, &client, err);
-    if (r < 0) {
-        return r;
-    }
-    to = (struct snp_remote_file){client, session, whole, 0, false};
+    SNP_ASSERT(place.path != NULL);
+    whole = base_name(place.path)[0] == '\0' ? snp_format("%s%s", place.path, base_name(real))
+                                             : strdup(place.path);
+    copied->to = snp_format("%s:%s", place.session, whole == NULL ? "" : whole);
+    to = (struct snp_remote_file){place.client, place.session, whole, 0, false};
     r = whole == NULL || copied->to == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                                             : snp_tree_put(&to, from, &copied->moved, err);
     copied->from = SNP_TAKE_PTR(from);
-    copied->session = SNP_TAKE_PTR(session);
+    copied->session = SNP_TAKE_PTR(place.session);
     copied->path = SNP_TAKE_PTR(whole);
     return r;
 }
 
-static int put(const char *source,
-               const char *place,
-               struct copied *copied,
-               struct snp_err *err)
+static int put(const struct snp_opts *opts, struct copied *copied, struct snp_err *err)
 {
-    snp_autoclient struct snp_client *client = NULL;
-    snp_autofree char *session = NULL;
-    snp_autofree char *path = NULL;
+    const char *source = snp_opts_arg(opts, 0);
+    autoplace struct place place = {0};
     snp_autofree char *whole = NULL;
     snp_autoclose int fd = -1;
     struct stat st = {0};
     struct snp_remote_file transfer = {0};
-    int r = place_parse(place, base_name(source), &session, &path, err);
+    int r = source_open(source, &fd, &st, err);
 
-    if (r == 0) {
-        r = source_open(source, &fd, &st, err);
-    }
+    r = r < 0 ? r : place_find(opts, snp_opts_arg(opts, 1), base_name(source), &place, err);
     if (r < 0) {
         return r;
     }
-    SNP_ASSERT(path != NULL);
+    SNP_ASSERT(place.path != NULL);
     /* "s:dir/" keeps the file's own name. */
-    whole = base_name(path)[0] == '\0' ? snp_format("%s%s", path, base_name(source))
-                                       : SNP_TAKE_PTR(path);
+    whole = base_name(place.path)[0] == '\0' ? snp_format("%s%s", place.path, base_name(source))
+                                             : SNP_TAKE_PTR(place.path);
     copied->from = strdup(source);
-    copied->to = whole == NULL ? NULL : snp_format("%s:%s", session, whole);
+    copied->to = whole == NULL ? NULL : snp_format("%s:%s", place.session, whole);
     if (copied->from == NULL || copied->to == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = snp_remote_connect(false, &client, err);
-    if (r < 0) {
-        return r;
-    }
-    transfer = (struct snp_remote_file){client, session, whole, st.st_mode & 0777, false};
+    transfer =
+        (struct snp_remote_file){place.client, place.session, whole, st.st_mode & 0777, false};
     r = snp_file_put(&transfer, fd, &copied->moved.bytes, err);
     copied->moved.files = 1;
-    copied->session = SNP_TAKE_PTR(session);
+    copied->session = SNP_TAKE_PTR(place.session);
     copied->path = SNP_TAKE_PTR(whole);
     return r;
 }
@@ -358,9 +363,7 @@ static int run_put(struct snp_cli *cli, const struct snp_opts *opts)
     bool recursive = snp_opts_flag(opts, "recursive", false);
     autocopied struct copied copied = {.is_tree = recursive, .is_put = true};
     struct snp_err err;
-    const char *from = snp_opts_arg(opts, 0);
-    const char *to = snp_opts_arg(opts, 1);
-    int r = recursive ? put_tree(from, to, &copied, &err) : put(from, to, &copied, &err);
+    int r = recursive ? put_tree(opts, &copied, &err) : put(opts, &copied, &err);
 
     return copied_end(cli, opts, &copied, r, &err);
 }
@@ -630,33 +633,33 @@ static char *destination(const char *dest, const char *path)
     return strdup(dest);
 }
 
-static int get(const char *place, const char *dest, struct copied *copied, struct snp_err *err)
+static int get(const struct snp_opts *opts, struct copied *copied, struct snp_err *err)
 {
-    snp_autoclient struct snp_client *client = NULL;
-    snp_autofree char *session = NULL;
-    snp_autofree char *path = NULL;
+    const char *dest = snp_opts_arg(opts, 1);
+    autoplace struct place place = {0};
     snp_autofree char *to = NULL;
     struct snp_remote_file from;
     struct target target = {.fd = STDOUT_FILENO};
-    int r = place_parse(place, NULL, &session, &path, err);
+    int r = place_find(opts, snp_opts_arg(opts, 0), NULL, &place, err);
 
     if (r < 0) {
         return r;
     }
-    SNP_ASSERT(path != NULL);
-    if (base_name(path)[0] == '\0') {
-        return snp_fail(err, SNP_E_INVALID, "'%s' names a folder; -r copies it", place);
+    SNP_ASSERT(place.path != NULL);
+    if (base_name(place.path)[0] == '\0') {
+        return snp_fail(err, SNP_E_INVALID, "'%s' names a folder; -r copies it",
+                        snp_opts_arg(opts, 0));
     }
-    to = destination(dest, path);
-    if (to == NULL || !snp_utf8_valid(path, strlen(path))) {
+    to = destination(dest, place.path);
+    if (to == NULL || !snp_utf8_valid(place.path, strlen(place.path))) {
         return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
     }
-    r = snp_remote_connect(false, &client, err);
-    if (r == 0 && !snp_streq(dest, "-")) {
+    if (!snp_streq(dest, "-")) {
         r = target_open(to, &target, err);
     }
     if (r == 0) {
-        from = (struct snp_remote_file){client, session, path, CREATED_MODE, false};
+        from = (struct snp_remote_file){place.client, place.session, place.path, CREATED_MODE,
+                                        false};
         r = snp_file_get(&from, target.fd, &copied->moved, err);
         if (r == SNP_E_INVALID && snp_has_suffix(err->msg, "is a folder")) {
             r = snp_fail(err, r, "%s; -r copies it", err->msg);
@@ -668,47 +671,39 @@ static int get(const char *place, const char *dest, struct copied *copied, struc
     }
     target_done(&target);
     copied->moved.files = 1;
-    copied->from = snp_format("%s:%s", session, path);
-    copied->session = SNP_TAKE_PTR(session);
-    copied->path = SNP_TAKE_PTR(path);
+    copied->from = snp_format("%s:%s", place.session, place.path);
+    copied->session = SNP_TAKE_PTR(place.session);
+    copied->path = SNP_TAKE_PTR(place.path);
     return r == 0 && copied->from == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : r;
 }
 
-static int get_tree(const char *place,
-                    const char *dest,
-                    struct copied *copied,
-                    struct snp_err *err)
+static int get_tree(const struct snp_opts *opts, struct copied *copied, struct snp_err *err)
 {
-    snp_autoclient struct snp_client *client = NULL;
-    snp_autofree char *session = NULL;
-    snp_autofree char *given = NULL;
+    const char *dest = snp_opts_arg(opts, 1);
+    autoplace struct place place = {0};
     snp_autofree char *path = NULL;
     snp_autofree char *to = NULL;
     struct snp_remote_file from;
-    int r = place_parse(place, ".", &session, &given, err);
+    int r = place_find(opts, snp_opts_arg(opts, 0), ".", &place, err);
 
     if (r < 0) {
         return r;
     }
-    SNP_ASSERT(given != NULL);
-    path = trimmed(given);
+    SNP_ASSERT(place.path != NULL);
+    path = trimmed(place.path);
     if (path != NULL && !snp_utf8_valid(path, strlen(path))) {
         return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
     }
     /* All of a session is called as it is. */
-    to = path == NULL ? NULL : destination(dest, strcmp(path, ".") == 0 ? session : path);
-    copied->from = strdup(place);
+    to = path == NULL ? NULL : destination(dest, strcmp(path, ".") == 0 ? place.session : path);
+    copied->from = snp_format("%s:%s", place.session, path == NULL ? "" : path);
     if (to == NULL || copied->from == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = snp_remote_connect(false, &client, err);
-    if (r < 0) {
-        return r;
-    }
-    from = (struct snp_remote_file){client, session, path, 0, false};
+    from = (struct snp_remote_file){place.client, place.session, path, 0, false};
     r = snp_tree_get(&from, to, &copied->moved, err);
     copied->to = SNP_TAKE_PTR(to);
-    copied->session = SNP_TAKE_PTR(session);
+    copied->session = SNP_TAKE_PTR(place.session);
     copied->path = SNP_TAKE_PTR(path);
     return r;
 }
@@ -718,14 +713,12 @@ static int run_get(struct snp_cli *cli, const struct snp_opts *opts)
     bool recursive = snp_opts_flag(opts, "recursive", false);
     autocopied struct copied copied = {.is_tree = recursive};
     struct snp_err err;
-    const char *from = snp_opts_arg(opts, 0);
-    const char *to = snp_opts_arg(opts, 1);
     int r;
 
-    if (snp_streq(to, "-") && snp_opts_flag(opts, "json", false)) {
+    if (snp_streq(snp_opts_arg(opts, 1), "-") && snp_opts_flag(opts, "json", false)) {
         return snp_cli_usage(cli, "--json and - both want standard output; name a file");
     }
-    r = recursive ? get_tree(from, to, &copied, &err) : get(from, to, &copied, &err);
+    r = recursive ? get_tree(opts, &copied, &err) : get(opts, &copied, &err);
     return copied_end(cli, opts, &copied, r, &err);
 }
 
@@ -873,20 +866,16 @@ static int entries_print(const json_t *head, struct snp_err *err)
 
 static int run_ls(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoclient struct snp_client *client = NULL;
+    autoplace struct place place = {0};
     snp_autoreply struct snp_reply reply = {0};
-    snp_autofree char *session = NULL;
-    snp_autofree char *path = NULL;
     struct snp_err err;
-    int r = place_parse(snp_opts_arg(opts, 0), ".", &session, &path, &err);
+    int r = place_find(opts, snp_opts_arg(opts, 0), ".", &place, &err);
 
     if (r == 0) {
-        r = snp_remote_connect(false, &client, &err);
-    }
-    if (r == 0) {
-        r = snp_remote_call(client, "ls",
-                            json_pack("{s:s, s:s}", "session", session, "path", path), &reply,
-                            &err);
+        r = snp_remote_call(
+            place.client, "ls",
+            json_pack("{s:s, s:s}", "session", place.session, "path", place.path), &reply,
+            &err);
     }
     if (r == 0 && snp_opts_flag(opts, "json", false)) {
         return snp_cli_print_json(reply.head);
@@ -901,28 +890,30 @@ static int run_ls(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt_arg put_args[] = {
     {"SRC",          "a regular file; with -r a folder",                        1, 1},
-    {"SESSION:PATH", "where it goes, below /workspace; 'NAME:' keeps its name", 1, 1},
+    {"SESSION:PATH", "where it goes, below /workspace; 'NAME:' keeps its name", 0, 1},
 };
 static const struct snp_opt_arg get_args[] = {
-    {"SESSION:PATH", "a file of the session; with -r a folder",                               1, 1},
+    {"SESSION:PATH", "a file of the session; with -r a folder",                               0, 1},
     {"DEST",         "file or folder here, - for standard output (default: the file's name)", 0, 1},
 };
 static const struct snp_opt_arg ls_args[] = {
-    {"SESSION[:PATH]", "a folder of the session (default: /workspace)", 1, 1},
+    {"SESSION[:PATH]", "a folder of the session (default: /workspace)", 0, 1},
 };
 static const struct snp_opt_arg output_args[] = {
     {"HANDLE", "`output.handle` of a result", 1, 1},
 };
 static const struct snp_opt put_options[] = {
     {"recursive", 'r', SNP_OPT_FLAG, NULL, "copy a folder; links in it are left out", 0},
+    SNP_CLI_OPT_SESSION_OF_PATH,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt get_options[] = {
     {"recursive", 'r', SNP_OPT_FLAG, NULL,
      "copy a folder to one that is not there yet; links in it are left out",          0},
+    SNP_CLI_OPT_SESSION_OF_PATH,
     {"json",      0,   SNP_OPT_FLAG, NULL, "say as JSON what was copied; not with -", 0},
 };
-static const struct snp_opt ls_options[] = {SNP_CLI_OPT_JSON};
+static const struct snp_opt ls_options[] = {SNP_CLI_OPT_SESSION_OF_PATH, SNP_CLI_OPT_JSON};
 static const struct snp_opt output_options[] = {
     {"stderr", 0, SNP_OPT_FLAG, NULL, "standard error instead of standard output", 0},
     SNP_CLI_OPT_JSON,
@@ -932,7 +923,7 @@ const struct snp_verb snp_verb_put = {
     .name = "put",
     .summary = "copy a file or folder into a session",
     .spec = {put_options, SNP_ARRAY_LEN(put_options), put_args, SNP_ARRAY_LEN(put_args), false},
-    .examples = "put data.csv work:data.csv\nput -r data work:",
+    .examples = "put data.csv work:data.csv\nput -r data work:\nput data.csv -s work",
     .run = run_put,
 };
 const struct snp_verb snp_verb_get = {

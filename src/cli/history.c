@@ -35,29 +35,32 @@ struct cell_place {
     int64_t cell; /* 0 = the last one */
 };
 
-/* "SESSION:N", or "N" with --session, or NULL: the last one. */
+/* "SESSION:N", "N", or "SESSION", which is 0 for its last cell; --session may say the session. */
 static int place_find(struct snp_client *client,
                       const struct snp_opts *opts,
                       const char *text,
                       struct cell_place *ret,
                       struct snp_err *err)
 {
-    const char *given = snp_opts_str(opts, "session");
-    const char *colon = text == NULL ? NULL : strchr(text, ':');
-    snp_autofree char *before = colon == NULL ? NULL : strndup(text, (size_t)(colon - text));
-    const char *number = colon == NULL ? text : colon + 1;
+    snp_autofree char *session = NULL;
+    const char *number = NULL;
     int64_t cell = 0;
+    int r = snp_remote_split(opts, text, ':', &session, &number, err);
 
-    if (number != NULL && (snp_parse_i64(number, &cell) < 0 || cell < 1)) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "'%.80s' is no cell: give its number, or SESSION:NUMBER", text);
+    if (r < 0) {
+        return r;
     }
-    if (before != NULL && given != NULL && strcmp(before, given) != 0) {
-        return snp_fail(err, SNP_E_INVALID, "'%.80s' is of another session than --session",
-                        text);
+    if (number != NULL && (snp_parse_i64(number, &cell) < 0 || cell < 1)) {
+        if (strchr(text, ':') != NULL || (session != NULL && strcmp(session, number) != 0)) {
+            return snp_fail(err, SNP_E_INVALID,
+                            "'%.80s' is not a cell: give its number, or SESSION:NUMBER", text);
+        }
+        cell = 0; /* the word is the session */
+        free(session);
+        session = strdup(number);
     }
     ret->cell = cell;
-    return snp_remote_session(client, before != NULL ? before : given, &ret->session, err);
+    return snp_remote_session(client, session, &ret->session, err);
 }
 
 /* history ------------------------------------------------------------------------------------ */
@@ -241,6 +244,27 @@ static int run_history(struct snp_cli *cli, const struct snp_opts *opts)
     }
     snp_missing_tell(answer, session);
     return SNP_EXIT_OK;
+}
+
+/* The number of the session's last cell. */
+static int last_cell(struct snp_client *client,
+                     const char *session,
+                     int64_t *ret,
+                     struct snp_err *err)
+{
+    snp_autojson json_t *answer = NULL;
+    const json_t *rows;
+    int r = rows_get(client, session, 0, 1, &answer, err);
+
+    if (r < 0) {
+        return r;
+    }
+    rows = json_object_get(answer, "cells");
+    if (json_array_size(rows) == 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "no cell of %s is recorded", session);
+    }
+    *ret = snp_json_int(json_array_get(rows, 0), "cell", 0);
+    return 0;
 }
 
 /* show --------------------------------------------------------------------------------------- */
@@ -463,10 +487,18 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
     struct cell_place place = {0};
     struct snp_err err;
     int exit_code = SNP_EXIT_OK;
-    int r = snp_remote_connect(false, &client, &err);
+    int r;
 
+    if (snp_opts_n_args(opts) == 0 && !snp_opts_given(opts, "session")) {
+        return snp_sessions_tell(cli, snp_opts_flag(opts, "json", false),
+                                 "show SESSION:NUMBER");
+    }
+    r = snp_remote_connect(false, &client, &err);
     if (r == 0) {
         r = place_find(client, opts, snp_opts_arg(opts, 0), &place, &err);
+    }
+    if (r == 0 && place.cell == 0) {
+        r = last_cell(client, place.session, &place.cell, &err);
     }
     if (r == 0) {
         r = cell_show(client, &place, snp_opts_flag(opts, "json", false), &exit_code, &err);
@@ -563,27 +595,6 @@ static int rerun_one(struct rerun *rerun, int64_t cell, struct snp_err *err)
     return r;
 }
 
-/* The number of the session's last cell. */
-static int last_cell(struct snp_client *client,
-                     const char *session,
-                     int64_t *ret,
-                     struct snp_err *err)
-{
-    snp_autojson json_t *answer = NULL;
-    const json_t *rows;
-    int r = rows_get(client, session, 0, 1, &answer, err);
-
-    if (r < 0) {
-        return r;
-    }
-    rows = json_object_get(answer, "cells");
-    if (json_array_size(rows) == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "no cell of %s is recorded", session);
-    }
-    *ret = snp_json_int(json_array_get(rows, 0), "cell", 0);
-    return 0;
-}
-
 static int rerun_all(
     struct rerun *rerun, int64_t first, int64_t last, bool keep_going, struct snp_err *err)
 {
@@ -623,6 +634,9 @@ static int rerun_range(struct snp_client *client,
     if (r < 0) {
         return r;
     }
+    if (place->cell > 0 && from > 0) {
+        return snp_fail(err, SNP_E_INVALID, "give one CELL, or --from with a number from 1");
+    }
     if (place->cell > 0) {
         *ret_last = place->cell;
         return 0;
@@ -646,9 +660,8 @@ static int run_rerun(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     int r;
 
-    if (snp_opts_given(opts, "from") &&
-        (snp_opts_n_args(opts) > 0 || snp_opts_int(opts, "from", 0) < 1)) {
-        return snp_cli_usage(cli, "give one CELL, or --from with a number from 1");
+    if (snp_opts_given(opts, "from") && snp_opts_int(opts, "from", 0) < 1) {
+        return snp_cli_usage(cli, "--from is the number of a cell: 1 or more");
     }
     r = snp_remote_connect(true, &client, &err);
     if (r == 0) {
@@ -681,22 +694,22 @@ static const struct snp_opt history_options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt show_options[] = {
-    {"session", 's', SNP_OPT_STRING, "NAME", "the session of a plain number", 0},
+    SNP_CLI_OPT_SESSION,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt rerun_options[] = {
-    {"session",    's', SNP_OPT_STRING, "NAME", "the session of a plain number",                              0},
-    {"from",       0,   SNP_OPT_INT,    "N",    "run cell N again and all recorded after it, but for reruns",
-     0                                                                                                         },
-    {"keep-going", 'k', SNP_OPT_FLAG,   NULL,   "go on after a cell that fails",                              0},
+    SNP_CLI_OPT_SESSION,
+    {"from",       0,   SNP_OPT_INT,  "N",  "run cell N again and all recorded after it, but for reruns",
+      0                                                                                                     },
+    {"keep-going", 'k', SNP_OPT_FLAG, NULL, "go on after a cell that fails",                              0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg history_args[] = {SNP_CLI_ARG_SESSION};
 static const struct snp_opt_arg show_args[] = {
-    {"CELL", "SESSION:NUMBER, or a number", 1, 1}
+    {"CELL", "SESSION:NUMBER, a number, or SESSION for its last cell", 0, 1}
 };
 static const struct snp_opt_arg rerun_args[] = {
-    {"CELL", "SESSION:NUMBER, or a number (default: the last one)", 0, 1}
+    {"CELL", "SESSION:NUMBER, a number, or SESSION for its last cell (default)", 0, 1}
 };
 
 const struct snp_verb snp_verb_history = {
@@ -716,7 +729,8 @@ const struct snp_verb snp_verb_show = {
     .name = "show",
     .summary = "show a recorded cell: its code and its result",
     .description =
-        "Show one cell as it is recorded: code, arguments, output, and how it ended.",
+        "Show one cell as it is recorded: code, arguments, output, and how it ended. "
+        "Without a word: which sessions there are.",
     .spec = {show_options, SNP_ARRAY_LEN(show_options), show_args, SNP_ARRAY_LEN(show_args),
              false},
     .examples = "show work:3\nshow 3 -s work --json",

@@ -307,9 +307,7 @@ static int state_print(struct snp_cli *cli, const char *path, bool has_events)
     }
     end = json_object_get(info.end, "end");
     error = json_object_get(end, "error");
-    is_open =
-        (info.state == SNP_TRAJECTORY_FAILED || info.state == SNP_TRAJECTORY_INTERRUPTED) &&
-        json_object_get(info.head, "exec") != NULL && !snp_run_is_plain(info.head);
+    is_open = snp_run_is_open(&info);
     if (has_events) {
         snp_term_put(stdout, SNP_STYLE_BOLD, "End");
         (void)printf("\n  State: %s\n", snp_trajectory_state_name(info.state));

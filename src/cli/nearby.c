@@ -51,51 +51,56 @@ static bool is_plain(const char *path)
     return path[0] != '-' && path[0] != '\0';
 }
 
-static char *advice(const char *path)
+/* Where it is, and the ways to show it; what is printed as a command can be pasted. */
+static char *advice(const char *path, const char *session)
 {
     snp_autofree char *cwd = getcwd(NULL, 0);
     const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    snp_autofree char *put = NULL;
     const char *rest;
 
     if (cwd == NULL || !is_plain(path)) {
         return NULL;
     }
+    put = session == NULL ? strdup("run the code in a session (exec -s NAME), and copy files "
+                                   "into it with put")
+                          : snp_format("copy it: snipara-sandbox put %s %s:", path, session);
     rest = path[0] == '/' ? rest_of(path, cwd) : path;
     if (rest != NULL && cwd[1] != '\0' && is_below(cwd, rest)) {
         return snp_format("%s is on this machine, not in the sandbox. With --project . it is "
-                          "/workspace/%s; or copy it: snipara-sandbox put %s SESSION:",
-                          path, rest, path);
+                          "/workspace/%s; or %s",
+                          path, rest, put == NULL ? "" : put);
     }
     rest = path[0] == '/' ? rest_of(path, home) : NULL;
     return rest == NULL || !is_below(home, rest)
                ? NULL
                : snp_format("%s is on this machine, not in the sandbox. Show its folder as "
-                            "/workspace with --project DIR, or copy it: snipara-sandbox put %s "
-                            "SESSION:",
-                            path, path);
+                            "/workspace with --project DIR; or %s",
+                            path, put == NULL ? "" : put);
 }
 
-char *snp_nearby_error(const json_t *error)
+char *snp_nearby_error(const json_t *error, const char *session)
 {
     const char *cause = snp_json_str(error, "cause", "");
     const char *module = snp_json_str(json_object_get(error, "module"), "name", "");
     snp_autofree char *file = NULL;
 
     if (snp_streq(cause, "no such file")) {
-        return advice(snp_json_str(error, "path", ""));
+        return advice(snp_json_str(error, "path", ""), session);
     }
     if (snp_streq(cause, "no such module") && module[0] != '\0') {
         file = snp_format("%s.py", module);
     }
-    return file == NULL ? NULL : advice(file);
+    return file == NULL ? NULL : advice(file, session);
 }
 
-char *snp_nearby_words(const json_t *argv)
+char *snp_nearby_words(const json_t *argv, const char *session)
 {
     for (size_t i = 0; i < json_array_size(argv); i++) {
         const char *text = json_string_value(json_array_get(argv, i));
-        char *words =
-            text == NULL || (i == 0 && strchr(text, '/') == NULL) ? NULL : advice(text);
+        char *words = text == NULL || (i == 0 && strchr(text, '/') == NULL)
+                          ? NULL
+                          : advice(text, session);
 
         if (words != NULL) {
             return words;

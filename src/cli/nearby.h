@@ -10,8 +10,8 @@
 #include "base/json.h"
 
 /* What a person can do about a file or module of an error; NULL: it is not here either. The caller frees. */
-char *snp_nearby_error(const json_t *error);
-/* The same of the words of a command that failed. */
-char *snp_nearby_words(const json_t *argv);
+char *snp_nearby_error(const json_t *error, const char *session);
+/* The same of the words of a command that failed. session: that it ran in; NULL: in one without a name, which is gone. */
+char *snp_nearby_words(const json_t *argv, const char *session);
 
 #endif

@@ -165,6 +165,17 @@ int snp_remote_session(struct snp_client *client,
     return *ret_session == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
+/* Said twice is fine, if it is the same. */
+static int one_check(const char *word, const char *given, struct snp_err *err)
+{
+    if (word != NULL && given != NULL && strcmp(word, given) != 0) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "which session: %.64s, or %.64s as --session says? Give one of them",
+                        word, given);
+    }
+    return 0;
+}
+
 int snp_remote_session_of(struct snp_client *client,
                           const struct snp_opts *opts,
                           char **ret_session,
@@ -172,13 +183,81 @@ int snp_remote_session_of(struct snp_client *client,
 {
     const char *word = snp_opts_arg(opts, 0);
     const char *given = snp_opts_str(opts, "session");
+    int r = one_check(word, given, err);
 
-    if (word != NULL && given != NULL && strcmp(word, given) != 0) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "which session: %.64s, or %.64s as --session says? Give one of them",
-                        word, given);
+    return r < 0 ? r
+                 : snp_remote_session(client, word != NULL ? word : given, ret_session, err);
+}
+
+int snp_remote_given(const struct snp_opts *opts, char **ret, struct snp_err *err)
+{
+    const char *word = snp_opts_arg(opts, 0);
+    const char *given = snp_opts_str(opts, "session");
+    int r = one_check(word, given, err);
+
+    word = word != NULL ? word : given;
+    r = r < 0 || word == NULL ? r : snp_remote_ref_check(word, err);
+    if (r == 0 && word != NULL) {
+        *ret = strdup(word);
+        r = *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
     }
-    return snp_remote_session(client, word != NULL ? word : given, ret_session, err);
+    return r;
+}
+
+int snp_remote_split(const struct snp_opts *opts,
+                     const char *word,
+                     char separator,
+                     char **ret_session,
+                     const char **ret_rest,
+                     struct snp_err *err)
+{
+    const char *given = snp_opts_str(opts, "session");
+    const char *at = word == NULL ? NULL : strchr(word, separator);
+    snp_autofree char *before = at == NULL ? NULL : strndup(word, (size_t)(at - word));
+    struct snp_err ignored;
+    const char *name;
+    int r;
+
+    /* "./a:b" is a path, if a session is named besides. */
+    if (given != NULL && before != NULL && snp_session_name_check(before, &ignored) < 0) {
+        at = NULL;
+    }
+    name = at != NULL ? before : given;
+    r = name == NULL ? 0 : snp_session_name_check(name, err);
+    if (r < 0) {
+        return snp_err_wrap(err, "'%.80s'", at != NULL ? word : given);
+    }
+    r = one_check(at != NULL ? before : NULL, given, err);
+    if (r < 0) {
+        return r;
+    }
+    *ret_session = name == NULL ? NULL : strdup(name);
+    *ret_rest = at == NULL ? word : at[1] == '\0' ? NULL : at + 1;
+    return name != NULL && *ret_session == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                                                : 0;
+}
+
+int snp_remote_moment_of(const struct snp_opts *opts,
+                         const char *word,
+                         char **ret,
+                         struct snp_err *err)
+{
+    snp_autofree char *session = NULL;
+    const char *name = NULL;
+    int r = word == NULL ? 0 : snp_remote_ref_check(word, err);
+
+    r = r < 0 ? r : snp_remote_split(opts, word, '@', &session, &name, err);
+    if (r < 0 || (word == NULL && session == NULL)) {
+        return r;
+    }
+    if (session == NULL) {
+        *ret = strdup(word);
+    } else if (name == NULL || strcmp(name, session) == 0) {
+        *ret = SNP_TAKE_PTR(session);
+    } else {
+        *ret = snp_format("%s@%s", session, name);
+    }
+    return *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
 /* All that comes through fd, which is called name in errors. */

@@ -40,6 +40,32 @@ int snp_remote_session_of(struct snp_client *client,
                           char **ret_session,
                           struct snp_err *err) SNP_NODISCARD;
 
+/* The session that a word or --session names; *ret: the caller's, NULL if neither does. */
+int snp_remote_given(const struct snp_opts *opts,
+                     char **ret,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * A session by a word and by --session: "SESSION:REST" (or with '@') is REST of that session, and so is REST with
+ * --session. *ret_session: the caller's, NULL if neither says it. *ret_rest: borrowed from word; NULL = none.
+ * SNP_E_INVALID: no name of a session, or the two say different ones.
+ */
+int snp_remote_split(const struct snp_opts *opts,
+                     const char *word,
+                     char separator,
+                     char **ret_session,
+                     const char **ret_rest,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * What a word and --session say of a session or snapshot, as the daemon takes it: SESSION, SESSION@NAME, NAME or an
+ * id. *ret: the caller's, NULL if neither is given.
+ */
+int snp_remote_moment_of(const struct snp_opts *opts,
+                         const char *word,
+                         char **ret,
+                         struct snp_err *err) SNP_NODISCARD;
+
 /*
  * Whether all words after the verb can mean sessions or snapshots: NAME, an id, or SESSION@NAME.
  * SNP_E_INVALID: one cannot, wherever it is asked for.

@@ -21,7 +21,7 @@ static const struct snp_opt options[] = {
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg args[] = {
-    {"RUN", "its id, or how that begins", 1, 1},
+    {"RUN", "its id, or how that begins (default: list the runs)", 0, 1},
 };
 
 static int record_take(void *ctx, json_t *record, struct snp_err *err)
@@ -120,6 +120,10 @@ static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
     int exit_code = SNP_EXIT_FAILED;
     int r = snp_cli_config(cli, &snp_verb_replay, opts, &config, &err);
 
+    if (r == 0 && snp_opts_n_args(opts) == 0) {
+        return snp_runs_tell(cli, snp_config_str(config, SNP_KEY_LOG_DIR), false,
+                             snp_opts_flag(opts, "json", false), "replay ID");
+    }
     r = r < 0 ? r
               : snp_trajectory_find(snp_config_str(config, SNP_KEY_LOG_DIR),
                                     snp_opts_arg(opts, 0), &path, &err);

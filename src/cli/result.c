@@ -494,9 +494,10 @@ static void show_error(struct snp_view *view, const json_t *head)
     const json_t *error = json_object_get(head, "error");
     const json_t *traceback = json_object_get(error, "traceback");
     bool is_ok = snp_streq(snp_json_str(head, "status", ""), "ok");
+    const char *session = snp_json_str(head, "name", NULL);
     snp_autofree char *nearby = is_ok                ? NULL
-                                : view->argv != NULL ? snp_nearby_words(view->argv)
-                                                     : snp_nearby_error(error);
+                                : view->argv != NULL ? snp_nearby_words(view->argv, session)
+                                                     : snp_nearby_error(error, session);
     const char *hint = nearby != NULL ? nearby : snp_json_str(error, "hint", NULL);
     const char *text = json_string_value(traceback);
     size_t n = json_string_length(traceback);

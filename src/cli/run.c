@@ -452,7 +452,7 @@ static const struct snp_opt resume_options[] = {
     SNP_FRONT_OPT_VERBOSE,
 };
 static const struct snp_opt_arg resume_args[] = {
-    {"RUN", "its id, or how that begins", 1, 1},
+    {"RUN", "its id, or how that begins (default: list those that can be resumed)", 0, 1},
 };
 
 static int budget_changes(const struct snp_opts *opts, json_t *budget, struct snp_err *err)
@@ -504,6 +504,17 @@ static int recover_check(const char *word, struct snp_err *err)
                     word);
 }
 
+static int resumable_tell(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoconfig struct snp_config *config = NULL;
+    struct snp_err err;
+
+    return snp_cli_config(cli, &snp_verb_resume, opts, &config, &err) < 0
+               ? snp_cli_fail(cli, &err)
+               : snp_runs_tell(cli, snp_config_str(config, SNP_KEY_LOG_DIR), true,
+                               snp_opts_flag(opts, "json", false), "resume ID");
+}
+
 static int resume_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     struct snp_front front = {0};
@@ -513,8 +524,12 @@ static int resume_run(struct snp_cli *cli, const struct snp_opts *opts)
                                       .recover = snp_opts_str(opts, "recover")};
     struct snp_err err;
     int exit_code;
-    int r = budget_changes(opts, budget, &err);
+    int r;
 
+    if (snp_opts_n_args(opts) == 0) {
+        return resumable_tell(cli, opts);
+    }
+    r = budget_changes(opts, budget, &err);
     r = r < 0 ? r : recover_check(changes.recover, &err);
     r = r < 0 ? r : snp_front_open(&front, cli, &snp_verb_resume, opts, &err);
     r = r < 0 ? r : snp_front_output(&front, &err);

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/human.h"
 #include "cli/term.h"
+#include "run/plain.h"
 #include "trajectory/reader.h"
 #include "trajectory/writer.h"
 
@@ -60,10 +61,8 @@ static json_t *info_json(const struct snp_trajectory_info *info)
 /* list ---------------------------------------------------------------------------------------- */
 
 /* Each of the folder's runs as info_json gives it; what is no run of ours is left out. */
-static int runs_read(struct snp_cli *cli,
-                     const json_t *paths,
-                     json_t *list,
-                     struct snp_err *err)
+static int runs_read(
+    struct snp_cli *cli, const json_t *paths, bool resumable, json_t *list, struct snp_err *err)
 {
     size_t i;
     json_t *path;
@@ -75,6 +74,9 @@ static int runs_read(struct snp_cli *cli,
 
         if (snp_trajectory_info_read(json_string_value(path), &info, &why) < 0) {
             snp_cli_warn(cli, "%s", why.msg);
+            continue;
+        }
+        if (resumable && !snp_run_is_open(&info)) {
             continue;
         }
         if (json_object_get(info.head, "kind") != NULL &&
@@ -117,13 +119,48 @@ static void list_print(const json_t *list)
     snp_table_print(stdout, &table);
 }
 
+static int runs_tell(struct snp_cli *cli,
+                     const char *dir,
+                     int64_t tail,
+                     bool resumable,
+                     bool is_json,
+                     size_t *ret_n)
+{
+    snp_autojson json_t *paths = NULL;
+    snp_autojson json_t *list = json_array();
+    struct snp_err err;
+    int r = snp_trajectory_list(dir, (size_t)tail, &paths, &err);
+
+    r = r < 0 ? r : runs_read(cli, paths, resumable, list, &err);
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    *ret_n = json_array_size(list);
+    if (is_json) {
+        return snp_cli_print_json(list);
+    }
+    list_print(list);
+    return SNP_EXIT_OK;
+}
+
+int snp_runs_tell(
+    struct snp_cli *cli, const char *dir, bool resumable, bool is_json, const char *next)
+{
+    size_t n = 0;
+    int exit_code = runs_tell(cli, dir, TAIL_DEFAULT, resumable, is_json, &n);
+
+    if (exit_code == SNP_EXIT_OK && !is_json && n > 0) {
+        snp_cli_next(cli, next);
+    }
+    return exit_code;
+}
+
 static const struct snp_verb verb_list;
 
 static int list_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoconfig struct snp_config *config = NULL;
-    snp_autojson json_t *paths = NULL;
-    snp_autojson json_t *list = json_array();
+    size_t n = 0;
     int64_t tail = snp_opts_int(opts, "tail", TAIL_DEFAULT);
     struct snp_err err;
     int r = snp_cli_config(cli, &verb_list, opts, &config, &err);
@@ -131,18 +168,9 @@ static int list_run(struct snp_cli *cli, const struct snp_opts *opts)
     if (tail < 1 || tail > TAIL_MAX) {
         return snp_cli_usage(cli, "--tail is 1 to %d", TAIL_MAX);
     }
-    r = r < 0 ? r
-              : snp_trajectory_list(snp_config_str(config, SNP_KEY_LOG_DIR), (size_t)tail,
-                                    &paths, &err);
-    r = r < 0 ? r : runs_read(cli, paths, list, &err);
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    if (snp_opts_flag(opts, "json", false)) {
-        return snp_cli_print_json(list);
-    }
-    list_print(list);
-    return SNP_EXIT_OK;
+    return r < 0 ? snp_cli_fail(cli, &err)
+                 : runs_tell(cli, snp_config_str(config, SNP_KEY_LOG_DIR), tail, false,
+                             snp_opts_flag(opts, "json", false), &n);
 }
 
 static const struct snp_verb verb_list = {

@@ -112,7 +112,7 @@ static int names_print(void)
     return SNP_EXIT_OK;
 }
 
-static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
+int snp_sessions_tell(struct snp_cli *cli, bool is_json, const char *next)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
@@ -120,13 +120,10 @@ static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
     size_t i;
     json_t *row;
 
-    if (snp_opts_flag(opts, "names", false)) {
-        return names_print();
-    }
     if (sessions_get(&client, &reply, &err) < 0) {
         return snp_cli_fail(cli, &err);
     }
-    if (snp_opts_flag(opts, "json", false)) {
+    if (is_json) {
         return snp_cli_print_json(json_object_get(reply.head, "sessions"));
     }
     if (list_print(json_object_get(reply.head, "sessions"), &err) < 0) {
@@ -136,7 +133,19 @@ static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
     {
         snp_missing_tell(row, snp_json_str(row, "name", snp_json_str(row, "id", "?")));
     }
+    if (next != NULL) {
+        snp_cli_next(cli, json_array_size(json_object_get(reply.head, "sessions")) > 0
+                              ? next
+                              : "exec --session NAME CODE");
+    }
     return SNP_EXIT_OK;
+}
+
+static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    return snp_opts_flag(opts, "names", false)
+               ? names_print()
+               : snp_sessions_tell(cli, snp_opts_flag(opts, "json", false), NULL);
 }
 
 /* show ------------------------------------------------------------------------------------ */

@@ -40,18 +40,20 @@ static int run_snapshot(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
+    snp_autofree char *given = NULL;
     snp_autofree char *session = NULL;
+    const char *name = NULL;
     struct snp_err err;
-    int r = snp_remote_connect(false, &client, &err);
+    int r = snp_remote_split(opts, snp_opts_arg(opts, 0), '@', &given, &name, &err);
 
+    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0) {
-        r = snp_remote_session(client, snp_opts_str(opts, "session"), &session, &err);
+        r = snp_remote_session(client, given, &session, &err);
     }
     if (r == 0) {
         r = snp_remote_call(client, "snapshot",
-                            json_pack("{s:s, s:s?, s:b}", "session", session, "name",
-                                      snp_opts_arg(opts, 0), "wait",
-                                      snp_opts_flag(opts, "wait", false)),
+                            json_pack("{s:s, s:s?, s:b}", "session", session, "name", name,
+                                      "wait", snp_opts_flag(opts, "wait", false)),
                             &reply, &err);
     }
     if (r < 0) {
@@ -115,35 +117,46 @@ static int names_print(bool with_sessions)
     return SNP_EXIT_OK;
 }
 
-static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
+int snp_snapshots_tell(struct snp_cli *cli, const char *session, bool is_json, const char *next)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
     struct snp_err err;
-    int r;
+    int r = snp_remote_connect(false, &client, &err);
 
-    if (snp_opts_flag(opts, "names", false)) {
-        return names_print(snp_opts_flag(opts, "sessions", false));
-    }
-    r = snp_remote_refs_check(opts, &err);
-    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0) {
-        r = snp_remote_call(client, "snapshots.list",
-                            json_pack("{s:s?}", "session", snp_opts_arg(opts, 0)), &reply,
-                            &err);
+        r = snp_remote_call(client, "snapshots.list", json_pack("{s:s?}", "session", session),
+                            &reply, &err);
     }
     if (r < 0) {
         return snp_cli_fail(cli, &err);
     }
-    if (snp_opts_flag(opts, "json", false)) {
+    if (is_json) {
         return snp_cli_print_json(reply.head);
     }
     if (json_array_size(json_object_get(reply.head, "snapshots")) == 0) {
         (void)puts("no snapshots");
-        return SNP_EXIT_OK;
+        next = next == NULL ? NULL : "snapshot SESSION@NAME";
+    } else {
+        r = snp_snapshots_print(stdout, reply.head, &err);
     }
-    r = snp_snapshots_print(stdout, reply.head, &err);
+    if (r == 0 && next != NULL) {
+        snp_cli_next(cli, next);
+    }
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+}
+
+static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autofree char *session = NULL;
+    struct snp_err err;
+
+    if (snp_opts_flag(opts, "names", false)) {
+        return names_print(snp_opts_flag(opts, "sessions", false));
+    }
+    return snp_remote_given(opts, &session, &err) < 0
+               ? snp_cli_fail(cli, &err)
+               : snp_snapshots_tell(cli, session, snp_opts_flag(opts, "json", false), NULL);
 }
 
 static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
@@ -159,10 +172,11 @@ static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_fail(cli, &err);
     }
     for (size_t i = 0; i < snp_opts_n_args(opts); i++) {
-        const char *snapshot = snp_opts_arg(opts, i);
+        snp_autofree char *snapshot = NULL;
         snp_autoreply struct snp_reply reply = {0};
 
-        if (snp_remote_call(client, "snapshots.remove",
+        if (snp_remote_moment_of(opts, snp_opts_arg(opts, i), &snapshot, &err) < 0 ||
+            snp_remote_call(client, "snapshots.remove",
                             json_pack("{s:s}", "snapshot", snapshot), &reply, &err) < 0) {
             exit_code = snp_cli_fail(cli, &err);
         } else if (json_array_append_new(done, json_string(snapshot)) < 0) {
@@ -186,6 +200,7 @@ static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
+    snp_autofree char *from = NULL;
     const json_t *sessions;
     int64_t n = snp_opts_int(opts, "number", 1);
     char span[SNP_HUMAN_MAX];
@@ -196,12 +211,15 @@ static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_usage(cli, "--number must be 1 to %d, not %lld", FORKS_MAX,
                              (long long)n);
     }
-    r = snp_remote_refs_check(opts, &err);
+    r = snp_remote_moment_of(opts, snp_opts_arg(opts, 0), &from, &err);
+    if (r == 0 && from == NULL) {
+        return snp_sessions_tell(cli, snp_opts_flag(opts, "json", false), "fork SESSION");
+    }
     r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0) {
         r = snp_remote_call(client, "fork",
-                            json_pack("{s:s, s:I, s:s?}", "from", snp_opts_arg(opts, 0), "n",
-                                      (json_int_t)n, "name", snp_opts_str(opts, "name")),
+                            json_pack("{s:s, s:I, s:s?}", "from", from, "n", (json_int_t)n,
+                                      "name", snp_opts_str(opts, "name")),
                             &reply, &err);
     }
     if (r < 0) {
@@ -216,8 +234,7 @@ static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
     }
     (void)fflush(stdout);
     (void)fprintf(
-        stderr, "forked %s by %s in %s\n", snp_opts_arg(opts, 0),
-        snp_json_str(reply.head, "how", "?"),
+        stderr, "forked %s by %s in %s\n", from, snp_json_str(reply.head, "how", "?"),
         snp_human_span((uint64_t)snp_json_int(reply.head, "us", 0), span, sizeof(span)));
     snp_lost_tell(json_object_get(reply.head, "lost"), "not in the forks");
     return SNP_EXIT_OK;
@@ -229,16 +246,20 @@ static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
+    snp_autofree char *snapshot = NULL;
     bool by_memory;
     char span[SNP_HUMAN_MAX];
     struct snp_err err;
     int r = snp_remote_refs_check(opts, &err);
 
+    r = r < 0 ? r : snp_remote_moment_of(opts, snp_opts_arg(opts, 0), &snapshot, &err);
+    if (r == 0 && snp_opts_n_args(opts) == 0) {
+        return snp_snapshots_tell(cli, snapshot, snp_opts_flag(opts, "json", false),
+                                  "rollback SESSION@NAME");
+    }
     r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0) {
-        r = snp_remote_call(client, "rollback",
-                            json_pack("{s:s, s:s?}", "snapshot", snp_opts_arg(opts, 0),
-                                      "session", snp_opts_str(opts, "session")),
+        r = snp_remote_call(client, "rollback", json_pack("{s:s}", "snapshot", snapshot),
                             &reply, &err);
     }
     if (r < 0) {
@@ -250,7 +271,8 @@ static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
     by_memory = strcmp(snp_json_str(reply.head, "how", ""), "memory") == 0;
     (void)printf(
         "Rolled back %s to \"%s\" (cell %lld; from %s, %s).\n",
-        snp_json_str(reply.head, "session_name", "?"), snp_opts_arg(opts, 0),
+        snp_json_str(reply.head, "session_name", "?"),
+        strchr(snapshot, '@') == NULL ? snapshot : strchr(snapshot, '@') + 1,
         (long long)snp_json_int(reply.head, "cell", 0),
         by_memory ? "memory" : "its checkpoint on disk",
         snp_human_span((uint64_t)snp_json_int(reply.head, "us", 0), span, sizeof(span)));
@@ -262,31 +284,32 @@ static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
 /* Verbs ---------------------------------------------------------------------------------------- */
 
 static const struct snp_opt snapshot_options[] = {
-    {"session", 's', SNP_OPT_STRING, "NAME", "of this session; not needed if there is one only",
-     0                                                                                             },
+    {"session", 's', SNP_OPT_STRING, "NAME",
+     "the same as SESSION@; not needed if there is one only",                                     0},
     {"wait",    0,   SNP_OPT_FLAG,   NULL,   "return when it is on disk too, not only in memory", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt list_options[] = {
     {"names",    0, SNP_OPT_FLAG, NULL, "only SESSION@NAME, a line each", 0},
     {"sessions", 0, SNP_OPT_FLAG, NULL, "with --names: the sessions too", 0},
+    SNP_CLI_OPT_SESSION,
     SNP_CLI_OPT_JSON,
 };
-static const struct snp_opt json_options[] = {SNP_CLI_OPT_JSON};
+static const struct snp_opt remove_options[] = {SNP_CLI_OPT_SESSION_AT, SNP_CLI_OPT_JSON};
 static const struct snp_opt fork_options[] = {
     {"number", 'n', SNP_OPT_INT,    "N",      "how many: 1 to 64 (default 1)",                0},
     {"name",   0,   SNP_OPT_STRING, "PREFIX",
      "they are called PREFIX-1, PREFIX-2 and so on (default: as the session that is forked)", 0},
+    SNP_CLI_OPT_SESSION_AT,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt rollback_options[] = {
-    {"session", 's', SNP_OPT_STRING, "NAME",
-     "the session it is a snapshot of, if other sessions have one of that name", 0},
+    SNP_CLI_OPT_SESSION_AT,
     SNP_CLI_OPT_JSON,
 };
 
 static const struct snp_opt_arg snapshot_args[] = {
-    {"NAME", "what to call it (default: s1, s2 and so on)", 0, 1}
+    {"NAME", "what to call it, or SESSION@NAME (default: s1, s2 and so on)", 0, 1}
 };
 static const struct snp_opt_arg list_args[] = {
     {"SESSION", "only snapshots of this session", 0, 1}
@@ -295,10 +318,10 @@ static const struct snp_opt_arg remove_args[] = {
     {"SNAPSHOT", "name, SESSION@NAME or id", 1, 0}
 };
 static const struct snp_opt_arg fork_args[] = {
-    {"SESSION|SNAPSHOT", "a session as it is now, or a snapshot: SESSION@NAME or id", 1, 1}
+    {"SESSION|SNAPSHOT", "a session as it is now, or a snapshot: SESSION@NAME or id", 0, 1}
 };
 static const struct snp_opt_arg rollback_args[] = {
-    {"SNAPSHOT", "name, SESSION@NAME or id", 1, 1}
+    {"SNAPSHOT", "name, SESSION@NAME or id (default: show which there are)", 0, 1}
 };
 
 const struct snp_verb snp_verb_snapshot = {
@@ -334,8 +357,8 @@ static const struct snp_verb verb_remove = {
     .summary = "forget snapshots, in memory and on disk",
     .description = "Forget snapshots. What was made from them stays; it hangs on their own "
                    "origin then.",
-    .spec = {json_options, SNP_ARRAY_LEN(json_options), remove_args, SNP_ARRAY_LEN(remove_args),
-             false},
+    .spec = {remove_options, SNP_ARRAY_LEN(remove_options), remove_args,
+             SNP_ARRAY_LEN(remove_args), false},
     .examples = "snapshots remove work@loaded",
     .run = run_remove,
 };
@@ -355,7 +378,7 @@ const struct snp_verb snp_verb_fork = {
     .description =
         "Make sessions that begin where another one is, or was: each with variables and files "
         "of its own, in a sandbox of its own, under the same limits. Their names are printed, "
-        "a line each. All of them are made, or none.",
+        "a line each. All of them are made, or none. Without a word: which sessions there are.",
     .spec = {fork_options, SNP_ARRAY_LEN(fork_options), fork_args, SNP_ARRAY_LEN(fork_args),
              false},
     .examples = "fork work -n 3 --name try\n"

@@ -131,13 +131,32 @@ static int export_to(struct snp_client *client,
     return r < 0 ? r : sink_commit(sink, err);
 }
 
+/* The session or snapshot, as a word, with -s, or NAME of it as the one and it as the other. *ret: NULL = not said. */
+static int source_find(const struct snp_opts *opts, char **ret, struct snp_err *err)
+{
+    const char *word = snp_opts_arg(opts, 1);
+    const char *given = snp_opts_str(opts, "session");
+
+    if (given != NULL && strchr(given, '@') != NULL &&
+        (word == NULL || snp_streq(word, given))) {
+        word = given; /* a snapshot */
+    } else {
+        return snp_remote_moment_of(opts, word, ret, err);
+    }
+    if (snp_remote_ref_check(word, err) < 0) {
+        return err->code;
+    }
+    *ret = strdup(word);
+    return *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
 static int run_export(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
     snp_autofree char *from = NULL;
     const char *path = snp_opts_arg(opts, 0);
-    const char *given = snp_opts_str(opts, "session");
+    snp_autofree char *given = NULL;
     bool is_stdout = strcmp(path, "-") == 0;
     struct sink sink = {.path = is_stdout ? NULL : path, .fd = is_stdout ? STDOUT_FILENO : -1};
     char size[SIZE_MAX_BYTES];
@@ -150,7 +169,7 @@ static int run_export(struct snp_cli *cli, const struct snp_opts *opts)
     if (sink.path == NULL && snp_opts_flag(opts, "json", false)) {
         return snp_cli_usage(cli, "--json and - both want standard output; name a file");
     }
-    r = given == NULL ? 0 : snp_remote_ref_check(given, &err);
+    r = source_find(opts, &given, &err);
     r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0 && given != NULL && strchr(given, '@') != NULL) {
         from = strdup(given); /* a snapshot */
@@ -329,9 +348,8 @@ static int run_import(struct snp_cli *cli, const struct snp_opts *opts)
 }
 
 static const struct snp_opt export_options[] = {
-    {"session", 's', SNP_OPT_STRING, "NAME",
-     "this session, or a snapshot as SESSION@NAME; not needed if there is one only", 0},
-    {"force",   'f', SNP_OPT_FLAG,   NULL,   "replace FILE",                         0},
+    {"session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION or SESSION@NAME", 0},
+    {"force",   'f', SNP_OPT_FLAG,   NULL,   "replace FILE",                        0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt import_options[] = {
@@ -347,7 +365,8 @@ static const struct snp_opt import_options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg export_args[] = {
-    {"FILE", "where to; - for standard output", 1, 1}
+    {"FILE",    "where to; - for standard output",                                     1, 1},
+    {"SESSION", "it, or a snapshot: SESSION@NAME; not needed if there is one session", 0, 1},
 };
 static const struct snp_opt_arg import_args[] = {
     {"FILE", "made by export; - for standard input", 1, 1}
@@ -363,7 +382,7 @@ const struct snp_verb snp_verb_export = {
         "keep that.",
     .spec = {export_options, SNP_ARRAY_LEN(export_options), export_args,
              SNP_ARRAY_LEN(export_args), false},
-    .examples = "export work.snp -s work\nexport - -s work@loaded | ssh host snipara-sandbox "
+    .examples = "export work.snp work\nexport - -s work@loaded | ssh host snipara-sandbox "
                 "import - --name work",
     .run = run_export,
 };

@@ -227,7 +227,7 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
     struct search *search = arg;
     struct snp_err err = *read_err;
 
-    if (err.code == SNP_E_NOT_FOUND) {
+    if (err.code == SNP_E_NOT_FOUND && strchr(search->ref, '@') == NULL) {
         (void)snp_sessions_unknown(search->server, "session or snapshot", search->ref, &err);
     }
     if (err.code == SNP_OK && !search->is_usable) {

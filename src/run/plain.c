@@ -23,6 +23,13 @@ bool snp_run_is_plain(const json_t *head)
            json_is_null(json_object_get(head, "provider"));
 }
 
+bool snp_run_is_open(const struct snp_trajectory_info *info)
+{
+    return (info->state == SNP_TRAJECTORY_FAILED ||
+            info->state == SNP_TRAJECTORY_INTERRUPTED) &&
+           json_object_get(info->head, "exec") != NULL && !snp_run_is_plain(info->head);
+}
+
 /* As of a model that calls the tool with the prompt as its code. */
 static int call_record(struct snp_run *run, const char *code)
 {

@@ -9,6 +9,7 @@
 
 #include "run/feedback.h"
 #include "run/run.h"
+#include "trajectory/reader.h"
 
 struct snp_run_plain;
 
@@ -32,5 +33,7 @@ void snp_run_plain_free(struct snp_run_plain *plain);
 
 /* Whether the head of a record is that of one. */
 bool snp_run_is_plain(const json_t *head);
+/* Whether `resume` goes on with a run: it has no end or a bad one, and is not such a record. */
+bool snp_run_is_open(const struct snp_trajectory_info *info);
 
 #endif

@@ -4,12 +4,18 @@
  *
  * A checkpoint is seen when it is complete; usable as long as every content it needs is whole.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "store/journal.h"
 #include "store/journal_priv.h"
+
+enum {
+    NEAREST_MAX = 160, /* SESSION@NAME */
+};
 
 /* Snapshots ----------------------------------------------------------------------------- */
 
@@ -113,6 +119,32 @@ static int snapshot_take(struct snp_tx *tx,
     return r;
 }
 
+/* "there is no snapshot wrok@x; did you mean work@x?" */
+static int unknown_tell(struct snp_tx *tx, const char *ref, struct snp_err *err)
+{
+    static const char names[] =
+        "SELECT CASE WHEN instr(?1, '@') THEN s.name || '@' || n.name ELSE n.name END"
+        " FROM snapshots AS n JOIN sessions AS s ON s.row = n.session"
+        " WHERE n.name IS NOT NULL AND s.name IS NOT NULL ORDER BY n.row DESC LIMIT 1000";
+    snp_autorows struct snp_rows rows = {0};
+    char nearest[NEAREST_MAX] = "";
+    int r = snp_db_ask(tx->db, &rows, err, names, "t", ref);
+
+    while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
+        const char *two[] = {snp_col_text(&rows, 0), nearest};
+        const char *better = snp_suggest(ref, two, SNP_ARRAY_LEN(two));
+
+        if (better == two[0]) {
+            (void)snprintf(nearest, sizeof(nearest), "%s", better);
+        }
+        r = 0;
+    }
+    return r < 0 ? r
+                 : snp_fail(err, SNP_E_NOT_FOUND, "there is no snapshot %.130s%s%s%s", ref,
+                            nearest[0] == '\0' ? "" : "; did you mean ", nearest,
+                            nearest[0] == '\0' ? "" : "?");
+}
+
 int snp_journal_snapshot_get(struct snp_tx *tx,
                              const char *ref,
                              struct snp_journal_snapshot *ret,
@@ -123,7 +155,7 @@ int snp_journal_snapshot_get(struct snp_tx *tx,
     static const char by_both[] =
         SNAPSHOT_COLUMNS " WHERE (s.id = substr(?1, 1, instr(?1, '@') - 1)"
                          " OR s.name = substr(?1, 1, instr(?1, '@') - 1))"
-                         " AND n.name = substr(?1, instr(?1, '@') + 1)";
+                         " AND substr(?1, instr(?1, '@') + 1) IN (n.name, n.id)";
     static const char *const ways[] = {by_id, by_name, by_both};
     int r = 0;
 
@@ -135,10 +167,7 @@ int snp_journal_snapshot_get(struct snp_tx *tx,
             r = snapshot_take(tx, &rows, ref, ret, err);
         }
     }
-    if (r == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no snapshot %.130s", ref);
-    }
-    return r < 0 ? r : 0;
+    return r < 0 ? r : r == 0 ? unknown_tell(tx, ref, err) : 0;
 }
 
 int snp_journal_snapshot_each(struct snp_tx *tx,

@@ -164,7 +164,7 @@ def test_json_is_one_value(box, verb):
 
 
 def test_groups_alone_list(box):
-    for group, member in (("sessions", None), ("template", None), ("runs", None), ("config", "memory"), ("daemon", "running")):
+    for group, member in (("sessions", None), ("template", None), ("runs", None), ("replay", None), ("resume", None), ("config", "memory"), ("daemon", "running")):
         value = json.loads(box.cli(group, "--json").stdout)
         assert isinstance(value, list) if member is None else member in value
     done = box.cli("sessions", "lst")
@@ -244,7 +244,7 @@ WRONG = [  # 2: what was written cannot be right; nothing is done
     ["sessions", "destroy", "b!"], ["sessions", "destroy"], ["history", "b!"], ["history", "w", "-n", "0"], ["show", "w:x"],
     ["rerun", "w:x"], ["checkpoint", "b!"], ["hibernate", "b!"], ["snapshot", "b!", "-s", "w"], ["snapshots", "b!"],
     ["snapshots", "remove", "b!"], ["rollback", "b!"], ["rollback", "w@b!"], ["fork", "b!"], ["fork", "w", "-n", "0"],
-    ["fork", "w", "--name", "b!"], ["diff", "w"], ["diff", "b!", "w"], ["export", "x.snp", "-s", "b!"],
+    ["fork", "w", "--name", "b!"], ["diff", "w", "w", "w"], ["diff", "b!", "w"], ["export", "x.snp", "-s", "b!"],
     ["export", "-", "-s", "w", "--json"], ["import", "no.snp"], ["import", "w.snp", "--name", "b!"], ["gc", "--budget", "x"],
     ["template", "add", "b!"], ["template", "show", "b!"], ["template", "remove", "b!"], ["template", "remove", "base"],
     ["put", "data.csv", "b!:"], ["put", "tree", "w:"], ["get", "w"], ["get", "w:plot.png", "-", "--json"], ["ls", "b!"],

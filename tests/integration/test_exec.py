@@ -383,7 +383,8 @@ def test_a_file_of_the_machine_is_named_to_the_person_alone(sandbox):
     os.symlink(sandbox.folder + "/beside", here + "/link")
     there, general = "is on this machine, not in the sandbox", "Only files of the session"
     for args, says in (
-            (["open('data.csv')"], f"data.csv {there}. With --project . it is /workspace/data.csv; or copy it: snipara-sandbox put data.csv SESSION:"),
+            (["open('data.csv')"], f"data.csv {there}. With --project . it is /workspace/data.csv; or run the code in a session (exec -s NAME)"),
+            (["-s", "work", "open('data.csv')"], "; or copy it: snipara-sandbox put data.csv work:"),
             ([f"open('{here}/data.csv')"], "it is /workspace/data.csv"), ([f"open('{home}/here')"], there),
             (["import helper"], "helper.py " + there), (["--", "cat", "data.csv"], "data.csv " + there),
             (["open('none.csv')"], general), (["open('odd name.csv')"], general), (["open('link/other.csv')"], general),
@@ -391,6 +392,7 @@ def test_a_file_of_the_machine_is_named_to_the_person_alone(sandbox):
         done = sandbox.cli("exec", *args, cwd=here)
         hints = [line for line in done.stderr.splitlines() if line.startswith("hint: ")]
         assert len(hints) == 1 and says in hints[0], (args, done.stderr)
+    assert sandbox.cli("put", "data.csv", "work:", cwd=here).returncode == 0 and sandbox.cli("exec", "-s", "work", "open('data.csv').read()").stdout == "'1\\n'\n"
     errors = [json.loads(sandbox.cli("exec", "--json", f"open('{name}.csv')", cwd=here).stdout)["error"] for name in ("data", "none")]
     assert {error["cause"] for error in errors} == {"no such file"} and errors[0]["hint"] == errors[1]["hint"]
     assert sandbox.cli("exec", "--project", ".", "open('data.csv').read()", cwd=here).stdout == "'1\\n'\n"

@@ -66,17 +66,57 @@ def test_the_only_session_needs_no_name_and_several_are_named(verb, method):
         assert done.returncode == 1 and "there is no session; exec --session NAME makes one" in done.stderr
 
 
-@pytest.mark.parametrize("verb, method", [
-    (["history"], "history"), (["checkpoint"], "checkpoint"), (["hibernate"], "hibernate"),
-    (["sessions", "show"], "sessions.show"), (["sessions", "clear"], "sessions.clear")])
-def test_a_session_is_a_word_or_an_option(verb, method):
-    with ScriptedDaemon({"sessions.list": TWO, method: {"cells": []}}) as daemon:
-        for given in (["two"], ["-s", "two"], ["two", "-s", "two"]):
-            assert daemon.cli(*verb, *given).returncode == 0
-            assert daemon.asked[-1][0]["session"] == "two"
+WORD_OR_OPTION = [  # method, what is asked, and the ways to say it; the first names the session in a word
+    ("history", {"session": "two"}, "history two", "history -s two", "history two -s two"),
+    ("checkpoint", {"session": "two"}, "checkpoint two", "checkpoint -s two", "checkpoint two -s two"),
+    ("hibernate", {"session": "two"}, "hibernate two", "hibernate -s two"),
+    ("sessions.show", {"session": "two"}, "sessions show two", "sessions show -s two"),
+    ("sessions.clear", {"session": "two"}, "sessions clear two", "sessions clear -s two"),
+    ("snapshot", {"session": "two", "name": "x"}, "snapshot two@x", "snapshot x -s two", "snapshot two@x -s two"),
+    ("snapshots.list", {"session": "two"}, "snapshots two", "snapshots -s two", "rollback -s two", "diff two", "diff -s two"),
+    ("snapshots.remove", {"snapshot": "two@x"}, "snapshots remove two@x", "snapshots remove x -s two"),
+    ("rollback", {"snapshot": "two@x"}, "rollback two@x", "rollback x -s two"),
+    ("fork", {"from": "two"}, "fork two", "fork -s two", "fork two -s two"),
+    ("fork", {"from": "two@x"}, "fork two@x", "fork x -s two"),
+    ("diff", {"a": "two@x", "b": "two@y"}, "diff two@x two@y", "diff x y -s two"),
+    ("diff", {"a": "two@x", "b": "two"}, "diff two@x", "diff x -s two", "diff x two -s two"),
+    ("cell.show", {"session": "two", "cell": 3}, "show two:3", "show 3 -s two", "rerun two:3", "rerun 3 -s two"),
+    ("history", {"session": "two", "limit": 1}, "show two", "show -s two", "rerun two", "rerun -s two"),
+    ("export", {"from": "two"}, "export FILE two --force", "export FILE -s two --force"),
+    ("export", {"from": "two@x"}, "export FILE two@x --force", "export FILE -s two@x --force", "export FILE x -s two --force"),
+    ("put", {"session": "two", "path": "a/b"}, "put FILE two:a/b", "put FILE a/b -s two"),
+    ("put", {"session": "two", "path": "file"}, "put FILE two", "put FILE two:", "put FILE -s two"),
+    ("get", {"session": "two", "path": "a/b"}, "get two:a/b -", "get a/b - -s two"),
+    ("get", {"session": "two", "path": "./a:b"}, "get two:./a:b -", "get ./a:b - -s two"),
+    ("ls", {"session": "two", "path": "a"}, "ls two:a", "ls a -s two"),
+    ("ls", {"session": "two", "path": "."}, "ls two", "ls two:", "ls -s two"),
+]
+
+
+@pytest.mark.parametrize("row", WORD_OR_OPTION, ids=lambda row: row[2])
+def test_a_session_is_a_word_or_an_option(tmp_path, row):
+    method, asked, *ways = row
+    (tmp_path / "file").write_text("x")
+    words = [[str(tmp_path / "file") if word == "FILE" else word for word in way.split()] for way in ways]
+    with ScriptedDaemon({"sessions.list": TWO, method: Failure("not_found", "only the question counts")}) as daemon:
+        for way in words:
+            daemon.cli(*way)
+            assert daemon.asked[-1][0]["method"] == method and asked.items() <= daemon.asked[-1][0].items(), way
         del daemon.asked[:]
-        done = daemon.cli(*verb, "one", "-s", "two")
-        assert done.returncode == 2 and "which session: one, or two" in done.stderr and daemon.asked == []
+        done = daemon.cli(*words[0], "-s", "one")
+        if re.search("two[@:]", ways[0]) or words[0][0] in ("history", "checkpoint", "hibernate", "sessions", "snapshots"):
+            assert done.returncode == 2 and "which session: two, or one" in done.stderr and daemon.asked == []
+
+
+@pytest.mark.parametrize("words, answer, next_words", [
+    (["show"], "two", "show SESSION:NUMBER"), (["fork"], "two", "fork SESSION"),
+    (["rollback"], "loaded", "rollback SESSION@NAME"), (["diff"], "loaded", "diff SESSION@NAME")])
+def test_a_verb_alone_lists_what_it_takes(words, answer, next_words):
+    lists = {"sessions.list": TWO, "snapshots.list": {"snapshots": [snapshot("1" * 32, "loaded")], "heads": []}}
+    with ScriptedDaemon(lists) as daemon:
+        done = daemon.cli(*words)
+        assert (done.returncode, done.stderr) == (0, f"next: snipara-sandbox {next_words}\n") and answer in done.stdout
+        assert answer in json.dumps(json.loads(daemon.cli(*words, "--json").stdout))
 
 
 MISSING = {"cells": [3, 4], "n_cells": 2, "files": [], "n_files": 0, "text": f"what cells 3, 4 did {HOSTILE}",
@@ -474,7 +514,7 @@ def test_show_prints_code_output_and_end():
         assert found["code"].encode() == CODE and "code_len" not in found
         assert found["result"]["stdout"] == f"out {HOSTILE}\n" and found["result"]["stderr"] == "warned\n"
         assert found["result"]["value"] == "6" and found["result"]["error"]["type"] == "E"
-        for wrong in ("work:x", "work:0", "work:", "-1"):
+        for wrong in ("work:x", "work:0", "-1"):
             assert daemon.cli("show", "--", wrong).returncode == 2
         assert daemon.cli("show", "work:1", "-s", "other").returncode == 2
 

@@ -61,6 +61,17 @@ def test_back_to_a_snapshot_with_variables_and_files(box):
     assert value(box, look) == whole
 
 
+def test_an_unknown_snapshot_names_the_nearest(box):
+    value(box, "1")
+    for name in ("loaded", "later"):
+        answer(box, "snapshot", f"work@{name}")
+    for words, nearest in (("rollback wrok@loaded", "work@loaded"), ("rollback laoded", "loaded"), ("diff work@lter work", "work@later"),
+                           ("snapshots remove work@loadde", "work@loaded"), ("fork lodaed -s work", "work@loaded"), ("rollback work@xyz", None)):
+        done = box.cli(*words.split())
+        assert done.returncode == 1 and "there is no " in done.stderr, done.stderr
+        assert (f"did you mean {nearest}?" if nearest else "\n") in done.stderr and (nearest is not None) == ("mean" in done.stderr), done.stderr
+
+
 def test_what_differs(box):
     value(box, CODE)
     answer(box, "snapshot", "a", "--wait")
