@@ -94,13 +94,24 @@ char *snp_nearby_error(const json_t *error, const char *session)
     return file == NULL ? NULL : advice(file, session);
 }
 
-char *snp_nearby_words(const json_t *argv, const char *session)
+/* The command failed for this word; else the file may well be in the sandbox. */
+static bool is_missed(const char *word, const struct snp_buf *said)
+{
+    static const char sign[] = "No such file"; /* of the C library, in a sandbox's language */
+
+    return said->len > 0 &&
+           memmem(snp_buf_bytes(said), said->len, sign, sizeof(sign) - 1) != NULL &&
+           memmem(snp_buf_bytes(said), said->len, word, strlen(word)) != NULL;
+}
+
+char *snp_nearby_words(const json_t *argv, const struct snp_buf *said, const char *session)
 {
     for (size_t i = 0; i < json_array_size(argv); i++) {
         const char *text = json_string_value(json_array_get(argv, i));
-        char *words = text == NULL || (i == 0 && strchr(text, '/') == NULL)
-                          ? NULL
-                          : advice(text, session);
+        char *words =
+            text == NULL || (i == 0 && strchr(text, '/') == NULL) || !is_missed(text, said)
+                ? NULL
+                : advice(text, session);
 
         if (words != NULL) {
             return words;

@@ -26,6 +26,7 @@
 enum {
     TEXT_MAX = 64 << 20, /* of one stream: the largest limit of output, in bytes */
     PENDING_MAX = 4,
+    SAID_MAX = 16 << 10,
     DISPLAYS_MAX = 10000,
     NAMES_SHOWN = 5,
     LINE_MAX_BYTES = 16 << 10,
@@ -94,6 +95,7 @@ int snp_view_init(struct snp_view *view, bool is_live, const char *display_dir)
         snp_buf_init(&view->text[i], TEXT_MAX);
         snp_buf_init(&view->pending[i], PENDING_MAX);
     }
+    snp_buf_init(&view->said, SAID_MAX);
     view->displays = json_array();
     return view->displays == NULL ? SNP_E_NOMEM : 0;
 }
@@ -104,6 +106,7 @@ void snp_view_done(struct snp_view *view)
         snp_buf_done(&view->text[i]);
         snp_buf_done(&view->pending[i]);
     }
+    snp_buf_done(&view->said);
     json_decref(view->displays);
     view->displays = NULL;
 }
@@ -189,10 +192,14 @@ static int event_output(struct snp_view *view,
                         size_t raw_len,
                         struct snp_err *err)
 {
+    size_t room = SAID_MAX - view->said.len;
     int r;
 
     if (view->is_live) {
         write_live(view, stream, raw, raw_len);
+        if (stream == SNP_STREAM_STDERR && view->argv != NULL && room > 0) {
+            (void)!snp_buf_add(&view->said, raw, raw_len < room ? raw_len : room);
+        }
         return 0;
     }
     r = snp_buf_add(&view->text[stream], raw, raw_len);
@@ -495,9 +502,10 @@ static void show_error(struct snp_view *view, const json_t *head)
     const json_t *traceback = json_object_get(error, "traceback");
     bool is_ok = snp_streq(snp_json_str(head, "status", ""), "ok");
     const char *session = snp_json_str(head, "name", NULL);
-    snp_autofree char *nearby = is_ok                ? NULL
-                                : view->argv != NULL ? snp_nearby_words(view->argv, session)
-                                                     : snp_nearby_error(error, session);
+    snp_autofree char *nearby = is_ok ? NULL
+                                : view->argv != NULL
+                                    ? snp_nearby_words(view->argv, &view->said, session)
+                                    : snp_nearby_error(error, session);
     const char *hint = nearby != NULL ? nearby : snp_json_str(error, "hint", NULL);
     const char *text = json_string_value(traceback);
     size_t n = json_string_length(traceback);

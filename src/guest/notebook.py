@@ -41,7 +41,10 @@ def rewrite(lines: List[str], error: SyntaxError, parse: Callable[[str], Any]) -
             return lines
         except SyntaxError as again:
             number = (again.lineno or 0) - 1
-        text = one(lines[number]) if 0 <= number < len(lines) else None
+        if not 0 <= number < len(lines):
+            break
+        joined(lines, number)
+        text = one(lines[number])
         if text is None:
             break
         lines[number] = text
@@ -67,6 +70,17 @@ def one(line: str) -> Optional[str]:
     if found and "?" in line:
         return "{}help({})\n".format(found.group(1), found.group(2))
     return None
+
+
+def joined(lines: List[str], number: int) -> None:
+    """Shell lines that go on behind a backslash become one; where the others were is nothing."""
+    found = GIVEN.match(lines[number]) or LINE.match(lines[number])
+    at = number
+    while found and lines[at].endswith("\\\n") and at + 1 < len(lines):
+        at += 1
+    if at > number:
+        parts = [line[:-2] for line in lines[number:at]]
+        lines[number : at + 1] = ["".join(parts + [lines[at]])] + ["\n"] * (at - number)
 
 
 def unfenced(lines: List[str]) -> List[str]:

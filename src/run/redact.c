@@ -559,8 +559,10 @@ static struct match rule_match(const struct rule *rule, const char *text, size_t
         return i >= 3 && memcmp(at - 3, "://", 3) == 0 ? url_match(at, n - i)
                                                        : (struct match){0};
     default:
-        return is_of(BASE64, *at) && (before == '=' || (!is_of(BASE64, before) &&
-                                                        before != '_' && before != '-'))
+        /* Not at "=", or each place of a run of these would look through all of it. */
+        return is_of(BASE64, *at) && *at != '=' &&
+                       (before == '=' ||
+                        (!is_of(BASE64, before) && before != '_' && before != '-'))
                    ? entropy_match(rule, at, n - i)
                    : (struct match){0};
     }

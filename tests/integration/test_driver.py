@@ -428,6 +428,7 @@ def test_name_hint_of_a_module(driver):
     ("%matplotlib inline\n1 + 1", "", "2"),
     ("x = 'a'\nfor i in range(2):\n    !echo {x}$((1 + 1)) \"it's\"", "a2 it's\na2 it's\n", None),
     ("y = !echo one; echo two\ny", "", "['one', 'two']"),
+    ("!echo a \\\n  b \\\n  c\n5", "a b c\n", "5"), ("!echo 1 \\\n-2", "1 -2\n", None),
     ("%time z = 5\nz", "Wall time", "5"), ("%%time\nz = 6\nz", "", "6"), ("%pwd", "", "os.getcwd()"),
     ("```python\n1 + 2\n```", "", "3"), ("```\n4\n```\n", "", "4"), ("```bash\necho hi\n```", "hi\n", None),
     ("%%bash\nfor i in 1 2; do\necho $i\ndone", "1\n2\n", None), ("%%writefile t.txt\na\n%b\n", "", None),

@@ -202,6 +202,7 @@ TEST(redaction_is_linear)
                                         "token=",
                                         "://a:",
                                         "Aa1+",
+                                        "=",
                                         "password=-",
                                         "?sig=",
                                         "AC0123456789abcdef0123456789abcdef:"};
