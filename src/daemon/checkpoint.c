@@ -116,6 +116,9 @@ static void save_end(struct snp_save *save)
 
     session->save = next;
     server->n_saving--;
+    /* Its memory is short for a copy beside a cell: from now on cells wait, or it would never be saved. */
+    session->is_short = session->is_short || (save->is_aside && save->report == NULL &&
+                                              save->err.code == SNP_E_LIMIT);
     if (save->report != NULL) {
         note_made(save);
     } else {
@@ -395,7 +398,7 @@ static void save_start(struct snp_session *session,
     }
     snp_session_ref(session);
     save->session = session;
-    save->is_aside = is_aside;
+    save->is_aside = is_aside && !session->is_short;
     save->made = made;
     save->ctx = ctx;
     snp_buf_init(&save->known, SNP_JOURNAL_KNOWN_MAX);

@@ -106,6 +106,7 @@ struct snp_session {
     bool is_last_unknown;   /* how its last cell ended is not known */
     enum snp_checkpoint_when checkpoint_when;
     bool is_dirty; /* it holds what no checkpoint holds */
+    bool is_short; /* there was no memory for a copy that is saved beside a cell */
     uint64_t
         unsavable_us; /* something in it cannot be saved: it does not hibernate by itself, nor tries before that */
     bool is_leaving;        /* it is on its way to hibernate */

@@ -167,6 +167,23 @@ def test_the_next_call_does_not_wait_for_a_save(box, when):
     assert done["value"] == "[]" and not done["restored"]["failed"], done
 
 
+@pytest.mark.parametrize("box", ["root native", "user native"], indirect=True)
+def test_a_copy_that_is_saved_makes_room_for_a_cell(box):
+    """Beside the copy these cells would meet the limit, by themselves they do not; and they are saved in their turn."""
+    options = "--memory", "300m", "--checkpoint", "after"
+    grown = "b = bytearray(b'x') * ({} << 20)"  # the one grows while the copy waits for a file that it makes
+    slow = ("class K:\n    def __reduce__(self):\n        import os, time\n"
+            "        while not os.path.exists('go'): time.sleep(0.01)\n        return list, ()\nk = K()\n")
+    slowly = "import time\nm = []\nfor i in range(170): m.append(b'x' * (1 << 20)); time.sleep(0.01)\nm = open('go', 'w').close()"
+    change = "for i in range(0, len(b), 4096): b[i] += 1\n"
+    for name, before, cell in (("s", slow + grown.format(60), change + slowly),
+                               ("t", grown.format(120), change + "len(bytearray(b))")):
+        box.exec(before, name, options)
+        done = box.exec(cell, name)
+        assert done["status"] == "ok" and done["cell"] == 2, done
+        assert lib.wait_for(lambda: listed(box, name)["checkpoint_cell"] == 2, 60), box.log()  # noqa: B023
+
+
 def test_what_cannot_be_saved_is_named(box):
     box.start(*SOON)
     box.exec("numbers = (n for n in range(9))\nkept = 1", "s")

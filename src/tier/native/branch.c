@@ -26,6 +26,7 @@
 #include "tier/native/cell.h"
 #include "tier/native/rollback.h"
 #include "tier/native/session.h"
+#include "tier/native/state.h"
 #include "tier/native/tier.h"
 #include "wire/rpc.h"
 
@@ -922,13 +923,22 @@ static void on_watch(uv_timer_t *timer)
     uint64_t start = snp_now_us();
     uint64_t used = 0;
     uint64_t ms;
-    struct snp_branch *b = least_wanted(s);
+    bool may_uncover = snp_cell_may_uncover(s);
+    bool is_worth_it = false;
+    struct snp_branch *b = may_uncover ? least_wanted(s) : NULL;
 
-    if (b == NULL || !snp_cell_may_uncover(s) ||
+    if (s->cell == NULL || (b == NULL && !snp_state_is_aside(s)) ||
         !snp_meter_usage(&s->meter, &s->tier->cgroups, s->embryo.cgroup, enough, &used)) {
         return;
     }
-    if (used > enough && snp_proc_own_memory(s->embryo.pid, b->pid) >= limit / OWN_SHARE) {
+    if (used > enough && snp_state_is_aside(s)) {
+        snp_log(SNP_LOG_INFO, "save-dropped", "session=%s reason=memory", s->spec.id);
+        snp_state_give_up(s);
+        b = may_uncover ? least_wanted(s) : NULL;
+        is_worth_it = true; /* until the saver has ended it shares what the copy holds */
+    }
+    if (used > enough && b != NULL &&
+        (is_worth_it || snp_proc_own_memory(s->embryo.pid, b->pid) >= limit / OWN_SHARE)) {
         give_up(s, b);
     }
     ms = used > enough ? WATCH_SHARE * (snp_now_us() - start) / 1000 : (enough - used) / GROWTH;

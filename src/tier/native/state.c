@@ -219,6 +219,22 @@ static void saving_fail(struct snp_saving *v, enum snp_code code, const char *wh
     saving_end(v, &err);
 }
 
+bool snp_state_is_aside(const struct snp_session *s)
+{
+    const struct snp_saving *v = s->keeping.saving;
+
+    return v != NULL && !v->wants_branch && v->uses_branch && !v->is_held;
+}
+
+void snp_state_give_up(struct snp_session *s)
+{
+    if (snp_state_is_aside(s)) {
+        saving_fail(s->keeping.saving, SNP_E_LIMIT,
+                    "a cell needs the memory that a copy of the session takes; save it when "
+                    "the cell has ended");
+    }
+}
+
 static void on_saving_timeout(uv_timer_t *timer)
 {
     saving_fail(timer->data, SNP_E_TIMEOUT, "the session could not be saved in four minutes");
@@ -611,10 +627,22 @@ static void on_again(uv_timer_t *timer)
     vars_open(v);
 }
 
+/* Whether all of it fits twice, and as much anew: what a cell changes is there once more while a copy is saved. */
+static bool has_room_for_copy(struct snp_session *s)
+{
+    const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
+    uint64_t used = 0;
+
+    return !s->embryo.has_cgroup ||
+           !snp_meter_usage(&s->meter, &s->tier->cgroups, s->embryo.cgroup, limit / 3, &used) ||
+           used <= limit / 3;
+}
+
 /* What is saved lies aside: cells and files may come. */
 static void tell_taken(const struct snp_saving *v)
 {
-    snp_autojson json_t *event = json_pack("{s:s}", "event", "taken");
+    snp_autojson json_t *event =
+        has_room_for_copy(v->session) ? json_pack("{s:s}", "event", "taken") : NULL;
 
     if (event != NULL) {
         snp_serve_event(v->session->tier, v->id, event, NULL, 0);
@@ -633,7 +661,7 @@ static void vars_start(void *data)
         saving_end(v, &err);
         return;
     }
-    if (!v->wants_branch && !v->is_held) {
+    if (snp_state_is_aside(v->session)) {
         tell_taken(v);
     }
     vars_open(v);

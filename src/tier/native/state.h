@@ -62,6 +62,10 @@ bool snp_state_on_guest(struct snp_session *s, const struct snp_frame *f);
 /* The interpreter has gone. */
 void snp_state_on_guest_end(struct snp_session *s);
 
+/* Whether a copy is being saved beside which cells may run; and its end, for the memory it takes. */
+bool snp_state_is_aside(const struct snp_session *s);
+void snp_state_give_up(struct snp_session *s);
+
 /* The session goes: requests that wait are answered. */
 void snp_state_session_ended(struct snp_session *s);
 
