@@ -20,9 +20,8 @@ static const struct row {
       "The package is not installed here, and without a network it cannot be. Use what is "
       "installed, or ask the user for a template that has it."}                              },
     {"no network",
-     {"The sandbox has no network. Copy files in with snipara-sandbox put, or show a folder as "
-      "/workspace with --project DIR; packages come with a template: snipara-sandbox template "
-      "add --help",
+     {"The sandbox has no network. Copy files in with snipara-sandbox put or --project DIR. "
+      "Install packages into a template: snipara-sandbox template add NAME --requirements FILE",
       "There is no network here: downloads, pip and APIs cannot work. Use the packages and the "
       "files in /workspace that are here, or ask the user for what is missing."}             },
     {"read-only",
@@ -54,10 +53,12 @@ static const struct row {
     {"tmp_size",        {NULL, "Delete files of /tmp that are not needed."}                  },
     {"timeout",         {NULL, "Do less in one call; what earlier calls made stays."}        },
     {"notebook",
-     {"Of notebooks, %time, %timeit, %cd, %pwd, %%bash and lines with ! work here; plots show "
-      "by themselves.",
-      "Of notebooks, %time, %timeit, %cd, %pwd, %%bash and lines with ! work here; plots show "
-      "by themselves. Write plain Python for the rest."}                                     },
+     {"These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines "
+      "with "
+      "!. Plots show by themselves.",
+      "These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines "
+      "with "
+      "!. Plots show by themselves. Write plain Python for the rest."}                       },
 };
 
 const char *snp_hint(const char *cause, enum snp_hint_reader reader)

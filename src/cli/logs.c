@@ -387,12 +387,33 @@ static const struct snp_verb verb_list = {
     .run = logs_run,
 };
 
-/* Verify ------------------------------------------------------------------------------------ */
-
 static const struct snp_opt other_options[] = {OPT_DIR, SNP_CLI_OPT_JSON, SNP_CLI_OPT_CONFIG};
 static const struct snp_opt_arg one_arg[] = {
     {"TRAJECTORY_ID", "its id, or how that begins", 1, 1},
 };
+
+static const struct snp_verb verb_show;
+
+static int show_one_run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoconfig struct snp_config *config = NULL;
+    const char *dir = NULL;
+    struct snp_err err;
+
+    return folder_find(cli, &verb_show, opts, &config, &dir, &err) < 0
+               ? snp_cli_fail(cli, &err)
+               : show_run(cli, opts, dir);
+}
+
+static const struct snp_verb verb_show = {
+    .name = "show",
+    .summary = "show one trajectory, as `logs ID` does",
+    .spec = {other_options, SNP_ARRAY_LEN(other_options), one_arg, SNP_ARRAY_LEN(one_arg),
+             false},
+    .run = show_one_run,
+};
+
+/* Verify ------------------------------------------------------------------------------------ */
 
 static const struct snp_verb verb_verify;
 
@@ -602,8 +623,8 @@ static const struct snp_verb verb_diff = {
     .run = diff_run,
 };
 
-static const struct snp_verb *const verbs[] = {&verb_list, &verb_verify, &verb_export,
-                                               &verb_diff, NULL};
+static const struct snp_verb *const verbs[] = {&verb_list,   &verb_show, &verb_verify,
+                                               &verb_export, &verb_diff, NULL};
 
 const struct snp_verb snp_verb_logs = {
     .name = "logs",

@@ -51,32 +51,51 @@ static bool is_plain(const char *path)
     return path[0] != '-' && path[0] != '\0';
 }
 
+/* Of "~/..." and what ~ is inside: "~/..."; NULL: it is none. */
+static char *tilde_of(const char *path)
+{
+    const char *rest = snp_has_prefix(path, "~/") ? path + 2 : rest_of(path, "/tmp/.home");
+
+    return rest == NULL ? NULL : snp_format("~/%s", rest);
+}
+
+/* A relative path keeps its folders, so that the code finds it. */
+static char *put_of(const char *path, const char *session)
+{
+    bool is_deep = path[0] != '/' && path[0] != '~' && strchr(path, '/') != NULL &&
+                   strstr(path, "./") == NULL;
+
+    return session == NULL ? strdup("run the code in a session (exec -s NAME), and copy files "
+                                    "into it with put")
+                           : snp_format("copy it: snipara-sandbox put %s %s:%s", path, session,
+                                        is_deep ? path : "");
+}
+
 /* Where it is, and the ways to show it; what is printed as a command can be pasted. */
 static char *advice(const char *path, const char *session)
 {
     snp_autofree char *cwd = getcwd(NULL, 0);
     const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    snp_autofree char *tilde = tilde_of(path);
     snp_autofree char *put = NULL;
     const char *rest;
 
-    if (cwd == NULL || !is_plain(path)) {
+    if (cwd == NULL || !is_plain(tilde != NULL ? tilde + 1 : path)) {
         return NULL;
     }
-    put = session == NULL ? strdup("run the code in a session (exec -s NAME), and copy files "
-                                   "into it with put")
-                          : snp_format("copy it: snipara-sandbox put %s %s:", path, session);
-    rest = path[0] == '/' ? rest_of(path, cwd) : path;
+    put = put_of(tilde != NULL ? tilde : path, session);
+    rest = tilde != NULL ? NULL : path[0] == '/' ? rest_of(path, cwd) : path;
     if (rest != NULL && cwd[1] != '\0' && is_below(cwd, rest)) {
         return snp_format("%s is on this machine, not in the sandbox. With --project . it is "
                           "/workspace/%s; or %s",
                           path, rest, put == NULL ? "" : put);
     }
-    rest = path[0] == '/' ? rest_of(path, home) : NULL;
-    return rest == NULL || !is_below(home, rest)
+    rest = tilde != NULL ? tilde + 2 : path[0] == '/' ? rest_of(path, home) : NULL;
+    return rest == NULL || home == NULL || !is_below(home, rest)
                ? NULL
                : snp_format("%s is on this machine, not in the sandbox. Show its folder as "
                             "/workspace with --project DIR; or %s",
-                            path, put == NULL ? "" : put);
+                            tilde != NULL ? tilde : path, put == NULL ? "" : put);
 }
 
 char *snp_nearby_error(const json_t *error, const char *session)

@@ -548,6 +548,9 @@ static void show_end(const json_t *head)
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         text = strcmp(rows[i].status, status) == 0 ? rows[i].text : text;
     }
+    if (signal_name == NULL && snp_streq(status, "killed")) {
+        text = NULL; /* exited by itself: the error says so */
+    }
     if (text != NULL || signal_name != NULL) {
         notef(SNP_STYLE_RED, text != NULL ? status : "ended", "%s%s%s%s",
               text != NULL ? text : "by a signal", signal_name != NULL ? " (" : "",
@@ -685,6 +688,7 @@ static void show_denials(const json_t *head)
     const json_t *denials = json_object_get(head, "denials");
     int64_t dropped = snp_json_int(head, "denials_dropped", 0);
     bool has_limit = json_is_object(json_object_get(head, "limit"));
+    const char *told = snp_json_str(json_object_get(head, "error"), "hint", "");
     size_t n = json_array_size(denials);
 
     for (size_t i = 0; i < n; i++) {
@@ -692,21 +696,27 @@ static void show_denials(const json_t *head)
         const char *object = snp_json_str(denial, "object", "");
         const char *rule = snp_json_str(denial, "rule", "");
         const char *hint = snp_json_str(denial, "hint", "");
-        const char *told = snp_json_str(json_object_get(head, "error"), "hint", "");
         int64_t count = snp_json_int(denial, "count", 1);
         char times[32] = "";
+        bool is_sentence;
 
         if (has_limit && snp_streq(snp_json_str(denial, "source", ""), "limit")) {
             continue; /* has its line already */
         }
         hint = snp_streq(hint, told) ? "" : hint; /* has its line already, too */
+        is_sentence = hint[0] >= 'A' && hint[0] <= 'Z';
         if (count > 1) {
             (void)snprintf(times, sizeof(times), " (%lld times)", (long long)count);
         }
         notef(SNP_STYLE_YELLOW, "denied", "%s: %s%s%s%s%s%s%s%s [%s]",
               snp_json_str(denial, "control", "?"), snp_json_str(denial, "operation", "?"),
               object[0] != '\0' ? " " : "", object, times, rule[0] != '\0' ? ", " : "", rule,
-              hint[0] != '\0' ? "; " : "", hint, snp_json_str(denial, "source", "?"));
+              is_sentence || hint[0] == '\0' ? "" : "; ", is_sentence ? "" : hint,
+              snp_json_str(denial, "source", "?"));
+        if (is_sentence) {
+            notef(SNP_STYLE_YELLOW, "hint", "%s", hint);
+            told = hint;
+        }
     }
     if (dropped > 0) {
         notef(SNP_STYLE_YELLOW, "denied", "%lld more", (long long)dropped);

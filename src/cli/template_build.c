@@ -187,6 +187,7 @@ static int packages_install(const struct snp_build *build,
                                   build->requirements};
     size_t n = 11;
     struct stat st;
+    int r;
 
     (void)snprintf(python, sizeof(python), "%.4000s/bin/python", venv);
     if (!build->allow_source) {
@@ -208,14 +209,16 @@ static int packages_install(const struct snp_build *build,
     }
     argv[n] = NULL;
     progress(build, "installing its requirements");
-    if (snp_spawn(argv, NULL, err) < 0) {
-        return snp_err_wrap(err, "cannot install %.150s%s", build->requirements,
-                            build->allow_source
-                                ? ""
-                                : " from wheels alone (--allow-source builds packages, which "
-                                  "runs their code outside any sandbox)");
+    r = snp_spawn(argv, NULL, err);
+    if (r == SNP_E_PEER) {
+        return snp_fail(err, r, "pip could not install %.150s; the lines above say why%s",
+                        build->requirements,
+                        build->allow_source
+                            ? ""
+                            : ". Only wheels are installed; --allow-source also builds "
+                              "packages, which runs their code outside any sandbox");
     }
-    return 0;
+    return r < 0 ? snp_err_wrap(err, "cannot install %.150s", build->requirements) : 0;
 }
 
 /* Put the path that the folder has inside for every one it has here, in one script. */

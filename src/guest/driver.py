@@ -1072,7 +1072,7 @@ class Errors:
         return None
 
     def _cause(self, error: BaseException) -> Optional[str]:
-        if isinstance(error, ModuleNotFoundError):
+        if missing_module(error) is not None:
             return "no such module"
         if _notebook is not None and isinstance(error, _notebook.UsageError):
             return "notebook"
@@ -1105,6 +1105,8 @@ def cell_name(number: int) -> str:
 
 def missing_module(error: BaseException) -> Optional[str]:
     """The package that an import did not find."""
+    if type(error) is ImportError and error.name is None:  # pandas: "Missing optional dependency"
+        error = error.__cause__ or error.__context__ or error
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     return clean(name.partition(".")[0], 100) if type(name) is str else None
 
@@ -1322,6 +1324,7 @@ class Session:
         self._digest = getattr(snp, "digest", None)
         self._main = types.ModuleType("__main__")
         self._names = vars(self._main)
+        self._notebook_end: Optional[Callable[[], None]] = None
 
     def install(self) -> None:
         """Give this process to the cells."""
@@ -1335,7 +1338,7 @@ class Session:
         builtins.exit = Quitter("exit")  # type: ignore[assignment]
         builtins.quit = Quitter("quit")  # type: ignore[assignment]
         if _notebook is not None:
-            _notebook.install(self._names)
+            self._notebook_end = _notebook.install(self._names)
         self._interrupt.install()
 
     def watch(self) -> None:
@@ -1678,7 +1681,11 @@ class Session:
             chdir(cell.cwd)
             self._cwd = cell.cwd
         _importers.pop(self._cwd, None)  # files may have come within the clock's grain
-        value = self._execute(str(cell.code, "utf-8"), cell.number)
+        try:
+            value = self._execute(str(cell.code, "utf-8"), cell.number)
+        finally:
+            if self._notebook_end is not None:
+                self._notebook_end()
         if value is None:
             return None, self._result_text()
         builtins._ = value  # type: ignore[attr-defined]

@@ -12,10 +12,12 @@ import os
 import re
 import sys
 import types
+from time import perf_counter
 from typing import Any, Callable, Dict, List, Optional
 
 FUNCTION = "__notebook__"  # a builtin while cells run
 CHANGES_MAX = 200  # lines of one cell
+TIMEIT_SECONDS = 0.2  # %timeit repeats until this has passed
 
 # What they set up is so here: plots show, and modules are not reloaded.
 NOTHING = frozenset("matplotlib load_ext reload_ext autoreload config precision".split())
@@ -23,6 +25,7 @@ SHELL = frozenset("ls cat mkdir rm cp mv pip conda".split())
 
 LINE = re.compile(r"(\s*)(%|!)(?!%)\s*(.*?)\s*$")
 GIVEN = re.compile(r"(\s*)([A-Za-z_]\w*\s*=)\s*!\s*(.*?)\s*$")
+LOOPS = re.compile(r"(-[nr]\s*\d+\s+)+")  # options of %timeit
 HELP = re.compile(r"(\s*)\?{0,2}([A-Za-z_][\w.]*)\?{0,2}\s*$")
 FENCE = re.compile(r"```+\s*([\w+-]*)\s*$")
 NAME = re.compile(r"\{([A-Za-z_]\w*)\}")
@@ -68,7 +71,7 @@ def one(line: str) -> Optional[str]:
         return "{}{}\n".format(found.group(1), call(name, rest.strip()))
     found = HELP.match(line)
     if found and "?" in line:
-        return "{}help({})\n".format(found.group(1), found.group(2))
+        return "{}{}('?', '', {})\n".format(found.group(1), FUNCTION, found.group(2))
     return None
 
 
@@ -102,7 +105,8 @@ def whole(lines: List[str]) -> List[str]:
         if line.startswith("%%"):
             name, _, rest = line[2:].strip().partition(" ")
             if name in ("time", "timeit", "capture"):
-                return lines[:i] + ["\n"] + lines[i + 1 :]
+                first = "\n" if name == "capture" else call("%%time") + "\n"
+                return lines[:i] + [first] + lines[i + 1 :]
             text = call("%%" + name, rest.strip(), "".join(lines[i + 1 :]))
             return lines[:i] + [text + "\n"] + ["\n"] * (len(lines) - i - 1)
         if line.strip():
@@ -115,8 +119,9 @@ class Commands:
 
     def __init__(self, names: Dict[str, Any]) -> None:
         self._names = names
+        self._began: Optional[float] = None  # of a cell with %%time
 
-    def run(self, name: str, rest: str = "", body: str = "") -> Any:
+    def run(self, name: str, rest: str = "", body: Any = "") -> Any:
         if name in NOTHING:
             return None
         if name in ("!", "%%bash", "%%sh"):
@@ -125,8 +130,14 @@ class Commands:
             return self._lines(rest)
         elif name in SHELL:
             self._shell(name + " " + rest)
-        elif name in ("time", "timeit"):
+        elif name == "time":
             return self._time(rest)
+        elif name == "timeit":
+            self._timeit(LOOPS.sub("", rest))
+        elif name == "%%time":
+            self._began = perf_counter()
+        elif name == "?":
+            describe(body)
         elif name == "cd":
             os.chdir(os.path.expanduser(rest or "~"))
         elif name == "pwd":
@@ -136,7 +147,7 @@ class Commands:
                 out.write(body)
         else:
             name = name if name.startswith("%%") else "%" + name
-            raise UsageError("{} is a command of notebooks that is not here".format(name))
+            raise UsageError("the notebook command {} is not available".format(name))
         return None
 
     def _command(self, text: str) -> List[str]:
@@ -158,16 +169,52 @@ class Commands:
         return done.stdout.splitlines()
 
     def _time(self, text: str) -> Any:
-        from time import perf_counter
-
-        try:
-            code = compile(text, "<%time>", "eval")
-        except SyntaxError:
-            code = compile(text, "<%time>", "exec")
+        code = compiled(text)
         began = perf_counter()
         value = eval(code, self._names)
-        print("Wall time: {:.3g} s".format(perf_counter() - began))
+        print("Wall time: " + shown(perf_counter() - began))
         return value
+
+    def _timeit(self, text: str) -> None:
+        code, loops, took = compiled(text), 0, 0.0
+        while took < TIMEIT_SECONDS:
+            loops = max(1, loops * 4)
+            began = perf_counter()
+            for _ in range(loops):
+                eval(code, self._names)
+            took = perf_counter() - began
+        print("{} per loop (mean of {} loops)".format(shown(took / loops), loops))
+
+    def end(self) -> None:
+        """The cell has ended."""
+        began, self._began = self._began, None
+        if began is not None:
+            print("Wall time: " + shown(perf_counter() - began))
+
+
+def compiled(text: str) -> Any:
+    try:
+        return compile(text, "<%time>", "eval")
+    except SyntaxError:
+        return compile(text, "<%time>", "exec")
+
+
+def shown(seconds: float) -> str:
+    for unit, scale in ("s", 1), ("ms", 1e3), ("us", 1e6):
+        if seconds * scale >= 1:
+            return "{:.3g} {}".format(seconds * scale, unit)
+    return "{:.3g} ns".format(seconds * 1e9)
+
+
+def describe(value: Any) -> None:
+    """What `?` shows: help() of a DataFrame has thousands of lines."""
+    import inspect
+
+    try:
+        print("{}{}".format(getattr(value, "__name__", type(value).__name__), inspect.signature(value)))
+    except (TypeError, ValueError):
+        print("Type: " + type(value).__name__)
+    print(inspect.getdoc(value) or "No documentation.")
 
 
 # IPython.display -----------------------------------------------------------------------------
@@ -266,6 +313,9 @@ class Finder:
             module.display = display
 
 
-def install(names: Dict[str, Any]) -> None:
-    setattr(builtins, FUNCTION, Commands(names).run)
+def install(names: Dict[str, Any]) -> Callable[[], None]:
+    """Set up for cells with these names; the function to call when a cell has ended."""
+    commands = Commands(names)
+    setattr(builtins, FUNCTION, commands.run)
     sys.meta_path.append(Finder)  # type: ignore[arg-type]
+    return commands.end

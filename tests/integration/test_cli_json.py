@@ -100,6 +100,7 @@ ANSWERS = {
     "runs cancel": (["runs", "cancel", run_id], None),  # none runs: refused
     "logs list": (["logs", "list"], []),
     "logs": (["logs", run_id], []),
+    "logs show": (["logs", "show", run_id], []),
     "logs verify": (["logs", "verify", run_id], "id intact last_hash"),
     "logs diff": (["logs", "diff", run_id, run_id], []),
     "visualize": (["visualize", "--out", "page.html"], "file runs bytes"),

@@ -4,6 +4,7 @@
 import base64
 import contextlib
 import json
+import re
 import sys
 import os
 import pathlib
@@ -429,7 +430,8 @@ def test_name_hint_of_a_module(driver):
     ("x = 'a'\nfor i in range(2):\n    !echo {x}$((1 + 1)) \"it's\"", "a2 it's\na2 it's\n", None),
     ("y = !echo one; echo two\ny", "", "['one', 'two']"),
     ("!echo a \\\n  b \\\n  c\n5", "a b c\n", "5"), ("!echo 1 \\\n-2", "1 -2\n", None),
-    ("%time z = 5\nz", "Wall time", "5"), ("%%time\nz = 6\nz", "", "6"), ("%pwd", "", "os.getcwd()"),
+    ("%time z = 5\nz", "Wall time", "5"), ("%%time\nz = 6\nz", "Wall time", "6"),
+    ("def f(a, b=1):\n    'Adds.'\nf?", "f(a, b=1)\nAdds.\n", None), ("%pwd", "", "os.getcwd()"),
     ("```python\n1 + 2\n```", "", "3"), ("```\n4\n```\n", "", "4"), ("```bash\necho hi\n```", "hi\n", None),
     ("%%bash\nfor i in 1 2; do\necho $i\ndone", "1\n2\n", None), ("%%writefile t.txt\na\n%b\n", "", None),
     # Valid Python is never changed, nor what is in a string.
@@ -444,10 +446,16 @@ def test_habits_of_notebooks(driver, code, out, value):
     assert answer.out.startswith(out) and bool(answer.out) == bool(out)
 
 
+def test_timeit_tells_the_time_of_one_loop(driver):
+    assert re.fullmatch(r"[\d.e+]+ [mun]?s per loop \(mean of \d+ loops\)\n", driver.run("%timeit -n 3 len('a')").out)
+
+
 def test_what_is_no_habit_stays_an_error_on_its_line(driver):
     error = driver.run("1\n%no_such_thing 3").error
     assert (error["type"], error["cause"], error["line"]) == ("UsageError", "notebook", 2)
     assert error["traceback"].count("File ") == 1 and "%no_such_thing 3" in error["traceback"]
+    error = driver.run("try:\n import no_such\nexcept ImportError:\n raise ImportError('Missing optional dependency')").error
+    assert (error["cause"], error["module"]) == ("no such module", "no_such")
     for code in "1 +\n!ls\nx y", "x = = 1", "```python\nx = = 1\n```":
         assert driver.run(code).error["type"] == "SyntaxError"
     assert driver.run("!ls\n1/0").error["line"] == 2

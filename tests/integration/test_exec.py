@@ -377,6 +377,7 @@ def test_a_file_of_the_machine_is_named_to_the_person_alone(sandbox):
     """What exists outside is said on the person's terminal, never inside, nor in a result; of other folders nothing is said."""
     sandbox.make_file("home/here/data.csv", "1\n")
     sandbox.make_file("home/here/helper.py", "")
+    sandbox.make_file("home/here/sub/x.csv", "")
     sandbox.make_file("home/here/odd name.csv", "")
     sandbox.make_file("beside/other.csv", "")
     here, home = sandbox.home + "/here", sandbox.home
@@ -393,6 +394,9 @@ def test_a_file_of_the_machine_is_named_to_the_person_alone(sandbox):
         hints = [line for line in done.stderr.splitlines() if line.startswith("hint: ")]
         assert len(hints) == 1 and says in hints[0], (args, done.stderr)
     assert sandbox.cli("put", "data.csv", "work:", cwd=here).returncode == 0 and sandbox.cli("exec", "-s", "work", "open('data.csv').read()").stdout == "'1\\n'\n"
+    for path, command in (("sub/x.csv", "sub/x.csv work:sub/x.csv"), ("~/here/data.csv", "~/here/data.csv work:"), (f"{here}/data.csv", f"{here}/data.csv work:")):
+        done = sandbox.cli("exec", "-s", "work", f"import os; open(os.path.expanduser('{path}'))", cwd=here)
+        assert f"copy it: snipara-sandbox put {command}\n" in done.stderr
     errors = [json.loads(sandbox.cli("exec", "--json", f"open('{name}.csv')", cwd=here).stdout)["error"] for name in ("data", "none")]
     assert {error["cause"] for error in errors} == {"no such file"} and errors[0]["hint"] == errors[1]["hint"]
     assert sandbox.cli("exec", "--project", ".", "open('data.csv').read()", cwd=here).stdout == "'1\\n'\n"
