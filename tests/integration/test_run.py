@@ -593,6 +593,23 @@ def test_replay_tells_the_first_difference(runs):
     assert "replay-" not in runs.cli("sessions", "list").stdout
 
 
+def test_replay_of_an_older_record_compares_what_the_code_did(runs):
+    """Records of before have no traceback and other hints; another error is still a difference."""
+    result = runs.run(turn(call("execute_code", code="import flask"), call("execute_code", code="1/0")), turn(text="done"))
+    path = runs.path(result)
+    for change, status in ((lambda text: text, 0), (lambda text: text.replace("ZeroDivisionError", "KeyError"), 1)):
+        lines = [json.loads(line) for line in open(path)]
+        for line in lines:
+            if line.get("step") == "tool_result":
+                content = json.loads(line["content"])
+                content.pop("traceback", None)
+                content["error"] = change(content["error"].split("\nhint: ")[0])
+                line["content"] = json.dumps(content)
+        runs.box.make_file("home/old/" + os.path.basename(path), "".join(json.dumps(line) + "\n" for line in lines))
+        done = runs.cli("replay", result["trajectory_id"], "--dir", runs.box.home + "/old")
+        assert done.returncode == status and ("2 calls, all as recorded" in done.stdout) == (status == 0), done.stdout + done.stderr
+
+
 # Records ----------------------------------------------------------------------------------------
 
 
