@@ -366,7 +366,7 @@ def test_only_named_variables_reach_the_code(sandbox):
     done = ok(sandbox.exec(sh="env", options=["--pass-env", "PASSED"], env=env))
     assert "PASSED=p=1\n" in done["stdout"] and "s3cret" not in done["stdout"]
     names = {line.split("=")[0] for line in done["stdout"].splitlines()}
-    assert names <= {"PATH", "HOME", "LANG", "TERM", "PYTHONDONTWRITEBYTECODE", "MPLBACKEND", "TMPDIR",
+    assert names <= {"PATH", "HOME", "LANG", "TERM", "SHELL", "PYTHONDONTWRITEBYTECODE", "MPLBACKEND", "TMPDIR",
                      "OMP_NUM_THREADS", "PIP_RETRIES", "PIP_DISABLE_PIP_VERSION_CHECK", "PASSED", "PWD", "SHLVL", "_", "OLDPWD"}
 
 
@@ -414,6 +414,15 @@ def test_programs_that_miss_the_network_are_told_the_way(sandbox, tier, line, is
     said = [denial for denial in done["denials"] if denial["rule"] == "no network"]
     assert len(said) == is_missed
     assert not said or (said[0]["source"] == "guest" and "template add" in said[0]["hint"])
+
+
+@pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="no bash")
+@pytest.mark.parametrize("tier", ["native", "local"])
+@pytest.mark.parametrize("how", [{"code": "!echo hi"}, {"sh": "bash -c 'echo hi'"}, {"argv": ["bash", "-c", "echo hi"]}])
+def test_bash_is_denied_nothing_at_its_start(sandbox, tier, how):
+    """What it would ask of the system's user database is in its environment; asking for oneself is still on record."""
+    done = ok(sandbox.exec(**how, options=["--env", tier]))
+    assert done["stdout"] == "hi\n" and done["denials"] == []
 
 
 # Commands -------------------------------------------------------------------------------------

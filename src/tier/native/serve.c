@@ -134,6 +134,7 @@ static int read_env(const json_t *env,
         home,
         "LANG=C.UTF-8",
         "TERM=dumb",
+        "SHELL=/bin/sh", /* else bash looks its user up, over a socket that is refused in places */
         "PYTHONDONTWRITEBYTECODE=1",
         "MPLBACKEND=Agg",
         tmpdir,
