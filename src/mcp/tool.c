@@ -100,8 +100,8 @@ static const struct snp_arg shell_args[] = {
 };
 static const struct snp_arg session_args[] = {ARG_SESSION, ARG_END};
 static const struct snp_arg set_args[] = {
-    {.name = "key", .is_required = true, .max = SNP_MCP_SESSION_ID_MAX},
-    ARG_REQUIRED("value", "JSON, else taken as text"),
+    {.name = "key",        .is_required = true, .max = SNP_MCP_SESSION_ID_MAX     },
+    { .name = "value", .is_required = true,     .is_json = true, .help = "JSON, else taken as text"},
     ARG_SESSION,
     ARG_END,
 };

@@ -29,6 +29,7 @@ struct snp_arg {
     double max;                           /* of texts: bytes; 0 = any */
     const char *choices[SNP_ARG_CHOICES]; /* NULL-terminated unless full */
     const char *fallback;                 /* JSON, as the schema says it; NULL = none */
+    bool is_json;                         /* of texts: any other value is taken as its JSON */
 };
 
 /* What a client may expect of a tool; hints only. */

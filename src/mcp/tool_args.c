@@ -91,13 +91,18 @@ static int arg_check(const struct snp_arg *arg, const json_t *value, struct snp_
     return 0;
 }
 
-/* Models write "5" and "true": the value meant, new; NULL: none is. */
+/* Models write "5" and "true", and objects where their JSON is wanted: the value meant, new; NULL: none is. */
 static json_t *meant_by(const struct snp_arg *arg, const json_t *value)
 {
     const char *text = json_string_value(value);
     bool is_word = arg->type == SNP_ARG_STRING || arg->type == SNP_ARG_CHOICE;
     json_t *meant;
 
+    if (arg->is_json && value != NULL && text == NULL && !json_is_null(value)) {
+        snp_autofree char *json = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+
+        return json == NULL ? NULL : json_string(json);
+    }
     if (text == NULL || is_word) {
         return NULL;
     }

@@ -79,6 +79,9 @@ def test_context_texts(server):
     assert server.text("get_repl_context", **name) == "Context is empty"
     assert server.text("set_repl_context", key="data", value='{"a": [1]}', **name) == \
         "Set context['data'] = {'a': [1]}"
+    for value in ({"a": [1, None, "é"]}, [1.5], 3, True):  # the value itself instead of its JSON
+        assert server.text("set_repl_context", key="data", value=value, **name) == f"Set context['data'] = {value!r}"
+    assert server.text("set_repl_context", key="data", value='{"a": [1]}', **name)
     assert server.text("set_repl_context", key="word", value="plain text", **name) == \
         "Set context['word'] = 'plain text'"
     assert server.text("set_repl_context", key="quote", value="it's \"q\" \\ é 😀\n", **name) == \
