@@ -749,13 +749,11 @@ static int names_add(struct snp_buf *text, const json_t *list)
     size_t n_shown = 0;
     size_t n_more = 0;
     size_t n_caches = 0;
-    size_t i;
-    json_t *item;
     int r = 0;
 
-    json_array_foreach((json_t *)(uintptr_t)list, i, item)
-    {
-        const char *name = json_string_value(item) == NULL ? "?" : json_string_value(item);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text_of = json_string_value(json_array_get(list, i));
+        const char *name = text_of == NULL ? "?" : text_of;
 
         if (is_cache(name)) {
             n_caches++;

@@ -687,7 +687,10 @@ int snp_front_exec_of(const struct snp_config *config,
     if (r < 0) {
         return r;
     }
-    /* Saved after each cell: a run that is interrupted goes on with all it had. */
+    /*
+     * Saved from each cell's answer on, beside the next one: a run that is interrupted goes on with all it had, but
+     * for what the last cells did if the machine ended before that was on disk. Those `resume` names (--recover).
+     */
     *ret = json_pack("{s:o, s:s?, s:b, s:b, s:b, s:s, s:s, s:b}", "defaults",
                      snp_cli_session_defaults(config), "project", project, "allow_degraded", 0,
                      "require_exact", snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),

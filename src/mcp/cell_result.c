@@ -512,7 +512,7 @@ static void begin_data(struct making *m)
     put(m, "cell", json_integer(snp_json_int(head, "cell", 0)));
     put(m, "duration_ms", json_integer((snp_json_int(usage, "wall_us", 0) + 500) / 1000));
     if (json_is_integer(code)) {
-        put(m, "exit_code", json_incref((json_t *)(uintptr_t)code));
+        put(m, "exit_code", json_integer(json_integer_value(code)));
     }
     if (json_is_string(json_object_get(head, "signal"))) {
         put(m, "signal", json_string(snp_json_str(head, "signal", "")));

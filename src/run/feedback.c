@@ -177,11 +177,9 @@ static json_t *denials_list(const json_t *result)
     const json_t *denials = json_object_get(result, "denials");
     const char *said = hint_of(result);
     json_t *list = json_array();
-    size_t i;
-    json_t *denial;
 
-    json_array_foreach((json_t *)(uintptr_t)denials, i, denial)
-    {
+    for (size_t i = 0; i < json_array_size(denials); i++) {
+        const json_t *denial = json_array_get(denials, i);
         const char *hint = snp_hint_of(denial, SNP_HINT_MODEL);
         const char *object = snp_json_str(denial, "object", "");
         bool is_new = hint != NULL && !snp_streq(hint, said);
@@ -286,7 +284,7 @@ char *snp_feedback_cell(const json_t *result,
 /* Tools ------------------------------------------------------------------------------------- */
 
 /* A copy in which every string is safe, keys too: what writes them may not be tools.py any more. */
-static json_t *safe_copy(const json_t *value, unsigned depth)
+static json_t *safe_copy(json_t *value, unsigned depth)
 {
     json_t *copy;
     const char *key;
@@ -301,7 +299,7 @@ static json_t *safe_copy(const json_t *value, unsigned depth)
     }
     if (json_is_array(value)) {
         copy = json_array();
-        json_array_foreach((json_t *)(uintptr_t)value, i, member)
+        json_array_foreach(value, i, member)
         {
             (void)json_array_append_new(copy, safe_copy(member, depth + 1));
         }
@@ -309,7 +307,7 @@ static json_t *safe_copy(const json_t *value, unsigned depth)
     }
     if (json_is_object(value)) {
         copy = json_object();
-        json_object_foreach((json_t *)(uintptr_t)value, key, member)
+        json_object_foreach(value, key, member)
         {
             snp_autojson json_t *name = snp_feedback_text(key, strlen(key), KEY_TEXT);
 
@@ -318,7 +316,7 @@ static json_t *safe_copy(const json_t *value, unsigned depth)
         }
         return copy;
     }
-    return json_incref((json_t *)(uintptr_t)value);
+    return json_incref(value);
 }
 
 char *snp_feedback_tool(const char *text, size_t n, bool *ret_is_error)
