@@ -51,6 +51,9 @@ static const struct row {
     {"workspace_size",  {NULL, "Delete files that are not needed, or write less."}           },
     {"workspace_files", {NULL, "Delete files that are not needed, or make fewer."}           },
     {"tmp_size",        {NULL, "Delete files of /tmp that are not needed."}                  },
+    {"no input",
+     {"input() had nothing to read. Give the code standard input with --stdin FILE.",
+      "Nobody can answer input() here. Put the value into the code, or ask the user for it."}},
     {"timeout",         {NULL, "Do less in one call; what earlier calls made stays."}        },
     {"notebook",
      {"These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines "

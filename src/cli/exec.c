@@ -150,6 +150,15 @@ static int script_args_take(struct job *job, const char *file, struct snp_err *e
     return words_take(job, err);
 }
 
+/* "exec script.py" runs no file: as code that is a variable and its attribute. */
+static bool is_script(const struct job *job)
+{
+    const char *text = snp_opts_n_args(job->opts) > 0 ? snp_opts_arg(job->opts, 0) : "";
+
+    return !snp_opts_flag(job->opts, "sh", false) && snp_has_suffix(text, ".py") &&
+           access(text, R_OK) == 0;
+}
+
 /* Where the code comes from; NULL in *ret_path: it is *ret_text. */
 static int source_find(const struct job *job,
                        const char **ret_path,
@@ -162,6 +171,10 @@ static int source_find(const struct job *job,
     if (file == NULL && n == 0) {
         return snp_fail(err, SNP_E_INVALID,
                         "nothing to run: give CODE, --file FILE, - or -- COMMAND");
+    }
+    if (file == NULL && is_script(job)) {
+        return snp_fail(err, SNP_E_INVALID, "'%.200s' is a file, not code; run it with --file",
+                        snp_opts_arg(job->opts, 0));
     }
     if (file == NULL && n > 1) {
         return snp_fail(err, SNP_E_INVALID,

@@ -324,7 +324,7 @@ static int install(struct snp_cli *cli,
         return SNP_EXIT_FAILED;
     }
     if (agreed && !as_json) {
-        (void)printf("Saved. Restart the client.\n");
+        (void)printf("Saved. Restart the client. It may ask you to approve the server.\n");
     }
     return agreed ? SNP_EXIT_OK : SNP_EXIT_FAILED;
 }

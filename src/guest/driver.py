@@ -1076,6 +1076,8 @@ class Errors:
             return "no such module"
         if _notebook is not None and isinstance(error, _notebook.UsageError):
             return "notebook"
+        if isinstance(error, EOFError) and safe_text(error) == "EOF when reading a line":
+            return "no input"
         if isinstance(error, FileNotFoundError):
             return "no such program" if is_of_start(error) else "no such file"
         return self._denials.explain(error)

@@ -822,7 +822,7 @@ def test_commands_and_shell_lines(cli):
 
 
 @pytest.mark.parametrize("args, status, says", [
-    (["exec"], 2, "nothing to run"),
+    (["exec"], 2, "nothing to run"), (["exec", __file__], 2, "is a file, not code; run it with --file"),
     (["exec", "1", "2"], 2, "one argument"),
     (["exec", "1", "--", "2"], 2, "not both"),
     (["exec", "--env", "vm", "1"], 1, "native"),

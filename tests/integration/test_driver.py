@@ -456,6 +456,7 @@ def test_what_is_no_habit_stays_an_error_on_its_line(driver):
     assert error["traceback"].count("File ") == 1 and "%no_such_thing 3" in error["traceback"]
     error = driver.run("try:\n import no_such\nexcept ImportError:\n raise ImportError('Missing optional dependency')").error
     assert (error["cause"], error["module"]) == ("no such module", "no_such")
+    assert driver.run("input('name? ')").error["cause"] == "no input"
     for code in "1 +\n!ls\nx y", "x = = 1", "```python\nx = = 1\n```":
         assert driver.run(code).error["type"] == "SyntaxError"
     assert driver.run("!ls\n1/0").error["line"] == 2
