@@ -132,7 +132,7 @@ while True:
 '''
     local.exec("open('kept', 'w').write('x')", session=session)
     result = local.exec(code, session=session, options=["--timeout", "0.4"])
-    assert (result["status"], result["state"]) == ("timeout", "rolled_back")
+    assert (result["status"], result["state"]) == ("timeout", "rolled_back"), result["transaction"]
     after = local.exec("open('kept').read()", session=session)
     assert after["value"] == "'x'" and not after["restarted"]
     tier = local.tier_pid()
