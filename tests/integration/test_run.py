@@ -576,6 +576,8 @@ def test_cancel_ends_a_run_and_resume_goes_on(runs, has_begun):
     assert result["stopped_by"] == "cancelled" and result["response"] == "asleep", result
     over = runs.cli("runs", "cancel", ident)
     assert over.returncode == 1 and f"run {ident[:8]} (stopped): it does not run" in over.stderr
+    alone = runs.cli("resume")
+    assert alone.returncode == 0 and ident[:8] in alone.stdout and alone.stderr == "next: snipara-sandbox resume ID\n"
     done = json.loads(runs.cli("resume", ident, "--json").stdout)
     assert done["response"] == "awake"
 
@@ -731,6 +733,8 @@ def test_a_prompt_that_is_python_is_on_record(runs):
     for ident in (result["trajectory_id"], failed["trajectory_id"]):
         assert json.loads(runs.cli("logs", ident, "--json").stdout)[0]["tool_calls"][0]["name"] == "execute_code"
         assert runs.cli("logs", "verify", ident).returncode == 0 and "execute_code" in runs.cli("logs", "export", ident, "-f", "html").stdout
+        listed = {verb: [row["id"] for row in json.loads(runs.cli(verb, "--json").stdout)] for verb in ("replay", "resume")}
+        assert ident in listed["replay"] and ident not in listed["resume"]
         again = runs.cli("replay", ident)
         assert again.returncode == 0 and "1 call" in again.stdout, again.stdout + again.stderr
         refused = runs.cli("resume", ident, env=model)
