@@ -242,7 +242,11 @@ static int answer_of(const struct world *world,
 TEST(what_was_taken_by_the_number_of_a_caller_that_is_gone_is_not_used)
 {
     static const struct timespec times[2] = {{.tv_sec = 9}, {.tv_sec = 9}};
+    snp_autoclose int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
 
+    if (own < 0) {
+        skip(); /* valgrind does not know this call */
+    }
     for (size_t i = 0;; i++) {
         struct world world;
         world_make(&world);

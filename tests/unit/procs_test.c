@@ -45,13 +45,17 @@ static void stop(pid_t pid)
 TEST(a_process_is_numbered_only_where_it_is_proven_to_be)
 {
     snp_autoclose int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+    if (own < 0) {
+        skip(); /* valgrind does not know this call; a process that was started would outlive the test */
+    }
     snp_autoclose int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     pid_t near;
     pid_t far;
     snp_autoclose int near_fd = start(0, &near);
     snp_autoclose int far_fd = start(CLONE_NEWUSER | CLONE_NEWPID, &far);
 
-    assert_true(own >= 0 && near_fd >= 0 && null_fd >= 0);
+    assert_true(near_fd >= 0 && null_fd >= 0);
     assert_int_equal(snp_pidfd_inner(own, near_fd), snp_proc_inner(getpid()));
     assert_int_equal(snp_pidfd_inner(near_fd, own), snp_proc_inner(near));
     assert_int_equal(snp_pidfd_inner(null_fd, own), -EBADF);
