@@ -57,11 +57,9 @@ static const struct row {
     {"timeout",         {NULL, "Do less in one call; what earlier calls made stays."}        },
     {"notebook",
      {"These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines "
-      "with "
-      "!. Plots show by themselves.",
+      "with !. Plots show by themselves.",
       "These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines "
-      "with "
-      "!. Plots show by themselves. Write plain Python for the rest."}                       },
+      "with !. Plots show by themselves. Write plain Python for the rest."}                  },
 };
 
 const char *snp_hint(const char *cause, enum snp_hint_reader reader)

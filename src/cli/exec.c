@@ -63,7 +63,7 @@ static const struct snp_opt options[] = {
      "(before each answer), off",                                                                             SNP_KEY_CHECKPOINT   },
     {"recover",        0,   SNP_OPT_STRING, "HOW",
      "if cells are missing after a crash: ask (fail and name them; default), replay them "
-     "first, or go on from the checkpoint",                                                                   0                    },
+     "first, skip those that failed in a replay, or go on from the checkpoint",                               0                    },
     {"stream",         0,   SNP_OPT_BOOL,   NULL,         "show output as it comes (default), or at the end", 0                    },
     {"display-dir",    0,   SNP_OPT_STRING, "DIR",
      "save what the code displays (images, HTML) as files",                                                   0                    },

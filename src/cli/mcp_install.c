@@ -236,12 +236,12 @@ static int target_write(const struct snp_mcp_place *place,
 /* The verb -------------------------------------------------------------------------------------- */
 
 static const struct snp_opt options[] = {
-    {"yes",        'y', SNP_OPT_FLAG,   NULL,              "write without asking",                         0},
+    {"yes",        'y', SNP_OPT_FLAG,   NULL,              "write without asking",                           0},
     {"http",       0,   SNP_OPT_STRING, "[HOST:]PORT|URL",
-     "let the client connect to a server that you start with mcp-serve --http",                            0},
-    {"token-file", 0,   SNP_OPT_STRING, "FILE",            "with --http: where that server has its token",
-     0                                                                                                      },
-    {"no-token",   0,   SNP_OPT_FLAG,   NULL,              "with --http: the server wants no token",       0},
+     "let the client connect to a server that you start with mcp-serve --http",                              0},
+    {"token-file", 0,   SNP_OPT_STRING, "FILE",            "with --http: the file with that server's token",
+     0                                                                                                        },
+    {"no-token",   0,   SNP_OPT_FLAG,   NULL,              "with --http: the server wants no token",         0},
     SNP_MCP_OPT_SERVED,
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
