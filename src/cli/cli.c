@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/escape.h"
 #include "base/str.h"
-#include "cli/term.h"
+#include "cli/show/term.h"
+#include "text/escape.h"
 
 enum {
     VERBS_MAX = 64,

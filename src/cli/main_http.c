@@ -8,8 +8,8 @@
 #include <signal.h>
 #include <stddef.h>
 
-#include "cli/mcp_serve.h"
-#include "cli/visualize.h"
+#include "cli/mcp/serve.h"
+#include "cli/run/visualize.h"
 
 int main(int argc, char **argv)
 {

@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/escape.h"
 #include "base/str.h"
 #include "config/allow.h"
 #include "config/dotenv.h"
 #include "config/toml.h"
 #include "config/value.h"
+#include "text/escape.h"
 
 enum {
     FILE_MAX_BYTES = 1 << 20,

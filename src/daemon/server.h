@@ -16,9 +16,9 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "daemon/caps.h"
-#include "daemon/conn.h"
-#include "daemon/executor.h"
-#include "daemon/session.h"
+#include "daemon/front/conn.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/session.h"
 
 struct snp_server;
 struct snp_exec;

@@ -9,8 +9,8 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "daemon/check.h"
-#include "daemon/session.h"
+#include "daemon/front/check.h"
+#include "daemon/session/session.h"
 #include "policy/limits.h"
 #include "store/store.h"
 

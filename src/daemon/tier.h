@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "daemon/session.h"
+#include "daemon/session/session.h"
 
 struct snp_server;
 struct snp_tier;

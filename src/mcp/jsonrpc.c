@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/escape.h"
 #include "base/str.h"
 #include "mcp/caps.h"
+#include "text/escape.h"
 
 void snp_jsonrpc_done(struct snp_jsonrpc *message)
 {

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "run/feedback.h"
 #include "run/prompt.h"
 #include "run/run_priv.h"
 #include "run/sub.h"
-#include "run/tool.h"
+#include "run/tool/feedback.h"
+#include "run/tool/tool.h"
 
 enum {
     RECALLS_MAX = 3, /* a daemon that dies each time is not tried for ever */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "base/text.h"
+#include "text/text.h"
 
 enum {
     SHOWN_ERROR = 160, /* characters of the error that came again */

@@ -7,8 +7,8 @@
  * once. So `logs`, `runs`, `visualize` and `replay` know it; `resume` has nothing to ask.
  */
 
-#include "run/feedback.h"
 #include "run/run.h"
+#include "run/tool/feedback.h"
 #include "trajectory/reader.h"
 
 struct snp_run_plain;

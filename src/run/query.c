@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "run/feedback.h"
 #include "run/sub.h"
+#include "run/tool/feedback.h"
 
 enum {
     PARALLEL = 3,

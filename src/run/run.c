@@ -20,7 +20,7 @@
 #include "run/prompt.h"
 #include "run/run_priv.h"
 #include "run/sub.h"
-#include "run/tool.h"
+#include "run/tool/tool.h"
 #include "trajectory/reader.h"
 
 enum {

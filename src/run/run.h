@@ -15,7 +15,7 @@
 #include "model/model.h"
 #include "run/budget.h"
 #include "run/state.h"
-#include "run/usertool.h"
+#include "run/tool/usertool.h"
 #include "trajectory/writer.h"
 
 struct snp_run;

@@ -4,11 +4,11 @@
 
 /* What the parts of a run share. */
 
-#include "run/box.h"
 #include "run/budget.h"
-#include "run/outside.h"
 #include "run/run.h"
-#include "run/tool.h"
+#include "run/tool/box.h"
+#include "run/tool/outside.h"
+#include "run/tool/tool.h"
 #include "trajectory/writer.h"
 
 enum {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/feedback.h"
 #include "run/prompt.h"
+#include "run/tool/feedback.h"
 
 enum {
     RESPONSE_CHARS = 12000,

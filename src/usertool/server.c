@@ -9,9 +9,9 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "base/text.h"
-#include "mcp/client.h"
-#include "mcp/pins.h"
+#include "mcp/client/client.h"
+#include "mcp/client/pins.h"
+#include "text/text.h"
 #include "usertool/usertool_priv.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "mcp/pins.h"
+#include "mcp/client/pins.h"
 #include "usertool/usertool_priv.h"
 
 enum {

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "base/text.h"
+#include "text/text.h"
 #include "usertool/usertool_priv.h"
 
 enum {

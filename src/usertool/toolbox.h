@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "run/usertool.h"
+#include "run/tool/usertool.h"
 
 enum {
     SNP_TOOLBOX_COMMANDS_MAX = 64,

@@ -12,7 +12,7 @@
 #include <uv.h>
 
 #include "base/str.h"
-#include "mcp/httpd.h"
+#include "mcp/http/httpd.h"
 #include "mcp/stdio.h"
 
 #define PNG                                                         \

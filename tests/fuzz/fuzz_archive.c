@@ -9,7 +9,7 @@
 #include "fuzz/target.h"
 
 /* Who reads the table is nobody else's business: NOLINTNEXTLINE(bugprone-suspicious-include) */
-#include "cli/rootfs.c"
+#include "cli/setup/rootfs.c"
 
 static bool climbs(const char *text, size_t n)
 {

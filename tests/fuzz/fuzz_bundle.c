@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 #include "fuzz/target.h"
-#include "guest/init_bundle.h"
+#include "guest/files/bundle.h"
 
 static void check_item(const struct snp_bundle_item *item)
 {

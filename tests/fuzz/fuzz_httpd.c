@@ -11,9 +11,9 @@
 #include "base/str.h"
 #include "fuzz/target.h"
 #include "mcp/era.h"
-#include "mcp/httpd_head.h"
-#include "mcp/httpd_listen.h"
-#include "mcp/httpd_stream.h"
+#include "mcp/http/head.h"
+#include "mcp/http/listen.h"
+#include "mcp/http/stream.h"
 
 static const char token[] = "0123456789abcdef0123456789abcdef";
 static const char *const names[] = {"localhost", "127.0.0.1", "[::1]", "other.example.com"};

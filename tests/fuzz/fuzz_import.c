@@ -9,7 +9,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "daemon/archive.h"
+#include "daemon/archive/archive.h"
 #include "fuzz/target.h"
 
 static void check_spec(const struct snp_archive *archive)

@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 #include "fuzz/target.h"
-#include "guest/init_wire.h"
+#include "guest/pid1/wire.h"
 #include "tier/native/result.h"
 #include "tier/native/session.h"
 #include "tier/native/tier.h"

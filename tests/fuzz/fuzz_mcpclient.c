@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "fuzz/target.h"
 #include "mcp/caps.h"
-#include "mcp/client_priv.h"
+#include "mcp/client/priv.h"
 #include "mcp/tooldef.h"
 
 static json_int_t last_id;

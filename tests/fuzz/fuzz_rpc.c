@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "daemon/dispatch.h"
-#include "daemon/result.h"
+#include "daemon/front/dispatch.h"
+#include "daemon/session/result.h"
 #include "daemon/spec.h"
 #include "fuzz/target.h"
 #include "policy/project.h"

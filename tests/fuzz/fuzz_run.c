@@ -9,9 +9,9 @@
 
 #include "base/str.h"
 #include "fuzz/target.h"
-#include "run/feedback.h"
 #include "run/state.h"
 #include "run/sub.h"
+#include "run/tool/feedback.h"
 #include "trajectory/chain.h"
 
 enum {

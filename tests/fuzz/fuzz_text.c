@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/escape.h"
 #include "base/str.h"
-#include "cli/term.h"
+#include "cli/show/term.h"
 #include "fuzz/target.h"
 #include "policy/limits.h"
 #include "policy/project.h"
 #include "policy/session_name.h"
+#include "text/escape.h"
 
 static void check_limit(const char *text)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bundle's codec, and folders packed and unpacked through a pipe. */
+#include "guest/files/bundle.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,8 +14,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "guest/init_bundle.h"
-#include "guest/init_pack.h"
+#include "guest/files/pack.h"
 #include "unit/harness.h"
 
 /* Paths ------------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include "base/base64.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/result.h"
+#include "cli/show/result.h"
 #include "unit/harness.h"
 
 static int send_event(struct snp_view *view, const char *head, const char *raw, size_t raw_len)

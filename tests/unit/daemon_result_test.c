@@ -2,7 +2,7 @@
 /* Answers of a tier: the documented form passes, each departure from it is named. */
 #include <string.h>
 
-#include "daemon/result.h"
+#include "daemon/session/result.h"
 #include "unit/harness.h"
 
 static const char good[] =

@@ -11,8 +11,8 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "mcp/caps.h"
-#include "mcp/httpd_head.h"
-#include "mcp/httpd_stream.h"
+#include "mcp/http/head.h"
+#include "mcp/http/stream.h"
 #include "unit/harness.h"
 
 static const char key[] = "0123456789abcdef0123456789abcdef";

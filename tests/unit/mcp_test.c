@@ -3,15 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "mcp/caps.h"
 #include "mcp/era.h"
 #include "mcp/jsonrpc.h"
 #include "mcp/kept.h"
 #include "mcp/lines.h"
-#include "mcp/resource.h"
-#include "mcp/tool.h"
+#include "mcp/server/resource.h"
+#include "mcp/server/tool.h"
 #include "mcp/tooldef.h"
+#include "text/text.h"
 #include "unit/harness.h"
 
 static int parse(const char *text, struct snp_jsonrpc *ret, int *ret_code)

@@ -7,10 +7,10 @@
 #include "base/str.h"
 #include "run/breaker.h"
 #include "run/budget.h"
-#include "run/feedback.h"
-#include "run/redact.h"
 #include "run/state.h"
-#include "run/tool.h"
+#include "run/tool/feedback.h"
+#include "run/tool/redact.h"
+#include "run/tool/tool.h"
 #include "unit/harness.h"
 
 /* Secrets ------------------------------------------------------------------------------------- */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shadows of a folder, as pid 1 makes them; here by an ordinary process on ordinary folders. */
+#include "guest/files/shadow.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
-#include "guest/init_shadow.h"
-#include "guest/init_wire.h"
+#include "guest/pid1/wire.h"
 #include "unit/harness.h"
 
 enum {

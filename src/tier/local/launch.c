@@ -32,7 +32,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "guest/landlock.h"
+#include "guest/module/landlock.h"
 #include "guest/spec.h"
 #include "tier/local/procs.h"
 #include "tier/native/launch.h"

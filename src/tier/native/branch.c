@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "guest/init_wire.h"
+#include "guest/pid1/wire.h"
 #include "tier/local/procs.h"
 #include "tier/native/cell.h"
 #include "tier/native/rollback.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "guest/init_wire.h"
+#include "guest/pid1/wire.h"
 #include "tier/native/cell.h"
 #include "tier/native/session.h"
 

@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
-#include "base/hint.h"
 #include "base/str.h"
-#include "guest/init_wire.h"
+#include "guest/pid1/wire.h"
 #include "registry/registry.h"
+#include "text/hint.h"
 #include "tier/native/session.h"
 #include "tier/native/tier.h"
 

@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "guest/init_wire.h"
+#include "guest/pid1/wire.h"
 #include "tier/local/local.h"
 #include "tier/native/cell.h"
 #include "tier/native/serve.h"

@@ -13,7 +13,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "guest/init_wire.h"
+#include "guest/pid1/wire.h"
 #include "policy/project.h"
 #include "tier/native/cell.h"
 #include "tier/native/probe.h"

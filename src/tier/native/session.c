@@ -28,7 +28,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "guest/init_wire.h"
+#include "guest/pid1/wire.h"
 #include "os/idmap.h"
 #include "tier/local/emulate.h"
 #include "tier/local/folder.h"

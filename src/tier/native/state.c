@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "guest/init_wire.h"
+#include "guest/pid1/wire.h"
 #include "tier/native/branch.h"
 #include "tier/native/cell.h"
 #include "tier/native/relay.h"

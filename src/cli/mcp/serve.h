@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_MCP_SERVE_H
+#define SNP_CLI_MCP_SERVE_H
+
+/*
+ * What the two programs of `mcp-serve` share: snipara-sandbox itself, which serves standard input and
+ * output, and mcp-http, which it becomes for --http: only that one loads the HTTP library, so that
+ * nothing else starts later for it.
+ */
+
+#include "cli/cli.h"
+#include "mcp/server/service.h"
+
+#define SNP_MCP_ROW(name_, short_, type_, metavar_, help_, key_) \
+    {                                                            \
+        name_, short_, type_, metavar_, help_, key_              \
+    }
+/* What a server serves, however it is reached: rows of all verbs that configure one. */
+#define SNP_MCP_OPT_SERVED                                                                     \
+    SNP_MCP_ROW("tools", 0, SNP_OPT_STRING, "LIST",                                            \
+                "tools to show: all (default; agent as well if a model is configured), core, " \
+                "or toolsets and names, separated by commas",                                  \
+                0),                                                                            \
+        SNP_MCP_ROW("project", 0, SNP_OPT_STRING, "DIR",                                       \
+                    "folder seen at /workspace (default: the working directory)", 0),          \
+        SNP_MCP_ROW("no-project", 0, SNP_OPT_FLAG, NULL, "show no folder at /workspace", 0),   \
+        SNP_MCP_ROW("env", 'e', SNP_OPT_STRING, "TIER",                                        \
+                    "where code runs: native, local (weaker), or auto (default): the "         \
+                    "strongest there is",                                                      \
+                    SNP_KEY_ENVIRONMENT),                                                      \
+        SNP_MCP_ROW("template", 0, SNP_OPT_STRING, "NAME",                                     \
+                    "what new sessions have: base, data (numpy, pandas), plot (matplotlib), "  \
+                    "or one of yours",                                                         \
+                    SNP_KEY_TEMPLATE),                                                         \
+        SNP_CLI_OPT_LIMITS,                                                                    \
+        SNP_MCP_ROW("allow-degraded", 0, SNP_OPT_FLAG, NULL,                                   \
+                    "run even if this host lacks a control; results say which", 0),            \
+        SNP_MCP_ROW("require-exact", 0, SNP_OPT_BOOL, NULL,                                    \
+                    "refuse if a control or limit is less than whole here",                    \
+                    SNP_KEY_REQUIRE_EXACT)
+
+/* Run one transport until it ends. ctx: as given to snp_mcp_serve. */
+typedef int (*snp_mcp_transport)(struct snp_mcp_sandboxes *service,
+                                 void *ctx,
+                                 struct snp_err *err);
+
+/* The verb's common part: configuration, project, service; then the transport, and the end. */
+int snp_mcp_serve(struct snp_cli *cli,
+                  const struct snp_opts *opts,
+                  snp_mcp_transport transport,
+                  void *ctx,
+                  struct snp_err *err) SNP_NODISCARD;
+
+/* What the verb runs in mcp-http. */
+int snp_mcp_http_verb(struct snp_cli *cli, const struct snp_opts *opts);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* No model: prompts that are code, and the ways out. */
+#include "cli/run/direct.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/str.h"
+#include "cli/remote.h"
+#include "cli/run/notes.h"
+#include "cli/run/show.h"
+#include "cli/show/result.h"
+#include "cli/show/term.h"
+#include "cli/tier.h"
+#include "run/plain.h"
+
+/* Code as prompts ----------------------------------------------------------------------------- */
+
+/* A name with "(" right behind it, and a ")": what a prompt in words hardly ever has. */
+static bool has_call(const char *text)
+{
+    const char *open = strchr(text, '(');
+
+    for (; open != NULL; open = strchr(open + 1, '(')) {
+        if (open > text && (isalnum((unsigned char)open[-1]) || open[-1] == '_') &&
+            strchr(open, ')') != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int on_event(
+    void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
+{
+    return snp_view_event(ctx, head, raw, raw_len, err);
+}
+
+/* It did not compile, so nothing of it has run. */
+static bool is_no_python(const struct snp_view *view, const json_t *result)
+{
+    const char *type = snp_json_str(json_object_get(result, "error"), "type", "");
+
+    return (strcmp(type, "SyntaxError") == 0 || strcmp(type, "IndentationError") == 0) &&
+           view->text[SNP_STREAM_STDOUT].len == 0;
+}
+
+static int show(const struct snp_front *front,
+                struct snp_view *view,
+                json_t *result,
+                const char *id)
+{
+    snp_autojson json_t *whole = snp_view_result(view, result);
+
+    if (whole == NULL || json_object_set_new(whole, "trajectory_id", json_string(id)) < 0) {
+        return SNP_EXIT_FAILED;
+    }
+    if (front->is_json || front->has_events) {
+        return snp_cli_print_json(whole) == SNP_EXIT_OK ? snp_result_exit(result, false)
+                                                        : SNP_EXIT_FAILED;
+    }
+    (void)fputs("No model configured; ran the prompt as Python.\n", stderr);
+    if (front->is_verbose) {
+        (void)fprintf(stderr, "On record: snipara-sandbox logs %.8s\n", id);
+    }
+    (void)!snp_term_write(stdout, snp_json_str(whole, "stdout", ""),
+                          json_string_length(json_object_get(whole, "stdout")));
+    (void)fflush(stdout);
+    (void)!snp_term_write(stderr, snp_json_str(whole, "stderr", ""),
+                          json_string_length(json_object_get(whole, "stderr")));
+    view->is_live = true;
+    return snp_view_finish(view, result) < 0 ? SNP_EXIT_FAILED : snp_result_exit(result, false);
+}
+
+/* What the daemon is asked; *ret is also what the record says of it. */
+static int exec_make(struct snp_front *front,
+                     const char *code,
+                     json_t **ret,
+                     struct snp_err *err)
+{
+    int r = snp_front_exec(front, ret, err);
+
+    if (r == 0 &&
+        (json_object_set_new(*ret, "kind", json_string("python")) < 0 ||
+         json_object_set_new(*ret, "code_len", json_integer((json_int_t)strlen(code))) < 0 ||
+         json_object_set_new(*ret, "checkpoint", json_null()) < 0)) {
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return r;
+}
+
+/* On record with what came of it; the exit status. */
+static int end(struct snp_front *front,
+               struct snp_run_plain *plain,
+               struct snp_view *view,
+               json_t *result)
+{
+    const struct snp_feedback_output output = {
+        .out = &view->text[SNP_STREAM_STDOUT],
+        .err = &view->text[SNP_STREAM_STDERR],
+        .out_gap = {view->gap_at[SNP_STREAM_STDOUT],
+                    (size_t)view->gap_chars[SNP_STREAM_STDOUT]},
+        .err_gap = {view->gap_at[SNP_STREAM_STDERR],
+                    (size_t)view->gap_chars[SNP_STREAM_STDERR]},
+    };
+    struct snp_err err;
+    int r = snp_run_plain_end(plain, result, &output, &err);
+    int exit_code = show(front, view, result, snp_run_plain_id(plain));
+
+    return r < 0 ? snp_front_fail(front, &err) : exit_code;
+}
+
+/* False: it is no code, or cannot be run. */
+static bool code_run(struct snp_front *front, const struct snp_run_spec *given, int *ret_exit)
+{
+    const char *code = given->prompt;
+    struct snp_run_spec spec = *given;
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    snp_autojson json_t *head = NULL;
+    struct snp_run_plain *plain = NULL;
+    struct snp_view view = {0};
+    struct snp_err err;
+    struct snp_call call = {.method = "exec",
+                            .raw = code,
+                            .raw_len = strlen(code),
+                            .event = on_event,
+                            .ctx = &view};
+    bool is_run = false;
+
+    if (exec_make(front, code, &head, &err) < 0 ||
+        snp_remote_connect(true, &client, &err) < 0 || snp_view_init(&view, false, NULL) < 0) {
+        return false;
+    }
+    spec.exec = head;
+    call.head = head;
+    if (snp_run_notes_logs(front, &err) < 0 || snp_run_key(front->key, &err) < 0 ||
+        snp_run_plain_new(&spec, front->key, &plain, &err) < 0) {
+        *ret_exit = snp_front_fail(front, &err);
+        snp_view_done(&view);
+        return true;
+    }
+    is_run =
+        snp_client_call(client, &call, &reply, &err) == 0 && !is_no_python(&view, reply.head);
+    if (is_run) {
+        *ret_exit = end(front, plain, &view, reply.head);
+        snp_cli_tier_notice(front->cli, front->config);
+    } else {
+        snp_run_plain_forget(plain);
+    }
+    snp_run_plain_free(plain);
+    snp_view_done(&view);
+    return is_run;
+}
+
+/* Ways out ------------------------------------------------------------------------------------ */
+
+static const char *variable(const struct snp_front *front, const char *name)
+{
+    const char *value = snp_config_env(front->config, name);
+
+    return value == NULL ? "" : value;
+}
+
+static bool is_claude(const struct snp_front *front)
+{
+    static const char *const names[] = {"CLAUDE_CODE", "MCP_SERVER_NAME",
+                                        "SNIPARA_SANDBOX_CLAUDE_CODE_MODE",
+                                        "RLM_CLAUDE_CODE_MODE"};
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
+        if (variable(front, names[i])[0] != '\0') {
+            return true;
+        }
+    }
+    return strcasestr(variable(front, "TERM_PROGRAM"), "claude") != NULL;
+}
+
+static void ways_print(const struct snp_front *front)
+{
+    if (is_claude(front)) {
+        (void)fputs(
+            "Inside Claude, use the MCP tools instead: execute_python and the others of "
+            "`snipara-sandbox mcp-serve`\n(snipara-sandbox mcp-install claude); they need "
+            "no key.\n",
+            stderr);
+    }
+    (void)fputs("Ways that need no model:\n"
+                "  snipara-sandbox exec 'print(6 * 7)'     run code in a sandbox\n"
+                "  snipara-sandbox mcp-install CLIENT      give an AI client these sandboxes\n",
+                stderr);
+}
+
+int snp_run_direct(struct snp_front *front,
+                   const struct snp_run_spec *spec,
+                   const struct snp_err *why)
+{
+    struct snp_err err = *why;
+    int exit_code = SNP_EXIT_FAILED;
+
+    if (spec->kind == SNP_RUN_COMPLETION && has_call(spec->prompt) &&
+        code_run(front, spec, &exit_code)) {
+        return exit_code;
+    }
+    err.code = SNP_E_NOT_FOUND; /* not a usage error: the command is right, a key is missing */
+    exit_code = snp_front_fail(front, &err);
+    if (!front->is_json && !front->has_events) {
+        ways_print(front);
+    }
+    return exit_code;
+}

@@ -1,0 +1,734 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs on the command line.
+ *
+ * Standard output has what was asked for: the answer, or JSON. Progress, streamed text and what went
+ * wrong go to standard error. All text of models and sandboxes is shown through term.h.
+ */
+#include "cli/run/front.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/policy.h"
+#include "cli/remote.h"
+#include "cli/run/calls.h"
+#include "cli/run/show.h"
+#include "cli/run/tools.h"
+#include "cli/session/files.h"
+#include "cli/show/term.h"
+#include "cli/tier.h"
+#include "text/escape.h"
+#include "text/text.h"
+#include "trajectory/reader.h"
+
+enum {
+    CHANGED_SHOWN = 5,
+    SIGNALS_MAX = 2, /* so many, and the end on record is not waited for */
+};
+
+/* Progress ---------------------------------------------------------------------------------- */
+
+static void status_clear(struct snp_front *front)
+{
+    if (front->has_status) {
+        (void)fputs("\r\033[K", stderr);
+        (void)fflush(stderr);
+        front->has_status = false;
+    }
+}
+
+static bool wants_status(const struct snp_front *front)
+{
+    return !front->is_json && !front->has_events && !front->is_in_text && snp_term_is(stderr);
+}
+
+/* One line, overwritten by the next: where the run stands. */
+static void status_show(struct snp_front *front,
+                        const char *what,
+                        const struct snp_run_state *state)
+{
+    char place[64] = "";
+    char cost[32] = "";
+
+    if (!wants_status(front)) {
+        return;
+    }
+    if (state->kind == SNP_RUN_AGENT) {
+        (void)snprintf(place, sizeof(place), "iteration %lld/%lld, ",
+                       (long long)state->iteration, (long long)state->budget.iterations);
+    }
+    if (!state->is_cost_unknown) {
+        (void)snprintf(cost, sizeof(cost), ", $%.4f", state->cost_usd);
+    }
+    status_clear(front);
+    (void)fprintf(stderr, "%sturn %lld, %lld tokens%s: %.40s", place,
+                  (long long)(state->turn + (state->answer == NULL ? 1 : 0)),
+                  (long long)snp_run_state_tokens(state), cost, what);
+    (void)fflush(stderr);
+    front->has_status = true;
+}
+
+static void line_print(const json_t *value)
+{
+    snp_autofree char *text = snp_json_text(value);
+
+    if (text != NULL) {
+        (void)puts(text);
+        (void)fflush(stdout);
+    }
+}
+
+/* The call of the present answer that a record is of. NULL: it is refused, or of another level. */
+static const json_t *call_of(const struct snp_run_state *state, const json_t *record)
+{
+    const char *id = snp_json_str(record, "tool_call_id", "");
+    size_t i;
+    json_t *call;
+
+    json_array_foreach((json_t *)(uintptr_t)snp_run_state_calls(state), i, call)
+    {
+        if (strcmp(snp_json_str(call, "id", ""), id) == 0) {
+            return call;
+        }
+    }
+    return NULL;
+}
+
+/* Code before it runs, and what came of it. */
+static void verbose_show(struct snp_front *front,
+                         const char *step,
+                         const json_t *record,
+                         const struct snp_run_state *state)
+{
+    bool is_tool = strcmp(step, "tool") == 0;
+
+    if (!is_tool && strcmp(step, "tool_result") != 0) {
+        return;
+    }
+    status_clear(front);
+    if (is_tool) {
+        snp_run_call_show(stderr, call_of(state, record));
+    } else {
+        snp_run_result_show(stderr, json_object_get(record, "content"));
+    }
+    (void)fflush(stderr);
+}
+
+static void on_record(void *ctx, const json_t *record, const struct snp_run_state *state)
+{
+    struct snp_front *front = ctx;
+    const char *step = snp_trajectory_step(record);
+
+    if (front->has_events) {
+        line_print(record);
+    }
+    if (front->is_in_text) {
+        (void)fputc('\n', stderr);
+        front->is_in_text = false;
+    }
+    if (strcmp(step, "ask") == 0) {
+        status_show(front, "asking the model", state);
+    } else if (strcmp(step, "tool") == 0) {
+        status_show(front, snp_json_str(record, "name", "tool"), state);
+    }
+    if (front->is_verbose && !front->is_json && !front->has_events) {
+        verbose_show(front, step, record, state);
+    }
+}
+
+static void on_model(void *ctx, const struct snp_model_event *event)
+{
+    struct snp_front *front = ctx;
+
+    if (event->type == SNP_MODEL_EVENT_RETRY && !front->is_json && !front->has_events) {
+        status_clear(front);
+        snp_cli_warn(front->cli, "%s; try %u in %.1f s",
+                     event->err == NULL ? "no answer" : event->err->msg, event->next_try,
+                     (double)event->wait_ms / 1000);
+        return;
+    }
+    if (event->type != SNP_MODEL_EVENT_TEXT || !front->is_verbose || front->is_json ||
+        front->has_events || event->len == 0) {
+        return;
+    }
+    status_clear(front);
+    (void)!snp_term_write(stderr, event->text, event->len);
+    front->is_in_text = event->text[event->len - 1] != '\n';
+}
+
+static void on_end(void *ctx, const struct snp_err *err)
+{
+    struct snp_front *front = ctx;
+
+    front->is_done = true;
+    front->has_failed = err != NULL;
+    if (err != NULL) {
+        front->err = *err;
+    }
+    uv_stop(&front->loop);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct snp_front *front = handle->data;
+
+    (void)number;
+    status_clear(front);
+    if (++front->n_signals >= SIGNALS_MAX) {
+        uv_stop(&front->loop); /* not waiting for what still runs */
+    } else if (front->run != NULL) {
+        snp_run_cancel(front->run);
+    }
+}
+
+/* Nobody reads standard output any more: who started us is gone. What ran is on record. */
+static void on_reader_gone(uv_poll_t *handle, int status, int events)
+{
+    struct snp_front *front = handle->data;
+
+    (void)status;
+    (void)events;
+    front->n_signals = SIGNALS_MAX;
+    uv_stop(&front->loop);
+}
+
+/* Life -------------------------------------------------------------------------------------- */
+
+/* Opened once more, because what is watched no longer blocks, and others may share standard output. */
+int snp_front_attach(struct snp_front *front, struct snp_err *err)
+{
+    struct stat st;
+
+    front->is_attached = snp_opts_flag(front->opts, "attached", false);
+    if (!front->is_attached) {
+        return 0;
+    }
+    if (fstat(STDOUT_FILENO, &st) < 0 || !S_ISFIFO(st.st_mode)) {
+        return snp_fail(err, SNP_E_INVALID, "--attached needs a pipe as standard output");
+    }
+    front->reader_fd = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (front->reader_fd < 0) { /* ENXIO: it is gone already */
+        return snp_fail_sys(err, errno, "watch who reads standard output");
+    }
+    if (uv_poll_init(&front->loop, &front->reader, front->reader_fd) < 0) {
+        return snp_fail(err, SNP_E_SYS, "cannot watch standard output");
+    }
+    front->reader.data = front;
+    (void)uv_poll_start(&front->reader, UV_DISCONNECT, on_reader_gone);
+    return 0;
+}
+
+static int signals_open(struct snp_front *front, struct snp_err *err)
+{
+    static const int numbers[] = {SIGINT, SIGTERM};
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
+        if (uv_signal_init(&front->loop, &front->signals[i]) < 0 ||
+            uv_signal_start(&front->signals[i], on_signal, numbers[i]) < 0) {
+            return snp_fail(err, SNP_E_SYS, "no signals");
+        }
+        front->signals[i].data = front;
+    }
+    return 0;
+}
+
+int snp_front_open(struct snp_front *front,
+                   struct snp_cli *cli,
+                   const struct snp_verb *verb,
+                   const struct snp_opts *opts,
+                   struct snp_err *err)
+{
+    int r;
+
+    *front = (struct snp_front){
+        .cli = cli,
+        .verb = verb,
+        .opts = opts,
+        .is_json = snp_opts_flag(opts, "json", false),
+        .has_events = snp_opts_flag(opts, "events", false),
+        .is_verbose = snp_opts_flag(opts, "verbose", false),
+        .reader_fd = -1,
+    };
+    r = snp_cli_config(cli, verb, opts, &front->config, err);
+    if (r < 0) {
+        return r;
+    }
+    front->is_verbose = front->is_verbose || snp_config_bool(front->config, SNP_KEY_VERBOSE);
+    if (uv_loop_init(&front->loop) < 0) {
+        return snp_fail(err, SNP_E_SYS, "no event loop");
+    }
+    front->has_loop = true;
+    r = snp_models_new(&front->loop, front->config, &front->models, err);
+    r = r < 0 ? r : snp_async_new(&front->loop, &front->async, err);
+    return r < 0 ? r : signals_open(front, err);
+}
+
+/* Tools ------------------------------------------------------------------------------------- */
+
+static void on_tools(void *ctx, const struct snp_err *err)
+{
+    struct snp_front *front = ctx;
+
+    uv_stop(&front->loop);
+    front->has_tools = true;
+    front->has_failed = err != NULL;
+    if (err != NULL) {
+        front->err = *err;
+    }
+}
+
+static void on_tools_closed(void *ctx)
+{
+    struct snp_front *front = ctx;
+
+    uv_stop(&front->loop);
+    front->toolbox = NULL;
+}
+
+static void tools_close(struct snp_front *front)
+{
+    if (front->toolbox != NULL) {
+        snp_toolbox_close(front->toolbox, on_tools_closed, front);
+    }
+    while (front->toolbox != NULL) {
+        (void)uv_run(&front->loop, UV_RUN_ONCE);
+    }
+}
+
+/* The user's own tools, as far as the options allow them; waits for servers. */
+static int tools_open(struct snp_front *front, struct snp_err *err)
+{
+    bool is_quiet = front->is_json || front->has_events;
+    snp_autofree char *unused = snp_run_tools_unused(front->opts, front->config);
+    size_t i;
+    json_t *note;
+    int r = snp_run_tools_make(&front->loop, front->opts, front->config, &front->toolbox, err);
+
+    if (unused != NULL && !is_quiet) {
+        snp_cli_warn(front->cli, "%s", unused);
+    }
+    if (r < 0 || front->toolbox == NULL) {
+        return r;
+    }
+    snp_toolbox_open(front->toolbox, on_tools, front);
+    while (!front->has_tools && front->n_signals == 0) {
+        (void)uv_run(&front->loop, UV_RUN_ONCE);
+    }
+    if (!front->has_tools) {
+        return snp_fail(err, SNP_E_TIMEOUT, "stopped before the run began");
+    }
+    if (front->has_failed) {
+        *err = front->err;
+        return err->code;
+    }
+    json_array_foreach((json_t *)(uintptr_t)snp_toolbox_notes(front->toolbox), i, note)
+    {
+        if (!is_quiet) {
+            snp_cli_warn(front->cli, "%s", json_string_value(note));
+        }
+    }
+    return 0;
+}
+
+static struct snp_run_with with_make(struct snp_front *front)
+{
+    int64_t most = snp_config_int(front->config, SNP_KEY_MAX_PARALLEL);
+    bool is_parallel = snp_config_bool(front->config, SNP_KEY_PARALLEL_TOOLS);
+
+    return (struct snp_run_with){
+        .loop = &front->loop,
+        .models = front->models,
+        .async = front->async,
+        .usertools = front->toolbox == NULL ? NULL : snp_toolbox_tools(front->toolbox),
+        .parallel = is_parallel ? (unsigned)most : 1,
+        .key = front->key,
+    };
+}
+
+void snp_front_done(struct snp_front *front)
+{
+    status_clear(front);
+    snp_run_free(front->run);
+    tools_close(front);
+    snp_async_free(front->async);
+    snp_models_free(front->models);
+    if (front->has_loop) {
+        for (size_t i = 0; i < SNP_ARRAY_LEN(front->signals); i++) {
+            uv_handle_t *handle = (uv_handle_t *)&front->signals[i];
+
+            if (handle->loop != NULL && uv_is_closing(handle) == 0) {
+                uv_close(handle, NULL);
+            }
+        }
+        if (front->reader.loop != NULL) {
+            uv_close((uv_handle_t *)&front->reader, NULL);
+        }
+        (void)uv_run(&front->loop, UV_RUN_NOWAIT);
+        (void)uv_run(&front->loop, UV_RUN_NOWAIT);
+        (void)uv_loop_close(&front->loop); /* a thread that still connects keeps it; we end */
+    }
+    if (front->reader_fd > 0) {
+        snp_closep(&front->reader_fd);
+    }
+    snp_config_free(front->config);
+    explicit_bzero(front->key, sizeof(front->key));
+}
+
+/* The end ----------------------------------------------------------------------------------- */
+
+int snp_front_fail(const struct snp_front *front, const struct snp_err *err)
+{
+    snp_autojson json_t *object = NULL;
+
+    if (err->code == SNP_E_INVALID && !front->is_json && !front->has_events) {
+        return snp_cli_fail(front->cli, err);
+    }
+    if (!front->is_json && !front->has_events) {
+        return snp_cli_fail(front->cli, err);
+    }
+    object = json_pack("{s:b, s:o}", "success", 0, "error",
+                       snp_json_bytes(err->msg, strlen(err->msg)));
+    if (front->has_events && object != NULL) {
+        line_print(object);
+    } else if (object != NULL) {
+        (void)snp_cli_print_json(object);
+    }
+    return snp_code_exit(err->code);
+}
+
+/* How a run that did not get to its end goes on: a command that can be given as it is. */
+static void way_out_print(const struct snp_front *front, const json_t *result)
+{
+    bool is_elsewhere = snp_config_origin(front->config, SNP_KEY_LOG_DIR) == SNP_ORIGIN_CLI;
+    snp_autofree char *dir =
+        is_elsewhere ? snp_shell_word(snp_config_str(front->config, SNP_KEY_LOG_DIR)) : NULL;
+    const char *options = snp_json_str(result, "resume_with", "");
+
+    if (strstr(snp_json_str(result, "error", ""), "--recover") != NULL) {
+        (void)fputs("--recover replay runs the missing cells again instead\n", stderr);
+        options = "--recover checkpoint";
+    }
+    (void)fprintf(stderr, "go on with it: snipara-sandbox resume %.8s%s%s%s%s\n",
+                  snp_json_str(result, "trajectory_id", ""), dir == NULL ? "" : " --dir ",
+                  dir == NULL ? "" : dir, options[0] == '\0' ? "" : " ", options);
+}
+
+/* Names of both lists, at most CHANGED_SHOWN, and a command that copies the first one out. */
+static void changed_print(const json_t *files, const char *session)
+{
+    snp_autojson json_t *names = json_copy(json_object_get(files, "created"));
+    snp_autofree char *word = NULL;
+    snp_autofree char *from = NULL;
+    size_t i;
+    json_t *name;
+
+    if (names == NULL || json_array_extend(names, json_object_get(files, "modified")) < 0 ||
+        json_array_size(names) == 0) {
+        return;
+    }
+    (void)fputs("Your project is unchanged. Changed in the sandbox: ", stderr);
+    json_array_foreach(names, i, name)
+    {
+        if (i == CHANGED_SHOWN) {
+            (void)fprintf(stderr, " and %zu more", json_array_size(names) - i);
+            break;
+        }
+        (void)fputs(i == 0 ? "" : ", ", stderr);
+        (void)!snp_term_write(stderr, json_string_value(name), json_string_length(name));
+    }
+    from = snp_format("%s:%s", session, json_string_value(json_array_get(names, 0)));
+    word = from == NULL ? NULL : snp_shell_word(from);
+    (void)fputs("\nCopy it with: snipara-sandbox get ", stderr);
+    (void)!snp_term_write(stderr, word == NULL ? "" : word, word == NULL ? 0 : strlen(word));
+    (void)fputc('\n', stderr);
+}
+
+static void hints_print(const struct snp_front *front, const json_t *result)
+{
+    const char *session = snp_json_str(result, "session", NULL);
+
+    if (session != NULL) {
+        changed_print(json_object_get(result, "files"), session);
+    }
+    if (!snp_json_bool(result, "success", false)) {
+        way_out_print(front, result);
+    }
+}
+
+/* The folder that a new one is made in: there, and ours to write to, before anything is paid for. */
+static int parent_check(const char *output, struct snp_err *err)
+{
+    snp_autofree char *parent = NULL;
+    size_t n = strlen(output);
+    struct stat st;
+
+    while (n > 0 && output[n - 1] == '/') {
+        n--;
+    }
+    while (n > 0 && output[n - 1] != '/') {
+        n--;
+    }
+    parent = n == 0 ? strdup(".") : strndup(output, n);
+    if (parent == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (stat(parent, &st) < 0 || !S_ISDIR(st.st_mode)) {
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "--output: there is no folder %.150s to make it in; make that first",
+                        parent);
+    }
+    return faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) < 0
+               ? snp_fail(err, SNP_E_DENIED, "--output: cannot write to %.150s: %s", parent,
+                          strerrordesc_np(errno))
+               : 0;
+}
+
+int snp_front_output(struct snp_front *front, struct snp_err *err)
+{
+    struct stat st;
+
+    front->output = snp_opts_str(front->opts, "output");
+    if (front->output != NULL && lstat(front->output, &st) == 0) {
+        return snp_fail(err, SNP_E_DENIED, "--output: %.150s exists; a new folder is made",
+                        front->output);
+    }
+    return front->output == NULL ? 0 : parent_check(front->output, err);
+}
+
+/* Changed files into --output; with all of them there, the session of a run that is done ends. */
+static int files_export(struct snp_front *front, json_t *result, struct snp_err *err)
+{
+    const json_t *files = json_object_get(result, "files");
+    snp_autojson json_t *paths = json_copy(json_object_get(files, "created"));
+    snp_autojson json_t *session = json_incref(json_object_get(result, "session"));
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    struct snp_remote_file from = {
+        .session = json_string_value(session), .path = "/workspace", .is_written = true};
+    struct snp_moved moved;
+    int r;
+
+    if (paths == NULL || json_array_extend(paths, json_object_get(files, "modified")) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (front->output != NULL && json_array_size(paths) == 0 && !front->is_json &&
+        !front->has_events) {
+        (void)fprintf(stderr, "--output: no files were written or changed; %s was not made\n",
+                      front->output);
+    }
+    if (front->output == NULL || from.session == NULL || json_array_size(paths) == 0) {
+        return 0;
+    }
+    r = snp_remote_connect(false, &client, err);
+    from.client = client;
+    r = r < 0 ? r : snp_tree_get_files(&from, paths, front->output, &moved, err);
+    if (r < 0) {
+        return snp_err_wrap(err, "--output");
+    }
+    (void)json_object_set_new(result, "output",
+                              snp_json_bytes(front->output, strlen(front->output)));
+    if (!front->is_json && !front->has_events) {
+        (void)fprintf(stderr, "%llu file%s in %s", (unsigned long long)moved.files,
+                      moved.files == 1 ? "" : "s", front->output);
+        if (moved.skipped > 0) {
+            (void)fprintf(
+                stderr,
+                "; %llu left out: links, pipes, folders, names that are no text, or gone",
+                (unsigned long long)moved.skipped);
+        }
+        (void)fputc('\n', stderr);
+    }
+    if (snp_json_bool(result, "success", false) && moved.skipped == 0 &&
+        snp_remote_call(client, "sessions.destroy", json_pack("{s:s}", "session", from.session),
+                        &reply, err) == 0) {
+        (void)json_object_set_new(result, "session", json_null());
+    }
+    return 0;
+}
+
+static int end_print(struct snp_front *front)
+{
+    snp_autojson json_t *result = NULL;
+    struct snp_err err;
+    bool is_ok;
+
+    status_clear(front);
+    if (!front->is_done) { /* a second signal */
+        (void)snp_fail(&err, SNP_E_TIMEOUT,
+                       "stopped before the end was on record; resume goes on");
+        return snp_front_fail(front, &err);
+    }
+    result = snp_run_result(front->run, front->is_verbose);
+    if (result == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        return snp_front_fail(front, &err);
+    }
+    is_ok = snp_json_bool(result, "success", false);
+    if (files_export(front, result, &err) < 0) {
+        snp_cli_warn(front->cli, "%s", err.msg);
+        is_ok = false;
+    }
+    if (front->has_events) {
+        line_print(result);
+    } else if (front->is_json) {
+        if (snp_cli_print_json(result) != SNP_EXIT_OK) {
+            return SNP_EXIT_FAILED;
+        }
+    } else {
+        snp_run_show(snp_run_state(front->run), result, front->is_verbose);
+        hints_print(front, result);
+    }
+    return is_ok ? SNP_EXIT_OK : SNP_EXIT_FAILED;
+}
+
+static int finish(struct snp_front *front)
+{
+    int exit_code;
+
+    while (!front->is_done && front->n_signals < SIGNALS_MAX) {
+        (void)uv_run(&front->loop, UV_RUN_DEFAULT);
+    }
+    exit_code = end_print(front);
+    if (!front->is_done) {
+        /* exit() would wait for a thread that connects to a daemon that hangs. */
+        (void)fflush(NULL);
+        _exit(exit_code);
+    }
+    return exit_code;
+}
+
+int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
+{
+    int exit_code;
+    struct snp_run_with with;
+    const struct snp_run_watch watch = {
+        .record = on_record, .model = on_model, .done = on_end, .ctx = front};
+    struct snp_err err;
+
+    if (snp_run_key(front->key, &err) < 0 || tools_open(front, &err) < 0) {
+        return snp_front_fail(front, &err);
+    }
+    with = with_make(front);
+    if (snp_run_new(&with, spec, &watch, &front->run, &err) < 0) {
+        return snp_front_fail(front, &err);
+    }
+    exit_code = finish(front);
+    snp_cli_tier_notice(front->cli, front->config);
+    return exit_code;
+}
+
+int snp_front_resume(struct snp_front *front,
+                     const char *path,
+                     const struct snp_run_changes *changes)
+{
+    struct snp_run_with with;
+    const struct snp_run_watch watch = {
+        .record = on_record, .model = on_model, .done = on_end, .ctx = front};
+    struct snp_trajectory_check check;
+    struct snp_err err;
+    int r = snp_run_key(front->key, &err);
+
+    r = r < 0 ? r : snp_trajectory_own(path, front->key, &check, &err);
+    if (r < 0) {
+        err.code = err.code == SNP_E_INVALID ? SNP_E_DENIED : err.code; /* no usage error */
+        return snp_front_fail(front, &err);
+    }
+    if (tools_open(front, &err) < 0) {
+        return snp_front_fail(front, &err);
+    }
+    with = with_make(front);
+    if (snp_run_resume(&with, path, changes, &watch, &front->run, &err) < 0) {
+        err.code = err.code == SNP_E_INVALID ? SNP_E_DENIED : err.code; /* no usage error */
+        return snp_front_fail(front, &err);
+    }
+    return finish(front);
+}
+
+/* Settings ---------------------------------------------------------------------------------- */
+
+static int project_find(struct snp_front *front, char **ret_path, struct snp_err *err)
+{
+    const char *dir = snp_opts_str(front->opts, "project");
+    int r;
+
+    *ret_path = NULL;
+    if (snp_opts_flag(front->opts, "no-project", false)) {
+        return dir == NULL
+                   ? 0
+                   : snp_fail(err, SNP_E_INVALID, "give --project or --no-project, not both");
+    }
+    r = snp_cli_project(front->config, dir == NULL ? "." : dir, "--project", ret_path, err);
+    if (r < 0 && dir == NULL) {
+        if (!front->is_json && !front->has_events) {
+            snp_cli_warn(front->cli, "no project: %s", err->msg);
+        }
+        return 0;
+    }
+    return r;
+}
+
+int snp_front_exec_of(const struct snp_config *config,
+                      const char *project,
+                      json_t **ret,
+                      struct snp_err *err)
+{
+    int r = snp_cli_tier_check(config, err);
+
+    r = r < 0 ? r : snp_cli_template_check(config, err);
+    if (r < 0) {
+        return r;
+    }
+    /*
+     * Saved from each cell's answer on, beside the next one: a run that is interrupted goes on with all it had, but
+     * for what the last cells did if the machine ended before that was on disk. Those `resume` names (--recover).
+     */
+    *ret = json_pack("{s:o, s:s?, s:b, s:b, s:b, s:s, s:s, s:b}", "defaults",
+                     snp_cli_session_defaults(config), "project", project, "allow_degraded", 0,
+                     "require_exact", snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
+                     "transaction", snp_config_bool(config, SNP_KEY_TRANSACTION), "durability",
+                     snp_config_str(config, SNP_KEY_DURABILITY), "checkpoint", "after",
+                     "attached", 0);
+    return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8") : 0;
+}
+
+int snp_front_exec(struct snp_front *front, json_t **ret, struct snp_err *err)
+{
+    bool is_degraded = snp_opts_flag(front->opts, "allow-degraded", false);
+    snp_autofree char *project = NULL;
+    int r = project_find(front, &project, err);
+
+    r = r < 0 ? r : snp_front_exec_of(front->config, project, ret, err);
+    if (r == 0 &&
+        (json_object_set_new(*ret, "allow_degraded", json_boolean(is_degraded)) < 0 ||
+         json_object_set_new(*ret, "attached", json_boolean(front->is_attached)) < 0)) {
+        json_decref(*ret);
+        *ret = NULL;
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return r;
+}
+
+int snp_front_cost(const char *text, double *ret, struct snp_err *err)
+{
+    if (text == NULL) {
+        return 0;
+    }
+    if (strcmp(text, "none") == 0) {
+        *ret = -1;
+        return 0;
+    }
+    if (snp_parse_double(text, ret) < 0 || *ret < 0) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "--cost-limit is a number of USD, or none, not '%.40s'", text);
+    }
+    return 0;
+}

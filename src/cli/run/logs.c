@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `logs`: trajectories, listed, shown, checked, exported and compared.
+ *
+ * They hold what a model wrote and what sandboxed code printed: hostile text, which is shown escaped.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/run/calls.h"
+#include "cli/run/logs_export.h"
+#include "cli/show/human.h"
+#include "cli/show/page.h"
+#include "cli/show/term.h"
+#include "run/plain.h"
+#include "text/text.h"
+#include "trajectory/reader.h"
+
+enum {
+    COLUMNS = 6,
+    ID_SHOWN = 8,
+    TEXT_SHOWN = 80, /* characters of prompt and response */
+    NUMBER_MAX = 24,
+    TAIL_DEFAULT = 10,
+    TAIL_MAX = 1000000,
+    LINE_BYTES = 4096,
+};
+
+#define OPT_DIR                                                                       \
+    {                                                                                 \
+        "dir", 'd', SNP_OPT_STRING, "DIR", "folder of the records (default: ./logs)", \
+            SNP_KEY_LOG_DIR                                                           \
+    }
+
+/* The folder; the configuration is the caller's. */
+static int folder_find(struct snp_cli *cli,
+                       const struct snp_verb *verb,
+                       const struct snp_opts *opts,
+                       struct snp_config **ret_config,
+                       const char **ret_dir,
+                       struct snp_err *err)
+{
+    int r = snp_cli_config(cli, verb, opts, ret_config, err);
+
+    *ret_dir = r < 0 ? NULL : snp_config_str(*ret_config, SNP_KEY_LOG_DIR);
+    return r;
+}
+
+static void faults_tell(const struct snp_cli *cli,
+                        const char *path,
+                        const struct snp_trajectory_check *check)
+{
+    snp_autofree char *text = snp_trajectory_passed_over(path, check);
+
+    if (text != NULL) {
+        snp_cli_warn(cli, "%s", text);
+    }
+}
+
+/* List -------------------------------------------------------------------------------------- */
+
+struct row {
+    struct snp_trajectory_info info;
+    char id[ID_SHOWN + 1];
+    char stamp[SNP_HUMAN_MAX];
+    char calls[NUMBER_MAX];
+    char tokens[NUMBER_MAX];
+    char duration[NUMBER_MAX];
+};
+
+struct rows {
+    struct row *rows; /* owned */
+    size_t n;
+};
+
+static void rows_done(struct rows *rows)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        snp_trajectory_info_done(&rows->rows[i].info);
+    }
+    free(rows->rows);
+}
+
+static const char *stamp_of(const struct snp_trajectory_info *info)
+{
+    return snp_json_str(info->head, "timestamp", snp_json_str(info->end, "timestamp", ""));
+}
+
+static void row_fill(struct row *row)
+{
+    const struct snp_trajectory_info *info = &row->info;
+
+    (void)snprintf(row->id, sizeof(row->id), "%.*s", ID_SHOWN, info->id);
+    (void)snp_human_stamp(stamp_of(info), row->stamp, sizeof(row->stamp));
+    (void)snprintf(row->calls, sizeof(row->calls), "%lld", (long long)info->calls);
+    (void)snprintf(row->tokens, sizeof(row->tokens), "%lld", (long long)info->tokens);
+    (void)snprintf(row->duration, sizeof(row->duration), "%lldms",
+                   (long long)info->duration_ms);
+}
+
+/* What cannot be read is told on stderr and passed over. */
+static int rows_read(const struct snp_cli *cli,
+                     const json_t *paths,
+                     struct rows *ret,
+                     struct snp_err *err)
+{
+    size_t i;
+    json_t *path;
+
+    ret->rows = calloc(json_array_size(paths) + 1, sizeof(*ret->rows));
+    if (ret->rows == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    json_array_foreach((json_t *)(uintptr_t)paths, i, path)
+    {
+        struct row *row = &ret->rows[ret->n];
+        struct snp_err why;
+
+        if (snp_trajectory_info_read(json_string_value(path), &row->info, &why) < 0) {
+            snp_cli_warn(cli, "%s", why.msg);
+            continue;
+        }
+        faults_tell(cli, json_string_value(path), &row->info.check);
+        row_fill(row);
+        ret->n++;
+    }
+    return 0;
+}
+
+static void rows_print(const struct rows *rows)
+{
+    static const char *const heads[COLUMNS] = {"ID",     "Timestamp", "Calls",
+                                               "Tokens", "Duration",  "State"};
+    snp_autofree const char **cells = calloc((rows->n + 1) * COLUMNS, sizeof(*cells));
+    struct snp_table table = {
+        .heads = heads, .n_cols = COLUMNS, .cells = cells, .n_rows = rows->n};
+
+    if (rows->n == 0 || cells == NULL) {
+        (void)puts("No trajectories found");
+        return;
+    }
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct row *row = &rows->rows[i];
+        const char **cell = cells + i * COLUMNS;
+
+        cell[0] = row->id;
+        cell[1] = row->stamp;
+        cell[2] = row->calls;
+        cell[3] = row->tokens;
+        cell[4] = row->duration;
+        cell[5] = snp_trajectory_state_name(row->info.state);
+    }
+    snp_term_put(stdout, SNP_STYLE_BOLD, "Recent Trajectories");
+    (void)putchar('\n');
+    snp_table_print(stdout, &table);
+}
+
+static int rows_json(const struct rows *rows)
+{
+    snp_autojson json_t *list = json_array();
+
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct snp_trajectory_info *info = &rows->rows[i].info;
+
+        (void)json_array_append_new(
+            list,
+            json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:s, s:s?, s:s?}", "id", info->id,
+                      "timestamp", stamp_of(info), "calls", (json_int_t)info->calls, "tokens",
+                      (json_int_t)info->tokens, "duration_ms", (json_int_t)info->duration_ms,
+                      "path", snp_json_bytes(info->path, strlen(info->path)), "state",
+                      snp_trajectory_state_name(info->state), "kind",
+                      snp_json_str(info->head, "kind", NULL), "prompt",
+                      snp_json_str(info->head, "prompt", NULL)));
+    }
+    return snp_cli_print_json(list);
+}
+
+static int list_run(struct snp_cli *cli, const struct snp_opts *opts, const char *dir)
+{
+    int64_t tail = snp_opts_int(opts, "tail", TAIL_DEFAULT);
+    snp_autojson json_t *paths = NULL;
+    snp_cleanup(rows_done) struct rows rows = {0};
+    struct snp_err err;
+    int r;
+
+    if (tail < 1 || tail > TAIL_MAX) {
+        return snp_cli_usage(cli, "--tail is 1 to %d", TAIL_MAX);
+    }
+    r = snp_trajectory_list(dir, (size_t)tail, &paths, &err);
+    r = r < 0 ? r : rows_read(cli, paths, &rows, &err);
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (snp_opts_flag(opts, "json", false)) {
+        return rows_json(&rows);
+    }
+    rows_print(&rows);
+    return SNP_EXIT_OK;
+}
+
+/* Show -------------------------------------------------------------------------------------- */
+
+/* One line of at most 80 characters, whatever the text is. */
+static void line_print(const char *name, const json_t *text)
+{
+    snp_autobuf struct snp_buf line = {0};
+    size_t n = json_string_length(text);
+
+    snp_buf_init(&line, LINE_BYTES);
+    if (n == 0 || snp_text_line(&line, json_string_value(text),
+                                n < LINE_BYTES / 8 ? n : LINE_BYTES / 8, TEXT_SHOWN) < 0) {
+        return;
+    }
+    (void)printf("  %s: %s\n", name, snp_buf_cstr(&line));
+}
+
+static int event_collect(void *ctx, json_t *record, struct snp_err *err)
+{
+    if (snp_trajectory_is_event(record) && json_array_append(ctx, record) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+/* Each with its result: of the same id, where there are ids. */
+static void calls_print(const json_t *event)
+{
+    const json_t *results = json_object_get(event, "tool_results");
+    size_t i;
+    json_t *call;
+    size_t k;
+    json_t *result;
+
+    json_array_foreach((json_t *)(uintptr_t)json_object_get(event, "tool_calls"), i, call)
+    {
+        const json_t *found = json_array_get(results, i);
+
+        json_array_foreach((json_t *)(uintptr_t)results, k, result)
+        {
+            if (snp_streq(snp_json_str(result, "tool_call_id", ""),
+                          snp_json_str(call, "id", NULL))) {
+                found = result;
+            }
+        }
+        snp_run_call_show(stdout, call);
+        snp_run_result_show(stdout, json_object_get(found, "content"));
+    }
+}
+
+/* Whether an event answers what the one before it has shown already. */
+static bool is_shown(const json_t *before, const json_t *event)
+{
+    const json_t *results = json_object_get(before, "tool_results");
+    const json_t *last = json_array_get(results, json_array_size(results) - 1);
+
+    return json_is_string(json_object_get(last, "content")) &&
+           json_equal(json_object_get(last, "content"), json_object_get(event, "prompt"));
+}
+
+/* before: the event before it, or NULL. */
+static void event_print(const json_t *before, const json_t *event)
+{
+    const json_t *calls = json_object_get(event, "tool_calls");
+    snp_autojson json_t *names = json_string("");
+    size_t i;
+    json_t *call;
+
+    json_array_foreach((json_t *)(uintptr_t)calls, i, call)
+    {
+        json_t *more = json_sprintf("%s%s%s", json_string_value(names), i == 0 ? "" : ", ",
+                                    snp_json_str(call, "name", "?"));
+
+        json_decref(names);
+        names = more;
+    }
+    snp_term_put(stdout, SNP_STYLE_BOLD, "Call ");
+    (void)printf("%s (depth=%lld)\n", snp_json_str(event, "call_id", "?"),
+                 (long long)snp_json_int(event, "depth", 0));
+    if (!is_shown(before, event)) {
+        line_print("Prompt", json_object_get(event, "prompt"));
+    }
+    line_print("Response", json_object_get(event, "response"));
+    line_print("Tools", names);
+    line_print("Error", json_object_get(event, "error"));
+    (void)printf("  Tokens: %lld in / %lld out\n",
+                 (long long)snp_json_int(event, "input_tokens", 0),
+                 (long long)snp_json_int(event, "output_tokens", 0));
+    (void)printf("  Duration: %lldms\n", (long long)snp_json_int(event, "duration_ms", 0));
+    calls_print(event);
+}
+
+/* How the run stands: its answer, or what it failed of. */
+static int state_print(struct snp_cli *cli, const char *path, bool has_events)
+{
+    snp_cleanup(snp_trajectory_info_done) struct snp_trajectory_info info = {0};
+    const json_t *end;
+    const json_t *error;
+    bool is_open;
+    struct snp_err err;
+
+    if (snp_trajectory_info_read(path, &info, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    end = json_object_get(info.end, "end");
+    error = json_object_get(end, "error");
+    is_open = snp_run_is_open(&info);
+    if (has_events) {
+        snp_term_put(stdout, SNP_STYLE_BOLD, "End");
+        (void)printf("\n  State: %s\n", snp_trajectory_state_name(info.state));
+    } else {
+        (void)printf("No call of a model is on record\n  State: %s\n",
+                     snp_trajectory_state_name(info.state));
+    }
+    snp_run_block_show(stdout, "Answer",
+                       json_object_get(json_object_get(end, "final"), "answer"));
+    if (json_is_string(error)) {
+        (void)fputs("  Error: ", stdout);
+        (void)!snp_term_write(stdout, json_string_value(error), json_string_length(error));
+        (void)putchar('\n');
+    }
+    if (is_open) {
+        (void)printf("  Go on with it: snipara-sandbox resume %.*s\n", ID_SHOWN, info.id);
+    }
+    return SNP_EXIT_OK;
+}
+
+static int show_run(struct snp_cli *cli, const struct snp_opts *opts, const char *dir)
+{
+    snp_autofree char *path = NULL;
+    snp_autojson json_t *events = json_array();
+    struct snp_trajectory_check check;
+    struct snp_err err;
+    int r = snp_trajectory_find(dir, snp_opts_arg(opts, 0), &path, &err);
+    size_t i;
+    json_t *event;
+
+    r = r < 0 ? r : snp_trajectory_read(path, event_collect, events, &check, &err);
+    if (r < 0) {
+        err.code = r == SNP_E_INVALID ? SNP_E_NOT_FOUND : err.code; /* no usage error */
+        return snp_cli_fail(cli, &err);
+    }
+    faults_tell(cli, path, &check);
+    if (snp_opts_flag(opts, "json", false)) {
+        return snp_cli_print_json(events);
+    }
+    json_array_foreach(events, i, event)
+    {
+        event_print(i == 0 ? NULL : json_array_get(events, i - 1), event);
+    }
+    return state_print(cli, path, json_array_size(events) > 0);
+}
+
+static const struct snp_verb verb_list;
+
+static int logs_run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoconfig struct snp_config *config = NULL;
+    const char *dir = NULL;
+    struct snp_err err;
+
+    if (folder_find(cli, &verb_list, opts, &config, &dir, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    return snp_opts_n_args(opts) == 0 ? list_run(cli, opts, dir) : show_run(cli, opts, dir);
+}
+
+static const struct snp_opt list_options[] = {
+    OPT_DIR,
+    {"tail", 'n', SNP_OPT_INT, "N", "how many to list, the newest (default 10)", 0},
+    SNP_CLI_OPT_JSON,
+    SNP_CLI_OPT_CONFIG,
+};
+static const struct snp_opt_arg list_args[] = {
+    {"TRAJECTORY_ID", "show this one: its id, or how that begins", 0, 1},
+};
+
+static const struct snp_verb verb_list = {
+    .name = "list",
+    .summary = "list the newest trajectories, or show one",
+    .spec = {list_options, SNP_ARRAY_LEN(list_options), list_args, SNP_ARRAY_LEN(list_args),
+             false},
+    .examples = "logs\nlogs 3f2a\nlogs verify 3f2a\nlogs export 3f2a --format md",
+    .run = logs_run,
+};
+
+static const struct snp_opt other_options[] = {OPT_DIR, SNP_CLI_OPT_JSON, SNP_CLI_OPT_CONFIG};
+static const struct snp_opt_arg one_arg[] = {
+    {"TRAJECTORY_ID", "its id, or how that begins", 1, 1},
+};
+
+static const struct snp_verb verb_show;
+
+static int show_one_run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoconfig struct snp_config *config = NULL;
+    const char *dir = NULL;
+    struct snp_err err;
+
+    return folder_find(cli, &verb_show, opts, &config, &dir, &err) < 0
+               ? snp_cli_fail(cli, &err)
+               : show_run(cli, opts, dir);
+}
+
+static const struct snp_verb verb_show = {
+    .name = "show",
+    .summary = "show one trajectory, as `logs ID` does",
+    .spec = {other_options, SNP_ARRAY_LEN(other_options), one_arg, SNP_ARRAY_LEN(one_arg),
+             false},
+    .run = show_one_run,
+};
+
+/* Verify ------------------------------------------------------------------------------------ */
+
+static const struct snp_verb verb_verify;
+
+static void verdict_print(const struct snp_trajectory_info *info, bool is_good)
+{
+    const struct snp_trajectory_check *check = &info->check;
+
+    snp_term_put(stdout, is_good ? SNP_STYLE_GREEN : SNP_STYLE_RED,
+                 is_good              ? "intact"
+                 : !check->is_chained ? "no hash chain"
+                                      : "damaged");
+    (void)printf(": %s\n  Records: %zu\n  State: %s\n", info->path, check->n_lines,
+                 snp_trajectory_state_name(info->state));
+    if (check->first_bad > 0) {
+        (void)printf("  First fault: line %zu: %s\n", check->first_bad, check->why);
+    }
+    if (check->torn > 0) {
+        (void)printf("  Torn at the end: %zu bytes, of a record that was not acknowledged\n",
+                     check->torn);
+    }
+    if (!check->is_ended && check->is_chained) {
+        (void)puts("  It has no end: the run goes on, was interrupted, or the end was cut off");
+    }
+    if (check->is_chained) {
+        (void)printf("  Last hash: %s\n", check->chain.last);
+    }
+}
+
+static int verify_run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoconfig struct snp_config *config = NULL;
+    snp_autofree char *path = NULL;
+    snp_cleanup(snp_trajectory_info_done) struct snp_trajectory_info info = {0};
+    const char *dir = NULL;
+    struct snp_err err;
+    bool is_good;
+    int r = folder_find(cli, &verb_verify, opts, &config, &dir, &err);
+
+    r = r < 0 ? r : snp_trajectory_find(dir, snp_opts_arg(opts, 0), &path, &err);
+    r = r < 0 ? r : snp_trajectory_info_read(path, &info, &err);
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    is_good = info.check.is_chained && info.check.n_corrupt == 0 && info.check.n_broken == 0;
+    if (snp_opts_flag(opts, "json", false)) {
+        snp_autojson json_t *verdict = json_pack(
+            "{s:s, s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:s?, s:I, s:s?}", "id", info.id,
+            "intact", is_good, "chained", info.check.is_chained, "ended", info.check.is_ended,
+            "records", (json_int_t)info.check.n_lines, "corrupt",
+            (json_int_t)info.check.n_corrupt, "broken", (json_int_t)info.check.n_broken,
+            "first_bad_line", (json_int_t)info.check.first_bad, "why",
+            info.check.first_bad > 0 ? info.check.why : NULL, "torn_bytes",
+            (json_int_t)info.check.torn, "last_hash",
+            info.check.is_chained ? info.check.chain.last : NULL);
+
+        r = snp_cli_print_json(verdict);
+        return r != SNP_EXIT_OK || is_good ? r : SNP_EXIT_FAILED;
+    }
+    verdict_print(&info, is_good);
+    return is_good ? SNP_EXIT_OK : SNP_EXIT_FAILED;
+}
+
+static const struct snp_verb verb_verify = {
+    .name = "verify",
+    .summary = "check the hash chain of a trajectory",
+    .description =
+        "Whether every record is as it was written and where it was. Exit status 1 if "
+        "not. The last hash, kept elsewhere, also tells a whole new file.",
+    .spec = {other_options, SNP_ARRAY_LEN(other_options), one_arg, SNP_ARRAY_LEN(one_arg),
+             false},
+    .run = verify_run,
+};
+
+/* Export ------------------------------------------------------------------------------------ */
+
+static const struct snp_opt export_options[] = {
+    OPT_DIR,
+    {"format", 'f', SNP_OPT_STRING, "FORMAT", "json (default), md or html",                0},
+    {"out",    'o', SNP_OPT_STRING, "FILE",   "write it there (default: standard output)", 0},
+    SNP_CLI_OPT_CONFIG,
+};
+static const struct snp_verb verb_export;
+
+static int records_collect(void *ctx, json_t *record, struct snp_err *err)
+{
+    return json_array_append(ctx, record) < 0 ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
+static void on_warn(void *ctx, const char *text)
+{
+    snp_cli_warn(ctx, "%s", text);
+}
+
+/* The trajectory at path in a form. */
+static int export_make(struct snp_cli *cli,
+                       const char *path,
+                       enum snp_logs_format format,
+                       struct snp_buf *out,
+                       struct snp_err *err)
+{
+    const struct snp_page page = {.path = path, .warn = on_warn, .ctx = cli};
+    snp_autojson json_t *records = NULL;
+    struct snp_trajectory_check check;
+    struct snp_page_made made;
+    int r;
+
+    if (format == SNP_LOGS_HTML) {
+        return snp_page_make(&page, out, &made, err);
+    }
+    records = json_array();
+    r = snp_trajectory_read(path, records_collect, records, &check, err);
+    r = r < 0 ? r : snp_logs_export(records, format, out, err);
+    if (r == 0) {
+        faults_tell(cli, path, &check);
+    }
+    return r;
+}
+
+static int export_write(const struct snp_buf *out, const char *path, struct snp_err *err)
+{
+    if (path != NULL) {
+        return snp_file_write_atomic(path, snp_buf_bytes(out), out->len, 0600, err);
+    }
+    return snp_term_write(stdout, snp_buf_bytes(out), out->len) < 0 || fflush(stdout) != 0
+               ? snp_fail(err, SNP_E_SYS, "standard output is closed")
+               : 0;
+}
+
+static int export_run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoconfig struct snp_config *config = NULL;
+    snp_autofree char *path = NULL;
+    snp_autobuf struct snp_buf out = {0};
+    const char *format = snp_opts_str(opts, "format");
+    const char *dir = NULL;
+    struct snp_err err;
+    int r;
+
+    format = format == NULL ? "json" : format;
+    if (snp_logs_format(format) < 0) {
+        return snp_cli_usage(cli, "--format is json, md or html, not '%.40s'", format);
+    }
+    snp_buf_init(&out, SNP_LOGS_EXPORT_MAX);
+    r = folder_find(cli, &verb_export, opts, &config, &dir, &err);
+    r = r < 0 ? r : snp_trajectory_find(dir, snp_opts_arg(opts, 0), &path, &err);
+    r = r < 0
+            ? r
+            : export_make(cli, path, (enum snp_logs_format)snp_logs_format(format), &out, &err);
+    r = r < 0 ? r : export_write(&out, snp_opts_str(opts, "out"), &err);
+    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+}
+
+static const struct snp_verb verb_export = {
+    .name = "export",
+    .summary = "write a trajectory as JSON, Markdown or one HTML page",
+    .spec = {export_options, SNP_ARRAY_LEN(export_options), one_arg, SNP_ARRAY_LEN(one_arg),
+             false},
+    .examples = "logs export 3f2a --format md\nlogs export 3f2a -f html -o run.html",
+    .run = export_run,
+};
+
+/* Diff -------------------------------------------------------------------------------------- */
+
+static const struct snp_opt_arg two_args[] = {
+    {"A", "id of a trajectory", 1, 1},
+    {"B", "id of another",      1, 1},
+};
+static const struct snp_verb verb_diff;
+
+static int diff_run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoconfig struct snp_config *config = NULL;
+    const char *dir = NULL;
+    snp_autojson json_t *sides = json_pack("[[], []]");
+    struct snp_err err;
+    int r = folder_find(cli, &verb_diff, opts, &config, &dir, &err);
+
+    for (size_t i = 0; i < 2 && r == 0; i++) {
+        snp_autofree char *path = NULL;
+        struct snp_trajectory_check check;
+
+        r = snp_trajectory_find(dir, snp_opts_arg(opts, i), &path, &err);
+        r = r < 0 ? r
+                  : snp_trajectory_read(path, event_collect, json_array_get(sides, i), &check,
+                                        &err);
+        if (r == 0) {
+            faults_tell(cli, path, &check);
+        }
+    }
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    return snp_logs_diff(json_array_get(sides, 0), json_array_get(sides, 1),
+                         snp_opts_flag(opts, "json", false));
+}
+
+static const struct snp_verb verb_diff = {
+    .name = "diff",
+    .summary = "what two trajectories do not have in common",
+    .description =
+        "Call by call: responses, tool calls and tool results that differ. Exit status "
+        "1 if any do.",
+    .spec = {other_options, SNP_ARRAY_LEN(other_options), two_args, SNP_ARRAY_LEN(two_args),
+             false},
+    .exit_codes =
+        "0  they say and do the same\n1  they differ, or cannot be read\n2  used wrongly",
+    .run = diff_run,
+};
+
+static const struct snp_verb *const verbs[] = {&verb_list,   &verb_show, &verb_verify,
+                                               &verb_export, &verb_diff, NULL};
+
+const struct snp_verb snp_verb_logs = {
+    .name = "logs",
+    .summary = "what runs and agents did: list, show, verify, export, compare",
+    .verbs = verbs,
+    .fallback = &verb_list,
+};

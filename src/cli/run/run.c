@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `run`, `agent` and `resume`: a model that works in a sandbox. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/remote.h"
+#include "cli/run/direct.h"
+#include "cli/run/front.h"
+#include "cli/run/notes.h"
+#include "cli/run/tools.h"
+#include "cli/tier.h"
+#include "policy/limits.h"
+#include "run/agent_limits.h"
+#include "trajectory/reader.h"
+
+enum {
+    MS = 1000,
+};
+
+/* Of --cost-limit: none, and only where no limit could hold. */
+static const char unpriced[] = "unpriced";
+
+/* Options that run and agent share. */
+#define OPT_MODEL                                                                             \
+    {"model",                                                                                 \
+     'm',                                                                                     \
+     SNP_OPT_STRING,                                                                          \
+     "NAME",                                                                                  \
+     "the model, as gpt-4o-mini or anthropic/claude-...",                                     \
+     SNP_KEY_MODEL},                                                                          \
+        {"backend",                                                                           \
+         'b',                                                                                 \
+         SNP_OPT_STRING,                                                                      \
+         "NAME",                                                                              \
+         "who talks to it (see docs/configuration.md)",                                       \
+         SNP_KEY_BACKEND},                                                                    \
+    {                                                                                         \
+        "env", 'e', SNP_OPT_STRING, "TIER",                                                   \
+            "where code runs: native, local (weaker), or auto (default)", SNP_KEY_ENVIRONMENT \
+    }
+#define OPT_OUTPUT                                                                \
+    {                                                                             \
+        "output", 'o', SNP_OPT_STRING, "DIR",                                     \
+            "copy the files that were written or changed into this new folder", 0 \
+    }
+#define OPT_BOX                                                                                \
+    OPT_OUTPUT,                                                                                \
+        {"project",                                                                            \
+         0,                                                                                    \
+         SNP_OPT_STRING,                                                                       \
+         "DIR",                                                                                \
+         "folder seen at /workspace (default: the working directory); it is never changed",    \
+         0},                                                                                   \
+        {"no-project", 0, SNP_OPT_FLAG, NULL, "show no folder at /workspace", 0},              \
+        {"template",      0, SNP_OPT_STRING, "NAME", "what the sandbox has, as in exec",       \
+         SNP_KEY_TEMPLATE},                                                                    \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_MEMORY, "memory", 0, "SIZE",                               \
+                          "memory of the sandbox: 16m to 1t (default 512m)"),                  \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_CPUS, "cpus", 0, "N",                                      \
+                          "processors it may keep busy (default 1.0)"),                        \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_WALL, "cell-timeout", 0, "S",                              \
+                          "wall clock of one tool call: 0.05 to 600 (default 30)"),            \
+        {"allow-degraded", 0, SNP_OPT_FLAG, NULL, "run even if this host lacks a control", 0}, \
+        {"require-exact",                                                                      \
+         0,                                                                                    \
+         SNP_OPT_BOOL,                                                                         \
+         NULL,                                                                                 \
+         "refuse if a control or limit is less than whole here",                               \
+         SNP_KEY_REQUIRE_EXACT},                                                               \
+    {                                                                                          \
+        "log-dir", 0, SNP_OPT_STRING, "DIR", "folder of the record (default: ./logs)",         \
+            SNP_KEY_LOG_DIR                                                                    \
+    }
+#define OPT_END                                                                             \
+    SNP_RUN_TOOLS_OPTS, SNP_CLI_OPT_CONFIG, SNP_CLI_OPT_JSON, SNP_FRONT_OPT_EVENTS,         \
+        SNP_FRONT_OPT_VERBOSE,                                                              \
+        {"attached",                                                                        \
+         0,                                                                                 \
+         SNP_OPT_FLAG,                                                                      \
+         NULL,                                                                              \
+         "stop, as if interrupted, when nobody reads the pipe at standard output any more", \
+         0},                                                                                \
+    {                                                                                       \
+        "show-config", 0, SNP_OPT_FLAG, NULL, "print the settings and end", 0               \
+    }
+
+#define OPT_SUBS                                                                           \
+    {"sub-calls",                                                                          \
+     0,                                                                                    \
+     SNP_OPT_BOOL,                                                                         \
+     NULL,                                                                                 \
+     "let the model make sub-calls (default), or not",                                     \
+     SNP_KEY_SUB_CALLS_ENABLED},                                                           \
+    {                                                                                      \
+        "max-sub-calls", 0, SNP_OPT_INT, "N", "sub-calls between two answers (default 5)", \
+            SNP_KEY_SUB_CALLS_MAX_PER_TURN                                                 \
+    }
+
+/* What both do -------------------------------------------------------------------------------- */
+
+/* Settings are shown; *ret_exit >= 0: that was all. */
+static void settings_show(struct snp_front *front,
+                          const struct snp_run_budget *budget,
+                          int *ret_exit)
+{
+    bool is_all = snp_opts_flag(front->opts, "show-config", false);
+
+    *ret_exit = is_all ? SNP_EXIT_OK : -1;
+    if (is_all || (front->is_verbose && !front->is_json && !front->has_events)) {
+        snp_run_notes_show(front, budget);
+    }
+}
+
+/* No limit of cost is for a model whose price is not known, where that was said. */
+static bool cost_is_free(const struct snp_front *front,
+                         const struct snp_model_choice *choice,
+                         struct snp_err *err)
+{
+    const char *text = snp_opts_str(front->opts, "cost-limit");
+
+    if (text == NULL || strcmp(text, unpriced) != 0 || !choice->is_priced ||
+        (choice->input_usd <= 0 && choice->output_usd <= 0)) {
+        return true;
+    }
+    (void)snp_fail(err, SNP_E_LIMIT,
+                   "no limit of cost is for models whose price is not known; that of %s is, so "
+                   "give a cost_limit of at most %.0f USD",
+                   choice->model, SNP_AGENT_COST_USD_MAX);
+    return false;
+}
+
+/* The limit of cost that nobody has set is for models whose price is known. */
+static void cost_default(const struct snp_front *front,
+                         const struct snp_model_choice *choice,
+                         struct snp_run_spec *spec)
+{
+    bool is_set = snp_opts_given(front->opts, "cost-limit") ||
+                  snp_config_origin(front->config, SNP_KEY_COST_LIMIT) != SNP_ORIGIN_DEFAULT;
+
+    if (spec->kind != SNP_RUN_COMPLETION || is_set || choice->is_priced) {
+        return;
+    }
+    spec->budget.cost_usd = -1;
+    if (!front->is_json && !front->has_events) {
+        snp_cli_warn(front->cli,
+                     "the price of %s is not known, so only --token-budget (%lld tokens) "
+                     "limits what this run costs (docs/models.md: prices)",
+                     choice->model, (long long)spec->budget.tokens);
+    }
+}
+
+/* Can the model be asked at all? Otherwise what is missing is said, or what is no prompt is run. */
+static int start(struct snp_front *front, struct snp_run_spec *spec)
+{
+    struct snp_model_choice choice = {0};
+    snp_autojson json_t *exec = NULL;
+    struct snp_limits limits;
+    struct snp_err err;
+
+    spec->log = (struct snp_trajectory_place){
+        .dir = snp_config_str(front->config, SNP_KEY_LOG_DIR),
+        .is_beneath = !snp_config_is_chosen(front->config, SNP_KEY_LOG_DIR)};
+    spec->environment = snp_cli_tier(front->config);
+    snp_config_limits(front->config, &limits);
+    spec->cell_ms = limits.value[SNP_LIMIT_WALL];
+    if (snp_config_origin(front->config, SNP_KEY_MODEL) != SNP_ORIGIN_DEFAULT) {
+        spec->model = snp_config_str(front->config, SNP_KEY_MODEL);
+    }
+    if (snp_model_choose(front->models, spec->model, &choice, &err) < 0) {
+        return snp_run_direct(front, spec, &err);
+    }
+    if (!cost_is_free(front, &choice, &err) || snp_front_exec(front, &exec, &err) < 0 ||
+        snp_run_notes_logs(front, &err) < 0) {
+        return snp_front_fail(front, &err);
+    }
+    cost_default(front, &choice, spec);
+    spec->exec = exec;
+    spec->budget.sub = (struct snp_run_sub_limits){
+        .is_on = snp_config_bool(front->config, SNP_KEY_SUB_CALLS_ENABLED),
+        .per_turn = snp_config_int(front->config, SNP_KEY_SUB_CALLS_MAX_PER_TURN),
+        .inheritance = snp_config_float(front->config, SNP_KEY_SUB_CALLS_BUDGET_INHERITANCE),
+        .cost_usd = snp_config_float(front->config, SNP_KEY_SUB_CALLS_MAX_COST_PER_SESSION),
+    };
+    if (snp_front_output(front, &err) < 0) {
+        return snp_front_fail(front, &err);
+    }
+    return snp_front_start(front, spec);
+}
+
+/* run ----------------------------------------------------------------------------------------- */
+
+static const struct snp_opt run_options[] = {
+    OPT_MODEL,
+    {"max-depth",    'd', SNP_OPT_INT,    "N",    "turns of the model (default 30)",                      SNP_KEY_MAX_DEPTH   },
+    {"token-budget", 't', SNP_OPT_INT,    "N",    "tokens of both directions (default 400000)",
+      SNP_KEY_TOKEN_BUDGET                                                                                                     },
+    {"tool-budget",  0,   SNP_OPT_INT,    "N",    "tool calls (default 100)",                             SNP_KEY_TOOL_BUDGET },
+    {"cost-limit",   0,   SNP_OPT_STRING, "USD",  "most it may cost, or none (default 2)",                0                   },
+    {"timeout",      0,   SNP_OPT_INT,    "S",    "wall clock of the whole run in seconds (default 900)",
+      SNP_KEY_TIMEOUT_SECONDS                                                                                                  },
+    {"max-calls",    0,   SNP_OPT_INT,    "N",
+      "model calls, failed ones included, without sub-calls (default 60)",                                 SNP_KEY_MAX_SUBCALLS},
+    OPT_SUBS,
+    {"system",       's', SNP_OPT_STRING, "TEXT", "what the model is told before",                        0                   },
+    OPT_BOX,
+    OPT_END,
+};
+static const struct snp_opt_arg run_args[] = {
+    {"PROMPT", "what is to be done; - reads it from standard input", 1, 1}
+};
+
+static int prompt_take(const struct snp_opts *opts, char **ret, struct snp_err *err)
+{
+    enum {
+        PROMPT_MAX = 4 << 20
+    };
+    const char *given = snp_opts_arg(opts, 0);
+    size_t n = 0;
+    int r = 0;
+
+    if (strcmp(given, "-") == 0) {
+        r = snp_read_input("-", PROMPT_MAX, ret, &n, err);
+    } else {
+        *ret = strdup(given);
+        n = strlen(given);
+        r = *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    }
+    if (r < 0) {
+        return r;
+    }
+    SNP_ASSERT(*ret != NULL);
+    if (strspn(*ret, " \t\r\n") == n || !snp_utf8_valid(*ret, n) || strlen(*ret) != n) {
+        return snp_fail(err, SNP_E_INVALID, "the prompt is empty, or not UTF-8 text");
+    }
+    return 0;
+}
+
+/* What the options and the configuration say. */
+static int run_budget(const struct snp_front *front,
+                      struct snp_run_budget *budget,
+                      struct snp_err *err)
+{
+    const struct snp_config *config = front->config;
+
+    budget->max_depth = snp_config_int(config, SNP_KEY_MAX_DEPTH);
+    budget->max_subcalls = snp_config_int(config, SNP_KEY_MAX_SUBCALLS);
+    budget->tokens = snp_config_int(config, SNP_KEY_TOKEN_BUDGET);
+    budget->tool_calls = snp_config_int(config, SNP_KEY_TOOL_BUDGET);
+    budget->wall_ms = snp_config_int(config, SNP_KEY_TIMEOUT_SECONDS) * MS;
+    budget->cost_usd = snp_config_float(config, SNP_KEY_COST_LIMIT);
+    return snp_front_cost(snp_opts_str(front->opts, "cost-limit"), &budget->cost_usd, err);
+}
+
+static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    struct snp_front front = {0};
+    snp_autofree char *prompt = NULL;
+    struct snp_run_spec spec = {.kind = SNP_RUN_COMPLETION,
+                                .system = snp_opts_str(opts, "system")};
+    struct snp_err err;
+    int exit_code = -1;
+    int r = prompt_take(opts, &prompt, &err);
+
+    r = r < 0 ? r : snp_front_open(&front, cli, &snp_verb_run, opts, &err);
+    r = r < 0 ? r : snp_front_attach(&front, &err);
+    r = r < 0 ? r : run_budget(&front, &spec.budget, &err);
+    if (r < 0) {
+        front.is_json = snp_opts_flag(opts, "json", false);
+        front.has_events = snp_opts_flag(opts, "events", false);
+        front.cli = cli;
+        exit_code = snp_front_fail(&front, &err);
+        snp_front_done(&front);
+        return exit_code;
+    }
+    settings_show(&front, &spec.budget, &exit_code);
+    if (exit_code < 0) {
+        spec.prompt = prompt;
+        exit_code = start(&front, &spec);
+    }
+    snp_front_done(&front);
+    return exit_code;
+}
+
+static const char run_codes[] = "0  there is an answer\n"
+                                "1  there is none, or only a part: a limit was reached, the "
+                                "model or the sandbox failed\n"
+                                "2  used wrongly";
+
+const struct snp_verb snp_verb_run = {
+    .name = "run",
+    .summary = "have a model answer a prompt by running code in a sandbox",
+    .asks_models = true,
+    .description =
+        "The model gets tools: Python and a patch tool in a sandbox, search and reading of the "
+        "project's files, which it sees at /workspace and cannot change. Every step is on "
+        "record "
+        "in ./logs (see logs), and an interrupted run goes on with resume.",
+    .spec = {run_options, SNP_ARRAY_LEN(run_options), run_args, SNP_ARRAY_LEN(run_args), false},
+    .examples = "run 'How many orders of orders.csv are overdue?'\n"
+                "run --model anthropic/claude-sonnet-4-5 --json 'Find the slowest test'\n"
+                "run --max-depth 8 --cost-limit 0.50 'Why does parse() fail on empty input?'",
+    .exit_codes = run_codes,
+    .run = run_run,
+};
+
+/* agent ----------------------------------------------------------------------------------------- */
+
+static const struct snp_opt agent_options[] = {
+    OPT_MODEL,
+    {"max-iterations", 'i', SNP_OPT_INT,    "N",   "iterations: 1 to 50 (default 10)",                     0},
+    {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model in each: 1 to 5 (default 3)",       0},
+    {"budget",         0,   SNP_OPT_INT,    "N",   "tokens of both directions (default 400000)",           0},
+    {"tool-budget",    0,   SNP_OPT_INT,    "N",   "tool calls in each iteration (default 50)",            0},
+    {"cost-limit",     0,   SNP_OPT_STRING, "USD",
+      "most it may cost: up to 10; none; or unpriced, which is none where the price is not "
+     "known (default 2)",                                                                                   0},
+    {"timeout",        0,   SNP_OPT_INT,    "S",   "wall clock of the whole run in seconds (default 900)",
+      SNP_KEY_TIMEOUT_SECONDS                                                                                },
+    {"auto-context",   0,   SNP_OPT_BOOL,   NULL,
+      "accepted; no service is asked for context in this version",                                          0},
+    OPT_SUBS,
+    OPT_BOX,
+    OPT_END,
+};
+static const struct snp_opt_arg agent_args[] = {
+    {"TASK", "what is to be done; - reads it from standard input", 1, 1}
+};
+
+/* A number of an option; above its most it is the most, and that is said. */
+static int capped(const struct snp_front *front,
+                  const char *name,
+                  int64_t fallback,
+                  int64_t most,
+                  int64_t *ret,
+                  struct snp_err *err)
+{
+    *ret = snp_opts_int(front->opts, name, fallback);
+    if (*ret < 1) {
+        return snp_fail(err, SNP_E_INVALID, "--%s is at least 1", name);
+    }
+    if (*ret > most) {
+        if (!front->is_json && !front->has_events) {
+            snp_cli_warn(front->cli, "--%s is at most %lld; that was taken", name,
+                         (long long)most);
+        }
+        *ret = most;
+    }
+    return 0;
+}
+
+static int agent_budget(const struct snp_front *front,
+                        struct snp_run_budget *ret,
+                        struct snp_err *err)
+{
+    const char *cost = snp_opts_str(front->opts, "cost-limit");
+    int r = capped(front, "max-iterations", SNP_AGENT_ITERATIONS, SNP_AGENT_ITERATIONS_MAX,
+                   &ret->iterations, err);
+
+    r = r < 0 ? r
+              : capped(front, "max-depth", SNP_AGENT_DEPTH, SNP_AGENT_DEPTH_MAX,
+                       &ret->max_depth, err);
+    r = r < 0 ? r : capped(front, "budget", SNP_AGENT_TOKENS, INT64_MAX / 2, &ret->tokens, err);
+    ret->cost_usd = SNP_AGENT_COST_USD;
+    if (snp_streq(cost, unpriced)) {
+        ret->cost_usd = -1;
+    } else {
+        r = r < 0 ? r : snp_front_cost(cost, &ret->cost_usd, err);
+    }
+    if (ret->cost_usd > SNP_AGENT_COST_USD_MAX) {
+        if (!front->is_json && !front->has_events) {
+            snp_cli_warn(front->cli, "--cost-limit is at most %.0f, or none; that was taken",
+                         SNP_AGENT_COST_USD_MAX);
+        }
+        ret->cost_usd = SNP_AGENT_COST_USD_MAX;
+    }
+    r = r < 0 ? r
+              : capped(front, "tool-budget", SNP_AGENT_TOOLS, SNP_AGENT_TOOLS_MAX,
+                       &ret->tool_calls, err);
+    ret->wall_ms = snp_config_int(front->config, SNP_KEY_TIMEOUT_SECONDS) * MS;
+    return r;
+}
+
+static int agent_run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    struct snp_front front = {0};
+    snp_autofree char *task = NULL;
+    struct snp_run_spec spec = {.kind = SNP_RUN_AGENT};
+    struct snp_err err;
+    int exit_code = -1;
+    int r = prompt_take(opts, &task, &err);
+
+    r = r < 0 ? r : snp_front_open(&front, cli, &snp_verb_agent, opts, &err);
+    r = r < 0 ? r : snp_front_attach(&front, &err);
+    r = r < 0 ? r : agent_budget(&front, &spec.budget, &err);
+    if (r < 0) {
+        front.is_json = snp_opts_flag(opts, "json", false);
+        front.has_events = snp_opts_flag(opts, "events", false);
+        front.cli = cli;
+        exit_code = snp_front_fail(&front, &err);
+        snp_front_done(&front);
+        return exit_code;
+    }
+    settings_show(&front, &spec.budget, &exit_code);
+    if (exit_code < 0) {
+        spec.prompt = task;
+        exit_code = start(&front, &spec);
+    }
+    snp_front_done(&front);
+    return exit_code;
+}
+
+const struct snp_verb snp_verb_agent = {
+    .name = "agent",
+    .summary = "have a model work on a task in a sandbox until it is done",
+    .asks_models = true,
+    .description =
+        "As run, in iterations: it ends when the model gives its final answer, or when "
+        "a limit is reached; then what there is so far is shown.",
+    .spec = {agent_options, SNP_ARRAY_LEN(agent_options), agent_args, SNP_ARRAY_LEN(agent_args),
+             false},
+    .examples = "agent 'Analyze all CSV files and generate a report'\n"
+                "agent --max-iterations 20 --cost-limit 5 'Make the tests pass'",
+    .exit_codes = run_codes,
+    .run = agent_run,
+};
+
+/* resume ---------------------------------------------------------------------------------------- */
+
+static const struct snp_opt resume_options[] = {
+    {"dir",            0,   SNP_OPT_STRING, "DIR", "folder of the records (default: ./logs)",
+     SNP_KEY_LOG_DIR                                                                                           },
+    {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model",                                      0},
+    {"max-calls",      0,   SNP_OPT_INT,    "N",   "model calls of a completion",                             0},
+    {"max-sub-calls",  0,   SNP_OPT_INT,    "N",   "sub-calls between two answers",                           0},
+    {"token-budget",   0,   SNP_OPT_INT,    "N",   "tokens of the whole run",                                 0},
+    {"budget",         0,   SNP_OPT_INT,    "N",   "the same",                                                0},
+    {"tool-budget",    0,   SNP_OPT_INT,    "N",   "tool calls",                                              0},
+    {"max-iterations", 'i', SNP_OPT_INT,    "N",   "iterations of an agent",                                  0},
+    {"cost-limit",     0,   SNP_OPT_STRING, "USD", "most the whole run may cost, or none",                    0},
+    {"timeout",        0,   SNP_OPT_INT,    "S",   "wall clock of the whole run, its earlier parts included",
+     0                                                                                                         },
+    {"recover",        0,   SNP_OPT_STRING, "HOW",
+     "if cells of its session are missing after a crash: ask (default), replay, checkpoint",                  0},
+    OPT_OUTPUT,
+    SNP_RUN_TOOLS_OPTS,
+    SNP_CLI_OPT_CONFIG,
+    SNP_CLI_OPT_JSON,
+    SNP_FRONT_OPT_EVENTS,
+    SNP_FRONT_OPT_VERBOSE,
+};
+static const struct snp_opt_arg resume_args[] = {
+    {"RUN", "its id, or how that begins (default: list those that can be resumed)", 0, 1},
+};
+
+static int budget_changes(const struct snp_opts *opts, json_t *budget, struct snp_err *err)
+{
+    static const struct {
+        const char *option;
+        const char *member;
+        int64_t unit;
+    } rows[] = {
+        {"max-depth",      "max_depth",              1 },
+        {"max-calls",      "max_subcalls",           1 },
+        {"max-sub-calls",  "sub_calls_max_per_turn", 1 },
+        {"token-budget",   "token_budget",           1 },
+        {"budget",         "token_budget",           1 },
+        {"tool-budget",    "tool_budget",            1 },
+        {"max-iterations", "max_iterations",         1 },
+        {"timeout",        "timeout_ms",             MS},
+    };
+    double cost = -1;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        int64_t value = snp_opts_int(opts, rows[i].option, 0);
+
+        if (!snp_opts_given(opts, rows[i].option)) {
+            continue;
+        }
+        if (value < 1 || value > INT64_MAX / MS) {
+            return snp_fail(err, SNP_E_INVALID, "--%s is at least 1", rows[i].option);
+        }
+        (void)json_object_set_new(budget, rows[i].member, json_integer(value * rows[i].unit));
+    }
+    if (snp_opts_given(opts, "cost-limit")) {
+        if (snp_front_cost(snp_opts_str(opts, "cost-limit"), &cost, err) < 0) {
+            return err->code;
+        }
+        (void)json_object_set_new(budget, "cost_limit", json_real(cost));
+    }
+    return 0;
+}
+
+static int recover_check(const char *word, struct snp_err *err)
+{
+    for (size_t i = 0; snp_recover_words[i] != NULL; i++) {
+        if (word == NULL || strcmp(word, snp_recover_words[i]) == 0) {
+            return 0;
+        }
+    }
+    return snp_fail(err, SNP_E_INVALID, "--recover is ask, replay or checkpoint, not '%.40s'",
+                    word);
+}
+
+static int resumable_tell(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoconfig struct snp_config *config = NULL;
+    struct snp_err err;
+
+    return snp_cli_config(cli, &snp_verb_resume, opts, &config, &err) < 0
+               ? snp_cli_fail(cli, &err)
+               : snp_runs_tell(cli, snp_config_str(config, SNP_KEY_LOG_DIR), true,
+                               snp_opts_flag(opts, "json", false), "resume ID");
+}
+
+static int resume_run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    struct snp_front front = {0};
+    snp_autojson json_t *budget = json_object();
+    snp_autofree char *path = NULL;
+    struct snp_run_changes changes = {.budget = budget,
+                                      .recover = snp_opts_str(opts, "recover")};
+    struct snp_err err;
+    int exit_code;
+    int r;
+
+    if (snp_opts_n_args(opts) == 0) {
+        return resumable_tell(cli, opts);
+    }
+    r = budget_changes(opts, budget, &err);
+    r = r < 0 ? r : recover_check(changes.recover, &err);
+    r = r < 0 ? r : snp_front_open(&front, cli, &snp_verb_resume, opts, &err);
+    r = r < 0 ? r : snp_front_output(&front, &err);
+    r = r < 0 ? r
+              : snp_trajectory_find(snp_config_str(front.config, SNP_KEY_LOG_DIR),
+                                    snp_opts_arg(opts, 0), &path, &err);
+    if (r < 0) {
+        front.is_json = snp_opts_flag(opts, "json", false);
+        front.has_events = snp_opts_flag(opts, "events", false);
+        front.cli = cli;
+        exit_code = snp_front_fail(&front, &err);
+    } else {
+        changes.is_log_beneath = !snp_config_is_chosen(front.config, SNP_KEY_LOG_DIR);
+        exit_code = snp_front_resume(&front, path, &changes);
+    }
+    snp_front_done(&front);
+    return exit_code;
+}
+
+const struct snp_verb snp_verb_resume = {
+    .name = "resume",
+    .summary = "go on with an interrupted or stopped run",
+    .asks_models = true,
+    .description =
+        "From its last step on record: no answer of the model is asked for again, no "
+        "cell is run twice. Limits that are given replace those it was started with.",
+    .spec = {resume_options, SNP_ARRAY_LEN(resume_options), resume_args,
+             SNP_ARRAY_LEN(resume_args), false},
+    .examples = "resume 3f2a\nresume 3f2a --max-depth 8",
+    .exit_codes = run_codes,
+    .run = resume_run,
+};

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `visualize`: runs as a page in a browser, written into a file or served to this user alone. To serve, it
+ * becomes another program (cli/visualize.h).
+ */
+#include "cli/run/visualize.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/spawn.h"
+#include "trajectory/reader.h"
+
+enum {
+    TAIL_DEFAULT = 50,
+    PORT_MAX = 65535,
+};
+
+static const char *const of_serving[] = {"port", "host", "allow-remote", "allow-host"};
+
+/* What is shown ----------------------------------------------------------------------------- */
+
+void snp_visualize_done(struct snp_visualize *v)
+{
+    snp_config_free(v->config);
+    free(v->path);
+    *v = (struct snp_visualize){0};
+}
+
+static void on_warn(void *ctx, const char *text)
+{
+    snp_cli_warn(ctx, "%s", text);
+}
+
+static int read_into(struct snp_cli *cli,
+                     const struct snp_opts *opts,
+                     struct snp_visualize *v,
+                     struct snp_err *err)
+{
+    int64_t tail = snp_opts_int(opts, "tail", TAIL_DEFAULT);
+    int64_t port = snp_opts_int(opts, "port", 0);
+    const char *dir;
+    int r;
+
+    if (tail < 1 || tail > SNP_PAGE_RUNS_MAX) {
+        return snp_fail(err, SNP_E_INVALID, "--tail is 1 to %d", SNP_PAGE_RUNS_MAX);
+    }
+    if (port < 0 || port > PORT_MAX) {
+        return snp_fail(err, SNP_E_INVALID, "--port is 1 to %d, or 0 for a free one", PORT_MAX);
+    }
+    r = snp_cli_config(cli, &snp_verb_visualize, opts, &v->config, err);
+    if (r < 0) {
+        return r;
+    }
+    dir = snp_config_str(v->config, SNP_KEY_LOG_DIR);
+    if (snp_opts_n_args(opts) > 0) {
+        r = snp_trajectory_find(dir, snp_opts_arg(opts, 0), &v->path, err);
+        if (r < 0) {
+            err->code = SNP_E_NOT_FOUND; /* no usage error, also when several begin so */
+            return SNP_E_NOT_FOUND;
+        }
+    }
+    v->page = (struct snp_page){
+        .dir = dir, .path = v->path, .tail = (size_t)tail, .warn = on_warn, .ctx = cli};
+    return 0;
+}
+
+int snp_visualize_read(struct snp_cli *cli,
+                       const struct snp_opts *opts,
+                       struct snp_visualize *ret,
+                       struct snp_err *err)
+{
+    int r;
+
+    *ret = (struct snp_visualize){0};
+    r = read_into(cli, opts, ret, err);
+    if (r < 0) {
+        snp_visualize_done(ret);
+    }
+    return r;
+}
+
+/* Into a file ------------------------------------------------------------------------------- */
+
+static int written_print(const char *path, size_t runs, size_t bytes)
+{
+    snp_autojson json_t *answer =
+        json_pack("{s:o, s:I, s:I}", "file", snp_cli_path_json(path), "runs", (json_int_t)runs,
+                  "bytes", (json_int_t)bytes);
+
+    return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+}
+
+static int write_out(struct snp_visualize *v,
+                     const char *out_path,
+                     bool as_json,
+                     struct snp_err *err)
+{
+    snp_autobuf struct snp_buf out = {0};
+    struct snp_page_made made;
+    int r;
+
+    if (v->path != NULL) {
+        v->page.dir = NULL; /* this one alone */
+    }
+    snp_buf_init(&out, SNP_PAGE_MAX);
+    r = snp_page_make(&v->page, &out, &made, err);
+    if (r == 0 && made.n_listed == 0) {
+        r = snp_fail(err, SNP_E_NOT_FOUND, "no trajectories found in %s", v->page.dir);
+    }
+    r = r < 0 ? r : snp_file_write_atomic(out_path, snp_buf_bytes(&out), out.len, 0600, err);
+    if (r == 0 && as_json) {
+        return written_print(out_path, made.n_inside, out.len) == SNP_EXIT_OK
+                   ? 0
+                   : snp_fail_sys(err, errno, "write");
+    }
+    if (r == 0) {
+        (void)printf("%s: %zu %s, %zu KiB\n", out_path, made.n_inside,
+                     made.n_inside == 1 ? "run" : "runs", (out.len + 1023) / 1024);
+    }
+    return r;
+}
+
+static int run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_cleanup(snp_visualize_done) struct snp_visualize v = {0};
+    const char *out = snp_opts_str(opts, "out");
+    struct snp_err err;
+    int r;
+
+    for (size_t i = 0; out != NULL && i < SNP_ARRAY_LEN(of_serving); i++) {
+        if (snp_opts_given(opts, of_serving[i])) {
+            return snp_cli_usage(cli, "--%s is for serving pages; --out writes one",
+                                 of_serving[i]);
+        }
+    }
+    if (out == NULL) {
+        r = snp_become("mcp-http", cli->argv, &err);
+        return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+    }
+    r = snp_visualize_read(cli, opts, &v, &err);
+    r = r < 0 ? r : write_out(&v, out, snp_opts_flag(opts, "json", false), &err);
+    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+}
+
+/* The verb ---------------------------------------------------------------------------------- */
+
+static const struct snp_opt options[] = {
+    {"dir",          'd', SNP_OPT_STRING, "DIR",  "folder of the records (default: ./logs)",
+     SNP_KEY_LOG_DIR                                                                                   },
+    {"out",          'o', SNP_OPT_STRING, "FILE", "write one page that needs nothing else, and end",  0},
+    {"tail",         'n', SNP_OPT_INT,    "N",    "how many runs to list, the newest (default 50)",   0},
+    {"port",         'p', SNP_OPT_INT,    "N",    "port to serve on (default 8501; 0: a free one)",   0},
+    {"host",         0,   SNP_OPT_STRING, "HOST",
+     "address to serve on, a number or localhost (default 127.0.0.1)",                                0},
+    {"allow-remote", 0,   SNP_OPT_FLAG,   NULL,   "HOST may be an address that other machines reach",
+     0                                                                                                 },
+    {"allow-host",   0,   SNP_OPT_LIST,   "NAME",
+     "a further name that browsers may call us by; may be repeated",                                  0},
+    {"json",         0,   SNP_OPT_FLAG,   NULL,   "print the address, or what was written, as JSON",  0},
+    SNP_CLI_OPT_CONFIG,
+};
+static const struct snp_opt_arg args[] = {
+    {"RUN", "the run to show: its id, or how that begins (default: the newest)", 0, 1},
+};
+
+const struct snp_verb snp_verb_visualize = {
+    .name = "visualize",
+    .summary = "show runs and agents in a browser: tree, tokens, times, cells, plots",
+    .description = "Without --out it serves pages to this user until Ctrl-C, and prints the "
+                   "address, which "
+                   "has a secret in it: who has the address can read the records. Load the "
+                   "page again to see "
+                   "new runs. With --out it writes one file, of RUN alone if that is given.",
+    .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .examples = "visualize\nvisualize 3f2a\nvisualize 3f2a --out run.html\nvisualize --dir "
+                "/var/log/runs --port 0",
+    .run = run,
+};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_RUN_VISUALIZE_H
+#define SNP_CLI_RUN_VISUALIZE_H
+
+/*
+ * What the two programs of `visualize` share: snipara-sandbox itself, which writes a page, and mcp-http, which
+ * it becomes to serve pages: only that one loads the HTTP library.
+ */
+
+#include "cli/cli.h"
+#include "cli/show/page.h"
+
+/* What is to be shown. */
+struct snp_visualize {
+    struct snp_config *config; /* owned */
+    char *path;                /* of the run that was named; owned; NULL = none was */
+    struct snp_page page;      /* borrows from these two */
+    bool as_json;              /* how its address is printed */
+};
+void snp_visualize_done(struct snp_visualize *v);
+
+/* Read it from the options. SNP_E_INVALID: they are wrong; SNP_E_NOT_FOUND: there is no such run. */
+int snp_visualize_read(struct snp_cli *cli,
+                       const struct snp_opts *opts,
+                       struct snp_visualize *ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/* What the verb runs in mcp-http. */
+int snp_visualize_http_verb(struct snp_cli *cli, const struct snp_opts *opts);
+
+#endif

@@ -1,0 +1,742 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `diff`: what differs between two sessions or snapshots.
+ *
+ * Contents are fetched only of files that changed, and compared by diff(1) in a private folder.
+ * Names, types and contents are the sandbox's: on a terminal they are escaped before they are
+ * coloured, and what could pass for more than a name is quoted everywhere. To patch(1) the
+ * whole is hunks of regular files; all other lines are nothing it acts on.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/remote.h"
+#include "cli/show/lost.h"
+#include "cli/show/pager.h"
+#include "cli/show/term.h"
+#include "cli/spawn.h"
+#include "text/escape.h"
+#include "wire/rpc.h"
+
+enum {
+    TEXT_MAX = 8 << 20,  /* larger files are not compared by lines */
+    DIFF_MAX = 32 << 20, /* of one file's differences */
+    ALL_MAX = 128 << 20, /* of everything that is shown */
+    BINARY_LOOK = 8000,  /* bytes searched for a NUL */
+    NAME_MAX_BYTES = 64 << 10,
+    SIZE_MAX_BYTES = 32,
+    TROUBLE = 2, /* diff's status when it could not compare */
+};
+
+/* A side of a file. */
+struct side {
+    const char *type;   /* borrowed: file, dir, link, deleted; NULL = it is not there */
+    const char *hash;   /* borrowed: of a file's content */
+    const char *target; /* borrowed: where a link leads; NULL = it is none */
+    uint64_t size;
+    unsigned mode;
+    char *bytes; /* owned */
+    size_t len;
+};
+
+struct comparison {
+    char *a;                   /* owned: what is compared, as the daemon takes it */
+    char *b;                   /* owned */
+    struct snp_client *client; /* borrowed */
+    const struct snp_opts *opts;
+    char *folder;       /* owned: private, for diff(1); NULL = not made yet */
+    struct snp_buf out; /* what will be shown */
+    bool is_term;
+    bool has_color;
+    uint64_t added; /* lines */
+    uint64_t removed;
+    size_t files;
+    size_t variables;
+};
+
+/* Text -------------------------------------------------------------------------------------- */
+
+static const char *code_of(const struct comparison *all, enum snp_style style)
+{
+    static const char *const codes[] = {
+        [SNP_STYLE_PLAIN] = "",         [SNP_STYLE_BOLD] = "\033[1m",
+        [SNP_STYLE_DIM] = "\033[2m",    [SNP_STYLE_RED] = "\033[31m",
+        [SNP_STYLE_GREEN] = "\033[32m", [SNP_STYLE_YELLOW] = "\033[33m",
+        [SNP_STYLE_CYAN] = "\033[36m",
+    };
+
+    return all->has_color ? codes[style] : "";
+}
+
+/* One line without its end, coloured; text is not trusted. */
+static int line_add(struct comparison *all, enum snp_style style, const char *text, size_t n)
+{
+    const char *code = code_of(all, style);
+    int r = snp_buf_adds(&all->out, code);
+
+    if (r == 0) {
+        r = all->is_term ? snp_escape(&all->out, text, n) : snp_buf_add(&all->out, text, n);
+    }
+    return r < 0 ? r : snp_buf_addf(&all->out, "%s\n", code[0] == '\0' ? "" : "\033[0m");
+}
+
+static int linef(struct comparison *all, enum snp_style style, const char *fmt, ...)
+    SNP_PRINTF(3, 4);
+static int linef(struct comparison *all, enum snp_style style, const char *fmt, ...)
+{
+    snp_autofree char *text = NULL;
+    va_list args;
+
+    va_start(args, fmt);
+    if (vasprintf(&text, fmt, args) < 0) {
+        text = NULL;
+    }
+    va_end(args);
+    return text == NULL ? SNP_E_NOMEM : line_add(all, style, text, strlen(text));
+}
+
+/*
+ * A name that holds what could be read as more than a name is put in quotes, C-like; one with
+ * a space too, because patch(1) ends a name there. Caller frees; NULL when out of memory.
+ */
+static char *name_quoted(const char *before, const char *name)
+{
+    snp_autobuf struct snp_buf text = {0};
+    const char *whole;
+    bool is_plain = snp_utf8_valid(name, strlen(name));
+    int r;
+
+    snp_buf_init(&text, NAME_MAX_BYTES);
+    for (const char *c = name; *c != '\0'; c++) {
+        is_plain =
+            is_plain && (unsigned char)*c > 0x20 && *c != 0x7f && *c != '"' && *c != '\\';
+    }
+    r = snp_buf_addf(&text, "%s%s", is_plain ? "" : "\"", before);
+    for (const char *c = name; *c != '\0' && r == 0; c++) {
+        unsigned char byte = (unsigned char)*c;
+
+        if (is_plain || (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\')) {
+            r = snp_buf_add(&text, c, 1);
+        } else {
+            r = snp_buf_addf(&text, "\\%03o", byte);
+        }
+    }
+    if (r == 0 && !is_plain) {
+        r = snp_buf_adds(&text, "\"");
+    }
+    whole = r < 0 ? NULL : snp_buf_cstr(&text);
+    return whole == NULL ? NULL : strdup(whole);
+}
+
+/* Variables ---------------------------------------------------------------------------------- */
+
+static int variable_add(struct comparison *all, const json_t *row)
+{
+    snp_autofree char *name = name_quoted("", snp_json_str(row, "name", "?"));
+    snp_autofree char *type_a = name_quoted("", snp_json_str(row, "type_a", "?"));
+    snp_autofree char *type_b = name_quoted("", snp_json_str(row, "type_b", "?"));
+    const char *change = snp_json_str(row, "change", "?");
+
+    if (name == NULL || type_a == NULL || type_b == NULL) {
+        return SNP_E_NOMEM;
+    }
+    if (strcmp(change, "added") == 0) {
+        return linef(all, SNP_STYLE_GREEN, "variable %s: added, %.200s", name, type_b);
+    }
+    if (strcmp(change, "removed") == 0) {
+        return linef(all, SNP_STYLE_RED, "variable %s: removed, %.200s", name, type_a);
+    }
+    if (strcmp(type_a, type_b) == 0) {
+        return linef(all, SNP_STYLE_YELLOW, "variable %s: changed, %.200s", name, type_a);
+    }
+    return linef(all, SNP_STYLE_YELLOW, "variable %s: changed, %.200s to %.200s", name, type_a,
+                 type_b);
+}
+
+static int variables_add(struct comparison *all, const json_t *answer)
+{
+    const json_t *rows = json_object_get(answer, "variables");
+    int r = 0;
+
+    all->variables = json_array_size(rows);
+    for (size_t i = 0; i < all->variables && r == 0; i++) {
+        r = variable_add(all, json_array_get(rows, i));
+    }
+    return r;
+}
+
+/* Contents ----------------------------------------------------------------------------------- */
+
+static bool has_content(const struct side *side)
+{
+    return snp_streq(side->type, "file");
+}
+
+static int side_fetch(struct snp_client *client, struct side *side, struct snp_err *err)
+{
+    snp_autobuf struct snp_buf bytes = {0};
+    bool at_end = !snp_streq(side->type, "file") || side->hash == NULL;
+
+    snp_buf_init(&bytes, TEXT_MAX + 1);
+    while (!at_end) {
+        snp_autoreply struct snp_reply reply = {0};
+        int r = snp_remote_call(client, "blob",
+                                json_pack("{s:s, s:I, s:i}", "hash", side->hash, "offset",
+                                          (json_int_t)bytes.len, "length", SNP_FILE_CHUNK_MAX),
+                                &reply, err);
+
+        if (r < 0) {
+            return r;
+        }
+        if (snp_buf_add(&bytes, reply.raw, reply.raw_len) < 0) {
+            return snp_fail(err, SNP_E_PEER, "a content is larger than was said");
+        }
+        at_end = snp_json_bool(reply.head, "eof", true);
+        if (!at_end && reply.raw_len == 0) {
+            return snp_fail(err, SNP_E_PEER, "a content ended early");
+        }
+    }
+    side->len = bytes.len;
+    side->bytes = malloc(bytes.len + 1);
+    if (side->bytes == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (bytes.len > 0) {
+        memcpy(side->bytes, snp_buf_bytes(&bytes), bytes.len);
+    }
+    return 0;
+}
+
+static bool is_binary(const struct side *side)
+{
+    size_t look = side->len < BINARY_LOOK ? side->len : BINARY_LOOK;
+
+    return look > 0 && memchr(side->bytes, '\0', look) != NULL;
+}
+
+static int folder_make(struct comparison *all, struct snp_err *err)
+{
+    const char *base = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe) */
+
+    if (all->folder != NULL) {
+        return 0;
+    }
+    all->folder =
+        snp_format("%s/snipara-diff-XXXXXX", base == NULL || base[0] != '/' ? "/tmp" : base);
+    if (all->folder == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (mkdtemp(all->folder) == NULL) { /* mode 0700 */
+        int eno = errno;
+
+        free(SNP_TAKE_PTR(all->folder));
+        return snp_fail_sys(err, eno, "make a folder for temporary files");
+    }
+    return 0;
+}
+
+static int side_store(const struct side *side, const char *path, struct snp_err *err)
+{
+    snp_autoclose int fd =
+        open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd < 0 || snp_write_all(fd, side->bytes, side->len) < 0) {
+        return snp_fail_sys(err, errno, "write %s", path);
+    }
+    return 0;
+}
+
+/* The hunks between two texts: diff's output without its two lines of names. */
+static int hunks_make(struct comparison *all,
+                      const struct side *a,
+                      const struct side *b,
+                      struct snp_buf *hunks,
+                      struct snp_err *err)
+{
+    snp_autofree char *path_a = NULL;
+    snp_autofree char *path_b = NULL;
+    int status = 0;
+    int r = folder_make(all, err);
+
+    if (r < 0) {
+        return r;
+    }
+    path_a = snp_format("%s/a", all->folder);
+    path_b = snp_format("%s/b", all->folder);
+    if (path_a == NULL || path_b == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = side_store(a, path_a, err);
+    if (r == 0) {
+        r = side_store(b, path_b, err);
+    }
+    if (r == 0) {
+        const char *const argv[] = {"diff", "--text", "-U3",  "--label", "a", "--label",
+                                    "b",    "--",     path_a, path_b,    NULL};
+
+        r = snp_spawn_status(argv, hunks, &status, err);
+    }
+    if (r == 0 && status >= TROUBLE) {
+        r = snp_fail(err, SNP_E_PEER, "diff failed with status %d", status);
+    }
+    for (int line = 0; line < 2 && r == 0 && hunks->len > 0; line++) {
+        const char *end = memchr(snp_buf_bytes(hunks), '\n', hunks->len);
+
+        snp_buf_consume(hunks,
+                        end == NULL ? hunks->len : (size_t)(end - snp_buf_bytes(hunks)) + 1);
+    }
+    return r;
+}
+
+static enum snp_style style_of(char first)
+{
+    switch (first) {
+    case '+':
+        return SNP_STYLE_GREEN;
+    case '-':
+        return SNP_STYLE_RED;
+    case '@':
+        return SNP_STYLE_CYAN;
+    default:
+        return SNP_STYLE_PLAIN;
+    }
+}
+
+/* What is left of a text, which may be none (NULL, 0). */
+struct rest {
+    const char *text;
+    size_t n;
+};
+
+/* The next line without its end; false: there is none. */
+static bool line_next(struct rest *rest, struct rest *ret_line)
+{
+    const char *stop;
+    size_t taken;
+
+    if (rest->text == NULL || rest->n == 0) {
+        return false;
+    }
+    stop = memchr(rest->text, '\n', rest->n);
+    *ret_line = (struct rest){rest->text, stop == NULL ? rest->n : (size_t)(stop - rest->text)};
+    taken = stop == NULL ? rest->n : ret_line->n + 1;
+    rest->text += taken;
+    rest->n -= taken;
+    return true;
+}
+
+static int hunks_add(struct comparison *all, const struct snp_buf *hunks)
+{
+    struct rest rest = {snp_buf_bytes(hunks), hunks->len};
+    struct rest line = {0};
+    int r = 0;
+
+    while (r == 0 && line_next(&rest, &line)) {
+        r = line_add(all, style_of(line.n == 0 ? ' ' : line.text[0]), line.text, line.n);
+    }
+    return r;
+}
+
+/* Lines that came and went: all hunks' lines but their headings begin with a sign. */
+static void hunks_count(const struct snp_buf *hunks, uint64_t *ret_added, uint64_t *ret_removed)
+{
+    struct rest rest = {snp_buf_bytes(hunks), hunks->len};
+    struct rest line = {0};
+
+    *ret_added = 0;
+    *ret_removed = 0;
+    while (line_next(&rest, &line)) {
+        *ret_added += line.n > 0 && line.text[0] == '+' ? 1 : 0;
+        *ret_removed += line.n > 0 && line.text[0] == '-' ? 1 : 0;
+    }
+}
+
+/* Files -------------------------------------------------------------------------------------- */
+
+static void side_read(const json_t *row, const char *which, struct side *side)
+{
+    char member[16];
+
+    side->hash = snp_json_str(row, which, NULL);
+    (void)snprintf(member, sizeof(member), "type_%s", which);
+    side->type = snp_json_str(row, member, NULL);
+    (void)snprintf(member, sizeof(member), "size_%s", which);
+    side->size = (uint64_t)snp_json_int(row, member, 0);
+    (void)snprintf(member, sizeof(member), "mode_%s", which);
+    side->mode = (unsigned)snp_json_int(row, member, 0);
+    (void)snprintf(member, sizeof(member), "target_%s", which);
+    side->target = snp_streq(side->type, "link") ? snp_json_str(row, member, "") : NULL;
+}
+
+/* The bytes of a path: in hexadecimal where they are no UTF-8. Caller frees; NULL when out of memory. */
+static char *path_of(const json_t *row)
+{
+    const char *hex = snp_json_str(row, "path_hex", NULL);
+    size_t n = hex == NULL ? 0 : strlen(hex) / 2;
+    char *path;
+
+    if (hex == NULL) {
+        return strdup(snp_json_str(row, "path", "?"));
+    }
+    path = calloc(n + 1, 1);
+    for (size_t i = 0; path != NULL && i < n; i++) {
+        static const char digits[] = "0123456789abcdef";
+        const char *high = strchr(digits, hex[2 * i]);
+        const char *low = strchr(digits, hex[2 * i + 1]);
+
+        path[i] = '?';
+        if (high != NULL && low != NULL) {
+            path[i] = (char)(unsigned char)((high - digits) << 4 | (low - digits));
+        }
+    }
+    return path;
+}
+
+/* One changed file, ready to be shown. */
+struct change {
+    const json_t *row;
+    struct side a;
+    struct side b;
+    bool has_lines; /* both sides are text of a size that can be compared */
+    struct snp_buf hunks;
+    uint64_t added;
+    uint64_t removed;
+};
+
+static void change_done(struct change *change)
+{
+    free(change->a.bytes);
+    free(change->b.bytes);
+    snp_buf_done(&change->hunks);
+}
+
+static int change_load(struct comparison *all, struct change *change, struct snp_err *err)
+{
+    int r;
+
+    snp_buf_init(&change->hunks, DIFF_MAX);
+    side_read(change->row, "a", &change->a);
+    side_read(change->row, "b", &change->b);
+    if (change->a.size > TEXT_MAX || change->b.size > TEXT_MAX) {
+        return 0;
+    }
+    if (change->a.hash != NULL && snp_streq(change->a.hash, change->b.hash)) {
+        change->has_lines = true; /* only its mode changed */
+        return 0;
+    }
+    r = side_fetch(all->client, &change->a, err);
+    if (r == 0) {
+        r = side_fetch(all->client, &change->b, err);
+    }
+    if (r < 0 || is_binary(&change->a) || is_binary(&change->b)) {
+        return r;
+    }
+    change->has_lines = true;
+    r = hunks_make(all, &change->a, &change->b, &change->hunks, err);
+    if (r == SNP_E_LIMIT) {
+        change->has_lines = false;
+        return 0;
+    }
+    if (r == 0) {
+        hunks_count(&change->hunks, &change->added, &change->removed);
+    }
+    return r;
+}
+
+/* "new file mode 644", and a line for each end of what changed its kind or mode. */
+static int modes_add(struct comparison *all, const struct change *change)
+{
+    const struct side *a = &change->a;
+    const struct side *b = &change->b;
+    int r = 0;
+
+    if (snp_streq(a->type, b->type)) {
+        return a->mode == b->mode
+                   ? 0
+                   : linef(all, SNP_STYLE_BOLD, "old mode %o\nnew mode %o", a->mode, b->mode);
+    }
+    if (a->type != NULL && !snp_streq(a->type, "deleted")) {
+        r = linef(all, SNP_STYLE_BOLD, "deleted %.8s mode %o", a->type, a->mode);
+    }
+    if (r == 0 && b->type != NULL && !snp_streq(b->type, "deleted")) {
+        r = linef(all, SNP_STYLE_BOLD, "new %.8s mode %o", b->type, b->mode);
+    }
+    if (r == 0 && snp_streq(b->type, "deleted")) {
+        r = linef(all, SNP_STYLE_BOLD, "deleted file of the project");
+    }
+    return r;
+}
+
+/* Where a link led and leads: patch(1) knows no links, and would make a file of its target. */
+static int links_add(struct comparison *all, const struct change *change)
+{
+    const struct {
+        const char *what;
+        const char *target;
+    } rows[] = {
+        {"old", change->a.target},
+        {"new", change->b.target},
+    };
+    int r = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows) && r == 0; i++) {
+        snp_autofree char *target =
+            rows[i].target == NULL ? NULL : name_quoted("", rows[i].target);
+
+        if (rows[i].target != NULL) {
+            r = target == NULL
+                    ? SNP_E_NOMEM
+                    : linef(all, SNP_STYLE_PLAIN, "%s link to %s", rows[i].what, target);
+        }
+    }
+    return r;
+}
+
+static int change_add(struct comparison *all, const struct change *change)
+{
+    snp_autofree char *path = path_of(change->row);
+    snp_autofree char *a = path == NULL ? NULL : name_quoted("a/", path);
+    snp_autofree char *b = path == NULL ? NULL : name_quoted("b/", path);
+    char size_a[SIZE_MAX_BYTES];
+    char size_b[SIZE_MAX_BYTES];
+    int r;
+
+    if (a == NULL || b == NULL) {
+        return SNP_E_NOMEM;
+    }
+    r = linef(all, SNP_STYLE_BOLD, "diff %s %s", a, b);
+    if (r == 0) {
+        r = modes_add(all, change);
+    }
+    if (r == 0) {
+        r = links_add(all, change);
+    }
+    if (r == 0 && !change->has_lines && (has_content(&change->a) || has_content(&change->b))) {
+        return linef(all, SNP_STYLE_PLAIN, "Binary files %s and %s differ (%s, %s)",
+                     !has_content(&change->a) ? "/dev/null" : a,
+                     !has_content(&change->b) ? "/dev/null" : b,
+                     snp_format_bytes(change->a.size, size_a, sizeof(size_a)),
+                     snp_format_bytes(change->b.size, size_b, sizeof(size_b)));
+    }
+    if (r < 0 || change->hunks.len == 0) {
+        return r;
+    }
+    r = linef(all, SNP_STYLE_BOLD, "--- %s", !has_content(&change->a) ? "/dev/null" : a);
+    if (r == 0) {
+        r = linef(all, SNP_STYLE_BOLD, "+++ %s", !has_content(&change->b) ? "/dev/null" : b);
+    }
+    return r == 0 ? hunks_add(all, &change->hunks) : r;
+}
+
+static int change_stat(struct comparison *all, const struct change *change)
+{
+    snp_autofree char *path = path_of(change->row);
+    snp_autofree char *name = path == NULL ? NULL : name_quoted("", path);
+    char size_a[SIZE_MAX_BYTES];
+    char size_b[SIZE_MAX_BYTES];
+
+    if (name == NULL) {
+        return SNP_E_NOMEM;
+    }
+    if (!change->has_lines) {
+        return linef(all, SNP_STYLE_PLAIN, " %s | %s -> %s", name,
+                     snp_format_bytes(change->a.size, size_a, sizeof(size_a)),
+                     snp_format_bytes(change->b.size, size_b, sizeof(size_b)));
+    }
+    return linef(all, SNP_STYLE_PLAIN, " %s | +%llu -%llu", name,
+                 (unsigned long long)change->added, (unsigned long long)change->removed);
+}
+
+/* The text of a file's differences as a member of its row, for --json. */
+static int change_json(const struct change *change)
+{
+    json_t *row = (json_t *)(uintptr_t)change->row;
+    json_t *text =
+        change->has_lines
+            ? snp_json_bytes(change->hunks.len == 0 ? "" : snp_buf_bytes(&change->hunks),
+                             change->hunks.len)
+            : json_null();
+
+    return json_object_set_new(row, "unified", text) < 0 ? SNP_E_NOMEM : 0;
+}
+
+static int file_add(struct comparison *all, const json_t *row, struct snp_err *err)
+{
+    struct change change = {.row = row};
+    int r = change_load(all, &change, err);
+
+    if (r < 0) {
+        change_done(&change);
+        return r;
+    }
+    all->added += change.added;
+    all->removed += change.removed;
+    if (snp_opts_flag(all->opts, "json", false)) {
+        r = change_json(&change);
+    } else if (snp_opts_flag(all->opts, "stat", false)) {
+        r = change_stat(all, &change);
+    } else {
+        r = change_add(all, &change);
+    }
+    change_done(&change);
+    return r < 0
+               ? snp_fail(err, (enum snp_code)r,
+                          "more than %d MiB of differences; --stat counts them", ALL_MAX >> 20)
+               : 0;
+}
+
+static int files_add(struct comparison *all, const json_t *answer, struct snp_err *err)
+{
+    const json_t *rows = json_object_get(answer, "files");
+    int r = 0;
+
+    all->files = json_array_size(rows);
+    for (size_t i = 0; i < all->files && r == 0; i++) {
+        r = file_add(all, json_array_get(rows, i), err);
+    }
+    return r;
+}
+
+static int total_add(struct comparison *all)
+{
+    return linef(all, SNP_STYLE_BOLD,
+                 "%zu variable%s, %zu file%s changed, %llu lines added, %llu removed",
+                 all->variables, all->variables == 1 ? "" : "s", all->files,
+                 all->files == 1 ? "" : "s", (unsigned long long)all->added,
+                 (unsigned long long)all->removed);
+}
+
+static void comparison_done(struct comparison *all)
+{
+    static const char *const names[] = {"a", "b"};
+
+    for (size_t i = 0; all->folder != NULL && i < SNP_ARRAY_LEN(names); i++) {
+        snp_autofree char *path = snp_format("%s/%s", all->folder, names[i]);
+
+        if (path != NULL) {
+            (void)unlink(path);
+        }
+    }
+    if (all->folder != NULL) {
+        (void)rmdir(all->folder);
+    }
+    free(all->folder);
+    free(all->a);
+    free(all->b);
+    snp_buf_done(&all->out);
+}
+
+static int compare(struct comparison *all, struct snp_reply *reply, struct snp_err *err)
+{
+    bool is_json = snp_opts_flag(all->opts, "json", false);
+    int r = snp_remote_call(all->client, "diff",
+                            json_pack("{s:s, s:s}", "a", all->a, "b", all->b), reply, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (!is_json && variables_add(all, reply->head) < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "more variables than can be shown; --json has all");
+    }
+    r = files_add(all, reply->head, err);
+    if (r == 0 && !is_json && snp_opts_flag(all->opts, "stat", false) && total_add(all) < 0) {
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return r;
+}
+
+/* One snapshot is compared with its session as it is now; b stays NULL if there is nothing to compare. */
+static int sides_find(struct comparison *all, struct snp_err *err)
+{
+    const char *second = snp_opts_arg(all->opts, 1);
+    const char *at;
+    int r = snp_remote_moment_of(all->opts, snp_opts_arg(all->opts, 0), &all->a, err);
+
+    if (r < 0 || all->a == NULL) {
+        return r;
+    }
+    at = strchr(all->a, '@');
+    if (second != NULL) {
+        return snp_remote_moment_of(all->opts, second, &all->b, err);
+    }
+    all->b = at == NULL ? NULL : strndup(all->a, (size_t)(at - all->a));
+    return at != NULL && all->b == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
+static int run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    struct comparison all = {
+        .opts = opts, .is_term = snp_term_is(stdout), .has_color = snp_term_has_color(stdout)};
+    struct snp_err err;
+    int exit_code = SNP_EXIT_OK;
+    int r = sides_find(&all, &err);
+
+    if (r == 0 && all.b == NULL) {
+        exit_code = snp_snapshots_tell(cli, all.a, snp_opts_flag(opts, "json", false),
+                                       "diff SESSION@NAME");
+        comparison_done(&all);
+        return exit_code;
+    }
+    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
+    snp_buf_init(&all.out, ALL_MAX);
+    all.client = client;
+    if (r == 0) {
+        r = compare(&all, &reply, &err);
+    }
+    if (r < 0) {
+        exit_code = snp_cli_fail(cli, &err);
+    } else if (snp_opts_flag(opts, "json", false)) {
+        exit_code = snp_cli_print_json(reply.head);
+    } else {
+        if (snp_pager_write(snp_buf_bytes(&all.out), all.out.len,
+                            snp_opts_flag(opts, "pager", true)) < 0) {
+            exit_code = SNP_EXIT_FAILED;
+        }
+        if (snp_json_bool(reply.head, "truncated", false)) {
+            snp_cli_warn(cli, "there are more differences than an answer holds");
+        }
+        snp_lost_tell(json_object_get(reply.head, "lost_a"), "not compared, not saved in A");
+        snp_lost_tell(json_object_get(reply.head, "lost_b"), "not compared, not saved in B");
+    }
+    comparison_done(&all);
+    return exit_code;
+}
+
+static const struct snp_opt options[] = {
+    {"stat",  0, SNP_OPT_FLAG, NULL, "only count: which files, how many lines", 0},
+    {"pager", 0, SNP_OPT_BOOL, NULL, "on a terminal, page by page (default)",   0},
+    SNP_CLI_OPT_SESSION_AT,
+    SNP_CLI_OPT_JSON,
+};
+static const struct snp_opt_arg args[] = {
+    {"A", "a session as it is now, or a snapshot: SESSION@NAME or id",      0, 1},
+    {"B", "what it is compared with (default: the snapshot's session now)", 0, 1},
+};
+
+const struct snp_verb snp_verb_diff = {
+    .name = "diff",
+    .summary = "compare two sessions or snapshots",
+    .description =
+        "Show how B differs from A: variables by name and type, files line by line (binary "
+        "ones "
+        "are only named). In a pipe it is plain, and patch -p1 makes of it what it says of the "
+        "lines of regular files; links, modes, folders, and empty and binary files are listed, "
+        "and nothing patch acts on. On a terminal it is coloured and shown by "
+        "$SNIPARA_SANDBOX_PAGER, $PAGER or less.",
+    .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .examples = "diff work@loaded work\n"
+                "diff try-1 try-2 --stat\n"
+                "diff work@loaded work | patch -p1 --dry-run",
+    .run = run,
+};

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `exec`: one cell of Python or one command, in a new sandbox or in a named session.
+ *
+ * What the code prints goes to our standard output and error as it comes; what we have
+ * to say ourselves goes to standard error, in lines of their own.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+
+#include "base/rundir.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/policy.h"
+#include "cli/remote.h"
+#include "cli/setup/rootfs.h"
+#include "cli/show/result.h"
+#include "cli/tier.h"
+#include "policy/project.h"
+#include "policy/session_name.h"
+#include "policy/template_name.h"
+#include "registry/registry.h"
+
+enum {
+    INPUT_MAX = 15 << 20, /* code and standard input together; a frame has 16 MiB */
+};
+
+const char *const snp_recover_words[] = {"ask", "replay", "checkpoint", "skip", NULL};
+
+static const struct snp_opt options[] = {
+    {"file",           'f', SNP_OPT_STRING, "FILE",       "read the code from FILE",                          0                    },
+    {"session",        's', SNP_OPT_STRING, "NAME",
+     "run in this session, which is kept; new if it is not there",                                            0                    },
+    {"env",            'e', SNP_OPT_STRING, "TIER",
+     "where it runs: native, local (weaker), or auto (default): the strongest there is",                      SNP_KEY_ENVIRONMENT  },
+    {"template",       0,   SNP_OPT_STRING, "NAME",
+     "what a new session has: base, data (numpy, pandas), plot (matplotlib), or one of yours",                SNP_KEY_TEMPLATE     },
+    SNP_CLI_OPT_LIMITS,
+    {"project",        0,   SNP_OPT_STRING, "DIR",
+     "folder seen at /workspace; what is written there stays in the sandbox",                                 0                    },
+    {"rootfs",         0,   SNP_OPT_STRING, "DIR|TAR",
+     "another file system to run over, instead of this machine's /usr",                                       0                    },
+    {"sh",             0,   SNP_OPT_FLAG,   NULL,         "CODE is a shell line, not Python",                 0                    },
+    {"stdin",          0,   SNP_OPT_STRING, "FILE",       "standard input of the code; - for our own",        0                    },
+    {"set-env",        0,   SNP_OPT_LIST,   "NAME=VALUE", "a variable for the code (repeatable)",             0                    },
+    {"pass-env",       0,   SNP_OPT_LIST,   "NAME",       "pass our variable NAME to the code (repeatable)",  0                    },
+    {"allow-degraded", 0,   SNP_OPT_FLAG,   NULL,
+     "run even if this host lacks a control; the result says which",                                          0                    },
+    {"require-exact",  0,   SNP_OPT_BOOL,   NULL,
+     "refuse if a control or limit is less than whole here (approximate memory, say)",                        SNP_KEY_REQUIRE_EXACT},
+    {"transaction",    0,   SNP_OPT_BOOL,   NULL,
+     "in a session, undo what the code did if it has to be killed (default)",                                 SNP_KEY_TRANSACTION  },
+    {"atomic",         0,   SNP_OPT_FLAG,   NULL,
+     "undo it too if it fails; refused before it runs where that cannot be",                                  0                    },
+    {"durability",     0,   SNP_OPT_STRING, "HOW",
+     "of a session's outcome once it is answered: synced (survives a power cut), process",                    SNP_KEY_DURABILITY   },
+    {"checkpoint",     0,   SNP_OPT_STRING, "WHEN",
+     "when the session is saved: idle (soon after the last cell), after (each answer), cell "
+     "(before each answer), off",                                                                             SNP_KEY_CHECKPOINT   },
+    {"recover",        0,   SNP_OPT_STRING, "HOW",
+     "if cells are missing after a crash: ask (fail and name them; default), replay them "
+     "first, skip those that failed in a replay, or go on from the checkpoint",                               0                    },
+    {"stream",         0,   SNP_OPT_BOOL,   NULL,         "show output as it comes (default), or at the end", 0                    },
+    {"display-dir",    0,   SNP_OPT_STRING, "DIR",
+     "save what the code displays (images, HTML) as files",                                                   0                    },
+    {"quiet",          'q', SNP_OPT_FLAG,   NULL,
+     "of our own say only what ended the code: no denials, files, degraded",                                  0                    },
+    SNP_CLI_OPT_CONFIG,
+    SNP_CLI_OPT_JSON,
+};
+
+static const struct snp_opt_arg args[] = {
+    {"CODE",
+     "Python (or a shell line with --sh); - reads it from standard input; after -- a command "
+     "and its arguments; after --file its arguments (after -- if they look like options)", 0, 0},
+};
+
+/* Everything of one run; owned where it says so. */
+struct job {
+    struct snp_cli *cli;
+    const struct snp_opts *opts;
+    const struct snp_verb *verb;
+    struct snp_config *config; /* owned */
+    bool is_command;
+    json_t *argv; /* owned, or NULL */
+    char *raw;    /* owned: code, then standard input */
+    size_t code_len;
+    size_t raw_len;
+    bool has_stdin;
+    json_t *head; /* owned */
+};
+
+static void job_done(struct job *job)
+{
+    snp_config_free(job->config);
+    json_decref(job->argv);
+    json_decref(job->head);
+    free(job->raw);
+}
+
+/* What runs ------------------------------------------------------------------------------- */
+
+/* All positionals, after what is in job->argv already. */
+static int words_take(struct job *job, struct snp_err *err)
+{
+    const char *const *words = snp_opts_args(job->opts);
+
+    for (size_t i = 0; i < snp_opts_n_args(job->opts); i++) {
+        if (!snp_utf8_valid(words[i], strlen(words[i]))) {
+            return snp_fail(err, SNP_E_INVALID,
+                            "argument %zu is not UTF-8, which arguments must be", i + 1);
+        }
+        if (json_array_append_new(job->argv, json_string(words[i])) < 0) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+    }
+    return 0;
+}
+
+static int command_take(struct job *job, struct snp_err *err)
+{
+    job->is_command = true;
+    job->argv = json_array();
+    return words_take(job, err);
+}
+
+static int shell_take(struct job *job, const char *text, size_t len, struct snp_err *err)
+{
+    if (strlen(text) != len) {
+        return snp_fail(err, SNP_E_INVALID, "a shell line cannot hold a NUL byte");
+    }
+    job->is_command = true;
+    job->argv = json_pack("[s, s, o]", "/bin/sh", "-c", snp_json_bytes(text, len));
+    return job->argv == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
+/* What comes after --file FILE: FILE is argument 0, as for a script. */
+static int script_args_take(struct job *job, const char *file, struct snp_err *err)
+{
+    if (job->argv == NULL) {
+        job->argv = json_array();
+    }
+    if (json_array_append_new(job->argv, snp_json_bytes(file, strlen(file))) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return words_take(job, err);
+}
+
+/* "exec script.py" runs no file: as code that is a variable and its attribute. */
+static bool is_script(const struct job *job)
+{
+    const char *text = snp_opts_n_args(job->opts) > 0 ? snp_opts_arg(job->opts, 0) : "";
+
+    return !snp_opts_flag(job->opts, "sh", false) && snp_has_suffix(text, ".py") &&
+           access(text, R_OK) == 0;
+}
+
+/* Where the code comes from; NULL in *ret_path: it is *ret_text. */
+static int source_find(const struct job *job,
+                       const char **ret_path,
+                       const char **ret_text,
+                       struct snp_err *err)
+{
+    const char *file = snp_opts_str(job->opts, "file");
+    size_t n = snp_opts_n_args(job->opts);
+
+    if (file == NULL && n == 0) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "nothing to run: give CODE, --file FILE, - or -- COMMAND");
+    }
+    if (file == NULL && is_script(job)) {
+        return snp_fail(err, SNP_E_INVALID, "'%.200s' is a file, not code; run it with --file",
+                        snp_opts_arg(job->opts, 0));
+    }
+    if (file == NULL && n > 1) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "CODE is one argument; quote it, or put -- before a command");
+    }
+    *ret_path = file;
+    *ret_text = NULL;
+    if (file == NULL) {
+        *ret_text = snp_opts_arg(job->opts, 0);
+        *ret_path = strcmp(*ret_text, "-") == 0 ? "-" : NULL;
+    }
+    return 0;
+}
+
+static int code_take(struct job *job, struct snp_err *err)
+{
+    const char *file = snp_opts_str(job->opts, "file");
+    const char *path = NULL;
+    const char *text = "";
+    snp_autofree char *read = NULL;
+    size_t len = 0;
+    size_t before = 0;
+    int r;
+
+    if (file == NULL && snp_opts_dashes(job->opts, &before) &&
+        snp_opts_n_args(job->opts) > before) {
+        if (before > 0 || snp_opts_flag(job->opts, "sh", false)) {
+            return snp_fail(err, SNP_E_INVALID,
+                            "give either code or a command after --, not both");
+        }
+        return command_take(job, err);
+    }
+    r = source_find(job, &path, &text, err);
+    if (r < 0) {
+        return r;
+    }
+    if (path != NULL && strcmp(path, "-") == 0 &&
+        snp_streq(snp_opts_str(job->opts, "stdin"), "-")) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "code and --stdin cannot both come from standard input");
+    }
+    if (path != NULL) {
+        r = snp_read_input(path, INPUT_MAX, &read, &len, err);
+        if (r < 0) {
+            return r;
+        }
+        text = read == NULL ? "" : read;
+    } else {
+        len = strlen(text);
+    }
+    if (snp_opts_flag(job->opts, "sh", false)) {
+        r = shell_take(job, text, len, err);
+        return r == 0 && file != NULL ? script_args_take(job, file, err) : r;
+    }
+    if (file != NULL) {
+        r = script_args_take(job, file, err);
+        if (r < 0) {
+            return r;
+        }
+    }
+    job->raw = read != NULL ? SNP_TAKE_PTR(read) : strdup(text);
+    job->raw_len = len;
+    job->code_len = len;
+    return job->raw == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
+static int stdin_take(struct job *job, struct snp_err *err)
+{
+    const char *path = snp_opts_str(job->opts, "stdin");
+    snp_autofree char *input = NULL;
+    size_t len = 0;
+    char *both;
+    int r;
+
+    if (path == NULL) {
+        return 0;
+    }
+    r = snp_read_input(path, INPUT_MAX - job->raw_len, &input, &len, err);
+    if (r < 0) {
+        return snp_err_wrap(err, "--stdin");
+    }
+    SNP_ASSERT(input != NULL);
+    both = realloc(job->raw, job->raw_len + len + 1);
+    if (both == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    memcpy(both + job->raw_len, input, len);
+    job->raw = both;
+    job->raw_len += len;
+    job->has_stdin = true;
+    return 0;
+}
+
+/* How it runs ------------------------------------------------------------------------------ */
+
+static int project_find(const struct job *job, char **ret_path, struct snp_err *err)
+{
+    const char *dir = snp_opts_str(job->opts, "project");
+
+    return dir == NULL ? 0 : snp_cli_project(job->config, dir, "--project", ret_path, err);
+}
+
+/* A folder or archive with another file system; links resolved, unpacked if need be. */
+static int rootfs_find(const struct job *job, char **ret_path, struct snp_err *err)
+{
+    const char *given = snp_opts_str(job->opts, "rootfs");
+    snp_autofree char *state = NULL;
+    int r;
+
+    if (given == NULL) {
+        *ret_path = NULL;
+        return 0;
+    }
+    r = snp_state_dir(&state, err);
+    return r < 0 ? r : snp_rootfs_folder(given, state, ret_path, err);
+}
+
+static int env_add(
+    json_t *env, const char *name, size_t name_len, const char *value, struct snp_err *err)
+{
+    snp_autofree char *key = strndup(name, name_len);
+
+    if (key == NULL ||
+        json_object_set_new(env, key, snp_json_bytes(value, strlen(value))) < 0) {
+        return snp_fail(err, SNP_E_INVALID, "'%s' is no name of a variable",
+                        key == NULL ? "" : key);
+    }
+    return 0;
+}
+
+static int env_collect(const struct job *job, json_t *env, struct snp_err *err)
+{
+    const char *const *items = NULL;
+    size_t n = snp_opts_list(job->opts, "pass-env", &items);
+    int r = 0;
+
+    for (size_t i = 0; i < n && r == 0; i++) {
+        const char *value = snp_config_env_any(job->config, items[i]);
+
+        if (value == NULL) {
+            return snp_fail(err, SNP_E_NOT_FOUND, "--pass-env: %s is not set", items[i]);
+        }
+        r = env_add(env, items[i], strlen(items[i]), value, err);
+    }
+    n = snp_opts_list(job->opts, "set-env", &items);
+    for (size_t i = 0; i < n && r == 0; i++) {
+        const char *equals = strchr(items[i], '=');
+
+        if (equals == NULL || equals == items[i]) {
+            return snp_fail(err, SNP_E_INVALID, "--set-env needs NAME=VALUE, not '%s'",
+                            items[i]);
+        }
+        r = env_add(env, items[i], (size_t)(equals - items[i]), equals + 1, err);
+    }
+    return r;
+}
+
+static int head_make(struct job *job, struct snp_err *err)
+{
+    const char *session = snp_opts_str(job->opts, "session");
+    bool has_template = snp_config_origin(job->config, SNP_KEY_TEMPLATE) == SNP_ORIGIN_CLI;
+    bool has_checkpoint =
+        snp_config_origin(job->config, SNP_KEY_CHECKPOINT) != SNP_ORIGIN_DEFAULT;
+    bool has_tier = snp_config_origin(job->config, SNP_KEY_ENVIRONMENT) == SNP_ORIGIN_CLI;
+    snp_autofree char *project = NULL;
+    snp_autofree char *rootfs = NULL;
+    snp_autojson json_t *env = json_object();
+    int r = 0;
+
+    if (session != NULL) {
+        r = snp_session_name_check(session, err);
+        r = r < 0 ? snp_err_wrap(err, "--session '%.80s'", session) : 0;
+    }
+    if (r == 0) {
+        r = snp_cli_tier_check(job->config, err);
+    }
+    if (r == 0) {
+        r = snp_cli_template_check(job->config, err);
+    }
+    if (r == 0) {
+        r = project_find(job, &project, err);
+    }
+    if (r == 0) {
+        r = rootfs_find(job, &rootfs, err);
+    }
+    if (r == 0) {
+        r = env_collect(job, env, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    job->head = json_pack(
+        "{s:s?, s:s, s:I, s:b, s:O?, s:b, s:s?, s:s?, s:o, s:o, s:s?, s:s?, s:O, s:b, s:b, "
+        "s:b, "
+        "s:b, s:b, s:s, s:s?, s:s?}",
+        "session", session, "kind", job->is_command ? "command" : "python", "code_len",
+        (json_int_t)job->code_len, "stdin", job->has_stdin, "argv", job->argv, "tell_wait",
+        session != NULL && !snp_opts_flag(job->opts, "quiet", false) &&
+            !snp_opts_flag(job->opts, "json", false),
+        "tier", has_tier ? snp_cli_tier(job->config) : NULL, "template",
+        has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL, "limits",
+        snp_config_limits_explicit(job->config), "defaults",
+        snp_cli_session_defaults(job->config), "project", project, "rootfs", rootfs, "env", env,
+        "allow_degraded", snp_opts_flag(job->opts, "allow-degraded", false), "require_exact",
+        snp_config_bool(job->config, SNP_KEY_REQUIRE_EXACT), "stream",
+        snp_opts_flag(job->opts, "stream", true) && !snp_opts_flag(job->opts, "json", false),
+        "transaction", snp_config_bool(job->config, SNP_KEY_TRANSACTION), "atomic",
+        snp_opts_flag(job->opts, "atomic", false), "durability",
+        snp_config_str(job->config, SNP_KEY_DURABILITY), "checkpoint",
+        has_checkpoint ? snp_config_str(job->config, SNP_KEY_CHECKPOINT) : NULL, "recover",
+        snp_opts_str(job->opts, "recover"));
+    /* A folder whose name is no UTF-8 cannot be written down in JSON. */
+    return job->head == NULL
+               ? snp_fail(err, SNP_E_INVALID, "the request cannot be written as JSON")
+               : 0;
+}
+
+/* Running --------------------------------------------------------------------------------- */
+
+static int on_event(
+    void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
+{
+    return snp_view_event(ctx, head, raw, raw_len, err);
+}
+
+static int job_run(struct job *job, struct snp_view *view, int *ret_exit, struct snp_err *err)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    snp_autojson json_t *result = NULL;
+    struct snp_call call = {
+        .method = "exec",
+        .head = job->head,
+        .raw = job->raw,
+        .raw_len = job->raw_len,
+        .event = on_event,
+        .ctx = view,
+    };
+    int r = snp_remote_connect(true, &client, err);
+
+    if (r == 0) {
+        r = snp_client_call(client, &call, &reply, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    *ret_exit = snp_result_exit(reply.head, job->is_command);
+    if (!view->is_live) {
+        result = snp_view_result(view, reply.head);
+        if (result == NULL) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        if (view->display_dir != NULL && snp_view_save(view, reply.head, err) < 0) {
+            return err->code;
+        }
+        if (snp_cli_print_json(result) != 0) {
+            return snp_fail(err, SNP_E_SYS, "standard output is closed");
+        }
+        return 0;
+    }
+    if (snp_view_finish(view, reply.head) < 0 && *ret_exit == 0) {
+        *ret_exit = SNP_EXIT_FAILED;
+    }
+    return 0;
+}
+
+/* Options that mean nothing as they are given together: said, not passed over. */
+static int options_check(const struct snp_opts *opts, struct snp_err *err)
+{
+    static const char *const of_sessions[] = {"atomic", "durability", "checkpoint", "recover"};
+    const char *recover = snp_opts_str(opts, "recover");
+    bool is_known = recover == NULL;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(of_sessions); i++) {
+        if (snp_opts_str(opts, "session") == NULL && snp_opts_given(opts, of_sessions[i])) {
+            return snp_fail(err, SNP_E_INVALID,
+                            "--%s needs --session: without one nothing outlasts the code",
+                            of_sessions[i]);
+        }
+    }
+    if (snp_opts_flag(opts, "atomic", false) && !snp_opts_flag(opts, "transaction", true)) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "--atomic undoes by the transaction that --no-transaction leaves out");
+    }
+    for (size_t i = 0; !is_known && snp_recover_words[i] != NULL; i++) {
+        is_known = strcmp(recover, snp_recover_words[i]) == 0;
+    }
+    return is_known ? 0
+                    : snp_fail(err, SNP_E_INVALID,
+                               "--recover is ask, replay or checkpoint, not '%.40s'", recover);
+}
+
+static int run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    struct job job = {.cli = cli, .opts = opts};
+    struct snp_view view = {0};
+    struct snp_err err;
+    int exit_code = SNP_EXIT_FAILED;
+    int r = options_check(opts, &err);
+
+    if (r == 0) {
+        r = code_take(&job, &err);
+    }
+    if (r == SNP_E_INVALID) {
+        job_done(&job);
+        return snp_cli_usage(cli, "%s", err.msg);
+    }
+    if (r == 0) {
+        r = snp_cli_config(cli, &snp_verb_exec, opts, &job.config, &err);
+    }
+    if (r == 0) {
+        r = stdin_take(&job, &err);
+    }
+    if (r == 0) {
+        r = head_make(&job, &err);
+    }
+    if (r == 0 && snp_view_init(&view, !snp_opts_flag(opts, "json", false),
+                                snp_opts_str(opts, "display-dir")) < 0) {
+        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    }
+    view.is_quiet = snp_opts_flag(opts, "quiet", false);
+    view.argv = job.is_command ? job.argv : NULL;
+    if (r == 0) {
+        r = job_run(&job, &view, &exit_code, &err);
+    }
+    if (r == 0 && !view.is_quiet) {
+        snp_cli_tier_notice(cli, job.config);
+    }
+    snp_view_done(&view);
+    job_done(&job);
+    return r < 0 ? snp_cli_fail(cli, &err) : exit_code;
+}
+
+const struct snp_verb snp_verb_exec = {
+    .name = "exec",
+    .summary = "run Python or a command in a sandbox",
+    .description = "Run Python code, or a command, contained by the kernel: no network, none "
+                   "of your files, limited "
+                   "memory and time.\n"
+                   "Without --session the sandbox ends with the code. With it, variables and "
+                   "files stay for the "
+                   "next call. Ctrl-C interrupts the code; a second one gives up waiting.",
+    .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .examples = "exec 'print(6 * 7)'\n"
+                "exec --session work -f load.py data.csv\n"
+                "exec --session work 'df.describe()'\n"
+                "exec --project . --sh 'python3 -m pytest -q'\n"
+                "exec --memory 1g --timeout 60 -- python3 script.py",
+    .exit_codes =
+        "0  the code finished\n"
+        "1  the code raised, was stopped by a limit, or could not be run\n"
+        "2  used wrongly\n"
+        "For a command (--sh, --) its own exit code; 128 + N if signal N ended it; 124 if "
+        "its time ran out.",
+    .run = run,
+};

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `config show`: every value in force and where it came from. Secrets are shown as yes or no.
+ * Rows and their sections are those of the table of keys, plus a few that are made of several keys.
+ */
+
+#include "config/config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/show/term.h"
+
+enum {
+    COLUMNS = 4,              /* section, setting, value, source */
+    ROWS_MAX = SNP_KEY_N + 8, /* keys, files, derived rows */
+    VALUE_MAX_BYTES = 64 * 1024,
+};
+
+struct rows {
+    const struct snp_config *config;
+    char *values[ROWS_MAX]; /* owned */
+    const char *cells[ROWS_MAX * COLUMNS];
+    enum snp_style styles[ROWS_MAX * COLUMNS];
+    size_t n;
+    bool is_short_of_memory;
+};
+
+/* Add a row; value is taken over, the rest borrowed. */
+static void add_row(
+    struct rows *rows, const char *section, const char *name, char *value, const char *source)
+{
+    SNP_ASSERT(rows->n < ROWS_MAX);
+    rows->is_short_of_memory = rows->is_short_of_memory || value == NULL;
+    const char *const cells[COLUMNS] = {section, name, value, source};
+    memcpy(&rows->cells[rows->n * COLUMNS], cells, sizeof(cells));
+    rows->styles[rows->n * COLUMNS] = SNP_STYLE_CYAN;
+    rows->styles[rows->n * COLUMNS + COLUMNS - 1] =
+        snp_streq(source, "default") ? SNP_STYLE_DIM : SNP_STYLE_GREEN;
+    rows->values[rows->n++] = value;
+}
+
+static char *yes_no(bool value)
+{
+    return strdup(value ? "yes" : "no");
+}
+
+static char *float_text(double value)
+{
+    return snp_format(fabs(value) < 1e15 && round(value) == value ? "%.1f" : "%.15g", value);
+}
+
+static char *join_items(const char *const *items, size_t n)
+{
+    snp_autobuf struct snp_buf out = {0};
+    snp_buf_init(&out, VALUE_MAX_BYTES);
+    for (size_t i = 0; i < n; i++) {
+        if (snp_buf_addf(&out, "%s%s", i == 0 ? "" : ", ", items[i]) < 0) {
+            return snp_format("%zu items", n);
+        }
+    }
+    const char *text = snp_buf_cstr(&out);
+    return text == NULL ? NULL : strdup(text);
+}
+
+static char *limit_text(const struct snp_config *config, enum snp_config_key key)
+{
+    char text[32];
+    struct snp_limits limits;
+    enum snp_limit limit = (enum snp_limit)(key - SNP_KEY_LIMIT_FIRST);
+    snp_config_limits(config, &limits);
+    return strdup(snp_limit_format(limit, limits.value[limit], text, sizeof(text)));
+}
+
+/* ---- rows made of several keys ---- */
+
+static char *mount_text(const struct snp_config *config)
+{
+    const char *path = snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_PATH);
+    if (!snp_config_bool(config, SNP_KEY_DOCKER_MOUNT_WORKSPACE)) {
+        return strdup("disabled");
+    }
+    return snp_format("%s (read-only)", path == NULL ? "current working directory" : path);
+}
+
+static char *setup_text(const struct snp_config *config)
+{
+    const char *const *items = NULL;
+    size_t n = snp_config_list(config, SNP_KEY_DOCKER_WORKSPACE_INSTALL_EXTRAS, &items);
+    snp_autofree char *extras = join_items(items, n);
+    bool is_custom = snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_INSTALL_COMMAND) != NULL;
+    if (extras == NULL) {
+        return NULL;
+    }
+    return snp_format("%s%s%s%s%s", snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_SETUP),
+                      is_custom ? " via custom install command" : "",
+                      n > 0 ? " + extras [" : "", extras, n > 0 ? "]" : "");
+}
+
+static char *paths_text(const struct snp_config *config)
+{
+    const char *const *items = NULL;
+    size_t n = snp_config_list(config, SNP_KEY_ALLOWED_PATHS, &items);
+    return n == 0 ? strdup("current working directory only") : join_items(items, n);
+}
+
+static char *slug_text(const struct snp_config *config)
+{
+    const char *slug = snp_config_str(config, SNP_KEY_SNIPARA_PROJECT_SLUG);
+    return strdup(slug == NULL ? "not set" : slug);
+}
+
+static const struct {
+    enum snp_config_key key;
+    char *(*text)(const struct snp_config *config);
+} special[] = {
+    {SNP_KEY_DOCKER_MOUNT_WORKSPACE, mount_text},
+    {SNP_KEY_DOCKER_WORKSPACE_SETUP, setup_text},
+    {SNP_KEY_ALLOWED_PATHS,          paths_text},
+    {SNP_KEY_SNIPARA_PROJECT_SLUG,   slug_text },
+};
+
+/* What a key's row shows; the caller's, NULL when out of memory. */
+static char *value_text(const struct snp_config *config, enum snp_config_key key)
+{
+    const struct snp_config_info *info = snp_config_info(key);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(special); i++) {
+        if (special[i].key == key) {
+            return special[i].text(config);
+        }
+    }
+    if (info->is_secret) {
+        return yes_no(snp_config_str(config, key) != NULL);
+    }
+    const char *const *items = NULL;
+    switch (info->type) {
+    case SNP_CONFIG_STRING:
+    case SNP_CONFIG_PATH: {
+        const char *text = snp_config_str(config, key);
+        return strdup(text == NULL ? "not set" : text);
+    }
+    case SNP_CONFIG_BOOL:
+        return yes_no(snp_config_bool(config, key));
+    case SNP_CONFIG_INT:
+        return snp_format("%lld", (long long)snp_config_int(config, key));
+    case SNP_CONFIG_FLOAT:
+        return float_text(snp_config_float(config, key));
+    case SNP_CONFIG_LIST: {
+        size_t n = snp_config_list(config, key, &items);
+        return join_items(items, n);
+    }
+    case SNP_CONFIG_LIMIT:
+        return limit_text(config, key);
+    }
+    return NULL;
+}
+
+/* ---- the table ---- */
+
+/* Sections in the order they are printed; those of the table of keys, and Source. */
+static const char *const sections[] = {
+    "Runtime", "Sandbox", "Docker", "Limits", "Sub-calls", "Security", "Logging", "Snipara",
+};
+
+static void add_files(struct rows *rows)
+{
+    const char *file = snp_config_file(rows->config);
+    const char *env_file = snp_config_env_file(rows->config);
+    add_row(rows, "Source", "Config file", strdup(file == NULL ? "not found" : file), "-");
+    add_row(rows, "Source", "Project .env", strdup(env_file == NULL ? "not found" : env_file),
+            "-");
+}
+
+static void add_section(struct rows *rows, const char *section)
+{
+    if (snp_streq(section, "Snipara")) {
+        add_row(rows, section, "Enabled", yes_no(snp_config_snipara_enabled(rows->config)),
+                "derived");
+    }
+    for (int i = SNP_KEY_NONE + 1; i < SNP_KEY_N; i++) {
+        enum snp_config_key key = (enum snp_config_key)i;
+        const struct snp_config_info *info = snp_config_info(key);
+        if (snp_streq(info->section, section)) {
+            add_row(rows, section, info->row, value_text(rows->config, key),
+                    snp_config_source(rows->config, key));
+        }
+    }
+}
+
+static int print_table(const struct snp_config *config)
+{
+    static const char *const heads[COLUMNS] = {"Section", "Setting", "Value", "Source"};
+    snp_autofree struct rows *rows = calloc(1, sizeof(*rows));
+    if (rows == NULL) {
+        return SNP_EXIT_FAILED;
+    }
+    rows->config = config;
+    add_files(rows);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(sections); i++) {
+        add_section(rows, sections[i]);
+    }
+    snp_term_put(stdout, SNP_STYLE_BOLD, "Effective Configuration");
+    (void)fputs("\n\n", stdout);
+    struct snp_table table = {heads, COLUMNS, rows->cells, rows->n, rows->styles};
+    snp_table_print(stdout, &table);
+    for (size_t i = 0; i < rows->n; i++) {
+        free(rows->values[i]);
+    }
+    return rows->is_short_of_memory ? SNP_EXIT_FAILED : SNP_EXIT_OK;
+}
+
+static int run_show(struct snp_cli *cli, const struct snp_opts *opts);
+
+static const struct snp_opt show_options[] = {
+    SNP_CLI_OPT_CONFIG,
+    SNP_CLI_OPT_JSON,
+};
+
+static const struct snp_verb verb_show = {
+    .name = "show",
+    .summary = "print every value and where it comes from",
+    .description =
+        "Print every value in force, and where it comes from: an option, a variable, "
+        ".env, the file, or the default. Keys nobody knows are named on stderr. "
+        "Secrets are only shown as set or not.",
+    .spec = {show_options, SNP_ARRAY_LEN(show_options), NULL, 0, false},
+    .asks_models = true,
+    .examples = "config show\nconfig show --json",
+    .exit_codes =
+        "0  shown\n1  --config names no file\n2  used wrongly, or the configuration is "
+        "malformed",
+    .run = run_show,
+};
+
+static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    struct snp_err err;
+    snp_autoconfig struct snp_config *config = NULL;
+    if (snp_cli_config(cli, &verb_show, opts, &config, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (!snp_opts_flag(opts, "json", false)) {
+        return print_table(config);
+    }
+    snp_autojson json_t *object = snp_config_to_json(config);
+    return object == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(object);
+}
+
+const struct snp_verb snp_verb_config = {
+    .name = "config",
+    .summary = "show the configuration",
+    .verbs = (const struct snp_verb *const[]){&verb_show, NULL},
+    .fallback = &verb_show,
+};

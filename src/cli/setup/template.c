@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `template add`, `list`, `show` and `remove`: interpreters with packages for sandboxes.
+ *
+ * Records are changed under a lock. A folder is built under a name of its own and belongs to
+ * no template until its record is written, so a build that is interrupted leaves nothing but
+ * a folder, which the next one removes.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/file.h>
+
+#include "base/fd.h"
+#include "base/rundir.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/remote.h"
+#include "cli/setup/template_build.h"
+#include "cli/show/term.h"
+#include "policy/template_name.h"
+#include "registry/registry.h"
+#include "registry/treehash.h"
+
+enum {
+    COLUMNS = 5,
+    CELL_MAX = 96,
+    PATH_LEN = 4096,
+};
+
+static const struct {
+    const char *name;
+    const char *what;
+    const char *preload[4]; /* NULL-terminated; beside the standard library */
+} builtin[] = {
+    {"base", "the standard library",      {NULL}                                 },
+    {"data", "numpy, pandas",             {"numpy", "pandas", NULL}              },
+    {"plot", "numpy, pandas, matplotlib", {"numpy", "pandas", "matplotlib", NULL}},
+};
+
+/* The state folder, its templates, and the lock that keeps others from changing them. */
+struct place {
+    char *state; /* owned */
+    char *dir;   /* owned */
+    int lock_fd;
+};
+
+static void place_done(struct place *place)
+{
+    free(place->state);
+    free(place->dir);
+    snp_closep(&place->lock_fd);
+}
+
+static int place_open(struct place *place, bool to_change, struct snp_err *err)
+{
+    char path[PATH_LEN];
+    int r;
+
+    *place = (struct place){.lock_fd = -1};
+    r = snp_state_dir(&place->state, err);
+    if (r < 0) {
+        return r;
+    }
+    place->dir = snp_registry_dir(place->state);
+    if (place->dir == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (!to_change) {
+        return 0;
+    }
+    r = snp_mkdir_p(place->dir, 0700, err);
+    if (r < 0) {
+        return r;
+    }
+    (void)snprintf(path, sizeof(path), "%.4000s/.lock", place->dir);
+    place->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (place->lock_fd < 0) {
+        return snp_fail_sys(err, errno, "open %.300s", path);
+    }
+    if (flock(place->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "another snipara-sandbox changes the templates; wait for it");
+    }
+    return 0;
+}
+
+/* Folders that no record names: of replaced templates, and of builds that did not end. */
+static void folders_sweep(const struct place *place)
+{
+    snp_autojson json_t *list = snp_registry_list(place->state);
+    DIR *dir = opendir(place->dir);
+    const struct dirent *entry;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+        snp_autofree char *folder = snp_format("%s/%s", place->dir, entry->d_name);
+        snp_autofree char *venv = folder == NULL ? NULL : snp_format("%s/venv", folder);
+        bool is_used = venv == NULL || entry->d_name[0] == '.' || entry->d_type != DT_DIR;
+        size_t i;
+        json_t *item;
+
+        json_array_foreach(list, i, item)
+        {
+            is_used = is_used || snp_streq(snp_json_str(item, "venv", NULL), venv);
+        }
+        if (!is_used) {
+            snp_build_remove(folder);
+        }
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+}
+
+/* Sessions would miss modules that they have not imported yet. */
+static int unused_check(const char *name, struct snp_err *err)
+{
+    const struct snp_client_options options = {.has_start = false, .signal_fd = -1};
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    const json_t *list;
+    size_t i;
+    json_t *item;
+
+    if (snp_client_connect(&options, &client, err) < 0) {
+        return 0; /* without a daemon there are no sessions */
+    }
+    if (snp_remote_call(client, "sessions.list", json_object(), &reply, err) < 0) {
+        return err->code;
+    }
+    list = json_object_get(reply.head, "sessions");
+    json_array_foreach((json_t *)(uintptr_t)list, i, item)
+    {
+        if (snp_streq(snp_json_str(item, "template", NULL), name)) {
+            return snp_fail(err, SNP_E_DENIED,
+                            "template %s is in use by session %.64s: destroy it first, or give "
+                            "--force",
+                            name, snp_json_str(item, "name", snp_json_str(item, "id", "?")));
+        }
+    }
+    return 0;
+}
+
+/* add -------------------------------------------------------------------------------------- */
+
+static const struct snp_opt add_options[] = {
+    {"python",       0,   SNP_OPT_STRING, "PATH",
+     "interpreter: any CPython from 3.8 on (default: /usr/bin/python3)",                                0},
+    {"venv",         0,   SNP_OPT_STRING, "DIR",     "use this virtual environment, where it is",       0},
+    {"requirements", 'r', SNP_OPT_STRING, "FILE",
+     "install what this file lists, as pip reads it",                                                   0},
+    {"index",        0,   SNP_OPT_STRING, "DIR|URL",
+     "where packages come from: a folder of wheels, or an address",                                     0},
+    {"preload",      0,   SNP_OPT_STRING, "LIST",    "modules every session finds loaded, with commas",
+     0                                                                                                   },
+    {"allow-source", 0,   SNP_OPT_FLAG,   NULL,
+     "also packages without a wheel; building one runs its code outside any sandbox",                   0},
+    {"replace",      0,   SNP_OPT_FLAG,   NULL,
+     "build one that is there anew; from what it was made of, if nothing else is given",                0},
+    {"force",        0,   SNP_OPT_FLAG,   NULL,      "with --replace: even if sessions use it",         0},
+    SNP_CLI_OPT_JSON,
+};
+
+/* What the old record says, where the command line says nothing of packages. */
+static void build_again(struct snp_build *build, const json_t *old)
+{
+    if (build->python != NULL || build->venv != NULL || build->requirements != NULL) {
+        return;
+    }
+    if (!snp_json_bool(old, "is_ours", true)) {
+        build->venv = snp_json_str(old, "venv", NULL);
+        return;
+    }
+    build->python = snp_json_str(old, "python", NULL);
+    build->requirements = snp_json_str(old, "source", NULL);
+    build->index = build->index != NULL ? build->index : snp_json_str(old, "index", NULL);
+}
+
+/* The list of an old record as one text; owned. */
+static char *preload_text(const json_t *old)
+{
+    json_t *list = json_object_get(old, "preload");
+    char *text = NULL;
+    size_t i;
+    json_t *item;
+
+    json_array_foreach(list, i, item)
+    {
+        char *longer = snp_format("%s%s%s", text == NULL ? "" : text, text == NULL ? "" : ",",
+                                  json_string_value(item));
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+static int old_record(const struct place *place,
+                      const struct snp_opts *opts,
+                      const char *name,
+                      json_t **ret,
+                      struct snp_err *err)
+{
+    bool replace = snp_opts_flag(opts, "replace", false);
+    char path[PATH_LEN];
+    struct snp_err ignored;
+
+    (void)snprintf(path, sizeof(path), "%.4000s/%s.json", place->dir, name);
+    if (access(path, F_OK) < 0) {
+        return 0;
+    }
+    if (!replace) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "there is a template %s already; --replace builds it anew", name);
+    }
+    (void)!snp_registry_read(place->state, name, ret,
+                             &ignored); /* a damaged one is replaced, too */
+    return snp_opts_flag(opts, "force", false) ? 0 : unused_check(name, err);
+}
+
+static void added_print(const json_t *record)
+{
+    char size[32];
+
+    (void)printf(
+        "added %s: Python %s, %lld files, %s, %s\n", snp_json_str(record, "name", "?"),
+        snp_json_str(record, "version", "?"), (long long)snp_json_int(record, "files", 0),
+        snp_format_bytes((uint64_t)snp_json_int(record, "bytes", 0), size, sizeof(size)),
+        snp_json_str(record, "hash", "?"));
+}
+
+static int add(const struct snp_opts *opts, json_t **ret, struct snp_err *err)
+{
+    const char *python = getenv("SNIPARA_SANDBOX_PYTHON"); /* NOLINT(concurrency-mt-unsafe) */
+    struct place place;
+    struct snp_build build = {
+        .name = snp_opts_arg(opts, 0),
+        .python = snp_opts_str(opts, "python"),
+        .venv = snp_opts_str(opts, "venv"),
+        .requirements = snp_opts_str(opts, "requirements"),
+        .index = snp_opts_str(opts, "index"),
+        .preload = snp_opts_str(opts, "preload"),
+        .allow_source = snp_opts_flag(opts, "allow-source", false),
+    };
+    snp_autojson json_t *old = NULL;
+    snp_autojson json_t *all = NULL;
+    snp_autofree char *preload = NULL;
+    int r = snp_template_new_name_check(build.name, err);
+
+    if (r < 0) {
+        return r;
+    }
+    r = place_open(&place, true, err);
+    if (r == 0) {
+        r = old_record(&place, opts, build.name, &old, err);
+    }
+    all = r == 0 ? snp_registry_list(place.state) : NULL;
+    if (r == 0 && old == NULL && json_array_size(all) >= SNP_REGISTRY_MAX) {
+        r = snp_fail(err, SNP_E_LIMIT, "there are %d templates, the most; remove one",
+                     SNP_REGISTRY_MAX);
+    }
+    if (r == 0) {
+        folders_sweep(&place);
+        build.state_dir = place.state;
+        build_again(&build, old);
+        preload = preload_text(old);
+        build.preload = build.preload != NULL ? build.preload : preload;
+        if (build.python == NULL) {
+            build.python = python != NULL && *python != '\0' ? python : "/usr/bin/python3";
+        }
+        r = snp_build_run(&build, ret, err);
+    }
+    if (r == 0) {
+        r = snp_registry_write(place.state, *ret, err);
+        folders_sweep(&place);
+    }
+    place_done(&place);
+    return r;
+}
+
+static int run_add(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autojson json_t *record = NULL;
+    struct snp_err err;
+
+    if (snp_opts_given(opts, "venv") &&
+        (snp_opts_given(opts, "python") || snp_opts_given(opts, "requirements"))) {
+        return snp_cli_usage(cli, "--venv is used as it is: it goes with neither --python nor "
+                                  "--requirements");
+    }
+    if (snp_opts_given(opts, "index") && !snp_opts_given(opts, "requirements") &&
+        !snp_opts_given(opts, "replace")) {
+        return snp_cli_usage(cli, "--index is where --requirements come from");
+    }
+    if (add(opts, &record, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (snp_opts_flag(opts, "json", false)) {
+        return snp_cli_print_json(record);
+    }
+    added_print(record);
+    return SNP_EXIT_OK;
+}
+
+/* list ------------------------------------------------------------------------------------- */
+
+static const char *const heads[COLUMNS] = {"Name", "Python", "Preloads", "Size", "Hash"};
+
+struct row {
+    char preload[CELL_MAX];
+    char size[CELL_MAX];
+    char hash[20];
+};
+
+static void row_fill(const json_t *record, struct row *row, const char **cells)
+{
+    snp_autofree char *preload = preload_text(record);
+
+    (void)snprintf(row->preload, sizeof(row->preload), "%s", preload == NULL ? "" : preload);
+    (void)snp_format_bytes((uint64_t)snp_json_int(record, "bytes", 0), row->size,
+                           sizeof(row->size));
+    (void)snprintf(row->hash, sizeof(row->hash), "%s", snp_json_str(record, "hash", ""));
+    cells[0] = snp_json_str(record, "name", "?");
+    cells[1] = snp_json_str(record, "version", "?");
+    cells[2] = row->preload;
+    cells[3] = row->size;
+    cells[4] = row->hash;
+}
+
+static int list_print(const json_t *list, struct snp_err *err)
+{
+    size_t own = SNP_ARRAY_LEN(builtin);
+    size_t n = own + json_array_size(list);
+    snp_autofree struct row *rows = calloc(n, sizeof(*rows));
+    snp_autofree const char **cells = calloc(n * COLUMNS, sizeof(*cells));
+    struct snp_table table = {.heads = heads, .n_cols = COLUMNS, .n_rows = n};
+
+    if (rows == NULL || cells == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char **row = &cells[i * COLUMNS];
+        if (i >= own) {
+            row_fill(json_array_get(list, i - own), &rows[i], row);
+            continue;
+        }
+        row[0] = builtin[i].name;
+        row[1] = "system";
+        row[2] = builtin[i].what;
+        row[3] = row[4] = "";
+    }
+    table.cells = cells;
+    snp_table_print(stdout, &table);
+    return 0;
+}
+
+static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autojson json_t *list = NULL;
+    struct place place;
+    struct snp_err err;
+    int r = place_open(&place, false, &err);
+
+    if (r == 0) {
+        list = snp_registry_list(place.state);
+    }
+    place_done(&place);
+    if (r == 0 && snp_opts_flag(opts, "json", false)) {
+        return snp_cli_print_json(list);
+    }
+    if (r == 0 && snp_opts_flag(opts, "names", false)) {
+        size_t i;
+        json_t *item;
+
+        for (i = 0; i < SNP_ARRAY_LEN(builtin); i++) {
+            (void)puts(builtin[i].name);
+        }
+        json_array_foreach(list, i, item)
+        {
+            (void)puts(snp_json_str(item, "name", ""));
+        }
+        return SNP_EXIT_OK;
+    }
+    if (r == 0) {
+        r = list_print(list, &err);
+    }
+    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+}
+
+/* show ------------------------------------------------------------------------------------- */
+
+static void record_print(const json_t *record)
+{
+    static const char *const shown[] = {"name",    "python", "version", "prefix", "venv",
+                                        "hash",    "state",  "files",   "bytes",  "preload",
+                                        "modules", "source", "index",   "created"};
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(shown); i++) {
+        const json_t *value = json_object_get(record, shown[i]);
+        snp_autofree char *text =
+            json_is_string(value) ? strdup(json_string_value(value)) : snp_json_text(value);
+
+        if (value == NULL || json_is_null(value) || text == NULL) {
+            continue;
+        }
+        snp_term_put(stdout, SNP_STYLE_CYAN, shown[i]);
+        (void)fputs(": ", stdout);
+        if (snp_term_write(stdout, text, strlen(text)) < 0) {
+            return;
+        }
+        (void)putchar('\n');
+    }
+}
+
+/* Whether its files are what they were. */
+static const char *state_of(const json_t *record)
+{
+    struct snp_tree tree = {.skip_bytecode = !snp_json_bool(record, "is_ours", false)};
+    struct snp_err ignored;
+
+    if (snp_tree_hash(snp_json_str(record, "venv", ""), &tree, &ignored) < 0) {
+        return "unreadable";
+    }
+    return snp_streq(tree.hash, snp_json_str(record, "hash", ""))
+               ? "as built"
+               : "changed since it was added";
+}
+
+/* What there is to say of a template that nobody added; NULL: it is none, or no memory. */
+static json_t *builtin_record(const char *name)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(builtin); i++) {
+        json_t *list;
+
+        if (strcmp(builtin[i].name, name) != 0) {
+            continue;
+        }
+        list = json_array();
+        for (size_t k = 0; builtin[i].preload[k] != NULL; k++) {
+            (void)json_array_append_new(list, json_string(builtin[i].preload[k]));
+        }
+        return json_pack("{s:s, s:s, s:o}", "name", name, "state", "built in", "preload", list);
+    }
+    return NULL;
+}
+
+static int show(const char *name, json_t **ret, struct snp_err *err)
+{
+    snp_autojson json_t *record = builtin_record(name);
+    struct place place;
+    int r;
+
+    if (record != NULL) {
+        *ret = SNP_TAKE_PTR(record);
+        return 0;
+    }
+    r = place_open(&place, false, err);
+    if (r == 0) {
+        r = snp_registry_read(place.state, name, &record, err);
+    }
+    place_done(&place);
+    if (r == 0 && json_object_set_new(record, "state", json_string(state_of(record))) < 0) {
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (r == 0) {
+        *ret = SNP_TAKE_PTR(record);
+    }
+    return r;
+}
+
+static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autojson json_t *record = NULL;
+    struct snp_err err;
+    int r = show(snp_opts_arg(opts, 0), &record, &err);
+
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (snp_opts_flag(opts, "json", false)) {
+        return snp_cli_print_json(record);
+    }
+    record_print(record);
+    return SNP_EXIT_OK;
+}
+
+/* remove ----------------------------------------------------------------------------------- */
+
+static int remove_one(const struct place *place,
+                      const char *name,
+                      bool force,
+                      struct snp_err *err)
+{
+    snp_autojson json_t *record = NULL;
+    snp_autofree char *path = NULL;
+    int r = snp_template_new_name_check(name, err);
+
+    if (r < 0) {
+        return r;
+    }
+    path = snp_format("%s/%s.json", place->dir, name);
+    if (path == NULL || access(path, F_OK) < 0) { /* says what there is */
+        return snp_registry_read(place->state, name, &record, err);
+    }
+    r = force ? 0 : unused_check(name, err);
+    if (r == 0 && unlink(path) < 0) {
+        r = snp_fail_sys(err, errno, "remove %.300s", path);
+    }
+    return r;
+}
+
+static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    bool force = snp_opts_flag(opts, "force", false);
+    snp_autojson json_t *removed = json_array();
+    snp_autojson json_t *answer = json_pack("{s:O}", "removed", removed);
+    bool as_json = snp_opts_flag(opts, "json", false);
+    int exit_code = SNP_EXIT_OK;
+    struct place place;
+    struct snp_err err;
+
+    for (size_t i = 0; i < snp_opts_n_args(opts); i++) {
+        if (snp_template_new_name_check(snp_opts_arg(opts, i), &err) < 0) {
+            return snp_cli_fail(cli, &err); /* before anything is removed */
+        }
+    }
+    if (place_open(&place, true, &err) < 0) {
+        place_done(&place);
+        return snp_cli_fail(cli, &err);
+    }
+    for (size_t i = 0; i < snp_opts_n_args(opts); i++) {
+        const char *name = snp_opts_arg(opts, i);
+
+        if (remove_one(&place, name, force, &err) < 0) {
+            exit_code = snp_cli_fail(cli, &err);
+            continue;
+        }
+        (void)json_array_append_new(removed, json_string(name));
+        if (!as_json) {
+            (void)printf("removed %s\n", name);
+        }
+    }
+    folders_sweep(&place);
+    place_done(&place);
+    return as_json && snp_cli_print_json(answer) != SNP_EXIT_OK ? SNP_EXIT_FAILED : exit_code;
+}
+
+/* Verbs ------------------------------------------------------------------------------------ */
+
+static const struct snp_opt list_options[] = {
+    {"names", 0, SNP_OPT_FLAG, NULL, "only the names, a line each", 0},
+    SNP_CLI_OPT_JSON,
+};
+static const struct snp_opt show_options[] = {SNP_CLI_OPT_JSON};
+static const struct snp_opt remove_options[] = {
+    {"force", 0, SNP_OPT_FLAG, NULL, "even if sessions use it", 0},
+    SNP_CLI_OPT_JSON,
+};
+static const struct snp_opt_arg one_name[] = {
+    {"NAME", "of the template", 1, 1}
+};
+static const struct snp_opt_arg some_names[] = {
+    {"NAME", "of a template", 1, 0}
+};
+
+static const struct snp_verb verb_add = {
+    .name = "add",
+    .summary = "make a template from an interpreter, a virtual environment or requirements",
+    .description =
+        "Make a template: an interpreter with packages, which sessions get with --template "
+        "NAME.\n"
+        "Packages are installed here, outside any sandbox, by the interpreter's own venv and "
+        "pip; inside they can be read and not changed. Their content is hashed, and a template "
+        "that was changed afterwards does not start.",
+    .spec = {add_options, SNP_ARRAY_LEN(add_options), one_name, 1, false},
+    .examples =
+        "template add web --requirements requirements.txt\n"
+        "template add web --requirements requirements.txt --index ./wheels --preload flask\n"
+        "template add old --python /opt/python3.8/bin/python3.8\n"
+        "template add mine --venv ~/venvs/work\n"
+        "template add web --replace",
+    .run = run_add,
+};
+static const struct snp_verb verb_list = {
+    .name = "list",
+    .summary = "list the templates",
+    .spec = {list_options, SNP_ARRAY_LEN(list_options), NULL, 0, false},
+    .run = run_list,
+};
+static const struct snp_verb verb_show = {
+    .name = "show",
+    .summary = "show one template, and whether its files are what they were",
+    .spec = {show_options, SNP_ARRAY_LEN(show_options), one_name, 1, false},
+    .run = run_show,
+};
+static const struct snp_verb verb_remove = {
+    .name = "remove",
+    .summary = "remove templates; a virtual environment of yours is left alone",
+    .spec = {remove_options, SNP_ARRAY_LEN(remove_options), some_names, 1, false},
+    .run = run_remove,
+};
+static const struct snp_verb *const verbs[] = {&verb_add, &verb_list, &verb_show, &verb_remove,
+                                               NULL};
+
+const struct snp_verb snp_verb_template = {
+    .name = "template",
+    .summary = "interpreters with packages: add, list, show, remove",
+    .verbs = verbs,
+    .fallback = &verb_list,
+};

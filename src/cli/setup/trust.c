@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `trust`: the user's word for the files of a folder. What is shown, hashed and remembered is what was read
+ * once, so a file that is exchanged meanwhile is not trusted.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/show/human.h"
+#include "cli/show/term.h"
+#include "config/dotenv.h"
+
+enum {
+    COLUMNS = 4,
+};
+
+static const char *const names[] = {"snipara-sandbox.toml", "rlm.toml", ".env"};
+
+/* ---- what a file sets ---- */
+
+/* In one line, whatever it holds: a stranger's text must not look like lines of ours. */
+static void print_text(const char *text)
+{
+    snp_autojson json_t *value = snp_json_bytes(text, strlen(text));
+    snp_autofree char *quoted = NULL;
+
+    for (const char *at = text; *at != '\0' && quoted == NULL; at++) {
+        quoted = (unsigned char)*at < ' ' ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+    }
+    text = quoted == NULL ? text : quoted;
+    (void)!snp_term_write(stdout, text, strlen(text));
+}
+
+static void print_asks(const struct snp_config_source *file)
+{
+    const char *name = NULL;
+    json_t *value = NULL;
+
+    print_text(file->path);
+    if (json_object_size(file->asks) == 0) {
+        (void)puts(": sets nothing that needs trust");
+        return;
+    }
+    (void)puts(" sets:");
+    json_object_foreach((json_t *)(uintptr_t)file->asks, name, value)
+    {
+        snp_autofree char *text = json_is_string(value) ? strdup(json_string_value(value))
+                                                        : json_dumps(value, JSON_ENCODE_ANY);
+        (void)printf("  %s = ", name);
+        print_text(text == NULL ? "?" : text);
+        (void)putchar('\n');
+    }
+}
+
+static json_t *file_to_json(const struct snp_config_source *file, bool is_trusted)
+{
+    return json_pack("{s:o, s:I, s:s, s:O*, s:b}", "path", snp_cli_path_json(file->path),
+                     "owner", (json_int_t)file->source->owner, "sha256", file->source->hash,
+                     "sets", file->asks, "trusted", is_trusted);
+}
+
+/* Show a file, and trust it unless only_show. Its JSON is added to list. */
+static int take(const struct snp_config_source *file,
+                bool only_show,
+                bool as_json,
+                json_t *list,
+                struct snp_err *err)
+{
+    bool was_trusted = file->trust == SNP_TRUST_GIVEN;
+
+    if (!as_json) {
+        print_asks(file);
+    }
+    int r = only_show ? 0 : snp_trust_add(file->path, file->source, "trust", err);
+    if (r < 0) {
+        return r;
+    }
+    if (!as_json) {
+        (void)puts(!only_show    ? "  trusted from now on, until it changes"
+                   : was_trusted ? "  trusted"
+                   : file->trust == SNP_TRUST_CHANGED ? "  changed since it was trusted"
+                                                      : "  not trusted");
+    }
+    return json_array_append_new(list, file_to_json(file, !only_show || was_trusted)) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
+static int take_all(struct snp_cli *cli,
+                    const char *dir,
+                    const struct snp_opts *opts,
+                    json_t *list,
+                    struct snp_err *err)
+{
+    static const char *const no_variables[] = {NULL};
+    const struct snp_config_request request = {.cwd = dir, .environ = no_variables};
+    snp_autoconfig struct snp_config *config = NULL;
+    const char *const *lines = NULL;
+    int r = snp_config_load(&request, &config, err);
+
+    if (r < 0) {
+        return r;
+    }
+    size_t n = snp_config_warnings(config, &lines);
+    for (size_t i = 0; i < n; i++) {
+        snp_cli_warn(cli, "%s", lines[i]);
+    }
+    for (int kind = 0; kind < SNP_FILE_N && r == 0; kind++) {
+        struct snp_config_source file;
+        snp_config_source_of(config, (enum snp_config_file_kind)kind, &file);
+        if (file.path != NULL) {
+            r = take(&file, snp_opts_flag(opts, "show", false),
+                     snp_opts_flag(opts, "json", false), list, err);
+        }
+    }
+    return r == 0 && json_array_size(list) == 0
+               ? snp_fail(err, SNP_E_NOT_FOUND, "no configuration that is yours in %.200s", dir)
+               : r;
+}
+
+/* ---- taking it back ---- */
+
+static int revoke_one(const char *path, json_t *revoked, struct snp_err *err)
+{
+    int r = snp_trust_revoke(path, err);
+
+    if (r == 0 && json_array_append_new(revoked, snp_cli_path_json(path)) < 0) {
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return r == SNP_E_NOT_FOUND ? 0 : r;
+}
+
+/* A file by its path, or those of a folder: they may be gone, or no longer what they were. */
+static int revoke_all(const char *what, json_t *revoked, struct snp_err *err)
+{
+    snp_autofree char *dir = realpath(what, NULL);
+    snp_autofree char *env_file = NULL;
+    snp_autofree char *foreign = NULL;
+    struct snp_source source = {0};
+    struct stat st;
+    int r = 0;
+
+    if (dir == NULL || stat(dir, &st) < 0 || !S_ISDIR(st.st_mode)) {
+        r = revoke_one(what, revoked, err);
+    } else {
+        for (size_t i = 0; i < SNP_ARRAY_LEN(names) && r == 0; i++) {
+            snp_autofree char *path = snp_format("%s/%s", dir, names[i]);
+            r = path == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                             : revoke_one(path, revoked, err);
+        }
+        (void)!snp_dotenv_find(dir, &env_file, &source, &foreign, err);
+        snp_source_done(&source);
+        r = r < 0 || env_file == NULL ? r : revoke_one(env_file, revoked, err);
+    }
+    return r == 0 && json_array_size(revoked) == 0
+               ? snp_fail(err, SNP_E_NOT_FOUND,
+                          "nothing was trusted in %.200s; --list shows what is", what)
+               : r;
+}
+
+static int revoke(struct snp_cli *cli, const char *what, bool as_json)
+{
+    snp_autojson json_t *revoked = json_array();
+    struct snp_err err;
+    size_t i;
+    json_t *path;
+
+    if (revoke_all(what, revoked, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (as_json) {
+        snp_autojson json_t *answer = json_pack("{s:O}", "revoked", revoked);
+        return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+    }
+    json_array_foreach(revoked, i, path)
+    {
+        (void)fputs("Revoked ", stdout);
+        print_text(json_string_value(path));
+        (void)putchar('\n');
+    }
+    return SNP_EXIT_OK;
+}
+
+/* ---- the list ---- */
+
+static int print_list(const json_t *list)
+{
+    static const char *const heads[COLUMNS] = {"File", "State", "By", "When"};
+    size_t n = json_array_size(list);
+    snp_autofree const char **cells = calloc(n + 1, COLUMNS * sizeof(char *));
+    snp_autofree char(*whens)[SNP_HUMAN_MAX] = calloc(n + 1, sizeof(*whens));
+
+    if (cells == NULL || whens == NULL) {
+        return SNP_EXIT_FAILED;
+    }
+    if (n == 0) {
+        (void)puts("No file is trusted");
+        return SNP_EXIT_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const json_t *record = json_array_get(list, i);
+        const char **row = &cells[i * COLUMNS];
+        row[0] = snp_json_str(record, "path", "?");
+        row[1] = snp_json_str(record, "state", "?");
+        row[2] = snp_json_str(record, "by", "?");
+        row[3] = snp_human_age((double)snp_json_int(record, "at", 0), whens[i], SNP_HUMAN_MAX);
+    }
+    snp_table_print(stdout, &(struct snp_table){heads, COLUMNS, cells, n, NULL});
+    return SNP_EXIT_OK;
+}
+
+static int show_list(struct snp_cli *cli, bool as_json)
+{
+    snp_autojson json_t *list = NULL;
+    struct snp_err err;
+
+    if (snp_trust_list(&list, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    return as_json ? snp_cli_print_json(list) : print_list(list);
+}
+
+/* ---- the verb ---- */
+
+static int run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    const char *what = snp_opts_n_args(opts) > 0 ? snp_opts_arg(opts, 0) : ".";
+    bool as_json = snp_opts_flag(opts, "json", false);
+    bool is_list = snp_opts_flag(opts, "list", false);
+    bool is_revoke = snp_opts_flag(opts, "revoke", false);
+    snp_autojson json_t *files = json_array();
+    struct snp_err err;
+
+    if (is_list + is_revoke + snp_opts_flag(opts, "show", false) > 1) {
+        return snp_cli_usage(cli, "give one of --show, --list and --revoke");
+    }
+    if (is_list) {
+        return show_list(cli, as_json);
+    }
+    if (is_revoke) {
+        return revoke(cli, what, as_json);
+    }
+    snp_autofree char *dir = realpath(what, NULL);
+    int r = dir == NULL ? snp_fail_sys(&err, errno, "%.200s", what)
+                        : take_all(cli, dir, opts, files, &err);
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (!as_json) {
+        return SNP_EXIT_OK;
+    }
+    snp_autojson json_t *answer = json_pack("{s:O}", "files", files);
+    return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+}
+
+static const struct snp_opt options[] = {
+    {"show",   0, SNP_OPT_FLAG, NULL, "only show what in the files needs trust",          0},
+    {"list",   0, SNP_OPT_FLAG, NULL, "list what is trusted",                             0},
+    {"revoke", 0, SNP_OPT_FLAG, NULL, "stop trusting the files of a folder, or one file", 0},
+    SNP_CLI_OPT_JSON,
+};
+static const struct snp_opt_arg args[] = {
+    {"DIR", "the folder (default: the current one)", 0, 1},
+};
+
+const struct snp_verb snp_verb_trust = {
+    .name = "trust",
+    .summary = "let this folder's settings choose models, keys and limits",
+    .description =
+        "Files of a working folder (snipara-sandbox.toml, else rlm.toml, and .env) may come "
+        "from a "
+        "stranger. Until you trust them they choose no keys, addresses, commands, weaker tiers "
+        "or higher "
+        "limits; what of them is ignored is named. This shows what they set of that, and "
+        "remembers them by "
+        "path, owner and content: one that changes must be trusted anew. Files that init "
+        "wrote, and --config, "
+        "are trusted without it. A file that belongs to neither you nor root is never read.",
+    .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .examples = "trust --show\ntrust\ntrust --revoke ./project",
+    .exit_codes = "0  done\n1  there is no such file, or nothing was trusted there\n2  used "
+                  "wrongly, or a "
+                  "file is malformed; nothing was done",
+    .run = run,
+};

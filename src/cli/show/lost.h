@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_SHOW_LOST_H
+#define SNP_CLI_SHOW_LOST_H
+
+/* Variables that a checkpoint could not take along, told of. */
+
+#include "base/json.h"
+
+/*
+ * A line on stderr for each row of list ({name, type?, reason}; may be NULL): "what: name
+ * (type): reason". Names and reasons come from the sandbox, and are shown escaped; very many
+ * are counted.
+ */
+void snp_lost_tell(const json_t *list, const char *what);
+
+/*
+ * A line on stderr about a session that lacks something: what, and the ways out. row: of
+ * sessions.list, or the answer of history; nothing is said if nothing is missing.
+ */
+void snp_missing_tell(const json_t *row, const char *session);
+
+#endif

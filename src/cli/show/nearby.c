@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The path is the code's word, so looking must do no more than look: below the working
+ * directory or the home folder, over no mount (an automount would take the path to a server),
+ * along no link that leads out.
+ */
+#include "cli/show/nearby.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/str.h"
+
+static bool is_below(const char *base, const char *path)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve =
+                               RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS};
+    snp_autoclose int dir = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snp_autoclose int fd = -1;
+
+    fd = dir < 0 ? -1 : (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+    return fd >= 0;
+}
+
+/* The rest of path below base, which is not "/"; NULL: it is elsewhere. */
+static const char *rest_of(const char *path, const char *base)
+{
+    size_t n = base == NULL ? 0 : strlen(base);
+
+    return n > 1 && strncmp(path, base, n) == 0 && path[n] == '/' && path[n + 1] != '\0'
+               ? path + n + 1
+               : NULL;
+}
+
+/* Can be pasted into a shell as it is. */
+static bool is_plain(const char *path)
+{
+    for (const char *c = path; *c != '\0'; c++) {
+        if (!isalnum((unsigned char)*c) && strchr("/._-+,", *c) == NULL) {
+            return false;
+        }
+    }
+    return path[0] != '-' && path[0] != '\0';
+}
+
+/* Of "~/..." and what ~ is inside: "~/..."; NULL: it is none. */
+static char *tilde_of(const char *path)
+{
+    const char *rest = snp_has_prefix(path, "~/") ? path + 2 : rest_of(path, "/tmp/.home");
+
+    return rest == NULL ? NULL : snp_format("~/%s", rest);
+}
+
+/* A relative path keeps its folders, so that the code finds it. */
+static char *put_of(const char *path, const char *session)
+{
+    bool is_deep = path[0] != '/' && path[0] != '~' && strchr(path, '/') != NULL &&
+                   strstr(path, "./") == NULL;
+
+    return session == NULL ? strdup("run the code in a session (exec -s NAME), and copy files "
+                                    "into it with put")
+                           : snp_format("copy it: snipara-sandbox put %s %s:%s", path, session,
+                                        is_deep ? path : "");
+}
+
+/* Where it is, and the ways to show it; what is printed as a command can be pasted. */
+static char *advice(const char *path, const char *session)
+{
+    snp_autofree char *cwd = getcwd(NULL, 0);
+    const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    snp_autofree char *tilde = tilde_of(path);
+    snp_autofree char *put = NULL;
+    const char *rest;
+
+    if (cwd == NULL || !is_plain(tilde != NULL ? tilde + 1 : path)) {
+        return NULL;
+    }
+    put = put_of(tilde != NULL ? tilde : path, session);
+    rest = tilde != NULL ? NULL : path[0] == '/' ? rest_of(path, cwd) : path;
+    if (rest != NULL && cwd[1] != '\0' && is_below(cwd, rest)) {
+        return snp_format("%s is on this machine, not in the sandbox. With --project . it is "
+                          "/workspace/%s; or %s",
+                          path, rest, put == NULL ? "" : put);
+    }
+    rest = tilde != NULL ? tilde + 2 : path[0] == '/' ? rest_of(path, home) : NULL;
+    return rest == NULL || home == NULL || !is_below(home, rest)
+               ? NULL
+               : snp_format("%s is on this machine, not in the sandbox. Show its folder as "
+                            "/workspace with --project DIR; or %s",
+                            tilde != NULL ? tilde : path, put == NULL ? "" : put);
+}
+
+char *snp_nearby_error(const json_t *error, const char *session)
+{
+    const char *cause = snp_json_str(error, "cause", "");
+    const char *module = snp_json_str(json_object_get(error, "module"), "name", "");
+    snp_autofree char *file = NULL;
+
+    if (snp_streq(cause, "no such file")) {
+        return advice(snp_json_str(error, "path", ""), session);
+    }
+    if (snp_streq(cause, "no such module") && module[0] != '\0') {
+        file = snp_format("%s.py", module);
+    }
+    return file == NULL ? NULL : advice(file, session);
+}
+
+/* The command failed for this word; else the file may well be in the sandbox. */
+static bool is_missed(const char *word, const struct snp_buf *said)
+{
+    static const char sign[] = "No such file"; /* of the C library, in a sandbox's language */
+
+    return said->len > 0 &&
+           memmem(snp_buf_bytes(said), said->len, sign, sizeof(sign) - 1) != NULL &&
+           memmem(snp_buf_bytes(said), said->len, word, strlen(word)) != NULL;
+}
+
+char *snp_nearby_words(const json_t *argv, const struct snp_buf *said, const char *session)
+{
+    for (size_t i = 0; i < json_array_size(argv); i++) {
+        const char *text = json_string_value(json_array_get(argv, i));
+        char *words =
+            text == NULL || (i == 0 && strchr(text, '/') == NULL) || !is_missed(text, said)
+                ? NULL
+                : advice(text, session);
+
+        if (words != NULL) {
+            return words;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_SHOW_PAGE_H
+#define SNP_CLI_SHOW_PAGE_H
+
+/*
+ * The page of runs: one HTML file that needs nothing else. Records are in it as JSON that no parser of
+ * HTML finds markup in; the page's own script shows them, and its policy lets nothing else run.
+ */
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum {
+    SNP_PAGE_MAX = 256 << 20,       /* bytes of a page; init buffers with it */
+    SNP_PAGE_POLICY_MAX = 512,      /* bytes of its policy, with the NUL */
+    SNP_PAGE_RUNS_MAX = 1000,       /* runs that a page lists */
+    SNP_PAGE_FOLDER_MAX = 64 << 20, /* bytes of runs beyond the one shown */
+};
+
+struct snp_page {
+    const char *dir; /* of the records; borrowed; NULL: only the run at path */
+    const char *
+        path; /* of the run that is shown, which must be in dir if that is given; NULL = newest */
+    size_t tail;    /* how many runs are listed, the newest; 1 to SNP_PAGE_RUNS_MAX */
+    bool is_served; /* other runs are links; else all that fit are in the page */
+    /* What to say of files that cannot be read, or only in part; may be NULL. */
+    void (*warn)(void *ctx, const char *text);
+    void *ctx;
+};
+
+/* What became of it. */
+struct snp_page_made {
+    size_t n_listed;
+    size_t n_inside; /* with their records */
+};
+
+/* Append the page to out. SNP_E_LIMIT: the run is larger than a page may be. */
+int snp_page_make(const struct snp_page *page,
+                  struct snp_buf *out,
+                  struct snp_page_made *ret,
+                  struct snp_err *err) SNP_NODISCARD;
+
+/* The page's Content-Security-Policy. 0 or -1. */
+int snp_page_policy(char out[SNP_PAGE_POLICY_MAX]) SNP_NODISCARD;
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_SHOW_RESULT_H
+#define SNP_CLI_SHOW_RESULT_H
+
+/*
+ * A cell's output and result, as people read it and as JSON (docs/result.md). Everything that
+ * comes from the sandbox is hostile text: it is shown through term.h only.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+enum snp_stream {
+    SNP_STREAM_STDOUT = 0,
+    SNP_STREAM_STDERR,
+    SNP_STREAM_N,
+};
+
+/* Embedded; fields are private to result.c, except the first three. */
+struct snp_view {
+    bool is_live;        /* print output as it comes */
+    bool is_quiet;       /* false after snp_view_init; say only how the cell failed or ended */
+    const json_t *argv;  /* borrowed; of a command that the person typed, else NULL */
+    struct snp_buf said; /* the beginning of its standard error */
+    const char *display_dir; /* borrowed; NULL = displays are not saved */
+    struct snp_buf text[SNP_STREAM_N];
+    bool has_gap[SNP_STREAM_N];
+    size_t gap_at[SNP_STREAM_N]; /* bytes of text before the gap */
+    int64_t gap_chars[SNP_STREAM_N];
+    struct snp_buf pending[SNP_STREAM_N]; /* the begun UTF-8 character at a chunk's end */
+    bool at_line_start;                   /* of our standard output */
+    json_t *displays;                     /* owned, as in the result */
+};
+
+int snp_view_init(struct snp_view *view, bool is_live, const char *display_dir) SNP_NODISCARD;
+void snp_view_done(struct snp_view *view);
+
+/* An event of `exec`. SNP_E_PEER: not an event; SNP_E_LIMIT: more output than there may be. */
+int snp_view_event(struct snp_view *view,
+                   const json_t *head,
+                   const char *raw,
+                   size_t raw_len,
+                   struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * The whole result object: head with stdout, stderr and displays from the events, members
+ * in the order of docs/result.md. New reference, NULL when out of memory.
+ */
+json_t *snp_view_result(const struct snp_view *view, json_t *head);
+
+/*
+ * Print what follows the output: value, error, and a line for everything worth one.
+ * Saves displays. Problems with that are told on stderr, and make it return -1.
+ */
+int snp_view_finish(struct snp_view *view, const json_t *head);
+
+/* Save displays into display_dir, and say so on stderr. */
+int snp_view_save(const struct snp_view *view,
+                  const json_t *head,
+                  struct snp_err *err) SNP_NODISCARD;
+
+/* Exit status for a result: of a command its own (128 + n for a signal, 124 for a timeout), else 0 or 1. */
+int snp_result_exit(const json_t *head, bool is_command);
+
+#endif

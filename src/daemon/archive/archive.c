@@ -1,0 +1,793 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Archives are frames (wire/frame.h) in a file, after a mark of 16 bytes:
+ *
+ *   MANIFEST  head: format, version, program, name, cell, spec, lost
+ *   CELL      head: a cell's row and the lengths of its parts; raw: code, input, result, shown
+ *   ...       the bundle of the checkpoint, read and checked by the store
+ *   SUM       the hash of all before it (archive_sum.h)
+ *
+ * Reading goes by offsets and holds one frame at a time.
+ */
+#include "daemon/archive/archive.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "daemon/caps.h"
+#include "daemon/front/check.h"
+#include "daemon/session/result.h"
+#include "daemon/snapshot/moment.h"
+#include "policy/template_name.h"
+#include "store/journal.h"
+#include "wire/frame.h"
+#include "wire/rpc.h"
+
+#ifndef SNP_VERSION
+#    define SNP_VERSION "0.0.0"
+#endif
+
+enum {
+    MARK_LEN = 16,
+    TYPE_MANIFEST = 88,
+    TYPE_CELL = 89,
+    TYPE_BUNDLE_FIRST = 80,
+    TYPE_BUNDLE_END = 82,
+    WORD_MAX = 32,
+};
+
+static const char mark[MARK_LEN + 1] = "snipara-session\n";
+
+int snp_archive_file(const char *folder, int *ret_fd, struct snp_err *err)
+{
+    snp_autofree char *path = NULL;
+    int fd = open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+        path = snp_format("%s/archive-XXXXXX", folder);
+        if (path == NULL) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        fd = mkostemp(path, O_CLOEXEC);
+        if (fd >= 0) {
+            (void)unlink(path);
+        }
+    }
+    if (fd < 0) {
+        return snp_fail_sys(err, errno, "make a temporary file in %s", folder);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+/* Writing -------------------------------------------------------------------------------------- */
+
+static int frame_put(
+    int fd, uint8_t type, const json_t *head, const struct snp_buf *raw, struct snp_err *err)
+{
+    snp_autobuf struct snp_buf out = {0};
+    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
+    struct snp_frame frame = {.type = type, .head = text};
+    int r;
+
+    if (text == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    frame.head_len = strlen(text);
+    if (raw != NULL) {
+        frame.raw = snp_buf_bytes(raw);
+        frame.raw_len = raw->len;
+    }
+    snp_buf_init(&out, SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX);
+    r = snp_frame_write(&out, &frame);
+    if (r < 0) {
+        return snp_fail(err, (enum snp_code)r, "a record is too large for the file");
+    }
+    return snp_write_all(fd, snp_buf_bytes(&out), out.len) < 0
+               ? snp_fail_sys(err, errno, "write the temporary file")
+               : 0;
+}
+
+int snp_archive_write_empty(int fd, struct snp_err *err)
+{
+    static const char *const parts[] = {"vars", "files"};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(parts); i++) {
+        snp_autojson json_t *head = json_pack("{s:s, s:i}", "part", parts[i], "items", 0);
+
+        r = frame_put(fd, TYPE_BUNDLE_END, head, NULL, err);
+    }
+    return r;
+}
+
+static int manifest_put(int fd, const struct snp_moment *moment, struct snp_err *err)
+{
+    json_t *spec = NULL;
+    snp_autojson json_t *head = NULL;
+    int r = snp_json_parse(moment->spec, strlen(moment->spec), &spec, err);
+
+    if (r < 0) {
+        return r;
+    }
+    head = json_pack("{s:s, s:i, s:s, s:s, s:I, s:o, s:O}", "format", "snipara-sandbox-session",
+                     "version", SNP_ARCHIVE_VERSION, "program", SNP_VERSION, "name",
+                     moment->session_name, "cell", (json_int_t)moment->cell, "spec", spec,
+                     "lost", moment->lost);
+    return frame_put(fd, TYPE_MANIFEST, head, NULL, err);
+}
+
+/* Numbers of the cells up to the moment, the oldest first. */
+struct numbers {
+    uint64_t *list; /* owned */
+    size_t n;
+    uint64_t most;
+};
+
+static int number_note(const struct snp_journal_cell *row, void *arg, struct snp_err *err)
+{
+    struct numbers *numbers = arg;
+
+    if (row->cell > numbers->most || row->state == NULL) {
+        return 0;
+    }
+    if (numbers->n == SNP_ARCHIVE_CELLS_MAX) {
+        memmove(numbers->list, numbers->list + 1, (numbers->n - 1) * sizeof(*numbers->list));
+        numbers->n--;
+    }
+    if (numbers->list == NULL) {
+        numbers->list = calloc(SNP_ARCHIVE_CELLS_MAX, sizeof(*numbers->list));
+    }
+    if (numbers->list == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    numbers->list[numbers->n++] = row->cell;
+    return 0;
+}
+
+/* A part that may be missing. Its length, 0 if so. */
+static int part_add(struct snp_tx *tx,
+                    const struct snp_journal_cell *row,
+                    enum snp_journal_part part,
+                    struct snp_buf *raw,
+                    json_int_t *ret_len,
+                    struct snp_err *err)
+{
+    size_t before = raw->len;
+    int r = snp_journal_cell_part(tx, row->session, row->cell, part, raw, err);
+
+    *ret_len = (json_int_t)(raw->len - before);
+    return r == SNP_E_NOT_FOUND ? 0 : r;
+}
+
+/* What a cell printed and displayed, behind its other parts; nothing if that is too much. */
+static json_int_t shown_add(struct snp_tx *tx,
+                            const struct snp_journal_cell *row,
+                            struct snp_buf *raw)
+{
+    size_t before = raw->len;
+    json_int_t len = 0;
+    struct snp_err ignored;
+
+    if (part_add(tx, row, SNP_PART_RAW, raw, &len, &ignored) < 0 ||
+        len > SNP_ARCHIVE_SHOWN_MAX) {
+        raw->len = before;
+        len = 0;
+    }
+    return len;
+}
+
+/* What may still be written. */
+struct room {
+    uint64_t left;
+    uint64_t shown_from; /* of cells from this one on what they have shown is written */
+};
+
+/* A result that does not fit is left out. */
+static int cell_put(struct snp_tx *tx,
+                    int fd,
+                    const struct snp_journal_cell *row,
+                    struct room *room,
+                    struct snp_err *err)
+{
+    snp_autobuf struct snp_buf raw = {0};
+    snp_autojson json_t *head = NULL;
+    json_int_t code_len = 0;
+    json_int_t input_len = 0;
+    json_int_t result_len = 0;
+    json_int_t shown_len = 0;
+    struct snp_err ignored;
+    size_t before;
+    int r;
+
+    snp_buf_init(&raw, SNP_FRAME_BODY_MAX - SNP_FRAME_HEAD_MAX);
+    r = part_add(tx, row, SNP_PART_CODE, &raw, &code_len, err);
+    if (r == 0) {
+        r = part_add(tx, row, SNP_PART_STDIN, &raw, &input_len, err);
+    }
+    before = raw.len;
+    if (r == 0 && part_add(tx, row, SNP_PART_RESULT, &raw, &result_len, &ignored) < 0) {
+        raw.len = before;
+        result_len = 0;
+    }
+    if (r < 0 || raw.len > room->left) {
+        return r; /* no room: this one is left out */
+    }
+    room->left -= raw.len;
+    if (row->cell >= room->shown_from) {
+        shown_len = shown_add(tx, row, &raw);
+    }
+    head = json_pack("{s:I, s:I, s:s, s:s?, s:s?, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}",
+                     "cell", (json_int_t)row->cell, "epoch", (json_int_t)row->epoch, "kind",
+                     row->kind, "argv", row->argv, "spec", row->spec, "status", row->status,
+                     "state", row->state, "started_us", (json_int_t)row->started_us, "wall_us",
+                     (json_int_t)row->wall_us, "code_len", code_len, "input_len", input_len,
+                     "result_len", result_len, "shown_len", shown_len);
+    return frame_put(fd, TYPE_CELL, head, &raw, err);
+}
+
+/* From which cell on there is room for what cells have shown: the newest come first. */
+static int shown_find(struct snp_tx *tx,
+                      const struct snp_moment *moment,
+                      const struct numbers *numbers,
+                      struct room *room,
+                      struct snp_err *err)
+{
+    uint64_t total = 0;
+
+    room->shown_from = numbers->most + 1;
+    for (size_t i = numbers->n; i > 0; i--) {
+        snp_autobuf struct snp_buf raw = {0};
+        struct snp_journal_cell row;
+        int r = snp_journal_cell_get(tx, moment->session, numbers->list[i - 1], &row, err);
+
+        if (r < 0) {
+            return r;
+        }
+        snp_buf_init(&raw, SNP_ARCHIVE_SHOWN_MAX);
+        total += (uint64_t)shown_add(tx, &row, &raw);
+        if (total > SNP_ARCHIVE_SHOWN_BYTES) {
+            return 0;
+        }
+        room->shown_from = numbers->list[i - 1];
+    }
+    return 0;
+}
+
+static int cells_put(struct snp_tx *tx,
+                     int fd,
+                     const struct snp_moment *moment,
+                     struct snp_err *err)
+{
+    struct numbers numbers = {.most = moment->cell};
+    struct room room = {.left = SNP_ARCHIVE_CELLS_BYTES};
+    int r = snp_journal_cell_after(tx, moment->session, 0, number_note, &numbers, err);
+
+    if (r == 0) {
+        r = shown_find(tx, moment, &numbers, &room, err);
+    }
+    for (size_t i = 0; r == 0 && i < numbers.n; i++) {
+        struct snp_journal_cell row;
+
+        r = snp_journal_cell_get(tx, moment->session, numbers.list[i], &row, err);
+        if (r == 0) {
+            r = cell_put(tx, fd, &row, &room, err);
+        }
+    }
+    free(numbers.list);
+    return r;
+}
+
+int snp_archive_write(struct snp_tx *tx,
+                      int fd,
+                      const struct snp_moment *moment,
+                      struct snp_err *err)
+{
+    int r;
+
+    if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
+        snp_write_all(fd, mark, MARK_LEN) < 0) {
+        return snp_fail_sys(err, errno, "write the temporary file");
+    }
+    r = manifest_put(fd, moment, err);
+    return r < 0 ? r : cells_put(tx, fd, moment, err);
+}
+
+/* Reading -------------------------------------------------------------------------------------- */
+
+static int not_ours(struct snp_err *err)
+{
+    return snp_fail(err, SNP_E_INVALID,
+                    "this is no file of snipara-sandbox export, or not whole");
+}
+
+static int bytes_get(int fd, off_t at, void *out, size_t n, struct snp_err *err)
+{
+    size_t have = 0;
+
+    while (have < n) {
+        ssize_t got = SNP_RETRY(pread(fd, (char *)out + have, n - have, at + (off_t)have));
+
+        if (got < 0) {
+            return snp_fail_sys(err, errno, "read the file");
+        }
+        if (got == 0) {
+            return not_ours(err);
+        }
+        have += (size_t)got;
+    }
+    return 0;
+}
+
+static uint32_t u32_at(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8U | (uint32_t)bytes[2] << 16U |
+           (uint32_t)bytes[3] << 24U;
+}
+
+/* The frame at *at, whose type it must be, in buf; *at moves behind it. */
+static int frame_get(int fd,
+                     off_t *at,
+                     uint8_t type,
+                     struct snp_buf *buf,
+                     struct snp_frame *ret,
+                     struct snp_err *err)
+{
+    unsigned char header[SNP_FRAME_HEADER_LEN];
+    char *space = NULL;
+    size_t size = 0;
+    bool has = false;
+    int r = bytes_get(fd, *at, header, sizeof(header), err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (header[12] != type || u32_at(header) > SNP_FRAME_BODY_MAX) {
+        return not_ours(err);
+    }
+    snp_buf_clear(buf);
+    r = snp_buf_reserve(buf, sizeof(header) + u32_at(header), &space);
+    if (r < 0) {
+        return snp_fail(err, (enum snp_code)r, "out of memory");
+    }
+    r = bytes_get(fd, *at, space, sizeof(header) + u32_at(header), err);
+    if (r < 0) {
+        return r;
+    }
+    snp_buf_commit(buf, sizeof(header) + u32_at(header));
+    if (snp_frame_peek(buf, SNP_FRAME_BODY_MAX, ret, &size, &has, err) < 0 || !has) {
+        return not_ours(err);
+    }
+    *at += (off_t)size;
+    return 0;
+}
+
+static const struct snp_field manifest_fields[] = {
+    {"format",  SNP_T_STR, 64                  },
+    {"version", SNP_T_INT, UINT32_MAX          },
+    {"program", SNP_T_STR, 64                  },
+    {"name",    SNP_T_STR, SNP_SESSION_NAME_MAX},
+    {"cell",    SNP_T_INT, 1ULL << 50          },
+    {"spec",    SNP_T_OBJ, 0                   },
+    {"lost",    SNP_T_ARR, 0                   },
+};
+static const struct snp_record manifest_record =
+    SNP_RECORD("the file's manifest", manifest_fields);
+
+static int manifest_take(json_t *head, struct snp_archive *ret, struct snp_err *err)
+{
+    int64_t version = snp_json_int(head, "version", 0);
+    const char *name;
+    struct snp_err ignored;
+    int r;
+
+    if (!snp_streq(snp_json_str(head, "format", NULL), "snipara-sandbox-session")) {
+        return not_ours(err);
+    }
+    if (version < SNP_ARCHIVE_VERSION_OLDEST || version > SNP_ARCHIVE_VERSION) {
+        return snp_fail(
+            err, SNP_E_UNSUPPORTED,
+            "the file has format version %lld, this program reads %d to %d; it was made by "
+            "%.60s",
+            (long long)version, SNP_ARCHIVE_VERSION_OLDEST, SNP_ARCHIVE_VERSION,
+            snp_json_str(head, "program", "another one"));
+    }
+    r = snp_record_check(head, &manifest_record, err);
+    if (r < 0) {
+        return r;
+    }
+    name = snp_json_str(head, "name", "");
+    if (!snp_session_is_id(name) && snp_session_name_check(name, &ignored) == 0) {
+        (void)snprintf(ret->name, sizeof(ret->name), "%s", name);
+    }
+    ret->version = (unsigned)version;
+    ret->cell = (uint64_t)snp_json_int(head, "cell", 0);
+    ret->spec = json_incref(json_object_get(head, "spec"));
+    ret->lost = json_incref(json_object_get(head, "lost"));
+    return 0;
+}
+
+/* Pass over the cells: their sizes are enough. */
+static int cells_skip(int fd, struct snp_archive *ret, struct snp_err *err)
+{
+    uint64_t total = 0;
+    off_t at = ret->cells_at;
+
+    for (;;) {
+        unsigned char header[SNP_FRAME_HEADER_LEN];
+        int r = bytes_get(fd, at, header, sizeof(header), err);
+
+        if (r < 0) {
+            return r;
+        }
+        if (header[12] != TYPE_CELL) {
+            ret->bundle_at = at;
+            return header[12] >= TYPE_BUNDLE_FIRST && header[12] <= TYPE_BUNDLE_END
+                       ? 0
+                       : not_ours(err);
+        }
+        total += u32_at(header);
+        ret->n_cells++;
+        if (u32_at(header) > SNP_FRAME_BODY_MAX || ret->n_cells > SNP_ARCHIVE_CELLS_MAX ||
+            total > (uint64_t)2 * (SNP_ARCHIVE_CELLS_BYTES + SNP_ARCHIVE_SHOWN_BYTES)) {
+            return snp_fail(err, SNP_E_LIMIT, "the file holds more cells than may be read");
+        }
+        at += (off_t)sizeof(header) + u32_at(header);
+    }
+}
+
+void snp_archive_done(struct snp_archive *archive)
+{
+    json_decref(archive->spec);
+    json_decref(archive->lost);
+    *archive = (struct snp_archive){0};
+}
+
+int snp_archive_begins(uint64_t at, const char *bytes, size_t n, struct snp_err *err)
+{
+    size_t left = at < MARK_LEN ? MARK_LEN - (size_t)at : 0;
+
+    n = n < left ? n : left;
+    return n == 0 || memcmp(bytes, mark + at, n) == 0 ? 0 : not_ours(err);
+}
+
+int snp_archive_read(int fd, struct snp_archive *ret, struct snp_err *err)
+{
+    snp_autobuf struct snp_buf buf = {0};
+    snp_autojson json_t *head = NULL;
+    struct snp_archive read = {0};
+    struct snp_frame frame = {0};
+    char start[MARK_LEN];
+    off_t at = MARK_LEN;
+    int r = bytes_get(fd, 0, start, sizeof(start), err);
+
+    snp_buf_init(&buf, SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX);
+    if (r == 0 && memcmp(start, mark, MARK_LEN) != 0) {
+        r = not_ours(err);
+    }
+    if (r == 0) {
+        r = frame_get(fd, &at, TYPE_MANIFEST, &buf, &frame, err);
+    }
+    if (r == 0) {
+        r = snp_json_parse(frame.head, frame.head_len, &head, err);
+    }
+    if (r == 0) {
+        r = manifest_take(head, &read, err);
+    }
+    read.cells_at = at;
+    if (r == 0) {
+        r = cells_skip(fd, &read, err);
+    }
+    if (r < 0) {
+        snp_archive_done(&read);
+        return r;
+    }
+    *ret = read;
+    return 0;
+}
+
+/* Cells ----------------------------------------------------------------------------------------- */
+
+static const struct snp_field cell_fields[] = {
+    {"cell",       SNP_T_INT,              1ULL << 50                      },
+    {"epoch",      SNP_T_INT,              1ULL << 50                      },
+    {"kind",       SNP_T_STR,              WORD_MAX                        },
+    {"argv",       SNP_T_STR | SNP_T_NULL, (uint64_t)2 * SNP_CAP_ARGV_BYTES},
+    {"spec",       SNP_T_STR | SNP_T_NULL, 4096                            },
+    {"status",     SNP_T_STR,              WORD_MAX                        },
+    {"state",      SNP_T_STR,              WORD_MAX                        },
+    {"started_us", SNP_T_INT,              1ULL << 60                      },
+    {"wall_us",    SNP_T_INT,              1ULL << 60                      },
+    {"code_len",   SNP_T_INT,              SNP_FRAME_BODY_MAX              },
+    {"input_len",  SNP_T_INT,              SNP_FRAME_BODY_MAX              },
+    {"result_len", SNP_T_INT,              SNP_FRAME_BODY_MAX              },
+    {"shown_len",  SNP_T_INT | SNP_T_OPT,  SNP_ARCHIVE_SHOWN_MAX           },
+};
+static const struct snp_record cell_record = SNP_RECORD("a cell of the file", cell_fields);
+
+static bool is_word(const char *text)
+{
+    return text[0] != '\0' && strspn(text, "abcdefghijklmnopqrstuvwxyz_") == strlen(text);
+}
+
+/* JSON in a string, of the kind that is wanted. */
+static bool is_json(const char *text, json_type type)
+{
+    json_t *value = text == NULL ? NULL : json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    bool is_type = value != NULL && json_typeof(value) == type;
+
+    json_decref(value);
+    return text == NULL || is_type;
+}
+
+static int cell_check(json_t *head, size_t raw_len, struct snp_err *err)
+{
+    const char *kind = snp_json_str(head, "kind", "");
+    int r = snp_record_check(head, &cell_record, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if ((strcmp(kind, "python") != 0 && strcmp(kind, "command") != 0) ||
+        !is_word(snp_json_str(head, "status", "")) ||
+        !is_word(snp_json_str(head, "state", "")) ||
+        !is_json(snp_json_str(head, "argv", NULL), JSON_ARRAY) ||
+        !is_json(snp_json_str(head, "spec", NULL), JSON_OBJECT) ||
+        (uint64_t)snp_json_int(head, "code_len", 0) +
+                (uint64_t)snp_json_int(head, "input_len", 0) +
+                (uint64_t)snp_json_int(head, "result_len", 0) +
+                (uint64_t)snp_json_int(head, "shown_len", 0) !=
+            raw_len) {
+        return snp_fail(err, SNP_E_INVALID, "a cell of the file is not what it must be");
+    }
+    return 0;
+}
+
+/* What a cell has shown: frames of events, as the tier's are checked. */
+static int shown_check(const char *bytes, size_t n, struct snp_err *err)
+{
+    while (n > 0) {
+        struct snp_buf rest = {.data = (char *)(uintptr_t)bytes, .len = n, .cap = n, .max = n};
+        struct snp_frame frame = {0};
+        snp_autojson json_t *head = NULL;
+        size_t size = 0;
+        bool has = false;
+        int r = snp_frame_peek(&rest, SNP_FRAME_BODY_MAX, &frame, &size, &has, err);
+
+        if (r == 0 && (!has || frame.type != SNP_RPC_EVENT)) {
+            r = snp_fail(err, SNP_E_INVALID, "the outputs of a cell are not what they must be");
+        }
+        if (r == 0) {
+            r = snp_json_parse(frame.head, frame.head_len, &head, err);
+        }
+        if (r == 0) {
+            r = snp_event_check(head, frame.raw_len, err);
+        }
+        if (r < 0) {
+            return r;
+        }
+        bytes += size;
+        n -= size;
+    }
+    return 0;
+}
+
+static int cell_enter(struct snp_tx *tx,
+                      const char *session,
+                      const struct snp_frame *frame,
+                      struct snp_err *err)
+{
+    snp_autojson json_t *head = NULL;
+    snp_autojson json_t *result = NULL;
+    size_t code_len;
+    size_t input_len;
+    size_t result_len;
+    size_t shown_len;
+    int r = snp_json_parse(frame->head, frame->head_len, &head, err);
+
+    if (r == 0) {
+        r = cell_check(head, frame->raw_len, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    code_len = (size_t)snp_json_int(head, "code_len", 0);
+    input_len = (size_t)snp_json_int(head, "input_len", 0);
+    result_len = (size_t)snp_json_int(head, "result_len", 0);
+    shown_len = (size_t)snp_json_int(head, "shown_len", 0);
+    if (result_len > 0) {
+        r = snp_json_parse(frame->raw + code_len + input_len, result_len, &result, err);
+        if (r < 0) {
+            return r;
+        }
+    }
+    r = shown_check(frame->raw + code_len + input_len + result_len, shown_len, err);
+    if (r < 0) {
+        return r;
+    }
+    const struct snp_journal_cell row = {
+        .session = session,
+        .cell = (uint64_t)snp_json_int(head, "cell", 0),
+        .epoch = 1, /* of the session that is made, whatever it was there */
+        .kind = snp_json_str(head, "kind", "python"),
+        .argv = snp_json_str(head, "argv", NULL),
+        .spec = snp_json_str(head, "spec", NULL),
+        .started_us = (uint64_t)snp_json_int(head, "started_us", 0),
+        .stdin_bytes = input_len,
+    };
+    const struct snp_journal_outcome outcome = {
+        .status = snp_json_str(head, "status", "ok"),
+        .state = snp_json_str(head, "state", "kept"),
+        .wall_us = (uint64_t)snp_json_int(head, "wall_us", 0),
+        .result = {frame->raw + code_len + input_len,              result_len},
+        .raw = {frame->raw + code_len + input_len + result_len, shown_len },
+    };
+    r = snp_journal_cell_begin(tx, &row, (struct snp_bytes){frame->raw, code_len},
+                               (struct snp_bytes){frame->raw + code_len, input_len}, err);
+    return r < 0 ? r : snp_journal_cell_end(tx, session, row.cell, row.epoch, &outcome, err);
+}
+
+int snp_archive_cells(struct snp_tx *tx,
+                      int fd,
+                      const struct snp_archive *archive,
+                      const char *session,
+                      struct snp_err *err)
+{
+    snp_autobuf struct snp_buf buf = {0};
+    off_t at = archive->cells_at;
+    int r = 0;
+
+    snp_buf_init(&buf, SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX);
+    for (uint64_t i = 0; r == 0 && i < archive->n_cells; i++) {
+        struct snp_frame frame = {0};
+
+        r = frame_get(fd, &at, TYPE_CELL, &buf, &frame, err);
+        if (r == 0) {
+            r = cell_enter(tx, session, &frame, err);
+        }
+    }
+    return r;
+}
+
+/* Policy ---------------------------------------------------------------------------------------- */
+
+static int note_add(json_t *notes, char *text, struct snp_err *err)
+{
+    int r =
+        text == NULL ? -1 : json_array_append_new(notes, snp_json_bytes(text, strlen(text)));
+
+    free(text);
+    return r < 0 ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
+/* Of each limit the smaller. */
+static int limits_cut(json_t *spec,
+                      const struct snp_limits *most,
+                      json_t *notes,
+                      struct snp_err *err)
+{
+    struct snp_limits limits;
+    int r;
+
+    snp_limits_default(&limits);
+    r = snp_limits_from_json(json_object_get(spec, "limits"), &limits, err);
+    for (int i = 0; r == 0 && i < SNP_LIMIT_N; i++) {
+        char was[64];
+        char is[64];
+
+        if (limits.value[i] <= most->value[i]) {
+            continue;
+        }
+        r = note_add(
+            notes,
+            snp_format("%s is %s here, not %s as in the file",
+                       snp_limit_info((enum snp_limit)i)->key,
+                       snp_limit_format((enum snp_limit)i, most->value[i], is, sizeof(is)),
+                       snp_limit_format((enum snp_limit)i, limits.value[i], was, sizeof(was))),
+            err);
+        limits.value[i] = most->value[i];
+    }
+    if (r == 0 && json_object_set_new(spec, "limits", snp_limits_to_json(&limits)) < 0) {
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return r;
+}
+
+/* Paths of another machine mean nothing here. */
+static int paths_drop(json_t *spec, json_t *notes, struct snp_err *err)
+{
+    static const char *const members[] = {"project", "rootfs"};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(members); i++) {
+        const char *path = snp_json_str(spec, members[i], NULL);
+
+        if (path != NULL) {
+            r = note_add(
+                notes,
+                snp_format("its %s %.200s is not seen here; what was written over it is "
+                           "in its workspace",
+                           members[i], path),
+                err);
+        }
+        if (r == 0 && json_object_set_new(spec, members[i], json_null()) < 0) {
+            r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+    }
+    return r;
+}
+
+static int env_look(const json_t *env, struct snp_err *err)
+{
+    json_t *copy = json_copy((json_t *)(uintptr_t)env);
+    size_t total = 0;
+    const char *key;
+    json_t *value;
+    int r = 0;
+
+    json_object_foreach(copy, key, value)
+    {
+        const char *text = json_string_value(value);
+
+        total += strlen(key) + json_string_length(value) + 2;
+        if (key[0] == '\0' || strchr(key, '=') != NULL || text == NULL ||
+            strlen(text) != json_string_length(value) || total > SNP_CAP_ENV_BYTES) {
+            r = snp_fail(err, SNP_E_INVALID,
+                         "the variables in the file are not what they must be");
+        }
+    }
+    json_decref(copy);
+    return json_object_size(env) > SNP_CAP_ENV
+               ? snp_fail(err, SNP_E_INVALID, "the file has more than %d variables",
+                          SNP_CAP_ENV)
+               : r;
+}
+
+int snp_archive_spec(const struct snp_archive *archive,
+                     const struct snp_archive_policy *most,
+                     json_t *notes,
+                     char **ret_spec,
+                     struct snp_err *err)
+{
+    snp_autojson json_t *spec = json_deep_copy(archive->spec);
+    bool exact = most->require_exact || snp_json_bool(archive->spec, "require_exact", false);
+    int r;
+
+    if (spec == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (!json_is_object(json_object_get(spec, "limits")) ||
+        !json_is_object(json_object_get(spec, "env"))) {
+        return snp_fail(err, SNP_E_INVALID, "the file's policy is not what it must be");
+    }
+    r = snp_template_name_check(snp_json_str(spec, "template", ""), err);
+    if (r == 0) {
+        r = env_look(json_object_get(spec, "env"), err);
+    }
+    if (r == 0) {
+        r = limits_cut(spec, &most->limits, notes, err);
+    }
+    if (r == 0) {
+        r = paths_drop(spec, notes, err);
+    }
+    if (r == 0 &&
+        (json_object_set_new(spec, "tier", json_string(most->tier)) < 0 ||
+         json_object_set_new(spec, "auto", json_boolean(most->is_auto)) < 0 ||
+         json_object_set_new(spec, "allow_degraded", json_boolean(most->allow_degraded)) < 0 ||
+         json_object_set_new(spec, "require_exact", json_boolean(exact)) < 0 ||
+         json_object_set_new(spec, "accepted", json_integer(0)) < 0)) {
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (r == 0) {
+        *ret_spec = snp_json_text(spec);
+        r = *ret_spec == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    }
+    return r;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `export`: a checkpoint (moment.h) -> a nameless file (archive.h, then the bundle from the
+ * store) -> events, as fast as the client reads, and its hash behind them. Nothing is sent before all of it is there.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/fd.h"
+#include "daemon/archive/archive.h"
+#include "daemon/archive/sum.h"
+#include "daemon/caps.h"
+#include "daemon/server.h"
+#include "daemon/snapshot/moment.h"
+#include "daemon/work.h"
+#include "store/checkpoint.h"
+#include "wire/rpc.h"
+
+enum {
+    QUEUE_MOST = 8 << 20, /* bytes that wait for the client before more are read */
+    PAUSE_MS = 5,         /* until it is looked again */
+};
+
+struct exporting {
+    struct snp_request *request; /* owned */
+    struct snp_server *server;   /* borrowed */
+    struct snp_moment moment;    /* owned; read by the store's thread while a job runs */
+    int fd;                      /* owned */
+    struct snp_archive_sum sum;  /* owned: of what has been sent */
+    uint64_t sent;
+    uv_timer_t timer;
+};
+
+static void timer_closed(uv_handle_t *handle)
+{
+    struct exporting *exporting = handle->data;
+
+    snp_closep(&exporting->fd);
+    snp_archive_sum_done(&exporting->sum);
+    snp_moment_done(&exporting->moment);
+    free(exporting);
+}
+
+/* err: NULL = all was sent. */
+static void exporting_end(struct exporting *exporting, const struct snp_err *err)
+{
+    if (err != NULL) {
+        snp_request_fail(exporting->request, err);
+    } else {
+        snp_request_answer(exporting->request, json_pack("{s:s, s:I, s:I, s:O}", "name",
+                                                         exporting->moment.session_name, "cell",
+                                                         (json_int_t)exporting->moment.cell,
+                                                         "bytes", (json_int_t)exporting->sent,
+                                                         "lost", exporting->moment.lost));
+    }
+    uv_close((uv_handle_t *)&exporting->timer, timer_closed);
+}
+
+/* Sending --------------------------------------------------------------------------------------- */
+
+static void chunk_send(struct exporting *exporting, const char *bytes, size_t n)
+{
+    static const char head[] = "{\"event\":\"data\"}";
+
+    snp_request_event(exporting->request, head, sizeof(head) - 1, bytes, n);
+    exporting->sent += n;
+}
+
+/* All is sent but the frame that says so. */
+static void sum_send(struct exporting *exporting)
+{
+    snp_autobuf struct snp_buf out = {0};
+    struct snp_err err;
+
+    snp_buf_init(&out, SNP_ARCHIVE_SUM_LEN);
+    if (snp_archive_sum_write(&exporting->sum, &out, &err) < 0) {
+        exporting_end(exporting, &err);
+        return;
+    }
+    chunk_send(exporting, snp_buf_bytes(&out), out.len);
+    exporting_end(exporting, NULL);
+}
+
+static void send_some(uv_timer_t *timer)
+{
+    struct exporting *exporting = timer->data;
+    struct snp_peer *peer = exporting->request->peer;
+    snp_autofree char *chunk = malloc(SNP_FILE_CHUNK_MAX);
+    struct snp_err err;
+
+    if (chunk == NULL || peer == NULL) {
+        (void)snp_fail(&err, chunk == NULL ? SNP_E_NOMEM : SNP_E_PEER,
+                       chunk == NULL ? "out of memory" : "the client has gone");
+        exporting_end(exporting, &err);
+        return;
+    }
+    while (snp_conn_queued(&peer->conn) < QUEUE_MOST) {
+        ssize_t n =
+            SNP_RETRY(pread(exporting->fd, chunk, SNP_FILE_CHUNK_MAX, (off_t)exporting->sent));
+
+        if (n < 0) {
+            (void)snp_fail_sys(&err, errno, "read the temporary file");
+            exporting_end(exporting, &err);
+            return;
+        }
+        if (n == 0) {
+            sum_send(exporting);
+            return;
+        }
+        if (snp_archive_sum_add(&exporting->sum, chunk, (size_t)n, &err) < 0) {
+            exporting_end(exporting, &err);
+            return;
+        }
+        chunk_send(exporting, chunk, (size_t)n);
+    }
+    (void)uv_timer_start(timer, send_some, PAUSE_MS, 0);
+}
+
+/* The file -------------------------------------------------------------------------------------- */
+
+static void bundle_written(void *arg,
+                           const struct snp_checkpoint_report *report,
+                           const struct snp_err *err)
+{
+    struct exporting *exporting = arg;
+
+    (void)report;
+    if (err->code != SNP_OK) {
+        exporting_end(exporting, err);
+    } else {
+        send_some(&exporting->timer);
+    }
+}
+
+static void head_written(void *arg, const struct snp_err *head_err)
+{
+    struct exporting *exporting = arg;
+    struct snp_err err = *head_err;
+    int fd = -1;
+
+    if (err.code == SNP_OK && exporting->moment.checkpoint == 0) {
+        if (snp_archive_write_empty(exporting->fd, &err) == 0) {
+            send_some(&exporting->timer);
+            return;
+        }
+    } else if (err.code == SNP_OK) {
+        /* The store closes what it is given. */
+        fd = fcntl(exporting->fd, F_DUPFD_CLOEXEC, 3);
+        if (fd < 0) {
+            (void)snp_fail_sys(&err, errno, "duplicate a descriptor");
+        } else if (snp_checkpoint_load(exporting->server->store, fd,
+                                       exporting->moment.checkpoint, bundle_written, exporting,
+                                       &err) == 0) {
+            return;
+        }
+    }
+    exporting_end(exporting, &err);
+}
+
+static int run_head(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct exporting *exporting = arg;
+
+    return snp_archive_write(tx, exporting->fd, &exporting->moment, err);
+}
+
+static int moment_take(struct exporting *exporting,
+                       const struct snp_moment *moment,
+                       struct snp_err *err)
+{
+    exporting->moment = *moment;
+    exporting->moment.spec = strdup(moment->spec);
+    exporting->moment.lost = json_incref(moment->lost);
+    return exporting->moment.spec == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
+static void moment_found(void *ctx, const struct snp_moment *moment, const struct snp_err *why)
+{
+    struct exporting *exporting = ctx;
+    const struct snp_store_job job = {.run = run_head, .done = head_written, .arg = exporting};
+    struct snp_err err;
+    int r = 0;
+
+    if (why != NULL) {
+        err = *why;
+        r = err.code;
+    }
+    if (r == 0) {
+        r = moment_take(exporting, moment, &err);
+    }
+    if (r == 0) {
+        r = snp_archive_sum_init(&exporting->sum, &err);
+    }
+    if (r == 0) {
+        r = snp_archive_file(exporting->server->options.state_dir, &exporting->fd, &err);
+    }
+    if (r == 0) {
+        r = snp_store_submit(exporting->server->store, &job, &err);
+    }
+    if (r < 0) {
+        exporting_end(exporting, &err);
+    }
+}
+
+void snp_run_export(const struct snp_work *work)
+{
+    struct exporting *exporting = calloc(1, sizeof(*exporting));
+    struct snp_server *server = work->request->server;
+    struct snp_err err;
+
+    if (exporting == NULL || uv_timer_init(&server->loop, &exporting->timer) < 0) {
+        free(exporting);
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    exporting->timer.data = exporting;
+    exporting->request = work->request;
+    exporting->server = server;
+    exporting->fd = -1;
+    snp_moment_find(server, snp_json_str(work->head, "from", ""), moment_found, exporting);
+}

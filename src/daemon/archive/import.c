@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Importing:
+ *
+ *   the client's bytes -> a nameless file, whole -> what it says of itself -> a row without a
+ *   name, state "importing" -> the bundle (the store reads and checks it) -> cells, name, in one
+ *   job -> a session in the table -> it wakes, which is when its variables are read, inside its
+ *   sandbox -> the answer
+ *
+ * A row that reads "importing" is no session: it goes if any step fails, and at the next start.
+ */
+#include "daemon/archive/import.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/archive/archive.h"
+#include "daemon/archive/sum.h"
+#include "daemon/caps.h"
+#include "daemon/server.h"
+#include "daemon/session/end.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/session.h"
+#include "daemon/session/spec.h"
+#include "daemon/snapshot/moment.h"
+#include "daemon/tier.h"
+#include "daemon/work.h"
+#include "store/checkpoint.h"
+#include "store/journal.h"
+
+static const char importing_state[] = "importing";
+
+struct snp_import {
+    struct snp_import *next;
+    struct snp_server *server;   /* borrowed */
+    const struct snp_peer *peer; /* that began it; NULL once it is gone, or it ends */
+    struct snp_request *request; /* of import.end; owned */
+    char token[SNP_SESSION_ID_LEN + 1];
+    int fd; /* owned */
+    uint64_t size;
+    struct snp_archive_sum sum;          /* owned: of the bytes that have come */
+    char name[SNP_SESSION_NAME_MAX + 1]; /* "" = the file's */
+    struct snp_archive_policy policy;
+    json_t *notes; /* owned */
+    struct snp_archive archive;
+    char *spec; /* owned */
+    char id[SNP_SESSION_ID_LEN + 1];
+    bool has_row;
+    uint64_t now_us;
+    uint64_t checkpoint;
+    json_t *lost;                /* owned: what the file says was not saved */
+    struct snp_session *session; /* one reference, or NULL */
+    struct snp_waiter waiter;
+    struct snp_err err;
+};
+
+/* Its life ---------------------------------------------------------------------------------------- */
+
+static void import_leave(struct snp_import *import)
+{
+    struct snp_import **at = &import->server->imports;
+
+    while (*at != NULL && *at != import) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = import->next;
+    }
+}
+
+static void import_free(struct snp_import *import)
+{
+    import_leave(import);
+    if (import->session != NULL) {
+        snp_session_unref(import->session);
+    }
+    snp_closep(&import->fd);
+    snp_archive_sum_done(&import->sum);
+    snp_archive_done(&import->archive);
+    json_decref(import->notes);
+    json_decref(import->lost);
+    free(import->spec);
+    free(import);
+}
+
+void snp_import_peer_gone(struct snp_server *server, const struct snp_peer *peer)
+{
+    struct snp_import *next;
+
+    for (struct snp_import *import = server->imports; import != NULL; import = next) {
+        next = import->next;
+        if (import->peer == peer) {
+            import_free(import); /* import.end has not been asked: nothing is under way */
+        }
+    }
+}
+
+static struct snp_import *import_find(const struct snp_work *work)
+{
+    const char *token = snp_json_str(work->head, "token", "");
+
+    for (struct snp_import *i = work->request->server->imports; i != NULL; i = i->next) {
+        if (i->peer == work->request->peer && strcmp(i->token, token) == 0) {
+            return i;
+        }
+    }
+    return NULL;
+}
+
+/* The beginning and the bytes ----------------------------------------------------------------------- */
+
+static int policy_read(const json_t *head, struct snp_archive_policy *ret, struct snp_err *err)
+{
+    enum snp_tier_kind kind;
+    int r = snp_tier_kind_read(snp_json_str(head, "tier", snp_tier_name(SNP_TIER_AUTO)), &kind,
+                               err);
+
+    if (r < 0) {
+        return r;
+    }
+    ret->is_auto = kind == SNP_TIER_AUTO;
+    ret->tier = snp_tier_name(ret->is_auto ? SNP_TIER_NATIVE : kind);
+    ret->allow_degraded = snp_json_bool(head, "allow_degraded", false);
+    ret->require_exact = snp_json_bool(head, "require_exact", false);
+    snp_limits_default(&ret->limits);
+    return json_object_get(head, "limits") == NULL
+               ? 0
+               : snp_limits_from_json(json_object_get(head, "limits"), &ret->limits, err);
+}
+
+static int import_fill(struct snp_import *import, const json_t *head, struct snp_err *err)
+{
+    const char *name = snp_json_str(head, "name", "");
+    int r = policy_read(head, &import->policy, err);
+
+    if (r == 0 && name[0] != '\0') {
+        r = snp_session_is_id(name)
+                ? snp_fail(err, SNP_E_INVALID, "'%s' could be taken for an id", name)
+                : snp_session_name_check(name, err);
+    }
+    if (r == 0 && strcmp(name, "default") == 0) {
+        r = snp_fail(err, SNP_E_INVALID,
+                     "a file is not imported as 'default'; give another name");
+    }
+    if (r == 0 && (snp_random_id(import->token) < 0 || snp_random_id(import->id) < 0)) {
+        r = snp_fail_sys(err, errno, "random id");
+    }
+    if (r == 0) {
+        r = snp_archive_sum_init(&import->sum, err);
+    }
+    if (r == 0) {
+        (void)snprintf(import->name, sizeof(import->name), "%s", name);
+        import->notes = json_array();
+        r = import->notes == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    }
+    return r < 0 ? r : snp_archive_file(import->server->options.state_dir, &import->fd, err);
+}
+
+void snp_run_import_begin(const struct snp_work *work)
+{
+    struct snp_server *server = work->request->server;
+    struct snp_import *import = calloc(1, sizeof(*import));
+    unsigned n = 0;
+    struct snp_err err;
+    int r;
+
+    for (const struct snp_import *i = server->imports; i != NULL; i = i->next) {
+        n++;
+    }
+    if (import == NULL) {
+        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    } else {
+        import->server = server;
+        import->peer = work->request->peer;
+        import->fd = -1;
+        import->now_us = snp_wall_us();
+        r = n >= SNP_CAP_IMPORTS ? snp_fail(&err, SNP_E_LIMIT,
+                                            "%u files are being imported already, as many as "
+                                            "may at once; try again when one is done",
+                                            n)
+                                 : import_fill(import, work->head, &err);
+    }
+    if (r < 0) {
+        if (import != NULL) {
+            import_free(import);
+        }
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    SNP_ASSERT(import != NULL);
+    import->next = server->imports;
+    server->imports = import;
+    snp_request_answer(work->request, json_pack("{s:s}", "token", import->token));
+}
+
+/* What does not fit into the state folder need not be taken in first. */
+static bool is_over_budget(const struct snp_server *server, uint64_t more)
+{
+    for (const struct snp_import *i = server->imports; i != NULL; i = i->next) {
+        more += i->size;
+    }
+    return server->options.budget_bytes != 0 && more > server->options.budget_bytes;
+}
+
+void snp_run_import_data(const struct snp_work *work)
+{
+    struct snp_import *import = import_find(work);
+    struct snp_err err;
+
+    if (import == NULL) {
+        (void)snp_fail(&err, SNP_E_NOT_FOUND,
+                       "this import has ended, or was never begun: import the file again");
+    } else if (work->raw_len > SNP_CAP_ARCHIVE_BYTES - import->size) {
+        (void)snp_fail(&err, SNP_E_LIMIT, "the file is larger than %llu GiB",
+                       (unsigned long long)SNP_CAP_ARCHIVE_BYTES >> 30U);
+    } else if (is_over_budget(import->server, work->raw_len)) {
+        (void)snp_fail(&err, SNP_E_LIMIT,
+                       "files on their way in may take no more than %llu MiB together; raise "
+                       "SNIPARA_SANDBOX_JOURNAL_BUDGET",
+                       (unsigned long long)import->server->options.budget_bytes >> 20U);
+    } else if (snp_archive_begins(import->size, work->raw, work->raw_len, &err) < 0) {
+        import_free(import);
+    } else if (snp_write_all(import->fd, work->raw, work->raw_len) < 0) {
+        (void)snp_fail_sys(&err, errno, "write the temporary file");
+    } else if (snp_archive_sum_add(&import->sum, work->raw, work->raw_len, &err) == 0) {
+        import->size += work->raw_len;
+        snp_request_answer(work->request, json_object());
+        return;
+    }
+    snp_request_fail(work->request, &err);
+}
+
+/* Failing ----------------------------------------------------------------------------------------- */
+
+static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_import *import = arg;
+    int r = snp_journal_session_remove(tx, import->id, err);
+
+    return r == SNP_E_NOT_FOUND ? 0 : r;
+}
+
+static void removed(void *arg, const struct snp_err *err)
+{
+    struct snp_import *import = arg;
+
+    if (err->code != SNP_OK) {
+        snp_log(SNP_LOG_ERROR, "import", "error=\"%s\"", err->msg);
+    }
+    snp_request_fail(import->request, &import->err);
+    import_free(import);
+}
+
+/* Nothing of it stays; then the client is told why. */
+static void import_fail(struct snp_import *import, const struct snp_err *why)
+{
+    const struct snp_store_job job = {
+        .run = run_remove, .done = removed, .arg = import, .durability = SNP_DURABILITY_SYNCED};
+    struct snp_err err;
+
+    import->err = *why;
+    if (import->session != NULL) {
+        snp_session_end(import->session, NULL);
+    }
+    if (!import->has_row || snp_store_submit(import->server->store, &job, &err) < 0) {
+        snp_request_fail(import->request, &import->err);
+        import_free(import);
+    }
+}
+
+/* The end: it wakes -------------------------------------------------------------------------------- */
+
+static void woken(struct snp_waiter *waiter,
+                  struct snp_session *session,
+                  const struct snp_err *why)
+{
+    struct snp_import *import = snp_container_of(waiter, struct snp_import, waiter);
+    if (why != NULL) {
+        import_fail(import, why);
+        return;
+    }
+    snp_request_answer(import->request,
+                       json_pack("{s:s, s:s, s:I, s:O, s:O, s:o}", "session", import->id,
+                                 "name", import->name, "cell", (json_int_t)import->archive.cell,
+                                 "notes", import->notes, "lost", import->lost, "failed",
+                                 snp_moment_failed(session, import->lost)));
+    import_free(import);
+}
+
+static int session_enter(struct snp_import *import, struct snp_err *err)
+{
+    struct snp_session *session = NULL;
+    int r;
+
+    if (snp_sessions_find(import->server, import->name) != NULL) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "there is a session %s already; --name gives another", import->name);
+    }
+    r = snp_session_known(import->server, import->id, import->name, &session, err);
+    if (r < 0) {
+        return r;
+    }
+    r = snp_session_spec_read(session, import->spec, err);
+    if (r < 0) {
+        snp_session_remove(session);
+        return r;
+    }
+    session->epoch = 1;
+    session->cells = import->archive.cell;
+    session->created_wall_us = import->now_us;
+    session->used_wall_us = import->now_us;
+    session->checkpoint = import->checkpoint;
+    session->checkpoint_cell = import->archive.cell;
+    session->checkpoint_lost = json_incref(import->lost);
+    session->is_recorded = true;
+    snp_session_ref(session);
+    import->session = session;
+    return 0;
+}
+
+static void named(void *arg, const struct snp_err *err)
+{
+    struct snp_import *import = arg;
+    struct snp_err why;
+
+    if (err->code != SNP_OK) {
+        import_fail(import, err);
+    } else if (session_enter(import, &why) < 0) {
+        import_fail(import, &why);
+    } else {
+        import->waiter.run = woken;
+        snp_session_when_live(import->session, &import->waiter);
+    }
+}
+
+/* Cells and name: from now on it is a session. */
+static int run_name(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct snp_import *import = arg;
+    struct snp_journal_session row = {0};
+    int r = snp_archive_cells(tx, import->fd, &import->archive, import->id, err);
+
+    if (r == 0) {
+        r = snp_journal_session_get(tx, import->id, &row, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    if (row.cells > import->archive.cell) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "the file has cells after the one it says is the last");
+    }
+    row.name = import->name;
+    row.state = "idle";
+    row.cells = import->archive.cell;
+    return snp_journal_session_put(tx, &row, err);
+}
+
+/* The bundle ---------------------------------------------------------------------------------------- */
+
+static void bundle_read(void *arg,
+                        const struct snp_checkpoint_report *report,
+                        const struct snp_err *err)
+{
+    struct snp_import *import = arg;
+    const struct snp_store_job job = {
+        .run = run_name, .done = named, .arg = import, .durability = SNP_DURABILITY_SYNCED};
+    struct snp_err why;
+
+    if (err->code != SNP_OK) {
+        why = *err;
+        (void)snp_err_wrap(&why, "the file");
+        import_fail(import, &why);
+        return;
+    }
+    import->checkpoint = report->checkpoint;
+    if (snp_store_submit(import->server->store, &job, &why) < 0) {
+        import_fail(import, &why);
+    }
+}
+
+static void row_added(void *arg, const struct snp_err *err)
+{
+    struct snp_import *import = arg;
+    const struct snp_checkpoint_save spec = {
+        .session = import->id,
+        .cell = import->archive.cell,
+        .epoch = 1,
+        .bytes_max = SNP_CAP_ARCHIVE_BYTES,
+        .done = bundle_read,
+        .arg = import,
+    };
+    struct snp_err why;
+    int fd;
+
+    if (err->code != SNP_OK) {
+        import_fail(import, err);
+        return;
+    }
+    import->has_row = true;
+    fd = fcntl(import->fd, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0 || lseek(fd, import->archive.bundle_at, SEEK_SET) < 0) {
+        (void)snp_fail_sys(&why, errno, "the temporary file");
+        snp_closep(&fd);
+        import_fail(import, &why);
+    } else if (snp_checkpoint_save(import->server->store, fd, &spec, &why) < 0) {
+        import_fail(import, &why);
+    }
+}
+
+static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_import *import = arg;
+    const struct snp_journal_session row = {
+        .id = import->id,
+        .spec = import->spec,
+        .state = importing_state,
+        .epoch = 1,
+        .created_us = import->now_us,
+        .used_us = import->now_us,
+    };
+    struct snp_journal_session other;
+    int r = snp_journal_session_get(tx, import->name, &other, err);
+
+    if (r == 0) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "there is a session %s already; --name gives another", import->name);
+    }
+    return r == SNP_E_NOT_FOUND ? snp_journal_session_add(tx, &row, err) : r;
+}
+
+/* Is it what was written? Of old files nobody can tell. */
+static int file_check(struct snp_import *import, bool *ret_has_sum, struct snp_err *err)
+{
+    int r = snp_archive_sum_check(&import->sum, ret_has_sum, err);
+
+    if (r == 0 && *ret_has_sum &&
+        ftruncate(import->fd, (off_t)(import->size - SNP_ARCHIVE_SUM_LEN)) < 0) {
+        r = snp_fail_sys(err, errno, "the temporary file");
+    }
+    return r;
+}
+
+static int file_read(struct snp_import *import, struct snp_err *err)
+{
+    bool has_sum = false;
+    int r = file_check(import, &has_sum, err);
+
+    if (r == 0) {
+        r = snp_archive_read(import->fd, &import->archive, err);
+    }
+    if (r == 0 && !has_sum && import->archive.version >= SNP_ARCHIVE_VERSION_SUMMED) {
+        r = snp_fail(
+            err, SNP_E_INVALID,
+            "the file is not whole: its end, with the hash of all of it, is missing or "
+            "damaged; copy or export it again");
+    }
+    if (r < 0) {
+        return r;
+    }
+    import->lost = json_incref(import->archive.lost);
+    if (import->name[0] == '\0') {
+        (void)snprintf(import->name, sizeof(import->name), "%s", import->archive.name);
+    }
+    if (import->name[0] == '\0') {
+        return snp_fail(err, SNP_E_INVALID, "the file names no session; --name gives a name");
+    }
+    return snp_archive_spec(&import->archive, &import->policy, import->notes, &import->spec,
+                            err);
+}
+
+void snp_run_import_end(const struct snp_work *work)
+{
+    struct snp_import *import = import_find(work);
+    const struct snp_store_job job = {.run = run_row, .done = row_added, .arg = import};
+    struct snp_err err;
+
+    if (import == NULL) {
+        (void)snp_fail(&err, SNP_E_NOT_FOUND,
+                       "this import has ended, or was never begun: import the file again");
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    import->peer = NULL; /* from here on it ends by itself */
+    import->request = work->request;
+    if (file_read(import, &err) < 0 ||
+        snp_store_submit(import->server->store, &job, &err) < 0) {
+        import_fail(import, &err);
+    }
+}
+
+/* At the start ---------------------------------------------------------------------------------------- */
+
+static int half_note(const struct snp_journal_session *row, void *arg, struct snp_err *err)
+{
+    if (strcmp(row->state, importing_state) == 0 && snp_buf_addf(arg, "%s\n", row->id) < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "too many sessions");
+    }
+    return 0;
+}
+
+int snp_import_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
+{
+    enum {
+        LINE = SNP_SESSION_ID_LEN + 1,
+        LINES_MAX = 100 * 1000,
+    };
+    snp_autobuf struct snp_buf ids = {0};
+    int r;
+
+    snp_buf_init(&ids, (size_t)LINE * LINES_MAX);
+    r = snp_journal_session_each(tx, half_note, &ids, err);
+    while (r == 0 && ids.len >= LINE) {
+        const struct snp_journal_event event = {
+            .at_us = now_us,
+            .kind = "import_undone",
+            .text = "an import was not finished when the daemon ended; nothing of it is left"};
+        char id[LINE];
+
+        memcpy(id, snp_buf_bytes(&ids), LINE - 1);
+        id[LINE - 1] = '\0';
+        snp_buf_consume(&ids, LINE);
+        r = snp_journal_session_remove(tx, id, err);
+        if (r == 0) {
+            r = snp_journal_event_add(tx, &event, err);
+        }
+    }
+    return r;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All bytes but the last SNP_ARCHIVE_SUM_LEN have been added to the digest at any time; whoever
+ * writes adds those too when the end is known.
+ */
+#include "daemon/archive/sum.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/archive/archive.h"
+#include "wire/frame.h"
+
+_Static_assert(SNP_ARCHIVE_SUM_LEN == SNP_FRAME_HEADER_LEN + 11 + SNP_DIGEST_HEX + 2,
+               "the frame's length is known before it is read");
+
+int snp_archive_sum_init(struct snp_archive_sum *sum, struct snp_err *err)
+{
+    *sum = (struct snp_archive_sum){.digest = snp_digest_new()};
+    return sum->digest == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
+void snp_archive_sum_done(struct snp_archive_sum *sum)
+{
+    snp_digest_free(sum->digest);
+    *sum = (struct snp_archive_sum){0};
+}
+
+int snp_archive_sum_add(struct snp_archive_sum *sum,
+                        const char *bytes,
+                        size_t n,
+                        struct snp_err *err)
+{
+    size_t over =
+        sum->n_last + n > SNP_ARCHIVE_SUM_LEN ? sum->n_last + n - SNP_ARCHIVE_SUM_LEN : 0;
+    size_t of_last = over < sum->n_last ? over : sum->n_last;
+    size_t of_new = over - of_last;
+    int r = of_last == 0 ? 0 : snp_digest_add(sum->digest, sum->last, of_last, err);
+
+    if (r == 0 && of_new > 0) {
+        r = snp_digest_add(sum->digest, bytes, of_new, err);
+    }
+    memmove(sum->last, sum->last + of_last, sum->n_last - of_last);
+    sum->n_last -= of_last;
+    if (n > of_new) {
+        memcpy(sum->last + sum->n_last, bytes + of_new, n - of_new);
+        sum->n_last += n - of_new;
+    }
+    return r;
+}
+
+static int frame_make(struct snp_archive_sum *sum, struct snp_buf *out, struct snp_err *err)
+{
+    char hex[SNP_DIGEST_HEX + 1];
+    char head[SNP_ARCHIVE_SUM_LEN];
+    struct snp_frame frame = {.type = SNP_ARCHIVE_TYPE_SUM, .head = head};
+    int r = snp_digest_end(sum->digest, hex, err);
+
+    if (r < 0) {
+        return r;
+    }
+    frame.head_len = (size_t)snprintf(head, sizeof(head), "{\"sha256\":\"%s\"}", hex);
+    r = snp_frame_write(out, &frame);
+    return r < 0 ? snp_fail(err, (enum snp_code)r, "out of memory") : 0;
+}
+
+int snp_archive_sum_write(struct snp_archive_sum *sum, struct snp_buf *out, struct snp_err *err)
+{
+    int r = sum->n_last == 0 ? 0 : snp_digest_add(sum->digest, sum->last, sum->n_last, err);
+
+    sum->n_last = 0;
+    return r < 0 ? r : frame_make(sum, out, err);
+}
+
+int snp_archive_sum_check(struct snp_archive_sum *sum, bool *ret_has, struct snp_err *err)
+{
+    snp_autobuf struct snp_buf frame = {0};
+    const char *made;
+    int r;
+
+    snp_buf_init(&frame, SNP_ARCHIVE_SUM_LEN);
+    r = frame_make(sum, &frame, err);
+    made = snp_buf_bytes(&frame);
+    if (r < 0) {
+        return r;
+    }
+    SNP_ASSERT(made != NULL && frame.len == SNP_ARCHIVE_SUM_LEN);
+    /* All but the digits is always the same. */
+    *ret_has = sum->n_last == SNP_ARCHIVE_SUM_LEN &&
+               memcmp(sum->last, made, SNP_FRAME_HEADER_LEN + 11) == 0;
+    return !*ret_has || memcmp(sum->last, made, SNP_ARCHIVE_SUM_LEN) == 0
+               ? 0
+               : snp_fail(
+                     err, SNP_E_INVALID,
+                     "the file is damaged: it is not what its hash, at its end, says it was "
+                     "when it was written; copy or export it again");
+}

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making checkpoints.
+ *
+ *   known keys (journal) -> save (tier writes, store reads, through a pipe) -> committed
+ *
+ * The tier's answer and the store's must both say that it went well; the store's is the one that
+ * makes the checkpoint. Invariants: session->save is the one that is being made, from the first
+ * step to the last; others wait in line behind it. A save belongs to the moment it was begun in: epoch, cell
+ * and effect are noted then, and looked at nowhere else. Nothing is being put into the session at that moment.
+ */
+#include "daemon/save/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/front/check.h"
+#include "daemon/save/keep.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/hibernate.h"
+#include "daemon/session/session.h"
+#include "daemon/snapshot/pin.h"
+#include "daemon/tier.h"
+#include "store/checkpoint.h"
+#include "store/journal.h"
+
+struct snp_save {
+    struct snp_session *session;   /* one reference */
+    struct snp_save *next;         /* that waits for the end of this one; owned */
+    struct snp_executor *executor; /* one reference; NULL = not begun */
+    bool has_begun;
+    bool is_beside; /* a running cell: of the moment before it */
+    bool is_late;   /* that cell had ended when the tier was asked */
+    bool is_again;
+    bool is_aside; /* nobody needs the session to stay as it is until the end */
+    bool has_branch;
+    uint32_t branch;
+    char snapshot[SNP_STORE_ID_LEN + 1];
+    snp_checkpoint_made *made;
+    void *ctx;
+    unsigned pending;
+    uint64_t epoch; /* the moment */
+    uint64_t cell;
+    uint64_t effect;  /* written by the store's thread, if there is no branch */
+    uint64_t changes; /* of the session, when it was begun */
+    uint64_t base;
+    uint64_t begun_us;
+    uint64_t bytes;       /* of the contents of what was made */
+    struct snp_buf known; /* owned; written by the store's thread at first */
+    json_t *report;       /* owned; NULL = not made */
+    json_t *lost;         /* owned */
+    struct snp_err err;
+};
+
+static void save_begin(struct snp_save *save);
+static void save_turn(struct snp_save *save);
+
+static void save_free(struct snp_save *save)
+{
+    snp_buf_done(&save->known);
+    json_decref(save->report);
+    json_decref(save->lost);
+    if (save->executor != NULL) {
+        snp_executor_unref(save->executor);
+    }
+    snp_session_unref(save->session);
+    free(save);
+}
+
+/* What the session knows of its checkpoints. */
+static void note_made(struct snp_save *save)
+{
+    struct snp_session *session = save->session;
+
+    snp_log(SNP_LOG_DEBUG, "checkpoint", "session=%s cell=%llu us=%llu", session->id,
+            (unsigned long long)save->cell,
+            (unsigned long long)(snp_now_us() - save->begun_us));
+    snp_pin_measure(session);
+    if (save->has_branch || session->epoch != save->epoch) {
+        return; /* not the session's present state */
+    }
+    session->checkpoint = (uint64_t)snp_json_int(save->report, "checkpoint", 0);
+    session->checkpoint_cell = save->cell;
+    session->checkpoint_bytes = save->bytes;
+    json_decref(session->checkpoint_lost);
+    session->checkpoint_lost = json_incref(save->lost);
+    session->saved_changes = save->changes;
+    session->is_dirty = session->cells > save->cell || session->changes != save->changes;
+    session->has_puts &= save->is_beside || session->changes != save->changes;
+    snp_hibernate_look(session);
+}
+
+/* State changes that are no use of the session. */
+static void set_state(struct snp_session *session, enum snp_session_state state)
+{
+    uint64_t used_us = session->used_us;
+
+    snp_session_set_state(session, state);
+    session->used_us = used_us;
+}
+
+static void save_end(struct snp_save *save)
+{
+    struct snp_session *session = save->session;
+    struct snp_server *server = session->server;
+    struct snp_save *next = save->next;
+
+    session->save = next;
+    server->n_saving--;
+    /* Its memory is short for a copy beside a cell: from now on cells wait, or it would never be saved. */
+    session->is_short = session->is_short || (save->is_aside && save->report == NULL &&
+                                              save->err.code == SNP_E_LIMIT);
+    if (save->report != NULL) {
+        note_made(save);
+    } else {
+        snp_log(SNP_LOG_WARN, "checkpoint", "session=%s cell=%llu error=\"%s\"", session->id,
+                (unsigned long long)save->cell, save->err.msg);
+    }
+    if (session->state == SNP_SESSION_SAVING) {
+        set_state(session, SNP_SESSION_IDLE);
+    }
+    if (next != NULL) {
+        save_turn(next);
+    }
+    if (save->made != NULL) {
+        save->made(save->ctx, save->report, save->report == NULL ? &save->err : NULL);
+    }
+    snp_exec_pump(session);
+    snp_checkpoint_tick(server);
+    snp_hibernate_serve(server);
+    snp_server_saved(server);
+    save_free(save);
+}
+
+static void step_end(struct snp_save *save)
+{
+    save->pending--;
+    if (save->pending > 0) {
+        return;
+    }
+    if (save->report == NULL && save->is_late && !save->is_again) {
+        /* That cell's answer came before this one's. */
+        save->is_again = true;
+        save->err = (struct snp_err){.code = SNP_OK};
+        snp_executor_unref(SNP_TAKE_PTR(save->executor));
+        save_begin(save);
+        return;
+    }
+    save_end(save);
+}
+
+/* Both ends of the pipe --------------------------------------------------------------------- */
+
+static void stored(void *arg,
+                   const struct snp_checkpoint_report *report,
+                   const struct snp_err *err)
+{
+    struct snp_save *save = arg;
+
+    if (err->code == SNP_OK) {
+        save->bytes = report->bytes;
+        save->lost = report->lost == NULL ? json_array() : json_loads(report->lost, 0, NULL);
+        save->report = json_pack("{s:I, s:I, s:I, s:I, s:I, s:O?, s:I}", "checkpoint",
+                                 (json_int_t)report->checkpoint, "cell",
+                                 (json_int_t)report->cell, "items", (json_int_t)report->items,
+                                 "written_bytes", (json_int_t)report->written_bytes,
+                                 "same_items", (json_int_t)report->same_items, "lost",
+                                 save->lost, "us", (json_int_t)(snp_now_us() - save->begun_us));
+        if (save->report == NULL) {
+            (void)snp_fail(&save->err, SNP_E_NOMEM, "out of memory");
+        }
+    } else if (save->err.code == SNP_OK || err->code != SNP_E_PEER) {
+        /* What the tier says of its own failure is better than that the stream was torn; that
+         * the disk is full is better than that nobody reads. */
+        save->err = *err;
+    }
+    step_end(save);
+}
+
+static int written(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    static const struct snp_field fields[] = {
+        {"us", SNP_T_INT | SNP_T_OPT, 0},
+    };
+    static const struct snp_record record = SNP_RECORD("save", fields);
+    struct snp_save *save = ctx;
+    int r = 0;
+
+    save->is_late =
+        save->is_beside && answer->head == NULL && answer->err->code == SNP_E_DENIED;
+    if (answer->head == NULL && (save->err.code == SNP_OK || save->err.code == SNP_E_PEER)) {
+        save->err = *answer->err;
+    } else if (answer->head != NULL) {
+        r = snp_record_check(answer->head, &record, ret_bad);
+    }
+    step_end(save);
+    return r;
+}
+
+/* The tier has the moment in a copy: what comes now changes nothing of what is saved. */
+static int taken(void *ctx, const struct snp_tier_answer *event, struct snp_err *ret_bad)
+{
+    static const struct snp_field fields[] = {
+        {"event", SNP_T_STR, 16},
+    };
+    static const struct snp_record record = SNP_RECORD("save", fields);
+    const struct snp_save *save = ctx;
+    struct snp_session *session = save->session;
+    int r = snp_record_check(event->head, &record, ret_bad);
+
+    if (r < 0 || !snp_streq(snp_json_str(event->head, "event", ""), "taken")) {
+        return r < 0 ? r : snp_fail(ret_bad, SNP_E_INVALID, "save: an unknown event");
+    }
+    snp_log(SNP_LOG_DEBUG, "saving", "session=%s cell=%llu", session->id,
+            (unsigned long long)save->cell);
+    if (save->is_aside && session->save == save && session->state == SNP_SESSION_SAVING) {
+        snp_session_ref(session);
+        set_state(session, SNP_SESSION_IDLE);
+        snp_exec_pump(session);
+        snp_session_unref(session);
+    }
+    return 0;
+}
+
+static const struct snp_tier_ops save_ops = {written, taken};
+
+static int streams_start(struct snp_save *save, struct snp_err *err)
+{
+    struct snp_session *session = save->session;
+    snp_autojson json_t *head = json_pack(
+        "{s:s, s:o, s:b, s:I, s:I}", "session", save->executor->id, "branch",
+        save->has_branch ? json_integer(save->branch) : json_null(), "describe", 0, "epoch",
+        save->has_branch ? 0 : (json_int_t)save->epoch, "cell", (json_int_t)save->cell);
+    struct snp_tier_call call = {
+        .method = "save",
+        .head = head,
+        .raw = snp_buf_bytes(&save->known),
+        .raw_len = save->known.len,
+        .timeout_ms = SNP_CAP_TIER_LOAD_MS,
+        .ops = &save_ops,
+        .ctx = save,
+    };
+    const struct snp_checkpoint_save spec = {
+        .session = session->id,
+        .epoch = save->epoch,
+        .cell = save->cell,
+        .effect = save->effect,
+        .base = save->base,
+        .snapshot = save->has_branch ? save->snapshot : NULL,
+        .done = stored,
+        .arg = save,
+    };
+    int ends[2];
+    int r;
+
+    if (head == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        return snp_fail_sys(err, errno, "pipe");
+    }
+    call.has_fd = true;
+    call.fd = ends[1];
+    r = snp_tier_ask(save->executor->tier, &call, err);
+    if (r < 0) {
+        (void)close(ends[0]);
+        return r;
+    }
+    save->pending++;
+    r = snp_checkpoint_save(session->server->store, ends[0], &spec, &save->err);
+    if (r == 0) {
+        save->pending++;
+    } /* else the tier's pipe is broken, and its answer ends the save */
+    return 0;
+}
+
+/* The start ----------------------------------------------------------------------------------- */
+
+static int run_known(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct snp_save *save = arg;
+    int r = save->has_branch ? 0
+                             : snp_journal_effect_last(tx, save->session->id, save->cell,
+                                                       &save->effect, err);
+
+    snp_buf_clear(&save->known);
+    return r < 0 ? r : snp_journal_known_keys(tx, save->base, &save->known, err);
+}
+
+static void known(void *arg, const struct snp_err *err)
+{
+    struct snp_save *save = arg;
+
+    if (err->code != SNP_OK) {
+        save->err = *err;
+    } else if (save->executor->state != SNP_EXECUTOR_OPEN) {
+        (void)snp_fail(&save->err, SNP_E_PEER, "the session ended before it was saved");
+    } else {
+        (void)streams_start(save, &save->err);
+    }
+    step_end(save);
+}
+
+/* The moment is now; for a copy of a snapshot it was when the snapshot was taken. */
+static int moment_note(struct snp_save *save)
+{
+    struct snp_session *session = save->session;
+
+    /* A running cell whose outcome is known has ended. */
+    save->is_beside = session->running != NULL && session->running->record == NULL;
+    save->epoch = session->epoch;
+    save->cell = save->is_beside ? session->cells - 1 : session->cells;
+    save->changes = save->is_beside ? session->begun_changes : session->changes;
+    session->checkpoint_us = 0;
+    if (save->is_beside && session->has_begun_putting) {
+        /* Nobody knows whether it came before the cell. */
+        return snp_fail(&save->err, SNP_E_LIMIT,
+                        "a file was put while the cell began; it can be saved after the cell");
+    }
+    return 0;
+}
+
+static void save_begin(struct snp_save *save)
+{
+    struct snp_session *session = save->session;
+    const struct snp_store_job job = {.run = run_known, .done = known, .arg = save};
+    int r = 0;
+
+    save->has_begun = true;
+    save->pending = 1;
+    save->begun_us = snp_now_us();
+    save->base = session->checkpoint;
+    if (session->executor == NULL) {
+        r = snp_fail(&save->err, SNP_E_PEER, "the session ended before it was saved");
+    } else {
+        save->executor = session->executor;
+        snp_executor_ref(save->executor);
+    }
+    if (r == 0 && !save->has_branch) {
+        r = moment_note(save);
+    }
+    if (r == 0) {
+        r = snp_store_submit(session->server->store, &job, &save->err);
+    }
+    if (r < 0) {
+        step_end(save);
+    }
+}
+
+/* Its turn has come. No moment is noted while files are on their way in; no more are let in then. */
+static void save_turn(struct snp_save *save)
+{
+    struct snp_session *session = save->session;
+
+    session->server->n_saving++;
+    if (!save->has_branch && session->state == SNP_SESSION_IDLE) {
+        set_state(session, SNP_SESSION_SAVING);
+    }
+    if (session->state != SNP_SESSION_SAVING || session->n_putting == 0) {
+        save_begin(save);
+    }
+}
+
+void snp_checkpoint_go_on(struct snp_session *session)
+{
+    if (session->save != NULL && !session->save->has_begun && session->n_putting == 0) {
+        save_begin(session->save);
+    }
+}
+
+static void save_start(struct snp_session *session,
+                       const struct snp_checkpoint_branch *branch,
+                       bool is_aside,
+                       snp_checkpoint_made *made,
+                       void *ctx)
+{
+    struct snp_save *save = session->is_recorded ? calloc(1, sizeof(*save)) : NULL;
+    struct snp_save **last = &session->save;
+    struct snp_err err;
+
+    if (save == NULL) {
+        (void)snp_fail(&err, session->is_recorded ? SNP_E_NOMEM : SNP_E_NOT_FOUND,
+                       session->is_recorded ? "out of memory"
+                                            : "the session has run no cell yet");
+        if (made != NULL) {
+            made(ctx, NULL, &err);
+        }
+        return;
+    }
+    snp_session_ref(session);
+    save->session = session;
+    save->is_aside = is_aside && !session->is_short;
+    save->made = made;
+    save->ctx = ctx;
+    snp_buf_init(&save->known, SNP_JOURNAL_KNOWN_MAX);
+    if (branch != NULL) {
+        save->has_branch = true;
+        save->branch = branch->branch;
+        save->epoch = branch->epoch;
+        save->cell = branch->cell;
+        save->effect = branch->effect;
+        (void)snprintf(save->snapshot, sizeof(save->snapshot), "%s", branch->snapshot);
+    }
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = save;
+    if (session->save == save) {
+        save_turn(save);
+    }
+}
+
+void snp_checkpoint_make(struct snp_session *session, snp_checkpoint_made *made, void *ctx)
+{
+    save_start(session, NULL, false, made, ctx);
+}
+
+void snp_checkpoint_make_aside(struct snp_session *session,
+                               snp_checkpoint_made *made,
+                               void *ctx)
+{
+    save_start(session, NULL, true, made, ctx);
+}
+
+void snp_checkpoint_make_branch(struct snp_session *session,
+                                const struct snp_checkpoint_branch *branch,
+                                snp_checkpoint_made *made,
+                                void *ctx)
+{
+    save_start(session, branch, false, made, ctx);
+}
+
+/* When ---------------------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer)
+{
+    snp_checkpoint_tick(timer->data);
+}
+
+static bool may_be_saved(const struct snp_session *session)
+{
+    return session->state == SNP_SESSION_IDLE && session->executor != NULL &&
+           session->save == NULL && session->wake == NULL && session->checkpoint_us != 0;
+}
+
+bool snp_checkpoint_is_moving(const struct snp_session *session)
+{
+    size_t i;
+    json_t *lost;
+
+    json_array_foreach(session->checkpoint_lost, i, lost)
+    {
+        const char *name = snp_json_str(lost, "name", "");
+
+        if (strncmp(name, "thread ", 7) == 0 || strcmp(name, "background processes") == 0) {
+            return true; /* no variable has such a name */
+        }
+    }
+    return false;
+}
+
+bool snp_checkpoint_is_current(const struct snp_session *session)
+{
+    return session->checkpoint != 0 && !session->is_dirty && !snp_checkpoint_is_moving(session);
+}
+
+void snp_checkpoint_schedule(struct snp_session *session)
+{
+    struct snp_server *server = session->server;
+    uint64_t now = snp_now_us();
+    uint64_t after_us = server->options.checkpoint_after_ms * 1000;
+
+    session->changes++;
+    if (!session->is_dirty) {
+        session->is_dirty = true;
+        session->dirty_us = now;
+    }
+    session->unsavable_us = 0;
+    if (session->checkpoint_when == SNP_CHECKPOINT_OFF || session->wake != NULL) {
+        return;
+    }
+    /* Not put off for ever by a session that is never idle for long. */
+    if (now - session->dirty_us > (uint64_t)SNP_CAP_DIRTY_MS * 1000 ||
+        session->checkpoint_when == SNP_CHECKPOINT_AFTER) {
+        after_us = 0;
+    }
+    session->checkpoint_us = now + after_us;
+    if (!server->is_ending && !uv_is_active((uv_handle_t *)&server->checkpoints)) {
+        (void)uv_timer_start(&server->checkpoints, on_timer, after_us / 1000, 0);
+    }
+}
+
+void snp_checkpoint_tick(struct snp_server *server)
+{
+    uint64_t now = snp_now_us();
+    uint64_t next = UINT64_MAX;
+
+    if (server->is_ending) {
+        return;
+    }
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        struct snp_session *session = server->sessions.slots[i];
+
+        if (session == NULL || !may_be_saved(session)) {
+            continue;
+        }
+        if (session->checkpoint_us > now + 500) {
+            next = session->checkpoint_us < next ? session->checkpoint_us : next;
+        } else if (server->n_saving < SNP_CAP_SAVING) {
+            snp_checkpoint_make_aside(session, NULL, NULL);
+        } /* else the end of one of those looks again */
+    }
+    if (next != UINT64_MAX) {
+        (void)uv_timer_start(&server->checkpoints, on_timer, (next - now) / 1000 + 1, 0);
+    }
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_SAVE_CHECKPOINT_H
+#define SNP_DAEMON_SAVE_CHECKPOINT_H
+
+/*
+ * Checkpoints of sessions: from the tier through a pipe into the store. Never two at once of a
+ * session; one that fails leaves the one before as it was.
+ */
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct snp_server;
+struct snp_session;
+
+/* report: borrowed, as `checkpoint` answers it; NULL = it failed, see err. */
+typedef void snp_checkpoint_made(void *ctx, const json_t *report, const struct snp_err *err);
+
+/*
+ * Save the state after the last cell that ended. The session has an executor; if it is IDLE it is
+ * SAVING until the end. Waits for one that is being made already. made: NULL = nobody waits; always
+ * called, once, perhaps before this returns.
+ */
+void snp_checkpoint_make(struct snp_session *session, snp_checkpoint_made *made, void *ctx);
+
+/*
+ * The same, but the session is free again as soon as the tier has a copy of it: cells and files come while that is
+ * written. Where the tier can make no copy it is as above.
+ */
+void snp_checkpoint_make_aside(struct snp_session *session,
+                               snp_checkpoint_made *made,
+                               void *ctx);
+
+/* A branch of the tier, saved as the copy of a snapshot; cells go on meanwhile. */
+struct snp_checkpoint_branch {
+    uint32_t branch;
+    /* The moment it was made in. */
+    uint64_t epoch;
+    uint64_t cell;
+    uint64_t effect;
+    const char *snapshot; /* id; the snapshot's row is in the journal; copied */
+};
+void snp_checkpoint_make_branch(struct snp_session *session,
+                                const struct snp_checkpoint_branch *branch,
+                                snp_checkpoint_made *made,
+                                void *ctx);
+
+/* No file is on its way into the session any more: a save that waited for that begins. */
+void snp_checkpoint_go_on(struct snp_session *session);
+
+/* Something has changed in the session: it is to be saved when its time has come. */
+void snp_checkpoint_schedule(struct snp_session *session);
+
+/*
+ * Does something run in it between its cells, as its last checkpoint says? Then that is soon of the
+ * past, although nothing was called.
+ */
+bool snp_checkpoint_is_moving(const struct snp_session *session);
+
+/* Has the session a checkpoint, and is that as the session is now? */
+bool snp_checkpoint_is_current(const struct snp_session *session);
+
+/* Save those whose time has come, as many as may be saved at once. */
+void snp_checkpoint_tick(struct snp_server *server);
+
+#endif

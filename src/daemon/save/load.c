@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/save/load.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "daemon/caps.h"
+#include "daemon/front/check.h"
+#include "daemon/server.h"
+#include "daemon/session/executor.h"
+#include "daemon/tier.h"
+#include "store/checkpoint.h"
+
+enum {
+    FAILED_MAX = 1000, /* variables that could not be restored, named */
+};
+
+struct load {
+    unsigned pending; /* ends of the pipe */
+    bool is_damaged;
+    json_t *failed;     /* owned */
+    struct snp_err err; /* the first thing that went wrong */
+    snp_load_done *done;
+    void *ctx;
+};
+
+static void load_end(struct load *load)
+{
+    bool is_ok = load->err.code == SNP_OK;
+
+    load->pending--;
+    if (load->pending > 0) {
+        return;
+    }
+    if (load->is_damaged) {
+        load->err.code = SNP_E_NOT_FOUND;
+    } else if (load->err.code == SNP_E_NOT_FOUND) {
+        load->err.code = SNP_E_PEER; /* the tier does not know the executor (any more) */
+    }
+    load->done(load->ctx, is_ok ? load->failed : NULL, is_ok ? NULL : &load->err);
+    json_decref(load->failed);
+    free(load);
+}
+
+static void written(void *arg,
+                    const struct snp_checkpoint_report *report,
+                    const struct snp_err *err)
+{
+    struct load *load = arg;
+
+    (void)report;
+    /* That the reader went away says less than what the reader says. */
+    load->is_damaged = err->code == SNP_E_NOT_FOUND;
+    if (err->code != SNP_OK && (load->err.code == SNP_OK || load->is_damaged)) {
+        load->err = *err;
+    }
+    load_end(load);
+}
+
+static int take_failed(struct load *load, json_t *head, struct snp_err *ret_bad)
+{
+    static const struct snp_field fields[] = {
+        {"failed", SNP_T_ARR,             FAILED_MAX},
+        {"us",     SNP_T_INT | SNP_T_OPT, 0         },
+    };
+    static const struct snp_field item_fields[] = {
+        {"name",   SNP_T_TEXT,             0},
+        {"reason", SNP_T_TEXT,             0},
+        {"type",   SNP_T_TEXT | SNP_T_OPT, 0},
+    };
+    static const struct snp_record record = SNP_RECORD("load", fields);
+    static const struct snp_record item_record = SNP_RECORD("load.failed", item_fields);
+    int r = snp_record_check(head, &record, ret_bad);
+    size_t i;
+    json_t *item;
+
+    if (r < 0) {
+        return r;
+    }
+    json_array_foreach(json_object_get(head, "failed"), i, item)
+    {
+        r = snp_record_check(item, &item_record, ret_bad);
+        if (r < 0) {
+            return r;
+        }
+        (void)json_array_append(load->failed, item);
+    }
+    return 0;
+}
+
+static int loaded(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    struct load *load = ctx;
+    int r = 0;
+
+    if (answer->head == NULL && !load->is_damaged) {
+        load->err = *answer->err;
+    } else if (answer->head != NULL) {
+        r = take_failed(load, answer->head, ret_bad);
+        load->err = r < 0 ? *ret_bad : load->err;
+    }
+    load_end(load);
+    return r;
+}
+
+static const struct snp_tier_ops load_ops = {loaded, NULL};
+
+static int ask(struct load *load,
+               struct snp_executor *executor,
+               enum snp_load_effort effort,
+               int *ret_fd,
+               struct snp_err *err)
+{
+    snp_autojson json_t *head = json_pack("{s:s, s:I, s:i}", "session", executor->id, "epoch",
+                                          (json_int_t)executor->epoch, "effort", (int)effort);
+    struct snp_tier_call call = {
+        .method = "load",
+        .head = head,
+        .timeout_ms = SNP_CAP_TIER_LOAD_MS,
+        .ops = &load_ops,
+        .ctx = load,
+    };
+    int ends[2];
+    int r;
+
+    if (head == NULL || load->failed == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        return snp_fail_sys(err, errno, "pipe");
+    }
+    call.has_fd = true;
+    call.fd = ends[0];
+    r = snp_tier_ask(executor->tier, &call, err);
+    if (r < 0) {
+        (void)close(ends[1]);
+        return r;
+    }
+    *ret_fd = ends[1];
+    return 0;
+}
+
+int snp_load_start(struct snp_executor *executor,
+                   uint64_t checkpoint,
+                   enum snp_load_effort effort,
+                   snp_load_done *done,
+                   void *ctx,
+                   struct snp_err *err)
+{
+    struct load *load = calloc(1, sizeof(*load));
+    int fd = -1;
+    int r;
+
+    if (load == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    *load = (struct load){.pending = 1, .failed = json_array(), .done = done, .ctx = ctx};
+    r = ask(load, executor, effort, &fd, err);
+    if (r < 0) {
+        json_decref(load->failed);
+        free(load);
+        return r;
+    }
+    if (snp_checkpoint_load(executor->server->store, fd, checkpoint, written, load,
+                            &load->err) == 0) {
+        load->pending++;
+    } /* else the tier meets the end of the pipe, and its answer ends it */
+    return 0;
+}

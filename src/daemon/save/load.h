@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_SAVE_LOAD_H
+#define SNP_DAEMON_SAVE_LOAD_H
+
+/*
+ * One checkpoint into one executor that has run nothing yet: the store writes, the tier reads,
+ * through a pipe.
+ */
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct snp_executor;
+
+/* How much of it is tried. What is left out is named. */
+enum snp_load_effort {
+    SNP_LOAD_ALL = 0,
+    SNP_LOAD_FITTING, /* variables as long as there is memory for them */
+    SNP_LOAD_FILES,   /* no variables */
+    SNP_LOAD_N,
+};
+
+/*
+ * The end of it, exactly once. failed: borrowed, [{name, reason}] of what could not be restored;
+ * NULL = the executor is of no use, see err: SNP_E_NOT_FOUND when the checkpoint is damaged.
+ */
+typedef void snp_load_done(void *ctx, json_t *failed, const struct snp_err *err);
+
+/* done is not called if this fails. */
+int snp_load_start(struct snp_executor *executor,
+                   uint64_t checkpoint,
+                   enum snp_load_effort effort,
+                   snp_load_done *done,
+                   void *ctx,
+                   struct snp_err *err) SNP_NODISCARD;
+
+#endif

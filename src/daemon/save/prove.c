@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/save/prove.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/save/load.h"
+#include "daemon/server.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/session.h"
+
+struct snp_proof {
+    struct snp_session *session;   /* one reference */
+    struct snp_executor *executor; /* one reference; NULL = none was had */
+    uint64_t checkpoint;
+    uint64_t begun_us;
+    struct snp_err err;
+    snp_prove_done *done;
+    void *ctx;
+};
+
+bool snp_prove_is_done(const struct snp_session *session)
+{
+    return session->checkpoint != 0 && session->proven == session->checkpoint;
+}
+
+void snp_prove_note(struct snp_session *session, uint64_t checkpoint, json_t *failed)
+{
+    session->proven = checkpoint;
+    json_decref(session->unrestorable);
+    session->unrestorable = json_deep_copy(failed);
+}
+
+static void proof_end(struct snp_proof *proof)
+{
+    struct snp_session *session = proof->session;
+    bool is_ok = proof->err.code == SNP_OK;
+
+    session->proof = NULL;
+    session->server->n_proving--;
+    snp_log(is_ok ? SNP_LOG_DEBUG : SNP_LOG_WARN, "prove",
+            "session=%s checkpoint=%llu us=%llu error=\"%s\"", session->id,
+            (unsigned long long)proof->checkpoint,
+            (unsigned long long)(snp_now_us() - proof->begun_us), is_ok ? "" : proof->err.msg);
+    proof->done(proof->ctx, is_ok ? NULL : &proof->err);
+    if (proof->executor != NULL) {
+        snp_executor_unref(proof->executor);
+    }
+    snp_session_unref(session);
+    free(proof);
+}
+
+static void closed(void *ctx, const struct snp_err *err)
+{
+    (void)err; /* logged; what the proof found holds */
+    proof_end(ctx);
+}
+
+static void loaded(void *ctx, json_t *failed, const struct snp_err *err)
+{
+    struct snp_proof *proof = ctx;
+
+    if (failed != NULL) {
+        snp_prove_note(proof->session, proof->checkpoint, failed);
+    } else {
+        proof->err = *err;
+    }
+    snp_executor_close(proof->executor, closed, proof);
+}
+
+static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *err)
+{
+    struct snp_proof *proof = session->proof;
+
+    if (manifest == NULL) {
+        proof->err = *err;
+        proof_end(proof);
+    } else if (snp_load_start(proof->executor, proof->checkpoint, SNP_LOAD_ALL, loaded, proof,
+                              &proof->err) < 0) {
+        snp_executor_close(proof->executor, closed, proof);
+    }
+}
+
+void snp_prove(struct snp_session *session, snp_prove_done *done, void *ctx)
+{
+    struct snp_proof *proof = calloc(1, sizeof(*proof));
+    struct snp_err err;
+
+    if (proof == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        done(ctx, &err);
+        return;
+    }
+    *proof = (struct snp_proof){.session = session,
+                                .checkpoint = session->checkpoint,
+                                .begun_us = snp_now_us(),
+                                .done = done,
+                                .ctx = ctx};
+    snp_session_ref(session);
+    session->proof = proof;
+    session->server->n_proving++;
+    if (snp_executor_open_beside(session, opened, &proof->executor, &proof->err) < 0) {
+        proof_end(proof);
+    }
+}

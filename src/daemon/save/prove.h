@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_SAVE_PROVE_H
+#define SNP_DAEMON_SAVE_PROVE_H
+
+/*
+ * Whether a session's checkpoint can be restored, found out by doing it: in a sandbox beside the
+ * session's own, of the same kind and with the same limits, which ends then. Cells go on meanwhile.
+ */
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct snp_session;
+
+/* err: NULL = it can be; session->unrestorable has what of it cannot. */
+typedef void snp_prove_done(void *ctx, const struct snp_err *err);
+
+/* The session has an executor and a checkpoint, and is not being proven. done always follows. */
+void snp_prove(struct snp_session *session, snp_prove_done *done, void *ctx);
+
+/* Its latest checkpoint was restored once, in such a sandbox or when it woke. */
+bool snp_prove_is_done(const struct snp_session *session);
+
+/* This checkpoint was restored, but for these. failed: borrowed. */
+void snp_prove_note(struct snp_session *session, uint64_t checkpoint, json_t *failed);
+
+#endif

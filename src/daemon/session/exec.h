@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_SESSION_EXEC_H
+#define SNP_DAEMON_SESSION_EXEC_H
+
+/*
+ * Cells: waiting for their turn in a session. One cell at a time runs in a session, in the
+ * order they came. How it runs is in cell.c.
+ */
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "daemon/spec.h"
+
+struct snp_exec;
+struct snp_executor;
+struct snp_request;
+struct snp_session;
+
+/* The end of a cell that no client waits for. result: its JSON, borrowed; NULL = see err. */
+typedef void snp_exec_ended(void *ctx, const char *result, const struct snp_err *err);
+
+/*
+ * One cell. It is in session->waiting or is session->running, holds one reference of its
+ * session, and is ended exactly once, by cell.c or by snp_exec_fail.
+ */
+struct snp_exec {
+    struct snp_request *request; /* owned; NULL once ended, or if nobody asked */
+    snp_exec_ended *ended;       /* then this is called instead; or NULL */
+    void *ctx;
+    struct snp_session *session;   /* one reference */
+    struct snp_executor *executor; /* that runs it; one reference; NULL = has not started */
+    struct snp_exec_spec spec;     /* owned */
+    char *raw; /* owned: code, then standard input; gone once the cell is known to have begun */
+    size_t raw_len;
+    size_t held_bytes; /* of it count for the client */
+    uint64_t wall_ms;
+    uint64_t cell;      /* its number; 0 = has not started */
+    uint32_t open_call; /* of its code, to the client; 0 = none */
+    uint64_t replay_of; /* the number of the cell it repeats; 0 = none */
+    uint64_t
+        asked_us; /* monotonic: it waits since then, and nobody has been told; 0 = no matter */
+    bool was_put_back; /* its executor was gone when it came there */
+
+    char *record;      /* owned: its result as the journal has it; NULL = err counts */
+    bool has_manifest; /* record has one of its own */
+    bool falls_back;   /* its interpreter was lost: the session goes back to its checkpoint */
+    const char *taken; /* why its session was taken from it while it ran; or NULL */
+    struct snp_err err;
+
+    uint64_t started_us; /* since 1970; once it is session->running */
+
+    /* For the journal; in sessions that last. */
+    bool is_intent_due;    /* its intent has not been written; raw is kept for it */
+    struct snp_buf events; /* what it has shown so far, as frames */
+    bool is_cut;           /* events lacks some */
+    uint64_t noted_us;     /* monotonic: when what it has shown was last written */
+};
+
+/* The request `exec`; head has passed snp_exec_record. The request is taken over. */
+void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, size_t raw_len);
+
+/*
+ * Stop a cell: a waiting one is answered at once, a running one is interrupted by its
+ * tier. request: of the method `interrupt`; taken over.
+ */
+void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request);
+
+/* What a client says to a call of its cell's code. */
+struct snp_exec_answer {
+    uint32_t call;
+    bool is_ok;
+    const char *raw; /* borrowed */
+    size_t raw_len;
+};
+/* request: of the method `answer`; taken over. */
+void snp_exec_answer(struct snp_exec *exec,
+                     const struct snp_exec_answer *answer,
+                     struct snp_request *request);
+
+struct snp_tier_answer;
+/* The code of a running cell calls: its client is told, or there is none, and the code is told that. */
+int snp_exec_call(struct snp_exec *exec,
+                  const struct snp_tier_answer *event,
+                  struct snp_err *ret_bad) SNP_NODISCARD;
+
+/* The client of the cell has gone: a waiting one is dropped, an unnamed session ends. */
+void snp_exec_abandon(struct snp_exec *exec);
+
+/* Start the next cell of a session if it is free for it, or see to it that it will be. */
+void snp_exec_pump(struct snp_session *session);
+
+/* Call the waiter as soon as the session has an executor, which may be at once. */
+void snp_session_when_live(struct snp_session *session, struct snp_waiter *waiter);
+
+/* Fail who is first in line, and who needs an executor without running a cell. */
+void snp_exec_fail_first(struct snp_session *session, const struct snp_err *err);
+
+/* Fail all cells and others that wait for a session; true if there was any cell. */
+bool snp_exec_fail_waiting(struct snp_session *session, const struct snp_err *err);
+
+/* End a cell that is in neither place any more, and free it. */
+void snp_exec_fail(struct snp_exec *exec, const struct snp_err *err);
+void snp_exec_free(struct snp_exec *exec);
+
+/* First in line again: it has not been run after all. False: the line is full. */
+bool snp_exec_put_back(struct snp_exec *exec);
+
+/* Its code and input no longer count for its client. */
+void snp_exec_uncount_raw(struct snp_exec *exec);
+/* They are no longer needed here. */
+void snp_exec_drop_raw(struct snp_exec *exec);
+
+#endif

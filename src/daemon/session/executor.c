@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executors: opening and closing sandboxes, and knowing which of them are gone.
+ *
+ * Invariants: the table holds every executor that is not gone. One that is not gone has a
+ * session and a tier. A tier that ends takes its executors along; a new tier of that kind
+ * starts only when the process of the old one has been reaped (tier.c), so "gone" needs no waiting.
+ */
+#include "daemon/session/executor.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/caps.h"
+#include "daemon/front/check.h"
+#include "daemon/server.h"
+#include "daemon/session/end.h"
+#include "daemon/session/result.h"
+#include "daemon/session/session.h"
+#include "daemon/snapshot/pin.h"
+#include "daemon/tier.h"
+
+/* An `open` or a `close` on its way. */
+struct step {
+    struct snp_executor *executor; /* one reference */
+    snp_executor_opened *opened;
+    snp_executor_closed *closed;
+    void *ctx;
+};
+
+static int open_ask(struct snp_executor *executor,
+                    snp_executor_opened *opened,
+                    struct snp_err *err);
+
+/* The table ------------------------------------------------------------------------------ */
+
+/* Ids are random. */
+static struct snp_executor **bucket(struct snp_executors *table, const char *id)
+{
+    uint32_t hash = 0;
+
+    for (size_t i = 0; i < 8 && id[i] != '\0'; i++) {
+        hash = hash << 4U ^ (unsigned char)id[i];
+    }
+    return &table->by_id[(hash ^ hash >> 16U) & (SNP_CAP_SESSIONS - 1)];
+}
+
+static void table_leave(struct snp_executor *executor)
+{
+    struct snp_executor **at = bucket(&executor->server->executors, executor->id);
+
+    while (*at != executor) {
+        at = &(*at)->same_id;
+    }
+    *at = executor->same_id;
+}
+
+struct snp_executor *snp_executor_find(const struct snp_server *server, const char *id)
+{
+    struct snp_executor *at =
+        *bucket((struct snp_executors *)(uintptr_t)&server->executors, id);
+
+    while (at != NULL && strcmp(at->id, id) != 0) {
+        at = at->same_id;
+    }
+    return at;
+}
+
+void snp_executor_ref(struct snp_executor *executor)
+{
+    executor->refs++;
+}
+
+void snp_executor_unref(struct snp_executor *executor)
+{
+    SNP_ASSERT(executor->refs > 0);
+    executor->refs--;
+    if (executor->refs == 0) {
+        SNP_ASSERT(executor->state == SNP_EXECUTOR_GONE);
+        free(executor);
+    }
+}
+
+/* Nothing of it is left. The caller holds a reference of its own. */
+static void forget(struct snp_executor *executor)
+{
+    struct snp_session *session = SNP_TAKE_PTR(executor->session);
+
+    table_leave(executor);
+    executor->state = SNP_EXECUTOR_GONE;
+    executor->tier = NULL;
+    if (session->executor == executor) {
+        session->executor = NULL;
+        snp_executor_unref(executor);
+        snp_pin_check(session);
+    }
+    snp_session_unref(session);
+}
+
+/* Opening -------------------------------------------------------------------------------- */
+
+static int open_check(const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    static const struct snp_field fields[] = {
+        {"manifest", SNP_T_OBJ,             0},
+        {"open_us",  SNP_T_INT | SNP_T_OPT, 0},
+    };
+    static const struct snp_record record = SNP_RECORD("open", fields);
+    int r = snp_record_check(answer->head, &record, ret_bad);
+
+    return r < 0 ? r : snp_manifest_check(json_object_get(answer->head, "manifest"), ret_bad);
+}
+
+/*
+ * The strongest tier cannot run here. The next takes its place only where that was allowed,
+ * and where it can do what was asked (not: another file system); its manifest then says
+ * why. 0 when it was asked; else err says what can be done.
+ */
+static int open_weaker(struct snp_executor *executor,
+                       snp_executor_opened *opened,
+                       struct snp_err *err)
+{
+    struct snp_session *session = executor->session;
+
+    if (err->code != SNP_E_UNSUPPORTED || !session->is_auto ||
+        session->kind != SNP_TIER_NATIVE || session->rootfs != NULL ||
+        session->executor != executor) {
+        return err->code;
+    }
+    if (!session->allow_degraded) {
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "%.340s; --env local runs it in the weaker local tier", err->msg);
+    }
+    free(session->instead_of);
+    session->instead_of = strdup(err->msg);
+    if (session->instead_of == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    session->kind = SNP_TIER_LOCAL;
+    if (snp_tier_get(session->server, session->kind, &executor->tier, err) < 0) {
+        return err->code;
+    }
+    return open_ask(executor, opened, err);
+}
+
+static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    struct step *step = ctx;
+    struct snp_executor *executor = step->executor;
+    snp_executor_opened *opened = step->opened;
+    struct snp_err err = {.code = SNP_OK};
+    int r = 0;
+
+    free(step);
+    if (answer->head == NULL) {
+        err = *answer->err;
+    } else {
+        r = open_check(answer, ret_bad);
+        if (r < 0) {
+            (void)snp_fail(&err, SNP_E_PEER, "the tier gave a wrong answer: %s", ret_bad->msg);
+        }
+    }
+    if (executor->state != SNP_EXECUTOR_OPENING) {
+        /* It was closed meanwhile; the answer to that counts. */
+    } else if (err.code == SNP_OK) {
+        executor->state = SNP_EXECUTOR_OPEN;
+        opened(executor->session, json_object_get(answer->head, "manifest"), NULL);
+    } else if (r < 0 || open_weaker(executor, opened, &err) < 0) {
+        struct snp_session *session = executor->session;
+
+        snp_session_ref(session);
+        forget(executor);
+        opened(session, NULL, &err);
+        snp_session_unref(session);
+    }
+    snp_executor_unref(executor);
+    return r;
+}
+
+static const struct snp_tier_ops open_ops = {open_done, NULL};
+
+static int open_ask(struct snp_executor *executor,
+                    snp_executor_opened *opened,
+                    struct snp_err *err)
+{
+    const struct snp_session *session = executor->session;
+    struct step *step = calloc(1, sizeof(*step));
+    snp_autojson json_t *head = json_pack(
+        "{s:s, s:s?, s:o, s:s?, s:s?, s:O, s:b, s:b, s:b, s:b, s:s?, s:I, s:b}", "session",
+        executor->id, "template",
+        session->template_name[0] == '\0' ? NULL : session->template_name, "limits",
+        snp_limits_to_json(&session->limits), "project", session->project, "rootfs",
+        session->rootfs, "env", session->env, "allow_degraded", session->allow_degraded,
+        "require_exact", session->require_exact, "lasting", session->name[0] != '\0', "loads",
+        session->checkpoint != 0, "instead_of", session->instead_of, "epoch",
+        (json_int_t)executor->epoch, "transaction", session->transaction);
+    struct snp_tier_call call = {
+        .method = "open",
+        .head = head,
+        .timeout_ms = SNP_CAP_TIER_OPEN_MS,
+        .ops = &open_ops,
+        .ctx = step,
+    };
+    int r;
+
+    if (head == NULL || step == NULL) {
+        free(step);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    step->executor = executor;
+    step->opened = opened;
+    r = snp_tier_ask(executor->tier, &call, err);
+    if (r < 0) {
+        free(step);
+        return r;
+    }
+    snp_executor_ref(executor);
+    return 0;
+}
+
+/* The first has the session's id, which is as good as any; later ones must differ from it. */
+static int id_choose(struct snp_executor *executor, struct snp_err *err)
+{
+    const struct snp_session *session = executor->session;
+
+    if (session->epoch == 1 && session->executor == NULL) {
+        memcpy(executor->id, session->id, sizeof(executor->id));
+    } else if (snp_random_id(executor->id) < 0) {
+        return snp_fail_sys(err, errno, "random id");
+    }
+    return 0;
+}
+
+int snp_executor_open_beside(struct snp_session *session,
+                             snp_executor_opened *opened,
+                             struct snp_executor **ret,
+                             struct snp_err *err)
+{
+    struct snp_server *server = session->server;
+    struct snp_executor **chain;
+    struct snp_executor *executor;
+    /* Beside another one: the same. That is there while the daemon ends, too. */
+    struct snp_tier *tier = session->executor == NULL ? NULL : session->executor->tier;
+    int r = tier != NULL ? 0 : snp_tier_get(server, session->kind, &tier, err);
+
+    if (r < 0) {
+        return r;
+    }
+    executor = calloc(1, sizeof(*executor));
+    if (executor == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    executor->server = server;
+    executor->refs = 1;
+    executor->epoch = session->epoch;
+    executor->session = session;
+    executor->tier = tier;
+    r = id_choose(executor, err);
+    if (r == 0) {
+        r = open_ask(executor, opened, err);
+    }
+    if (r < 0) {
+        free(executor);
+        return r;
+    }
+    snp_session_ref(session);
+    chain = bucket(&server->executors, executor->id);
+    executor->same_id = *chain;
+    *chain = executor;
+    *ret = executor;
+    return 0;
+}
+
+int snp_executor_open(struct snp_session *session,
+                      snp_executor_opened *opened,
+                      struct snp_err *err)
+{
+    SNP_ASSERT(session->executor == NULL);
+    return snp_executor_open_beside(session, opened, &session->executor, err);
+}
+
+/* Closing -------------------------------------------------------------------------------- */
+
+static int close_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    struct step *step = ctx;
+    struct snp_executor *executor = step->executor;
+    const struct snp_err *err = NULL;
+
+    (void)ret_bad;
+    /* It does not know it, or is being killed itself: then it is gone too. */
+    if (answer->head == NULL && answer->err->code != SNP_E_NOT_FOUND &&
+        answer->err->code != SNP_E_PEER) {
+        err = answer->err;
+    }
+    if (executor->state != SNP_EXECUTOR_GONE) {
+        forget(executor);
+    }
+    if (step->closed != NULL) {
+        step->closed(step->ctx, err);
+    }
+    snp_executor_unref(executor);
+    free(step);
+    return 0;
+}
+
+static const struct snp_tier_ops close_ops = {close_done, NULL};
+
+static int close_ask(struct step *step, struct snp_err *err)
+{
+    snp_autojson json_t *head = json_pack("{s:s}", "session", step->executor->id);
+    struct snp_tier_call call = {
+        .method = "close",
+        .head = head,
+        .timeout_ms = step->executor->server->options.tier_ms,
+        .is_urgent = true,
+        .ops = &close_ops,
+        .ctx = step,
+    };
+
+    if (head == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return snp_tier_ask(step->executor->tier, &call, err);
+}
+
+void snp_executor_close(struct snp_executor *executor, snp_executor_closed *closed, void *ctx)
+{
+    struct step *step = calloc(1, sizeof(*step));
+    struct snp_err err;
+    int r = 0;
+
+    snp_executor_ref(executor);
+    if (executor->state == SNP_EXECUTOR_GONE) {
+        free(step);
+        if (closed != NULL) {
+            closed(ctx, NULL);
+        }
+        snp_executor_unref(executor);
+        return;
+    }
+    if (step == NULL) {
+        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    } else {
+        *step = (struct step){.executor = executor, .closed = closed, .ctx = ctx};
+        r = close_ask(step, &err);
+    }
+    if (r == 0) {
+        executor->state = SNP_EXECUTOR_CLOSING;
+        return;
+    }
+    snp_log(SNP_LOG_ERROR, "executor-close", "executor=%s error=\"%s\"", executor->id, err.msg);
+    free(step);
+    forget(executor);
+    if (closed != NULL) {
+        closed(ctx, &err);
+    }
+    snp_executor_unref(executor);
+}
+
+/* Ends that nobody asked for ------------------------------------------------------------- */
+
+void snp_executor_gone(struct snp_executor *executor, const char *reason)
+{
+    struct snp_session *session = executor->session;
+    bool is_current = session != NULL && session->executor == executor;
+
+    if (executor->state != SNP_EXECUTOR_OPEN) {
+        return; /* an opening or closing one ends with the answer to that */
+    }
+    snp_executor_ref(executor);
+    snp_session_ref(session);
+    forget(executor);
+    if (is_current) {
+        snp_session_lost(session, reason);
+    }
+    snp_session_unref(session);
+    snp_executor_unref(executor);
+}
+
+void snp_executor_tier_lost(struct snp_server *server,
+                            const struct snp_tier *tier,
+                            const char *reason)
+{
+    for (size_t i = 0; i < SNP_CAP_SESSIONS; i++) {
+        struct snp_executor *next;
+
+        for (struct snp_executor *e = server->executors.by_id[i]; e != NULL; e = next) {
+            next = e->same_id;
+            if (e->tier == tier && e->state == SNP_EXECUTOR_OPEN) {
+                /* Nothing that hears of it changes the chains: answers come later. */
+                snp_executor_gone(e, reason);
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_SESSION_EXECUTOR_H
+#define SNP_DAEMON_SESSION_EXECUTOR_H
+
+/*
+ * One life of a session in a tier: a sandbox, from being asked for until nothing of it is left.
+ *
+ * A session that lasts has several of them one after the other, each with an epoch of
+ * its own and an id of its own in the tier. So what an old one says late can never be taken
+ * for the word of the new one, and session->executor is replaced only when the old one is gone.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "policy/session_name.h"
+
+struct snp_executor;
+struct snp_server;
+struct snp_session;
+struct snp_tier;
+
+enum snp_executor_state {
+    SNP_EXECUTOR_OPENING = 0,
+    SNP_EXECUTOR_OPEN,
+    SNP_EXECUTOR_CLOSING, /* the tier has been asked to end it */
+    SNP_EXECUTOR_GONE,    /* nothing of it is left, or its tier is being killed */
+};
+
+struct snp_executor {
+    struct snp_server *server; /* borrowed */
+    unsigned refs; /* the session's, one per open request to the tier, one per cell */
+    enum snp_executor_state state;
+    char id[SNP_SESSION_ID_LEN + 1]; /* in the tier */
+    uint64_t epoch;
+    struct snp_session *session;  /* one reference until it is gone, then NULL */
+    struct snp_tier *tier;        /* borrowed; NULL once it is gone */
+    struct snp_executor *same_id; /* next of the table's chain; borrowed */
+};
+
+/*
+ * The end of an opening, exactly once. manifest: borrowed; NULL = it failed, see err, and the
+ * executor is gone. Not called after snp_executor_close.
+ */
+typedef void snp_executor_opened(struct snp_session *session,
+                                 json_t *manifest,
+                                 const struct snp_err *err);
+/* The end of a closing, exactly once. err: NULL = it is gone. */
+typedef void snp_executor_closed(void *ctx, const struct snp_err *err);
+
+/*
+ * A new one for this session, asked for in session->kind, as the session's policy says.
+ * It becomes session->executor, which must be NULL. On failure nothing was made.
+ */
+int snp_executor_open(struct snp_session *session,
+                      snp_executor_opened *opened,
+                      struct snp_err *err) SNP_NODISCARD;
+
+/* The same beside the one it has, which stays. *ret: one reference. */
+int snp_executor_open_beside(struct snp_session *session,
+                             snp_executor_opened *opened,
+                             struct snp_executor **ret,
+                             struct snp_err *err) SNP_NODISCARD;
+
+/* Ask the tier to end it. closed: NULL = nobody waits. One that is gone answers at once. */
+void snp_executor_close(struct snp_executor *executor, snp_executor_closed *closed, void *ctx);
+
+void snp_executor_ref(struct snp_executor *executor);
+void snp_executor_unref(struct snp_executor *executor);
+
+/* The one with that id in the tier, or NULL. Borrowed. */
+struct snp_executor *snp_executor_find(const struct snp_server *server, const char *id);
+
+/* It ended by itself. The session hears of it once, if it was its executor. */
+void snp_executor_gone(struct snp_executor *executor, const char *reason);
+
+/* A tier has ended: all its executors are gone. */
+void snp_executor_tier_lost(struct snp_server *server,
+                            const struct snp_tier *tier,
+                            const char *reason);
+
+#endif

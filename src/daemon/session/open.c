@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding or making the session of a cell. A session is made with the policy of the call that
+ * names it first, and keeps it.
+ */
+#include "daemon/session/open.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/str.h"
+#include "daemon/server.h"
+#include "daemon/session/end.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/recover.h"
+#include "policy/project.h"
+
+/* The executor of an unnamed session is there, or cannot be had: then the session has never been. */
+static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *why)
+{
+    struct snp_err err = {.code = SNP_OK};
+
+    if (session->state != SNP_SESSION_OPENING) {
+        return; /* it ends already */
+    }
+    if (manifest == NULL) {
+        snp_exec_fail_waiting(session, why);
+        snp_session_remove(session);
+        return;
+    }
+    session->manifest = snp_json_text(manifest);
+    if (session->manifest == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_exec_fail_waiting(session, &err);
+        snp_session_end(session, NULL);
+        return;
+    }
+    (void)snprintf(session->template_name, sizeof(session->template_name), "%s",
+                   snp_json_str(manifest, "template", ""));
+    snp_session_set_state(session, SNP_SESSION_IDLE);
+    snp_exec_pump(session);
+}
+
+/* The client has resolved the path; what it says is checked all the same. */
+int snp_session_project_check(const char *path, const char *home, struct snp_err *err)
+{
+    char real[PATH_MAX];
+    struct stat st;
+    int r = snp_project_check(path, home, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (realpath(path, real) == NULL || stat(real, &st) < 0) {
+        return snp_fail_sys(err, errno, "project %s", path);
+    }
+    if (strcmp(real, path) != 0) {
+        return snp_fail(err, SNP_E_INVALID, "the project path goes through a link: %s is %s",
+                        path, real);
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        return snp_fail(err, SNP_E_INVALID, "the project is not a folder: %s", path);
+    }
+    return 0;
+}
+
+static int session_fill(struct snp_session *session,
+                        const struct snp_exec_spec *spec,
+                        struct snp_err *err)
+{
+    const char *name =
+        spec->template_name != NULL ? spec->template_name : spec->default_template;
+
+    (void)snprintf(session->template_name, sizeof(session->template_name), "%s",
+                   name == NULL ? "" : name);
+    session->project = spec->project == NULL ? NULL : strdup(spec->project);
+    session->rootfs = spec->rootfs == NULL ? NULL : strdup(spec->rootfs);
+    session->env = spec->env == NULL ? json_object() : json_incref(spec->env);
+    session->limits = spec->limits;
+    session->is_auto = spec->tier == SNP_TIER_AUTO;
+    session->kind = session->is_auto ? SNP_TIER_NATIVE : spec->tier;
+    session->allow_degraded = spec->allow_degraded;
+    session->require_exact = spec->require_exact;
+    session->transaction = spec->transaction && spec->session != NULL;
+    session->checkpoint_when = spec->checkpoint;
+    if (session->env == NULL || (spec->project != NULL && session->project == NULL) ||
+        (spec->rootfs != NULL && session->rootfs == NULL)) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+static int session_open(struct snp_server *server,
+                        const struct snp_exec_spec *spec,
+                        struct snp_session **ret,
+                        struct snp_err *err)
+{
+    struct snp_session *session = NULL;
+    int r = 0;
+
+    if (spec->project != NULL) {
+        r = snp_session_project_check(spec->project, server->options.home, err);
+    }
+    if (r == 0) {
+        r = snp_session_new(server, spec->session, &session, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    SNP_ASSERT(session != NULL);
+    r = session_fill(session, spec, err);
+    if (r == 0 && spec->session == NULL) {
+        r = snp_executor_open(session, opened, err);
+    } else if (r == 0) {
+        /* One that lasts is woken by its first cell like by any other. */
+        session->epoch = 0;
+        snp_session_set_state(session, SNP_SESSION_HIBERNATED);
+    }
+    if (r < 0) {
+        snp_session_remove(session);
+        return r;
+    }
+    *ret = session;
+    return 0;
+}
+
+int snp_session_for(struct snp_server *server,
+                    const struct snp_exec_spec *spec,
+                    struct snp_session **ret,
+                    uint64_t *ret_wall_ms,
+                    struct snp_err *err)
+{
+    struct snp_session *session =
+        spec->session == NULL ? NULL : snp_sessions_find(server, spec->session);
+    struct snp_session_policy policy;
+    int r = spec->session == NULL ? 0 : snp_recover_check(server, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (session == NULL) {
+        if (spec->session != NULL && snp_session_is_id(spec->session)) {
+            return snp_fail(err, SNP_E_NOT_FOUND, "there is no session %s", spec->session);
+        }
+        *ret_wall_ms = spec->limits.value[SNP_LIMIT_WALL];
+        return session_open(server, spec, ret, err);
+    }
+    policy =
+        (struct snp_session_policy){session->kind,   session->template_name, session->project,
+                                    session->rootfs, session->env,           &session->limits};
+    r = snp_exec_spec_fits(spec, &policy, ret_wall_ms, err);
+    if (r == 0) {
+        *ret = session;
+    }
+    return r;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_SESSION_SESSION_H
+#define SNP_DAEMON_SESSION_SESSION_H
+
+/*
+ * Sessions: what the daemon knows of each, and the table of them. A session is
+ * reference counted, because answers of the tier may be on their way when it ends.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "daemon/caps.h"
+#include "policy/limits.h"
+#include "policy/session_name.h"
+
+struct snp_exec;
+struct snp_executor;
+struct snp_keep;
+struct snp_server;
+struct snp_pin;
+struct snp_save;
+struct snp_session;
+struct snp_turn;
+struct snp_wake;
+
+/* The programs that run sandboxes, the strongest first. */
+enum snp_tier_kind {
+    SNP_TIER_NATIVE = 0,
+    SNP_TIER_LOCAL,
+    SNP_TIER_N,
+    SNP_TIER_AUTO = SNP_TIER_N, /* asked for: the strongest that runs */
+};
+
+enum snp_session_state {
+    SNP_SESSION_OPENING = 0, /* its first executor has been asked for */
+    SNP_SESSION_IDLE,
+    SNP_SESSION_RUNNING,     /* a cell, until its outcome is on disk */
+    SNP_SESSION_SAVING,      /* a checkpoint is being made; cells wait */
+    SNP_SESSION_HIBERNATING, /* its executor is being closed, what is to stay has been saved */
+    SNP_SESSION_HIBERNATED,  /* no executor; nothing is missing that it held */
+    SNP_SESSION_WAKING,      /* the next executor has been asked for, or is being filled */
+    SNP_SESSION_ROLLING_BACK,
+    SNP_SESSION_INCOMPLETE, /* no executor; it lacks what it did after its checkpoint */
+    SNP_SESSION_UNKNOWN,    /* the same, and how its last cell ended is not known */
+    SNP_SESSION_LOST,       /* no executor, and no checkpoint of what it held */
+    SNP_SESSION_CLOSING,    /* no longer found; the tier is clearing up */
+};
+
+/* When a session is saved by itself. */
+enum snp_checkpoint_when {
+    SNP_CHECKPOINT_IDLE = 0, /* a while after the last cell */
+    SNP_CHECKPOINT_CELL,     /* before each answer */
+    SNP_CHECKPOINT_OFF,
+    SNP_CHECKPOINT_AFTER, /* from each answer on, beside what comes next */
+};
+
+/* Somebody who needs the session to have an executor. Embedded in its owner. */
+struct snp_waiter {
+    struct snp_waiter *next;
+    /* Called once. err: NULL = session->executor is there. */
+    void (*run)(struct snp_waiter *waiter,
+                struct snp_session *session,
+                const struct snp_err *err);
+};
+
+struct snp_session {
+    struct snp_server *server;   /* borrowed */
+    uint32_t slot;               /* in the table; while it is there */
+    struct snp_session *same_id; /* next of the table's chains; borrowed */
+    struct snp_session *same_name;
+    unsigned refs; /* the table's, one per cell, one per executor that is not gone */
+    enum snp_session_state state;
+    char id[SNP_SESSION_ID_LEN + 1];
+    char name[SNP_SESSION_NAME_MAX + 1]; /* "" = unnamed: ends with its call */
+    uint64_t epoch;                      /* of the executor, or of the one before; from 1 */
+    struct snp_executor *executor;       /* one reference; NULL = there is none */
+
+    /* The policy, frozen when it was opened. */
+    enum snp_tier_kind kind; /* of its tier */
+    bool is_auto;            /* nobody asked for this kind */
+    char *instead_of;        /* why it is not in a stronger one; owned, NULL = it need not be */
+    char template_name[32];
+    char *project; /* owned, or NULL */
+    char *rootfs;  /* owned, or NULL */
+    json_t *env;   /* owned, an object */
+    struct snp_limits limits;
+    bool allow_degraded;
+    bool require_exact;
+    bool transaction; /* its tier is to keep copies to go back to */
+    char *manifest;   /* owned, JSON, of the latest executor; NULL until it was open once */
+
+    /* What outlives executors. */
+    bool is_recorded;          /* the journal has its row */
+    bool is_suspect;           /* the journal failed it: an intent is waited for */
+    uint64_t state_format;     /* of its checkpoints, as recorded; 0 = this program's */
+    uint64_t checkpoint;       /* the latest usable one; 0 = none */
+    uint64_t checkpoint_cell;  /* it holds the state after this cell */
+    uint64_t checkpoint_bytes; /* of its contents, as made here; 0 = not known */
+    uint64_t
+        accepted_cell; /* of cells up to this one somebody has accepted that they are missing */
+    bool is_told_lost; /* its last result said that the interpreter was lost */
+    uint64_t accepted_from; /* ... beside a checkpoint of after this one: not beside an older */
+    bool is_last_unknown;   /* how its last cell ended is not known */
+    enum snp_checkpoint_when checkpoint_when;
+    bool is_dirty; /* it holds what no checkpoint holds */
+    bool is_short; /* there was no memory for a copy that is saved beside a cell */
+    uint64_t
+        unsavable_us; /* something in it cannot be saved: it does not hibernate by itself, nor tries before that */
+    bool is_leaving;        /* it is on its way to hibernate */
+    uint64_t changes;       /* how often something changed in it */
+    uint64_t begun_changes; /* of these: before its running cell */
+    uint64_t saved_changes; /* of these: the latest checkpoint has them */
+    uint64_t end_changes;   /* of these: when it was saved for the end of the daemon */
+    unsigned end_tries;     /* to save it as it was then */
+    bool has_begun_putting; /* a file was on its way in when its running cell began */
+    bool has_puts; /* files were put, or it was rolled back, and no checkpoint may have that */
+    unsigned n_putting;      /* files on their way into it: nothing is taken of it meanwhile */
+    uint64_t dirty_us;       /* monotonic: since when it is dirty */
+    uint64_t checkpoint_us;  /* monotonic: when to save it; 0 = not planned */
+    json_t *checkpoint_lost; /* owned: what the latest could not hold; or NULL */
+    uint64_t proven;         /* the checkpoint that was restored once; 0 = none */
+    json_t *unrestorable;    /* owned: what of that could not be; or NULL */
+    struct snp_proof *proof; /* owned by prove.c; NULL = it is not being proven */
+    json_t *restored;        /* owned: for the next result; or NULL */
+    json_t
+        *missing; /* owned: what it lacks (missing.h); NULL = it is awake, or not known yet */
+    uint64_t disk_bytes;   /* as the journal said last */
+    uint64_t memory_bytes; /* what its last cell used at most */
+    uint64_t held_bytes;   /* what it takes as last measured; 0 = not since its last cell */
+    uint64_t copies_bytes; /* of that its snapshots in memory have for themselves */
+    bool is_measuring;
+    struct snp_keep *debt; /* cells that ran and are not in the journal; keep.c's; or NULL */
+    struct snp_save *save; /* owned by checkpoint.c; NULL = none is being made */
+    struct snp_wake *wake; /* owned by wake.c; NULL = it is not waking */
+    struct snp_waiter *waiters; /* in order; borrowed */
+
+    struct snp_exec *running;                  /* borrowed; or NULL */
+    struct snp_exec *waiting[SNP_CAP_WAITING]; /* in order, n_waiting of them; borrowed */
+    unsigned n_waiting;
+    struct snp_turn *turns;   /* who needs it for himself, in order; borrowed */
+    struct snp_pin *branches; /* snapshots in memory, the newest first; owned */
+    uint64_t cells;           /* started so far */
+    uint64_t created_wall_us; /* since 1970 */
+    uint64_t used_us;         /* monotonic: last began or ended to be used */
+    uint64_t used_wall_us;    /* since 1970: its last cell began */
+    char loss[200];           /* why its last executor ended by itself */
+};
+
+/* What finding, adding and removing cost does not depend on how many there are. */
+struct snp_sessions {
+    struct snp_session *slots[SNP_CAP_SESSIONS]; /* NULL = free; holds one reference each */
+    uint32_t free_slots[SNP_CAP_SESSIONS];       /* below n_slots; n_free of them */
+    uint32_t n_slots;                            /* slots ever used: what is beyond is free */
+    uint32_t n_free;
+    struct snp_session *by_id[SNP_CAP_SESSIONS]; /* chains by hash */
+    struct snp_session *by_name[SNP_CAP_SESSIONS];
+    unsigned n_open; /* opening, or with an executor, and not closing */
+};
+
+/*
+ * A new session in the table, state OPENING, id set, all else zero. name: NULL or ""
+ * = unnamed. SNP_E_LIMIT: the table is full. *ret is borrowed from the table.
+ */
+int snp_session_new(struct snp_server *server,
+                    const char *name,
+                    struct snp_session **ret,
+                    struct snp_err *err) SNP_NODISCARD;
+
+void snp_session_ref(struct snp_session *session);
+void snp_session_unref(struct snp_session *session);
+
+/* Take it out of the table; the table's reference is dropped. */
+void snp_session_remove(struct snp_session *session);
+
+/* By name, else by id; closing ones are not found. NULL if there is none. Borrowed. */
+struct snp_session *snp_sessions_find(const struct snp_server *server, const char *name);
+
+/*
+ * The same for who refers to a session that is there: also by the first 8 or more digits of its
+ * id, if no other's begins so. Never where one may be created. SNP_E_NOT_FOUND, or SNP_E_INVALID:
+ * more than one begins so.
+ */
+int snp_sessions_meant(struct snp_server *server,
+                       const char *text,
+                       struct snp_session **ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/* SNP_E_NOT_FOUND, with the name that is meant if text is nearly one. what: "session". */
+int snp_sessions_unknown(const struct snp_server *server,
+                         const char *what,
+                         const char *text,
+                         struct snp_err *err);
+
+/* A new session with that id: one that the journal knows. State HIBERNATED. Else as snp_session_new. */
+int snp_session_known(struct snp_server *server,
+                      const char *id,
+                      const char *name,
+                      struct snp_session **ret,
+                      struct snp_err *err) SNP_NODISCARD;
+
+/* Cells up to this one need not be run again: they are in the checkpoint, or given up. */
+uint64_t snp_session_floor(const struct snp_session *session);
+/* The same of a session that has such a checkpoint, and these things accepted. */
+uint64_t snp_session_floor_of(uint64_t checkpoint_cell,
+                              uint64_t accepted_cell,
+                              uint64_t accepted_from);
+
+/* The state of a session without an executor: HIBERNATED, INCOMPLETE, UNKNOWN or LOST. */
+enum snp_session_state snp_session_resting_state(const struct snp_session *session);
+/* Whether that is its state. */
+bool snp_session_is_asleep(const struct snp_session *session);
+
+/* Change the state; keeps the count of open ones and the time of last use. */
+void snp_session_set_state(struct snp_session *session, enum snp_session_state state);
+
+/* The state as users read it. */
+const char *snp_session_state_text(const struct snp_session *session);
+/* What it lacks (see missing.h), while it is INCOMPLETE, UNKNOWN or LOST; borrowed; else NULL. */
+json_t *snp_session_missing(const struct snp_session *session);
+
+/* A row of sessions.list; with_policy adds `limits` and `manifest`. New reference, NULL when out of memory. */
+json_t *snp_session_to_json(const struct snp_session *session, bool with_policy);
+
+#endif

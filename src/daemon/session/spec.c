@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The record of a session's policy. Only the daemon writes it, but it comes back from a
+ * disk, so it is read like anything from outside.
+ */
+#include "daemon/session/spec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "daemon/caps.h"
+#include "daemon/front/check.h"
+#include "daemon/session/result.h"
+#include "daemon/tier.h"
+
+enum {
+    SPEC_VERSION = 1,
+    STATE_FORMAT = 1, /* of what interpreters save: raised when an older one cannot be read */
+};
+
+static const struct snp_field fields[] = {
+    {"version",        SNP_T_INT,              SPEC_VERSION        },
+    {"format",         SNP_T_INT,              0                   },
+    {"tier",           SNP_T_STR,              16                  },
+    {"auto",           SNP_T_BOOL,             0                   },
+    {"template",       SNP_T_STR,              31                  },
+    {"project",        SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH        },
+    {"rootfs",         SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH        },
+    {"env",            SNP_T_OBJ,              0                   },
+    {"limits",         SNP_T_OBJ,              0                   },
+    {"allow_degraded", SNP_T_BOOL,             0                   },
+    {"require_exact",  SNP_T_BOOL,             0                   },
+    {"transaction",    SNP_T_BOOL,             0                   },
+    {"checkpoint",     SNP_T_INT,              SNP_CHECKPOINT_AFTER},
+    {"accepted",       SNP_T_INT,              0                   },
+    {"accepted_from",  SNP_T_INT | SNP_T_OPT,  0                   },
+    {"manifest",       SNP_T_OBJ,              0                   },
+};
+static const struct snp_record record = SNP_RECORD("session record", fields);
+
+static char *spec_text(const struct snp_session *session,
+                       uint64_t accepted_cell,
+                       uint64_t accepted_from)
+{
+    json_t *manifest =
+        session->manifest == NULL ? NULL : json_loads(session->manifest, 0, NULL);
+    snp_autojson json_t *spec = json_pack(
+        "{s:i, s:i, s:s, s:b, s:s, s:s?, s:s?, s:O, s:o, s:b, s:b, s:b, s:i, s:I, s:I, s:o}",
+        "version", SPEC_VERSION, "format", STATE_FORMAT, "tier", snp_tier_name(session->kind),
+        "auto", session->is_auto, "template", session->template_name, "project",
+        session->project, "rootfs", session->rootfs, "env", session->env, "limits",
+        snp_limits_to_json(&session->limits), "allow_degraded", session->allow_degraded,
+        "require_exact", session->require_exact, "transaction", session->transaction,
+        "checkpoint", (int)session->checkpoint_when, "accepted", (json_int_t)accepted_cell,
+        "accepted_from", (json_int_t)accepted_from, "manifest", manifest);
+
+    return spec == NULL ? NULL : snp_json_text(spec);
+}
+
+char *snp_session_spec_text(const struct snp_session *session)
+{
+    return spec_text(session, session->accepted_cell, session->accepted_from);
+}
+
+char *snp_session_spec_copy(const struct snp_session *session)
+{
+    return spec_text(session, 0, 0);
+}
+
+char *snp_session_spec_strip(const char *text)
+{
+    snp_autojson json_t *spec = json_loads(text, 0, NULL);
+
+    return spec == NULL || json_object_set_new(spec, "accepted", json_integer(0)) < 0 ||
+                   json_object_set_new(spec, "accepted_from", json_integer(0)) < 0
+               ? NULL
+               : snp_json_text(spec);
+}
+
+static char *text_copy(const json_t *object, const char *key, bool *ret_failed)
+{
+    const char *text = snp_json_str(object, key, NULL);
+    char *copy = text == NULL ? NULL : strdup(text);
+
+    *ret_failed |= text != NULL && copy == NULL;
+    return copy;
+}
+
+int snp_session_spec_read(struct snp_session *session, const char *text, struct snp_err *err)
+{
+    snp_autojson json_t *spec = NULL;
+    bool failed = false;
+    int r = snp_json_parse(text, strlen(text), &spec, err);
+
+    if (r == 0) {
+        r = snp_record_check(spec, &record, err);
+    }
+    if (r == 0) {
+        r = snp_tier_kind_read(snp_json_str(spec, "tier", ""), &session->kind, err);
+    }
+    if (r == 0 && session->kind == SNP_TIER_AUTO) {
+        r = snp_fail(err, SNP_E_INVALID, "session record: no tier");
+    }
+    if (r == 0) {
+        snp_limits_default(&session->limits);
+        r = snp_limits_from_json(json_object_get(spec, "limits"), &session->limits, err);
+    }
+    if (r == 0) {
+        r = snp_manifest_check(json_object_get(spec, "manifest"), err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    session->is_auto = snp_json_bool(spec, "auto", false);
+    (void)snprintf(session->template_name, sizeof(session->template_name), "%s",
+                   snp_json_str(spec, "template", ""));
+    session->project = text_copy(spec, "project", &failed);
+    session->rootfs = text_copy(spec, "rootfs", &failed);
+    session->env = json_incref(json_object_get(spec, "env"));
+    session->allow_degraded = snp_json_bool(spec, "allow_degraded", false);
+    session->require_exact = snp_json_bool(spec, "require_exact", false);
+    session->transaction = snp_json_bool(spec, "transaction", true);
+    session->checkpoint_when =
+        (enum snp_checkpoint_when)snp_json_int(spec, "checkpoint", SNP_CHECKPOINT_IDLE);
+    session->accepted_cell = (uint64_t)snp_json_int(spec, "accepted", 0);
+    session->accepted_from = (uint64_t)snp_json_int(spec, "accepted_from", 0);
+    session->state_format = (uint64_t)snp_json_int(spec, "format", 0);
+    session->manifest = snp_json_text(json_object_get(spec, "manifest"));
+    if (failed || session->manifest == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+uint64_t snp_session_spec_floor(const char *text, uint64_t checkpoint_cell)
+{
+    snp_autojson json_t *spec = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+
+    return snp_session_floor_of(checkpoint_cell, (uint64_t)snp_json_int(spec, "accepted", 0),
+                                (uint64_t)snp_json_int(spec, "accepted_from", 0));
+}
+
+/* "3.11.2" -> "3.11": what is pickled depends on no more. */
+static void series_of(const json_t *manifest, char *out, size_t out_len)
+{
+    const char *version = snp_json_str(manifest, "python", "");
+    const char *dot = strchr(version, '.');
+    size_t n =
+        dot == NULL ? strlen(version) : strcspn(dot + 1, ".") + (size_t)(dot + 1 - version);
+
+    (void)snprintf(out, out_len, "%.*s", (int)n, version);
+}
+
+static int differs(const struct snp_session *session,
+                   const char *what,
+                   const char *then,
+                   const char *now,
+                   struct snp_err *err)
+{
+    const char *name = session->name[0] == '\0' ? session->id : session->name;
+
+    return snp_fail(err, SNP_E_INVALID,
+                    "session %s was saved with %s %s, here it is %s; bring that back, or drop "
+                    "its variables and files: snipara-sandbox sessions clear %s",
+                    name, what, then == NULL || *then == '\0' ? "(none)" : then,
+                    now == NULL || *now == '\0' ? "(none)" : now, name);
+}
+
+int snp_state_key_check(const struct snp_session *session,
+                        const json_t *now,
+                        struct snp_err *err)
+{
+    static const char *const members[] = {"template", "template_hash", "rootfs", "packages"};
+    snp_autojson json_t *then = json_loads(session->manifest, 0, NULL);
+    char was[32];
+    char is[32];
+
+    if (then == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    series_of(then, was, sizeof(was));
+    series_of(now, is, sizeof(is));
+    if (strcmp(was, is) != 0) {
+        return differs(session, "Python", was, is, err);
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(members); i++) {
+        const char *a = snp_json_str(then, members[i], NULL);
+        const char *b = snp_json_str(now, members[i], NULL);
+
+        if (!snp_streq(a, b)) {
+            return differs(session, members[i], a, b, err);
+        }
+    }
+    if (session->state_format != 0 && session->state_format != STATE_FORMAT) {
+        return differs(session, "state format", "of another version", "this version's", err);
+    }
+    return 0;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `diff` and `blob`: two checkpoints (moment.h), one after the other, then the comparison of them in
+ * one job; and the contents that differ.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/server.h"
+#include "daemon/snapshot/compare.h"
+#include "daemon/snapshot/moment.h"
+#include "daemon/work.h"
+#include "store/blob.h"
+#include "store/store.h"
+#include "wire/rpc.h"
+
+struct comparing {
+    struct snp_request *request; /* owned */
+    struct snp_server *server;   /* borrowed */
+    char refs[2][SNP_MOMENT_REF_MAX + 1];
+    uint64_t checkpoints[2];
+    json_t *lost[2]; /* owned */
+    unsigned n;      /* found so far */
+    json_t *answer;  /* owned; made by the store's thread */
+};
+
+static void moment_found(void *ctx, const struct snp_moment *moment, const struct snp_err *err);
+
+static void comparing_free(struct comparing *comparing)
+{
+    json_decref(comparing->lost[0]);
+    json_decref(comparing->lost[1]);
+    json_decref(comparing->answer);
+    free(comparing);
+}
+
+static int run_compare(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct comparing *comparing = arg;
+
+    json_decref(comparing->answer);
+    comparing->answer = NULL;
+    return snp_compare(tx, comparing->checkpoints[0], comparing->checkpoints[1],
+                       &comparing->answer, err);
+}
+
+static void compared(void *arg, const struct snp_err *compare_err)
+{
+    struct comparing *comparing = arg;
+    struct snp_err err = *compare_err;
+
+    if (err.code == SNP_OK &&
+        (json_object_set(comparing->answer, "lost_a", comparing->lost[0]) < 0 ||
+         json_object_set(comparing->answer, "lost_b", comparing->lost[1]) < 0)) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    }
+    if (err.code != SNP_OK) {
+        snp_request_fail(comparing->request, &err);
+    } else {
+        json_t *answer = comparing->answer;
+
+        comparing->answer = NULL;
+        snp_request_answer(comparing->request, answer);
+    }
+    comparing_free(comparing);
+}
+
+static void next_find(struct comparing *comparing)
+{
+    const struct snp_store_job job = {.run = run_compare, .done = compared, .arg = comparing};
+    struct snp_err err;
+
+    if (comparing->n < 2) {
+        snp_moment_find(comparing->server, comparing->refs[comparing->n], moment_found,
+                        comparing);
+    } else if (snp_store_submit(comparing->server->store, &job, &err) < 0) {
+        compared(comparing, &err);
+    }
+}
+
+static void moment_found(void *ctx, const struct snp_moment *moment, const struct snp_err *err)
+{
+    struct comparing *comparing = ctx;
+
+    if (err != NULL) {
+        snp_request_fail(comparing->request, err);
+        comparing_free(comparing);
+        return;
+    }
+    comparing->checkpoints[comparing->n] = moment->checkpoint;
+    comparing->lost[comparing->n] = json_incref(moment->lost);
+    comparing->n++;
+    next_find(comparing);
+}
+
+void snp_run_diff(const struct snp_work *work)
+{
+    struct comparing *comparing = calloc(1, sizeof(*comparing));
+    struct snp_err err;
+
+    if (comparing == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    comparing->request = work->request;
+    comparing->server = work->request->server;
+    (void)snprintf(comparing->refs[0], sizeof(comparing->refs[0]), "%s",
+                   snp_json_str(work->head, "a", ""));
+    (void)snprintf(comparing->refs[1], sizeof(comparing->refs[1]), "%s",
+                   snp_json_str(work->head, "b", ""));
+    next_find(comparing);
+}
+
+/* blob --------------------------------------------------------------------------------------------- */
+
+struct reading {
+    struct snp_request *request; /* owned */
+    char hash[SNP_STORE_HASH_LEN + 1];
+    uint64_t offset;
+    uint64_t length;
+    /* Written by the store's thread. */
+    struct snp_buf bytes; /* owned */
+    uint64_t size;
+};
+
+static int run_read(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct reading *reading = arg;
+    const struct snp_blob_range range = {reading->hash, reading->offset, reading->length};
+    struct snp_blob_info info;
+    int r;
+
+    snp_buf_clear(&reading->bytes);
+    r = snp_blob_read(tx, &range, &reading->bytes, &info, err);
+    reading->size = r < 0 ? 0 : info.size;
+    return r;
+}
+
+static void was_read(void *arg, const struct snp_err *err)
+{
+    struct reading *reading = arg;
+    char head[128];
+    int n;
+
+    if (err->code != SNP_OK) {
+        snp_request_fail(reading->request, err);
+    } else {
+        n = snprintf(head, sizeof(head), "{\"size\":%llu,\"eof\":%s}",
+                     (unsigned long long)reading->size,
+                     reading->offset + reading->bytes.len >= reading->size ? "true" : "false");
+        snp_request_pass(reading->request, head, (size_t)n, snp_buf_bytes(&reading->bytes),
+                         reading->bytes.len);
+    }
+    snp_buf_done(&reading->bytes);
+    free(reading);
+}
+
+void snp_run_blob(const struct snp_work *work)
+{
+    const char *hash = snp_json_str(work->head, "hash", "");
+    struct reading *reading = calloc(1, sizeof(*reading));
+    const struct snp_store_job job = {.run = run_read, .done = was_read, .arg = reading};
+    struct snp_err err;
+    int r = 0;
+
+    if (reading == NULL) {
+        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    } else if (strlen(hash) != SNP_STORE_HASH_LEN ||
+               strspn(hash, "0123456789abcdef") != SNP_STORE_HASH_LEN) {
+        r = snp_fail(&err, SNP_E_INVALID, "blob: 'hash' must be %d lower-case hex digits",
+                     SNP_STORE_HASH_LEN);
+    } else {
+        reading->request = work->request;
+        memcpy(reading->hash, hash, SNP_STORE_HASH_LEN + 1);
+        reading->offset = (uint64_t)snp_json_int(work->head, "offset", 0);
+        reading->length = (uint64_t)snp_json_int(work->head, "length", 0);
+        snp_buf_init(&reading->bytes, SNP_FILE_CHUNK_MAX);
+        r = snp_store_submit(work->request->server->store, &job, &err);
+    }
+    if (r < 0) {
+        free(reading);
+        snp_request_fail(work->request, &err);
+    }
+}

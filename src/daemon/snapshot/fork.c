@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `fork`: new sessions that begin where another one is, or was. Each has a sandbox of its own,
+ * opened as the first was: namespaces, control group, ids and random state are its own, and
+ * the policy is applied again. All are made, or none.
+ *
+ *
+ *   a checkpoint of the origin (moment.h) -> rows of all forks, each with that checkpoint, in
+ *   one job -> sessions in the table -> each wakes from it -> the answer
+ *
+ * A fork whose sandbox cannot be had ends all of them. A crash before the answer leaves
+ * either no rows or all of them, whole.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/caps.h"
+#include "daemon/server.h"
+#include "daemon/session/end.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/session.h"
+#include "daemon/session/spec.h"
+#include "daemon/snapshot/moment.h"
+#include "daemon/work.h"
+#include "store/journal.h"
+
+/* One of the new sessions. */
+struct twig {
+    struct snp_waiter waiter;
+    struct forking *forking;     /* borrowed */
+    struct snp_session *session; /* one reference; NULL = is not in the table */
+    char id[SNP_SESSION_ID_LEN + 1];
+    char name[SNP_SESSION_NAME_MAX + 1];
+    uint64_t checkpoint; /* its own row for it; by the store's thread */
+};
+
+struct forking {
+    struct snp_request *request; /* owned */
+    struct snp_server *server;   /* borrowed */
+    struct twig twigs[SNP_CAP_FORKS];
+    unsigned n;
+    unsigned pending; /* of them, still waking */
+    uint64_t begun_us;
+    uint64_t now_us;
+    char prefix[SNP_SESSION_NAME_MAX + 1];
+    struct snp_moment moment; /* owned: texts copied */
+    json_t *failed;           /* owned: of the first fork */
+    struct snp_err err;       /* why there is none */
+};
+
+/* The end ---------------------------------------------------------------------------------------- */
+
+static void forking_free(struct forking *forking)
+{
+    for (unsigned i = 0; i < forking->n; i++) {
+        if (forking->twigs[i].session != NULL) {
+            snp_session_unref(forking->twigs[i].session);
+        }
+    }
+    snp_moment_done(&forking->moment);
+    json_decref(forking->failed);
+    free(forking);
+}
+
+static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct forking *forking = arg;
+    int r = 0;
+
+    for (unsigned i = 0; r == 0 && i < forking->n; i++) {
+        r = snp_journal_session_remove(tx, forking->twigs[i].id, err);
+        r = r == SNP_E_NOT_FOUND ? 0 : r;
+    }
+    return r;
+}
+
+static void rows_removed(void *arg, const struct snp_err *err)
+{
+    struct forking *forking = arg;
+
+    if (err->code != SNP_OK) {
+        snp_log(SNP_LOG_ERROR, "fork", "error=\"%s\"", err->msg);
+    }
+    snp_request_fail(forking->request, &forking->err);
+    forking_free(forking);
+}
+
+/* None is left behind: those in the table end with their rows, the rest of the rows go here. */
+static void forking_undo(struct forking *forking)
+{
+    const struct snp_store_job job = {.run = run_remove,
+                                      .done = rows_removed,
+                                      .arg = forking,
+                                      .durability = SNP_DURABILITY_SYNCED};
+    struct snp_err err;
+
+    for (unsigned i = 0; i < forking->n; i++) {
+        if (forking->twigs[i].session != NULL) {
+            snp_session_end(forking->twigs[i].session, NULL);
+        }
+    }
+    if (snp_store_submit(forking->server->store, &job, &err) < 0) {
+        rows_removed(forking, &err);
+    }
+}
+
+static void forking_answer(struct forking *forking)
+{
+    json_t *sessions = json_array();
+
+    for (unsigned i = 0; i < forking->n; i++) {
+        const struct twig *twig = &forking->twigs[i];
+
+        if (json_array_append_new(sessions, json_pack("{s:s, s:s, s:I}", "session", twig->id,
+                                                      "name", twig->name, "epoch",
+                                                      (json_int_t)twig->session->epoch)) < 0) {
+            json_decref(sessions);
+            sessions = NULL;
+            break;
+        }
+    }
+    snp_request_answer(
+        forking->request,
+        sessions == NULL
+            ? NULL
+            : json_pack("{s:o, s:s, s:s?, s:O, s:o, s:I}", "sessions", sessions, "how",
+                        "checkpoint", "parent",
+                        forking->moment.head[0] == '\0' ? NULL : forking->moment.head, "lost",
+                        forking->moment.lost, "failed",
+                        forking->failed == NULL ? json_array() : json_incref(forking->failed),
+                        "us", (json_int_t)(snp_now_us() - forking->begun_us)));
+    forking_free(forking);
+}
+
+/* Waking ------------------------------------------------------------------------------------------ */
+
+static void twig_woken(struct snp_waiter *waiter,
+                       struct snp_session *session,
+                       const struct snp_err *err)
+{
+    struct twig *twig = snp_container_of(waiter, struct twig, waiter);
+    struct forking *forking = twig->forking;
+
+    forking->pending--;
+    if (err != NULL && forking->err.code == SNP_OK) {
+        forking->err = *err;
+        (void)snp_err_wrap(&forking->err, "no fork was made, because %s could not be",
+                           twig->name);
+    }
+    if (err == NULL) {
+        json_t *failed = snp_moment_failed(session, forking->moment.lost);
+
+        if (twig == &forking->twigs[0]) {
+            forking->failed = failed; /* of all alike */
+        } else {
+            json_decref(failed);
+        }
+    }
+    if (forking->pending > 0) {
+        return;
+    }
+    if (forking->err.code != SNP_OK) {
+        forking_undo(forking);
+    } else {
+        forking_answer(forking);
+    }
+}
+
+static int twig_enter(struct forking *forking, struct twig *twig, struct snp_err *err)
+{
+    struct snp_session *session = NULL;
+    int r;
+
+    if (snp_sessions_find(forking->server, twig->name) != NULL) {
+        return snp_fail(err, SNP_E_INVALID, "a session %s was made meanwhile", twig->name);
+    }
+    r = snp_session_known(forking->server, twig->id, twig->name, &session, err);
+    if (r < 0) {
+        return r;
+    }
+    r = snp_session_spec_read(session, forking->moment.spec, err);
+    if (r < 0) {
+        snp_session_remove(session);
+        return r;
+    }
+    session->epoch = 1;
+    session->created_wall_us = forking->now_us;
+    session->used_wall_us = forking->now_us;
+    session->checkpoint = twig->checkpoint;
+    session->checkpoint_cell = 0;
+    session->checkpoint_lost = json_incref(forking->moment.lost);
+    session->is_recorded = true;
+    snp_session_ref(session);
+    twig->session = session;
+    return 0;
+}
+
+static void rows_written(void *arg, const struct snp_err *err)
+{
+    struct forking *forking = arg;
+
+    if (err->code != SNP_OK) {
+        snp_request_fail(forking->request, err);
+        forking_free(forking);
+        return;
+    }
+    for (unsigned i = 0; i < forking->n; i++) {
+        if (twig_enter(forking, &forking->twigs[i], &forking->err) < 0) {
+            forking_undo(forking);
+            return;
+        }
+    }
+    forking->pending = forking->n;
+    for (unsigned i = 0, n = forking->n; i < n; i++) {
+        struct twig *twig = &forking->twigs[i];
+
+        /* The last of them may end `forking` before this returns. */
+        twig->waiter.run = twig_woken;
+        snp_session_when_live(twig->session, &twig->waiter);
+    }
+}
+
+/* Rows --------------------------------------------------------------------------------------------- */
+
+/* The first names PREFIX-1, PREFIX-2 and so on that nobody has. */
+static int names_choose(struct snp_tx *tx, struct forking *forking, struct snp_err *err)
+{
+    unsigned number = 0;
+
+    for (unsigned i = 0; i < forking->n;) {
+        struct twig *twig = &forking->twigs[i];
+        struct snp_journal_session row;
+        int n = snprintf(twig->name, sizeof(twig->name), "%s-%u", forking->prefix, ++number);
+        int r;
+
+        if (n < 0 || (size_t)n >= sizeof(twig->name)) {
+            return snp_fail(err, SNP_E_INVALID, "the name %s-%u is longer than %d characters",
+                            forking->prefix, number, SNP_SESSION_NAME_MAX);
+        }
+        r = snp_journal_session_get(tx, twig->name, &row, err);
+        if (r < 0 && r != SNP_E_NOT_FOUND) {
+            return r;
+        }
+        i += r == SNP_E_NOT_FOUND ? 1 : 0;
+    }
+    return 0;
+}
+
+static int row_write(struct snp_tx *tx,
+                     const struct forking *forking,
+                     struct twig *twig,
+                     struct snp_err *err)
+{
+    const struct snp_moment *moment = &forking->moment;
+    const struct snp_journal_session row = {
+        .id = twig->id,
+        .name = twig->name,
+        .spec = moment->spec,
+        .state = "idle",
+        .epoch = 1,
+        .created_us = forking->now_us,
+        .used_us = forking->now_us,
+        .head_snapshot = moment->head[0] == '\0' ? NULL : moment->head,
+    };
+    int r = snp_journal_session_add(tx, &row, err);
+
+    if (r == 0 && moment->checkpoint != 0) {
+        const struct snp_journal_checkpoint to = {.session = twig->id, .cell = 0, .epoch = 1};
+
+        r = snp_journal_checkpoint_copy(tx, moment->checkpoint, &to, &twig->checkpoint, err);
+    }
+    return r;
+}
+
+static int run_rows(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct forking *forking = arg;
+    int r = names_choose(tx, forking, err);
+
+    for (unsigned i = 0; r == 0 && i < forking->n; i++) {
+        r = row_write(tx, forking, &forking->twigs[i], err);
+    }
+    return r;
+}
+
+static int moment_take(struct forking *forking,
+                       const struct snp_moment *moment,
+                       struct snp_err *err)
+{
+    forking->moment = *moment;
+    forking->moment.spec = strdup(moment->spec);
+    forking->moment.lost = json_incref(moment->lost);
+    if (forking->moment.spec == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (forking->prefix[0] == '\0') {
+        (void)snprintf(forking->prefix, sizeof(forking->prefix), "%s", moment->session_name);
+    }
+    return snp_session_name_check(forking->prefix, err);
+}
+
+static void moment_found(void *ctx, const struct snp_moment *moment, const struct snp_err *err)
+{
+    struct forking *forking = ctx;
+    const struct snp_store_job job = {.run = run_rows,
+                                      .done = rows_written,
+                                      .arg = forking,
+                                      .durability = SNP_DURABILITY_SYNCED};
+    struct snp_err why;
+    int r = 0;
+
+    if (err != NULL) {
+        why = *err;
+        r = why.code;
+    } else {
+        r = moment_take(forking, moment, &why);
+    }
+    if (r == 0) {
+        r = snp_store_submit(forking->server->store, &job, &why);
+    }
+    if (r < 0) {
+        snp_request_fail(forking->request, &why);
+        forking_free(forking);
+    }
+}
+
+void snp_run_fork(const struct snp_work *work)
+{
+    struct forking *forking = calloc(1, sizeof(*forking));
+    const char *prefix = snp_json_str(work->head, "name", "");
+    int64_t n = snp_json_int(work->head, "n", 1);
+    struct snp_err err;
+    int r = 0;
+
+    if (forking == NULL) {
+        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    } else if (n < 1 || n > SNP_CAP_FORKS) {
+        r = snp_fail(&err, SNP_E_INVALID, "fork: 'n' must be 1 to %d", SNP_CAP_FORKS);
+    } else if (prefix[0] != '\0') {
+        r = snp_session_name_check(prefix, &err);
+    }
+    for (unsigned i = 0; r == 0 && forking != NULL && i < (unsigned)n; i++) {
+        forking->twigs[i].forking = forking;
+        r = snp_random_id(forking->twigs[i].id) < 0 ? snp_fail_sys(&err, errno, "random id")
+                                                    : 0;
+    }
+    if (r < 0) {
+        free(forking);
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    SNP_ASSERT(forking != NULL);
+    forking->request = work->request;
+    forking->server = work->request->server;
+    forking->n = (unsigned)n;
+    forking->begun_us = snp_now_us();
+    forking->now_us = snp_wall_us();
+    (void)snprintf(forking->prefix, sizeof(forking->prefix), "%s", prefix);
+    snp_moment_find(forking->server, snp_json_str(work->head, "from", ""), moment_found,
+                    forking);
+}

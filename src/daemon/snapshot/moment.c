@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a reference to a checkpoint.
+ *
+ *   session: its turn -> a checkpoint if it has changed since the last -> its row
+ *   snapshot: its row -> the end of the writing of it, if that is under way
+ */
+#include "daemon/snapshot/moment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "daemon/save/checkpoint.h"
+#include "daemon/save/missing.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/session.h"
+#include "daemon/session/spec.h"
+#include "daemon/session/turn.h"
+#include "daemon/snapshot/pin.h"
+#include "store/checkpoint.h"
+#include "store/journal.h"
+
+struct search {
+    struct snp_server *server; /* borrowed */
+    struct snp_turn turn;
+    struct snp_spill_waiter waiter;
+    snp_moment_found *found;
+    void *ctx;
+    char ref[SNP_MOMENT_REF_MAX + 1];
+    struct snp_moment moment; /* owned */
+    bool is_usable;
+    bool has_waited; /* for the snapshot's way to disk */
+    bool is_asleep;  /* the session: then nothing may be missing */
+    struct snp_missing_place place;
+    char *lost; /* owned: JSON; written by the store's thread */
+};
+
+void snp_moment_done(struct snp_moment *moment)
+{
+    free(moment->spec);
+    json_decref(moment->lost);
+    *moment = (struct snp_moment){0};
+}
+
+static bool is_named_in(const json_t *list, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (snp_streq(snp_json_str(json_array_get(list, i), "name", NULL), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+json_t *snp_moment_failed(struct snp_session *session, const json_t *lost)
+{
+    snp_autojson json_t *restored = SNP_TAKE_PTR(session->restored);
+    const json_t *all = json_object_get(restored, "failed");
+    json_t *failed = json_array();
+
+    for (size_t i = 0; failed != NULL && i < json_array_size(all); i++) {
+        json_t *row = json_array_get(all, i);
+
+        if (!is_named_in(lost, snp_json_str(row, "name", NULL)) &&
+            json_array_append(failed, row) < 0) {
+            json_decref(failed);
+            return NULL;
+        }
+    }
+    return failed;
+}
+
+static void search_end(struct search *search, const struct snp_err *err)
+{
+    search->found(search->ctx, err == NULL ? &search->moment : NULL, err);
+    snp_moment_done(&search->moment);
+    free(search->lost);
+    free(search);
+}
+
+/* A session as it is now ---------------------------------------------------------------------- */
+
+static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct search *search = arg;
+    struct snp_journal_session row;
+    int r = search->is_asleep ? snp_missing_check(tx, &search->place, err) : 0;
+
+    if (r == 0) {
+        r = snp_journal_session_get(tx, search->moment.session, &row, err);
+    }
+    if (r == 0) {
+        (void)snprintf(search->moment.head, sizeof(search->moment.head), "%s",
+                       row.head_snapshot == NULL ? "" : row.head_snapshot);
+    }
+    return r;
+}
+
+static void session_read(void *arg, const struct snp_err *err)
+{
+    search_end(arg, err->code == SNP_OK ? NULL : err);
+}
+
+/* It is on disk: the rest is in its row. */
+static void session_saved(struct search *search, struct snp_session *session)
+{
+    const struct snp_store_job job = {.run = run_session, .done = session_read, .arg = search};
+    struct snp_moment *moment = &search->moment;
+    struct snp_err err;
+
+    moment->checkpoint = session->checkpoint;
+    moment->cell = session->cells;
+    moment->epoch = session->epoch;
+    moment->spec = snp_session_spec_copy(session);
+    moment->lost =
+        session->checkpoint_lost == NULL ? json_array() : json_incref(session->checkpoint_lost);
+    if (moment->spec == NULL || moment->lost == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        search_end(search, &err);
+    } else if (snp_store_submit(search->server->store, &job, &err) < 0) {
+        search_end(search, &err);
+    }
+}
+
+static void checkpoint_made(void *ctx, const json_t *report, const struct snp_err *err)
+{
+    struct search *search = ctx;
+    struct snp_session *session = snp_sessions_find(search->server, search->moment.session);
+    struct snp_err why;
+
+    (void)report;
+    if (err == NULL && session == NULL) {
+        (void)snp_fail(&why, SNP_E_NOT_FOUND, "the session was destroyed");
+        err = &why;
+    }
+    if (err != NULL) {
+        search_end(search, err);
+    } else {
+        session_saved(search, session);
+    }
+}
+
+static void session_turn(struct snp_turn *turn,
+                         struct snp_session *session,
+                         const struct snp_err *err)
+{
+    struct search *search = snp_container_of(turn, struct search, turn);
+
+    if (err != NULL) {
+        search_end(search, err);
+        return;
+    }
+    search->is_asleep = session->executor == NULL;
+    snp_missing_place(session, &search->place);
+    if (search->is_asleep || snp_checkpoint_is_current(session)) {
+        session_saved(search, session);
+        return;
+    }
+    snp_checkpoint_make(session, checkpoint_made, search);
+}
+
+static void session_find(struct search *search, struct snp_session *session)
+{
+    struct snp_err err;
+
+    if (session->name[0] == '\0') {
+        (void)snp_fail(&err, SNP_E_INVALID,
+                       "a session without a name ends with its call: nothing of it is kept");
+        search_end(search, &err);
+        return;
+    }
+    memcpy(search->moment.session, session->id, sizeof(search->moment.session));
+    memcpy(search->moment.session_name, session->name, sizeof(search->moment.session_name));
+    search->turn.run = session_turn;
+    snp_turn_ask(session, &search->turn);
+}
+
+/* A snapshot ----------------------------------------------------------------------------------- */
+
+static void snapshot_find(struct search *search);
+
+static int run_snapshot(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct search *search = arg;
+    struct snp_moment *moment = &search->moment;
+    struct snp_journal_snapshot row;
+    struct snp_journal_session session;
+    int r = snp_journal_snapshot_get(tx, search->ref, &row, err);
+
+    if (r < 0) {
+        return r;
+    }
+    (void)snprintf(moment->snapshot, sizeof(moment->snapshot), "%s", row.id);
+    (void)snprintf(moment->head, sizeof(moment->head), "%s", row.id);
+    (void)snprintf(moment->session, sizeof(moment->session), "%s", row.session);
+    (void)snprintf(moment->session_name, sizeof(moment->session_name), "%s",
+                   row.session_name == NULL ? "" : row.session_name);
+    moment->checkpoint = row.checkpoint;
+    moment->cell = row.cell;
+    moment->epoch = row.epoch;
+    search->is_usable = row.checkpoint != 0 && row.is_usable;
+    free(search->lost);
+    search->lost = row.lost == NULL ? NULL : strdup(row.lost);
+    r = snp_journal_session_get(tx, moment->session, &session, err);
+    if (r < 0) {
+        return r;
+    }
+    free(moment->spec);
+    moment->spec = snp_session_spec_strip(session.spec);
+    return moment->spec == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
+static void spilled(struct snp_spill_waiter *waiter)
+{
+    struct search *search = snp_container_of(waiter, struct search, waiter);
+
+    search->has_waited = true;
+    snapshot_find(search);
+}
+
+static void snapshot_read(void *arg, const struct snp_err *read_err)
+{
+    struct search *search = arg;
+    struct snp_err err = *read_err;
+
+    if (err.code == SNP_E_NOT_FOUND && strchr(search->ref, '@') == NULL) {
+        (void)snp_sessions_unknown(search->server, "session or snapshot", search->ref, &err);
+    }
+    if (err.code == SNP_OK && !search->is_usable) {
+        search->waiter.run = spilled;
+        if (!search->has_waited &&
+            snp_pin_wait(search->server, search->moment.snapshot, true, &search->waiter)) {
+            return;
+        }
+        (void)snp_fail(&err, SNP_E_DENIED,
+                       "snapshot %s is not on disk, or its copy there is damaged (doctor says "
+                       "more); snapshots list shows what else there is",
+                       search->ref);
+    }
+    if (err.code == SNP_OK) {
+        search->moment.lost =
+            search->lost == NULL ? json_array() : json_loads(search->lost, 0, NULL);
+        if (search->moment.lost == NULL) {
+            (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        }
+    }
+    search_end(search, err.code == SNP_OK ? NULL : &err);
+}
+
+static void snapshot_find(struct search *search)
+{
+    const struct snp_store_job job = {
+        .run = run_snapshot, .done = snapshot_read, .arg = search};
+    struct snp_err err;
+
+    if (snp_store_submit(search->server->store, &job, &err) < 0) {
+        search_end(search, &err);
+    }
+}
+
+void snp_moment_find(struct snp_server *server,
+                     const char *ref,
+                     snp_moment_found *found,
+                     void *ctx)
+{
+    struct search *search = calloc(1, sizeof(*search));
+    struct snp_session *session = NULL;
+    struct snp_err err = {.code = SNP_OK};
+
+    if (search == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        found(ctx, NULL, &err);
+        return;
+    }
+    search->server = server;
+    search->found = found;
+    search->ctx = ctx;
+    (void)snprintf(search->ref, sizeof(search->ref), "%s", ref);
+    if (snp_sessions_meant(server, ref, &session, &err) == 0) {
+        session_find(search, session);
+    } else {
+        snapshot_find(search);
+    }
+}

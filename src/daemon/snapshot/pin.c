@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session->branches has the newest first. An entry whose executor is gone leaves the list as
+ * soon as nobody uses it.
+ */
+#include "daemon/snapshot/pin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/caps.h"
+#include "daemon/front/check.h"
+#include "daemon/save/checkpoint.h"
+#include "daemon/server.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/session.h"
+#include "daemon/tier.h"
+#include "store/journal.h"
+
+enum {
+    TRIES_MAX = 3,     /* to write one */
+    MEASURED_MAX = 64, /* branches that one answer names */
+};
+
+static bool is_alive(const struct snp_session *session, const struct snp_pin *branch)
+{
+    return session->executor != NULL && session->executor->state == SNP_EXECUTOR_OPEN &&
+           strcmp(session->executor->id, branch->executor) == 0;
+}
+
+void snp_pin_forget(struct snp_session *session)
+{
+    while (session->branches != NULL) {
+        struct snp_pin *branch = session->branches;
+
+        session->branches = branch->next;
+        free(branch);
+    }
+}
+
+/* Waiting for one ------------------------------------------------------------------------------ */
+
+static void waiters_call(struct snp_server *server, const char *snapshot)
+{
+    struct snp_spill_waiter **at = &server->spill_waiters;
+    struct snp_spill_waiter *called = NULL;
+
+    while (*at != NULL) {
+        struct snp_spill_waiter *waiter = *at;
+
+        if (strcmp(waiter->snapshot, snapshot) == 0) {
+            *at = waiter->next;
+            waiter->next = called;
+            called = waiter;
+        } else {
+            at = &waiter->next;
+        }
+    }
+    while (called != NULL) {
+        struct snp_spill_waiter *waiter = called;
+
+        called = waiter->next;
+        waiter->run(waiter);
+    }
+}
+
+/* The one that is not on disk; NULL = there is none. */
+static struct snp_pin *unsaved_find(struct snp_session *session, const char *snapshot)
+{
+    struct snp_pin *b = session == NULL ? NULL : session->branches;
+
+    while (b != NULL && (b->is_on_disk || strcmp(b->snapshot, snapshot) != 0)) {
+        b = b->next;
+    }
+    return b;
+}
+
+bool snp_pin_wait(struct snp_server *server,
+                  const char *snapshot,
+                  bool again,
+                  struct snp_spill_waiter *waiter)
+{
+    struct snp_session *session = NULL;
+    struct snp_pin *b = NULL;
+
+    for (size_t i = 0; i < server->sessions.n_slots && b == NULL; i++) {
+        session = server->sessions.slots[i];
+        b = unsaved_find(session, snapshot);
+    }
+    if (b == NULL || (b->is_failed && (!again || !is_alive(session, b) || b->is_doomed))) {
+        return false;
+    }
+    memcpy(waiter->snapshot, b->snapshot, sizeof(waiter->snapshot));
+    waiter->next = server->spill_waiters;
+    server->spill_waiters = waiter;
+    if (b->is_failed) {
+        b->is_failed = false;
+        b->tries = 0;
+        snp_pin_spill(session);
+    }
+    return true;
+}
+
+/* One that is to come to disk. */
+static const struct snp_pin *leaving_find(const struct snp_session *session)
+{
+    const struct snp_pin *b = session->branches;
+
+    while (b != NULL &&
+           (!is_alive(session, b) || b->is_on_disk || b->is_failed || b->is_doomed)) {
+        b = b->next;
+    }
+    return b;
+}
+
+bool snp_pin_is_leaving(const struct snp_session *session)
+{
+    return leaving_find(session) != NULL;
+}
+
+bool snp_pin_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter)
+{
+    const struct snp_pin *b = leaving_find(session);
+
+    return b != NULL && snp_pin_wait(session->server, b->snapshot, false, waiter);
+}
+
+void snp_pin_retry(struct snp_session *session)
+{
+    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+        if (b->is_failed) {
+            b->is_failed = false;
+            b->tries = 0;
+        }
+    }
+    snp_pin_spill(session);
+}
+
+/* Lost before it was on disk ------------------------------------------------------------------- */
+
+struct loss {
+    struct snp_server *server; /* borrowed */
+    char snapshot[SNP_SESSION_ID_LEN + 1];
+    char session[SNP_SESSION_NAME_MAX + 1];
+    uint64_t now_us;
+    char *text; /* owned; written by the store's thread: what was lost; NULL = nothing */
+};
+
+/* A row without a checkpoint and without a branch is no snapshot. ret_text: may be NULL; owned by the caller. */
+static int row_remove(
+    struct snp_tx *tx, const char *id, uint64_t now_us, char **ret_text, struct snp_err *err)
+{
+    struct snp_journal_snapshot row;
+    snp_autofree char *text = NULL;
+    snp_autofree char *session = NULL;
+    struct snp_journal_event event = {.at_us = now_us, .kind = "snapshot_lost"};
+    int r = snp_journal_snapshot_get(tx, id, &row, err);
+
+    if (r == SNP_E_NOT_FOUND || (r == 0 && row.checkpoint != 0)) {
+        return 0;
+    }
+    if (r < 0) {
+        return r;
+    }
+    text = snp_format("snapshot %s@%s was in memory only when that went; it is no more",
+                      row.session_name == NULL ? row.session : row.session_name,
+                      row.name == NULL ? row.id : row.name);
+    session = strdup(row.session);
+    if (text == NULL || session == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    event.session = session;
+    event.text = text;
+    r = snp_journal_snapshot_remove(tx, id, err);
+    r = r < 0 ? r : snp_journal_event_add(tx, &event, err);
+    if (r == 0 && ret_text != NULL) {
+        free(*ret_text); /* of a try before */
+        *ret_text = SNP_TAKE_PTR(text);
+    }
+    return r;
+}
+
+static int run_loss(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct loss *loss = arg;
+
+    return row_remove(tx, loss->snapshot, loss->now_us, &loss->text, err);
+}
+
+/* Who asked for the end of the daemon is told, too. */
+static void loss_noted(void *arg, const struct snp_err *err)
+{
+    struct loss *loss = arg;
+
+    if (err->code != SNP_OK) {
+        snp_log(SNP_LOG_WARN, "journal", "error=\"%s\"", err->msg);
+    }
+    if (loss->server->end_lost != NULL && loss->text != NULL) {
+        (void)json_array_append_new(loss->server->end_lost,
+                                    json_pack("{s:s, s:s, s:[]}", "session", loss->session,
+                                              "reason", loss->text, "lost"));
+    }
+    free(loss->text);
+    free(loss);
+}
+
+static void loss_note(const struct snp_session *session, const char *snapshot)
+{
+    struct snp_server *server = session->server;
+    struct loss *loss = calloc(1, sizeof(*loss));
+    const struct snp_store_job job = {
+        .run = run_loss, .done = loss_noted, .arg = loss, .durability = SNP_DURABILITY_SYNCED};
+    struct snp_err err;
+
+    if (loss == NULL) {
+        return; /* the next start finds it */
+    }
+    loss->server = server;
+    memcpy(loss->snapshot, snapshot, sizeof(loss->snapshot));
+    memcpy(loss->session, session->name, sizeof(loss->session));
+    loss->now_us = snp_wall_us();
+    if (snp_store_submit(server->store, &job, &err) < 0) {
+        loss_noted(loss, &err);
+    }
+}
+
+/* Ids of snapshots without a checkpoint, "ID\n" each. */
+static int unsaved_note(const struct snp_journal_snapshot *row, void *arg, struct snp_err *err)
+{
+    if (row->checkpoint == 0 && snp_buf_addf(arg, "%s\n", row->id) < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "too many snapshots");
+    }
+    return 0;
+}
+
+int snp_pin_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
+{
+    enum {
+        LINE = SNP_SESSION_ID_LEN + 1,
+        LINES_MAX = 1000 * 1000,
+    };
+    snp_autobuf struct snp_buf ids = {0};
+    int r;
+
+    snp_buf_init(&ids, (size_t)LINE * LINES_MAX);
+    r = snp_journal_snapshot_each(tx, NULL, unsaved_note, &ids, err);
+    while (r == 0 && ids.len >= LINE) {
+        char id[LINE];
+
+        memcpy(id, snp_buf_bytes(&ids), LINE - 1);
+        id[LINE - 1] = '\0';
+        snp_buf_consume(&ids, LINE);
+        r = row_remove(tx, id, now_us, NULL, err);
+    }
+    return r;
+}
+
+/* The list -------------------------------------------------------------------------------------- */
+
+/* Take out what went with an executor, and what is doomed; then tell of it. */
+void snp_pin_check(struct snp_session *session)
+{
+    struct snp_server *server = session->server;
+    struct snp_pin **at = &session->branches;
+    struct snp_pin *gone = NULL;
+
+    while (*at != NULL) {
+        struct snp_pin *branch = *at;
+        bool alive = is_alive(session, branch);
+
+        if (branch->users > 0 || (alive && !branch->is_doomed)) {
+            at = &branch->next;
+            continue;
+        }
+        if (alive) {
+            snp_pin_drop(session->executor, branch->number);
+        }
+        *at = branch->next;
+        branch->next = gone;
+        gone = branch;
+    }
+    while (gone != NULL) {
+        struct snp_pin *branch = gone;
+
+        gone = branch->next;
+        if (branch->has_row && !branch->is_on_disk && server->store != NULL) {
+            loss_note(session, branch->snapshot);
+        }
+        waiters_call(server, branch->snapshot);
+        free(branch);
+    }
+}
+
+struct snp_pin *snp_pin_find(struct snp_session *session, const char *snapshot)
+{
+    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+        if (is_alive(session, b) && !b->is_doomed && strcmp(b->snapshot, snapshot) == 0) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+struct snp_pin *snp_pin_add(struct snp_session *session, const char *snapshot, uint32_t number)
+{
+    struct snp_pin *branch = calloc(1, sizeof(*branch));
+
+    if (branch == NULL) {
+        return NULL;
+    }
+    memcpy(branch->snapshot, snapshot, sizeof(branch->snapshot));
+    memcpy(branch->executor, session->executor->id, sizeof(branch->executor));
+    branch->number = number;
+    branch->epoch = session->epoch;
+    branch->cell = session->cells;
+    branch->next = session->branches;
+    session->branches = branch;
+    return branch;
+}
+
+void snp_pin_remove(struct snp_session *session, const char *snapshot)
+{
+    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+        if (strcmp(b->snapshot, snapshot) == 0) {
+            b->is_doomed = true;
+            b->has_row = false;
+        }
+    }
+    snp_pin_check(session);
+}
+
+/* Bounds --------------------------------------------------------------------------------------- */
+
+static unsigned branches_count(const struct snp_session *session)
+{
+    unsigned n = 0;
+
+    for (const struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+        n += b->is_doomed ? 0 : 1;
+    }
+    return n;
+}
+
+int snp_pin_room(struct snp_session *session, struct snp_err *err)
+{
+    unsigned n;
+
+    snp_pin_check(session);
+    n = branches_count(session);
+    /* Those beyond the bound go as soon as they are on disk. */
+    if (n < (unsigned)SNP_CAP_BRANCHES) {
+        return 0;
+    }
+    return snp_fail(
+        err, SNP_E_LIMIT,
+        "%u snapshots of session %s are in memory and not on disk yet, as many as may be; try "
+        "again in a moment, or make room with: snapshots remove",
+        n, session->name);
+}
+
+/* Bytes that the snapshots of a session in memory may hold for themselves. */
+static uint64_t bytes_max(const struct snp_session *session)
+{
+    uint64_t given = session->server->options.snapshots_bytes;
+
+    return given != 0 ? given
+                      : session->limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_BRANCHES_SHARE;
+}
+
+/* Give up the oldest that is on disk; false: there is none. */
+static bool oldest_evict(struct snp_session *session, const char *why)
+{
+    struct snp_pin *oldest = NULL;
+
+    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+        oldest = b->is_on_disk && !b->is_doomed && b->users == 0 ? b : oldest;
+    }
+    if (oldest == NULL) {
+        return false;
+    }
+    snp_log(SNP_LOG_INFO, "branch-evicted", "session=%s snapshot=%s why=%s", session->id,
+            oldest->snapshot, why);
+    oldest->is_doomed = true;
+    return true;
+}
+
+static void branches_bound(struct snp_session *session)
+{
+    unsigned n = branches_count(session);
+
+    while (n > session->server->options.snapshots_max && oldest_evict(session, "number")) {
+        n--;
+    }
+    snp_pin_check(session);
+}
+
+/* Measuring ------------------------------------------------------------------------------------- */
+
+struct measuring {
+    struct snp_session *session; /* one reference */
+    char executor[SNP_SESSION_ID_LEN + 1];
+    uint32_t newest; /* number of the newest branch when it was asked */
+};
+
+static bool is_listed(const json_t *numbers, uint32_t number)
+{
+    for (size_t i = 0; i < json_array_size(numbers); i++) {
+        if (json_integer_value(json_array_get(numbers, i)) == (json_int_t)number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Those that the tier has given up for their memory: the disk has them, or they are lost. */
+static void given_up_note(const struct measuring *measuring, const json_t *numbers)
+{
+    for (struct snp_pin *b = measuring->session->branches; b != NULL; b = b->next) {
+        if (strcmp(b->executor, measuring->executor) == 0 && b->number <= measuring->newest &&
+            !is_listed(numbers, b->number)) {
+            b->is_doomed = true;
+        }
+    }
+}
+
+static void measure_take(const struct measuring *measuring, const json_t *head)
+{
+    struct snp_session *session = measuring->session;
+    size_t n = json_array_size(json_object_get(head, "branches"));
+    uint64_t each;
+
+    session->held_bytes = (uint64_t)snp_json_int(head, "bytes", 0);
+    session->copies_bytes = (uint64_t)snp_json_int(head, "copies_bytes", 0);
+    given_up_note(measuring, json_object_get(head, "branches"));
+    /* They share pages: that each has as much is a guess, which the next measurement corrects. */
+    each = n == 0 ? 0 : session->copies_bytes / n;
+    while (each > 0 && session->copies_bytes > bytes_max(session) &&
+           oldest_evict(session, "memory")) {
+        session->copies_bytes -= each;
+    }
+    snp_pin_check(session);
+}
+
+static int measured(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    static const struct snp_field fields[] = {
+        {"bytes",        SNP_T_INT, INT64_MAX   },
+        {"copies_bytes", SNP_T_INT, INT64_MAX   },
+        {"branches",     SNP_T_ARR, MEASURED_MAX},
+    };
+    static const struct snp_record record = SNP_RECORD("memory", fields);
+    struct measuring *measuring = ctx;
+    struct snp_session *session = measuring->session;
+    int r = 0;
+
+    session->is_measuring = false;
+    if (answer->head != NULL) {
+        r = snp_record_check(answer->head, &record, ret_bad);
+    }
+    if (answer->head != NULL && r == 0 && session->executor != NULL &&
+        strcmp(session->executor->id, measuring->executor) == 0) {
+        measure_take(measuring, answer->head);
+    }
+    snp_session_unref(session);
+    free(measuring);
+    return r;
+}
+
+static const struct snp_tier_ops measure_ops = {measured, NULL};
+
+void snp_pin_measure(struct snp_session *session)
+{
+    struct measuring *measuring;
+    struct snp_tier_call call = {.method = "memory",
+                                 .timeout_ms = session->server->options.tier_ms,
+                                 .ops = &measure_ops};
+    snp_autojson json_t *head = NULL;
+    struct snp_err err;
+
+    if (session->is_measuring || session->executor == NULL ||
+        session->executor->state != SNP_EXECUTOR_OPEN || session->name[0] == '\0') {
+        return;
+    }
+    measuring = calloc(1, sizeof(*measuring));
+    head = json_pack("{s:s}", "session", session->executor->id);
+    if (measuring == NULL || head == NULL) {
+        free(measuring);
+        return; /* the next time */
+    }
+    memcpy(measuring->executor, session->executor->id, sizeof(measuring->executor));
+    measuring->newest = session->branches == NULL ? 0 : session->branches->number;
+    measuring->session = session;
+    call.head = head;
+    call.ctx = measuring;
+    if (snp_tier_ask(session->executor->tier, &call, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "measure", "session=%s error=\"%s\"", session->id, err.msg);
+        free(measuring);
+        return;
+    }
+    snp_session_ref(session);
+    session->is_measuring = true;
+}
+
+/* Dropping --------------------------------------------------------------------------------------- */
+
+static int dropped(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    (void)ctx;
+    (void)ret_bad;
+    if (answer->head == NULL && answer->err->code != SNP_E_PEER &&
+        answer->err->code != SNP_E_NOT_FOUND) {
+        snp_log(SNP_LOG_WARN, "branch-drop", "error=\"%s\"", answer->err->msg);
+    }
+    return 0;
+}
+
+static const struct snp_tier_ops drop_ops = {dropped, NULL};
+
+void snp_pin_drop(const struct snp_executor *executor, uint32_t number)
+{
+    snp_autojson json_t *head =
+        json_pack("{s:s, s:I}", "session", executor->id, "branch", (json_int_t)number);
+    const struct snp_tier_call call = {.method = "drop",
+                                       .head = head,
+                                       .timeout_ms = executor->server->options.tier_ms,
+                                       .ops = &drop_ops};
+    struct snp_err err;
+
+    if (executor->state != SNP_EXECUTOR_OPEN) {
+        return;
+    }
+    if (head == NULL || snp_tier_ask(executor->tier, &call, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "branch-drop", "executor=%s error=\"%s\"", executor->id,
+                head == NULL ? "out of memory" : err.msg);
+    }
+}
+
+/* To disk ---------------------------------------------------------------------------------------- */
+
+struct spill {
+    struct snp_session *session; /* one reference */
+    struct snp_pin *branch;      /* in use */
+};
+
+static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
+{
+    struct spill *spill = ctx;
+    struct snp_session *session = spill->session;
+    struct snp_pin *branch = spill->branch;
+    char snapshot[SNP_SESSION_ID_LEN + 1];
+
+    memcpy(snapshot, branch->snapshot, sizeof(snapshot));
+    free(spill);
+    branch->users--;
+    branch->is_spilling = false;
+    branch->is_on_disk = report != NULL;
+    if (err != NULL) {
+        /* Who wrote it died, or another was being written: once more. */
+        branch->is_doomed |= err->code == SNP_E_NOT_FOUND; /* given up: memory was short */
+        branch->is_failed = ++branch->tries == TRIES_MAX;
+        branch->why = *err;
+        snp_log(SNP_LOG_WARN, "snapshot-spill", "session=%s snapshot=%s error=\"%s\"",
+                session->id, snapshot, err->msg);
+    }
+    if (branch->is_on_disk || branch->is_failed) {
+        waiters_call(session->server, snapshot);
+    }
+    snp_pin_check(session);
+    branches_bound(session);
+    snp_pin_measure(session);
+    snp_pin_spill(session);
+    snp_session_unref(session);
+}
+
+void snp_pin_spill(struct snp_session *session)
+{
+    struct snp_pin *oldest = NULL;
+    struct snp_checkpoint_branch order;
+    struct spill *spill;
+
+    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+        if (b->is_spilling) {
+            return; /* its end calls this again */
+        }
+        oldest = is_alive(session, b) && b->has_row && !b->is_on_disk && !b->is_failed &&
+                         !b->is_doomed
+                     ? b
+                     : oldest;
+    }
+    if (oldest == NULL) {
+        return;
+    }
+    spill = calloc(1, sizeof(*spill));
+    if (spill == NULL) {
+        return;
+    }
+    snp_session_ref(session);
+    *spill = (struct spill){session, oldest};
+    oldest->is_spilling = true;
+    oldest->users++;
+    order = (struct snp_checkpoint_branch){.branch = oldest->number,
+                                           .epoch = oldest->epoch,
+                                           .cell = oldest->cell,
+                                           .effect = oldest->effect,
+                                           .snapshot = oldest->snapshot};
+    snp_checkpoint_make_branch(session, &order, spilled, spill);
+}
+
+void snp_pin_noted(struct snp_session *session,
+                   struct snp_pin *branch,
+                   uint64_t effect,
+                   bool is_on_disk)
+{
+    char snapshot[SNP_SESSION_ID_LEN + 1];
+
+    memcpy(snapshot, branch->snapshot, sizeof(snapshot));
+    branch->has_row = true;
+    branch->effect = effect;
+    branch->is_on_disk = is_on_disk;
+    if (is_on_disk) {
+        waiters_call(session->server, snapshot);
+    }
+    snp_pin_check(session);
+    snp_pin_spill(session);
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Going back.
+ *
+ *   the snapshot's row -> its copy on disk, if that is still being written -> the session's turn
+ *   by memory: the tier goes back to the branch, meanwhile the journal -> the answer
+ *   else: the executor is closed -> journal -> the session wakes from the checkpoint -> the answer
+ *
+ * The journal's part is one job: the epoch is raised, the snapshot's checkpoint becomes the
+ * session's latest, cells after it read "undone". Before that job a crash leaves the session as
+ * it was, after it as the snapshot has it. If it fails, the executor is closed, wherever the
+ * tier is with it: what it holds is nothing that the journal knows of. If the tier fails, the
+ * session wakes from the checkpoint that the journal then has as its latest.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/caps.h"
+#include "daemon/front/check.h"
+#include "daemon/save/keep.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/hibernate.h"
+#include "daemon/session/session.h"
+#include "daemon/session/turn.h"
+#include "daemon/snapshot/moment.h"
+#include "daemon/snapshot/pin.h"
+#include "daemon/tier.h"
+#include "daemon/work.h"
+#include "store/journal.h"
+
+struct rollback {
+    struct snp_request *request; /* owned */
+    struct snp_server *server;   /* borrowed */
+    struct snp_session *session; /* one reference, once found; or NULL */
+    struct snp_pin *branch;      /* in use; or NULL */
+    struct snp_turn turn;
+    struct snp_spill_waiter spill;
+    struct snp_waiter waiter;
+    bool has_waited;
+    bool by_memory;
+    bool went_back;   /* the tier's answer */
+    unsigned n_asked; /* tier and journal, while they are at it */
+    struct snp_err journal_err;
+    uint64_t begun_us;
+    uint64_t epoch; /* the new one */
+    /* Read and written by the store's thread. */
+    char ref[SNP_CAP_REF + 1];
+    char asked[SNP_CAP_REF + 1]; /* the session that was given; "" = none */
+    char snapshot[SNP_SESSION_ID_LEN + 1];
+    char session_id[SNP_SESSION_ID_LEN + 1];
+    uint64_t cell;
+    uint64_t checkpoint; /* the snapshot's; then the session's copy of it */
+    uint64_t copied;
+    bool is_usable;
+    char *lost; /* owned: JSON */
+};
+
+static void rollback_find(struct rollback *back);
+
+/* The end --------------------------------------------------------------------------------------- */
+
+static void branch_release(struct rollback *back)
+{
+    if (back->branch != NULL) {
+        SNP_TAKE_PTR(back->branch)->users--;
+        snp_pin_check(back->session);
+    }
+}
+
+static void rollback_free(struct rollback *back)
+{
+    struct snp_session *session = back->session;
+
+    branch_release(back);
+    if (session != NULL) {
+        snp_exec_pump(session);
+        snp_session_unref(session);
+    }
+    free(back->lost);
+    free(back);
+}
+
+static void rollback_fail(struct rollback *back, const struct snp_err *err)
+{
+    snp_request_fail(back->request, err);
+    rollback_free(back);
+}
+
+/* What its checkpoint lacks is missing only in what came from it. */
+static void rollback_answer(struct rollback *back)
+{
+    struct snp_session *session = back->session;
+    json_t *lost =
+        back->by_memory || back->lost == NULL ? json_array() : json_loads(back->lost, 0, NULL);
+
+    snp_request_answer(back->request,
+                       json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:I, s:o, s:o}", "session",
+                                 session->id, "session_name", session->name, "snapshot",
+                                 back->snapshot, "cell", (json_int_t)back->cell, "epoch",
+                                 (json_int_t)session->epoch, "how",
+                                 back->by_memory ? "memory" : "checkpoint", "us",
+                                 (json_int_t)(snp_now_us() - back->begun_us), "lost", lost,
+                                 "failed", snp_moment_failed(session, lost)));
+    rollback_free(back);
+}
+
+/* The session was destroyed meanwhile. */
+static void rollback_over(struct rollback *back)
+{
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session was destroyed");
+    rollback_fail(back, &err);
+}
+
+/* The journal ------------------------------------------------------------------------------------ */
+
+/* A checkpoint of before it must not be taken for the session's state without a word. */
+static int back_note(struct snp_tx *tx,
+                     const struct rollback *back,
+                     uint64_t cells,
+                     struct snp_err *err)
+{
+    char detail[64];
+    const struct snp_journal_effect effect = {.session = back->session_id,
+                                              .cell = cells,
+                                              .kind = "rolled_back",
+                                              .detail = detail,
+                                              .at_us = snp_wall_us()};
+
+    (void)snprintf(detail, sizeof(detail), "{\"cell\": %llu}", (unsigned long long)back->cell);
+    return snp_journal_effect_add(tx, &effect, err);
+}
+
+static int run_journal(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct rollback *back = arg;
+    struct snp_journal_session row;
+    int r = snp_journal_session_get(tx, back->session_id, &row, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (row.epoch >= back->epoch) {
+        return snp_fail(err, SNP_E_DENIED, "the session is at epoch %llu already",
+                        (unsigned long long)row.epoch);
+    }
+    row.epoch = back->epoch;
+    row.head_snapshot = back->snapshot;
+    row.state = "idle";
+    r = snp_journal_session_put(tx, &row, err);
+    if (r == 0) {
+        r = snp_journal_cell_undo(tx, back->session_id, back->cell, err);
+    }
+    if (r == 0) {
+        r = back_note(tx, back, row.cells, err);
+    }
+    if (r == 0) {
+        const struct snp_journal_checkpoint to = {
+            .session = back->session_id, .cell = row.cells, .epoch = back->epoch};
+
+        r = snp_journal_checkpoint_copy(tx, back->checkpoint, &to, &back->copied, err);
+    }
+    return r;
+}
+
+static int journal_write(struct rollback *back, snp_store_done_fn done, struct snp_err *err)
+{
+    const struct snp_store_job job = {
+        .run = run_journal, .done = done, .arg = back, .durability = SNP_DURABILITY_SYNCED};
+
+    return snp_store_submit(back->server->store, &job, err);
+}
+
+/* The session is what the journal says now. */
+static void session_adopt(struct rollback *back)
+{
+    struct snp_session *session = back->session;
+
+    session->epoch = back->epoch;
+    session->checkpoint = back->copied;
+    session->checkpoint_cell = session->cells;
+    json_decref(session->checkpoint_lost);
+    session->checkpoint_lost =
+        back->lost == NULL ? json_array() : json_loads(back->lost, 0, NULL);
+    snp_keep_undone(session, back->cell);
+    session->is_dirty = false;
+    session->is_last_unknown = false;
+    session->unsavable_us = 0;
+}
+
+/* By checkpoint ------------------------------------------------------------------------------------ */
+
+static void woken(struct snp_waiter *waiter,
+                  struct snp_session *session,
+                  const struct snp_err *err)
+{
+    struct rollback *back = snp_container_of(waiter, struct rollback, waiter);
+    struct snp_err why;
+
+    (void)session;
+    if (err != NULL) {
+        why = *err;
+        (void)snp_err_wrap(&why, "the session is at the snapshot, but could not be woken");
+        rollback_fail(back, &why);
+    } else {
+        rollback_answer(back);
+    }
+}
+
+static void slept(void *arg, const struct snp_err *err)
+{
+    struct rollback *back = arg;
+    struct snp_session *session = back->session;
+
+    if (session->state == SNP_SESSION_CLOSING) {
+        rollback_over(back);
+        return;
+    }
+    if (err->code == SNP_OK) {
+        session_adopt(back);
+    }
+    if (session->state == SNP_SESSION_ROLLING_BACK) {
+        snp_hibernate_rest(session);
+    }
+    if (err->code != SNP_OK) {
+        rollback_fail(back, err);
+        return;
+    }
+    back->waiter.run = woken;
+    snp_session_when_live(session, &back->waiter);
+}
+
+static void closed(void *ctx, const struct snp_err *close_err)
+{
+    struct rollback *back = ctx;
+    struct snp_err err;
+
+    if (close_err != NULL) {
+        snp_log(SNP_LOG_ERROR, "rollback", "session=%s error=\"%s\"", back->session->id,
+                close_err->msg);
+    }
+    if (back->session->state == SNP_SESSION_CLOSING) {
+        rollback_over(back);
+        return;
+    }
+    back->epoch = back->session->epoch + 1;
+    if (journal_write(back, slept, &err) < 0) {
+        slept(back, &err);
+    }
+}
+
+static void by_checkpoint(struct rollback *back);
+
+static void memory_left(struct snp_spill_waiter *waiter)
+{
+    struct rollback *back = snp_container_of(waiter, struct rollback, spill);
+    struct snp_session *session = back->session;
+
+    if (session->state == SNP_SESSION_ROLLING_BACK || session->state == SNP_SESSION_CLOSING) {
+        by_checkpoint(back);
+        return;
+    }
+    branch_release(back); /* the session was lost meanwhile, and others may have it now */
+    snp_turn_ask(session, &back->turn);
+}
+
+static void by_checkpoint(struct rollback *back)
+{
+    struct snp_session *session = back->session;
+
+    if (session->state == SNP_SESSION_CLOSING) {
+        rollback_over(back);
+        return;
+    }
+    back->by_memory = false;
+    snp_session_set_state(session, SNP_SESSION_ROLLING_BACK);
+    back->spill.run = memory_left;
+    if (session->executor != NULL && snp_pin_wait_any(session, &back->spill)) {
+        return; /* other snapshots are in that memory only */
+    }
+    if (session->executor == NULL) {
+        closed(back, NULL);
+    } else {
+        snp_executor_close(session->executor, closed, back);
+    }
+}
+
+/* By memory ---------------------------------------------------------------------------------------- */
+
+/* What the executor holds is of no use: it goes, and the journal's word stands. */
+static void executor_drop(struct snp_session *session)
+{
+    if (session->executor != NULL) {
+        snp_hibernate_drop(session);
+    } else if (session->state == SNP_SESSION_ROLLING_BACK) {
+        snp_hibernate_rest(session);
+    }
+}
+
+/* Tier and journal have both answered, in whatever order. */
+static void both_answered(struct rollback *back)
+{
+    struct snp_session *session = back->session;
+
+    if (session->state == SNP_SESSION_CLOSING) {
+        rollback_over(back);
+        return;
+    }
+    if (back->journal_err.code != SNP_OK) {
+        (void)snp_err_wrap(&back->journal_err,
+                           "the rollback is not in the journal, and was not made");
+        executor_drop(session);
+        rollback_fail(back, &back->journal_err);
+        return;
+    }
+    session_adopt(back);
+    if (!back->went_back) {
+        by_checkpoint(back);
+        return;
+    }
+    if (session->executor == NULL || session->state != SNP_SESSION_ROLLING_BACK) {
+        if (session->state == SNP_SESSION_ROLLING_BACK) {
+            snp_hibernate_rest(session);
+        }
+        back->by_memory = false; /* it ended meanwhile; what it was is on disk */
+        back->waiter.run = woken;
+        snp_session_when_live(session, &back->waiter);
+        return;
+    }
+    snp_session_set_state(session, SNP_SESSION_IDLE);
+    rollback_answer(back);
+}
+
+static void kept(void *arg, const struct snp_err *err)
+{
+    struct rollback *back = arg;
+
+    back->journal_err = *err;
+    if (--back->n_asked == 0) {
+        both_answered(back);
+    }
+}
+
+static int went_back(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    static const struct snp_field fields[] = {
+        {"us", SNP_T_INT | SNP_T_OPT, 0},
+    };
+    static const struct snp_record record = SNP_RECORD("rollback", fields);
+    struct rollback *back = ctx;
+    struct snp_session *session = back->session;
+    int r = 0;
+
+    if (answer->head != NULL) {
+        r = snp_record_check(answer->head, &record, ret_bad);
+    }
+    if (answer->head == NULL || r < 0 || session->executor == NULL) {
+        snp_log(SNP_LOG_WARN, "rollback", "session=%s error=\"%s\"", session->id,
+                answer->head == NULL ? answer->err->msg : "the tier gave a wrong answer");
+    } else {
+        session->executor->epoch = back->epoch;
+        back->went_back = true;
+    }
+    if (--back->n_asked == 0) {
+        both_answered(back);
+    }
+    return r;
+}
+
+static const struct snp_tier_ops rollback_ops = {went_back, NULL};
+
+static int by_memory(struct rollback *back, struct snp_err *err)
+{
+    struct snp_session *session = back->session;
+    snp_autojson json_t *head =
+        json_pack("{s:s, s:I, s:I}", "session", session->executor->id, "branch",
+                  (json_int_t)back->branch->number, "epoch", (json_int_t)back->epoch);
+    const struct snp_tier_call call = {.method = "rollback",
+                                       .head = head,
+                                       .timeout_ms = session->server->options.tier_ms,
+                                       .ops = &rollback_ops,
+                                       .ctx = back};
+    int r;
+
+    if (head == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = snp_tier_ask(session->executor->tier, &call, err);
+    if (r < 0) {
+        return r;
+    }
+    back->by_memory = true;
+    back->n_asked = 2;
+    snp_session_set_state(session, SNP_SESSION_ROLLING_BACK);
+    if (journal_write(back, kept, err) < 0) {
+        kept(back, err);
+    }
+    return 0;
+}
+
+static void on_turn(struct snp_turn *turn,
+                    struct snp_session *session,
+                    const struct snp_err *why)
+{
+    struct rollback *back = snp_container_of(turn, struct rollback, turn);
+    struct snp_err err;
+
+    if (why != NULL) {
+        rollback_fail(back, why);
+        return;
+    }
+    (void)snp_keep_pay(session, NULL, NULL); /* what is owed is there to be undone, too */
+    back->epoch = session->epoch + 1;
+    back->branch = snp_pin_find(session, back->snapshot);
+    if (back->branch != NULL) {
+        back->branch->users++;
+    }
+    if (back->branch == NULL || by_memory(back, &err) < 0) {
+        by_checkpoint(back);
+    }
+}
+
+/* Which snapshot ------------------------------------------------------------------------------------ */
+
+static int run_find(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct rollback *back = arg;
+    struct snp_journal_snapshot row;
+    int r = snp_journal_snapshot_get(tx, back->ref, &row, err);
+
+    if (r < 0) {
+        return r;
+    }
+    (void)snprintf(back->snapshot, sizeof(back->snapshot), "%s", row.id);
+    (void)snprintf(back->session_id, sizeof(back->session_id), "%s", row.session);
+    back->cell = row.cell;
+    back->checkpoint = row.checkpoint;
+    back->is_usable = row.checkpoint != 0 && row.is_usable;
+    free(back->lost);
+    back->lost = row.lost == NULL ? NULL : strdup(row.lost);
+    return 0;
+}
+
+static void spilled(struct snp_spill_waiter *waiter)
+{
+    struct rollback *back = snp_container_of(waiter, struct rollback, spill);
+
+    back->has_waited = true;
+    rollback_find(back);
+}
+
+static void found(void *arg, const struct snp_err *find_err)
+{
+    struct rollback *back = arg;
+    struct snp_session *session;
+    struct snp_err err = *find_err;
+
+    if (err.code == SNP_OK && !back->is_usable) {
+        back->spill.run = spilled;
+        if (!back->has_waited &&
+            snp_pin_wait(back->server, back->snapshot, true, &back->spill)) {
+            return;
+        }
+        (void)snp_fail(
+            &err, SNP_E_DENIED,
+            "snapshot %s is not on disk, or its copy is damaged: a rollback to it would "
+            "not outlast this daemon; snipara-sandbox doctor says what happened",
+            back->ref);
+    }
+    session = err.code == SNP_OK ? snp_sessions_find(back->server, back->session_id) : NULL;
+    if (err.code == SNP_OK && session == NULL) {
+        (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session of snapshot %s is gone", back->ref);
+    }
+    if (err.code == SNP_OK && session != NULL && back->asked[0] != '\0' &&
+        snp_sessions_find(back->server, back->asked) != session) {
+        (void)snp_fail(&err, SNP_E_INVALID,
+                       "snapshot %s is of session %s, not of %s: nothing was done", back->ref,
+                       session->name[0] == '\0' ? session->id : session->name, back->asked);
+    }
+    if (err.code != SNP_OK) {
+        rollback_fail(back, &err);
+        return;
+    }
+    snp_session_ref(session);
+    back->session = session;
+    back->turn.run = on_turn;
+    snp_turn_ask(session, &back->turn);
+}
+
+static void rollback_find(struct rollback *back)
+{
+    const struct snp_store_job job = {.run = run_find, .done = found, .arg = back};
+    struct snp_err err;
+
+    if (snp_store_submit(back->server->store, &job, &err) < 0) {
+        rollback_fail(back, &err);
+    }
+}
+
+void snp_run_rollback(const struct snp_work *work)
+{
+    struct rollback *back = calloc(1, sizeof(*back));
+    const char *snapshot = snp_json_str(work->head, "snapshot", "");
+    const char *session = snp_json_str(work->head, "session", NULL);
+    struct snp_session *meant = NULL;
+    struct snp_err err;
+
+    if (back == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    back->request = work->request;
+    back->server = work->request->server;
+    back->begun_us = snp_now_us();
+    if (session != NULL && snp_sessions_meant(back->server, session, &meant, &err) == 0) {
+        /* What was given may be the beginning of its id. */
+        session = meant->name[0] == '\0' ? meant->id : meant->name;
+    }
+    (void)snprintf(back->asked, sizeof(back->asked), "%s", session == NULL ? "" : session);
+    if (session == NULL || strchr(snapshot, '@') != NULL || snp_session_is_id(snapshot)) {
+        (void)snprintf(back->ref, sizeof(back->ref), "%s", snapshot);
+    } else {
+        (void)snprintf(back->ref, sizeof(back->ref), "%s@%s", session, snapshot);
+    }
+    rollback_find(back);
+}

@@ -1,0 +1,688 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Taking a snapshot:
+ *
+ *   the session's turn -> a branch (tier) -> the row (journal) -> the answer -> to disk
+ *
+ * Where the interpreter cannot be forked (it has threads, say) there is no branch: a checkpoint
+ * is made first, and the row refers to it. So does that of a session without an executor.
+ * A row is written only when branch or checkpoint is there; if it cannot be written, the
+ * branch goes.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "daemon/caps.h"
+#include "daemon/front/check.h"
+#include "daemon/save/checkpoint.h"
+#include "daemon/save/missing.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/session.h"
+#include "daemon/session/turn.h"
+#include "daemon/snapshot/pin.h"
+#include "daemon/tier.h"
+#include "daemon/work.h"
+#include "store/journal.h"
+
+enum {
+    US_PER_S = 1000 * 1000,
+    LOST_SHOWN = 20,
+    LIST_BYTES_MAX = 3 << 20, /* an answer's head has 4 MiB */
+    WHY_MAX = 200,
+};
+
+struct taking {
+    struct snp_request *request; /* owned; NULL once answered */
+    struct snp_session *session; /* one reference */
+    struct snp_turn turn;
+    struct snp_spill_waiter waiter;
+    bool wants_disk;
+    bool has_branch;
+    char executor[SNP_SESSION_ID_LEN + 1]; /* that has the branch */
+    uint32_t number;
+    uint64_t begun_us;
+    uint64_t us;
+    char why[WHY_MAX]; /* why there is no branch; "" = there is one, or nobody to ask */
+    /* The row; read and written by the store's thread. */
+    char id[SNP_SESSION_ID_LEN + 1];
+    char name[SNP_SESSION_NAME_MAX + 1];
+    char parent[SNP_SESSION_ID_LEN + 1];
+    char session_id[SNP_SESSION_ID_LEN + 1];
+    uint64_t cell;
+    uint64_t epoch;
+    uint64_t effect;
+    uint64_t created_us;
+    uint64_t checkpoint; /* 0 = it comes later, from the branch */
+    bool is_asleep;      /* then nothing may be missing */
+    struct snp_missing_place place;
+    char *lost; /* owned: JSON */
+    bool is_on_disk;
+};
+
+static void taking_free(struct taking *taking)
+{
+    snp_session_unref(taking->session);
+    free(taking->lost);
+    free(taking);
+}
+
+static void taking_fail(struct taking *taking, const struct snp_err *err)
+{
+    snp_request_fail(SNP_TAKE_PTR(taking->request), err);
+    taking_free(taking);
+}
+
+/* The answer ------------------------------------------------------------------------------------ */
+
+static json_t *places_json(bool in_memory, bool on_disk)
+{
+    json_t *where = json_array();
+
+    if ((in_memory && json_array_append_new(where, json_string("memory")) < 0) ||
+        (on_disk && json_array_append_new(where, json_string("disk")) < 0)) {
+        json_decref(where);
+        return NULL;
+    }
+    return where;
+}
+
+static void taking_answer(struct taking *taking)
+{
+    bool in_memory = snp_pin_find(taking->session, taking->id) != NULL;
+    json_t *lost = taking->lost == NULL ? json_array() : json_loads(taking->lost, 0, NULL);
+
+    snp_request_answer(
+        SNP_TAKE_PTR(taking->request),
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:s?, s:o, s:I, s:o, s:s?}", "snapshot",
+                  taking->id, "name", taking->name, "session", taking->session_id, "cell",
+                  (json_int_t)taking->cell, "epoch", (json_int_t)taking->epoch, "parent",
+                  taking->parent[0] == '\0' ? NULL : taking->parent, "where",
+                  places_json(in_memory, taking->is_on_disk), "us", (json_int_t)taking->us,
+                  "lost", lost, "not_in_memory", taking->why[0] == '\0' ? NULL : taking->why));
+    taking_free(taking);
+}
+
+/* What became of the copy on disk. */
+static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct taking *taking = arg;
+    struct snp_journal_snapshot row;
+    int r = snp_journal_snapshot_get(tx, taking->id, &row, err);
+
+    if (r < 0) {
+        return r;
+    }
+    taking->is_on_disk = row.checkpoint != 0 && row.is_usable;
+    free(taking->lost);
+    taking->lost = row.lost == NULL ? NULL : strdup(row.lost);
+    return 0;
+}
+
+static void looked(void *arg, const struct snp_err *look_err)
+{
+    struct taking *taking = arg;
+    struct snp_err err = *look_err;
+
+    if (err.code == SNP_OK && taking->wants_disk && !taking->is_on_disk) {
+        const struct snp_pin *pin = snp_pin_find(taking->session, taking->id);
+        bool is_known = pin != NULL && pin->is_failed;
+
+        (void)snp_fail(&err, is_known ? pin->why.code : SNP_E_SYS,
+                       "snapshot %s is in memory, but could not be written to disk: %.300s",
+                       taking->name, is_known ? pin->why.msg : "the session has changed");
+    }
+    if (err.code != SNP_OK) {
+        taking_fail(taking, &err);
+    } else {
+        taking_answer(taking);
+    }
+}
+
+static void look(struct taking *taking)
+{
+    const struct snp_store_job job = {.run = run_look, .done = looked, .arg = taking};
+    struct snp_err err;
+
+    if (snp_store_submit(taking->session->server->store, &job, &err) < 0) {
+        taking_fail(taking, &err);
+    }
+}
+
+static void spilled(struct snp_spill_waiter *waiter)
+{
+    look(snp_container_of(waiter, struct taking, waiter));
+}
+
+/* The row --------------------------------------------------------------------------------------- */
+
+/* The highest N of names sN, and how many snapshots there are. */
+struct names {
+    uint64_t highest;
+    uint64_t n;
+};
+
+static int name_note(const struct snp_journal_snapshot *row, void *arg, struct snp_err *err)
+{
+    struct names *names = arg;
+    uint64_t n = 0;
+
+    (void)err;
+    names->n++;
+    if (row->name != NULL && row->name[0] == 's' && snp_parse_u64(row->name + 1, &n) == 0 &&
+        n < UINT32_MAX && n > names->highest) {
+        names->highest = n;
+    }
+    return 0;
+}
+
+/* Of one that sleeps its checkpoint is the moment, if that is all it was. */
+static int asleep_check(struct snp_tx *tx, const struct taking *taking, struct snp_err *err)
+{
+    int r = snp_missing_check(tx, &taking->place, err);
+
+    return r < 0 || taking->checkpoint != 0
+               ? r
+               : snp_fail(err, SNP_E_NOT_FOUND,
+                          "session %s has run nothing yet: there is nothing to keep",
+                          taking->place.name);
+}
+
+static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct taking *taking = arg;
+    struct snp_journal_snapshot row = {.id = taking->id,
+                                       .session = taking->session_id,
+                                       .cell = taking->cell,
+                                       .epoch = taking->epoch,
+                                       .created_us = taking->created_us,
+                                       .checkpoint = taking->checkpoint};
+    struct snp_journal_session session;
+    struct names names = {0};
+    char name[SNP_SESSION_NAME_MAX + 1];
+    int r = snp_journal_snapshot_each(tx, taking->session_id, name_note, &names, err);
+
+    if (r == 0 && taking->is_asleep) {
+        r = asleep_check(tx, taking, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    if (names.n >= SNP_CAP_SNAPSHOTS) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "the session has %d snapshots already; snapshots remove makes room",
+                        SNP_CAP_SNAPSHOTS);
+    }
+    (void)snprintf(name, sizeof(name), "s%llu", (unsigned long long)names.highest + 1);
+    if (taking->name[0] == '\0') {
+        (void)snprintf(taking->name, sizeof(taking->name), "%s", name);
+    }
+    r = snp_journal_session_get(tx, taking->session_id, &session, err);
+    if (r < 0) {
+        return r;
+    }
+    (void)snprintf(taking->parent, sizeof(taking->parent), "%s",
+                   session.head_snapshot == NULL ? "" : session.head_snapshot);
+    row.name = taking->name;
+    row.parent = taking->parent[0] == '\0' ? NULL : taking->parent;
+    r = snp_journal_snapshot_add(tx, &row, err);
+    if (r == 0) {
+        /* Nothing was being put when it was taken, and what is put since is noted after this. */
+        r = snp_journal_effect_last(tx, taking->session_id, taking->cell, &taking->effect, err);
+    }
+    if (r == 0) {
+        session.head_snapshot = taking->id;
+        r = snp_journal_session_put(tx, &session, err);
+    }
+    return r;
+}
+
+static void row_written(void *arg, const struct snp_err *err)
+{
+    struct taking *taking = arg;
+    struct snp_session *session = taking->session;
+    struct snp_pin *branch = snp_pin_find(session, taking->id);
+
+    if (err->code != SNP_OK) {
+        if (taking->has_branch) {
+            snp_pin_remove(session, taking->id);
+        }
+        taking_fail(taking, err);
+        return;
+    }
+    taking->us = snp_now_us() - taking->begun_us;
+    if (branch != NULL) {
+        snp_pin_noted(session, branch, taking->effect, taking->checkpoint != 0);
+    }
+    if (taking->checkpoint != 0) {
+        look(taking);
+        return;
+    }
+    if (branch == NULL) {
+        struct snp_err why;
+
+        (void)snp_fail(&why, SNP_E_PEER, "the session ended while the snapshot was taken");
+        taking_fail(taking, &why);
+        return;
+    }
+    if (!taking->wants_disk) {
+        taking_answer(taking);
+        return;
+    }
+    taking->waiter.run = spilled;
+    if (!snp_pin_wait(session->server, taking->id, false, &taking->waiter)) {
+        look(taking);
+    }
+}
+
+static void row_write(struct taking *taking)
+{
+    const struct snp_store_job job = {.run = run_row,
+                                      .done = row_written,
+                                      .arg = taking,
+                                      .durability = SNP_DURABILITY_SYNCED};
+    struct snp_err err;
+
+    if (snp_store_submit(taking->session->server->store, &job, &err) < 0) {
+        row_written(taking, &err);
+    }
+}
+
+/* Branch or checkpoint --------------------------------------------------------------------------- */
+
+static void checkpoint_made(void *ctx, const json_t *report, const struct snp_err *err)
+{
+    struct taking *taking = ctx;
+
+    if (err != NULL) {
+        taking_fail(taking, err);
+        return;
+    }
+    taking->checkpoint = (uint64_t)snp_json_int(report, "checkpoint", 0);
+    row_write(taking);
+}
+
+/* The executor has none to give. */
+static void take_by_disk(struct taking *taking)
+{
+    struct snp_session *session = taking->session;
+
+    if (snp_checkpoint_is_current(session)) {
+        taking->checkpoint = session->checkpoint;
+        row_write(taking);
+    } else {
+        snp_checkpoint_make(session, checkpoint_made, taking);
+    }
+}
+
+static void at_rest_again(struct snp_session *session)
+{
+    if (session->state == SNP_SESSION_SAVING) {
+        snp_session_set_state(session, SNP_SESSION_IDLE);
+    }
+}
+
+static int branch_made(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    static const struct snp_field fields[] = {
+        {"branch", SNP_T_INT,             UINT32_MAX},
+        {"us",     SNP_T_INT | SNP_T_OPT, 0         },
+    };
+    static const struct snp_record record = {"snapshot", fields, SNP_ARRAY_LEN(fields), false};
+    struct taking *taking = ctx;
+    struct snp_session *session = taking->session;
+    struct snp_err err;
+    int r = 0;
+
+    snp_session_ref(session);
+    at_rest_again(session);
+    if (answer->head != NULL) {
+        r = snp_record_check(answer->head, &record, ret_bad);
+    }
+    if (answer->head == NULL && answer->err->code == SNP_E_UNSUPPORTED &&
+        snp_session_is_at_rest(session)) {
+        (void)snprintf(taking->why, sizeof(taking->why), "%.190s", answer->err->msg);
+        take_by_disk(taking);
+    } else if (answer->head == NULL) {
+        taking_fail(taking, answer->err);
+    } else if (r < 0 || session->executor == NULL ||
+               strcmp(session->executor->id, taking->executor) != 0) {
+        (void)snp_fail(&err, SNP_E_PEER, "the session ended while the snapshot was taken");
+        taking_fail(taking, &err);
+    } else {
+        taking->has_branch = true;
+        taking->number = (uint32_t)snp_json_int(answer->head, "branch", 0);
+        taking->checkpoint = snp_checkpoint_is_current(session) ? session->checkpoint : 0;
+        if (snp_pin_add(session, taking->id, taking->number) == NULL) {
+            snp_pin_drop(session->executor, taking->number);
+            (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+            taking_fail(taking, &err);
+        } else {
+            row_write(taking);
+        }
+    }
+    snp_exec_pump(session);
+    snp_session_unref(session);
+    return r;
+}
+
+static const struct snp_tier_ops branch_ops = {branch_made, NULL};
+
+static int branch_ask(struct taking *taking, struct snp_err *err)
+{
+    struct snp_session *session = taking->session;
+    snp_autojson json_t *head = json_pack("{s:s}", "session", session->executor->id);
+    const struct snp_tier_call call = {.method = "snapshot",
+                                       .head = head,
+                                       .timeout_ms = session->server->options.tier_ms,
+                                       .ops = &branch_ops,
+                                       .ctx = taking};
+    int r;
+
+    if (head == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = snp_pin_room(session, err);
+    if (r == 0) {
+        r = snp_tier_ask(session->executor->tier, &call, err);
+    }
+    if (r == 0) {
+        memcpy(taking->executor, session->executor->id, sizeof(taking->executor));
+        snp_session_set_state(session, SNP_SESSION_SAVING);
+    }
+    return r;
+}
+
+static void on_turn(struct snp_turn *turn,
+                    struct snp_session *session,
+                    const struct snp_err *why)
+{
+    struct taking *taking = snp_container_of(turn, struct taking, turn);
+    struct snp_err err = {.code = SNP_OK};
+
+    if (why != NULL) {
+        taking_fail(taking, why);
+        return;
+    }
+    taking->cell = session->cells;
+    taking->epoch = session->epoch;
+    taking->begun_us = snp_now_us();
+    taking->created_us = snp_wall_us();
+    if (session->executor != NULL) {
+        (void)branch_ask(taking, &err);
+    } else {
+        taking->is_asleep = true;
+        snp_missing_place(session, &taking->place);
+        taking->checkpoint = session->checkpoint;
+        row_write(taking);
+        return;
+    }
+    if (err.code != SNP_OK) {
+        taking_fail(taking, &err);
+    }
+}
+
+/* Names of snapshots are made as those of sessions. */
+static int name_check(const char *name, struct snp_err *err)
+{
+    static const char session[] = "a session name";
+    struct snp_err why;
+    int r = snp_session_name_check(name, &why);
+
+    if (r < 0) {
+        SNP_ASSERT(snp_has_prefix(why.msg, session));
+        return snp_fail(err, r, "a snapshot name%.200s", why.msg + strlen(session));
+    }
+    return 0;
+}
+
+void snp_run_snapshot(const struct snp_work *work)
+{
+    struct taking *taking = calloc(1, sizeof(*taking));
+    struct snp_session *session = work->session;
+    const char *name = snp_json_str(work->head, "name", NULL);
+    struct snp_err err;
+    int r = 0;
+
+    if (taking == NULL) {
+        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    }
+    if (r == 0 && session->name[0] == '\0') {
+        r = snp_fail(&err, SNP_E_INVALID,
+                     "a session without a name ends with its call: nothing of it is kept");
+    }
+    if (r == 0 && name != NULL) {
+        r = snp_session_is_id(name)
+                ? snp_fail(&err, SNP_E_INVALID, "'%s' could be taken for an id", name)
+                : name_check(name, &err);
+    }
+    if (r == 0 && snp_random_id(taking->id) < 0) {
+        r = snp_fail_sys(&err, errno, "random id");
+    }
+    if (r < 0) {
+        free(taking);
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    SNP_ASSERT(taking != NULL);
+    snp_session_ref(session);
+    taking->session = session;
+    taking->request = work->request;
+    taking->wants_disk = snp_json_bool(work->head, "wait", false);
+    memcpy(taking->session_id, session->id, sizeof(taking->session_id));
+    (void)snprintf(taking->name, sizeof(taking->name), "%s", name == NULL ? "" : name);
+    taking->turn.run = on_turn;
+    snp_turn_ask(session, &taking->turn);
+}
+
+/* snapshots.list ---------------------------------------------------------------------------------- */
+
+struct listing {
+    struct snp_request *request; /* owned */
+    char session[SNP_SESSION_ID_LEN + 1];
+    json_t *rows;  /* owned; made by the store's thread */
+    json_t *heads; /* owned, likewise */
+    size_t bytes;  /* of rows, about */
+    char head[SNP_SESSION_ID_LEN + 1];
+};
+
+/* What could not be saved, or as much of it as a list has room for. */
+static json_t *lost_json(const char *text)
+{
+    json_t *lost = text == NULL ? json_array() : json_loads(text, 0, NULL);
+
+    while (json_array_size(lost) > LOST_SHOWN) {
+        (void)json_array_remove(lost, json_array_size(lost) - 1);
+    }
+    return lost;
+}
+
+static int snapshot_note(const struct snp_journal_snapshot *row, void *arg, struct snp_err *err)
+{
+    struct listing *listing = arg;
+    json_t *json;
+
+    listing->bytes += 400 + (row->lost == NULL ? 0 : strlen(row->lost));
+    if (listing->bytes > LIST_BYTES_MAX) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "there are too many snapshots for one list; ask for "
+                        "those of one session");
+    }
+    json = json_pack(
+        "{s:s, s:s?, s:s, s:s?, s:s?, s:I, s:I, s:f, s:b, s:I, s:o}", "id", row->id, "name",
+        row->name, "session", row->session, "session_name", row->session_name, "parent",
+        row->parent, "cell", (json_int_t)row->cell, "epoch", (json_int_t)row->epoch, "created",
+        (double)row->created_us / US_PER_S, "on_disk", row->checkpoint != 0 && row->is_usable,
+        "bytes", (json_int_t)row->bytes, "lost", lost_json(row->lost));
+    return json_array_append_new(listing->rows, json) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
+static int head_note(const struct snp_journal_session *row, void *arg, struct snp_err *err)
+{
+    struct listing *listing = arg;
+
+    if (row->head_snapshot == NULL) {
+        return 0;
+    }
+    if (strcmp(row->id, listing->session) == 0) {
+        (void)snprintf(listing->head, sizeof(listing->head), "%s", row->head_snapshot);
+    }
+    return json_array_append_new(listing->heads,
+                                 json_pack("{s:s, s:s?, s:s}", "session", row->id, "name",
+                                           row->name, "snapshot", row->head_snapshot)) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
+static int run_list(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct listing *listing = arg;
+    int r;
+
+    json_decref(listing->rows);
+    json_decref(listing->heads);
+    listing->rows = json_array();
+    listing->heads = json_array();
+    listing->bytes = 0;
+    r = snp_journal_snapshot_each(tx, listing->session[0] == '\0' ? NULL : listing->session,
+                                  snapshot_note, listing, err);
+    return r < 0 ? r : snp_journal_session_each(tx, head_note, listing, err);
+}
+
+/* Only the loop knows what is in memory. */
+static int places_add(struct snp_server *server, json_t *row)
+{
+    struct snp_session *session = snp_sessions_find(server, snp_json_str(row, "session", ""));
+    bool in_memory =
+        session != NULL && snp_pin_find(session, snp_json_str(row, "id", "")) != NULL;
+    int r = json_object_set_new(row, "where",
+                                places_json(in_memory, snp_json_bool(row, "on_disk", false)));
+
+    (void)json_object_del(row, "on_disk");
+    return r;
+}
+
+static void listed(void *arg, const struct snp_err *list_err)
+{
+    struct listing *listing = arg;
+    struct snp_request *request = listing->request;
+    struct snp_err err = *list_err;
+    size_t i;
+    json_t *row;
+
+    json_array_foreach(err.code == SNP_OK ? listing->rows : NULL, i, row)
+    {
+        if (places_add(request->server, row) < 0) {
+            (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        }
+    }
+    if (err.code != SNP_OK) {
+        snp_request_fail(request, &err);
+    } else {
+        snp_request_answer(request,
+                           json_pack("{s:O, s:s?, s:O}", "snapshots", listing->rows, "head",
+                                     listing->head[0] == '\0' ? NULL : listing->head, "heads",
+                                     listing->heads));
+    }
+    json_decref(listing->rows);
+    json_decref(listing->heads);
+    free(listing);
+}
+
+void snp_run_snapshots_list(const struct snp_work *work)
+{
+    struct snp_request *request = work->request;
+    const char *name = snp_json_str(work->head, "session", NULL);
+    struct snp_session *session = NULL;
+    struct listing *listing = calloc(1, sizeof(*listing));
+    const struct snp_store_job job = {.run = run_list, .done = listed, .arg = listing};
+    struct snp_err err;
+    int r = listing == NULL ? snp_fail(&err, SNP_E_NOMEM, "out of memory") : 0;
+
+    if (r == 0 && name != NULL) {
+        r = snp_sessions_meant(request->server, name, &session, &err);
+    }
+    if (r < 0) {
+        free(listing);
+        snp_request_fail(request, &err);
+        return;
+    }
+    SNP_ASSERT(listing != NULL);
+    listing->request = request;
+    if (session != NULL) {
+        memcpy(listing->session, session->id, sizeof(listing->session));
+    }
+    if (snp_store_submit(request->server->store, &job, &err) < 0) {
+        listed(listing, &err);
+    }
+}
+
+/* snapshots.remove -------------------------------------------------------------------------------- */
+
+struct removal {
+    struct snp_request *request; /* owned */
+    char ref[SNP_CAP_REF + 1];
+    char id[SNP_SESSION_ID_LEN + 1];
+    char session[SNP_SESSION_ID_LEN + 1];
+};
+
+static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct removal *removal = arg;
+    struct snp_journal_snapshot row;
+    int r = snp_journal_snapshot_get(tx, removal->ref, &row, err);
+
+    if (r < 0) {
+        return r;
+    }
+    (void)snprintf(removal->id, sizeof(removal->id), "%s", row.id);
+    (void)snprintf(removal->session, sizeof(removal->session), "%s", row.session);
+    return snp_journal_snapshot_remove(tx, removal->id, err);
+}
+
+static void removed(void *arg, const struct snp_err *err)
+{
+    struct removal *removal = arg;
+    struct snp_session *session;
+
+    if (err->code != SNP_OK) {
+        snp_request_fail(removal->request, err);
+        free(removal);
+        return;
+    }
+    session = snp_sessions_find(removal->request->server, removal->session);
+    if (session != NULL) {
+        snp_pin_remove(session, removal->id);
+    }
+    snp_request_answer(removal->request, json_pack("{s:s}", "removed", removal->id));
+    free(removal);
+}
+
+void snp_run_snapshots_remove(const struct snp_work *work)
+{
+    struct removal *removal = calloc(1, sizeof(*removal));
+    const struct snp_store_job job = {.run = run_remove,
+                                      .done = removed,
+                                      .arg = removal,
+                                      .durability = SNP_DURABILITY_SYNCED};
+    struct snp_err err;
+
+    if (removal == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    removal->request = work->request;
+    (void)snprintf(removal->ref, sizeof(removal->ref), "%s",
+                   snp_json_str(work->head, "snapshot", ""));
+    if (snp_store_submit(work->request->server->store, &job, &err) < 0) {
+        removed(removal, &err);
+    }
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which files of the workspace changed since the last look.
+ *
+ * Only the layer that takes the writes is walked, so the cost grows with what was
+ * written, not with the project. A file whose size, inode, times or kind differ has
+ * changed. In an overlay's layer a whiteout is a deletion, and what is new may be in the
+ * place of a file of the project (copied up, or renamed there): the supervisor, which sees
+ * the project, tells. Walks are bounded in depth and number; what lies beyond is reported
+ * as truncated.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include "base/fd.h"
+#include "guest/files/files.h"
+#include "guest/pid1/wire.h"
+
+enum {
+    DEPTH_MAX = 32,
+    PATH_LEN = 4096
+};
+
+struct file {
+    char *path; /* owned */
+    uint64_t size;
+    uint64_t ino;
+    uint64_t mtime_ns;
+    uint64_t ctime_ns;
+    uint64_t bytes; /* on disk */
+    bool is_whiteout;
+};
+
+struct listing {
+    struct file *file; /* owned, sorted by path after the walk */
+    size_t n;
+    size_t cap;
+    size_t n_seen; /* entries of every kind */
+    bool is_truncated;
+};
+
+struct snp_changes {
+    int upper_fd;
+    bool is_layer; /* of an overlay; else code may make devices that look like whiteouts */
+    bool is_whole; /* see snp_changes_new */
+    struct listing last;
+};
+
+static void listing_done(struct listing *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        free(l->file[i].path);
+    }
+    free(l->file);
+    *l = (struct listing){0};
+}
+
+static uint64_t nanoseconds(const struct timespec *ts)
+{
+    return (uint64_t)ts->tv_sec * 1000000000U + (uint64_t)ts->tv_nsec;
+}
+
+/* What is compared of a file; path is the record's own copy. */
+static struct file describe(const struct stat *st, char *path)
+{
+    return (struct file){
+        .path = path,
+        .size = (uint64_t)st->st_size,
+        .ino = st->st_ino,
+        .mtime_ns = nanoseconds(&st->st_mtim),
+        .ctime_ns = nanoseconds(&st->st_ctim),
+        .bytes = (uint64_t)st->st_blocks * 512,
+        .is_whiteout = S_ISCHR(st->st_mode) && st->st_rdev == 0,
+    };
+}
+
+static int listing_add(struct listing *l, const char *path, const struct stat *st)
+{
+    char *copy;
+
+    if (l->n == l->cap) {
+        size_t cap = l->cap == 0 ? 64 : l->cap * 2;
+        struct file *grown = realloc(l->file, cap * sizeof(*grown));
+        if (grown == NULL) {
+            return -1;
+        }
+        l->file = grown;
+        l->cap = cap;
+    }
+    copy = strdup(path);
+    if (copy == NULL) {
+        return -1;
+    }
+    l->file[l->n++] = describe(st, copy);
+    return 0;
+}
+
+/* Adds what is below the folder fd (consumed); path holds its name, len bytes of it. */
+static void walk(struct listing *l, int fd, char *path, size_t len, unsigned depth)
+{
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (dir == NULL || depth > DEPTH_MAX) {
+        l->is_truncated = true;
+        if (dir != NULL) {
+            (void)closedir(dir);
+        } else {
+            snp_closep(&fd);
+        }
+        return;
+    }
+    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
+        size_t name_len = strlen(entry->d_name);
+        struct stat st;
+
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+            continue;
+        }
+        if (l->n_seen++ >= SNP_INIT_ENTRIES_MAX || len + name_len + 2 > PATH_LEN) {
+            l->is_truncated = true;
+            break;
+        }
+        memcpy(path + len, entry->d_name, name_len + 1);
+        if (S_ISDIR(st.st_mode)) {
+            path[len + name_len] = '/';
+            walk(l,
+                 openat(dirfd(dir), entry->d_name,
+                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+                 path, len + name_len + 1, depth + 1);
+        } else if (listing_add(l, path, &st) < 0) {
+            l->is_truncated = true;
+        }
+    }
+    (void)closedir(dir);
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const struct file *x = a;
+    const struct file *y = b;
+
+    return strcmp(x->path, y->path);
+}
+
+static int add_change(struct snp_buf *out, uint8_t kind, const struct file *f)
+{
+    if (snp_buf_add(out, &kind, 1) < 0 || snp_buf_add(out, &f->size, 8) < 0) {
+        return -1;
+    }
+    return snp_buf_add(out, f->path, strlen(f->path) + 1);
+}
+
+/* before: the same path at the last look, or NULL. */
+static int compare(struct snp_buf *out,
+                   bool is_layer,
+                   const struct file *before,
+                   const struct file *now)
+{
+    if (now == NULL) {
+        return before->is_whiteout ? 0 : add_change(out, SNP_CHANGE_DELETED, before);
+    }
+    if (before == NULL || before->is_whiteout != now->is_whiteout) {
+        if (now->is_whiteout) {
+            return add_change(out, SNP_CHANGE_DELETED, now);
+        }
+        return add_change(
+            out, before == NULL && is_layer ? SNP_CHANGE_APPEARED : SNP_CHANGE_CREATED, now);
+    }
+    if (before->size != now->size || before->ino != now->ino ||
+        before->mtime_ns != now->mtime_ns || before->ctime_ns != now->ctime_ns) {
+        return add_change(out, SNP_CHANGE_MODIFIED, now);
+    }
+    return 0;
+}
+
+static int report_files(const struct snp_changes *changes,
+                        const struct listing *now,
+                        struct snp_buf *out)
+{
+    const struct listing *before = &changes->last;
+    size_t i = 0;
+    size_t k = 0;
+
+    while (i < before->n || k < now->n) {
+        int order = i == before->n ? 1
+                    : k == now->n  ? -1
+                                   : strcmp(before->file[i].path, now->file[k].path);
+        const struct file *old = order <= 0 ? &before->file[i++] : NULL;
+        const struct file *new = order >= 0 ? &now->file[k++] : NULL;
+        if (new == NULL && now->is_truncated) {
+            continue; /* not seen this time is not gone */
+        }
+        if (compare(out, changes->is_layer, old, new) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* What the layer holds now, sorted. */
+static void look(const struct snp_changes *changes, struct listing *ret)
+{
+    static char path[PATH_LEN];
+
+    walk(ret, openat(changes->upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), path, 0, 0);
+    for (size_t i = 0; i < ret->n; i++) {
+        ret->file[i].is_whiteout &= changes->is_layer;
+    }
+    if (ret->n > 1) {
+        qsort(ret->file, ret->n, sizeof(*ret->file), by_path);
+    }
+}
+
+struct snp_changes *snp_changes_new(int upper_fd, bool is_whole)
+{
+    struct snp_changes *c = calloc(1, sizeof(*c));
+    struct statfs fs;
+
+    if (c != NULL) {
+        c->upper_fd = upper_fd;
+        c->is_whole = is_whole;
+        c->is_layer =
+            !is_whole && statfs("/workspace", &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+    }
+    if (c != NULL && is_whole) {
+        look(c, &c->last);
+    }
+    return c;
+}
+
+void snp_changes_rebase(struct snp_changes *changes)
+{
+    listing_done(&changes->last);
+    look(changes, &changes->last);
+}
+
+/* Whether the walk finds a file under this name: no "..", and no link on the way. */
+static bool is_walked(int fd, const char *path)
+{
+    char copy[PATH_LEN];
+    struct stat st;
+
+    if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy)) {
+        return false;
+    }
+    for (char *slash = strchr(copy, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        const char *name;
+
+        *slash = '\0';
+        name = strrchr(copy, '/');
+        name = name == NULL ? copy : name + 1;
+        if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+            fstatat(fd, copy, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode)) {
+            return false;
+        }
+        *slash = '/';
+    }
+    return true;
+}
+
+void snp_changes_accept(struct snp_changes *changes, const char *path)
+{
+    const char *root = snp_files_workspace();
+    size_t root_len = strlen(root);
+    struct listing *l = &changes->last;
+    struct file key = {0};
+    struct file *known;
+    struct stat st;
+
+    if (strncmp(path, root, root_len) == 0 && path[root_len] == '/') {
+        path += root_len + 1;
+    } else if (strncmp(path, "/workspace/", strlen("/workspace/")) == 0) {
+        path += strlen("/workspace/");
+    }
+    if (path[0] == '/' || !is_walked(changes->upper_fd, path) ||
+        fstatat(changes->upper_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode)) {
+        return; /* no file, elsewhere, or reached by another name: then it is reported */
+    }
+    key.path = (char *)(uintptr_t)path;
+    known = l->n == 0 ? NULL : bsearch(&key, l->file, l->n, sizeof(*l->file), by_path);
+    if (known != NULL) {
+        *known = describe(&st, known->path);
+    } else if (listing_add(l, path, &st) == 0 && l->n > 1) {
+        qsort(l->file, l->n, sizeof(*l->file), by_path);
+    }
+}
+
+enum {
+    NEARLY_FULL = 64 << 10 /* bytes: a write that did not fit may have left this much */
+};
+
+static uint8_t full_flags(const struct statfs *workspace)
+{
+    static const struct {
+        const char *path;
+        uint8_t flag;
+    } others[] = {
+        {"/tmp",     SNP_CHANGES_TMP_FULL},
+        {"/dev/shm", SNP_CHANGES_SHM_FULL}
+    };
+    uint8_t flags = 0;
+    struct statfs fs;
+
+    if ((uint64_t)workspace->f_bfree * (uint64_t)workspace->f_bsize < NEARLY_FULL) {
+        flags |= SNP_CHANGES_WORKSPACE_FULL;
+    }
+    if (workspace->f_files > 0 && workspace->f_ffree == 0) {
+        flags |= SNP_CHANGES_INODES_FULL;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(others); i++) {
+        if (statfs(others[i].path, &fs) == 0 &&
+            (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize < NEARLY_FULL) {
+            flags |= others[i].flag;
+        }
+    }
+    return flags;
+}
+
+/* Bytes written, of the layer as a whole or, among other folders, of what was seen. */
+static uint64_t written_bytes(const struct snp_changes *changes,
+                              const struct listing *now,
+                              const struct statfs *fs)
+{
+    uint64_t bytes = 0;
+
+    if (!changes->is_whole) {
+        return (uint64_t)(fs->f_blocks - fs->f_bfree) * (uint64_t)fs->f_bsize;
+    }
+    for (size_t i = 0; i < now->n; i++) {
+        bytes += now->file[i].bytes;
+    }
+    return bytes;
+}
+
+int snp_changes_report(struct snp_changes *changes,
+                       uint64_t cpu_us,
+                       uint8_t flags,
+                       struct snp_buf *out)
+{
+    struct listing now = {0};
+    struct statfs fs;
+    uint64_t written = 0;
+
+    look(changes, &now);
+    if (fstatfs(changes->upper_fd, &fs) == 0) {
+        written = written_bytes(changes, &now, &fs);
+        flags |= changes->is_whole ? 0 : full_flags(&fs);
+    }
+    flags |= now.is_truncated ? SNP_CHANGES_TRUNCATED : 0;
+    if (snp_buf_add(out, &flags, 1) < 0 || snp_buf_add(out, &cpu_us, 8) < 0 ||
+        snp_buf_add(out, &written, 8) < 0 || report_files(changes, &now, out) < 0) {
+        listing_done(&now);
+        return ENOMEM;
+    }
+    listing_done(&changes->last);
+    changes->last = now;
+    return 0;
+}

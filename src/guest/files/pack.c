@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/files/pack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "guest/files/bundle.h"
+#include "guest/files/sparse.h"
+
+enum {
+    KEY_DIGITS = 32
+};
+
+struct key {
+    uint64_t half[2];
+};
+
+struct entry {
+    const struct snp_node *node;
+    char *name;          /* owned; as it is sent */
+    struct entry *first; /* of the names of its file; NULL = it has one name */
+    struct key key;      /* of what was sent of it */
+};
+
+struct packing {
+    const struct snp_pack *pack;
+    struct snp_bundle_out out;
+    struct key *known; /* owned, sorted */
+    size_t n_known;
+    char *chunk; /* owned; SNP_RUN_MAX bytes */
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct key *x = a;
+    const struct key *y = b;
+    int high = (x->half[0] > y->half[0]) - (x->half[0] < y->half[0]);
+
+    return high != 0 ? high : (x->half[1] > y->half[1]) - (x->half[1] < y->half[1]);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct entry *x = a;
+    const struct entry *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+/* Names of one file side by side, the first of them first. */
+static int by_inode(const void *a, const void *b)
+{
+    const struct entry *x = *(struct entry *const *)a;
+    const struct entry *y = *(struct entry *const *)b;
+    int inode = (x->node->ino > y->node->ino) - (x->node->ino < y->node->ino);
+
+    return inode != 0 ? inode : (x > y) - (x < y);
+}
+
+static bool parse_key(const char *text, struct key *ret)
+{
+    *ret = (struct key){{0}};
+    for (int i = 0; i < KEY_DIGITS; i++) {
+        char c = text[i];
+        bool is_digit = c >= '0' && c <= '9';
+        if (!is_digit && (c < 'a' || c > 'f')) {
+            return false;
+        }
+        ret->half[i / 16] =
+            ret->half[i / 16] << 4U | (uint64_t)(is_digit ? c - '0' : c - 'a' + 10);
+    }
+    return true;
+}
+
+/* Of other keys than ours (of variables) nothing is kept. */
+static int take_known(struct packing *p)
+{
+    const char *at = p->pack->known;
+    const char *end = at == NULL ? NULL : at + p->pack->n_known;
+
+    p->known = calloc(p->pack->n_known / (KEY_DIGITS + 1) + 1, sizeof(*p->known));
+    if (p->known == NULL) {
+        return ENOMEM;
+    }
+    while (at < end) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        size_t n = (size_t)((line_end == NULL ? end : line_end) - at);
+        if (n == KEY_DIGITS && parse_key(at, &p->known[p->n_known])) {
+            p->n_known++;
+        }
+        at += n + 1;
+    }
+    if (p->n_known > 1) {
+        qsort(p->known, p->n_known, sizeof(*p->known), by_key);
+    }
+    return 0;
+}
+
+static bool is_known(const struct packing *p, const struct key *key)
+{
+    return p->n_known > 0 &&
+           bsearch(key, p->known, p->n_known, sizeof(*p->known), by_key) != NULL;
+}
+
+static void send_run(struct packing *p, const struct snp_run *run, bool is_sparse)
+{
+    const uint64_t head[2] = {run->offset, run->n};
+
+    if (is_sparse) {
+        snp_bundle_put_data(&p->out, head, sizeof(head));
+    }
+    snp_bundle_put_data(&p->out, run->bytes, run->n);
+}
+
+/* Read the file, and send it if item is not NULL. 0 or errno. */
+static int read_through(struct packing *p,
+                        int fd,
+                        uint64_t length,
+                        const struct snp_bundle_item *item,
+                        struct snp_sum *sum)
+{
+    struct snp_runs runs = {.fd = fd, .size = length, .chunk = p->chunk};
+    struct snp_run run;
+
+    snp_sum_init(sum);
+    while (p->out.eno == 0 && snp_runs_next(&runs, &run)) {
+        snp_sum_run(sum, run.offset, run.n);
+        snp_sum_data(sum, run.bytes, run.n);
+        if (item != NULL) {
+            send_run(p, &run, item->is_sparse);
+        }
+    }
+    return runs.eno != 0 ? runs.eno : p->out.eno;
+}
+
+/* The file behind a node, to read. -1 with errno. */
+static int open_node(struct packing *p, const struct snp_node *node)
+{
+    const struct snp_shadow_place *place = p->pack->place;
+    const char *name;
+
+    if (node->copy != NULL) {
+        return snp_copy_open(place, node->copy);
+    }
+    snp_autoclose int dir = snp_tree_open_parent(place->layer_fd, node->path, &name);
+    return dir < 0 ? -1 : snp_tree_open_file(dir, name, place->view_fd, node);
+}
+
+static void put_lost(struct packing *p, const char *name, const char *type, const char *reason)
+{
+    const struct snp_bundle_item item = {.kind = SNP_BUNDLE_LOST,
+                                         .name = name,
+                                         .key = "",
+                                         .target = "",
+                                         .type = type,
+                                         .reason = reason};
+
+    snp_bundle_put(&p->out, &item, NULL, 0);
+}
+
+static int put_file(struct packing *p, struct entry *e, const struct snp_bundle_item *head)
+{
+    const struct snp_node *node = e->node;
+    snp_autoclose int fd = open_node(p, node);
+    struct snp_bundle_item item = *head;
+    char text[KEY_DIGITS + 1];
+    struct key key = {{0}};
+    struct key again = {{0}};
+    struct snp_sum sum;
+    struct stat st;
+    int r = 0;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        put_lost(p, item.name, "file", "it could not be read");
+        return 0;
+    }
+    item.length = (uint64_t)st.st_size;
+    if (node->copy != NULL) {
+        item.size = node->copy->packed;
+        item.is_sparse = node->copy->stored != item.length;
+        key = (struct key){
+            {node->copy->key[0], node->copy->key[1]}
+        };
+    } else {
+        r = read_through(p, fd, item.length, NULL, &sum);
+        item.size = snp_sum_packed(&sum, item.length);
+        item.is_sparse = sum.bytes != item.length;
+        snp_sum_key(&sum, item.length, key.half);
+    }
+    if (r != 0) {
+        return r;
+    }
+    snp_bundle_key(key.half, text);
+    item.key = text;
+    e->key = key;
+    if (e->first != NULL && by_key(&e->first->key, &key) == 0) {
+        item.linked = e->first->name;
+    }
+    item.is_same = p->pack->is_describing || is_known(p, &key);
+    snp_bundle_put(&p->out, &item, NULL, 0);
+    if (item.is_same) {
+        return 0;
+    }
+    r = read_through(p, fd, item.length, &item, &sum);
+    snp_sum_key(&sum, item.length, again.half);
+    return r == 0 && by_key(&key, &again) != 0 ? EAGAIN : r;
+}
+
+static int put_entry(struct packing *p, struct entry *e)
+{
+    const struct snp_node *node = e->node;
+    char target[SNP_BUNDLE_NAME_LEN];
+    struct snp_bundle_item item = {
+        .name = e->name,
+        .key = "",
+        .target = target,
+        .type = "",
+        .reason = "",
+        .mode = node->mode,
+        .mtime_ns = (int64_t)node->mtime_ns,
+        .is_same = p->pack->is_describing,
+    };
+
+    switch ((enum snp_node_kind)node->kind) {
+    case SNP_NODE_FILE:
+        item.kind = SNP_BUNDLE_FILE;
+        return put_file(p, e, &item);
+    case SNP_NODE_DIR:
+        item.kind = SNP_BUNDLE_DIR;
+        item.is_opaque = node->is_opaque;
+        break;
+    case SNP_NODE_LINK:
+        item.kind = SNP_BUNDLE_LINK;
+        if (snp_bundle_from_path(node->target, target) < 0) {
+            return ENAMETOOLONG;
+        }
+        break;
+    case SNP_NODE_WHITEOUT:
+        item.kind = SNP_BUNDLE_WHITEOUT;
+        break;
+    case SNP_NODE_LOST:
+        put_lost(p, e->name, "special", "a socket, FIFO or device, or it cannot be read");
+        return 0;
+    }
+    snp_bundle_put(&p->out, &item, NULL, 0);
+    return 0;
+}
+
+/* All but the top, by their names as they are sent. */
+static int list(const struct snp_tree *tree, struct entry **ret, size_t *ret_n)
+{
+    struct entry *entries = calloc(tree->n + 1, sizeof(*entries));
+    char text[SNP_BUNDLE_NAME_LEN];
+    size_t n = 0;
+    int r = entries == NULL ? ENOMEM : tree->n > SNP_BUNDLE_ITEMS ? E2BIG : 0;
+
+    for (size_t i = 0; r == 0 && i < tree->n; i++) {
+        const struct snp_node *node = &tree->node[i];
+        if (node->path[0] == '\0') {
+            continue;
+        }
+        r = snp_bundle_from_path(node->path, text) < 0 ? ENAMETOOLONG : 0;
+        entries[n] = (struct entry){.node = node, .name = r == 0 ? strdup(text) : NULL};
+        r = r == 0 && entries[n].name == NULL ? ENOMEM : r;
+        n++;
+    }
+    if (r == 0 && n > 1) {
+        qsort(entries, n, sizeof(*entries), by_name);
+    }
+    *ret = entries;
+    *ret_n = n;
+    return r;
+}
+
+/* Which of them are names of one file. */
+static int find_links(struct entry *entries, size_t n)
+{
+    snp_autofree struct entry **files = calloc(n + 1, sizeof(struct entry *));
+    size_t n_files = 0;
+
+    if (files == NULL) {
+        return ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (entries[i].node->kind == SNP_NODE_FILE && entries[i].node->ino != 0) {
+            files[n_files++] = &entries[i];
+        }
+    }
+    if (n_files > 1) {
+        qsort(files, n_files, sizeof(struct entry *), by_inode);
+    }
+    for (size_t i = 1; i < n_files; i++) {
+        if (files[i]->node->ino == files[i - 1]->node->ino) {
+            struct entry *first = files[i - 1]->first;
+
+            files[i]->first = files[i - 1]->first = first == NULL ? files[i - 1] : first;
+        }
+    }
+    return 0;
+}
+
+static int put_tree(struct packing *p, const struct snp_tree *tree)
+{
+    struct entry *entries;
+    size_t n = 0;
+    int r = list(tree, &entries, &n);
+
+    r = r == 0 ? find_links(entries, n) : r;
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        r = put_entry(p, &entries[i]);
+        r = r == 0 ? p->out.eno : r;
+    }
+    for (size_t i = 0; i < n; i++) {
+        free(entries[i].name);
+    }
+    free(entries);
+    return r == 0 ? snp_bundle_finish(&p->out, "files") : r;
+}
+
+int snp_pack(const struct snp_pack *pack)
+{
+    const struct snp_tree_most most = {.nodes = SNP_BUNDLE_ITEMS, .bytes = UINT64_MAX};
+    const struct snp_shadow_place *place = pack->place;
+    struct packing p = {.pack = pack, .chunk = malloc(SNP_RUN_MAX)};
+    struct snp_tree now = {0};
+    int r = p.chunk == NULL ? ENOMEM : take_known(&p);
+
+    snp_bundle_out_init(&p.out, pack->fd);
+    if (r == 0 && pack->tree == NULL) {
+        r = snp_tree_walk(place->layer_fd, place->view_fd, place->is_layer, &most, &now);
+        r = r == 0 && now.is_cut ? E2BIG : r;
+    }
+    if (r == 0) {
+        r = put_tree(&p, pack->tree == NULL ? &now : pack->tree);
+    }
+    snp_tree_return(place->view_fd, &now);
+    snp_tree_done(&now);
+    snp_bundle_out_done(&p.out);
+    free(p.known);
+    free(p.chunk);
+    return r;
+}

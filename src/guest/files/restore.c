@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making the workspace what a list says, through its merged view.
+ *
+ * Three passes: take away, write, set modes and times. In an overlay what the project has
+ * cannot be uncovered again once something lies over it, so it is written there once more from
+ * the base. Of the layer only what differs is touched; a file that may keep its inode does,
+ * because a sleeping copy of the interpreter may hold it open.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "guest/files/shadow.h"
+#include "guest/files/sparse.h"
+
+struct paths {
+    char **at; /* owned */
+    size_t n;
+    size_t cap;
+};
+
+struct restore {
+    const struct snp_shadow_place *place;
+    const struct snp_tree *want;
+    const struct snp_tree *known;
+    struct snp_tree now;  /* the layer before */
+    struct paths reverts; /* to be as the base has them; with all below */
+    struct paths
+        refills; /* folders whose base hides behind a newer one: bring what is missing */
+    struct paths folders;           /* of the base, whose mode and time are to be set */
+    char folder[SNP_TREE_PATH_LEN]; /* the one that was opened last ... */
+    int folder_fd;                  /* ... owned; -1 = none */
+    int eno;
+};
+
+static void fail(struct restore *r, int eno)
+{
+    r->eno = r->eno == 0 && eno != 0 ? eno : r->eno;
+}
+
+static void paths_done(struct paths *paths)
+{
+    for (size_t i = 0; i < paths->n; i++) {
+        free(paths->at[i]);
+    }
+    free(paths->at);
+}
+
+static void note(struct restore *r, struct paths *paths, const char *path)
+{
+    char *copy = strdup(path);
+
+    if (paths->n == paths->cap && copy != NULL) {
+        size_t cap = paths->cap == 0 ? 32 : paths->cap * 2;
+        char **grown = realloc(paths->at, cap * sizeof(*grown));
+        if (grown == NULL) {
+            free(SNP_TAKE_PTR(copy));
+        } else {
+            paths->at = grown;
+            paths->cap = cap;
+        }
+    }
+    if (copy == NULL) {
+        fail(r, ENOMEM);
+        return;
+    }
+    paths->at[paths->n++] = copy;
+}
+
+static int open_again(struct restore *r, const char *path, const char **ret_name)
+{
+    int fd = snp_tree_open_parent(r->place->view_fd, path, ret_name);
+    char part[SNP_TREE_PATH_LEN];
+    struct stat st;
+
+    if (fd < 0 && errno != EACCES) {
+        return -1;
+    }
+    if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) == 0700) {
+        return fd;
+    }
+    snp_closep(&fd);
+    /* From the top down each one is opened up; the last pass sets the modes that are wanted. */
+    for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        const char *name;
+        memcpy(part, path, (size_t)(slash - path));
+        part[slash - path] = '\0';
+        snp_autoclose int parent = snp_tree_open_parent(r->place->view_fd, part, &name);
+        if (parent >= 0 && fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISDIR(st.st_mode) && (st.st_mode & 0700) != 0700 &&
+            fchmodat(parent, name, 0700, 0) == 0) {
+            note(r, &r->folders, part);
+        }
+    }
+    return snp_tree_open_parent(r->place->view_fd, path, ret_name);
+}
+
+/* A folder was taken away or made: what was opened may be another one now. */
+static void forget_folder(struct restore *r)
+{
+    snp_closep(&r->folder_fd);
+}
+
+/*
+ * The folder of path in the view, opened whatever its mode is; borrowed until the next call.
+ * -1 with errno.
+ */
+static int open_view(struct restore *r, const char *path, const char **ret_name)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - path);
+
+    *ret_name = slash == NULL ? path : slash + 1;
+    if (r->folder_fd >= 0 && path[0] != '\0' && strlen(r->folder) == n &&
+        memcmp(r->folder, path, n) == 0) {
+        return r->folder_fd;
+    }
+    snp_closep(&r->folder_fd);
+    r->folder_fd = open_again(r, path, ret_name);
+    memcpy(r->folder, path, n);
+    r->folder[n] = '\0';
+    return r->folder_fd;
+}
+
+/* What the base shows at path when nothing of want covers it; false if nothing. */
+static bool base_stat(const struct restore *r, const char *path, struct stat *ret)
+{
+    char part[SNP_TREE_PATH_LEN];
+    const char *name;
+    snp_autoclose int fd = -1;
+
+    if (r->place->base_fd < 0) {
+        return false;
+    }
+    for (const char *slash = path; slash != NULL; slash = strchr(slash + 1, '/')) {
+        size_t n = slash == path ? 0 : (size_t)(slash - path); /* the top first */
+        const struct snp_node *node;
+        memcpy(part, path, n);
+        part[n] = '\0';
+        node = snp_tree_find(r->want, part);
+        if (node != NULL && (node->kind != SNP_NODE_DIR || node->is_opaque)) {
+            return false;
+        }
+    }
+    fd = snp_tree_open_parent(r->place->base_fd, path, &name);
+    return fd >= 0 && fstatat(fd, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void take_away(struct restore *r, const char *path)
+{
+    const char *name;
+    int fd = open_view(r, path, &name);
+
+    if (fd >= 0) {
+        fail(r, snp_tree_remove(fd, name));
+        forget_folder(r);
+    } else if (errno != ENOENT && errno != ENOTDIR) {
+        fail(r, errno);
+    }
+}
+
+/* Give back the bytes of a file that is going to be written anew. */
+static void make_room(struct restore *r,
+                      const struct snp_node *want,
+                      const struct snp_node *now)
+{
+    const struct snp_node *known = snp_tree_find(r->known, now->path);
+    bool is_known = known != NULL && known->copy != NULL && known->ino == now->ino &&
+                    known->mtime_ns == now->mtime_ns && known->ctime_ns == now->ctime_ns;
+    const char *name;
+
+    if (want->size == now->size && now->stored <= want->stored &&
+        (!is_known || known->copy == want->copy)) {
+        return; /* it may be the same */
+    }
+    int dir = open_view(r, now->path, &name);
+    snp_autoclose int fd =
+        dir < 0 ? -1 : openat(dir, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1) {
+        (void)!ftruncate(fd, 0);
+    } else {
+        take_away(r, now->path);
+    }
+}
+
+/* The path of a name in a folder; false if it is too long, or no name of anything's own. */
+static bool join(char path[SNP_TREE_PATH_LEN], const char *folder, const char *name)
+{
+    int n = folder[0] == '\0' ? snprintf(path, SNP_TREE_PATH_LEN, "%s", name)
+                              : snprintf(path, SNP_TREE_PATH_LEN, "%s/%s", folder, name);
+
+    return n > 0 && n < SNP_TREE_PATH_LEN && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+/* All of the folder that want does not have; its base is not to show. */
+static void purge(struct restore *r, const char *folder)
+{
+    const char *name;
+    int parent = open_view(r, folder, &name);
+    int fd = parent < 0 ? -1 : snp_tree_open_dir(parent, name);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    char path[SNP_TREE_PATH_LEN];
+    struct dirent *entry;
+
+    if (dir == NULL) {
+        snp_closep(&fd);
+        return;
+    }
+    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
+        if (join(path, folder, entry->d_name) && snp_tree_find(r->want, path) == NULL) {
+            fail(r, snp_tree_remove(dirfd(dir), entry->d_name));
+        }
+    }
+    (void)closedir(dir);
+}
+
+/* Taking away ---------------------------------------------------------------------------- */
+
+/* The layer has what want does not. True if nothing below it need be looked at. */
+static bool clear_extra(struct restore *r, const struct snp_node *now)
+{
+    struct stat st;
+    bool has_base = base_stat(r, now->path, &st);
+
+    if (now->kind == SNP_NODE_WHITEOUT) {
+        if (has_base) {
+            note(r, &r->reverts, now->path);
+        }
+        return false;
+    }
+    if (has_base && S_ISDIR(st.st_mode) && now->kind == SNP_NODE_DIR) {
+        note(r, now->is_opaque ? &r->refills : &r->folders, now->path);
+        return false;
+    }
+    if (has_base) {
+        note(r, &r->reverts, now->path);
+    }
+    if (!has_base || now->kind != SNP_NODE_FILE || !S_ISREG(st.st_mode)) {
+        take_away(r, now->path);
+    }
+    return true;
+}
+
+static bool is_same_link(const struct snp_node *a, const struct snp_node *b)
+{
+    return a->target != NULL && b->target != NULL && strcmp(a->target, b->target) == 0;
+}
+
+/* Does the tree show nothing of the base in this folder: is it, or one above it, opaque? */
+static bool is_covered(const struct snp_tree *tree, const char *path)
+{
+    char part[SNP_TREE_PATH_LEN];
+    size_t n = strlen(path);
+
+    memcpy(part, path, n + 1);
+    for (;;) {
+        const struct snp_node *node = snp_tree_find(tree, part);
+        char *slash = strrchr(part, '/');
+        if (node != NULL && node->is_opaque) {
+            return true;
+        }
+        if (slash == NULL) {
+            return false;
+        }
+        *slash = '\0';
+    }
+}
+
+/* Both have it. True if nothing below it need be looked at. */
+static bool clear_known(struct restore *r,
+                        const struct snp_node *want,
+                        const struct snp_node *now)
+{
+    struct stat st;
+
+    if (want->kind == SNP_NODE_LOST) {
+        return true; /* never kept, so not touched */
+    }
+    if (want->kind != now->kind || (want->kind == SNP_NODE_LINK && !is_same_link(want, now))) {
+        if (now->kind != SNP_NODE_WHITEOUT) {
+            take_away(r, now->path);
+        }
+        return true;
+    }
+    if (want->kind == SNP_NODE_FILE) {
+        make_room(r, want, now);
+    } else if (want->kind == SNP_NODE_DIR) {
+        if (now->is_cut) { /* too deep to be looked into; want has nothing there */
+            purge(r, now->path);
+        }
+        if (is_covered(&r->now, now->path) && !want->is_opaque &&
+            base_stat(r, now->path, &st)) {
+            note(r, &r->refills, now->path);
+        }
+    }
+    return false;
+}
+
+static void clear_layer(struct restore *r)
+{
+    const char *skip = NULL;
+
+    for (size_t i = 0; i < r->now.n && r->eno == 0; i++) {
+        const struct snp_node *now = &r->now.node[i];
+        const struct snp_node *want = snp_tree_find(r->want, now->path);
+        if (now->path[0] == '\0' || (skip != NULL && snp_tree_is_below(now->path, skip))) {
+            continue;
+        }
+        bool is_done = want == NULL ? clear_extra(r, now) : clear_known(r, want, now);
+        skip = is_done ? now->path : skip;
+    }
+    /* What is to hide the project's, where nothing of the layer does. */
+    for (size_t i = 0; i < r->want->n && r->eno == 0; i++) {
+        const struct snp_node *want = &r->want->node[i];
+        if (want->kind == SNP_NODE_WHITEOUT) {
+            take_away(r, want->path);
+        } else if (want->kind == SNP_NODE_DIR && is_covered(r->want, want->path)) {
+            purge(r, want->path);
+        }
+    }
+}
+
+/* Writing -------------------------------------------------------------------------------- */
+
+static int write_bytes(int from, int to, uint64_t size)
+{
+    static char chunk[SNP_RUN_MAX]; /* one thread */
+    struct snp_runs runs = {.fd = from, .size = size, .chunk = chunk};
+    struct snp_run run;
+
+    while (snp_runs_next(&runs, &run)) {
+        ssize_t done = SNP_RETRY(pwrite(to, run.bytes, run.n, (off_t)run.offset));
+        if (done != (ssize_t)run.n) {
+            return done < 0 ? errno : ENOSPC;
+        }
+    }
+    return runs.eno != 0 ? runs.eno : ftruncate(to, (off_t)size) < 0 ? errno : 0;
+}
+
+/* The file of this name to write to, its inode kept where that may be. -1 with errno. */
+static int open_to_write(int dir_fd, const char *name, uint32_t mode, bool *ret_is_new)
+{
+    const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    struct stat st;
+    int fd = -1;
+    int r;
+
+    *ret_is_new = false;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        if (S_ISREG(st.st_mode) && st.st_nlink == 1) {
+            fd = openat(dir_fd, name, flags);
+            if (fd < 0 && errno == EACCES && fchmodat(dir_fd, name, 0600, 0) == 0) {
+                fd = openat(dir_fd, name, flags);
+            }
+        }
+        if (fd >= 0) {
+            return fd;
+        }
+        r = snp_tree_remove(dir_fd, name);
+        if (r != 0) {
+            errno = r;
+            return -1;
+        }
+    }
+    *ret_is_new = true;
+    return openat(dir_fd, name, flags | O_CREAT | O_EXCL, mode & 0777);
+}
+
+struct content {
+    int fd;
+    uint64_t size;
+    uint32_t mode;
+    uint64_t mtime_ns;
+};
+
+static int write_content(int dir_fd, const char *name, const struct content *c)
+{
+    bool is_new;
+    snp_autoclose int fd = open_to_write(dir_fd, name, c->mode, &is_new);
+    struct stat st = {0};
+
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return errno;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return EEXIST; /* of another kind by now: somebody is racing us */
+    }
+    if (!is_new && (uint64_t)st.st_size == c->size && snp_files_are_equal(c->fd, fd, c->size)) {
+        return 0;
+    }
+    return ftruncate(fd, 0) < 0 ? errno : write_bytes(c->fd, fd, c->size);
+}
+
+static int write_file(int dir_fd, const char *name, const struct content *c)
+{
+    struct stat st;
+    int r = write_content(dir_fd, name, c);
+
+    r = r == 0 ? snp_tree_stamp(dir_fd, name, c->mode, c->mtime_ns) : r;
+    /* Where nobody may set it, a mode can be had by making the file anew. */
+    if (r != 0 && fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+        (st.st_mode & 0777) != (c->mode & 0777) && snp_tree_remove(dir_fd, name) == 0) {
+        r = write_content(dir_fd, name, c);
+        r = r == 0 ? snp_tree_stamp(dir_fd, name, c->mode, c->mtime_ns) : r;
+    }
+    return r;
+}
+
+/* Where the kernel lets nobody set modes and times, what could be had is as good as it gets. */
+static int forgive(const struct restore *r, int eno)
+{
+    return r->place->is_local && (eno == EPERM || eno == EBADF || eno == EFAULT) ? 0 : eno;
+}
+
+/* Is the layer's file what want has, and is that sure without a look at it? */
+static bool is_untouched(const struct restore *r, const struct snp_node *want)
+{
+    const struct snp_node *now = snp_tree_find(&r->now, want->path);
+    const struct snp_node *known = snp_tree_find(r->known, want->path);
+
+    return now != NULL && known != NULL && known->is_sure && known->copy == want->copy &&
+           now->kind == SNP_NODE_FILE && now->mode == want->mode &&
+           now->mtime_ns == want->mtime_ns && now->ino == known->ino &&
+           now->size == known->size && now->mtime_ns == known->mtime_ns &&
+           now->ctime_ns == known->ctime_ns && now->atime_ns == known->atime_ns;
+}
+
+static void put_file(struct restore *r,
+                     int dir_fd,
+                     const char *name,
+                     const struct snp_node *want)
+{
+    if (is_untouched(r, want)) {
+        return;
+    }
+    snp_autoclose int from = snp_copy_open(r->place, want->copy);
+    const struct content content = {
+        .fd = from, .size = want->size, .mode = want->mode, .mtime_ns = want->mtime_ns};
+
+    fail(r, from < 0 ? errno : forgive(r, write_file(dir_fd, name, &content)));
+}
+
+static int put_link(int dir_fd, const char *name, const char *target, uint64_t mtime_ns)
+{
+    char now[SNP_TREE_PATH_LEN];
+    ssize_t n = readlinkat(dir_fd, name, now, sizeof(now));
+
+    if (n != (ssize_t)strlen(target) || memcmp(now, target, (size_t)n) != 0) {
+        int r = snp_tree_remove(dir_fd, name);
+        if (r != 0) {
+            return r;
+        }
+        if (symlinkat(target, dir_fd, name) < 0) {
+            return errno;
+        }
+    }
+    return snp_tree_stamp(dir_fd, name, 0, mtime_ns);
+}
+
+/* A folder of this name, open to us till the last pass; *ret_is_new if there was none. 0 or errno. */
+static int put_dir(int dir_fd, const char *name, uint32_t mode, bool *ret_is_new)
+{
+    struct stat st;
+    int r;
+
+    *ret_is_new = false;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        if (S_ISDIR(st.st_mode)) {
+            return 0;
+        }
+        r = snp_tree_remove(dir_fd, name);
+        if (r != 0) {
+            return r;
+        }
+    }
+    *ret_is_new = true;
+    return mkdirat(dir_fd, name, (mode & 01777) | 0700) < 0 ? errno : 0;
+}
+
+static void put_node(struct restore *r, const struct snp_node *want)
+{
+    const char *name;
+    int dir = open_view(r, want->path, &name);
+    bool is_new;
+    struct stat st;
+
+    if (dir < 0) {
+        fail(r, errno);
+        return;
+    }
+    switch ((enum snp_node_kind)want->kind) {
+    case SNP_NODE_DIR:
+        fail(r, put_dir(dir, name, want->mode, &is_new));
+        if (is_new && !want->is_opaque && base_stat(r, want->path, &st) &&
+            S_ISDIR(st.st_mode)) {
+            note(r, &r->refills, want->path);
+        }
+        break;
+    case SNP_NODE_FILE:
+        put_file(r, dir, name, want);
+        break;
+    case SNP_NODE_LINK:
+        fail(r, forgive(r, put_link(dir, name, want->target, want->mtime_ns)));
+        break;
+    case SNP_NODE_WHITEOUT:
+    case SNP_NODE_LOST:
+        break;
+    }
+}
+
+/* From the base ----------------------------------------------------------------------------- */
+
+static void revert(struct restore *r, const char *path);
+
+/* What the base has in the folder, and want does not name, is brought back. */
+static void refill(struct restore *r, const char *folder)
+{
+    const char *name;
+    snp_autoclose int parent = snp_tree_open_parent(r->place->base_fd, folder, &name);
+    int fd = parent < 0 ? -1 : snp_tree_open_dir(parent, name);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    char *path = malloc(SNP_TREE_PATH_LEN);
+    struct dirent *entry;
+
+    if (dir == NULL || path == NULL) {
+        fail(r, dir == NULL ? errno : ENOMEM);
+        free(path);
+        if (dir != NULL) {
+            (void)closedir(dir);
+        } else {
+            snp_closep(&fd);
+        }
+        return;
+    }
+    while (r->eno == 0 &&
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
+        if (join(path, folder, entry->d_name) && snp_tree_find(r->want, path) == NULL) {
+            revert(r, path);
+        }
+    }
+    (void)closedir(dir);
+    free(path);
+    note(r, &r->folders, folder);
+}
+
+static void revert_file(
+    struct restore *r, int base, int view, const char *name, const struct stat *st)
+{
+    snp_autoclose int from = openat(base, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const struct content content = {.fd = from,
+                                    .size = (uint64_t)st->st_size,
+                                    .mode = st->st_mode & 07777,
+                                    .mtime_ns = snp_tree_ns(&st->st_mtim)};
+
+    fail(r, from < 0 ? errno : forgive(r, write_file(view, name, &content)));
+}
+
+static void revert(struct restore *r, const char *path)
+{
+    const char *name;
+    snp_autoclose int base = snp_tree_open_parent(r->place->base_fd, path, &name);
+    int view = open_view(r, path, &name);
+    char target[SNP_TREE_PATH_LEN];
+    struct stat st;
+    bool is_new;
+    ssize_t n;
+
+    if (base < 0 || view < 0 || fstatat(base, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        fail(r, errno);
+        return;
+    }
+    if (S_ISREG(st.st_mode)) {
+        revert_file(r, base, view, name, &st);
+    } else if (S_ISDIR(st.st_mode)) {
+        fail(r, put_dir(view, name, st.st_mode & 07777, &is_new));
+        refill(r, path);
+    } else if (S_ISLNK(st.st_mode)) {
+        n = readlinkat(base, name, target, sizeof(target) - 1);
+        target[n < 0 ? 0 : n] = '\0';
+        fail(r, n < 0 ? errno : put_link(view, name, target, snp_tree_ns(&st.st_mtim)));
+    }
+}
+
+/* Modes and times, last and from below, because each change below sets the time again. */
+static void stamp(struct restore *r, const char *path, uint32_t mode, uint64_t mtime_ns)
+{
+    const char *name;
+    int fd = open_view(r, path, &name);
+    int eno = fd < 0 ? errno : snp_tree_stamp(fd, name, mode, mtime_ns);
+
+    fail(r, eno == ENOENT ? 0 : forgive(r, eno));
+}
+
+static void stamp_folders(struct restore *r)
+{
+    for (size_t i = r->folders.n; i-- > 0;) {
+        struct stat st;
+        const char *path = r->folders.at[i];
+        if (snp_tree_find(r->want, path) == NULL && base_stat(r, path, &st)) {
+            stamp(r, path, st.st_mode & 07777, snp_tree_ns(&st.st_mtim));
+        }
+    }
+    for (size_t i = r->want->n; i-- > 0;) {
+        const struct snp_node *want = &r->want->node[i];
+        if (want->kind == SNP_NODE_DIR) {
+            stamp(r, want->path, want->mode, want->mtime_ns);
+        }
+    }
+}
+
+int snp_restore(const struct snp_shadow_place *place,
+                const struct snp_tree *want,
+                const struct snp_tree *known)
+{
+    const struct snp_tree_most most = {.nodes = SNP_TREE_NODES_MAX, .bytes = UINT64_MAX};
+    struct restore r = {.place = place, .want = want, .known = known, .folder_fd = -1};
+    mode_t mask = umask(0); /* as in init_unpack.c */
+    struct stat st;
+
+    if (fstat(place->view_fd, &st) == 0 && (st.st_mode & 0700) != 0700) {
+        (void)!fchmod(place->view_fd, 0700);
+    }
+    fail(&r, snp_tree_walk(place->layer_fd, place->view_fd, place->is_layer, &most, &r.now));
+    if (r.eno == 0) {
+        clear_layer(&r);
+    }
+    for (size_t i = 0; i < want->n && r.eno == 0; i++) {
+        if (want->node[i].path[0] != '\0') {
+            put_node(&r, &want->node[i]);
+        }
+    }
+    for (size_t i = 0; i < r.reverts.n && r.eno == 0; i++) {
+        revert(&r, r.reverts.at[i]);
+    }
+    for (size_t i = 0; i < r.refills.n && r.eno == 0; i++) {
+        refill(&r, r.refills.at[i]);
+    }
+    if (r.eno == 0) {
+        stamp_folders(&r);
+    }
+    (void)umask(mask);
+    forget_folder(&r);
+    snp_tree_done(&r.now);
+    paths_done(&r.reverts);
+    paths_done(&r.refills);
+    paths_done(&r.folders);
+    return r.eno;
+}

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a file changed since it was copied is told by its inode, size and times, and only
+ * where they can tell: a time that was "now" when the copy was made may hide a later write (the
+ * kernel's clock for files is coarse), and so may a writer or a mapping that was there already.
+ * In doubt the contents are compared. Mapping a file sets its time of access, as the workspace
+ * is mounted; where it does not, in memory, contents are always compared.
+ */
+#include "guest/files/shadow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+
+#include "base/fd.h"
+#include "guest/files/sparse.h"
+#include "guest/pid1/wire.h"
+#include "guest/spec.h"
+
+enum {
+    SHADOWS_MAX = 1024,
+    NAME_LEN = 16
+};
+
+struct shadow {
+    uint32_t number;
+    struct snp_tree tree;
+};
+
+struct snp_shadows {
+    struct snp_shadow_place place;
+    struct shadow *shadow; /* owned */
+    size_t n;
+    struct snp_tree last;    /* the workspace when it was last looked at */
+    struct snp_copy *doomed; /* owned; to be removed when nobody reads them */
+    uint64_t bytes;          /* of all copies */
+    size_t n_copies;
+    uint32_t next_copy;
+    bool is_pinned;
+    bool tells_mapping; /* files' times of access tell that they were mapped */
+};
+
+static char chunk_a[SNP_RUN_MAX]; /* one thread */
+static char chunk_b[SNP_RUN_MAX];
+
+static void copy_name(const struct snp_copy *copy, char name[NAME_LEN])
+{
+    (void)snprintf(name, NAME_LEN, "%08x", copy->number);
+}
+
+int snp_copy_open(const struct snp_shadow_place *place, const struct snp_copy *copy)
+{
+    char name[NAME_LEN];
+
+    copy_name(copy, name);
+    return openat(place->store_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static void copy_remove(struct snp_shadows *s, struct snp_copy *copy)
+{
+    char name[NAME_LEN];
+
+    copy_name(copy, name);
+    (void)unlinkat(s->place.store_fd, name, 0);
+    s->bytes -= copy->stored;
+    s->n_copies--;
+    free(copy);
+}
+
+static void copy_unref(struct snp_shadows *s, struct snp_copy *copy)
+{
+    if (copy == NULL || --copy->refs > 0) {
+        return;
+    }
+    if (s->is_pinned) {
+        copy->next = s->doomed;
+        s->doomed = copy;
+    } else {
+        copy_remove(s, copy);
+    }
+}
+
+void snp_shadows_pin(struct snp_shadows *s, bool on)
+{
+    s->is_pinned = on;
+    while (!on && s->doomed != NULL) {
+        struct snp_copy *copy = s->doomed;
+        s->doomed = copy->next;
+        copy_remove(s, copy);
+    }
+}
+
+static void tree_done(struct snp_shadows *s, struct snp_tree *tree)
+{
+    for (size_t i = 0; i < tree->n; i++) {
+        copy_unref(s, tree->node[i].copy);
+    }
+    snp_tree_done(tree);
+}
+
+void snp_shadows_forget(struct snp_shadows *s)
+{
+    tree_done(s, &s->last);
+}
+
+/* from again, its copies counted once more. 0 or -1. */
+static int tree_copy(const struct snp_tree *from, struct snp_tree *ret)
+{
+    for (size_t i = 0; i < from->n; i++) {
+        struct snp_node node = from->node[i];
+        node.path = strdup(node.path);
+        node.target = node.target == NULL ? NULL : strdup(node.target);
+        if (node.path == NULL || (from->node[i].target != NULL && node.target == NULL) ||
+            snp_tree_add(ret, &node) < 0) {
+            free(node.path);
+            free(node.target);
+            return -1;
+        }
+        if (node.copy != NULL) {
+            node.copy->refs++;
+        }
+    }
+    return 0;
+}
+
+/* Of the times of files, to which the kernel gives no finer ones. */
+static uint64_t coarse_now(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &ts);
+    return snp_tree_ns(&ts);
+}
+
+/* Copying ------------------------------------------------------------------------------- */
+
+/* 0 or errno. */
+static int write_run(int to, const struct snp_run *run)
+{
+    ssize_t done = SNP_RETRY(pwrite(to, run->bytes, run->n, (off_t)run->offset));
+
+    return done == (ssize_t)run->n ? 0 : done < 0 ? errno : ENOSPC;
+}
+
+/* What fd holds, copy->size bytes of it, into to; holes stay holes. 0 or errno: EFBIG past most. */
+static int copy_bytes(int fd, int to, uint64_t most, struct snp_copy *copy)
+{
+    struct snp_runs runs = {.fd = fd, .size = copy->size, .chunk = chunk_a};
+    struct snp_sum sum;
+    struct snp_run run;
+    int r = 0;
+
+    snp_sum_init(&sum);
+    while (r == 0 && snp_runs_next(&runs, &run)) {
+        snp_sum_run(&sum, run.offset, run.n);
+        snp_sum_data(&sum, run.bytes, run.n);
+        r = sum.bytes > most ? EFBIG : write_run(to, &run);
+    }
+    copy->stored = sum.bytes;
+    copy->packed = snp_sum_packed(&sum, copy->size);
+    snp_sum_key(&sum, copy->size, copy->key);
+    if (r == 0 && runs.eno != 0) {
+        return runs.eno == EAGAIN ? EFBIG : runs.eno;
+    }
+    return r == 0 && ftruncate(to, (off_t)copy->size) < 0 ? errno : r;
+}
+
+/* 0 or errno. *ret has one reference. */
+static int copy_make(struct snp_shadows *s,
+                     int fd,
+                     const struct snp_node *node,
+                     uint64_t most,
+                     struct snp_copy **ret)
+{
+    struct snp_copy *copy = calloc(1, sizeof(*copy));
+    snp_autoclose int to = -1;
+    char name[NAME_LEN];
+    int r;
+
+    if (copy == NULL) {
+        return ENOMEM;
+    }
+    *copy = (struct snp_copy){.size = node->size, .number = s->next_copy++, .refs = 1};
+    copy_name(copy, name);
+    to = openat(s->place.store_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                0600);
+    r = to < 0 ? errno : copy_bytes(fd, to, most, copy);
+    if (r != 0) {
+        if (to >= 0) {
+            (void)unlinkat(s->place.store_fd, name, 0);
+        }
+        free(copy);
+        return r;
+    }
+    s->bytes += copy->stored;
+    s->n_copies++;
+    *ret = copy;
+    return 0;
+}
+
+bool snp_files_are_equal(int a, int b, uint64_t size)
+{
+    struct snp_runs x = {.fd = a, .size = size, .chunk = chunk_a};
+    struct snp_runs y = {.fd = b, .size = size, .chunk = chunk_b};
+    struct snp_run p = {0};
+    struct snp_run q = {0};
+    bool has_more = true;
+
+    while (has_more) {
+        has_more = snp_runs_next(&x, &p);
+        if (snp_runs_next(&y, &q) != has_more ||
+            (has_more &&
+             (p.offset != q.offset || p.n != q.n || memcmp(p.bytes, q.bytes, p.n) != 0))) {
+            return false;
+        }
+    }
+    return x.eno == 0 && y.eno == 0;
+}
+
+/* Keeping ------------------------------------------------------------------------------- */
+
+struct keep {
+    struct snp_shadows *s;
+    uint64_t new_left; /* bytes that may still be copied */
+    struct snp_kept *kept;
+    const char *path; /* of the folder dir_fd is, below the layer */
+    size_t path_len;
+    int dir_fd; /* of the layer; -1 = none yet */
+};
+
+/* The folder of the node; names come sorted, so it is often the last one's. */
+static int open_folder(struct keep *k, const char *path, const char **ret_name)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - path);
+
+    *ret_name = slash == NULL ? path : slash + 1;
+    if (k->dir_fd >= 0 && k->path_len == n && strncmp(k->path, path, n) == 0) {
+        return k->dir_fd;
+    }
+    snp_closep(&k->dir_fd);
+    k->dir_fd = snp_tree_open_parent(k->s->place.layer_fd, path, ret_name);
+    k->path = path;
+    k->path_len = n;
+    return k->dir_fd;
+}
+
+/* Has anybody this file open for writing, or mapped so? In doubt yes. */
+static bool has_writer(int fd)
+{
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0) {
+        return true;
+    }
+    (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+    return false;
+}
+
+static bool is_same_file(const struct snp_node *a, const struct snp_node *b)
+{
+    return a->ino == b->ino && a->size == b->size && a->mtime_ns == b->mtime_ns &&
+           a->ctime_ns == b->ctime_ns;
+}
+
+/* Nothing can have been written to it since then. */
+static bool is_as_known(const struct snp_node *known, const struct snp_node *node)
+{
+    return known->copy != NULL && known->is_sure && is_same_file(known, node) &&
+           known->atime_ns == node->atime_ns;
+}
+
+/* Another copy, if there is room for one. 0 or errno. */
+static int copy_new(struct keep *k, int fd, struct snp_node *node)
+{
+    struct snp_shadows *s = k->s;
+    uint64_t room = SNP_SHADOW_BYTES_MAX - s->bytes;
+    int r;
+
+    if (node->stored > k->new_left) {
+        k->kept->flags |= SNP_KEEP_SHORT;
+        return ENOSPC;
+    }
+    if (node->stored > room || s->n_copies >= SNP_SHADOW_FILES_MAX) {
+        return ENOSPC;
+    }
+    /* It may be more than the file system said, if that compresses. */
+    r = copy_make(s, fd, node, room < k->new_left ? room : k->new_left, &node->copy);
+    k->new_left -= r == 0 ? node->copy->stored : 0;
+    return r;
+}
+
+/* The copy of a file that has to be opened. 0 or errno. */
+static int copy_look(struct keep *k, struct snp_node *node, const struct snp_node *known)
+{
+    struct snp_shadows *s = k->s;
+    const char *name;
+    int dir_fd = open_folder(k, node->path, &name);
+    snp_autoclose int fd =
+        dir_fd < 0 ? -1 : snp_tree_open_file(dir_fd, name, s->place.view_fd, node);
+    uint64_t now;
+    struct stat st;
+
+    now = coarse_now();
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        node->kind = SNP_NODE_LOST;
+        k->kept->flags |= SNP_KEEP_LOST;
+        return 0;
+    }
+    node->ctime_ns = snp_tree_ns(&st.st_ctim);
+    node->atime_ns = snp_tree_ns(&st.st_atim);
+    node->mtime_ns = snp_tree_ns(&st.st_mtim);
+    node->size = (uint64_t)st.st_size;
+    node->stored = snp_stored_bytes(&st);
+    node->is_sure = s->tells_mapping && node->ctime_ns < now && node->atime_ns < now;
+    /* In the local tier leases are refused, so it cannot be told. */
+    if (s->place.is_local || has_writer(fd)) {
+        node->is_sure = false;
+        k->kept->flags |= SNP_KEEP_OPEN;
+    }
+    if (known != NULL && known->copy->size == node->size) {
+        snp_autoclose int copy_fd = snp_copy_open(&s->place, known->copy);
+        if (copy_fd >= 0 && snp_files_are_equal(fd, copy_fd, node->size)) {
+            node->copy = known->copy;
+            node->copy->refs++;
+            return 0;
+        }
+    }
+    return copy_new(k, fd, node);
+}
+
+static int keep_file(struct keep *k, struct snp_node *node)
+{
+    const struct snp_node *known = snp_tree_find(&k->s->last, node->path);
+
+    known = known == NULL || known->copy == NULL || known->size != node->size ? NULL : known;
+    if (known != NULL && is_as_known(known, node)) {
+        node->copy = known->copy;
+        node->copy->refs++;
+        node->is_sure = true;
+        return 0;
+    }
+    /* Touched and yet equal is common (a mode, a time); changed and of one size is not. */
+    return copy_look(k, node, known);
+}
+
+static int keep_all(struct keep *k, struct snp_tree *tree)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < tree->n; i++) {
+        struct snp_node *node = &tree->node[i];
+        if (node->kind == SNP_NODE_FILE) {
+            r = keep_file(k, node);
+        }
+        k->kept->flags |= node->kind == SNP_NODE_LOST ? SNP_KEEP_LOST : 0;
+    }
+    snp_closep(&k->dir_fd);
+    return r;
+}
+
+static struct shadow *find(const struct snp_shadows *s, uint32_t number)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->shadow[i].number == number) {
+            return &s->shadow[i];
+        }
+    }
+    return NULL;
+}
+
+const struct snp_tree *snp_shadows_find(const struct snp_shadows *s, uint32_t number)
+{
+    struct shadow *shadow = find(s, number);
+
+    return shadow == NULL ? NULL : &shadow->tree;
+}
+
+/* Put tree (taken) in its place; last becomes the same. 0 or errno. */
+static int enter(struct snp_shadows *s, uint32_t number, struct snp_tree *tree)
+{
+    struct shadow *shadow = find(s, number);
+    struct snp_tree last = {0};
+
+    if (tree_copy(tree, &last) < 0) {
+        tree_done(s, &last);
+        return ENOMEM;
+    }
+    if (shadow == NULL) {
+        struct shadow *grown =
+            s->n >= SHADOWS_MAX ? NULL : realloc(s->shadow, (s->n + 1) * sizeof(*grown));
+        if (grown == NULL) {
+            tree_done(s, &last);
+            return s->n >= SHADOWS_MAX ? ENOSPC : ENOMEM;
+        }
+        s->shadow = grown;
+        shadow = &grown[s->n++];
+        *shadow = (struct shadow){.number = number};
+    }
+    tree_done(s, &shadow->tree);
+    tree_done(s, &s->last);
+    shadow->tree = *tree;
+    s->last = last;
+    *tree = (struct snp_tree){0};
+    return 0;
+}
+
+int snp_shadows_keep(struct snp_shadows *s,
+                     uint32_t number,
+                     const struct snp_keep_most *most,
+                     struct snp_kept *ret)
+{
+    /* Folders are not counted by who asks, but there is an end to them. */
+    const struct snp_tree_most walk_most = {.nodes = (size_t)most->files * 3 + 64,
+                                            .bytes = most->bytes};
+    struct keep k = {.s = s, .new_left = most->new_bytes, .kept = ret, .dir_fd = -1};
+    struct snp_tree tree = {0};
+    int r;
+
+    *ret = (struct snp_kept){0};
+    if (s->place.is_layer && s->place.base_fd < 0) {
+        return EOPNOTSUPP; /* what the project has could not be put back */
+    }
+    r = snp_tree_walk(s->place.layer_fd, s->place.view_fd, s->place.is_layer, &walk_most,
+                      &tree);
+    if (r == 0 && (tree.is_cut || tree.n_files > most->files)) {
+        r = E2BIG;
+    }
+    r = r == 0 ? keep_all(&k, &tree) : r;
+    snp_tree_return(s->place.view_fd, &tree);
+    r = r == 0 ? enter(s, number, &tree) : r;
+    if (r == 0) {
+        const struct snp_tree *kept = snp_shadows_find(s, number);
+        ret->bytes = kept->bytes;
+        ret->files = (uint32_t)kept->n_files;
+    } else if (r == E2BIG || r == ENOSPC || r == EDQUOT || r == EFBIG) {
+        ret->bytes = tree.bytes;
+        ret->files = (uint32_t)tree.n_files;
+        ret->flags |= SNP_KEEP_OVER;
+        r = 0;
+    }
+    tree_done(s, &tree);
+    return r;
+}
+
+int snp_shadows_drop(struct snp_shadows *s, uint32_t number)
+{
+    struct shadow *shadow = find(s, number);
+
+    if (shadow == NULL) {
+        return ENOENT;
+    }
+    tree_done(s, &shadow->tree);
+    *shadow = s->shadow[--s->n];
+    return 0;
+}
+
+/* Restoring ----------------------------------------------------------------------------- */
+
+/* After a restore the layer's files hold what want has; the next look is to know. */
+static void learn(struct snp_shadows *s, const struct snp_tree *want)
+{
+    const struct snp_tree_most most = {.nodes = SNP_TREE_NODES_MAX, .bytes = UINT64_MAX};
+    struct snp_tree now = {0};
+
+    if (snp_tree_walk(s->place.layer_fd, s->place.view_fd, s->place.is_layer, &most, &now) !=
+        0) {
+        snp_tree_return(s->place.view_fd, &now);
+        snp_tree_done(&now);
+        snp_shadows_forget(s);
+        return;
+    }
+    snp_tree_return(s->place.view_fd, &now);
+    for (size_t i = 0; i < now.n; i++) {
+        struct snp_node *node = &now.node[i];
+        const struct snp_node *same =
+            node->kind == SNP_NODE_FILE ? snp_tree_find(want, node->path) : NULL;
+        if (same != NULL && same->copy != NULL && same->copy->size == node->size) {
+            /* Sure of it only as before: a sleeping copy of the interpreter may hold it open. */
+            const struct snp_node *known = snp_tree_find(&s->last, node->path);
+            node->copy = same->copy;
+            node->copy->refs++;
+            node->is_sure =
+                known != NULL && known->copy == same->copy && is_as_known(known, node);
+        }
+    }
+    snp_shadows_forget(s);
+    s->last = now;
+}
+
+int snp_shadows_restore(struct snp_shadows *s, uint32_t number)
+{
+    struct shadow *shadow = find(s, number);
+    int r;
+
+    if (shadow == NULL) {
+        return ENOENT;
+    }
+    r = snp_restore(&s->place, &shadow->tree, &s->last);
+    if (r == 0) {
+        learn(s, &shadow->tree);
+    } else {
+        snp_shadows_forget(s);
+    }
+    return r;
+}
+
+const struct snp_shadow_place *snp_shadows_place(const struct snp_shadows *s)
+{
+    return &s->place;
+}
+
+struct snp_shadows *snp_shadows_new(const struct snp_shadow_place *place)
+{
+    struct snp_shadows *s = calloc(1, sizeof(*s));
+    struct statfs fs;
+    const unsigned long lazy = ST_NOATIME | ST_NODIRATIME | ST_RELATIME;
+
+    if (s != NULL) {
+        s->place = *place;
+        s->tells_mapping = fstatfs(place->view_fd, &fs) == 0 &&
+                           ((fs.f_type != TMPFS_MAGIC && fs.f_type != OVERLAYFS_SUPER_MAGIC) ||
+                            ((unsigned long)fs.f_flags & lazy) == 0);
+    }
+    return s;
+}
+
+void snp_shadows_free(struct snp_shadows *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    s->is_pinned = false;
+    while (s->n > 0) {
+        tree_done(s, &s->shadow[--s->n].tree);
+    }
+    snp_shadows_forget(s);
+    snp_shadows_pin(s, false);
+    free(s->shadow);
+    free(s);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_GUEST_FILES_SHADOW_H
+#define SNP_GUEST_FILES_SHADOW_H
+
+/*
+ * Shadows: what the workspace was at some moments. A shadow is a list; the contents of its
+ * files are immutable copies in a folder the code cannot reach, shared by all shadows that
+ * have them. Only what changed since the last one is copied.
+ */
+
+#include "guest/files/tree.h"
+
+struct snp_shadows;
+
+/* Where things are; all borrowed. */
+struct snp_shadow_place {
+    int view_fd;  /* the workspace, as the code sees it; all changes go through it */
+    int layer_fd; /* what was written to it: the overlay's layer, or the same folder */
+    int base_fd;  /* the project below the layer; -1 = none, or it cannot be read */
+    int store_fd; /* folder for the copies */
+    bool is_layer;
+    bool is_local; /* others share this file system: what is lost is not ours to grant */
+};
+
+struct snp_keep_most {
+    uint64_t bytes;
+    uint64_t new_bytes; /* of copies that are made for it */
+    uint32_t files;
+};
+
+struct snp_kept {
+    uint64_t bytes;
+    uint32_t files;
+    uint8_t flags; /* SNP_KEEP_ */
+};
+
+/* A file's immutable contents. */
+struct snp_copy {
+    struct snp_copy *next; /* of those to be removed */
+    uint64_t size;
+    uint64_t stored; /* without holes */
+    uint64_t packed; /* as it goes into a bundle */
+    uint64_t key[2]; /* see init_sparse.h; high half first */
+    uint32_t number; /* its name in the store */
+    unsigned refs;
+};
+
+/* NULL when out of memory. */
+struct snp_shadows *snp_shadows_new(const struct snp_shadow_place *place);
+void snp_shadows_free(struct snp_shadows *s);
+
+/*
+ * Shadow number of the workspace as it is. 0 or errno; with SNP_KEEP_OVER in the answer (and
+ * 0) there is none: the workspace, or all shadows together, would be too large.
+ */
+int snp_shadows_keep(struct snp_shadows *s,
+                     uint32_t number,
+                     const struct snp_keep_most *most,
+                     struct snp_kept *ret);
+
+/*
+ * Make the workspace what shadow number says; no process of the code may run. First all is taken
+ * away that is too much, so that a full file system can be restored. 0 or errno (ENOENT: no
+ * such shadow); after a failure the workspace is neither what it was nor what it is to be.
+ */
+int snp_shadows_restore(struct snp_shadows *s, uint32_t number);
+
+/* ENOENT if there is none. */
+int snp_shadows_drop(struct snp_shadows *s, uint32_t number);
+
+/* The list of a shadow, NULL if there is none; borrowed until it is dropped. */
+const struct snp_tree *snp_shadows_find(const struct snp_shadows *s, uint32_t number);
+
+const struct snp_shadow_place *snp_shadows_place(const struct snp_shadows *s);
+
+/* The workspace was changed by ourselves: what was known of its files no longer holds. */
+void snp_shadows_forget(struct snp_shadows *s);
+
+/* While a child of ours reads shadows no copy is removed. */
+void snp_shadows_pin(struct snp_shadows *s, bool on);
+
+/* Open a copy to read; -1 with errno. */
+int snp_copy_open(const struct snp_shadow_place *place, const struct snp_copy *copy);
+
+/* Parts of init_restore.c ---------------------------------------------------------------- */
+
+/* Are size bytes of both files the same? */
+bool snp_files_are_equal(int a, int b, uint64_t size);
+
+/*
+ * Make the workspace at place what want says; known: what the layer's files are known to hold.
+ * 0 or errno.
+ */
+int snp_restore(const struct snp_shadow_place *place,
+                const struct snp_tree *want,
+                const struct snp_tree *known);
+
+#endif

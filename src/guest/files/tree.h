@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_GUEST_FILES_TREE_H
+#define SNP_GUEST_FILES_TREE_H
+
+/*
+ * A file tree as a sorted list, and the steps by which pid 1 walks and changes one. Whoever
+ * made the tree may have made it to mislead: names are opened one component at a time, never
+ * through a link; depth and number are bounded; what is no file, folder or link is named and
+ * left alone.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/macro.h"
+
+enum {
+    SNP_TREE_PATH_LEN = 4096, /* with its NUL */
+    SNP_TREE_DEPTH_MAX = 64,  /* folders below each other, and descriptors held for them */
+    SNP_TREE_NODES_MAX = 1 << 20,
+};
+
+enum snp_node_kind {
+    SNP_NODE_FILE = 0,
+    SNP_NODE_DIR,
+    SNP_NODE_LINK,
+    SNP_NODE_WHITEOUT, /* of an overlay's layer: what the project has here is deleted */
+    SNP_NODE_LOST,     /* socket, FIFO, device, or what cannot be read */
+};
+
+struct snp_copy; /* an immutable copy of a file; of init_shadow.c */
+
+struct snp_node {
+    char *path;            /* owned; below the top, without a leading slash; "" = the top */
+    char *target;          /* owned; of a link, else NULL */
+    struct snp_copy *copy; /* counted; of a file, NULL = not known */
+    uint64_t size;
+    uint64_t stored; /* of a file: without its holes */
+    uint64_t ino;
+    uint64_t mtime_ns;
+    uint64_t ctime_ns;
+    uint64_t atime_ns;
+    uint32_t mode; /* permission bits */
+    uint8_t kind;
+    bool is_opaque; /* folder of a layer that shows nothing of the project's */
+    bool is_cut;    /* folder that was not entered: too deep */
+    bool is_sure;   /* copy is what these times stand for */
+    bool is_lent;   /* its mode is not what it was: see snp_tree_return */
+};
+
+struct snp_tree {
+    struct snp_node *node; /* owned, sorted by path (bytes) */
+    size_t n;
+    size_t cap;
+    uint64_t bytes; /* of files, without their holes */
+    size_t n_files; /* all but folders */
+    bool is_cut;    /* something was too deep, too long or too much to be in it */
+};
+
+/* What a walk stops at. */
+struct snp_tree_most {
+    size_t nodes;
+    uint64_t bytes;
+};
+
+void snp_tree_done(struct snp_tree *tree);
+
+/* Append a node and take what it owns; -1 when out of memory (then nothing is taken). */
+int snp_tree_add(struct snp_tree *tree, const struct snp_node *node) SNP_NODISCARD;
+void snp_tree_sort(struct snp_tree *tree);
+struct snp_node *snp_tree_find(const struct snp_tree *tree, const char *path);
+
+/*
+ * List what is below the folder at top_fd (borrowed), itself included. view_fd: the same
+ * folder where it may be changed: folders whose owner may not enter them are opened up until
+ * snp_tree_return. is_layer: of an overlay. Without the copies. 0 or errno; E2BIG past most. The
+ * caller frees it in any case.
+ */
+int snp_tree_walk(int top_fd,
+                  int view_fd,
+                  bool is_layer,
+                  const struct snp_tree_most *most,
+                  struct snp_tree *ret);
+
+/* Folders that were opened up for the walk get their modes back. */
+void snp_tree_return(int view_fd, const struct snp_tree *tree);
+
+/*
+ * Open the file name of the folder dir_fd to read, quietly: its times stay. If its owner took
+ * himself the right to, it is lent for a moment, through the view. -1 with errno.
+ */
+int snp_tree_open_file(int dir_fd, const char *name, int view_fd, const struct snp_node *node);
+
+/* Open a folder without following a link. */
+int snp_tree_open_dir(int parent_fd, const char *name);
+
+/* The name in a path, and its folder opened component by component. -1 with errno. */
+int snp_tree_open_parent(int top_fd, const char *path, const char **ret_name);
+
+/* Is path below folder (or is folder the top)? */
+bool snp_tree_is_below(const char *path, const char *folder);
+
+/* Take away what has this name, whole trees too. 0 or errno; 0 if there is nothing. */
+int snp_tree_remove(int parent_fd, const char *name);
+
+/* The same of all that is in the folder fd (borrowed). */
+int snp_tree_empty(int fd);
+
+/*
+ * Mode and time of modification of what has this name; a link's time only. 0 or errno; where
+ * the kernel refuses both (the local tier of ordinary users) EPERM.
+ */
+int snp_tree_stamp(int parent_fd, const char *name, uint32_t mode, uint64_t mtime_ns);
+
+uint64_t snp_tree_ns(const struct timespec *ts);
+enum snp_node_kind snp_tree_kind(const struct stat *st, bool is_layer);
+
+#endif

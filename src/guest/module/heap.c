@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Filling: chunks are asked for from large to small until one comes from the heap's end: then
+ * there is no hole of that size. What was taken is never given back; the list of it is in the
+ * chunks.
+ *
+ * Gathering: private memory of no file, in the units for which the kernel has large pages,
+ * where most of such a unit is in use. So that there are many such units, arenas lie side by
+ * side in a block; they are of different sizes in different interpreters, and few are given back.
+ * What was is not mapped anew: the block stays ours (hot.h).
+ */
+#include "guest/module/heap.h"
+
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/mman.h>
+
+#include "guest/module/maps.h"
+
+#ifndef MADV_COLLAPSE
+#    define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
+enum {
+    LARGEST = 64 << 10, /* below what the C library maps apart */
+    SMALLEST = 24,      /* its smallest chunk */
+    CHUNKS_MAX = 1 << 20,
+    BLOCK_BYTES = 256 << 20,
+    SPARE_BYTES = 8 << 20, /* of it, for the first arenas of forks */
+    LARGE_MAX = 4 << 20,
+    EARLY_MAX = 16,
+    GATHERED_MAX = 256, /* large pages */
+    PAGES_MAX = 512,    /* small pages that make a large one, on the processors we know */
+};
+
+/* Where arenas lie; start is NULL where there is none. */
+static struct block {
+    char *start;
+    size_t used;
+    size_t len;
+    /* What the interpreter had before: arenas, mostly. */
+    struct snp_map early[EARLY_MAX];
+    size_t n_early;
+} block;
+
+/* A table of pages fills a page: a large page is what it describes. */
+static size_t large_page(void)
+{
+    const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
+
+    return page_size / sizeof(uint64_t) * page_size;
+}
+
+void snp_heap_fill(void)
+{
+#ifdef __GLIBC__
+    static void **taken; /* the last chunk; each holds the address of the one before */
+    const uintptr_t brk_end = (uintptr_t)sbrk(0);
+    unsigned n = 0;
+
+    if (brk_end == UINTPTR_MAX) {
+        return;
+    }
+    const uintptr_t top = brk_end - mallinfo2().keepcost - LARGEST;
+    for (size_t size = LARGEST; size >= SMALLEST; size -= size > 1024 ? size / 4 : 8) {
+        for (; n < CHUNKS_MAX; n++) {
+            void **chunk = malloc(size);
+            if (chunk == NULL || (uintptr_t)chunk >= top) {
+                free(chunk);
+                break;
+            }
+            *chunk = taken;
+            taken = chunk;
+        }
+    }
+#endif
+}
+
+/* Most of its small pages are there. */
+static bool is_in_use(const struct snp_maps *maps, uintptr_t start, size_t n)
+{
+    uint64_t entries[PAGES_MAX];
+    size_t there = 0;
+
+    if (!snp_maps_pages(maps, start, n, entries)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        there += (entries[i] & SNP_PAGE_PRESENT) != 0 ? 1 : 0;
+    }
+    return there > n / 2;
+}
+
+/* One large page in the place of many small ones, where there can be one. */
+static void gather(void)
+{
+    const size_t large = large_page();
+    const size_t n = large / (size_t)sysconf(_SC_PAGESIZE);
+    struct snp_maps maps;
+    struct snp_map map;
+    unsigned gathered = 0;
+
+    snp_maps_open(&maps);
+    while (n <= PAGES_MAX && snp_maps_next(&maps, &map)) {
+        uintptr_t at = (map.start + large - 1) / large * large;
+
+        if (!map.is_private || map.has_file || map.is_stack) {
+            continue;
+        }
+        for (; at + large <= map.end && gathered < GATHERED_MAX; at += large) {
+            if (is_in_use(&maps, at, n) && snp_maps_advise(at, large, MADV_COLLAPSE) == 0) {
+                gathered++;
+            }
+        }
+    }
+    snp_maps_close(&maps);
+}
+
+/* Arenas ------------------------------------------------------------------------------------- */
+
+static void note_early(void)
+{
+    struct snp_maps maps;
+    struct snp_map map;
+
+    snp_maps_open(&maps);
+    while (block.n_early < EARLY_MAX && snp_maps_next(&maps, &map)) {
+        if (map.is_private && !map.has_file && !map.is_stack) {
+            block.early[block.n_early++] = map;
+        }
+    }
+    snp_maps_close(&maps);
+}
+
+void snp_heap_begin(void)
+{
+    const size_t large = large_page();
+    char *at = MAP_FAILED;
+    char *start;
+
+    if (large <= LARGE_MAX) {
+        at = mmap(NULL, BLOCK_BYTES + large, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    }
+    if (at == MAP_FAILED) {
+        return;
+    }
+    start = at + (large - (uintptr_t)at % large) % large;
+    (void)munmap(at, (size_t)(start - at));
+    (void)munmap(start + BLOCK_BYTES, large - (size_t)(start - at));
+    (void)madvise(start, BLOCK_BYTES, MADV_HUGEPAGE); /* EINVAL: there are none */
+    block = (struct block){.start = start, .len = BLOCK_BYTES};
+    note_early();
+}
+
+void *snp_heap_arena(size_t n)
+{
+    if (block.start == NULL || n > block.len - block.used) {
+        return NULL;
+    }
+    block.used += n;
+    return block.start + block.used - n;
+}
+
+bool snp_heap_has(uintptr_t address)
+{
+    const uintptr_t start = (uintptr_t)block.start;
+
+    for (size_t i = 0; i < block.n_early; i++) {
+        if (address >= block.early[i].start && address < block.early[i].end) {
+            return true;
+        }
+    }
+    return start != 0 && address - start < block.len;
+}
+
+bool snp_heap_arena_free(void *arena, size_t n)
+{
+    if (!snp_heap_has((uintptr_t)arena)) {
+        return false;
+    }
+    (void)madvise(arena, n, MADV_DONTNEED);
+    return true;
+}
+
+void snp_heap_end(void)
+{
+    const size_t large = large_page();
+    size_t kept;
+
+    if (block.start == NULL) {
+        return; /* the kernel's large pages are too large */
+    }
+    kept = (block.used + large - 1) / large * large + SPARE_BYTES;
+    kept = kept < block.len ? kept : block.len;
+    (void)munmap(block.start + kept, block.len - kept);
+    block.len = kept;
+    gather();
+    (void)madvise(block.start, kept, MADV_NOHUGEPAGE); /* what forks write gets small ones */
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Only in memory that is never anything else: the stack, the program's own variables, and
+ * what the interpreter had before it was forked (heap.h). If the code unmaps a part of that, and
+ * maps a shared file in its place, that file may seem written; its bytes stay.
+ *
+ * To learn takes as long as a few cells, so it is done with the third fork (before the first
+ * all is shared with the template), and then after ever more of them.
+ */
+#include "guest/module/hot.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+
+#include "guest/module/heap.h"
+#include "guest/module/maps.h"
+
+#ifndef MADV_POPULATE_WRITE
+#    define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+enum {
+    RUNS_MAX = 512,
+    PAGES_MAX = 1024, /* of all runs */
+    WINDOW = 512,     /* entries read at once */
+    LOOK_BYTES_MAX = 64 << 20,
+    LOOKS_APART_MAX = 256, /* forks */
+};
+
+struct run {
+    uintptr_t start;
+    size_t n; /* pages */
+};
+
+static struct hot {
+    struct run runs[RUNS_MAX];
+    size_t n;
+    size_t n_pages;
+    uint64_t forks;
+    uint64_t next_look; /* the number of that fork */
+} hot = {.next_look = 3};
+
+static void add_page(uintptr_t at, size_t page_size)
+{
+    struct run *last = hot.n == 0 ? NULL : &hot.runs[hot.n - 1];
+
+    if (hot.n_pages == PAGES_MAX) {
+        return;
+    }
+    if (last != NULL && last->start + last->n * page_size == at) {
+        last->n++;
+    } else if (hot.n < RUNS_MAX) {
+        hot.runs[hot.n++] = (struct run){.start = at, .n = 1};
+    } else {
+        return;
+    }
+    hot.n_pages++;
+}
+
+/* Pages that only we have: we have written them since the last fork. */
+static void look_at(const struct snp_maps *maps,
+                    uintptr_t start,
+                    uintptr_t end,
+                    size_t page_size)
+{
+    const uint64_t what = SNP_PAGE_PRESENT | SNP_PAGE_OWN | SNP_PAGE_SHARED;
+    uint64_t entries[WINDOW];
+
+    for (uintptr_t at = start; at < end; at += WINDOW * page_size) {
+        size_t n = (end - at) / page_size < WINDOW ? (end - at) / page_size : WINDOW;
+
+        if (!snp_maps_pages(maps, at, n, entries)) {
+            return;
+        }
+        for (size_t i = 0; i < n; i++) {
+            if ((entries[i] & what) == (SNP_PAGE_PRESENT | SNP_PAGE_OWN)) {
+                add_page(at + i * page_size, page_size);
+            }
+        }
+    }
+}
+
+void snp_hot_look(void)
+{
+    const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
+    struct snp_maps maps;
+    struct snp_map map;
+    bool has_program = false;
+    size_t looked = 0;
+
+    if (++hot.forks < hot.next_look) {
+        return;
+    }
+    hot.next_look +=
+        hot.next_look < LOOKS_APART_MAX ? hot.next_look : (uint64_t)LOOKS_APART_MAX;
+    hot.n = hot.n_pages = 0;
+    snp_maps_open(&maps);
+    while (snp_maps_next(&maps, &map)) {
+        /* The first that has a file and is written is the program's. */
+        bool is_program = map.is_private && map.has_file && !has_program;
+
+        has_program = has_program || is_program;
+        if (map.is_private && looked + (map.end - map.start) <= LOOK_BYTES_MAX &&
+            (is_program || map.is_stack || snp_heap_has(map.start) ||
+             snp_heap_has(map.end - 1))) {
+            look_at(&maps, map.start, map.end, page_size);
+            looked += map.end - map.start;
+        }
+    }
+    snp_maps_close(&maps);
+}
+
+void snp_hot_touch(void)
+{
+    const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
+
+    for (size_t i = 0; i < hot.n; i++) {
+        /* What is not there any more need not be copied. */
+        (void)snp_maps_advise(hot.runs[i].start, hot.runs[i].n * page_size,
+                              MADV_POPULATE_WRITE);
+    }
+}

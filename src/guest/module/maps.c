@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of /proc/self/maps that are longer than any we look for are passed over in pieces. */
+#include "guest/module/maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+
+#include "base/fd.h"
+
+enum {
+    LINE_CHARS = 512
+};
+
+void snp_maps_open(struct snp_maps *maps)
+{
+    maps->list = fopen("/proc/self/maps", "re");
+    if (maps->list != NULL) { /* else in pieces of 1 KiB */
+        (void)setvbuf(maps->list, maps->buffer, _IOFBF, sizeof(maps->buffer));
+    }
+    maps->page_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+}
+
+void snp_maps_close(struct snp_maps *maps)
+{
+    if (maps->list != NULL) {
+        (void)fclose(maps->list);
+    }
+    maps->list = NULL;
+    snp_closep(&maps->page_fd);
+}
+
+/* A hexadecimal number at *at, which goes on behind it and the character end. */
+static bool read_hex(const char **at, char end, uintptr_t *ret)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *digit;
+
+    *ret = 0;
+    for (; **at != '\0' && (digit = strchr(digits, **at)) != NULL; (*at)++) {
+        *ret = *ret * 16 + (uintptr_t)(digit - digits);
+    }
+    return *(*at)++ == end;
+}
+
+/* "device inode  name" */
+static uint64_t read_file(const char *at)
+{
+    uint64_t number = 0;
+
+    at = strchr(at, ' ');
+    for (at = at == NULL ? "" : at + 1; *at >= '0' && *at <= '9'; at++) {
+        number = number * 10 + (uint64_t)(*at - '0');
+    }
+    return number;
+}
+
+/* "start-end rw-p offset device inode  name" */
+static bool read_line(const char *line, struct snp_map *ret)
+{
+    static const char no_file[] = "00:00 0 ";
+    const int data = PROT_READ | PROT_WRITE;
+    const char *at = line;
+    uintptr_t offset;
+
+    if (!read_hex(&at, '-', &ret->start) || !read_hex(&at, ' ', &ret->end) || strlen(at) < 5) {
+        return false;
+    }
+    ret->prot = (at[0] == 'r' ? PROT_READ : 0) | (at[1] == 'w' ? PROT_WRITE : 0) |
+                (at[2] == 'x' ? PROT_EXEC : 0);
+    ret->is_shared = at[3] != 'p';
+    ret->is_private = !ret->is_shared && ret->prot == data;
+    at += strlen("rw-p ");
+    if (!read_hex(&at, ' ', &offset)) {
+        return false;
+    }
+    ret->has_file = strncmp(at, no_file, strlen(no_file)) != 0;
+    ret->file = read_file(at);
+    ret->is_stack = !ret->has_file && strstr(at, " [stack]\n") != NULL;
+    return true;
+}
+
+bool snp_maps_next(struct snp_maps *maps, struct snp_map *ret)
+{
+    char line[LINE_CHARS];
+
+    while (maps->list != NULL && fgets(line, sizeof(line), maps->list) != NULL) {
+        if (read_line(line, ret)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool snp_maps_pages(const struct snp_maps *maps, uintptr_t start, size_t n, uint64_t *ret)
+{
+    const size_t len = n * sizeof(*ret);
+    const off_t at = (off_t)(start / (size_t)sysconf(_SC_PAGESIZE) * sizeof(*ret));
+
+    return maps->page_fd >= 0 && SNP_RETRY(pread(maps->page_fd, ret, len, at)) == (ssize_t)len;
+}
+
+int snp_maps_protect(uintptr_t start, size_t len, int prot)
+{
+    void *at;
+
+    memcpy(&at, &start, sizeof(at));
+    return mprotect(at, len, prot);
+}
+
+int snp_maps_advise(uintptr_t start, size_t len, int advice)
+{
+    void *at;
+
+    memcpy(&at, &start, sizeof(at)); /* from a number it must come */
+    return madvise(at, len, advice);
+}

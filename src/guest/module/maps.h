@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What /proc/self tells of this process' memory: mappings one after the other, and pages. Where
+ * it cannot be read there are none.
+ */
+#ifndef SNP_GUEST_MODULE_MAPS_H
+#define SNP_GUEST_MODULE_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/macro.h"
+
+/* Bits of a page's entry. */
+#define SNP_PAGE_PRESENT (UINT64_C(1) << 63)
+#define SNP_PAGE_SHARED  (UINT64_C(1) << 61) /* a file's, or shared memory */
+#define SNP_PAGE_OWN     (UINT64_C(1) << 56) /* no other process has it mapped */
+
+struct snp_map {
+    uintptr_t start;
+    uintptr_t end;
+    int prot; /* PROT_ bits */
+    bool is_shared;
+    bool is_private; /* not shared, and read and written, nothing else */
+    bool has_file;
+    uint64_t file; /* its number on its device; 0 = none */
+    bool is_stack; /* the first thread's */
+};
+
+enum {
+    SNP_MAPS_BUFFER = 8 << 10 /* the kernel gives a page at a time */
+};
+
+struct snp_maps {
+    FILE *list;  /* owned; NULL = cannot be read */
+    int page_fd; /* owned */
+    char buffer[SNP_MAPS_BUFFER];
+};
+
+void snp_maps_open(struct snp_maps *maps);
+void snp_maps_close(struct snp_maps *maps);
+bool snp_maps_next(struct snp_maps *maps, struct snp_map *ret) SNP_NODISCARD;
+
+/* Entries of the n small pages from start; false: they cannot be read. */
+bool snp_maps_pages(const struct snp_maps *maps, uintptr_t start, size_t n, uint64_t *ret)
+    SNP_NODISCARD;
+
+/* madvise() by number; 0 or -1 and errno. */
+int snp_maps_advise(uintptr_t start, size_t len, int advice);
+/* mprotect() likewise. */
+int snp_maps_protect(uintptr_t start, size_t len, int prot);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_GUEST_MODULE_SETUP_H
+#define SNP_GUEST_MODULE_SETUP_H
+
+#include <stddef.h>
+#include <linux/filter.h>
+
+#include "base/err.h"
+#include "guest/spec.h"
+
+/* Everything the steps read and leave behind. */
+struct snp_setup {
+    struct snp_spec spec;
+    int fd[SNP_SPEC_FD_N];             /* -1 where none; owned */
+    int group_fd[SNP_SPEC_GROUPS_MAX]; /* spec.n_groups of them; owned */
+    const char *mask;                  /* spec.mask_len bytes; borrowed */
+    const struct sock_fprog *filter;
+    int fs_fd[SNP_SETUP_FS_N]; /* out: O_PATH folders of enum snp_setup_fs; -1 before */
+    int shadow_fd;             /* out: SNP_INIT_SHADOW_FD, or -1 */
+    int base_fd;               /* out: SNP_INIT_BASE_FD, or -1 */
+    int listener_fd;           /* out: seccomp listener, or -1 */
+    int landlock_abi;          /* out */
+};
+
+/*
+ * Turn the calling process (alone in new user, pid, mount, network, ipc and uts
+ * namespaces, id map written; or with spec.is_local in none) into a sandbox. Runs the steps in order and stops at the
+ * first that fails; the process must then exit. The caller keeps no capability.
+ */
+int snp_setup_run(struct snp_setup *setup, struct snp_err *err) SNP_NODISCARD;
+
+/* One step: 0, or a code and *err. */
+struct snp_step {
+    const char *name;
+    int (*run)(struct snp_setup *setup, struct snp_err *err);
+};
+
+/* The steps of a sandbox without namespaces, in order. */
+extern const struct snp_step snp_local_steps[];
+extern const size_t snp_local_steps_n;
+
+/* Steps that both kinds have. */
+int snp_step_cgroups(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
+int snp_step_affinity(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
+int snp_step_rlimits(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
+
+/* Put the filter on, with the mark of this sandbox. As the system call. */
+long snp_setup_filter(const struct snp_setup *s, unsigned flags);
+
+#endif

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The zygote: a warm interpreter that is forked into sandboxes.
+ *
+ * Four kinds of process come from here:
+ *   zygote       waits for orders; never learns what a session is for;
+ *   first child  one per sandbox, in new namespaces; runs the set-up steps on a stack of
+ *                its own, then executes init and is pid 1;
+ *   interpreter  forked by the first child when everything is confined;
+ *   branch       a fork the interpreter makes of itself between two cells; sleeps, and
+ *                forks an interpreter of that moment when the session is to go on from it.
+ *                The seed is the one made before any code of others ran.
+ *
+ * The first child shares the zygote's memory, as after vfork, and the zygote stands still
+ * until it has executed init: so the page tables of a large interpreter are copied once
+ * per sandbox, for the interpreter, and not a second time for pid 1. What follows: nothing
+ * of a session may be left in that memory (make_child), and nobody inside may look into
+ * pid 1 (PR_SET_DUMPABLE belongs to the memory; serve sets it back).
+ */
+#include "guest/module/zygote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "base/slice.h"
+#include "guest/module/setup.h"
+#include "guest/spec.h"
+
+enum {
+    FILTER_MAX = 64 << 10,
+    FD_PARK = 64, /* descriptors are parked from here while the low ones are rearranged */
+    STACK_BYTES = 256 << 10,
+    NAMESPACES =
+        CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+    FIRST_CHILD = CLONE_VM | CLONE_VFORK | SIGCHLD,
+};
+
+/* What a first child works with. */
+struct child {
+    int control_fd;
+    uint32_t number; /* of the order */
+    bool is_announced;
+    struct snp_setup setup;
+    char *mask; /* mapping of mask_len bytes, NULL = none */
+};
+
+/* One per process; static, because an interpreter comes back to it from another stack. */
+static struct zygote {
+    int control_fd;
+    struct sock_fprog filter;
+    const struct snp_zygote_hooks *hooks;
+    jmp_buf back; /* where an interpreter leaves the first child's stack */
+    char *stack;
+    struct child child;
+} zygote;
+
+static int filter_load(int fd, struct sock_fprog *ret, struct snp_err *err)
+{
+    struct stat st;
+    void *code;
+
+    if (fstat(fd, &st) < 0) {
+        return snp_fail_sys(err, errno, "stat the filter");
+    }
+    if (st.st_size <= 0 || st.st_size > FILTER_MAX ||
+        st.st_size % (off_t)sizeof(struct sock_filter) != 0) {
+        return snp_fail(err, SNP_E_PEER, "the filter has a wrong size");
+    }
+    code = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (code == MAP_FAILED) {
+        return snp_fail_sys(err, errno, "map the filter");
+    }
+    ret->filter = code;
+    ret->len = (unsigned short)((size_t)st.st_size / sizeof(struct sock_filter));
+    return 0;
+}
+
+static void default_sigchld(void)
+{
+    struct sigaction act = {.sa_handler = SIG_DFL};
+
+    (void)sigaction(SIGCHLD, &act, NULL);
+}
+
+/* Move fd out of the way of the low numbers; the old one is closed. */
+static int park(int fd)
+{
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, FD_PARK);
+
+    if (high >= 0) {
+        (void)close(fd);
+    }
+    return high;
+}
+
+/*
+ * Last in each process, because what is parked has higher numbers than a low limit
+ * admits. Where the host's own limit is tighter, that stays.
+ */
+static int limit_open_files(rlim_t most)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0) {
+        return -1;
+    }
+    limit.rlim_max = limit.rlim_max < most ? limit.rlim_max : most;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Put the streams in their places and close everything else. */
+static int interpreter_fds(const struct child *c, int seed_fd)
+{
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(c->setup.fd[SNP_SPEC_FD_STDOUT], 1) < 0 ||
+        dup2(c->setup.fd[SNP_SPEC_FD_STDERR], 2) < 0 ||
+        dup2(c->setup.fd[SNP_SPEC_FD_GUEST], SNP_GUEST_FD) < 0 ||
+        dup2(seed_fd, SNP_GUEST_SEED_FD) < 0 || fcntl(SNP_GUEST_FD, F_SETFD, FD_CLOEXEC) < 0 ||
+        fcntl(SNP_GUEST_SEED_FD, F_SETFD, FD_CLOEXEC) < 0) {
+        return -1;
+    }
+    return (int)syscall(SYS_close_range, SNP_GUEST_SEED_FD + 1, ~0U, 0);
+}
+
+static void name_interpreter(void)
+{
+    (void)setsid(); /* its process group is what an interrupt is sent to */
+    (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    (void)prctl(PR_SET_NAME, "python", 0, 0, 0);
+    /* Under memory pressure the code goes first, not init or the seed. */
+    (void)!snp_file_poke("/proc/self/oom_score_adj", "500");
+}
+
+static void become_interpreter(struct child *c, int seed_fd)
+{
+    if (interpreter_fds(c, seed_fd) < 0 || limit_open_files(c->setup.spec.open_files) < 0) {
+        _exit(4);
+    }
+    name_interpreter();
+}
+
+/* Become pid 1: descriptors in their places, then execute init. */
+static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int seed_fd)
+{
+    char pid[16];
+    char *folder = c->setup.spec.is_local != 0 ? c->setup.spec.folder : NULL;
+    char *argv[] = {(char *)(uintptr_t) "init", pid, folder, NULL};
+    char *envp[] = {NULL};
+    /* High numbers first, or putting one in its place could close another. */
+    const int from[] = {
+        c->control_fd,
+        seed_fd,
+        park(c->setup.fs_fd[SNP_SETUP_WORKSPACE]),
+        park(c->setup.shadow_fd),
+        park(c->setup.base_fd),
+    };
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int init_fd = c->setup.fd[SNP_SPEC_FD_INIT];
+
+    (void)snprintf(pid, sizeof(pid), "%d", (int)interpreter);
+    if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(c->setup.fd[SNP_SPEC_FD_STDOUT], 1) < 0 ||
+        dup2(c->setup.fd[SNP_SPEC_FD_STDERR], 2) < 0) {
+        _exit(4);
+    }
+    (void)syscall(SYS_close_range, SNP_INIT_SHADOW_FD, SNP_INIT_BASE_FD, 0);
+    for (int i = 0; i < (int)SNP_ARRAY_LEN(from); i++) {
+        bool is_optional = SNP_INIT_CONTROL_FD + i > SNP_INIT_UPPER_FD;
+        if ((from[i] >= 0 || !is_optional) && dup2(from[i], SNP_INIT_CONTROL_FD + i) < 0) {
+            _exit(4);
+        }
+    }
+    (void)syscall(SYS_close_range, SNP_INIT_BASE_FD + 1, (unsigned)init_fd - 1, 0);
+    (void)syscall(SYS_close_range, (unsigned)init_fd + 1, ~0U, 0);
+    if (limit_open_files(c->setup.spec.open_files) < 0) {
+        _exit(4);
+    }
+    (void)syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
+    _exit(4);
+}
+
+/* Tell the supervisor who we are. */
+static int announce(struct child *c)
+{
+    char forked[1 + sizeof(c->number)] = {SNP_ZYGOTE_FORKED};
+    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+    memcpy(forked + 1, &c->number, sizeof(c->number));
+    if (pidfd < 0 || snp_send_fds(zygote.control_fd, forked, sizeof(forked), &pidfd, 1) < 0) {
+        return -1;
+    }
+    (void)close(pidfd);
+    (void)close(zygote.control_fd);
+    c->is_announced = true;
+    return 0;
+}
+
+static int receive_spec(struct child *c)
+{
+    struct snp_spec *spec = &c->setup.spec;
+    int fds[SNP_FDS_MAX];
+    size_t n_fds = 0;
+    ssize_t n = snp_recv_fds(c->control_fd, spec, sizeof(*spec), fds, &n_fds);
+
+    if (n <= 0) {
+        _exit(0); /* the supervisor went away; nothing has begun */
+    }
+    if (n < (ssize_t)sizeof(*spec)) {
+        ssize_t rest = snp_read_all(c->control_fd, (char *)spec + n, sizeof(*spec) - (size_t)n);
+        n = rest < 0 ? rest : n + rest;
+    }
+    if (n != (ssize_t)sizeof(*spec) || spec->magic != SNP_SPEC_MAGIC ||
+        spec->mask_len > SNP_MASK_MAX || spec->n_groups > SNP_SPEC_GROUPS_MAX ||
+        n_fds != SNP_SPEC_FD_PROJECT + (spec->has_project != 0 ? 1U : 0U) + spec->n_groups) {
+        return -1;
+    }
+    for (size_t i = 0; i < n_fds - spec->n_groups; i++) {
+        c->setup.fd[i] = park(fds[i]);
+    }
+    for (size_t i = 0; i < spec->n_groups; i++) {
+        c->setup.group_fd[i] = park(fds[n_fds - spec->n_groups + i]);
+    }
+    if (spec->mask_len > 0) {
+        void *mask = mmap(NULL, spec->mask_len, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        c->mask = mask == MAP_FAILED ? NULL : mask;
+        if (c->mask == NULL ||
+            snp_read_all(c->control_fd, c->mask, spec->mask_len) != spec->mask_len) {
+            return -1;
+        }
+    }
+    c->setup.mask = c->mask;
+    return 0;
+}
+
+/* With the file systems' descriptors, by which the supervisor sees how full they are. */
+static void send_reply(struct child *c, int result, const struct snp_err *err)
+{
+    struct snp_setup_reply reply = {
+        .magic = SNP_SPEC_MAGIC,
+        .ok = result == 0,
+        .landlock_abi = c->setup.landlock_abi,
+        .err = *err,
+    };
+    int fds[SNP_SETUP_FS_N + 1];
+    size_t n_fds = 0;
+
+    for (size_t i = 0; i < SNP_SETUP_FS_N && result == 0; i++) {
+        fds[n_fds++] = c->setup.fs_fd[i];
+    }
+    if (c->setup.listener_fd >= 0 && result == 0) {
+        fds[n_fds++] = c->setup.listener_fd;
+    }
+    if (snp_send_fds_marked(c->control_fd, &reply, sizeof(reply), fds, n_fds,
+                            c->setup.spec.mark) < 0 ||
+        result < 0) {
+        _exit(4);
+    }
+    snp_closep(&c->setup.listener_fd); /* the listener must not be inside */
+}
+
+/*
+ * The first child, on its own stack in the zygote's memory. Its fork goes back to the
+ * zygote's stack, of which it has a copy, and is the interpreter.
+ */
+static int child_main(void *arg)
+{
+    struct child *c = arg;
+    struct snp_err err = {.code = SNP_OK};
+    const int on = 1;
+    int pair[2];
+    pid_t interpreter;
+    int r;
+
+    default_sigchld();
+    snp_slice_short(); /* pid 1, which is executed from here */
+    c->control_fd = park(c->control_fd);
+    if (announce(c) < 0) {
+        _exit(4);
+    }
+    if (receive_spec(c) < 0) {
+        r = snp_fail(&err, SNP_E_PEER, "the spec was not understood");
+    } else {
+        r = snp_setup_run(&c->setup, &err);
+    }
+    send_reply(c, r, &err);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ||
+        setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0) {
+        _exit(4);
+    }
+    /* Until init is executed the code, which starts now, must not look into us. */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    pair[0] = park(pair[0]);
+    pair[1] = park(pair[1]);
+    interpreter = fork();
+    if (interpreter == 0) {
+        become_interpreter(c, pair[1]);
+        longjmp(zygote.back, 1);
+    }
+    if (interpreter < 0) {
+        _exit(4);
+    }
+    exec_init(c, interpreter, pair[0]);
+}
+
+static void forget_child(struct child *c)
+{
+    if (c->mask != NULL) {
+        (void)munmap(c->mask, c->setup.spec.mask_len);
+    }
+    explicit_bzero(c, sizeof(*c));
+}
+
+static void prepare_child(struct child *c, int session_fd)
+{
+    c->control_fd = session_fd;
+    for (size_t i = 0; i < SNP_SPEC_FD_N; i++) {
+        c->setup.fd[i] = -1;
+    }
+    for (size_t i = 0; i < SNP_SETUP_FS_N; i++) {
+        c->setup.fs_fd[i] = -1;
+    }
+    c->setup.shadow_fd = c->setup.base_fd = -1;
+    c->setup.listener_fd = -1;
+    c->setup.filter = &zygote.filter;
+}
+
+/* One order: make a first child for the session's control socket in session_fd (consumed). */
+static void make_child(const char *order, int session_fd)
+{
+    const int namespaces = order[0] == SNP_ZYGOTE_PLAIN ? 0 : NAMESPACES;
+    struct child *c = &zygote.child;
+    char answer[1 + sizeof(c->number) + sizeof(int32_t)] = {SNP_ZYGOTE_FAILED};
+    int32_t eno;
+    int pid;
+
+    prepare_child(c, session_fd);
+    memcpy(&c->number, order + 1, sizeof(c->number));
+    /* As the owner of our own /proc files the supervisor can map the child's ids. */
+    (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    zygote.hooks->before_fork();
+    pid = clone(child_main, zygote.stack + STACK_BYTES, namespaces | FIRST_CHILD, c);
+    eno = pid < 0 ? errno : ECHILD;
+    zygote.hooks->after_fork_parent();
+    (void)close(session_fd);
+    if (!c->is_announced) {
+        memcpy(answer + 1, &c->number, sizeof(c->number));
+        memcpy(answer + 1 + sizeof(c->number), &eno, sizeof(eno));
+        if (send(zygote.control_fd, answer, sizeof(answer), MSG_NOSIGNAL) < 0) {
+            _exit(0);
+        }
+    }
+    /* The next sandbox must find nothing of this one in the memory it is forked from. */
+    forget_child(c);
+    if (madvise(zygote.stack, STACK_BYTES, MADV_DONTNEED) < 0) {
+        explicit_bzero(zygote.stack, STACK_BYTES);
+    }
+}
+
+/* Never returns in the zygote. */
+static SNP_NORETURN void serve_orders(void)
+{
+    for (;;) {
+        int fds[SNP_FDS_MAX];
+        size_t n_fds = 0;
+        char order[1 + sizeof(uint32_t)];
+        ssize_t n = snp_recv_fds(zygote.control_fd, order, sizeof(order), fds, &n_fds);
+
+        if (n != (ssize_t)sizeof(order) ||
+            (order[0] != SNP_ZYGOTE_FORK && order[0] != SNP_ZYGOTE_PLAIN) || n_fds != 1) {
+            _exit(0);
+        }
+        make_child(order, fds[0]);
+    }
+}
+
+int snp_zygote_serve(int control_fd,
+                     int filter_fd,
+                     const struct snp_zygote_hooks *hooks,
+                     struct snp_err *err)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    char ready[2 + SNP_VERSION_MAX];
+    int ready_len = snprintf(ready, sizeof(ready), "%c%s", SNP_ZYGOTE_READY, hooks->version);
+    int r = filter_load(filter_fd, &zygote.filter, err);
+    void *stack;
+
+    (void)close(filter_fd);
+    if (r < 0) {
+        return r;
+    }
+    stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED) {
+        return snp_fail_sys(err, errno, "map a stack");
+    }
+    zygote.stack = stack;
+    zygote.control_fd = control_fd;
+    zygote.hooks = hooks;
+    (void)sigaction(SIGCHLD, &ignore, NULL); /* first children are reaped by the kernel */
+    ready_len = ready_len < (int)sizeof(ready) ? ready_len : (int)sizeof(ready) - 1;
+    if (send(control_fd, ready, (size_t)ready_len, MSG_NOSIGNAL) != ready_len) {
+        return snp_fail_sys(err, errno, "tell the supervisor");
+    }
+    if (setjmp(zygote.back) == 0) {
+        serve_orders();
+    }
+    forget_child(&zygote.child);
+    (void)munmap(SNP_TAKE_PTR(zygote.stack), STACK_BYTES);
+    zygote.hooks->after_fork_child();
+    return 0;
+}
+
+/*
+ * Where the C library keeps the number of this thread; NULL if the kernel does not tell. A
+ * process made by a bare clone has to put its own there.
+ */
+static int *thread_number(void)
+{
+    int *at = NULL;
+
+    return prctl(PR_GET_TID_ADDRESS, &at, 0, 0, 0) < 0 ? NULL : at;
+}
+
+/*
+ * Fork, as a child of pid 1 and not of ours: code that waits for its children shall not meet
+ * it. Nobody's handlers run: what comes of it is this program at another time, not a child
+ * that has to find its way.
+ */
+static pid_t clone_self(void)
+{
+    int *number = thread_number();
+    const unsigned long flags =
+        CLONE_PARENT | SIGCHLD |
+        (number == NULL ? 0 : CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
+
+#ifdef __x86_64__
+    return (pid_t)syscall(SYS_clone, flags, NULL, NULL, number, NULL);
+#else
+    return (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, number);
+#endif
+}
+
+/* Pid 1 sees from whom a byte on this socket comes; nobody can say it for another. */
+static int say(int socket_fd, char what)
+{
+    return SNP_RETRY(send(socket_fd, &what, 1, MSG_NOSIGNAL)) == 1 ? 0 : -1;
+}
+
+/*
+ * A copy sleeps until pid 1 passes it a guest stream. Returns the stream in each process that
+ * comes of it, which has told pid 1 its number.
+ */
+static int sleep_until_woken(int socket_fd)
+{
+    (void)setsid();
+    (void)!snp_file_poke("/proc/self/oom_score_adj", "0"); /* not ours once we are closed */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    (void)prctl(PR_SET_NAME, "branch", 0, 0, 0);
+    if (say(socket_fd, SNP_BRANCH_ASLEEP) < 0) {
+        _exit(0);
+    }
+    for (;;) {
+        int fds[SNP_FDS_MAX];
+        size_t n_fds = 0;
+        char byte;
+        ssize_t n = snp_recv_fds(socket_fd, &byte, 1, fds, &n_fds);
+        pid_t pid;
+
+        if (n <= 0 || n_fds != 1) {
+            _exit(0);
+        }
+        pid = clone_self();
+        if (pid == 0) {
+            name_interpreter(); /* first: a copy that is to sleep has its session for itself */
+            if (say(socket_fd, SNP_BRANCH_AWAKE) < 0) {
+                _exit(4);
+            }
+            (void)close(socket_fd);
+            return fds[0];
+        }
+        (void)close(fds[0]);
+        if (pid < 0 && say(socket_fd, SNP_BRANCH_FAILED) < 0) {
+            _exit(0);
+        }
+    }
+}
+
+int snp_zygote_branch(const struct snp_zygote_copy *copy, int *ret_stream_fd)
+{
+    pid_t pid = clone_self();
+
+    if (pid == 0) {
+        (void)close(copy->stream_fd); /* its end must be seen when the interpreter ends */
+        for (size_t i = 0; i < copy->n_closing; i++) {
+            (void)close(copy->closing[i]);
+        }
+        *ret_stream_fd = sleep_until_woken(copy->socket_fd);
+        return 0;
+    }
+    *ret_stream_fd = -1;
+    if (pid < 0) {
+        int eno = errno;
+        (void)close(copy->socket_fd);
+        errno = eno;
+        return -1;
+    }
+    return close(copy->socket_fd);
+}

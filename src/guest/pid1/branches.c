@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request waits for its copy without anybody else waiting: the loop polls the socket. A
+ * copy that does not speak in time, speaks wrongly, or runs unasked, is killed.
+ */
+#include "guest/pid1/branches.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "guest/pid1/kill.h"
+#include "guest/spec.h"
+
+enum {
+    HOLD_MS = 3000,
+    WAKE_MS = 12000,
+    CONT_TRIES = 20,
+    SEED = 0
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000U + (uint64_t)ts.tv_nsec / 1000000U;
+}
+
+void snp_branches_init(struct snp_init_branches *bs)
+{
+    bs->at[0] = (struct snp_init_branch){
+        .number = SEED, .fd = SNP_INIT_SEED_FD, .waits_for = SNP_BRANCH_ASLEEP};
+    bs->n = 1;
+}
+
+static struct snp_init_branch *find(struct snp_init_branches *bs, uint32_t number)
+{
+    for (size_t i = 0; i < bs->n; i++) {
+        if (bs->at[i].number == number && !bs->at[i].is_dropped) {
+            return &bs->at[i];
+        }
+    }
+    return NULL;
+}
+
+bool snp_branches_spare(const struct snp_init_branches *bs, pid_t pid)
+{
+    for (size_t i = 0; i < bs->n; i++) {
+        if (bs->at[i].pid == pid && !bs->at[i].is_dropped) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < bs->n_jobs; i++) {
+        if (bs->jobs[i] == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool snp_branches_has(const struct snp_init_branches *bs, pid_t pid)
+{
+    for (size_t i = 0; i < bs->n; i++) {
+        if (bs->at[i].pid == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool snp_branches_is_job(const struct snp_init_branches *bs, pid_t pid)
+{
+    for (size_t i = 0; i < bs->n_jobs; i++) {
+        if (bs->jobs[i] == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool snp_branches_add_job(struct snp_init_branches *bs, pid_t pid)
+{
+    if (bs->n_jobs == SNP_INIT_JOBS_MAX) {
+        return false;
+    }
+    bs->jobs[bs->n_jobs++] = pid;
+    bs->spared(bs->data, UINT32_MAX, pid, true);
+    return true;
+}
+
+static void answer(struct snp_init_branches *bs, struct snp_init_branch *b, int eno, pid_t pid)
+{
+    struct snp_init_branch told = *b;
+
+    b->reply_to = 0;
+    b->waits_for = 0;
+    if (told.reply_to != 0) {
+        bs->done(bs->data, &told, eno, pid);
+    }
+}
+
+static void stop(struct snp_init_branch *b, pid_t woken)
+{
+    b->is_stopping = true;
+    b->woken = woken;
+    (void)snp_init_kill(b->pid, SIGSTOP);
+}
+
+static void let_go_on(const struct snp_init_branch *b)
+{
+    siginfo_t ours;
+
+    /* In the local tier it is the supervisor who looks for it, and may not see it at once. */
+    for (int i = 0; i < CONT_TRIES && snp_init_kill(b->pid, SIGCONT) < 0; i++) {
+        (void)poll(NULL, 0, 1);
+    }
+    (void)waitid(P_PID, (id_t)b->pid, &ours,
+                 WCONTINUED | WNOHANG); /* so that another's shows */
+}
+
+static void forget(struct snp_init_branches *bs, struct snp_init_branch *b)
+{
+    snp_closep(&b->fd);
+    *b = bs->at[--bs->n];
+}
+
+/* It is of no use: end it. */
+static void give_up(struct snp_init_branches *bs, struct snp_init_branch *b, int eno)
+{
+    answer(bs, b, eno, -1);
+    if (b->pid > 1) {
+        bs->n_ended++;
+        (void)snp_init_kill(b->pid, SIGKILL);
+        b->is_dropped = true; /* until it is reaped */
+        snp_closep(&b->fd);
+        return;
+    }
+    forget(bs, b);
+}
+
+int snp_branches_hold(struct snp_init_branches *bs, uint32_t number, int fd, uint32_t reply_to)
+{
+    const int on = 1;
+    int own;
+
+    if (fd < 0 || number == SEED || find(bs, number) != NULL) {
+        return EINVAL;
+    }
+    if (bs->n == SNP_INIT_BRANCHES_MAX) {
+        return ENOSPC;
+    }
+    own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (own < 0 || setsockopt(own, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0) {
+        int eno = errno;
+        snp_closep(&own);
+        return eno;
+    }
+    bs->at[bs->n++] = (struct snp_init_branch){.number = number,
+                                               .fd = own,
+                                               .waits_for = SNP_BRANCH_ASLEEP,
+                                               .reply_to = reply_to,
+                                               .until_ms = now_ms() + HOLD_MS};
+    return SNP_INIT_LATER;
+}
+
+int snp_branches_wake(struct snp_init_branches *bs,
+                      uint32_t number,
+                      bool is_job,
+                      int stream_fd,
+                      uint32_t reply_to)
+{
+    struct snp_init_branch *b = find(bs, number);
+
+    if (stream_fd < 0) {
+        return EINVAL;
+    }
+    if (b == NULL || b->pid <= 0) {
+        return ESRCH;
+    }
+    if (b->waits_for != 0) {
+        return EBUSY;
+    }
+    if (snp_init_send_fd(b->fd, 'W', stream_fd) < 0) {
+        return ECHILD;
+    }
+    let_go_on(b);
+    b->waits_for = SNP_BRANCH_AWAKE;
+    b->is_job = is_job;
+    b->reply_to = reply_to;
+    b->until_ms = now_ms() + WAKE_MS;
+    return SNP_INIT_LATER;
+}
+
+int snp_branches_drop(struct snp_init_branches *bs, uint32_t number, uint32_t reply_to)
+{
+    struct snp_init_branch *b = find(bs, number);
+
+    if (b == NULL || number == SEED) {
+        return b == NULL ? ESRCH : EINVAL;
+    }
+    answer(bs, b, ECANCELED, -1);
+    if (b->pid <= 0) { /* it ends by itself, when it finds nobody at the other end */
+        forget(bs, b);
+        return 0;
+    }
+    b->is_dropped = true;
+    b->reply_to = reply_to;
+    snp_closep(&b->fd);
+    (void)snp_init_kill(b->pid, SIGKILL);
+    return SNP_INIT_LATER;
+}
+
+bool snp_branches_reaped(struct snp_init_branches *bs, pid_t pid)
+{
+    for (size_t i = 0; i < bs->n_jobs; i++) {
+        if (bs->jobs[i] == pid) {
+            bs->jobs[i] = bs->jobs[--bs->n_jobs];
+            bs->spared(bs->data, UINT32_MAX, pid, false);
+            return true;
+        }
+    }
+    for (size_t i = 0; i < bs->n; i++) {
+        struct snp_init_branch *b = &bs->at[i];
+        if (b->pid != pid) {
+            continue;
+        }
+        b->pid = -1;
+        answer(bs, b, b->is_dropped ? 0 : ECHILD, -1);
+        bs->spared(bs->data, b->number, pid, false);
+        forget(bs, b);
+        return true;
+    }
+    return false;
+}
+
+size_t snp_branches_poll(const struct snp_init_branches *bs,
+                         struct pollfd *ret,
+                         int *ret_timeout_ms)
+{
+    uint64_t first = UINT64_MAX;
+    uint64_t now = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < bs->n; i++) {
+        const struct snp_init_branch *b = &bs->at[i];
+        if (b->waits_for == 0 || b->fd < 0) {
+            continue;
+        }
+        if (!b->is_stopping) {
+            ret[n++] = (struct pollfd){.fd = b->fd, .events = POLLIN};
+        }
+        if (b->until_ms != 0 && b->until_ms < first) {
+            first = b->until_ms;
+            now = now_ms();
+        }
+    }
+    *ret_timeout_ms = first == UINT64_MAX ? -1 : first <= now ? 0 : (int)(first - now);
+    return n;
+}
+
+/* A byte and who sent it; 0 if there is none yet, -1 at the end of the stream. */
+static int hear(int fd, char *ret_byte, pid_t *ret_pid)
+{
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(4 * sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = ret_byte, .iov_len = 1};
+    struct msghdr msg = {.msg_iov = &part,
+                         .msg_iovlen = 1,
+                         .msg_control = control.room,
+                         .msg_controllen = sizeof(control.room)};
+    ssize_t n = SNP_RETRY(recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC));
+
+    *ret_pid = -1;
+    if (n <= 0) {
+        return n < 0 && errno == EAGAIN ? 0 : -1;
+    }
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c != NULL; c = CMSG_NXTHDR(&msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET) {
+            continue;
+        }
+        if (c->cmsg_type == SCM_CREDENTIALS) {
+            struct ucred who;
+            memcpy(&who, CMSG_DATA(c), sizeof(who));
+            *ret_pid = who.pid;
+        } else if (c->cmsg_type == SCM_RIGHTS) { /* nobody honest sends any */
+            int *fds = (int *)(void *)CMSG_DATA(c);
+            for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= c->cmsg_len; i++) {
+                (void)close(fds[i]);
+            }
+        }
+    }
+    return 1;
+}
+
+static bool is_known(const struct snp_init_branches *bs,
+                     pid_t pid,
+                     const pid_t *other,
+                     size_t n_other)
+{
+    for (size_t i = 0; i < n_other; i++) {
+        if (other[i] == pid) {
+            return true;
+        }
+    }
+    return snp_branches_spare(bs, pid);
+}
+
+/* Alive and our child: only then we notice its end and can end it. */
+static bool is_living_child(pid_t pid)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == 0;
+}
+
+static void on_byte(struct snp_init_branches *bs,
+                    struct snp_init_branch *b,
+                    char byte,
+                    pid_t pid)
+{
+    if (b->waits_for == SNP_BRANCH_ASLEEP) {
+        b->pid = pid;
+    } else if (byte == SNP_BRANCH_AWAKE && b->is_job && pid > 1) {
+        (void)snp_branches_add_job(bs, pid);
+    }
+    stop(b, byte == SNP_BRANCH_FAILED ? 0 : pid);
+}
+
+/* It stands: whoever asked is told what it has said. */
+static void at_rest(struct snp_init_branches *bs, struct snp_init_branch *b)
+{
+    bool is_gone = b->waits_for == SNP_BRANCH_AWAKE && !b->is_job && b->woken > 1 &&
+                   !is_living_child(b->woken);
+
+    if (!bs->is_alone(bs->data, b->pid, b->woken)) {
+        give_up(bs, b, EPROTO);
+        return;
+    }
+    b->is_stopping = false;
+    if (b->waits_for == SNP_BRANCH_ASLEEP) {
+        bs->spared(bs->data, b->number, b->pid, true);
+    }
+    answer(bs, b, b->woken == 0 ? EAGAIN : is_gone ? ECHILD : 0, b->woken);
+}
+
+void snp_branches_moved(struct snp_init_branches *bs, pid_t pid, bool is_stopped)
+{
+    for (size_t i = 0; i < bs->n; i++) {
+        struct snp_init_branch *b = &bs->at[i];
+
+        if (b->pid != pid || b->is_dropped || (b->waits_for != 0 && !b->is_stopping)) {
+            continue;
+        }
+        if (is_stopped && b->is_stopping) {
+            at_rest(bs, b);
+        } else {
+            give_up(bs, b, EPROTO);
+        }
+        return;
+    }
+}
+
+static bool is_awake(const struct snp_init_branch *b)
+{
+    return b->pid > 1 && !b->is_dropped && b->waits_for != 0;
+}
+
+unsigned snp_branches_awake(const struct snp_init_branches *bs)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < bs->n; i++) {
+        n += is_awake(&bs->at[i]) ? 1 : 0;
+    }
+    return n;
+}
+
+void snp_branches_end_awake(struct snp_init_branches *bs, pid_t job)
+{
+    for (size_t i = bs->n; i-- > 0;) {
+        if (is_awake(&bs->at[i])) {
+            give_up(bs, &bs->at[i], ECANCELED);
+        }
+    }
+    for (size_t i = bs->n_jobs; i-- > 0;) {
+        pid_t pid = bs->jobs[i];
+
+        if (pid != job) {
+            bs->jobs[i] = bs->jobs[--bs->n_jobs];
+            bs->spared(bs->data, UINT32_MAX, pid, false);
+            (void)snp_init_kill(pid, SIGKILL);
+        }
+    }
+}
+
+unsigned snp_branches_dying(const struct snp_init_branches *bs)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < bs->n; i++) {
+        n += bs->at[i].is_dropped ? 1 : 0;
+    }
+    return n;
+}
+
+static void look_at(struct snp_init_branches *bs,
+                    struct snp_init_branch *b,
+                    const pid_t *other,
+                    size_t n_other)
+{
+    char byte = 0;
+    pid_t pid = -1;
+    int r = b->is_stopping ? 0 : hear(b->fd, &byte, &pid);
+
+    if (r == 0) {
+        if (b->until_ms != 0 && b->until_ms <= now_ms()) {
+            give_up(bs, b, ETIMEDOUT);
+        }
+        return;
+    }
+    if (r > 0 && b->waits_for == SNP_BRANCH_AWAKE && byte == SNP_BRANCH_FAILED &&
+        pid == b->pid) {
+        on_byte(bs, b, byte, -1);
+        return;
+    }
+    if (r < 0 || byte != (char)b->waits_for || pid <= 1 || is_known(bs, pid, other, n_other)) {
+        give_up(bs, b, r < 0 ? ECHILD : EPROTO);
+        return;
+    }
+    if (is_living_child(pid)) {
+        on_byte(bs, b, byte, pid);
+    } else if (b->waits_for == SNP_BRANCH_AWAKE && b->is_job) {
+        on_byte(bs, b, byte,
+                -1); /* a short job may have ended and been reaped before we look */
+    } else {
+        give_up(bs, b, EPROTO);
+    }
+}
+
+void snp_branches_look(struct snp_init_branches *bs, const pid_t *other, size_t n_other)
+{
+    for (size_t i = bs->n; i-- > 0;) { /* the last takes the place of one that is forgotten */
+        if (bs->at[i].waits_for != 0 && bs->at[i].fd >= 0) {
+            look_at(bs, &bs->at[i], other, n_other);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_GUEST_PID1_WIRE_H
+#define SNP_GUEST_PID1_WIRE_H
+
+/* Numbers of the init protocol (docs/wire.md), shared by pid 1 and the supervisor. */
+
+enum {
+    SNP_INIT_COMMAND = 48,
+    SNP_INIT_SIGNAL = 49,
+    SNP_INIT_SWEEP = 50,
+    SNP_INIT_WAKE = 51,
+    SNP_INIT_PUT = 52,
+    SNP_INIT_GET = 53,
+    SNP_INIT_LS = 54,
+    SNP_INIT_CHANGES = 55,
+    SNP_INIT_WATCH = 56,
+    SNP_INIT_HOLD = 57,
+    SNP_INIT_DROP = 58,
+    SNP_INIT_KEEP = 59,
+    SNP_INIT_RESTORE = 60,
+    SNP_INIT_PACK = 61,
+    SNP_INIT_UNPACK = 62,
+    SNP_INIT_SECRET = 63,
+    SNP_INIT_REPLY = 64,
+    SNP_INIT_EXIT = 65,
+    SNP_INIT_MEMORY = 66,
+    SNP_INIT_SPARED = 67,
+};
+
+enum {
+    SNP_INIT_INTERPRETER = 0, /* targets */
+    SNP_INIT_COMMAND_TARGET = 1,
+    SNP_INIT_JOB_TARGET = 2, /* i32: which */
+};
+
+enum {
+    SNP_INIT_BODY_MAX = (16 << 20) + 4096,
+    SNP_INIT_ENTRIES_MAX = 20000, /* of LS and CHANGES */
+    SNP_INIT_WATCH_MS = 20,
+};
+
+/* Flags of a CHANGES reply. */
+enum {
+    SNP_CHANGES_TRUNCATED = 1,
+    SNP_CHANGES_WORKSPACE_FULL = 2,
+    SNP_CHANGES_INODES_FULL = 4,
+    SNP_CHANGES_TMP_FULL = 8,
+    SNP_CHANGES_SHM_FULL = 16,
+    SNP_CHANGES_CROWDED = 32, /* a sample found as many processes as there may be */
+};
+
+/* Flags of a KEEP reply. */
+enum {
+    SNP_KEEP_OVER =
+        1, /* not made: the workspace, or all shadows together, would be too large */
+    SNP_KEEP_OPEN = 2,    /* a file is open for writing */
+    SNP_KEEP_LOST = 4,    /* sockets, FIFOs, devices or what cannot be read is not in it */
+    SNP_KEEP_SHORT = 16,  /* with OVER: more would have to be copied than there is memory for */
+    SNP_KEEP_STOPPED = 8, /* processes or threads of the code stood still meanwhile */
+};
+
+enum {
+    SNP_CHANGE_CREATED = 0,
+    SNP_CHANGE_MODIFIED,
+    SNP_CHANGE_DELETED,
+    SNP_CHANGE_APPEARED /* in the layer over a project: modified if the project has it, else created */
+};
+enum {
+    SNP_ENTRY_FILE = 0,
+    SNP_ENTRY_DIR,
+    SNP_ENTRY_LINK,
+    SNP_ENTRY_OTHER
+};
+
+#endif

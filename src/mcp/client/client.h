@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_CLIENT_CLIENT_H
+#define SNP_MCP_CLIENT_CLIENT_H
+
+/*
+ * A client of MCP servers: a program we start (stdio) or a URL (Streamable HTTP), of either era of
+ * the protocol. Nothing blocks and all callbacks come from the loop; many calls may be open at once.
+ *
+ * No server is trusted. Every size and time is bounded (mcp/caps.h); an answer reaches the call that
+ * asked for it or nobody, once; what a server says of itself and its tools is data, to be cleaned
+ * (snp_text_line) before anybody reads it.
+ *
+ *     struct snp_mcp_client_options options = {.argv = argv, .opened = on_opened, .ctx = me};
+ *     snp_mcp_client_new(loop, &options, &client, &err);
+ *     snp_mcp_client_list(client, "tools/list", ...);     // may be asked before it is open
+ *     snp_mcp_client_call(client, &(struct snp_mcp_client_call){.method = "tools/call", ...}, ...);
+ *     snp_mcp_client_close(client, on_closed, me);        // the loop ends when nothing is left
+ */
+
+#include <uv.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "mcp/era.h"
+
+struct snp_mcp_client;
+
+/* Which era to speak. */
+enum snp_mcp_client_mode {
+    SNP_MCP_CLIENT_AUTO = 0, /* ask; modern where the server can */
+    SNP_MCP_CLIENT_LEGACY,   /* `initialize` at once */
+    SNP_MCP_CLIENT_MODERN,   /* fail if the server cannot */
+};
+
+/* All is copied, but for what the callbacks get. Exactly one of argv and url. */
+struct snp_mcp_client_options {
+    /* A program, looked up in PATH, and its arguments; NULL-terminated. No shell sees it. */
+    const char *const *argv;
+    /*
+     * "NAME=value" for it, NULL-terminated, besides HOME, LANG, LC_ALL, LOGNAME, PATH, SHELL, TERM,
+     * TMPDIR, TZ and USER, the only ones of ours it gets. NULL = none.
+     */
+    const char *const *env;
+    const char *cwd; /* its working directory; NULL = ours */
+
+    const char *url;   /* https, or http to this very machine */
+    const char *token; /* sent as a bearer token, to this URL only; NULL = none */
+    const char *const *
+        headers; /* "Name: value" besides ours, to this URL only; NULL-terminated; NULL = none */
+    const char *ca_file; /* certificates to believe; NULL = the system's */
+
+    enum snp_mcp_client_mode mode;
+    uint64_t timeout_ms; /* of opening, and of calls that say none; 0 = a minute */
+    /* Of ClientCapabilities: what a server may ask. Borrowed during the call; NULL = nothing. */
+    const json_t *capabilities;
+
+    /*
+     * The server asks for what the capabilities allow ("elicitation/create", "sampling/createMessage",
+     * "roots/list"); params may be NULL. *ret: the result, a new reference. A failure is told to the
+     * server (legacy), or ends the call in which it asked (modern). NULL = all is refused.
+     */
+    int (*asked)(
+        void *ctx, const char *method, const json_t *params, json_t **ret, struct snp_err *err);
+    /* A notification other than progress; untrusted. NULL = ignored. */
+    void (*notified)(void *ctx, const char *method, const json_t *params);
+    /* Bytes a started program wrote to its standard error; untrusted. NULL = ignored. */
+    void (*said)(void *ctx, const char *bytes, size_t n);
+    /*
+     * Once, never before snp_mcp_client_new has returned: it is open (err NULL), or cannot be
+     * opened. NULL = not wanted: calls fail with the same err. Not after snp_mcp_client_close.
+     */
+    void (*opened)(void *ctx, const struct snp_err *err);
+    void *ctx;
+};
+
+/* What is known once it is open. Borrowed from the client; server's words are untrusted. */
+struct snp_mcp_client_info {
+    enum snp_era era;
+    const char *version;        /* of the protocol, "2025-11-25" */
+    const json_t *server;       /* {"name", "version", ...}; NULL = it did not say */
+    const json_t *capabilities; /* an object */
+    const char *instructions;   /* "" = none */
+};
+
+/* How a call ended; all borrowed until the callback returns. */
+struct snp_mcp_client_end {
+    /*
+     * NULL = result is there. SNP_E_TIMEOUT; SNP_E_LIMIT: it was too large or too much;
+     * SNP_E_DENIED: HTTP 401 or 403; SNP_E_UNSUPPORTED: no common version; SNP_E_PEER: the server
+     * refused (then `error` is there), broke the protocol, or is gone.
+     */
+    const struct snp_err *err;
+    json_t *result;      /* an object; json_incref to keep */
+    const json_t *error; /* the server's {"code", "message", "data"?}; NULL = it said none */
+};
+
+struct snp_mcp_client_call {
+    const char *method; /* copied */
+    json_t *params;     /* an object or NULL; consumed, also on failure */
+    uint64_t
+        timeout_ms; /* in all, whatever the server says meanwhile; 0 = the client's; capped */
+    /* Strictly increasing; total 0 = unknown; message is clean, "" = none. NULL = none is asked for. */
+    void (*progress)(void *ctx, double progress, double total, const char *message);
+    /* Once, never before snp_mcp_client_call has returned; not after cancel or close. */
+    void (*done)(void *ctx, const struct snp_mcp_client_end *end);
+    /* Instead of done, when it was cancelled or the client closed: let ctx go, and nothing else. May be NULL. */
+    void (*dropped)(void *ctx);
+    void *ctx;
+};
+
+/*
+ * Begin to open. loop: borrowed, outlives it. *ret is the caller's: snp_mcp_client_close(), also if it
+ * cannot be opened. SNP_E_INVALID: the options make no sense (a URL with a password in it, http to
+ * another machine, a token that is none); SNP_E_NOT_FOUND: there is no such program.
+ */
+int snp_mcp_client_new(uv_loop_t *loop,
+                       const struct snp_mcp_client_options *options,
+                       struct snp_mcp_client **ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/* NULL until it is open. */
+const struct snp_mcp_client_info *snp_mcp_client_info(const struct snp_mcp_client *client);
+
+/*
+ * Ask; before it is open the call waits. *ret_call (may be NULL) names it until done. A modern server
+ * that wants input is asked again with it, through `asked`. Over HTTP arguments that a tool wants in
+ * headers are put there if snp_mcp_client_list has listed the tools. SNP_E_LIMIT: too many are open.
+ */
+int snp_mcp_client_call(struct snp_mcp_client *client,
+                        const struct snp_mcp_client_call *call,
+                        uint64_t *ret_call,
+                        struct snp_err *err) SNP_NODISCARD;
+
+/* Give up a call: the server is told, and done does not come. Unknown ones are ignored. */
+void snp_mcp_client_cancel(struct snp_mcp_client *client, uint64_t call);
+
+/*
+ * All pages of "tools/list", "resources/list", "resources/templates/list" or "prompts/list". items: an
+ * array, borrowed. Of tools only those that are fit to be called: a name of [A-Za-z0-9_./-], said
+ * once, a schema, not too large, and over HTTP headers that can be sent. notes: an array of clean
+ * texts on those left out. done: as that of a call; on failure items and notes are NULL.
+ */
+int snp_mcp_client_list(struct snp_mcp_client *client,
+                        const char *method,
+                        uint64_t timeout_ms,
+                        void (*done)(void *ctx,
+                                     const struct snp_mcp_client_end *end,
+                                     json_t *items,
+                                     const json_t *notes),
+                        void *ctx,
+                        struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * The end: open calls go without a word to them. A session over HTTP is ended, a program sees the end
+ * of its input and gets 2 s, SIGTERM and 2 s, then its process group is killed. closed (may be NULL)
+ * comes from the loop when nothing is left, and then the client is gone. May be called from any callback.
+ */
+void snp_mcp_client_close(struct snp_mcp_client *client, void (*closed)(void *ctx), void *ctx);
+
+/*
+ * An elicitation's result (form mode) from its schema's defaults, for `asked`: {"action": "accept", "content":
+ * {...}}; "decline" where a field that is required has none, and for every other mode. New reference.
+ */
+json_t *snp_mcp_elicit_defaults(const json_t *params);
+
+#endif

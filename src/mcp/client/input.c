@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What servers ask of us: as requests of their own (legacy), or as a result that wants more input (modern).
+ * Only what was declared may be asked, and only so much.
+ */
+#include <string.h>
+
+#include "base/str.h"
+#include "mcp/caps.h"
+#include "mcp/client/priv.h"
+#include "text/text.h"
+
+static const struct {
+    const char *method;
+    const char *capability;
+} askable[] = {
+    {"elicitation/create",     "elicitation"},
+    {"sampling/createMessage", "sampling"   },
+    {"roots/list",             "roots"      },
+};
+
+int snp_mcp_client_ask(struct snp_mcp_client *client,
+                       const char *method,
+                       const json_t *params,
+                       json_t **ret,
+                       struct snp_err *err)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(askable); i++) {
+        if (snp_streq(askable[i].method, method) && client->options.asked != NULL &&
+            json_object_get(client->capabilities, askable[i].capability) != NULL) {
+            return client->options.asked(client->options.ctx, method, params, ret, err);
+        }
+    }
+    return snp_fail(err, SNP_E_UNSUPPORTED, "this client does not answer that");
+}
+
+/* One input that is wanted, into responses. */
+static int input_add(struct snp_mcp_client *client,
+                     const char *key,
+                     const json_t *request,
+                     json_t *responses,
+                     struct snp_err *err)
+{
+    const char *method = snp_json_str(request, "method", "");
+    json_t *answer = NULL;
+    int r =
+        snp_mcp_client_ask(client, method, json_object_get(request, "params"), &answer, err);
+
+    if (r == SNP_E_UNSUPPORTED) {
+        snp_autobuf struct snp_buf shown = {0};
+
+        snp_buf_init(&shown, SNP_MCP_CLIENT_NOTE_MAX);
+        if (snp_text_line(&shown, method, strlen(method), 50) < 0) {
+            snp_buf_clear(&shown);
+        }
+        return snp_fail(err, SNP_E_PEER, "the server wants '%.*s', which it may not ask for",
+                        (int)shown.len, shown.len == 0 ? "" : snp_buf_bytes(&shown));
+    }
+    return r < 0 ? r
+           : json_object_set_new(responses, key, answer) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
+static int inputs_make(struct snp_mcp_client *client,
+                       const json_t *requests,
+                       json_t **ret,
+                       struct snp_err *err)
+{
+    snp_autojson json_t *responses = json_object();
+    const char *key;
+    json_t *request;
+    int r = 0;
+
+    if (!json_is_object(requests) || json_object_size(requests) > SNP_MCP_CLIENT_INPUTS_MAX) {
+        return snp_fail(err, SNP_E_PEER,
+                        "the server wants input that is no object of at most %d",
+                        SNP_MCP_CLIENT_INPUTS_MAX);
+    }
+    json_object_foreach((json_t *)(uintptr_t)requests, key, request)
+    {
+        r = r < 0 ? r : input_add(client, key, request, responses, err);
+    }
+    if (r == 0) {
+        *ret = SNP_TAKE_PTR(responses);
+    }
+    return r;
+}
+
+static bool may_want_input(const char *method)
+{
+    return snp_streq(method, "tools/call") || snp_streq(method, "resources/read") ||
+           snp_streq(method, "prompts/get");
+}
+
+int snp_mcp_client_round(struct snp_mcp_client *client,
+                         const struct snp_mcp_pending *pending,
+                         const json_t *result,
+                         json_t **ret,
+                         struct snp_err *err)
+{
+    const json_t *requests = json_object_get(result, "inputRequests");
+    json_t *state = json_object_get(result, "requestState");
+    snp_autojson json_t *params = json_copy(pending->params);
+    json_t *responses = NULL;
+    int r = 0;
+
+    if (!may_want_input(pending->method) || (requests == NULL && state == NULL)) {
+        return snp_fail(err, SNP_E_PEER, "the server wants input where there is none to give");
+    }
+    if (pending->rounds >= SNP_MCP_CLIENT_ROUNDS_MAX) {
+        return snp_fail(err, SNP_E_LIMIT, "the server wanted input %d times for one call",
+                        SNP_MCP_CLIENT_ROUNDS_MAX);
+    }
+    if (state != NULL &&
+        (!json_is_string(state) || json_string_length(state) > SNP_MCP_CLIENT_STATE_MAX)) {
+        return snp_fail(err, SNP_E_PEER,
+                        "the server's requestState is no text of at most %d KiB",
+                        SNP_MCP_CLIENT_STATE_MAX >> 10);
+    }
+    if (params == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (requests != NULL) {
+        r = inputs_make(client, requests, &responses, err);
+        r = r == 0 && json_object_set_new(params, "inputResponses", responses) < 0
+                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                : r;
+    }
+    if (r == 0 && state != NULL && json_object_set(params, "requestState", state) < 0) {
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (r == 0) {
+        *ret = SNP_TAKE_PTR(params);
+    }
+    return r;
+}
+
+json_t *snp_mcp_elicit_defaults(const json_t *params)
+{
+    const json_t *schema = json_object_get(params, "requestedSchema");
+    const json_t *required = json_object_get(schema, "required");
+    snp_autojson json_t *content = json_object();
+    bool is_form = snp_streq(snp_json_str(params, "mode", "form"), "form");
+    const char *key;
+    json_t *value;
+    size_t i;
+
+    json_object_foreach(json_object_get(schema, "properties"), key, value)
+    {
+        json_t *fallback = json_object_get(value, "default");
+
+        if (fallback != NULL && json_object_set(content, key, fallback) < 0) {
+            return NULL;
+        }
+    }
+    json_array_foreach(required, i, value)
+    {
+        is_form = is_form && json_is_string(value) &&
+                  json_object_get(content, json_string_value(value)) != NULL;
+    }
+    return is_form ? json_pack("{s:s, s:O}", "action", "accept", "content", content)
+                   : json_pack("{s:s}", "action", "decline");
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_CLIENT_PRIV_H
+#define SNP_MCP_CLIENT_PRIV_H
+
+/* What the parts of the client share. */
+
+#include "mcp/client/link.h"
+
+enum snp_mcp_client_state {
+    SNP_MCP_CLIENT_PROBING = 0,  /* server/discover is asked */
+    SNP_MCP_CLIENT_RESTARTING,   /* the process did not bear that; another is begun */
+    SNP_MCP_CLIENT_INITIALIZING, /* the handshake */
+    SNP_MCP_CLIENT_OPEN,
+    SNP_MCP_CLIENT_BROKEN, /* for good; `failure` says why */
+    SNP_MCP_CLIENT_CLOSING,
+};
+
+struct snp_mcp_client;
+
+struct snp_mcp_pending {
+    uint64_t handle; /* what its caller knows it by */
+    uint64_t id;     /* of the request as it was last sent; 0 = it waits */
+    char *method;    /* owned */
+    json_t *params;  /* owned; as the caller gave them */
+    uint64_t timeout_ms;
+    uint64_t deadline_us;
+    double progress;                 /* the last one heard */
+    unsigned rounds;                 /* times more input was wanted */
+    bool is_own;                     /* of opening; sent before anything else may be */
+    bool was_sent_again;             /* because the session was gone */
+    struct snp_mcp_client_call call; /* the callbacks; method and params are not its */
+    struct snp_mcp_pending *next;
+};
+
+struct snp_mcp_client {
+    uv_loop_t *loop;
+    struct snp_mcp_client_options options; /* copied where it points; callbacks */
+    json_t *capabilities;
+    uint64_t timeout_ms;
+    enum snp_mcp_client_state state;
+    bool has_opened; /* `opened` was told */
+    bool was_probed_twice;
+    bool was_restarted;
+    struct snp_err failure;
+    struct snp_mcp_link *link;
+    uv_timer_t timer; /* the nearest deadline, and what is not said at once */
+    struct snp_mcp_pending *pending;
+    size_t n_pending;
+    uint64_t last_id;
+    uint64_t last_handle;
+    unsigned unasked; /* messages since the last answer */
+    unsigned strange;
+    int last_http_status; /* of the last request that failed without an answer; 0 = none came */
+    json_t *tool_headers; /* {tool: [{"header", "path"}]}; NULL = not listed yet */
+    struct snp_mcp_client_info info;
+    json_t *greeting; /* owned: what info borrows from */
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+/* mcp/client_options.c: a checked copy. Callbacks are taken over as they are. */
+int snp_mcp_options_copy(const struct snp_mcp_client_options *options,
+                         struct snp_mcp_client_options *ret,
+                         struct snp_err *err) SNP_NODISCARD;
+void snp_mcp_options_free(struct snp_mcp_client_options *options);
+
+/* A request of opening. timeout_ms counts from now. */
+int snp_mcp_client_own(struct snp_mcp_client *client,
+                       const struct snp_mcp_client_call *call,
+                       struct snp_err *err) SNP_NODISCARD;
+/* A notification; params: consumed. What cannot be sent is dropped: the link tells soon. */
+void snp_mcp_client_notify(struct snp_mcp_client *client, const char *method, json_t *params);
+/* Send what waits. */
+void snp_mcp_client_flush(struct snp_mcp_client *client);
+/* It is of no use any more: all calls fail. */
+void snp_mcp_client_break(struct snp_mcp_client *client, const struct snp_err *err);
+/* A new link, as the options say. */
+int snp_mcp_client_connect(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
+
+/* mcp/client_era.c: begin to open, as the mode says; and begin once more, after a restart or a lost session. */
+int snp_mcp_client_greet(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
+int snp_mcp_client_initialize(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
+/* The handshake is over, and what a server may say unasked can reach us: calls may begin. */
+void snp_mcp_client_ready(struct snp_mcp_client *client);
+/* The link broke: whether that ended only the question about the era, and all goes on. */
+bool snp_mcp_client_survives(struct snp_mcp_client *client);
+
+/* mcp/client_input.c: params of the next round of a call, by what its server wants. New reference. */
+int snp_mcp_client_round(struct snp_mcp_client *client,
+                         const struct snp_mcp_pending *pending,
+                         const json_t *result,
+                         json_t **ret,
+                         struct snp_err *err) SNP_NODISCARD;
+/* Ask whoever uses us what the server asks. SNP_E_UNSUPPORTED: it may not ask that. */
+int snp_mcp_client_ask(struct snp_mcp_client *client,
+                       const char *method,
+                       const json_t *params,
+                       json_t **ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Heads of requests, taken from the HTTP library; httpd_head.c knows nothing of it.
+ *
+ * Before 1.0 the library takes a lone LF or CR for the end of a line, joins lines that begin with a blank to the one before, and cuts
+ * at a NUL, all without a word; another server in front may read such a head differently. But it works in
+ * its buffer: it makes each byte of a line's end a NUL and hands out where the parts are. So a head that is as it should be lies there without
+ * a gap, and any other shows one.
+ */
+#include "mcp/http/take.h"
+
+#include <microhttpd.h>
+#include <string.h>
+
+enum {
+    LINE_END = 2, /* CR LF */
+};
+
+struct taken {
+    struct snp_httpd_head *head;
+    const char *next; /* where the next name is to be */
+    bool has_gap;
+};
+
+/* Does a value begin after its name, the colon (a NUL by now) and blanks? */
+static bool follows(const char *colon, const char *value)
+{
+    const char *at = colon + 1;
+
+    while (*at == ' ' || *at == '\t') {
+        at++;
+    }
+    return at == value;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): the library's prototype */
+static enum MHD_Result on_header(void *cls,
+                                 enum MHD_ValueKind kind,
+                                 const char *name,
+                                 size_t name_len,
+                                 const char *value,
+                                 size_t value_len)
+{
+    struct taken *taken = cls;
+
+    (void)kind;
+    snp_httpd_head_add(taken->head, name, name_len, value, value_len);
+    taken->has_gap = taken->has_gap || name != taken->next || value == NULL ||
+                     !follows(name + name_len, value);
+    taken->next = value == NULL ? NULL : value + value_len + LINE_END;
+    return MHD_YES;
+}
+
+/* 1.0 and later refuse such heads themselves when they are strict. */
+static bool is_lenient(void)
+{
+    return MHD_get_version()[0] == '0';
+}
+
+void snp_httpd_head_take(struct MHD_Connection *connection,
+                         const struct snp_httpd_line *line,
+                         struct snp_httpd_head *head)
+{
+    struct taken taken = {
+        .head = head,
+        .next = line->version + strlen(line->version) + LINE_END,
+        .has_gap = line->path != line->verb + strlen(line->verb) + 1 ||
+                   line->version != line->uri_end + 1,
+    };
+    const union MHD_ConnectionInfo *info;
+
+    head->is_old = strcmp(line->version, MHD_HTTP_VERSION_1_1) != 0;
+    (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, on_header, &taken);
+    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (is_lenient() && (taken.has_gap || info == NULL ||
+                         line->verb + info->header_size != taken.next + LINE_END)) {
+        head->is_malformed = true;
+    }
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_SERVER_AGENT_H
+#define SNP_MCP_SERVER_AGENT_H
+
+/*
+ * Runs of agents: each is a `snipara-sandbox agent` of its own, started with this server's settings
+ * and keys, and told its task over standard input. What it has done is read from its record,
+ * by whoever asks; here is only what lives as long as the process.
+ */
+
+#include "mcp/server/service.h"
+
+enum {
+    SNP_AGENT_ID_LEN = 36, /* of a trajectory */
+    SNP_AGENT_DOING_MAX = 80,
+};
+
+struct snp_agent_spec {
+    const char *task; /* UTF-8 */
+    int64_t iterations;
+    int64_t tokens;
+    double cost_usd; /* below 0 = no limit */
+};
+
+/* Of an agent: its record has begun, or err: it could not start. head: borrowed. */
+typedef void (*snp_agent_started)(void *ctx, const json_t *head, const struct snp_err *err);
+
+struct snp_agent;
+
+/*
+ * Start one. started: once, from the loop, never after snp_agents_drop. SNP_E_LIMIT: too many work; SNP_E_UNSUPPORTED: this server
+ * starts none.
+ */
+int snp_agent_start(struct snp_mcp_sandboxes *service,
+                    const struct snp_agent_spec *spec,
+                    snp_agent_started started,
+                    void *ctx,
+                    struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * What one of ours is doing, a clean line; NULL: it is none of ours, or has ended. id: of its trajectory. Borrowed.
+ */
+const char *snp_agent_doing(const struct snp_mcp_sandboxes *service, const char *id);
+
+/* Send a signal to one of ours. False: it is none, or has ended. id: of its trajectory. */
+bool snp_agent_signal(const struct snp_mcp_sandboxes *service, const char *id, int number);
+
+/* The server ends: all are left, and end as interrupted ones. */
+void snp_agents_leave(struct snp_mcp_sandboxes *service);
+/* Whether all processes have ended. */
+bool snp_agents_are_gone(const struct snp_mcp_sandboxes *service);
+/* What is still there is killed. */
+void snp_agents_drop(struct snp_mcp_sandboxes *service);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_SERVER_AGENT_RECORD_H
+#define SNP_MCP_SERVER_AGENT_RECORD_H
+
+/* Runs as their records tell of them: of this server or of any other process, alive or not. */
+
+#include "base/err.h"
+#include "base/json.h"
+#include "mcp/server/task.h"
+
+/*
+ * The record of a run's id, which may be that of its trajectory, and its first 8 characters or more.
+ * The caller frees. SNP_E_NOT_FOUND; SNP_E_INVALID: several begin so.
+ */
+int snp_agent_record_find(const char *log_dir,
+                          const char *id,
+                          char **ret_path,
+                          struct snp_err *err) SNP_NODISCARD;
+
+/* Somebody works on it. */
+bool snp_agent_record_is_open(const char *path);
+
+/* Ask whoever works on it to stop. SNP_E_NOT_FOUND: nobody does. */
+int snp_agent_record_stop(const char *path, struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * What status says: {"run_id", "status", ...}; bounded, and every text of models and sandboxes is clean.
+ * *ret: new reference.
+ */
+int snp_agent_record_show(const char *path, json_t **ret, struct snp_err *err) SNP_NODISCARD;
+
+/* A text of at most max characters on one line, as JSON. New reference, NULL when out of memory. */
+json_t *snp_agent_line(const char *text, size_t max);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_SERVER_CELL_H
+#define SNP_MCP_SERVER_CELL_H
+
+/* A cell's output as it comes, and its result as a model reads it. */
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "mcp/kept.h"
+
+enum {
+    SNP_CELL_STDOUT = 0,
+    SNP_CELL_STDERR,
+    SNP_CELL_STREAMS,
+};
+
+enum {
+    SNP_CELL_STREAM_MAX = 4 << 20, /* bytes of a stream held here */
+};
+
+struct snp_cell_stream {
+    struct snp_buf text;
+    bool has_gap;   /* the daemon left out the middle */
+    size_t gap_at;  /* bytes of text before it */
+    int64_t gap;    /* characters missing there */
+    bool has_spill; /* more came than is kept here */
+    size_t told;    /* bytes that answers before this one have shown */
+    bool was_cut;   /* when they did */
+};
+
+/* Embedded; zero, then snp_cell_init. */
+struct snp_cell {
+    struct snp_cell_stream stream[SNP_CELL_STREAMS];
+    json_t *displays; /* owned: [{mime: kept number, "text/plain": text}] */
+};
+
+void snp_cell_init(struct snp_cell *cell);
+void snp_cell_done(struct snp_cell *cell);
+
+/* An event of `exec`. Displays go to kept; NULL = they go nowhere. What makes no sense is passed over. */
+void snp_cell_event(struct snp_cell *cell,
+                    struct snp_kept *kept,
+                    const json_t *head,
+                    const char *raw,
+                    size_t raw_len);
+
+/* What a result is made of besides the output. */
+struct snp_cell_view {
+    const json_t *head; /* the daemon's result */
+    const char *code;   /* Python, to quote the failing line; NULL = a command */
+    size_t code_len;
+    const char *session_id; /* as the caller says it */
+    const char *notes;      /* lines to be added; "" = none */
+    double timeout_s;       /* what was in force */
+};
+
+/*
+ * A text of a program on lines of its own below a label (NULL: none); nothing if it is empty. What looks as
+ * if we said it is set in by a blank.
+ */
+int snp_cell_labelled(struct snp_buf *out, const char *label, const json_t *text) SNP_NODISCARD;
+
+/*
+ * What of the first n bytes of a stream was not told yet, clean, without the last line end, of at
+ * most max characters. *ret_cut: some of it, or of what was told, is missing.
+ */
+int snp_cell_news(const struct snp_cell_stream *stream,
+                  size_t n,
+                  size_t max,
+                  struct snp_buf *out,
+                  bool *ret_cut) SNP_NODISCARD;
+
+/* The result of tools/call: text, structuredContent, isError. New reference, NULL when out of memory. */
+json_t *snp_cell_result(const struct snp_cell *cell,
+                        struct snp_kept *kept,
+                        const struct snp_cell_view *view);
+
+/* "Error: ..." as the first line of a failed cell says it; nothing for one that did not fail. */
+int snp_cell_error(struct snp_buf *out, const struct snp_cell_view *view) SNP_NODISCARD;
+
+/*
+ * The same as {type, message, line?, traceback?}; reason: for all but exceptions, which have words
+ * of their own. *ret_frames: of the user's code, in the traceback. New reference, NULL when out of
+ * memory.
+ */
+json_t *snp_cell_error_data(const struct snp_cell_view *view,
+                            const char *reason,
+                            size_t *ret_frames);
+
+#endif

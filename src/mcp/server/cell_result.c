@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Results of cells for models.
+ *
+ * The text comes first as the product before ours gave it: the output, or "Error: ..."; what we
+ * add stands after it, each piece behind a word in brackets, so that a reader can tell what the
+ * program printed from what we say; no line of a program begins with one of these words. What is
+ * cut can be read with read_file. structuredContent holds the same once more, for programs.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "mcp/caps.h"
+#include "mcp/server/cell.h"
+#include "mcp/server/session.h"
+#include "text/hint.h"
+#include "text/text.h"
+
+enum {
+    BUILD_MAX = 1 << 20, /* bytes of a text while it is made */
+    STDOUT_TEXT = 6000,  /* characters */
+    STDERR_TEXT = 1500,
+    VALUE_TEXT = 1500,
+    DISPLAY_TEXT = 2000,
+    LINE_TEXT = 200,
+    LIST_SHOWN = 10, /* files of one kind */
+    DENIALS_SHOWN = 5,
+    PATH_TEXT = 160, /* bytes of a path to read_file */
+    TRIES = 6,       /* a text that is too long is made again, with half of each */
+};
+
+static const char *const stream_names[] = {"stdout", "stderr"};
+
+/* What lines of ours begin with. */
+static const char *const labels[] = {
+    "[output]",      "[stdout]", "[stderr]", "[traceback]",   "[display]",
+    "[full stdout]", "[limit]",  "[denied]", "[full stderr]", "[files]",
+    "[session]",     "[note]",   "[job]"};
+
+/* Making ---------------------------------------------------------------------------------- */
+
+/* A result under way; the first failure is kept. */
+struct making {
+    const struct snp_cell *cell;
+    const struct snp_cell_view *view;
+    struct snp_kept *kept;
+    struct snp_buf text;
+    size_t prefix; /* bytes of text that what follows stands beside, not below */
+    json_t *data;  /* structuredContent; owned */
+    bool is_ok;
+    unsigned halvings; /* of how much of each piece is shown */
+    char (
+        *path)[PATH_TEXT]; /* of each stream, where all of it can be read; "" = not known yet */
+    int r;
+};
+
+static void say(struct making *m, const char *fmt, ...) SNP_PRINTF(2, 3);
+static void say(struct making *m, const char *fmt, ...)
+{
+    snp_autofree char *line = NULL;
+    va_list args;
+
+    va_start(args, fmt);
+    if (vasprintf(&line, fmt, args) < 0) {
+        line = NULL;
+    }
+    va_end(args);
+    if (m->r == 0) {
+        m->r = line == NULL ? SNP_E_NOMEM : snp_buf_adds(&m->text, line);
+    }
+}
+
+/* Bytes up to and including the next line end. */
+static size_t line_length(const char *text, size_t n)
+{
+    const char *end = memchr(text, '\n', n);
+
+    return end == NULL ? n : (size_t)(end - text) + 1;
+}
+
+/* Whether a line begins as one of ours does. */
+static bool is_like_ours(const char *line, size_t n)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(labels); i++) {
+        size_t len = strlen(labels[i]);
+
+        if (n >= len && memcmp(line, labels[i], len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Clean text of a program. What looks as if we said it is set in by a blank. */
+static int program_add(struct snp_buf *out, const char *text, size_t n)
+{
+    int r = 0;
+
+    while (n > 0 && r == 0) {
+        size_t len = line_length(text, n);
+
+        r = is_like_ours(text, len) ? snp_buf_add(out, " ", 1) : 0;
+        r = r < 0 ? r : snp_buf_add(out, text, len);
+        text += len;
+        n -= len;
+    }
+    return r;
+}
+
+static void program_say(struct making *m, const char *text, size_t n)
+{
+    m->r = m->r < 0 ? m->r : program_add(&m->text, text, n);
+}
+
+int snp_cell_labelled(struct snp_buf *out, const char *label, const json_t *text)
+{
+    int r = 0;
+
+    if (json_string_length(text) == 0) {
+        return 0;
+    }
+    r = label == NULL ? 0 : snp_buf_adds(out, label);
+    r = r < 0 ? r : program_add(out, json_string_value(text), json_string_length(text));
+    return r < 0 ? r : snp_buf_adds(out, "\n");
+}
+
+/* On a line of its own. */
+static void line_begin(struct making *m)
+{
+    if (m->text.len > m->prefix && snp_buf_bytes(&m->text)[m->text.len - 1] != '\n') {
+        say(m, "\n");
+    }
+}
+
+static void put(struct making *m, const char *key, json_t *value)
+{
+    if (m->r == 0 && json_object_set_new(m->data, key, value) < 0) {
+        m->r = SNP_E_NOMEM;
+    } else if (m->r < 0) {
+        json_decref(value);
+    }
+}
+
+/* Where a stream can be read whole: "output:HANDLE:stdout", or "kept:7"; NULL: nowhere. */
+static const char *source_of(struct making *m, int i)
+{
+    const struct snp_cell_stream *stream = &m->cell->stream[i];
+    const char *handle = snp_json_str(json_object_get(m->view->head, "output"), "handle", NULL);
+    char *path = m->path[i];
+    uint64_t number = 0;
+
+    if (path[0] == '\0' && handle != NULL && stream->has_gap) {
+        (void)snprintf(path, PATH_TEXT, "output:%s:%s", handle, stream_names[i]);
+    } else if (path[0] == '\0' && !stream->has_gap && !stream->has_spill) {
+        number =
+            snp_kept_add(m->kept, "text/plain", snp_buf_bytes(&stream->text), stream->text.len);
+        if (number != 0) {
+            (void)snprintf(path, PATH_TEXT, "kept:%llu", (unsigned long long)number);
+        }
+    }
+    return path[0] == '\0' ? NULL : path;
+}
+
+/* One stream into text and data; label NULL: bare. True if there was something. */
+static bool stream_add(struct making *m, int i, const char *label, size_t max)
+{
+    snp_autobuf struct snp_buf shown = {0};
+    const char *path = NULL;
+    char member[32];
+    bool is_cut = false;
+
+    snp_buf_init(&shown, BUILD_MAX);
+    if (m->cell->stream[i].text.len == 0 || m->r < 0) {
+        return false;
+    }
+    m->r = snp_cell_news(&m->cell->stream[i], m->cell->stream[i].text.len, max >> m->halvings,
+                         &shown, &is_cut);
+    put(m, stream_names[i], snp_text_json(&shown));
+    if (is_cut) {
+        path = source_of(m, i);
+        (void)snprintf(member, sizeof(member), "%s_rest", stream_names[i]);
+        put(m, member,
+            path == NULL ? json_string("not kept: print less, or write it to a file")
+                         : json_sprintf("SniparaSandbox.read_file(path=\"%s\")", path));
+    }
+    if (shown.len == 0) {
+        return false;
+    }
+    line_begin(m);
+    say(m, "%s", label == NULL ? "" : label);
+    program_say(m, snp_buf_bytes(&shown), shown.len);
+    return true;
+}
+
+static void rest_add(struct making *m)
+{
+    for (int i = 0; i < SNP_CELL_STREAMS; i++) {
+        char member[32];
+        const char *how;
+
+        (void)snprintf(member, sizeof(member), "%s_rest", stream_names[i]);
+        how = snp_json_str(m->data, member, NULL);
+        if (how != NULL) {
+            line_begin(m);
+            say(m, "[full %s] %s", stream_names[i], how);
+        }
+    }
+}
+
+/* Value and result: what a cell of a notebook shows. True if there was something. */
+static bool values_add(struct making *m)
+{
+    static const struct {
+        const char *member;
+        const char *before;
+    } rows[] = {
+        {"value",  ""         },
+        {"result", "result = "},
+    };
+    bool has = false;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        const json_t *value = json_object_get(m->view->head, rows[i].member);
+        snp_autobuf struct snp_buf shown = {0};
+
+        snp_buf_init(&shown, BUILD_MAX);
+        if (!json_is_string(value) || m->r < 0) {
+            continue;
+        }
+        m->r = snp_text_add(&shown, json_string_value(value), json_string_length(value),
+                            VALUE_TEXT >> m->halvings, NULL);
+        put(m, rows[i].member, snp_text_json(&shown));
+        line_begin(m);
+        say(m, "%s", rows[i].before);
+        program_say(m, shown.len == 0 ? "" : snp_buf_bytes(&shown), shown.len);
+        has = true;
+    }
+    return has;
+}
+
+static void displays_add(struct making *m)
+{
+    const json_t *value = json_object_get(m->view->head, "value");
+    json_t *data = json_array();
+    size_t i;
+    json_t *display;
+
+    json_array_foreach(m->cell->displays, i, display)
+    {
+        const char *path = snp_json_str(display, "path", NULL);
+        const char *mime = snp_json_str(display, "mime", "");
+        const json_t *text = json_object_get(display, "text");
+
+        if (path != NULL) {
+            line_begin(m);
+            say(m, "[display] %s: %s(path=\"%s\")", mime,
+                snp_has_prefix(mime, "image/") ? "SniparaSandbox.view_image"
+                                               : "SniparaSandbox.read_file",
+                path);
+            (void)json_array_append(data, display);
+        } else if (text != NULL && !json_equal(text, value)) {
+            snp_autobuf struct snp_buf shown = {0};
+
+            snp_buf_init(&shown, BUILD_MAX);
+            m->r = m->r < 0
+                       ? m->r
+                       : snp_text_cut(&shown, json_string_value(text), json_string_length(text),
+                                      DISPLAY_TEXT >> m->halvings, NULL);
+            line_begin(m);
+            say(m, "[display] ");
+            program_say(m, shown.len == 0 ? "" : snp_buf_bytes(&shown), shown.len);
+            (void)json_array_append(data, display);
+        }
+    }
+    if (json_array_size(data) > 0) {
+        put(m, "displays", data);
+    } else {
+        json_decref(data);
+    }
+}
+
+/* Failure --------------------------------------------------------------------------------- */
+
+static void error_add(struct making *m, const char *reason)
+{
+    size_t frames = 0;
+    json_t *data = m->r < 0 ? NULL : snp_cell_error_data(m->view, reason, &frames);
+    const json_t *trace = json_object_get(data, "traceback");
+
+    if (data == NULL) {
+        m->r = SNP_E_NOMEM;
+        return;
+    }
+    /* One frame says what the line above has said already. */
+    if (json_string_length(trace) > 0 && frames > 1) {
+        line_begin(m);
+        say(m, "[traceback]\n");
+        program_say(m, json_string_value(trace), json_string_length(trace));
+    }
+    put(m, "error", data);
+}
+
+/* What else happened ---------------------------------------------------------------------- */
+
+static void files_add(struct making *m)
+{
+    static const char *const kinds[] = {"created", "modified", "deleted"};
+    const json_t *files = json_object_get(m->view->head, "files");
+    json_t *data = json_object();
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(kinds); i++) {
+        const json_t *list = json_object_get(files, kinds[i]);
+        size_t n = json_array_size(list);
+        json_t *names = json_array();
+        snp_autobuf struct snp_buf text = {0};
+        int r = 0;
+
+        snp_buf_init(&text, BUILD_MAX);
+        for (size_t j = 0; j < n && j < LIST_SHOWN && r == 0; j++) {
+            const json_t *name = json_array_get(list, j);
+            size_t from = text.len;
+
+            r = snp_text_line(&text, json_string_value(name), json_string_length(name),
+                              LINE_TEXT >> m->halvings);
+            (void)json_array_append_new(
+                names, text.len == from
+                           ? json_string("")
+                           : snp_json_bytes(snp_buf_bytes(&text) + from, text.len - from));
+            r = r < 0 || j + 1 == n || j + 1 == LIST_SHOWN ? r : snp_buf_adds(&text, ", ");
+        }
+        if (n > 0 && r == 0) {
+            line_begin(m);
+            say(m, "[files] %s: %s", kinds[i], snp_buf_cstr(&text));
+            if (n > LIST_SHOWN) {
+                say(m, " and %zu more", n - LIST_SHOWN);
+                (void)json_array_append_new(names,
+                                            json_sprintf("and %zu more", n - LIST_SHOWN));
+            }
+            (void)json_object_set_new(data, kinds[i], names);
+        } else {
+            json_decref(names);
+        }
+    }
+    if (json_object_size(data) > 0) {
+        put(m, "files", data);
+    } else {
+        json_decref(data);
+    }
+}
+
+/* "network: connect 1.1.1.1:80; no network; HINT" */
+static int denial_text(const json_t *denial, const char *told, struct snp_buf *text)
+{
+    static const struct {
+        const char *member;
+        const char *before;
+    } parts[] = {
+        {"control",   ""  },
+        {"operation", ": "},
+        {"object",    " " },
+        {"rule",      "; "},
+    };
+    const char *hint = snp_hint_of(denial, SNP_HINT_MODEL);
+    int r = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(parts) && r == 0; i++) {
+        const json_t *part = json_object_get(denial, parts[i].member);
+
+        if (json_string_length(part) > 0) {
+            r = snp_buf_adds(text, parts[i].before);
+            r = r < 0 ? r
+                      : snp_text_line(text, json_string_value(part), json_string_length(part),
+                                      LINE_TEXT);
+        }
+    }
+    if (r == 0 && hint != NULL && !snp_streq(hint, told)) {
+        r = snp_buf_adds(text, "; ");
+        r = r < 0 ? r : snp_text_line(text, hint, strlen(hint), LINE_TEXT);
+    }
+    return r;
+}
+
+static void denials_add(struct making *m)
+{
+    const json_t *denials = json_object_get(m->view->head, "denials");
+    bool has_limit = json_is_object(json_object_get(m->view->head, "limit"));
+    const char *told =
+        snp_hint_of(json_object_get(m->view->head, "error"), SNP_HINT_MODEL); /* has its line */
+    size_t n = json_array_size(denials);
+    json_t *data = json_array();
+
+    for (size_t i = 0; i < n && json_array_size(data) < DENIALS_SHOWN && m->r == 0; i++) {
+        const json_t *denial = json_array_get(denials, i);
+        snp_autobuf struct snp_buf text = {0};
+
+        if (has_limit && snp_streq(snp_json_str(denial, "source", ""), "limit")) {
+            continue; /* is told as the limit */
+        }
+        snp_buf_init(&text, BUILD_MAX);
+        m->r = denial_text(denial, told, &text);
+        line_begin(m);
+        say(m, "[denied] %s", text.len == 0 ? "" : snp_buf_cstr(&text));
+        (void)json_array_append_new(data, snp_text_json(&text));
+    }
+    if (json_array_size(data) > 0) {
+        put(m, "denials", data);
+    } else {
+        json_decref(data);
+    }
+}
+
+static void limit_add(struct making *m)
+{
+    const json_t *limit = json_object_get(m->view->head, "limit");
+    const char *key = snp_json_str(limit, "key", "?");
+    const char *text = snp_json_str(limit, "text", "?");
+
+    if (!json_is_object(limit)) {
+        return;
+    }
+    line_begin(m);
+    say(m, "[limit] %s is %s%s", key, text,
+        strcmp(key, "timeout") == 0 ? "; the argument timeout raises it, up to 600"
+        : strcmp(key, "memory") == 0
+            ? "; a new session with profile analysis or extended has more"
+            : "");
+    put(m, "limit", json_pack("{s:s, s:s}", "key", key, "value", text));
+}
+
+/* The session slept, or was lost and is back: what of it is missing. */
+static void restored_add(struct making *m)
+{
+    const json_t *restored = json_object_get(m->view->head, "restored");
+    const json_t *missing = json_object_get(restored, "missing");
+    const json_t *failed = json_object_get(restored, "failed");
+    size_t n_missing = json_array_size(missing);
+    size_t n_failed = json_array_size(failed);
+    size_t n_files = json_array_size(json_object_get(restored, "missing_puts"));
+
+    if (!json_is_object(restored) || n_missing + n_failed + n_files == 0) {
+        return; /* whole: nothing that needs to be known */
+    }
+    line_begin(m);
+    say(m, "[session] restored as it was after cell %lld",
+        (long long)snp_json_int(restored, "cell", 0));
+    if (n_missing > 0) {
+        say(m, "; what %zu later cells did is missing", n_missing);
+    }
+    if (n_files > 0) {
+        say(m, "; %zu files written to it later are missing", n_files);
+    }
+    for (size_t i = 0; i < n_failed && i < LIST_SHOWN && m->r == 0; i++) {
+        const char *name = snp_json_str(json_array_get(failed, i), "name", "?");
+
+        say(m, "%s", i == 0 ? "; not restored: " : ", ");
+        m->r = m->r < 0 ? m->r : snp_text_line(&m->text, name, strlen(name), LINE_TEXT);
+    }
+    put(m, "restored",
+        json_pack("{s:I, s:I, s:I}", "cell", snp_json_int(restored, "cell", 0), "missing_cells",
+                  (json_int_t)n_missing, "lost_variables", (json_int_t)n_failed));
+}
+
+static void state_add(struct making *m)
+{
+    static const struct {
+        const char *state;
+        const char *text;
+    } rows[] = {
+        {"rolled_back",              "variables and files are as before this cell"},
+        {"lost",                     "its variables are gone, files are there"    },
+        {"restored_from_checkpoint", "it goes back to its latest checkpoint"      },
+    };
+    const char *state = snp_json_str(m->view->head, "state", "kept");
+    const char *error =
+        snp_json_str(json_object_get(m->view->head, "checkpoint"), "error", NULL);
+
+    if (snp_json_bool(m->view->head, "restarted", false)) {
+        line_begin(m);
+        say(m, "[session] restarted before this cell: variables of earlier cells are gone, "
+               "files are there");
+        put(m, "restarted", json_true());
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (strcmp(rows[i].state, state) == 0) {
+            line_begin(m);
+            say(m, "[session] %s: %s", state, rows[i].text);
+            put(m, "state", json_string(state));
+        }
+    }
+    if (error != NULL) {
+        line_begin(m);
+        say(m, "[session] what this cell did is not on disk: %.300s", error);
+        put(m, "not_saved", snp_json_bytes(error, strlen(error)));
+    }
+    if (m->view->notes[0] != '\0') {
+        line_begin(m);
+        say(m, "%s", m->view->notes);
+        put(m, "notes", snp_json_bytes(m->view->notes, strlen(m->view->notes)));
+    }
+}
+
+static void begin_data(struct making *m)
+{
+    const json_t *head = m->view->head;
+    const json_t *code = json_object_get(head, "exit_code");
+    const json_t *usage = json_object_get(head, "usage");
+
+    put(m, "status", json_string(snp_json_str(head, "status", "error")));
+    put(m, "session", snp_json_bytes(m->view->session_id, strlen(m->view->session_id)));
+    put(m, "cell", json_integer(snp_json_int(head, "cell", 0)));
+    put(m, "duration_ms", json_integer((snp_json_int(usage, "wall_us", 0) + 500) / 1000));
+    if (json_is_integer(code)) {
+        put(m, "exit_code", json_integer(json_integer_value(code)));
+    }
+    if (json_is_string(json_object_get(head, "signal"))) {
+        put(m, "signal", json_string(snp_json_str(head, "signal", "")));
+    }
+}
+
+/* A command says its exit code first; Python is as it always was. */
+static void make_text(struct making *m)
+{
+    bool is_command = m->view->code == NULL;
+    const char *tier = snp_json_str(json_object_get(m->view->head, "manifest"), "tier", "");
+    const char *first;
+    bool has = false;
+
+    if (!m->is_ok) {
+        snp_autobuf struct snp_buf error = {0};
+
+        snp_buf_init(&error, BUILD_MAX);
+        m->r = m->r < 0 ? m->r : snp_cell_error(&error, m->view);
+        first = error.len == 0 ? "Error: failed" : snp_buf_cstr(&error);
+        program_say(m, first, strlen(first));
+        (void)stream_add(m, SNP_CELL_STDOUT, is_command ? "[stdout]\n" : "[output]\n",
+                         STDOUT_TEXT);
+        error_add(m, first + strlen("Error: "));
+    } else if (is_command) {
+        say(m, "Exit code 0");
+        has = stream_add(m, SNP_CELL_STDOUT, "[stdout]\n", STDOUT_TEXT);
+        if (!has && m->cell->stream[SNP_CELL_STDERR].text.len == 0) {
+            say(m, " (no output)");
+        }
+    } else {
+        if (strcmp(tier, "local") == 0) {
+            say(m, "[local mode] ");
+            m->prefix = m->text.len;
+        }
+        has = stream_add(m, SNP_CELL_STDOUT, NULL, STDOUT_TEXT);
+        has = values_add(m) || has;
+        if (!has) {
+            say(m,
+                m->cell->stream[SNP_CELL_STDOUT].told == 0 ? "(no output)" : "(no new output)");
+        }
+    }
+    (void)stream_add(m, SNP_CELL_STDERR, "[stderr]\n", STDERR_TEXT);
+}
+
+static void make(struct making *m)
+{
+    snp_buf_init(&m->text, BUILD_MAX);
+    m->data = json_object();
+    begin_data(m);
+    make_text(m);
+    displays_add(m);
+    rest_add(m);
+    limit_add(m);
+    denials_add(m);
+    restored_add(m);
+    files_add(m);
+    state_add(m);
+}
+
+static void making_done(struct making *m)
+{
+    snp_buf_done(&m->text);
+    json_decref(m->data);
+}
+
+static bool is_long(const struct making *m)
+{
+    return m->r == 0 && m->text.len > SNP_MCP_TEXT_MAX &&
+           snp_utf8_count(snp_buf_bytes(&m->text), m->text.len) > SNP_MCP_TEXT_MAX;
+}
+
+json_t *snp_cell_result(const struct snp_cell *cell,
+                        struct snp_kept *kept,
+                        const struct snp_cell_view *view)
+{
+    char path[SNP_CELL_STREAMS][PATH_TEXT] = {""};
+    const struct making begin = {
+        .cell = cell,
+        .view = view,
+        .kept = kept,
+        .path = path,
+        .is_ok = snp_streq(snp_json_str(view->head, "status", ""), "ok"),
+    };
+    snp_autobuf struct snp_buf text = {0};
+    struct making m = begin;
+    json_t *result = NULL;
+
+    make(&m);
+    /* Less of each piece, so that none is cut a second time with the whole. */
+    for (unsigned i = 1; i < TRIES && is_long(&m); i++) {
+        making_done(&m);
+        m = begin;
+        m.halvings = i;
+        make(&m);
+    }
+    snp_buf_init(&text, BUILD_MAX);
+    m.r = m.r < 0 ? m.r : snp_text_bound(m.data, SNP_MCP_TEXT_MAX);
+    if (m.r == 0) {
+        m.r = snp_text_cut(&text, m.text.len == 0 ? "" : snp_buf_bytes(&m.text), m.text.len,
+                           is_long(&m) ? SNP_MCP_TEXT_MAX - 100 : SNP_MCP_TEXT_MAX, NULL);
+    }
+    if (m.r == 0) {
+        result = json_pack("{s:[{s:s, s:o}], s:O}", "content", "type", "text", "text",
+                           snp_text_json(&text), "structuredContent", m.data);
+    }
+    if (result != NULL && !m.is_ok) {
+        (void)json_object_set_new(result, "isError", json_true());
+    }
+    making_done(&m);
+    return result;
+}

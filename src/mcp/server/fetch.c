@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fetching, a chunk at a time. The first answer that something is not there may mean the session: if it
+ * is, an empty cell opens it, and the question is asked once more.
+ */
+#include "mcp/server/fetch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "mcp/caps.h"
+#include "mcp/server/task.h"
+#include "wire/rpc.h"
+
+enum {
+    OPEN_MS = 20 * 1000,
+};
+
+void snp_fetch_done(struct snp_fetch *fetch)
+{
+    json_decref(fetch->head);
+    *fetch = (struct snp_fetch){0};
+}
+
+/* Questions about a session ------------------------------------------------------------------ */
+
+static void on_opened(struct snp_task *task,
+                      const struct snp_err *err,
+                      json_t *head,
+                      const char *raw,
+                      size_t raw_len)
+{
+    struct snp_again *again = &task->again;
+    json_t *question = SNP_TAKE_PTR(again->head);
+
+    (void)head;
+    (void)raw;
+    (void)raw_len;
+    if (err != NULL) {
+        json_decref(question);
+        again->next(task, err, NULL, NULL, 0);
+        return;
+    }
+    snp_task_ask(task, again->method, question,
+                 again->raw.len == 0 ? NULL : snp_buf_bytes(&again->raw), again->raw.len,
+                 again->next);
+}
+
+/* With a session the answer was about what is in it. A cell would wait for the one that runs. */
+static void on_shown(struct snp_task *task,
+                     const struct snp_err *err,
+                     json_t *head,
+                     const char *raw,
+                     size_t raw_len)
+{
+    const struct snp_cell_spec nothing = {.code = "", .wall_ms = OPEN_MS};
+
+    (void)head;
+    (void)raw;
+    (void)raw_len;
+    if (err != NULL && err->code == SNP_E_NOT_FOUND && !task->is_cancelled) {
+        snp_task_run_cell(task, &nothing, on_opened);
+    } else {
+        task->again.next(task, &task->refusal, NULL, NULL, 0);
+    }
+}
+
+static void on_first(struct snp_task *task,
+                     const struct snp_err *err,
+                     json_t *head,
+                     const char *raw,
+                     size_t raw_len)
+{
+    bool is_missing = err != NULL && (err->code == SNP_E_NOT_FOUND || err->code == SNP_E_SYS);
+
+    if (!is_missing || task->is_cancelled || task->fetch.was_opened) {
+        task->again.next(task, err, head, raw, raw_len);
+        return;
+    }
+    task->fetch.was_opened = true;
+    task->refusal = *err;
+    snp_task_ask(task, "sessions.show", json_pack("{s:s}", "session", task->session), NULL, 0,
+                 on_shown);
+}
+
+void snp_session_ask(struct snp_task *task,
+                     const char *method,
+                     json_t *head,
+                     const void *raw,
+                     size_t raw_len,
+                     snp_task_next next)
+{
+    struct snp_again *again = &task->again;
+
+    snp_again_done(again);
+    again->method = method;
+    again->next = next;
+    again->head = json_copy(head);
+    snp_buf_init(&again->raw, SNP_FILE_CHUNK_MAX);
+    if (raw_len > 0 && snp_buf_add(&again->raw, raw, raw_len) < 0) {
+        json_decref(head);
+        snp_task_end(task, NULL);
+        return;
+    }
+    snp_task_ask(task, method, head, raw, raw_len, on_first);
+}
+
+/* Chunks -------------------------------------------------------------------------------------- */
+
+static void chunk_ask(struct snp_task *task);
+
+static void on_chunk(struct snp_task *task,
+                     const struct snp_err *err,
+                     json_t *head,
+                     const char *raw,
+                     size_t raw_len)
+{
+    struct snp_fetch *fetch = &task->fetch;
+    struct snp_err own;
+
+    if (err != NULL) {
+        fetch->done(task, err);
+        return;
+    }
+    fetch->size = (uint64_t)snp_json_int(head, "size", 0);
+    fetch->is_end = snp_json_bool(head, "eof", true);
+    if (raw_len > 0 && snp_buf_add(&task->work, raw, raw_len) < 0) {
+        (void)snp_fail(&own, SNP_E_NOMEM, "out of memory");
+        fetch->done(task, &own);
+    } else if (fetch->is_end || raw_len == 0 || task->work.len >= fetch->want ||
+               task->is_cancelled) {
+        fetch->done(task, NULL);
+    } else {
+        chunk_ask(task);
+    }
+}
+
+static void chunk_ask(struct snp_task *task)
+{
+    struct snp_fetch *fetch = &task->fetch;
+    uint64_t left = fetch->want - task->work.len;
+    uint64_t at = fetch->from + task->work.len;
+    json_t *head = json_copy(fetch->head);
+    int r = 0;
+
+    left = left < SNP_FILE_CHUNK_MAX ? left : SNP_FILE_CHUNK_MAX;
+    r |= json_object_set_new(head, "offset", json_integer((json_int_t)at));
+    r |= json_object_set_new(head, "length", json_integer((json_int_t)left));
+    if (r != 0) {
+        json_decref(head);
+        snp_task_end(task, NULL);
+        return;
+    }
+    if (strcmp(fetch->method, "get") == 0) {
+        snp_session_ask(task, fetch->method, head, NULL, 0, on_chunk);
+    } else {
+        snp_task_ask(task, fetch->method, head, NULL, 0, on_chunk);
+    }
+}
+
+static void kept_take(struct snp_task *task, const char *number_text)
+{
+    struct snp_fetch *fetch = &task->fetch;
+    const struct snp_kept_item *item = NULL;
+    uint64_t number = 0;
+    struct snp_err err;
+    uint64_t n;
+
+    if (snp_parse_u64(number_text, &number) == 0) {
+        item = snp_kept_find(&task->service->kept, number);
+    }
+    if (item == NULL) {
+        (void)snp_fail(&err, SNP_E_NOT_FOUND,
+                       "kept:%.32s is gone: the server keeps the last %d MiB, while it runs",
+                       number_text, SNP_MCP_KEPT_MAX >> 20);
+        fetch->done(task, &err);
+        return;
+    }
+    fetch->size = item->n;
+    n = fetch->from >= item->n ? 0 : item->n - fetch->from;
+    n = n < fetch->want ? n : fetch->want;
+    fetch->is_end = fetch->from + n >= item->n;
+    if (n > 0 && snp_buf_add(&task->work, item->bytes + fetch->from, (size_t)n) < 0) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    fetch->done(task, NULL);
+}
+
+void snp_fetch_start(struct snp_task *task,
+                     const char *path,
+                     uint64_t from,
+                     uint64_t want,
+                     void (*done)(struct snp_task *task, const struct snp_err *err))
+{
+    struct snp_fetch *fetch = &task->fetch;
+    const char *stream = strrchr(path, ':');
+
+    snp_fetch_done(fetch);
+    snp_buf_clear(&task->work);
+    *fetch = (struct snp_fetch){.from = from, .want = want, .done = done};
+    if (snp_has_prefix(path, "kept:")) {
+        kept_take(task, path + strlen("kept:"));
+        return;
+    }
+    if (snp_has_prefix(path, "output:") && stream != NULL &&
+        stream > path + strlen("output:")) {
+        const char *handle = path + strlen("output:");
+
+        fetch->method = "output";
+        fetch->head = json_pack("{s:s%, s:s}", "handle", handle, (int)(stream - handle),
+                                "stream", stream + 1);
+    } else {
+        fetch->method = "get";
+        fetch->head = json_pack("{s:s, s:s}", "session", task->session, "path", path);
+    }
+    if (fetch->head == NULL) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    chunk_ask(task);
+}

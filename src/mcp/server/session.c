@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions of callers. Any text may name one; the daemon's names are narrower. */
+#include "mcp/server/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "mcp/caps.h"
+#include "text/text.h"
+
+enum {
+    MISSING_SHOWN = 250, /* characters */
+    CLEAN_MAX = 40,      /* characters of an odd id that are seen in its name */
+    QUOTED_MAX = 400,    /* characters of an argument in a call that a text names */
+};
+
+static const struct snp_mcp_profile profiles[] = {
+    {"quick",    5000,   128ULL << 20},
+    {"default",  30000,  512ULL << 20},
+    {"analysis", 120000, 2ULL << 30  },
+    {"extended", 300000, 4ULL << 30  },
+};
+
+/* Calls that texts name ------------------------------------------------------------------------ */
+
+/* value as JSON, plain where that shows all that is in it; new, NULL when out of memory. */
+static char *quoted(const char *value)
+{
+    snp_autojson json_t *text = json_string(value);
+    snp_autofree char *plain = text == NULL ? NULL : json_dumps(text, JSON_ENCODE_ANY);
+    snp_autobuf struct snp_buf clean = {0};
+
+    if (plain == NULL) {
+        return NULL;
+    }
+    snp_buf_init(&clean, 8 * strlen(plain) + 64);
+    if (snp_text_line(&clean, plain, strlen(plain), 8 * strlen(plain)) < 0) {
+        return NULL;
+    }
+    return clean.len == strlen(plain) && memcmp(snp_buf_bytes(&clean), plain, clean.len) == 0
+               ? SNP_TAKE_PTR(plain)
+               : json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+}
+
+int snp_mcp_call_arg(struct snp_buf *text, const char *name, const char *value)
+{
+    snp_autofree char *shown = quoted(value);
+
+    if (shown == NULL) {
+        return SNP_E_NOMEM;
+    }
+    return strlen(shown) > QUOTED_MAX ? snp_buf_addf(text, "%s=(the same)", name)
+                                      : snp_buf_addf(text, "%s=%s", name, shown);
+}
+
+int snp_mcp_call_session(struct snp_buf *text, const char *session_id)
+{
+    int r;
+
+    if (strcmp(session_id, "default") == 0) {
+        return 0;
+    }
+    r = snp_buf_adds(text, ", ");
+    return r < 0 ? r : snp_mcp_call_arg(text, "session_id", session_id);
+}
+
+int snp_mcp_missing_add(struct snp_buf *text,
+                        const json_t *row,
+                        const char *session_id,
+                        const char *before)
+{
+    const char *what = snp_json_str(json_object_get(row, "missing"), "text", NULL);
+    int r;
+
+    if (what == NULL) {
+        return 0;
+    }
+    r = snp_buf_addf(text, "%s[%.20s] lacks ", before, snp_json_str(row, "state", "?"));
+    r = r < 0 ? r : snp_text_line(text, what, strlen(what), MISSING_SHOWN);
+    r = r < 0 ? r : snp_buf_adds(text, "; SniparaSandbox.execute_python(recover=\"replay\"");
+    r = r < 0 ? r : snp_mcp_call_session(text, session_id);
+    return r < 0 ? r
+                 : snp_buf_adds(text,
+                                ") runs the cells again first, recover=\"checkpoint\" goes on "
+                                "without");
+}
+
+const struct snp_mcp_profile *snp_mcp_profile(const char *name)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(profiles); i++) {
+        if (strcmp(profiles[i].name, name) == 0) {
+            return &profiles[i];
+        }
+    }
+    return NULL;
+}
+
+/* FNV-1a: names for a user's own sessions, no secret. */
+static uint64_t hash(const char *text)
+{
+    uint64_t value = 0xcbf29ce484222325ULL;
+
+    for (; *text != '\0'; text++) {
+        value = (value ^ (unsigned char)*text) * 0x100000001b3ULL;
+    }
+    return value;
+}
+
+static bool is_name_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("._-", c) != NULL);
+}
+
+void snp_mcp_session_name(struct snp_mcp_sandboxes *service,
+                          const char *id,
+                          char out[SNP_SESSION_NAME_MAX + 1])
+{
+    struct snp_err ignored;
+    char clean[CLEAN_MAX + 1];
+    size_t n = 0;
+
+    if (id == NULL || id[0] == '\0' || strcmp(id, "default") == 0) {
+        id = "default";
+        if (service->options.project == NULL) {
+            (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "default");
+        } else {
+            (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "default-%08llx",
+                           (unsigned long long)(hash(service->options.project) & 0xffffffffU));
+        }
+    } else if (snp_session_name_check(id, &ignored) == 0) {
+        (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "%s", id);
+        return; /* means itself */
+    } else {
+        for (; n < CLEAN_MAX && id[n] != '\0'; n++) {
+            bool is_first = n == 0 && (id[0] == '.' || id[0] == '-');
+
+            clean[n] = is_name_byte(id[n]) && !is_first ? id[n] : '_';
+        }
+        clean[n] = '\0';
+        (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "%s-%016llx", clean,
+                       (unsigned long long)hash(id));
+    }
+    if (json_object_get(service->ids, out) == NULL) {
+        snp_mcp_remember(service->ids, out, snp_json_bytes(id, strlen(id)), SNP_MCP_NAMES_MAX);
+    }
+}
+
+void snp_mcp_remember(json_t *table, const char *key, json_t *value, size_t max)
+{
+    void *oldest = json_object_iter(table);
+
+    if (json_object_get(table, key) == NULL && json_object_size(table) >= max &&
+        oldest != NULL) {
+        (void)json_object_del(table, json_object_iter_key(oldest));
+    }
+    (void)json_object_set_new(table, key, value); /* without memory it is not remembered */
+}
+
+const char *snp_mcp_session_id(const struct snp_mcp_sandboxes *service, const char *name)
+{
+    return snp_json_str(service->ids, name, name);
+}

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tasks.
+ *
+ * Invariants: a task is in the service's list from its start to its end; of those of one session only
+ * the oldest runs. A task that nobody waits for still ends as any other, so that its session is
+ * not used by the next before the daemon has said that the cell is over.
+ */
+#include "mcp/server/task.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "mcp/caps.h"
+#include "mcp/server/job.h"
+#include "mcp/server/progress.h"
+#include "mcp/server/session.h"
+#include "text/text.h"
+
+enum {
+    WORK_MAX = 16 << 20,
+    NOTES_MAX = 8 << 10,
+    MESSAGE_TEXT = 1000,
+    DEFAULT_MS = 30000, /* a cell's time where neither call nor configuration says */
+};
+
+void snp_again_done(struct snp_again *again)
+{
+    json_decref(again->head);
+    snp_buf_done(&again->raw);
+    *again = (struct snp_again){0};
+}
+
+/* The list ---------------------------------------------------------------------------------- */
+
+/* Of the same session; looks at files and records, which can be done while a job runs in it. */
+static bool is_beside(const struct snp_task *task, const struct snp_task *other)
+{
+    return (task->tool->flags & SNP_TOOL_BESIDE) != 0 && other->job != NULL;
+}
+
+/* Behind an earlier one of its session, or too many run. */
+static bool is_blocked(const struct snp_task *task)
+{
+    size_t n_running = 0;
+
+    if (task->session[0] == '\0') {
+        return false;
+    }
+    for (const struct snp_task *other = task->service->tasks; other != task;
+         other = other->later) {
+        if (strcmp(other->session, task->session) == 0 && !is_beside(task, other)) {
+            return true;
+        }
+    }
+    for (const struct snp_task *other = task->service->tasks; other != NULL;
+         other = other->later) {
+        bool is_running = other->state == SNP_TASK_RUNNING && other->session[0] != '\0';
+
+        n_running += is_running ? 1 : 0;
+    }
+    return n_running >= SNP_MCP_RUNNING_MAX;
+}
+
+/* The job that this would wait for; NULL: none, or one that was told to stop. */
+static const struct snp_job *job_ahead(const struct snp_task *task)
+{
+    for (const struct snp_task *other = task->service->tasks;
+         other != task && task->session[0] != '\0'; other = other->later) {
+        if (strcmp(other->session, task->session) == 0 && other->job != NULL &&
+            !other->is_cancelled && !is_beside(task, other)) {
+            return other->job;
+        }
+    }
+    return NULL;
+}
+
+/* A job may take longer than its caller waits, so it is told at once, with the ways out. */
+static void say_busy(struct snp_task *task, const struct snp_job *job)
+{
+    char name[64];
+    struct snp_err err;
+
+    snp_job_text(job, name, sizeof(name));
+    (void)snp_fail(&err, SNP_E_LIMIT,
+                   "session '%.64s' is busy with %s. Files can be read meanwhile. Wait with "
+                   "SniparaSandbox.job_poll(job_id=\"%s\", wait=30), stop it with "
+                   "SniparaSandbox.job_cancel(job_id=\"%s\"), or use another session_id",
+                   task->session_id, name, job->id, job->id);
+    snp_task_fail(task, &err);
+}
+
+static void task_run(struct snp_task *task)
+{
+    task->state = SNP_TASK_RUNNING;
+    task->started_us = snp_now_us();
+    task->tool->run(task);
+}
+
+static void task_release(struct snp_task *task)
+{
+    snp_cell_done(&task->cell);
+    snp_buf_done(&task->notes);
+    snp_buf_done(&task->work);
+    snp_fetch_done(&task->fetch);
+    snp_again_done(&task->again);
+    json_decref(task->args);
+    free(task);
+}
+
+static void task_free(struct snp_task *task)
+{
+    struct snp_mcp_sandboxes *service = task->service;
+    struct snp_task **at = &service->tasks;
+
+    while (*at != task) {
+        at = &(*at)->later;
+    }
+    *at = task->later;
+    task_release(task);
+    for (struct snp_task *next = service->tasks; next != NULL; next = next->later) {
+        if (next->state == SNP_TASK_WAITING && !is_blocked(next)) {
+            task_run(next);
+            return; /* its end, perhaps at once, looks for the next */
+        }
+    }
+}
+
+/* Calls ------------------------------------------------------------------------------------- */
+
+/* Data beside the text only for who asks: clients that get both show the data, not the text. */
+static void answer(struct snp_mcp_call *call, json_t *result)
+{
+    const json_t *meta = json_object_get(call->params, "_meta");
+
+    if (result != NULL && !snp_json_bool(meta, SNP_MCP_META_DATA, false)) {
+        (void)json_object_del(result, "structuredContent");
+    }
+    snp_mcp_answer(call, result);
+}
+
+static void on_call_cancel(struct snp_mcp_call *call)
+{
+    snp_task_cancel(call->state);
+}
+
+static void call_bind(struct snp_task *task, struct snp_mcp_call *call)
+{
+    task->call = call;
+    call->state = task;
+    call->cancel = on_call_cancel;
+    snp_progress_bind(call);
+}
+
+static void call_unbind(struct snp_task *task)
+{
+    if (task->call != NULL) {
+        task->call->state = NULL;
+        task->call->cancel = NULL;
+        task->call->describe = NULL;
+        task->call->accompany = NULL;
+        task->call = NULL;
+    }
+}
+
+void snp_task_start(struct snp_mcp_sandboxes *service,
+                    struct snp_mcp_call *call,
+                    const struct snp_tool *tool,
+                    json_t *args)
+{
+    struct snp_task *task = calloc(1, sizeof(*task));
+    struct snp_task **at = &service->tasks;
+    const struct snp_job *ahead;
+
+    if (task == NULL) {
+        snp_mcp_refuse(call, SNP_JSONRPC_INTERNAL, NULL, "out of memory");
+        return;
+    }
+    task->service = service;
+    task->tool = tool;
+    task->args = json_incref(args);
+    task->started_us = snp_now_us();
+    snp_buf_init(&task->notes, NOTES_MAX);
+    snp_buf_init(&task->work, WORK_MAX);
+    call_bind(task, call);
+    task->session_id = snp_task_arg(task, "session_id", "default");
+    if (task->session_id[0] == '\0') {
+        task->session_id = "default";
+    }
+    if ((tool->flags & SNP_TOOL_IN_SESSION) != 0) {
+        snp_mcp_session_name(service, task->session_id, task->session);
+    }
+    while (*at != NULL) {
+        at = &(*at)->later;
+    }
+    *at = task;
+    (void)!snp_tool_args_unknown(tool, args, &task->notes);
+    ahead = job_ahead(task);
+    if (ahead != NULL) {
+        say_busy(task, ahead);
+    } else if (!is_blocked(task)) {
+        task_run(task);
+    }
+}
+
+void snp_task_cancel(struct snp_task *task)
+{
+    struct snp_mcp_call *call = task->call;
+
+    if (task->is_cancelled) {
+        return;
+    }
+    task->is_cancelled = true;
+    if (task->state == SNP_TASK_WAITING) {
+        snp_task_sayf(task, true, "Error: Cancelled before it began");
+        return;
+    }
+    if (task->open_id != 0) {
+        snp_async_interrupt(task->service->async, task->open_id);
+    }
+    if (call != NULL && task->job == NULL) {
+        call_unbind(task);
+        snp_mcp_answer(call, NULL); /* nobody hears of it */
+    }
+}
+
+void snp_tasks_drop(struct snp_mcp_sandboxes *service)
+{
+    while (service->tasks != NULL) {
+        struct snp_task *task = service->tasks;
+
+        service->tasks = task->later;
+        call_unbind(task);
+        task_release(task);
+    }
+}
+
+bool snp_task_to_background(struct snp_task *task, struct snp_job **ret)
+{
+    struct snp_job *job = snp_job_new(task->service, task);
+
+    if (job == NULL) {
+        return false;
+    }
+    task->job = job;
+    *ret = job;
+    return true;
+}
+
+void snp_task_detach(struct snp_task *task, json_t *result)
+{
+    struct snp_mcp_call *call = task->call;
+
+    call_unbind(task);
+    if (call != NULL) {
+        answer(call, result);
+    } else {
+        json_decref(result);
+    }
+}
+
+/* Ends -------------------------------------------------------------------------------------- */
+
+void snp_task_end(struct snp_task *task, json_t *result)
+{
+    struct snp_mcp_call *call = task->call;
+    struct snp_job *job = task->job;
+
+    call_unbind(task);
+    if (job != NULL) {
+        snp_job_end(job, result);
+    } else if (call != NULL) {
+        answer(call, result);
+    } else {
+        json_decref(result);
+    }
+    task_free(task);
+}
+
+void snp_task_refuse(struct snp_task *task, int code, json_t *data, const char *message)
+{
+    struct snp_mcp_call *call = task->call;
+
+    call_unbind(task);
+    if (call != NULL) {
+        snp_mcp_refuse(call, code, data, "%s", message);
+    } else {
+        json_decref(data);
+    }
+    task_free(task);
+}
+
+void snp_task_say(struct snp_task *task, bool is_error, const char *text, size_t n)
+{
+    snp_autobuf struct snp_buf whole = {0};
+    json_t *result = NULL;
+    int r;
+
+    snp_buf_init(&whole, n + NOTES_MAX + 2);
+    r = snp_buf_add(&whole, text, n);
+    if (r == 0 && task->notes.len > 0) {
+        r = snp_buf_addf(&whole, "\n%s", snp_buf_cstr(&task->notes));
+    }
+    if (r == 0) {
+        result = json_pack("{s:[{s:s, s:o}]}", "content", "type", "text", "text",
+                           snp_text_json(&whole));
+    }
+    if (result != NULL && is_error) {
+        (void)json_object_set_new(result, "isError", json_true());
+    }
+    snp_task_end(task, result);
+}
+
+void snp_task_sayf(struct snp_task *task, bool is_error, const char *fmt, ...)
+{
+    snp_autofree char *text = NULL;
+    va_list args;
+
+    va_start(args, fmt);
+    if (vasprintf(&text, fmt, args) < 0) {
+        text = NULL;
+    }
+    va_end(args);
+    if (text == NULL) {
+        snp_task_end(task, NULL);
+    } else {
+        snp_task_say(task, is_error, text, strlen(text));
+    }
+}
+
+/* What the daemon says, with the way out as callers of tools have it, not users of the command. */
+static int failure_text(const struct snp_err *err, struct snp_buf *text)
+{
+    const char *option = strstr(err->msg, "--recover");
+    bool may_skip = strstr(err->msg, "--recover skip") != NULL;
+    size_t n = strlen(err->msg);
+    int r;
+
+    if (option != NULL) {
+        n = (size_t)(option - err->msg);
+        while (n > 0 && err->msg[n - 1] != '.' && err->msg[n - 1] != ';') {
+            n--;
+        }
+    }
+    r = snp_text_line(text, err->msg, n, MESSAGE_TEXT);
+    if (r < 0 || option == NULL) {
+        return r;
+    }
+    return snp_buf_addf(
+        text,
+        " The argument recover=\"%s\" runs %s first, recover=\"checkpoint\" goes on without "
+        "them; SniparaSandbox.destroy_session begins anew",
+        may_skip ? "skip" : "replay", may_skip ? "the other cells again" : "those cells again");
+}
+
+void snp_task_fail(struct snp_task *task, const struct snp_err *err)
+{
+    snp_autobuf struct snp_buf text = {0};
+
+    snp_buf_init(&text, (size_t)MESSAGE_TEXT * 8);
+    if (failure_text(err, &text) < 0) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    if ((task->tool->flags & SNP_TOOL_HAS_CELL) != 0) {
+        snp_task_end(task, json_pack("{s:[{s:s, s:o}], s:{s:s, s:{s:s, s:s}}, s:b}", "content",
+                                     "type", "text", "text",
+                                     json_sprintf("Error: %s", snp_buf_cstr(&text)),
+                                     "structuredContent", "status", "error", "error", "type",
+                                     snp_code_name(err->code), "message", snp_buf_cstr(&text),
+                                     "isError", 1));
+        return;
+    }
+    snp_task_sayf(task, true, "Error: %s", snp_buf_cstr(&text));
+}
+
+/* The daemon -------------------------------------------------------------------------------- */
+
+static void on_done(
+    void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len)
+{
+    struct snp_task *task = ctx;
+
+    task->open_id = 0;
+    task->next(task, err, head, raw, raw_len);
+}
+
+static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_len)
+{
+    struct snp_task *task = ctx;
+    struct snp_kept *kept = task->is_cell ? &task->service->kept : NULL;
+
+    snp_cell_event(&task->cell, kept, head, raw, raw_len);
+}
+
+static void ask(struct snp_task *task, const struct snp_async_call *call)
+{
+    struct snp_err err;
+
+    if (snp_async_call(task->service->async, call, &task->open_id, &err) < 0) {
+        snp_task_fail(task, &err);
+    }
+}
+
+void snp_task_ask(struct snp_task *task,
+                  const char *method,
+                  json_t *head,
+                  const void *raw,
+                  size_t raw_len,
+                  snp_task_next next)
+{
+    const struct snp_async_call call = {
+        .method = method,
+        .head = head,
+        .raw = raw,
+        .raw_len = raw_len,
+        .event = on_event,
+        .done = on_done,
+        .ctx = task,
+    };
+
+    task->next = next;
+    task->is_cell = false;
+    ask(task, &call);
+}
+
+void snp_task_run_cell(struct snp_task *task,
+                       const struct snp_cell_spec *spec,
+                       snp_task_next done)
+{
+    snp_autobuf struct snp_buf raw = {0};
+    json_t *head = json_copy(task->service->options.exec);
+    json_t *limits = json_object();
+    const char *recover = snp_task_arg(task, "recover", NULL);
+    struct snp_async_call call = {
+        .method = "exec", .head = head, .event = on_event, .done = on_done, .ctx = task};
+    int r = 0;
+
+    snp_buf_init(&raw, spec->code_len + spec->input_len + 1);
+    snp_cell_done(&task->cell);
+    snp_cell_init(&task->cell);
+    memset(task->told, 0, sizeof(task->told));
+    task->is_cell = true;
+    /* Always said: else it would be that of the call which happened to open the session. */
+    r |= json_object_set_new(limits, "timeout_ms",
+                             json_integer(spec->wall_ms > 0
+                                              ? (json_int_t)spec->wall_ms
+                                              : snp_json_int(json_object_get(head, "defaults"),
+                                                             "timeout_ms", DEFAULT_MS)));
+    if (spec->memory_bytes > 0) {
+        r |= json_object_set_new(limits, "memory_bytes",
+                                 json_integer((json_int_t)spec->memory_bytes));
+    }
+    r |= json_object_set_new(head, "limits", limits);
+    r |= json_object_set_new(head, "session", json_string(task->session));
+    r |= json_object_set_new(head, "kind",
+                             json_string(spec->code == NULL ? "command" : "python"));
+    r |= json_object_set_new(head, "code_len", json_integer((json_int_t)spec->code_len));
+    r |= json_object_set_new(head, "stdin", json_boolean(spec->input != NULL));
+    r |= json_object_set_new(head, "attached", json_true()); /* we may be killed */
+    r |= json_object_set_new(
+        head, "stream",
+        json_boolean(task->job != NULL || (task->call != NULL && task->call->token != NULL)));
+    if (recover != NULL) {
+        r |= json_object_set_new(head, "recover", json_string(recover));
+    }
+    if (spec->argv != NULL) {
+        r |= json_object_set_new(head, "argv", spec->argv);
+    }
+    if (spec->code_len > 0) {
+        r |= snp_buf_add(&raw, spec->code, spec->code_len);
+    }
+    if (spec->input_len > 0) {
+        r |= snp_buf_add(&raw, spec->input, spec->input_len);
+    }
+    if (task->was_retried) { /* the session is there and keeps its own */
+        static const char *const policy[] = {"project", "template", "tier", "rootfs", "env"};
+
+        for (size_t i = 0; i < SNP_ARRAY_LEN(policy); i++) {
+            (void)json_object_del(head, policy[i]);
+        }
+    }
+    if (r != 0) {
+        json_decref(head);
+        snp_task_end(task, NULL);
+        return;
+    }
+    call.raw = raw.len == 0 ? "" : snp_buf_bytes(&raw);
+    call.raw_len = raw.len;
+    task->next = done;
+    ask(task, &call);
+}
+
+const char *snp_task_arg(const struct snp_task *task, const char *name, const char *fallback)
+{
+    return snp_json_str(task->args, name, fallback);
+}

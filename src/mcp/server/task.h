@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_SERVER_TASK_H
+#define SNP_MCP_SERVER_TASK_H
+
+/*
+ * One execution of a tool: for a call that waits, or in the background as a job. Tasks of one
+ * session run one after the other, in the order they came; others side by side.
+ */
+
+#include "mcp/server/cell.h"
+#include "mcp/server/fetch.h"
+#include "mcp/server/service.h"
+#include "mcp/server/tool.h"
+#include "policy/session_name.h"
+
+enum snp_task_state {
+    SNP_TASK_WAITING = 0, /* for an earlier one of its session */
+    SNP_TASK_RUNNING,
+};
+
+/* A question that may be asked twice (mcp/fetch.h). */
+struct snp_again {
+    const char *method;
+    json_t *head; /* owned */
+    struct snp_buf raw;
+    snp_task_next next;
+};
+void snp_again_done(struct snp_again *again);
+
+struct snp_task {
+    struct snp_mcp_sandboxes *service;
+    struct snp_mcp_call *call; /* NULL: nobody waits (a job, or cancelled) */
+    struct snp_job *job;       /* NULL: not in the background */
+    const struct snp_tool *tool;
+    json_t *args;                           /* owned: an object */
+    char session[SNP_SESSION_NAME_MAX + 1]; /* the daemon's name of it; "" = none */
+    const char *session_id; /* as the caller says it; borrowed from args or static */
+    enum snp_task_state state;
+    bool is_cancelled;
+    uint32_t open_id;     /* request to the daemon; 0 = none */
+    struct snp_cell cell; /* the cell that runs or ran last, or one that is looked at */
+    bool is_cell;         /* one runs: its displays are kept */
+    size_t told
+        [SNP_CELL_STREAMS]; /* bytes of its output that progress has told (mcp/progress.h) */
+    struct snp_buf notes;   /* lines to be added to the result */
+    uint64_t started_us;
+    /* For tools that take several steps. */
+    snp_task_next next;
+    struct snp_buf work;
+    struct snp_fetch fetch;
+    struct snp_again again;
+    bool was_retried;       /* the session keeps a policy of its own */
+    struct snp_err refusal; /* why the first try failed */
+
+    struct snp_task *later; /* in the service's list */
+};
+
+/* Begin a tool for a call; arguments are checked. Answers the call, now or later. */
+void snp_task_start(struct snp_mcp_sandboxes *service,
+                    struct snp_mcp_call *call,
+                    const struct snp_tool *tool,
+                    json_t *args);
+/* Give up: what runs is interrupted, and nobody is told. */
+void snp_task_cancel(struct snp_task *task);
+/* Make it a job; the caller is still to be answered (snp_task_detach). False: there are too many jobs. */
+bool snp_task_to_background(struct snp_task *task, struct snp_job **ret);
+
+/* The service ends: all tasks are freed without a word to anybody. */
+void snp_tasks_drop(struct snp_mcp_sandboxes *service);
+
+/* The end, with a whole result of tools/call (consumed; NULL = out of memory). Frees the task. */
+void snp_task_end(struct snp_task *task, json_t *result);
+
+/* The end with a text; then the notes, if there are any. */
+void snp_task_say(struct snp_task *task, bool is_error, const char *text, size_t n);
+void snp_task_sayf(struct snp_task *task, bool is_error, const char *fmt, ...) SNP_PRINTF(3, 4);
+/* The end with an error of the protocol; data: consumed, may be NULL. */
+void snp_task_refuse(struct snp_task *task, int code, json_t *data, const char *message);
+/* The end with "Error: MESSAGE". */
+void snp_task_fail(struct snp_task *task, const struct snp_err *err);
+
+/* Answer the call now; the task goes on, as a job. result: consumed. */
+void snp_task_detach(struct snp_task *task, json_t *result);
+
+/*
+ * Ask the daemon; head consumed. Output that comes as events goes to task->cell, if that has been made
+ * (snp_cell_init). next: with err != NULL if it failed. If it cannot be asked the task
+ * has ended when this returns.
+ */
+void snp_task_ask(struct snp_task *task,
+                  const char *method,
+                  json_t *head,
+                  const void *raw,
+                  size_t raw_len,
+                  snp_task_next next);
+
+/* One cell in the task's session. */
+struct snp_cell_spec {
+    const char *code; /* Python; NULL: a command */
+    size_t code_len;
+    const char *input; /* standard input; NULL = none */
+    size_t input_len;
+    json_t *argv;          /* of a command; consumed */
+    uint64_t wall_ms;      /* 0 = the configuration's */
+    uint64_t memory_bytes; /* asked for explicitly; 0 = the session's */
+};
+/* Run it; done: task->cell holds the output, head the result. As snp_task_ask otherwise. */
+void snp_task_run_cell(struct snp_task *task,
+                       const struct snp_cell_spec *spec,
+                       snp_task_next done);
+
+/* Borrowed; the fallback if the argument is absent or null. */
+const char *snp_task_arg(const struct snp_task *task, const char *name, const char *fallback);
+
+#endif

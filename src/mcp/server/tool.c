@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of tools, and what follows from it: their list, the check of arguments, the call.
+ * Every word here is read by a model at the start of each conversation, so there are few.
+ */
+#include "mcp/server/tool.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "mcp/caps.h"
+#include "mcp/server/session.h"
+#include "mcp/server/task.h"
+#include "text/text.h"
+
+enum {
+    SAY_MAX = 640, /* bytes of a message */
+    DESCRIPTION_MAX = 4096,
+    FACT_NAME = 16,
+};
+
+/* Rows of arguments --------------------------------------------------------------------------- */
+
+#define ARG_SESSION                                          \
+    {                                                        \
+        .name = "session_id", .max = SNP_MCP_SESSION_ID_MAX, \
+    }
+/* Said where code runs only: models pay for each word of each tool. */
+#define ARG_SESSION_TOLD                                            \
+    {                                                               \
+        .name = "session_id", .help = "state kept under this name", \
+        .max = SNP_MCP_SESSION_ID_MAX                               \
+    }
+#define ARG_TIMEOUT                                                              \
+    {                                                                            \
+        .name = "timeout", .type = SNP_ARG_INTEGER, .help = "seconds", .min = 1, \
+        .max = SNP_MCP_TIMEOUT_S                                                 \
+    }
+#define ARG_PROFILE                                                                           \
+    {                                                                                         \
+        .name = "profile", .type = SNP_ARG_CHOICE,                                            \
+        .help =                                                                               \
+            "5 s/128 MB, 30 s/512 MB, 120 s/2 GB, 300 s/4 GB; memory holds for new sessions", \
+        .choices = {                                                                          \
+            "quick",                                                                          \
+            "default",                                                                        \
+            "analysis",                                                                       \
+            "extended"                                                                        \
+        }                                                                                     \
+    }
+#define ARG_BACKGROUND                                                                   \
+    {                                                                                    \
+        .name = "background", .type = SNP_ARG_BOOLEAN, .help = "return a job_id at once" \
+    }
+#define ARG_RECOVER                                                                 \
+    {                                                                               \
+        .name = "recover", .type = SNP_ARG_CHOICE,                                  \
+        .help = "if the session lost cells: run them again, or go on", .choices = { \
+            "replay",                                                               \
+            "skip",                                                                 \
+            "checkpoint"                                                            \
+        }                                                                           \
+    }
+#define ARG_REQUIRED(name_, help_)                            \
+    {                                                         \
+        .name = (name_), .is_required = true, .help = (help_) \
+    }
+#define ARG_OPTIONAL(name_, help_)       \
+    {                                    \
+        .name = (name_), .help = (help_) \
+    }
+#define ARG_WHOLE(name_, help_, min_, max_)                                       \
+    {                                                                             \
+        .name = (name_), .type = SNP_ARG_INTEGER, .help = (help_), .min = (min_), \
+        .max = (max_)                                                             \
+    }
+#define ARG_END      \
+    {                \
+        .name = NULL \
+    }
+
+static const struct snp_arg python_args[] = {
+    ARG_REQUIRED("code", NULL),
+    ARG_TIMEOUT,
+    ARG_PROFILE,
+    ARG_SESSION_TOLD,
+    ARG_BACKGROUND,
+    ARG_RECOVER,
+    ARG_END,
+};
+static const struct snp_arg shell_args[] = {
+    ARG_REQUIRED("command", NULL),
+    ARG_TIMEOUT,
+    ARG_PROFILE,
+    ARG_SESSION_TOLD,
+    ARG_BACKGROUND,
+    ARG_RECOVER,
+    ARG_END,
+};
+static const struct snp_arg session_args[] = {ARG_SESSION, ARG_END};
+static const struct snp_arg set_args[] = {
+    {.name = "key",        .is_required = true, .max = SNP_MCP_SESSION_ID_MAX     },
+    { .name = "value", .is_required = true,     .is_json = true, .help = "JSON, else taken as text"},
+    ARG_SESSION,
+    ARG_END,
+};
+static const struct snp_arg destroy_args[] = {
+    {.name = "session_id", .is_required = true, .max = SNP_MCP_SESSION_ID_MAX},
+    ARG_END,
+};
+static const struct snp_arg no_args[] = {ARG_END};
+static const struct snp_arg read_args[] = {
+    ARG_REQUIRED("path", NULL),
+    ARG_WHOLE("offset", "first byte", 0, SNP_ARG_WHOLE_MAX),
+    ARG_WHOLE("limit", "bytes", 1, 9000),
+    ARG_SESSION,
+    ARG_END,
+};
+static const struct snp_arg write_args[] = {
+    ARG_REQUIRED("path", NULL),
+    ARG_REQUIRED("content", NULL),
+    {.name = "encoding", .type = SNP_ARG_CHOICE, .choices = {"utf-8", "base64"}},
+    ARG_SESSION,
+    ARG_END,
+};
+static const struct snp_arg list_args[] = {
+    ARG_OPTIONAL("path", NULL),
+    ARG_SESSION,
+    ARG_END,
+};
+static const struct snp_arg path_args[] = {ARG_REQUIRED("path", NULL), ARG_SESSION, ARG_END};
+static const struct snp_arg snapshot_args[] = {
+    ARG_OPTIONAL("name", NULL),
+    ARG_SESSION,
+    ARG_END,
+};
+static const struct snp_arg rollback_args[] = {
+    ARG_REQUIRED("snapshot", "its name"),
+    ARG_SESSION,
+    ARG_END,
+};
+static const struct snp_arg fork_args[] = {
+    ARG_OPTIONAL("snapshot", "from here; default: as it is"),
+    ARG_WHOLE("count", NULL, 1, SNP_MCP_FORKS_MAX),
+    ARG_OPTIONAL("name", "begin of the new session_ids"),
+    ARG_SESSION,
+    ARG_END,
+};
+static const struct snp_arg history_args[] = {
+    ARG_WHOLE("before", "cell number", 1, SNP_ARG_WHOLE_MAX),
+    ARG_WHOLE("limit", NULL, 1, 100),
+    ARG_SESSION,
+    ARG_END,
+};
+static const struct snp_arg job_args[] = {ARG_REQUIRED("job_id", NULL), ARG_END};
+static const struct snp_arg poll_args[] = {
+    ARG_REQUIRED("job_id", NULL),
+    ARG_WHOLE("wait", "seconds to wait for output or its end", 0, SNP_MCP_WAIT_S),
+    ARG_END,
+};
+static const struct snp_arg agent_args[] = {
+    ARG_REQUIRED("task", NULL),
+    {.name = "max_iterations", .type = SNP_ARG_INTEGER, .fallback = "10", .help = "at most 50"},
+    {.name = "token_budget",
+                    .type = SNP_ARG_INTEGER,
+                    .fallback = "400000",
+                    .help = "at most 10000000"                                                               },
+    {.name = "cost_limit",
+                    .type = SNP_ARG_NUMBER,
+                    .fallback = "2.0",
+                    .help = "USD, at most 10; -1: none"                                                      },
+    ARG_END,
+};
+static const struct snp_arg run_args[] = {ARG_REQUIRED("run_id", NULL), ARG_END};
+static const struct snp_arg status_args[] = {
+    ARG_REQUIRED("run_id", NULL),
+    ARG_WHOLE("wait", "seconds to wait for its end", 0, SNP_MCP_WAIT_S),
+    ARG_END,
+};
+
+/* The table ----------------------------------------------------------------------------------- */
+
+enum {
+    CELL = SNP_TOOL_IN_SESSION | SNP_TOOL_HAS_CELL,
+    LOOK = SNP_TOOL_IN_SESSION | SNP_TOOL_READS | SNP_TOOL_BESIDE,
+};
+
+/* In the order of tools/list. */
+/* clang-format off */
+static const struct snp_tool tools[] = {
+    {
+        .name = "execute_python",
+        .toolset = "core",
+        .title = "Run Python",
+        .description = "Run {python} in a sandbox without network, so pip cannot install. Installed: "
+                       "{packages}. Variables, imports and files in /workspace stay in the "
+                       "session. Shows what is printed, the last expression's value, and "
+                       "`result` if set.{figures} Stops after {limit}; `timeout` changes that. "
+                       "{project}",
+        .args = python_args,
+        .flags = CELL | SNP_TOOL_FIRST,
+        .run = snp_tool_execute_python,
+    },
+    {
+        .name = "execute_shell",
+        .toolset = "core",
+        .title = "Run a shell command",
+        .description = "Run `command` with bash (sh where there is none) in /workspace of the "
+                       "session.",
+        .args = shell_args,
+        .flags = CELL | SNP_TOOL_FIRST,
+        .run = snp_tool_execute_shell,
+    },
+    {
+        .name = "get_repl_context",
+        .toolset = "context",
+        .title = "Show variables",
+        .description = "Show the session's variables.",
+        .args = session_args,
+        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_READS,
+        .run = snp_tool_get_context,
+    },
+    {
+        .name = "set_repl_context",
+        .toolset = "context",
+        .title = "Set a variable",
+        .description = "Set a variable of the session; code reads it as KEY or context['KEY'].",
+        .args = set_args,
+        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_set_context,
+    },
+    {
+        .name = "clear_repl_context",
+        .toolset = "context",
+        .title = "Clear variables",
+        .description = "Remove all variables of the session; files stay.",
+        .args = session_args,
+        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_clear_context,
+    },
+    {
+        .name = "list_sessions",
+        .toolset = "core",
+        .title = "List sessions",
+        .description = "List open sessions.",
+        .args = no_args,
+        .flags = SNP_TOOL_READS,
+        .run = snp_tool_list_sessions,
+    },
+    {
+        .name = "destroy_session",
+        .toolset = "core",
+        .title = "End a session",
+        .description = "End a session with its variables and files.",
+        .args = destroy_args,
+        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_destroy_session,
+    },
+    {
+        .name = "read_file",
+        .toolset = "files",
+        .title = "Read a file",
+        .description = "Read text of a file in the session, or the path that a result names "
+                       "for its full output.",
+        .args = read_args,
+        .flags = LOOK,
+        .run = snp_tool_read_file,
+    },
+    {
+        .name = "write_file",
+        .toolset = "files",
+        .title = "Write a file",
+        .description = "Write a whole file in the session.",
+        .args = write_args,
+        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_write_file,
+    },
+    {
+        .name = "list_files",
+        .toolset = "files",
+        .title = "List files",
+        .description = "List a folder of the session.",
+        .args = list_args,
+        .flags = LOOK,
+        .run = snp_tool_list_files,
+    },
+    {
+        .name = "view_image",
+        .toolset = "files",
+        .title = "View an image",
+        .description =
+                       "Show an image: a file of the session, or a display's path from a result.",
+        .args = path_args,
+        .flags = LOOK,
+        .run = snp_tool_view_image,
+    },
+    {
+        .name = "snapshot_session",
+        .toolset = "state",
+        .title = "Keep the state",
+        .description = "Keep variables and files as they are now.",
+        .args = snapshot_args,
+        .flags = SNP_TOOL_IN_SESSION,
+        .run = snp_tool_snapshot,
+    },
+    {
+        .name = "rollback_session",
+        .toolset = "state",
+        .title = "Go back",
+        .description = "Take the session back to a snapshot.",
+        .args = rollback_args,
+        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS,
+        .run = snp_tool_rollback,
+    },
+    {
+        .name = "fork_session",
+        .toolset = "state",
+        .title = "Fork",
+        .description = "New sessions that begin as this one is, or was.",
+        .args = fork_args,
+        .flags = SNP_TOOL_IN_SESSION,
+        .run = snp_tool_fork,
+    },
+    {
+        .name = "session_history",
+        .toolset = "state",
+        .title = "History",
+        .description = "Cells that ran in the session.",
+        .args = history_args,
+        .flags = LOOK,
+        .run = snp_tool_history,
+    },
+    {
+        .name = "job_poll",
+        .toolset = "jobs",
+        .title = "Ask about a job",
+        .description = "What a background job printed since the last time; its result when it "
+                       "has ended.",
+        .args = poll_args,
+        .flags = SNP_TOOL_READS | SNP_TOOL_HAS_CELL,
+        .run = snp_tool_job_poll,
+    },
+    {
+        .name = "job_cancel",
+        .toolset = "jobs",
+        .title = "Cancel a job",
+        .description = "Stop a background job.",
+        .args = job_args,
+        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_job_cancel,
+    },
+    {
+        .name = "snipara_agent_run",
+        .toolset = "agent",
+        .title = "Start an agent",
+        .description = "Start an agent: another model that works on `task` in a sandbox of its "
+                       "own, in the background. It knows what `task` says, nothing else.",
+        .args = agent_args,
+        .flags = 0,
+        .run = snp_tool_agent_run,
+    },
+    {
+        .name = "snipara_agent_status",
+        .toolset = "agent",
+        .title = "Ask about an agent",
+        .description = "State of an agent run, and its answer.",
+        .args = status_args,
+        .flags = SNP_TOOL_READS,
+        .run = snp_tool_agent_status,
+    },
+    {
+        .name = "snipara_agent_cancel",
+        .toolset = "agent",
+        .title = "Cancel an agent",
+        .description = "Stop an agent run.",
+        .args = run_args,
+        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_agent_cancel,
+    },
+    {
+        .name = "rlm_agent_run",
+        .toolset = "aliases",
+        .title = "Start an agent",
+        .description = "Start an agent: another model that works on `task` in a sandbox of its "
+                       "own, in the background. It knows what `task` says, nothing else.",
+        .args = agent_args,
+        .flags = 0,
+        .run = snp_tool_agent_run,
+    },
+    {
+        .name = "rlm_agent_status",
+        .toolset = "aliases",
+        .title = "Ask about an agent",
+        .description = "State of an agent run, and its answer.",
+        .args = status_args,
+        .flags = SNP_TOOL_READS,
+        .run = snp_tool_agent_status,
+    },
+    {
+        .name = "rlm_agent_cancel",
+        .toolset = "aliases",
+        .title = "Cancel an agent",
+        .description = "Stop an agent run.",
+        .args = run_args,
+        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
+        .run = snp_tool_agent_cancel,
+    },
+};
+/* clang-format on */
+
+/* Sets that "all" leaves out: they can be called all the same. */
+static const char *const unlisted[] = {"agent", "aliases"};
+
+const struct snp_tool *snp_tool_find(const char *name)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(tools); i++) {
+        if (strcmp(tools[i].name, name) == 0) {
+            return &tools[i];
+        }
+    }
+    return NULL;
+}
+
+/* The list -------------------------------------------------------------------------------------- */
+
+static json_t *arg_schema(const struct snp_arg *arg)
+{
+    static const char *const types[] = {"string", "integer", "number", "boolean", "string"};
+    json_t *schema = json_pack("{s:s}", "type", types[arg->type]);
+
+    if (arg->help != NULL) {
+        (void)json_object_set_new(schema, "description", json_string(arg->help));
+    }
+    if (arg->type != SNP_ARG_STRING && arg->min < arg->max) {
+        (void)json_object_set_new(schema, "minimum", json_integer((json_int_t)arg->min));
+        if (arg->max < SNP_ARG_WHOLE_MAX) {
+            (void)json_object_set_new(schema, "maximum", json_integer((json_int_t)arg->max));
+        }
+    }
+    if (arg->type == SNP_ARG_CHOICE) {
+        json_t *choices = json_array();
+
+        for (size_t i = 0; i < SNP_ARG_CHOICES && arg->choices[i] != NULL; i++) {
+            (void)json_array_append_new(choices, json_string(arg->choices[i]));
+        }
+        (void)json_object_set_new(schema, "enum", choices);
+    }
+    if (arg->fallback != NULL) {
+        (void)json_object_set_new(schema, "default",
+                                  json_loads(arg->fallback, JSON_DECODE_ANY, NULL));
+    }
+    return schema;
+}
+
+static json_t *input_schema(const struct snp_tool *tool)
+{
+    json_t *properties = json_object();
+    json_t *required = json_array();
+
+    for (const struct snp_arg *arg = tool->args; arg->name != NULL; arg++) {
+        (void)json_object_set_new(properties, arg->name, arg_schema(arg));
+        if (arg->is_required) {
+            (void)json_array_append_new(required, json_string(arg->name));
+        }
+    }
+    if (json_array_size(required) == 0) {
+        json_decref(required);
+        required = NULL;
+    }
+    return json_pack("{s:s, s:o, s:o*}", "type", "object", "properties", properties, "required",
+                     required);
+}
+
+/* Only what differs from the defaults of the specification is said. */
+static json_t *annotations(const struct snp_tool *tool)
+{
+    json_t *hints = json_pack("{s:s, s:b}", "title", tool->title, "openWorldHint", 0);
+
+    if ((tool->flags & SNP_TOOL_READS) != 0) {
+        (void)json_object_set_new(hints, "readOnlyHint", json_true());
+        return hints;
+    }
+    if ((tool->flags & SNP_TOOL_DESTROYS) == 0) {
+        (void)json_object_set_new(hints, "destructiveHint", json_false());
+    }
+    if ((tool->flags & SNP_TOOL_REPEATABLE) != 0) {
+        (void)json_object_set_new(hints, "idempotentHint", json_true());
+    }
+    return hints;
+}
+
+/* The description with facts in the place of their names; new reference. */
+static json_t *description(const struct snp_tool *tool, const json_t *facts)
+{
+    snp_autobuf struct snp_buf text = {0};
+    const char *at = tool->description;
+    int r = 0;
+
+    snp_buf_init(&text, DESCRIPTION_MAX);
+    while (*at != '\0' && r == 0) {
+        size_t n = strcspn(at, "{");
+        char name[FACT_NAME] = "";
+
+        r = snp_buf_add(&text, at, n);
+        at += n;
+        if (*at == '{') {
+            (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(at + 1, "}"), at + 1);
+            r = r < 0 ? r : snp_buf_adds(&text, snp_json_str(facts, name, ""));
+            at += strlen(name) + 2;
+        }
+    }
+    return r < 0 ? NULL : snp_text_json(&text);
+}
+
+static json_t *tool_json(const struct snp_tool *tool, const json_t *facts)
+{
+    json_t *first = (tool->flags & SNP_TOOL_FIRST) == 0
+                        ? NULL
+                        : json_pack("{s:b}", "anthropic/alwaysLoad", 1);
+
+    return json_pack("{s:s, s:o, s:o, s:o, s:o*}", "name", tool->name, "description",
+                     description(tool, facts), "inputSchema", input_schema(tool), "annotations",
+                     annotations(tool), "_meta", first);
+}
+
+static bool is_unlisted(const char *toolset)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(unlisted); i++) {
+        if (strcmp(unlisted[i], toolset) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether one word of a list, n bytes, names the tool. */
+static bool word_names(const char *word, size_t n, const struct snp_tool *tool)
+{
+    if (n == 3 && strncmp(word, "all", n) == 0) {
+        return !is_unlisted(tool->toolset);
+    }
+    return (strlen(tool->name) == n && strncmp(word, tool->name, n) == 0) ||
+           (strlen(tool->toolset) == n && strncmp(word, tool->toolset, n) == 0);
+}
+
+static int word_check(const char *word, size_t n, struct snp_err *err)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(tools); i++) {
+        if (word_names(word, n, &tools[i])) {
+            return 0;
+        }
+    }
+    return snp_fail(err, SNP_E_INVALID,
+                    "there are no tools '%.*s': give all, core, context, files, state, jobs, "
+                    "agent, aliases, or names of tools, separated by commas",
+                    (int)(n < 64 ? n : 64), word);
+}
+
+int snp_tools_list(const char *wanted, const json_t *facts, json_t **ret, struct snp_err *err)
+{
+    json_t *list = json_array();
+
+    for (const char *word = wanted; *word != '\0'; word += *word == ',' ? 1 : 0) {
+        size_t n = strcspn(word, ",");
+        int r = word_check(word, n, err);
+
+        if (r < 0) {
+            json_decref(list);
+            return r;
+        }
+        word += n;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(tools); i++) {
+        bool is_wanted = false;
+
+        for (const char *word = wanted; *word != '\0'; word += *word == ',' ? 1 : 0) {
+            size_t n = strcspn(word, ",");
+
+            is_wanted = is_wanted || word_names(word, n, &tools[i]);
+            word += n;
+        }
+        if (is_wanted && json_array_append_new(list, tool_json(&tools[i], facts)) < 0) {
+            json_decref(list);
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+    }
+    *ret = json_pack("{s:o}", "tools", list);
+    return *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+}
+
+void snp_tools_run_list(struct snp_mcp_call *call)
+{
+    const struct snp_mcp_sandboxes *service = call->hub->service->ctx;
+
+    if (!snp_mcp_refuse_cursor(call)) {
+        snp_mcp_answer(call, json_copy(service->tools));
+    }
+}
+
+/* Calls ----------------------------------------------------------------------------------------- */
+
+static void say_error(struct snp_mcp_call *call, const char *before, const char *text)
+{
+    char whole[SAY_MAX];
+
+    (void)snprintf(whole, sizeof(whole), "%s%s", before, text);
+    snp_mcp_answer(call, json_pack("{s:[{s:s, s:o}], s:b}", "content", "type", "text", "text",
+                                   snp_json_bytes(whole, strlen(whole)), "isError", 1));
+}
+
+void snp_tools_run_call(struct snp_mcp_call *call)
+{
+    struct snp_mcp_sandboxes *service = call->hub->service->ctx;
+    const char *name = snp_json_str(call->params, "name", NULL);
+    json_t *args = json_object_get(call->params, "arguments");
+    snp_autojson json_t *none = json_object();
+    const struct snp_tool *tool;
+    struct snp_err err;
+
+    if (name == NULL || (args != NULL && !json_is_object(args) && !json_is_null(args))) {
+        snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL,
+                       "tools/call needs the string 'name' and, if any, the object "
+                       "'arguments'");
+        return;
+    }
+    args = json_is_object(args) ? args : none;
+    tool = snp_tool_find(name);
+    if (tool == NULL && call->era == SNP_ERA_MODERN) {
+        snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL, "Unknown tool: %.100s", name);
+        return;
+    }
+    if (tool == NULL) {
+        say_error(call, "Unknown tool: ", name);
+        return;
+    }
+    if (snp_tool_args_check(tool, args, &err) < 0) {
+        say_error(call, "Input validation error: ", err.msg);
+        return;
+    }
+    snp_task_start(service, call, tool, args);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * get_repl_context, set_repl_context and clear_repl_context. The variables are the interpreter's,
+ * so these are cells too: a program of ours comes as standard input and gets the session's
+ * namespace as g. What it prints is as hostile as any output.
+ */
+#include <string.h>
+
+#include "mcp/caps.h"
+#include "mcp/server/session.h"
+#include "mcp/server/task.h"
+#include "text/text.h"
+
+enum {
+    PROGRAM_MAX = 16 << 20,
+    HELPER_MS = 20 * 1000,
+    SHOWN = 9000, /* characters of an answer */
+    KEY_SHOWN = 200,
+};
+
+static const char starter[] = "exec(__import__('sys').stdin.read(), {'g': globals()})";
+
+bool snp_tool_is_context_cell(const char *first_line)
+{
+    return strcmp(first_line, starter) == 0;
+}
+
+static const char get_program[] =
+    "import json, types\n"
+    "skip = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)\n"
+    "context = g.get('context')\n"
+    "names = {}\n"
+    "for k, v in list(g.items()):\n"
+    "    if k.startswith('_') or isinstance(v, skip) or (k == 'context' and "
+    "isinstance(v, dict)):\n"
+    "        continue\n"
+    "    if k != 'result' or v is not None:\n"
+    "        names[k] = v\n"
+    "if isinstance(context, dict):\n"
+    "    for k, v in context.items():\n"
+    "        if k not in names:\n"
+    "            names[str(k)] = v\n"
+    "        elif names[k] is not v:\n"
+    "            names['context[%r]' % (k,)] = v\n"
+    "lines = []\n"
+    "for k, v in names.items():\n"
+    "    try:\n"
+    "        big = len(v) > 2000\n"
+    "    except Exception:\n"
+    "        big = False\n"
+    "    try:\n"
+    "        if big:\n"
+    "            raise ValueError\n"
+    "        text = json.dumps(v, indent=2)\n"
+    "    except Exception:\n"
+    "        try:\n"
+    "            if big:\n"
+    "                text = '<%s of length %d>' % (type(v).__name__, len(v))\n"
+    "                text += ' ' + repr(v[:200]) + '...' if isinstance(v, (str, bytes)) else "
+    "''\n"
+    "            else:\n"
+    "                text = repr(v)\n"
+    "        except Exception as e:\n"
+    "            text = '<%s: repr failed: %s>' % (type(v).__name__, type(e).__name__)\n"
+    "    if len(text) > 2000:\n"
+    "        text = text[:2000] + '... (%d characters)' % len(text)\n"
+    "    lines.append('  %s = %s' % (k, text))\n"
+    "print('Current REPL context:\\n' + '\\n'.join(lines) if lines else 'Context is empty')\n";
+
+/* After it: a = json.loads(...), [key, text of the value]. */
+static const char set_program[] =
+    "import keyword\n"
+    "key, text = a\n"
+    "try:\n"
+    "    value = json.loads(text)\n"
+    "except ValueError:\n"
+    "    value = text\n"
+    "if key == 'context' and isinstance(value, dict):\n"
+    "    g['context'] = value\n"
+    "else:\n"
+    "    if not isinstance(g.get('context'), dict):\n"
+    "        g['context'] = {}\n"
+    "    g['context'][key] = value\n"
+    "    if key.isidentifier() and not keyword.iskeyword(key) and not key.startswith('__') "
+    "and key != 'context':\n"
+    "        g[key] = value\n"
+    "print(repr(value))\n";
+
+static const char clear_program[] = "for k in list(g):\n"
+                                    "    if not (k.startswith('__') and k.endswith('__')):\n"
+                                    "        del g[k]\n";
+
+static void program_run(struct snp_task *task,
+                        const char *program,
+                        size_t n,
+                        snp_task_next done)
+{
+    const struct snp_cell_spec spec = {
+        .code = starter,
+        .code_len = sizeof(starter) - 1,
+        .input = program,
+        .input_len = n,
+        .wall_ms = HELPER_MS,
+    };
+
+    snp_task_run_cell(task, &spec, done);
+}
+
+/* Whether the cell was fine; else the task has ended with what it says. */
+static bool check(struct snp_task *task, const struct snp_err *err, const json_t *head)
+{
+    const struct snp_cell_view view = {.head = head,
+                                       .session_id = task->session_id,
+                                       .notes = "",
+                                       .timeout_s = HELPER_MS / 1e3};
+    snp_autobuf struct snp_buf text = {0};
+
+    if (err != NULL) {
+        snp_task_fail(task, err);
+        return false;
+    }
+    snp_buf_init(&text, PROGRAM_MAX);
+    if (snp_cell_error(&text, &view) < 0) {
+        snp_task_end(task, NULL);
+        return false;
+    }
+    if (text.len > 0) {
+        snp_task_say(task, true, snp_buf_bytes(&text), text.len);
+        return false;
+    }
+    return true;
+}
+
+/* What the program printed, clean and without its last line end. */
+static int printed(struct snp_task *task, struct snp_buf *out)
+{
+    const struct snp_buf *raw = &task->cell.stream[SNP_CELL_STDOUT].text;
+    size_t n = raw->len;
+
+    while (n > 0 && snp_buf_bytes(raw)[n - 1] == '\n') {
+        n--;
+    }
+    return snp_text_add(out, n == 0 ? "" : snp_buf_bytes(raw), n, SHOWN, NULL);
+}
+
+static void on_got(struct snp_task *task,
+                   const struct snp_err *err,
+                   json_t *head,
+                   const char *raw,
+                   size_t raw_len)
+{
+    snp_autobuf struct snp_buf text = {0};
+
+    (void)raw;
+    (void)raw_len;
+    if (!check(task, err, head)) {
+        return;
+    }
+    snp_buf_init(&text, PROGRAM_MAX);
+    if (printed(task, &text) < 0) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    snp_task_say(task, false, text.len == 0 ? "" : snp_buf_bytes(&text), text.len);
+}
+
+void snp_tool_get_context(struct snp_task *task)
+{
+    program_run(task, get_program, sizeof(get_program) - 1, on_got);
+}
+
+static void on_set(struct snp_task *task,
+                   const struct snp_err *err,
+                   json_t *head,
+                   const char *raw,
+                   size_t raw_len)
+{
+    const json_t *key = json_object_get(task->args, "key");
+    json_t *keys = json_object_get(task->service->keys, task->session);
+    snp_autobuf struct snp_buf text = {0};
+    int r;
+
+    (void)raw;
+    (void)raw_len;
+    if (!check(task, err, head)) {
+        return;
+    }
+    if (keys == NULL) {
+        snp_mcp_remember(task->service->keys, task->session, json_object(), SNP_MCP_NAMES_MAX);
+        keys = json_object_get(task->service->keys, task->session);
+    }
+    if (strlen(json_string_value(key)) == json_string_length(key)) {
+        snp_mcp_remember(keys, json_string_value(key), json_true(), SNP_MCP_KEYS_MAX);
+    }
+    snp_buf_init(&text, PROGRAM_MAX);
+    r = snp_buf_adds(&text, "Set context['");
+    r = r < 0
+            ? r
+            : snp_text_line(&text, json_string_value(key), json_string_length(key), KEY_SHOWN);
+    r = r < 0 ? r : snp_buf_adds(&text, "'] = ");
+    r = r < 0 ? r : printed(task, &text);
+    if (r < 0) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    snp_task_say(task, false, snp_buf_bytes(&text), text.len);
+}
+
+void snp_tool_set_context(struct snp_task *task)
+{
+    json_t *key = json_object_get(task->args, "key");
+    json_t *value = json_object_get(task->args, "value");
+    snp_autojson json_t *pair = NULL;
+    snp_autofree char *inner = NULL;
+    snp_autofree char *outer = NULL;
+    snp_autobuf struct snp_buf program = {0};
+    struct snp_err err;
+
+    if (json_string_length(key) == 0 || !json_is_string(value)) {
+        (void)snp_fail(&err, SNP_E_INVALID,
+                       json_string_length(key) == 0 ? "No key provided" : "No value provided");
+        snp_task_fail(task, &err);
+        return;
+    }
+    /* JSON text of JSON text: a string that Python reads as JSON does (no \/ is written). */
+    pair = json_pack("[O, O]", key, value);
+    inner = pair == NULL ? NULL : snp_json_text(pair);
+    if (inner != NULL) {
+        snp_autojson json_t *text = json_string(inner);
+
+        outer = json_dumps(text, JSON_ENCODE_ANY);
+    }
+    snp_buf_init(&program, PROGRAM_MAX);
+    if (outer == NULL) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    if (snp_buf_addf(&program, "import json\na = json.loads(%s)\n%s", outer, set_program) < 0) {
+        (void)snp_fail(&err, SNP_E_LIMIT, "the value is larger than %d MiB", PROGRAM_MAX >> 20);
+        snp_task_fail(task, &err);
+        return;
+    }
+    program_run(task, snp_buf_bytes(&program), program.len, on_set);
+}
+
+static void on_cleared(struct snp_task *task,
+                       const struct snp_err *err,
+                       json_t *head,
+                       const char *raw,
+                       size_t raw_len)
+{
+    (void)raw;
+    (void)raw_len;
+    if (check(task, err, head)) {
+        (void)json_object_del(task->service->keys, task->session);
+        snp_task_sayf(task, false, "REPL context cleared");
+    }
+}
+
+void snp_tool_clear_context(struct snp_task *task)
+{
+    program_run(task, clear_program, sizeof(clear_program) - 1, on_cleared);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* read_file, write_file, list_files and view_image. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/str.h"
+#include "mcp/caps.h"
+#include "mcp/server/fetch.h"
+#include "mcp/server/session.h"
+#include "mcp/server/task.h"
+#include "text/image.h"
+#include "text/text.h"
+#include "wire/rpc.h"
+
+enum {
+    READ_DEFAULT = 8000, /* bytes */
+    READ_MAX = 9000,
+    TEXT_BUILD = 1 << 20,
+    PATH_SHOWN = 300,
+};
+
+/*
+ * The path as results of cells name the file, which is how the answer names it, too; fallback:
+ * where none is given. NULL: then the task has ended.
+ */
+static const char *path_of(struct snp_task *task, const char *fallback)
+{
+    const char *path = snp_task_arg(task, "path", "");
+    snp_autofree char *plain = NULL;
+
+    path = path[0] == '\0' ? fallback : path;
+    if (path == NULL) {
+        snp_task_sayf(task, true, "Error: No path provided");
+        return NULL;
+    }
+    plain = snp_path_plain(path);
+    if (plain == NULL || json_object_set_new(task->args, "path", json_string(plain)) < 0) {
+        snp_task_end(task, NULL);
+        return NULL;
+    }
+    return snp_task_arg(task, "path", "");
+}
+
+/* Reading ------------------------------------------------------------------------------------- */
+
+/* How many of n bytes can be shown whole, however much longer they become when they are cleaned. */
+static size_t fitting(const char *bytes, size_t n)
+{
+    while (n > 1) {
+        snp_autobuf struct snp_buf clean = {0};
+        size_t chars;
+
+        snp_buf_init(&clean, TEXT_BUILD);
+        if (snp_text_clean(&clean, bytes, n) < 0) {
+            n /= 2;
+            continue;
+        }
+        chars = clean.len == 0 ? 0 : snp_utf8_count(snp_buf_bytes(&clean), clean.len);
+        if (chars <= READ_MAX) {
+            break;
+        }
+        n = n * READ_MAX / chars;
+        n -= snp_utf8_begun(bytes, n);
+    }
+    return n;
+}
+
+/* The call that reads on. */
+static int next_add(const struct snp_task *task,
+                    struct snp_buf *text,
+                    const char *path,
+                    unsigned long long at)
+{
+    int r = snp_buf_adds(text, "\n[next] SniparaSandbox.read_file(");
+
+    r = r < 0 ? r : snp_mcp_call_arg(text, "path", path);
+    r = r < 0 ? r : snp_buf_addf(text, ", offset=%llu", at);
+    r = r < 0 ? r : snp_mcp_call_session(text, task->session_id);
+    return r < 0 ? r : snp_buf_adds(text, ")");
+}
+
+static void on_read(struct snp_task *task, const struct snp_err *err)
+{
+    const char *path = snp_task_arg(task, "path", "");
+    const struct snp_fetch *fetch = &task->fetch;
+    const char *bytes = task->work.len == 0 ? "" : snp_buf_bytes(&task->work);
+    size_t n = task->work.len;
+    snp_autobuf struct snp_buf text = {0};
+    unsigned long long end;
+    size_t shown;
+    bool is_end;
+    int r;
+
+    if (err != NULL) {
+        snp_task_fail(task, err);
+        return;
+    }
+    if (memchr(bytes, '\0', n) != NULL) {
+        const char *mime = snp_image_type(bytes, n);
+
+        snp_task_sayf(task, true, "Error: %.300s is binary (%llu bytes%s%s); %s", path,
+                      (unsigned long long)fetch->size, mime == NULL ? "" : ", ",
+                      mime == NULL ? "" : mime,
+                      mime == NULL ? "read it with SniparaSandbox.execute_python"
+                                   : "SniparaSandbox.view_image shows it");
+        return;
+    }
+    n -= fetch->is_end ? 0 : snp_utf8_begun(bytes, n);
+    shown = fitting(bytes, n);
+    is_end = fetch->is_end && shown == n;
+    n = shown;
+    end = fetch->from + n;
+    snp_buf_init(&text, TEXT_BUILD);
+    r = snp_text_line(&text, path, strlen(path), PATH_SHOWN);
+    if (r == 0 && fetch->from == 0 && is_end) {
+        r = snp_buf_addf(&text, ": %llu bytes\n\n", (unsigned long long)fetch->size);
+    } else if (r == 0) {
+        r = snp_buf_addf(&text, ": bytes %llu to %llu of %llu\n\n",
+                         (unsigned long long)fetch->from, end, (unsigned long long)fetch->size);
+    }
+    r = r < 0 ? r : snp_text_add(&text, bytes, n, READ_MAX, NULL);
+    if (r == 0 && !is_end) {
+        r = next_add(task, &text, path, end);
+    }
+    if (r < 0) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    snp_task_say(task, false, snp_buf_bytes(&text), text.len);
+}
+
+void snp_tool_read_file(struct snp_task *task)
+{
+    const char *path = path_of(task, NULL);
+    double offset = json_number_value(json_object_get(task->args, "offset"));
+    double limit = json_number_value(json_object_get(task->args, "limit"));
+
+    if (path != NULL) {
+        snp_fetch_start(task, path, (uint64_t)offset,
+                        limit < 1          ? READ_DEFAULT
+                        : limit > READ_MAX ? READ_MAX
+                                           : (uint64_t)limit,
+                        on_read);
+    }
+}
+
+/* Images -------------------------------------------------------------------------------------- */
+
+static void on_image(struct snp_task *task, const struct snp_err *err)
+{
+    const char *path = snp_task_arg(task, "path", "");
+    const char *bytes = task->work.len == 0 ? "" : snp_buf_bytes(&task->work);
+    const char *mime = snp_image_type(bytes, task->work.len);
+    snp_autofree char *data = NULL;
+    snp_autobuf struct snp_buf text = {0};
+
+    if (err != NULL) {
+        snp_task_fail(task, err);
+        return;
+    }
+    if (!task->fetch.is_end) {
+        snp_task_sayf(task, true,
+                      "Error: the image has %llu bytes, more than %d MiB: make it "
+                      "smaller first",
+                      (unsigned long long)task->fetch.size, SNP_MCP_IMAGE_MAX >> 20);
+        return;
+    }
+    if (mime == NULL) {
+        snp_task_sayf(task, true, "Error: %.300s is no PNG, JPEG, GIF or WebP image", path);
+        return;
+    }
+    data = snp_base64(bytes, task->work.len);
+    snp_buf_init(&text, TEXT_BUILD);
+    if (data == NULL || snp_text_line(&text, path, strlen(path), PATH_SHOWN) < 0 ||
+        snp_buf_addf(&text, ": %s, %zu bytes", mime, task->work.len) < 0) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    snp_task_end(task, json_pack("{s:[{s:s, s:o}, {s:s, s:s, s:s}]}", "content", "type", "text",
+                                 "text", snp_text_json(&text), "type", "image", "data", data,
+                                 "mimeType", mime));
+}
+
+void snp_tool_view_image(struct snp_task *task)
+{
+    const char *path = path_of(task, NULL);
+
+    if (path != NULL) {
+        snp_fetch_start(task, path, 0, SNP_MCP_IMAGE_MAX, on_image);
+    }
+}
+
+/* Writing ------------------------------------------------------------------------------------- */
+
+static void chunk_put(struct snp_task *task);
+
+static void on_put(struct snp_task *task,
+                   const struct snp_err *err,
+                   json_t *head,
+                   const char *raw,
+                   size_t raw_len)
+{
+    (void)head;
+    (void)raw;
+    (void)raw_len;
+    if (err != NULL) {
+        snp_task_fail(task, err);
+    } else if (task->fetch.from < task->work.len && !task->is_cancelled) {
+        chunk_put(task);
+    } else {
+        snp_task_sayf(task, false, "Wrote %zu bytes to %.300s", task->work.len,
+                      snp_task_arg(task, "path", ""));
+    }
+}
+
+static void chunk_put(struct snp_task *task)
+{
+    uint64_t at = task->fetch.from;
+    size_t n = task->work.len - at < SNP_FILE_CHUNK_MAX ? task->work.len - (size_t)at
+                                                        : SNP_FILE_CHUNK_MAX;
+    json_t *head = json_pack("{s:s, s:s, s:I, s:b, s:i}", "session", task->session, "path",
+                             snp_task_arg(task, "path", ""), "offset", (json_int_t)at,
+                             "truncate", at == 0, "mode", 0);
+
+    task->fetch.from += n;
+    if (head == NULL) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    snp_session_ask(task, "put", head, n == 0 ? NULL : snp_buf_bytes(&task->work) + at, n,
+                    on_put);
+}
+
+/* Strictly: digits, then at most two "=", in fours; line ends between. -1: it is not. */
+static int base64_take(const char *text, size_t n, struct snp_buf *out)
+{
+    snp_autofree char *digits = malloc(n + 1);
+    snp_autofree unsigned char *bytes = NULL;
+    size_t n_digits = 0;
+    size_t n_pads = 0;
+    size_t n_bytes = 0;
+
+    if (digits == NULL) {
+        return SNP_E_NOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+        bool is_digit = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                        (c >= '0' && c <= '9') || c == '+' || c == '/';
+
+        if (c == '\n' || c == '\r') {
+            continue;
+        }
+        n_pads += c == '=' ? 1 : 0;
+        if ((!is_digit && c != '=') || (is_digit && n_pads > 0) || n_pads > 2) {
+            return SNP_E_INVALID;
+        }
+        digits[n_digits++] = c;
+    }
+    if (n_digits % 4 != 0) {
+        return SNP_E_INVALID;
+    }
+    bytes = snp_base64_decode(digits, n_digits, &n_bytes);
+    return bytes == NULL ? SNP_E_NOMEM : snp_buf_add(out, bytes, n_bytes);
+}
+
+void snp_tool_write_file(struct snp_task *task)
+{
+    const char *path = path_of(task, NULL);
+    const json_t *content = json_object_get(task->args, "content");
+    const char *text = json_string_value(content);
+    size_t n = json_string_length(content);
+    bool is_base64 = snp_streq(snp_task_arg(task, "encoding", "utf-8"), "base64");
+    int r;
+
+    if (path == NULL) {
+        return;
+    }
+    if (text == NULL || path[strlen(path) - 1] == '/') {
+        snp_task_sayf(
+            task, true,
+            text == NULL ? "Error: No content provided" : "Error: '%.300s' is a folder", path);
+        return;
+    }
+    r = is_base64 ? base64_take(text, n, &task->work) : snp_buf_add(&task->work, text, n);
+    if (r == SNP_E_INVALID) {
+        snp_task_sayf(task, true, "Error: content is not base64");
+    } else if (r == SNP_E_LIMIT) {
+        snp_task_sayf(task, true,
+                      "Error: content has at most 16 MiB; write a part at a time "
+                      "with SniparaSandbox.execute_python");
+    } else if (r < 0) {
+        snp_task_end(task, NULL);
+    } else {
+        chunk_put(task);
+    }
+}
+
+/* Listing ------------------------------------------------------------------------------------- */
+
+static int entry_add(struct snp_buf *text, const json_t *entry)
+{
+    const json_t *name = json_object_get(entry, "name");
+    const char *type = snp_json_str(entry, "type", "other");
+    char size[32];
+    int r = snp_buf_adds(text, "\n  ");
+
+    r = r < 0 ? r
+              : snp_text_line(text, json_string_value(name), json_string_length(name),
+                              PATH_SHOWN);
+    if (r == 0 && strcmp(type, "file") == 0) {
+        r = snp_buf_addf(
+            text, "  %s",
+            snp_format_bytes((uint64_t)snp_json_int(entry, "size", 0), size, sizeof(size)));
+    } else if (r == 0) {
+        r = snp_buf_adds(text, strcmp(type, "dir") == 0    ? "/"
+                               : strcmp(type, "link") == 0 ? "  (link)"
+                                                           : "  (neither file nor folder)");
+    }
+    return r;
+}
+
+static void on_ls(struct snp_task *task,
+                  const struct snp_err *err,
+                  json_t *head,
+                  const char *raw,
+                  size_t raw_len)
+{
+    const char *path = snp_task_arg(task, "path", "");
+    const json_t *entries = json_object_get(head, "entries");
+    size_t n = json_array_size(entries);
+    bool is_all = !snp_json_bool(head, "truncated", false);
+    snp_autobuf struct snp_buf text = {0};
+    size_t i = 0;
+    int r;
+
+    (void)raw;
+    (void)raw_len;
+    if (err != NULL) {
+        snp_task_fail(task, err);
+        return;
+    }
+    snp_buf_init(&text, TEXT_BUILD);
+    r = snp_text_line(&text, path, strlen(path), PATH_SHOWN);
+    r = r < 0 ? r : snp_buf_addf(&text, ": %zu%s entries", n, is_all ? "" : " or more");
+    for (; i < n && i < SNP_MCP_ENTRIES_MAX && text.len < SNP_MCP_TEXT_MAX - 600 && r == 0;
+         i++) {
+        r = entry_add(&text, json_array_get(entries, i));
+    }
+    if (r == 0 && (i < n || !is_all)) {
+        r = snp_buf_addf(&text,
+                         "\n[more] the first %zu are shown; SniparaSandbox.execute_shell has "
+                         "ls, find and grep",
+                         i);
+    }
+    if (r < 0) {
+        snp_task_end(task, NULL);
+        return;
+    }
+    snp_task_say(task, false, snp_buf_bytes(&text), text.len);
+}
+
+void snp_tool_list_files(struct snp_task *task)
+{
+    const char *path = path_of(task, "/workspace");
+
+    if (path != NULL) {
+        snp_session_ask(task, "ls",
+                        json_pack("{s:s, s:s}", "session", task->session, "path", path), NULL,
+                        0, on_ls);
+    }
+}

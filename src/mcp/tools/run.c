@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* execute_python and execute_shell. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "mcp/caps.h"
+#include "mcp/server/job.h"
+#include "mcp/server/session.h"
+#include "mcp/server/task.h"
+
+static void cell_begin(struct snp_task *task);
+
+static bool is_command(const struct snp_task *task)
+{
+    return task->tool->run == snp_tool_execute_shell;
+}
+
+static const json_t *source(const struct snp_task *task)
+{
+    return json_object_get(task->args, is_command(task) ? "command" : "code");
+}
+
+static const struct snp_mcp_profile *profile_of(const struct snp_task *task)
+{
+    const char *name = snp_task_arg(task, "profile", NULL);
+
+    return name == NULL ? NULL : snp_mcp_profile(name); /* one of ours: it was checked */
+}
+
+/* Milliseconds; 0 = what the configuration says. */
+static uint64_t timeout_ms(const struct snp_task *task)
+{
+    const struct snp_mcp_profile *profile = profile_of(task);
+    double seconds = json_number_value(json_object_get(task->args, "timeout"));
+
+    if (seconds > SNP_MCP_TIMEOUT_S) {
+        seconds = SNP_MCP_TIMEOUT_S;
+    }
+    return seconds > 0 ? (uint64_t)(seconds * 1000) : profile == NULL ? 0 : profile->timeout_ms;
+}
+
+static double timeout_in_force(const struct snp_task *task, const json_t *head)
+{
+    const json_t *limit = json_object_get(head, "limit");
+    const json_t *defaults = json_object_get(task->service->options.exec, "defaults");
+    uint64_t ms = timeout_ms(task);
+
+    if (ms == 0 && snp_streq(snp_json_str(limit, "key", ""), "timeout")) {
+        ms = (uint64_t)snp_json_int(limit, "value", 0);
+    }
+    if (ms == 0) {
+        ms = (uint64_t)snp_json_int(defaults, "timeout_ms", 30000);
+    }
+    return (double)ms / 1000;
+}
+
+/* The result of the cell, or why there is none ----------------------------------------------- */
+
+static void on_result(struct snp_task *task, json_t *head)
+{
+    const json_t *text = source(task);
+    const struct snp_cell_view view = {
+        .head = head,
+        .code = is_command(task) ? NULL : json_string_value(text),
+        .code_len = json_string_length(text),
+        .session_id = task->session_id,
+        .notes = task->notes.len == 0 ? "" : snp_buf_cstr(&task->notes),
+        .timeout_s = timeout_in_force(task, head),
+    };
+
+    snp_task_end(task, snp_cell_result(&task->cell, &task->service->kept, &view));
+}
+
+/* The session was opened with another policy: its own holds, if that does not give less than asked. */
+static void on_show(struct snp_task *task,
+                    const struct snp_err *err,
+                    json_t *head,
+                    const char *raw,
+                    size_t raw_len)
+{
+    const struct snp_mcp_profile *profile = profile_of(task);
+    const char *project = snp_json_str(head, "project", NULL);
+    int64_t has = snp_json_int(json_object_get(head, "limits"), "memory_bytes", 0);
+    char has_text[32];
+    char asked_text[32];
+    struct snp_err own;
+
+    (void)raw;
+    (void)raw_len;
+    if (err != NULL) {
+        snp_task_fail(task, &task->refusal);
+        return;
+    }
+    if (project != NULL && !snp_streq(project, task->service->options.project)) {
+        (void)snp_fail(&own, SNP_E_INVALID,
+                       "session '%.64s' belongs to the project %.200s; use another session_id",
+                       task->session_id, project);
+        snp_task_fail(task, &own);
+        return;
+    }
+    (void)snp_format_bytes((uint64_t)has, has_text, sizeof(has_text));
+    (void)snp_format_bytes(profile == NULL ? 0 : profile->memory_bytes, asked_text,
+                           sizeof(asked_text));
+    if (profile != NULL && has > 0 && (uint64_t)has < profile->memory_bytes) {
+        (void)snp_fail(&own, SNP_E_LIMIT,
+                       "session '%.64s' was opened with %s of memory, profile %s has %s; use "
+                       "another session_id, or SniparaSandbox.destroy_session first",
+                       task->session_id, has_text, profile->name, asked_text);
+        snp_task_fail(task, &own);
+        return;
+    }
+    if (profile != NULL && (uint64_t)has != profile->memory_bytes) {
+        (void)!snp_buf_addf(&task->notes,
+                            "%s[note] memory is %s, as this session was opened; profile %s "
+                            "sets its time only",
+                            task->notes.len == 0 ? "" : "\n", has_text, profile->name);
+    }
+    task->was_retried = true;
+    cell_begin(task);
+}
+
+static void on_cell(struct snp_task *task,
+                    const struct snp_err *err,
+                    json_t *head,
+                    const char *raw,
+                    size_t raw_len)
+{
+    (void)raw;
+    (void)raw_len;
+    if (err == NULL) {
+        on_result(task, head);
+    } else if (err->code == SNP_E_INVALID && !task->was_retried && !task->is_cancelled) {
+        /* About the session, or about the request? If there is no such session, the latter. */
+        task->refusal = *err;
+        snp_task_ask(task, "sessions.show", json_pack("{s:s}", "session", task->session), NULL,
+                     0, on_show);
+    } else {
+        snp_task_fail(task, err);
+    }
+}
+
+/*
+ * Models write for bash. A sandbox has this machine's programs; those of a root file system of its own are
+ * not known here, but sh is among them.
+ */
+static const char *shell_of(const struct snp_task *task)
+{
+    bool has_own = json_is_string(json_object_get(task->service->options.exec, "rootfs"));
+
+    return !has_own && access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+}
+
+static void cell_begin(struct snp_task *task)
+{
+    const struct snp_mcp_profile *profile = profile_of(task);
+    const json_t *text = source(task);
+    struct snp_cell_spec spec = {
+        .wall_ms = timeout_ms(task),
+        .memory_bytes = profile == NULL || task->was_retried ? 0 : profile->memory_bytes,
+    };
+
+    if (is_command(task)) {
+        spec.argv = json_pack("[s, s, O]", shell_of(task), "-c", text);
+        if (spec.argv == NULL) {
+            snp_task_end(task, NULL);
+            return;
+        }
+    } else {
+        spec.code = json_string_value(text);
+        spec.code_len = json_string_length(text);
+    }
+    snp_task_run_cell(task, &spec, on_cell);
+}
+
+/* Calls -------------------------------------------------------------------------------------- */
+
+static bool is_blank(const json_t *text)
+{
+    return json_string_value(text) == NULL ||
+           strspn(json_string_value(text), " \t\r\n") == json_string_length(text);
+}
+
+/* Answer with the job's name now. */
+static bool background_begin(struct snp_task *task)
+{
+    struct snp_job *job = NULL;
+    struct snp_err err;
+
+    if (!snp_task_to_background(task, &job)) {
+        (void)snp_fail(&err, SNP_E_LIMIT,
+                       "%d jobs run in the background; wait for one, or cancel it",
+                       SNP_MCP_JOBS_RUNNING_MAX);
+        snp_task_fail(task, &err);
+        return false;
+    }
+    snp_task_detach(
+        task,
+        json_pack("{s:[{s:s, s:o}], s:{s:s, s:s, s:s}}", "content", "type", "text", "text",
+                  json_sprintf("[job] %s is running; SniparaSandbox.job_poll(job_id=\"%s\", "
+                               "wait=30) waits for its "
+                               "output and end",
+                               job->id, job->id),
+                  "structuredContent", "status", "running", "job_id", job->id, "session",
+                  task->session_id));
+    return true;
+}
+
+static void execute(struct snp_task *task, const char *nothing)
+{
+    const json_t *seconds = json_object_get(task->args, "timeout");
+    struct snp_err err;
+
+    if (is_blank(source(task))) {
+        (void)snp_fail(&err, SNP_E_INVALID, "%s", nothing);
+        snp_task_fail(task, &err);
+        return;
+    }
+    if (json_string_length(source(task)) > SNP_MCP_CODE_MAX) {
+        (void)snp_fail(
+            &err, SNP_E_LIMIT,
+            "%s is larger than %d MiB; SniparaSandbox.write_file takes data, a part at a time",
+            is_command(task) ? "the command" : "the code", SNP_MCP_CODE_MAX >> 20);
+        snp_task_fail(task, &err);
+        return;
+    }
+    if (is_command(task) &&
+        strlen(json_string_value(source(task))) != json_string_length(source(task))) {
+        (void)snp_fail(&err, SNP_E_INVALID, "a command has no NUL byte");
+        snp_task_fail(task, &err);
+        return;
+    }
+    if (json_number_value(seconds) > SNP_MCP_TIMEOUT_S) {
+        (void)!snp_buf_addf(&task->notes, "%s[note] timeout is at most %d s; that was taken",
+                            task->notes.len == 0 ? "" : "\n", SNP_MCP_TIMEOUT_S);
+    }
+    if (!snp_json_bool(task->args, "background", false) || background_begin(task)) {
+        cell_begin(task);
+    }
+}
+
+void snp_tool_execute_python(struct snp_task *task)
+{
+    execute(task, "No code provided");
+}
+
+void snp_tool_execute_shell(struct snp_task *task)
+{
+    execute(task, "No command provided");
+}

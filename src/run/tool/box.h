@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_RUN_TOOL_BOX_H
+#define SNP_RUN_TOOL_BOX_H
+
+/*
+ * The session of a run, one cell after the other. The result of a cell that has begun is never lost
+ * to us: if the daemon went away, or we did, its journal is asked what became of it.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "client/async.h"
+#include "text/text.h"
+
+struct snp_box_cell {
+    const char *code;  /* Python; NULL: a command */
+    json_t *argv;      /* of a command; owned */
+    const char *input; /* standard input; NULL = none */
+    uint64_t wall_ms;  /* 0 = the session's */
+};
+
+void snp_box_cell_done(struct snp_box_cell *cell); /* argv only */
+
+struct snp_box {
+    struct snp_async *async; /* borrowed */
+    char session[80];
+    json_t *exec;        /* owned: members of every exec request */
+    uint32_t open_id;    /* 0 = nothing asked */
+    bool is_interrupted; /* the running cell was asked to end */
+
+    /* Of the last cell, until the next. */
+    struct snp_buf out;
+    struct snp_buf err_out;
+    struct snp_text_gap out_gap; /* what the daemon left out of them */
+    struct snp_text_gap err_gap;
+    json_t *images;         /* owned: [{"type", "data": base64}] of what it showed */
+    size_t image_bytes;     /* of these */
+    int64_t images_omitted; /* beyond what is kept */
+    json_t *shown;          /* owned: the journal's record of a cell */
+    int64_t after;          /* of a recall */
+
+    void (*done)(void *ctx, const struct snp_err *err, const json_t *result);
+    void *ctx;
+
+    /* A call of the code that runs: bytes of its making; answered by snp_box_answer. NULL: cells make none. */
+    void (*call)(void *ctx, uint32_t number, const char *raw, size_t raw_len);
+    void *call_ctx;
+};
+
+/* async: borrowed. exec: borrowed, copied. */
+int snp_box_init(struct snp_box *box,
+                 struct snp_async *async,
+                 const char *session,
+                 const json_t *exec) SNP_NODISCARD;
+void snp_box_done(struct snp_box *box);
+
+/*
+ * Run a cell. done: exactly once, later; err != NULL: it could not be run, or (SNP_E_PEER) the daemon went
+ * away while it ran; else result as docs/result.md says, without output, which is in the box.
+ */
+int snp_box_run(struct snp_box *box,
+                const struct snp_box_cell *cell,
+                void (*done)(void *ctx, const struct snp_err *err, const json_t *result),
+                void *ctx,
+                struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * What became of the cell after cell number `after`. done: result as above; NULL without err: none has
+ * begun, so it may be run. A cell whose end nobody knows has the status "unknown" and no more.
+ */
+int snp_box_recall(struct snp_box *box,
+                   int64_t after,
+                   void (*done)(void *ctx, const struct snp_err *err, const json_t *result),
+                   void *ctx,
+                   struct snp_err *err) SNP_NODISCARD;
+
+/* Answer the running cell's call; an object, consumed. */
+void snp_box_answer(struct snp_box *box, uint32_t number, bool is_ok, json_t *answer);
+
+/* Ask the running cell to end; its end comes as usual. */
+void snp_box_interrupt(struct snp_box *box);
+
+/* End the session. done: once, later, whatever comes of it; err as above. */
+int snp_box_destroy(struct snp_box *box,
+                    void (*done)(void *ctx, const struct snp_err *err, const json_t *result),
+                    void *ctx,
+                    struct snp_err *err) SNP_NODISCARD;
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_RUN_TOOL_OUTSIDE_H
+#define SNP_RUN_TOOL_OUTSIDE_H
+
+/* The tool calls of a run that go to tools which are not ours (run/usertool.h). */
+
+#include "run/tool/usertool.h"
+
+struct snp_run;
+
+/* A call that has begun, until its result is on record. */
+struct snp_outside_call {
+    struct snp_run *run;
+    bool is_used;
+    size_t index;              /* of the answer's calls */
+    struct snp_usercall *call; /* NULL: it has ended, and the rest is there */
+    uint64_t started_us;
+    int64_t duration_ms;
+    bool is_error;
+    char *content; /* owned; NULL = out of memory */
+    json_t *error; /* owned; or NULL */
+};
+
+#endif

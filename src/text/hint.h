@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TEXT_HINT_H
+#define SNP_TEXT_HINT_H
+
+/*
+ * What helps against a mistake, in one table: for a person at a command line, who can give
+ * options and files, and for a model inside, which cannot. Mistakes are named as the `rule` of
+ * a denial and the `cause` of an error in docs/result.md.
+ */
+
+#include "base/json.h"
+
+enum snp_hint_reader {
+    SNP_HINT_PERSON,
+    SNP_HINT_MODEL
+};
+
+/* NULL: the table has none for it. A rule may go on with a value: "processes 64". */
+const char *snp_hint(const char *cause, enum snp_hint_reader reader);
+
+/* Of a result's error or denial: the table's words, else its own hint. NULL = neither; borrowed. */
+const char *snp_hint_of(const json_t *object, enum snp_hint_reader reader);
+
+#endif
