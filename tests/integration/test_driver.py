@@ -19,7 +19,7 @@ import pytest
 
 import lib
 
-DRIVER = pathlib.Path(__file__).resolve().parents[2] / "src" / "guest" / "driver.py"
+DRIVER = pathlib.Path(__file__).resolve().parents[2] / "src" / "guest" / "python" / "driver.py"
 PYTHON = os.environ.get("SNP_TEST_PYTHON", "/usr/bin/python3")
 BUILD = pathlib.Path(lib.BUILD)
 HEADER = struct.Struct("<IIIB3x")
