@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of runs, written by hand: as ours (docs/trajectory.md), and as the product before ours did."""
+"""Records of runs, written by hand: as ours (docs/reference/trajectory.md), and as the product before ours did."""
 
 import hashlib
 import json

@@ -4,7 +4,7 @@
 
 /*
  * The provider that asks nobody: a script of answers, one JSON object a line, and the writer of
- * such scripts. docs/models.md has the form.
+ * such scripts. docs/reference/models.md has the form.
  */
 
 #include "model/provider.h"

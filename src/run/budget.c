@@ -285,7 +285,7 @@ static bool sub_cost_is_over(const struct snp_run_state *state,
         snp_run_stop_set(ret, "cost_unknown", NULL,
                          "the price of the model is not known, so "
                          "sub_calls_max_cost_per_session cannot hold; give the model a price "
-                         "(docs/models.md)");
+                         "(docs/reference/models.md)");
         return true;
     }
     if (left <= 0 || cost_of_shortest(next) > left) {

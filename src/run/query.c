@@ -4,7 +4,7 @@
  *
  * Each is checked against the budgets right before it is asked, with what those still open may use
  * counted as used: so a batch cannot pass a limit that its parts keep. Its ask is on record before it
- * goes out, its answer as the event of docs/trajectory.md before anybody gets it.
+ * goes out, its answer as the event of docs/reference/trajectory.md before anybody gets it.
  */
 #include <stdio.h>
 #include <stdlib.h>

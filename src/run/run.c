@@ -497,10 +497,11 @@ static int price_check(const struct snp_run_with *with,
         return r;
     }
     if (budget->cost_usd >= 0 && !ret->is_priced) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "the price of %s is not known, so a cost limit of $%.2f cannot hold; "
-                        "give the model a price (docs/models.md), or --cost-limit none",
-                        ret->model, budget->cost_usd);
+        return snp_fail(
+            err, SNP_E_INVALID,
+            "the price of %s is not known, so a cost limit of $%.2f cannot hold; "
+            "give the model a price (docs/reference/models.md), or --cost-limit none",
+            ret->model, budget->cost_usd);
     }
     return 0;
 }

@@ -110,7 +110,7 @@ struct snp_run_level {
 struct snp_run_state {
     json_t *head;
     enum snp_run_kind kind;
-    json_t *events; /* lines of docs/trajectory.md that stand for a model call */
+    json_t *events; /* lines of docs/reference/trajectory.md that stand for a model call */
 
     /* Sums over all levels. */
     int64_t calls; /* answers, and asks without one */

@@ -3,7 +3,7 @@
 #define SNP_TRAJECTORY_CHAIN_H
 
 /*
- * The hash chain of a trajectory (docs/trajectory.md). A line ends with its hash:
+ * The hash chain of a trajectory (docs/reference/trajectory.md). A line ends with its hash:
  *
  *     {...,"hash":"64 hex digits"}
  *

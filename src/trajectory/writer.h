@@ -3,7 +3,7 @@
 #define SNP_TRAJECTORY_WRITER_H
 
 /*
- * The file of a run, LOG_DIR/ID.jsonl, written line by line while it happens (docs/trajectory.md).
+ * The file of a run, LOG_DIR/ID.jsonl, written line by line while it happens (docs/reference/trajectory.md).
  * Who writes holds a lock on it, which ends with the process, however that ends; so a file without
  * an end that nobody has locked is an interrupted run. The lock is of the open file: the writing
  * process may read the file as well.

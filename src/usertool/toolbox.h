@@ -26,7 +26,7 @@ int snp_toolbox_new(uv_loop_t *loop,
                     struct snp_toolbox **ret,
                     struct snp_err *err) SNP_NODISCARD;
 
-/* {NAME: {"command", "description", "schema", ...}}, as docs/tools.md has it; paths in it are relative to file's folder. */
+/* {NAME: {"command", "description", "schema", ...}}, as docs/reference/tools.md has it; paths in it are relative to file's folder. */
 int snp_toolbox_add_commands(struct snp_toolbox *box,
                              const json_t *commands,
                              const char *file,

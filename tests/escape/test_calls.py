@@ -110,7 +110,7 @@ def test_the_number_of_calls_is_bounded(sandbox):
 
 
 def test_what_a_session_holds(sandbox):
-    """docs/reach.md has it as a table: whatever is new there must be thought about first."""
+    """docs/reference/reach.md has it as a table: whatever is new there must be thought about first."""
     code = """
 import os
 def link(number):

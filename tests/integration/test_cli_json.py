@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every verb: one JSON value with --json, and exit codes that mean the same everywhere (docs/cli.md)."""
+"""Every verb: one JSON value with --json, and exit codes that mean the same everywhere (docs/reference/cli.md)."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every block of README.md, docs/*.md and the examples' READMEs is run in order, and prints what the document says.
+"""Every block of README.md, docs and the examples' READMEs is run in order, and prints what the document says.
 
 A block is text indented by four spaces or between fences. In it `$ ` begins a command, `> ` goes on
 with it, and what follows is what a terminal shows, both outputs as they come. In expected output `…` stands
@@ -38,7 +38,7 @@ SECONDS = 120  # of a command, on a machine that is busy
 PORT = "8765"  # in documents; a free one in its place
 ID = r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{8}\b"
 SURROUNDINGS = re.compile(r"degraded: |snipara-sandbox [a-z-]+: warning: (HOME|SNIPARA_SANDBOX_RUNTIME_DIR) is ")
-DOCUMENTS = [os.path.relpath(path, ROOT) for pattern in ("README.md", "docs/*.md", "examples/*/README.md", "tests/integration/*.md")
+DOCUMENTS = [os.path.relpath(path, ROOT) for pattern in ("README.md", "docs/*.md", "docs/*/*.md", "examples/*/README.md", "tests/integration/*.md")
              for path in sorted(glob.glob(os.path.join(ROOT, pattern)))]
 # Options in documents that are not of our commands: of docker, mmdebstrap, programs in tests/crash, and one of nobody.
 FOREIGN = {"rm", "security-opt", "variant", "include", "runs", "seed", "life", "option"}

@@ -282,7 +282,7 @@ def test_another_daemon_is_told(box):
 
 
 DOCUMENTED = sorted({(os.path.relpath(path, ROOT), line.strip().removeprefix("$ "))
-                     for path in [os.path.join(ROOT, "README.md"), *glob.glob(os.path.join(ROOT, "docs", "*.md"))]
+                     for path in [os.path.join(ROOT, "README.md"), *glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True)]
                      for line in open(path) if re.match(r"\s+(\$ )?\w+ mcp add ", line)})
 
 

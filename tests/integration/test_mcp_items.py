@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The security checklist for MCP servers, an item at a time: docs/mcp.md has the whole list, and
+"""The security checklist for MCP servers, an item at a time: docs/reference/mcp.md has the whole list, and
 which test is for which item. Attacks have a control run that succeeds where nothing protects."""
 
 import ctypes
@@ -55,8 +55,8 @@ def running(mark):
 
 
 def test_the_table_of_items_is_true():
-    """Each test that docs/mcp.md names for an item is there."""
-    with open(os.path.join(ROOT, "docs", "mcp.md")) as text:
+    """Each test that docs/reference/mcp.md names for an item is there."""
+    with open(os.path.join(ROOT, "docs", "reference", "mcp.md")) as text:
         table = text.read().partition("## Security checklist")[2]
     rows = re.findall(r"^\| (\d+) \|.*\| ([^|]*) \|$", table, re.MULTILINE)
     numbers = [int(number) for number, _ in rows]

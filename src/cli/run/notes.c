@@ -113,7 +113,8 @@ void snp_run_notes_show(const struct snp_front *front, const struct snp_run_budg
     snp_run_tools_show(front->opts, config);
     origins_show(config, budget->iterations > 0);
     if (snp_streq(snp_config_str(config, SNP_KEY_ENVIRONMENT), "local")) {
-        snp_cli_warn(front->cli, "local is weaker than native (%s); see docs/cli.md, doctor",
+        snp_cli_warn(front->cli,
+                     "local is weaker than native (%s); see docs/reference/cli.md, doctor",
                      snp_config_source(config, SNP_KEY_ENVIRONMENT));
     }
 }

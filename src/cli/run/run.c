@@ -35,7 +35,7 @@ static const char unpriced[] = "unpriced";
          'b',                                                                                 \
          SNP_OPT_STRING,                                                                      \
          "NAME",                                                                              \
-         "who talks to it (see docs/configuration.md)",                                       \
+         "who talks to it (see docs/reference/configuration.md)",                             \
          SNP_KEY_BACKEND},                                                                    \
     {                                                                                         \
         "env", 'e', SNP_OPT_STRING, "TIER",                                                   \
@@ -147,7 +147,7 @@ static void cost_default(const struct snp_front *front,
     if (!front->is_json && !front->has_events) {
         snp_cli_warn(front->cli,
                      "the price of %s is not known, so only --token-budget (%lld tokens) "
-                     "limits what this run costs (docs/models.md: prices)",
+                     "limits what this run costs (docs/reference/models.md: prices)",
                      choice->model, (long long)spec->budget.tokens);
     }
 }
