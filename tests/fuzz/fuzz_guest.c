@@ -7,7 +7,7 @@
  */
 #include "fuzz/target.h"
 #include "fuzz/world.h"
-#include "tier/native/cell.h"
+#include "tier/engine/cell.h"
 
 enum {
     BODY_MAX = 1 << 20

@@ -10,9 +10,9 @@
 #include "base/str.h"
 #include "fuzz/target.h"
 #include "guest/pid1/wire.h"
-#include "tier/native/result.h"
-#include "tier/native/session.h"
-#include "tier/native/tier.h"
+#include "tier/engine/result.h"
+#include "tier/engine/sandbox.h"
+#include "tier/engine/supervisor.h"
 #include "wire/frame.h"
 
 enum {

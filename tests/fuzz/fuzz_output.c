@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz/target.h"
-#include "tier/native/output.h"
+#include "tier/engine/stream/output.h"
 
 struct shown {
     struct snp_buf bytes;

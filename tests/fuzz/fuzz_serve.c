@@ -8,10 +8,10 @@
 
 #include "fuzz/target.h"
 #include "fuzz/world.h"
-#include "tier/native/serve.h"
+#include "tier/engine/serve.h"
 
 /* For its table of sessions, and for what its end does to calls: NOLINTNEXTLINE(bugprone-suspicious-include) */
-#include "tier/native/session.c"
+#include "tier/engine/sandbox.c"
 
 enum {
     BODY_MAX = 1 << 20

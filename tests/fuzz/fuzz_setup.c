@@ -14,7 +14,7 @@
 #include "fuzz/world.h"
 
 /* How a session takes the reply is its own affair: NOLINTNEXTLINE(bugprone-suspicious-include) */
-#include "tier/native/session.c"
+#include "tier/engine/sandbox.c"
 
 static void send_reply(int fd, const uint8_t *bytes, size_t n)
 {

@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
-#include "tier/native/cell.h"
-#include "tier/native/result.h"
+#include "tier/engine/cell.h"
+#include "tier/engine/result.h"
 #include "wire/rpc.h"
 
 enum {

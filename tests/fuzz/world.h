@@ -7,8 +7,8 @@
  * the inside's streams touch, and a daemon that checks what it is sent.
  */
 
-#include "tier/native/session.h"
-#include "tier/native/tier.h"
+#include "tier/engine/sandbox.h"
+#include "tier/engine/supervisor.h"
 
 struct world {
     uv_loop_t loop;

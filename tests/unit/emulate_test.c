@@ -27,7 +27,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "tier/native/session.h"
+#include "tier/engine/sandbox.h"
 #include "tier/native/signals.h"
 #include "unit/harness.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Framed streams of the tier: descriptors belong to the frame they came with, and none leaks. */
-#include "tier/native/link.h"
+#include "tier/engine/stream/link.h"
 
 #include <errno.h>
 #include <fcntl.h>

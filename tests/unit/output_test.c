@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Output of a cell: head and tail to the character, the rest counted, all of it in the spool. */
-#include "tier/native/output.h"
+#include "tier/engine/stream/output.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tier/local/procs.h"
+#include "tier/host/procs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From one pipe into another: all of it, and an end of it whatever the writer does. */
-#include "tier/native/relay.h"
+#include "tier/engine/stream/relay.h"
 
 #include <errno.h>
 #include <fcntl.h>

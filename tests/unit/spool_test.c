@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Full outputs: room is bounded at each write, and who has most gives way. */
-#include "tier/native/spool.h"
+#include "tier/engine/stream/spool.h"
 
 #include <dirent.h>
 #include <stdio.h>

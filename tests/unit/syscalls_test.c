@@ -5,7 +5,7 @@
  * arguments that are told from each other. A build for aarch64 runs this under qemu, so
  * both architectures compile both filters.
  */
-#include "tier/native/syscalls.h"
+#include "tier/host/syscalls.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -23,8 +23,8 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "tier/local/procs.h"
-#include "tier/native/session.h"
+#include "tier/engine/sandbox.h"
+#include "tier/host/procs.h"
 
 enum {
     PATH_LEN = 4096,

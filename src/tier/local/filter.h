@@ -2,12 +2,12 @@
 #ifndef SNP_TIER_LOCAL_FILTER_H
 #define SNP_TIER_LOCAL_FILTER_H
 
-/* System calls of sandboxes without namespaces: the table of tier/native/syscalls.h, less what reaches others. */
+/* System calls of sandboxes without namespaces: the table of tier/host/syscalls.h, less what reaches others. */
 
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "tier/native/syscalls.h"
+#include "tier/host/syscalls.h"
 
 struct snp_local_filter {
     bool counts_memory; /* a cgroup counts a sandbox's pages; see snp_syscalls_compile */

@@ -34,7 +34,7 @@
 #include "base/str.h"
 #include "guest/module/landlock.h"
 #include "guest/spec.h"
-#include "tier/local/procs.h"
+#include "tier/host/procs.h"
 #include "tier/native/launch.h"
 
 enum {

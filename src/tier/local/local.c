@@ -22,15 +22,15 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "os/idmap.h"
+#include "tier/engine/cell.h"
+#include "tier/engine/result.h"
+#include "tier/engine/sandbox.h"
+#include "tier/engine/supervisor.h"
+#include "tier/host/procs.h"
+#include "tier/local/deleted.h"
 #include "tier/local/emulate.h"
 #include "tier/local/filter.h"
 #include "tier/local/folder.h"
-#include "tier/local/held.h"
-#include "tier/local/procs.h"
-#include "tier/native/cell.h"
-#include "tier/native/result.h"
-#include "tier/native/session.h"
-#include "tier/native/tier.h"
 
 enum {
     SWEEP_MS = 12000, /* less than a cell's patience */

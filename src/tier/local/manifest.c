@@ -2,9 +2,9 @@
 /* What is enforced without namespaces, and what that leaves open. */
 #include <stdio.h>
 
+#include "tier/engine/sandbox.h"
+#include "tier/engine/supervisor.h"
 #include "tier/local/local.h"
-#include "tier/native/session.h"
-#include "tier/native/tier.h"
 
 enum {
     ABI_TCP = 4,

@@ -39,7 +39,7 @@
 #include "base/str.h"
 #include "policy/prefix.h"
 #include "registry/treehash.h"
-#include "tier/native/cover.h"
+#include "tier/native/overlay.h"
 
 enum {
     PATH_LEN = 4096,

@@ -35,16 +35,16 @@
 #include "base/slice.h"
 #include "base/str.h"
 #include "os/idmap.h"
+#include "tier/engine/pool.h"
+#include "tier/engine/sandbox.h"
+#include "tier/engine/serve.h"
+#include "tier/engine/supervisor.h"
+#include "tier/host/syscalls.h"
+#include "tier/host/template.h"
 #include "tier/local/launch.h"
 #include "tier/local/local.h"
 #include "tier/native/launch.h"
 #include "tier/native/probe.h"
-#include "tier/native/serve.h"
-#include "tier/native/session.h"
-#include "tier/native/spare.h"
-#include "tier/native/syscalls.h"
-#include "tier/native/template.h"
-#include "tier/native/tier.h"
 
 enum {
     DAEMON_FD = 3,

@@ -26,9 +26,9 @@
 #include "base/str.h"
 #include "guest/spec.h"
 #include "os/idmap.h"
-#include "tier/native/cover.h"
-#include "tier/native/syscalls.h"
-#include "tier/native/tier.h"
+#include "tier/engine/supervisor.h"
+#include "tier/host/syscalls.h"
+#include "tier/native/overlay.h"
 
 enum {
     LANDLOCK_SCOPES = 6 /* the ABI that has them */

@@ -21,8 +21,8 @@
 #include <sys/syscall.h>
 
 #include "base/fd.h"
-#include "tier/local/procs.h"
-#include "tier/native/session.h"
+#include "tier/engine/sandbox.h"
+#include "tier/host/procs.h"
 
 struct asked {
     struct snp_session *session;

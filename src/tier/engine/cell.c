@@ -1,0 +1,1111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a cell runs and ends.
+ *
+ *   waiting --(a copy of the session stands by, or cannot)-----> running
+ *   running --(done | command exits)--------------------------> finishing
+ *   running --(limit | interrupt)--> stopping --(done in time)--> finishing
+ *   stopping --(grace over)--> sweeping --(all killed)--> returning -> finishing
+ *   running --(interpreter died | broke the protocol)--> sweeping
+ *   running --(done with an error, and is atomic)------> sweeping
+ *
+ * Returning puts back what stood by; where nothing does it is left out, and the next cell
+ * gets a pristine interpreter.
+ *
+ * Finishing reads what is left in the pipes, asks pid 1 what changed, and sends the
+ * result. If pid 1 itself does not answer in time the whole sandbox is killed.
+ */
+#include "tier/engine/cell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "guest/pid1/wire.h"
+#include "text/hint.h"
+#include "tier/engine/result.h"
+#include "tier/engine/sandbox.h"
+#include "tier/engine/serve.h"
+#include "tier/engine/stream/output.h"
+#include "tier/engine/supervisor.h"
+#include "tier/local/local.h"
+#include "wire/rpc.h"
+
+enum {
+    GRACE_MS = 1000,
+    FRESH_BYTES =
+        16 << 20, /* a fresh interpreter's share of its template, which is not the user's */
+    /* Pid 1 may have to share a busy processor with all processes of a fork bomb, and what is given up
+     * on is lost: more than its own patience. */
+    SWEEP_MS = 15000,
+    FINISH_MS = 20000,
+    DISPLAYS_MAX = 64,
+    DISPLAY_BYTES_MAX = 24 << 20, /* of all displays of a cell */
+    FRAMES_MAX = 4096,            /* a cell's frames; more is a flood */
+    STRAYS_MAX = 64,              /* frames between cells */
+    GUEST_HEAD_MAX = 64 << 10,    /* bytes of JSON in a frame that does not end the cell */
+    CALLS_MAX = 1000,             /* of a cell */
+    MIMES_MAX = 16,
+    MIME_NAME_MAX = 100
+};
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void on_ignored(void *data, int eno, const char *bytes, size_t n)
+{
+    (void)data;
+    (void)eno;
+    (void)bytes;
+    (void)n;
+}
+
+/* Answers of pid 1 come in order, but it is not trusted to keep one: none may find us gone. */
+static void forget_calls(struct snp_cell *c)
+{
+    for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
+        struct snp_init_call *call = &c->session->calls[i];
+        if (call->id != 0 && call->data == c) {
+            call->cb = on_ignored;
+            call->data = NULL;
+        }
+    }
+}
+
+static void pending_free(struct snp_cell_request *rq)
+{
+    if (rq != NULL) {
+        json_decref((json_t *)(uintptr_t)rq->argv);
+        free((char *)(uintptr_t)rq->code);
+        free(rq);
+    }
+}
+
+/* A request that outlives the frame it came in; NULL when out of memory. */
+static struct snp_cell_request *pending_copy(const struct snp_cell_request *rq)
+{
+    struct snp_cell_request *copy = malloc(sizeof(*copy));
+    char *bytes = copy == NULL ? NULL : malloc(rq->code_len + rq->input_len + 1);
+
+    if (bytes == NULL) {
+        free(copy);
+        return NULL;
+    }
+    *copy = *rq;
+    memcpy(bytes, rq->code, rq->code_len);
+    memcpy(bytes + rq->code_len, rq->input, rq->input_len);
+    copy->code = bytes;
+    copy->input = bytes + rq->code_len;
+    copy->argv = json_incref((json_t *)(uintptr_t)rq->argv);
+    return copy;
+}
+
+static void cell_free(struct snp_cell *c)
+{
+    forget_calls(c);
+    snp_branch_forget(c->session, c);
+    snp_return_forget(c->session, c);
+    pending_free(c->pending);
+    json_decref(c->cover.notes);
+    c->session->cell = NULL;
+    if (!c->session->returning.is_on) {
+        snp_puts_forget(c->session);
+    }
+    uv_close((uv_handle_t *)SNP_TAKE_PTR(c->timer), free_handle);
+    snp_output_done(&c->output[0]);
+    snp_output_done(&c->output[1]);
+    snp_denials_done(&c->denials);
+    json_decref(c->done);
+    json_decref(c->files);
+    free(c);
+}
+
+/* Bytes for one stream of the daemon's request. */
+struct show {
+    struct snp_cell *cell;
+    int stream;
+};
+
+static const char *stream_name(int stream)
+{
+    return stream == 0 ? "stdout" : "stderr";
+}
+
+static void show_bytes(void *data, const char *bytes, size_t n)
+{
+    const struct show *show = data;
+    json_t *head = json_pack("{s:s}", "event", stream_name(show->stream));
+
+    snp_serve_event(show->cell->session->tier, show->cell->id, head, bytes, n);
+    json_decref(head);
+}
+
+static void show_gap(void *data, uint64_t chars)
+{
+    const struct show *show = data;
+    json_t *head = json_pack("{s:s,s:s,s:I}", "event", "gap", "stream",
+                             stream_name(show->stream), "omitted_chars", (json_int_t)chars);
+
+    snp_serve_event(show->cell->session->tier, show->cell->id, head, NULL, 0);
+    json_decref(head);
+}
+
+/* It has been answered: what comes now is nobody's who waits. */
+static void cell_ended(struct snp_cell *c)
+{
+    struct snp_session *s = c->session;
+    bool is_back = c->is_abandoned && c->is_rolled_back;
+    bool is_kept = !c->is_rolled_back;
+    bool again = c->is_transactional;
+
+    s->ended_cell = c->number;
+    snp_branch_watch(s, false);
+    cell_free(c);
+    if (s->state == SNP_SESSION_READY && is_kept && s->spec.is_lasting && s->rollback.id == 0) {
+        snp_branch_spent(s, again);
+    }
+    snp_return_check(s);
+    snp_rollback_cell_ended(s, is_back);
+}
+
+static void send_result(struct snp_cell *c)
+{
+    struct snp_session *s = c->session;
+    struct snp_meter_reading usage = {0};
+    json_t *result;
+
+    c->end_us = c->end_us == 0 ? snp_now_us() : c->end_us;
+    for (int i = 0; i < 2; i++) {
+        struct show show = {c, i};
+        (void)snp_output_finish(&c->output[i], show_bytes, &show, show_gap);
+    }
+    if (s->embryo.has_cgroup) {
+        snp_meter_read(&s->meter, &s->tier->cgroups, s->embryo.cgroup, &usage);
+        c->usage = usage;
+    }
+    result = snp_result_json(c);
+    if (s->embryo.has_cgroup) {
+        s->last_usage = usage;
+    }
+    s->last_flags = c->changes_flags;
+    s->last_written_bytes = c->written_bytes;
+    s->last_cpu_us = c->init_cpu_us > 0 ? c->init_cpu_us : s->last_cpu_us;
+    s->was_restarted = false;
+    if (snp_result_is_lost(c)) {
+        s->was_lost = true;
+        s->holds_state = false;
+    } else if (!c->is_command) {
+        s->was_lost = false;
+    }
+    snp_serve_response(s->tier, c->id, result, NULL, 0);
+    json_decref(result);
+    cell_ended(c);
+}
+
+/* The folder below the overlay, if it still is what was opened; -1 = none. */
+static int project_open(const struct snp_session *s)
+{
+    snp_autoclose int fd = -1;
+    struct stat st;
+
+    if (s->spec.project == NULL || s->tier->is_local) {
+        return -1;
+    }
+    fd = open(s->spec.project, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != s->project_stat.st_dev ||
+        st.st_ino != s->project_stat.st_ino) {
+        return -1;
+    }
+    return SNP_TAKE_FD(fd);
+}
+
+static void on_changes(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_cell *c = data;
+    struct snp_changes_head changes = {0};
+    snp_autoclose int project_fd = -1;
+
+    if (eno == EPIPE) {
+        return; /* the sandbox is going; snp_cell_session_ended follows */
+    }
+    project_fd = project_open(c->session);
+    c->files = eno == 0 ? snp_result_files(bytes, n, project_fd, &changes) : NULL;
+    c->changes_flags = changes.flags;
+    c->init_cpu_us = c->session->tier->is_local ? snp_local_cpu(c->session) : changes.cpu_us;
+    c->written_bytes = changes.written_bytes;
+    if (c->session->tier->is_local && c->ended_by == SNP_CELL_END_NONE &&
+        changes.written_bytes > c->session->spec.limits.value[SNP_LIMIT_WORKSPACE]) {
+        c->ended_by = SNP_CELL_END_DISK;
+        c->disk_limit = SNP_LIMIT_WORKSPACE;
+    }
+    send_result(c);
+}
+
+/* Where no cgroup limits memory or counts forks, pid 1 samples while a cell runs. */
+static void watch_usage(struct snp_session *s, bool on)
+{
+    snp_autobuf struct snp_buf raw = {0};
+    bool has_memory = snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY);
+    bool has_pids = snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_PIDS);
+    uint64_t limit = on && !has_memory ? s->spec.limits.value[SNP_LIMIT_MEMORY] : 0;
+    uint32_t most = on && !has_pids ? (uint32_t)s->spec.limits.value[SNP_LIMIT_PROCESSES] : 0;
+
+    if (s->tier->is_local || (has_memory && has_pids)) {
+        return;
+    }
+    snp_buf_init(&raw, sizeof(limit) + sizeof(most));
+    if (snp_buf_add(&raw, &limit, sizeof(limit)) == 0 &&
+        snp_buf_add(&raw, &most, sizeof(most)) == 0) {
+        snp_session_ask_init(s, SNP_INIT_WATCH, &raw, -1, on_ignored, NULL);
+    }
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void finish(struct snp_cell *c)
+{
+    if (c->phase == SNP_CELL_FINISHING) {
+        return;
+    }
+    c->phase = SNP_CELL_FINISHING;
+    c->end_us = snp_now_us();
+    snp_session_drain(c->session);
+    if (snp_session_is_unwritten(c->session, &c->written_bytes) &&
+        snp_cgroups_count(&c->session->tier->cgroups)) {
+        c->files = snp_result_no_files(false);
+        send_result(c); /* nothing changed, and nothing that only pid 1 can tell */
+        return;
+    }
+    (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
+    watch_usage(c->session, false);
+    if (c->session->tier->is_local) {
+        snp_local_watch(c->session, false);
+    }
+    snp_session_ask_init(c->session, SNP_INIT_CHANGES, NULL, -1, on_changes, c);
+}
+
+static void on_returned(void *data, bool ok)
+{
+    struct snp_cell *c = data;
+
+    c->is_rolled_back = ok;
+    finish(c);
+}
+
+/* Is there anything to go back to? */
+static bool can_return(const struct snp_cell *c)
+{
+    return c->is_abandoned || c->cover.interpreter == SNP_COVER_STANDBY ||
+           c->cover.workspace == SNP_COVER_FILES_COPIED;
+}
+
+/*
+ * Going back ends the interpreter. A command has done nothing to it: where no copy would take its place, what
+ * the command did to files stays, rather than that all variables are lost.
+ */
+static bool spares_interpreter(struct snp_cell *c)
+{
+    struct snp_session *s = c->session;
+
+    if (!can_return(c)) {
+        return false;
+    }
+    if (c->is_abandoned || c->cover.interpreter == SNP_COVER_STANDBY || !s->has_interpreter ||
+        !s->holds_state) {
+        return true;
+    }
+    snp_cell_note(s, "the command's files stay: to put them back would have ended the "
+                     "interpreter, of which there is no copy");
+    return false;
+}
+
+static void cell_swept(struct snp_session *s, int eno)
+{
+    struct snp_cell *c = s->cell;
+
+    if (c == NULL || c->phase != SNP_CELL_SWEEPING) {
+        return;
+    }
+    if (eno == 0 && can_return(c)) {
+        c->phase = SNP_CELL_RETURNING;
+        (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
+        snp_return_to(s, c->return_to, on_returned, c);
+    } else if (eno == 0) {
+        finish(c);
+    } else if (eno != EPIPE) {
+        snp_session_kill(s, "processes of the sandbox could not be ended");
+    }
+}
+
+/* Kill everything inside but init and the branches. */
+static void sweep(struct snp_cell *c)
+{
+    if (c->phase == SNP_CELL_WAITING || c->phase >= SNP_CELL_SWEEPING) {
+        return;
+    }
+    c->phase = SNP_CELL_SWEEPING;
+    c->was_swept = true;
+    (void)uv_timer_start(c->timer, on_timer, SWEEP_MS, 0);
+    snp_return_sweep(c->session, cell_swept);
+}
+
+static void signal_code(struct snp_cell *c, uint32_t number)
+{
+    snp_autobuf struct snp_buf raw = {0};
+    uint8_t target = c->is_command ? SNP_INIT_COMMAND_TARGET : SNP_INIT_INTERPRETER;
+
+    snp_buf_init(&raw, 16);
+    if (snp_buf_add(&raw, &target, 1) == 0 && snp_buf_add(&raw, &number, sizeof(number)) == 0) {
+        snp_session_ask_init(c->session, SNP_INIT_SIGNAL, &raw, -1, on_ignored, NULL);
+    }
+}
+
+static void stop(struct snp_cell *c, enum snp_cell_end why)
+{
+    if (c->phase != SNP_CELL_RUNNING) {
+        return;
+    }
+    c->ended_by = why;
+    c->phase = SNP_CELL_STOPPING;
+    (void)uv_timer_start(c->timer, on_timer, GRACE_MS, 0);
+    signal_code(c, SIGINT);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct snp_cell *c = timer->data;
+
+    switch (c->phase) {
+    case SNP_CELL_WAITING:
+        break; /* has no time of its own */
+    case SNP_CELL_RUNNING:
+        stop(c, SNP_CELL_END_WALL);
+        break;
+    case SNP_CELL_STOPPING:
+        if (c->is_command && !spares_interpreter(c)) {
+            c->phase = SNP_CELL_KILLING;
+            (void)uv_timer_start(c->timer, on_timer, SWEEP_MS, 0);
+            signal_code(c, SIGKILL);
+        } else {
+            sweep(c);
+        }
+        break;
+    case SNP_CELL_KILLING:
+    case SNP_CELL_SWEEPING:
+    case SNP_CELL_RETURNING:
+    case SNP_CELL_FINISHING:
+        snp_session_kill(c->session, "pid 1 of the sandbox does not answer");
+        break;
+    }
+}
+
+bool snp_cell_interrupt(struct snp_session *s)
+{
+    struct snp_cell *c = s->cell;
+
+    if (c != NULL && c->phase == SNP_CELL_WAITING && c->ended_by == SNP_CELL_END_NONE) {
+        c->ended_by = SNP_CELL_END_USER; /* it will not begin */
+        return true;
+    }
+    if (c == NULL || c->phase != SNP_CELL_RUNNING) {
+        return false;
+    }
+    stop(c, SNP_CELL_END_USER);
+    return true;
+}
+
+void snp_cell_abandon(struct snp_session *s, uint32_t branch)
+{
+    struct snp_cell *c = s->cell;
+
+    if (c->phase == SNP_CELL_WAITING) {
+        c->ended_by = SNP_CELL_END_USER;
+    } else if (c->phase < SNP_CELL_RETURNING) {
+        c->ended_by = SNP_CELL_END_USER;
+        c->is_abandoned = true;
+        c->return_to = branch;
+        sweep(c);
+    }
+}
+
+bool snp_cell_has_begun(const struct snp_session *s)
+{
+    return s->cell != NULL && s->cell->pending == NULL;
+}
+
+bool snp_cell_may_uncover(const struct snp_session *s)
+{
+    return s->cell != NULL && !s->cell->is_atomic && s->cell->phase <= SNP_CELL_STOPPING;
+}
+
+void snp_cell_uncover(struct snp_session *s)
+{
+    if (s->cell != NULL) {
+        s->cell->cover.interpreter = SNP_COVER_DROPPED;
+        s->cell->cover.workspace = SNP_COVER_FILES_UNAVAILABLE;
+    }
+}
+
+void snp_cell_on_put(struct snp_session *s, const struct snp_buf *raw)
+{
+    bool is_running = s->cell != NULL && s->cell->is_transactional;
+
+    if (is_running || s->returning.is_on) {
+        snp_puts_add(s, raw);
+    }
+}
+
+void snp_cell_note(struct snp_session *s, const char *text)
+{
+    if (s->cell != NULL && s->cell->is_transactional) {
+        snp_cover_note(&s->cell->cover, text);
+    }
+}
+
+/* Where the workspace is, as the code sees it. */
+static const char *workspace_path(const struct snp_session *s, char *out, size_t len)
+{
+    (void)snprintf(out, len, "%s/workspace", s->folder);
+    return out;
+}
+
+static int send_cell(struct snp_cell *c, const struct snp_cell_request *rq, struct snp_err *err)
+{
+    char path[SNP_FOLDER_MAX + 16];
+    const char *workspace = workspace_path(c->session, path, sizeof(path));
+    snp_autojson json_t *head =
+        json_pack("{s:I,s:I,s:b,s:s,s:b}", "cell", (json_int_t)rq->number, "code_len",
+                  (json_int_t)rq->code_len, "stdin", rq->has_stdin, "cwd", workspace, "calls",
+                  rq->has_calls);
+    snp_autofree char *text = NULL;
+    snp_autobuf struct snp_buf raw = {0};
+    struct snp_frame frame = {.type = SNP_GUEST_CELL, .id = (uint32_t)rq->number};
+
+    if (rq->argv == NULL || json_object_set(head, "argv", (json_t *)(uintptr_t)rq->argv) == 0) {
+        text = snp_json_text(head);
+    }
+    if (text == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    snp_buf_init(&raw, SNP_FRAME_BODY_MAX);
+    if (snp_buf_add(&raw, rq->code, rq->code_len) < 0 ||
+        snp_buf_add(&raw, rq->input, rq->input_len) < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "code and input are larger than %d MiB",
+                        SNP_FRAME_BODY_MAX >> 20);
+    }
+    frame.head = text;
+    frame.head_len = strlen(text);
+    frame.raw = snp_buf_bytes(&raw);
+    frame.raw_len = raw.len;
+    snp_link_send(&c->session->guest, &frame);
+    return 0;
+}
+
+static void on_command(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_cell *c = data;
+
+    (void)bytes;
+    (void)n;
+    if (eno != 0 && eno != EPIPE) { /* it was not started */
+        c->start_errno = eno;
+        finish(c);
+    }
+}
+
+static int add_list(struct snp_buf *raw, uint32_t n)
+{
+    return snp_buf_add(raw, &n, sizeof(n));
+}
+
+static int send_command(struct snp_cell *c,
+                        const struct snp_cell_request *rq,
+                        struct snp_err *err)
+{
+    const struct snp_session_spec *spec = &c->session->spec;
+    char path[SNP_FOLDER_MAX + 16];
+    const char *workspace = workspace_path(c->session, path, sizeof(path));
+    snp_autobuf struct snp_buf raw = {0};
+    uint32_t envc = 0;
+    uint8_t has_stdin = rq->has_stdin ? 1 : 0;
+    size_t i;
+    json_t *arg;
+    int r;
+
+    snp_buf_init(&raw, SNP_FRAME_BODY_MAX);
+    r = add_list(&raw, (uint32_t)json_array_size(rq->argv));
+    json_array_foreach((json_t *)(uintptr_t)rq->argv, i, arg)
+    {
+        if (r == 0) {
+            r = snp_buf_add(&raw, json_string_value(arg), json_string_length(arg) + 1);
+        }
+    }
+    for (uint32_t k = 0; k < spec->env_len; k++) {
+        envc += spec->env[k] == '\0' ? 1 : 0;
+    }
+    if (r < 0 || add_list(&raw, envc) < 0 || snp_buf_add(&raw, spec->env, spec->env_len) < 0 ||
+        snp_buf_add(&raw, workspace, strlen(workspace) + 1) < 0 ||
+        snp_buf_add(&raw, &has_stdin, 1) < 0 ||
+        snp_buf_add(&raw, rq->input, rq->input_len) < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "command and input are larger than %d MiB",
+                        SNP_FRAME_BODY_MAX >> 20);
+    }
+    snp_session_ask_init(c->session, SNP_INIT_COMMAND, &raw, -1, on_command, c);
+    return 0;
+}
+
+static int cell_init(struct snp_cell *c,
+                     struct snp_session *s,
+                     const struct snp_cell_request *rq)
+{
+    c->session = s;
+    c->id = rq->id;
+    c->number = rq->number;
+    c->is_command = rq->is_command;
+    c->is_transactional = rq->is_transactional && s->has_seed;
+    c->is_atomic = rq->is_atomic;
+    c->has_calls = rq->has_calls;
+    c->epoch = rq->epoch;
+    c->wall_ms = rq->wall_ms;
+    c->start_us = snp_now_us();
+    c->timer = calloc(1, sizeof(*c->timer));
+    for (int i = 0; i < 2; i++) {
+        const struct snp_output_keeper keeper = {.spools = &s->tier->spools,
+                                                 .owner = s->spec.id,
+                                                 .cell = rq->number,
+                                                 .stream = stream_name(i)};
+        snp_output_init(&c->output[i], s->spec.limits.value[SNP_LIMIT_OUTPUT], &keeper);
+    }
+    if (c->timer == NULL) {
+        return -1;
+    }
+    (void)uv_timer_init(s->tier->loop, c->timer);
+    c->timer->data = c;
+    return 0;
+}
+
+/* Its stream is of no use any more; the next cell gets a new interpreter. */
+static void lose_interpreter(struct snp_session *s)
+{
+    snp_session_drop_interpreter(s);
+    s->has_interpreter = false;
+    s->was_restarted = s->holds_state || s->was_lost;
+    snp_branch_on_lost(s);
+}
+
+/* What protects it is known before it begins. */
+static int take_cover(struct snp_cell *c, struct snp_err *err)
+{
+    const struct snp_branches *bs = &c->session->branches;
+
+    if (c->is_transactional && bs->has_standby) {
+        c->return_to = bs->standby;
+    }
+    if (c->is_transactional) {
+        c->cover = snp_cover_copy(&bs->cover);
+    }
+    if (c->is_atomic && (c->cover.interpreter != SNP_COVER_STANDBY ||
+                         c->cover.workspace != SNP_COVER_FILES_COPIED)) {
+        const char *why = json_string_value(json_array_get(c->cover.notes, 0));
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "--atomic: what the cell does could not be undone here, so it was not "
+                        "begun: %.300s",
+                        !c->is_transactional
+                            ? "transactions are off, or the session is not named"
+                        : why == NULL ? "the session cannot be copied"
+                                      : why);
+    }
+    return 0;
+}
+
+static int cell_run(struct snp_cell *c, const struct snp_cell_request *rq, struct snp_err *err)
+{
+    struct snp_session *s = c->session;
+    int r = take_cover(c, err);
+
+    c->phase = SNP_CELL_RUNNING;
+    c->start_us = snp_now_us();
+    c->was_restarted = s->was_restarted;
+    s->strays = rq->is_command ? s->strays : 0;
+    if (r == 0 && !rq->is_command && !s->has_interpreter) {
+        r = snp_return_restart(s, err);
+        c->was_restarted = s->was_restarted;
+    }
+    if (r == 0) {
+        snp_meter_start(&s->meter, &s->tier->cgroups, s->embryo.cgroup);
+        watch_usage(s, true);
+        snp_branch_watch(s, true);
+        if (s->tier->is_local) {
+            snp_local_watch(s, true);
+        }
+        s->holds_state = s->holds_state || !rq->is_command;
+        r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
+    }
+    if (r < 0) {
+        cell_free(c);
+        return r;
+    }
+    /* A command that pid 1 could not even be asked for has been answered, and is gone. */
+    if (s->cell == c && c->phase == SNP_CELL_RUNNING) {
+        (void)uv_timer_start(c->timer, on_timer, rq->wall_ms, 0);
+    }
+    return 0;
+}
+
+/* What it waited for is there, or never will be. */
+static void on_prepared(void *data);
+
+/* Whether it can begin now; else on_prepared comes when it can. */
+static bool is_prepared(struct snp_cell *c)
+{
+    struct snp_session *s = c->session;
+
+    return (!c->is_transactional && s->branches.n_holds == 0) ||
+           snp_branch_prepare(s, on_prepared, c);
+}
+
+static void on_prepared(void *data)
+{
+    struct snp_cell *c = data;
+    struct snp_tier *tier = c->session->tier;
+    struct snp_cell_request *rq;
+    struct snp_err err;
+    uint32_t id = c->id;
+
+    if (c->session->state == SNP_SESSION_READY && c->ended_by == SNP_CELL_END_NONE &&
+        !is_prepared(c)) {
+        return; /* others were before it */
+    }
+    rq = SNP_TAKE_PTR(c->pending);
+    if (c->session->state != SNP_SESSION_READY) {
+        pending_free(rq); /* its end is on its way */
+        return;
+    }
+    if (c->ended_by != SNP_CELL_END_NONE) {
+        (void)take_cover(c, &err);
+        (void)snprintf(c->why, sizeof(c->why), "it had not begun");
+        finish(c);
+    } else if (cell_run(c, rq, &err) < 0) {
+        snp_serve_error(tier, id, &err);
+    }
+    pending_free(rq);
+}
+
+static int check_start(const struct snp_session *s,
+                       const struct snp_cell_request *rq,
+                       struct snp_err *err)
+{
+    if (s->cell != NULL) {
+        return snp_fail(err, SNP_E_LIMIT, "the session is running another cell");
+    }
+    if (s->returning.is_on || s->rollback.id != 0) {
+        return snp_fail(err, SNP_E_LIMIT, "the session is being rolled back");
+    }
+    if (rq->epoch != 0 && s->epoch != 0 && rq->epoch != s->epoch) {
+        return snp_fail(err, SNP_E_INVALID, "the session is in epoch %llu, not %llu",
+                        (unsigned long long)s->epoch, (unsigned long long)rq->epoch);
+    }
+    return 0;
+}
+
+int snp_cell_start(struct snp_session *s,
+                   const struct snp_cell_request *rq,
+                   struct snp_err *err)
+{
+    struct snp_cell *c;
+    int r = check_start(s, rq, err);
+
+    if (r < 0) {
+        return r;
+    }
+    c = calloc(1, sizeof(*c));
+    if (c == NULL || cell_init(c, s, rq) < 0) {
+        free(c == NULL ? NULL : c->timer);
+        free(c);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    s->cell = c;
+    /* Code that forged the end of its cell may die when the next one is on its way. */
+    if (s->has_interpreter && snp_link_is_open(&s->guest) && snp_link_has_ended(&s->guest)) {
+        lose_interpreter(s);
+    }
+    s->wants_branch = c->is_transactional;
+    s->keeping.has_run = true;
+    if (is_prepared(c)) {
+        return cell_run(c, rq, err);
+    }
+    c->pending = pending_copy(rq);
+    if (c->pending == NULL) {
+        cell_free(c);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+/* The interpreter is lost. The cell that it ran, if any: one that waited was not yet its own. */
+static struct snp_cell *lose_under_cell(struct snp_session *s)
+{
+    bool is_its_own =
+        s->cell != NULL && !s->cell->is_command && s->cell->phase != SNP_CELL_WAITING;
+
+    lose_interpreter(s); /* may begin or end the cell that waits */
+    if (s->cell == NULL) {
+        snp_return_check(s);
+    }
+    return is_its_own ? s->cell : NULL;
+}
+
+/* The interpreter says something it must not say. */
+static void broke_protocol(struct snp_session *s, const char *what)
+{
+    struct snp_cell *c = lose_under_cell(s);
+
+    if (c != NULL) {
+        if (c->ended_by == SNP_CELL_END_NONE) {
+            c->ended_by = SNP_CELL_END_PROTOCOL;
+        }
+        (void)snprintf(c->why, sizeof(c->why), "%s", what);
+        sweep(c);
+    }
+}
+
+static bool display_is_sound(const json_t *mimes, size_t raw_len)
+{
+    size_t i;
+    json_t *pair;
+    uint64_t total = 0;
+
+    if (!json_is_array(mimes) || json_array_size(mimes) == 0 ||
+        json_array_size(mimes) > MIMES_MAX) {
+        return false;
+    }
+    json_array_foreach((json_t *)(uintptr_t)mimes, i, pair)
+    {
+        const json_t *name = json_array_get(pair, 0);
+        const json_t *len = json_array_get(pair, 1);
+        if (json_array_size(pair) != 2 || !json_is_string(name) ||
+            json_string_length(name) > MIME_NAME_MAX || !json_is_integer(len) ||
+            json_integer_value(len) < 0 || json_integer_value(len) > SNP_GUEST_BODY_MAX) {
+            return false;
+        }
+        total += (uint64_t)json_integer_value(len);
+    }
+    return total == raw_len;
+}
+
+/* The version is shown in the manifest, so only what a version is made of is taken. */
+static void guest_ready(struct snp_session *s, const json_t *head)
+{
+    const char *version = snp_json_str(head, "python", "");
+    size_t n = strspn(version, "0123456789.abcrc+");
+
+    (void)snprintf(s->python, sizeof(s->python), "%.*s", (int)(n < 31 ? n : 31), version);
+}
+
+static void guest_display(struct snp_session *s, const json_t *head, const struct snp_frame *f)
+{
+    struct snp_cell *c = s->cell;
+    json_t *mimes = json_object_get(head, "mime");
+    json_t *event;
+
+    if (!display_is_sound(mimes, f->raw_len)) {
+        broke_protocol(s, "a display record is malformed");
+        return;
+    }
+    if (c == NULL || c->is_command) {
+        return;
+    }
+    c->display_bytes += f->raw_len;
+    if (c->n_displays++ >= DISPLAYS_MAX || c->display_bytes > DISPLAY_BYTES_MAX) {
+        snp_denials_add(&c->denials,
+                        &(struct snp_denial){.source = "limit",
+                                             .control = "resources",
+                                             .operation = "display",
+                                             .object = "",
+                                             .rule = "64 displays, 24 MiB in a cell",
+                                             .hint = "show fewer, or write them to files"});
+        return;
+    }
+    event = json_pack("{s:s,s:O}", "event", "display", "mime", mimes);
+    snp_serve_event(s->tier, c->id, event, f->raw, f->raw_len);
+    json_decref(event);
+}
+
+static void guest_denial(struct snp_session *s, const json_t *head)
+{
+    static const char *const controls[] = {"network", "resources", "filesystem", "syscalls"};
+    bool is_known = false;
+    const struct snp_denial d = {
+        .source = "guest",
+        .control = snp_json_str(head, "control", ""),
+        .operation = snp_json_str(head, "operation", ""),
+        .object = snp_json_str(head, "object", ""),
+        .rule = snp_json_str(head, "rule", ""),
+        .hint = snp_hint(snp_json_str(head, "rule", ""), SNP_HINT_PERSON),
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(controls); i++) {
+        is_known = is_known || snp_streq(d.control, controls[i]);
+    }
+    if (!is_known) {
+        broke_protocol(s, "a denial names no control");
+    } else if (s->cell != NULL && !s->cell->is_command) {
+        snp_denials_add(&s->cell->denials, &d);
+    }
+}
+
+static void guest_done(struct snp_session *s, const json_t *head, const struct snp_frame *f)
+{
+    struct snp_cell *c = s->cell;
+    const char *status = snp_json_str(head, "status", "");
+
+    if (c == NULL || c->is_command || c->phase == SNP_CELL_WAITING ||
+        f->id != (uint32_t)c->number ||
+        (!snp_streq(status, "ok") && !snp_streq(status, "error"))) {
+        broke_protocol(s, "an end was reported for a cell that does not run");
+        return;
+    }
+    if (c->phase == SNP_CELL_RUNNING || c->phase == SNP_CELL_STOPPING) {
+        c->done = json_incref((json_t *)(uintptr_t)head);
+        if (c->is_atomic && !snp_streq(status, "ok")) {
+            sweep(c);
+        } else {
+            finish(c);
+        }
+    }
+}
+
+static void answer_send(struct snp_cell *c, const struct snp_cell_answer *answer)
+{
+    snp_autojson json_t *head =
+        json_pack("{s:I,s:b}", "call", (json_int_t)answer->call, "ok", answer->is_ok);
+    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
+    struct snp_frame frame = {
+        .type = SNP_GUEST_ANSWER,
+        .id = (uint32_t)c->number,
+        .head = text,
+        .head_len = text == NULL ? 0 : strlen(text),
+        .raw = answer->raw,
+        .raw_len = answer->raw_len,
+    };
+
+    c->has_open_call = false;
+    if (text != NULL) { /* else it waits until its time is over */
+        snp_link_send(&c->session->guest, &frame);
+    }
+}
+
+bool snp_cell_answer(struct snp_session *s, const struct snp_cell_answer *answer)
+{
+    struct snp_cell *c = s->cell;
+
+    if (c == NULL || c->number != answer->cell || !c->has_open_call ||
+        c->n_calls != answer->call || c->phase == SNP_CELL_WAITING ||
+        c->phase > SNP_CELL_STOPPING) {
+        return false;
+    }
+    answer_send(c, answer);
+    return true;
+}
+
+/* A call goes to who asked for the cell; one at a time, and the next one only after its answer. */
+static void guest_call(struct snp_session *s, const json_t *head, const struct snp_frame *f)
+{
+    static const char too_many[] = "{\"error\": \"a cell makes at most 1000 calls\"}";
+    struct snp_cell *c = s->cell;
+    json_t *event;
+
+    if (c == NULL || c->is_command || !c->has_calls || c->phase == SNP_CELL_WAITING ||
+        f->id != (uint32_t)c->number || c->has_open_call ||
+        snp_json_int(head, "call", 0) != (int64_t)c->n_calls + 1 || f->raw_len == 0 ||
+        f->raw_len > SNP_CALL_BYTES_MAX) {
+        broke_protocol(s, "a call is malformed, or not to be made now");
+        return;
+    }
+    c->n_calls++;
+    c->has_open_call = true;
+    if (c->n_calls > CALLS_MAX) {
+        answer_send(c, &(struct snp_cell_answer){.call = c->n_calls,
+                                                 .raw = too_many,
+                                                 .raw_len = sizeof(too_many) - 1});
+        return;
+    }
+    if (c->phase != SNP_CELL_RUNNING) {
+        return; /* it is asked to stop */
+    }
+    event = json_pack("{s:s,s:I}", "event", "call", "call", (json_int_t)c->n_calls);
+    snp_serve_event(s->tier, c->id, event, f->raw, f->raw_len);
+    json_decref(event);
+}
+
+void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
+{
+    snp_autojson json_t *head = NULL;
+    struct snp_err err;
+
+    if ((f->type == SNP_GUEST_HELD && f->head_len <= GUEST_HEAD_MAX &&
+         snp_branch_on_held(s, f)) ||
+        snp_state_on_guest(s, f)) {
+        return;
+    }
+    if (s->cell == NULL || s->cell->is_command ? s->strays++ > STRAYS_MAX
+                                               : s->cell->n_frames++ > FRAMES_MAX) {
+        broke_protocol(s, "the interpreter floods its stream");
+        return;
+    }
+    if (f->type != SNP_GUEST_DONE && f->head_len > GUEST_HEAD_MAX) {
+        broke_protocol(s, "the head of a frame is too long");
+        return;
+    }
+    if (snp_json_parse(f->head, f->head_len, &head, &err) < 0) {
+        broke_protocol(s, "a frame of the interpreter is not JSON");
+        return;
+    }
+    switch (f->type) {
+    case SNP_GUEST_READY:
+        guest_ready(s, head);
+        break;
+    case SNP_GUEST_DISPLAY:
+        guest_display(s, head, f);
+        break;
+    case SNP_GUEST_DENIAL:
+        guest_denial(s, head);
+        break;
+    case SNP_GUEST_CALL:
+        guest_call(s, head, f);
+        break;
+    case SNP_GUEST_DONE:
+        guest_done(s, head, f);
+        break;
+    case SNP_GUEST_HELD:
+    case SNP_GUEST_SAVED:
+    case SNP_GUEST_LOADED:
+        break; /* too late */
+    default:
+        broke_protocol(s, "the interpreter sent a frame of an unknown type");
+    }
+}
+
+void snp_cell_on_guest_end(struct snp_session *s, const struct snp_err *err)
+{
+    struct snp_cell *c = lose_under_cell(s);
+
+    snp_state_on_guest_end(s);
+    if (c != NULL && c->phase <= SNP_CELL_STOPPING) {
+        (void)snprintf(c->why, sizeof(c->why), "%s", err->msg);
+        sweep(c);
+    }
+}
+
+void snp_cell_on_output(struct snp_session *s, int stream, const char *bytes, size_t n)
+{
+    struct snp_cell *c = s->cell;
+    struct show show = {c, stream};
+
+    if (c != NULL) { /* between cells: a left-over process writes; nobody asked */
+        snp_output_feed(&c->output[stream], bytes, n, show_bytes, &show);
+    }
+}
+
+/* A command that was killed, or has failed where that is to leave nothing. */
+static bool must_undo(struct snp_cell *c)
+{
+    bool was_killed = c->phase == SNP_CELL_RUNNING && WIFSIGNALED(c->exit_status);
+
+    return (was_killed || (c->is_atomic && c->exit_status != 0)) && spares_interpreter(c);
+}
+
+void snp_cell_on_exit(struct snp_session *s, uint32_t id, const char *raw)
+{
+    struct snp_cell *c = s->cell;
+    uint32_t status;
+    uint8_t target = (uint8_t)raw[0];
+
+    (void)id;
+    memcpy(&status, raw + 1, sizeof(status));
+    if (target == SNP_INIT_INTERPRETER && s->is_waking) {
+        return;
+    }
+    if (target == SNP_INIT_INTERPRETER) {
+        s->has_interpreter = false;
+        s->was_restarted = s->holds_state || s->was_lost;
+        if (c == NULL) {
+            snp_return_check(s);
+        }
+        if (c == NULL || c->is_command) {
+            return;
+        }
+        if (c->phase != SNP_CELL_WAITING && c->phase < SNP_CELL_RETURNING) {
+            c->has_exit = true;
+            c->exit_status = (int)status;
+            sweep(c);
+        }
+        return;
+    }
+    if (c == NULL || !c->is_command || c->phase == SNP_CELL_FINISHING) {
+        return;
+    }
+    c->has_exit = true;
+    c->exit_status = (int)status;
+    if (must_undo(c)) {
+        sweep(c);
+    } else if (c->phase < SNP_CELL_SWEEPING) {
+        finish(c);
+    }
+}
+
+void snp_cell_on_memory(struct snp_session *s, uint64_t bytes)
+{
+    struct snp_cell *c = s->cell;
+
+    if (c == NULL) {
+        return;
+    }
+    c->watched_peak = bytes > c->watched_peak ? bytes : c->watched_peak;
+    if (bytes > s->spec.limits.value[SNP_LIMIT_MEMORY] + FRESH_BYTES &&
+        c->phase != SNP_CELL_WAITING && c->phase <= SNP_CELL_STOPPING) {
+        c->ended_by = SNP_CELL_END_MEMORY;
+        sweep(c); /* no grace: it would go on growing */
+    }
+}
+
+void snp_cell_on_disk(struct snp_session *s, enum snp_limit limit)
+{
+    struct snp_cell *c = s->cell;
+
+    if (c != NULL && c->phase != SNP_CELL_WAITING && c->phase <= SNP_CELL_STOPPING) {
+        c->ended_by = SNP_CELL_END_DISK;
+        c->disk_limit = limit;
+        sweep(c);
+    }
+}
+
+void snp_cell_on_denial(struct snp_session *s, const struct snp_denial *denial)
+{
+    if (s->cell != NULL) {
+        snp_denials_add(&s->cell->denials, denial);
+    }
+}
+
+void snp_cell_session_ended(struct snp_cell *c)
+{
+    c->session->has_interpreter = false;
+    c->is_session_over = true;
+    if (c->why[0] == '\0') {
+        (void)snprintf(c->why, sizeof(c->why), "%s", c->session->reason);
+    }
+    send_result(c);
+}

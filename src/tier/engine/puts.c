@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kept as the requests they were, and asked again in their order: so parts of a large file and two
+ * versions of one come out as they did. One that comes while that goes on is done at once and
+ * once more in its turn.
+ */
+#include "tier/engine/puts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "guest/pid1/wire.h"
+#include "tier/engine/cell.h"
+#include "tier/engine/sandbox.h"
+
+enum {
+    BYTES_MAX = 16 << 20, /* of one cell */
+    FRAMES_MAX = 4096,
+};
+
+static int append(struct snp_puts *puts, const struct snp_buf *raw)
+{
+    struct snp_buf *grown = NULL;
+    struct snp_buf copy = {0};
+
+    if (puts->n < FRAMES_MAX && raw->len <= BYTES_MAX - puts->bytes) {
+        grown = realloc(puts->frame, (puts->n + 1) * sizeof(*grown));
+    }
+    if (grown == NULL) {
+        return -1;
+    }
+    puts->frame = grown;
+    snp_buf_init(&copy, raw->len);
+    if (snp_buf_add(&copy, snp_buf_bytes(raw), raw->len) < 0) {
+        return -1;
+    }
+    puts->frame[puts->n++] = copy;
+    puts->bytes += raw->len;
+    return 0;
+}
+
+void snp_puts_add(struct snp_session *s, const struct snp_buf *raw)
+{
+    if (append(&s->puts, raw) < 0) {
+        snp_cell_note(
+            s, "more was put into the session while the cell ran than is kept to be put "
+               "again (16 MiB, 4096 parts): if the cell is undone, the rest of it is too");
+    }
+}
+
+static void on_put(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_session *s = data;
+
+    (void)bytes;
+    (void)n;
+    if (eno == EPIPE) {
+        return;
+    }
+    if (eno != 0) {
+        snp_log(SNP_LOG_ERROR, "put-again", "session=%s error=%s", s->spec.id,
+                strerrordesc_np(eno));
+        snp_cell_note(
+            s, "a file that was put into the session while the cell ran could not be put "
+               "again after it was undone");
+    }
+    snp_puts_again(s, s->puts_cb);
+}
+
+void snp_puts_again(struct snp_session *s, snp_puts_cb cb)
+{
+    struct snp_puts *puts = &s->puts;
+
+    s->puts_cb = cb;
+    if (puts->at < puts->n) {
+        snp_session_ask_init(s, SNP_INIT_PUT, &puts->frame[puts->at++], -1, on_put, s);
+    } else {
+        cb(s);
+    }
+}
+
+void snp_puts_forget(struct snp_session *s)
+{
+    for (size_t i = 0; i < s->puts.n; i++) {
+        snp_buf_done(&s->puts.frame[i]);
+    }
+    free(s->puts.frame);
+    s->puts = (struct snp_puts){0};
+}

@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is attested comes from counters and wait statuses; what is claimed is copied from
+ * the driver's report member by member, with types checked and texts cut, never as a whole.
+ */
+#include "tier/engine/result.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "guest/pid1/wire.h"
+#include "registry/registry.h"
+#include "text/hint.h"
+#include "tier/engine/sandbox.h"
+#include "tier/engine/supervisor.h"
+
+/* Together they keep the longest result, every character escaped, within SNP_FRAME_HEAD_MAX. */
+enum {
+    TEXT_MAX = 100000,
+    SHORT_MAX = 1000,
+    MODULE_MAX = 100,
+    FILES_MAX = 1000,
+    FILES_BYTES_MAX = 128 << 10
+};
+
+enum {
+    ENTRIES_ROOM = 4000000, /* bytes of JSON for the entries of a folder */
+    ENTRY_BYTES = 120,      /* of one, without its name */
+    ESCAPED_MAX = 6,        /* of one byte of a name */
+};
+
+static const char *const attested[] = {
+    "session",   "name",   "cell",        "state",    "signal",     "limit",
+    "usage",     "output", "files",       "manifest", "sources",    "denials_dropped",
+    "restarted", "epoch",  "transaction", "restored", "checkpoint",
+};
+
+static const char *const claimed[] = {"stdout", "stderr",   "value",
+                                      "result", "displays", "error"};
+
+/* A string member of the driver's report, cut at max characters; null when it is none. */
+static json_t *text_of(const json_t *object, const char *key, size_t max)
+{
+    const json_t *member = json_object_get(object, key);
+    const char *value = json_string_value(member); /* may hold NULs */
+    size_t n = json_string_length(member);
+    size_t chars = 0;
+
+    if (value == NULL) {
+        return json_null();
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (((unsigned char)value[i] & 0xc0U) != 0x80 && chars++ == max) {
+            n = i;
+        }
+    }
+    return json_stringn(value, n);
+}
+
+/* The same for a member that must be there. */
+static json_t *claim_of(const json_t *object, const char *key, size_t max)
+{
+    return json_is_string(json_object_get(object, key)) ? text_of(object, key, max)
+                                                        : json_string("");
+}
+
+/* A name of a module, or what the code claims to be one. */
+static bool is_module(const char *name)
+{
+    static const char bytes[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_";
+    size_t n = name == NULL ? 0 : strnlen(name, MODULE_MAX + 1);
+
+    return n > 0 && n <= MODULE_MAX && strspn(name, bytes) == n &&
+           (name[0] < '0' || name[0] > '9');
+}
+
+/* Which template has the module, or the command that makes one. Null: no import failed. */
+static json_t *module_of(const struct snp_cell *c, const json_t *e)
+{
+    const char *name = snp_json_str(e, "module", NULL);
+    json_t *advice =
+        is_module(name) ? snp_registry_advise(c->session->tier->state_dir, name) : NULL;
+
+    return advice == NULL ? json_null() : advice;
+}
+
+/* Words that are ours for what the code says has happened, else its own. */
+static json_t *hint_of(const struct snp_cell *c, const json_t *e, const json_t *module)
+{
+    const char *words = snp_hint(snp_json_str(e, "cause", ""), SNP_HINT_PERSON);
+
+    const json_t *templates = json_object_get(module, "templates");
+    const char *name = snp_json_str(module, "name", "");
+
+    if (json_is_null(module)) {
+        return words != NULL ? json_string(words) : text_of(e, "hint", SHORT_MAX);
+    }
+    if (json_array_size(templates) > 0) {
+        const char *first = json_string_value(json_array_get(templates, 0));
+        return json_sprintf("%s comes with template %s: open the session with --template %s",
+                            name, first, first);
+    }
+    return json_sprintf("'%s' is not in template %s, and the sandbox has no network to install "
+                        "it. A template with "
+                        "it: %s; or put its folder into the workspace",
+                        name, c->session->spec.python.name,
+                        snp_json_str(module, "command", ""));
+}
+
+/* One that the table knows; null else. */
+static json_t *cause_of(const json_t *e)
+{
+    const char *cause = snp_json_str(e, "cause", "");
+
+    return snp_hint(cause, SNP_HINT_MODEL) == NULL ? json_null()
+                                                   : text_of(e, "cause", SHORT_MAX);
+}
+
+static json_t *error_of(const struct snp_cell *c)
+{
+    const json_t *e = json_object_get(c->done, "error");
+    int64_t line = snp_json_int(e, "line", 0);
+    json_t *module;
+
+    if (!json_is_object(e)) {
+        return json_null();
+    }
+    module = module_of(c, e);
+    return json_pack(
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "type", claim_of(e, "type", SHORT_MAX), "message",
+        claim_of(e, "message", TEXT_MAX), "traceback", text_of(e, "traceback", TEXT_MAX),
+        "line", line > 0 ? json_integer(line) : json_null(), "hint", hint_of(c, e, module),
+        "cause", cause_of(e), "path", text_of(e, "path", SHORT_MAX), "module", module);
+}
+
+/*
+ * Programs that miss the network say so in their output only. It may be quoted there, so
+ * standard output counts where the cell failed.
+ */
+static bool misses_network(const struct snp_cell *c, bool is_ok)
+{
+    static const char *const signs[] = {
+        "Temporary failure in name resolution",
+        "Could not resolve host",
+        "unable to resolve host address",
+        "Network is unreachable",
+        "externally-managed-environment",
+        "No module named pip",
+        "pip: not found",
+        "pip: command not found",
+        "Could not install packages due to an",
+        "No matching distribution found for",
+        "getaddrinfo EAI_AGAIN",
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(signs); i++) {
+        for (int stream = is_ok ? 1 : 0; stream < 2; stream++) {
+            const struct snp_output *out = &c->output[stream];
+            size_t n = strlen(signs[i]);
+
+            if ((out->head.len >= n &&
+                 memmem(snp_buf_bytes(&out->head), out->head.len, signs[i], n) != NULL) ||
+                (out->tail.len >= n &&
+                 memmem(snp_buf_bytes(&out->tail), out->tail.len, signs[i], n) != NULL)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Once a cell: what the interpreter has met itself is in the list already. */
+static void add_network_denial(struct snp_cell *c, bool is_ok)
+{
+    size_t i;
+    const json_t *denial;
+
+    json_array_foreach(c->denials.list, i, denial)
+    {
+        if (snp_streq(snp_json_str(denial, "control", ""), "network")) {
+            return;
+        }
+    }
+    if (misses_network(c, is_ok)) {
+        snp_denials_add(&c->denials,
+                        &(struct snp_denial){.source = "guest",
+                                             .control = "network",
+                                             .operation = "connect",
+                                             .object = "",
+                                             .rule = "no network",
+                                             .hint = snp_hint("no network", SNP_HINT_PERSON)});
+    }
+}
+
+static bool had_oom_kill(const struct snp_cell *c)
+{
+    return c->usage.oom_kills > c->session->last_usage.oom_kills;
+}
+
+static bool was_signalled(const struct snp_cell *c)
+{
+    return c->has_exit && WIFSIGNALED(c->exit_status);
+}
+
+static const char *status_of(const struct snp_cell *c)
+{
+    static const char *const by_end[] = {
+        [SNP_CELL_END_WALL] = "timeout", [SNP_CELL_END_USER] = "interrupted",
+        [SNP_CELL_END_MEMORY] = "oom",   [SNP_CELL_END_PROTOCOL] = "killed",
+        [SNP_CELL_END_DISK] = "limit",
+    };
+
+    if (c->ended_by != SNP_CELL_END_NONE) {
+        return by_end[c->ended_by];
+    }
+    if (c->done != NULL) {
+        return snp_json_str(c->done, "status", "error");
+    }
+    if (had_oom_kill(c) && (was_signalled(c) || c->is_session_over)) {
+        return "oom";
+    }
+    if (c->is_command && c->has_exit && WIFEXITED(c->exit_status)) {
+        return WEXITSTATUS(c->exit_status) == 0 ? "ok" : "error";
+    }
+    return c->start_errno != 0 ? "error" : "killed";
+}
+
+static json_t *limit_json(enum snp_limit limit, uint64_t value)
+{
+    const struct snp_limit_info *info = snp_limit_info(limit);
+    char text[64];
+
+    return json_pack("{s:s,s:I,s:s,s:s}", "key", info->key, "value", (json_int_t)value, "text",
+                     snp_limit_format(limit, value, text, sizeof(text)), "flag", info->flag);
+}
+
+static json_t *limit_of(const struct snp_cell *c, const char *status)
+{
+    const uint64_t *limits = c->session->spec.limits.value;
+
+    if (snp_streq(status, "timeout")) {
+        return limit_json(SNP_LIMIT_WALL, c->wall_ms);
+    }
+    if (snp_streq(status, "oom")) {
+        return limit_json(SNP_LIMIT_MEMORY, limits[SNP_LIMIT_MEMORY]);
+    }
+    if (snp_streq(status, "limit")) {
+        return limit_json(c->disk_limit, limits[c->disk_limit]);
+    }
+    if (snp_output_is_cut(&c->output[0]) || snp_output_is_cut(&c->output[1])) {
+        return limit_json(SNP_LIMIT_OUTPUT, limits[SNP_LIMIT_OUTPUT]);
+    }
+    return json_null();
+}
+
+static void deny_limit(struct snp_cell *c,
+                       enum snp_limit limit,
+                       const char *operation,
+                       const char *object,
+                       uint64_t count)
+{
+    const struct snp_limit_info *info = snp_limit_info(limit);
+    char value[64];
+    char rule[96];
+    char hint[96];
+
+    (void)snp_limit_format(limit, c->session->spec.limits.value[limit], value, sizeof(value));
+    (void)snprintf(rule, sizeof(rule), "%s %s", info->key, value);
+    (void)snprintf(hint, sizeof(hint), "%s raises it", info->flag);
+    snp_denials_add(&c->denials, &(struct snp_denial){.source = "limit",
+                                                      .control = "resources",
+                                                      .operation = operation,
+                                                      .object = object,
+                                                      .rule = rule,
+                                                      .count = count,
+                                                      .hint = hint});
+}
+
+/*
+ * May the cell have met what was full before it? What it could not write leaves no trace,
+ * so its own report, or the failure of a command, decides whether it is told once more.
+ */
+static bool met_again(const struct snp_cell *c)
+{
+    size_t i;
+    const json_t *denial;
+
+    if (c->written_bytes != c->session->last_written_bytes ||
+        (c->is_command && c->exit_status != 0)) {
+        return true;
+    }
+    json_array_foreach(c->denials.list, i, denial)
+    {
+        if (snp_streq(snp_json_str(denial, "rule", ""), "disk space")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Limits that were met without ending the cell, as the kernel counted them. */
+static void add_limit_denials(struct snp_cell *c)
+{
+    static const struct {
+        uint8_t flag;
+        enum snp_limit limit;
+        const char *operation;
+        const char *object;
+    } full[] = {
+        {SNP_CHANGES_WORKSPACE_FULL, SNP_LIMIT_WORKSPACE, "write",  "/workspace"},
+        {SNP_CHANGES_INODES_FULL,    SNP_LIMIT_INODES,    "create", "/workspace"},
+        {SNP_CHANGES_TMP_FULL,       SNP_LIMIT_TMP,       "write",  "/tmp"      },
+        {SNP_CHANGES_SHM_FULL,       SNP_LIMIT_TMP,       "write",  "/dev/shm"  },
+    };
+
+    if (c->usage.pids_denied > c->session->last_usage.pids_denied) {
+        deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "",
+                   c->usage.pids_denied - c->session->last_usage.pids_denied);
+    }
+    if ((c->changes_flags & SNP_CHANGES_CROWDED) != 0) {
+        deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "", 1); /* seen at the limit, not counted */
+    }
+    if (was_signalled(c) && WTERMSIG(c->exit_status) == SIGXFSZ) {
+        deny_limit(c, SNP_LIMIT_FILE, "write", "", 1);
+    }
+    if (had_oom_kill(c)) {
+        deny_limit(c, SNP_LIMIT_MEMORY, "allocate", "", 1);
+    }
+    uint8_t known = met_again(c) ? 0 : c->session->last_flags;
+    if (c->ended_by == SNP_CELL_END_DISK) {
+        deny_limit(c, c->disk_limit, "write",
+                   c->disk_limit == SNP_LIMIT_TMP ? "/tmp" : "/workspace", 1);
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(full); i++) {
+        if ((c->changes_flags & ~known & full[i].flag) != 0) {
+            deny_limit(c, full[i].limit, full[i].operation, full[i].object, 1);
+        }
+    }
+}
+
+static json_t *exit_code_of(const struct snp_cell *c)
+{
+    const json_t *code = json_object_get(c->done, "exit_code");
+
+    if (c->has_exit && WIFEXITED(c->exit_status)) {
+        return json_integer(WEXITSTATUS(c->exit_status));
+    }
+    return json_is_integer(code) ? json_integer(json_integer_value(code)) : json_null();
+}
+
+/* An interpreter that has answered is killed by us, if at all: to go back to before the cell. */
+static json_t *signal_of(const struct snp_cell *c)
+{
+    const char *name = was_signalled(c) && (c->is_command || c->done == NULL)
+                           ? sigabbrev_np(WTERMSIG(c->exit_status))
+                           : NULL;
+
+    return name == NULL ? json_null() : json_sprintf("SIG%s", name);
+}
+
+/* As a JSON number; what pid 1 counts may be forged by code that broke it. */
+static json_int_t bounded(uint64_t value)
+{
+    return value > INT64_MAX ? INT64_MAX : (json_int_t)value;
+}
+
+static json_t *usage_of(const struct snp_cell *c)
+{
+    const struct snp_session *s = c->session;
+    uint64_t cpu_us = c->init_cpu_us > s->last_cpu_us ? c->init_cpu_us - s->last_cpu_us : 0;
+    uint64_t peak = c->usage.has_memory ? c->usage.memory_peak_bytes : c->watched_peak;
+
+    if (c->usage.has_cpu) {
+        cpu_us = c->usage.cpu_us - s->last_usage.cpu_us;
+    }
+    return json_pack(
+        "{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "wall_us", (json_int_t)(c->end_us - c->start_us),
+        "cpu_us", bounded(cpu_us), "memory_peak_bytes", bounded(peak), "stdout_bytes",
+        (json_int_t)c->output[0].bytes, "stderr_bytes", (json_int_t)c->output[1].bytes,
+        "written_bytes", bounded(c->written_bytes), "setup_us", (json_int_t)s->setup_us);
+}
+
+static json_t *output_of(const struct snp_cell *c)
+{
+    bool cut = snp_output_is_cut(&c->output[0]) || snp_output_is_cut(&c->output[1]);
+
+    return json_pack(
+        "{s:b,s:I,s:I,s:o}", "truncated", cut, "stdout_chars", (json_int_t)c->output[0].chars,
+        "stderr_chars", (json_int_t)c->output[1].chars, "handle",
+        !snp_spool_is_empty(c->output[0].spool) || !snp_spool_is_empty(c->output[1].spool)
+            ? json_sprintf("%s%s/%llu", c->session->tier->is_local ? "local/" : "",
+                           c->session->spec.id, (unsigned long long)c->number)
+            : json_null());
+}
+
+static json_t *word_list(const char *const *words, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++) {
+        (void)json_array_append_new(list, json_string(words[i]));
+    }
+    return list;
+}
+
+static json_t *sources(const struct snp_cell *c)
+{
+    json_t *sure = word_list(attested, SNP_ARRAY_LEN(attested));
+    json_t *said = word_list(claimed, SNP_ARRAY_LEN(claimed));
+
+    /* Who says ok or error, and which code: the kernel for a command, the driver for Python. */
+    (void)json_array_append_new(c->done == NULL ? sure : said, json_string("status"));
+    (void)json_array_append_new(c->has_exit ? sure : said, json_string("exit_code"));
+    return json_pack("{s:o,s:o}", "attested", sure, "claimed", said);
+}
+
+/* A cell that was killed has no report; say what happened in its place. */
+static json_t *killed_error(const struct snp_cell *c, const char *status)
+{
+    char text[456];
+
+    if (snp_streq(status, "ok") || (c->is_command && c->has_exit && c->start_errno == 0)) {
+        return json_null();
+    }
+    if (c->is_abandoned) {
+        (void)snprintf(text, sizeof(text), "the session was rolled back while the cell ran");
+    } else if (snp_streq(status, "timeout")) {
+        (void)snprintf(text, sizeof(text),
+                       "the time limit passed, and the code did not stop when interrupted");
+    } else if (snp_streq(status, "oom")) {
+        (void)snprintf(text, sizeof(text), "the memory limit was passed");
+    } else if (snp_streq(status, "limit")) {
+        (void)snprintf(text, sizeof(text), "the session's files passed %s; %s raises it",
+                       snp_limit_info(c->disk_limit)->key, snp_limit_info(c->disk_limit)->flag);
+    } else if (snp_streq(status, "interrupted")) {
+        (void)snprintf(text, sizeof(text), "interrupted, and the code did not stop by itself");
+    } else if (c->start_errno != 0) {
+        (void)snprintf(text, sizeof(text), "the command was not started: %s",
+                       strerrordesc_np(c->start_errno));
+    } else if (c->has_exit && WIFEXITED(c->exit_status)) {
+        (void)snprintf(text, sizeof(text), "the interpreter exited with status %d",
+                       WEXITSTATUS(c->exit_status));
+    } else if (was_signalled(c) && c->ended_by != SNP_CELL_END_PROTOCOL) {
+        (void)snprintf(text, sizeof(text), "the interpreter was ended by SIG%s",
+                       sigabbrev_np(WTERMSIG(c->exit_status)));
+    } else {
+        (void)snprintf(text, sizeof(text), "%s",
+                       c->why[0] == '\0' ? "the interpreter is gone" : c->why);
+    }
+    return json_pack("{s:s,s:s,s:n,s:n,s:n,s:n,s:n}", "type", "Killed", "message", text,
+                     "traceback", "line", "hint", "cause", "path");
+}
+
+bool snp_result_is_lost(const struct snp_cell *c)
+{
+    const struct snp_session *s = c->session;
+
+    if (c->is_rolled_back) {
+        return false;
+    }
+    /* Where nobody killed the cell the interpreter ended after it: that is told with what comes next. */
+    return c->is_session_over || (!s->has_interpreter && (c->was_swept || !s->spec.is_lasting));
+}
+
+static const char *state_of(const struct snp_cell *c)
+{
+    if (c->is_rolled_back) {
+        return "rolled_back";
+    }
+    return snp_result_is_lost(c) ? "lost" : "kept";
+}
+
+json_t *snp_result_json(struct snp_cell *c)
+{
+    const struct snp_session *s = c->session;
+    const char *status = status_of(c);
+    json_t *result = json_object();
+
+    add_limit_denials(c);
+    add_network_denial(c, snp_streq(status, "ok"));
+    (void)json_object_set_new(result, "session", json_string(s->spec.id));
+    (void)json_object_set_new(result, "cell", json_integer((json_int_t)c->number));
+    (void)json_object_set_new(result, "status", json_string(status));
+    (void)json_object_set_new(result, "state", json_string(state_of(c)));
+    (void)json_object_set_new(result, "epoch", json_integer(bounded(c->epoch)));
+    (void)json_object_set_new(result, "transaction", snp_cover_json(&c->cover));
+    (void)json_object_set_new(result, "restarted", json_boolean(c->was_restarted));
+    (void)json_object_set_new(result, "exit_code", exit_code_of(c));
+    (void)json_object_set_new(result, "signal", signal_of(c));
+    (void)json_object_set_new(result, "value", text_of(c->done, "value", TEXT_MAX));
+    (void)json_object_set_new(result, "result", text_of(c->done, "result", TEXT_MAX));
+    (void)json_object_set_new(result, "error",
+                              c->done != NULL ? error_of(c) : killed_error(c, status));
+    (void)json_object_set(result, "denials", c->denials.list);
+    if (c->denials.list == NULL) {
+        (void)json_object_set_new(result, "denials", json_array());
+    }
+    (void)json_object_set_new(result, "denials_dropped",
+                              json_integer((json_int_t)c->denials.dropped));
+    (void)json_object_set_new(result, "limit", limit_of(c, status));
+    (void)json_object_set_new(result, "usage", usage_of(c));
+    (void)json_object_set_new(result, "output", output_of(c));
+    (void)json_object_set_new(
+        result, "files", c->files != NULL ? json_incref(c->files) : snp_result_no_files(true));
+    (void)json_object_set_new(result, "sources", sources(c));
+    return result;
+}
+
+json_t *snp_result_no_files(bool truncated)
+{
+    return json_pack("{s:[],s:[],s:[],s:b}", "created", "modified", "deleted", "truncated",
+                     truncated);
+}
+
+/* Whether the project has a file of this name; no link on the way is followed. */
+static bool project_has(int project_fd, const char *path)
+{
+    const struct open_how how = {
+        .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    snp_autoclose int fd = -1;
+    struct stat st;
+
+    if (project_fd < 0) {
+        return false;
+    }
+    fd = (int)syscall(SYS_openat2, project_fd, path, &how, sizeof(how));
+    return fd >= 0 && fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode);
+}
+
+json_t *snp_result_files(const char *at, size_t n, int project_fd, struct snp_changes_head *ret)
+{
+    static const char *const kinds[] = {"created", "modified", "deleted"};
+    const char *end = at + n;
+    json_t *files = json_pack("{s:[],s:[],s:[]}", kinds[0], kinds[1], kinds[2]);
+    bool truncated;
+    unsigned count = 0;
+    size_t bytes = 0;
+
+    if (n < 17) {
+        json_decref(files);
+        return NULL;
+    }
+    ret->flags = (uint8_t)at[0];
+    truncated = (ret->flags & SNP_CHANGES_TRUNCATED) != 0;
+    memcpy(&ret->cpu_us, at + 1, 8);
+    memcpy(&ret->written_bytes, at + 9, 8);
+    for (at += 17; end - at >= 10;) {
+        uint8_t kind = (uint8_t)at[0];
+        const char *path = at + 9;
+        size_t len = strnlen(path, (size_t)(end - path));
+        if (kind > SNP_CHANGE_APPEARED || path + len == end) {
+            break;
+        }
+        bytes += len;
+        if (count++ < FILES_MAX && bytes <= FILES_BYTES_MAX) {
+            if (kind == SNP_CHANGE_APPEARED) {
+                kind = project_has(project_fd, path) ? SNP_CHANGE_MODIFIED : SNP_CHANGE_CREATED;
+            }
+            (void)json_array_append_new(json_object_get(files, kinds[kind]),
+                                        snp_json_bytes(path, len));
+        } else {
+            truncated = true;
+        }
+        at = path + len + 1;
+    }
+    (void)json_object_set_new(files, "truncated", json_boolean(truncated));
+    return files;
+}
+
+json_t *snp_result_entries(const char *at, size_t n)
+{
+    static const char *const types[] = {"file", "dir", "link", "other"};
+    const char *end = at + n;
+    size_t room = ENTRIES_ROOM;
+    json_t *entries = json_array();
+    bool truncated = n > 0 && at[0] != 0;
+
+    for (at += 1; end - at >= 18;) {
+        uint8_t type = (uint8_t)at[0];
+        uint64_t size;
+        uint64_t mtime_ns;
+        size_t len = strnlen(at + 17, (size_t)(end - at - 17));
+        memcpy(&size, at + 1, 8);
+        memcpy(&mtime_ns, at + 9, 8);
+        if (type > SNP_ENTRY_OTHER || size > INT64_MAX || at + 17 + len == end) {
+            break;
+        }
+        if (room < ENTRY_BYTES + ESCAPED_MAX * len) {
+            truncated = true;
+            break;
+        }
+        room -= ENTRY_BYTES + ESCAPED_MAX * len;
+        (void)json_array_append_new(entries, json_pack("{s:o,s:s,s:I,s:f}", "name",
+                                                       snp_json_bytes(at + 17, len), "type",
+                                                       types[type], "size", (json_int_t)size,
+                                                       "mtime", (double)mtime_ns / 1e9));
+        at += 17 + len + 1;
+    }
+    return json_pack("{s:o,s:b}", "entries", entries, "truncated", truncated);
+}

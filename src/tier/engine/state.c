@@ -1,0 +1,971 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ *   save:  wake a copy of the branch as a job -> SAVE, and PACK by pid 1 -> first what the
+ *          one has written, then the other
+ *   load:  LOAD (read) -> UNPACK by pid 1 -> LOAD (restore)
+ *
+ * The copy, the saver, is the session's code as it was, so nothing of it is trusted: it writes into a
+ * relay, never into the daemon's pipe, has a time and a size, and is killed before what pid 1
+ * writes is passed on. When the session goes back it is killed with all else, and the daemon asks
+ * again. What pid 1 writes waits in a pipe of its own meanwhile; only where pid 1 takes the
+ * workspace as it is, which the saver might change, does it begin afterwards. Where there is no copy
+ * (threads run) the interpreter itself forks the saver, and where there is none of the files pid 1
+ * takes the workspace as it is; both between cells only, and no cell begins meanwhile.
+ */
+#include "tier/engine/state.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "guest/pid1/wire.h"
+#include "tier/engine/cell.h"
+#include "tier/engine/sandbox.h"
+#include "tier/engine/serve.h"
+#include "tier/engine/snapshot.h"
+#include "tier/engine/stream/relay.h"
+#include "tier/engine/supervisor.h"
+#include "wire/rpc.h"
+
+enum {
+    BUDGET_MS = 15000,     /* of the interpreter, to save or restore */
+    STALL_MS = 18000,      /* without a byte; less than the daemon's patience */
+    WHOLE_MS = 240 * 1000, /* for one request; likewise */
+    SEED_MS = 50,          /* between looks for a seed that is not there yet */
+    SEED_TRIES = 60,
+    LATE_MS = 6000,          /* from the end of what is written to the answer */
+    BYTES_SPARE = 256 << 20, /* beyond the memory limit, that variables may be as a stream */
+    HEAD_MAX = 1 << 20,      /* bytes of JSON of an answer */
+    FAILED_MAX = 900,        /* variables that could not be restored, named */
+    WHY_MAX = 150,
+};
+
+/* Most often for the memory that it took. */
+static const char ENDED[] = "the interpreter has ended; it may have met its memory limit";
+
+struct snp_saving {
+    struct snp_session *session; /* borrowed */
+    uint32_t id;                 /* of the request; 0 = answered */
+    bool wants_branch;
+    uint64_t cell; /* else nothing that a later one did */
+    bool is_describe;
+    uint32_t number;  /* of the branch that is used, if any of these */
+    bool has_copy;    /* ... has an interpreter */
+    bool has_files;   /* ... has files */
+    bool uses_branch; /* it is counted as a user */
+    bool is_held;     /* no cell may begin */
+    bool is_waking;   /* pid 1 has been asked for a saver */
+    bool is_saved;    /* SAVED has come */
+    bool has_all;     /* the relay is at its end */
+    bool is_packing;
+    bool is_ahead;   /* pid 1 writes beside the saver, into the pipe that files_fd ends */
+    bool is_packed;  /* pid 1 has said that all is written */
+    bool has_passed; /* and all of that was passed on */
+    int files_fd;    /* owned; -1 = none, or the relay has it */
+    int out_fd;      /* owned */
+    pid_t pid;       /* of the saver, as pid 1 numbers it; 0 = not known */
+    struct snp_relay *relay;
+    struct snp_link guest; /* of the saver */
+    uv_timer_t *timer;     /* owned */
+    struct snp_buf known;
+    unsigned n_pending; /* answers of pid 1 that are to come */
+    unsigned n_tries;
+    uint64_t start_us;
+};
+
+struct snp_loading {
+    struct snp_session *session; /* borrowed */
+    uint32_t id;                 /* 0 = answered */
+    bool is_unpacking;
+    bool is_restoring;
+    unsigned effort; /* 0 = all of it, 1 = what fits, 2 = no variables */
+    int in_fd;       /* owned */
+    uv_timer_t *timer;
+    unsigned n_pending;
+    uint64_t start_us;
+};
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static uv_timer_t *timer_new(struct snp_session *s, uv_timer_cb cb, void *data)
+{
+    uv_timer_t *timer = calloc(1, sizeof(*timer));
+
+    if (timer != NULL) {
+        (void)uv_timer_init(s->tier->loop, timer);
+        timer->data = data;
+        (void)uv_timer_start(timer, cb, WHOLE_MS, 0);
+    }
+    return timer;
+}
+
+static int check_epoch(const struct snp_session *s, uint64_t epoch, struct snp_err *err)
+{
+    if (epoch != 0 && s->epoch != 0 && epoch != s->epoch) {
+        return snp_fail(err, SNP_E_INVALID, "the session is in epoch %llu, not %llu",
+                        (unsigned long long)s->epoch, (unsigned long long)epoch);
+    }
+    return 0;
+}
+
+/* The end of a save --------------------------------------------------------------------------- */
+
+/* Not from a callback of the link in it: that is why the timer's end counts too. */
+static void saving_unref(struct snp_saving *v)
+{
+    if (v->id != 0 || v->n_pending > 0 || v->timer != NULL) {
+        return;
+    }
+    snp_buf_done(&v->guest.in);
+    snp_buf_done(&v->known);
+    free(v);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct snp_saving *v = handle->data;
+
+    free(SNP_TAKE_PTR(v->timer));
+    saving_unref(v);
+}
+
+static void ignore_reply(void *data, int eno, const char *bytes, size_t n)
+{
+    (void)data;
+    (void)eno;
+    (void)bytes;
+    (void)n;
+}
+
+/* With all of its process group. It may have ended by itself. */
+static void kill_saver(struct snp_saving *v)
+{
+    const uint8_t target = SNP_INIT_JOB_TARGET;
+    const uint32_t number = SIGKILL;
+    const int32_t pid = (int32_t)v->pid;
+    snp_autobuf struct snp_buf raw = {0};
+
+    if (v->pid <= 1) {
+        return;
+    }
+    v->pid = 0;
+    snp_buf_init(&raw, 16);
+    if (snp_buf_add(&raw, &target, sizeof(target)) == 0 &&
+        snp_buf_add(&raw, &number, sizeof(number)) == 0 &&
+        snp_buf_add(&raw, &pid, sizeof(pid)) == 0) {
+        snp_session_ask_init(v->session, SNP_INIT_SIGNAL, &raw, -1, ignore_reply, NULL);
+    }
+}
+
+static void end_vars(struct snp_saving *v)
+{
+    snp_relay_free(SNP_TAKE_PTR(v->relay));
+    snp_link_close(&v->guest);
+    kill_saver(v);
+}
+
+static void let_go(struct snp_saving *v)
+{
+    if (v->uses_branch) {
+        v->uses_branch = false;
+        snp_branch_release(v->session, v->number);
+    }
+    if (v->is_held) {
+        v->is_held = false;
+        snp_branch_unhold(v->session);
+    }
+}
+
+/* Answer, and forget it; err NULL = it is written. */
+static void saving_end(struct snp_saving *v, const struct snp_err *err)
+{
+    struct snp_session *s = v->session;
+    uint32_t id = v->id;
+
+    if (id == 0) {
+        return;
+    }
+    v->id = 0;
+    s->keeping.saving = NULL;
+    end_vars(v);
+    snp_closep(&v->files_fd);
+    snp_closep(&v->out_fd);
+    snp_branch_forget(s, v);
+    uv_close((uv_handle_t *)v->timer, on_timer_closed);
+    if (err != NULL) {
+        snp_serve_error(s->tier, id, err);
+    } else {
+        snp_autojson json_t *answer =
+            json_pack("{s:I}", "us", (json_int_t)(snp_now_us() - v->start_us));
+        snp_serve_response(s->tier, id, answer, NULL, 0);
+    }
+    let_go(v);
+}
+
+static void saving_fail(struct snp_saving *v, enum snp_code code, const char *why)
+{
+    struct snp_err err;
+
+    (void)snp_fail(&err, code, "%.190s", why);
+    saving_end(v, &err);
+}
+
+bool snp_state_is_aside(const struct snp_session *s)
+{
+    const struct snp_saving *v = s->keeping.saving;
+
+    return v != NULL && !v->wants_branch && v->uses_branch && !v->is_held;
+}
+
+void snp_state_give_up(struct snp_session *s)
+{
+    if (snp_state_is_aside(s)) {
+        saving_fail(s->keeping.saving, SNP_E_LIMIT,
+                    "a cell needs the memory that a copy of the session takes; save it when "
+                    "the cell has ended");
+    }
+}
+
+static void on_saving_timeout(uv_timer_t *timer)
+{
+    saving_fail(timer->data, SNP_E_TIMEOUT, "the session could not be saved in four minutes");
+}
+
+/* Files --------------------------------------------------------------------------------------- */
+
+static void pack(struct snp_saving *v);
+
+static void files_step(struct snp_saving *v)
+{
+    if (v->is_packed && (v->has_passed || !v->is_ahead)) {
+        saving_end(v, NULL);
+    }
+}
+
+static void on_packed(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_saving *v = data;
+    struct snp_err err;
+
+    (void)bytes;
+    (void)n;
+    v->n_pending--;
+    if (v->id == 0) {
+        saving_unref(v);
+    } else if (eno == 0) {
+        v->is_packed = true;
+        files_step(v);
+    } else if (eno == EBUSY && v->is_ahead) { /* with the end of a save before this one */
+        v->is_ahead = false;
+        snp_closep(&v->files_fd);
+        if (v->is_packing) {
+            pack(v);
+        }
+    } else {
+        (void)snp_fail(&err, eno == EPIPE ? SNP_E_PEER : SNP_E_INTERNAL,
+                       "the workspace could not be saved: %s", strerrordesc_np(eno));
+        saving_end(v, &err);
+    }
+}
+
+static void ask_pack(struct snp_saving *v, int fd)
+{
+    const uint32_t number = v->has_files ? v->number : UINT32_MAX;
+    const uint8_t is_describe = v->is_describe ? 1 : 0;
+    snp_autobuf struct snp_buf raw = {0};
+
+    snp_buf_init(&raw, v->known.len + 16);
+    if (snp_buf_add(&raw, &number, sizeof(number)) < 0 ||
+        snp_buf_add(&raw, &is_describe, sizeof(is_describe)) < 0 ||
+        snp_buf_add(&raw, snp_buf_bytes(&v->known), v->known.len) < 0) {
+        saving_fail(v, SNP_E_NOMEM, "out of memory");
+        return;
+    }
+    v->n_pending++;
+    snp_session_ask_init(v->session, SNP_INIT_PACK, &raw, fd, on_packed, v);
+}
+
+/* Beside the saver, if it is of no moment to the files what that does; else afterwards. */
+static void pack_ahead(struct snp_saving *v)
+{
+    snp_autoclose int fd = -1;
+    int ends[2];
+
+    if (!v->has_copy || !v->has_files || pipe2(ends, O_CLOEXEC) < 0) {
+        return;
+    }
+    fd = ends[1];
+    v->files_fd = ends[0];
+    v->is_ahead = true;
+    ask_pack(v, fd);
+}
+
+static void on_passed(void *data, enum snp_relay_end end)
+{
+    struct snp_saving *v = data;
+
+    if (end == SNP_RELAY_EOF) {
+        v->has_passed = true;
+        files_step(v);
+    } else {
+        saving_fail(v, end == SNP_RELAY_STALLED ? SNP_E_TIMEOUT : SNP_E_PEER,
+                    end == SNP_RELAY_STALLED
+                        ? "the workspace could not be saved in four minutes"
+                        : "nobody reads what is saved");
+    }
+}
+
+/* What pid 1 has written, and writes. */
+static void pass_files(struct snp_saving *v)
+{
+    const int in_fd = SNP_TAKE_FD(v->files_fd);
+    const struct snp_relay_spec spec = {
+        .loop = v->session->tier->loop,
+        .in_fd = in_fd,
+        .out_fd = v->out_fd,
+        .stall_ms = WHOLE_MS,
+        .bytes_max = UINT64_MAX, /* the reader has its own limit */
+        .cb = on_passed,
+        .data = v,
+    };
+    struct snp_err err;
+    int none = -1;
+
+    if (snp_relay_new(&spec, &none, &v->relay, &err) < 0) {
+        saving_end(v, &err);
+    }
+}
+
+/* The variables are written: now the files. */
+static void pack(struct snp_saving *v)
+{
+    v->is_packing = true;
+    end_vars(v);
+    if (v->is_ahead) {
+        pass_files(v);
+    } else if (snp_set_nonblock(v->out_fd, false) < 0) {
+        saving_fail(v, SNP_E_SYS, "the pipe cannot be made to wait");
+    } else {
+        ask_pack(v, v->out_fd);
+    }
+}
+
+/* Variables ----------------------------------------------------------------------------------- */
+
+static void vars_step(struct snp_saving *v)
+{
+    if (v->is_saved && v->has_all && !v->is_packing) {
+        pack(v);
+    }
+}
+
+static void on_saver_late(uv_timer_t *timer)
+{
+    saving_fail(timer->data, SNP_E_PEER,
+                "the variables could not be saved: the process that does it has ended");
+}
+
+static void on_relay_end(void *data, enum snp_relay_end end)
+{
+    struct snp_saving *v = data;
+
+    switch (end) {
+    case SNP_RELAY_EOF:
+        v->has_all = true;
+        if (!v->is_saved) { /* its stream may be held by the copy it was woken from */
+            (void)uv_timer_start(v->timer, on_saver_late, LATE_MS, 0);
+        }
+        vars_step(v);
+        break;
+    case SNP_RELAY_STALLED:
+        saving_fail(v, SNP_E_TIMEOUT,
+                    "the variables could not be saved: nothing was written for 18 s");
+        break;
+    case SNP_RELAY_TOO_MUCH:
+        saving_fail(v, SNP_E_LIMIT,
+                    "the variables could not be saved: they are more than the session's memory "
+                    "could hold");
+        break;
+    case SNP_RELAY_GONE:
+    default:
+        saving_fail(v, SNP_E_PEER, "nobody reads what is saved");
+        break;
+    }
+}
+
+static void on_saved(struct snp_saving *v, const struct snp_frame *f)
+{
+    snp_autojson json_t *head = NULL;
+    char why[WHY_MAX + 48];
+    struct snp_err err;
+
+    if (v->is_saved || f->head_len > HEAD_MAX ||
+        snp_json_parse(f->head, f->head_len, &head, &err) < 0) {
+        saving_fail(v, SNP_E_PEER,
+                    "the variables could not be saved: the process that does it broke the "
+                    "protocol");
+        return;
+    }
+    if (!snp_json_bool(head, "ok", false)) {
+        (void)snprintf(why, sizeof(why), "the variables could not be saved: %.*s", WHY_MAX,
+                       snp_json_str(head, "error", "no reason was given"));
+        saving_fail(v, SNP_E_PEER, why);
+        return;
+    }
+    v->is_saved = true;
+    (void)uv_timer_start(v->timer, on_saving_timeout, WHOLE_MS, 0);
+    if (!v->has_all) {
+        snp_relay_finish(v->relay); /* all it wrote is in the pipe */
+    } else {
+        vars_step(v);
+    }
+}
+
+static void on_saver_frame(struct snp_link *link, const struct snp_frame *f)
+{
+    struct snp_saving *v = link->owner;
+
+    if (f->type == SNP_GUEST_SAVED && f->id == v->id) {
+        on_saved(v, f);
+    } else if (f->type != SNP_GUEST_READY) {
+        saving_fail(v, SNP_E_PEER,
+                    "the variables could not be saved: the process that does it broke the "
+                    "protocol");
+    }
+}
+
+static void on_saver_end(struct snp_link *link, const struct snp_err *err)
+{
+    struct snp_saving *v = link->owner;
+
+    (void)err;
+    if (!v->is_saved && !v->is_waking) { /* else pid 1 says what it is */
+        saving_fail(v, SNP_E_PEER,
+                    "the variables could not be saved: the process that does it has ended");
+    }
+}
+
+static const struct snp_link_ops saver_ops = {.body_max = HEAD_MAX,
+                                              .queue_max = 4U << 20,
+                                              .on_frame = on_saver_frame,
+                                              .on_end = on_saver_end};
+
+static int send_save(struct snp_saving *v, struct snp_link *link, int fd, struct snp_err *err)
+{
+    const struct snp_branch *b = v->uses_branch ? snp_branch_find(v->session, v->number) : NULL;
+    uint32_t others = b == NULL ? v->session->branches.making.others : b->others;
+    snp_autojson json_t *head =
+        json_pack("{s:b,s:b,s:i,s:I}", "describe", v->is_describe, "final", link == &v->guest,
+                  "budget_ms", BUDGET_MS, "processes", (json_int_t)others);
+    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
+    const struct snp_frame frame = {.type = SNP_GUEST_SAVE,
+                                    .id = v->id,
+                                    .head = text,
+                                    .head_len = text == NULL ? 0 : strlen(text),
+                                    .raw = snp_buf_bytes(&v->known),
+                                    .raw_len = v->known.len};
+
+    if (text == NULL || snp_link_send_fd(link, &frame, fd) < 0) {
+        return snp_fail(err, SNP_E_PEER, "the interpreter cannot be asked to save");
+    }
+    return 0;
+}
+
+static void on_again(uv_timer_t *timer);
+
+static void on_saver_woken(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_saving *v = data;
+    struct snp_err err;
+    int32_t pid = 0;
+
+    v->n_pending--;
+    v->is_waking = false;
+    if (eno == 0 && n >= sizeof(pid)) {
+        memcpy(&pid, bytes, sizeof(pid));
+    }
+    v->pid = pid;
+    if (v->id == 0 || v->is_packing) {
+        kill_saver(v); /* it was given up meanwhile, or is done */
+        saving_unref(v);
+    } else if (eno == ESRCH && v->number == 0 && v->n_tries++ < SEED_TRIES) {
+        end_vars(v);
+        (void)uv_timer_start(v->timer, on_again, SEED_MS, 0);
+    } else if (eno != 0) {
+        (void)snp_fail(&err, SNP_E_PEER, "no copy of the interpreter can be woken: %s",
+                       strerrordesc_np(eno));
+        saving_end(v, &err);
+    }
+}
+
+static int wake_saver(struct snp_saving *v, int in_fd, struct snp_err *err)
+{
+    struct snp_session *s = v->session;
+    const struct snp_frame start = {.type = SNP_GUEST_START,
+                                    .head = "{}",
+                                    .head_len = 2,
+                                    .raw = s->spec.env,
+                                    .raw_len = s->spec.env_len};
+    snp_autobuf struct snp_buf raw = {0};
+    snp_autoclose int theirs = -1;
+    const uint8_t is_job = 1;
+    int pair[2];
+    int r;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        return snp_fail_sys(err, errno, "socket pair");
+    }
+    theirs = pair[1];
+    r = snp_link_open(&v->guest, s->tier->loop, pair[0], &saver_ops, v, err);
+    if (r < 0) {
+        return r;
+    }
+    if (v->number == 0) { /* the others have been started */
+        snp_link_send(&v->guest, &start);
+    }
+    r = send_save(v, &v->guest, in_fd, err);
+    if (r < 0) {
+        return r;
+    }
+    snp_buf_init(&raw, 16);
+    if (snp_buf_add(&raw, &v->number, sizeof(v->number)) < 0 ||
+        snp_buf_add(&raw, &is_job, sizeof(is_job)) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    v->n_pending++;
+    v->is_waking = true;
+    snp_session_ask_init(s, SNP_INIT_WAKE, &raw, theirs, on_saver_woken, v);
+    return 0;
+}
+
+/* What there is to save from, once nothing is being made. */
+static int choose(struct snp_saving *v, struct snp_err *err)
+{
+    struct snp_session *s = v->session;
+    const struct snp_branches *bs = &s->branches;
+    bool is_idle = !snp_cell_has_begun(s) && !s->returning.is_on && s->rollback.id == 0;
+    const struct snp_branch *b = NULL;
+
+    if (v->wants_branch) {
+        b = snp_branch_find(s, v->number);
+        b = b != NULL && b->is_pinned ? b : NULL; /* what was dropped may still stand by */
+    } else if (bs->has_standby && !bs->is_past) {
+        b = snp_branch_find(s, bs->standby);
+    }
+    if (!v->wants_branch && s->ended_cell > v->cell) {
+        return snp_fail(err, SNP_E_DENIED, "cell %llu has ended meanwhile",
+                        (unsigned long long)s->ended_cell);
+    }
+    v->has_copy = b != NULL && b->pid >= 0;
+    v->has_files = b != NULL && b->has_files;
+    if (v->wants_branch && !(v->has_copy && v->has_files)) {
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "the session has no branch %u in memory; it may have been given up for "
+                        "the memory it held",
+                        (unsigned)v->number);
+    }
+    if (b != NULL && (v->has_copy || v->has_files)) {
+        v->number = b->number;
+        v->uses_branch = true;
+        snp_branch_use(s, v->number);
+    }
+    if (v->has_copy && v->has_files) {
+        return 0;
+    }
+    if (!is_idle || (!v->has_copy && !s->has_interpreter)) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        is_idle ? "the session has no interpreter now"
+                                : "the session runs a cell and has no copy of the moment "
+                                  "before it; try again when it has ended");
+    }
+    v->is_held = true;
+    snp_branch_hold(s);
+    return 0;
+}
+
+static void vars_open(struct snp_saving *v)
+{
+    struct snp_session *s = v->session;
+    snp_autoclose int in_fd = -1;
+    struct snp_err err = {.code = SNP_OK};
+    const struct snp_relay_spec spec = {
+        .loop = s->tier->loop,
+        .in_fd = -1,
+        .out_fd = v->out_fd,
+        .stall_ms = STALL_MS,
+        .bytes_max = s->spec.limits.value[SNP_LIMIT_MEMORY] + BYTES_SPARE,
+        .cb = on_relay_end,
+        .data = v,
+    };
+    int r = snp_relay_new(&spec, &in_fd, &v->relay, &err);
+
+    if (r == 0) {
+        r = v->has_copy ? wake_saver(v, in_fd, &err) : send_save(v, &s->guest, in_fd, &err);
+    }
+    if (r < 0) {
+        saving_end(v, &err);
+    }
+}
+
+/* The session is so new that its seed was not there yet. */
+static void on_again(uv_timer_t *timer)
+{
+    struct snp_saving *v = timer->data;
+
+    v->has_all = false;
+    snp_buf_done(&v->guest.in);
+    (void)uv_timer_start(timer, on_saving_timeout, WHOLE_MS, 0);
+    vars_open(v);
+}
+
+/* Whether all of it fits twice, and as much anew: what a cell changes is there once more while a copy is saved. */
+static bool has_room_for_copy(struct snp_session *s)
+{
+    const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
+    uint64_t used = 0;
+
+    return !s->embryo.has_cgroup ||
+           !snp_meter_usage(&s->meter, &s->tier->cgroups, s->embryo.cgroup, limit / 3, &used) ||
+           used <= limit / 3;
+}
+
+/* What is saved lies aside: cells and files may come. */
+static void tell_taken(const struct snp_saving *v)
+{
+    snp_autojson json_t *event =
+        has_room_for_copy(v->session) ? json_pack("{s:s}", "event", "taken") : NULL;
+
+    if (event != NULL) {
+        snp_serve_event(v->session->tier, v->id, event, NULL, 0);
+    }
+}
+
+static void vars_start(void *data)
+{
+    struct snp_saving *v = data;
+    struct snp_err err;
+
+    if (v->session->state != SNP_SESSION_READY) {
+        return; /* its end answers */
+    }
+    if (choose(v, &err) < 0) {
+        saving_end(v, &err);
+        return;
+    }
+    if (snp_state_is_aside(v->session)) {
+        tell_taken(v);
+    }
+    vars_open(v);
+    if (v->id != 0) {
+        pack_ahead(v);
+    }
+}
+
+int snp_method_save(struct snp_session *s,
+                    const struct snp_save_request *rq,
+                    int *fd,
+                    struct snp_err *err)
+{
+    struct snp_saving *v;
+    bool is_running;
+    int r = check_epoch(s, rq->epoch, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (s->keeping.saving != NULL || s->keeping.loading != NULL) {
+        return snp_fail(err, SNP_E_LIMIT, "the session is being saved or loaded already");
+    }
+    if (rq->known_len > SNP_KNOWN_MAX) {
+        return snp_fail(err, SNP_E_LIMIT, "the known keys are more than %d KiB",
+                        SNP_KNOWN_MAX >> 10);
+    }
+    v = calloc(1, sizeof(*v));
+    if (v == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    *v = (struct snp_saving){
+        .session = s,
+        .id = rq->id,
+        .wants_branch = rq->has_branch,
+        .cell = rq->cell,
+        .number = rq->branch,
+        .is_describe = rq->is_describe,
+        .files_fd = -1,
+        .out_fd = -1,
+        .guest = {.fd = -1, .passed_fd = -1},
+        .start_us = snp_now_us()
+    };
+    snp_buf_init(&v->known, SNP_KNOWN_MAX);
+    v->timer = timer_new(s, on_saving_timeout, v);
+    if (v->timer == NULL || snp_buf_add(&v->known, rq->known, rq->known_len) < 0) {
+        v->id = 0;
+        if (v->timer != NULL) {
+            uv_close((uv_handle_t *)v->timer, on_timer_closed);
+        } else {
+            saving_unref(v);
+        }
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    v->out_fd = SNP_TAKE_FD(*fd);
+    s->keeping.saving = v;
+    is_running = snp_cell_has_begun(s) && !s->branches.making.is_on;
+    if (rq->has_branch || is_running || s->returning.is_on ||
+        snp_branch_prepare(s, vars_start, v)) {
+        vars_start(v);
+    }
+    return 0;
+}
+
+/* Load ---------------------------------------------------------------------------------------- */
+
+static void loading_unref(struct snp_loading *v)
+{
+    if (v->id == 0 && v->n_pending == 0) {
+        free(v);
+    }
+}
+
+/* failed: what was not restored; err: nothing of it counts. */
+static void loading_end(struct snp_loading *v, json_t *failed, const struct snp_err *err)
+{
+    struct snp_session *s = v->session;
+    bool is_spoiled = err != NULL && (v->is_unpacking || v->is_restoring);
+    uint32_t id = v->id;
+
+    if (id == 0) {
+        return;
+    }
+    v->id = 0;
+    s->keeping.loading = NULL;
+    s->tier->n_loading--;
+    snp_closep(&v->in_fd);
+    uv_close((uv_handle_t *)SNP_TAKE_PTR(v->timer), free_handle);
+    if (err != NULL) {
+        snp_serve_error(s->tier, id, err);
+    } else {
+        snp_autojson json_t *answer = json_pack("{s:O,s:I}", "failed", failed, "us",
+                                                (json_int_t)(snp_now_us() - v->start_us));
+        snp_serve_response(s->tier, id, answer, NULL, 0);
+    }
+    loading_unref(v);
+    if (is_spoiled) {
+        snp_session_kill(s, "what it was to be loaded with could not be restored");
+        return;
+    }
+    if (err == NULL) {
+        snp_branch_spent(s, true); /* the seed is not what a cell goes back to */
+    }
+    snp_branch_unhold(s);
+}
+
+static void loading_fail(struct snp_loading *v, enum snp_code code, const char *why)
+{
+    struct snp_err err;
+
+    (void)snp_fail(&err, code, "the session could not be loaded: %.*s", WHY_MAX, why);
+    loading_end(v, NULL, &err);
+}
+
+static void on_loading_timeout(uv_timer_t *timer)
+{
+    loading_fail(timer->data, SNP_E_TIMEOUT, "it took more than four minutes");
+}
+
+/* Bytes for variables; null: nobody counts. */
+static json_t *room_of(const struct snp_loading *v)
+{
+    uint64_t most = v->session->spec.limits.value[SNP_LIMIT_MEMORY];
+
+    return v->effort == 0 ? json_null()
+                          : json_integer(v->effort == 1 ? (json_int_t)(most - most / 8) : 0);
+}
+
+static int send_load(struct snp_loading *v, json_t *head, int fd)
+{
+    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
+    const struct snp_frame frame = {.type = SNP_GUEST_LOAD,
+                                    .id = v->id,
+                                    .head = text,
+                                    .head_len = text == NULL ? 0 : strlen(text)};
+
+    if (text == NULL || !snp_link_is_open(&v->session->guest)) {
+        return -1;
+    }
+    if (fd < 0) {
+        snp_link_send(&v->session->guest, &frame);
+        return 0;
+    }
+    return snp_link_send_fd(&v->session->guest, &frame, fd);
+}
+
+static void on_unpacked(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_loading *v = data;
+    struct snp_session *s = v->session;
+    snp_autojson json_t *head = NULL;
+    char workspace[SNP_FOLDER_MAX + 16];
+    struct snp_err err;
+
+    (void)bytes;
+    (void)n;
+    v->n_pending--;
+    if (v->id == 0) {
+        loading_unref(v);
+        return;
+    }
+    v->is_unpacking = eno != EPIPE; /* then it is on its way out already */
+    if (eno != 0) {
+        (void)snp_fail(&err, eno == EBADMSG || eno == EPIPE ? SNP_E_PEER : SNP_E_INTERNAL,
+                       "the workspace could not be restored: %s", strerrordesc_np(eno));
+        loading_end(v, NULL, &err);
+        return;
+    }
+    v->is_restoring = true;
+    (void)snprintf(workspace, sizeof(workspace), "%s/workspace", s->folder);
+    head = json_pack("{s:s,s:s,s:i,s:o}", "step", "restore", "cwd", workspace, "budget_ms",
+                     BUDGET_MS, "room", room_of(v));
+    if (send_load(v, head, -1) < 0) {
+        loading_fail(v, SNP_E_LIMIT, ENDED);
+    }
+}
+
+/* At most so many, and only what is said of each. */
+static json_t *read_failed(const json_t *list)
+{
+    json_t *failed = json_array();
+    size_t i;
+    json_t *item;
+
+    json_array_foreach((json_t *)(uintptr_t)list, i, item)
+    {
+        json_t *name = json_object_get(item, "name");
+        json_t *reason = json_object_get(item, "reason");
+        if (i < FAILED_MAX && json_is_string(name) && json_is_string(reason)) {
+            (void)json_array_append_new(failed,
+                                        json_pack("{s:O,s:O}", "name", name, "reason", reason));
+        }
+    }
+    return failed;
+}
+
+static void on_loaded(struct snp_loading *v, const struct snp_frame *f)
+{
+    snp_autojson json_t *head = NULL;
+    snp_autojson json_t *failed = NULL;
+    struct snp_err err;
+
+    if (f->head_len > HEAD_MAX || snp_json_parse(f->head, f->head_len, &head, &err) < 0) {
+        loading_fail(v, SNP_E_LIMIT, "the interpreter broke the protocol");
+    } else if (!snp_json_bool(head, "ok", false)) {
+        loading_fail(v, SNP_E_LIMIT, snp_json_str(head, "error", "no reason was given"));
+    } else if (v->is_restoring) {
+        failed = read_failed(json_object_get(head, "failed"));
+        loading_end(v, failed, NULL);
+    } else if (!v->is_unpacking) {
+        v->is_unpacking = true;
+        v->n_pending++;
+        snp_session_ask_init(v->session, SNP_INIT_UNPACK, NULL, v->in_fd, on_unpacked, v);
+    }
+}
+
+static void load_start(void *data)
+{
+    struct snp_loading *v = data;
+    snp_autojson json_t *head = json_pack("{s:s,s:o}", "step", "read", "room", room_of(v));
+
+    if (v->session->state == SNP_SESSION_READY && send_load(v, head, v->in_fd) < 0) {
+        loading_fail(v, SNP_E_PEER, "the interpreter cannot be asked to");
+    }
+}
+
+int snp_method_load(struct snp_session *s,
+                    const struct snp_load_request *rq,
+                    int *fd,
+                    struct snp_err *err)
+{
+    struct snp_loading *v;
+    int r = check_epoch(s, rq->epoch, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (s->keeping.has_run || s->cell != NULL) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "only a session that has run nothing yet can be loaded");
+    }
+    v = calloc(1, sizeof(*v));
+    if (v != NULL) {
+        *v = (struct snp_loading){.session = s,
+                                  .id = rq->id,
+                                  .effort = rq->effort,
+                                  .in_fd = -1,
+                                  .start_us = snp_now_us()};
+        v->timer = timer_new(s, on_loading_timeout, v);
+    }
+    if (v == NULL || v->timer == NULL) {
+        free(v);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    v->in_fd = SNP_TAKE_FD(*fd);
+    s->keeping.loading = v;
+    s->tier->n_loading++;
+    s->keeping.has_run = true;
+    s->holds_state = true;
+    snp_branch_hold(s);
+    load_start(v);
+    return 0;
+}
+
+/* From the session ---------------------------------------------------------------------------- */
+
+bool snp_state_on_guest(struct snp_session *s, const struct snp_frame *f)
+{
+    struct snp_saving *saving = s->keeping.saving;
+    struct snp_loading *loading = s->keeping.loading;
+
+    if (f->type == SNP_GUEST_SAVED && saving != NULL && !saving->has_copy &&
+        saving->relay != NULL && f->id == saving->id) {
+        on_saved(saving, f);
+        return true;
+    }
+    if (f->type == SNP_GUEST_LOADED && loading != NULL && f->id == loading->id) {
+        on_loaded(loading, f);
+        return true;
+    }
+    return false;
+}
+
+void snp_state_on_guest_end(struct snp_session *s)
+{
+    struct snp_saving *saving = s->keeping.saving;
+
+    if (saving != NULL && saving->is_held && !saving->has_copy && !saving->is_saved) {
+        saving_fail(saving, SNP_E_PEER,
+                    "the variables could not be saved: the interpreter has ended");
+    }
+    if (s->keeping.loading != NULL) {
+        loading_fail(s->keeping.loading, SNP_E_LIMIT, ENDED);
+    }
+}
+
+void snp_state_session_ended(struct snp_session *s)
+{
+    if (s->keeping.saving != NULL) {
+        saving_fail(s->keeping.saving, SNP_E_PEER, "the session ended meanwhile");
+    }
+    if (s->keeping.loading != NULL) {
+        struct snp_loading *v = s->keeping.loading;
+        v->is_unpacking = v->is_restoring = false; /* it is on its way out already */
+        loading_fail(v, SNP_E_LIMIT, "the session ended meanwhile");
+    }
+}

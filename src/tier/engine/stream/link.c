@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Written at once when the socket takes it, else when it is writable again. The poll
+ * handle outlives the link by one turn of the loop, which is why it is allocated apart.
+ */
+#include "tier/engine/stream/link.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+
+enum {
+    READ_CHUNK = 64 << 10,
+    READS_MAX = 16 /* before others have their turn */
+};
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void end(struct snp_link *link, const struct snp_err *err)
+{
+    if (snp_link_is_open(link)) {
+        snp_link_close(link);
+        link->ops->on_end(link, err);
+    }
+}
+
+/* 0, or -1 when the peer is gone. */
+static int flush(struct snp_link *link)
+{
+    while (link->out.len > 0) {
+        ssize_t n = SNP_RETRY(send(link->fd, snp_buf_bytes(&link->out), link->out.len,
+                                   MSG_NOSIGNAL | MSG_DONTWAIT));
+        if (n < 0) {
+            return errno == EAGAIN ? 0 : -1;
+        }
+        snp_buf_consume(&link->out, (size_t)n);
+    }
+    return 0;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void want_events(struct snp_link *link)
+{
+    int events = UV_READABLE | (link->out.len > 0 ? UV_WRITABLE : 0);
+
+    /* libuv takes the descriptor out of its set and puts it back, whatever it is asked. */
+    if (link->events != events) {
+        link->events = events;
+        (void)uv_poll_start(link->poll, events, on_poll);
+    }
+}
+
+/*
+ * As recv(2), with a descriptor kept. A header is read by itself, so that what comes with it is
+ * known to belong to its frame.
+ */
+static ssize_t receive(struct snp_link *link, char *space, struct snp_err *err)
+{
+    size_t missing = snp_frame_missing(&link->in);
+    int fds[SNP_FDS_MAX];
+    size_t n_fds = 0;
+    ssize_t n;
+
+    n = snp_recv_fds(link->fd, space, missing < READ_CHUNK ? missing : READ_CHUNK, fds, &n_fds);
+    if (n <= 0 || n_fds == 0) {
+        return n;
+    }
+    if (n_fds == 1 && link->passed_fd < 0) {
+        link->passed_fd = fds[0];
+        return n;
+    }
+    for (size_t i = 0; i < n_fds; i++) {
+        (void)close(fds[i]);
+    }
+    (void)snp_fail(err, SNP_E_PEER, "a frame came with more than one descriptor");
+    return -1;
+}
+
+/* Read once; whether there may be more. */
+static bool fill(struct snp_link *link)
+{
+    struct snp_err err = {.code = SNP_OK};
+    char *space;
+    ssize_t n;
+
+    if (snp_buf_reserve(&link->in, READ_CHUNK, &space) < 0) {
+        (void)snp_fail(&err, SNP_E_LIMIT, "too many bytes without a whole frame");
+        end(link, &err);
+        return false;
+    }
+    n = link->ops->takes_fds ? receive(link, space, &err)
+                             : SNP_RETRY(recv(link->fd, space, READ_CHUNK, MSG_DONTWAIT));
+    if (n < 0 && errno == EAGAIN && err.code == SNP_OK) {
+        return false;
+    }
+    if (n <= 0) {
+        if (err.code == SNP_OK) {
+            (void)snp_fail(&err, SNP_E_PEER, "the other side closed the stream");
+        }
+        end(link, &err);
+        return false;
+    }
+    snp_buf_commit(&link->in, (size_t)n);
+    return true;
+}
+
+static void handle_frames(struct snp_link *link)
+{
+    struct snp_err err = {.code = SNP_OK};
+
+    while (snp_link_is_open(link)) {
+        struct snp_frame frame;
+        size_t size;
+        bool has;
+        if (snp_frame_peek(&link->in, link->ops->body_max, &frame, &size, &has, &err) < 0) {
+            end(link, &err);
+            return;
+        }
+        if (!has) {
+            break;
+        }
+        link->ops->on_frame(link, &frame);
+        snp_closep(&link->passed_fd); /* nobody took it */
+        if (snp_link_is_open(link)) {
+            snp_buf_consume(&link->in, size);
+        }
+    }
+    if (!snp_link_is_open(link)) {
+        snp_buf_done(&link->in);
+    }
+}
+
+static void read_some(struct snp_link *link)
+{
+    unsigned left = link->ops->takes_fds ? READS_MAX : 1;
+
+    while (left > 0 && snp_link_is_open(link) && fill(link)) {
+        handle_frames(link);
+        left--;
+    }
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct snp_link *link = poll->data;
+    struct snp_err err = {.code = SNP_OK};
+
+    if (status < 0 || ((events & UV_WRITABLE) != 0 && flush(link) < 0)) {
+        (void)snp_fail(&err, SNP_E_PEER, "the other side closed the stream");
+        end(link, &err);
+        return;
+    }
+    if ((events & UV_READABLE) != 0) {
+        read_some(link);
+    }
+    if (snp_link_is_open(link)) {
+        want_events(link);
+    }
+}
+
+int snp_link_open(struct snp_link *link,
+                  uv_loop_t *loop,
+                  int fd,
+                  const struct snp_link_ops *ops,
+                  void *owner,
+                  struct snp_err *err)
+{
+    *link = (struct snp_link){.ops = ops, .owner = owner, .fd = fd, .passed_fd = -1};
+    snp_buf_init(&link->in, ops->body_max + SNP_FRAME_HEADER_LEN + (size_t)2 * READ_CHUNK);
+    snp_buf_init(&link->out, ops->queue_max);
+    link->poll = calloc(1, sizeof(*link->poll));
+    if (link->poll == NULL || snp_set_nonblock(fd, true) < 0 ||
+        uv_poll_init(loop, link->poll, fd) < 0) {
+        free(SNP_TAKE_PTR(link->poll));
+        snp_closep(&link->fd);
+        return snp_fail(err, SNP_E_NOMEM, "cannot watch a stream");
+    }
+    link->poll->data = link;
+    want_events(link);
+    return 0;
+}
+
+int snp_link_take_fd(struct snp_link *link)
+{
+    return SNP_TAKE_FD(link->passed_fd);
+}
+
+bool snp_link_has_ended(const struct snp_link *link)
+{
+    struct pollfd stream = {.fd = link->fd, .events = POLLRDHUP};
+
+    return !snp_link_is_open(link) || poll(&stream, 1, 0) == 1;
+}
+
+void snp_link_close(struct snp_link *link)
+{
+    if (link->poll == NULL) {
+        return;
+    }
+    (void)uv_poll_stop(link->poll);
+    uv_close((uv_handle_t *)SNP_TAKE_PTR(link->poll), free_handle);
+    snp_closep(&link->fd);
+    snp_closep(&link->passed_fd);
+    snp_buf_done(&link->out);
+    /* A frame of link->in may still be in use by the caller of on_frame; see read_some. */
+}
+
+void snp_link_send(struct snp_link *link, const struct snp_frame *frame)
+{
+    if (!snp_link_is_open(link)) {
+        return;
+    }
+    if (snp_frame_write(&link->out, frame) < 0 || flush(link) < 0) {
+        /* Ends from the loop, not from here: callers go on using what they hold. */
+        (void)shutdown(link->fd, SHUT_RDWR);
+        snp_buf_clear(&link->out);
+        return;
+    }
+    if (link->out.len > 0) {
+        want_events(link);
+    }
+}
+
+int snp_link_send_fd(struct snp_link *link, const struct snp_frame *frame, int fd)
+{
+    const char *bytes;
+    ssize_t n = SNP_FRAME_HEADER_LEN;
+
+    if (!snp_link_is_open(link) || flush(link) < 0 || link->out.len > 0 ||
+        snp_frame_write(&link->out, frame) < 0) {
+        return -1;
+    }
+    /* The header alone carries it, so it is there before the frame is whole. */
+    bytes = snp_buf_bytes(&link->out);
+    if (snp_send_fds(link->fd, bytes, (size_t)n, &fd, 1) < 0) {
+        snp_buf_clear(&link->out);
+        return -1;
+    }
+    snp_buf_consume(&link->out, (size_t)n);
+    if (flush(link) < 0) {
+        (void)shutdown(link->fd, SHUT_RDWR);
+        snp_buf_clear(&link->out);
+    } else if (link->out.len > 0) {
+        want_events(link);
+    }
+    return 0;
+}

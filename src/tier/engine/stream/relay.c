@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes go from pipe to pipe inside the kernel. Invariant: while it runs exactly one of these is
+ * waited for: something in the one pipe (with the clock of a stall), or room in the other.
+ */
+#include "tier/engine/stream/relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+enum {
+    PIPE_BYTES = 1 << 20, /* asked for */
+    CHUNK = 1 << 20,
+    CHUNKS_MAX = 8 /* before others have their turn */
+};
+
+struct snp_relay {
+    struct snp_relay_spec spec;
+    int in_fd; /* owned; the end to read from */
+    uv_poll_t *in_poll;
+    uv_poll_t *out_poll;
+    uv_timer_t *timer;
+    uint64_t bytes;
+    bool is_finishing;
+    bool has_ended;
+};
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void end(struct snp_relay *relay, enum snp_relay_end why)
+{
+    (void)uv_poll_stop(relay->in_poll);
+    (void)uv_poll_stop(relay->out_poll);
+    (void)uv_timer_stop(relay->timer);
+    relay->has_ended = true;
+    relay->spec.cb(relay->spec.data, why);
+}
+
+static void pump(struct snp_relay *relay);
+
+static void on_ready(uv_poll_t *poll, int status, int events)
+{
+    (void)status; /* an error shows when it is tried */
+    (void)events;
+    pump(poll->data);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct snp_relay *relay = timer->data;
+
+    if (relay->is_finishing) {
+        pump(relay);
+    } else {
+        end(relay, SNP_RELAY_STALLED);
+    }
+}
+
+/* Nothing moves now: wait for the side that it depends on. */
+static void wait_for_more(struct snp_relay *relay)
+{
+    struct pollfd out = {.fd = relay->spec.out_fd, .events = POLLOUT};
+    bool has_room = poll(&out, 1, 0) == 1;
+
+    if (has_room && (out.revents & POLLERR) != 0) {
+        end(relay, SNP_RELAY_GONE);
+        return;
+    }
+    if (has_room && relay->is_finishing) {
+        end(relay, SNP_RELAY_EOF);
+        return;
+    }
+    if (has_room) {
+        (void)uv_poll_stop(relay->out_poll);
+        (void)uv_poll_start(relay->in_poll, UV_READABLE, on_ready);
+        (void)uv_timer_start(relay->timer, on_timer, relay->spec.stall_ms, 0);
+    } else {
+        (void)uv_poll_stop(relay->in_poll);
+        (void)uv_poll_start(relay->out_poll, UV_WRITABLE, on_ready);
+        (void)uv_timer_stop(relay->timer);
+    }
+}
+
+static void pump(struct snp_relay *relay)
+{
+    for (int i = 0; i < CHUNKS_MAX; i++) {
+        ssize_t n = SNP_RETRY(splice(relay->in_fd, NULL, relay->spec.out_fd, NULL, CHUNK,
+                                     SPLICE_F_NONBLOCK | SPLICE_F_MOVE));
+
+        if (n < 0 && errno == EAGAIN) {
+            wait_for_more(relay);
+            return;
+        }
+        if (n <= 0) {
+            end(relay, n == 0 ? SNP_RELAY_EOF : SNP_RELAY_GONE);
+            return;
+        }
+        relay->bytes += (uint64_t)n;
+        if (relay->bytes > relay->spec.bytes_max) {
+            end(relay, SNP_RELAY_TOO_MUCH);
+            return;
+        }
+    }
+    /* There is more: next time round. */
+    (void)uv_timer_stop(relay->timer);
+    (void)uv_poll_stop(relay->out_poll);
+    (void)uv_poll_start(relay->in_poll, UV_READABLE, on_ready);
+}
+
+static int handles_new(struct snp_relay *relay)
+{
+    uv_loop_t *loop = relay->spec.loop;
+
+    relay->in_poll = calloc(1, sizeof(*relay->in_poll));
+    relay->out_poll = calloc(1, sizeof(*relay->out_poll));
+    relay->timer = calloc(1, sizeof(*relay->timer));
+    if (relay->in_poll == NULL || relay->out_poll == NULL || relay->timer == NULL ||
+        uv_poll_init(loop, relay->in_poll, relay->in_fd) < 0) {
+        free(SNP_TAKE_PTR(relay->in_poll));
+        free(SNP_TAKE_PTR(relay->out_poll));
+        free(SNP_TAKE_PTR(relay->timer));
+        return -1;
+    }
+    if (uv_poll_init(loop, relay->out_poll, relay->spec.out_fd) < 0) {
+        free(SNP_TAKE_PTR(relay->out_poll));
+        free(SNP_TAKE_PTR(relay->timer));
+        return -1;
+    }
+    (void)uv_timer_init(loop, relay->timer);
+    relay->in_poll->data = relay;
+    relay->out_poll->data = relay;
+    relay->timer->data = relay;
+    return 0;
+}
+
+int snp_relay_new(const struct snp_relay_spec *spec,
+                  int *ret_in_fd,
+                  struct snp_relay **ret,
+                  struct snp_err *err)
+{
+    struct snp_relay *relay;
+    int ends[2] = {spec->in_fd, -1};
+
+    if (spec->in_fd < 0 && pipe2(ends, O_CLOEXEC) < 0) {
+        return snp_fail_sys(err, errno, "pipe");
+    }
+    (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* else it is slower */
+    (void)fcntl(spec->out_fd, F_SETPIPE_SZ, PIPE_BYTES);
+    relay = calloc(1, sizeof(*relay));
+    if (relay == NULL) {
+        (void)close(ends[0]);
+        snp_closep(&ends[1]);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    relay->spec = *spec;
+    relay->in_fd = ends[0];
+    if (handles_new(relay) < 0) {
+        snp_relay_free(relay);
+        snp_closep(&ends[1]);
+        return snp_fail(err, SNP_E_UNSUPPORTED, "what is to be written to is no pipe");
+    }
+    /* Not tried yet: the callback may not run before the caller has what it is about. */
+    (void)uv_poll_start(relay->in_poll, UV_READABLE, on_ready);
+    (void)uv_timer_start(relay->timer, on_timer, spec->stall_ms, 0);
+    *ret_in_fd = ends[1];
+    *ret = relay;
+    return 0;
+}
+
+void snp_relay_finish(struct snp_relay *relay)
+{
+    if (!relay->has_ended) {
+        relay->is_finishing = true;
+        (void)uv_timer_start(relay->timer, on_timer, 0, 0);
+    }
+}
+
+void snp_relay_free(struct snp_relay *relay)
+{
+    if (relay == NULL) {
+        return;
+    }
+    if (relay->in_poll != NULL) {
+        (void)uv_poll_stop(relay->in_poll);
+        uv_close((uv_handle_t *)relay->in_poll, free_handle);
+    }
+    if (relay->out_poll != NULL) {
+        (void)uv_poll_stop(relay->out_poll);
+        uv_close((uv_handle_t *)relay->out_poll, free_handle);
+    }
+    if (relay->timer != NULL) {
+        uv_close((uv_handle_t *)relay->timer, free_handle);
+    }
+    snp_closep(&relay->in_fd);
+    free(relay);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list knows every file of the folder, because the folder is emptied when a tier
+ * starts. It is short, so sums are made by walking it, and only when room runs out.
+ */
+#include "tier/engine/stream/spool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+
+enum {
+    FILE_NAME_MAX = 96
+};
+
+struct snp_spool {
+    struct snp_spool *next;
+    char owner[SNP_SPOOL_OWNER_LEN + 1];
+    char name[FILE_NAME_MAX];
+    uint64_t bytes;
+    bool is_cut; /* there was no room for some of it */
+    int fd;      /* owned; -1 = complete */
+};
+
+/* Remove every file of the folder. */
+static void empty_folder(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (dir == NULL) {
+        snp_closep(&fd);
+        return;
+    }
+    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
+        if (entry->d_name[0] != '.') {
+            (void)unlinkat(dirfd(dir), entry->d_name, 0);
+        }
+    }
+    (void)closedir(dir);
+}
+
+int snp_spools_open(struct snp_spools *spools, const char *state_dir, struct snp_err *err)
+{
+    (void)snprintf(spools->folder, sizeof(spools->folder), "%.4096s/out", state_dir);
+    if (mkdir(spools->folder, 0700) < 0 && errno != EEXIST) {
+        return snp_fail_sys(err, errno, "mkdir %.300s", spools->folder);
+    }
+    empty_folder(spools->folder);
+    spools->stream_max = SNP_SPOOL_MAX;
+    spools->session_max = SNP_SPOOL_SESSION_MAX;
+    spools->all_max = SNP_SPOOL_ALL_MAX;
+    return 0;
+}
+
+void snp_spools_bound(struct snp_spools *spools, uint64_t bytes)
+{
+    spools->all_max = spools->all_max < bytes ? spools->all_max : bytes;
+    spools->session_max = spools->session_max < bytes ? spools->session_max : bytes;
+    spools->stream_max = spools->stream_max < bytes ? spools->stream_max : bytes;
+}
+
+void snp_spools_close(struct snp_spools *spools)
+{
+    while (spools->first != NULL) {
+        struct snp_spool *spool = spools->first;
+        spools->first = spool->next;
+        snp_closep(&spool->fd);
+        free(spool);
+    }
+    spools->bytes = 0;
+    empty_folder(spools->folder);
+}
+
+struct share {
+    uint64_t bytes;
+    unsigned files;
+    struct snp_spool *oldest; /* that is complete; NULL = none */
+};
+
+static struct share share_of(const struct snp_spools *spools, const char *owner)
+{
+    struct share share = {0};
+
+    for (struct snp_spool *s = spools->first; s != NULL; s = s->next) {
+        if (snp_streq(s->owner, owner)) {
+            share.bytes += s->bytes;
+            share.files++;
+            share.oldest = share.oldest == NULL && s->fd < 0 ? s : share.oldest;
+        }
+    }
+    return share;
+}
+
+static void path_of(const struct snp_spools *spools,
+                    const char *name,
+                    char *out,
+                    size_t out_len)
+{
+    (void)snprintf(out, out_len, "%s/%s", spools->folder, name);
+}
+
+static void evict(struct snp_spools *spools, struct snp_spool *spool)
+{
+    char path[SNP_SPOOL_PATH_MAX + FILE_NAME_MAX];
+
+    for (struct snp_spool **at = &spools->first; *at != NULL; at = &(*at)->next) {
+        if (*at == spool) {
+            *at = spool->next;
+            break;
+        }
+    }
+    path_of(spools, spool->name, path, sizeof(path));
+    (void)unlink(path);
+    spools->bytes -= spool->bytes;
+    free(spool);
+}
+
+/* The oldest complete output of whoever has most, if that is no less than the owner has. */
+static struct snp_spool *find_victim(const struct snp_spools *spools, const char *owner)
+{
+    struct share most = share_of(spools, owner);
+
+    for (const struct snp_spool *s = spools->first; s != NULL; s = s->next) {
+        struct share other = share_of(spools, s->owner);
+        if (other.oldest != NULL && other.bytes >= most.bytes &&
+            (most.oldest == NULL || other.bytes > most.bytes)) {
+            most = other;
+        }
+    }
+    return most.oldest;
+}
+
+/* Make room for a file, or for n bytes; how many of them there is room for. */
+static size_t make_room(struct snp_spools *spools, const char *owner, unsigned files, size_t n)
+{
+    struct share own = share_of(spools, owner);
+    struct snp_spool *victim;
+    unsigned all_files = files;
+
+    while (
+        (own.bytes + n > spools->session_max || own.files + files > SNP_SPOOL_SESSION_FILES) &&
+        own.oldest != NULL) {
+        evict(spools, own.oldest);
+        own = share_of(spools, owner);
+    }
+    if (own.files + files > SNP_SPOOL_SESSION_FILES) {
+        return 0;
+    }
+    n = own.bytes + n > spools->session_max ? (size_t)(spools->session_max - own.bytes) : n;
+    for (const struct snp_spool *s = spools->first; s != NULL; s = s->next) {
+        all_files++;
+    }
+    while ((spools->bytes + n > spools->all_max || all_files > SNP_SPOOL_ALL_FILES) &&
+           (victim = find_victim(spools, owner)) != NULL) {
+        evict(spools, victim);
+        all_files--;
+    }
+    if (all_files > SNP_SPOOL_ALL_FILES) {
+        return 0;
+    }
+    return spools->bytes + n > spools->all_max ? (size_t)(spools->all_max - spools->bytes) : n;
+}
+
+struct snp_spool *snp_spool_new(struct snp_spools *spools,
+                                const char *owner,
+                                uint64_t cell,
+                                const char *stream)
+{
+    struct snp_spool *spool = NULL;
+    struct snp_spool **end = &spools->first;
+    char path[SNP_SPOOL_PATH_MAX + FILE_NAME_MAX];
+
+    if (make_room(spools, owner, 1, 1) == 0 || (spool = calloc(1, sizeof(*spool))) == NULL) {
+        return NULL;
+    }
+    (void)snprintf(spool->owner, sizeof(spool->owner), "%s", owner);
+    (void)snprintf(spool->name, sizeof(spool->name), "%s-%llu.%s", spool->owner,
+                   (unsigned long long)cell, stream);
+    path_of(spools, spool->name, path, sizeof(path));
+    spool->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (spool->fd < 0) {
+        free(spool);
+        return NULL;
+    }
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = spool;
+    return spool;
+}
+
+static bool has_disk(int fd)
+{
+    struct statfs fs;
+
+    return fstatfs(fd, &fs) < 0 ||
+           (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize > SNP_SPOOL_DISK_FREE;
+}
+
+void snp_spool_add(struct snp_spools *spools,
+                   struct snp_spool *spool,
+                   const char *bytes,
+                   size_t n)
+{
+    size_t most = (size_t)(spools->stream_max - spool->bytes);
+    size_t given = n;
+
+    n = n < most ? n : most;
+    if (spool->fd >= 0 && n > 0 && !has_disk(spool->fd)) {
+        snp_closep(&spool->fd); /* what is there stays readable */
+    }
+    n = spool->fd < 0 || n == 0 ? 0 : make_room(spools, spool->owner, 0, n);
+    spool->is_cut = spool->is_cut || n < given;
+    if (n > 0 && snp_write_all(spool->fd, bytes, n) < 0) {
+        spool->is_cut = true;
+        return; /* the file may be longer than counted, by one write that failed */
+    }
+    spool->bytes += n;
+    spools->bytes += n;
+}
+
+bool snp_spool_is_empty(const struct snp_spool *spool)
+{
+    return spool == NULL || spool->bytes == 0;
+}
+
+void snp_spool_done(struct snp_spool *spool)
+{
+    if (spool != NULL) {
+        snp_closep(&spool->fd);
+    }
+}
+
+/* "ID/CELL" as 32 hex digits and a number; into "ID-CELL". */
+static bool handle_name(const char *handle, char *out, size_t out_len)
+{
+    /* As result.c writes it: what the daemon needs to find us comes first. */
+    handle += strncmp(handle, "local/", strlen("local/")) == 0 ? strlen("local/") : 0;
+    size_t n = strspn(handle, "0123456789abcdef");
+
+    if (n != 32 || handle[n] != '/' || handle[n + 1] == '\0' ||
+        strspn(handle + n + 1, "0123456789") != strlen(handle + n + 1) || strlen(handle) > 50) {
+        return false;
+    }
+    (void)snprintf(out, out_len, "%.32s-%s", handle, handle + n + 1);
+    return true;
+}
+
+static bool is_cut(const struct snp_spools *spools, const char *name, const char *stream)
+{
+    char whole[FILE_NAME_MAX];
+
+    (void)snprintf(whole, sizeof(whole), "%s.%s", name, stream);
+    for (const struct snp_spool *s = spools->first; s != NULL; s = s->next) {
+        if (snp_streq(s->name, whole)) {
+            return s->is_cut;
+        }
+    }
+    return false;
+}
+
+int snp_spool_read(const struct snp_spools *spools,
+                   const char *handle,
+                   const char *stream,
+                   uint64_t offset,
+                   struct snp_spool_part *part,
+                   struct snp_err *err)
+{
+    char name[64];
+    char path[SNP_SPOOL_PATH_MAX + FILE_NAME_MAX];
+    struct stat st;
+    snp_autoclose int fd = -1;
+    ssize_t n;
+
+    if (!handle_name(handle, name, sizeof(name)) ||
+        (!snp_streq(stream, "stdout") && !snp_streq(stream, "stderr"))) {
+        return snp_fail(err, SNP_E_INVALID, "'%.60s' is not an output handle", handle);
+    }
+    (void)snprintf(path, sizeof(path), "%s/%s.%s", spools->folder, name, stream);
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "no full %s is kept for %s", stream, handle);
+    }
+    n = SNP_RETRY(pread(fd, part->bytes, part->room, (off_t)offset));
+    if (n < 0) {
+        return snp_fail_sys(err, errno, "read the kept output");
+    }
+    part->n = (size_t)n;
+    part->size = (uint64_t)st.st_size;
+    part->is_cut = is_cut(spools, name, stream);
+    return 0;
+}

@@ -1,0 +1,891 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Talking to zygotes. Orders are answered in order, so one queue of waiting requests per
+ * template is enough. The child's own standard error is read, kept to the last lines, and
+ * becomes the message when it dies before it is ready.
+ */
+#include "tier/host/template.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "guest/spec.h"
+#include "os/idmap.h"
+#include "policy/template_name.h"
+#include "registry/python.h"
+#include "tier/engine/pool.h"
+#include "tier/engine/supervisor.h"
+#include "tier/host/procs.h"
+#include "tier/native/launch.h"
+
+enum {
+    STDERR_MAX = 2048,
+    NAME_MAX_LEN = 32,
+    START_TIMEOUT_MS = 60000,
+    ORDERS_MAX = 64,
+    CHECK_MS = 4,
+    PATIENCE_US = 1000000,
+    SWEEP_MS = 5
+};
+
+struct waiter {
+    struct waiter *next;
+    snp_embryo_cb cb;
+    void *data;
+};
+
+struct snp_template {
+    struct snp_template *next;
+    struct snp_tier *tier; /* borrowed */
+    char name[NAME_MAX_LEN];
+    char **args;           /* of the launcher, owned; templates with the same are the same */
+    uint64_t used_us;      /* last asked for */
+    uv_process_t *process; /* owned by the loop until it exits */
+    uv_poll_t *control;    /* NULL = dead */
+    uv_poll_t *stderr_poll;
+    uv_timer_t *timer; /* start-up deadline, later the check */
+    int control_fd;
+    int stderr_fd;
+    bool is_ready;
+    pid_t zygote;                     /* of the local tier */
+    char python[SNP_VERSION_MAX + 1]; /* once ready */
+    bool is_retired;                  /* a successor serves the requests */
+    char stderr_text[STDERR_MAX];
+    size_t stderr_len;
+    unsigned forks;
+    uint64_t born_us;
+    uint64_t programs; /* what stamp they had then */
+    /* Forks on order: the control sockets and id ranges of the children to come, oldest first. */
+    struct snp_embryo ordered[ORDERS_MAX];
+    unsigned n_ordered;
+    uint64_t starved_us;  /* since when nothing could be ordered; 0 = it can */
+    unsigned n_preparing; /* forked, and being put into cgroups by a worker */
+    struct waiter *first; /* requests not served yet */
+    struct waiter *last;
+};
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void close_handle(void *handle)
+{
+    if (handle != NULL) {
+        uv_close(handle, free_handle);
+    }
+}
+
+/* Groups whose processes are on their way out. */
+struct snp_dead_group {
+    struct snp_dead_group *next;
+    char name[24];
+};
+
+bool snp_embryos_sweep(struct snp_tier *tier)
+{
+    for (struct snp_dead_group **at = &tier->dead; *at != NULL;) {
+        struct snp_dead_group *group = *at;
+        if (snp_cgroup_remove(&tier->cgroups, group->name)) {
+            *at = group->next;
+            free(group);
+        } else {
+            at = &group->next;
+        }
+    }
+    return tier->dead == NULL;
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    if (snp_embryos_sweep(timer->data)) {
+        (void)uv_timer_stop(timer);
+    }
+}
+
+static void remove_later(struct snp_tier *tier, const char *name)
+{
+    struct snp_dead_group *group = calloc(1, sizeof(*group));
+
+    if (tier->sweep_timer == NULL) {
+        tier->sweep_timer = calloc(1, sizeof(*tier->sweep_timer));
+        if (tier->sweep_timer != NULL) {
+            (void)uv_timer_init(tier->loop, tier->sweep_timer);
+            tier->sweep_timer->data = tier;
+        }
+    }
+    if (group == NULL || tier->sweep_timer == NULL) {
+        free(group); /* the next start removes it */
+        return;
+    }
+    (void)snprintf(group->name, sizeof(group->name), "%s", name);
+    group->next = tier->dead;
+    tier->dead = group;
+    (void)uv_timer_start(tier->sweep_timer, on_sweep, SWEEP_MS, SWEEP_MS);
+}
+
+void snp_embryo_drop(struct snp_tier *tier, struct snp_embryo *embryo)
+{
+    snp_closep(&embryo->control_fd); /* it exits at end of stream */
+    snp_closep(&embryo->pidfd);
+    snp_tier_free_slot(tier, embryo->slot);
+    embryo->slot = -1;
+    if (embryo->has_cgroup) {
+        embryo->has_cgroup = false;
+        remove_later(tier, embryo->cgroup);
+    }
+}
+
+static void serve_waiter(struct snp_template *t,
+                         const struct snp_embryo *embryo,
+                         const struct snp_err *err)
+{
+    struct waiter *w = t->first;
+
+    t->first = w->next;
+    t->last = t->first == NULL ? NULL : t->last;
+    w->cb(w->data, embryo, err);
+    free(w);
+}
+
+/* The template is gone or never came up: everybody who waits is told. */
+static void template_end(struct snp_template *t, const struct snp_err *err)
+{
+    if (t->control == NULL) {
+        return;
+    }
+    close_handle(SNP_TAKE_PTR(t->control));
+    close_handle(SNP_TAKE_PTR(t->timer));
+    snp_closep(&t->control_fd);
+    for (unsigned i = 0; i < t->n_ordered; i++) {
+        snp_embryo_drop(t->tier, &t->ordered[i]);
+    }
+    t->n_ordered = 0;
+    while (t->first != NULL) {
+        serve_waiter(t, NULL, err);
+    }
+}
+
+static bool has_rootfs(const struct snp_template *t)
+{
+    for (size_t i = 0; t->args[i] != NULL; i++) {
+        if (snp_has_prefix(t->args[i], "rootfs=")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void template_fail(struct snp_template *t)
+{
+    struct snp_err err;
+    const char *line = t->stderr_text;
+    const char *brace;
+
+    t->stderr_text[t->stderr_len] = '\0';
+    while (t->stderr_len > 0 && t->stderr_text[t->stderr_len - 1] == '\n') {
+        t->stderr_text[--t->stderr_len] = '\0';
+    }
+    if (strrchr(line, '\n') != NULL) {
+        line = strrchr(line, '\n') + 1;
+    }
+    if (snp_has_prefix(line, "template ") && strstr(line, ": ") != NULL) {
+        line = strstr(line, ": ") + 2; /* the launcher's: it is said again below */
+    }
+    brace = strstr(line, "{\"error\":\"");
+    if (brace != NULL) { /* driver.py's own message */
+        line = brace + strlen("{\"error\":\"");
+        t->stderr_text[strcspn(line, "\"") + (size_t)(line - t->stderr_text)] = '\0';
+    }
+    (void)snp_fail(&err, SNP_E_UNSUPPORTED, "template %s did not start: %.250s%s", t->name,
+                   *line == '\0' ? "the interpreter ended without a word" : line,
+                   has_rootfs(t)
+                       ? " (a file system needs a whole CPython of 3.8 or later, built "
+                         "with glibc; Debian: python3, not python3-minimal)"
+                       : "");
+    template_end(t, &err);
+}
+
+static void on_stderr(uv_poll_t *poll, int status, int events)
+{
+    struct snp_template *t = poll->data;
+    char text[512];
+    ssize_t n = read(t->stderr_fd, text, sizeof(text));
+
+    (void)events;
+    if (status < 0 || n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        close_handle(SNP_TAKE_PTR(t->stderr_poll));
+        snp_closep(&t->stderr_fd);
+        return;
+    }
+    if (n < 0) {
+        return;
+    }
+    if (t->stderr_len + (size_t)n >= sizeof(t->stderr_text)) {
+        t->stderr_len = 0; /* the last lines matter */
+    }
+    memcpy(t->stderr_text + t->stderr_len, text, (size_t)n);
+    t->stderr_len += (size_t)n;
+}
+
+static void order_fork(struct snp_template *t)
+{
+    char order[1 + sizeof(uint32_t)] = {t->tier->is_local ? SNP_ZYGOTE_PLAIN : SNP_ZYGOTE_FORK};
+    struct snp_embryo e = {.pid = -1,
+                           .number = t->forks,
+                           .pidfd = -1,
+                           .control_fd = -1,
+                           .slot = t->tier->is_local ? -1 : snp_tier_take_slot(t->tier)};
+    int pair[2];
+
+    if (t->n_ordered == ORDERS_MAX || e.slot == -2 ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        snp_tier_free_slot(t->tier, e.slot);
+        return;
+    }
+    e.control_fd = pair[0];
+    memcpy(order + 1, &e.number, sizeof(e.number));
+    if (snp_send_fds(t->control_fd, order, sizeof(order), &pair[1], 1) < 0) {
+        snp_embryo_drop(t->tier, &e);
+    } else {
+        t->ordered[t->n_ordered++] = e;
+        t->forks++;
+    }
+    (void)close(pair[1]);
+}
+
+static unsigned waiting(const struct snp_template *t)
+{
+    unsigned n = 0;
+
+    for (const struct waiter *w = t->first; w != NULL; w = w->next) {
+        n++;
+    }
+    return n;
+}
+
+/* Changes when a program is installed or removed: an overlay may go on showing what was there. */
+static uint64_t programs_stamp(void)
+{
+    static const char *const folders[] = {"/usr/bin", "/usr/sbin", "/usr/local/bin"};
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(folders); i++) {
+        struct stat st;
+
+        if (stat(folders[i], &st) == 0) {
+            sum += (uint64_t)st.st_mtim.tv_sec * 1000000000U + (uint64_t)st.st_mtim.tv_nsec;
+        }
+    }
+    return sum;
+}
+
+static bool is_worn(const struct snp_template *t)
+{
+    return t->forks >= t->tier->forks_max || t->programs != programs_stamp() ||
+           snp_now_us() - t->born_us > SNP_TEMPLATE_AGE_MAX_S * 1000000ULL;
+}
+
+/* Arguments of the launcher ------------------------------------------------------------ */
+
+static void args_free(char **args)
+{
+    for (size_t i = 0; args != NULL && args[i] != NULL; i++) {
+        free(args[i]);
+    }
+    free((void *)args);
+}
+
+static bool args_equal(char *const *a, char *const *b)
+{
+    for (; *a != NULL && *b != NULL; a++, b++) {
+        if (!snp_streq(*a, *b)) {
+            return false;
+        }
+    }
+    return *a == *b;
+}
+
+/* NULL when out of memory. */
+static char **args_copy(char *const *args)
+{
+    size_t n = 0;
+    char **copy;
+
+    while (args[n] != NULL) {
+        n++;
+    }
+    copy = calloc(n + 1, sizeof(*copy));
+    for (size_t i = 0; copy != NULL && i < n; i++) {
+        copy[i] = strdup(args[i]);
+        if (copy[i] == NULL) {
+            args_free(copy);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+/* What launch.h says; members that are NULL are left out. NULL when out of memory. */
+static char **args_make(const struct snp_tier *tier, const struct snp_python *python)
+{
+    char host_id[24];
+    char landlock_abi[16];
+    const struct {
+        const char *name;
+        const char *value;
+    } rows[] = {
+        {"template",     python->name                        },
+        {"python",       python->exe                         },
+        {"guest",        tier->guest_dir                     },
+        {"host-id",      host_id                             },
+        {"prefix",       python->prefix                      },
+        {"venv",         python->venv                        },
+        {"site",         python->site                        },
+        {"alias",        python->alias                       },
+        {"hash",         python->hash                        },
+        {"ours",         python->is_ours ? "1" : NULL        },
+        {"preload",      python->preload                     },
+        {"folder",       tier->is_local ? tier->folder : NULL},
+        {"landlock-abi", tier->is_local ? landlock_abi : NULL},
+        {"rootfs",       python->rootfs                      },
+        {"id",           python->id                          },
+    };
+    char **args = calloc(SNP_ARRAY_LEN(rows) + 3, sizeof(*args));
+    size_t n = 0;
+    bool ok = args != NULL;
+
+    (void)snprintf(landlock_abi, sizeof(landlock_abi), "%d", tier->landlock_abi);
+    (void)snprintf(host_id, sizeof(host_id), "%u",
+                   tier->is_root ? (unsigned)SNP_IDMAP_BASE + SNP_INSIDE_ID : 0U);
+    if (ok) {
+        args[n++] = strdup(tier->self);
+        args[n] = args[0] == NULL ? NULL : strdup("--zygote");
+        ok = args[n] != NULL;
+        n++;
+    }
+    for (size_t i = 0; ok && i < SNP_ARRAY_LEN(rows); i++) {
+        if (rows[i].value != NULL && rows[i].value[0] != '\0') {
+            args[n] = snp_format("%s=%s", rows[i].name, rows[i].value);
+            ok = args[n++] != NULL;
+        }
+    }
+    if (!ok) {
+        args_free(args);
+        return NULL;
+    }
+    return args;
+}
+
+static int template_start(struct snp_tier *tier,
+                          const char *name,
+                          char *const *args,
+                          struct snp_template **ret,
+                          struct snp_err *err);
+
+static struct snp_template *template_find(struct snp_tier *tier, char *const *args)
+{
+    for (struct snp_template *t = tier->templates; t != NULL; t = t->next) {
+        if (t->control != NULL && !t->is_retired && args_equal(t->args, args)) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+/* Start a successor of a template that is worn. */
+static void renew(struct snp_template *t)
+{
+    struct snp_template *successor;
+    struct snp_err err;
+
+    t->is_retired = true;
+    if (template_start(t->tier, t->name, t->args, &successor, &err) < 0) {
+        t->is_retired = false;
+        snp_log(SNP_LOG_WARN, "template_renew", "name=%s error=%s", t->name, err.msg);
+        return;
+    }
+    (void)snp_fail(&err, SNP_E_INTERNAL, "template %s was renewed", t->name);
+    template_end(t, &err);
+}
+
+static void want_check(struct snp_template *t);
+
+/* Order what is missing for those who wait. */
+static void order_missing(struct snp_template *t)
+{
+    struct snp_err err;
+
+    for (unsigned have = t->n_ordered + t->n_preparing; have < waiting(t); have++) {
+        order_fork(t);
+    }
+    if (t->first == NULL || t->n_ordered + t->n_preparing > 0) {
+        t->starved_us = 0;
+        return;
+    }
+    /* Spares hold some, and sandboxes on their way out do until they are gone. */
+    t->starved_us = t->starved_us == 0 ? snp_now_us() : t->starved_us;
+    if (snp_spares_drop(t->tier) || snp_now_us() - t->starved_us < PATIENCE_US) {
+        want_check(t);
+        return;
+    }
+    (void)snp_fail(&err, SNP_E_LIMIT,
+                   "no descriptors or user ids are left for another sandbox");
+    t->starved_us = 0;
+    while (t->first != NULL) {
+        serve_waiter(t, NULL, &err);
+    }
+}
+
+static void on_check(uv_timer_t *timer)
+{
+    struct snp_template *t = timer->data;
+
+    if (t->control == NULL || !t->is_ready || t->is_retired) {
+        return;
+    }
+    if (is_worn(t) && t->first == NULL && t->n_ordered == 0 && t->n_preparing == 0) {
+        renew(t);
+    } else {
+        order_missing(t);
+    }
+}
+
+/* Soon, but not now: whoever waits comes first. */
+static void want_check(struct snp_template *t)
+{
+    if (t->timer != NULL) {
+        (void)uv_timer_start(t->timer, on_check, CHECK_MS, 0);
+    }
+}
+
+/* Process id of a pidfd as we see it. */
+static pid_t pidfd_pid(int pidfd)
+{
+    char path[64];
+    snp_autofree char *text = NULL;
+    struct snp_err err;
+    const char *at;
+    char number[24];
+    uint64_t pid = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+    if (snp_file_read(path, 4096, &text, NULL, &err) < 0) {
+        return -1;
+    }
+    at = strstr(text, "Pid:");
+    if (at == NULL) {
+        return -1;
+    }
+    at += strlen("Pid:");
+    at += strspn(at, " \t");
+    (void)snprintf(number, sizeof(number), "%.*s", (int)strcspn(at, "\n"), at);
+    return snp_parse_u64(number, &pid) == 0 && pid > 0 ? (pid_t)pid : -1;
+}
+
+/* What a worker does to a forked process: id maps, cgroups. */
+struct preparation {
+    uv_work_t work;
+    struct snp_template *template;
+    struct snp_embryo embryo;
+    int result;
+    struct snp_err err;
+};
+
+static int prepare(struct snp_tier *tier, struct snp_embryo *e, struct snp_err *err)
+{
+    int r;
+
+    e->pid = pidfd_pid(e->pidfd);
+    if (e->pid < 0) {
+        return snp_fail(err, SNP_E_INTERNAL, "the new process is gone");
+    }
+    r = tier->is_local ? 0 : snp_idmap_write(e->pid, e->slot, SNP_INSIDE_ID, err);
+    if (r < 0) {
+        return r;
+    }
+    r = snp_cgroup_create(&tier->cgroups, e->cgroup, err);
+    if (r < 0) {
+        return r;
+    }
+    e->has_cgroup = true;
+    r = snp_cgroup_attach(&tier->cgroups, e->cgroup, e->pid, 2, err);
+    /* All that went by its number: had it died, that could be another's by now. */
+    if (r == 0 && syscall(SYS_pidfd_send_signal, e->pidfd, 0, NULL, 0) < 0) {
+        r = snp_fail(err, SNP_E_INTERNAL, "the new process is gone");
+    }
+    return r;
+}
+
+static void preparation_run(uv_work_t *work)
+{
+    struct preparation *p = work->data;
+
+    p->result = prepare(p->template->tier, &p->embryo, &p->err);
+}
+
+static void preparation_done(uv_work_t *work, int status)
+{
+    struct preparation *p = work->data;
+    struct snp_template *t = p->template;
+
+    t->n_preparing--;
+    if (p->result < 0 || status < 0) {
+        snp_embryo_drop(t->tier, &p->embryo);
+        if (t->first != NULL) {
+            serve_waiter(t, NULL, &p->err);
+        }
+    } else if (t->control != NULL && t->first != NULL) {
+        serve_waiter(t, &p->embryo, NULL);
+    } else {
+        snp_embryo_drop(t->tier, &p->embryo);
+    }
+    if (t->first != NULL) {
+        want_check(t); /* there were more than could be ordered at once */
+    }
+    free(p);
+}
+
+/*
+ * The order that a message of the zygote (after its first byte) answers, if it still stands:
+ * a child that was killed at once has answered, and may be reported as failed after that.
+ * Answers come in the order of orders.
+ */
+static bool take_order(struct snp_template *t, const char *message, struct snp_embryo *ret)
+{
+    uint32_t number;
+
+    memcpy(&number, message, sizeof(number));
+    if (t->n_ordered == 0 || t->ordered[0].number != number) {
+        return false;
+    }
+    *ret = t->ordered[0];
+    memmove(t->ordered, t->ordered + 1, --t->n_ordered * sizeof(*ret));
+    return true;
+}
+
+/* The zygote says that an order was carried out. */
+static void on_forked(struct snp_template *t, const char *message, int pidfd)
+{
+    struct preparation *p;
+    struct snp_embryo e;
+
+    if (!take_order(t, message, &e)) {
+        (void)close(pidfd);
+        return;
+    }
+    p = calloc(1, sizeof(*p));
+    if (p == NULL) {
+        struct snp_err err;
+        e.pidfd = pidfd;
+        snp_embryo_drop(t->tier, &e);
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        if (t->first != NULL) {
+            serve_waiter(t, NULL, &err);
+        }
+        return;
+    }
+    p->work.data = p;
+    p->template = t;
+    p->embryo = e;
+    p->embryo.pidfd = pidfd;
+    p->embryo.keeper = t->process == NULL ? -1 : t->process->pid;
+    p->embryo.zygote = t->zygote;
+    memcpy(p->embryo.python, t->python, sizeof(t->python));
+    (void)snprintf(p->embryo.cgroup, sizeof(p->embryo.cgroup), "%llu",
+                   (unsigned long long)t->tier->next_embryo++);
+    t->n_preparing++;
+    if (uv_queue_work(t->tier->loop, &p->work, preparation_run, preparation_done) < 0) {
+        (void)snp_fail(&p->err, SNP_E_NOMEM, "cannot start a worker");
+        p->result = -1;
+        preparation_done(&p->work, 0);
+    }
+}
+
+static void on_fork_failed(struct snp_template *t, const char *message)
+{
+    struct snp_embryo e;
+    struct snp_err err;
+    int32_t eno;
+
+    if (!take_order(t, message, &e)) {
+        return;
+    }
+    memcpy(&eno, message + sizeof(e.number), sizeof(eno));
+    snp_embryo_drop(t->tier, &e);
+    (void)snp_fail_sys(&err, eno, "fork template %s into new namespaces", t->name);
+    if (t->first != NULL) {
+        serve_waiter(t, NULL, &err);
+    }
+    if (t->first != NULL) {
+        want_check(t);
+    }
+}
+
+static void on_ready(struct snp_template *t, const char *version)
+{
+    (void)snprintf(t->python, sizeof(t->python), "%.*s", SNP_VERSION_MAX, version);
+    t->is_ready = true;
+    t->zygote = t->tier->is_local ? snp_proc_first_child(t->process->pid) : -1;
+    (void)uv_timer_stop(t->timer);
+    snp_log(SNP_LOG_INFO, "template_ready", "name=%s ms=%llu", t->name,
+            (unsigned long long)((snp_now_us() - t->born_us) / 1000));
+    for (unsigned n = waiting(t); n > 0; n--) {
+        order_fork(t);
+    }
+    want_check(t);
+}
+
+static void on_control(uv_poll_t *poll, int status, int events)
+{
+    struct snp_template *t = poll->data;
+    int fds[SNP_FDS_MAX];
+    size_t n_fds = 0;
+    char message[SNP_VERSION_MAX + 8] = {0};
+    ssize_t n;
+
+    (void)events;
+    n = status < 0 ? 0 : snp_recv_fds(t->control_fd, message, sizeof(message) - 1, fds, &n_fds);
+    if (n < 0 && errno == EAGAIN) {
+        return;
+    }
+    if (n <= 0) {
+        if (t->stderr_poll != NULL) {
+            on_stderr(t->stderr_poll, 0,
+                      UV_READABLE); /* its last words may not have been read */
+        }
+        template_fail(t);
+    } else if (message[0] == SNP_ZYGOTE_FORKED && n_fds == 1) {
+        on_forked(t, message + 1, SNP_TAKE_FD(fds[0]));
+    } else if (message[0] == SNP_ZYGOTE_FAILED) {
+        on_fork_failed(t, message + 1);
+    } else if (message[0] == SNP_ZYGOTE_READY && !t->is_ready) {
+        on_ready(t, message + 1);
+    }
+    for (size_t i = 0; i < n_fds; i++) {
+        snp_closep(&fds[i]);
+    }
+}
+
+static void on_start_timeout(uv_timer_t *timer)
+{
+    struct snp_template *t = timer->data;
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_TIMEOUT, "template %s was not ready after %d s", t->name,
+                   START_TIMEOUT_MS / 1000);
+    template_end(t, &err);
+}
+
+static void on_process_exit(uv_process_t *process, int64_t status, int signal_number)
+{
+    (void)status;
+    (void)signal_number;
+    uv_close((uv_handle_t *)process, free_handle);
+}
+
+static int spawn_process(struct snp_template *t,
+                         int control_fd,
+                         int stderr_fd,
+                         struct snp_err *err)
+{
+    struct snp_tier *tier = t->tier;
+    uv_stdio_container_t stdio[] = {
+        {.flags = UV_IGNORE},
+        {                      .flags = UV_IGNORE                 },
+        { .flags = UV_INHERIT_FD,                  .data.fd = stderr_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = control_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->session_filter_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->zygote_filter_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->life_fd[0]},
+    };
+    uv_process_options_t options = {
+        .file = tier->self,
+        .args = t->args,
+        .exit_cb = on_process_exit,
+        .stdio = stdio,
+        .stdio_count = SNP_ARRAY_LEN(stdio) - (tier->is_local ? 0 : 1),
+    };
+    uv_process_t *process = calloc(1, sizeof(*process));
+    int r;
+
+    if (process == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = uv_spawn(tier->loop, process, &options);
+    if (r < 0) {
+        uv_close((uv_handle_t *)process, free_handle);
+        return snp_fail_sys(err, -r, "start template %s", t->name);
+    }
+    t->process = process;
+    return 0;
+}
+
+static uv_poll_t *watch(struct snp_template *t, int fd, uv_poll_cb cb)
+{
+    uv_poll_t *poll = calloc(1, sizeof(*poll));
+
+    if (poll != NULL &&
+        (snp_set_nonblock(fd, true) < 0 || uv_poll_init(t->tier->loop, poll, fd) < 0)) {
+        free(poll);
+        return NULL;
+    }
+    if (poll != NULL) {
+        poll->data = t;
+        (void)uv_poll_start(poll, UV_READABLE, cb);
+    }
+    return poll;
+}
+
+static void template_free(struct snp_template *t)
+{
+    if (t != NULL) {
+        args_free(t->args);
+        free(t);
+    }
+}
+
+static int template_start(struct snp_tier *tier,
+                          const char *name,
+                          char *const *args,
+                          struct snp_template **ret,
+                          struct snp_err *err)
+{
+    struct snp_template *t = calloc(1, sizeof(*t));
+    int control[2] = {-1, -1};
+    int errors[2] = {-1, -1};
+    int r;
+
+    if (t != NULL) {
+        t->args = args_copy(args);
+    }
+    if (t == NULL || t->args == NULL ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) < 0 ||
+        pipe2(errors, O_CLOEXEC) < 0) {
+        template_free(t);
+        snp_closep(&control[0]);
+        snp_closep(&control[1]);
+        return snp_fail(err, SNP_E_NOMEM, "cannot start template %s", name);
+    }
+    t->tier = tier;
+    (void)snprintf(t->name, sizeof(t->name), "%s", name);
+    t->born_us = snp_now_us();
+    t->programs = programs_stamp();
+    t->control_fd = control[0];
+    t->stderr_fd = errors[0];
+    r = spawn_process(t, control[1], errors[1], err);
+    (void)close(control[1]);
+    (void)close(errors[1]);
+    t->timer = r < 0 ? NULL : calloc(1, sizeof(*t->timer));
+    if (t->timer == NULL) {
+        (void)close(control[0]);
+        (void)close(errors[0]);
+        template_free(t);
+        return r < 0 ? r : snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    t->control = watch(t, t->control_fd, on_control);
+    t->stderr_poll = watch(t, t->stderr_fd, on_stderr);
+    (void)uv_timer_init(tier->loop, t->timer);
+    t->timer->data = t;
+    (void)uv_timer_start(t->timer, on_start_timeout, START_TIMEOUT_MS, 0);
+    t->next = tier->templates;
+    tier->templates = t;
+    *ret = t;
+    return 0;
+}
+
+/* Free the ones that ended long ago; they are only kept while callbacks may refer to them. */
+static void templates_prune(struct snp_tier *tier)
+{
+    for (struct snp_template **at = &tier->templates; *at != NULL;) {
+        struct snp_template *t = *at;
+        if (t->control == NULL && t->stderr_poll == NULL && t->n_preparing == 0) {
+            *at = t->next;
+            template_free(t);
+        } else {
+            at = &t->next;
+        }
+    }
+}
+
+void snp_template_request(struct snp_tier *tier,
+                          const struct snp_python *python,
+                          snp_embryo_cb cb,
+                          void *data)
+{
+    struct snp_template *t;
+    struct waiter *w;
+    struct snp_err err;
+    char **args = args_make(tier, python);
+    int r = 0;
+
+    templates_prune(tier);
+    t = args == NULL ? NULL : template_find(tier, args);
+    if (args == NULL) {
+        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    } else if (t == NULL) {
+        r = template_start(tier, python->name, args, &t, &err);
+    }
+    args_free(args);
+    if (r < 0 || t == NULL) {
+        cb(data, NULL, &err);
+        return;
+    }
+    SNP_ASSERT(t != NULL);
+    t->used_us = snp_now_us();
+    w = calloc(1, sizeof(*w));
+    if (w == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        cb(data, NULL, &err);
+        return;
+    }
+    *w = (struct waiter){.cb = cb, .data = data};
+    if (t->last != NULL) {
+        t->last->next = w;
+    } else {
+        t->first = w;
+    }
+    t->last = w;
+    if (t->is_ready) {
+        if (t->n_ordered + t->n_preparing < waiting(t)) {
+            order_fork(t);
+        }
+        want_check(t);
+    }
+}
+
+/* Built-in ones stay warm; there may be very many others, one for each project. */
+void snp_templates_watch(struct snp_tier *tier)
+{
+    uint64_t now = snp_now_us();
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_INTERNAL, "the template was not used for long");
+    for (struct snp_template *t = tier->templates; t != NULL; t = t->next) {
+        if (!snp_template_is_builtin(t->name) && t->first == NULL && t->is_ready &&
+            now - t->used_us > SNP_TEMPLATE_IDLE_MAX_S * 1000000ULL) {
+            template_end(t, &err);
+        }
+    }
+    templates_prune(tier);
+}
+
+void snp_templates_close(struct snp_tier *tier)
+{
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_PEER, "the tier is ending");
+    for (struct snp_template *t = tier->templates; t != NULL; t = t->next) {
+        template_end(t, &err);
+    }
+}

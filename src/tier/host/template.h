@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_HOST_TEMPLATE_H
+#define SNP_TIER_HOST_TEMPLATE_H
+
+/*
+ * Warm interpreters and what is forked from them.
+ *
+ * A template is started when first asked for: one for each interpreter, its packages and
+ * what it preloads. It hands out embryos: processes alone in new namespaces, ids mapped, in
+ * their control groups, waiting for a spec. After a number of forks or a time a successor is
+ * warmed and takes over, so that hash seed and address layout are not shared for ever. The
+ * zygote makes one after the other: who takes an embryo sends its spec at once.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "guest/spec.h"
+
+struct snp_python;
+struct snp_tier;
+struct snp_template;
+
+enum {
+    SNP_TEMPLATE_FORKS_MAX = 1000,
+    SNP_TEMPLATE_AGE_MAX_S = 3600,
+    SNP_TEMPLATE_IDLE_MAX_S = 600, /* of one that is not built in */
+};
+
+/* One sandbox to be. Descriptors are owned by whoever holds it. */
+struct snp_embryo {
+    pid_t pid;       /* as the supervisor sees it */
+    uint32_t number; /* of the order it comes of */
+    int pidfd;
+    pid_t keeper;   /* of the local tier: who adopts what this one leaves behind ... */
+    pid_t zygote;   /* ... and its other child; -1 = gone */
+    int control_fd; /* to its control socket */
+    int slot;       /* id range, -1 = none */
+    char python[SNP_VERSION_MAX + 1]; /* version of the interpreter */
+    bool has_cgroup;
+    char cgroup[24]; /* name of its groups, when it has them; it is in them already */
+};
+
+/* Embryo is NULL and err set on failure; else it is the callee's. */
+typedef void (*snp_embryo_cb)(void *data,
+                              const struct snp_embryo *embryo,
+                              const struct snp_err *err);
+
+/*
+ * Ask for an embryo of the template with this interpreter; cb runs now or later, once.
+ * SNP_E_UNSUPPORTED: it could not be started, the message says why. python is not kept.
+ */
+void snp_template_request(struct snp_tier *tier,
+                          const struct snp_python *python,
+                          snp_embryo_cb cb,
+                          void *data);
+
+/* Close everything of an embryo; its cgroups go as soon as its processes are gone. */
+void snp_embryo_drop(struct snp_tier *tier, struct snp_embryo *embryo);
+
+/* Remove the cgroups of dropped embryos; true when none is left. */
+bool snp_embryos_sweep(struct snp_tier *tier);
+
+/* End templates that nobody has asked for in a long time; for a timer. */
+void snp_templates_watch(struct snp_tier *tier);
+
+/* End every template; what waits is told. */
+void snp_templates_close(struct snp_tier *tier);
+
+#endif
