@@ -5,17 +5,17 @@
 /* Every size and time the daemon holds others to, in one place. */
 
 enum {
-    SNP_CAP_CLIENTS = 512,          /* connected at once */
-    SNP_CAP_SESSIONS = 8192,        /* open at once, closing ones included; a power of two */
-    SNP_CAP_REQUESTS = 32,          /* open requests of one client */
-    SNP_CAP_WAITING = 16,           /* cells waiting for one session */
-    SNP_CAP_TIER_CALLS = 4096,      /* open requests to one tier */
-    SNP_CAP_QUEUE_BYTES = 64 << 20, /* bytes waiting to be read by one peer */
-    SNP_CAP_HELD_BYTES = 64 << 20,  /* code and input waiting for sessions, per client */
-    SNP_CAP_KEEP_BYTES = 64 << 10,  /* an empty buffer larger than this is given back */
-    SNP_CAP_READ_BYTES = 64 << 10,  /* read from one peer before others get a turn */
-    SNP_CAP_FRAME_MS = 10 * 1000,   /* to complete a frame once begun */
-    SNP_CAP_FLUSH_MS = 1000,        /* to read a last answer before the end */
+    SNP_CAP_CLIENTS = 512,            /* connected at once */
+    SNP_CAP_SESSIONS = 8192,          /* open at once, closing ones included; a power of two */
+    SNP_CAP_REQUESTS = 32,            /* open requests of one client */
+    SNP_CAP_WAITING = 16,             /* cells waiting for one session */
+    SNP_CAP_TIER_CALLS = 4096,        /* open requests to one tier */
+    SNP_CAP_QUEUE_BYTES = 64 << 20,   /* bytes waiting to be read by one peer */
+    SNP_CAP_WAITING_BYTES = 64 << 20, /* code and input waiting for sessions, per client */
+    SNP_CAP_BUFFER_BYTES = 64 << 10,  /* an empty buffer larger than this is given back */
+    SNP_CAP_READ_BYTES = 64 << 10,    /* read from one peer before others get a turn */
+    SNP_CAP_FRAME_MS = 10 * 1000,     /* to complete a frame once begun */
+    SNP_CAP_FLUSH_MS = 1000,          /* to read a last answer before the end */
     SNP_CAP_TIER_MS =
         60 *
         1000, /* default of --tier-timeout: a tier's answer; for a cell: beyond its wall clock */
@@ -38,9 +38,9 @@ enum {
     SNP_CAP_DIRTY_MS = 30 * 1000,      /* a checkpoint is put off no longer than this */
     SNP_CAP_SAVING = 2,                /* checkpoints being made at once by themselves */
     SNP_CAP_LIVE = 64,                 /* default of --live-max */
-    SNP_CAP_BRANCHES_KEPT = 8,         /* default of --snapshots-in-memory */
-    SNP_CAP_BRANCHES_SHARE = 2,        /* such a part of a session's memory is for snapshots */
-    SNP_CAP_BRANCHES = 32,             /* of one session, until they are on disk */
+    SNP_CAP_COPIES = 8,                /* default of --snapshots-in-memory */
+    SNP_CAP_COPIES_SHARE = 2,          /* such a part of a session's memory is for snapshots */
+    SNP_CAP_COPIES_UNSAVED = 32,       /* of one session, until they are on disk */
     SNP_CAP_SNAPSHOTS = 1000,          /* of one session */
     SNP_CAP_FORKS = 64,                /* sessions that one call makes */
     SNP_CAP_REF = 129,                 /* bytes of SESSION@NAME */

@@ -604,7 +604,7 @@ int main(int argc, char **argv)
         .session_idle_ms = (uint64_t)SNP_CAP_SESSION_IDLE_S * 1000,
         .checkpoint_after_ms = SNP_CAP_CHECKPOINT_MS,
         .tier_ms = SNP_CAP_TIER_MS,
-        .snapshots_max = SNP_CAP_BRANCHES_KEPT,
+        .snapshots_max = SNP_CAP_COPIES,
         .live_max = SNP_CAP_LIVE,
         .live_bytes = half_memory(),
         .budget_bytes = SNP_CAP_JOURNAL_BYTES,

@@ -23,11 +23,11 @@
 #include "daemon/archive/import.h"
 #include "daemon/front/dispatch.h"
 #include "daemon/save/checkpoint.h"
+#include "daemon/save/memory.h"
 #include "daemon/save/prove.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/hibernate.h"
 #include "daemon/session/recover.h"
-#include "daemon/snapshot/pin.h"
 #include "daemon/tier.h"
 #include "store/store.h"
 #include "wire/rpc.h"
@@ -524,7 +524,7 @@ static bool end_session(struct snp_session *session)
     if (session->name[0] == '\0' || session->executor == NULL || session->wake != NULL) {
         return false;
     }
-    if (session->save != NULL || session->n_putting > 0 || snp_pin_is_leaving(session)) {
+    if (session->save != NULL || session->n_putting > 0 || snp_memory_is_leaving(session)) {
         return true;
     }
     if (session->end_changes != session->changes) {
@@ -590,7 +590,7 @@ static void end_begin(struct snp_server *server)
         struct snp_session *session = server->sessions.slots[i];
 
         if (session != NULL) {
-            snp_pin_retry(session);
+            snp_memory_retry(session);
             snp_exec_pump(session);
         }
     }

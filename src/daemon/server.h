@@ -32,7 +32,7 @@ struct snp_peer {
     struct snp_conn conn;
     struct snp_server *server;                  /* borrowed */
     struct snp_request *open[SNP_CAP_REQUESTS]; /* borrowed; NULL = free slot */
-    size_t held_bytes;                          /* code and input of its waiting cells */
+    size_t waiting_bytes;                       /* code and input of its waiting cells */
     pid_t pid;                                  /* as it was when it connected; for the log */
 };
 

@@ -144,7 +144,7 @@ static int word_read(const json_t *head,
 }
 
 /* What is to be kept of it, and how well. */
-static int keeping_read(const json_t *head, struct snp_exec_spec *spec, struct snp_err *err)
+static int saving_read(const json_t *head, struct snp_exec_spec *spec, struct snp_err *err)
 {
     static const char *const durabilities[] = {"process", "synced", NULL};
     static const char *const whens[] = {"idle", "cell", "off", "after", NULL};
@@ -309,7 +309,7 @@ int snp_exec_spec_read(json_t *head,
         r = limits_read(defaults, &read, err);
     }
     if (r == 0) {
-        r = keeping_read(head, &read, err);
+        r = saving_read(head, &read, err);
     }
     if (r < 0) {
         return r;

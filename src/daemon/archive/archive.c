@@ -24,7 +24,7 @@
 #include "daemon/caps.h"
 #include "daemon/front/check.h"
 #include "daemon/session/result.h"
-#include "daemon/snapshot/moment.h"
+#include "daemon/snapshot/source.h"
 #include "policy/template_name.h"
 #include "store/journal.h"
 #include "wire/frame.h"
@@ -108,23 +108,23 @@ int snp_archive_write_empty(int fd, struct snp_err *err)
     return r;
 }
 
-static int manifest_put(int fd, const struct snp_moment *moment, struct snp_err *err)
+static int manifest_put(int fd, const struct snp_source *source, struct snp_err *err)
 {
     json_t *spec = NULL;
     snp_autojson json_t *head = NULL;
-    int r = snp_json_parse(moment->spec, strlen(moment->spec), &spec, err);
+    int r = snp_json_parse(source->spec, strlen(source->spec), &spec, err);
 
     if (r < 0) {
         return r;
     }
     head = json_pack("{s:s, s:i, s:s, s:s, s:I, s:o, s:O}", "format", "snipara-sandbox-session",
                      "version", SNP_ARCHIVE_VERSION, "program", SNP_VERSION, "name",
-                     moment->session_name, "cell", (json_int_t)moment->cell, "spec", spec,
-                     "lost", moment->lost);
+                     source->session_name, "cell", (json_int_t)source->cell, "spec", spec,
+                     "lost", source->lost);
     return frame_put(fd, TYPE_MANIFEST, head, NULL, err);
 }
 
-/* Numbers of the cells up to the moment, the oldest first. */
+/* Numbers of the cells up to the source, the oldest first. */
 struct numbers {
     uint64_t *list; /* owned */
     size_t n;
@@ -235,7 +235,7 @@ static int cell_put(struct snp_tx *tx,
 
 /* From which cell on there is room for what cells have shown: the newest come first. */
 static int shown_find(struct snp_tx *tx,
-                      const struct snp_moment *moment,
+                      const struct snp_source *source,
                       const struct numbers *numbers,
                       struct room *room,
                       struct snp_err *err)
@@ -246,7 +246,7 @@ static int shown_find(struct snp_tx *tx,
     for (size_t i = numbers->n; i > 0; i--) {
         snp_autobuf struct snp_buf raw = {0};
         struct snp_journal_cell row;
-        int r = snp_journal_cell_get(tx, moment->session, numbers->list[i - 1], &row, err);
+        int r = snp_journal_cell_get(tx, source->session, numbers->list[i - 1], &row, err);
 
         if (r < 0) {
             return r;
@@ -263,20 +263,20 @@ static int shown_find(struct snp_tx *tx,
 
 static int cells_put(struct snp_tx *tx,
                      int fd,
-                     const struct snp_moment *moment,
+                     const struct snp_source *source,
                      struct snp_err *err)
 {
-    struct numbers numbers = {.most = moment->cell};
+    struct numbers numbers = {.most = source->cell};
     struct room room = {.left = SNP_ARCHIVE_CELLS_BYTES};
-    int r = snp_journal_cell_after(tx, moment->session, 0, number_note, &numbers, err);
+    int r = snp_journal_cell_after(tx, source->session, 0, number_note, &numbers, err);
 
     if (r == 0) {
-        r = shown_find(tx, moment, &numbers, &room, err);
+        r = shown_find(tx, source, &numbers, &room, err);
     }
     for (size_t i = 0; r == 0 && i < numbers.n; i++) {
         struct snp_journal_cell row;
 
-        r = snp_journal_cell_get(tx, moment->session, numbers.list[i], &row, err);
+        r = snp_journal_cell_get(tx, source->session, numbers.list[i], &row, err);
         if (r == 0) {
             r = cell_put(tx, fd, &row, &room, err);
         }
@@ -287,7 +287,7 @@ static int cells_put(struct snp_tx *tx,
 
 int snp_archive_write(struct snp_tx *tx,
                       int fd,
-                      const struct snp_moment *moment,
+                      const struct snp_source *source,
                       struct snp_err *err)
 {
     int r;
@@ -296,8 +296,8 @@ int snp_archive_write(struct snp_tx *tx,
         snp_write_all(fd, mark, MARK_LEN) < 0) {
         return snp_fail_sys(err, errno, "write the temporary file");
     }
-    r = manifest_put(fd, moment, err);
-    return r < 0 ? r : cells_put(tx, fd, moment, err);
+    r = manifest_put(fd, source, err);
+    return r < 0 ? r : cells_put(tx, fd, source, err);
 }
 
 /* Reading -------------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@
 #include "policy/limits.h"
 #include "policy/session_name.h"
 
-struct snp_moment;
+struct snp_source;
 struct snp_tx;
 
 enum {
@@ -34,12 +34,12 @@ enum {
 int snp_archive_file(const char *folder, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Write all but the bundle of a moment to fd. In a job. Of cells beyond the bounds the oldest
+ * Write all but the bundle of a source to fd. In a job. Of cells beyond the bounds the oldest
  * are left out, and their results before that; of outputs those of the newest are in it.
  */
 int snp_archive_write(struct snp_tx *tx,
                       int fd,
-                      const struct snp_moment *moment,
+                      const struct snp_source *source,
                       struct snp_err *err) SNP_NODISCARD;
 
 /* Append the bundle of a checkpoint that holds nothing. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `export`: a checkpoint (moment.h) -> a nameless file (archive.h, then the bundle from the
+ * `export`: a checkpoint (source.h) -> a nameless file (archive.h, then the bundle from the
  * store) -> events, as fast as the client reads, and its hash behind them. Nothing is sent before all of it is there.
  */
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "daemon/archive/sum.h"
 #include "daemon/caps.h"
 #include "daemon/server.h"
-#include "daemon/snapshot/moment.h"
+#include "daemon/snapshot/source.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
 #include "wire/rpc.h"
@@ -28,7 +28,7 @@ enum {
 struct exporting {
     struct snp_request *request; /* owned */
     struct snp_server *server;   /* borrowed */
-    struct snp_moment moment;    /* owned; read by the store's thread while a job runs */
+    struct snp_source source;    /* owned; read by the store's thread while a job runs */
     int fd;                      /* owned */
     struct snp_archive_sum sum;  /* owned: of what has been sent */
     uint64_t sent;
@@ -41,7 +41,7 @@ static void timer_closed(uv_handle_t *handle)
 
     snp_closep(&exporting->fd);
     snp_archive_sum_done(&exporting->sum);
-    snp_moment_done(&exporting->moment);
+    snp_source_done(&exporting->source);
     free(exporting);
 }
 
@@ -52,10 +52,10 @@ static void exporting_end(struct exporting *exporting, const struct snp_err *err
         snp_request_fail(exporting->request, err);
     } else {
         snp_request_answer(exporting->request, json_pack("{s:s, s:I, s:I, s:O}", "name",
-                                                         exporting->moment.session_name, "cell",
-                                                         (json_int_t)exporting->moment.cell,
+                                                         exporting->source.session_name, "cell",
+                                                         (json_int_t)exporting->source.cell,
                                                          "bytes", (json_int_t)exporting->sent,
-                                                         "lost", exporting->moment.lost));
+                                                         "lost", exporting->source.lost));
     }
     uv_close((uv_handle_t *)&exporting->timer, timer_closed);
 }
@@ -142,7 +142,7 @@ static void head_written(void *arg, const struct snp_err *head_err)
     struct snp_err err = *head_err;
     int fd = -1;
 
-    if (err.code == SNP_OK && exporting->moment.checkpoint == 0) {
+    if (err.code == SNP_OK && exporting->source.checkpoint == 0) {
         if (snp_archive_write_empty(exporting->fd, &err) == 0) {
             send_some(&exporting->timer);
             return;
@@ -153,7 +153,7 @@ static void head_written(void *arg, const struct snp_err *head_err)
         if (fd < 0) {
             (void)snp_fail_sys(&err, errno, "duplicate a descriptor");
         } else if (snp_checkpoint_load(exporting->server->store, fd,
-                                       exporting->moment.checkpoint, bundle_written, exporting,
+                                       exporting->source.checkpoint, bundle_written, exporting,
                                        &err) == 0) {
             return;
         }
@@ -165,20 +165,20 @@ static int run_head(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     const struct exporting *exporting = arg;
 
-    return snp_archive_write(tx, exporting->fd, &exporting->moment, err);
+    return snp_archive_write(tx, exporting->fd, &exporting->source, err);
 }
 
-static int moment_take(struct exporting *exporting,
-                       const struct snp_moment *moment,
+static int source_take(struct exporting *exporting,
+                       const struct snp_source *source,
                        struct snp_err *err)
 {
-    exporting->moment = *moment;
-    exporting->moment.spec = strdup(moment->spec);
-    exporting->moment.lost = json_incref(moment->lost);
-    return exporting->moment.spec == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    exporting->source = *source;
+    exporting->source.spec = strdup(source->spec);
+    exporting->source.lost = json_incref(source->lost);
+    return exporting->source.spec == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
-static void moment_found(void *ctx, const struct snp_moment *moment, const struct snp_err *why)
+static void source_found(void *ctx, const struct snp_source *source, const struct snp_err *why)
 {
     struct exporting *exporting = ctx;
     const struct snp_store_job job = {.run = run_head, .done = head_written, .arg = exporting};
@@ -190,7 +190,7 @@ static void moment_found(void *ctx, const struct snp_moment *moment, const struc
         r = err.code;
     }
     if (r == 0) {
-        r = moment_take(exporting, moment, &err);
+        r = source_take(exporting, source, &err);
     }
     if (r == 0) {
         r = snp_archive_sum_init(&exporting->sum, &err);
@@ -222,5 +222,5 @@ void snp_run_export(const struct snp_work *work)
     exporting->request = work->request;
     exporting->server = server;
     exporting->fd = -1;
-    snp_moment_find(server, snp_json_str(work->head, "from", ""), moment_found, exporting);
+    snp_source_find(server, snp_json_str(work->head, "from", ""), source_found, exporting);
 }

@@ -31,7 +31,7 @@
 #include "daemon/session/exec.h"
 #include "daemon/session/session.h"
 #include "daemon/session/spec.h"
-#include "daemon/snapshot/moment.h"
+#include "daemon/snapshot/source.h"
 #include "daemon/tier.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
@@ -292,7 +292,7 @@ static void woken(struct snp_waiter *waiter,
                        json_pack("{s:s, s:s, s:I, s:O, s:O, s:o}", "session", import->id,
                                  "name", import->name, "cell", (json_int_t)import->archive.cell,
                                  "notes", import->notes, "lost", import->lost, "failed",
-                                 snp_moment_failed(session, import->lost)));
+                                 snp_source_failed(session, import->lost)));
     import_free(import);
 }
 

@@ -119,7 +119,7 @@ static int flush(struct snp_conn *conn)
         snp_buf_consume(&conn->out, (size_t)n);
         conn->sent += (uint64_t)n;
     }
-    if (conn->out.cap > SNP_CAP_KEEP_BYTES) {
+    if (conn->out.cap > SNP_CAP_BUFFER_BYTES) {
         snp_buf_done(&conn->out);
     }
     return 0;
@@ -167,7 +167,7 @@ static int frames_handle(struct snp_conn *conn)
         return 0;
     }
     if (conn->in.len == 0) {
-        if (conn->in.cap > SNP_CAP_KEEP_BYTES) {
+        if (conn->in.cap > SNP_CAP_BUFFER_BYTES) {
             snp_buf_done(&conn->in);
         }
         if (conn->is_half) {

@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "daemon/caps.h"
 #include "daemon/save/checkpoint.h"
-#include "daemon/save/keep.h"
+#include "daemon/save/entry.h"
 #include "daemon/session/end.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
@@ -432,8 +432,8 @@ static void run_put(const struct snp_work *work)
     snp_session_ref(work->session);
     work->session->n_putting++;
     work->session->has_puts = true;
-    if (snp_keep_put(work->session, snp_json_str(work->head, "path", ""), put_noted, putting,
-                     &err) < 0) {
+    if (snp_entry_put(work->session, snp_json_str(work->head, "path", ""), put_noted, putting,
+                      &err) < 0) {
         put_noted(putting, &err);
     }
 }

@@ -6,8 +6,8 @@
  *
  * The tier's answer and the store's must both say that it went well; the store's is the one that
  * makes the checkpoint. Invariants: session->save is the one that is being made, from the first
- * step to the last; others wait in line behind it. A save belongs to the moment it was begun in: epoch, cell
- * and effect are noted then, and looked at nowhere else. Nothing is being put into the session at that moment.
+ * step to the last; others wait in line behind it. A save is of the state in which it was begun: epoch, cell
+ * and effect are noted then, and looked at nowhere else. Nothing is being put into the session then.
  */
 #include "daemon/save/checkpoint.h"
 
@@ -22,13 +22,13 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/front/check.h"
-#include "daemon/save/keep.h"
+#include "daemon/save/entry.h"
+#include "daemon/save/memory.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/hibernate.h"
 #include "daemon/session/session.h"
-#include "daemon/snapshot/pin.h"
 #include "daemon/tier.h"
 #include "store/checkpoint.h"
 #include "store/journal.h"
@@ -38,19 +38,19 @@ struct snp_save {
     struct snp_save *next;         /* that waits for the end of this one; owned */
     struct snp_executor *executor; /* one reference; NULL = not begun */
     bool has_begun;
-    bool is_beside; /* a running cell: of the moment before it */
+    bool is_beside; /* a running cell: of the state before it */
     bool is_late;   /* that cell had ended when the tier was asked */
     bool is_again;
     bool is_aside; /* nobody needs the session to stay as it is until the end */
-    bool has_branch;
-    uint32_t branch;
+    bool has_copy;
+    uint32_t number;
     char snapshot[SNP_STORE_ID_LEN + 1];
     snp_checkpoint_made *made;
     void *ctx;
     unsigned pending;
-    uint64_t epoch; /* the moment */
+    uint64_t epoch; /* these three: of the state that is saved */
     uint64_t cell;
-    uint64_t effect;  /* written by the store's thread, if there is no branch */
+    uint64_t effect;  /* written by the store's thread, if there is no copy */
     uint64_t changes; /* of the session, when it was begun */
     uint64_t base;
     uint64_t begun_us;
@@ -84,8 +84,8 @@ static void note_made(struct snp_save *save)
     snp_log(SNP_LOG_DEBUG, "checkpoint", "session=%s cell=%llu us=%llu", session->id,
             (unsigned long long)save->cell,
             (unsigned long long)(snp_now_us() - save->begun_us));
-    snp_pin_measure(session);
-    if (save->has_branch || session->epoch != save->epoch) {
+    snp_memory_measure(session);
+    if (save->has_copy || session->epoch != save->epoch) {
         return; /* not the session's present state */
     }
     session->checkpoint = (uint64_t)snp_json_int(save->report, "checkpoint", 0);
@@ -206,7 +206,7 @@ static int written(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     return r;
 }
 
-/* The tier has the moment in a copy: what comes now changes nothing of what is saved. */
+/* The tier has the state in a copy: what comes now changes nothing of what is saved. */
 static int taken(void *ctx, const struct snp_tier_answer *event, struct snp_err *ret_bad)
 {
     static const struct snp_field fields[] = {
@@ -238,8 +238,8 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
     struct snp_session *session = save->session;
     snp_autojson json_t *head = json_pack(
         "{s:s, s:o, s:b, s:I, s:I}", "session", save->executor->id, "branch",
-        save->has_branch ? json_integer(save->branch) : json_null(), "describe", 0, "epoch",
-        save->has_branch ? 0 : (json_int_t)save->epoch, "cell", (json_int_t)save->cell);
+        save->has_copy ? json_integer(save->number) : json_null(), "describe", 0, "epoch",
+        save->has_copy ? 0 : (json_int_t)save->epoch, "cell", (json_int_t)save->cell);
     struct snp_tier_call call = {
         .method = "save",
         .head = head,
@@ -255,7 +255,7 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
         .cell = save->cell,
         .effect = save->effect,
         .base = save->base,
-        .snapshot = save->has_branch ? save->snapshot : NULL,
+        .snapshot = save->has_copy ? save->snapshot : NULL,
         .done = stored,
         .arg = save,
     };
@@ -288,9 +288,9 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
 static int run_known(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_save *save = arg;
-    int r = save->has_branch ? 0
-                             : snp_journal_effect_last(tx, save->session->id, save->cell,
-                                                       &save->effect, err);
+    int r = save->has_copy ? 0
+                           : snp_journal_effect_last(tx, save->session->id, save->cell,
+                                                     &save->effect, err);
 
     snp_buf_clear(&save->known);
     return r < 0 ? r : snp_journal_known_keys(tx, save->base, &save->known, err);
@@ -310,8 +310,8 @@ static void known(void *arg, const struct snp_err *err)
     step_end(save);
 }
 
-/* The moment is now; for a copy of a snapshot it was when the snapshot was taken. */
-static int moment_note(struct snp_save *save)
+/* It is the state of now that is saved; of a snapshot's copy that was noted when it was taken. */
+static int state_note(struct snp_save *save)
 {
     struct snp_session *session = save->session;
 
@@ -345,8 +345,8 @@ static void save_begin(struct snp_save *save)
         save->executor = session->executor;
         snp_executor_ref(save->executor);
     }
-    if (r == 0 && !save->has_branch) {
-        r = moment_note(save);
+    if (r == 0 && !save->has_copy) {
+        r = state_note(save);
     }
     if (r == 0) {
         r = snp_store_submit(session->server->store, &job, &save->err);
@@ -356,13 +356,13 @@ static void save_begin(struct snp_save *save)
     }
 }
 
-/* Its turn has come. No moment is noted while files are on their way in; no more are let in then. */
+/* Its turn has come. No state is noted while files are on their way in; no more are let in then. */
 static void save_turn(struct snp_save *save)
 {
     struct snp_session *session = save->session;
 
     session->server->n_saving++;
-    if (!save->has_branch && session->state == SNP_SESSION_IDLE) {
+    if (!save->has_copy && session->state == SNP_SESSION_IDLE) {
         set_state(session, SNP_SESSION_SAVING);
     }
     if (session->state != SNP_SESSION_SAVING || session->n_putting == 0) {
@@ -378,7 +378,7 @@ void snp_checkpoint_go_on(struct snp_session *session)
 }
 
 static void save_start(struct snp_session *session,
-                       const struct snp_checkpoint_branch *branch,
+                       const struct snp_checkpoint_copy *copy,
                        bool is_aside,
                        snp_checkpoint_made *made,
                        void *ctx)
@@ -402,13 +402,13 @@ static void save_start(struct snp_session *session,
     save->made = made;
     save->ctx = ctx;
     snp_buf_init(&save->known, SNP_JOURNAL_KNOWN_MAX);
-    if (branch != NULL) {
-        save->has_branch = true;
-        save->branch = branch->branch;
-        save->epoch = branch->epoch;
-        save->cell = branch->cell;
-        save->effect = branch->effect;
-        (void)snprintf(save->snapshot, sizeof(save->snapshot), "%s", branch->snapshot);
+    if (copy != NULL) {
+        save->has_copy = true;
+        save->number = copy->number;
+        save->epoch = copy->epoch;
+        save->cell = copy->cell;
+        save->effect = copy->effect;
+        (void)snprintf(save->snapshot, sizeof(save->snapshot), "%s", copy->snapshot);
     }
     while (*last != NULL) {
         last = &(*last)->next;
@@ -431,12 +431,12 @@ void snp_checkpoint_make_aside(struct snp_session *session,
     save_start(session, NULL, true, made, ctx);
 }
 
-void snp_checkpoint_make_branch(struct snp_session *session,
-                                const struct snp_checkpoint_branch *branch,
-                                snp_checkpoint_made *made,
-                                void *ctx)
+void snp_checkpoint_make_copy(struct snp_session *session,
+                              const struct snp_checkpoint_copy *copy,
+                              snp_checkpoint_made *made,
+                              void *ctx)
 {
-    save_start(session, branch, false, made, ctx);
+    save_start(session, copy, false, made, ctx);
 }
 
 /* When ---------------------------------------------------------------------------------------- */

@@ -33,19 +33,19 @@ void snp_checkpoint_make_aside(struct snp_session *session,
                                snp_checkpoint_made *made,
                                void *ctx);
 
-/* A branch of the tier, saved as the copy of a snapshot; cells go on meanwhile. */
-struct snp_checkpoint_branch {
-    uint32_t branch;
-    /* The moment it was made in. */
+/* A snapshot in memory, to be written to disk; cells go on meanwhile. */
+struct snp_checkpoint_copy {
+    uint32_t number;
+    /* When it was made. */
     uint64_t epoch;
     uint64_t cell;
     uint64_t effect;
     const char *snapshot; /* id; the snapshot's row is in the journal; copied */
 };
-void snp_checkpoint_make_branch(struct snp_session *session,
-                                const struct snp_checkpoint_branch *branch,
-                                snp_checkpoint_made *made,
-                                void *ctx);
+void snp_checkpoint_make_copy(struct snp_session *session,
+                              const struct snp_checkpoint_copy *copy,
+                              snp_checkpoint_made *made,
+                              void *ctx);
 
 /* No file is on its way into the session any more: a save that waited for that begins. */
 void snp_checkpoint_go_on(struct snp_session *session);

@@ -20,7 +20,7 @@
 #include "base/str.h"
 #include "daemon/front/reply.h"
 #include "daemon/save/checkpoint.h"
-#include "daemon/save/keep.h"
+#include "daemon/save/entry.h"
 #include "daemon/server.h"
 #include "daemon/session/end.h"
 #include "daemon/session/exec.h"
@@ -106,7 +106,7 @@ static void checkpointed(void *ctx, const json_t *report, const struct snp_err *
     finish(exec);
 }
 
-static void outcome_kept(void *ctx, const struct snp_err *err)
+static void outcome_written(void *ctx, const struct snp_err *err)
 {
     struct snp_exec *exec = ctx;
 
@@ -282,7 +282,7 @@ static void not_run(struct snp_exec *exec)
 }
 
 /* That it did not run is in the journal, or owed, where its intent was already. */
-static void refusal_kept(void *ctx, const struct snp_err *err)
+static void refusal_written(void *ctx, const struct snp_err *err)
 {
     struct snp_exec *exec = ctx;
 
@@ -293,7 +293,7 @@ static void refusal_kept(void *ctx, const struct snp_err *err)
         exec->request->exec = NULL;
     }
     not_run(exec);
-    outcome_kept(exec, err);
+    outcome_written(exec, err);
 }
 
 /* True: the cell is dealt with. */
@@ -305,8 +305,8 @@ static bool try_again(struct snp_exec *exec)
     if (!may_begin_again(exec)) {
         return false;
     }
-    snp_keep_end(exec, &(struct snp_outcome){.status = "refused", .state = "kept"},
-                 refusal_kept);
+    snp_entry_end(exec, &(struct snp_outcome){.status = "refused", .state = "kept"},
+                  refusal_written);
     return true;
 }
 
@@ -349,7 +349,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         const json_t *usage = json_object_get(answer->head, "usage");
 
         session->memory_bytes = (uint64_t)snp_json_int(usage, "memory_peak_bytes", 0);
-        session->held_bytes = 0;
+        session->measured_bytes = 0;
         outcome = (struct snp_outcome){
             .status = snp_json_str(answer->head, "status", ""),
             .state = snp_json_str(answer->head, "state", ""),
@@ -358,7 +358,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
             .files = json_object_get(answer->head, "files"),
         };
     }
-    snp_keep_end(exec, &outcome, outcome_kept);
+    snp_entry_end(exec, &outcome, outcome_written);
     return r;
 }
 
@@ -381,7 +381,7 @@ static void event_note(struct snp_exec *exec, const struct snp_tier_answer *even
     /* Of a cell that runs for a while, what it has shown outlives us. */
     if (now - exec->noted_us > (uint64_t)SNP_CAP_SEEN_MS * 1000) {
         exec->noted_us = now;
-        snp_keep_seen(exec);
+        snp_entry_seen(exec);
     }
 }
 
@@ -441,7 +441,7 @@ static int exec_send(struct snp_exec *exec, struct snp_err *err)
 }
 
 /* The intent of a cell of a suspect session is on disk, or cannot be written: then it does not run. */
-static void begin_kept(void *ctx, const struct snp_err *err)
+static void begin_written(void *ctx, const struct snp_err *err)
 {
     struct snp_exec *exec = ctx;
     struct snp_session *session = exec->session;
@@ -473,8 +473,8 @@ static void begin_kept(void *ctx, const struct snp_err *err)
     if (exec->request != NULL) {
         exec->request->exec = NULL;
     }
-    snp_keep_end(exec, &(struct snp_outcome){.status = "refused", .state = "kept"},
-                 outcome_kept);
+    snp_entry_end(exec, &(struct snp_outcome){.status = "refused", .state = "kept"},
+                  outcome_written);
 }
 
 /*
@@ -495,7 +495,7 @@ static void intents_write(uv_timer_t *timer)
             continue;
         }
         /* Without its intent the outcome will fail, and say so. */
-        if (snp_keep_begin(exec, NULL, &err) < 0) {
+        if (snp_entry_begin(exec, NULL, &err) < 0) {
             snp_log(SNP_LOG_ERROR, "journal", "session=%s cell=%llu error=\"%s\"", session->id,
                     (unsigned long long)exec->cell, err.msg);
         }
@@ -513,8 +513,8 @@ static int lasting_run(struct snp_exec *exec, struct snp_err *err)
     if (exec->spec.has_checkpoint) {
         session->checkpoint_when = exec->spec.checkpoint;
     }
-    if (snp_keep_is_suspect(session)) {
-        return snp_keep_begin(exec, begin_kept, err);
+    if (snp_entry_is_suspect(session)) {
+        return snp_entry_begin(exec, begin_written, err);
     }
     r = exec_send(exec, err);
     if (r < 0) {

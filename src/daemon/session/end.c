@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/save/keep.h"
+#include "daemon/save/entry.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
@@ -156,7 +156,7 @@ static void executor_closed(void *ctx, const struct snp_err *err)
     }
     if (session->name[0] == '\0' || (!session->is_recorded && session->cells == 0)) {
         forgotten(ending, NULL);
-    } else if (snp_keep_remove(session, forgotten, ending, &failure) < 0) {
+    } else if (snp_entry_remove(session, forgotten, ending, &failure) < 0) {
         forgotten(ending, &failure);
     }
 }
@@ -169,7 +169,7 @@ static void cleared(void *ctx, const struct snp_err *err)
     struct snp_session *session = ending->session;
 
     if (err == NULL) {
-        snp_keep_forgive(session);
+        snp_entry_forgive(session);
         session->cells = 0;
         session->checkpoint = 0;
         session->checkpoint_cell = 0;
@@ -214,7 +214,7 @@ static void clear_closed(void *ctx, const struct snp_err *err)
     session->epoch++;
     if (!session->is_recorded) {
         cleared(ending, NULL);
-    } else if (snp_keep_clear(session, cleared, ending, &failure) < 0) {
+    } else if (snp_entry_clear(session, cleared, ending, &failure) < 0) {
         cleared(ending, &failure);
     }
 }

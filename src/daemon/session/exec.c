@@ -31,9 +31,9 @@ void snp_exec_uncount_raw(struct snp_exec *exec)
     struct snp_peer *peer = exec->request == NULL ? NULL : exec->request->peer;
 
     if (peer != NULL) {
-        peer->held_bytes -= exec->held_bytes;
+        peer->waiting_bytes -= exec->waiting_bytes;
     }
-    exec->held_bytes = 0;
+    exec->waiting_bytes = 0;
 }
 
 void snp_exec_drop_raw(struct snp_exec *exec)
@@ -224,11 +224,11 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
                         SNP_CAP_WAITING,
                         session->name[0] == '\0' ? session->id : session->name);
     }
-    if (exec->raw_len > SNP_CAP_HELD_BYTES - peer->held_bytes) {
+    if (exec->raw_len > SNP_CAP_WAITING_BYTES - peer->waiting_bytes) {
         return snp_fail(err, SNP_E_LIMIT,
                         "more than %d MiB of code and input of this client wait for sessions; "
                         "try again when some cells have ended",
-                        SNP_CAP_HELD_BYTES >> 20);
+                        SNP_CAP_WAITING_BYTES >> 20);
     }
     exec->raw = malloc(exec->raw_len + 1);
     if (exec->raw == NULL) {
@@ -237,8 +237,8 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
     if (exec->raw_len > 0) {
         memcpy(exec->raw, raw, exec->raw_len);
     }
-    peer->held_bytes += exec->raw_len;
-    exec->held_bytes = exec->raw_len;
+    peer->waiting_bytes += exec->raw_len;
+    exec->waiting_bytes = exec->raw_len;
     session->waiting[session->n_waiting++] = exec;
     return 0;
 }

@@ -35,7 +35,7 @@ struct snp_exec {
     struct snp_exec_spec spec;     /* owned */
     char *raw; /* owned: code, then standard input; gone once the cell is known to have begun */
     size_t raw_len;
-    size_t held_bytes; /* of it count for the client */
+    size_t waiting_bytes; /* of it count for the client */
     uint64_t wall_ms;
     uint64_t cell;      /* its number; 0 = has not started */
     uint32_t open_call; /* of its code, to the client; 0 = none */

@@ -17,11 +17,11 @@
 #include "base/str.h"
 #include "daemon/caps.h"
 #include "daemon/front/check.h"
+#include "daemon/save/memory.h"
 #include "daemon/server.h"
 #include "daemon/session/end.h"
 #include "daemon/session/result.h"
 #include "daemon/session/session.h"
-#include "daemon/snapshot/pin.h"
 #include "daemon/tier.h"
 
 /* An `open` or a `close` on its way. */
@@ -96,7 +96,7 @@ static void forget(struct snp_executor *executor)
     if (session->executor == executor) {
         session->executor = NULL;
         snp_executor_unref(executor);
-        snp_pin_check(session);
+        snp_memory_check(session);
     }
     snp_session_unref(session);
 }

@@ -13,7 +13,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/save/checkpoint.h"
-#include "daemon/save/keep.h"
+#include "daemon/save/entry.h"
+#include "daemon/save/memory.h"
 #include "daemon/save/missing.h"
 #include "daemon/save/prove.h"
 #include "daemon/server.h"
@@ -21,7 +22,6 @@
 #include "daemon/session/executor.h"
 #include "daemon/session/session.h"
 #include "daemon/session/wake.h"
-#include "daemon/snapshot/pin.h"
 #include "store/journal.h"
 
 struct hibernation {
@@ -33,8 +33,8 @@ struct hibernation {
 };
 
 /*
- * How many of what could not be saved keep a session awake; *ret_first: the first of them, borrowed. Folders for what is
- * of the moment do not: they are told when it comes back.
+ * How many of what could not be saved keep a session awake; *ret_first: the first of them, borrowed. Folders for
+ * temporary files do not: they are told when it comes back.
  */
 static size_t count_unsaved(const json_t *lost, const json_t **ret_first)
 {
@@ -81,10 +81,11 @@ void snp_hibernate_tell_end(const struct snp_session *session, const struct snp_
         (void)json_array_append_new(
             server->end_lost, json_pack("{s:s, s:s, s:O}", "session", session->name, "reason",
                                         err == NULL ? "" : err->msg, "lost", lost));
-        snp_keep_event(server, "end_lost", session,
-                       "session %s: %zu items cannot be restored%s%.64s%s%.200s", session->name,
-                       n, n == 0 ? "" : ", first ", snp_json_str(first, "name", ""),
-                       err == NULL ? "" : "; ", err == NULL ? "" : err->msg);
+        snp_entry_event(server, "end_lost", session,
+                        "session %s: %zu items cannot be restored%s%.64s%s%.200s",
+                        session->name, n, n == 0 ? "" : ", first ",
+                        snp_json_str(first, "name", ""), err == NULL ? "" : "; ",
+                        err == NULL ? "" : err->msg);
     }
     json_decref(lost);
 }
@@ -135,7 +136,7 @@ static void memory_leave(struct hibernation *h)
 
     if (session->executor == NULL || session->state != SNP_SESSION_HIBERNATING) {
         closed(h, NULL); /* it was lost or destroyed meanwhile */
-    } else if (!snp_pin_wait_any(session, &h->spill)) {
+    } else if (!snp_memory_wait_any(session, &h->spill)) {
         snp_executor_close(session->executor, closed, h);
     }
 }
@@ -426,7 +427,7 @@ void snp_hibernate_rest(struct snp_session *session)
     rest(session);
     if (session->is_recorded && session->server->store != NULL && /* its end closes it */
         (session->state != SNP_SESSION_HIBERNATED || session->has_puts)) {
-        (void)snp_keep_pay(session, NULL, NULL); /* what is owed is there then */
+        (void)snp_entry_pay(session, NULL, NULL); /* what is owed is there then */
         snp_hibernate_look(session);
     }
 }
@@ -459,7 +460,7 @@ static struct snp_session *least_recently_used(const struct snp_sessions *table)
 /* As measured since its last cell, else the most that this cell took. */
 static uint64_t bytes_of(const struct snp_session *session)
 {
-    return session->held_bytes != 0 ? session->held_bytes : session->memory_bytes;
+    return session->measured_bytes != 0 ? session->measured_bytes : session->memory_bytes;
 }
 
 /* Sessions with an executor, and what these take. */
@@ -561,8 +562,8 @@ void snp_hibernate_tick(struct snp_server *server)
             now - session->used_us > options->session_idle_ms * 1000) {
             leave(session);
         } else if (session != NULL && session->state == SNP_SESSION_IDLE &&
-                   (session->held_bytes == 0 || session->branches != NULL)) {
-            snp_pin_measure(session);
+                   (session->measured_bytes == 0 || session->copies != NULL)) {
+            snp_memory_measure(session);
         }
     }
     living = live_count(table);

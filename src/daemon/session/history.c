@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 #include "daemon/front/reply.h"
-#include "daemon/save/keep.h"
+#include "daemon/save/entry.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/session.h"
@@ -80,7 +80,7 @@ static void query_start(const struct snp_work *work,
         snp_session_ref(work->session);
         query->last = work->session->cells;
         query->running = work->session->running == NULL ? 0 : work->session->running->cell;
-        (void)snp_keep_pay(work->session, NULL, NULL); /* what is owed is there then */
+        (void)snp_entry_pay(work->session, NULL, NULL); /* what is owed is there then */
         memcpy(query->id, work->session->id, sizeof(query->id));
     }
     r = snp_store_submit(work->request->server->store, &job, &err);

@@ -11,12 +11,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/archive/import.h"
-#include "daemon/save/keep.h"
+#include "daemon/save/entry.h"
+#include "daemon/save/memory.h"
 #include "daemon/save/missing.h"
 #include "daemon/server.h"
 #include "daemon/session/session.h"
 #include "daemon/session/spec.h"
-#include "daemon/snapshot/pin.h"
 #include "store/journal.h"
 
 struct row {
@@ -148,7 +148,7 @@ static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
         r = snp_import_recover(tx, snp_wall_us(), err);
     }
     if (r == 0) {
-        r = snp_pin_recover(tx, snp_wall_us(), err);
+        r = snp_memory_recover(tx, snp_wall_us(), err);
     }
     if (r == 0) {
         r = snp_journal_session_each(tx, row_note, recovery, err);
@@ -172,7 +172,7 @@ static void session_make(struct snp_server *server, const struct row *row)
     }
     if (r < 0) {
         snp_log(SNP_LOG_ERROR, "recover", "session=%s error=\"%s\"", row->id, err.msg);
-        snp_keep_event(
+        snp_entry_event(
             server, "unreadable_session", NULL,
             "session %s (%s) cannot be used by this version: %.200s; it stays in the "
             "journal",

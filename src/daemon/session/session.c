@@ -12,10 +12,10 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "daemon/save/keep.h"
+#include "daemon/save/entry.h"
+#include "daemon/save/memory.h"
 #include "daemon/server.h"
 #include "daemon/session/recover.h"
-#include "daemon/snapshot/pin.h"
 #include "daemon/tier.h"
 
 _Static_assert((SNP_CAP_SESSIONS & (SNP_CAP_SESSIONS - 1)) == 0, "buckets are masked");
@@ -214,7 +214,7 @@ void snp_session_unref(struct snp_session *session)
     if (session->refs > 0) {
         return;
     }
-    snp_keep_forgive(session);
+    snp_entry_forgive(session);
     free(session->project);
     free(session->instead_of);
     free(session->rootfs);
@@ -224,7 +224,7 @@ void snp_session_unref(struct snp_session *session)
     json_decref(session->checkpoint_lost);
     json_decref(session->unrestorable);
     free(session->manifest);
-    snp_pin_forget(session);
+    snp_memory_forget(session);
     free(session);
 }
 

@@ -18,9 +18,9 @@
 
 struct snp_exec;
 struct snp_executor;
-struct snp_keep;
+struct snp_entry;
 struct snp_server;
-struct snp_pin;
+struct snp_memory_copy;
 struct snp_save;
 struct snp_session;
 struct snp_turn;
@@ -127,26 +127,26 @@ struct snp_session {
     json_t *restored;        /* owned: for the next result; or NULL */
     json_t
         *missing; /* owned: what it lacks (missing.h); NULL = it is awake, or not known yet */
-    uint64_t disk_bytes;   /* as the journal said last */
-    uint64_t memory_bytes; /* what its last cell used at most */
-    uint64_t held_bytes;   /* what it takes as last measured; 0 = not since its last cell */
-    uint64_t copies_bytes; /* of that its snapshots in memory have for themselves */
+    uint64_t disk_bytes;     /* as the journal said last */
+    uint64_t memory_bytes;   /* what its last cell used at most */
+    uint64_t measured_bytes; /* what it takes as last measured; 0 = not since its last cell */
+    uint64_t copies_bytes;   /* of that its snapshots in memory have for themselves */
     bool is_measuring;
-    struct snp_keep *debt; /* cells that ran and are not in the journal; keep.c's; or NULL */
-    struct snp_save *save; /* owned by checkpoint.c; NULL = none is being made */
-    struct snp_wake *wake; /* owned by wake.c; NULL = it is not waking */
+    struct snp_entry *debt; /* cells that ran and are not in the journal; entry.c's; or NULL */
+    struct snp_save *save;  /* owned by checkpoint.c; NULL = none is being made */
+    struct snp_wake *wake;  /* owned by wake.c; NULL = it is not waking */
     struct snp_waiter *waiters; /* in order; borrowed */
 
     struct snp_exec *running;                  /* borrowed; or NULL */
     struct snp_exec *waiting[SNP_CAP_WAITING]; /* in order, n_waiting of them; borrowed */
     unsigned n_waiting;
-    struct snp_turn *turns;   /* who needs it for himself, in order; borrowed */
-    struct snp_pin *branches; /* snapshots in memory, the newest first; owned */
-    uint64_t cells;           /* started so far */
-    uint64_t created_wall_us; /* since 1970 */
-    uint64_t used_us;         /* monotonic: last began or ended to be used */
-    uint64_t used_wall_us;    /* since 1970: its last cell began */
-    char loss[200];           /* why its last executor ended by itself */
+    struct snp_turn *turns;         /* who needs it for himself, in order; borrowed */
+    struct snp_memory_copy *copies; /* snapshots in memory, the newest first; owned */
+    uint64_t cells;                 /* started so far */
+    uint64_t created_wall_us;       /* since 1970 */
+    uint64_t used_us;               /* monotonic: last began or ended to be used */
+    uint64_t used_wall_us;          /* since 1970: its last cell began */
+    char loss[200];                 /* why its last executor ended by itself */
 };
 
 /* What finding, adding and removing cost does not depend on how many there are. */

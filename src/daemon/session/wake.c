@@ -23,7 +23,7 @@
 #include "base/str.h"
 #include "daemon/front/check.h"
 #include "daemon/save/checkpoint.h"
-#include "daemon/save/keep.h"
+#include "daemon/save/entry.h"
 #include "daemon/save/load.h"
 #include "daemon/save/missing.h"
 #include "daemon/save/prove.h"
@@ -282,7 +282,7 @@ static void wake_done(struct snp_wake *wake)
             (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
             (unsigned long long)us);
     if (wake->missing.n_puts > 0 || wake->missing.has_rollback) {
-        snp_keep_puts_forgiven(session); /* told with the next result; not asked about again */
+        snp_entry_puts_forgiven(session); /* told with the next result; not asked about again */
     }
     wake_over(wake);
     session->is_dirty = false;
@@ -295,7 +295,7 @@ static void wake_done(struct snp_wake *wake)
     wake_release(wake);
 }
 
-static void accept_kept(void *ctx, const struct snp_err *why)
+static void accept_written(void *ctx, const struct snp_err *why)
 {
     struct snp_wake *wake = ctx;
     struct snp_session *session = wake->session;
@@ -313,11 +313,11 @@ static void accept_kept(void *ctx, const struct snp_err *why)
         return;
     }
     session->is_last_unknown = false;
-    snp_keep_event(session->server, "accepted_loss", session,
-                   "session %s goes on from its state after cell %llu; %zu later cells are "
-                   "not in it, as its user decided",
-                   session->name, (unsigned long long)wake->place.checkpoint_cell,
-                   wake->missing.n_cells + (size_t)wake->missing.n_beyond);
+    snp_entry_event(session->server, "accepted_loss", session,
+                    "session %s goes on from its state after cell %llu; %zu later cells are "
+                    "not in it, as its user decided",
+                    session->name, (unsigned long long)wake->place.checkpoint_cell,
+                    wake->missing.n_cells + (size_t)wake->missing.n_beyond);
     wake_done(wake);
 }
 
@@ -334,7 +334,7 @@ static void accept_loss(struct snp_wake *wake)
     session->accepted_cell = session->cells;
     session->accepted_from = wake->place.checkpoint_cell;
     wake->pending++;
-    if (snp_keep_accepted(session, wake->place.after, accept_kept, wake, &err) < 0) {
+    if (snp_entry_accepted(session, wake->place.after, accept_written, wake, &err) < 0) {
         wake->pending--;
         wake_fail(wake, &err);
     }
@@ -689,7 +689,7 @@ static void executor_open(struct snp_wake *wake)
     }
 }
 
-static void epoch_kept(void *ctx, const struct snp_err *why)
+static void epoch_written(void *ctx, const struct snp_err *why)
 {
     struct snp_wake *wake = ctx;
     struct snp_err err = {.code = SNP_OK};
@@ -719,11 +719,11 @@ static void epoch_raise(struct snp_wake *wake)
     wake->checkpoint = session->checkpoint;
     if (!session->is_recorded) {
         wake->pending++;
-        epoch_kept(wake, NULL);
+        epoch_written(wake, NULL);
         return;
     }
     wake->pending++;
-    if (snp_keep_session(session, epoch_kept, wake, &err) < 0) {
+    if (snp_entry_session(session, epoch_written, wake, &err) < 0) {
         wake->pending--;
         wake_fail(wake, &err);
     }
@@ -864,7 +864,7 @@ void snp_wake_start(struct snp_session *session)
         return;
     }
     wake->pending++;
-    if (snp_keep_pay(session, debt_paid, wake)) {
+    if (snp_entry_pay(session, debt_paid, wake)) {
         return;
     }
     wake->pending--;

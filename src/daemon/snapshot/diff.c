@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `diff` and `blob`: two checkpoints (moment.h), one after the other, then the comparison of them in
+ * `diff` and `blob`: two checkpoints (source.h), one after the other, then the comparison of them in
  * one job; and the contents that differ.
  */
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "daemon/server.h"
 #include "daemon/snapshot/compare.h"
-#include "daemon/snapshot/moment.h"
+#include "daemon/snapshot/source.h"
 #include "daemon/work.h"
 #include "store/blob.h"
 #include "store/store.h"
@@ -18,14 +18,14 @@
 struct comparing {
     struct snp_request *request; /* owned */
     struct snp_server *server;   /* borrowed */
-    char refs[2][SNP_MOMENT_REF_MAX + 1];
+    char refs[2][SNP_SOURCE_REF_MAX + 1];
     uint64_t checkpoints[2];
     json_t *lost[2]; /* owned */
     unsigned n;      /* found so far */
     json_t *answer;  /* owned; made by the store's thread */
 };
 
-static void moment_found(void *ctx, const struct snp_moment *moment, const struct snp_err *err);
+static void source_found(void *ctx, const struct snp_source *source, const struct snp_err *err);
 
 static void comparing_free(struct comparing *comparing)
 {
@@ -72,14 +72,14 @@ static void next_find(struct comparing *comparing)
     struct snp_err err;
 
     if (comparing->n < 2) {
-        snp_moment_find(comparing->server, comparing->refs[comparing->n], moment_found,
+        snp_source_find(comparing->server, comparing->refs[comparing->n], source_found,
                         comparing);
     } else if (snp_store_submit(comparing->server->store, &job, &err) < 0) {
         compared(comparing, &err);
     }
 }
 
-static void moment_found(void *ctx, const struct snp_moment *moment, const struct snp_err *err)
+static void source_found(void *ctx, const struct snp_source *source, const struct snp_err *err)
 {
     struct comparing *comparing = ctx;
 
@@ -88,8 +88,8 @@ static void moment_found(void *ctx, const struct snp_moment *moment, const struc
         comparing_free(comparing);
         return;
     }
-    comparing->checkpoints[comparing->n] = moment->checkpoint;
-    comparing->lost[comparing->n] = json_incref(moment->lost);
+    comparing->checkpoints[comparing->n] = source->checkpoint;
+    comparing->lost[comparing->n] = json_incref(source->lost);
     comparing->n++;
     next_find(comparing);
 }

@@ -5,7 +5,7 @@
  * the policy is applied again. All are made, or none.
  *
  *
- *   a checkpoint of the origin (moment.h) -> rows of all forks, each with that checkpoint, in
+ *   a checkpoint of the origin (source.h) -> rows of all forks, each with that checkpoint, in
  *   one job -> sessions in the table -> each wakes from it -> the answer
  *
  * A fork whose sandbox cannot be had ends all of them. A crash before the answer leaves
@@ -25,12 +25,12 @@
 #include "daemon/session/exec.h"
 #include "daemon/session/session.h"
 #include "daemon/session/spec.h"
-#include "daemon/snapshot/moment.h"
+#include "daemon/snapshot/source.h"
 #include "daemon/work.h"
 #include "store/journal.h"
 
 /* One of the new sessions. */
-struct twig {
+struct child {
     struct snp_waiter waiter;
     struct forking *forking;     /* borrowed */
     struct snp_session *session; /* one reference; NULL = is not in the table */
@@ -42,13 +42,13 @@ struct twig {
 struct forking {
     struct snp_request *request; /* owned */
     struct snp_server *server;   /* borrowed */
-    struct twig twigs[SNP_CAP_FORKS];
+    struct child children[SNP_CAP_FORKS];
     unsigned n;
     unsigned pending; /* of them, still waking */
     uint64_t begun_us;
     uint64_t now_us;
     char prefix[SNP_SESSION_NAME_MAX + 1];
-    struct snp_moment moment; /* owned: texts copied */
+    struct snp_source source; /* owned: texts copied */
     json_t *failed;           /* owned: of the first fork */
     struct snp_err err;       /* why there is none */
 };
@@ -58,11 +58,11 @@ struct forking {
 static void forking_free(struct forking *forking)
 {
     for (unsigned i = 0; i < forking->n; i++) {
-        if (forking->twigs[i].session != NULL) {
-            snp_session_unref(forking->twigs[i].session);
+        if (forking->children[i].session != NULL) {
+            snp_session_unref(forking->children[i].session);
         }
     }
-    snp_moment_done(&forking->moment);
+    snp_source_done(&forking->source);
     json_decref(forking->failed);
     free(forking);
 }
@@ -73,7 +73,7 @@ static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
     int r = 0;
 
     for (unsigned i = 0; r == 0 && i < forking->n; i++) {
-        r = snp_journal_session_remove(tx, forking->twigs[i].id, err);
+        r = snp_journal_session_remove(tx, forking->children[i].id, err);
         r = r == SNP_E_NOT_FOUND ? 0 : r;
     }
     return r;
@@ -100,8 +100,8 @@ static void forking_undo(struct forking *forking)
     struct snp_err err;
 
     for (unsigned i = 0; i < forking->n; i++) {
-        if (forking->twigs[i].session != NULL) {
-            snp_session_end(forking->twigs[i].session, NULL);
+        if (forking->children[i].session != NULL) {
+            snp_session_end(forking->children[i].session, NULL);
         }
     }
     if (snp_store_submit(forking->server->store, &job, &err) < 0) {
@@ -114,11 +114,11 @@ static void forking_answer(struct forking *forking)
     json_t *sessions = json_array();
 
     for (unsigned i = 0; i < forking->n; i++) {
-        const struct twig *twig = &forking->twigs[i];
+        const struct child *child = &forking->children[i];
 
-        if (json_array_append_new(sessions, json_pack("{s:s, s:s, s:I}", "session", twig->id,
-                                                      "name", twig->name, "epoch",
-                                                      (json_int_t)twig->session->epoch)) < 0) {
+        if (json_array_append_new(sessions, json_pack("{s:s, s:s, s:I}", "session", child->id,
+                                                      "name", child->name, "epoch",
+                                                      (json_int_t)child->session->epoch)) < 0) {
             json_decref(sessions);
             sessions = NULL;
             break;
@@ -130,8 +130,8 @@ static void forking_answer(struct forking *forking)
             ? NULL
             : json_pack("{s:o, s:s, s:s?, s:O, s:o, s:I}", "sessions", sessions, "how",
                         "checkpoint", "parent",
-                        forking->moment.head[0] == '\0' ? NULL : forking->moment.head, "lost",
-                        forking->moment.lost, "failed",
+                        forking->source.head[0] == '\0' ? NULL : forking->source.head, "lost",
+                        forking->source.lost, "failed",
                         forking->failed == NULL ? json_array() : json_incref(forking->failed),
                         "us", (json_int_t)(snp_now_us() - forking->begun_us)));
     forking_free(forking);
@@ -139,23 +139,23 @@ static void forking_answer(struct forking *forking)
 
 /* Waking ------------------------------------------------------------------------------------------ */
 
-static void twig_woken(struct snp_waiter *waiter,
-                       struct snp_session *session,
-                       const struct snp_err *err)
+static void child_woken(struct snp_waiter *waiter,
+                        struct snp_session *session,
+                        const struct snp_err *err)
 {
-    struct twig *twig = snp_container_of(waiter, struct twig, waiter);
-    struct forking *forking = twig->forking;
+    struct child *child = snp_container_of(waiter, struct child, waiter);
+    struct forking *forking = child->forking;
 
     forking->pending--;
     if (err != NULL && forking->err.code == SNP_OK) {
         forking->err = *err;
         (void)snp_err_wrap(&forking->err, "no fork was made, because %s could not be",
-                           twig->name);
+                           child->name);
     }
     if (err == NULL) {
-        json_t *failed = snp_moment_failed(session, forking->moment.lost);
+        json_t *failed = snp_source_failed(session, forking->source.lost);
 
-        if (twig == &forking->twigs[0]) {
+        if (child == &forking->children[0]) {
             forking->failed = failed; /* of all alike */
         } else {
             json_decref(failed);
@@ -171,19 +171,19 @@ static void twig_woken(struct snp_waiter *waiter,
     }
 }
 
-static int twig_enter(struct forking *forking, struct twig *twig, struct snp_err *err)
+static int child_enter(struct forking *forking, struct child *child, struct snp_err *err)
 {
     struct snp_session *session = NULL;
     int r;
 
-    if (snp_sessions_find(forking->server, twig->name) != NULL) {
-        return snp_fail(err, SNP_E_INVALID, "a session %s was made meanwhile", twig->name);
+    if (snp_sessions_find(forking->server, child->name) != NULL) {
+        return snp_fail(err, SNP_E_INVALID, "a session %s was made meanwhile", child->name);
     }
-    r = snp_session_known(forking->server, twig->id, twig->name, &session, err);
+    r = snp_session_known(forking->server, child->id, child->name, &session, err);
     if (r < 0) {
         return r;
     }
-    r = snp_session_spec_read(session, forking->moment.spec, err);
+    r = snp_session_spec_read(session, forking->source.spec, err);
     if (r < 0) {
         snp_session_remove(session);
         return r;
@@ -191,12 +191,12 @@ static int twig_enter(struct forking *forking, struct twig *twig, struct snp_err
     session->epoch = 1;
     session->created_wall_us = forking->now_us;
     session->used_wall_us = forking->now_us;
-    session->checkpoint = twig->checkpoint;
+    session->checkpoint = child->checkpoint;
     session->checkpoint_cell = 0;
-    session->checkpoint_lost = json_incref(forking->moment.lost);
+    session->checkpoint_lost = json_incref(forking->source.lost);
     session->is_recorded = true;
     snp_session_ref(session);
-    twig->session = session;
+    child->session = session;
     return 0;
 }
 
@@ -210,18 +210,18 @@ static void rows_written(void *arg, const struct snp_err *err)
         return;
     }
     for (unsigned i = 0; i < forking->n; i++) {
-        if (twig_enter(forking, &forking->twigs[i], &forking->err) < 0) {
+        if (child_enter(forking, &forking->children[i], &forking->err) < 0) {
             forking_undo(forking);
             return;
         }
     }
     forking->pending = forking->n;
     for (unsigned i = 0, n = forking->n; i < n; i++) {
-        struct twig *twig = &forking->twigs[i];
+        struct child *child = &forking->children[i];
 
         /* The last of them may end `forking` before this returns. */
-        twig->waiter.run = twig_woken;
-        snp_session_when_live(twig->session, &twig->waiter);
+        child->waiter.run = child_woken;
+        snp_session_when_live(child->session, &child->waiter);
     }
 }
 
@@ -233,16 +233,16 @@ static int names_choose(struct snp_tx *tx, struct forking *forking, struct snp_e
     unsigned number = 0;
 
     for (unsigned i = 0; i < forking->n;) {
-        struct twig *twig = &forking->twigs[i];
+        struct child *child = &forking->children[i];
         struct snp_journal_session row;
-        int n = snprintf(twig->name, sizeof(twig->name), "%s-%u", forking->prefix, ++number);
+        int n = snprintf(child->name, sizeof(child->name), "%s-%u", forking->prefix, ++number);
         int r;
 
-        if (n < 0 || (size_t)n >= sizeof(twig->name)) {
+        if (n < 0 || (size_t)n >= sizeof(child->name)) {
             return snp_fail(err, SNP_E_INVALID, "the name %s-%u is longer than %d characters",
                             forking->prefix, number, SNP_SESSION_NAME_MAX);
         }
-        r = snp_journal_session_get(tx, twig->name, &row, err);
+        r = snp_journal_session_get(tx, child->name, &row, err);
         if (r < 0 && r != SNP_E_NOT_FOUND) {
             return r;
         }
@@ -253,26 +253,26 @@ static int names_choose(struct snp_tx *tx, struct forking *forking, struct snp_e
 
 static int row_write(struct snp_tx *tx,
                      const struct forking *forking,
-                     struct twig *twig,
+                     struct child *child,
                      struct snp_err *err)
 {
-    const struct snp_moment *moment = &forking->moment;
+    const struct snp_source *source = &forking->source;
     const struct snp_journal_session row = {
-        .id = twig->id,
-        .name = twig->name,
-        .spec = moment->spec,
+        .id = child->id,
+        .name = child->name,
+        .spec = source->spec,
         .state = "idle",
         .epoch = 1,
         .created_us = forking->now_us,
         .used_us = forking->now_us,
-        .head_snapshot = moment->head[0] == '\0' ? NULL : moment->head,
+        .head_snapshot = source->head[0] == '\0' ? NULL : source->head,
     };
     int r = snp_journal_session_add(tx, &row, err);
 
-    if (r == 0 && moment->checkpoint != 0) {
-        const struct snp_journal_checkpoint to = {.session = twig->id, .cell = 0, .epoch = 1};
+    if (r == 0 && source->checkpoint != 0) {
+        const struct snp_journal_checkpoint to = {.session = child->id, .cell = 0, .epoch = 1};
 
-        r = snp_journal_checkpoint_copy(tx, moment->checkpoint, &to, &twig->checkpoint, err);
+        r = snp_journal_checkpoint_copy(tx, source->checkpoint, &to, &child->checkpoint, err);
     }
     return r;
 }
@@ -283,28 +283,28 @@ static int run_rows(struct snp_tx *tx, void *arg, struct snp_err *err)
     int r = names_choose(tx, forking, err);
 
     for (unsigned i = 0; r == 0 && i < forking->n; i++) {
-        r = row_write(tx, forking, &forking->twigs[i], err);
+        r = row_write(tx, forking, &forking->children[i], err);
     }
     return r;
 }
 
-static int moment_take(struct forking *forking,
-                       const struct snp_moment *moment,
+static int source_take(struct forking *forking,
+                       const struct snp_source *source,
                        struct snp_err *err)
 {
-    forking->moment = *moment;
-    forking->moment.spec = strdup(moment->spec);
-    forking->moment.lost = json_incref(moment->lost);
-    if (forking->moment.spec == NULL) {
+    forking->source = *source;
+    forking->source.spec = strdup(source->spec);
+    forking->source.lost = json_incref(source->lost);
+    if (forking->source.spec == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     if (forking->prefix[0] == '\0') {
-        (void)snprintf(forking->prefix, sizeof(forking->prefix), "%s", moment->session_name);
+        (void)snprintf(forking->prefix, sizeof(forking->prefix), "%s", source->session_name);
     }
     return snp_session_name_check(forking->prefix, err);
 }
 
-static void moment_found(void *ctx, const struct snp_moment *moment, const struct snp_err *err)
+static void source_found(void *ctx, const struct snp_source *source, const struct snp_err *err)
 {
     struct forking *forking = ctx;
     const struct snp_store_job job = {.run = run_rows,
@@ -318,7 +318,7 @@ static void moment_found(void *ctx, const struct snp_moment *moment, const struc
         why = *err;
         r = why.code;
     } else {
-        r = moment_take(forking, moment, &why);
+        r = source_take(forking, source, &why);
     }
     if (r == 0) {
         r = snp_store_submit(forking->server->store, &job, &why);
@@ -345,9 +345,9 @@ void snp_run_fork(const struct snp_work *work)
         r = snp_session_name_check(prefix, &err);
     }
     for (unsigned i = 0; r == 0 && forking != NULL && i < (unsigned)n; i++) {
-        forking->twigs[i].forking = forking;
-        r = snp_random_id(forking->twigs[i].id) < 0 ? snp_fail_sys(&err, errno, "random id")
-                                                    : 0;
+        forking->children[i].forking = forking;
+        r = snp_random_id(forking->children[i].id) < 0 ? snp_fail_sys(&err, errno, "random id")
+                                                       : 0;
     }
     if (r < 0) {
         free(forking);
@@ -361,6 +361,6 @@ void snp_run_fork(const struct snp_work *work)
     forking->begun_us = snp_now_us();
     forking->now_us = snp_wall_us();
     (void)snprintf(forking->prefix, sizeof(forking->prefix), "%s", prefix);
-    snp_moment_find(forking->server, snp_json_str(work->head, "from", ""), moment_found,
+    snp_source_find(forking->server, snp_json_str(work->head, "from", ""), source_found,
                     forking);
 }

@@ -3,7 +3,7 @@
  * Going back.
  *
  *   the snapshot's row -> its copy on disk, if that is still being written -> the session's turn
- *   by memory: the tier goes back to the branch, meanwhile the journal -> the answer
+ *   by memory: the tier goes back to the copy, meanwhile the journal -> the answer
  *   else: the executor is closed -> journal -> the session wakes from the checkpoint -> the answer
  *
  * The journal's part is one job: the epoch is raised, the snapshot's checkpoint becomes the
@@ -21,24 +21,24 @@
 #include "base/str.h"
 #include "daemon/caps.h"
 #include "daemon/front/check.h"
-#include "daemon/save/keep.h"
+#include "daemon/save/entry.h"
+#include "daemon/save/memory.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/hibernate.h"
 #include "daemon/session/session.h"
 #include "daemon/session/turn.h"
-#include "daemon/snapshot/moment.h"
-#include "daemon/snapshot/pin.h"
+#include "daemon/snapshot/source.h"
 #include "daemon/tier.h"
 #include "daemon/work.h"
 #include "store/journal.h"
 
 struct rollback {
-    struct snp_request *request; /* owned */
-    struct snp_server *server;   /* borrowed */
-    struct snp_session *session; /* one reference, once found; or NULL */
-    struct snp_pin *branch;      /* in use; or NULL */
+    struct snp_request *request;  /* owned */
+    struct snp_server *server;    /* borrowed */
+    struct snp_session *session;  /* one reference, once found; or NULL */
+    struct snp_memory_copy *copy; /* in use; or NULL */
     struct snp_turn turn;
     struct snp_spill_waiter spill;
     struct snp_waiter waiter;
@@ -65,11 +65,11 @@ static void rollback_find(struct rollback *back);
 
 /* The end --------------------------------------------------------------------------------------- */
 
-static void branch_release(struct rollback *back)
+static void copy_release(struct rollback *back)
 {
-    if (back->branch != NULL) {
-        SNP_TAKE_PTR(back->branch)->users--;
-        snp_pin_check(back->session);
+    if (back->copy != NULL) {
+        SNP_TAKE_PTR(back->copy)->users--;
+        snp_memory_check(back->session);
     }
 }
 
@@ -77,7 +77,7 @@ static void rollback_free(struct rollback *back)
 {
     struct snp_session *session = back->session;
 
-    branch_release(back);
+    copy_release(back);
     if (session != NULL) {
         snp_exec_pump(session);
         snp_session_unref(session);
@@ -106,7 +106,7 @@ static void rollback_answer(struct rollback *back)
                                  (json_int_t)session->epoch, "how",
                                  back->by_memory ? "memory" : "checkpoint", "us",
                                  (json_int_t)(snp_now_us() - back->begun_us), "lost", lost,
-                                 "failed", snp_moment_failed(session, lost)));
+                                 "failed", snp_source_failed(session, lost)));
     rollback_free(back);
 }
 
@@ -189,7 +189,7 @@ static void session_adopt(struct rollback *back)
     json_decref(session->checkpoint_lost);
     session->checkpoint_lost =
         back->lost == NULL ? json_array() : json_loads(back->lost, 0, NULL);
-    snp_keep_undone(session, back->cell);
+    snp_entry_undone(session, back->cell);
     session->is_dirty = false;
     session->is_last_unknown = false;
     session->unsavable_us = 0;
@@ -267,7 +267,7 @@ static void memory_left(struct snp_spill_waiter *waiter)
         by_checkpoint(back);
         return;
     }
-    branch_release(back); /* the session was lost meanwhile, and others may have it now */
+    copy_release(back); /* the session was lost meanwhile, and others may have it now */
     snp_turn_ask(session, &back->turn);
 }
 
@@ -282,7 +282,7 @@ static void by_checkpoint(struct rollback *back)
     back->by_memory = false;
     snp_session_set_state(session, SNP_SESSION_ROLLING_BACK);
     back->spill.run = memory_left;
-    if (session->executor != NULL && snp_pin_wait_any(session, &back->spill)) {
+    if (session->executor != NULL && snp_memory_wait_any(session, &back->spill)) {
         return; /* other snapshots are in that memory only */
     }
     if (session->executor == NULL) {
@@ -381,7 +381,7 @@ static int by_memory(struct rollback *back, struct snp_err *err)
     struct snp_session *session = back->session;
     snp_autojson json_t *head =
         json_pack("{s:s, s:I, s:I}", "session", session->executor->id, "branch",
-                  (json_int_t)back->branch->number, "epoch", (json_int_t)back->epoch);
+                  (json_int_t)back->copy->number, "epoch", (json_int_t)back->epoch);
     const struct snp_tier_call call = {.method = "rollback",
                                        .head = head,
                                        .timeout_ms = session->server->options.tier_ms,
@@ -416,13 +416,13 @@ static void on_turn(struct snp_turn *turn,
         rollback_fail(back, why);
         return;
     }
-    (void)snp_keep_pay(session, NULL, NULL); /* what is owed is there to be undone, too */
+    (void)snp_entry_pay(session, NULL, NULL); /* what is owed is there to be undone, too */
     back->epoch = session->epoch + 1;
-    back->branch = snp_pin_find(session, back->snapshot);
-    if (back->branch != NULL) {
-        back->branch->users++;
+    back->copy = snp_memory_find(session, back->snapshot);
+    if (back->copy != NULL) {
+        back->copy->users++;
     }
-    if (back->branch == NULL || by_memory(back, &err) < 0) {
+    if (back->copy == NULL || by_memory(back, &err) < 0) {
         by_checkpoint(back);
     }
 }
@@ -465,7 +465,7 @@ static void found(void *arg, const struct snp_err *find_err)
     if (err.code == SNP_OK && !back->is_usable) {
         back->spill.run = spilled;
         if (!back->has_waited &&
-            snp_pin_wait(back->server, back->snapshot, true, &back->spill)) {
+            snp_memory_wait(back->server, back->snapshot, true, &back->spill)) {
             return;
         }
         (void)snp_fail(

@@ -2,12 +2,12 @@
 /*
  * Taking a snapshot:
  *
- *   the session's turn -> a branch (tier) -> the row (journal) -> the answer -> to disk
+ *   the session's turn -> a copy (tier) -> the row (journal) -> the answer -> to disk
  *
- * Where the interpreter cannot be forked (it has threads, say) there is no branch: a checkpoint
+ * Where the interpreter cannot be forked (it has threads, say) there is no copy: a checkpoint
  * is made first, and the row refers to it. So does that of a session without an executor.
- * A row is written only when branch or checkpoint is there; if it cannot be written, the
- * branch goes.
+ * A row is written only when copy or checkpoint is there; if it cannot be written, the
+ * copy goes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,13 +19,13 @@
 #include "daemon/caps.h"
 #include "daemon/front/check.h"
 #include "daemon/save/checkpoint.h"
+#include "daemon/save/memory.h"
 #include "daemon/save/missing.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/session.h"
 #include "daemon/session/turn.h"
-#include "daemon/snapshot/pin.h"
 #include "daemon/tier.h"
 #include "daemon/work.h"
 #include "store/journal.h"
@@ -43,12 +43,12 @@ struct taking {
     struct snp_turn turn;
     struct snp_spill_waiter waiter;
     bool wants_disk;
-    bool has_branch;
-    char executor[SNP_SESSION_ID_LEN + 1]; /* that has the branch */
+    bool has_copy;
+    char executor[SNP_SESSION_ID_LEN + 1]; /* that has the copy */
     uint32_t number;
     uint64_t begun_us;
     uint64_t us;
-    char why[WHY_MAX]; /* why there is no branch; "" = there is one, or nobody to ask */
+    char why[WHY_MAX]; /* why there is no copy; "" = there is one, or nobody to ask */
     /* The row; read and written by the store's thread. */
     char id[SNP_SESSION_ID_LEN + 1];
     char name[SNP_SESSION_NAME_MAX + 1];
@@ -58,7 +58,7 @@ struct taking {
     uint64_t epoch;
     uint64_t effect;
     uint64_t created_us;
-    uint64_t checkpoint; /* 0 = it comes later, from the branch */
+    uint64_t checkpoint; /* 0 = it comes later, from the copy */
     bool is_asleep;      /* then nothing may be missing */
     struct snp_missing_place place;
     char *lost; /* owned: JSON */
@@ -94,7 +94,7 @@ static json_t *places_json(bool in_memory, bool on_disk)
 
 static void taking_answer(struct taking *taking)
 {
-    bool in_memory = snp_pin_find(taking->session, taking->id) != NULL;
+    bool in_memory = snp_memory_find(taking->session, taking->id) != NULL;
     json_t *lost = taking->lost == NULL ? json_array() : json_loads(taking->lost, 0, NULL);
 
     snp_request_answer(
@@ -130,7 +130,7 @@ static void looked(void *arg, const struct snp_err *look_err)
     struct snp_err err = *look_err;
 
     if (err.code == SNP_OK && taking->wants_disk && !taking->is_on_disk) {
-        const struct snp_pin *pin = snp_pin_find(taking->session, taking->id);
+        const struct snp_memory_copy *pin = snp_memory_find(taking->session, taking->id);
         bool is_known = pin != NULL && pin->is_failed;
 
         (void)snp_fail(&err, is_known ? pin->why.code : SNP_E_SYS,
@@ -181,7 +181,7 @@ static int name_note(const struct snp_journal_snapshot *row, void *arg, struct s
     return 0;
 }
 
-/* Of one that sleeps its checkpoint is the moment, if that is all it was. */
+/* Of one that sleeps its checkpoint is the source, if that is all it was. */
 static int asleep_check(struct snp_tx *tx, const struct taking *taking, struct snp_err *err)
 {
     int r = snp_missing_check(tx, &taking->place, err);
@@ -246,24 +246,24 @@ static void row_written(void *arg, const struct snp_err *err)
 {
     struct taking *taking = arg;
     struct snp_session *session = taking->session;
-    struct snp_pin *branch = snp_pin_find(session, taking->id);
+    struct snp_memory_copy *copy = snp_memory_find(session, taking->id);
 
     if (err->code != SNP_OK) {
-        if (taking->has_branch) {
-            snp_pin_remove(session, taking->id);
+        if (taking->has_copy) {
+            snp_memory_remove(session, taking->id);
         }
         taking_fail(taking, err);
         return;
     }
     taking->us = snp_now_us() - taking->begun_us;
-    if (branch != NULL) {
-        snp_pin_noted(session, branch, taking->effect, taking->checkpoint != 0);
+    if (copy != NULL) {
+        snp_memory_noted(session, copy, taking->effect, taking->checkpoint != 0);
     }
     if (taking->checkpoint != 0) {
         look(taking);
         return;
     }
-    if (branch == NULL) {
+    if (copy == NULL) {
         struct snp_err why;
 
         (void)snp_fail(&why, SNP_E_PEER, "the session ended while the snapshot was taken");
@@ -275,7 +275,7 @@ static void row_written(void *arg, const struct snp_err *err)
         return;
     }
     taking->waiter.run = spilled;
-    if (!snp_pin_wait(session->server, taking->id, false, &taking->waiter)) {
+    if (!snp_memory_wait(session->server, taking->id, false, &taking->waiter)) {
         look(taking);
     }
 }
@@ -327,7 +327,7 @@ static void at_rest_again(struct snp_session *session)
     }
 }
 
-static int branch_made(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     static const struct snp_field fields[] = {
         {"branch", SNP_T_INT,             UINT32_MAX},
@@ -355,11 +355,11 @@ static int branch_made(void *ctx, const struct snp_tier_answer *answer, struct s
         (void)snp_fail(&err, SNP_E_PEER, "the session ended while the snapshot was taken");
         taking_fail(taking, &err);
     } else {
-        taking->has_branch = true;
+        taking->has_copy = true;
         taking->number = (uint32_t)snp_json_int(answer->head, "branch", 0);
         taking->checkpoint = snp_checkpoint_is_current(session) ? session->checkpoint : 0;
-        if (snp_pin_add(session, taking->id, taking->number) == NULL) {
-            snp_pin_drop(session->executor, taking->number);
+        if (snp_memory_add(session, taking->id, taking->number) == NULL) {
+            snp_memory_drop(session->executor, taking->number);
             (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
             taking_fail(taking, &err);
         } else {
@@ -371,23 +371,23 @@ static int branch_made(void *ctx, const struct snp_tier_answer *answer, struct s
     return r;
 }
 
-static const struct snp_tier_ops branch_ops = {branch_made, NULL};
+static const struct snp_tier_ops copy_ops = {copy_made, NULL};
 
-static int branch_ask(struct taking *taking, struct snp_err *err)
+static int copy_ask(struct taking *taking, struct snp_err *err)
 {
     struct snp_session *session = taking->session;
     snp_autojson json_t *head = json_pack("{s:s}", "session", session->executor->id);
     const struct snp_tier_call call = {.method = "snapshot",
                                        .head = head,
                                        .timeout_ms = session->server->options.tier_ms,
-                                       .ops = &branch_ops,
+                                       .ops = &copy_ops,
                                        .ctx = taking};
     int r;
 
     if (head == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = snp_pin_room(session, err);
+    r = snp_memory_room(session, err);
     if (r == 0) {
         r = snp_tier_ask(session->executor->tier, &call, err);
     }
@@ -414,7 +414,7 @@ static void on_turn(struct snp_turn *turn,
     taking->begun_us = snp_now_us();
     taking->created_us = snp_wall_us();
     if (session->executor != NULL) {
-        (void)branch_ask(taking, &err);
+        (void)copy_ask(taking, &err);
     } else {
         taking->is_asleep = true;
         snp_missing_place(session, &taking->place);
@@ -561,7 +561,7 @@ static int places_add(struct snp_server *server, json_t *row)
 {
     struct snp_session *session = snp_sessions_find(server, snp_json_str(row, "session", ""));
     bool in_memory =
-        session != NULL && snp_pin_find(session, snp_json_str(row, "id", "")) != NULL;
+        session != NULL && snp_memory_find(session, snp_json_str(row, "id", "")) != NULL;
     int r = json_object_set_new(row, "where",
                                 places_json(in_memory, snp_json_bool(row, "on_disk", false)));
 
@@ -659,7 +659,7 @@ static void removed(void *arg, const struct snp_err *err)
     }
     session = snp_sessions_find(removal->request->server, removal->session);
     if (session != NULL) {
-        snp_pin_remove(session, removal->id);
+        snp_memory_remove(session, removal->id);
     }
     snp_request_answer(removal->request, json_pack("{s:s}", "removed", removal->id));
     free(removal);

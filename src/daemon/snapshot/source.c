@@ -5,7 +5,7 @@
  *   session: its turn -> a checkpoint if it has changed since the last -> its row
  *   snapshot: its row -> the end of the writing of it, if that is under way
  */
-#include "daemon/snapshot/moment.h"
+#include "daemon/snapshot/source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 
 #include "base/str.h"
 #include "daemon/save/checkpoint.h"
+#include "daemon/save/memory.h"
 #include "daemon/save/missing.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
@@ -20,7 +21,6 @@
 #include "daemon/session/session.h"
 #include "daemon/session/spec.h"
 #include "daemon/session/turn.h"
-#include "daemon/snapshot/pin.h"
 #include "store/checkpoint.h"
 #include "store/journal.h"
 
@@ -28,10 +28,10 @@ struct search {
     struct snp_server *server; /* borrowed */
     struct snp_turn turn;
     struct snp_spill_waiter waiter;
-    snp_moment_found *found;
+    snp_source_found *found;
     void *ctx;
-    char ref[SNP_MOMENT_REF_MAX + 1];
-    struct snp_moment moment; /* owned */
+    char ref[SNP_SOURCE_REF_MAX + 1];
+    struct snp_source source; /* owned */
     bool is_usable;
     bool has_waited; /* for the snapshot's way to disk */
     bool is_asleep;  /* the session: then nothing may be missing */
@@ -39,11 +39,11 @@ struct search {
     char *lost; /* owned: JSON; written by the store's thread */
 };
 
-void snp_moment_done(struct snp_moment *moment)
+void snp_source_done(struct snp_source *source)
 {
-    free(moment->spec);
-    json_decref(moment->lost);
-    *moment = (struct snp_moment){0};
+    free(source->spec);
+    json_decref(source->lost);
+    *source = (struct snp_source){0};
 }
 
 static bool is_named_in(const json_t *list, const char *name)
@@ -56,7 +56,7 @@ static bool is_named_in(const json_t *list, const char *name)
     return false;
 }
 
-json_t *snp_moment_failed(struct snp_session *session, const json_t *lost)
+json_t *snp_source_failed(struct snp_session *session, const json_t *lost)
 {
     snp_autojson json_t *restored = SNP_TAKE_PTR(session->restored);
     const json_t *all = json_object_get(restored, "failed");
@@ -76,8 +76,8 @@ json_t *snp_moment_failed(struct snp_session *session, const json_t *lost)
 
 static void search_end(struct search *search, const struct snp_err *err)
 {
-    search->found(search->ctx, err == NULL ? &search->moment : NULL, err);
-    snp_moment_done(&search->moment);
+    search->found(search->ctx, err == NULL ? &search->source : NULL, err);
+    snp_source_done(&search->source);
     free(search->lost);
     free(search);
 }
@@ -91,10 +91,10 @@ static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
     int r = search->is_asleep ? snp_missing_check(tx, &search->place, err) : 0;
 
     if (r == 0) {
-        r = snp_journal_session_get(tx, search->moment.session, &row, err);
+        r = snp_journal_session_get(tx, search->source.session, &row, err);
     }
     if (r == 0) {
-        (void)snprintf(search->moment.head, sizeof(search->moment.head), "%s",
+        (void)snprintf(search->source.head, sizeof(search->source.head), "%s",
                        row.head_snapshot == NULL ? "" : row.head_snapshot);
     }
     return r;
@@ -109,16 +109,16 @@ static void session_read(void *arg, const struct snp_err *err)
 static void session_saved(struct search *search, struct snp_session *session)
 {
     const struct snp_store_job job = {.run = run_session, .done = session_read, .arg = search};
-    struct snp_moment *moment = &search->moment;
+    struct snp_source *source = &search->source;
     struct snp_err err;
 
-    moment->checkpoint = session->checkpoint;
-    moment->cell = session->cells;
-    moment->epoch = session->epoch;
-    moment->spec = snp_session_spec_copy(session);
-    moment->lost =
+    source->checkpoint = session->checkpoint;
+    source->cell = session->cells;
+    source->epoch = session->epoch;
+    source->spec = snp_session_spec_copy(session);
+    source->lost =
         session->checkpoint_lost == NULL ? json_array() : json_incref(session->checkpoint_lost);
-    if (moment->spec == NULL || moment->lost == NULL) {
+    if (source->spec == NULL || source->lost == NULL) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         search_end(search, &err);
     } else if (snp_store_submit(search->server->store, &job, &err) < 0) {
@@ -129,7 +129,7 @@ static void session_saved(struct search *search, struct snp_session *session)
 static void checkpoint_made(void *ctx, const json_t *report, const struct snp_err *err)
 {
     struct search *search = ctx;
-    struct snp_session *session = snp_sessions_find(search->server, search->moment.session);
+    struct snp_session *session = snp_sessions_find(search->server, search->source.session);
     struct snp_err why;
 
     (void)report;
@@ -173,8 +173,8 @@ static void session_find(struct search *search, struct snp_session *session)
         search_end(search, &err);
         return;
     }
-    memcpy(search->moment.session, session->id, sizeof(search->moment.session));
-    memcpy(search->moment.session_name, session->name, sizeof(search->moment.session_name));
+    memcpy(search->source.session, session->id, sizeof(search->source.session));
+    memcpy(search->source.session_name, session->name, sizeof(search->source.session_name));
     search->turn.run = session_turn;
     snp_turn_ask(session, &search->turn);
 }
@@ -186,7 +186,7 @@ static void snapshot_find(struct search *search);
 static int run_snapshot(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct search *search = arg;
-    struct snp_moment *moment = &search->moment;
+    struct snp_source *source = &search->source;
     struct snp_journal_snapshot row;
     struct snp_journal_session session;
     int r = snp_journal_snapshot_get(tx, search->ref, &row, err);
@@ -194,24 +194,24 @@ static int run_snapshot(struct snp_tx *tx, void *arg, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    (void)snprintf(moment->snapshot, sizeof(moment->snapshot), "%s", row.id);
-    (void)snprintf(moment->head, sizeof(moment->head), "%s", row.id);
-    (void)snprintf(moment->session, sizeof(moment->session), "%s", row.session);
-    (void)snprintf(moment->session_name, sizeof(moment->session_name), "%s",
+    (void)snprintf(source->snapshot, sizeof(source->snapshot), "%s", row.id);
+    (void)snprintf(source->head, sizeof(source->head), "%s", row.id);
+    (void)snprintf(source->session, sizeof(source->session), "%s", row.session);
+    (void)snprintf(source->session_name, sizeof(source->session_name), "%s",
                    row.session_name == NULL ? "" : row.session_name);
-    moment->checkpoint = row.checkpoint;
-    moment->cell = row.cell;
-    moment->epoch = row.epoch;
+    source->checkpoint = row.checkpoint;
+    source->cell = row.cell;
+    source->epoch = row.epoch;
     search->is_usable = row.checkpoint != 0 && row.is_usable;
     free(search->lost);
     search->lost = row.lost == NULL ? NULL : strdup(row.lost);
-    r = snp_journal_session_get(tx, moment->session, &session, err);
+    r = snp_journal_session_get(tx, source->session, &session, err);
     if (r < 0) {
         return r;
     }
-    free(moment->spec);
-    moment->spec = snp_session_spec_strip(session.spec);
-    return moment->spec == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    free(source->spec);
+    source->spec = snp_session_spec_strip(session.spec);
+    return source->spec == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
 static void spilled(struct snp_spill_waiter *waiter)
@@ -233,7 +233,7 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
     if (err.code == SNP_OK && !search->is_usable) {
         search->waiter.run = spilled;
         if (!search->has_waited &&
-            snp_pin_wait(search->server, search->moment.snapshot, true, &search->waiter)) {
+            snp_memory_wait(search->server, search->source.snapshot, true, &search->waiter)) {
             return;
         }
         (void)snp_fail(&err, SNP_E_DENIED,
@@ -242,9 +242,9 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
                        search->ref);
     }
     if (err.code == SNP_OK) {
-        search->moment.lost =
+        search->source.lost =
             search->lost == NULL ? json_array() : json_loads(search->lost, 0, NULL);
-        if (search->moment.lost == NULL) {
+        if (search->source.lost == NULL) {
             (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         }
     }
@@ -262,9 +262,9 @@ static void snapshot_find(struct search *search)
     }
 }
 
-void snp_moment_find(struct snp_server *server,
+void snp_source_find(struct snp_server *server,
                      const char *ref,
-                     snp_moment_found *found,
+                     snp_source_found *found,
                      void *ctx)
 {
     struct search *search = calloc(1, sizeof(*search));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session->branches has the newest first. An entry whose executor is gone leaves the list as
+ * session->copies has the newest first. An entry whose executor is gone leaves the list as
  * soon as nobody uses it.
  */
-#include "daemon/snapshot/pin.h"
+#include "daemon/save/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,22 +23,22 @@
 
 enum {
     TRIES_MAX = 3,     /* to write one */
-    MEASURED_MAX = 64, /* branches that one answer names */
+    MEASURED_MAX = 64, /* copies that one answer names */
 };
 
-static bool is_alive(const struct snp_session *session, const struct snp_pin *branch)
+static bool is_alive(const struct snp_session *session, const struct snp_memory_copy *copy)
 {
     return session->executor != NULL && session->executor->state == SNP_EXECUTOR_OPEN &&
-           strcmp(session->executor->id, branch->executor) == 0;
+           strcmp(session->executor->id, copy->executor) == 0;
 }
 
-void snp_pin_forget(struct snp_session *session)
+void snp_memory_forget(struct snp_session *session)
 {
-    while (session->branches != NULL) {
-        struct snp_pin *branch = session->branches;
+    while (session->copies != NULL) {
+        struct snp_memory_copy *copy = session->copies;
 
-        session->branches = branch->next;
-        free(branch);
+        session->copies = copy->next;
+        free(copy);
     }
 }
 
@@ -69,9 +69,9 @@ static void waiters_call(struct snp_server *server, const char *snapshot)
 }
 
 /* The one that is not on disk; NULL = there is none. */
-static struct snp_pin *unsaved_find(struct snp_session *session, const char *snapshot)
+static struct snp_memory_copy *unsaved_find(struct snp_session *session, const char *snapshot)
 {
-    struct snp_pin *b = session == NULL ? NULL : session->branches;
+    struct snp_memory_copy *b = session == NULL ? NULL : session->copies;
 
     while (b != NULL && (b->is_on_disk || strcmp(b->snapshot, snapshot) != 0)) {
         b = b->next;
@@ -79,13 +79,13 @@ static struct snp_pin *unsaved_find(struct snp_session *session, const char *sna
     return b;
 }
 
-bool snp_pin_wait(struct snp_server *server,
-                  const char *snapshot,
-                  bool again,
-                  struct snp_spill_waiter *waiter)
+bool snp_memory_wait(struct snp_server *server,
+                     const char *snapshot,
+                     bool again,
+                     struct snp_spill_waiter *waiter)
 {
     struct snp_session *session = NULL;
-    struct snp_pin *b = NULL;
+    struct snp_memory_copy *b = NULL;
 
     for (size_t i = 0; i < server->sessions.n_slots && b == NULL; i++) {
         session = server->sessions.slots[i];
@@ -100,15 +100,15 @@ bool snp_pin_wait(struct snp_server *server,
     if (b->is_failed) {
         b->is_failed = false;
         b->tries = 0;
-        snp_pin_spill(session);
+        snp_memory_spill(session);
     }
     return true;
 }
 
 /* One that is to come to disk. */
-static const struct snp_pin *leaving_find(const struct snp_session *session)
+static const struct snp_memory_copy *leaving_find(const struct snp_session *session)
 {
-    const struct snp_pin *b = session->branches;
+    const struct snp_memory_copy *b = session->copies;
 
     while (b != NULL &&
            (!is_alive(session, b) || b->is_on_disk || b->is_failed || b->is_doomed)) {
@@ -117,27 +117,27 @@ static const struct snp_pin *leaving_find(const struct snp_session *session)
     return b;
 }
 
-bool snp_pin_is_leaving(const struct snp_session *session)
+bool snp_memory_is_leaving(const struct snp_session *session)
 {
     return leaving_find(session) != NULL;
 }
 
-bool snp_pin_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter)
+bool snp_memory_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter)
 {
-    const struct snp_pin *b = leaving_find(session);
+    const struct snp_memory_copy *b = leaving_find(session);
 
-    return b != NULL && snp_pin_wait(session->server, b->snapshot, false, waiter);
+    return b != NULL && snp_memory_wait(session->server, b->snapshot, false, waiter);
 }
 
-void snp_pin_retry(struct snp_session *session)
+void snp_memory_retry(struct snp_session *session)
 {
-    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+    for (struct snp_memory_copy *b = session->copies; b != NULL; b = b->next) {
         if (b->is_failed) {
             b->is_failed = false;
             b->tries = 0;
         }
     }
-    snp_pin_spill(session);
+    snp_memory_spill(session);
 }
 
 /* Lost before it was on disk ------------------------------------------------------------------- */
@@ -150,7 +150,7 @@ struct loss {
     char *text; /* owned; written by the store's thread: what was lost; NULL = nothing */
 };
 
-/* A row without a checkpoint and without a branch is no snapshot. ret_text: may be NULL; owned by the caller. */
+/* A row without a checkpoint and without a copy is no snapshot. ret_text: may be NULL; owned by the caller. */
 static int row_remove(
     struct snp_tx *tx, const char *id, uint64_t now_us, char **ret_text, struct snp_err *err)
 {
@@ -237,7 +237,7 @@ static int unsaved_note(const struct snp_journal_snapshot *row, void *arg, struc
     return 0;
 }
 
-int snp_pin_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
+int snp_memory_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
 {
     enum {
         LINE = SNP_SESSION_ID_LEN + 1,
@@ -262,42 +262,42 @@ int snp_pin_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
 /* The list -------------------------------------------------------------------------------------- */
 
 /* Take out what went with an executor, and what is doomed; then tell of it. */
-void snp_pin_check(struct snp_session *session)
+void snp_memory_check(struct snp_session *session)
 {
     struct snp_server *server = session->server;
-    struct snp_pin **at = &session->branches;
-    struct snp_pin *gone = NULL;
+    struct snp_memory_copy **at = &session->copies;
+    struct snp_memory_copy *gone = NULL;
 
     while (*at != NULL) {
-        struct snp_pin *branch = *at;
-        bool alive = is_alive(session, branch);
+        struct snp_memory_copy *copy = *at;
+        bool alive = is_alive(session, copy);
 
-        if (branch->users > 0 || (alive && !branch->is_doomed)) {
-            at = &branch->next;
+        if (copy->users > 0 || (alive && !copy->is_doomed)) {
+            at = &copy->next;
             continue;
         }
         if (alive) {
-            snp_pin_drop(session->executor, branch->number);
+            snp_memory_drop(session->executor, copy->number);
         }
-        *at = branch->next;
-        branch->next = gone;
-        gone = branch;
+        *at = copy->next;
+        copy->next = gone;
+        gone = copy;
     }
     while (gone != NULL) {
-        struct snp_pin *branch = gone;
+        struct snp_memory_copy *copy = gone;
 
-        gone = branch->next;
-        if (branch->has_row && !branch->is_on_disk && server->store != NULL) {
-            loss_note(session, branch->snapshot);
+        gone = copy->next;
+        if (copy->has_row && !copy->is_on_disk && server->store != NULL) {
+            loss_note(session, copy->snapshot);
         }
-        waiters_call(server, branch->snapshot);
-        free(branch);
+        waiters_call(server, copy->snapshot);
+        free(copy);
     }
 }
 
-struct snp_pin *snp_pin_find(struct snp_session *session, const char *snapshot)
+struct snp_memory_copy *snp_memory_find(struct snp_session *session, const char *snapshot)
 {
-    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+    for (struct snp_memory_copy *b = session->copies; b != NULL; b = b->next) {
         if (is_alive(session, b) && !b->is_doomed && strcmp(b->snapshot, snapshot) == 0) {
             return b;
         }
@@ -305,54 +305,56 @@ struct snp_pin *snp_pin_find(struct snp_session *session, const char *snapshot)
     return NULL;
 }
 
-struct snp_pin *snp_pin_add(struct snp_session *session, const char *snapshot, uint32_t number)
+struct snp_memory_copy *snp_memory_add(struct snp_session *session,
+                                       const char *snapshot,
+                                       uint32_t number)
 {
-    struct snp_pin *branch = calloc(1, sizeof(*branch));
+    struct snp_memory_copy *copy = calloc(1, sizeof(*copy));
 
-    if (branch == NULL) {
+    if (copy == NULL) {
         return NULL;
     }
-    memcpy(branch->snapshot, snapshot, sizeof(branch->snapshot));
-    memcpy(branch->executor, session->executor->id, sizeof(branch->executor));
-    branch->number = number;
-    branch->epoch = session->epoch;
-    branch->cell = session->cells;
-    branch->next = session->branches;
-    session->branches = branch;
-    return branch;
+    memcpy(copy->snapshot, snapshot, sizeof(copy->snapshot));
+    memcpy(copy->executor, session->executor->id, sizeof(copy->executor));
+    copy->number = number;
+    copy->epoch = session->epoch;
+    copy->cell = session->cells;
+    copy->next = session->copies;
+    session->copies = copy;
+    return copy;
 }
 
-void snp_pin_remove(struct snp_session *session, const char *snapshot)
+void snp_memory_remove(struct snp_session *session, const char *snapshot)
 {
-    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+    for (struct snp_memory_copy *b = session->copies; b != NULL; b = b->next) {
         if (strcmp(b->snapshot, snapshot) == 0) {
             b->is_doomed = true;
             b->has_row = false;
         }
     }
-    snp_pin_check(session);
+    snp_memory_check(session);
 }
 
 /* Bounds --------------------------------------------------------------------------------------- */
 
-static unsigned branches_count(const struct snp_session *session)
+static unsigned copies_count(const struct snp_session *session)
 {
     unsigned n = 0;
 
-    for (const struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+    for (const struct snp_memory_copy *b = session->copies; b != NULL; b = b->next) {
         n += b->is_doomed ? 0 : 1;
     }
     return n;
 }
 
-int snp_pin_room(struct snp_session *session, struct snp_err *err)
+int snp_memory_room(struct snp_session *session, struct snp_err *err)
 {
     unsigned n;
 
-    snp_pin_check(session);
-    n = branches_count(session);
+    snp_memory_check(session);
+    n = copies_count(session);
     /* Those beyond the bound go as soon as they are on disk. */
-    if (n < (unsigned)SNP_CAP_BRANCHES) {
+    if (n < (unsigned)SNP_CAP_COPIES_UNSAVED) {
         return 0;
     }
     return snp_fail(
@@ -367,16 +369,15 @@ static uint64_t bytes_max(const struct snp_session *session)
 {
     uint64_t given = session->server->options.snapshots_bytes;
 
-    return given != 0 ? given
-                      : session->limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_BRANCHES_SHARE;
+    return given != 0 ? given : session->limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_COPIES_SHARE;
 }
 
 /* Give up the oldest that is on disk; false: there is none. */
 static bool oldest_evict(struct snp_session *session, const char *why)
 {
-    struct snp_pin *oldest = NULL;
+    struct snp_memory_copy *oldest = NULL;
 
-    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+    for (struct snp_memory_copy *b = session->copies; b != NULL; b = b->next) {
         oldest = b->is_on_disk && !b->is_doomed && b->users == 0 ? b : oldest;
     }
     if (oldest == NULL) {
@@ -388,14 +389,14 @@ static bool oldest_evict(struct snp_session *session, const char *why)
     return true;
 }
 
-static void branches_bound(struct snp_session *session)
+static void copies_bound(struct snp_session *session)
 {
-    unsigned n = branches_count(session);
+    unsigned n = copies_count(session);
 
     while (n > session->server->options.snapshots_max && oldest_evict(session, "number")) {
         n--;
     }
-    snp_pin_check(session);
+    snp_memory_check(session);
 }
 
 /* Measuring ------------------------------------------------------------------------------------- */
@@ -403,7 +404,7 @@ static void branches_bound(struct snp_session *session)
 struct measuring {
     struct snp_session *session; /* one reference */
     char executor[SNP_SESSION_ID_LEN + 1];
-    uint32_t newest; /* number of the newest branch when it was asked */
+    uint32_t newest; /* number of the newest copy when it was asked */
 };
 
 static bool is_listed(const json_t *numbers, uint32_t number)
@@ -419,7 +420,7 @@ static bool is_listed(const json_t *numbers, uint32_t number)
 /* Those that the tier has given up for their memory: the disk has them, or they are lost. */
 static void given_up_note(const struct measuring *measuring, const json_t *numbers)
 {
-    for (struct snp_pin *b = measuring->session->branches; b != NULL; b = b->next) {
+    for (struct snp_memory_copy *b = measuring->session->copies; b != NULL; b = b->next) {
         if (strcmp(b->executor, measuring->executor) == 0 && b->number <= measuring->newest &&
             !is_listed(numbers, b->number)) {
             b->is_doomed = true;
@@ -433,7 +434,7 @@ static void measure_take(const struct measuring *measuring, const json_t *head)
     size_t n = json_array_size(json_object_get(head, "branches"));
     uint64_t each;
 
-    session->held_bytes = (uint64_t)snp_json_int(head, "bytes", 0);
+    session->measured_bytes = (uint64_t)snp_json_int(head, "bytes", 0);
     session->copies_bytes = (uint64_t)snp_json_int(head, "copies_bytes", 0);
     given_up_note(measuring, json_object_get(head, "branches"));
     /* They share pages: that each has as much is a guess, which the next measurement corrects. */
@@ -442,7 +443,7 @@ static void measure_take(const struct measuring *measuring, const json_t *head)
            oldest_evict(session, "memory")) {
         session->copies_bytes -= each;
     }
-    snp_pin_check(session);
+    snp_memory_check(session);
 }
 
 static int measured(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
@@ -472,7 +473,7 @@ static int measured(void *ctx, const struct snp_tier_answer *answer, struct snp_
 
 static const struct snp_tier_ops measure_ops = {measured, NULL};
 
-void snp_pin_measure(struct snp_session *session)
+void snp_memory_measure(struct snp_session *session)
 {
     struct measuring *measuring;
     struct snp_tier_call call = {.method = "memory",
@@ -492,7 +493,7 @@ void snp_pin_measure(struct snp_session *session)
         return; /* the next time */
     }
     memcpy(measuring->executor, session->executor->id, sizeof(measuring->executor));
-    measuring->newest = session->branches == NULL ? 0 : session->branches->number;
+    measuring->newest = session->copies == NULL ? 0 : session->copies->number;
     measuring->session = session;
     call.head = head;
     call.ctx = measuring;
@@ -520,7 +521,7 @@ static int dropped(void *ctx, const struct snp_tier_answer *answer, struct snp_e
 
 static const struct snp_tier_ops drop_ops = {dropped, NULL};
 
-void snp_pin_drop(const struct snp_executor *executor, uint32_t number)
+void snp_memory_drop(const struct snp_executor *executor, uint32_t number)
 {
     snp_autojson json_t *head =
         json_pack("{s:s, s:I}", "session", executor->id, "branch", (json_int_t)number);
@@ -542,47 +543,47 @@ void snp_pin_drop(const struct snp_executor *executor, uint32_t number)
 /* To disk ---------------------------------------------------------------------------------------- */
 
 struct spill {
-    struct snp_session *session; /* one reference */
-    struct snp_pin *branch;      /* in use */
+    struct snp_session *session;  /* one reference */
+    struct snp_memory_copy *copy; /* in use */
 };
 
 static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
 {
     struct spill *spill = ctx;
     struct snp_session *session = spill->session;
-    struct snp_pin *branch = spill->branch;
+    struct snp_memory_copy *copy = spill->copy;
     char snapshot[SNP_SESSION_ID_LEN + 1];
 
-    memcpy(snapshot, branch->snapshot, sizeof(snapshot));
+    memcpy(snapshot, copy->snapshot, sizeof(snapshot));
     free(spill);
-    branch->users--;
-    branch->is_spilling = false;
-    branch->is_on_disk = report != NULL;
+    copy->users--;
+    copy->is_spilling = false;
+    copy->is_on_disk = report != NULL;
     if (err != NULL) {
         /* Who wrote it died, or another was being written: once more. */
-        branch->is_doomed |= err->code == SNP_E_NOT_FOUND; /* given up: memory was short */
-        branch->is_failed = ++branch->tries == TRIES_MAX;
-        branch->why = *err;
+        copy->is_doomed |= err->code == SNP_E_NOT_FOUND; /* given up: memory was short */
+        copy->is_failed = ++copy->tries == TRIES_MAX;
+        copy->why = *err;
         snp_log(SNP_LOG_WARN, "snapshot-spill", "session=%s snapshot=%s error=\"%s\"",
                 session->id, snapshot, err->msg);
     }
-    if (branch->is_on_disk || branch->is_failed) {
+    if (copy->is_on_disk || copy->is_failed) {
         waiters_call(session->server, snapshot);
     }
-    snp_pin_check(session);
-    branches_bound(session);
-    snp_pin_measure(session);
-    snp_pin_spill(session);
+    snp_memory_check(session);
+    copies_bound(session);
+    snp_memory_measure(session);
+    snp_memory_spill(session);
     snp_session_unref(session);
 }
 
-void snp_pin_spill(struct snp_session *session)
+void snp_memory_spill(struct snp_session *session)
 {
-    struct snp_pin *oldest = NULL;
-    struct snp_checkpoint_branch order;
+    struct snp_memory_copy *oldest = NULL;
+    struct snp_checkpoint_copy order;
     struct spill *spill;
 
-    for (struct snp_pin *b = session->branches; b != NULL; b = b->next) {
+    for (struct snp_memory_copy *b = session->copies; b != NULL; b = b->next) {
         if (b->is_spilling) {
             return; /* its end calls this again */
         }
@@ -602,28 +603,28 @@ void snp_pin_spill(struct snp_session *session)
     *spill = (struct spill){session, oldest};
     oldest->is_spilling = true;
     oldest->users++;
-    order = (struct snp_checkpoint_branch){.branch = oldest->number,
-                                           .epoch = oldest->epoch,
-                                           .cell = oldest->cell,
-                                           .effect = oldest->effect,
-                                           .snapshot = oldest->snapshot};
-    snp_checkpoint_make_branch(session, &order, spilled, spill);
+    order = (struct snp_checkpoint_copy){.number = oldest->number,
+                                         .epoch = oldest->epoch,
+                                         .cell = oldest->cell,
+                                         .effect = oldest->effect,
+                                         .snapshot = oldest->snapshot};
+    snp_checkpoint_make_copy(session, &order, spilled, spill);
 }
 
-void snp_pin_noted(struct snp_session *session,
-                   struct snp_pin *branch,
-                   uint64_t effect,
-                   bool is_on_disk)
+void snp_memory_noted(struct snp_session *session,
+                      struct snp_memory_copy *copy,
+                      uint64_t effect,
+                      bool is_on_disk)
 {
     char snapshot[SNP_SESSION_ID_LEN + 1];
 
-    memcpy(snapshot, branch->snapshot, sizeof(snapshot));
-    branch->has_row = true;
-    branch->effect = effect;
-    branch->is_on_disk = is_on_disk;
+    memcpy(snapshot, copy->snapshot, sizeof(snapshot));
+    copy->has_row = true;
+    copy->effect = effect;
+    copy->is_on_disk = is_on_disk;
     if (is_on_disk) {
         waiters_call(session->server, snapshot);
     }
-    snp_pin_check(session);
-    snp_pin_spill(session);
+    snp_memory_check(session);
+    snp_memory_spill(session);
 }

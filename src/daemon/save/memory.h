@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_DAEMON_SNAPSHOT_PIN_H
-#define SNP_DAEMON_SNAPSHOT_PIN_H
+#ifndef SNP_DAEMON_SAVE_MEMORY_H
+#define SNP_DAEMON_SAVE_MEMORY_H
 
 /*
- * Snapshots in memory: a branch asleep in the session's executor for each, and its way to disk.
+ * Snapshots in memory: for each a copy that sleeps in the session's executor, and its way to disk.
  *
  * They are bounded in number: the oldest goes first, and only one whose checkpoint is whole. A
- * snapshot whose branch is gone before it is on disk does not exist any more; its row goes, and an
+ * snapshot whose copy is gone before it is on disk does not exist any more; its row goes, and an
  * event says so.
  */
 
@@ -21,12 +21,12 @@ struct snp_server;
 struct snp_session;
 struct snp_tx;
 
-struct snp_pin {
-    struct snp_pin *next; /* the one made before it */
+struct snp_memory_copy {
+    struct snp_memory_copy *next; /* the one made before it */
     char snapshot[SNP_SESSION_ID_LEN + 1];
     char executor[SNP_SESSION_ID_LEN + 1]; /* that has it */
     uint32_t number;                       /* in that executor */
-    /* The moment it was made in. */
+    /* When it was made. */
     uint64_t epoch;
     uint64_t cell;
     uint64_t effect;    /* known once the journal has it */
@@ -48,60 +48,62 @@ struct snp_spill_waiter {
 };
 
 /* SNP_E_LIMIT: so many are in memory only that one more must wait. */
-int snp_pin_room(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
+int snp_memory_room(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
 
 /* Note one that the executor has made, of the session as it is now. NULL when out of memory. Borrowed. */
-struct snp_pin *snp_pin_add(struct snp_session *session, const char *snapshot, uint32_t number);
+struct snp_memory_copy *snp_memory_add(struct snp_session *session,
+                                       const char *snapshot,
+                                       uint32_t number);
 
-/* The branch of a snapshot; NULL = it is not in memory. Borrowed. */
-struct snp_pin *snp_pin_find(struct snp_session *session, const char *snapshot);
+/* The copy of a snapshot; NULL = it is not in memory. Borrowed. */
+struct snp_memory_copy *snp_memory_find(struct snp_session *session, const char *snapshot);
 
-/* The snapshot is no more: its branch goes too, once nobody uses it. */
-void snp_pin_remove(struct snp_session *session, const char *snapshot);
+/* The snapshot is no more: its copy goes too, once nobody uses it. */
+void snp_memory_remove(struct snp_session *session, const char *snapshot);
 
 /* Have the executor drop one that no snapshot has. */
-void snp_pin_drop(const struct snp_executor *executor, uint32_t number);
+void snp_memory_drop(const struct snp_executor *executor, uint32_t number);
 
 /* The journal has its row: its way to disk begins, if it is not there already. */
-void snp_pin_noted(struct snp_session *session,
-                   struct snp_pin *branch,
-                   uint64_t effect,
-                   bool is_on_disk);
+void snp_memory_noted(struct snp_session *session,
+                      struct snp_memory_copy *copy,
+                      uint64_t effect,
+                      bool is_on_disk);
 
 /* Write those to disk that are not there yet, one after the other. */
-void snp_pin_spill(struct snp_session *session);
+void snp_memory_spill(struct snp_session *session);
 
 /*
  * Ask the tier what the session takes, and which it still has in memory: it gives some up when
  * memory is short. The oldest that are on disk go while they hold more than they may.
  */
-void snp_pin_measure(struct snp_session *session);
+void snp_memory_measure(struct snp_session *session);
 
 /* Look at them again: the executor is gone, or a snapshot has come to disk another way. */
-void snp_pin_check(struct snp_session *session);
+void snp_memory_check(struct snp_session *session);
 
 /*
  * If it is on its way to disk: waiter->run is called when that has ended, however; true. again: one
  * that could not be written is written now, for the disk may have room again.
  */
-bool snp_pin_wait(struct snp_server *server,
-                  const char *snapshot,
-                  bool again,
-                  struct snp_spill_waiter *waiter);
+bool snp_memory_wait(struct snp_server *server,
+                     const char *snapshot,
+                     bool again,
+                     struct snp_spill_waiter *waiter);
 
 /* The same for any of the session's that is not on disk yet; false: its executor may go without a loss. */
-bool snp_pin_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter);
+bool snp_memory_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter);
 
 /* Some are to come to disk. */
-bool snp_pin_is_leaving(const struct snp_session *session);
+bool snp_memory_is_leaving(const struct snp_session *session);
 
 /* Try once more to write those that could not be written. */
-void snp_pin_retry(struct snp_session *session);
+void snp_memory_retry(struct snp_session *session);
 
 /* The session's memory goes. */
-void snp_pin_forget(struct snp_session *session);
+void snp_memory_forget(struct snp_session *session);
 
 /* At the start of the daemon, in a job: snapshots that were in memory only are no more. */
-int snp_pin_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err) SNP_NODISCARD;
+int snp_memory_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err) SNP_NODISCARD;
 
 #endif

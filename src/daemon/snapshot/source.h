@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_DAEMON_SNAPSHOT_MOMENT_H
-#define SNP_DAEMON_SNAPSHOT_MOMENT_H
+#ifndef SNP_DAEMON_SNAPSHOT_SOURCE_H
+#define SNP_DAEMON_SNAPSHOT_SOURCE_H
 
 /*
  * What a reference names (a session as it is now, or a snapshot), as a whole checkpoint on
@@ -17,10 +17,10 @@ struct snp_server;
 struct snp_session;
 
 enum {
-    SNP_MOMENT_REF_MAX = 2 * SNP_SESSION_NAME_MAX + 1, /* SESSION@NAME */
+    SNP_SOURCE_REF_MAX = 2 * SNP_SESSION_NAME_MAX + 1, /* SESSION@NAME */
 };
 
-struct snp_moment {
+struct snp_source {
     char session[SNP_SESSION_ID_LEN + 1];
     char session_name[SNP_SESSION_NAME_MAX + 1];
     char snapshot[SNP_SESSION_ID_LEN + 1]; /* "" = the session as it is now */
@@ -32,17 +32,17 @@ struct snp_moment {
     json_t *lost; /* owned: what could not be saved */
 };
 
-void snp_moment_done(struct snp_moment *moment);
+void snp_source_done(struct snp_source *source);
 
 /*
  * What a session that woke could not restore (its `restored`, which is taken and told no more), without
  * what was never saved (lost). New reference, NULL when out of memory.
  */
-json_t *snp_moment_failed(struct snp_session *session, const json_t *lost);
+json_t *snp_source_failed(struct snp_session *session, const json_t *lost);
 
-/* moment: borrowed until return; NULL = see err. */
-typedef void snp_moment_found(void *ctx,
-                              const struct snp_moment *moment,
+/* source: borrowed until return; NULL = see err. */
+typedef void snp_source_found(void *ctx,
+                              const struct snp_source *source,
                               const struct snp_err *err);
 
 /*
@@ -51,9 +51,9 @@ typedef void snp_moment_found(void *ctx,
  * is neither; SNP_E_DENIED: the session lacks what cells did after its checkpoint, or the
  * snapshot was in memory only, and that is gone.
  */
-void snp_moment_find(struct snp_server *server,
+void snp_source_find(struct snp_server *server,
                      const char *ref,
-                     snp_moment_found *found,
+                     snp_source_found *found,
                      void *ctx);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_DAEMON_SAVE_KEEP_H
-#define SNP_DAEMON_SAVE_KEEP_H
+#ifndef SNP_DAEMON_SAVE_ENTRY_H
+#define SNP_DAEMON_SAVE_ENTRY_H
 
 /*
  * What the daemon writes to the journal about cells and sessions that last. Each call makes one
@@ -18,26 +18,26 @@
 #include "store/store.h"
 
 struct snp_exec;
-struct snp_keep;
+struct snp_entry;
 struct snp_server;
 struct snp_session;
 
 /* err: NULL = it is done. */
-typedef void snp_keep_done(void *ctx, const struct snp_err *err);
+typedef void snp_entry_done(void *ctx, const struct snp_err *err);
 
 /* The journal cannot be trusted to take the next job of this session. */
-bool snp_keep_is_suspect(const struct snp_session *session);
+bool snp_entry_is_suspect(const struct snp_session *session);
 
 /*
  * The intent of a cell, and before the first one the session itself.
  * done: NULL = nobody waits.
  */
-int snp_keep_begin(struct snp_exec *exec,
-                   snp_keep_done *done,
-                   struct snp_err *err) SNP_NODISCARD;
+int snp_entry_begin(struct snp_exec *exec,
+                    snp_entry_done *done,
+                    struct snp_err *err) SNP_NODISCARD;
 
 /* What it has shown so far. Best effort. */
-void snp_keep_seen(struct snp_exec *exec);
+void snp_entry_seen(struct snp_exec *exec);
 
 struct snp_outcome {
     const char *status;
@@ -50,58 +50,58 @@ struct snp_outcome {
  * The outcome, with the intent if that is due. done(exec, err) always follows, also when the job could not be
  * made, then before this returns: exec is not to be touched any more.
  */
-void snp_keep_end(struct snp_exec *exec,
-                  const struct snp_outcome *outcome,
-                  snp_keep_done *done);
+void snp_entry_end(struct snp_exec *exec,
+                   const struct snp_outcome *outcome,
+                   snp_entry_done *done);
 
 /* The session's epoch and policy as they are now. */
-int snp_keep_session(struct snp_session *session,
-                     snp_keep_done *done,
-                     void *ctx,
-                     struct snp_err *err) SNP_NODISCARD;
-
-/* The same, and its cells after that one read "undone": somebody has given them up. */
-int snp_keep_accepted(struct snp_session *session,
-                      uint64_t after,
-                      snp_keep_done *done,
+int snp_entry_session(struct snp_session *session,
+                      snp_entry_done *done,
                       void *ctx,
                       struct snp_err *err) SNP_NODISCARD;
 
+/* The same, and its cells after that one read "undone": somebody has given them up. */
+int snp_entry_accepted(struct snp_session *session,
+                       uint64_t after,
+                       snp_entry_done *done,
+                       void *ctx,
+                       struct snp_err *err) SNP_NODISCARD;
+
 /* Its cells, snapshots and checkpoints go; its epoch is what it is now. */
-int snp_keep_clear(struct snp_session *session,
-                   snp_keep_done *done,
-                   void *ctx,
-                   struct snp_err *err) SNP_NODISCARD;
-/* All of it goes. */
-int snp_keep_remove(struct snp_session *session,
-                    snp_keep_done *done,
+int snp_entry_clear(struct snp_session *session,
+                    snp_entry_done *done,
                     void *ctx,
                     struct snp_err *err) SNP_NODISCARD;
+/* All of it goes. */
+int snp_entry_remove(struct snp_session *session,
+                     snp_entry_done *done,
+                     void *ctx,
+                     struct snp_err *err) SNP_NODISCARD;
 
 /*
  * A session may owe the journal cells that ran and could not be written down. Write them, as
  * unknown. True: done(ctx, err) will be called; false: nothing is owed.
  */
-bool snp_keep_pay(struct snp_session *session, snp_keep_done *done, void *ctx);
+bool snp_entry_pay(struct snp_session *session, snp_entry_done *done, void *ctx);
 /* The session has gone back to its state after that cell: a later one that is owed will read so. */
-void snp_keep_undone(struct snp_session *session, uint64_t after);
+void snp_entry_undone(struct snp_session *session, uint64_t after);
 /* Forget what is owed: the session ends. */
-void snp_keep_forgive(struct snp_session *session);
+void snp_entry_forgive(struct snp_session *session);
 
 /* A file is about to be put into the session: until a checkpoint has it, its loss can be told. */
-int snp_keep_put(struct snp_session *session,
-                 const char *path,
-                 snp_keep_done *done,
-                 void *ctx,
-                 struct snp_err *err) SNP_NODISCARD;
+int snp_entry_put(struct snp_session *session,
+                  const char *path,
+                  snp_entry_done *done,
+                  void *ctx,
+                  struct snp_err *err) SNP_NODISCARD;
 /* Files put before are given up. Best effort. */
-void snp_keep_puts_forgiven(struct snp_session *session);
+void snp_entry_puts_forgiven(struct snp_session *session);
 
 /* A line for `doctor`. Best effort. */
-void snp_keep_event(struct snp_server *server,
-                    const char *kind,
-                    const struct snp_session *session,
-                    const char *fmt,
-                    ...) SNP_PRINTF(4, 5);
+void snp_entry_event(struct snp_server *server,
+                     const char *kind,
+                     const struct snp_session *session,
+                     const char *fmt,
+                     ...) SNP_PRINTF(4, 5);
 
 #endif

@@ -1,0 +1,802 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs of the store that cells and sessions need.
+ *
+ * A job runs on the store's thread while the loop goes on, so it owns everything it reads. It
+ * holds a reference of its session, which only the loop touches.
+ */
+#include "daemon/save/entry.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/session.h"
+#include "daemon/session/spec.h"
+#include "store/journal.h"
+#include "wire/rpc.h"
+
+enum {
+    FILES_MAX = 1000, /* rows of one cell; the result has all */
+    EVENT_MAX = 400,
+};
+
+/* Everything a job may need; what it does not use is zero. */
+struct snp_entry {
+    struct snp_session *session; /* one reference, or NULL */
+    snp_entry_done *done;
+    void *ctx;
+    char id[SNP_SESSION_ID_LEN + 1];
+    char name[SNP_SESSION_NAME_MAX + 1];
+    char *spec; /* owned: the session's */
+    bool has_row;
+    bool has_undo; /* cells after this one read "undone" */
+    uint64_t undo_after;
+    bool has_intent; /* of an outcome: the intent goes along */
+    uint64_t started_us;
+    uint64_t epoch;
+    uint64_t cell;
+    uint64_t created_us;
+    uint64_t now_us;
+    char *argv;      /* owned */
+    char *cell_spec; /* owned */
+    char *detail;    /* owned: of an effect */
+    char kind[16];
+    char status[16];
+    char state[32];
+    uint64_t wall_us;
+    char *raw; /* owned: code, then input */
+    size_t code_len;
+    size_t raw_len;
+    char *result;         /* owned */
+    struct snp_buf shown; /* owned */
+    struct snp_buf seen[2];
+    char **files; /* owned, n_files of them: one letter of the change, then the path */
+    size_t n_files;
+    char text[EVENT_MAX];
+    bool is_cell;           /* of a failure the cell is owed */
+    struct snp_entry *debt; /* owned: what is written down first, each with the next; or NULL */
+};
+
+bool snp_entry_is_suspect(const struct snp_session *session)
+{
+    struct snp_err ignored;
+
+    return session->is_suspect || !session->server->is_recovered ||
+           snp_store_health(session->server->store, &ignored) < 0;
+}
+
+static void entry_free(struct snp_entry *entry)
+{
+    if (entry == NULL) {
+        return;
+    }
+    entry_free(entry->debt);
+    if (entry->session != NULL) {
+        snp_session_unref(entry->session);
+    }
+    free(entry->spec);
+    free(entry->argv);
+    free(entry->cell_spec);
+    free(entry->detail);
+    free(entry->raw);
+    free(entry->result);
+    snp_buf_done(&entry->shown);
+    snp_buf_done(&entry->seen[0]);
+    snp_buf_done(&entry->seen[1]);
+    for (size_t i = 0; i < entry->n_files; i++) {
+        free(entry->files[i]);
+    }
+    free(entry->files);
+    free(entry);
+}
+
+/* session may be NULL. */
+static struct snp_entry *entry_new(struct snp_session *session, snp_entry_done *done, void *ctx)
+{
+    struct snp_entry *entry = calloc(1, sizeof(*entry));
+
+    if (entry == NULL) {
+        return NULL;
+    }
+    entry->done = done;
+    entry->ctx = ctx;
+    entry->now_us = snp_wall_us();
+    if (session != NULL) {
+        snp_session_ref(session);
+        entry->session = session;
+        memcpy(entry->id, session->id, sizeof(entry->id));
+        memcpy(entry->name, session->name, sizeof(entry->name));
+        entry->epoch = session->epoch;
+        entry->cell = session->cells;
+        entry->created_us = session->created_wall_us;
+    }
+    return entry;
+}
+
+/* What is owed of a cell, without what is no longer true of it. NULL: out of memory. */
+static struct snp_entry *debt_new(struct snp_entry *entry)
+{
+    struct snp_entry *debt = calloc(1, sizeof(*debt));
+
+    if (debt == NULL) {
+        return NULL; /* after a restart it reads unknown if its intent was written */
+    }
+    *debt = *entry;
+    debt->session = NULL;
+    debt->done = NULL;
+    debt->result = NULL;
+    debt->shown = (struct snp_buf){0};
+    debt->files = NULL;
+    debt->n_files = 0;
+    debt->debt = NULL;
+    if (strcmp(debt->status, "refused") != 0) {
+        (void)snprintf(debt->status, sizeof(debt->status), "unknown");
+    }
+    if (debt->state[0] == '\0') { /* else what became of its effects is known */
+        (void)snprintf(debt->state, sizeof(debt->state), "kept");
+    }
+    /* These are the debt's now. */
+    entry->spec = NULL;
+    entry->argv = NULL;
+    entry->cell_spec = NULL;
+    entry->raw = NULL;
+    return debt;
+}
+
+/* One more, in the order of their cells; of two of one cell the first stays: it may have the intent. */
+static void debt_add(struct snp_session *session, struct snp_entry *debt)
+{
+    struct snp_entry **at = &session->debt;
+
+    while (*at != NULL && (*at)->cell < debt->cell) {
+        at = &(*at)->debt;
+    }
+    if (*at != NULL && (*at)->cell == debt->cell) {
+        entry_free(debt);
+        return;
+    }
+    debt->debt = *at;
+    *at = debt;
+}
+
+/* Cells that have run and are not written down stay owed: what the job was to pay, and its own. */
+static void owe(struct snp_session *session, struct snp_entry *entry)
+{
+    while (entry->debt != NULL) {
+        struct snp_entry *debt = entry->debt;
+
+        entry->debt = SNP_TAKE_PTR(debt->debt);
+        debt_add(session, debt);
+    }
+    if (entry->is_cell) {
+        struct snp_entry *debt = debt_new(entry);
+
+        if (debt != NULL) {
+            debt_add(session, debt);
+        }
+    }
+}
+
+static void job_done(void *arg, const struct snp_err *err)
+{
+    struct snp_entry *entry = arg;
+    struct snp_session *session = entry->session;
+
+    if (session != NULL && err->code == SNP_OK) {
+        session->is_suspect = session->debt != NULL;
+        session->is_recorded |= entry->has_row || entry->debt != NULL;
+    } else if (err->code != SNP_OK) {
+        snp_log(SNP_LOG_ERROR, "journal", "session=%s cell=%llu error=\"%s\"", entry->id,
+                (unsigned long long)entry->cell, err->msg);
+        if (session != NULL) {
+            session->is_suspect = true;
+            owe(session, entry);
+        }
+    }
+    if (entry->done != NULL) {
+        entry->done(entry->ctx, err->code == SNP_OK ? NULL : err);
+    }
+    entry_free(entry);
+}
+
+/* The job is taken over, also on failure; then done() is not called. */
+static int submit(struct snp_server *server,
+                  struct snp_entry *entry,
+                  snp_store_run_fn run,
+                  enum snp_durability durability,
+                  struct snp_err *err)
+{
+    const struct snp_store_job job = {
+        .run = run, .done = job_done, .arg = entry, .durability = durability};
+    int r = snp_store_submit(server->store, &job, err);
+
+    if (r < 0) {
+        if (entry->session != NULL) {
+            entry->session->is_suspect = true;
+            owe(entry->session, entry);
+        }
+        entry_free(entry);
+    }
+    return r;
+}
+
+/* Intents -------------------------------------------------------------------------------- */
+
+static struct snp_journal_session row_of(const struct snp_entry *entry)
+{
+    return (struct snp_journal_session){
+        .id = entry->id,
+        .name = entry->name[0] == '\0' ? NULL : entry->name,
+        .spec = entry->spec,
+        .state = "idle",
+        .epoch = entry->epoch,
+        .cells = entry->cell,
+        .created_us = entry->created_us,
+        .used_us = entry->now_us,
+    };
+}
+
+/* Of a session that is new to the journal. */
+static int row_add(struct snp_tx *tx, const struct snp_entry *entry, struct snp_err *err)
+{
+    struct snp_journal_session row;
+    int r = entry->has_row ? snp_journal_session_get(tx, entry->id, &row, err) : 0;
+
+    if (r == SNP_E_NOT_FOUND) {
+        row = row_of(entry);
+        row.cells = 0;
+        r = snp_journal_session_add(tx, &row, err);
+    }
+    return r;
+}
+
+static int intent_write(struct snp_tx *tx, const struct snp_entry *entry, struct snp_err *err)
+{
+    const struct snp_journal_cell cell = {
+        .session = entry->id,
+        .cell = entry->cell,
+        .epoch = entry->epoch,
+        .kind = entry->kind,
+        .argv = entry->argv,
+        .spec = entry->cell_spec,
+        .started_us = entry->started_us,
+        .stdin_bytes = entry->raw_len - entry->code_len,
+    };
+    int r = row_add(tx, entry, err);
+
+    if (r == 0) {
+        r = snp_journal_cell_begin(
+            tx, &cell, (struct snp_bytes){entry->raw, entry->code_len},
+            (struct snp_bytes){entry->raw + entry->code_len, entry->raw_len - entry->code_len},
+            err);
+    }
+    return r;
+}
+
+/* A cell that is owed: its intent if that is missing, and that its end is not known. */
+static int debt_write(struct snp_tx *tx, const struct snp_entry *debt, struct snp_err *err)
+{
+    const struct snp_journal_outcome outcome = {.status = debt->status, .state = debt->state};
+    struct snp_journal_cell row;
+    int r = snp_journal_cell_get(tx, debt->id, debt->cell, &row, err);
+
+    if (r == SNP_E_NOT_FOUND && debt->has_intent) {
+        r = intent_write(tx, debt, err);
+    } else if (r == 0 && strcmp(row.status, "running") != 0) {
+        return 0;
+    }
+    return r < 0 ? r
+                 : snp_journal_cell_end(tx, debt->id, debt->cell, debt->epoch, &outcome, err);
+}
+
+/* All that the job is to pay; of its own cell it is the intent, which failed before. */
+static int debts_write(struct snp_tx *tx, const struct snp_entry *entry, struct snp_err *err)
+{
+    int r = 0;
+
+    for (const struct snp_entry *debt = entry->debt; r == 0 && debt != NULL;
+         debt = debt->debt) {
+        r = entry->is_cell && debt->cell == entry->cell ? intent_write(tx, debt, err)
+                                                        : debt_write(tx, debt, err);
+    }
+    return r;
+}
+
+static int run_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_entry *entry = arg;
+    int r = debts_write(tx, entry, err);
+
+    return r < 0 ? r : intent_write(tx, entry, err);
+}
+
+static int intent_fill(struct snp_entry *entry, struct snp_exec *exec)
+{
+    struct snp_session *session = exec->session;
+    snp_autojson json_t *spec = json_pack(
+        "{s:I, s:b, s:b, s:I, s:I}", "wall_ms", (json_int_t)exec->wall_ms, "require_exact",
+        exec->spec.require_exact, "stdin", exec->spec.has_stdin, "replay_of",
+        (json_int_t)exec->replay_of, "rerun_of", (json_int_t)exec->spec.rerun_of);
+
+    exec->is_intent_due = false;
+    entry->has_intent = true;
+    entry->cell = exec->cell;
+    entry->started_us = exec->started_us;
+    entry->is_cell = true;
+    entry->epoch = exec->executor->epoch;
+    entry->has_row = !session->is_recorded;
+    (void)snprintf(entry->kind, sizeof(entry->kind), "%s", exec->spec.kind);
+    entry->argv = exec->spec.argv == NULL ? NULL : snp_json_text(exec->spec.argv);
+    entry->cell_spec = spec == NULL ? NULL : snp_json_text(spec);
+    entry->spec = entry->has_row ? snp_session_spec_text(session) : NULL;
+    entry->code_len = exec->spec.code_len;
+    entry->raw_len = exec->raw_len;
+    entry->raw = malloc(exec->raw_len + 1);
+    if (entry->cell_spec == NULL || (entry->has_row && entry->spec == NULL) ||
+        (exec->spec.argv != NULL && entry->argv == NULL) || entry->raw == NULL) {
+        return SNP_E_NOMEM;
+    }
+    if (exec->raw_len > 0) {
+        memcpy(entry->raw, exec->raw, exec->raw_len);
+    }
+    return 0;
+}
+
+int snp_entry_begin(struct snp_exec *exec, snp_entry_done *done, struct snp_err *err)
+{
+    struct snp_entry *entry = entry_new(exec->session, done, exec);
+
+    if (entry == NULL || intent_fill(entry, exec) < 0) {
+        if (entry != NULL) {
+            entry_free(entry);
+        }
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    /* Who waits for the intent has not run yet, and owes nothing if it fails. */
+    entry->is_cell = done == NULL;
+    entry->debt = SNP_TAKE_PTR(exec->session->debt);
+    return submit(exec->session->server, entry, run_begin, SNP_DURABILITY_PROCESS, err);
+}
+
+/* While it runs --------------------------------------------------------------------------- */
+
+static int run_seen(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    static const enum snp_journal_part parts[] = {SNP_PART_SEEN_STDOUT, SNP_PART_SEEN_STDERR};
+    const struct snp_entry *entry = arg;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(parts); i++) {
+        const struct snp_buf *seen = &entry->seen[i];
+
+        if (seen->len > 0) {
+            r = snp_journal_cell_seen(tx, entry->id, entry->cell, parts[i],
+                                      (struct snp_bytes){snp_buf_bytes(seen), seen->len}, err);
+        }
+    }
+    return r;
+}
+
+/* Keep the last bytes of a stream. */
+static void seen_add(struct snp_buf *seen, const char *bytes, size_t n)
+{
+    if (n > SNP_JOURNAL_SEEN_MAX) {
+        bytes += n - SNP_JOURNAL_SEEN_MAX;
+        n = SNP_JOURNAL_SEEN_MAX;
+    }
+    if (seen->len + n > SNP_JOURNAL_SEEN_MAX) {
+        snp_buf_consume(seen, seen->len + n - SNP_JOURNAL_SEEN_MAX);
+    }
+    if (snp_buf_add(seen, bytes, n) < 0) {
+        snp_buf_clear(seen); /* out of memory: what follows is kept */
+    }
+}
+
+/* The texts of the streams, out of the frames they came in. */
+static void seen_read(const struct snp_exec *exec, struct snp_buf seen[2])
+{
+    const char *at = snp_buf_bytes(&exec->events);
+    size_t left = exec->events.len;
+
+    snp_buf_init(&seen[0], SNP_JOURNAL_SEEN_MAX);
+    snp_buf_init(&seen[1], SNP_JOURNAL_SEEN_MAX);
+    while (left > 0) {
+        struct snp_buf rest = {
+            .data = (char *)(uintptr_t)at, .len = left, .cap = left, .max = left};
+        struct snp_frame frame;
+        struct snp_err ignored;
+        size_t size = 0;
+        bool has = false;
+
+        if (snp_frame_peek(&rest, SNP_FRAME_BODY_MAX, &frame, &size, &has, &ignored) < 0 ||
+            !has) {
+            return; /* cannot be: we wrote them */
+        }
+        if (frame.head_len > 0 && memmem(frame.head, frame.head_len, "\"stdout\"", 8) != NULL) {
+            seen_add(&seen[0], frame.raw, frame.raw_len);
+        } else if (memmem(frame.head, frame.head_len, "\"stderr\"", 8) != NULL) {
+            seen_add(&seen[1], frame.raw, frame.raw_len);
+        }
+        at += size;
+        left -= size;
+    }
+}
+
+void snp_entry_seen(struct snp_exec *exec)
+{
+    struct snp_entry *entry = entry_new(exec->session, NULL, NULL);
+    struct snp_err err;
+
+    if (entry == NULL) {
+        return;
+    }
+    entry->cell = exec->cell;
+    seen_read(exec, entry->seen);
+    if (submit(exec->session->server, entry, run_seen, SNP_DURABILITY_PROCESS, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "journal-seen", "error=\"%s\"", err.msg);
+    }
+}
+
+/* Outcomes -------------------------------------------------------------------------------- */
+
+static const char *change_name(char letter)
+{
+    return letter == 'c' ? "created" : letter == 'm' ? "modified" : "deleted";
+}
+
+static int run_end(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_entry *entry = arg;
+    const struct snp_journal_outcome outcome = {
+        .status = entry->status,
+        .state = entry->state,
+        .wall_us = entry->wall_us,
+        .result = {entry->result,                entry->result == NULL ? 0 : strlen(entry->result)},
+        .raw = {snp_buf_bytes(&entry->shown), entry->shown.len                                 },
+    };
+    int r = debts_write(tx, entry, err);
+
+    if (r == 0 && entry->has_intent) {
+        r = intent_write(tx, entry, err);
+    }
+    if (r == 0) {
+        r = snp_journal_cell_end(tx, entry->id, entry->cell, entry->epoch, &outcome, err);
+    }
+    for (size_t i = 0; r == 0 && i < entry->n_files; i++) {
+        r = snp_journal_file_add(tx, entry->id, entry->cell, entry->files[i] + 1,
+                                 change_name(entry->files[i][0]), err);
+    }
+    return r;
+}
+
+/* Without memory some are left out: the result has them all. */
+static void files_copy(struct snp_entry *entry, const json_t *files)
+{
+    static const char *const changes[] = {"created", "modified", "deleted"};
+
+    entry->files = calloc(FILES_MAX, sizeof(*entry->files));
+    for (size_t i = 0; entry->files != NULL && i < SNP_ARRAY_LEN(changes); i++) {
+        size_t j;
+        json_t *path;
+
+        json_array_foreach(json_object_get(files, changes[i]), j, path)
+        {
+            char *text = entry->n_files == FILES_MAX
+                             ? NULL
+                             : snp_format("%c%s", changes[i][0], json_string_value(path));
+
+            if (text == NULL) {
+                return;
+            }
+            entry->files[entry->n_files++] = text;
+        }
+    }
+}
+
+static bool has_files(const json_t *files)
+{
+    return json_array_size(json_object_get(files, "created")) > 0 ||
+           json_array_size(json_object_get(files, "modified")) > 0 ||
+           json_array_size(json_object_get(files, "deleted")) > 0;
+}
+
+void snp_entry_end(struct snp_exec *exec,
+                   const struct snp_outcome *outcome,
+                   snp_entry_done *done)
+{
+    struct snp_entry *entry = entry_new(exec->session, done, exec);
+    struct snp_err err;
+
+    if (entry != NULL && exec->is_intent_due && intent_fill(entry, exec) < 0) {
+        entry_free(SNP_TAKE_PTR(entry));
+    }
+    if (entry == NULL) {
+        free(outcome->result);
+        exec->session->is_suspect = true;
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        done(exec, &err);
+        return;
+    }
+    entry->is_cell = true;
+    entry->debt = SNP_TAKE_PTR(exec->session->debt);
+    entry->cell = exec->cell;
+    entry->epoch = exec->executor->epoch;
+    entry->wall_us = outcome->wall_us;
+    entry->result = outcome->result;
+    (void)snprintf(entry->status, sizeof(entry->status), "%s", outcome->status);
+    (void)snprintf(entry->state, sizeof(entry->state), "%s", outcome->state);
+    entry->shown = exec->events;
+    exec->events = (struct snp_buf){0};
+    if (has_files(outcome->files)) {
+        files_copy(entry, outcome->files);
+    }
+    if (submit(exec->session->server, entry, run_end, exec->spec.durability, &err) < 0) {
+        done(exec, &err);
+    }
+}
+
+/* Sessions ---------------------------------------------------------------------------------- */
+
+static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_entry *entry = arg;
+    struct snp_journal_session row;
+    struct snp_journal_session wanted = row_of(entry);
+    int r = snp_journal_session_get(tx, entry->id, &row, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (row.epoch > entry->epoch) {
+        return snp_fail(err, SNP_E_DENIED, "the session is at epoch %llu already, not %llu",
+                        (unsigned long long)row.epoch, (unsigned long long)entry->epoch);
+    }
+    wanted.cells = row.cells;
+    wanted.used_us = row.used_us;
+    wanted.head_snapshot = row.head_snapshot;
+    r = snp_journal_session_put(tx, &wanted, err);
+    if (r == 0 && entry->has_undo) {
+        r = snp_journal_cell_undo(tx, entry->id, entry->undo_after, err);
+    }
+    return r;
+}
+
+/* NULL: out of memory. */
+static struct snp_entry *session_new(struct snp_session *session,
+                                     snp_entry_done *done,
+                                     void *ctx)
+{
+    struct snp_entry *entry = entry_new(session, done, ctx);
+
+    if (entry != NULL) {
+        entry->spec = snp_session_spec_text(session);
+        if (entry->spec == NULL) {
+            entry_free(SNP_TAKE_PTR(entry));
+        }
+    }
+    return entry;
+}
+
+int snp_entry_session(struct snp_session *session,
+                      snp_entry_done *done,
+                      void *ctx,
+                      struct snp_err *err)
+{
+    struct snp_entry *entry = session_new(session, done, ctx);
+
+    return entry == NULL
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : submit(session->server, entry, run_session, SNP_DURABILITY_PROCESS, err);
+}
+
+int snp_entry_accepted(struct snp_session *session,
+                       uint64_t after,
+                       snp_entry_done *done,
+                       void *ctx,
+                       struct snp_err *err)
+{
+    struct snp_entry *entry = session_new(session, done, ctx);
+
+    if (entry == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    entry->has_undo = true;
+    entry->undo_after = after;
+    return submit(session->server, entry, run_session, SNP_DURABILITY_PROCESS, err);
+}
+
+static int run_clear(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_entry *entry = arg;
+
+    return snp_journal_session_clear(tx, entry->id, entry->epoch, err);
+}
+
+/* A job that needs no more than the session's id and epoch. */
+static int submit_plain(struct snp_session *session,
+                        snp_store_run_fn run,
+                        snp_entry_done *done,
+                        void *ctx,
+                        struct snp_err *err)
+{
+    struct snp_entry *entry = entry_new(session, done, ctx);
+
+    return entry == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                         : submit(session->server, entry, run, SNP_DURABILITY_SYNCED, err);
+}
+
+int snp_entry_clear(struct snp_session *session,
+                    snp_entry_done *done,
+                    void *ctx,
+                    struct snp_err *err)
+{
+    return submit_plain(session, run_clear, done, ctx, err);
+}
+
+static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_entry *entry = arg;
+    int r = snp_journal_session_remove(tx, entry->id, err);
+
+    return r == SNP_E_NOT_FOUND ? 0 : r;
+}
+
+int snp_entry_remove(struct snp_session *session,
+                     snp_entry_done *done,
+                     void *ctx,
+                     struct snp_err *err)
+{
+    return submit_plain(session, run_remove, done, ctx, err);
+}
+
+/* What is owed ------------------------------------------------------------------------------ */
+
+static int run_pay(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_entry *entry = arg;
+
+    return debts_write(tx, entry, err);
+}
+
+bool snp_entry_pay(struct snp_session *session, snp_entry_done *done, void *ctx)
+{
+    struct snp_entry *entry = session->debt == NULL ? NULL : entry_new(session, done, ctx);
+    struct snp_err err;
+
+    if (entry == NULL) {
+        return false;
+    }
+    entry->debt = SNP_TAKE_PTR(session->debt);
+    if (submit(session->server, entry, run_pay, SNP_DURABILITY_PROCESS, &err) < 0 &&
+        done != NULL) {
+        done(ctx, &err);
+    }
+    return true;
+}
+
+void snp_entry_undone(struct snp_session *session, uint64_t after)
+{
+    for (struct snp_entry *debt = session->debt; debt != NULL; debt = debt->debt) {
+        if (debt->cell > after) {
+            (void)snprintf(debt->state, sizeof(debt->state), "undone");
+        }
+    }
+}
+
+void snp_entry_forgive(struct snp_session *session)
+{
+    entry_free(SNP_TAKE_PTR(session->debt));
+}
+
+/* Files --------------------------------------------------------------------------------------- */
+
+static int run_effect(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_entry *entry = arg;
+    const struct snp_journal_effect effect = {
+        .session = entry->id,
+        .cell = entry->cell,
+        .kind = entry->kind,
+        .detail = entry->detail,
+        .at_us = entry->now_us,
+    };
+    int r = row_add(tx, entry, err);
+
+    return r < 0 ? r : snp_journal_effect_add(tx, &effect, err);
+}
+
+/* detail: consumed. */
+static struct snp_entry *effect_new(struct snp_session *session,
+                                    const char *kind,
+                                    json_t *detail)
+{
+    snp_autojson json_t *owned = detail;
+    struct snp_entry *entry = owned == NULL ? NULL : entry_new(session, NULL, NULL);
+
+    if (entry != NULL) {
+        (void)snprintf(entry->kind, sizeof(entry->kind), "%s", kind);
+        entry->has_row = !session->is_recorded;
+        entry->spec = entry->has_row ? snp_session_spec_text(session) : NULL;
+        entry->detail = snp_json_text(owned);
+        if (entry->detail == NULL || (entry->has_row && entry->spec == NULL)) {
+            entry_free(SNP_TAKE_PTR(entry));
+        }
+    }
+    return entry;
+}
+
+int snp_entry_put(struct snp_session *session,
+                  const char *path,
+                  snp_entry_done *done,
+                  void *ctx,
+                  struct snp_err *err)
+{
+    struct snp_entry *entry = effect_new(session, "put", json_pack("{s:s}", "path", path));
+
+    if (entry == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    entry->done = done;
+    entry->ctx = ctx;
+    /* Synced, because the file itself is not: without the note nobody is told that it is gone. */
+    return submit(session->server, entry, run_effect, SNP_DURABILITY_SYNCED, err);
+}
+
+void snp_entry_puts_forgiven(struct snp_session *session)
+{
+    struct snp_entry *entry = effect_new(session, "puts_forgiven", json_object());
+    struct snp_err err;
+
+    if (entry != NULL &&
+        submit(session->server, entry, run_effect, SNP_DURABILITY_PROCESS, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "journal", "session=%s error=\"%s\"", session->id, err.msg);
+    }
+}
+
+/* Events ------------------------------------------------------------------------------------ */
+
+static int run_event(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_entry *entry = arg;
+    const struct snp_journal_event event = {
+        .at_us = entry->now_us,
+        .kind = entry->state,
+        .session = entry->id[0] == '\0' ? NULL : entry->id,
+        .text = entry->text,
+    };
+
+    return snp_journal_event_add(tx, &event, err);
+}
+
+void snp_entry_event(struct snp_server *server,
+                     const char *kind,
+                     const struct snp_session *session,
+                     const char *fmt,
+                     ...)
+{
+    struct snp_entry *entry = entry_new(NULL, NULL, NULL);
+    struct snp_err err;
+    va_list args;
+
+    if (entry == NULL) {
+        return;
+    }
+    if (session != NULL) {
+        memcpy(entry->id, session->id, sizeof(entry->id));
+    }
+    (void)snprintf(entry->state, sizeof(entry->state), "%s", kind);
+    va_start(args, fmt);
+    (void)vsnprintf(entry->text, sizeof(entry->text), fmt, args);
+    va_end(args);
+    if (submit(server, entry, run_event, SNP_DURABILITY_PROCESS, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "journal-event", "error=\"%s\"", err.msg);
+    }
+}
