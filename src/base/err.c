@@ -29,6 +29,34 @@ static const char *const code_names[] = {
 
 _Static_assert(SNP_ARRAY_LEN(code_names) == 1 - SNP_CODE_MIN, "one name per code");
 
+static const char *const remedy_names[] = {
+    [SNP_REMEDY_NONE] = "",
+    [SNP_REMEDY_RECOVER] = "recover",
+    [SNP_REMEDY_RAISE_LIMIT] = "raise_limit",
+    [SNP_REMEDY_NEAR_NAME] = "near_name",
+    [SNP_REMEDY_OTHER_NAME] = "other_name",
+    [SNP_REMEDY_FORCE] = "force",
+    [SNP_REMEDY_RECURSE] = "recurse",
+    [SNP_REMEDY_CLEAR_SESSION] = "clear_session",
+    [SNP_REMEDY_END_SESSION] = "end_session",
+    [SNP_REMEDY_NO_SESSION] = "no_session",
+    [SNP_REMEDY_TIER] = "tier",
+    [SNP_REMEDY_ALLOW_DEGRADED] = "allow_degraded",
+    [SNP_REMEDY_ALLOW_INEXACT] = "allow_inexact",
+    [SNP_REMEDY_TEMPLATE] = "template",
+    [SNP_REMEDY_ADD_TEMPLATE] = "add_template",
+    [SNP_REMEDY_RENEW_TEMPLATE] = "renew_template",
+    [SNP_REMEDY_ALLOW_PYTHON] = "allow_python",
+    [SNP_REMEDY_STATE_DIR] = "state_dir",
+    [SNP_REMEDY_LOG_DIR] = "log_dir",
+    [SNP_REMEDY_FINGERPRINTS] = "fingerprints",
+    [SNP_REMEDY_DOCTOR] = "doctor",
+};
+
+_Static_assert(SNP_ARRAY_LEN(remedy_names) == SNP_REMEDY_KINDS, "one name per remedy");
+
+const char *const snp_recover_ways[] = {"replay", "skip", "checkpoint", NULL};
+
 /* Length of text without a UTF-8 sequence that a cut at its end left unfinished. */
 static size_t whole_utf8_len(const char *text)
 {
@@ -45,16 +73,16 @@ static size_t whole_utf8_len(const char *text)
     return len - (lead - 1) < need ? lead - 1 : len;
 }
 
-/* Copy text as the message of err: one line, cut to fit. */
-static void store_msg(struct snp_err *err, const char *text)
+/* Copy text, NULL as "": one line, cut to fit. */
+static void store(char *out, size_t size, const char *text)
 {
-    int n = snprintf(err->msg, sizeof(err->msg), "%s", text);
+    int n = snprintf(out, size, "%s", text == NULL ? "" : text);
     if (n < 0) {
-        err->msg[0] = '\0';
-    } else if ((size_t)n >= sizeof(err->msg)) {
-        err->msg[whole_utf8_len(err->msg)] = '\0';
+        out[0] = '\0';
+    } else if ((size_t)n >= size) {
+        out[whole_utf8_len(out)] = '\0';
     }
-    for (char *p = err->msg; *p != '\0'; p++) {
+    for (char *p = out; *p != '\0'; p++) {
         unsigned char c = (unsigned char)*p;
         if (c < 0x20U || c == 0x7FU) {
             *p = ' ';
@@ -92,7 +120,11 @@ int snp_err_set(struct snp_err *err,
     err->code = code;
     err->sys_errno = sys_errno;
     (void)snprintf(err->where, sizeof(err->where), "%.36s:%d", func, line);
-    store_msg(err, text);
+    store(err->msg, sizeof(err->msg), text);
+    err->object[0] = '\0';
+    err->limit[0] = '\0';
+    err->limit_value = 0;
+    err->remedy = (struct snp_remedy){.kind = SNP_REMEDY_NONE};
     errno = saved;
     return code;
 }
@@ -114,9 +146,50 @@ int snp_err_wrap(struct snp_err *err, const char *fmt, ...)
     if ((size_t)n < sizeof(text)) {
         (void)snprintf(text + n, sizeof(text) - (size_t)n, ": %s", err->msg);
     }
-    store_msg(err, text);
+    store(err->msg, sizeof(err->msg), text);
     errno = saved;
     return err->code;
+}
+
+int snp_err_remedy(
+    struct snp_err *err, int code, enum snp_remedy_kind kind, const char *name, int64_t value)
+{
+    if (err != NULL) {
+        err->remedy.kind = kind;
+        err->remedy.value = value;
+        store(err->remedy.name, sizeof(err->remedy.name), name);
+    }
+    return code;
+}
+
+void snp_err_about(struct snp_err *err, const char *object)
+{
+    if (err != NULL) {
+        store(err->object, sizeof(err->object), object);
+    }
+}
+
+void snp_err_limit(struct snp_err *err, const char *limit, int64_t value)
+{
+    if (err != NULL) {
+        store(err->limit, sizeof(err->limit), limit);
+        err->limit_value = value;
+    }
+}
+
+const char *snp_remedy_name(enum snp_remedy_kind kind)
+{
+    return kind < 0 || kind >= SNP_REMEDY_KINDS ? "" : remedy_names[kind];
+}
+
+enum snp_remedy_kind snp_remedy_from_name(const char *name)
+{
+    for (int i = 1; name != NULL && i < SNP_REMEDY_KINDS; i++) {
+        if (strcmp(name, remedy_names[i]) == 0) {
+            return (enum snp_remedy_kind)i;
+        }
+    }
+    return SNP_REMEDY_NONE;
 }
 
 const char *snp_code_name(int code)

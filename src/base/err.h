@@ -11,6 +11,8 @@
  * over a pipe. On success *err is not touched.
  */
 
+#include <stdint.h>
+
 #include "base/macro.h"
 
 enum snp_code {
@@ -28,14 +30,61 @@ enum snp_code {
     SNP_CODE_MIN = SNP_E_INTERNAL,
 };
 
-struct snp_err {
-    enum snp_code code;
-    int sys_errno;  /* 0 unless code is SNP_E_SYS */
-    char where[48]; /* "function:line" of the first report */
-    char msg[456];  /* NUL-terminated, one line, no secrets */
+/*
+ * What helps out of a failure. Who reports it names the way; each front end has words for it of its
+ * own (cli/show/remedy.c, mcp/server/remedy.c), so no message here names an option or an argument.
+ * The comment says what `name` and `value` are; else there are none.
+ */
+enum snp_remedy_kind {
+    SNP_REMEDY_NONE = 0,
+    SNP_REMEDY_RECOVER, /* value: ways (snp_recover_way) to deal with cells that were lost */
+    SNP_REMEDY_RAISE_LIMIT, /* name: the limit; value: what would do, -1 = none, 0 = not known */
+    SNP_REMEDY_NEAR_NAME,   /* name: the nearest that there is */
+    SNP_REMEDY_OTHER_NAME,  /* give a name that is free */
+    SNP_REMEDY_FORCE,       /* say that it is meant */
+    SNP_REMEDY_RECURSE,     /* it is a folder: say that all of it is meant */
+    SNP_REMEDY_CLEAR_SESSION,  /* name: of the session to be cleared */
+    SNP_REMEDY_END_SESSION,    /* end one to make room */
+    SNP_REMEDY_NO_SESSION,     /* do without a session that lasts */
+    SNP_REMEDY_TIER,           /* name: the tier that can */
+    SNP_REMEDY_ALLOW_DEGRADED, /* run without the control */
+    SNP_REMEDY_ALLOW_INEXACT,  /* run with controls that are approximate */
+    SNP_REMEDY_TEMPLATE,       /* name: a template that fits */
+    SNP_REMEDY_ADD_TEMPLATE,   /* make one of that name */
+    SNP_REMEDY_RENEW_TEMPLATE, /* name: the template to be built anew */
+    SNP_REMEDY_ALLOW_PYTHON,   /* name: path of the interpreter to be allowed */
+    SNP_REMEDY_STATE_DIR,      /* keep the state in another folder */
+    SNP_REMEDY_LOG_DIR,        /* say that records are to go there */
+    SNP_REMEDY_FINGERPRINTS,   /* write a file of fingerprints of tools, or write it anew */
+    SNP_REMEDY_DOCTOR,         /* the report on this host says more */
+    SNP_REMEDY_KINDS,
 };
 
-_Static_assert(sizeof(struct snp_err) == 512, "sent as it is between our processes");
+enum snp_recover_way {
+    SNP_WAY_REPLAY = 1,     /* run the cells again */
+    SNP_WAY_SKIP = 2,       /* run the others again */
+    SNP_WAY_CHECKPOINT = 4, /* go on without them */
+};
+
+struct snp_remedy {
+    enum snp_remedy_kind kind;
+    int reserved;
+    int64_t value;
+    char name[112]; /* "" = none */
+};
+
+struct snp_err {
+    enum snp_code code;
+    int sys_errno;    /* 0 unless code is SNP_E_SYS */
+    char where[48];   /* "function:line" of the first report */
+    char msg[456];    /* NUL-terminated, one line, no secrets */
+    char object[112]; /* what it is about, as the caller named it; "" = not said */
+    char limit[24];   /* the limit that was met; "" = none */
+    int64_t limit_value;
+    struct snp_remedy remedy;
+};
+
+_Static_assert(sizeof(struct snp_err) == 784, "sent as it is between our processes");
 
 /*
  * Fill *err and return code, so that a caller can write
@@ -53,6 +102,22 @@ int snp_err_set(struct snp_err *err,
                 int line,
                 const char *fmt,
                 ...) SNP_PRINTF(6, 7);
+
+/* As snp_fail, with the way out; name may be NULL. */
+#define snp_fail_with(err, code, kind, name, value, ...) \
+    snp_err_remedy((err), snp_fail((err), (code), __VA_ARGS__), (kind), (name), (value))
+
+/* Add to a report that was just made; code is returned. */
+int snp_err_remedy(
+    struct snp_err *err, int code, enum snp_remedy_kind kind, const char *name, int64_t value);
+void snp_err_about(struct snp_err *err, const char *object);
+void snp_err_limit(struct snp_err *err, const char *limit, int64_t value);
+
+/* The stable, lower-case name of a remedy ("raise_limit"), "" for none; and back, SNP_REMEDY_NONE if unknown. */
+const char *snp_remedy_name(enum snp_remedy_kind kind);
+enum snp_remedy_kind snp_remedy_from_name(const char *name);
+/* The words for a way, in the order of the bits: "replay", "skip", "checkpoint"; NULL after the last. */
+extern const char *const snp_recover_ways[];
 
 /* Put "context: " before the message; returns the code. Long text is cut. */
 int snp_err_wrap(struct snp_err *err, const char *fmt, ...) SNP_PRINTF(2, 3);

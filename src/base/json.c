@@ -126,6 +126,69 @@ json_t *snp_json_bytes(const char *bytes, size_t n)
     return clean == NULL ? NULL : json_stringn_nocheck(clean, len);
 }
 
+json_t *snp_json_from_remedy(const struct snp_remedy *remedy)
+{
+    json_t *object = json_pack("{s:s}", "kind", snp_remedy_name(remedy->kind));
+
+    if (remedy->kind == SNP_REMEDY_RECOVER) {
+        json_t *ways = json_array();
+
+        for (unsigned i = 0; snp_recover_ways[i] != NULL; i++) {
+            if ((remedy->value & (1 << i)) != 0) {
+                (void)json_array_append_new(ways, json_string(snp_recover_ways[i]));
+            }
+        }
+        (void)json_object_set_new(object, "ways", ways);
+    } else if (remedy->value != 0) {
+        (void)json_object_set_new(object, "value", json_integer(remedy->value));
+    }
+    if (remedy->name[0] != '\0') {
+        (void)json_object_set_new(object, "name",
+                                  snp_json_bytes(remedy->name, strlen(remedy->name)));
+    }
+    return object;
+}
+
+void snp_json_to_remedy(const json_t *object, struct snp_remedy *ret)
+{
+    const json_t *ways = json_object_get(object, "ways");
+    struct snp_err made;
+
+    (void)snp_err_remedy(&made, 0, snp_remedy_from_name(snp_json_str(object, "kind", NULL)),
+                         snp_json_str(object, "name", ""), snp_json_int(object, "value", 0));
+    for (unsigned i = 0; snp_recover_ways[i] != NULL; i++) {
+        for (size_t k = 0; k < json_array_size(ways); k++) {
+            const char *way = json_string_value(json_array_get(ways, k));
+
+            made.remedy.value |=
+                way != NULL && strcmp(way, snp_recover_ways[i]) == 0 ? 1 << i : 0;
+        }
+    }
+    *ret = made.remedy;
+}
+
+/* What else is known of it, as members that are there only if it is. */
+static int details_add(json_t *object, const struct snp_err *err)
+{
+    int r = err->sys_errno == 0
+                ? 0
+                : json_object_set_new(object, "errno", json_integer(err->sys_errno));
+
+    if (r == 0 && err->object[0] != '\0') {
+        r = json_object_set_new(object, "object",
+                                snp_json_bytes(err->object, strlen(err->object)));
+    }
+    if (r == 0 && err->limit[0] != '\0') {
+        r = json_object_set_new(
+            object, "limit",
+            json_pack("{s:s, s:I}", "name", err->limit, "value", (json_int_t)err->limit_value));
+    }
+    if (r == 0 && err->remedy.kind != SNP_REMEDY_NONE) {
+        r = json_object_set_new(object, "remedy", snp_json_from_remedy(&err->remedy));
+    }
+    return r;
+}
+
 json_t *snp_json_from_err(const struct snp_err *err)
 {
     snp_autojson json_t *object = json_object();
@@ -135,11 +198,7 @@ json_t *snp_json_from_err(const struct snp_err *err)
             0) {
         return NULL;
     }
-    if (err->sys_errno != 0 &&
-        json_object_set_new(object, "errno", json_integer(err->sys_errno)) < 0) {
-        return NULL;
-    }
-    return SNP_TAKE_PTR(object);
+    return details_add(object, err) < 0 ? NULL : SNP_TAKE_PTR(object);
 }
 
 int snp_json_to_err(const json_t *object, struct snp_err *err)
@@ -154,6 +213,13 @@ int snp_json_to_err(const json_t *object, struct snp_err *err)
     int64_t eno = snp_json_int(object, "errno", 0);
     if (err != NULL && code == SNP_E_SYS && eno > 0 && eno < 4096) {
         err->sys_errno = (int)eno;
+    }
+    if (err != NULL) {
+        const json_t *limit = json_object_get(object, "limit");
+
+        snp_err_about(err, snp_json_str(object, "object", ""));
+        snp_err_limit(err, snp_json_str(limit, "name", ""), snp_json_int(limit, "value", 0));
+        snp_json_to_remedy(json_object_get(object, "remedy"), &err->remedy);
     }
     return r;
 }

@@ -42,9 +42,14 @@ bool snp_json_bool(const json_t *object, const char *key, bool fallback);
 /* A JSON string of bytes that may be invalid UTF-8 (repaired with U+FFFD). New reference. */
 json_t *snp_json_bytes(const char *bytes, size_t n);
 
-/* {"code": "not_found", "message": "...", "errno": 2?} and back. New reference. */
+/*
+ * {"code": "not_found", "message": "...", "errno": 2?, "object"?, "limit": {"name", "value"}?, "remedy":
+ * {"kind", "name"?, "value"?, "ways"?}?} and back. New reference.
+ */
 json_t *snp_json_from_err(const struct snp_err *err);
 int snp_json_to_err(const json_t *object, struct snp_err *err);
+json_t *snp_json_from_remedy(const struct snp_remedy *remedy);
+void snp_json_to_remedy(const json_t *object, struct snp_remedy *ret);
 
 /* json_decref for snp_cleanup. */
 void snp_json_unref(json_t *value);

@@ -20,6 +20,38 @@ TEST(code_names_are_unique_and_come_back)
     }
 }
 
+TEST(remedy_names_are_unique_and_come_back)
+{
+    for (int kind = 1; kind < SNP_REMEDY_KINDS; kind++) {
+        assert_string_not_equal(snp_remedy_name((enum snp_remedy_kind)kind), "");
+        assert_int_equal(snp_remedy_from_name(snp_remedy_name((enum snp_remedy_kind)kind)),
+                         kind);
+    }
+    assert_string_equal(snp_remedy_name((enum snp_remedy_kind)SNP_REMEDY_KINDS), "");
+    assert_string_equal(snp_remedy_name((enum snp_remedy_kind) - 1), "");
+    assert_int_equal(snp_remedy_from_name(""), SNP_REMEDY_NONE);
+    assert_int_equal(snp_remedy_from_name(NULL), SNP_REMEDY_NONE);
+}
+
+TEST(a_new_report_has_no_way_out_of_an_older_one)
+{
+    struct snp_err err;
+    assert_int_equal(snp_fail_with(&err, SNP_E_DENIED, SNP_REMEDY_NEAR_NAME, "w\nx", 3, "no"),
+                     SNP_E_DENIED);
+    assert_string_equal(err.remedy.name, "w x");
+    snp_err_about(&err, "y");
+    snp_err_limit(&err, "memory", 5);
+    (void)snp_err_wrap(&err, "exec");
+    assert_int_equal(err.remedy.kind, SNP_REMEDY_NEAR_NAME);
+    assert_string_equal(err.object, "y");
+    (void)snp_fail(&err, SNP_E_DENIED, "other");
+    assert_int_equal(err.remedy.kind, SNP_REMEDY_NONE);
+    assert_string_equal(err.object, "");
+    assert_string_equal(err.limit, "");
+    assert_int_equal(snp_fail_with(NULL, SNP_E_LIMIT, SNP_REMEDY_FORCE, NULL, 0, "x"),
+                     SNP_E_LIMIT);
+}
+
 TEST(unknown_codes_and_names_are_internal)
 {
     assert_string_equal(snp_code_name(1), "internal");
@@ -120,6 +152,8 @@ TEST(long_wraps_are_cut)
 
 RUN(UNIT(code_names_are_unique_and_come_back),
     UNIT(unknown_codes_and_names_are_internal),
+    UNIT(remedy_names_are_unique_and_come_back),
+    UNIT(a_new_report_has_no_way_out_of_an_older_one),
     UNIT(exit_status_follows_the_code),
     UNIT(fail_fills_the_record_and_keeps_errno),
     UNIT(fail_sys_appends_the_reason),

@@ -186,12 +186,23 @@ TEST(errors_survive_the_way)
         struct snp_err got;
         (void)snp_err_set(&sent, (enum snp_code)code, code == SNP_E_SYS ? 13 : 0, "f", 1,
                           "caf\xC3\xA9");
+        snp_err_about(&sent, "work");
+        snp_err_limit(&sent, "memory", 1LL << 40U);
+        (void)snp_err_remedy(&sent, code, (enum snp_remedy_kind) - code, "caf\xC3\xA9",
+                             code == -SNP_REMEDY_RECOVER ? SNP_WAY_REPLAY | SNP_WAY_CHECKPOINT
+                                                         : code);
         snp_autojson json_t *object = snp_json_from_err(&sent);
         assert_non_null(object);
         assert_int_equal(snp_json_to_err(object, &got), code);
         assert_int_equal(got.code, code);
         assert_int_equal(got.sys_errno, sent.sys_errno);
         assert_string_equal(got.msg, sent.msg);
+        assert_string_equal(got.object, "work");
+        assert_string_equal(got.limit, "memory");
+        assert_true(got.limit_value == sent.limit_value);
+        assert_int_equal(got.remedy.kind, sent.remedy.kind);
+        assert_string_equal(got.remedy.name, sent.remedy.name);
+        assert_true(got.remedy.value == sent.remedy.value);
     }
 }
 
@@ -228,6 +239,14 @@ TEST(odd_codes_and_numbers_of_a_peer_are_tamed)
         parse("{\"code\":\"system\",\"message\":\"m\",\"errno\":4294967298}", &huge), 0);
     assert_int_equal(snp_json_to_err(huge, &err), SNP_E_SYS);
     assert_int_equal(err.sys_errno, 0);
+    snp_autojson json_t *odd = NULL;
+    assert_int_equal(parse("{\"code\":\"limit\",\"message\":\"m\",\"limit\":3,\"object\":[],"
+                           "\"remedy\":{\"kind\":\"pray\"}}",
+                           &odd),
+                     0);
+    assert_int_equal(snp_json_to_err(odd, &err), SNP_E_LIMIT);
+    assert_int_equal(err.remedy.kind, SNP_REMEDY_NONE);
+    assert_string_equal(err.object, "");
 }
 
 RUN(UNIT(nothing_reads_as_an_empty_object),
