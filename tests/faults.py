@@ -7,7 +7,7 @@
     faults.counts()                                # {("daemon", "send.socket"): 17, ...}
     faults.io()                                    # what was done to the state folder, in order
 
-src/base/fault.h has the layout; this is its other half.
+tests/crash/fault.h has the layout; this is its other half.
 """
 
 import collections

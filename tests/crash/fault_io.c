@@ -13,31 +13,28 @@
  * child all do. The order of records is the order of the calls within one process.
  */
 #undef _FILE_OFFSET_BITS /* open() and open64() are both defined here */
-#include "base/fault.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
 
-#ifdef SNP_FAULTS
+#include "base/clock.h"
+#include "base/macro.h"
+#include "crash/fault.h"
 
-#    include <errno.h>
-#    include <fcntl.h>
-#    include <limits.h>
-#    include <pthread.h>
-#    include <stdarg.h>
-#    include <stdint.h>
-#    include <stdio.h>
-#    include <stdlib.h>
-#    include <string.h>
-#    include <time.h>
-#    include <unistd.h>
-#    include <sys/socket.h>
-#    include <sys/stat.h>
-#    include <sys/syscall.h>
-#    include <sys/time.h>
-#    include <sys/uio.h>
-
-#    include "base/clock.h"
-#    include "base/macro.h"
-
-#    define REAL __attribute__((__visibility__("default")))
+#define REAL __attribute__((__visibility__("default")))
 
 enum {
     NAME_MAX_LEN = 72,
@@ -631,15 +628,15 @@ static int open_at(int dir, const char *name, int flags, mode_t mode)
     return fd;
 }
 
-#    define OPEN_MODE(flags, mode)                        \
-        do {                                              \
-            if (((flags) & (O_CREAT | O_TMPFILE)) != 0) { \
-                va_list list;                             \
-                va_start(list, flags);                    \
-                (mode) = va_arg(list, mode_t);            \
-                va_end(list);                             \
-            }                                             \
-        } while (0)
+#define OPEN_MODE(flags, mode)                        \
+    do {                                              \
+        if (((flags) & (O_CREAT | O_TMPFILE)) != 0) { \
+            va_list list;                             \
+            va_start(list, flags);                    \
+            (mode) = va_arg(list, mode_t);            \
+            va_end(list);                             \
+        }                                             \
+    } while (0)
 
 REAL int open(const char *name, int flags, ...)
 {
@@ -754,5 +751,3 @@ REAL time_t time(time_t *ret)
     }
     return now.tv_sec;
 }
-
-#endif

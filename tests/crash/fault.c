@@ -5,21 +5,20 @@
  * Invariants: nothing here allocates; errno is kept unless a failure is ordered; a process
  * that was forked from ours counts nothing, so that a thread's lock is never met there.
  */
+#include "crash/fault.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
 #include "base/fault.h"
-
-#ifdef SNP_FAULTS
-
-#    include <errno.h>
-#    include <fcntl.h>
-#    include <signal.h>
-#    include <stdlib.h>
-#    include <string.h>
-#    include <unistd.h>
-#    include <sys/mman.h>
-#    include <sys/stat.h>
-#    include <sys/syscall.h>
-
-#    include "base/macro.h"
+#include "base/macro.h"
 
 static struct {
     pid_t pid; /* 0: nothing is counted */
@@ -242,5 +241,3 @@ __attribute__((__constructor__)) static void start(void)
         fault.pid = getpid();
     }
 }
-
-#endif
