@@ -430,13 +430,14 @@ static void end_finish(struct snp_server *server)
 
 static bool is_unsaved(const struct snp_session *session)
 {
-    return session->is_dirty || snp_checkpoint_is_moving(session);
+    return session->unsaved.is_dirty || snp_checkpoint_is_moving(session);
 }
 
 /* Of one whose cell runs: what was answered before that is saved. */
 static bool has_before(const struct snp_session *session)
 {
-    return !is_unsaved(session) || session->saved_changes == session->begun_changes;
+    return !is_unsaved(session) ||
+           session->unsaved.saved_changes == session->unsaved.begun_changes;
 }
 
 /* Who has a cell still running after all that time loses what was done since it was saved last. */
@@ -448,13 +449,14 @@ static void end_tell(struct snp_server *server)
 
         if (session != NULL && session->state == SNP_SESSION_RUNNING &&
             session->name[0] != '\0' &&
-            (!has_before(session) || session->changes != session->begun_changes)) {
+            (!has_before(session) ||
+             session->unsaved.changes != session->unsaved.begun_changes)) {
             (void)snp_fail(&err, SNP_E_TIMEOUT,
                            "cell %llu was still running; the session was last saved after "
                            "cell %llu%s",
                            (unsigned long long)session->cells,
-                           (unsigned long long)session->checkpoint_cell,
-                           session->changes == session->begun_changes
+                           (unsigned long long)session->durable.checkpoint_cell,
+                           session->unsaved.changes == session->unsaved.begun_changes
                                ? ""
                                : ", and lacks files put into it beside that cell");
             snp_hibernate_tell_end(session, &err);
@@ -496,20 +498,20 @@ static void end_saved(void *ctx, const struct snp_err *err)
 
 static bool is_unproven(const struct snp_session *session)
 {
-    return session->checkpoint != 0 && !snp_prove_is_done(session);
+    return session->durable.checkpoint != 0 && !snp_prove_is_done(session);
 }
 
 /* As it was before its cell; if that cannot be saved, or files were put since, the cell is waited for. */
 static bool end_running(struct snp_session *session)
 {
-    if (session->running != NULL && session->running->record != NULL) {
+    if (session->live.running != NULL && session->live.running->record != NULL) {
         return true; /* its answer is on its way */
     }
-    if (has_before(session) && session->changes == session->begun_changes) {
+    if (has_before(session) && session->unsaved.changes == session->unsaved.begun_changes) {
         return false;
     }
-    if (!has_before(session) && session->end_tries == 0) {
-        session->end_tries++;
+    if (!has_before(session) && session->unsaved.end_tries == 0) {
+        session->unsaved.end_tries++;
         snp_checkpoint_make(session, NULL, NULL);
         return true;
     }
@@ -521,15 +523,17 @@ static bool end_session(struct snp_session *session)
 {
     struct snp_server *server = session->server;
 
-    if (session->name[0] == '\0' || session->executor == NULL || session->wake != NULL) {
+    if (session->name[0] == '\0' || session->live.executor == NULL ||
+        session->live.wake != NULL) {
         return false;
     }
-    if (session->save != NULL || session->n_putting > 0 || snp_memory_is_leaving(session)) {
+    if (session->unsaved.save != NULL || session->unsaved.n_putting > 0 ||
+        snp_memory_is_leaving(session)) {
         return true;
     }
-    if (session->end_changes != session->changes) {
-        session->end_changes = session->changes;
-        session->end_tries = 0;
+    if (session->unsaved.end_changes != session->unsaved.changes) {
+        session->unsaved.end_changes = session->unsaved.changes;
+        session->unsaved.end_tries = 0;
     }
     if (session->state == SNP_SESSION_RUNNING) {
         return end_running(session);
@@ -538,11 +542,11 @@ static bool end_session(struct snp_session *session)
         return session->state == SNP_SESSION_SAVING ||
                session->state == SNP_SESSION_ROLLING_BACK;
     }
-    if (is_unsaved(session) ? session->end_tries == SNP_CAP_END_TRIES
-                            : session->end_tries > 0 || !is_unproven(session)) {
+    if (is_unsaved(session) ? session->unsaved.end_tries == SNP_CAP_END_TRIES
+                            : session->unsaved.end_tries > 0 || !is_unproven(session)) {
         return false;
     }
-    session->end_tries++;
+    session->unsaved.end_tries++;
     server->n_end_saves++;
     snp_session_ref(session);
     snp_hibernate(session, false, end_saved, session);

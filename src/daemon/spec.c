@@ -330,7 +330,7 @@ static int limits_fit(const struct snp_exec_spec *spec,
                       uint64_t *ret_wall_ms,
                       struct snp_err *err)
 {
-    struct snp_limits asked = *policy->limits;
+    struct snp_limits asked = policy->limits;
 
     if (spec->explicit_limits != NULL) {
         int r = snp_limits_from_json(spec->explicit_limits, &asked, err);
@@ -343,13 +343,13 @@ static int limits_fit(const struct snp_exec_spec *spec,
         char has[32];
         char wants[32];
 
-        if (i != SNP_LIMIT_WALL && asked.value[i] != policy->limits->value[i]) {
+        if (i != SNP_LIMIT_WALL && asked.value[i] != policy->limits.value[i]) {
             return snp_fail(
                 err, SNP_E_INVALID,
                 "the session was opened with %s %s, not %s; destroy it or use another "
                 "name",
                 snp_limit_info((enum snp_limit)i)->flag,
-                snp_limit_format((enum snp_limit)i, policy->limits->value[i], has, sizeof(has)),
+                snp_limit_format((enum snp_limit)i, policy->limits.value[i], has, sizeof(has)),
                 snp_limit_format((enum snp_limit)i, asked.value[i], wants, sizeof(wants)));
         }
     }

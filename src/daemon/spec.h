@@ -68,17 +68,9 @@ int snp_exec_spec_read(json_t *head,
 void snp_exec_spec_done(struct snp_exec_spec *spec);
 
 /*
- * May the cell run in a session opened with these? SNP_E_INVALID names what differs.
+ * May the cell run in a session with this policy? SNP_E_INVALID names what differs.
  * *ret_wall_ms: its wall clock: the explicit one, else the session's.
  */
-struct snp_session_policy {
-    enum snp_tier_kind tier;
-    const char *template_name;
-    const char *project; /* or NULL */
-    const char *rootfs;  /* or NULL */
-    json_t *env;
-    const struct snp_limits *limits;
-};
 int snp_exec_spec_fits(const struct snp_exec_spec *spec,
                        const struct snp_session_policy *policy,
                        uint64_t *ret_wall_ms,

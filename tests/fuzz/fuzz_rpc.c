@@ -19,7 +19,8 @@ static void check_exec(json_t *head, size_t raw_len)
     struct snp_exec_spec spec = {0};
     struct snp_limits limits;
     snp_autojson json_t *env = json_object();
-    struct snp_session_policy policy = {SNP_TIER_NATIVE, "base", NULL, NULL, env, &limits};
+    const struct snp_session_policy policy = {
+        .tier = SNP_TIER_NATIVE, .template_name = "base", .env = env, .limits = limits};
     uint64_t wall_ms = 0;
     struct snp_err err;
     snp_limits_default(&limits);

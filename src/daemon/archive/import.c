@@ -318,10 +318,10 @@ static int session_enter(struct snp_import *import, struct snp_err *err)
     session->cells = import->archive.cell;
     session->created_wall_us = import->now_us;
     session->used_wall_us = import->now_us;
-    session->checkpoint = import->checkpoint;
-    session->checkpoint_cell = import->archive.cell;
-    session->checkpoint_lost = json_incref(import->lost);
-    session->is_recorded = true;
+    session->durable.checkpoint = import->checkpoint;
+    session->durable.checkpoint_cell = import->archive.cell;
+    session->durable.checkpoint_lost = json_incref(import->lost);
+    session->durable.is_recorded = true;
     snp_session_ref(session);
     import->session = session;
     return 0;

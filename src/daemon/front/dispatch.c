@@ -279,7 +279,7 @@ static void put_ended(struct snp_session *session)
     if (session == NULL) {
         return;
     }
-    session->n_putting--;
+    session->unsaved.n_putting--;
     snp_checkpoint_go_on(session);
     snp_exec_pump(session);
     snp_session_unref(session);
@@ -382,15 +382,15 @@ static void put_noted(void *ctx, const struct snp_err *err)
                        err->msg);
         snp_request_fail(work->request, &why);
         put_ended(session);
-    } else if (session->executor == NULL || session->executor->tier == NULL) {
+    } else if (session->live.executor == NULL || session->live.executor->tier == NULL) {
         (void)snp_fail(&why, SNP_E_PEER,
                        "the file was not put: the session was lost meanwhile");
         snp_request_fail(work->request, &why);
         put_ended(session);
     } else {
         work->session = session;
-        work->executor = session->executor;
-        work->tier = session->executor->tier;
+        work->executor = session->live.executor;
+        work->tier = session->live.executor->tier;
         pass(work, session);
     }
     json_decref(putting->head);
@@ -430,8 +430,8 @@ static void run_put(const struct snp_work *work)
     putting->head = json_incref(work->head);
     putting->session = work->session;
     snp_session_ref(work->session);
-    work->session->n_putting++;
-    work->session->has_puts = true;
+    work->session->unsaved.n_putting++;
+    work->session->durable.has_puts = true;
     if (snp_entry_put(work->session, snp_json_str(work->head, "path", ""), put_noted, putting,
                       &err) < 0) {
         put_noted(putting, &err);
@@ -493,7 +493,7 @@ static void run_interrupt(const struct snp_work *work)
             snp_request_fail(work->request, &err);
             return;
         }
-        exec = session->running;
+        exec = session->live.running;
     } else {
         exec = open_exec(work->request, snp_json_int(work->head, "request", 0));
     }
@@ -770,13 +770,13 @@ static void parked_run(struct snp_waiter *waiter,
         .raw = parked->raw,
         .raw_len = parked->raw_len,
         .session = session,
-        .executor = session->executor,
+        .executor = session->live.executor,
     };
 
     if (err != NULL) {
         snp_request_fail(parked->request, err);
     } else {
-        work.tier = session->executor->tier;
+        work.tier = session->live.executor->tier;
         parked->method->run(&work);
     }
     json_decref(parked->head);
@@ -812,9 +812,9 @@ static void park(const struct snp_work *work)
 /* Its executor can be asked now. */
 static bool is_live(const struct snp_session *session)
 {
-    return session->executor != NULL && session->executor->tier != NULL &&
+    return session->live.executor != NULL && session->live.executor->tier != NULL &&
            (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_RUNNING) &&
-           session->wake == NULL;
+           session->live.wake == NULL;
 }
 
 void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, size_t raw_len)
@@ -846,7 +846,7 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
             park(&work);
             return;
         }
-        work.executor = work.session->executor;
+        work.executor = work.session->live.executor;
         work.tier = work.executor->tier;
     }
     work.method->run(&work);

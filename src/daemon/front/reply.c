@@ -59,8 +59,8 @@ int snp_reply_record(const struct snp_exec *exec,
     if (r == 0 && json_object_get(answer->head, "epoch") == NULL) {
         r = snp_buf_addf(text, ",\"epoch\":%llu", (unsigned long long)exec->executor->epoch);
     }
-    if (r == 0 && session->restored != NULL) {
-        r = add_json(text, "restored", session->restored);
+    if (r == 0 && session->live.restored != NULL) {
+        r = add_json(text, "restored", session->live.restored);
     } else if (r == 0) {
         r = snp_buf_adds(text, ",\"restored\":null");
     }
@@ -86,7 +86,7 @@ int snp_reply_whole(const struct snp_session *session,
     }
     if (r == 0 && !has_manifest) {
         r = snp_buf_adds(text, ",\"manifest\":");
-        r = r == 0 ? snp_buf_adds(text, session->manifest) : r;
+        r = r == 0 ? snp_buf_adds(text, session->policy.manifest) : r;
     }
     return r == 0 ? snp_buf_adds(text, "}") : r;
 }

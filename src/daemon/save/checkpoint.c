@@ -5,7 +5,7 @@
  *   known keys (journal) -> save (tier writes, store reads, through a pipe) -> committed
  *
  * The tier's answer and the store's must both say that it went well; the store's is the one that
- * makes the checkpoint. Invariants: session->save is the one that is being made, from the first
+ * makes the checkpoint. Invariants: session->unsaved.save is the one that is being made, from the first
  * step to the last; others wait in line behind it. A save is of the state in which it was begun: epoch, cell
  * and effect are noted then, and looked at nowhere else. Nothing is being put into the session then.
  */
@@ -88,14 +88,15 @@ static void note_made(struct snp_save *save)
     if (save->has_copy || session->epoch != save->epoch) {
         return; /* not the session's present state */
     }
-    session->checkpoint = (uint64_t)snp_json_int(save->report, "checkpoint", 0);
-    session->checkpoint_cell = save->cell;
-    session->checkpoint_bytes = save->bytes;
-    json_decref(session->checkpoint_lost);
-    session->checkpoint_lost = json_incref(save->lost);
-    session->saved_changes = save->changes;
-    session->is_dirty = session->cells > save->cell || session->changes != save->changes;
-    session->has_puts &= save->is_beside || session->changes != save->changes;
+    session->durable.checkpoint = (uint64_t)snp_json_int(save->report, "checkpoint", 0);
+    session->durable.checkpoint_cell = save->cell;
+    session->durable.checkpoint_bytes = save->bytes;
+    json_decref(session->durable.checkpoint_lost);
+    session->durable.checkpoint_lost = json_incref(save->lost);
+    session->unsaved.saved_changes = save->changes;
+    session->unsaved.is_dirty =
+        session->cells > save->cell || session->unsaved.changes != save->changes;
+    session->durable.has_puts &= save->is_beside || session->unsaved.changes != save->changes;
     snp_hibernate_look(session);
 }
 
@@ -114,11 +115,12 @@ static void save_end(struct snp_save *save)
     struct snp_server *server = session->server;
     struct snp_save *next = save->next;
 
-    session->save = next;
+    session->unsaved.save = next;
     server->n_saving--;
     /* Its memory is short for a copy beside a cell: from now on cells wait, or it would never be saved. */
-    session->is_short = session->is_short || (save->is_aside && save->report == NULL &&
-                                              save->err.code == SNP_E_LIMIT);
+    session->unsaved.is_short =
+        session->unsaved.is_short ||
+        (save->is_aside && save->report == NULL && save->err.code == SNP_E_LIMIT);
     if (save->report != NULL) {
         note_made(save);
     } else {
@@ -222,7 +224,8 @@ static int taken(void *ctx, const struct snp_tier_answer *event, struct snp_err 
     }
     snp_log(SNP_LOG_DEBUG, "saving", "session=%s cell=%llu", session->id,
             (unsigned long long)save->cell);
-    if (save->is_aside && session->save == save && session->state == SNP_SESSION_SAVING) {
+    if (save->is_aside && session->unsaved.save == save &&
+        session->state == SNP_SESSION_SAVING) {
         snp_session_ref(session);
         set_state(session, SNP_SESSION_IDLE);
         snp_exec_pump(session);
@@ -316,12 +319,12 @@ static int state_note(struct snp_save *save)
     struct snp_session *session = save->session;
 
     /* A running cell whose outcome is known has ended. */
-    save->is_beside = session->running != NULL && session->running->record == NULL;
+    save->is_beside = session->live.running != NULL && session->live.running->record == NULL;
     save->epoch = session->epoch;
     save->cell = save->is_beside ? session->cells - 1 : session->cells;
-    save->changes = save->is_beside ? session->begun_changes : session->changes;
-    session->checkpoint_us = 0;
-    if (save->is_beside && session->has_begun_putting) {
+    save->changes = save->is_beside ? session->unsaved.begun_changes : session->unsaved.changes;
+    session->unsaved.due_us = 0;
+    if (save->is_beside && session->unsaved.has_begun_putting) {
         /* Nobody knows whether it came before the cell. */
         return snp_fail(&save->err, SNP_E_LIMIT,
                         "a file was put while the cell began; it can be saved after the cell");
@@ -338,11 +341,11 @@ static void save_begin(struct snp_save *save)
     save->has_begun = true;
     save->pending = 1;
     save->begun_us = snp_now_us();
-    save->base = session->checkpoint;
-    if (session->executor == NULL) {
+    save->base = session->durable.checkpoint;
+    if (session->live.executor == NULL) {
         r = snp_fail(&save->err, SNP_E_PEER, "the session ended before it was saved");
     } else {
-        save->executor = session->executor;
+        save->executor = session->live.executor;
         snp_executor_ref(save->executor);
     }
     if (r == 0 && !save->has_copy) {
@@ -365,15 +368,16 @@ static void save_turn(struct snp_save *save)
     if (!save->has_copy && session->state == SNP_SESSION_IDLE) {
         set_state(session, SNP_SESSION_SAVING);
     }
-    if (session->state != SNP_SESSION_SAVING || session->n_putting == 0) {
+    if (session->state != SNP_SESSION_SAVING || session->unsaved.n_putting == 0) {
         save_begin(save);
     }
 }
 
 void snp_checkpoint_go_on(struct snp_session *session)
 {
-    if (session->save != NULL && !session->save->has_begun && session->n_putting == 0) {
-        save_begin(session->save);
+    if (session->unsaved.save != NULL && !session->unsaved.save->has_begun &&
+        session->unsaved.n_putting == 0) {
+        save_begin(session->unsaved.save);
     }
 }
 
@@ -383,14 +387,14 @@ static void save_start(struct snp_session *session,
                        snp_checkpoint_made *made,
                        void *ctx)
 {
-    struct snp_save *save = session->is_recorded ? calloc(1, sizeof(*save)) : NULL;
-    struct snp_save **last = &session->save;
+    struct snp_save *save = session->durable.is_recorded ? calloc(1, sizeof(*save)) : NULL;
+    struct snp_save **last = &session->unsaved.save;
     struct snp_err err;
 
     if (save == NULL) {
-        (void)snp_fail(&err, session->is_recorded ? SNP_E_NOMEM : SNP_E_NOT_FOUND,
-                       session->is_recorded ? "out of memory"
-                                            : "the session has run no cell yet");
+        (void)snp_fail(&err, session->durable.is_recorded ? SNP_E_NOMEM : SNP_E_NOT_FOUND,
+                       session->durable.is_recorded ? "out of memory"
+                                                    : "the session has run no cell yet");
         if (made != NULL) {
             made(ctx, NULL, &err);
         }
@@ -398,7 +402,7 @@ static void save_start(struct snp_session *session,
     }
     snp_session_ref(session);
     save->session = session;
-    save->is_aside = is_aside && !session->is_short;
+    save->is_aside = is_aside && !session->unsaved.is_short;
     save->made = made;
     save->ctx = ctx;
     snp_buf_init(&save->known, SNP_JOURNAL_KNOWN_MAX);
@@ -414,7 +418,7 @@ static void save_start(struct snp_session *session,
         last = &(*last)->next;
     }
     *last = save;
-    if (session->save == save) {
+    if (session->unsaved.save == save) {
         save_turn(save);
     }
 }
@@ -448,8 +452,9 @@ static void on_timer(uv_timer_t *timer)
 
 static bool may_be_saved(const struct snp_session *session)
 {
-    return session->state == SNP_SESSION_IDLE && session->executor != NULL &&
-           session->save == NULL && session->wake == NULL && session->checkpoint_us != 0;
+    return session->state == SNP_SESSION_IDLE && session->live.executor != NULL &&
+           session->unsaved.save == NULL && session->live.wake == NULL &&
+           session->unsaved.due_us != 0;
 }
 
 bool snp_checkpoint_is_moving(const struct snp_session *session)
@@ -457,7 +462,7 @@ bool snp_checkpoint_is_moving(const struct snp_session *session)
     size_t i;
     json_t *lost;
 
-    json_array_foreach(session->checkpoint_lost, i, lost)
+    json_array_foreach(session->durable.checkpoint_lost, i, lost)
     {
         const char *name = snp_json_str(lost, "name", "");
 
@@ -470,7 +475,8 @@ bool snp_checkpoint_is_moving(const struct snp_session *session)
 
 bool snp_checkpoint_is_current(const struct snp_session *session)
 {
-    return session->checkpoint != 0 && !session->is_dirty && !snp_checkpoint_is_moving(session);
+    return session->durable.checkpoint != 0 && !session->unsaved.is_dirty &&
+           !snp_checkpoint_is_moving(session);
 }
 
 void snp_checkpoint_schedule(struct snp_session *session)
@@ -479,21 +485,21 @@ void snp_checkpoint_schedule(struct snp_session *session)
     uint64_t now = snp_now_us();
     uint64_t after_us = server->options.checkpoint_after_ms * 1000;
 
-    session->changes++;
-    if (!session->is_dirty) {
-        session->is_dirty = true;
-        session->dirty_us = now;
+    session->unsaved.changes++;
+    if (!session->unsaved.is_dirty) {
+        session->unsaved.is_dirty = true;
+        session->unsaved.dirty_us = now;
     }
-    session->unsavable_us = 0;
-    if (session->checkpoint_when == SNP_CHECKPOINT_OFF || session->wake != NULL) {
+    session->unsaved.unsavable_us = 0;
+    if (session->unsaved.when == SNP_CHECKPOINT_OFF || session->live.wake != NULL) {
         return;
     }
     /* Not put off for ever by a session that is never idle for long. */
-    if (now - session->dirty_us > (uint64_t)SNP_CAP_DIRTY_MS * 1000 ||
-        session->checkpoint_when == SNP_CHECKPOINT_AFTER) {
+    if (now - session->unsaved.dirty_us > (uint64_t)SNP_CAP_DIRTY_MS * 1000 ||
+        session->unsaved.when == SNP_CHECKPOINT_AFTER) {
         after_us = 0;
     }
-    session->checkpoint_us = now + after_us;
+    session->unsaved.due_us = now + after_us;
     if (!server->is_ending && !uv_is_active((uv_handle_t *)&server->checkpoints)) {
         (void)uv_timer_start(&server->checkpoints, on_timer, after_us / 1000, 0);
     }
@@ -513,8 +519,8 @@ void snp_checkpoint_tick(struct snp_server *server)
         if (session == NULL || !may_be_saved(session)) {
             continue;
         }
-        if (session->checkpoint_us > now + 500) {
-            next = session->checkpoint_us < next ? session->checkpoint_us : next;
+        if (session->unsaved.due_us > now + 500) {
+            next = session->unsaved.due_us < next ? session->unsaved.due_us : next;
         } else if (server->n_saving < SNP_CAP_SAVING) {
             snp_checkpoint_make_aside(session, NULL, NULL);
         } /* else the end of one of those looks again */

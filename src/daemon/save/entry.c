@@ -69,7 +69,7 @@ bool snp_entry_is_suspect(const struct snp_session *session)
 {
     struct snp_err ignored;
 
-    return session->is_suspect || !session->server->is_recovered ||
+    return session->durable.is_suspect || !session->server->is_recovered ||
            snp_store_health(session->server->store, &ignored) < 0;
 }
 
@@ -154,7 +154,7 @@ static struct snp_entry *debt_new(struct snp_entry *entry)
 /* One more, in the order of their cells; of two of one cell the first stays: it may have the intent. */
 static void debt_add(struct snp_session *session, struct snp_entry *debt)
 {
-    struct snp_entry **at = &session->debt;
+    struct snp_entry **at = &session->durable.debt;
 
     while (*at != NULL && (*at)->cell < debt->cell) {
         at = &(*at)->debt;
@@ -191,13 +191,13 @@ static void job_done(void *arg, const struct snp_err *err)
     struct snp_session *session = entry->session;
 
     if (session != NULL && err->code == SNP_OK) {
-        session->is_suspect = session->debt != NULL;
-        session->is_recorded |= entry->has_row || entry->debt != NULL;
+        session->durable.is_suspect = session->durable.debt != NULL;
+        session->durable.is_recorded |= entry->has_row || entry->debt != NULL;
     } else if (err->code != SNP_OK) {
         snp_log(SNP_LOG_ERROR, "journal", "session=%s cell=%llu error=\"%s\"", entry->id,
                 (unsigned long long)entry->cell, err->msg);
         if (session != NULL) {
-            session->is_suspect = true;
+            session->durable.is_suspect = true;
             owe(session, entry);
         }
     }
@@ -220,7 +220,7 @@ static int submit(struct snp_server *server,
 
     if (r < 0) {
         if (entry->session != NULL) {
-            entry->session->is_suspect = true;
+            entry->session->durable.is_suspect = true;
             owe(entry->session, entry);
         }
         entry_free(entry);
@@ -332,7 +332,7 @@ static int intent_fill(struct snp_entry *entry, struct snp_exec *exec)
     entry->started_us = exec->started_us;
     entry->is_cell = true;
     entry->epoch = exec->executor->epoch;
-    entry->has_row = !session->is_recorded;
+    entry->has_row = !session->durable.is_recorded;
     (void)snprintf(entry->kind, sizeof(entry->kind), "%s", exec->spec.kind);
     entry->argv = exec->spec.argv == NULL ? NULL : snp_json_text(exec->spec.argv);
     entry->cell_spec = spec == NULL ? NULL : snp_json_text(spec);
@@ -362,7 +362,7 @@ int snp_entry_begin(struct snp_exec *exec, snp_entry_done *done, struct snp_err 
     }
     /* Who waits for the intent has not run yet, and owes nothing if it fails. */
     entry->is_cell = done == NULL;
-    entry->debt = SNP_TAKE_PTR(exec->session->debt);
+    entry->debt = SNP_TAKE_PTR(exec->session->durable.debt);
     return submit(exec->session->server, entry, run_begin, SNP_DURABILITY_PROCESS, err);
 }
 
@@ -520,13 +520,13 @@ void snp_entry_end(struct snp_exec *exec,
     }
     if (entry == NULL) {
         free(outcome->result);
-        exec->session->is_suspect = true;
+        exec->session->durable.is_suspect = true;
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         done(exec, &err);
         return;
     }
     entry->is_cell = true;
-    entry->debt = SNP_TAKE_PTR(exec->session->debt);
+    entry->debt = SNP_TAKE_PTR(exec->session->durable.debt);
     entry->cell = exec->cell;
     entry->epoch = exec->executor->epoch;
     entry->wall_us = outcome->wall_us;
@@ -668,13 +668,14 @@ static int run_pay(struct snp_tx *tx, void *arg, struct snp_err *err)
 
 bool snp_entry_pay(struct snp_session *session, snp_entry_done *done, void *ctx)
 {
-    struct snp_entry *entry = session->debt == NULL ? NULL : entry_new(session, done, ctx);
+    struct snp_entry *entry =
+        session->durable.debt == NULL ? NULL : entry_new(session, done, ctx);
     struct snp_err err;
 
     if (entry == NULL) {
         return false;
     }
-    entry->debt = SNP_TAKE_PTR(session->debt);
+    entry->debt = SNP_TAKE_PTR(session->durable.debt);
     if (submit(session->server, entry, run_pay, SNP_DURABILITY_PROCESS, &err) < 0 &&
         done != NULL) {
         done(ctx, &err);
@@ -684,7 +685,7 @@ bool snp_entry_pay(struct snp_session *session, snp_entry_done *done, void *ctx)
 
 void snp_entry_undone(struct snp_session *session, uint64_t after)
 {
-    for (struct snp_entry *debt = session->debt; debt != NULL; debt = debt->debt) {
+    for (struct snp_entry *debt = session->durable.debt; debt != NULL; debt = debt->debt) {
         if (debt->cell > after) {
             (void)snprintf(debt->state, sizeof(debt->state), "undone");
         }
@@ -693,7 +694,7 @@ void snp_entry_undone(struct snp_session *session, uint64_t after)
 
 void snp_entry_forgive(struct snp_session *session)
 {
-    entry_free(SNP_TAKE_PTR(session->debt));
+    entry_free(SNP_TAKE_PTR(session->durable.debt));
 }
 
 /* Files --------------------------------------------------------------------------------------- */
@@ -723,7 +724,7 @@ static struct snp_entry *effect_new(struct snp_session *session,
 
     if (entry != NULL) {
         (void)snprintf(entry->kind, sizeof(entry->kind), "%s", kind);
-        entry->has_row = !session->is_recorded;
+        entry->has_row = !session->durable.is_recorded;
         entry->spec = entry->has_row ? snp_session_spec_text(session) : NULL;
         entry->detail = snp_json_text(owned);
         if (entry->detail == NULL || (entry->has_row && entry->spec == NULL)) {

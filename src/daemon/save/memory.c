@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session->copies has the newest first. An entry whose executor is gone leaves the list as
+ * session->live.copies has the newest first. An entry whose executor is gone leaves the list as
  * soon as nobody uses it.
  */
 #include "daemon/save/memory.h"
@@ -28,16 +28,17 @@ enum {
 
 static bool is_alive(const struct snp_session *session, const struct snp_memory_copy *copy)
 {
-    return session->executor != NULL && session->executor->state == SNP_EXECUTOR_OPEN &&
-           strcmp(session->executor->id, copy->executor) == 0;
+    return session->live.executor != NULL &&
+           session->live.executor->state == SNP_EXECUTOR_OPEN &&
+           strcmp(session->live.executor->id, copy->executor) == 0;
 }
 
 void snp_memory_forget(struct snp_session *session)
 {
-    while (session->copies != NULL) {
-        struct snp_memory_copy *copy = session->copies;
+    while (session->live.copies != NULL) {
+        struct snp_memory_copy *copy = session->live.copies;
 
-        session->copies = copy->next;
+        session->live.copies = copy->next;
         free(copy);
     }
 }
@@ -71,7 +72,7 @@ static void waiters_call(struct snp_server *server, const char *snapshot)
 /* The one that is not on disk; NULL = there is none. */
 static struct snp_memory_copy *unsaved_find(struct snp_session *session, const char *snapshot)
 {
-    struct snp_memory_copy *b = session == NULL ? NULL : session->copies;
+    struct snp_memory_copy *b = session == NULL ? NULL : session->live.copies;
 
     while (b != NULL && (b->is_on_disk || strcmp(b->snapshot, snapshot) != 0)) {
         b = b->next;
@@ -108,7 +109,7 @@ bool snp_memory_wait(struct snp_server *server,
 /* One that is to come to disk. */
 static const struct snp_memory_copy *leaving_find(const struct snp_session *session)
 {
-    const struct snp_memory_copy *b = session->copies;
+    const struct snp_memory_copy *b = session->live.copies;
 
     while (b != NULL &&
            (!is_alive(session, b) || b->is_on_disk || b->is_failed || b->is_doomed)) {
@@ -131,7 +132,7 @@ bool snp_memory_wait_any(struct snp_session *session, struct snp_spill_waiter *w
 
 void snp_memory_retry(struct snp_session *session)
 {
-    for (struct snp_memory_copy *b = session->copies; b != NULL; b = b->next) {
+    for (struct snp_memory_copy *b = session->live.copies; b != NULL; b = b->next) {
         if (b->is_failed) {
             b->is_failed = false;
             b->tries = 0;
@@ -265,7 +266,7 @@ int snp_memory_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
 void snp_memory_check(struct snp_session *session)
 {
     struct snp_server *server = session->server;
-    struct snp_memory_copy **at = &session->copies;
+    struct snp_memory_copy **at = &session->live.copies;
     struct snp_memory_copy *gone = NULL;
 
     while (*at != NULL) {
@@ -277,7 +278,7 @@ void snp_memory_check(struct snp_session *session)
             continue;
         }
         if (alive) {
-            snp_memory_drop(session->executor, copy->number);
+            snp_memory_drop(session->live.executor, copy->number);
         }
         *at = copy->next;
         copy->next = gone;
@@ -297,7 +298,7 @@ void snp_memory_check(struct snp_session *session)
 
 struct snp_memory_copy *snp_memory_find(struct snp_session *session, const char *snapshot)
 {
-    for (struct snp_memory_copy *b = session->copies; b != NULL; b = b->next) {
+    for (struct snp_memory_copy *b = session->live.copies; b != NULL; b = b->next) {
         if (is_alive(session, b) && !b->is_doomed && strcmp(b->snapshot, snapshot) == 0) {
             return b;
         }
@@ -315,18 +316,18 @@ struct snp_memory_copy *snp_memory_add(struct snp_session *session,
         return NULL;
     }
     memcpy(copy->snapshot, snapshot, sizeof(copy->snapshot));
-    memcpy(copy->executor, session->executor->id, sizeof(copy->executor));
+    memcpy(copy->executor, session->live.executor->id, sizeof(copy->executor));
     copy->number = number;
     copy->epoch = session->epoch;
     copy->cell = session->cells;
-    copy->next = session->copies;
-    session->copies = copy;
+    copy->next = session->live.copies;
+    session->live.copies = copy;
     return copy;
 }
 
 void snp_memory_remove(struct snp_session *session, const char *snapshot)
 {
-    for (struct snp_memory_copy *b = session->copies; b != NULL; b = b->next) {
+    for (struct snp_memory_copy *b = session->live.copies; b != NULL; b = b->next) {
         if (strcmp(b->snapshot, snapshot) == 0) {
             b->is_doomed = true;
             b->has_row = false;
@@ -341,7 +342,7 @@ static unsigned copies_count(const struct snp_session *session)
 {
     unsigned n = 0;
 
-    for (const struct snp_memory_copy *b = session->copies; b != NULL; b = b->next) {
+    for (const struct snp_memory_copy *b = session->live.copies; b != NULL; b = b->next) {
         n += b->is_doomed ? 0 : 1;
     }
     return n;
@@ -369,7 +370,8 @@ static uint64_t bytes_max(const struct snp_session *session)
 {
     uint64_t given = session->server->options.snapshots_bytes;
 
-    return given != 0 ? given : session->limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_COPIES_SHARE;
+    return given != 0 ? given
+                      : session->policy.limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_COPIES_SHARE;
 }
 
 /* Give up the oldest that is on disk; false: there is none. */
@@ -377,7 +379,7 @@ static bool oldest_evict(struct snp_session *session, const char *why)
 {
     struct snp_memory_copy *oldest = NULL;
 
-    for (struct snp_memory_copy *b = session->copies; b != NULL; b = b->next) {
+    for (struct snp_memory_copy *b = session->live.copies; b != NULL; b = b->next) {
         oldest = b->is_on_disk && !b->is_doomed && b->users == 0 ? b : oldest;
     }
     if (oldest == NULL) {
@@ -420,7 +422,7 @@ static bool is_listed(const json_t *numbers, uint32_t number)
 /* Those that the tier has given up for their memory: the disk has them, or they are lost. */
 static void given_up_note(const struct measuring *measuring, const json_t *numbers)
 {
-    for (struct snp_memory_copy *b = measuring->session->copies; b != NULL; b = b->next) {
+    for (struct snp_memory_copy *b = measuring->session->live.copies; b != NULL; b = b->next) {
         if (strcmp(b->executor, measuring->executor) == 0 && b->number <= measuring->newest &&
             !is_listed(numbers, b->number)) {
             b->is_doomed = true;
@@ -434,14 +436,14 @@ static void measure_take(const struct measuring *measuring, const json_t *head)
     size_t n = json_array_size(json_object_get(head, "branches"));
     uint64_t each;
 
-    session->measured_bytes = (uint64_t)snp_json_int(head, "bytes", 0);
-    session->copies_bytes = (uint64_t)snp_json_int(head, "copies_bytes", 0);
+    session->live.measured_bytes = (uint64_t)snp_json_int(head, "bytes", 0);
+    session->live.copies_bytes = (uint64_t)snp_json_int(head, "copies_bytes", 0);
     given_up_note(measuring, json_object_get(head, "branches"));
     /* They share pages: that each has as much is a guess, which the next measurement corrects. */
-    each = n == 0 ? 0 : session->copies_bytes / n;
-    while (each > 0 && session->copies_bytes > bytes_max(session) &&
+    each = n == 0 ? 0 : session->live.copies_bytes / n;
+    while (each > 0 && session->live.copies_bytes > bytes_max(session) &&
            oldest_evict(session, "memory")) {
-        session->copies_bytes -= each;
+        session->live.copies_bytes -= each;
     }
     snp_memory_check(session);
 }
@@ -458,12 +460,12 @@ static int measured(void *ctx, const struct snp_tier_answer *answer, struct snp_
     struct snp_session *session = measuring->session;
     int r = 0;
 
-    session->is_measuring = false;
+    session->live.is_measuring = false;
     if (answer->head != NULL) {
         r = snp_record_check(answer->head, &record, ret_bad);
     }
-    if (answer->head != NULL && r == 0 && session->executor != NULL &&
-        strcmp(session->executor->id, measuring->executor) == 0) {
+    if (answer->head != NULL && r == 0 && session->live.executor != NULL &&
+        strcmp(session->live.executor->id, measuring->executor) == 0) {
         measure_take(measuring, answer->head);
     }
     snp_session_unref(session);
@@ -482,28 +484,28 @@ void snp_memory_measure(struct snp_session *session)
     snp_autojson json_t *head = NULL;
     struct snp_err err;
 
-    if (session->is_measuring || session->executor == NULL ||
-        session->executor->state != SNP_EXECUTOR_OPEN || session->name[0] == '\0') {
+    if (session->live.is_measuring || session->live.executor == NULL ||
+        session->live.executor->state != SNP_EXECUTOR_OPEN || session->name[0] == '\0') {
         return;
     }
     measuring = calloc(1, sizeof(*measuring));
-    head = json_pack("{s:s}", "session", session->executor->id);
+    head = json_pack("{s:s}", "session", session->live.executor->id);
     if (measuring == NULL || head == NULL) {
         free(measuring);
         return; /* the next time */
     }
-    memcpy(measuring->executor, session->executor->id, sizeof(measuring->executor));
-    measuring->newest = session->copies == NULL ? 0 : session->copies->number;
+    memcpy(measuring->executor, session->live.executor->id, sizeof(measuring->executor));
+    measuring->newest = session->live.copies == NULL ? 0 : session->live.copies->number;
     measuring->session = session;
     call.head = head;
     call.ctx = measuring;
-    if (snp_tier_ask(session->executor->tier, &call, &err) < 0) {
+    if (snp_tier_ask(session->live.executor->tier, &call, &err) < 0) {
         snp_log(SNP_LOG_WARN, "measure", "session=%s error=\"%s\"", session->id, err.msg);
         free(measuring);
         return;
     }
     snp_session_ref(session);
-    session->is_measuring = true;
+    session->live.is_measuring = true;
 }
 
 /* Dropping --------------------------------------------------------------------------------------- */
@@ -583,7 +585,7 @@ void snp_memory_spill(struct snp_session *session)
     struct snp_checkpoint_copy order;
     struct spill *spill;
 
-    for (struct snp_memory_copy *b = session->copies; b != NULL; b = b->next) {
+    for (struct snp_memory_copy *b = session->live.copies; b != NULL; b = b->next) {
         if (b->is_spilling) {
             return; /* its end calls this again */
         }

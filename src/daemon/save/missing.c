@@ -30,8 +30,8 @@ void snp_missing_place(const struct snp_session *session, struct snp_missing_pla
     memcpy(ret->id, session->id, sizeof(ret->id));
     memcpy(ret->name, session->name, sizeof(ret->name));
     ret->after = snp_session_floor(session);
-    ret->checkpoint = session->checkpoint;
-    ret->checkpoint_cell = session->checkpoint_cell;
+    ret->checkpoint = session->durable.checkpoint;
+    ret->checkpoint_cell = session->durable.checkpoint_cell;
 }
 
 static void puts_drop(struct snp_missing *missing)

@@ -22,14 +22,15 @@ struct snp_proof {
 
 bool snp_prove_is_done(const struct snp_session *session)
 {
-    return session->checkpoint != 0 && session->proven == session->checkpoint;
+    return session->durable.checkpoint != 0 &&
+           session->durable.proven == session->durable.checkpoint;
 }
 
 void snp_prove_note(struct snp_session *session, uint64_t checkpoint, json_t *failed)
 {
-    session->proven = checkpoint;
-    json_decref(session->unrestorable);
-    session->unrestorable = json_deep_copy(failed);
+    session->durable.proven = checkpoint;
+    json_decref(session->durable.unrestorable);
+    session->durable.unrestorable = json_deep_copy(failed);
 }
 
 static void proof_end(struct snp_proof *proof)
@@ -37,7 +38,7 @@ static void proof_end(struct snp_proof *proof)
     struct snp_session *session = proof->session;
     bool is_ok = proof->err.code == SNP_OK;
 
-    session->proof = NULL;
+    session->unsaved.proof = NULL;
     session->server->n_proving--;
     snp_log(is_ok ? SNP_LOG_DEBUG : SNP_LOG_WARN, "prove",
             "session=%s checkpoint=%llu us=%llu error=\"%s\"", session->id,
@@ -71,7 +72,7 @@ static void loaded(void *ctx, json_t *failed, const struct snp_err *err)
 
 static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *err)
 {
-    struct snp_proof *proof = session->proof;
+    struct snp_proof *proof = session->unsaved.proof;
 
     if (manifest == NULL) {
         proof->err = *err;
@@ -93,12 +94,12 @@ void snp_prove(struct snp_session *session, snp_prove_done *done, void *ctx)
         return;
     }
     *proof = (struct snp_proof){.session = session,
-                                .checkpoint = session->checkpoint,
+                                .checkpoint = session->durable.checkpoint,
                                 .begun_us = snp_now_us(),
                                 .done = done,
                                 .ctx = ctx};
     snp_session_ref(session);
-    session->proof = proof;
+    session->unsaved.proof = proof;
     session->server->n_proving++;
     if (snp_executor_open_beside(session, opened, &proof->executor, &proof->err) < 0) {
         proof_end(proof);

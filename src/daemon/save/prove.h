@@ -12,7 +12,7 @@
 
 struct snp_session;
 
-/* err: NULL = it can be; session->unrestorable has what of it cannot. */
+/* err: NULL = it can be; session->durable.unrestorable has what of it cannot. */
 typedef void snp_prove_done(void *ctx, const struct snp_err *err);
 
 /* The session has an executor and a checkpoint, and is not being proven. done always follows. */

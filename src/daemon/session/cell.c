@@ -6,7 +6,7 @@
  * session that lasts, the answer is sent when the outcome is as durable as was asked for;
  * in an unnamed one there is no journal, and it is sent at once.
  *
- * Invariants: session->running is the cell until its outcome is dealt with, so that no other
+ * Invariants: session->live.running is the cell until its outcome is dealt with, so that no other
  * starts before. What comes from an executor of another epoch is refused.
  */
 #include "daemon/session/cell.h"
@@ -65,13 +65,13 @@ static void finish(struct snp_exec *exec)
 {
     struct snp_session *session = exec->session;
 
-    if (session->running != exec) {
+    if (session->live.running != exec) {
         snp_exec_free(exec);
         return;
     }
-    session->running = NULL;
+    session->live.running = NULL;
     if (session->state == SNP_SESSION_UNKNOWN && exec->record != NULL) {
-        session->is_last_unknown = false; /* it was not, after all */
+        session->durable.is_last_unknown = false; /* it was not, after all */
     }
     if (snp_session_is_asleep(session)) {
         snp_hibernate_rest(session); /* what it lacks is known now */
@@ -84,7 +84,7 @@ static void finish(struct snp_exec *exec)
             snp_hibernate_drop(session);
         } else {
             snp_checkpoint_schedule(session);
-            if (session->checkpoint_when == SNP_CHECKPOINT_AFTER) {
+            if (session->unsaved.when == SNP_CHECKPOINT_AFTER) {
                 snp_checkpoint_tick(session->server); /* before the cell that waits */
             }
             snp_exec_pump(session);
@@ -120,8 +120,8 @@ static void outcome_written(void *ctx, const struct snp_err *err)
                        "unknown (%.240s); the next cell runs once the journal works again",
                        (unsigned long long)exec->cell, err->msg);
     } else if (exec->record != NULL && exec->session->state == SNP_SESSION_RUNNING &&
-               exec->session->checkpoint_when == SNP_CHECKPOINT_CELL && !exec->falls_back &&
-               exec->session->wake == NULL) {
+               exec->session->unsaved.when == SNP_CHECKPOINT_CELL && !exec->falls_back &&
+               exec->session->live.wake == NULL) {
         snp_checkpoint_make(exec->session, checkpointed, exec);
         return;
     }
@@ -159,18 +159,18 @@ static int answer_check(const struct snp_exec *exec,
 static const char *state_after(struct snp_exec *exec, const json_t *head)
 {
     struct snp_session *session = exec->session;
-    bool was_told = session->is_told_lost;
+    bool was_told = session->live.is_told_lost;
     bool is_lost = strcmp(snp_json_str(head, "state", ""), "lost") == 0;
 
-    if (!is_lasting(exec) || session->executor == NULL) {
+    if (!is_lasting(exec) || session->live.executor == NULL) {
         return NULL;
     }
     if (!is_lost && (was_told || !snp_json_bool(head, "restarted", false))) {
-        session->is_told_lost = false;
+        session->live.is_told_lost = false;
         return NULL;
     }
-    session->is_told_lost = is_lost;
-    return session->checkpoint == 0 ? "lost" : "restored_from_checkpoint";
+    session->live.is_told_lost = is_lost;
+    return session->durable.checkpoint == 0 ? "lost" : "restored_from_checkpoint";
 }
 
 static int result_take(struct snp_exec *exec,
@@ -208,8 +208,8 @@ static int result_take(struct snp_exec *exec,
         return 0;
     }
     exec->has_manifest = json_object_get(answer->head, "manifest") != NULL;
-    json_decref(SNP_TAKE_PTR(exec->session->restored));
-    exec->falls_back = state != NULL && exec->session->checkpoint != 0;
+    json_decref(SNP_TAKE_PTR(exec->session->live.restored));
+    exec->falls_back = state != NULL && exec->session->durable.checkpoint != 0;
     return 0;
 }
 
@@ -225,7 +225,7 @@ static struct snp_outcome outcome_of_error(const struct snp_exec *exec)
 /* Not started after all: its number is free again. */
 static void start_undo(struct snp_exec *exec)
 {
-    exec->session->running = NULL;
+    exec->session->live.running = NULL;
     exec->session->cells--;
     snp_executor_unref(SNP_TAKE_PTR(exec->executor));
     if (exec->session->state == SNP_SESSION_RUNNING) {
@@ -239,7 +239,7 @@ static bool may_begin_again(const struct snp_exec *exec)
 
     return is_lasting(exec) && exec->taken == NULL && exec->err.code == SNP_E_NOT_FOUND &&
            !exec->was_put_back && exec->raw != NULL && exec->request != NULL &&
-           session->running == exec && session->wake == NULL &&
+           session->live.running == exec && session->live.wake == NULL &&
            session->state != SNP_SESSION_CLOSING;
 }
 
@@ -255,7 +255,7 @@ static bool begin_again(struct snp_exec *exec, bool has_row)
     if (!may_begin_again(exec) || !snp_exec_put_back(exec)) {
         return false;
     }
-    (void)snprintf(session->loss, sizeof(session->loss), "%.190s", exec->err.msg);
+    (void)snprintf(session->live.loss, sizeof(session->live.loss), "%.190s", exec->err.msg);
     exec->was_put_back = true;
     exec->is_intent_due = false;
     exec->err = (struct snp_err){.code = SNP_OK};
@@ -263,10 +263,10 @@ static bool begin_again(struct snp_exec *exec, bool has_row)
     snp_buf_done(&exec->events);
     session->cells += has_row ? 1 : 0; /* its number is taken, by a cell that was refused */
     start_undo(exec);
-    if (session->executor != NULL) {
+    if (session->live.executor != NULL) {
         snp_hibernate_drop(session);
     } else {
-        session->is_last_unknown = false;
+        session->durable.is_last_unknown = false;
         snp_session_set_state(session, snp_session_resting_state(session));
         snp_exec_pump(session);
     }
@@ -330,7 +330,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         r = result_take(exec, answer, ret_bad);
     } else if (exec->err.code == SNP_E_NOT_FOUND) {
         not_run(exec);
-    } else if (session->executor != exec->executor) {
+    } else if (session->live.executor != exec->executor) {
         (void)snp_err_wrap(&exec->err, "cell killed, session lost");
     }
     if (exec->taken != NULL) { /* whether the tier could still give a result is chance */
@@ -338,7 +338,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         (void)snp_fail(&exec->err, SNP_E_PEER, "cell killed: %s", exec->taken);
     }
     /* Of one whose session was cleared or destroyed the journal has no row. */
-    if (!is_lasting(exec) || session->running != exec) {
+    if (!is_lasting(exec) || session->live.running != exec) {
         tell(exec, NULL);
         finish(exec);
         return r;
@@ -348,8 +348,8 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     } else {
         const json_t *usage = json_object_get(answer->head, "usage");
 
-        session->memory_bytes = (uint64_t)snp_json_int(usage, "memory_peak_bytes", 0);
-        session->measured_bytes = 0;
+        session->live.memory_bytes = (uint64_t)snp_json_int(usage, "memory_peak_bytes", 0);
+        session->live.measured_bytes = 0;
         outcome = (struct snp_outcome){
             .status = snp_json_str(answer->head, "status", ""),
             .state = snp_json_str(answer->head, "state", ""),
@@ -488,7 +488,7 @@ static void intents_write(uv_timer_t *timer)
 
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         const struct snp_session *session = server->sessions.slots[i];
-        struct snp_exec *exec = session == NULL ? NULL : session->running;
+        struct snp_exec *exec = session == NULL ? NULL : session->live.running;
         struct snp_err err;
 
         if (exec == NULL || !exec->is_intent_due) {
@@ -511,7 +511,7 @@ static int lasting_run(struct snp_exec *exec, struct snp_err *err)
     int r;
 
     if (exec->spec.has_checkpoint) {
-        session->checkpoint_when = exec->spec.checkpoint;
+        session->unsaved.when = exec->spec.checkpoint;
     }
     if (snp_entry_is_suspect(session)) {
         return snp_entry_begin(exec, begin_written, err);
@@ -532,13 +532,13 @@ int snp_cell_run(struct snp_exec *exec, struct snp_err *err)
     struct snp_session *session = exec->session;
     int r;
 
-    SNP_ASSERT(session->state == SNP_SESSION_IDLE && session->executor != NULL);
+    SNP_ASSERT(session->state == SNP_SESSION_IDLE && session->live.executor != NULL);
     exec->cell = ++session->cells;
-    exec->executor = session->executor;
+    exec->executor = session->live.executor;
     snp_executor_ref(exec->executor);
-    session->running = exec;
-    session->has_begun_putting = session->n_putting > 0;
-    session->begun_changes = session->changes;
+    session->live.running = exec;
+    session->unsaved.has_begun_putting = session->unsaved.n_putting > 0;
+    session->unsaved.begun_changes = session->unsaved.changes;
     snp_session_set_state(session, SNP_SESSION_RUNNING);
     snp_buf_init(&exec->events, SNP_CAP_SHOWN_BYTES);
     exec->noted_us = snp_now_us();

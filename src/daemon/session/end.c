@@ -49,7 +49,7 @@ static void end_answer(struct snp_request *request, json_t *ended, const struct 
 /* The cell that runs, and who waits behind it. NULL: none does. */
 static json_t *running_json(const struct snp_session *session)
 {
-    const struct snp_exec *exec = session->running;
+    const struct snp_exec *exec = session->live.running;
     uint64_t now = snp_wall_us();
 
     return exec == NULL
@@ -57,7 +57,7 @@ static json_t *running_json(const struct snp_session *session)
                : json_pack(
                      "{s:I, s:I, s:I}", "cell", (json_int_t)exec->cell, "ran_ms",
                      (json_int_t)(now > exec->started_us ? (now - exec->started_us) / 1000 : 0),
-                     "waiting", (json_int_t)session->n_waiting);
+                     "waiting", (json_int_t)session->live.n_waiting);
 }
 
 int snp_session_unused_check(const struct snp_session *session, struct snp_err *err)
@@ -65,7 +65,7 @@ int snp_session_unused_check(const struct snp_session *session, struct snp_err *
     snp_autojson json_t *running = running_json(session);
     const char *name = session->name[0] == '\0' ? session->id : session->name;
 
-    if (running != NULL && session->n_waiting == 0) {
+    if (running != NULL && session->live.n_waiting == 0) {
         return snp_fail(
             err, SNP_E_DENIED,
             "session %s runs cell %lld, since %.1f s, which would be cut off; --yes "
@@ -78,14 +78,15 @@ int snp_session_unused_check(const struct snp_session *session, struct snp_err *
                         "session %s runs cell %lld, since %.1f s, and %u more wait: all of "
                         "them would be cut off; --yes does it all the same",
                         name, (long long)snp_json_int(running, "cell", 0),
-                        (double)snp_json_int(running, "ran_ms", 0) / 1000, session->n_waiting);
+                        (double)snp_json_int(running, "ran_ms", 0) / 1000,
+                        session->live.n_waiting);
     }
-    return session->n_waiting == 0
+    return session->live.n_waiting == 0
                ? 0
                : snp_fail(err, SNP_E_DENIED,
                           "session %s is about to run %u cells, which would be cut off; "
                           "--yes does it all the same",
-                          name, session->n_waiting);
+                          name, session->live.n_waiting);
 }
 
 static struct ending *ending_new(struct snp_session *session, struct snp_request *request)
@@ -118,11 +119,11 @@ static void let_go(struct snp_session *session, const char *why)
     struct snp_err err;
 
     snp_wake_abort(session);
-    if (session->running != NULL) {
-        session->running->taken = why;
+    if (session->live.running != NULL) {
+        session->live.running->taken = why;
     }
-    session->running = NULL; /* its cell ends by itself, and finds itself detached */
-    session->checkpoint_us = 0;
+    session->live.running = NULL; /* its cell ends by itself, and finds itself detached */
+    session->unsaved.due_us = 0;
     (void)snp_fail(&err, SNP_E_NOT_FOUND, "%s", why);
     snp_turns_fail(session, &err);
     (void)snp_exec_fail_waiting(session, &err);
@@ -154,7 +155,7 @@ static void executor_closed(void *ctx, const struct snp_err *err)
     if (err != NULL) {
         ending->err = *err;
     }
-    if (session->name[0] == '\0' || (!session->is_recorded && session->cells == 0)) {
+    if (session->name[0] == '\0' || (!session->durable.is_recorded && session->cells == 0)) {
         forgotten(ending, NULL);
     } else if (snp_entry_remove(session, forgotten, ending, &failure) < 0) {
         forgotten(ending, &failure);
@@ -171,17 +172,17 @@ static void cleared(void *ctx, const struct snp_err *err)
     if (err == NULL) {
         snp_entry_forgive(session);
         session->cells = 0;
-        session->checkpoint = 0;
-        session->checkpoint_cell = 0;
-        session->accepted_cell = 0;
-        session->accepted_from = 0;
-        session->is_last_unknown = false;
-        session->is_dirty = false;
-        session->disk_bytes = 0;
-        json_decref(SNP_TAKE_PTR(session->checkpoint_lost));
-        json_decref(SNP_TAKE_PTR(session->restored));
-        json_decref(SNP_TAKE_PTR(session->missing));
-        session->has_puts = false;
+        session->durable.checkpoint = 0;
+        session->durable.checkpoint_cell = 0;
+        session->durable.accepted_cell = 0;
+        session->durable.accepted_from = 0;
+        session->durable.is_last_unknown = false;
+        session->unsaved.is_dirty = false;
+        session->durable.disk_bytes = 0;
+        json_decref(SNP_TAKE_PTR(session->durable.checkpoint_lost));
+        json_decref(SNP_TAKE_PTR(session->live.restored));
+        json_decref(SNP_TAKE_PTR(session->durable.missing));
+        session->durable.has_puts = false;
     }
     if (session->state == SNP_SESSION_HIBERNATING) {
         snp_session_set_state(session, snp_session_resting_state(session));
@@ -212,7 +213,7 @@ static void clear_closed(void *ctx, const struct snp_err *err)
         return;
     }
     session->epoch++;
-    if (!session->is_recorded) {
+    if (!session->durable.is_recorded) {
         cleared(ending, NULL);
     } else if (snp_entry_clear(session, cleared, ending, &failure) < 0) {
         cleared(ending, &failure);
@@ -226,7 +227,7 @@ static void clear(struct snp_session *session, struct snp_request *request, bool
 
     if (session->state == SNP_SESSION_HIBERNATING || session->state == SNP_SESSION_OPENING ||
         session->state == SNP_SESSION_SAVING || session->state == SNP_SESSION_ROLLING_BACK ||
-        session->save != NULL) {
+        session->unsaved.save != NULL) {
         (void)snp_fail(&err, SNP_E_LIMIT,
                        "session %s is being opened or saved; try again in a moment",
                        session->name);
@@ -240,10 +241,10 @@ static void clear(struct snp_session *session, struct snp_request *request, bool
     ending->is_reset = is_reset;
     let_go(session, "the session was cleared");
     snp_session_set_state(session, SNP_SESSION_HIBERNATING);
-    if (session->executor == NULL) {
+    if (session->live.executor == NULL) {
         clear_closed(ending, NULL);
     } else {
-        snp_executor_close(session->executor, clear_closed, ending);
+        snp_executor_close(session->live.executor, clear_closed, ending);
     }
 }
 
@@ -261,10 +262,10 @@ void snp_session_end(struct snp_session *session, struct snp_request *request)
     }
     let_go(session, "the session was destroyed");
     snp_session_set_state(session, SNP_SESSION_CLOSING);
-    if (session->executor == NULL) {
+    if (session->live.executor == NULL) {
         executor_closed(ending, NULL);
     } else {
-        snp_executor_close(session->executor, executor_closed, ending);
+        snp_executor_close(session->live.executor, executor_closed, ending);
     }
 }
 
@@ -284,24 +285,24 @@ void snp_session_lost(struct snp_session *session, const char *reason)
     }
     snp_log(session->server->is_ending ? SNP_LOG_INFO : SNP_LOG_WARN, "session-lost",
             "session=%s why=\"%s\"", session->id, reason);
-    (void)snprintf(session->loss, sizeof(session->loss), "%.190s", reason);
-    if (session->wake != NULL) {
+    (void)snprintf(session->live.loss, sizeof(session->live.loss), "%.190s", reason);
+    if (session->live.wake != NULL) {
         return; /* its next step finds out */
     }
-    (void)snp_fail(&err, SNP_E_PEER, "the session was lost: %s", session->loss);
+    (void)snp_fail(&err, SNP_E_PEER, "the session was lost: %s", session->live.loss);
     if (session->name[0] == '\0') {
         snp_session_set_state(session, SNP_SESSION_LOST);
         (void)snp_exec_fail_waiting(session, &err);
         snp_session_remove(session);
         return;
     }
-    session->checkpoint_us = 0;
-    if (session->running != NULL && session->running->record == NULL) {
-        session->is_last_unknown = true;
+    session->unsaved.due_us = 0;
+    if (session->live.running != NULL && session->live.running->record == NULL) {
+        session->durable.is_last_unknown = true;
     }
     snp_hibernate_rest(session);
     /* Who waits goes on from the checkpoint, or is asked what to do, once the running cell has ended. */
-    if (session->running == NULL) {
+    if (session->live.running == NULL) {
         snp_exec_pump(session);
     }
 }

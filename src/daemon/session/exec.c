@@ -3,7 +3,7 @@
  * Cells before they run, and what stops them.
  *
  * exec -> find or open its session -> wait for its turn -> run (cell.c).
- * Invariants: a cell is in exactly one place: session->waiting or session->running. It
+ * Invariants: a cell is in exactly one place: session->live.waiting or session->live.running. It
  * holds one reference of its session and owns its request, which is ended exactly once.
  * Only an IDLE session starts a cell; one without an executor is woken first.
  */
@@ -73,11 +73,11 @@ static bool waiting_remove(struct snp_exec *exec)
 {
     struct snp_session *session = exec->session;
 
-    for (unsigned i = 0; i < session->n_waiting; i++) {
-        if (session->waiting[i] == exec) {
-            session->n_waiting--;
-            for (unsigned j = i; j < session->n_waiting; j++) {
-                session->waiting[j] = session->waiting[j + 1];
+    for (unsigned i = 0; i < session->live.n_waiting; i++) {
+        if (session->live.waiting[i] == exec) {
+            session->live.n_waiting--;
+            for (unsigned j = i; j < session->live.n_waiting; j++) {
+                session->live.waiting[j] = session->live.waiting[j + 1];
             }
             return true;
         }
@@ -89,31 +89,31 @@ bool snp_exec_put_back(struct snp_exec *exec)
 {
     struct snp_session *session = exec->session;
 
-    if (session->n_waiting == SNP_CAP_WAITING) {
+    if (session->live.n_waiting == SNP_CAP_WAITING) {
         return false;
     }
-    for (unsigned i = session->n_waiting; i > 0; i--) {
-        session->waiting[i] = session->waiting[i - 1];
+    for (unsigned i = session->live.n_waiting; i > 0; i--) {
+        session->live.waiting[i] = session->live.waiting[i - 1];
     }
-    session->waiting[0] = exec;
-    session->n_waiting++;
+    session->live.waiting[0] = exec;
+    session->live.n_waiting++;
     return true;
 }
 
 /* Whether those who need its executor may have it. */
 static bool is_live(const struct snp_session *session)
 {
-    return session->executor != NULL && session->wake == NULL &&
+    return session->live.executor != NULL && session->live.wake == NULL &&
            (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_RUNNING);
 }
 
 /* err: NULL = the session is live; they are called as long as it is, which each of them may change. */
 static void waiters_run(struct snp_session *session, const struct snp_err *err)
 {
-    while (session->waiters != NULL && (err != NULL || is_live(session))) {
-        struct snp_waiter *waiter = session->waiters;
+    while (session->live.waiters != NULL && (err != NULL || is_live(session))) {
+        struct snp_waiter *waiter = session->live.waiters;
 
-        session->waiters = waiter->next;
+        session->live.waiters = waiter->next;
         waiter->run(waiter, session, err);
     }
 }
@@ -121,8 +121,8 @@ static void waiters_run(struct snp_session *session, const struct snp_err *err)
 void snp_exec_fail_first(struct snp_session *session, const struct snp_err *err)
 {
     waiters_run(session, err);
-    if (session->n_waiting > 0) {
-        struct snp_exec *exec = session->waiting[0];
+    if (session->live.n_waiting > 0) {
+        struct snp_exec *exec = session->live.waiting[0];
 
         (void)waiting_remove(exec);
         snp_exec_fail(exec, err);
@@ -131,8 +131,8 @@ void snp_exec_fail_first(struct snp_session *session, const struct snp_err *err)
 
 static void cells_fail(struct snp_session *session, const struct snp_err *err)
 {
-    while (session->n_waiting > 0) {
-        struct snp_exec *exec = session->waiting[0];
+    while (session->live.n_waiting > 0) {
+        struct snp_exec *exec = session->live.waiting[0];
 
         (void)waiting_remove(exec);
         snp_exec_fail(exec, err);
@@ -141,7 +141,7 @@ static void cells_fail(struct snp_session *session, const struct snp_err *err)
 
 bool snp_exec_fail_waiting(struct snp_session *session, const struct snp_err *err)
 {
-    bool any = session->n_waiting > 0;
+    bool any = session->live.n_waiting > 0;
 
     waiters_run(session, err);
     cells_fail(session, err);
@@ -152,8 +152,8 @@ bool snp_exec_fail_waiting(struct snp_session *session, const struct snp_err *er
 
 static void next_start(struct snp_session *session)
 {
-    while (session->state == SNP_SESSION_IDLE && session->n_waiting > 0) {
-        struct snp_exec *exec = session->waiting[0];
+    while (session->state == SNP_SESSION_IDLE && session->live.n_waiting > 0) {
+        struct snp_exec *exec = session->live.waiting[0];
         struct snp_err err;
 
         (void)waiting_remove(exec);
@@ -183,13 +183,14 @@ void snp_exec_pump(struct snp_session *session)
 {
     snp_session_ref(session);
     snp_turns_run(session);
-    if (session->server->is_ending && session->wake == NULL) {
+    if (session->server->is_ending && session->live.wake == NULL) {
         refuse_waiting(session);
     }
-    if (session->wake != NULL) {
+    if (session->live.wake != NULL) {
         snp_wake_go_on(session);
     } else if (snp_session_is_asleep(session)) {
-        if (session->running == NULL && (session->n_waiting > 0 || session->waiters != NULL)) {
+        if (session->live.running == NULL &&
+            (session->live.n_waiting > 0 || session->live.waiters != NULL)) {
             snp_wake_start(session);
         }
     } else if (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_RUNNING) {
@@ -201,7 +202,7 @@ void snp_exec_pump(struct snp_session *session)
 
 void snp_session_when_live(struct snp_session *session, struct snp_waiter *waiter)
 {
-    struct snp_waiter **at = &session->waiters;
+    struct snp_waiter **at = &session->live.waiters;
 
     while (*at != NULL) {
         at = &(*at)->next;
@@ -217,7 +218,7 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
     struct snp_peer *peer = exec->request->peer;
     struct snp_session *session = exec->session;
 
-    if (session->n_waiting == SNP_CAP_WAITING) {
+    if (session->live.n_waiting == SNP_CAP_WAITING) {
         return snp_fail(err, SNP_E_LIMIT,
                         "%d cells wait for session %s already, as many as may; try again when "
                         "some have ended",
@@ -239,14 +240,14 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
     }
     peer->waiting_bytes += exec->raw_len;
     exec->waiting_bytes = exec->raw_len;
-    session->waiting[session->n_waiting++] = exec;
+    session->live.waiting[session->live.n_waiting++] = exec;
     return 0;
 }
 
 /* What a session does that cells wait for; NULL: it is being started, which is nobody else's work. */
 static const char *busy_with(const struct snp_session *session)
 {
-    if (session->running != NULL) {
+    if (session->live.running != NULL) {
         return "run";
     }
     return session->state == SNP_SESSION_SAVING         ? "save"
@@ -257,7 +258,7 @@ static const char *busy_with(const struct snp_session *session)
 static void tell_wait(struct snp_exec *exec, unsigned ahead)
 {
     const struct snp_session *session = exec->session;
-    const struct snp_exec *running = session->running;
+    const struct snp_exec *running = session->live.running;
     uint64_t now = snp_wall_us();
     uint64_t us = running != NULL && now > running->started_us ? now - running->started_us
                                                                : snp_now_us() - exec->asked_us;
@@ -282,8 +283,8 @@ static void waits_tell(uv_timer_t *timer)
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         struct snp_session *session = server->sessions.slots[i];
 
-        for (unsigned j = 0; session != NULL && j < session->n_waiting; j++) {
-            struct snp_exec *exec = session->waiting[j];
+        for (unsigned j = 0; session != NULL && j < session->live.n_waiting; j++) {
+            struct snp_exec *exec = session->live.waiting[j];
 
             if (exec->asked_us != 0 && busy_with(session) != NULL &&
                 now - exec->asked_us >= (uint64_t)SNP_CAP_WAIT_TOLD_MS * 900) {
@@ -389,7 +390,8 @@ static const struct snp_tier_ops orphan_ops = {orphan_interrupted, NULL};
 /* request: is answered; NULL = nobody is. */
 static void running_interrupt(struct snp_session *session, struct snp_request *request)
 {
-    snp_autojson json_t *head = json_pack("{s:s}", "session", session->running->executor->id);
+    snp_autojson json_t *head =
+        json_pack("{s:s}", "session", session->live.running->executor->id);
     struct snp_tier_call call = {
         .method = "interrupt",
         .head = head,
@@ -400,7 +402,7 @@ static void running_interrupt(struct snp_session *session, struct snp_request *r
     };
     struct snp_err err;
     int r = head == NULL ? snp_fail(&err, SNP_E_NOMEM, "out of memory")
-                         : snp_tier_ask(session->running->executor->tier, &call, &err);
+                         : snp_tier_ask(session->live.running->executor->tier, &call, &err);
 
     if (r < 0 && request != NULL) {
         snp_request_fail(request, &err);
@@ -493,7 +495,7 @@ void snp_exec_answer(struct snp_exec *exec,
                      struct snp_request *request)
 {
     if (exec->open_call == 0 || exec->open_call != answer->call ||
-        exec->session->running != exec || exec->executor == NULL ||
+        exec->session->live.running != exec || exec->executor == NULL ||
         exec->executor->tier == NULL) {
         snp_request_answer(request, json_pack("{s:b}", "answered", 0));
         return;
@@ -519,11 +521,11 @@ void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request)
 {
     struct snp_err err;
 
-    if (exec->session->running == exec && exec->executor->tier != NULL) {
+    if (exec->session->live.running == exec && exec->executor->tier != NULL) {
         running_interrupt(exec->session, request);
         return;
     }
-    if (exec->session->running == exec) {
+    if (exec->session->live.running == exec) {
         snp_request_answer(request, json_pack("{s:b}", "interrupted", 0));
         return;
     }
@@ -542,13 +544,13 @@ void snp_exec_abandon(struct snp_exec *exec)
     (void)snp_fail(&err, SNP_E_PEER, "the client has gone");
     if (waiting_remove(exec)) {
         waiting_drop(exec, &err);
-    } else if (session->running == exec && session->name[0] == '\0' &&
+    } else if (session->live.running == exec && session->name[0] == '\0' &&
                session->state == SNP_SESSION_RUNNING) {
         snp_session_end(session, NULL);
-    } else if (session->running == exec && exec->spec.attached &&
+    } else if (session->live.running == exec && exec->spec.attached &&
                exec->executor->tier != NULL) {
         running_interrupt(session, NULL); /* else it ends by its limits */
-    } else if (session->running == exec) {
+    } else if (session->live.running == exec) {
         call_refuse(exec);
     }
 }

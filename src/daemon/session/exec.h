@@ -23,7 +23,7 @@ struct snp_session;
 typedef void snp_exec_ended(void *ctx, const char *result, const struct snp_err *err);
 
 /*
- * One cell. It is in session->waiting or is session->running, holds one reference of its
+ * One cell. It is in session->live.waiting or is session->live.running, holds one reference of its
  * session, and is ended exactly once, by cell.c or by snp_exec_fail.
  */
 struct snp_exec {
@@ -50,7 +50,7 @@ struct snp_exec {
     const char *taken; /* why its session was taken from it while it ran; or NULL */
     struct snp_err err;
 
-    uint64_t started_us; /* since 1970; once it is session->running */
+    uint64_t started_us; /* since 1970; once it is session->live.running */
 
     /* For the journal; in sessions that last. */
     bool is_intent_due;    /* its intent has not been written; raw is kept for it */

@@ -93,8 +93,8 @@ static void forget(struct snp_executor *executor)
     table_leave(executor);
     executor->state = SNP_EXECUTOR_GONE;
     executor->tier = NULL;
-    if (session->executor == executor) {
-        session->executor = NULL;
+    if (session->live.executor == executor) {
+        session->live.executor = NULL;
         snp_executor_unref(executor);
         snp_memory_check(session);
     }
@@ -126,22 +126,22 @@ static int open_weaker(struct snp_executor *executor,
 {
     struct snp_session *session = executor->session;
 
-    if (err->code != SNP_E_UNSUPPORTED || !session->is_auto ||
-        session->kind != SNP_TIER_NATIVE || session->rootfs != NULL ||
-        session->executor != executor) {
+    if (err->code != SNP_E_UNSUPPORTED || !session->policy.is_auto ||
+        session->policy.tier != SNP_TIER_NATIVE || session->policy.rootfs != NULL ||
+        session->live.executor != executor) {
         return err->code;
     }
-    if (!session->allow_degraded) {
+    if (!session->policy.allow_degraded) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "%.340s; --env local runs it in the weaker local tier", err->msg);
     }
-    free(session->instead_of);
-    session->instead_of = strdup(err->msg);
-    if (session->instead_of == NULL) {
+    free(session->policy.instead_of);
+    session->policy.instead_of = strdup(err->msg);
+    if (session->policy.instead_of == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    session->kind = SNP_TIER_LOCAL;
-    if (snp_tier_get(session->server, session->kind, &executor->tier, err) < 0) {
+    session->policy.tier = SNP_TIER_LOCAL;
+    if (snp_tier_get(session->server, session->policy.tier, &executor->tier, err) < 0) {
         return err->code;
     }
     return open_ask(executor, opened, err);
@@ -192,12 +192,13 @@ static int open_ask(struct snp_executor *executor,
     snp_autojson json_t *head = json_pack(
         "{s:s, s:s?, s:o, s:s?, s:s?, s:O, s:b, s:b, s:b, s:b, s:s?, s:I, s:b}", "session",
         executor->id, "template",
-        session->template_name[0] == '\0' ? NULL : session->template_name, "limits",
-        snp_limits_to_json(&session->limits), "project", session->project, "rootfs",
-        session->rootfs, "env", session->env, "allow_degraded", session->allow_degraded,
-        "require_exact", session->require_exact, "lasting", session->name[0] != '\0', "loads",
-        session->checkpoint != 0, "instead_of", session->instead_of, "epoch",
-        (json_int_t)executor->epoch, "transaction", session->transaction);
+        session->policy.template_name[0] == '\0' ? NULL : session->policy.template_name,
+        "limits", snp_limits_to_json(&session->policy.limits), "project",
+        session->policy.project, "rootfs", session->policy.rootfs, "env", session->policy.env,
+        "allow_degraded", session->policy.allow_degraded, "require_exact",
+        session->policy.require_exact, "lasting", session->name[0] != '\0', "loads",
+        session->durable.checkpoint != 0, "instead_of", session->policy.instead_of, "epoch",
+        (json_int_t)executor->epoch, "transaction", session->policy.transaction);
     struct snp_tier_call call = {
         .method = "open",
         .head = head,
@@ -227,7 +228,7 @@ static int id_choose(struct snp_executor *executor, struct snp_err *err)
 {
     const struct snp_session *session = executor->session;
 
-    if (session->epoch == 1 && session->executor == NULL) {
+    if (session->epoch == 1 && session->live.executor == NULL) {
         memcpy(executor->id, session->id, sizeof(executor->id));
     } else if (snp_random_id(executor->id) < 0) {
         return snp_fail_sys(err, errno, "random id");
@@ -244,8 +245,9 @@ int snp_executor_open_beside(struct snp_session *session,
     struct snp_executor **chain;
     struct snp_executor *executor;
     /* Beside another one: the same. That is there while the daemon ends, too. */
-    struct snp_tier *tier = session->executor == NULL ? NULL : session->executor->tier;
-    int r = tier != NULL ? 0 : snp_tier_get(server, session->kind, &tier, err);
+    struct snp_tier *tier =
+        session->live.executor == NULL ? NULL : session->live.executor->tier;
+    int r = tier != NULL ? 0 : snp_tier_get(server, session->policy.tier, &tier, err);
 
     if (r < 0) {
         return r;
@@ -279,8 +281,8 @@ int snp_executor_open(struct snp_session *session,
                       snp_executor_opened *opened,
                       struct snp_err *err)
 {
-    SNP_ASSERT(session->executor == NULL);
-    return snp_executor_open_beside(session, opened, &session->executor, err);
+    SNP_ASSERT(session->live.executor == NULL);
+    return snp_executor_open_beside(session, opened, &session->live.executor, err);
 }
 
 /* Closing -------------------------------------------------------------------------------- */
@@ -367,7 +369,7 @@ void snp_executor_close(struct snp_executor *executor, snp_executor_closed *clos
 void snp_executor_gone(struct snp_executor *executor, const char *reason)
 {
     struct snp_session *session = executor->session;
-    bool is_current = session != NULL && session->executor == executor;
+    bool is_current = session != NULL && session->live.executor == executor;
 
     if (executor->state != SNP_EXECUTOR_OPEN) {
         return; /* an opening or closing one ends with the answer to that */

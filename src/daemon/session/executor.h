@@ -7,7 +7,7 @@
  *
  * A session that lasts has several of them one after the other, each with an epoch of
  * its own and an id of its own in the tier. So what an old one says late can never be taken
- * for the word of the new one, and session->executor is replaced only when the old one is gone.
+ * for the word of the new one, and session->live.executor is replaced only when the old one is gone.
  */
 
 #include <stdbool.h>
@@ -51,8 +51,8 @@ typedef void snp_executor_opened(struct snp_session *session,
 typedef void snp_executor_closed(void *ctx, const struct snp_err *err);
 
 /*
- * A new one for this session, asked for in session->kind, as the session's policy says.
- * It becomes session->executor, which must be NULL. On failure nothing was made.
+ * A new one for this session, asked for in session->policy.tier, as the session's policy says.
+ * It becomes session->live.executor, which must be NULL. On failure nothing was made.
  */
 int snp_executor_open(struct snp_session *session,
                       snp_executor_opened *opened,

@@ -53,12 +53,13 @@ static size_t count_unsaved(const json_t *lost, const json_t **ret_first)
 
 json_t *snp_hibernate_lost(const struct snp_session *session)
 {
-    json_t *list = session->checkpoint_lost == NULL ? json_array()
-                                                    : json_deep_copy(session->checkpoint_lost);
+    json_t *list = session->durable.checkpoint_lost == NULL
+                       ? json_array()
+                       : json_deep_copy(session->durable.checkpoint_lost);
     size_t i;
     json_t *one;
 
-    json_array_foreach(session->unrestorable, i, one)
+    json_array_foreach(session->durable.unrestorable, i, one)
     {
         json_t *row = json_pack("{s:s, s:s}", "name", snp_json_str(one, "name", ""), "reason",
                                 snp_json_str(one, "reason", ""));
@@ -93,8 +94,10 @@ void snp_hibernate_tell_end(const struct snp_session *session, const struct snp_
 /* The daemon ends, but not yet. */
 static bool is_tried_again(const struct snp_session *session)
 {
-    return !session->server->has_ended_tiers && (session->is_dirty || session->n_putting > 0) &&
-           (session->end_tries < SNP_CAP_END_TRIES || session->end_changes != session->changes);
+    return !session->server->has_ended_tiers &&
+           (session->unsaved.is_dirty || session->unsaved.n_putting > 0) &&
+           (session->unsaved.end_tries < SNP_CAP_END_TRIES ||
+            session->unsaved.end_changes != session->unsaved.changes);
 }
 
 static void end(struct hibernation *h, const struct snp_err *err)
@@ -134,10 +137,10 @@ static void memory_leave(struct hibernation *h)
 {
     struct snp_session *session = h->session;
 
-    if (session->executor == NULL || session->state != SNP_SESSION_HIBERNATING) {
+    if (session->live.executor == NULL || session->state != SNP_SESSION_HIBERNATING) {
         closed(h, NULL); /* it was lost or destroyed meanwhile */
     } else if (!snp_memory_wait_any(session, &h->spill)) {
-        snp_executor_close(session->executor, closed, h);
+        snp_executor_close(session->live.executor, closed, h);
     }
 }
 
@@ -153,9 +156,9 @@ static void close_start(struct hibernation *h)
 
     snp_session_set_state(session, SNP_SESSION_HIBERNATING);
     session->used_us = used_us;
-    session->checkpoint_us = 0;
+    session->unsaved.due_us = 0;
     snp_log(SNP_LOG_INFO, "hibernate", "session=%s cell=%llu", session->id,
-            (unsigned long long)session->checkpoint_cell);
+            (unsigned long long)session->durable.checkpoint_cell);
     h->spill.run = spilled;
     memory_leave(h);
 }
@@ -164,19 +167,21 @@ static void close_start(struct hibernation *h)
 
 static bool needs_saving(const struct snp_session *session)
 {
-    return (session->is_dirty || snp_checkpoint_is_moving(session)) && session->is_recorded;
+    return (session->unsaved.is_dirty || snp_checkpoint_is_moving(session)) &&
+           session->durable.is_recorded;
 }
 
 /* Not now; but what runs in it may have ended when it would be idle for as long again. */
 static void put_off(struct snp_session *session)
 {
-    session->unsavable_us = snp_now_us() + session->server->options.session_idle_ms * 1000;
+    session->unsaved.unsavable_us =
+        snp_now_us() + session->server->options.session_idle_ms * 1000;
 }
 
 static int check_used(const struct snp_session *session, struct snp_err *err)
 {
-    return session->state == SNP_SESSION_IDLE && !session->is_dirty &&
-                   session->n_putting == 0 && snp_prove_is_done(session)
+    return session->state == SNP_SESSION_IDLE && !session->unsaved.is_dirty &&
+                   session->unsaved.n_putting == 0 && snp_prove_is_done(session)
                ? 0
                : snp_fail(err, SNP_E_LIMIT, "the session was used meanwhile");
 }
@@ -199,7 +204,7 @@ static int check_room(const struct snp_session *session, struct snp_err *err)
     size_t i;
     json_t *one;
 
-    json_array_foreach(session->unrestorable, i, one)
+    json_array_foreach(session->durable.unrestorable, i, one)
     {
         const char *reason = snp_json_str(one, "reason", "");
 
@@ -234,7 +239,7 @@ static void proven(void *ctx, const struct snp_err *err)
                        err->msg, session->server->is_ending ? "" : "; the session stays awake");
         stay(h, &why);
     } else if (check_used(session, &why) < 0 ||
-               check_lost(h, session->unrestorable, &why) < 0 ||
+               check_lost(h, session->durable.unrestorable, &why) < 0 ||
                (!session->server->is_ending && check_room(session, &why) < 0)) {
         stay(h, &why);
     } else {
@@ -249,17 +254,17 @@ static void proven(void *ctx, const struct snp_err *err)
 static void prove(struct hibernation *h)
 {
     struct snp_session *session = h->session;
-    bool is_small =
-        session->checkpoint_bytes < session->limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_UNPACKED;
+    bool is_small = session->durable.checkpoint_bytes <
+                    session->policy.limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_UNPACKED;
     struct snp_err err;
 
-    if (session->checkpoint == 0 || session->executor == NULL ||
+    if (session->durable.checkpoint == 0 || session->live.executor == NULL ||
         (session->server->is_ending &&
          (is_small || session->server->n_proving >= SNP_CAP_PROVING))) {
         close_start(h);
     } else if (snp_prove_is_done(session)) {
         proven(h, NULL);
-    } else if (session->proof != NULL) {
+    } else if (session->unsaved.proof != NULL) {
         (void)snp_fail(&err, SNP_E_LIMIT, "the session is already being put to sleep");
         end(h, &err);
     } else {
@@ -279,7 +284,8 @@ static void saved(void *ctx, const json_t *report, const struct snp_err *err)
         (void)snp_fail(&why, SNP_E_TIMEOUT, "it was not saved in the %d s that the daemon had",
                        SNP_CAP_END_SAVE_MS / 1000);
         err = &why;
-    } else if (err == NULL && (session->state != SNP_SESSION_IDLE || session->n_putting > 0)) {
+    } else if (err == NULL &&
+               (session->state != SNP_SESSION_IDLE || session->unsaved.n_putting > 0)) {
         (void)snp_fail(&why, SNP_E_LIMIT, "the session was used meanwhile");
         err = &why;
     } else if (err == NULL && check_lost(h, json_object_get(report, "lost"), &why) < 0) {
@@ -312,7 +318,7 @@ void snp_hibernate(struct snp_session *session,
         .session = session, .is_gentle = is_gentle, .done = done, .ctx = ctx};
     if (needs_saving(session)) {
         snp_checkpoint_make(session, saved, h);
-    } else if (check_lost(h, session->checkpoint_lost, &err) < 0) {
+    } else if (check_lost(h, session->durable.checkpoint_lost, &err) < 0) {
         stay(h, &err);
     } else {
         prove(h);
@@ -324,7 +330,7 @@ void snp_hibernate_drop(struct snp_session *session)
     struct hibernation *h = calloc(1, sizeof(*h));
 
     if (h == NULL) {
-        snp_executor_close(session->executor, NULL, NULL);
+        snp_executor_close(session->live.executor, NULL, NULL);
         return;
     }
     snp_session_ref(session);
@@ -384,13 +390,13 @@ static void looked(void *arg, const struct snp_err *err)
     bool is_due = false;
 
     if (err->code == SNP_OK) {
-        session->disk_bytes = look->disk_bytes;
-        session->checkpoint = look->place.checkpoint;
-        session->checkpoint_cell = look->place.checkpoint_cell;
-        if (snp_session_is_asleep(session) && session->running == NULL) {
+        session->durable.disk_bytes = look->disk_bytes;
+        session->durable.checkpoint = look->place.checkpoint;
+        session->durable.checkpoint_cell = look->place.checkpoint_cell;
+        if (snp_session_is_asleep(session) && session->live.running == NULL) {
             is_due = !look->wants_missing; /* it lost its executor meanwhile */
-            json_decref(SNP_TAKE_PTR(session->missing));
-            session->missing = is_due ? NULL : snp_missing_to_json(&look->missing);
+            json_decref(SNP_TAKE_PTR(session->durable.missing));
+            session->durable.missing = is_due ? NULL : snp_missing_to_json(&look->missing);
             rest(session);
         }
     }
@@ -410,9 +416,9 @@ void snp_hibernate_look(struct snp_session *session)
         return;
     }
     snp_missing_place(session, &look->place);
-    look->accepted_cell = session->accepted_cell;
-    look->accepted_from = session->accepted_from;
-    look->wants_missing = session->executor == NULL;
+    look->accepted_cell = session->durable.accepted_cell;
+    look->accepted_from = session->durable.accepted_from;
+    look->wants_missing = session->live.executor == NULL;
     snp_session_ref(session);
     look->session = session;
     if (snp_store_submit(session->server->store, &job, &err) < 0) {
@@ -423,10 +429,11 @@ void snp_hibernate_look(struct snp_session *session)
 
 void snp_hibernate_rest(struct snp_session *session)
 {
-    json_decref(SNP_TAKE_PTR(session->missing));
+    json_decref(SNP_TAKE_PTR(session->durable.missing));
     rest(session);
-    if (session->is_recorded && session->server->store != NULL && /* its end closes it */
-        (session->state != SNP_SESSION_HIBERNATED || session->has_puts)) {
+    if (session->durable.is_recorded &&
+        session->server->store != NULL && /* its end closes it */
+        (session->state != SNP_SESSION_HIBERNATED || session->durable.has_puts)) {
         (void)snp_entry_pay(session, NULL, NULL); /* what is owed is there then */
         snp_hibernate_look(session);
     }
@@ -437,9 +444,9 @@ void snp_hibernate_rest(struct snp_session *session)
 static bool is_candidate(const struct snp_session *session)
 {
     return session->state == SNP_SESSION_IDLE && session->name[0] != '\0' &&
-           session->wake == NULL && session->save == NULL && session->proof == NULL &&
-           session->unsavable_us <= snp_now_us() && session->n_waiting == 0 &&
-           session->is_recorded;
+           session->live.wake == NULL && session->unsaved.save == NULL &&
+           session->unsaved.proof == NULL && session->unsaved.unsavable_us <= snp_now_us() &&
+           session->live.n_waiting == 0 && session->durable.is_recorded;
 }
 
 static struct snp_session *least_recently_used(const struct snp_sessions *table)
@@ -460,7 +467,8 @@ static struct snp_session *least_recently_used(const struct snp_sessions *table)
 /* As measured since its last cell, else the most that this cell took. */
 static uint64_t bytes_of(const struct snp_session *session)
 {
-    return session->measured_bytes != 0 ? session->measured_bytes : session->memory_bytes;
+    return session->live.measured_bytes != 0 ? session->live.measured_bytes
+                                             : session->live.memory_bytes;
 }
 
 /* Sessions with an executor, and what these take. */
@@ -478,11 +486,11 @@ static struct living live_count(const struct snp_sessions *table)
     for (size_t i = 0; i < table->n_slots; i++) {
         const struct snp_session *session = table->slots[i];
 
-        if (session == NULL || session->executor == NULL || session->name[0] == '\0') {
+        if (session == NULL || session->live.executor == NULL || session->name[0] == '\0') {
             continue;
         }
         living.n++;
-        if (session->is_leaving || session->state == SNP_SESSION_HIBERNATING ||
+        if (session->live.is_leaving || session->state == SNP_SESSION_HIBERNATING ||
             session->state == SNP_SESSION_CLOSING) {
             living.n_leaving++;
         } else {
@@ -497,7 +505,7 @@ static void left(void *ctx, const struct snp_err *err)
 {
     struct snp_session *session = ctx;
 
-    session->is_leaving = false;
+    session->live.is_leaving = false;
     if (err != NULL) {
         snp_log(SNP_LOG_INFO, "hibernate-not", "session=%s why=\"%s\"", session->id, err->msg);
     }
@@ -506,7 +514,7 @@ static void left(void *ctx, const struct snp_err *err)
 
 static void leave(struct snp_session *session)
 {
-    session->is_leaving = true;
+    session->live.is_leaving = true;
     snp_session_ref(session);
     snp_hibernate(session, true, left, session);
 }
@@ -542,7 +550,7 @@ void snp_hibernate_serve(struct snp_server *server)
     struct snp_sessions *table = &server->sessions;
 
     for (size_t i = 0; server->n_wanting > 0 && i < table->n_slots; i++) {
-        if (table->slots[i] != NULL && table->slots[i]->wake != NULL) {
+        if (table->slots[i] != NULL && table->slots[i]->live.wake != NULL) {
             snp_wake_go_on(table->slots[i]);
         }
     }
@@ -562,7 +570,7 @@ void snp_hibernate_tick(struct snp_server *server)
             now - session->used_us > options->session_idle_ms * 1000) {
             leave(session);
         } else if (session != NULL && session->state == SNP_SESSION_IDLE &&
-                   (session->measured_bytes == 0 || session->copies != NULL)) {
+                   (session->live.measured_bytes == 0 || session->live.copies != NULL)) {
             snp_memory_measure(session);
         }
     }

@@ -79,7 +79,8 @@ static void query_start(const struct snp_work *work,
         query->session = work->session;
         snp_session_ref(work->session);
         query->last = work->session->cells;
-        query->running = work->session->running == NULL ? 0 : work->session->running->cell;
+        query->running =
+            work->session->live.running == NULL ? 0 : work->session->live.running->cell;
         (void)snp_entry_pay(work->session, NULL, NULL); /* what is owed is there then */
         memcpy(query->id, work->session->id, sizeof(query->id));
     }

@@ -16,7 +16,7 @@
 static int quiet_check(const struct snp_session *session, struct snp_err *err)
 {
     /* A snapshot may be on its way to disk while cells run. */
-    if (session->state == SNP_SESSION_IDLE && session->save == NULL) {
+    if (session->state == SNP_SESSION_IDLE && session->unsaved.save == NULL) {
         return 0;
     }
     return snp_fail(err, SNP_E_LIMIT, "session %s %s; try again in a moment",
@@ -60,8 +60,8 @@ static void asked_end(struct asked *asked, const struct snp_err *err)
     } else {
         snp_request_answer(asked->request,
                            json_pack("{s:b, s:I, s:o}", "hibernated", 1, "cell",
-                                     (json_int_t)asked->session->checkpoint_cell, "lost",
-                                     snp_hibernate_lost(asked->session)));
+                                     (json_int_t)asked->session->durable.checkpoint_cell,
+                                     "lost", snp_hibernate_lost(asked->session)));
     }
     snp_session_unref(asked->session);
     free(asked);
@@ -105,7 +105,7 @@ void snp_run_hibernate(const struct snp_work *work)
 
     if (session->name[0] == '\0') {
         r = snp_fail(&err, SNP_E_INVALID, "an unnamed session ends with its call");
-    } else if (session->executor != NULL || session->state == SNP_SESSION_WAKING) {
+    } else if (session->live.executor != NULL || session->state == SNP_SESSION_WAKING) {
         r = quiet_check(session, &err);
     }
     asked = r < 0 ? NULL : calloc(1, sizeof(*asked));
@@ -120,7 +120,7 @@ void snp_run_hibernate(const struct snp_work *work)
     snp_session_ref(session);
     asked->request = work->request;
     asked->session = session;
-    if (session->executor == NULL) {
+    if (session->live.executor == NULL) {
         asleep_check(asked);
     } else {
         snp_hibernate(session, false, hibernated, asked);

@@ -33,14 +33,14 @@ static void opened(struct snp_session *session, json_t *manifest, const struct s
         snp_session_remove(session);
         return;
     }
-    session->manifest = snp_json_text(manifest);
-    if (session->manifest == NULL) {
+    session->policy.manifest = snp_json_text(manifest);
+    if (session->policy.manifest == NULL) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         snp_exec_fail_waiting(session, &err);
         snp_session_end(session, NULL);
         return;
     }
-    (void)snprintf(session->template_name, sizeof(session->template_name), "%s",
+    (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
                    snp_json_str(manifest, "template", ""));
     snp_session_set_state(session, SNP_SESSION_IDLE);
     snp_exec_pump(session);
@@ -76,20 +76,21 @@ static int session_fill(struct snp_session *session,
     const char *name =
         spec->template_name != NULL ? spec->template_name : spec->default_template;
 
-    (void)snprintf(session->template_name, sizeof(session->template_name), "%s",
+    (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
                    name == NULL ? "" : name);
-    session->project = spec->project == NULL ? NULL : strdup(spec->project);
-    session->rootfs = spec->rootfs == NULL ? NULL : strdup(spec->rootfs);
-    session->env = spec->env == NULL ? json_object() : json_incref(spec->env);
-    session->limits = spec->limits;
-    session->is_auto = spec->tier == SNP_TIER_AUTO;
-    session->kind = session->is_auto ? SNP_TIER_NATIVE : spec->tier;
-    session->allow_degraded = spec->allow_degraded;
-    session->require_exact = spec->require_exact;
-    session->transaction = spec->transaction && spec->session != NULL;
-    session->checkpoint_when = spec->checkpoint;
-    if (session->env == NULL || (spec->project != NULL && session->project == NULL) ||
-        (spec->rootfs != NULL && session->rootfs == NULL)) {
+    session->policy.project = spec->project == NULL ? NULL : strdup(spec->project);
+    session->policy.rootfs = spec->rootfs == NULL ? NULL : strdup(spec->rootfs);
+    session->policy.env = spec->env == NULL ? json_object() : json_incref(spec->env);
+    session->policy.limits = spec->limits;
+    session->policy.is_auto = spec->tier == SNP_TIER_AUTO;
+    session->policy.tier = session->policy.is_auto ? SNP_TIER_NATIVE : spec->tier;
+    session->policy.allow_degraded = spec->allow_degraded;
+    session->policy.require_exact = spec->require_exact;
+    session->policy.transaction = spec->transaction && spec->session != NULL;
+    session->unsaved.when = spec->checkpoint;
+    if (session->policy.env == NULL ||
+        (spec->project != NULL && session->policy.project == NULL) ||
+        (spec->rootfs != NULL && session->policy.rootfs == NULL)) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return 0;
@@ -137,7 +138,6 @@ int snp_session_for(struct snp_server *server,
 {
     struct snp_session *session =
         spec->session == NULL ? NULL : snp_sessions_find(server, spec->session);
-    struct snp_session_policy policy;
     int r = spec->session == NULL ? 0 : snp_recover_check(server, err);
 
     if (r < 0) {
@@ -150,10 +150,7 @@ int snp_session_for(struct snp_server *server,
         *ret_wall_ms = spec->limits.value[SNP_LIMIT_WALL];
         return session_open(server, spec, ret, err);
     }
-    policy =
-        (struct snp_session_policy){session->kind,   session->template_name, session->project,
-                                    session->rootfs, session->env,           &session->limits};
-    r = snp_exec_spec_fits(spec, &policy, ret_wall_ms, err);
+    r = snp_exec_spec_fits(spec, &session->policy, ret_wall_ms, err);
     if (r == 0) {
         *ret = session;
     }

@@ -183,19 +183,21 @@ static void session_make(struct snp_server *server, const struct row *row)
         return;
     }
     SNP_ASSERT(session != NULL);
-    session->is_recorded = true;
+    session->durable.is_recorded = true;
     session->epoch = row->epoch;
     session->cells = row->cells;
     session->created_wall_us = row->created_us;
     session->used_wall_us = row->used_us;
-    session->checkpoint = row->checkpoint;
-    session->checkpoint_cell = row->checkpoint_cell;
-    session->checkpoint_lost = row->lost == NULL ? NULL : json_loads(row->lost, 0, NULL);
-    session->disk_bytes = row->disk_bytes;
-    session->is_last_unknown = row->is_last_unknown;
-    session->missing = json_incref(row->missing);
+    session->durable.checkpoint = row->checkpoint;
+    session->durable.checkpoint_cell = row->checkpoint_cell;
+    session->durable.checkpoint_lost =
+        row->lost == NULL ? NULL : json_loads(row->lost, 0, NULL);
+    session->durable.disk_bytes = row->disk_bytes;
+    session->durable.is_last_unknown = row->is_last_unknown;
+    session->durable.missing = json_incref(row->missing);
     snp_session_set_state(session, snp_session_resting_state(session));
-    (void)snprintf(session->loss, sizeof(session->loss), "the daemon that ran it ended");
+    (void)snprintf(session->live.loss, sizeof(session->live.loss),
+                   "the daemon that ran it ended");
 }
 
 static void recovered(void *arg, const struct snp_err *err)

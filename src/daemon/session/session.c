@@ -171,18 +171,18 @@ uint64_t snp_session_floor_of(uint64_t checkpoint_cell,
 
 uint64_t snp_session_floor(const struct snp_session *session)
 {
-    return snp_session_floor_of(session->checkpoint_cell, session->accepted_cell,
-                                session->accepted_from);
+    return snp_session_floor_of(session->durable.checkpoint_cell,
+                                session->durable.accepted_cell, session->durable.accepted_from);
 }
 
 /* Until the journal has been asked, every cell after the checkpoint may have left something. */
 static bool is_lacking(const struct snp_session *session)
 {
-    return session->missing == NULL
+    return session->durable.missing == NULL
                ? snp_session_floor(session) < session->cells
-               : snp_json_int(session->missing, "n_cells", 0) > 0 ||
-                     snp_json_int(session->missing, "n_files", 0) > 0 ||
-                     json_is_integer(json_object_get(session->missing, "rollback"));
+               : snp_json_int(session->durable.missing, "n_cells", 0) > 0 ||
+                     snp_json_int(session->durable.missing, "n_files", 0) > 0 ||
+                     json_is_integer(json_object_get(session->durable.missing, "rollback"));
 }
 
 enum snp_session_state snp_session_resting_state(const struct snp_session *session)
@@ -190,11 +190,11 @@ enum snp_session_state snp_session_resting_state(const struct snp_session *sessi
     if (!is_lacking(session)) {
         return SNP_SESSION_HIBERNATED;
     }
-    if (session->is_last_unknown) {
+    if (session->durable.is_last_unknown) {
         return SNP_SESSION_UNKNOWN;
     }
-    return session->checkpoint == 0 && session->cells > 0 ? SNP_SESSION_LOST
-                                                          : SNP_SESSION_INCOMPLETE;
+    return session->durable.checkpoint == 0 && session->cells > 0 ? SNP_SESSION_LOST
+                                                                  : SNP_SESSION_INCOMPLETE;
 }
 
 bool snp_session_is_asleep(const struct snp_session *session)
@@ -215,15 +215,15 @@ void snp_session_unref(struct snp_session *session)
         return;
     }
     snp_entry_forgive(session);
-    free(session->project);
-    free(session->instead_of);
-    free(session->rootfs);
-    json_decref(session->env);
-    json_decref(session->restored);
-    json_decref(session->missing);
-    json_decref(session->checkpoint_lost);
-    json_decref(session->unrestorable);
-    free(session->manifest);
+    free(session->policy.project);
+    free(session->policy.instead_of);
+    free(session->policy.rootfs);
+    json_decref(session->policy.env);
+    json_decref(session->live.restored);
+    json_decref(session->durable.missing);
+    json_decref(session->durable.checkpoint_lost);
+    json_decref(session->durable.unrestorable);
+    free(session->policy.manifest);
     snp_memory_forget(session);
     free(session);
 }
@@ -331,7 +331,7 @@ void snp_session_set_state(struct snp_session *session, enum snp_session_state s
     SNP_ASSERT(session->state != SNP_SESSION_CLOSING);
     session->state = state;
     if (state == SNP_SESSION_IDLE) {
-        json_decref(SNP_TAKE_PTR(session->missing));
+        json_decref(SNP_TAKE_PTR(session->durable.missing));
     }
     session->used_us = snp_now_us();
     if (state == SNP_SESSION_RUNNING) {
@@ -341,13 +341,13 @@ void snp_session_set_state(struct snp_session *session, enum snp_session_state s
 
 const char *snp_session_state_text(const struct snp_session *session)
 {
-    return session->manifest == NULL ? "running" : state_names[session->state];
+    return session->policy.manifest == NULL ? "running" : state_names[session->state];
 }
 
 json_t *snp_session_missing(const struct snp_session *session)
 {
     return is_asleep(session->state) && session->state != SNP_SESSION_HIBERNATED
-               ? session->missing
+               ? session->durable.missing
                : NULL;
 }
 
@@ -358,27 +358,27 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
         "{s:s, s:s?, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:I, s:I, s:I, s:I, s:I, "
         "s:O?}",
         "id", session->id, "name", session->name[0] == '\0' ? NULL : session->name, "tier",
-        snp_tier_name(session->kind), "template", session->template_name, "state",
+        snp_tier_name(session->policy.tier), "template", session->policy.template_name, "state",
         snp_session_state_text(session), "cells", (json_int_t)session->cells, "epoch",
         (json_int_t)session->epoch, "created", (double)session->created_wall_us / 1e6, "used",
         (double)session->used_wall_us / 1e6, "idle_ms", (json_int_t)(idle_us / 1000), "project",
-        session->project, "memory_bytes", (json_int_t)session->limits.value[SNP_LIMIT_MEMORY],
-        "memory_peak_bytes",
-        (json_int_t)(session->executor == NULL ? 0 : session->memory_bytes), "disk_bytes",
-        (json_int_t)session->disk_bytes, "checkpoint_cell",
-        (json_int_t)session->checkpoint_cell, "snapshots_bytes",
-        (json_int_t)(session->executor == NULL ? 0 : session->copies_bytes), "missing",
-        snp_session_missing(session));
+        session->policy.project, "memory_bytes",
+        (json_int_t)session->policy.limits.value[SNP_LIMIT_MEMORY], "memory_peak_bytes",
+        (json_int_t)(session->live.executor == NULL ? 0 : session->live.memory_bytes),
+        "disk_bytes", (json_int_t)session->durable.disk_bytes, "checkpoint_cell",
+        (json_int_t)session->durable.checkpoint_cell, "snapshots_bytes",
+        (json_int_t)(session->live.executor == NULL ? 0 : session->live.copies_bytes),
+        "missing", snp_session_missing(session));
 
     if (row == NULL) {
         return NULL;
     }
     if (with_policy &&
-        (json_object_set_new(row, "limits", snp_limits_to_json(&session->limits)) < 0 ||
+        (json_object_set_new(row, "limits", snp_limits_to_json(&session->policy.limits)) < 0 ||
          json_object_set_new(row, "manifest",
-                             session->manifest == NULL
+                             session->policy.manifest == NULL
                                  ? json_null()
-                                 : json_loads(session->manifest, 0, NULL)) < 0)) {
+                                 : json_loads(session->policy.manifest, 0, NULL)) < 0)) {
         return NULL;
     }
     return SNP_TAKE_PTR(row);

@@ -60,10 +60,87 @@ enum snp_checkpoint_when {
 /* Somebody who needs the session to have an executor. Embedded in its owner. */
 struct snp_waiter {
     struct snp_waiter *next;
-    /* Called once. err: NULL = session->executor is there. */
+    /* Called once. err: NULL = session->live.executor is there. */
     void (*run)(struct snp_waiter *waiter,
                 struct snp_session *session,
                 const struct snp_err *err);
+};
+
+/* What it was opened with, and stays so. Written by open.c and spec.c. */
+struct snp_session_policy {
+    enum snp_tier_kind tier; /* the kind of its tier */
+    bool is_auto;            /* nobody asked for this kind */
+    char *instead_of;        /* why it is not in a stronger one; owned, NULL = it need not be */
+    char template_name[32];
+    char *project; /* owned, or NULL */
+    char *rootfs;  /* owned, or NULL */
+    json_t *env;   /* owned, an object */
+    struct snp_limits limits;
+    bool allow_degraded;
+    bool require_exact;
+    bool transaction; /* its tier makes copies to go back to */
+    char *manifest;   /* owned, JSON, of the latest executor; NULL until it was open once */
+};
+
+/* What the journal has of it, and so outlives executors. Written by save/. */
+struct snp_session_durable {
+    bool is_recorded;       /* the journal has its row */
+    bool is_suspect;        /* the journal failed it: an intent is waited for */
+    struct snp_entry *debt; /* cells that ran and are not in the journal; entry.c's; or NULL */
+    uint64_t state_format;  /* of its checkpoints, as recorded; 0 = this program's */
+    uint64_t checkpoint;    /* the latest usable one; 0 = none */
+    uint64_t checkpoint_cell;  /* it holds the state after this cell */
+    uint64_t checkpoint_bytes; /* of its contents, as made here; 0 = not known */
+    json_t *checkpoint_lost;   /* owned: what it could not hold; or NULL */
+    uint64_t proven;           /* the checkpoint that was restored once; 0 = none */
+    json_t *unrestorable;      /* owned: what of that could not be; or NULL */
+    uint64_t accepted_cell;    /* the loss of cells up to this one was accepted */
+    uint64_t accepted_from; /* ... beside a checkpoint of after this one: not beside an older */
+    bool is_last_unknown;   /* how its last cell ended is not known */
+    bool has_puts; /* files were put, or it was rolled back, and no checkpoint may have that */
+    json_t
+        *missing; /* owned: what it lacks (missing.h); NULL = it is awake, or not known yet */
+    uint64_t disk_bytes; /* as the journal said last */
+};
+
+/* What no checkpoint has yet, and when one is made. Written by save/checkpoint.c. */
+struct snp_session_unsaved {
+    enum snp_checkpoint_when when;
+    bool is_dirty;     /* it holds what no checkpoint holds */
+    bool is_short;     /* there was no memory for a copy that is saved beside a cell */
+    uint64_t dirty_us; /* monotonic: since when it is dirty */
+    uint64_t due_us;   /* monotonic: when to save it; 0 = not planned */
+    uint64_t
+        unsavable_us; /* it does not hibernate by itself before: something cannot be saved */
+    uint64_t changes; /* how often something changed in it */
+    uint64_t begun_changes;  /* of these: before its running cell */
+    uint64_t saved_changes;  /* of these: the latest checkpoint has them */
+    uint64_t end_changes;    /* of these: when it was saved for the end of the daemon */
+    unsigned end_tries;      /* to save it as it was then */
+    unsigned n_putting;      /* files on their way into it: nothing is taken of it meanwhile */
+    bool has_begun_putting;  /* a file was on its way in when its running cell began */
+    struct snp_save *save;   /* owned by checkpoint.c; NULL = none is being made */
+    struct snp_proof *proof; /* owned by prove.c; NULL = it is not being proven */
+};
+
+/* Its executor, and who runs or waits. Written by session/. */
+struct snp_session_live {
+    struct snp_executor *executor;             /* one reference; NULL = there is none */
+    struct snp_wake *wake;                     /* owned by wake.c; NULL = it is not waking */
+    struct snp_exec *running;                  /* borrowed; or NULL */
+    struct snp_exec *waiting[SNP_CAP_WAITING]; /* in order, n_waiting of them; borrowed */
+    unsigned n_waiting;
+    struct snp_waiter *waiters;     /* who needs an executor, in order; borrowed */
+    struct snp_turn *turns;         /* who needs it for himself, in order; borrowed */
+    struct snp_memory_copy *copies; /* snapshots in memory, the newest first; owned */
+    uint64_t memory_bytes;          /* what its last cell used at most */
+    uint64_t measured_bytes; /* what it takes as last measured; 0 = not since its last cell */
+    uint64_t copies_bytes;   /* of that its snapshots in memory have for themselves */
+    bool is_measuring;
+    bool is_leaving;   /* it is on its way to hibernate */
+    bool is_told_lost; /* its last result said that the interpreter was lost */
+    json_t *restored;  /* owned: for the next result; or NULL */
+    char loss[200];    /* why its last executor ended by itself */
 };
 
 struct snp_session {
@@ -76,77 +153,14 @@ struct snp_session {
     char id[SNP_SESSION_ID_LEN + 1];
     char name[SNP_SESSION_NAME_MAX + 1]; /* "" = unnamed: ends with its call */
     uint64_t epoch;                      /* of the executor, or of the one before; from 1 */
-    struct snp_executor *executor;       /* one reference; NULL = there is none */
-
-    /* The policy, frozen when it was opened. */
-    enum snp_tier_kind kind; /* of its tier */
-    bool is_auto;            /* nobody asked for this kind */
-    char *instead_of;        /* why it is not in a stronger one; owned, NULL = it need not be */
-    char template_name[32];
-    char *project; /* owned, or NULL */
-    char *rootfs;  /* owned, or NULL */
-    json_t *env;   /* owned, an object */
-    struct snp_limits limits;
-    bool allow_degraded;
-    bool require_exact;
-    bool transaction; /* its tier is to keep copies to go back to */
-    char *manifest;   /* owned, JSON, of the latest executor; NULL until it was open once */
-
-    /* What outlives executors. */
-    bool is_recorded;          /* the journal has its row */
-    bool is_suspect;           /* the journal failed it: an intent is waited for */
-    uint64_t state_format;     /* of its checkpoints, as recorded; 0 = this program's */
-    uint64_t checkpoint;       /* the latest usable one; 0 = none */
-    uint64_t checkpoint_cell;  /* it holds the state after this cell */
-    uint64_t checkpoint_bytes; /* of its contents, as made here; 0 = not known */
-    uint64_t
-        accepted_cell; /* of cells up to this one somebody has accepted that they are missing */
-    bool is_told_lost; /* its last result said that the interpreter was lost */
-    uint64_t accepted_from; /* ... beside a checkpoint of after this one: not beside an older */
-    bool is_last_unknown;   /* how its last cell ended is not known */
-    enum snp_checkpoint_when checkpoint_when;
-    bool is_dirty; /* it holds what no checkpoint holds */
-    bool is_short; /* there was no memory for a copy that is saved beside a cell */
-    uint64_t
-        unsavable_us; /* something in it cannot be saved: it does not hibernate by itself, nor tries before that */
-    bool is_leaving;        /* it is on its way to hibernate */
-    uint64_t changes;       /* how often something changed in it */
-    uint64_t begun_changes; /* of these: before its running cell */
-    uint64_t saved_changes; /* of these: the latest checkpoint has them */
-    uint64_t end_changes;   /* of these: when it was saved for the end of the daemon */
-    unsigned end_tries;     /* to save it as it was then */
-    bool has_begun_putting; /* a file was on its way in when its running cell began */
-    bool has_puts; /* files were put, or it was rolled back, and no checkpoint may have that */
-    unsigned n_putting;      /* files on their way into it: nothing is taken of it meanwhile */
-    uint64_t dirty_us;       /* monotonic: since when it is dirty */
-    uint64_t checkpoint_us;  /* monotonic: when to save it; 0 = not planned */
-    json_t *checkpoint_lost; /* owned: what the latest could not hold; or NULL */
-    uint64_t proven;         /* the checkpoint that was restored once; 0 = none */
-    json_t *unrestorable;    /* owned: what of that could not be; or NULL */
-    struct snp_proof *proof; /* owned by prove.c; NULL = it is not being proven */
-    json_t *restored;        /* owned: for the next result; or NULL */
-    json_t
-        *missing; /* owned: what it lacks (missing.h); NULL = it is awake, or not known yet */
-    uint64_t disk_bytes;     /* as the journal said last */
-    uint64_t memory_bytes;   /* what its last cell used at most */
-    uint64_t measured_bytes; /* what it takes as last measured; 0 = not since its last cell */
-    uint64_t copies_bytes;   /* of that its snapshots in memory have for themselves */
-    bool is_measuring;
-    struct snp_entry *debt; /* cells that ran and are not in the journal; entry.c's; or NULL */
-    struct snp_save *save;  /* owned by checkpoint.c; NULL = none is being made */
-    struct snp_wake *wake;  /* owned by wake.c; NULL = it is not waking */
-    struct snp_waiter *waiters; /* in order; borrowed */
-
-    struct snp_exec *running;                  /* borrowed; or NULL */
-    struct snp_exec *waiting[SNP_CAP_WAITING]; /* in order, n_waiting of them; borrowed */
-    unsigned n_waiting;
-    struct snp_turn *turns;         /* who needs it for himself, in order; borrowed */
-    struct snp_memory_copy *copies; /* snapshots in memory, the newest first; owned */
-    uint64_t cells;                 /* started so far */
-    uint64_t created_wall_us;       /* since 1970 */
-    uint64_t used_us;               /* monotonic: last began or ended to be used */
-    uint64_t used_wall_us;          /* since 1970: its last cell began */
-    char loss[200];                 /* why its last executor ended by itself */
+    uint64_t cells;                      /* started so far */
+    uint64_t created_wall_us;            /* since 1970 */
+    uint64_t used_us;                    /* monotonic: last began or ended to be used */
+    uint64_t used_wall_us;               /* since 1970: its last cell began */
+    struct snp_session_policy policy;
+    struct snp_session_durable durable;
+    struct snp_session_unsaved unsaved;
+    struct snp_session_live live;
 };
 
 /* What finding, adding and removing cost does not depend on how many there are. */

@@ -45,23 +45,25 @@ static char *spec_text(const struct snp_session *session,
                        uint64_t accepted_from)
 {
     json_t *manifest =
-        session->manifest == NULL ? NULL : json_loads(session->manifest, 0, NULL);
+        session->policy.manifest == NULL ? NULL : json_loads(session->policy.manifest, 0, NULL);
     snp_autojson json_t *spec = json_pack(
         "{s:i, s:i, s:s, s:b, s:s, s:s?, s:s?, s:O, s:o, s:b, s:b, s:b, s:i, s:I, s:I, s:o}",
-        "version", SPEC_VERSION, "format", STATE_FORMAT, "tier", snp_tier_name(session->kind),
-        "auto", session->is_auto, "template", session->template_name, "project",
-        session->project, "rootfs", session->rootfs, "env", session->env, "limits",
-        snp_limits_to_json(&session->limits), "allow_degraded", session->allow_degraded,
-        "require_exact", session->require_exact, "transaction", session->transaction,
-        "checkpoint", (int)session->checkpoint_when, "accepted", (json_int_t)accepted_cell,
-        "accepted_from", (json_int_t)accepted_from, "manifest", manifest);
+        "version", SPEC_VERSION, "format", STATE_FORMAT, "tier",
+        snp_tier_name(session->policy.tier), "auto", session->policy.is_auto, "template",
+        session->policy.template_name, "project", session->policy.project, "rootfs",
+        session->policy.rootfs, "env", session->policy.env, "limits",
+        snp_limits_to_json(&session->policy.limits), "allow_degraded",
+        session->policy.allow_degraded, "require_exact", session->policy.require_exact,
+        "transaction", session->policy.transaction, "checkpoint", (int)session->unsaved.when,
+        "accepted", (json_int_t)accepted_cell, "accepted_from", (json_int_t)accepted_from,
+        "manifest", manifest);
 
     return spec == NULL ? NULL : snp_json_text(spec);
 }
 
 char *snp_session_spec_text(const struct snp_session *session)
 {
-    return spec_text(session, session->accepted_cell, session->accepted_from);
+    return spec_text(session, session->durable.accepted_cell, session->durable.accepted_from);
 }
 
 char *snp_session_spec_copy(const struct snp_session *session)
@@ -98,14 +100,14 @@ int snp_session_spec_read(struct snp_session *session, const char *text, struct 
         r = snp_record_check(spec, &record, err);
     }
     if (r == 0) {
-        r = snp_tier_kind_read(snp_json_str(spec, "tier", ""), &session->kind, err);
+        r = snp_tier_kind_read(snp_json_str(spec, "tier", ""), &session->policy.tier, err);
     }
-    if (r == 0 && session->kind == SNP_TIER_AUTO) {
+    if (r == 0 && session->policy.tier == SNP_TIER_AUTO) {
         r = snp_fail(err, SNP_E_INVALID, "session record: no tier");
     }
     if (r == 0) {
-        snp_limits_default(&session->limits);
-        r = snp_limits_from_json(json_object_get(spec, "limits"), &session->limits, err);
+        snp_limits_default(&session->policy.limits);
+        r = snp_limits_from_json(json_object_get(spec, "limits"), &session->policy.limits, err);
     }
     if (r == 0) {
         r = snp_manifest_check(json_object_get(spec, "manifest"), err);
@@ -113,22 +115,22 @@ int snp_session_spec_read(struct snp_session *session, const char *text, struct 
     if (r < 0) {
         return r;
     }
-    session->is_auto = snp_json_bool(spec, "auto", false);
-    (void)snprintf(session->template_name, sizeof(session->template_name), "%s",
+    session->policy.is_auto = snp_json_bool(spec, "auto", false);
+    (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
                    snp_json_str(spec, "template", ""));
-    session->project = text_copy(spec, "project", &failed);
-    session->rootfs = text_copy(spec, "rootfs", &failed);
-    session->env = json_incref(json_object_get(spec, "env"));
-    session->allow_degraded = snp_json_bool(spec, "allow_degraded", false);
-    session->require_exact = snp_json_bool(spec, "require_exact", false);
-    session->transaction = snp_json_bool(spec, "transaction", true);
-    session->checkpoint_when =
+    session->policy.project = text_copy(spec, "project", &failed);
+    session->policy.rootfs = text_copy(spec, "rootfs", &failed);
+    session->policy.env = json_incref(json_object_get(spec, "env"));
+    session->policy.allow_degraded = snp_json_bool(spec, "allow_degraded", false);
+    session->policy.require_exact = snp_json_bool(spec, "require_exact", false);
+    session->policy.transaction = snp_json_bool(spec, "transaction", true);
+    session->unsaved.when =
         (enum snp_checkpoint_when)snp_json_int(spec, "checkpoint", SNP_CHECKPOINT_IDLE);
-    session->accepted_cell = (uint64_t)snp_json_int(spec, "accepted", 0);
-    session->accepted_from = (uint64_t)snp_json_int(spec, "accepted_from", 0);
-    session->state_format = (uint64_t)snp_json_int(spec, "format", 0);
-    session->manifest = snp_json_text(json_object_get(spec, "manifest"));
-    if (failed || session->manifest == NULL) {
+    session->durable.accepted_cell = (uint64_t)snp_json_int(spec, "accepted", 0);
+    session->durable.accepted_from = (uint64_t)snp_json_int(spec, "accepted_from", 0);
+    session->durable.state_format = (uint64_t)snp_json_int(spec, "format", 0);
+    session->policy.manifest = snp_json_text(json_object_get(spec, "manifest"));
+    if (failed || session->policy.manifest == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return 0;
@@ -173,7 +175,7 @@ int snp_state_key_check(const struct snp_session *session,
                         struct snp_err *err)
 {
     static const char *const members[] = {"template", "template_hash", "rootfs", "packages"};
-    snp_autojson json_t *then = json_loads(session->manifest, 0, NULL);
+    snp_autojson json_t *then = json_loads(session->policy.manifest, 0, NULL);
     char was[32];
     char is[32];
 
@@ -193,7 +195,7 @@ int snp_state_key_check(const struct snp_session *session,
             return differs(session, members[i], a, b, err);
         }
     }
-    if (session->state_format != 0 && session->state_format != STATE_FORMAT) {
+    if (session->durable.state_format != 0 && session->durable.state_format != STATE_FORMAT) {
         return differs(session, "state format", "of another version", "this version's", err);
     }
     return 0;

@@ -11,17 +11,19 @@
 
 bool snp_session_is_at_rest(const struct snp_session *session)
 {
-    if (session->running != NULL || session->wake != NULL || session->n_putting > 0) {
+    if (session->live.running != NULL || session->live.wake != NULL ||
+        session->unsaved.n_putting > 0) {
         return false;
     }
     switch (session->state) {
     case SNP_SESSION_IDLE:
-        return session->executor != NULL && session->executor->state == SNP_EXECUTOR_OPEN;
+        return session->live.executor != NULL &&
+               session->live.executor->state == SNP_EXECUTOR_OPEN;
     case SNP_SESSION_HIBERNATED:
     case SNP_SESSION_INCOMPLETE:
     case SNP_SESSION_UNKNOWN:
     case SNP_SESSION_LOST:
-        return session->executor == NULL;
+        return session->live.executor == NULL;
     case SNP_SESSION_OPENING:
     case SNP_SESSION_RUNNING:
     case SNP_SESSION_SAVING:
@@ -42,27 +44,27 @@ void snp_turns_run(struct snp_session *session)
         (void)snp_fail(&err, SNP_E_PEER, "the daemon is ending");
         snp_turns_fail(session, &err);
     }
-    while (session->turns != NULL && snp_session_is_at_rest(session)) {
-        struct snp_turn *turn = session->turns;
+    while (session->live.turns != NULL && snp_session_is_at_rest(session)) {
+        struct snp_turn *turn = session->live.turns;
 
-        session->turns = turn->next;
+        session->live.turns = turn->next;
         turn->run(turn, session, NULL);
     }
 }
 
 void snp_turns_fail(struct snp_session *session, const struct snp_err *err)
 {
-    while (session->turns != NULL) {
-        struct snp_turn *turn = session->turns;
+    while (session->live.turns != NULL) {
+        struct snp_turn *turn = session->live.turns;
 
-        session->turns = turn->next;
+        session->live.turns = turn->next;
         turn->run(turn, session, err);
     }
 }
 
 void snp_turn_ask(struct snp_session *session, struct snp_turn *turn)
 {
-    struct snp_turn **at = &session->turns;
+    struct snp_turn **at = &session->live.turns;
 
     while (*at != NULL) {
         at = &(*at)->next;

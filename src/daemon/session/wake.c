@@ -6,7 +6,7 @@
  *   -> open (tier) -> does the checkpoint fit -> load (store and tier, through a pipe)
  *   -> the missing cells again, if so decided -> IDLE
  *
- * Invariants: session->wake is set from the first step to the last or until it is aborted;
+ * Invariants: session->live.wake is set from the first step to the last or until it is aborted;
  * steps still under way then find that out by is_over, and the last of them frees it. The epoch
  * is in the journal before the executor that has it is asked for.
  */
@@ -112,12 +112,12 @@ static void wake_over(struct snp_wake *wake)
         wake->session->server->n_wanting--;
     }
     wake->is_over = true;
-    wake->session->wake = NULL;
+    wake->session->live.wake = NULL;
 }
 
 void snp_wake_abort(struct snp_session *session)
 {
-    struct snp_wake *wake = session->wake;
+    struct snp_wake *wake = session->live.wake;
 
     if (wake != NULL) {
         wake_over(wake);
@@ -134,14 +134,14 @@ static void wake_fail(struct snp_wake *wake, const struct snp_err *err)
             (unsigned long long)session->epoch, err->msg);
     snp_session_ref(session);
     wake_over(wake);
-    if (session->executor != NULL) {
+    if (session->live.executor != NULL) {
         /* Half filled: of no use. Who comes meanwhile waits for its end. */
         snp_hibernate_drop(session);
     } else if (session->state != SNP_SESSION_CLOSING) {
         snp_hibernate_rest(session);
     }
     (void)snp_exec_fail_waiting(session, err);
-    if (!wake->was_live && session->manifest == NULL && session->executor == NULL) {
+    if (!wake->was_live && session->policy.manifest == NULL && session->live.executor == NULL) {
         snp_turns_fail(session, err);
         snp_session_remove(session); /* it has never been */
     } else {
@@ -215,13 +215,13 @@ static void rollback_add(json_t *to, const json_t *from)
 /* One that died before its first result was told has its losses told with the next. */
 static void restored_set(struct snp_session *session, json_t *report)
 {
-    if (report != NULL && session->restored != NULL) {
-        untold_add(report, session->restored, "missing");
-        untold_add(report, session->restored, "missing_puts");
-        rollback_add(report, session->restored);
+    if (report != NULL && session->live.restored != NULL) {
+        untold_add(report, session->live.restored, "missing");
+        untold_add(report, session->live.restored, "missing_puts");
+        rollback_add(report, session->live.restored);
     }
-    json_decref(session->restored);
-    session->restored = report;
+    json_decref(session->live.restored);
+    session->live.restored = report;
 }
 
 /* Of a name that is new, where others were lost: it may have been one of them. NULL: nothing. */
@@ -285,8 +285,8 @@ static void wake_done(struct snp_wake *wake)
         snp_entry_puts_forgiven(session); /* told with the next result; not asked about again */
     }
     wake_over(wake);
-    session->is_dirty = false;
-    session->is_told_lost = false;
+    session->unsaved.is_dirty = false;
+    session->live.is_told_lost = false;
     if (wake->decision == SNP_RECOVER_REPLAY && wake->missing.n_cells > 0) {
         snp_checkpoint_schedule(session);
     }
@@ -312,7 +312,7 @@ static void accept_written(void *ctx, const struct snp_err *why)
         wake_fail(wake, &err);
         return;
     }
-    session->is_last_unknown = false;
+    session->durable.is_last_unknown = false;
     snp_entry_event(session->server, "accepted_loss", session,
                     "session %s goes on from its state after cell %llu; %zu later cells are "
                     "not in it, as its user decided",
@@ -331,8 +331,8 @@ static void accept_loss(struct snp_wake *wake)
     struct snp_session *session = wake->session;
     struct snp_err err;
 
-    session->accepted_cell = session->cells;
-    session->accepted_from = wake->place.checkpoint_cell;
+    session->durable.accepted_cell = session->cells;
+    session->durable.accepted_from = wake->place.checkpoint_cell;
     wake->pending++;
     if (snp_entry_accepted(session, wake->place.after, accept_written, wake, &err) < 0) {
         wake->pending--;
@@ -346,7 +346,7 @@ static void wake_filled(struct snp_wake *wake)
         wake->is_replaying = true;
         replay_next(wake);
     } else if (wake->missing.n_cells > 0 && wake->decision == SNP_RECOVER_CHECKPOINT &&
-               wake->session->is_recorded) {
+               wake->session->durable.is_recorded) {
         accept_loss(wake);
     } else {
         wake_done(wake);
@@ -417,7 +417,7 @@ static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_
     }
     exec->raw_len = wake->code.len;
     exec->wall_ms = (uint64_t)snp_json_int(
-        was, "wall_ms", (int64_t)wake->session->limits.value[SNP_LIMIT_WALL]);
+        was, "wall_ms", (int64_t)wake->session->policy.limits.value[SNP_LIMIT_WALL]);
     exec->replay_of = wake->missing.cells[wake->replayed].cell;
     snp_session_ref(wake->session);
     exec->session = wake->session;
@@ -447,7 +447,7 @@ static void replay_ended(void *ctx, const char *result, const struct snp_err *er
         wake_release(wake);
         return;
     }
-    if (result == NULL && session->executor != NULL) {
+    if (result == NULL && session->live.executor != NULL) {
         wake->err = *err;
         (void)snp_err_wrap(&wake->err, "replay of cell %llu", (unsigned long long)was->cell);
     } else if (result == NULL || is_lost(head)) {
@@ -480,7 +480,7 @@ static void replay_read(void *arg, const struct snp_err *read_err)
         wake_fail(wake, &err);
         return;
     }
-    if (session->executor == NULL) {
+    if (session->live.executor == NULL) {
         (void)snp_fail(&err, SNP_E_PEER, "the session was lost while its cells were replayed");
         wake_fail(wake, &err);
         return;
@@ -515,7 +515,7 @@ static void replay_next(struct snp_wake *wake)
 
 void snp_wake_go_on(struct snp_session *session)
 {
-    struct snp_wake *wake = session->wake;
+    struct snp_wake *wake = session->live.wake;
 
     if (wake != NULL && wake->wants_room) {
         executor_open(wake);
@@ -524,7 +524,7 @@ void snp_wake_go_on(struct snp_session *session)
     if (wake == NULL || !wake->is_replaying || wake->pending > 0) {
         return;
     }
-    if (wake->err.code == SNP_OK && session->executor == NULL) {
+    if (wake->err.code == SNP_OK && session->live.executor == NULL) {
         (void)snp_fail(&wake->err, SNP_E_PEER,
                        "the session was lost while its cells were replayed");
     }
@@ -563,10 +563,10 @@ static void load_less(struct snp_wake *wake)
     snp_log(SNP_LOG_WARN, "wake", "session=%s epoch=%llu effort=%d error=\"%s\"", session->id,
             (unsigned long long)session->epoch, (int)wake->effort, wake->err.msg);
     wake->pending++;
-    if (session->executor == NULL) {
+    if (session->live.executor == NULL) {
         load_again(wake, NULL);
     } else {
-        snp_executor_close(session->executor, load_again, wake);
+        snp_executor_close(session->live.executor, load_again, wake);
     }
 }
 
@@ -613,12 +613,13 @@ static int load_start(struct snp_wake *wake, struct snp_err *err)
     int r;
 
     json_decref(wake->failed);
-    wake->failed = session->checkpoint_lost == NULL ? json_array()
-                                                    : json_deep_copy(session->checkpoint_lost);
+    wake->failed = session->durable.checkpoint_lost == NULL
+                       ? json_array()
+                       : json_deep_copy(session->durable.checkpoint_lost);
     if (wake->failed == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = snp_load_start(session->executor, wake->checkpoint, wake->effort, load_ended, wake,
+    r = snp_load_start(session->live.executor, wake->checkpoint, wake->effort, load_ended, wake,
                        err);
     wake->pending += r == 0 ? 1 : 0;
     return r;
@@ -628,7 +629,7 @@ static int load_start(struct snp_wake *wake, struct snp_err *err)
 
 static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *why)
 {
-    struct snp_wake *wake = session->wake;
+    struct snp_wake *wake = session->live.wake;
     struct snp_err err = {.code = SNP_OK};
     char *text;
 
@@ -649,9 +650,9 @@ static void opened(struct snp_session *session, json_t *manifest, const struct s
         wake_fail(wake, &err);
         return;
     }
-    free(session->manifest);
-    session->manifest = text;
-    (void)snprintf(session->template_name, sizeof(session->template_name), "%s",
+    free(session->policy.manifest);
+    session->policy.manifest = text;
+    (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
                    snp_json_str(manifest, "template", ""));
     if (wake->checkpoint == 0) {
         wake_filled(wake);
@@ -678,8 +679,9 @@ static void executor_open(struct snp_wake *wake)
         wake->wants_room = false;
         session->server->n_wanting--;
     }
-    if (r == 0 && session->project != NULL) {
-        r = snp_session_project_check(session->project, session->server->options.home, &err);
+    if (r == 0 && session->policy.project != NULL) {
+        r = snp_session_project_check(session->policy.project, session->server->options.home,
+                                      &err);
     }
     if (r == 0) {
         r = snp_executor_open(session, opened, &err);
@@ -716,8 +718,8 @@ static void epoch_raise(struct snp_wake *wake)
     struct snp_err err;
 
     session->epoch++;
-    wake->checkpoint = session->checkpoint;
-    if (!session->is_recorded) {
+    wake->checkpoint = session->durable.checkpoint;
+    if (!session->durable.is_recorded) {
         wake->pending++;
         epoch_written(wake, NULL);
         return;
@@ -741,13 +743,14 @@ static bool decide(struct snp_wake *wake, struct snp_err *err)
     const struct snp_missing_cell *deadly;
 
     (void)snp_missing_fail(&wake->missing, &wake->place, err);
-    while (session->n_waiting > 0 && session->waiting[0]->spec.recover == SNP_RECOVER_ASK) {
+    while (session->live.n_waiting > 0 &&
+           session->live.waiting[0]->spec.recover == SNP_RECOVER_ASK) {
         snp_exec_fail_first(session, err);
     }
-    if (session->n_waiting == 0) {
+    if (session->live.n_waiting == 0) {
         return false;
     }
-    wake->decision = session->waiting[0]->spec.recover;
+    wake->decision = session->live.waiting[0]->spec.recover;
     if (wake->decision == SNP_RECOVER_SKIP) {
         wake->decision = SNP_RECOVER_REPLAY;
         wake->left_out = snp_missing_leave_out(&wake->missing);
@@ -794,14 +797,14 @@ static void missing_found(void *arg, const struct snp_err *found_err)
         wake_fail(wake, &err);
         return;
     }
-    if (wake->place.checkpoint != wake->session->checkpoint) {
+    if (wake->place.checkpoint != wake->session->durable.checkpoint) {
         /* It turned out to be damaged when it was woken last: more is missing beside an older one. */
         snp_missing_place(wake->session, &wake->place);
         missing_find(wake);
         return;
     }
     if (wake->missing.n_puts > 0 || wake->missing.has_rollback) {
-        wake->session->has_puts = true; /* its state at rest depends on it */
+        wake->session->durable.has_puts = true; /* its state at rest depends on it */
     }
     if (snp_missing_any(&wake->missing) && !decide(wake, &err)) {
         wake_fail(wake, &err);
@@ -853,13 +856,13 @@ void snp_wake_start(struct snp_session *session)
     }
     wake->session = session;
     wake->begun_us = snp_now_us();
-    wake->was_live = session->manifest != NULL;
+    wake->was_live = session->policy.manifest != NULL;
     snp_missing_place(session, &wake->place);
     snp_session_ref(session);
-    session->wake = wake;
+    session->live.wake = wake;
     snp_session_set_state(session, SNP_SESSION_WAKING);
-    wake->checkpoint = session->checkpoint;
-    if (!session->is_recorded && session->debt == NULL) {
+    wake->checkpoint = session->durable.checkpoint;
+    if (!session->durable.is_recorded && session->durable.debt == NULL) {
         epoch_raise(wake);
         return;
     }

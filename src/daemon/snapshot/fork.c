@@ -191,10 +191,10 @@ static int child_enter(struct forking *forking, struct child *child, struct snp_
     session->epoch = 1;
     session->created_wall_us = forking->now_us;
     session->used_wall_us = forking->now_us;
-    session->checkpoint = child->checkpoint;
-    session->checkpoint_cell = 0;
-    session->checkpoint_lost = json_incref(forking->source.lost);
-    session->is_recorded = true;
+    session->durable.checkpoint = child->checkpoint;
+    session->durable.checkpoint_cell = 0;
+    session->durable.checkpoint_lost = json_incref(forking->source.lost);
+    session->durable.is_recorded = true;
     snp_session_ref(session);
     child->session = session;
     return 0;

@@ -184,15 +184,15 @@ static void session_adopt(struct rollback *back)
     struct snp_session *session = back->session;
 
     session->epoch = back->epoch;
-    session->checkpoint = back->copied;
-    session->checkpoint_cell = session->cells;
-    json_decref(session->checkpoint_lost);
-    session->checkpoint_lost =
+    session->durable.checkpoint = back->copied;
+    session->durable.checkpoint_cell = session->cells;
+    json_decref(session->durable.checkpoint_lost);
+    session->durable.checkpoint_lost =
         back->lost == NULL ? json_array() : json_loads(back->lost, 0, NULL);
     snp_entry_undone(session, back->cell);
-    session->is_dirty = false;
-    session->is_last_unknown = false;
-    session->unsavable_us = 0;
+    session->unsaved.is_dirty = false;
+    session->durable.is_last_unknown = false;
+    session->unsaved.unsavable_us = 0;
 }
 
 /* By checkpoint ------------------------------------------------------------------------------------ */
@@ -282,13 +282,13 @@ static void by_checkpoint(struct rollback *back)
     back->by_memory = false;
     snp_session_set_state(session, SNP_SESSION_ROLLING_BACK);
     back->spill.run = memory_left;
-    if (session->executor != NULL && snp_memory_wait_any(session, &back->spill)) {
+    if (session->live.executor != NULL && snp_memory_wait_any(session, &back->spill)) {
         return; /* other snapshots are in that memory only */
     }
-    if (session->executor == NULL) {
+    if (session->live.executor == NULL) {
         closed(back, NULL);
     } else {
-        snp_executor_close(session->executor, closed, back);
+        snp_executor_close(session->live.executor, closed, back);
     }
 }
 
@@ -297,7 +297,7 @@ static void by_checkpoint(struct rollback *back)
 /* What the executor holds is of no use: it goes, and the journal's word stands. */
 static void executor_drop(struct snp_session *session)
 {
-    if (session->executor != NULL) {
+    if (session->live.executor != NULL) {
         snp_hibernate_drop(session);
     } else if (session->state == SNP_SESSION_ROLLING_BACK) {
         snp_hibernate_rest(session);
@@ -325,7 +325,7 @@ static void both_answered(struct rollback *back)
         by_checkpoint(back);
         return;
     }
-    if (session->executor == NULL || session->state != SNP_SESSION_ROLLING_BACK) {
+    if (session->live.executor == NULL || session->state != SNP_SESSION_ROLLING_BACK) {
         if (session->state == SNP_SESSION_ROLLING_BACK) {
             snp_hibernate_rest(session);
         }
@@ -361,11 +361,11 @@ static int went_back(void *ctx, const struct snp_tier_answer *answer, struct snp
     if (answer->head != NULL) {
         r = snp_record_check(answer->head, &record, ret_bad);
     }
-    if (answer->head == NULL || r < 0 || session->executor == NULL) {
+    if (answer->head == NULL || r < 0 || session->live.executor == NULL) {
         snp_log(SNP_LOG_WARN, "rollback", "session=%s error=\"%s\"", session->id,
                 answer->head == NULL ? answer->err->msg : "the tier gave a wrong answer");
     } else {
-        session->executor->epoch = back->epoch;
+        session->live.executor->epoch = back->epoch;
         back->went_back = true;
     }
     if (--back->n_asked == 0) {
@@ -380,7 +380,7 @@ static int by_memory(struct rollback *back, struct snp_err *err)
 {
     struct snp_session *session = back->session;
     snp_autojson json_t *head =
-        json_pack("{s:s, s:I, s:I}", "session", session->executor->id, "branch",
+        json_pack("{s:s, s:I, s:I}", "session", session->live.executor->id, "branch",
                   (json_int_t)back->copy->number, "epoch", (json_int_t)back->epoch);
     const struct snp_tier_call call = {.method = "rollback",
                                        .head = head,
@@ -392,7 +392,7 @@ static int by_memory(struct rollback *back, struct snp_err *err)
     if (head == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = snp_tier_ask(session->executor->tier, &call, err);
+    r = snp_tier_ask(session->live.executor->tier, &call, err);
     if (r < 0) {
         return r;
     }

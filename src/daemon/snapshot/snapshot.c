@@ -313,7 +313,7 @@ static void take_by_disk(struct taking *taking)
     struct snp_session *session = taking->session;
 
     if (snp_checkpoint_is_current(session)) {
-        taking->checkpoint = session->checkpoint;
+        taking->checkpoint = session->durable.checkpoint;
         row_write(taking);
     } else {
         snp_checkpoint_make(session, checkpoint_made, taking);
@@ -350,16 +350,17 @@ static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp
         take_by_disk(taking);
     } else if (answer->head == NULL) {
         taking_fail(taking, answer->err);
-    } else if (r < 0 || session->executor == NULL ||
-               strcmp(session->executor->id, taking->executor) != 0) {
+    } else if (r < 0 || session->live.executor == NULL ||
+               strcmp(session->live.executor->id, taking->executor) != 0) {
         (void)snp_fail(&err, SNP_E_PEER, "the session ended while the snapshot was taken");
         taking_fail(taking, &err);
     } else {
         taking->has_copy = true;
         taking->number = (uint32_t)snp_json_int(answer->head, "branch", 0);
-        taking->checkpoint = snp_checkpoint_is_current(session) ? session->checkpoint : 0;
+        taking->checkpoint =
+            snp_checkpoint_is_current(session) ? session->durable.checkpoint : 0;
         if (snp_memory_add(session, taking->id, taking->number) == NULL) {
-            snp_memory_drop(session->executor, taking->number);
+            snp_memory_drop(session->live.executor, taking->number);
             (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
             taking_fail(taking, &err);
         } else {
@@ -376,7 +377,7 @@ static const struct snp_tier_ops copy_ops = {copy_made, NULL};
 static int copy_ask(struct taking *taking, struct snp_err *err)
 {
     struct snp_session *session = taking->session;
-    snp_autojson json_t *head = json_pack("{s:s}", "session", session->executor->id);
+    snp_autojson json_t *head = json_pack("{s:s}", "session", session->live.executor->id);
     const struct snp_tier_call call = {.method = "snapshot",
                                        .head = head,
                                        .timeout_ms = session->server->options.tier_ms,
@@ -389,10 +390,10 @@ static int copy_ask(struct taking *taking, struct snp_err *err)
     }
     r = snp_memory_room(session, err);
     if (r == 0) {
-        r = snp_tier_ask(session->executor->tier, &call, err);
+        r = snp_tier_ask(session->live.executor->tier, &call, err);
     }
     if (r == 0) {
-        memcpy(taking->executor, session->executor->id, sizeof(taking->executor));
+        memcpy(taking->executor, session->live.executor->id, sizeof(taking->executor));
         snp_session_set_state(session, SNP_SESSION_SAVING);
     }
     return r;
@@ -413,12 +414,12 @@ static void on_turn(struct snp_turn *turn,
     taking->epoch = session->epoch;
     taking->begun_us = snp_now_us();
     taking->created_us = snp_wall_us();
-    if (session->executor != NULL) {
+    if (session->live.executor != NULL) {
         (void)copy_ask(taking, &err);
     } else {
         taking->is_asleep = true;
         snp_missing_place(session, &taking->place);
-        taking->checkpoint = session->checkpoint;
+        taking->checkpoint = session->durable.checkpoint;
         row_write(taking);
         return;
     }

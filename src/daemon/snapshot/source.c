@@ -58,7 +58,7 @@ static bool is_named_in(const json_t *list, const char *name)
 
 json_t *snp_source_failed(struct snp_session *session, const json_t *lost)
 {
-    snp_autojson json_t *restored = SNP_TAKE_PTR(session->restored);
+    snp_autojson json_t *restored = SNP_TAKE_PTR(session->live.restored);
     const json_t *all = json_object_get(restored, "failed");
     json_t *failed = json_array();
 
@@ -112,12 +112,13 @@ static void session_saved(struct search *search, struct snp_session *session)
     struct snp_source *source = &search->source;
     struct snp_err err;
 
-    source->checkpoint = session->checkpoint;
+    source->checkpoint = session->durable.checkpoint;
     source->cell = session->cells;
     source->epoch = session->epoch;
     source->spec = snp_session_spec_copy(session);
-    source->lost =
-        session->checkpoint_lost == NULL ? json_array() : json_incref(session->checkpoint_lost);
+    source->lost = session->durable.checkpoint_lost == NULL
+                       ? json_array()
+                       : json_incref(session->durable.checkpoint_lost);
     if (source->spec == NULL || source->lost == NULL) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         search_end(search, &err);
@@ -154,7 +155,7 @@ static void session_turn(struct snp_turn *turn,
         search_end(search, err);
         return;
     }
-    search->is_asleep = session->executor == NULL;
+    search->is_asleep = session->live.executor == NULL;
     snp_missing_place(session, &search->place);
     if (search->is_asleep || snp_checkpoint_is_current(session)) {
         session_saved(search, session);
