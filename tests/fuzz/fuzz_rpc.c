@@ -17,13 +17,12 @@
 static void check_exec(json_t *head, size_t raw_len)
 {
     struct snp_exec_spec spec = {0};
-    struct snp_limits limits;
     snp_autojson json_t *env = json_object();
-    const struct snp_session_policy policy = {
-        .tier = SNP_TIER_NATIVE, .template_name = "base", .env = env, .limits = limits};
+    struct snp_session_policy policy = {
+        .tier = SNP_TIER_NATIVE, .template_name = "base", .env = env};
     uint64_t wall_ms = 0;
     struct snp_err err;
-    snp_limits_default(&limits);
+    snp_limits_default(&policy.limits);
     if (snp_exec_spec_read(head, raw_len, &spec, &err) < 0) {
         SNP_ASSERT(err.msg[0] != '\0' && spec.head == NULL);
         return;

@@ -111,15 +111,11 @@ static int fits(const char *member,
                 struct snp_err *err)
 {
     struct snp_exec_spec spec = {0};
-    struct snp_limits limits;
     snp_autojson json_t *env = json_pack("{s:s}", "A", "1");
     char project[] = "/p";
-    const struct snp_session_policy policy = {.tier = SNP_TIER_NATIVE,
-                                              .template_name = "base",
-                                              .project = project,
-                                              .env = env,
-                                              .limits = limits};
-    snp_limits_default(&limits);
+    struct snp_session_policy policy = {
+        .tier = SNP_TIER_NATIVE, .template_name = "base", .project = project, .env = env};
+    snp_limits_default(&policy.limits);
     assert_int_equal(read_with(member, value, &spec, err), 0);
     int r = snp_exec_spec_fits(&spec, &policy, ret_wall_ms, err);
     snp_exec_spec_done(&spec);
