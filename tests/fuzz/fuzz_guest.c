@@ -27,13 +27,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
             size_t size = 0;
             bool has = false;
             if (snp_frame_peek(&in, BODY_MAX, &frame, &size, &has, &err) < 0) {
-                snp_cell_on_guest_end(&w->session, &err);
+                snp_cell_on_guest_end(&w->sandbox, &err);
                 break;
             }
             if (!has) {
                 break;
             }
-            snp_cell_on_guest(&w->session, &frame);
+            snp_cell_on_guest(&w->sandbox, &frame);
             snp_buf_consume(&in, size);
         }
     }

@@ -70,16 +70,16 @@ static void listing(const char *bytes, size_t n)
 /* Without a cell these only change what is remembered of the session. */
 static void idle_record(char kind, const char *bytes, size_t n)
 {
-    struct snp_tier tier = {0};
-    struct snp_session session = {.tier = &tier, .has_interpreter = true};
+    struct snp_supervisor supervisor = {0};
+    struct snp_sandbox sandbox = {.supervisor = &supervisor, .has_interpreter = true};
     uint64_t value;
 
     if (kind == 'E' && n == 21) {
-        snp_cell_on_exit(&session, 0, bytes);
-        SNP_ASSERT(session.has_interpreter == (bytes[0] != SNP_INIT_INTERPRETER));
+        snp_cell_on_exit(&sandbox, 0, bytes);
+        SNP_ASSERT(sandbox.has_interpreter == (bytes[0] != SNP_INIT_INTERPRETER));
     } else if (kind == 'M' && n == sizeof(value)) {
         memcpy(&value, bytes, sizeof(value));
-        snp_cell_on_memory(&session, value);
+        snp_cell_on_memory(&sandbox, value);
     }
 }
 

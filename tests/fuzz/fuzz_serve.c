@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     snp_autobuf struct snp_buf in = {0};
     struct snp_err err;
 
-    *chain(&w->tier, w->session.spec.id) = &w->session;
+    *chain(&w->supervisor, w->sandbox.spec.id) = &w->sandbox;
     snp_buf_init(&in, BODY_MAX + SNP_FRAME_HEADER_LEN);
     if (snp_buf_add(&in, bytes, n) == 0) {
         struct snp_frame frame;
@@ -37,12 +37,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         bool has = false;
         while (snp_frame_peek(&in, BODY_MAX, &frame, &size, &has, &err) == 0 && has) {
             if (!is_probe(&frame)) {
-                snp_serve_frame(&w->tier, &frame);
+                snp_serve_frame(&w->supervisor, &frame);
             }
             snp_buf_consume(&in, size);
         }
     }
-    fail_calls(&w->session);
+    fail_calls(&w->sandbox);
     world_free(w);
     return 0;
 }

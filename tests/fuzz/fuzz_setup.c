@@ -37,7 +37,7 @@ static void send_reply(int fd, const uint8_t *bytes, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     struct world *w;
-    struct snp_session *s;
+    struct snp_sandbox *s;
     int control[2];
     int outputs[2][2];
 
@@ -45,25 +45,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         return 0;
     }
     w = world_new();
-    s = &w->session;
+    s = &w->sandbox;
     SNP_ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) == 0);
     for (int i = 0; i < 2; i++) {
         SNP_ASSERT(pipe2(outputs[i], O_CLOEXEC | O_NONBLOCK) == 0);
         s->out_fd[i] = outputs[i][0];
     }
-    s->state = SNP_SESSION_OPENING;
+    s->state = SNP_SANDBOX_OPENING;
     s->open_id = 1;
-    s->embryo.control_fd = control[0];
+    s->process.control_fd = control[0];
     send_reply(control[1], bytes, n);
     s->timer = calloc(1, sizeof(*s->timer));
     SNP_ASSERT(s->timer != NULL && uv_timer_init(&w->loop, s->timer) == 0);
     s->setup_poll = watch(s, control[0], on_setup);
     SNP_ASSERT(s->setup_poll != NULL);
     (void)uv_run(&w->loop, UV_RUN_NOWAIT);
-    SNP_ASSERT(s->state == SNP_SESSION_READY || s->reason[0] != '\0');
+    SNP_ASSERT(s->state == SNP_SANDBOX_READY || s->reason[0] != '\0');
     uv_close((uv_handle_t *)SNP_TAKE_PTR(s->timer), free_handle);
     close_streams(s);
-    snp_closep(&s->embryo.control_fd);
+    snp_closep(&s->process.control_fd);
     (void)close(control[1]);
     (void)close(outputs[0][1]);
     (void)close(outputs[1][1]);

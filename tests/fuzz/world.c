@@ -43,7 +43,7 @@ static const struct snp_link_ops daemon_ops = {.body_max = BODY_MAX,
 struct world *world_new(void)
 {
     struct world *w = calloc(1, sizeof(*w));
-    struct snp_session *s = w == NULL ? NULL : &w->session;
+    struct snp_sandbox *s = w == NULL ? NULL : &w->sandbox;
     struct snp_err err;
     int pair[2];
 
@@ -51,16 +51,17 @@ struct world *world_new(void)
     SNP_ASSERT(uv_loop_init(&w->loop) == 0);
     SNP_ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
     w->daemon_fd = pair[1];
-    w->tier.loop = &w->loop;
+    w->supervisor.loop = &w->loop;
     for (int i = 0; i < SNP_CGROUP_N; i++) {
-        w->tier.cgroups.slot[i].base_fd = -1;
+        w->supervisor.cgroups.slot[i].base_fd = -1;
     }
-    (void)snprintf(w->tier.state_dir, sizeof(w->tier.state_dir), "/nonexistent");
-    (void)snprintf(w->tier.python, sizeof(w->tier.python), "/usr/bin/python3");
-    SNP_ASSERT(snp_link_open(&w->tier.daemon, &w->loop, pair[0], &daemon_ops, NULL, &err) == 0);
+    (void)snprintf(w->supervisor.state_dir, sizeof(w->supervisor.state_dir), "/nonexistent");
+    (void)snprintf(w->supervisor.python, sizeof(w->supervisor.python), "/usr/bin/python3");
+    SNP_ASSERT(
+        snp_link_open(&w->supervisor.daemon, &w->loop, pair[0], &daemon_ops, NULL, &err) == 0);
 
-    s->tier = &w->tier;
-    s->state = SNP_SESSION_READY;
+    s->supervisor = &w->supervisor;
+    s->state = SNP_SANDBOX_READY;
     (void)snprintf(s->spec.id, sizeof(s->spec.id), "0123456789abcdef0123456789abcdef");
     s->spec.python.name = strdup("base");
     s->spec.python.exe = strdup("/usr/bin/python3");
@@ -69,7 +70,7 @@ struct world *world_new(void)
     for (int i = 0; i < SNP_SETUP_FS_N; i++) {
         s->fs_fd[i] = -1;
     }
-    s->embryo.pidfd = s->embryo.control_fd = s->embryo.slot = -1;
+    s->process.pidfd = s->process.control_fd = s->process.slot = -1;
     snp_meter_init(&s->meter);
     s->masked = json_array();
     s->degraded = json_array();
@@ -90,7 +91,7 @@ void world_start_cell(struct world *w, bool is_command)
                                         .input = ""};
     struct snp_err err;
 
-    SNP_ASSERT(snp_cell_start(&w->session, &rq, &err) == 0);
+    SNP_ASSERT(snp_cell_start(&w->sandbox, &rq, &err) == 0);
 }
 
 /* What the daemon was sent: whole frames, each head an object within the cap. */
@@ -106,8 +107,8 @@ static void check_sent(struct world *w)
         n = recv(w->daemon_fd, space, 1 << 16, MSG_DONTWAIT);
         snp_buf_commit(&sent, n > 0 ? (size_t)n : 0);
     } while (n > 0);
-    SNP_ASSERT(snp_buf_add(&sent, snp_buf_bytes(&w->tier.daemon.out), w->tier.daemon.out.len) ==
-               0);
+    SNP_ASSERT(snp_buf_add(&sent, snp_buf_bytes(&w->supervisor.daemon.out),
+                           w->supervisor.daemon.out.len) == 0);
     while (sent.len > 0) {
         struct snp_frame frame;
         struct snp_err err;
@@ -129,18 +130,18 @@ static void free_nothing(uv_handle_t *handle, void *data)
 
 void world_free(struct world *w)
 {
-    struct snp_session *s = &w->session;
+    struct snp_sandbox *s = &w->sandbox;
 
     if (s->cell != NULL) {
-        snp_cell_session_ended(s->cell); /* sends the result of what was claimed */
+        snp_cell_sandbox_ended(s->cell); /* sends the result of what was claimed */
     }
     check_sent(w);
     snp_link_close(&s->guest);
     snp_link_close(&s->init);
-    snp_link_close(&w->tier.daemon);
+    snp_link_close(&w->supervisor.daemon);
     snp_buf_done(&s->guest.in);
     snp_buf_done(&s->init.in);
-    snp_buf_done(&w->tier.daemon.in);
+    snp_buf_done(&w->supervisor.daemon.in);
     snp_python_done(&s->spec.python);
     json_decref(s->masked);
     json_decref(s->degraded);

@@ -12,8 +12,8 @@
 
 struct world {
     uv_loop_t loop;
-    struct snp_tier tier;
-    struct snp_session session;
+    struct snp_supervisor supervisor;
+    struct snp_sandbox sandbox;
     int daemon_fd; /* our end of the daemon's stream */
 };
 

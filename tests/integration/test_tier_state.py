@@ -304,7 +304,7 @@ def test_a_snapshot_is_saved_while_cells_go_on(session):
     parts = session.save(branch=branch)
     assert b"of the snapshot" in parts.data and b"later" not in parts.data
     session.tier.call("drop", session=session.id, branch=branch)
-    with pytest.raises(TierError, match="no branch"):
+    with pytest.raises(TierError, match="no snapshot"):
         session.save(branch=branch)
 
 
@@ -334,7 +334,7 @@ def test_busy_and_wrong_requests(tier, session):
         tier.call("save", session=session.id)
     with pytest.raises(TierError, match="takes no descriptor"):
         tier.call("stats", fd=0, session=session.id)
-    with pytest.raises(TierError, match="no branch 77"):
+    with pytest.raises(TierError, match="no snapshot 77"):
         session.save(branch=77)
     with pytest.raises(TierError, match="must be a number"):
         session.save(branch=-5)

@@ -45,7 +45,7 @@ typedef bool (*emulate_fn)(void *data,
 
 /* A session of one process below another, and a file in its workspace. */
 struct world {
-    struct snp_session *session;
+    struct snp_sandbox *sandbox;
     pid_t top;
     pid_t victim;
     int victim_fd;
@@ -104,14 +104,14 @@ static void top_start(struct world *world)
 
 static void world_make(struct world *world)
 {
-    struct snp_session *session = calloc(1, sizeof(*session));
+    struct snp_sandbox *sandbox = calloc(1, sizeof(*sandbox));
     char path[SNP_FOLDER_MAX + 32];
 
-    assert_non_null(session);
-    *world = (struct world){.session = session};
-    (void)snprintf(session->folder, sizeof(session->folder), "/tmp/snp-emulate-XXXXXX");
-    assert_non_null(mkdtemp(session->folder));
-    (void)snprintf(path, sizeof(path), "%s/workspace", session->folder);
+    assert_non_null(sandbox);
+    *world = (struct world){.sandbox = sandbox};
+    (void)snprintf(sandbox->folder, sizeof(sandbox->folder), "/tmp/snp-emulate-XXXXXX");
+    assert_non_null(mkdtemp(sandbox->folder));
+    (void)snprintf(path, sizeof(path), "%s/workspace", sandbox->folder);
     assert_int_equal(mkdir(path, 0700), 0);
     (void)snprintf(world->file, sizeof(world->file), "%s/file", path);
     world->file_fd = open(world->file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, MODE_BEFORE);
@@ -120,9 +120,9 @@ static void world_make(struct world *world)
     assert_int_equal(
         futimens(world->file_fd, (const struct timespec[]){{.tv_sec = 1}, {.tv_sec = 1}}), 0);
     top_start(world);
-    session->embryo.pid = world->top;
-    session->embryo.pidfd = (int)syscall(SYS_pidfd_open, world->top, 0);
-    assert_true(session->embryo.pidfd >= 0);
+    sandbox->process.pid = world->top;
+    sandbox->process.pidfd = (int)syscall(SYS_pidfd_open, world->top, 0);
+    assert_true(sandbox->process.pidfd >= 0);
 }
 
 static void world_drop(struct world *world)
@@ -134,12 +134,12 @@ static void world_drop(struct world *world)
     assert_int_equal(waitpid(world->top, NULL, 0), world->top);
     (void)close(world->victim_fd);
     (void)close(world->file_fd);
-    (void)close(world->session->embryo.pidfd);
+    (void)close(world->sandbox->process.pidfd);
     assert_int_equal(unlink(world->file), 0);
-    (void)snprintf(path, sizeof(path), "%s/workspace", world->session->folder);
+    (void)snprintf(path, sizeof(path), "%s/workspace", world->sandbox->folder);
     assert_int_equal(rmdir(path), 0);
-    assert_int_equal(rmdir(world->session->folder), 0);
-    free(world->session);
+    assert_int_equal(rmdir(world->sandbox->folder), 0);
+    free(world->sandbox);
 }
 
 /* Has anything been done to the file, or to the process? */
@@ -226,7 +226,7 @@ static int answer_of(const struct world *world,
     }
     req.pid = (uint32_t)bystander;
     resp.id = req.id;
-    assert_true(emulate(world->session, listener, &req, &resp));
+    assert_true(emulate(world->sandbox, listener, &req, &resp));
     assert_int_equal(resp.flags, 0); /* it was made here, not left to the kernel */
     if (!is_over) {
         stop(caller);

@@ -77,7 +77,7 @@ static void on_ignored(void *data, int eno, const char *bytes, size_t n)
 static void forget_calls(struct snp_cell *c)
 {
     for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
-        struct snp_init_call *call = &c->session->calls[i];
+        struct snp_init_call *call = &c->sandbox->calls[i];
         if (call->id != 0 && call->data == c) {
             call->cb = on_ignored;
             call->data = NULL;
@@ -116,13 +116,13 @@ static struct snp_cell_request *pending_copy(const struct snp_cell_request *rq)
 static void cell_free(struct snp_cell *c)
 {
     forget_calls(c);
-    snp_branch_forget(c->session, c);
-    snp_return_forget(c->session, c);
+    snp_snapshot_forget(c->sandbox, c);
+    snp_return_forget(c->sandbox, c);
     pending_free(c->pending);
-    json_decref(c->cover.notes);
-    c->session->cell = NULL;
-    if (!c->session->returning.is_on) {
-        snp_puts_forget(c->session);
+    json_decref(c->guarantee.notes);
+    c->sandbox->cell = NULL;
+    if (!c->sandbox->returning.is_on) {
+        snp_puts_forget(c->sandbox);
     }
     uv_close((uv_handle_t *)SNP_TAKE_PTR(c->timer), free_handle);
     snp_output_done(&c->output[0]);
@@ -149,7 +149,7 @@ static void show_bytes(void *data, const char *bytes, size_t n)
     const struct show *show = data;
     json_t *head = json_pack("{s:s}", "event", stream_name(show->stream));
 
-    snp_serve_event(show->cell->session->tier, show->cell->id, head, bytes, n);
+    snp_serve_event(show->cell->sandbox->supervisor, show->cell->id, head, bytes, n);
     json_decref(head);
 }
 
@@ -159,23 +159,23 @@ static void show_gap(void *data, uint64_t chars)
     json_t *head = json_pack("{s:s,s:s,s:I}", "event", "gap", "stream",
                              stream_name(show->stream), "omitted_chars", (json_int_t)chars);
 
-    snp_serve_event(show->cell->session->tier, show->cell->id, head, NULL, 0);
+    snp_serve_event(show->cell->sandbox->supervisor, show->cell->id, head, NULL, 0);
     json_decref(head);
 }
 
 /* It has been answered: what comes now is nobody's who waits. */
 static void cell_ended(struct snp_cell *c)
 {
-    struct snp_session *s = c->session;
+    struct snp_sandbox *s = c->sandbox;
     bool is_back = c->is_abandoned && c->is_rolled_back;
     bool is_kept = !c->is_rolled_back;
     bool again = c->is_transactional;
 
     s->ended_cell = c->number;
-    snp_branch_watch(s, false);
+    snp_snapshot_watch(s, false);
     cell_free(c);
-    if (s->state == SNP_SESSION_READY && is_kept && s->spec.is_lasting && s->rollback.id == 0) {
-        snp_branch_spent(s, again);
+    if (s->state == SNP_SANDBOX_READY && is_kept && s->spec.is_lasting && s->rollback.id == 0) {
+        snp_snapshot_spent(s, again);
     }
     snp_return_check(s);
     snp_rollback_cell_ended(s, is_back);
@@ -183,7 +183,7 @@ static void cell_ended(struct snp_cell *c)
 
 static void send_result(struct snp_cell *c)
 {
-    struct snp_session *s = c->session;
+    struct snp_sandbox *s = c->sandbox;
     struct snp_meter_reading usage = {0};
     json_t *result;
 
@@ -192,12 +192,12 @@ static void send_result(struct snp_cell *c)
         struct show show = {c, i};
         (void)snp_output_finish(&c->output[i], show_bytes, &show, show_gap);
     }
-    if (s->embryo.has_cgroup) {
-        snp_meter_read(&s->meter, &s->tier->cgroups, s->embryo.cgroup, &usage);
+    if (s->process.has_cgroup) {
+        snp_meter_read(&s->meter, &s->supervisor->cgroups, s->process.cgroup, &usage);
         c->usage = usage;
     }
     result = snp_result_json(c);
-    if (s->embryo.has_cgroup) {
+    if (s->process.has_cgroup) {
         s->last_usage = usage;
     }
     s->last_flags = c->changes_flags;
@@ -210,18 +210,18 @@ static void send_result(struct snp_cell *c)
     } else if (!c->is_command) {
         s->was_lost = false;
     }
-    snp_serve_response(s->tier, c->id, result, NULL, 0);
+    snp_serve_response(s->supervisor, c->id, result, NULL, 0);
     json_decref(result);
     cell_ended(c);
 }
 
 /* The folder below the overlay, if it still is what was opened; -1 = none. */
-static int project_open(const struct snp_session *s)
+static int project_open(const struct snp_sandbox *s)
 {
     snp_autoclose int fd = -1;
     struct stat st;
 
-    if (s->spec.project == NULL || s->tier->is_local) {
+    if (s->spec.project == NULL || s->supervisor->is_local) {
         return -1;
     }
     fd = open(s->spec.project, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -241,13 +241,14 @@ static void on_changes(void *data, int eno, const char *bytes, size_t n)
     if (eno == EPIPE) {
         return; /* the sandbox is going; snp_cell_session_ended follows */
     }
-    project_fd = project_open(c->session);
+    project_fd = project_open(c->sandbox);
     c->files = eno == 0 ? snp_result_files(bytes, n, project_fd, &changes) : NULL;
     c->changes_flags = changes.flags;
-    c->init_cpu_us = c->session->tier->is_local ? snp_local_cpu(c->session) : changes.cpu_us;
+    c->init_cpu_us =
+        c->sandbox->supervisor->is_local ? snp_local_cpu(c->sandbox) : changes.cpu_us;
     c->written_bytes = changes.written_bytes;
-    if (c->session->tier->is_local && c->ended_by == SNP_CELL_END_NONE &&
-        changes.written_bytes > c->session->spec.limits.value[SNP_LIMIT_WORKSPACE]) {
+    if (c->sandbox->supervisor->is_local && c->ended_by == SNP_CELL_END_NONE &&
+        changes.written_bytes > c->sandbox->spec.limits.value[SNP_LIMIT_WORKSPACE]) {
         c->ended_by = SNP_CELL_END_DISK;
         c->disk_limit = SNP_LIMIT_WORKSPACE;
     }
@@ -255,21 +256,21 @@ static void on_changes(void *data, int eno, const char *bytes, size_t n)
 }
 
 /* Where no cgroup limits memory or counts forks, pid 1 samples while a cell runs. */
-static void watch_usage(struct snp_session *s, bool on)
+static void watch_usage(struct snp_sandbox *s, bool on)
 {
     snp_autobuf struct snp_buf raw = {0};
-    bool has_memory = snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY);
-    bool has_pids = snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_PIDS);
+    bool has_memory = snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY);
+    bool has_pids = snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_PIDS);
     uint64_t limit = on && !has_memory ? s->spec.limits.value[SNP_LIMIT_MEMORY] : 0;
     uint32_t most = on && !has_pids ? (uint32_t)s->spec.limits.value[SNP_LIMIT_PROCESSES] : 0;
 
-    if (s->tier->is_local || (has_memory && has_pids)) {
+    if (s->supervisor->is_local || (has_memory && has_pids)) {
         return;
     }
     snp_buf_init(&raw, sizeof(limit) + sizeof(most));
     if (snp_buf_add(&raw, &limit, sizeof(limit)) == 0 &&
         snp_buf_add(&raw, &most, sizeof(most)) == 0) {
-        snp_session_ask_init(s, SNP_INIT_WATCH, &raw, -1, on_ignored, NULL);
+        snp_sandbox_ask_init(s, SNP_INIT_WATCH, &raw, -1, on_ignored, NULL);
     }
 }
 
@@ -282,19 +283,19 @@ static void finish(struct snp_cell *c)
     }
     c->phase = SNP_CELL_FINISHING;
     c->end_us = snp_now_us();
-    snp_session_drain(c->session);
-    if (snp_session_is_unwritten(c->session, &c->written_bytes) &&
-        snp_cgroups_count(&c->session->tier->cgroups)) {
+    snp_sandbox_drain(c->sandbox);
+    if (snp_sandbox_is_unwritten(c->sandbox, &c->written_bytes) &&
+        snp_cgroups_count(&c->sandbox->supervisor->cgroups)) {
         c->files = snp_result_no_files(false);
         send_result(c); /* nothing changed, and nothing that only pid 1 can tell */
         return;
     }
     (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
-    watch_usage(c->session, false);
-    if (c->session->tier->is_local) {
-        snp_local_watch(c->session, false);
+    watch_usage(c->sandbox, false);
+    if (c->sandbox->supervisor->is_local) {
+        snp_local_watch(c->sandbox, false);
     }
-    snp_session_ask_init(c->session, SNP_INIT_CHANGES, NULL, -1, on_changes, c);
+    snp_sandbox_ask_init(c->sandbox, SNP_INIT_CHANGES, NULL, -1, on_changes, c);
 }
 
 static void on_returned(void *data, bool ok)
@@ -308,23 +309,23 @@ static void on_returned(void *data, bool ok)
 /* Is there anything to go back to? */
 static bool can_return(const struct snp_cell *c)
 {
-    return c->is_abandoned || c->cover.interpreter == SNP_COVER_STANDBY ||
-           c->cover.workspace == SNP_COVER_FILES_COPIED;
+    return c->is_abandoned || c->guarantee.interpreter == SNP_GUARANTEE_STANDBY ||
+           c->guarantee.workspace == SNP_GUARANTEE_FILES_COPIED;
 }
 
 /*
  * Going back ends the interpreter. A command has done nothing to it: where no copy would take its place, what
  * the command did to files stays, rather than that all variables are lost.
  */
-static bool spares_interpreter(struct snp_cell *c)
+static bool may_return(struct snp_cell *c)
 {
-    struct snp_session *s = c->session;
+    struct snp_sandbox *s = c->sandbox;
 
     if (!can_return(c)) {
         return false;
     }
-    if (c->is_abandoned || c->cover.interpreter == SNP_COVER_STANDBY || !s->has_interpreter ||
-        !s->holds_state) {
+    if (c->is_abandoned || c->guarantee.interpreter == SNP_GUARANTEE_STANDBY ||
+        !s->has_interpreter || !s->holds_state) {
         return true;
     }
     snp_cell_note(s, "the command's files stay: to put them back would have ended the "
@@ -332,7 +333,7 @@ static bool spares_interpreter(struct snp_cell *c)
     return false;
 }
 
-static void cell_swept(struct snp_session *s, int eno)
+static void cell_swept(struct snp_sandbox *s, int eno)
 {
     struct snp_cell *c = s->cell;
 
@@ -346,11 +347,11 @@ static void cell_swept(struct snp_session *s, int eno)
     } else if (eno == 0) {
         finish(c);
     } else if (eno != EPIPE) {
-        snp_session_kill(s, "processes of the sandbox could not be ended");
+        snp_sandbox_kill(s, "processes of the sandbox could not be ended");
     }
 }
 
-/* Kill everything inside but init and the branches. */
+/* Kill everything inside but init and the snapshots. */
 static void sweep(struct snp_cell *c)
 {
     if (c->phase == SNP_CELL_WAITING || c->phase >= SNP_CELL_SWEEPING) {
@@ -359,7 +360,7 @@ static void sweep(struct snp_cell *c)
     c->phase = SNP_CELL_SWEEPING;
     c->was_swept = true;
     (void)uv_timer_start(c->timer, on_timer, SWEEP_MS, 0);
-    snp_return_sweep(c->session, cell_swept);
+    snp_return_sweep(c->sandbox, cell_swept);
 }
 
 static void signal_code(struct snp_cell *c, uint32_t number)
@@ -369,7 +370,7 @@ static void signal_code(struct snp_cell *c, uint32_t number)
 
     snp_buf_init(&raw, 16);
     if (snp_buf_add(&raw, &target, 1) == 0 && snp_buf_add(&raw, &number, sizeof(number)) == 0) {
-        snp_session_ask_init(c->session, SNP_INIT_SIGNAL, &raw, -1, on_ignored, NULL);
+        snp_sandbox_ask_init(c->sandbox, SNP_INIT_SIGNAL, &raw, -1, on_ignored, NULL);
     }
 }
 
@@ -395,7 +396,7 @@ static void on_timer(uv_timer_t *timer)
         stop(c, SNP_CELL_END_WALL);
         break;
     case SNP_CELL_STOPPING:
-        if (c->is_command && !spares_interpreter(c)) {
+        if (c->is_command && !may_return(c)) {
             c->phase = SNP_CELL_KILLING;
             (void)uv_timer_start(c->timer, on_timer, SWEEP_MS, 0);
             signal_code(c, SIGKILL);
@@ -407,12 +408,12 @@ static void on_timer(uv_timer_t *timer)
     case SNP_CELL_SWEEPING:
     case SNP_CELL_RETURNING:
     case SNP_CELL_FINISHING:
-        snp_session_kill(c->session, "pid 1 of the sandbox does not answer");
+        snp_sandbox_kill(c->sandbox, "pid 1 of the sandbox does not answer");
         break;
     }
 }
 
-bool snp_cell_interrupt(struct snp_session *s)
+bool snp_cell_interrupt(struct snp_sandbox *s)
 {
     struct snp_cell *c = s->cell;
 
@@ -427,7 +428,7 @@ bool snp_cell_interrupt(struct snp_session *s)
     return true;
 }
 
-void snp_cell_abandon(struct snp_session *s, uint32_t branch)
+void snp_cell_abandon(struct snp_sandbox *s, uint32_t snapshot)
 {
     struct snp_cell *c = s->cell;
 
@@ -436,30 +437,30 @@ void snp_cell_abandon(struct snp_session *s, uint32_t branch)
     } else if (c->phase < SNP_CELL_RETURNING) {
         c->ended_by = SNP_CELL_END_USER;
         c->is_abandoned = true;
-        c->return_to = branch;
+        c->return_to = snapshot;
         sweep(c);
     }
 }
 
-bool snp_cell_has_begun(const struct snp_session *s)
+bool snp_cell_has_begun(const struct snp_sandbox *s)
 {
     return s->cell != NULL && s->cell->pending == NULL;
 }
 
-bool snp_cell_may_uncover(const struct snp_session *s)
+bool snp_cell_may_lose_guarantee(const struct snp_sandbox *s)
 {
     return s->cell != NULL && !s->cell->is_atomic && s->cell->phase <= SNP_CELL_STOPPING;
 }
 
-void snp_cell_uncover(struct snp_session *s)
+void snp_cell_lose_guarantee(struct snp_sandbox *s)
 {
     if (s->cell != NULL) {
-        s->cell->cover.interpreter = SNP_COVER_DROPPED;
-        s->cell->cover.workspace = SNP_COVER_FILES_UNAVAILABLE;
+        s->cell->guarantee.interpreter = SNP_GUARANTEE_DROPPED;
+        s->cell->guarantee.workspace = SNP_GUARANTEE_FILES_UNAVAILABLE;
     }
 }
 
-void snp_cell_on_put(struct snp_session *s, const struct snp_buf *raw)
+void snp_cell_on_put(struct snp_sandbox *s, const struct snp_buf *raw)
 {
     bool is_running = s->cell != NULL && s->cell->is_transactional;
 
@@ -468,15 +469,15 @@ void snp_cell_on_put(struct snp_session *s, const struct snp_buf *raw)
     }
 }
 
-void snp_cell_note(struct snp_session *s, const char *text)
+void snp_cell_note(struct snp_sandbox *s, const char *text)
 {
     if (s->cell != NULL && s->cell->is_transactional) {
-        snp_cover_note(&s->cell->cover, text);
+        snp_guarantee_note(&s->cell->guarantee, text);
     }
 }
 
 /* Where the workspace is, as the code sees it. */
-static const char *workspace_path(const struct snp_session *s, char *out, size_t len)
+static const char *workspace_path(const struct snp_sandbox *s, char *out, size_t len)
 {
     (void)snprintf(out, len, "%s/workspace", s->folder);
     return out;
@@ -485,7 +486,7 @@ static const char *workspace_path(const struct snp_session *s, char *out, size_t
 static int send_cell(struct snp_cell *c, const struct snp_cell_request *rq, struct snp_err *err)
 {
     char path[SNP_FOLDER_MAX + 16];
-    const char *workspace = workspace_path(c->session, path, sizeof(path));
+    const char *workspace = workspace_path(c->sandbox, path, sizeof(path));
     snp_autojson json_t *head =
         json_pack("{s:I,s:I,s:b,s:s,s:b}", "cell", (json_int_t)rq->number, "code_len",
                   (json_int_t)rq->code_len, "stdin", rq->has_stdin, "cwd", workspace, "calls",
@@ -510,7 +511,7 @@ static int send_cell(struct snp_cell *c, const struct snp_cell_request *rq, stru
     frame.head_len = strlen(text);
     frame.raw = snp_buf_bytes(&raw);
     frame.raw_len = raw.len;
-    snp_link_send(&c->session->guest, &frame);
+    snp_link_send(&c->sandbox->guest, &frame);
     return 0;
 }
 
@@ -535,9 +536,9 @@ static int send_command(struct snp_cell *c,
                         const struct snp_cell_request *rq,
                         struct snp_err *err)
 {
-    const struct snp_session_spec *spec = &c->session->spec;
+    const struct snp_sandbox_spec *spec = &c->sandbox->spec;
     char path[SNP_FOLDER_MAX + 16];
-    const char *workspace = workspace_path(c->session, path, sizeof(path));
+    const char *workspace = workspace_path(c->sandbox, path, sizeof(path));
     snp_autobuf struct snp_buf raw = {0};
     uint32_t envc = 0;
     uint8_t has_stdin = rq->has_stdin ? 1 : 0;
@@ -563,19 +564,19 @@ static int send_command(struct snp_cell *c,
         return snp_fail(err, SNP_E_LIMIT, "command and input are larger than %d MiB",
                         SNP_FRAME_BODY_MAX >> 20);
     }
-    snp_session_ask_init(c->session, SNP_INIT_COMMAND, &raw, -1, on_command, c);
+    snp_sandbox_ask_init(c->sandbox, SNP_INIT_COMMAND, &raw, -1, on_command, c);
     return 0;
 }
 
 static int cell_init(struct snp_cell *c,
-                     struct snp_session *s,
+                     struct snp_sandbox *s,
                      const struct snp_cell_request *rq)
 {
-    c->session = s;
+    c->sandbox = s;
     c->id = rq->id;
     c->number = rq->number;
     c->is_command = rq->is_command;
-    c->is_transactional = rq->is_transactional && s->has_seed;
+    c->is_transactional = rq->is_transactional && s->has_pristine;
     c->is_atomic = rq->is_atomic;
     c->has_calls = rq->has_calls;
     c->epoch = rq->epoch;
@@ -583,7 +584,7 @@ static int cell_init(struct snp_cell *c,
     c->start_us = snp_now_us();
     c->timer = calloc(1, sizeof(*c->timer));
     for (int i = 0; i < 2; i++) {
-        const struct snp_output_keeper keeper = {.spools = &s->tier->spools,
+        const struct snp_output_keeper keeper = {.spools = &s->supervisor->spools,
                                                  .owner = s->spec.id,
                                                  .cell = rq->number,
                                                  .stream = stream_name(i)};
@@ -592,34 +593,34 @@ static int cell_init(struct snp_cell *c,
     if (c->timer == NULL) {
         return -1;
     }
-    (void)uv_timer_init(s->tier->loop, c->timer);
+    (void)uv_timer_init(s->supervisor->loop, c->timer);
     c->timer->data = c;
     return 0;
 }
 
 /* Its stream is of no use any more; the next cell gets a new interpreter. */
-static void lose_interpreter(struct snp_session *s)
+static void lose_interpreter(struct snp_sandbox *s)
 {
-    snp_session_drop_interpreter(s);
+    snp_sandbox_drop_interpreter(s);
     s->has_interpreter = false;
     s->was_restarted = s->holds_state || s->was_lost;
-    snp_branch_on_lost(s);
+    snp_snapshot_on_lost(s);
 }
 
 /* What protects it is known before it begins. */
-static int take_cover(struct snp_cell *c, struct snp_err *err)
+static int take_guarantee(struct snp_cell *c, struct snp_err *err)
 {
-    const struct snp_branches *bs = &c->session->branches;
+    const struct snp_tier_snapshots *bs = &c->sandbox->snapshots;
 
     if (c->is_transactional && bs->has_standby) {
         c->return_to = bs->standby;
     }
     if (c->is_transactional) {
-        c->cover = snp_cover_copy(&bs->cover);
+        c->guarantee = snp_guarantee_copy(&bs->guarantee);
     }
-    if (c->is_atomic && (c->cover.interpreter != SNP_COVER_STANDBY ||
-                         c->cover.workspace != SNP_COVER_FILES_COPIED)) {
-        const char *why = json_string_value(json_array_get(c->cover.notes, 0));
+    if (c->is_atomic && (c->guarantee.interpreter != SNP_GUARANTEE_STANDBY ||
+                         c->guarantee.workspace != SNP_GUARANTEE_FILES_COPIED)) {
+        const char *why = json_string_value(json_array_get(c->guarantee.notes, 0));
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "--atomic: what the cell does could not be undone here, so it was not "
                         "begun: %.300s",
@@ -633,8 +634,8 @@ static int take_cover(struct snp_cell *c, struct snp_err *err)
 
 static int cell_run(struct snp_cell *c, const struct snp_cell_request *rq, struct snp_err *err)
 {
-    struct snp_session *s = c->session;
-    int r = take_cover(c, err);
+    struct snp_sandbox *s = c->sandbox;
+    int r = take_guarantee(c, err);
 
     c->phase = SNP_CELL_RUNNING;
     c->start_us = snp_now_us();
@@ -645,10 +646,10 @@ static int cell_run(struct snp_cell *c, const struct snp_cell_request *rq, struc
         c->was_restarted = s->was_restarted;
     }
     if (r == 0) {
-        snp_meter_start(&s->meter, &s->tier->cgroups, s->embryo.cgroup);
+        snp_meter_start(&s->meter, &s->supervisor->cgroups, s->process.cgroup);
         watch_usage(s, true);
-        snp_branch_watch(s, true);
-        if (s->tier->is_local) {
+        snp_snapshot_watch(s, true);
+        if (s->supervisor->is_local) {
             snp_local_watch(s, true);
         }
         s->holds_state = s->holds_state || !rq->is_command;
@@ -671,40 +672,40 @@ static void on_prepared(void *data);
 /* Whether it can begin now; else on_prepared comes when it can. */
 static bool is_prepared(struct snp_cell *c)
 {
-    struct snp_session *s = c->session;
+    struct snp_sandbox *s = c->sandbox;
 
-    return (!c->is_transactional && s->branches.n_holds == 0) ||
-           snp_branch_prepare(s, on_prepared, c);
+    return (!c->is_transactional && s->snapshots.n_pauses == 0) ||
+           snp_snapshot_prepare(s, on_prepared, c);
 }
 
 static void on_prepared(void *data)
 {
     struct snp_cell *c = data;
-    struct snp_tier *tier = c->session->tier;
+    struct snp_supervisor *supervisor = c->sandbox->supervisor;
     struct snp_cell_request *rq;
     struct snp_err err;
     uint32_t id = c->id;
 
-    if (c->session->state == SNP_SESSION_READY && c->ended_by == SNP_CELL_END_NONE &&
+    if (c->sandbox->state == SNP_SANDBOX_READY && c->ended_by == SNP_CELL_END_NONE &&
         !is_prepared(c)) {
         return; /* others were before it */
     }
     rq = SNP_TAKE_PTR(c->pending);
-    if (c->session->state != SNP_SESSION_READY) {
+    if (c->sandbox->state != SNP_SANDBOX_READY) {
         pending_free(rq); /* its end is on its way */
         return;
     }
     if (c->ended_by != SNP_CELL_END_NONE) {
-        (void)take_cover(c, &err);
+        (void)take_guarantee(c, &err);
         (void)snprintf(c->why, sizeof(c->why), "it had not begun");
         finish(c);
     } else if (cell_run(c, rq, &err) < 0) {
-        snp_serve_error(tier, id, &err);
+        snp_serve_error(supervisor, id, &err);
     }
     pending_free(rq);
 }
 
-static int check_start(const struct snp_session *s,
+static int check_start(const struct snp_sandbox *s,
                        const struct snp_cell_request *rq,
                        struct snp_err *err)
 {
@@ -721,7 +722,7 @@ static int check_start(const struct snp_session *s,
     return 0;
 }
 
-int snp_cell_start(struct snp_session *s,
+int snp_cell_start(struct snp_sandbox *s,
                    const struct snp_cell_request *rq,
                    struct snp_err *err)
 {
@@ -742,8 +743,8 @@ int snp_cell_start(struct snp_session *s,
     if (s->has_interpreter && snp_link_is_open(&s->guest) && snp_link_has_ended(&s->guest)) {
         lose_interpreter(s);
     }
-    s->wants_branch = c->is_transactional;
-    s->keeping.has_run = true;
+    s->wants_snapshot = c->is_transactional;
+    s->transfer.has_run = true;
     if (is_prepared(c)) {
         return cell_run(c, rq, err);
     }
@@ -756,7 +757,7 @@ int snp_cell_start(struct snp_session *s,
 }
 
 /* The interpreter is lost. The cell that it ran, if any: one that waited was not yet its own. */
-static struct snp_cell *lose_under_cell(struct snp_session *s)
+static struct snp_cell *lose_under_cell(struct snp_sandbox *s)
 {
     bool is_its_own =
         s->cell != NULL && !s->cell->is_command && s->cell->phase != SNP_CELL_WAITING;
@@ -769,7 +770,7 @@ static struct snp_cell *lose_under_cell(struct snp_session *s)
 }
 
 /* The interpreter says something it must not say. */
-static void broke_protocol(struct snp_session *s, const char *what)
+static void broke_protocol(struct snp_sandbox *s, const char *what)
 {
     struct snp_cell *c = lose_under_cell(s);
 
@@ -807,7 +808,7 @@ static bool display_is_sound(const json_t *mimes, size_t raw_len)
 }
 
 /* The version is shown in the manifest, so only what a version is made of is taken. */
-static void guest_ready(struct snp_session *s, const json_t *head)
+static void guest_ready(struct snp_sandbox *s, const json_t *head)
 {
     const char *version = snp_json_str(head, "python", "");
     size_t n = strspn(version, "0123456789.abcrc+");
@@ -815,7 +816,7 @@ static void guest_ready(struct snp_session *s, const json_t *head)
     (void)snprintf(s->python, sizeof(s->python), "%.*s", (int)(n < 31 ? n : 31), version);
 }
 
-static void guest_display(struct snp_session *s, const json_t *head, const struct snp_frame *f)
+static void guest_display(struct snp_sandbox *s, const json_t *head, const struct snp_frame *f)
 {
     struct snp_cell *c = s->cell;
     json_t *mimes = json_object_get(head, "mime");
@@ -840,11 +841,11 @@ static void guest_display(struct snp_session *s, const json_t *head, const struc
         return;
     }
     event = json_pack("{s:s,s:O}", "event", "display", "mime", mimes);
-    snp_serve_event(s->tier, c->id, event, f->raw, f->raw_len);
+    snp_serve_event(s->supervisor, c->id, event, f->raw, f->raw_len);
     json_decref(event);
 }
 
-static void guest_denial(struct snp_session *s, const json_t *head)
+static void guest_denial(struct snp_sandbox *s, const json_t *head)
 {
     static const char *const controls[] = {"network", "resources", "filesystem", "syscalls"};
     bool is_known = false;
@@ -867,7 +868,7 @@ static void guest_denial(struct snp_session *s, const json_t *head)
     }
 }
 
-static void guest_done(struct snp_session *s, const json_t *head, const struct snp_frame *f)
+static void guest_done(struct snp_sandbox *s, const json_t *head, const struct snp_frame *f)
 {
     struct snp_cell *c = s->cell;
     const char *status = snp_json_str(head, "status", "");
@@ -904,11 +905,11 @@ static void answer_send(struct snp_cell *c, const struct snp_cell_answer *answer
 
     c->has_open_call = false;
     if (text != NULL) { /* else it waits until its time is over */
-        snp_link_send(&c->session->guest, &frame);
+        snp_link_send(&c->sandbox->guest, &frame);
     }
 }
 
-bool snp_cell_answer(struct snp_session *s, const struct snp_cell_answer *answer)
+bool snp_cell_answer(struct snp_sandbox *s, const struct snp_cell_answer *answer)
 {
     struct snp_cell *c = s->cell;
 
@@ -922,7 +923,7 @@ bool snp_cell_answer(struct snp_session *s, const struct snp_cell_answer *answer
 }
 
 /* A call goes to who asked for the cell; one at a time, and the next one only after its answer. */
-static void guest_call(struct snp_session *s, const json_t *head, const struct snp_frame *f)
+static void guest_call(struct snp_sandbox *s, const json_t *head, const struct snp_frame *f)
 {
     static const char too_many[] = "{\"error\": \"a cell makes at most 1000 calls\"}";
     struct snp_cell *c = s->cell;
@@ -947,17 +948,17 @@ static void guest_call(struct snp_session *s, const json_t *head, const struct s
         return; /* it is asked to stop */
     }
     event = json_pack("{s:s,s:I}", "event", "call", "call", (json_int_t)c->n_calls);
-    snp_serve_event(s->tier, c->id, event, f->raw, f->raw_len);
+    snp_serve_event(s->supervisor, c->id, event, f->raw, f->raw_len);
     json_decref(event);
 }
 
-void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
+void snp_cell_on_guest(struct snp_sandbox *s, const struct snp_frame *f)
 {
     snp_autojson json_t *head = NULL;
     struct snp_err err;
 
     if ((f->type == SNP_GUEST_HELD && f->head_len <= GUEST_HEAD_MAX &&
-         snp_branch_on_held(s, f)) ||
+         snp_snapshot_on_held(s, f)) ||
         snp_state_on_guest(s, f)) {
         return;
     }
@@ -999,7 +1000,7 @@ void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f)
     }
 }
 
-void snp_cell_on_guest_end(struct snp_session *s, const struct snp_err *err)
+void snp_cell_on_guest_end(struct snp_sandbox *s, const struct snp_err *err)
 {
     struct snp_cell *c = lose_under_cell(s);
 
@@ -1010,7 +1011,7 @@ void snp_cell_on_guest_end(struct snp_session *s, const struct snp_err *err)
     }
 }
 
-void snp_cell_on_output(struct snp_session *s, int stream, const char *bytes, size_t n)
+void snp_cell_on_output(struct snp_sandbox *s, int stream, const char *bytes, size_t n)
 {
     struct snp_cell *c = s->cell;
     struct show show = {c, stream};
@@ -1025,10 +1026,10 @@ static bool must_undo(struct snp_cell *c)
 {
     bool was_killed = c->phase == SNP_CELL_RUNNING && WIFSIGNALED(c->exit_status);
 
-    return (was_killed || (c->is_atomic && c->exit_status != 0)) && spares_interpreter(c);
+    return (was_killed || (c->is_atomic && c->exit_status != 0)) && may_return(c);
 }
 
-void snp_cell_on_exit(struct snp_session *s, uint32_t id, const char *raw)
+void snp_cell_on_exit(struct snp_sandbox *s, uint32_t id, const char *raw)
 {
     struct snp_cell *c = s->cell;
     uint32_t status;
@@ -1067,7 +1068,7 @@ void snp_cell_on_exit(struct snp_session *s, uint32_t id, const char *raw)
     }
 }
 
-void snp_cell_on_memory(struct snp_session *s, uint64_t bytes)
+void snp_cell_on_memory(struct snp_sandbox *s, uint64_t bytes)
 {
     struct snp_cell *c = s->cell;
 
@@ -1082,7 +1083,7 @@ void snp_cell_on_memory(struct snp_session *s, uint64_t bytes)
     }
 }
 
-void snp_cell_on_disk(struct snp_session *s, enum snp_limit limit)
+void snp_cell_on_disk(struct snp_sandbox *s, enum snp_limit limit)
 {
     struct snp_cell *c = s->cell;
 
@@ -1093,19 +1094,19 @@ void snp_cell_on_disk(struct snp_session *s, enum snp_limit limit)
     }
 }
 
-void snp_cell_on_denial(struct snp_session *s, const struct snp_denial *denial)
+void snp_cell_on_denial(struct snp_sandbox *s, const struct snp_denial *denial)
 {
     if (s->cell != NULL) {
         snp_denials_add(&s->cell->denials, denial);
     }
 }
 
-void snp_cell_session_ended(struct snp_cell *c)
+void snp_cell_sandbox_ended(struct snp_cell *c)
 {
-    c->session->has_interpreter = false;
+    c->sandbox->has_interpreter = false;
     c->is_session_over = true;
     if (c->why[0] == '\0') {
-        (void)snprintf(c->why, sizeof(c->why), "%s", c->session->reason);
+        (void)snprintf(c->why, sizeof(c->why), "%s", c->sandbox->reason);
     }
     send_result(c);
 }

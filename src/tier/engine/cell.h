@@ -17,7 +17,7 @@
 #include "tier/engine/denials.h"
 #include "wire/frame.h"
 
-struct snp_session;
+struct snp_sandbox;
 struct snp_cell;
 
 struct snp_cell_request {
@@ -41,12 +41,12 @@ struct snp_cell_request {
  * Start; the result, or an error, is sent later. SNP_E_LIMIT: one is running. SNP_E_INVALID:
  * of another epoch. On failure nothing was started.
  */
-int snp_cell_start(struct snp_session *s,
+int snp_cell_start(struct snp_sandbox *s,
                    const struct snp_cell_request *rq,
                    struct snp_err *err) SNP_NODISCARD;
 
 /* Ask the running cell to stop as its time limit would; false if none runs. */
-bool snp_cell_interrupt(struct snp_session *s);
+bool snp_cell_interrupt(struct snp_sandbox *s);
 
 /* What came of a call. */
 struct snp_cell_answer {
@@ -57,37 +57,37 @@ struct snp_cell_answer {
     size_t raw_len;
 };
 /* Give the running cell the answer to its open call; false: it has none of that number. */
-bool snp_cell_answer(struct snp_session *s, const struct snp_cell_answer *answer);
+bool snp_cell_answer(struct snp_sandbox *s, const struct snp_cell_answer *answer);
 
-/* End the running cell at once and go back to the branch. */
-void snp_cell_abandon(struct snp_session *s, uint32_t branch);
+/* End the running cell at once and go back to the snapshot. */
+void snp_cell_abandon(struct snp_sandbox *s, uint32_t snapshot);
 
 /* Is there one that has begun, not one that waits for its turn? */
-bool snp_cell_has_begun(const struct snp_session *s);
+bool snp_cell_has_begun(const struct snp_sandbox *s);
 
 /* May the running cell do without what stands by? It then is told so. */
-bool snp_cell_may_uncover(const struct snp_session *s);
-void snp_cell_uncover(struct snp_session *s);
+bool snp_cell_may_lose_guarantee(const struct snp_sandbox *s);
+void snp_cell_lose_guarantee(struct snp_sandbox *s);
 
 /* A file is put into the session: raw is what pid 1 is asked. */
-void snp_cell_on_put(struct snp_session *s, const struct snp_buf *raw);
+void snp_cell_on_put(struct snp_sandbox *s, const struct snp_buf *raw);
 
 /* Its result is to say this too, of what protected it. Once. */
-void snp_cell_note(struct snp_session *s, const char *text);
+void snp_cell_note(struct snp_sandbox *s, const char *text);
 
 /* What happens, from the session's streams. */
-void snp_cell_on_guest(struct snp_session *s, const struct snp_frame *f);
-void snp_cell_on_guest_end(struct snp_session *s, const struct snp_err *err);
-void snp_cell_on_output(struct snp_session *s, int stream, const char *bytes, size_t n);
-void snp_cell_on_exit(struct snp_session *s,
+void snp_cell_on_guest(struct snp_sandbox *s, const struct snp_frame *f);
+void snp_cell_on_guest_end(struct snp_sandbox *s, const struct snp_err *err);
+void snp_cell_on_output(struct snp_sandbox *s, int stream, const char *bytes, size_t n);
+void snp_cell_on_exit(struct snp_sandbox *s,
                       uint32_t id,
                       const char *raw); /* 21 bytes of an EXIT */
-void snp_cell_on_memory(struct snp_session *s, uint64_t bytes);
+void snp_cell_on_memory(struct snp_sandbox *s, uint64_t bytes);
 /* Its files passed a limit that no file system of its own holds (the local tier). */
-void snp_cell_on_disk(struct snp_session *s, enum snp_limit limit);
-void snp_cell_on_denial(struct snp_session *s, const struct snp_denial *denial);
+void snp_cell_on_disk(struct snp_sandbox *s, enum snp_limit limit);
+void snp_cell_on_denial(struct snp_sandbox *s, const struct snp_denial *denial);
 
 /* The sandbox is gone: send what is known. Frees the cell. */
-void snp_cell_session_ended(struct snp_cell *c);
+void snp_cell_sandbox_ended(struct snp_cell *c);
 
 #endif

@@ -30,13 +30,14 @@ static bool is_whole(const struct snp_limits *limits)
 }
 
 /* Of the local tier without a cgroup: RLIMIT_NPROC counts a user's processes everywhere. */
-static const char *processes_by(const struct snp_session *s)
+static const char *processes_by(const struct snp_sandbox *s)
 {
-    return s->tier->is_root ? "RLIMIT_NPROC of its own user"
-                            : "approximate: RLIMIT_NPROC beyond the user's other processes";
+    return s->supervisor->is_root
+               ? "RLIMIT_NPROC of its own user"
+               : "approximate: RLIMIT_NPROC beyond the user's other processes";
 }
 
-static const char *how_limited(const struct snp_session *s,
+static const char *how_limited(const struct snp_sandbox *s,
                                enum snp_limit limit,
                                char *out,
                                size_t out_len)
@@ -71,7 +72,8 @@ static const char *how_limited(const struct snp_session *s,
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(by_cgroup); i++) {
-        const struct snp_cgroup_slot *slot = &s->tier->cgroups.slot[by_cgroup[i].controller];
+        const struct snp_cgroup_slot *slot =
+            &s->supervisor->cgroups.slot[by_cgroup[i].controller];
         if (by_cgroup[i].limit != limit) {
             continue;
         }
@@ -79,26 +81,27 @@ static const char *how_limited(const struct snp_session *s,
             return "bound to as many CPUs";
         }
         if (slot->version == 0) {
-            return s->tier->is_local && limit == SNP_LIMIT_PROCESSES ? processes_by(s)
-                                                                     : by_cgroup[i].otherwise;
+            return s->supervisor->is_local && limit == SNP_LIMIT_PROCESSES
+                       ? processes_by(s)
+                       : by_cgroup[i].otherwise;
         }
         (void)snprintf(out, out_len, "cgroup v%d %s", slot->version, by_cgroup[i].name);
         return out;
     }
-    return s->tier->is_local && local[limit] != NULL ? local[limit] : others[limit];
+    return s->supervisor->is_local && local[limit] != NULL ? local[limit] : others[limit];
 }
 
 /* May memory of a sandbox be swapped out, beyond its limit? */
-static bool can_swap(const struct snp_tier *tier)
+static bool can_swap(const struct snp_supervisor *supervisor)
 {
-    return !snp_cgroups_bound_swap(&tier->cgroups) && snp_swap_is_on("/proc/swaps");
+    return !snp_cgroups_bound_swap(&supervisor->cgroups) && snp_swap_is_on("/proc/swaps");
 }
 
-static json_t *resources(const struct snp_session *s)
+static json_t *resources(const struct snp_sandbox *s)
 {
     json_t *limits = json_object();
-    bool exact = snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY) && !can_swap(s->tier) &&
-                 s->tier->uncounted == NULL;
+    bool exact = snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY) &&
+                 !can_swap(s->supervisor) && s->supervisor->uncounted == NULL;
 
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         enum snp_limit limit = (enum snp_limit)i;
@@ -115,7 +118,7 @@ static json_t *resources(const struct snp_session *s)
 }
 
 /* The hidden paths; of very many the first ones, and how many there are. */
-static json_t *masked_paths(const struct snp_session *s)
+static json_t *masked_paths(const struct snp_sandbox *s)
 {
     json_t *shown = json_array();
     size_t bytes = 0;
@@ -133,7 +136,7 @@ static json_t *masked_paths(const struct snp_session *s)
     return shown;
 }
 
-static json_t *filesystem(const struct snp_session *s)
+static json_t *filesystem(const struct snp_sandbox *s)
 {
     return json_pack("{s:b,s:s,s:s,s:o,s:i,s:i}", "enforced", 1, "root",
                      s->spec.python.rootfs == NULL
@@ -147,67 +150,68 @@ static json_t *filesystem(const struct snp_session *s)
                      "landlock_abi", s->landlock_abi);
 }
 
-static json_t *syscalls(const struct snp_session *s)
+static json_t *syscalls(const struct snp_sandbox *s)
 {
     return json_pack(
         "{s:b,s:s,s:i,s:b,s:i,s:b}", "enforced", 1, "seccomp", "allow-list, refusals recorded",
         "allowed",
-        (int)snp_syscalls_count(snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)),
+        (int)snp_syscalls_count(snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY)),
         "no_new_privs", 1, "capabilities", 0, "nested_namespaces", 0);
 }
 
-static json_t *disposable(const struct snp_session *s)
+static json_t *disposable(const struct snp_sandbox *s)
 {
     return json_pack("{s:b,s:s,s:b}", "enforced", 1, "how",
                      "pid namespace ends with pid 1, which ends with the supervisor", "own_ids",
-                     s->tier->is_root);
+                     s->supervisor->is_root);
 }
 
-void snp_manifest_degraded(const struct snp_tier *tier,
+void snp_manifest_degraded(const struct snp_supervisor *supervisor,
                            const struct snp_limits *limits,
                            json_t *list)
 {
-    if (tier->is_local) {
-        snp_local_degraded(tier, list);
-    } else if (tier->landlock_abi == 0) {
+    if (supervisor->is_local) {
+        snp_local_degraded(supervisor, list);
+    } else if (supervisor->landlock_abi == 0) {
         (void)json_array_append_new(
             list, json_string("landlock: the kernel has none; mounts alone confine files"));
     }
-    if (!tier->is_local && !tier->covers_system) {
+    if (!supervisor->is_local && !supervisor->overlays_system) {
         (void)json_array_append_new(
             list, json_string("network: sockets of the host below /usr can be reached, because "
                               "an overlay of it is refused"));
     }
-    if (tier->landlock_abi == 1) {
+    if (supervisor->landlock_abi == 1) {
         (void)json_array_append_new(
             list, json_string("landlock: ABI 1 cannot tell moves and links between folders "
                               "apart, so it refuses them all; a kernel from 5.19 on can"));
     }
-    if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY)) {
-        (void)json_array_append_new(list,
-                                    json_sprintf("memory: approximate, up to 140 MiB more were "
-                                                 "measured (%s)",
-                                                 tier->cgroups.slot[SNP_CGROUP_MEMORY].why));
+    if (!snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY)) {
+        (void)json_array_append_new(
+            list, json_sprintf("memory: approximate, up to 140 MiB more were "
+                               "measured (%s)",
+                               supervisor->cgroups.slot[SNP_CGROUP_MEMORY].why));
     }
-    if (snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY) && can_swap(tier)) {
+    if (snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY) && can_swap(supervisor)) {
         (void)json_array_append_new(
             list, json_string("memory: approximate (this kernel does not count what it swaps "
                               "out; boot with swapaccount=1, or without swap)"));
     }
-    if (tier->uncounted != NULL) {
+    if (supervisor->uncounted != NULL) {
         (void)json_array_append_new(
             list, json_sprintf("memory: approximate; this kernel does not count %s",
-                               tier->uncounted));
+                               supervisor->uncounted));
     }
-    if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_CPU) && !is_whole(limits)) {
-        (void)json_array_append_new(list, json_sprintf("cpus: whole CPUs only (%s)",
-                                                       tier->cgroups.slot[SNP_CGROUP_CPU].why));
+    if (!snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_CPU) && !is_whole(limits)) {
+        (void)json_array_append_new(list,
+                                    json_sprintf("cpus: whole CPUs only (%s)",
+                                                 supervisor->cgroups.slot[SNP_CGROUP_CPU].why));
     }
 }
 
-json_t *snp_manifest(const struct snp_session *s)
+json_t *snp_manifest(const struct snp_sandbox *s)
 {
-    json_t *controls = s->tier->is_local
+    json_t *controls = s->supervisor->is_local
                            ? snp_local_controls(s, resources(s))
                            : json_pack("{s:o,s:o,s:o,s:o,s:o}", "network", network(),
                                        "resources", resources(s), "filesystem", filesystem(s),
@@ -216,10 +220,10 @@ json_t *snp_manifest(const struct snp_session *s)
 
     (void)uname(&host);
     return json_pack("{s:s,s:s,s:s?,s:s,s:s?,s:s,s:s?,s:s?,s:s,s:b,s:o,s:O}", "tier",
-                     s->tier->is_local ? "local" : "native", "template", s->spec.python.name,
-                     "template_hash", s->spec.python.hash, "interpreter", s->spec.python.exe,
-                     "packages", s->spec.python.site, "python", s->python, "venv_unused",
-                     s->spec.python.note, "rootfs", s->spec.python.rootfs, "kernel",
-                     host.release, "from_pool", s->was_ahead, "controls", controls, "degraded",
-                     s->degraded);
+                     s->supervisor->is_local ? "local" : "native", "template",
+                     s->spec.python.name, "template_hash", s->spec.python.hash, "interpreter",
+                     s->spec.python.exe, "packages", s->spec.python.site, "python", s->python,
+                     "venv_unused", s->spec.python.note, "rootfs", s->spec.python.rootfs,
+                     "kernel", host.release, "from_pool", s->was_pooled, "controls", controls,
+                     "degraded", s->degraded);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A few kinds of session are remembered, the latest first; of each some spares are kept. They
+ * A few kinds of session are remembered, the latest first; of each some sandboxes are kept. They
  * are made one at a time, when nothing else is asked of the template and no session is being
- * filled, because making one takes it, or a processor, from those who wait. A spare over a project is not kept for long: it holds
+ * filled, because making one takes it, or a processor, from those who wait. A pooled sandbox over a project is not kept for long: it holds
  * the folder's file system, and what it hides was found when it was made (what is found
  * for the new session decides whether it fits).
  */
@@ -26,13 +26,13 @@ enum {
 };
 
 struct kind {
-    struct snp_session_spec spec; /* owns project and python; no env, no id */
+    struct snp_sandbox_spec spec; /* owns project and python; no env, no id */
     uint64_t wanted_us;           /* 0 = free */
 };
 
-struct snp_spares {
-    struct snp_tier *tier; /* borrowed */
-    uv_timer_t *timer;     /* owned by the loop */
+struct snp_pool {
+    struct snp_supervisor *supervisor; /* borrowed */
+    uv_timer_t *timer;                 /* owned by the loop */
     struct kind kind[KINDS_MAX];
     uint64_t calm_us; /* make none before */
     bool is_closed;
@@ -49,7 +49,7 @@ static bool same_path(const char *a, const char *b)
 }
 
 /* Whether sandboxes made for a and b are the same; how long a cell may run is not theirs. */
-static bool same_kind(const struct snp_session_spec *a, const struct snp_session_spec *b)
+static bool same_kind(const struct snp_sandbox_spec *a, const struct snp_sandbox_spec *b)
 {
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         if (i != SNP_LIMIT_WALL && i != SNP_LIMIT_OUTPUT &&
@@ -69,27 +69,27 @@ static bool same_folder(const struct stat *a, const struct stat *b)
            a->st_uid == b->st_uid && a->st_gid == b->st_gid;
 }
 
-static bool same_project(const struct snp_session *a, const struct snp_session *b)
+static bool same_project(const struct snp_sandbox *a, const struct snp_sandbox *b)
 {
     return same_folder(&a->project_stat, &b->project_stat) && a->mask.len == b->mask.len &&
            (a->mask.len == 0 ||
             memcmp(snp_buf_bytes(&a->mask), snp_buf_bytes(&b->mask), a->mask.len) == 0);
 }
 
-struct snp_session *snp_spare_find(const struct snp_session *s)
+struct snp_sandbox *snp_pool_find(const struct snp_sandbox *s)
 {
-    struct snp_session *best = NULL;
+    struct snp_sandbox *best = NULL;
 
-    for (struct snp_session *at = s->tier->ahead; at != NULL; at = at->next) {
-        if (at->state != SNP_SESSION_READY || !same_kind(&at->spec, &s->spec)) {
+    for (struct snp_sandbox *at = s->supervisor->pooled; at != NULL; at = at->next) {
+        if (at->state != SNP_SANDBOX_READY || !same_kind(&at->spec, &s->spec)) {
             continue;
         }
         if (!same_project(at, s)) {
-            snp_session_kill(at, "its project has changed");
+            snp_sandbox_kill(at, "its project has changed");
             continue;
         }
         if (snp_link_has_ended(&at->guest)) {
-            snp_session_kill(at, "its interpreter has ended");
+            snp_sandbox_kill(at, "its interpreter has ended");
             continue;
         }
         best = at; /* the list has the youngest first: the oldest has had most time */
@@ -97,46 +97,47 @@ struct snp_session *snp_spare_find(const struct snp_session *s)
     return best;
 }
 
-static unsigned count(const struct snp_tier *tier, const struct snp_session_spec *spec)
+static unsigned count(const struct snp_supervisor *supervisor,
+                      const struct snp_sandbox_spec *spec)
 {
     unsigned n = 0;
 
-    for (const struct snp_session *s = tier->ahead; s != NULL; s = s->next) {
-        n += s->state != SNP_SESSION_CLOSING && same_kind(&s->spec, spec) ? 1 : 0;
+    for (const struct snp_sandbox *s = supervisor->pooled; s != NULL; s = s->next) {
+        n += s->state != SNP_SANDBOX_CLOSING && same_kind(&s->spec, spec) ? 1 : 0;
     }
     return n;
 }
 
-/* End the spares of kinds that nobody wants any more. */
-static void drop_old(struct snp_spares *spares)
+/* End the pooled sandboxes of kinds that nobody wants any more. */
+static void drop_old(struct snp_pool *pool)
 {
     uint64_t now = snp_now_us();
 
-    for (struct snp_session *s = spares->tier->ahead; s != NULL; s = s->next) {
+    for (struct snp_sandbox *s = pool->supervisor->pooled; s != NULL; s = s->next) {
         bool is_wanted = false;
         for (size_t i = 0; i < KINDS_MAX; i++) {
-            const struct kind *kind = &spares->kind[i];
+            const struct kind *kind = &pool->kind[i];
             bool is_old = kind->spec.project != NULL &&
                           now - kind->wanted_us > PROJECT_AGE_S * 1000000ULL;
             is_wanted = is_wanted ||
                         (kind->wanted_us != 0 && !is_old && same_kind(&kind->spec, &s->spec));
         }
         if (!is_wanted) {
-            snp_session_kill(s, "nobody wants it");
+            snp_sandbox_kill(s, "nobody wants it");
         }
     }
 }
 
-/* The kind that is to have a spare next; NULL = all have. */
-static struct kind *next_kind(struct snp_spares *spares)
+/* The kind that is to have a pooled sandbox next; NULL = all have. */
+static struct kind *next_kind(struct snp_pool *pool)
 {
     uint64_t now = snp_now_us();
     struct kind *best = NULL;
 
     for (size_t i = 0; i < KINDS_MAX; i++) {
-        struct kind *kind = &spares->kind[i];
+        struct kind *kind = &pool->kind[i];
         if (kind->wanted_us == 0 ||
-            count(spares->tier, &kind->spec) >= spares->tier->pool_max ||
+            count(pool->supervisor, &kind->spec) >= pool->supervisor->pool_max ||
             (kind->spec.project != NULL &&
              now - kind->wanted_us > PROJECT_AGE_S * 1000000ULL)) {
             continue;
@@ -148,23 +149,23 @@ static struct kind *next_kind(struct snp_spares *spares)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct snp_spares *spares = timer->data;
+    struct snp_pool *pool = timer->data;
     struct kind *kind;
     struct snp_err err;
 
-    if (spares->tier->n_opening > 0 || spares->tier->n_loading > 0 ||
-        snp_now_us() < spares->calm_us) {
+    if (pool->supervisor->n_opening > 0 || pool->supervisor->n_loading > 0 ||
+        snp_now_us() < pool->calm_us) {
         (void)uv_timer_start(timer, on_timer, REFILL_MS, 0);
         return;
     }
-    kind = next_kind(spares);
+    kind = next_kind(pool);
     if (kind == NULL) {
-        drop_old(spares);
+        drop_old(pool);
         (void)uv_timer_start(timer, on_timer, SWEEP_MS, 0);
         return;
     }
-    if (snp_session_prepare(spares->tier, &kind->spec, &err) < 0) {
-        snp_log(SNP_LOG_WARN, "spare", "error=%s", err.msg);
+    if (snp_sandbox_prepare(pool->supervisor, &kind->spec, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "pool", "error=%s", err.msg);
         kind->wanted_us = 0; /* until somebody asks again */
     }
     (void)uv_timer_start(timer, on_timer, REFILL_MS, 0);
@@ -177,37 +178,37 @@ static void kind_done(struct kind *kind)
     *kind = (struct kind){0};
 }
 
-static struct snp_spares *spares_get(struct snp_tier *tier)
+static struct snp_pool *pool_get(struct snp_supervisor *supervisor)
 {
-    struct snp_spares *spares = tier->spares;
+    struct snp_pool *pool = supervisor->pool;
 
-    if (spares == NULL) {
-        spares = calloc(1, sizeof(*spares));
+    if (pool == NULL) {
+        pool = calloc(1, sizeof(*pool));
         uv_timer_t *timer = calloc(1, sizeof(*timer));
-        if (spares == NULL || timer == NULL) {
-            free(spares);
+        if (pool == NULL || timer == NULL) {
+            free(pool);
             free(timer);
             return NULL;
         }
-        (void)uv_timer_init(tier->loop, timer);
-        timer->data = spares;
-        spares->tier = tier;
-        spares->timer = timer;
-        tier->spares = spares;
+        (void)uv_timer_init(supervisor->loop, timer);
+        timer->data = pool;
+        pool->supervisor = supervisor;
+        pool->timer = timer;
+        supervisor->pool = pool;
     }
-    return spares;
+    return pool;
 }
 
-void snp_spare_want(struct snp_tier *tier, const struct snp_session_spec *spec)
+void snp_pool_want(struct snp_supervisor *supervisor, const struct snp_sandbox_spec *spec)
 {
-    struct snp_spares *spares = spares_get(tier);
+    struct snp_pool *pool = pool_get(supervisor);
     struct kind *kind = NULL;
 
-    if (spares == NULL || spares->is_closed) {
+    if (pool == NULL || pool->is_closed) {
         return;
     }
     for (size_t i = 0; i < KINDS_MAX; i++) {
-        struct kind *at = &spares->kind[i];
+        struct kind *at = &pool->kind[i];
         if (at->wanted_us != 0 && same_kind(&at->spec, spec)) {
             kind = at;
             break;
@@ -226,31 +227,31 @@ void snp_spare_want(struct snp_tier *tier, const struct snp_session_spec *spec)
         return;
     }
     kind->wanted_us = snp_now_us();
-    spares->calm_us = spec->is_to_load ? kind->wanted_us + LOAD_MS * 1000ULL : spares->calm_us;
-    (void)uv_timer_start(spares->timer, on_timer, REFILL_MS, 0);
+    pool->calm_us = spec->is_to_load ? kind->wanted_us + LOAD_MS * 1000ULL : pool->calm_us;
+    (void)uv_timer_start(pool->timer, on_timer, REFILL_MS, 0);
 }
 
-bool snp_spares_drop(struct snp_tier *tier)
+bool snp_pool_drop(struct snp_supervisor *supervisor)
 {
     bool any = false;
 
-    for (struct snp_session *s = tier->ahead; s != NULL; s = s->next) {
-        any = any || s->has_embryo; /* the others hold nothing, they wait like everybody */
-        snp_session_kill(s, "its room is needed");
+    for (struct snp_sandbox *s = supervisor->pooled; s != NULL; s = s->next) {
+        any = any || s->has_process; /* the others hold nothing, they wait like everybody */
+        snp_sandbox_kill(s, "its room is needed");
     }
     return any;
 }
 
-void snp_spares_close(struct snp_tier *tier)
+void snp_pool_close(struct snp_supervisor *supervisor)
 {
-    struct snp_spares *spares = SNP_TAKE_PTR(tier->spares);
+    struct snp_pool *pool = SNP_TAKE_PTR(supervisor->pool);
 
-    if (spares == NULL) {
+    if (pool == NULL) {
         return;
     }
     for (size_t i = 0; i < KINDS_MAX; i++) {
-        kind_done(&spares->kind[i]);
+        kind_done(&pool->kind[i]);
     }
-    uv_close((uv_handle_t *)spares->timer, free_handle);
-    free(spares);
+    uv_close((uv_handle_t *)pool->timer, free_handle);
+    free(pool);
 }

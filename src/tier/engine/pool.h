@@ -10,22 +10,22 @@
 #include "tier/engine/sandbox.h"
 
 enum {
-    SNP_SPARES_MAX = 2 /* of each kind; tier->pool_max may be less */
+    SNP_POOL_MAX = 2 /* of each kind; tier->pool_max may be less */
 };
 
 /*
- * A ready spare that is what s asks for: same template, limits, project, masks. NULL if there is none.
- * Borrowed; whoever takes it clears is_spare.
+ * A ready sandbox of the pool that is what s asks for: same template, limits, project, masks. NULL if there is none.
+ * Borrowed; whoever takes it clears is_pooled.
  */
-struct snp_session *snp_spare_find(const struct snp_session *s);
+struct snp_sandbox *snp_pool_find(const struct snp_sandbox *s);
 
 /* Somebody opens a session like spec: have some ready for the next. spec is borrowed. */
-void snp_spare_want(struct snp_tier *tier, const struct snp_session_spec *spec);
+void snp_pool_want(struct snp_supervisor *supervisor, const struct snp_sandbox_spec *spec);
 
 /* End them all, because room is needed; true while one has not given back its own. */
-bool snp_spares_drop(struct snp_tier *tier);
+bool snp_pool_drop(struct snp_supervisor *supervisor);
 
 /* Make no more. */
-void snp_spares_close(struct snp_tier *tier);
+void snp_pool_close(struct snp_supervisor *supervisor);
 
 #endif

@@ -41,7 +41,7 @@ static int append(struct snp_puts *puts, const struct snp_buf *raw)
     return 0;
 }
 
-void snp_puts_add(struct snp_session *s, const struct snp_buf *raw)
+void snp_puts_add(struct snp_sandbox *s, const struct snp_buf *raw)
 {
     if (append(&s->puts, raw) < 0) {
         snp_cell_note(
@@ -52,7 +52,7 @@ void snp_puts_add(struct snp_session *s, const struct snp_buf *raw)
 
 static void on_put(void *data, int eno, const char *bytes, size_t n)
 {
-    struct snp_session *s = data;
+    struct snp_sandbox *s = data;
 
     (void)bytes;
     (void)n;
@@ -69,19 +69,19 @@ static void on_put(void *data, int eno, const char *bytes, size_t n)
     snp_puts_again(s, s->puts_cb);
 }
 
-void snp_puts_again(struct snp_session *s, snp_puts_cb cb)
+void snp_puts_again(struct snp_sandbox *s, snp_puts_cb cb)
 {
     struct snp_puts *puts = &s->puts;
 
     s->puts_cb = cb;
     if (puts->at < puts->n) {
-        snp_session_ask_init(s, SNP_INIT_PUT, &puts->frame[puts->at++], -1, on_put, s);
+        snp_sandbox_ask_init(s, SNP_INIT_PUT, &puts->frame[puts->at++], -1, on_put, s);
     } else {
         cb(s);
     }
 }
 
-void snp_puts_forget(struct snp_session *s)
+void snp_puts_forget(struct snp_sandbox *s)
 {
     for (size_t i = 0; i < s->puts.n; i++) {
         snp_buf_done(&s->puts.frame[i]);

@@ -12,7 +12,7 @@
 
 #include "base/buf.h"
 
-struct snp_session;
+struct snp_sandbox;
 
 struct snp_puts {
     struct snp_buf *frame; /* owned, n of them: what pid 1 was asked, in its order */
@@ -22,12 +22,12 @@ struct snp_puts {
 };
 
 /* raw: of a PUT. What there is no room for the cell's result names. */
-void snp_puts_add(struct snp_session *s, const struct snp_buf *raw);
+void snp_puts_add(struct snp_sandbox *s, const struct snp_buf *raw);
 
 /* Put them again, one after the other; then cb, at once or later, unless the session ends before. */
-typedef void (*snp_puts_cb)(struct snp_session *s);
-void snp_puts_again(struct snp_session *s, snp_puts_cb cb);
+typedef void (*snp_puts_cb)(struct snp_sandbox *s);
+void snp_puts_again(struct snp_sandbox *s, snp_puts_cb cb);
 
-void snp_puts_forget(struct snp_session *s);
+void snp_puts_forget(struct snp_sandbox *s);
 
 #endif

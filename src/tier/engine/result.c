@@ -90,7 +90,7 @@ static json_t *module_of(const struct snp_cell *c, const json_t *e)
 {
     const char *name = snp_json_str(e, "module", NULL);
     json_t *advice =
-        is_module(name) ? snp_registry_advise(c->session->tier->state_dir, name) : NULL;
+        is_module(name) ? snp_registry_advise(c->sandbox->supervisor->state_dir, name) : NULL;
 
     return advice == NULL ? json_null() : advice;
 }
@@ -114,7 +114,7 @@ static json_t *hint_of(const struct snp_cell *c, const json_t *e, const json_t *
     return json_sprintf("'%s' is not in template %s, and the sandbox has no network to install "
                         "it. A template with "
                         "it: %s; or put its folder into the workspace",
-                        name, c->session->spec.python.name,
+                        name, c->sandbox->spec.python.name,
                         snp_json_str(module, "command", ""));
 }
 
@@ -205,7 +205,7 @@ static void add_network_denial(struct snp_cell *c, bool is_ok)
 
 static bool had_oom_kill(const struct snp_cell *c)
 {
-    return c->usage.oom_kills > c->session->last_usage.oom_kills;
+    return c->usage.oom_kills > c->sandbox->last_usage.oom_kills;
 }
 
 static bool was_signalled(const struct snp_cell *c)
@@ -247,7 +247,7 @@ static json_t *limit_json(enum snp_limit limit, uint64_t value)
 
 static json_t *limit_of(const struct snp_cell *c, const char *status)
 {
-    const uint64_t *limits = c->session->spec.limits.value;
+    const uint64_t *limits = c->sandbox->spec.limits.value;
 
     if (snp_streq(status, "timeout")) {
         return limit_json(SNP_LIMIT_WALL, c->wall_ms);
@@ -275,7 +275,7 @@ static void deny_limit(struct snp_cell *c,
     char rule[96];
     char hint[96];
 
-    (void)snp_limit_format(limit, c->session->spec.limits.value[limit], value, sizeof(value));
+    (void)snp_limit_format(limit, c->sandbox->spec.limits.value[limit], value, sizeof(value));
     (void)snprintf(rule, sizeof(rule), "%s %s", info->key, value);
     (void)snprintf(hint, sizeof(hint), "%s raises it", info->flag);
     snp_denials_add(&c->denials, &(struct snp_denial){.source = "limit",
@@ -296,7 +296,7 @@ static bool met_again(const struct snp_cell *c)
     size_t i;
     const json_t *denial;
 
-    if (c->written_bytes != c->session->last_written_bytes ||
+    if (c->written_bytes != c->sandbox->last_written_bytes ||
         (c->is_command && c->exit_status != 0)) {
         return true;
     }
@@ -324,9 +324,9 @@ static void add_limit_denials(struct snp_cell *c)
         {SNP_CHANGES_SHM_FULL,       SNP_LIMIT_TMP,       "write",  "/dev/shm"  },
     };
 
-    if (c->usage.pids_denied > c->session->last_usage.pids_denied) {
+    if (c->usage.pids_denied > c->sandbox->last_usage.pids_denied) {
         deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "",
-                   c->usage.pids_denied - c->session->last_usage.pids_denied);
+                   c->usage.pids_denied - c->sandbox->last_usage.pids_denied);
     }
     if ((c->changes_flags & SNP_CHANGES_CROWDED) != 0) {
         deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "", 1); /* seen at the limit, not counted */
@@ -337,7 +337,7 @@ static void add_limit_denials(struct snp_cell *c)
     if (had_oom_kill(c)) {
         deny_limit(c, SNP_LIMIT_MEMORY, "allocate", "", 1);
     }
-    uint8_t known = met_again(c) ? 0 : c->session->last_flags;
+    uint8_t known = met_again(c) ? 0 : c->sandbox->last_flags;
     if (c->ended_by == SNP_CELL_END_DISK) {
         deny_limit(c, c->disk_limit, "write",
                    c->disk_limit == SNP_LIMIT_TMP ? "/tmp" : "/workspace", 1);
@@ -377,7 +377,7 @@ static json_int_t bounded(uint64_t value)
 
 static json_t *usage_of(const struct snp_cell *c)
 {
-    const struct snp_session *s = c->session;
+    const struct snp_sandbox *s = c->sandbox;
     uint64_t cpu_us = c->init_cpu_us > s->last_cpu_us ? c->init_cpu_us - s->last_cpu_us : 0;
     uint64_t peak = c->usage.has_memory ? c->usage.memory_peak_bytes : c->watched_peak;
 
@@ -399,8 +399,8 @@ static json_t *output_of(const struct snp_cell *c)
         "{s:b,s:I,s:I,s:o}", "truncated", cut, "stdout_chars", (json_int_t)c->output[0].chars,
         "stderr_chars", (json_int_t)c->output[1].chars, "handle",
         !snp_spool_is_empty(c->output[0].spool) || !snp_spool_is_empty(c->output[1].spool)
-            ? json_sprintf("%s%s/%llu", c->session->tier->is_local ? "local/" : "",
-                           c->session->spec.id, (unsigned long long)c->number)
+            ? json_sprintf("%s%s/%llu", c->sandbox->supervisor->is_local ? "local/" : "",
+                           c->sandbox->spec.id, (unsigned long long)c->number)
             : json_null());
 }
 
@@ -464,7 +464,7 @@ static json_t *killed_error(const struct snp_cell *c, const char *status)
 
 bool snp_result_is_lost(const struct snp_cell *c)
 {
-    const struct snp_session *s = c->session;
+    const struct snp_sandbox *s = c->sandbox;
 
     if (c->is_rolled_back) {
         return false;
@@ -483,7 +483,7 @@ static const char *state_of(const struct snp_cell *c)
 
 json_t *snp_result_json(struct snp_cell *c)
 {
-    const struct snp_session *s = c->session;
+    const struct snp_sandbox *s = c->sandbox;
     const char *status = status_of(c);
     json_t *result = json_object();
 
@@ -494,7 +494,7 @@ json_t *snp_result_json(struct snp_cell *c)
     (void)json_object_set_new(result, "status", json_string(status));
     (void)json_object_set_new(result, "state", json_string(state_of(c)));
     (void)json_object_set_new(result, "epoch", json_integer(bounded(c->epoch)));
-    (void)json_object_set_new(result, "transaction", snp_cover_json(&c->cover));
+    (void)json_object_set_new(result, "transaction", snp_guarantee_json(&c->guarantee));
     (void)json_object_set_new(result, "restarted", json_boolean(c->was_restarted));
     (void)json_object_set_new(result, "exit_code", exit_code_of(c));
     (void)json_object_set_new(result, "signal", signal_of(c));

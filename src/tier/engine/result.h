@@ -14,7 +14,7 @@
 #include "tier/engine/snapshot.h"
 #include "tier/engine/stream/output.h"
 
-struct snp_tier;
+struct snp_supervisor;
 
 enum snp_cell_phase {
     SNP_CELL_WAITING = 0, /* for a copy of the session as it is now */
@@ -36,7 +36,7 @@ enum snp_cell_end {
 };
 
 struct snp_cell {
-    struct snp_session *session; /* borrowed */
+    struct snp_sandbox *sandbox; /* borrowed */
     uint32_t id;                 /* of the daemon's request */
     uint64_t number;
     bool is_command;
@@ -55,9 +55,9 @@ struct snp_cell {
     int start_errno; /* a command that could not be started */
     enum snp_cell_phase phase;
     enum snp_cell_end ended_by;
-    uint32_t return_to; /* branch */
+    uint32_t return_to; /* snapshot */
     uint64_t epoch;
-    struct snp_cover cover;           /* what protects it */
+    struct snp_guarantee guarantee;   /* what protects it */
     struct snp_cell_request *pending; /* owned; while it waits */
     enum snp_limit disk_limit;        /* with SNP_CELL_END_DISK */
     char why[456];

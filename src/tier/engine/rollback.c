@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   sweep -> RESTORE (if the branch has files), PUT what came meanwhile -> WAKE -> done
+ *   sweep -> RESTORE (if the snapshot has files), PUT what came meanwhile -> WAKE -> done
  *
  * One at a time. The stream of the old interpreter is closed before the new one is woken, so
  * nothing it said late is taken for the new one's.
@@ -24,7 +24,7 @@
 
 /* Sweeping ---------------------------------------------------------------------------------- */
 
-static void swept(struct snp_session *s, int eno)
+static void swept(struct snp_sandbox *s, int eno)
 {
     snp_swept_cb cb = s->swept_cb;
 
@@ -41,12 +41,12 @@ static void on_swept(void *data, int eno, const char *bytes, size_t n)
     swept(data, eno);
 }
 
-static void on_local_swept(struct snp_session *s, int eno);
+static void on_local_swept(struct snp_sandbox *s, int eno);
 
 /* Pid 1 has told whom to spare; EAGAIN: and ended copies that had run since it was asked last. */
 static void on_spared_told(void *data, int eno, const char *bytes, size_t n)
 {
-    struct snp_session *s = data;
+    struct snp_sandbox *s = data;
 
     (void)bytes;
     (void)n;
@@ -58,31 +58,31 @@ static void on_spared_told(void *data, int eno, const char *bytes, size_t n)
     }
 }
 
-static void on_local_swept(struct snp_session *s, int eno)
+static void on_local_swept(struct snp_sandbox *s, int eno)
 {
     if (eno == 0) {
-        snp_session_ask_init(s, SNP_INIT_SWEEP, NULL, -1, on_spared_told, s);
+        snp_sandbox_ask_init(s, SNP_INIT_SWEEP, NULL, -1, on_spared_told, s);
     } else {
         swept(s, eno);
     }
 }
 
-void snp_return_sweep(struct snp_session *s, snp_swept_cb cb)
+void snp_return_sweep(struct snp_sandbox *s, snp_swept_cb cb)
 {
     s->swept_cb = cb;
     s->is_swept = false;
-    snp_session_ask_init(s, SNP_INIT_SWEEP, NULL, -1,
-                         s->tier->is_local ? on_spared_told : on_swept, s);
+    snp_sandbox_ask_init(s, SNP_INIT_SWEEP, NULL, -1,
+                         s->supervisor->is_local ? on_spared_told : on_swept, s);
 }
 
 /* Waking ------------------------------------------------------------------------------------ */
 
-/* Ask for an interpreter of that branch, on a stream of its own. */
-static int wake(struct snp_session *s, uint32_t number, snp_init_cb cb, struct snp_err *err)
+/* Ask for an interpreter of that snapshot, on a stream of its own. */
+static int wake(struct snp_sandbox *s, uint32_t number, snp_init_cb cb, struct snp_err *err)
 {
     snp_autoclose int fd = -1;
     snp_autobuf struct snp_buf raw = {0};
-    int r = snp_session_new_guest(s, &fd, err);
+    int r = snp_sandbox_new_guest(s, &fd, err);
 
     if (r < 0) {
         return r;
@@ -93,48 +93,48 @@ static int wake(struct snp_session *s, uint32_t number, snp_init_cb cb, struct s
     }
     s->is_waking = true;
     s->has_interpreter = true;
-    snp_session_ask_init(s, SNP_INIT_WAKE, &raw, fd, cb, s);
+    snp_sandbox_ask_init(s, SNP_INIT_WAKE, &raw, fd, cb, s);
     if (number == 0) {
-        snp_session_start_guest(s); /* the others have been started */
+        snp_sandbox_start_guest(s); /* the others have been started */
     }
     return 0;
 }
 
-static void on_seed_woken(void *data, int eno, const char *bytes, size_t n)
+static void on_pristine_woken(void *data, int eno, const char *bytes, size_t n)
 {
-    struct snp_session *s = data;
+    struct snp_sandbox *s = data;
 
     (void)bytes;
     (void)n;
     s->is_waking = false;
     if (eno != 0 && eno != EPIPE) {
-        snp_session_kill(
+        snp_sandbox_kill(
             s, "the interpreter could not be started again (its template process is gone)");
     }
 }
 
 static void on_standby_woken(void *data, int eno, const char *bytes, size_t n)
 {
-    struct snp_session *s = data;
+    struct snp_sandbox *s = data;
 
     (void)bytes;
     (void)n;
     s->is_waking = false;
-    if (eno != 0 && eno != EPIPE) { /* the next one comes from the seed, if it may */
-        snp_session_drop_interpreter(s);
+    if (eno != 0 && eno != EPIPE) { /* the next one comes from the pristine copy, if it may */
+        snp_sandbox_drop_interpreter(s);
         s->has_interpreter = false;
         s->was_restarted = true;
-        snp_branch_spent(s, false);
+        snp_snapshot_spent(s, false);
         snp_return_check(s);
     }
 }
 
 /* What is as the last cell left it; NULL = nothing. */
-static const struct snp_branch *standby_of(struct snp_session *s)
+static const struct snp_tier_snapshot *standby_of(struct snp_sandbox *s)
 {
-    const struct snp_branches *bs = &s->branches;
-    const struct snp_branch *b =
-        bs->has_standby && !bs->is_past ? snp_branch_find(s, bs->standby) : NULL;
+    const struct snp_tier_snapshots *bs = &s->snapshots;
+    const struct snp_tier_snapshot *b =
+        bs->has_standby && !bs->is_past ? snp_snapshot_find(s, bs->standby) : NULL;
 
     return b != NULL && b->number != 0 && b->pid > 0 ? b : NULL;
 }
@@ -142,9 +142,9 @@ static const struct snp_branch *standby_of(struct snp_session *s)
 static const char lost_between[] =
     "the interpreter ended between cells, and no copy of it stood by";
 
-int snp_return_restart(struct snp_session *s, struct snp_err *err)
+int snp_return_restart(struct snp_sandbox *s, struct snp_err *err)
 {
-    const struct snp_branch *b = standby_of(s);
+    const struct snp_tier_snapshot *b = standby_of(s);
 
     if (b != NULL) {
         int r = wake(s, b->number, on_standby_woken, err);
@@ -152,33 +152,33 @@ int snp_return_restart(struct snp_session *s, struct snp_err *err)
         return r;
     }
     if (s->holds_state && s->spec.is_lasting) {
-        snp_session_kill(s, lost_between);
+        snp_sandbox_kill(s, lost_between);
         return snp_fail(
             err, SNP_E_NOT_FOUND,
             "the cell was not run: %s; the next one goes on from the checkpoint, or asks",
             lost_between);
     }
     s->was_restarted = s->was_lost;
-    return wake(s, 0, on_seed_woken, err);
+    return wake(s, 0, on_pristine_woken, err);
 }
 
-void snp_return_check(struct snp_session *s)
+void snp_return_check(struct snp_sandbox *s)
 {
-    if (s->has_interpreter || s->state != SNP_SESSION_READY) {
+    if (s->has_interpreter || s->state != SNP_SANDBOX_READY) {
         return;
     }
-    if (s->is_spare) {
-        snp_session_kill(s, "its interpreter has ended");
-    } else if (s->holds_state && s->spec.is_lasting && !s->branches.making.is_on &&
+    if (s->is_pooled) {
+        snp_sandbox_kill(s, "its interpreter has ended");
+    } else if (s->holds_state && s->spec.is_lasting && !s->snapshots.making.is_on &&
                s->swept_cb == NULL && !s->returning.is_on && s->rollback.id == 0 &&
                standby_of(s) == NULL) {
-        snp_session_kill(s, lost_between);
+        snp_sandbox_kill(s, lost_between);
     }
 }
 
 /* Returning --------------------------------------------------------------------------------- */
 
-static void returned(struct snp_session *s, bool ok)
+static void returned(struct snp_sandbox *s, bool ok)
 {
     struct snp_return done = s->returning;
 
@@ -186,12 +186,12 @@ static void returned(struct snp_session *s, bool ok)
     s->is_unwritten = false;
     if (ok) {
         s->was_restarted = false;
-        snp_branch_set_standby(s, done.number);
+        snp_snapshot_set_standby(s, done.number);
         if (s->puts.n > 0) {
-            snp_branch_stale(s);
+            snp_snapshot_stale(s);
         }
     } else {
-        snp_session_drop_interpreter(s);
+        snp_sandbox_drop_interpreter(s);
         s->has_interpreter = false;
         s->was_restarted = true;
         s->was_lost = true; /* as the cell, or the rollback, says */
@@ -207,13 +207,13 @@ static void returned(struct snp_session *s, bool ok)
 
 static void on_return_woken(void *data, int eno, const char *bytes, size_t n)
 {
-    struct snp_session *s = data;
+    struct snp_sandbox *s = data;
 
     (void)bytes;
     (void)n;
     s->is_waking = false;
     if (eno != 0 && eno != EPIPE) {
-        snp_log(SNP_LOG_ERROR, "wake", "session=%s branch=%u error=%s", s->spec.id,
+        snp_log(SNP_LOG_ERROR, "wake", "session=%s snapshot=%u error=%s", s->spec.id,
                 (unsigned)s->returning.number, strerrordesc_np(eno));
     }
     if (eno != EPIPE) {
@@ -222,7 +222,7 @@ static void on_return_woken(void *data, int eno, const char *bytes, size_t n)
 }
 
 /* The workspace is as it is to be. */
-static void wake_returned(struct snp_session *s)
+static void wake_returned(struct snp_sandbox *s)
 {
     struct snp_err err;
 
@@ -234,7 +234,7 @@ static void wake_returned(struct snp_session *s)
 
 static void on_restored(void *data, int eno, const char *bytes, size_t n)
 {
-    struct snp_session *s = data;
+    struct snp_sandbox *s = data;
 
     (void)bytes;
     (void)n;
@@ -242,7 +242,7 @@ static void on_restored(void *data, int eno, const char *bytes, size_t n)
         return;
     }
     if (eno != 0) {
-        snp_log(SNP_LOG_ERROR, "restore", "session=%s branch=%u error=%s", s->spec.id,
+        snp_log(SNP_LOG_ERROR, "restore", "session=%s snapshot=%u error=%s", s->spec.id,
                 (unsigned)s->returning.number, strerrordesc_np(eno));
         returned(s, false);
     } else if (s->returning.has_files) {
@@ -252,9 +252,9 @@ static void on_restored(void *data, int eno, const char *bytes, size_t n)
     }
 }
 
-void snp_return_to(struct snp_session *s, uint32_t number, snp_return_cb cb, void *data)
+void snp_return_to(struct snp_sandbox *s, uint32_t number, snp_return_cb cb, void *data)
 {
-    const struct snp_branch *b = snp_branch_find(s, number);
+    const struct snp_tier_snapshot *b = snp_snapshot_find(s, number);
     snp_autobuf struct snp_buf raw = {0};
 
     s->returning = (struct snp_return){.is_on = true,
@@ -263,7 +263,7 @@ void snp_return_to(struct snp_session *s, uint32_t number, snp_return_cb cb, voi
                                        .has_interpreter = b != NULL && b->pid >= 0,
                                        .cb = cb,
                                        .data = data};
-    snp_session_drop_interpreter(s);
+    snp_sandbox_drop_interpreter(s);
     if (s->rollback.id != 0) {
         snp_puts_forget(s); /* somebody wants what was before them */
     }
@@ -273,11 +273,11 @@ void snp_return_to(struct snp_session *s, uint32_t number, snp_return_cb cb, voi
     } else if (snp_buf_add(&raw, &number, sizeof(number)) < 0) {
         on_restored(s, ENOMEM, NULL, 0);
     } else {
-        snp_session_ask_init(s, SNP_INIT_RESTORE, &raw, -1, on_restored, s);
+        snp_sandbox_ask_init(s, SNP_INIT_RESTORE, &raw, -1, on_restored, s);
     }
 }
 
-void snp_return_forget(struct snp_session *s, const void *data)
+void snp_return_forget(struct snp_sandbox *s, const void *data)
 {
     if (s->returning.data == data) {
         s->returning.cb = NULL;
@@ -287,87 +287,87 @@ void snp_return_forget(struct snp_session *s, const void *data)
 /* Methods ----------------------------------------------------------------------------------- */
 
 struct snapshot {
-    struct snp_session *session;
+    struct snp_sandbox *sandbox;
     uint32_t id;
     uint64_t start_us;
 };
 
-static void snapshot_fail(const struct snp_session *s, uint32_t id)
+static void snapshot_fail(const struct snp_sandbox *s, uint32_t id)
 {
-    const json_t *notes = s->branches.cover.notes;
+    const json_t *notes = s->snapshots.guarantee.notes;
     const char *why = json_string_value(json_array_get(notes, 0));
     struct snp_err err;
 
-    (void)snp_fail(&err, s->state == SNP_SESSION_READY ? SNP_E_UNSUPPORTED : SNP_E_PEER,
+    (void)snp_fail(&err, s->state == SNP_SANDBOX_READY ? SNP_E_UNSUPPORTED : SNP_E_PEER,
                    "no snapshot can be made: %.400s",
-                   s->state != SNP_SESSION_READY ? "the session has ended"
+                   s->state != SNP_SANDBOX_READY ? "the session has ended"
                    : why == NULL                 ? "the session cannot be copied now"
                                                  : why);
-    snp_serve_error(s->tier, id, &err);
+    snp_serve_error(s->supervisor, id, &err);
 }
 
 static void snapshot_ready(void *data)
 {
     snp_autofree struct snapshot *wanted = data;
-    struct snp_session *s = wanted->session;
-    struct snp_branches *bs = &s->branches;
-    struct snp_branch *b;
+    struct snp_sandbox *s = wanted->sandbox;
+    struct snp_tier_snapshots *bs = &s->snapshots;
+    struct snp_tier_snapshot *b;
     snp_autojson json_t *answer = NULL;
 
-    if (s->state == SNP_SESSION_READY && s->cell == NULL &&
-        !snp_branch_prepare(s, snapshot_ready, wanted)) {
+    if (s->state == SNP_SANDBOX_READY && s->cell == NULL &&
+        !snp_snapshot_prepare(s, snapshot_ready, wanted)) {
         wanted = NULL; /* others were before it */
         return;
     }
-    b = bs->has_standby ? snp_branch_find(s, bs->standby) : NULL;
-    if (s->state != SNP_SESSION_READY || b == NULL || b->pid < 0 || !b->has_files) {
+    b = bs->has_standby ? snp_snapshot_find(s, bs->standby) : NULL;
+    if (s->state != SNP_SANDBOX_READY || b == NULL || b->pid < 0 || !b->has_files) {
         snapshot_fail(s, wanted->id);
         return;
     }
-    b->is_pinned = true;
+    b->is_permanent = true;
     answer = json_pack("{s:I,s:I}", "branch", (json_int_t)b->number, "us",
                        (json_int_t)(snp_now_us() - wanted->start_us));
-    snp_serve_response(s->tier, wanted->id, answer, NULL, 0);
+    snp_serve_response(s->supervisor, wanted->id, answer, NULL, 0);
 }
 
-static unsigned n_pinned(const struct snp_session *s)
+static unsigned n_permanent(const struct snp_sandbox *s)
 {
     unsigned n = 0;
 
-    for (size_t i = 0; i < s->branches.n; i++) {
-        n += s->branches.at[i].is_pinned ? 1 : 0;
+    for (size_t i = 0; i < s->snapshots.n; i++) {
+        n += s->snapshots.at[i].is_permanent ? 1 : 0;
     }
     return n;
 }
 
-int snp_method_snapshot(struct snp_session *s, uint32_t id, struct snp_err *err)
+int snp_method_snapshot(struct snp_sandbox *s, uint32_t id, struct snp_err *err)
 {
     struct snapshot *wanted;
 
     if (s->cell != NULL || s->returning.is_on) {
         return snp_fail(err, SNP_E_LIMIT, "the session is running a cell");
     }
-    if (!s->has_seed) {
+    if (!s->has_pristine) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "the session is to end with its call; snapshots are of named sessions");
     }
-    if (n_pinned(s) > SNP_BRANCHES_MAX) { /* the seed is one of them */
+    if (n_permanent(s) > SNP_SNAPSHOTS_MAX) { /* the pristine copy is one of them */
         return snp_fail(err, SNP_E_LIMIT,
                         "the session has %d snapshots in memory, its most; remove one",
-                        SNP_BRANCHES_MAX);
+                        SNP_SNAPSHOTS_MAX);
     }
     wanted = malloc(sizeof(*wanted));
     if (wanted == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    *wanted = (struct snapshot){.session = s, .id = id, .start_us = snp_now_us()};
-    if (snp_branch_prepare(s, snapshot_ready, wanted)) {
+    *wanted = (struct snapshot){.sandbox = s, .id = id, .start_us = snp_now_us()};
+    if (snp_snapshot_prepare(s, snapshot_ready, wanted)) {
         snapshot_ready(wanted);
     }
     return 0;
 }
 
-static void rollback_answer(struct snp_session *s, bool ok)
+static void rollback_answer(struct snp_sandbox *s, bool ok)
 {
     struct snp_rollback done = s->rollback;
     struct snp_err err;
@@ -377,13 +377,13 @@ static void rollback_answer(struct snp_session *s, bool ok)
     if (ok) {
         snp_autojson json_t *answer =
             json_pack("{s:I}", "us", (json_int_t)(snp_now_us() - done.start_us));
-        snp_serve_response(s->tier, done.id, answer, NULL, 0);
+        snp_serve_response(s->supervisor, done.id, answer, NULL, 0);
         return;
     }
     (void)snp_fail(&err, SNP_E_INTERNAL,
                    "the session could not go back: its variables are lost, the next cell "
                    "begins with a fresh interpreter");
-    snp_serve_error(s->tier, done.id, &err);
+    snp_serve_error(s->supervisor, done.id, &err);
 }
 
 static void on_rolled_back(void *data, bool ok)
@@ -391,23 +391,23 @@ static void on_rolled_back(void *data, bool ok)
     rollback_answer(data, ok);
 }
 
-static void on_rollback_swept(struct snp_session *s, int eno)
+static void on_rollback_swept(struct snp_sandbox *s, int eno)
 {
     if (eno == 0) {
         snp_return_to(s, s->rollback.number, on_rolled_back, s);
     } else if (eno != EPIPE) {
-        snp_session_kill(s, "processes of the sandbox could not be ended");
+        snp_sandbox_kill(s, "processes of the sandbox could not be ended");
     }
 }
 
 static void rollback_begin(void *data)
 {
-    struct snp_session *s = data;
+    struct snp_sandbox *s = data;
 
-    if (s->rollback.id == 0 || s->state != SNP_SESSION_READY) {
+    if (s->rollback.id == 0 || s->state != SNP_SANDBOX_READY) {
         return;
     }
-    if (snp_branch_find(s, s->rollback.number) == NULL) { /* given up meanwhile */
+    if (snp_snapshot_find(s, s->rollback.number) == NULL) { /* given up meanwhile */
         rollback_answer(s, false);
     } else if (s->cell == NULL) {
         snp_return_sweep(s, on_rollback_swept);
@@ -416,7 +416,7 @@ static void rollback_begin(void *data)
     }
 }
 
-void snp_rollback_cell_ended(struct snp_session *s, bool is_back)
+void snp_rollback_cell_ended(struct snp_sandbox *s, bool is_back)
 {
     if (s->rollback.id == 0) {
         return;
@@ -429,15 +429,16 @@ void snp_rollback_cell_ended(struct snp_session *s, bool is_back)
 }
 
 int snp_method_rollback(
-    struct snp_session *s, uint32_t id, uint32_t number, uint64_t epoch, struct snp_err *err)
+    struct snp_sandbox *s, uint32_t id, uint32_t number, uint64_t epoch, struct snp_err *err)
 {
-    const struct snp_branch *b = snp_branch_find(s, number);
+    const struct snp_tier_snapshot *b = snp_snapshot_find(s, number);
 
     if (b == NULL || b->pid < 0 || !b->has_files) {
-        return snp_fail(err, SNP_E_NOT_FOUND,
-                        "the session has no branch %u in memory; it may have been given up for "
-                        "the memory it held",
-                        (unsigned)number);
+        return snp_fail(
+            err, SNP_E_NOT_FOUND,
+            "the session has no snapshot %u in memory; it may have been given up for "
+            "the memory it held",
+            (unsigned)number);
     }
     if (s->rollback.id != 0) {
         return snp_fail(err, SNP_E_LIMIT, "the session is being rolled back");
@@ -447,61 +448,61 @@ int snp_method_rollback(
     if (s->returning.is_on) {
         return 0; /* a cell is on its way back, and begins this when it has ended */
     }
-    if (!s->branches.making.is_on || snp_branch_prepare(s, rollback_begin, s)) {
+    if (!s->snapshots.making.is_on || snp_snapshot_prepare(s, rollback_begin, s)) {
         rollback_begin(s);
     }
     return 0;
 }
 
-int snp_method_memory(struct snp_session *s, uint32_t id, struct snp_err *err)
+int snp_method_memory(struct snp_sandbox *s, uint32_t id, struct snp_err *err)
 {
-    const struct snp_branches *bs = &s->branches;
+    const struct snp_tier_snapshots *bs = &s->snapshots;
     snp_autojson json_t *numbers = json_array();
     snp_autojson json_t *answer = NULL;
     struct snp_copies_usage usage = {0};
-    pid_t pids[SNP_BRANCHES_MAX + 1];
+    pid_t pids[SNP_SNAPSHOTS_MAX + 1];
     size_t n = 0;
     int r = 0;
 
     for (size_t i = 0; i < bs->n && n < SNP_ARRAY_LEN(pids); i++) {
-        const struct snp_branch *b = &bs->at[i];
+        const struct snp_tier_snapshot *b = &bs->at[i];
 
-        if (b->is_pinned && b->number != 0 && b->pid >= 0) {
+        if (b->is_permanent && b->number != 0 && b->pid >= 0) {
             pids[n++] = b->pid;
             r |= json_array_append_new(numbers, json_integer((json_int_t)b->number));
         }
     }
-    snp_copies_usage(s->embryo.pid, pids, n, &usage);
+    snp_copies_usage(s->process.pid, pids, n, &usage);
     answer = json_pack("{s:I, s:I, s:O}", "bytes", (json_int_t)usage.bytes, "copies_bytes",
                        (json_int_t)usage.copies_bytes, "branches", numbers);
     if (r < 0 || answer == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    snp_serve_response(s->tier, id, answer, NULL, 0);
+    snp_serve_response(s->supervisor, id, answer, NULL, 0);
     return 0;
 }
 
-int snp_method_drop(struct snp_session *s, uint32_t id, uint32_t number, struct snp_err *err)
+int snp_method_drop(struct snp_sandbox *s, uint32_t id, uint32_t number, struct snp_err *err)
 {
-    struct snp_branch *b = snp_branch_find(s, number);
+    struct snp_tier_snapshot *b = snp_snapshot_find(s, number);
 
     if (b == NULL) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "the session has no branch %u in memory",
+        return snp_fail(err, SNP_E_NOT_FOUND, "the session has no snapshot %u in memory",
                         (unsigned)number);
     }
-    b->is_pinned = number == 0;
-    snp_branch_drop(s, number);
-    snp_serve_response(s->tier, id, NULL, NULL, 0);
+    b->is_permanent = number == 0;
+    snp_snapshot_drop(s, number);
+    snp_serve_response(s->supervisor, id, NULL, NULL, 0);
     return 0;
 }
 
-void snp_rollback_session_ended(struct snp_session *s)
+void snp_rollback_sandbox_ended(struct snp_sandbox *s)
 {
     struct snp_err err;
 
     if (s->rollback.id != 0) {
         (void)snp_fail(&err, SNP_E_PEER, "the session ended meanwhile");
-        snp_serve_error(s->tier, s->rollback.id, &err);
+        snp_serve_error(s->supervisor, s->rollback.id, &err);
         s->rollback.id = 0;
     }
 }

@@ -3,8 +3,8 @@
 #define SNP_TIER_ENGINE_ROLLBACK_H
 
 /*
- * Going back: everything inside is killed, the workspace is put back, and the branch is
- * woken. Also the tier's methods about branches.
+ * Going back: everything inside is killed, the workspace is put back, and the snapshot is
+ * woken. Also the tier's methods about snapshots.
  */
 
 #include <stdbool.h>
@@ -13,11 +13,11 @@
 #include "base/err.h"
 #include "base/json.h"
 
-struct snp_session;
+struct snp_sandbox;
 
 /*
- * ok: interpreter and files are those of the branch. Otherwise nothing of the session's
- * code runs, and its next interpreter comes from the seed.
+ * ok: interpreter and files are those of the snapshot. Otherwise nothing of the session's
+ * code runs, and its next interpreter comes from the pristine copy.
  */
 typedef void (*snp_return_cb)(void *data, bool ok);
 
@@ -25,7 +25,7 @@ struct snp_return {
     bool is_on;
     uint32_t number;
     bool has_files;
-    bool has_interpreter; /* the branch has one */
+    bool has_interpreter; /* the snapshot has one */
     snp_return_cb cb;
     void *data;
 };
@@ -38,47 +38,47 @@ struct snp_rollback {
     uint64_t start_us;
 };
 
-/* Kill everything inside but pid 1, branches and jobs. cb runs later with 0 or an errno. */
-typedef void (*snp_swept_cb)(struct snp_session *s, int eno);
-void snp_return_sweep(struct snp_session *s, snp_swept_cb cb);
+/* Kill everything inside but pid 1, snapshots and jobs. cb runs later with 0 or an errno. */
+typedef void (*snp_swept_cb)(struct snp_sandbox *s, int eno);
+void snp_return_sweep(struct snp_sandbox *s, snp_swept_cb cb);
 
 /*
- * After a sweep: go back to the branch. cb runs later, once, unless the session ends before.
+ * After a sweep: go back to the snapshot. cb runs later, once, unless the session ends before.
  * The sandbox is ended if that cannot be told how it went.
  */
-void snp_return_to(struct snp_session *s, uint32_t number, snp_return_cb cb, void *data);
+void snp_return_to(struct snp_sandbox *s, uint32_t number, snp_return_cb cb, void *data);
 
 /*
- * As after a kill: wake what stands by, else the seed. SNP_E_NOT_FOUND: nothing stands by, and the one
+ * As after a kill: wake what stands by, else the pristine copy. SNP_E_NOT_FOUND: nothing stands by, and the one
  * that has ended held what nobody was told of; then the sandbox ends.
  */
-int snp_return_restart(struct snp_session *s, struct snp_err *err) SNP_NODISCARD;
+int snp_return_restart(struct snp_sandbox *s, struct snp_err *err) SNP_NODISCARD;
 
 /*
  * The interpreter has ended and no cell is there to say so. If what it held is lost, or nobody has
- * had it yet (a spare), the sandbox ends too: its session is never gone on with from nothing.
+ * had it yet (a pooled sandbox), the sandbox ends too: its session is never gone on with from nothing.
  */
-void snp_return_check(struct snp_session *s);
+void snp_return_check(struct snp_sandbox *s);
 
 /* A cell has ended, which a rollback may have waited for. is_back: it went back there itself. */
-void snp_rollback_cell_ended(struct snp_session *s, bool is_back);
+void snp_rollback_cell_ended(struct snp_sandbox *s, bool is_back);
 
 /* Methods; they answer request id, now or later. */
-int snp_method_snapshot(struct snp_session *s, uint32_t id, struct snp_err *err) SNP_NODISCARD;
-int snp_method_rollback(struct snp_session *s,
+int snp_method_snapshot(struct snp_sandbox *s, uint32_t id, struct snp_err *err) SNP_NODISCARD;
+int snp_method_rollback(struct snp_sandbox *s,
                         uint32_t id,
                         uint32_t number,
                         uint64_t epoch,
                         struct snp_err *err) SNP_NODISCARD;
-/* What it takes now, and which branches of snapshots it has. */
-int snp_method_memory(struct snp_session *s, uint32_t id, struct snp_err *err) SNP_NODISCARD;
-int snp_method_drop(struct snp_session *s, uint32_t id, uint32_t number, struct snp_err *err)
+/* What it takes now, and which snapshots it has. */
+int snp_method_memory(struct snp_sandbox *s, uint32_t id, struct snp_err *err) SNP_NODISCARD;
+int snp_method_drop(struct snp_sandbox *s, uint32_t id, uint32_t number, struct snp_err *err)
     SNP_NODISCARD;
 
 /* Callbacks with this data are not to run any more. */
-void snp_return_forget(struct snp_session *s, const void *data);
+void snp_return_forget(struct snp_sandbox *s, const void *data);
 
 /* The session goes: requests that wait are answered. */
-void snp_rollback_session_ended(struct snp_session *s);
+void snp_rollback_sandbox_ended(struct snp_sandbox *s);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening: search the project for secrets (worker thread), then take over a spare that
- * was made the same, or get an embryo, send the spec, wait for the reply of the set-up.
- * A spare goes the same way, asked for by nobody. Closing: kill pid 1, wait
+ * Opening: search the project for secrets (worker thread), then take over a pooled sandbox that
+ * was made the same, or get a pending sandbox, send the spec, wait for the reply of the set-up.
+ * A pooled sandbox goes the same way, asked for by nobody. Closing: kill pid 1, wait
  * for its pidfd, remove the cgroups; only then is the request answered, so "closed" means
  * that nothing is left.
  */
@@ -68,11 +68,11 @@ static void close_poll(uv_poll_t **poll)
     }
 }
 
-static uv_poll_t *watch(struct snp_session *s, int fd, uv_poll_cb cb)
+static uv_poll_t *watch(struct snp_sandbox *s, int fd, uv_poll_cb cb)
 {
     uv_poll_t *poll = calloc(1, sizeof(*poll));
 
-    if (poll != NULL && uv_poll_init(s->tier->loop, poll, fd) < 0) {
+    if (poll != NULL && uv_poll_init(s->supervisor->loop, poll, fd) < 0) {
         free(poll);
         return NULL;
     }
@@ -84,7 +84,7 @@ static uv_poll_t *watch(struct snp_session *s, int fd, uv_poll_cb cb)
 }
 
 /* Everything but the process and its cgroups. */
-static void close_streams(struct snp_session *s)
+static void close_streams(struct snp_sandbox *s)
 {
     close_poll(&s->setup_poll);
     for (int i = 0; i < 2; i++) {
@@ -104,7 +104,7 @@ static void close_streams(struct snp_session *s)
     snp_buf_done(&s->init.in);
 }
 
-static void fail_calls(struct snp_session *s)
+static void fail_calls(struct snp_sandbox *s)
 {
     for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
         struct snp_init_call call = s->calls[i];
@@ -116,19 +116,19 @@ static void fail_calls(struct snp_session *s)
 }
 
 /* Ids are random hex digits, so a few of them are hash enough. */
-static struct snp_session **chain(struct snp_tier *tier, const char *id)
+static struct snp_sandbox **chain(struct snp_supervisor *supervisor, const char *id)
 {
     uint32_t hash = 0;
 
     for (size_t i = 0; i < 8 && id[i] != '\0'; i++) {
         hash = hash * 31 + (unsigned char)id[i];
     }
-    return &tier->by_id[(hash ^ hash >> 16U) & (SNP_TIER_SESSIONS_MAX - 1)];
+    return &supervisor->by_id[(hash ^ hash >> 16U) & (SNP_SUPERVISOR_SANDBOXES_MAX - 1)];
 }
 
-static void lists_enter(struct snp_tier *tier, struct snp_session *s)
+static void lists_enter(struct snp_supervisor *supervisor, struct snp_sandbox *s)
 {
-    struct snp_session **head = s->is_spare ? &tier->ahead : &tier->sessions;
+    struct snp_sandbox **head = s->is_pooled ? &supervisor->pooled : &supervisor->sandboxes;
 
     s->next = *head;
     s->before = head;
@@ -136,15 +136,15 @@ static void lists_enter(struct snp_tier *tier, struct snp_session *s)
         s->next->before = &s->next;
     }
     *head = s;
-    if (!s->is_spare) {
-        struct snp_session **first = chain(tier, s->spec.id);
+    if (!s->is_pooled) {
+        struct snp_sandbox **first = chain(supervisor, s->spec.id);
         s->same_id = *first;
         *first = s;
-        tier->n_sessions++;
+        supervisor->n_sandboxes++;
     }
 }
 
-static void lists_leave(struct snp_tier *tier, struct snp_session *s)
+static void lists_leave(struct snp_supervisor *supervisor, struct snp_sandbox *s)
 {
     if (s->before == NULL) {
         return; /* it is in none */
@@ -154,27 +154,27 @@ static void lists_leave(struct snp_tier *tier, struct snp_session *s)
         s->next->before = s->before;
     }
     s->before = NULL;
-    if (!s->is_spare) {
-        struct snp_session **at = chain(tier, s->spec.id);
+    if (!s->is_pooled) {
+        struct snp_sandbox **at = chain(supervisor, s->spec.id);
         while (*at != s) {
             at = &(*at)->same_id;
         }
         *at = s->same_id;
-        tier->n_sessions--;
+        supervisor->n_sandboxes--;
     }
 }
 
-static void session_free(struct snp_session *s)
+static void sandbox_free(struct snp_sandbox *s)
 {
-    struct snp_tier *tier = s->tier;
+    struct snp_supervisor *supervisor = s->supervisor;
 
-    lists_leave(tier, s);
-    tier->n_opening -= s->state == SNP_SESSION_OPENING ? 1 : 0;
+    lists_leave(supervisor, s);
+    supervisor->n_opening -= s->state == SNP_SANDBOX_OPENING ? 1 : 0;
     close_streams(s);
-    if (s->has_embryo) {
-        snp_embryo_drop(tier, &s->embryo);
+    if (s->has_process) {
+        snp_pending_drop(supervisor, &s->process);
     } else {
-        snp_tier_free_slot(tier, s->embryo.slot);
+        snp_supervisor_free_slot(supervisor, s->process.slot);
     }
     if (s->timer != NULL) {
         uv_close((uv_handle_t *)SNP_TAKE_PTR(s->timer), free_handle);
@@ -182,7 +182,7 @@ static void session_free(struct snp_session *s)
     if (s->watch != NULL) {
         uv_close((uv_handle_t *)SNP_TAKE_PTR(s->watch), free_handle);
     }
-    snp_branches_done(s);
+    snp_snapshots_done(s);
     snp_puts_forget(s);
     snp_buf_done(&s->mask);
     json_decref(s->masked);
@@ -195,41 +195,42 @@ static void session_free(struct snp_session *s)
 }
 
 /* Nothing of it runs any more: tell whoever asked and forget it. */
-static void session_gone(struct snp_session *s)
+static void sandbox_gone(struct snp_sandbox *s)
 {
-    if (s->is_spare) {
-        snp_log(SNP_LOG_DEBUG, "spare_gone", "reason=%s", s->reason);
-    } else if (s->state == SNP_SESSION_OPENING && s->open_id != 0) {
+    if (s->is_pooled) {
+        snp_log(SNP_LOG_DEBUG, "pool_gone", "reason=%s", s->reason);
+    } else if (s->state == SNP_SANDBOX_OPENING && s->open_id != 0) {
         struct snp_err err = s->open_err;
         if (err.code == SNP_OK) {
             (void)snp_fail(&err, SNP_E_INTERNAL, "the sandbox could not be set up: %s",
                            s->reason[0] == '\0' ? "it ended before it was ready" : s->reason);
         }
-        snp_serve_error(s->tier, s->open_id, &err);
+        snp_serve_error(s->supervisor, s->open_id, &err);
     } else if (s->close_id != 0) {
-        snp_serve_response(s->tier, s->close_id, NULL, NULL, 0);
+        snp_serve_response(s->supervisor, s->close_id, NULL, NULL, 0);
     } else {
-        snp_serve_gone(s->tier, s->spec.id,
+        snp_serve_gone(s->supervisor, s->spec.id,
                        s->reason[0] == '\0' ? "pid 1 of the sandbox ended" : s->reason);
     }
-    session_free(s);
+    sandbox_free(s);
 }
 
 static void on_remove(uv_timer_t *timer)
 {
-    struct snp_session *s = timer->data;
+    struct snp_sandbox *s = timer->data;
 
     if (snp_local_is_busy(s) ||
-        (s->embryo.has_cgroup && !snp_cgroup_remove(&s->tier->cgroups, s->embryo.cgroup) &&
+        (s->process.has_cgroup &&
+         !snp_cgroup_remove(&s->supervisor->cgroups, s->process.cgroup) &&
          s->removals++ < REMOVALS_MAX)) {
         (void)uv_timer_start(timer, on_remove, REMOVE_RETRY_MS, 0);
         return;
     }
-    s->embryo.has_cgroup = false;
-    session_gone(s);
+    s->process.has_cgroup = false;
+    sandbox_gone(s);
 }
 
-static void on_buried(struct snp_session *s)
+static void on_buried(struct snp_sandbox *s)
 {
     on_remove(s->timer);
 }
@@ -237,107 +238,107 @@ static void on_buried(struct snp_session *s)
 /* Pid 1 ended, and with it, says the kernel, every process of its namespace. */
 static void on_pidfd(uv_poll_t *poll, int status, int events)
 {
-    struct snp_session *s = poll->data;
+    struct snp_sandbox *s = poll->data;
 
     (void)status;
     (void)events;
     close_poll(&s->pidfd_poll);
-    if (s->state == SNP_SESSION_READY) {
-        s->state = SNP_SESSION_CLOSING; /* while its cgroups go it takes no cell any more */
+    if (s->state == SNP_SANDBOX_READY) {
+        s->state = SNP_SANDBOX_CLOSING; /* while its cgroups go it takes no cell any more */
     }
-    snp_session_drain(s);
+    snp_sandbox_drain(s);
     close_streams(s);
     fail_calls(s);
-    snp_branch_session_ended(s);
-    snp_rollback_session_ended(s);
-    snp_state_session_ended(s);
+    snp_snapshot_sandbox_ended(s);
+    snp_rollback_sandbox_ended(s);
+    snp_state_sandbox_ended(s);
     if (s->cell != NULL) {
-        snp_cell_session_ended(s->cell);
+        snp_cell_sandbox_ended(s->cell);
     }
-    if (s->tier->is_local) {
+    if (s->supervisor->is_local) {
         snp_local_bury(s, on_buried);
     } else {
         on_remove(s->timer);
     }
 }
 
-void snp_session_kill(struct snp_session *s, const char *reason)
+void snp_sandbox_kill(struct snp_sandbox *s, const char *reason)
 {
     if (reason != NULL && s->reason[0] == '\0') {
         (void)snprintf(s->reason, sizeof(s->reason), "%s", reason);
     }
-    if (s->state == SNP_SESSION_READY) {
-        s->state = SNP_SESSION_CLOSING;
+    if (s->state == SNP_SANDBOX_READY) {
+        s->state = SNP_SANDBOX_CLOSING;
     }
-    if (!s->has_embryo) {
+    if (!s->has_process) {
         return; /* still waiting for one: it is dropped when it comes */
     }
-    if (s->tier->is_local) {
+    if (s->supervisor->is_local) {
         snp_local_kill(s);
     } else {
-        (void)syscall(SYS_pidfd_send_signal, s->embryo.pidfd, SIGKILL, NULL, 0);
+        (void)syscall(SYS_pidfd_send_signal, s->process.pidfd, SIGKILL, NULL, 0);
     }
 }
 
-static void kill_list(struct snp_session *first)
+static void kill_list(struct snp_sandbox *first)
 {
-    for (struct snp_session *s = first; s != NULL; s = s->next) {
-        snp_session_kill(s, "the tier is ending");
+    for (struct snp_sandbox *s = first; s != NULL; s = s->next) {
+        snp_sandbox_kill(s, "the tier is ending");
     }
 }
 
-static void await_list(struct snp_tier *tier, struct snp_session *first)
+static void await_list(struct snp_supervisor *supervisor, struct snp_sandbox *first)
 {
-    for (struct snp_session *s = first; s != NULL; s = s->next) {
-        struct pollfd ended = {.fd = s->embryo.pidfd, .events = POLLIN};
-        (void)poll(&ended, s->has_embryo ? 1 : 0, s->has_embryo ? END_MS : 0);
-        for (int i = 0; s->embryo.has_cgroup && i < REMOVALS_MAX &&
-                        !snp_cgroup_remove(&tier->cgroups, s->embryo.cgroup);
+    for (struct snp_sandbox *s = first; s != NULL; s = s->next) {
+        struct pollfd ended = {.fd = s->process.pidfd, .events = POLLIN};
+        (void)poll(&ended, s->has_process ? 1 : 0, s->has_process ? END_MS : 0);
+        for (int i = 0; s->process.has_cgroup && i < REMOVALS_MAX &&
+                        !snp_cgroup_remove(&supervisor->cgroups, s->process.cgroup);
              i++) {
             (void)poll(NULL, 0, REMOVE_RETRY_MS);
         }
     }
 }
 
-void snp_session_end_all(struct snp_tier *tier)
+void snp_sandbox_end_all(struct snp_supervisor *supervisor)
 {
-    if (tier->is_local) {
-        snp_local_release(tier); /* the keepers kill all at once */
+    if (supervisor->is_local) {
+        snp_local_release(supervisor); /* the keepers kill all at once */
     } else {
-        kill_list(tier->sessions);
-        kill_list(tier->ahead);
+        kill_list(supervisor->sandboxes);
+        kill_list(supervisor->pooled);
     }
-    await_list(tier, tier->sessions);
-    await_list(tier, tier->ahead);
+    await_list(supervisor, supervisor->sandboxes);
+    await_list(supervisor, supervisor->pooled);
 }
 
-void snp_sessions_watch(struct snp_tier *tier)
+void snp_sandboxes_watch(struct snp_supervisor *supervisor)
 {
     uint64_t now = snp_now_us();
 
-    for (struct snp_session *s = tier->sessions; s != NULL; s = s->next) {
+    for (struct snp_sandbox *s = supervisor->sandboxes; s != NULL; s = s->next) {
         for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
             if (s->calls[i].id != 0 && now - s->calls[i].start_us > s->calls[i].timeout_us) {
-                snp_session_kill(s, "pid 1 of the sandbox does not answer");
+                snp_sandbox_kill(s, "pid 1 of the sandbox does not answer");
                 break;
             }
         }
     }
 }
 
-struct snp_session *snp_session_find(struct snp_tier *tier, const char *id)
+struct snp_sandbox *snp_sandbox_find(struct snp_supervisor *supervisor, const char *id)
 {
-    for (struct snp_session *s = *chain(tier, id); s != NULL; s = s->same_id) {
-        if (s->state == SNP_SESSION_READY && snp_streq(s->spec.id, id)) {
+    for (struct snp_sandbox *s = *chain(supervisor, id); s != NULL; s = s->same_id) {
+        if (s->state == SNP_SANDBOX_READY && snp_streq(s->spec.id, id)) {
             return s;
         }
     }
     return NULL;
 }
 
-bool snp_session_exists(struct snp_tier *tier, const char *id)
+bool snp_sandbox_exists(struct snp_supervisor *supervisor, const char *id)
 {
-    for (struct snp_session *s = *chain(tier, id); s != NULL; s = s->same_id) {
+    for (struct snp_sandbox *s = *chain(supervisor, id); s != NULL; s = s->same_id) {
         if (snp_streq(s->spec.id, id)) {
             return true;
         }
@@ -345,7 +346,7 @@ bool snp_session_exists(struct snp_tier *tier, const char *id)
     return false;
 }
 
-void snp_session_ask_init(struct snp_session *s,
+void snp_sandbox_ask_init(struct snp_sandbox *s,
                           uint8_t type,
                           const struct snp_buf *raw,
                           int fd,
@@ -387,9 +388,9 @@ void snp_session_ask_init(struct snp_session *s,
     }
 }
 
-static void session_opened(struct snp_session *s);
+static void sandbox_opened(struct snp_sandbox *s);
 
-static void on_spared(struct snp_session *s, const char *raw)
+static void on_spared(struct snp_sandbox *s, const char *raw)
 {
     int32_t pid;
     uint32_t number;
@@ -397,22 +398,22 @@ static void on_spared(struct snp_session *s, const char *raw)
     memcpy(&pid, raw, sizeof(pid));
     memcpy(&number, raw + 4, sizeof(number));
     snp_spared_set(&s->spared, pid, raw[8] != 0);
-    if (s->is_spare && raw[8] == 0) {
-        snp_session_kill(s, "its seed has ended"); /* before anybody counts on it */
+    if (s->is_pooled && raw[8] == 0) {
+        snp_sandbox_kill(s, "its pristine copy has ended"); /* before anybody counts on it */
     } else if (raw[8] == 0 && pid > 1 && number != UINT32_MAX) {
-        snp_branch_on_gone(s, number);
+        snp_snapshot_on_gone(s, number);
     } else if (raw[8] != 0 && number == 0) {
-        snp_branch_on_seed(s);
+        snp_snapshot_on_pristine(s);
     }
     /* Only now it has seen what is in the workspace, to tell what a cell changes. */
-    if (s->tier->is_local && s->state == SNP_SESSION_OPENING) {
-        session_opened(s);
+    if (s->supervisor->is_local && s->state == SNP_SANDBOX_OPENING) {
+        sandbox_opened(s);
     }
 }
 
 static void on_init_frame(struct snp_link *link, const struct snp_frame *f)
 {
-    struct snp_session *s = link->owner;
+    struct snp_sandbox *s = link->owner;
     uint32_t eno;
 
     if (f->type == SNP_INIT_EXIT && f->raw_len == 21) {
@@ -430,7 +431,7 @@ static void on_init_frame(struct snp_link *link, const struct snp_frame *f)
         return;
     }
     if (f->type != SNP_INIT_REPLY || f->raw_len < sizeof(eno)) {
-        snp_session_kill(s, "pid 1 broke its protocol");
+        snp_sandbox_kill(s, "pid 1 broke its protocol");
         return;
     }
     memcpy(&eno, f->raw, sizeof(eno));
@@ -447,7 +448,7 @@ static void on_init_frame(struct snp_link *link, const struct snp_frame *f)
 static void on_init_end(struct snp_link *link, const struct snp_err *err)
 {
     (void)err;
-    snp_session_kill(link->owner, "pid 1 of the sandbox ended");
+    snp_sandbox_kill(link->owner, "pid 1 of the sandbox ended");
 }
 
 static const struct snp_link_ops init_ops = {.body_max = SNP_FRAME_BODY_MAX,
@@ -470,12 +471,12 @@ static const struct snp_link_ops guest_ops = {.body_max = SNP_GUEST_BODY_MAX,
                                               .on_frame = on_guest_frame,
                                               .on_end = on_guest_end};
 
-void snp_session_drop_interpreter(struct snp_session *s)
+void snp_sandbox_drop_interpreter(struct snp_sandbox *s)
 {
     snp_link_close(&s->guest);
 }
 
-int snp_session_new_guest(struct snp_session *s, int *ret_fd, struct snp_err *err)
+int snp_sandbox_new_guest(struct snp_sandbox *s, int *ret_fd, struct snp_err *err)
 {
     int pair[2];
 
@@ -484,7 +485,7 @@ int snp_session_new_guest(struct snp_session *s, int *ret_fd, struct snp_err *er
     }
     snp_link_close(&s->guest);
     snp_buf_done(&s->guest.in);
-    if (snp_link_open(&s->guest, s->tier->loop, pair[0], &guest_ops, s, err) < 0) {
+    if (snp_link_open(&s->guest, s->supervisor->loop, pair[0], &guest_ops, s, err) < 0) {
         (void)close(pair[1]);
         return err->code;
     }
@@ -493,13 +494,13 @@ int snp_session_new_guest(struct snp_session *s, int *ret_fd, struct snp_err *er
     return 0;
 }
 
-static int which_stream(const struct snp_session *s, const uv_poll_t *poll)
+static int which_stream(const struct snp_sandbox *s, const uv_poll_t *poll)
 {
     return poll == s->out_poll[1] ? 1 : 0;
 }
 
 /* A few chunks at most, so that a flood from one sandbox leaves room for the others. False at the end. */
-static bool read_output(struct snp_session *s, int stream, unsigned max_reads)
+static bool read_output(struct snp_sandbox *s, int stream, unsigned max_reads)
 {
     static char chunk[READ_CHUNK];
 
@@ -518,7 +519,7 @@ static bool read_output(struct snp_session *s, int stream, unsigned max_reads)
 
 static void on_output(uv_poll_t *poll, int status, int events)
 {
-    struct snp_session *s = poll->data;
+    struct snp_sandbox *s = poll->data;
 
     (void)events;
     /* At the end nobody inside can write any more: the rest of the sandbox is on its way out. */
@@ -527,7 +528,7 @@ static void on_output(uv_poll_t *poll, int status, int events)
     }
 }
 
-void snp_session_drain(struct snp_session *s)
+void snp_sandbox_drain(struct snp_sandbox *s)
 {
     for (int i = 0; i < 2; i++) {
         if (s->out_fd[i] >= 0) {
@@ -542,7 +543,7 @@ static void on_denial(void *data, const struct snp_denial *denial)
     snp_cell_on_denial(data, denial);
 }
 
-static void send_guest(struct snp_session *s, uint8_t type, const char *raw, size_t n)
+static void send_guest(struct snp_sandbox *s, uint8_t type, const char *raw, size_t n)
 {
     const struct snp_frame frame = {
         .type = type, .head = "{}", .head_len = 2, .raw = raw, .raw_len = n};
@@ -550,72 +551,72 @@ static void send_guest(struct snp_session *s, uint8_t type, const char *raw, siz
     snp_link_send(&s->guest, &frame);
 }
 
-static void plant_seed(struct snp_session *s)
+static void send_pristine(struct snp_sandbox *s)
 {
-    if (!s->has_seed) {
-        s->has_seed = true;
+    if (!s->has_pristine) {
+        s->has_pristine = true;
         send_guest(s, SNP_GUEST_SEED, NULL, 0);
     }
 }
 
-void snp_session_start_guest(struct snp_session *s)
+void snp_sandbox_start_guest(struct snp_sandbox *s)
 {
     send_guest(s, SNP_GUEST_START, s->spec.env, s->spec.env_len);
 }
 
 /* It is somebody's session from here on. */
-static void session_begin(struct snp_session *s)
+static void sandbox_begin(struct snp_sandbox *s)
 {
     if (s->spec.is_lasting) {
-        plant_seed(s);
+        send_pristine(s);
     }
-    snp_session_start_guest(s);
+    snp_sandbox_start_guest(s);
     s->epoch = s->spec.epoch;
-    s->wants_branch = s->spec.is_transactional;
-    snp_branch_begin(s);
+    s->wants_snapshot = s->spec.is_transactional;
+    snp_snapshot_begin(s);
     s->setup_us = (uint32_t)(snp_now_us() - s->open_us);
     json_t *answer =
         json_pack("{s:o,s:I}", "manifest", snp_manifest(s), "open_us", (json_int_t)s->setup_us);
-    snp_serve_response(s->tier, s->open_id, answer, NULL, 0);
+    snp_serve_response(s->supervisor, s->open_id, answer, NULL, 0);
     json_decref(answer);
     s->open_id = 0;
 }
 
-/* from, which has opened its project at most, takes over the sandbox of spare. */
-static void adopt(struct snp_session *spare, struct snp_session *from)
+/* from, which has opened its project at most, takes over the sandbox of pooled. */
+static void adopt(struct snp_sandbox *pooled, struct snp_sandbox *from)
 {
-    struct snp_tier *tier = spare->tier;
-    struct snp_session_spec spec = from->spec;
+    struct snp_supervisor *supervisor = pooled->supervisor;
+    struct snp_sandbox_spec spec = from->spec;
 
-    lists_leave(tier, from);
-    lists_leave(tier, spare);
-    from->spec = spare->spec;
-    spare->spec = spec;
-    spare->open_id = from->open_id;
-    spare->open_us = from->open_us;
-    spare->is_spare = false;
-    spare->was_ahead = true;
-    session_free(from);
-    lists_enter(tier, spare);
-    session_begin(spare);
+    lists_leave(supervisor, from);
+    lists_leave(supervisor, pooled);
+    from->spec = pooled->spec;
+    pooled->spec = spec;
+    pooled->open_id = from->open_id;
+    pooled->open_us = from->open_us;
+    pooled->is_pooled = false;
+    pooled->was_pooled = true;
+    sandbox_free(from);
+    lists_enter(supervisor, pooled);
+    sandbox_begin(pooled);
 }
 
 /* Everything stands: cells can come. */
-static void session_opened(struct snp_session *s)
+static void sandbox_opened(struct snp_sandbox *s)
 {
     (void)uv_timer_stop(s->timer);
-    s->state = SNP_SESSION_READY;
-    s->tier->n_opening--;
+    s->state = SNP_SANDBOX_READY;
+    s->supervisor->n_opening--;
     s->has_interpreter = true;
-    if (!s->is_spare) {
-        session_begin(s);
+    if (!s->is_pooled) {
+        sandbox_begin(s);
         return;
     }
     if (s->spec.is_lasting) {
-        plant_seed(s);
+        send_pristine(s);
     }
     send_guest(s, SNP_GUEST_WARM, NULL,
-               0); /* after the seed, which would share the pages again */
+               0); /* after the pristine copy, which would share the pages again */
 }
 
 static void on_secret(void *data, int eno, const char *bytes, size_t n)
@@ -627,42 +628,43 @@ static void on_secret(void *data, int eno, const char *bytes, size_t n)
 }
 
 /* Pid 1's signals are to go past the code's. */
-static void send_secret(struct snp_session *s)
+static void send_secret(struct snp_sandbox *s)
 {
     snp_autobuf struct snp_buf raw = {0};
 
     snp_buf_init(&raw, sizeof(s->mark));
     if (s->mark != 0 && snp_buf_add(&raw, &s->mark, sizeof(s->mark)) == 0) {
-        snp_session_ask_init(s, SNP_INIT_SECRET, &raw, -1, on_secret, NULL);
+        snp_sandbox_ask_init(s, SNP_INIT_SECRET, &raw, -1, on_secret, NULL);
     }
 }
 
-static void session_ready(struct snp_session *s, int listener_fd)
+static void sandbox_ready(struct snp_sandbox *s, int listener_fd)
 {
     struct statfs fs;
     struct snp_err err;
 
-    if (snp_link_open(&s->init, s->tier->loop, SNP_TAKE_FD(s->embryo.control_fd), &init_ops, s,
-                      &err) < 0 ||
-        (listener_fd >= 0 &&
-         snp_notify_open(&s->notify, s->tier->loop, listener_fd, on_denial, s, &err) < 0)) {
-        snp_session_kill(s, err.msg);
+    if (snp_link_open(&s->init, s->supervisor->loop, SNP_TAKE_FD(s->process.control_fd),
+                      &init_ops, s, &err) < 0 ||
+        (listener_fd >= 0 && snp_notify_open(&s->notify, s->supervisor->loop, listener_fd,
+                                             on_denial, s, &err) < 0)) {
+        snp_sandbox_kill(s, err.msg);
         return;
     }
-    if (s->tier->is_local && s->spec.is_lasting && snp_folder_close(s->folder, &err) < 0) {
-        snp_session_kill(s, err.msg);
+    if (s->supervisor->is_local && s->spec.is_lasting &&
+        snp_folder_close(s->folder, &err) < 0) {
+        snp_sandbox_kill(s, err.msg);
         return;
     }
     s->notify.emulate = snp_signals_emulate;
     send_secret(s);
-    if (s->tier->is_local) {
+    if (s->supervisor->is_local) {
         s->notify.emulate = snp_local_emulate;
         snp_local_watch(s, false);
     }
     for (int i = 0; i < 2; i++) {
         s->out_poll[i] = watch(s, s->out_fd[i], on_output);
         if (s->out_poll[i] == NULL) {
-            snp_session_kill(s, "out of memory");
+            snp_sandbox_kill(s, "out of memory");
             return;
         }
     }
@@ -671,8 +673,8 @@ static void session_ready(struct snp_session *s, int listener_fd)
         s->empty_blocks = fs.f_bfree;
         s->is_unwritten = true;
     }
-    if (!s->tier->is_local) {
-        session_opened(s); /* there pid 1 looks at the workspace first */
+    if (!s->supervisor->is_local) {
+        sandbox_opened(s); /* there pid 1 looks at the workspace first */
     }
 }
 
@@ -683,11 +685,11 @@ static bool has_room(int fd)
     return fstatfs(fd, &fs) == 0 && (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize >= NEARLY_FULL;
 }
 
-bool snp_session_is_unwritten(struct snp_session *s, uint64_t *ret_bytes)
+bool snp_sandbox_is_unwritten(struct snp_sandbox *s, uint64_t *ret_bytes)
 {
     struct statfs fs;
 
-    if (s->tier->is_local) {
+    if (s->supervisor->is_local) {
         return false; /* on a file system of others counts say nothing */
     }
     s->is_unwritten = s->is_unwritten && fstatfs(s->fs_fd[SNP_SETUP_WORKSPACE], &fs) == 0 &&
@@ -702,24 +704,24 @@ bool snp_session_is_unwritten(struct snp_session *s, uint64_t *ret_bytes)
 /* The set-up's reply; pid 1 takes over the stream behind it. */
 static void on_setup(uv_poll_t *poll, int status, int events)
 {
-    struct snp_session *s = poll->data;
+    struct snp_sandbox *s = poll->data;
     struct snp_setup_reply reply;
     int fds[SNP_FDS_MAX];
     size_t n_fds = 0;
-    ssize_t n = snp_recv_fds(s->embryo.control_fd, &reply, sizeof(reply), fds, &n_fds);
+    ssize_t n = snp_recv_fds(s->process.control_fd, &reply, sizeof(reply), fds, &n_fds);
 
     (void)status;
     (void)events;
     close_poll(&s->setup_poll);
     if (n > 0 && n < (ssize_t)sizeof(reply)) {
         ssize_t rest =
-            snp_read_all(s->embryo.control_fd, (char *)&reply + n, sizeof(reply) - (size_t)n);
+            snp_read_all(s->process.control_fd, (char *)&reply + n, sizeof(reply) - (size_t)n);
         n += rest > 0 ? rest : 0;
     }
     if (n != (ssize_t)sizeof(reply) || reply.magic != SNP_SPEC_MAGIC || reply.ok == 0 ||
         n_fds < SNP_SETUP_FS_N || n_fds > SNP_SETUP_FS_N + 1) {
         reply.err.msg[sizeof(reply.err.msg) - 1] = '\0';
-        snp_session_kill(s, n == (ssize_t)sizeof(reply) && reply.ok == 0 &&
+        snp_sandbox_kill(s, n == (ssize_t)sizeof(reply) && reply.ok == 0 &&
                                     reply.err.msg[0] != '\0'
                                 ? reply.err.msg
                                 : "the set-up ended early");
@@ -730,24 +732,24 @@ static void on_setup(uv_poll_t *poll, int status, int events)
     }
     s->landlock_abi = reply.landlock_abi;
     memcpy(s->fs_fd, fds, sizeof(s->fs_fd));
-    if (!snp_cgroup_contains(&s->tier->cgroups, s->embryo.cgroup, s->embryo.pid)) {
-        snp_session_kill(s, "it did not enter its control groups");
+    if (!snp_cgroup_contains(&s->supervisor->cgroups, s->process.cgroup, s->process.pid)) {
+        snp_sandbox_kill(s, "it did not enter its control groups");
         if (n_fds > SNP_SETUP_FS_N) {
             (void)close(fds[SNP_SETUP_FS_N]);
         }
         return;
     }
-    session_ready(s, n_fds > SNP_SETUP_FS_N ? fds[SNP_SETUP_FS_N] : -1);
+    sandbox_ready(s, n_fds > SNP_SETUP_FS_N ? fds[SNP_SETUP_FS_N] : -1);
 }
 
 static void on_setup_timeout(uv_timer_t *timer)
 {
-    snp_session_kill(timer->data, "the set-up took too long");
+    snp_sandbox_kill(timer->data, "the set-up took too long");
 }
 
-static int make_pipes(struct snp_session *s, struct snp_err *err)
+static int make_pipes(struct snp_sandbox *s, struct snp_err *err)
 {
-    uid_t owner = snp_tier_code_uid(s->tier, s->embryo.slot);
+    uid_t owner = snp_supervisor_code_uid(s->supervisor, s->process.slot);
 
     for (int i = 0; i < 2; i++) {
         int pair[2];
@@ -767,7 +769,7 @@ static int make_pipes(struct snp_session *s, struct snp_err *err)
     return 0;
 }
 
-static int limit_cgroups(struct snp_session *s, struct snp_err *err)
+static int limit_cgroups(struct snp_sandbox *s, struct snp_err *err)
 {
     const struct snp_limits *l = &s->spec.limits;
     const struct snp_cgroup_limits limits = {
@@ -776,22 +778,22 @@ static int limit_cgroups(struct snp_session *s, struct snp_err *err)
         .cpus_milli = l->value[SNP_LIMIT_CPUS],
     };
 
-    return snp_cgroup_limit(&s->tier->cgroups, s->embryo.cgroup, &limits, err);
+    return snp_cgroup_limit(&s->supervisor->cgroups, s->process.cgroup, &limits, err);
 }
 
 /*
  * A process that asks for more is told so, and Python raises MemoryError and keeps its
  * state; the cgroup behind it can only kill. So this limit is a little below that one.
  */
-static uint64_t data_limit(const struct snp_session *s)
+static uint64_t data_limit(const struct snp_sandbox *s)
 {
     uint64_t memory = s->spec.limits.value[SNP_LIMIT_MEMORY];
     uint64_t margin = memory / 32 > MARGIN_MIN ? memory / 32 : MARGIN_MIN;
 
-    if (!snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)) {
+    if (!snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY)) {
         return memory;
     }
-    margin += snp_cgroups_socket_part(&s->tier->cgroups, memory);
+    margin += snp_cgroups_socket_part(&s->supervisor->cgroups, memory);
     return memory > 2 * margin ? memory - margin : memory / 2;
 }
 
@@ -799,28 +801,28 @@ static uint64_t data_limit(const struct snp_session *s)
  * Where a sample counts page tables, what a process can ask of them before the next is bounded:
  * 2 MiB for each GiB. Threads, arenas and arithmetic reserve far more than they use.
  */
-static uint64_t space_limit(const struct snp_session *s)
+static uint64_t space_limit(const struct snp_sandbox *s)
 {
     const uint64_t least = 64ULL << 30;
     uint64_t wanted = 4 * s->spec.limits.value[SNP_LIMIT_MEMORY];
 
-    if (snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)) {
+    if (snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY)) {
         return 0;
     }
     return wanted > least ? wanted : least;
 }
 
 /* Without a file system of its own a single file is the one thing the kernel bounds. */
-static uint64_t file_limit(const struct snp_session *s)
+static uint64_t file_limit(const struct snp_sandbox *s)
 {
     uint64_t file = s->spec.limits.value[SNP_LIMIT_FILE];
     uint64_t workspace = s->spec.limits.value[SNP_LIMIT_WORKSPACE];
 
-    return s->tier->is_local && workspace < file ? workspace : file;
+    return s->supervisor->is_local && workspace < file ? workspace : file;
 }
 
 /* Copies of the workspace are memory, and must leave the code its part of it. */
-static uint64_t shadow_limit(const struct snp_session *s)
+static uint64_t copies_limit(const struct snp_sandbox *s)
 {
     uint64_t half = s->spec.limits.value[SNP_LIMIT_MEMORY] / 2;
 
@@ -831,56 +833,56 @@ static uint64_t shadow_limit(const struct snp_session *s)
 }
 
 /* RLIMIT_NPROC counts all processes of a user, on the whole host. */
-static void fill_local(struct snp_session *s, struct snp_spec *spec)
+static void fill_local(struct snp_sandbox *s, struct snp_spec *spec)
 {
-    spec->own_id = snp_tier_code_uid(s->tier, s->embryo.slot);
+    spec->own_id = snp_supervisor_code_uid(s->supervisor, s->process.slot);
     if (spec->own_id == 0) {
-        spec->processes += snp_procs_of_user(s->tier->uid);
+        spec->processes += snp_procs_of_user(s->supervisor->uid);
     }
     (void)snprintf(spec->folder, sizeof(spec->folder), "%s", s->folder);
 }
 
 /* RLIMIT_NPROC counts copies, too; the cgroup's limit is moved as they come and go. */
-static uint32_t more_processes(const struct snp_session *s, bool has_pids)
+static uint32_t more_processes(const struct snp_sandbox *s, bool has_pids)
 {
     return (has_pids ? 8 : 0) + (!s->spec.is_lasting ? 0
-                                 : has_pids          ? SNP_BRANCHES_MAX + 2
+                                 : has_pids          ? SNP_SNAPSHOTS_MAX + 2
                                                      : 1 /* what stands by */);
 }
 
-static void fill_spec(struct snp_session *s, struct snp_spec *spec)
+static void fill_spec(struct snp_sandbox *s, struct snp_spec *spec)
 {
     const uint64_t *limit = s->spec.limits.value;
-    struct snp_tier *tier = s->tier;
-    bool has_pids = snp_cgroups_has(&tier->cgroups, SNP_CGROUP_PIDS);
+    struct snp_supervisor *supervisor = s->supervisor;
+    bool has_pids = snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_PIDS);
 
     *spec = (struct snp_spec){
         .magic = SNP_SPEC_MAGIC,
-        .has_project = s->project_fd >= 0 && !tier->is_local,
+        .has_project = s->project_fd >= 0 && !supervisor->is_local,
         .tmp_bytes = limit[SNP_LIMIT_TMP],
         .workspace_bytes = limit[SNP_LIMIT_WORKSPACE],
         .workspace_inodes = limit[SNP_LIMIT_INODES],
-        .shadow_bytes = shadow_limit(s),
+        .shadow_bytes = copies_limit(s),
         .file_bytes = file_limit(s),
         .data_bytes = data_limit(s),
         .space_bytes = space_limit(s),
         /* With the pids cgroup that one is to be met first, because it counts refusals. */
         .processes = (uint32_t)limit[SNP_LIMIT_PROCESSES] + more_processes(s, has_pids),
         .open_files = (uint32_t)limit[SNP_LIMIT_OPEN_FILES],
-        .landlock_abi = (uint32_t)tier->landlock_abi,
+        .landlock_abi = (uint32_t)supervisor->landlock_abi,
         .want_notify = 1,
-        .can_setgroups = tier->is_root,
-        .mask_len = tier->is_local ? 0 : (uint32_t)s->mask.len,
-        .is_local = tier->is_local,
+        .can_setgroups = supervisor->is_root,
+        .mask_len = supervisor->is_local ? 0 : (uint32_t)s->mask.len,
+        .is_local = supervisor->is_local,
     };
-    if (!snp_cgroups_has(&tier->cgroups, SNP_CGROUP_CPU)) {
+    if (!snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_CPU)) {
         spec->cpu_count = (uint32_t)((limit[SNP_LIMIT_CPUS] + 999) / 1000);
-        spec->cpu_first = tier->next_cpu++;
+        spec->cpu_first = supervisor->next_cpu++;
     }
     uint32_t name = 0; /* only to tell one from the other */
     (void)!getrandom(&name, sizeof(name), GRND_NONBLOCK);
     (void)snprintf(spec->hostname, sizeof(spec->hostname), "sandbox-%08x", (unsigned)name);
-    if (tier->is_local) {
+    if (supervisor->is_local) {
         fill_local(s, spec);
     }
     if (getrandom(&s->mark, sizeof(s->mark), 0) != (ssize_t)sizeof(s->mark)) {
@@ -891,25 +893,26 @@ static void fill_spec(struct snp_session *s, struct snp_spec *spec)
     spec->mark = s->mark;
 }
 
-static int send_spec(struct snp_session *s, int guest_fd, struct snp_err *err)
+static int send_spec(struct snp_sandbox *s, int guest_fd, struct snp_err *err)
 {
     struct snp_spec spec;
     int fds[SNP_SPEC_FD_N + SNP_CGROUP_N] = {guest_fd, s->out_wr_fd[0], s->out_wr_fd[1],
-                                             s->tier->init_fd};
+                                             s->supervisor->init_fd};
     unsigned n_fds = SNP_SPEC_FD_PROJECT;
     snp_autoclose int project = -1;
-    int control = s->embryo.control_fd;
+    int control = s->process.control_fd;
     int r;
 
     fill_spec(s, &spec);
     if (spec.has_project != 0) {
-        r = snp_idmap_mount(s->project_fd, s->embryo.slot, SNP_INSIDE_ID, &project, err);
+        r = snp_idmap_mount(s->project_fd, s->process.slot, SNP_INSIDE_ID, &project, err);
         if (r < 0) {
             return r;
         }
         fds[n_fds++] = project;
     }
-    r = snp_cgroup_doors(&s->tier->cgroups, s->embryo.cgroup, fds + n_fds, &spec.n_groups, err);
+    r = snp_cgroup_doors(&s->supervisor->cgroups, s->process.cgroup, fds + n_fds,
+                         &spec.n_groups, err);
     if (r < 0) {
         return r;
     }
@@ -923,13 +926,13 @@ static int send_spec(struct snp_session *s, int guest_fd, struct snp_err *err)
     return r;
 }
 
-static int begin_setup(struct snp_session *s, struct snp_err *err)
+static int begin_setup(struct snp_sandbox *s, struct snp_err *err)
 {
     snp_autoclose int guest_fd = -1;
     int r = make_pipes(s, err);
 
     if (r == 0) {
-        r = snp_session_new_guest(s, &guest_fd, err);
+        r = snp_sandbox_new_guest(s, &guest_fd, err);
     }
     if (r == 0) {
         r = limit_cgroups(s, err);
@@ -943,49 +946,49 @@ static int begin_setup(struct snp_session *s, struct snp_err *err)
     snp_closep(&s->out_wr_fd[0]);
     snp_closep(&s->out_wr_fd[1]);
     snp_closep(&s->project_fd);
-    s->setup_poll = watch(s, s->embryo.control_fd, on_setup);
+    s->setup_poll = watch(s, s->process.control_fd, on_setup);
     (void)uv_timer_start(s->timer, on_setup_timeout, SETUP_TIMEOUT_MS, 0);
     return s->setup_poll == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
-static void on_embryo(void *data, const struct snp_embryo *embryo, const struct snp_err *why)
+static void on_pending(void *data, const struct snp_pending *pending, const struct snp_err *why)
 {
-    struct snp_session *s = data;
+    struct snp_sandbox *s = data;
     struct snp_err err;
     int slot;
 
-    if (embryo == NULL && s->tier->is_local) {
+    if (pending == NULL && s->supervisor->is_local) {
         s->open_err = *why;
         snp_local_bury(s, on_buried);
         return;
     }
-    if (embryo == NULL) {
-        if (!s->is_spare) {
-            snp_serve_error(s->tier, s->open_id, why);
+    if (pending == NULL) {
+        if (!s->is_pooled) {
+            snp_serve_error(s->supervisor, s->open_id, why);
         }
-        session_free(s);
+        sandbox_free(s);
         return;
     }
-    slot = s->embryo.slot;
-    s->embryo = *embryo;
-    s->embryo.slot = s->tier->is_local ? slot : embryo->slot;
-    s->has_embryo = true;
-    (void)snprintf(s->python, sizeof(s->python), "%s", embryo->python);
-    s->pidfd_poll = watch(s, embryo->pidfd, on_pidfd);
+    slot = s->process.slot;
+    s->process = *pending;
+    s->process.slot = s->supervisor->is_local ? slot : pending->slot;
+    s->has_process = true;
+    (void)snprintf(s->python, sizeof(s->python), "%s", pending->python);
+    s->pidfd_poll = watch(s, pending->pidfd, on_pidfd);
     if (s->reason[0] != '\0' || s->pidfd_poll == NULL) { /* closed while it waited */
-        snp_session_kill(s, "out of memory");
+        snp_sandbox_kill(s, "out of memory");
     } else if (begin_setup(s, &err) < 0) {
-        snp_session_kill(s, err.msg);
+        snp_sandbox_kill(s, err.msg);
     }
 }
 
 /* Its folder stands; without a reason to give up it gets its processes. */
-static void on_prepared(struct snp_session *s)
+static void on_prepared(struct snp_sandbox *s)
 {
     if (s->reason[0] != '\0' || s->open_err.code != SNP_OK) {
         snp_local_bury(s, on_buried);
     } else {
-        snp_template_request(s->tier, &s->spec.python, on_embryo, s);
+        snp_template_request(s->supervisor, &s->spec.python, on_pending, s);
     }
 }
 
@@ -993,46 +996,46 @@ static void on_prepared(struct snp_session *s)
  * The folder first, because a template stands still from the fork of a sandbox to the end of
  * its set-up. Whose it is must be known before.
  */
-static void prepare_local(struct snp_session *s)
+static void prepare_local(struct snp_sandbox *s)
 {
-    s->embryo.slot = snp_tier_take_slot(s->tier);
-    if (s->embryo.slot == -2) {
-        s->embryo.slot = -1;
+    s->process.slot = snp_supervisor_take_slot(s->supervisor);
+    if (s->process.slot == -2) {
+        s->process.slot = -1;
         (void)snp_fail(&s->open_err, SNP_E_LIMIT, "no user ids are left for another sandbox");
-        session_gone(s);
+        sandbox_gone(s);
         return;
     }
     snp_local_prepare(s, on_prepared);
 }
 
 /* All that can be known of it without a sandbox is known. */
-static void find_sandbox(struct snp_session *s)
+static void find_sandbox(struct snp_sandbox *s)
 {
-    struct snp_session *spare = NULL;
+    struct snp_sandbox *pooled = NULL;
 
-    if (s->tier->is_local) { /* nothing ahead: a folder bears its session's name */
+    if (s->supervisor->is_local) { /* nothing ahead: a folder bears its session's name */
         prepare_local(s);
         return;
     }
-    spare = s->is_spare ? NULL : snp_spare_find(s);
-    if (!s->is_spare) {
-        snp_spare_want(s->tier, &s->spec);
+    pooled = s->is_pooled ? NULL : snp_pool_find(s);
+    if (!s->is_pooled) {
+        snp_pool_want(s->supervisor, &s->spec);
     }
-    if (spare != NULL) {
-        adopt(spare, s);
+    if (pooled != NULL) {
+        adopt(pooled, s);
     } else {
-        snp_template_request(s->tier, &s->spec.python, on_embryo, s);
+        snp_template_request(s->supervisor, &s->spec.python, on_pending, s);
     }
 }
 
 struct scan_work {
     uv_work_t work;
-    struct snp_session *session;
+    struct snp_sandbox *sandbox;
 };
 
 static void scan_run(uv_work_t *work)
 {
-    struct snp_session *s = ((struct scan_work *)work->data)->session;
+    struct snp_sandbox *s = ((struct scan_work *)work->data)->sandbox;
 
     s->scan_result = snp_secrets_scan(s->project_fd, &s->mask, s->masked, &s->scan_err);
 }
@@ -1040,14 +1043,14 @@ static void scan_run(uv_work_t *work)
 static void scan_done(uv_work_t *work, int status)
 {
     struct scan_work *scan = work->data;
-    struct snp_session *s = scan->session;
+    struct snp_sandbox *s = scan->sandbox;
 
     free(scan);
     if (s->scan_result < 0 || status < 0) {
-        if (!s->is_spare) {
-            snp_serve_error(s->tier, s->open_id, &s->scan_err);
+        if (!s->is_pooled) {
+            snp_serve_error(s->supervisor, s->open_id, &s->scan_err);
         }
-        session_free(s);
+        sandbox_free(s);
         return;
     }
     find_sandbox(s);
@@ -1092,7 +1095,7 @@ static int check_project_fs(int fd, const char *path, struct snp_err *err)
     return 0;
 }
 
-static int open_project(struct snp_session *s, struct snp_err *err)
+static int open_project(struct snp_sandbox *s, struct snp_err *err)
 {
     struct scan_work *scan;
     struct stat st;
@@ -1111,16 +1114,16 @@ static int open_project(struct snp_session *s, struct snp_err *err)
     if (scan == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    scan->session = s;
+    scan->sandbox = s;
     scan->work.data = scan;
-    if (uv_queue_work(s->tier->loop, &scan->work, scan_run, scan_done) < 0) {
+    if (uv_queue_work(s->supervisor->loop, &scan->work, scan_run, scan_done) < 0) {
         free(scan);
         return snp_fail(err, SNP_E_NOMEM, "cannot start a worker");
     }
     return 0;
 }
 
-int snp_session_check_exact(const struct snp_session *s, struct snp_err *err)
+int snp_sandbox_check_exact(const struct snp_sandbox *s, struct snp_err *err)
 {
     if (json_array_size(s->degraded) == 0) {
         return 0;
@@ -1133,21 +1136,21 @@ int snp_session_check_exact(const struct snp_session *s, struct snp_err *err)
         json_string_value(json_array_get(s->degraded, 0)));
 }
 
-static int check_host(struct snp_session *s, struct snp_err *err)
+static int check_host(struct snp_sandbox *s, struct snp_err *err)
 {
-    struct snp_tier *tier = s->tier;
+    struct snp_supervisor *supervisor = s->supervisor;
 
-    if (!tier->can_namespace) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "%s", tier->why);
+    if (!supervisor->can_namespace) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "%s", supervisor->why);
     }
-    if (tier->n_sessions > SNP_TIER_SESSIONS_MAX) {
+    if (supervisor->n_sandboxes > SNP_SUPERVISOR_SANDBOXES_MAX) {
         return snp_fail(err, SNP_E_LIMIT, "the tier has %d sandboxes, its most; close one",
-                        SNP_TIER_SESSIONS_MAX);
+                        SNP_SUPERVISOR_SANDBOXES_MAX);
     }
-    if (snp_tier_folder(tier, s->spec.id, s->folder, sizeof(s->folder), err) < 0) {
+    if (snp_supervisor_folder(supervisor, s->spec.id, s->folder, sizeof(s->folder), err) < 0) {
         return err->code;
     }
-    if (tier->landlock_abi == 0 && !s->spec.allow_degraded) {
+    if (supervisor->landlock_abi == 0 && !s->spec.allow_degraded) {
         return snp_fail(err, SNP_E_DENIED,
                         "this kernel has no Landlock, the second fence around files; "
                         "--allow-degraded runs without it");
@@ -1157,18 +1160,19 @@ static int check_host(struct snp_session *s, struct snp_err *err)
             s->degraded, json_sprintf("environment: local, because native cannot run: %s",
                                       s->spec.instead_of));
     }
-    snp_manifest_degraded(tier, &s->spec.limits, s->degraded);
-    return s->spec.require_exact ? snp_session_check_exact(s, err) : 0;
+    snp_manifest_degraded(supervisor, &s->spec.limits, s->degraded);
+    return s->spec.require_exact ? snp_sandbox_check_exact(s, err) : 0;
 }
 
 /* Allocate one in the list; spec's owned members are taken. */
-static struct snp_session *session_new(struct snp_tier *tier, struct snp_session_spec *spec)
+static struct snp_sandbox *sandbox_new(struct snp_supervisor *supervisor,
+                                       struct snp_sandbox_spec *spec)
 {
-    struct snp_session *s = calloc(1, sizeof(*s));
+    struct snp_sandbox *s = calloc(1, sizeof(*s));
     uv_timer_t *timer = calloc(1, sizeof(*timer));
-    uv_timer_t *ticks = tier->is_local ? calloc(1, sizeof(*ticks)) : NULL;
+    uv_timer_t *ticks = supervisor->is_local ? calloc(1, sizeof(*ticks)) : NULL;
 
-    if (s == NULL || timer == NULL || (tier->is_local && ticks == NULL)) {
+    if (s == NULL || timer == NULL || (supervisor->is_local && ticks == NULL)) {
         free(s);
         free(timer);
         free(ticks);
@@ -1178,7 +1182,7 @@ static struct snp_session *session_new(struct snp_tier *tier, struct snp_session
         free(SNP_TAKE_PTR(spec->instead_of));
         return NULL;
     }
-    s->tier = tier;
+    s->supervisor = supervisor;
     s->spec = *spec;
     spec->project = spec->env = spec->instead_of = NULL;
     spec->python = (struct snp_python){0};
@@ -1189,33 +1193,33 @@ static struct snp_session *session_new(struct snp_tier *tier, struct snp_session
         s->fs_fd[i] = -1;
     }
     snp_meter_init(&s->meter);
-    s->embryo = (struct snp_embryo){.pidfd = -1, .control_fd = -1, .slot = -1};
+    s->process = (struct snp_pending){.pidfd = -1, .control_fd = -1, .slot = -1};
     s->masked = json_array();
     s->degraded = json_array();
     snp_buf_init(&s->mask, SNP_MASK_MAX);
     s->timer = timer;
-    (void)uv_timer_init(tier->loop, s->timer);
+    (void)uv_timer_init(supervisor->loop, s->timer);
     s->timer->data = s;
     s->watch = ticks;
     if (ticks != NULL) {
-        (void)uv_timer_init(tier->loop, ticks);
+        (void)uv_timer_init(supervisor->loop, ticks);
         ticks->data = s;
     }
-    tier->n_opening++;
+    supervisor->n_opening++;
     return s;
 }
 
-static int session_enter(struct snp_session *s, struct snp_err *err)
+static int sandbox_enter(struct snp_sandbox *s, struct snp_err *err)
 {
     int r;
 
-    lists_enter(s->tier, s);
+    lists_enter(s->supervisor, s);
     r = check_host(s, err);
     if (r == 0 && s->spec.project != NULL) {
         r = open_project(s, err);
     }
     if (r < 0) {
-        session_free(s);
+        sandbox_free(s);
         return r;
     }
     if (s->spec.project == NULL) {
@@ -1224,26 +1228,26 @@ static int session_enter(struct snp_session *s, struct snp_err *err)
     return 0;
 }
 
-int snp_session_open(struct snp_tier *tier,
-                     struct snp_session_spec *spec,
+int snp_sandbox_open(struct snp_supervisor *supervisor,
+                     struct snp_sandbox_spec *spec,
                      uint32_t open_id,
                      struct snp_err *err)
 {
-    struct snp_session *s = session_new(tier, spec);
+    struct snp_sandbox *s = sandbox_new(supervisor, spec);
 
     if (s == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     s->open_id = open_id;
-    return session_enter(s, err);
+    return sandbox_enter(s, err);
 }
 
-int snp_session_prepare(struct snp_tier *tier,
-                        const struct snp_session_spec *spec,
+int snp_sandbox_prepare(struct snp_supervisor *supervisor,
+                        const struct snp_sandbox_spec *spec,
                         struct snp_err *err)
 {
-    struct snp_session_spec own = *spec;
-    struct snp_session *s;
+    struct snp_sandbox_spec own = *spec;
+    struct snp_sandbox *s;
 
     own.id[0] = '\0';
     own.env = NULL;
@@ -1255,10 +1259,10 @@ int snp_session_prepare(struct snp_tier *tier,
         free(own.project);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    s = session_new(tier, &own);
+    s = sandbox_new(supervisor, &own);
     if (s == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    s->is_spare = true;
-    return session_enter(s, err);
+    s->is_pooled = true;
+    return sandbox_enter(s, err);
 }

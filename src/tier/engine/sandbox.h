@@ -27,7 +27,7 @@
 #include "tier/host/template.h"
 
 struct snp_cell;
-struct snp_tier;
+struct snp_supervisor;
 
 enum {
     SNP_SESSION_ID_LEN = 32,
@@ -35,14 +35,14 @@ enum {
     SNP_MASKED_SHOWN = 500, /* hidden paths listed by the local tier */
 };
 
-enum snp_session_state {
-    SNP_SESSION_OPENING = 0,
-    SNP_SESSION_READY,
-    SNP_SESSION_CLOSING,
+enum snp_sandbox_state {
+    SNP_SANDBOX_OPENING = 0,
+    SNP_SANDBOX_READY,
+    SNP_SANDBOX_CLOSING,
 };
 
 /* What the daemon asked for; plain copy. */
-struct snp_session_spec {
+struct snp_sandbox_spec {
     char id[SNP_SESSION_ID_LEN + 1];
     struct snp_python python; /* owned by the session */
     struct snp_limits limits;
@@ -51,9 +51,10 @@ struct snp_session_spec {
     uint32_t env_len;
     bool allow_degraded;
     bool require_exact;
-    bool is_lasting; /* more cells will come: leave a seed, in case one has to be killed */
-    bool is_to_load; /* it will be filled before its first cell */
-    uint64_t epoch;  /* 0 = none was given */
+    bool
+        is_lasting; /* more cells will come: leave a pristine copy, in case one has to be killed */
+    bool is_to_load;       /* it will be filled before its first cell */
+    uint64_t epoch;        /* 0 = none was given */
     bool is_transactional; /* cells are, unless they say otherwise */
     char *instead_of;      /* owned; why it is not in a stronger tier, NULL = it need not be */
 };
@@ -69,21 +70,21 @@ struct snp_init_call {
     void *data;
 };
 
-struct snp_session {
-    struct snp_session *next;    /* of all */
-    struct snp_session **before; /* what points at us in that list */
-    struct snp_session *same_id; /* next of the chain of tier->by_id */
-    struct snp_tier *tier;       /* borrowed */
-    struct snp_session_spec spec;
-    enum snp_session_state state;
+struct snp_sandbox {
+    struct snp_sandbox *next;          /* of all */
+    struct snp_sandbox **before;       /* what points at us in that list */
+    struct snp_sandbox *same_id;       /* next of the chain of supervisor->by_id */
+    struct snp_supervisor *supervisor; /* borrowed */
+    struct snp_sandbox_spec spec;
+    enum snp_sandbox_state state;
     uint32_t open_id;  /* request to answer when ready */
     uint32_t close_id; /* request to answer when gone; 0 = none */
     uint64_t open_us;
     uint32_t setup_us;
-    struct snp_embryo embryo;
-    bool has_embryo;
-    bool is_spare;  /* made ahead; nobody's session yet */
-    bool was_ahead; /* it was one */
+    struct snp_pending process;
+    bool has_process;
+    bool is_pooled;  /* made ahead; nobody's session yet */
+    bool was_pooled; /* it was one */
     uv_poll_t *pidfd_poll;
     uv_poll_t *setup_poll; /* waits for the reply of the set-up */
     uv_poll_t *out_poll[2];
@@ -99,20 +100,20 @@ struct snp_session {
     uint64_t empty_files;      /* free inodes and blocks of the workspace */
     uint64_t empty_blocks;     /* ... before anything was written to it */
     bool is_unwritten;         /* it held nothing whenever a cell ended, nor was anything put */
-    bool has_seed;
-    bool wants_branch;   /* cells are to be transactional */
+    bool has_pristine;
+    bool wants_snapshot; /* cells are to be transactional */
     uint64_t epoch;      /* 0 = none was given */
     uint64_t ended_cell; /* number of the last one that has ended; 0 = none has */
     uint64_t mark;       /* on the signals of pid 1; 0 = none */
-    struct snp_branches branches;
+    struct snp_tier_snapshots snapshots;
     struct snp_return returning;
     struct snp_puts puts; /* while a cell runs; if it is undone they are done again */
     snp_puts_cb puts_cb;
     struct snp_rollback rollback;
-    struct snp_state keeping;
+    struct snp_state transfer;
     snp_swept_cb swept_cb;    /* who waits for a sweep; NULL = nobody */
     bool is_swept;            /* in the local tier: once already, for him */
-    struct snp_spared spared; /* branches and jobs, as pid 1 numbers them */
+    struct snp_spared spared; /* snapshots and jobs, as pid 1 numbers them */
     bool has_interpreter;
     bool is_waking;     /* asked for a new one; till the answer exits are of the old one */
     bool was_restarted; /* the interpreter is a new one since the last cell */
@@ -154,52 +155,52 @@ struct snp_session {
  * failure too. SNP_E_LIMIT, SNP_E_UNSUPPORTED, SNP_E_DENIED (a degraded control without
  * allow_degraded, or anything less than whole with require_exact) come back at once.
  */
-int snp_session_open(struct snp_tier *tier,
-                     struct snp_session_spec *spec,
+int snp_sandbox_open(struct snp_supervisor *supervisor,
+                     struct snp_sandbox_spec *spec,
                      uint32_t open_id,
                      struct snp_err *err) SNP_NODISCARD;
 
 /* Is every control and limit of it whole? SNP_E_DENIED names what is not, and the way out. */
-int snp_session_check_exact(const struct snp_session *s, struct snp_err *err) SNP_NODISCARD;
+int snp_sandbox_check_exact(const struct snp_sandbox *s, struct snp_err *err) SNP_NODISCARD;
 
 /*
  * Begin to make a sandbox ahead, for a session like spec, of which a copy is taken. It
- * shows up in tier->ahead, and nowhere else, with is_spare set.
+ * shows up in supervisor->pooled, and nowhere else, with is_pooled set.
  */
-int snp_session_prepare(struct snp_tier *tier,
-                        const struct snp_session_spec *spec,
+int snp_sandbox_prepare(struct snp_supervisor *supervisor,
+                        const struct snp_sandbox_spec *spec,
                         struct snp_err *err) SNP_NODISCARD;
 
 /* Send the guest what makes an interpreter this session's; for each new one. */
-void snp_session_start_guest(struct snp_session *s);
+void snp_sandbox_start_guest(struct snp_sandbox *s);
 
 /*
  * Whether the workspace has held nothing at every look and holds nothing now, and no file
  * system is full: then there is nothing to ask pid 1. Once it has held something pid 1 may
  * know files of which it has to report the end. *ret_bytes: what is written to it.
  */
-bool snp_session_is_unwritten(struct snp_session *s, uint64_t *ret_bytes);
+bool snp_sandbox_is_unwritten(struct snp_sandbox *s, uint64_t *ret_bytes);
 
 /* NULL if there is none that is ready. */
-struct snp_session *snp_session_find(struct snp_tier *tier, const char *id);
+struct snp_sandbox *snp_sandbox_find(struct snp_supervisor *supervisor, const char *id);
 
 /* Is there one of this id, in whatever state? */
-bool snp_session_exists(struct snp_tier *tier, const char *id);
+bool snp_sandbox_exists(struct snp_supervisor *supervisor, const char *id);
 
 /* Kill everything in it; it disappears from the loop. reason: for the daemon when nobody asked. */
-void snp_session_kill(struct snp_session *s, const char *reason);
+void snp_sandbox_kill(struct snp_sandbox *s, const char *reason);
 
 /* The tier ends: kill all and wait (bounded) until their cgroups are gone. Answers nothing. */
-void snp_session_end_all(struct snp_tier *tier);
+void snp_sandbox_end_all(struct snp_supervisor *supervisor);
 
 /*
  * End the sandboxes whose pid 1 leaves a call unanswered for long; for a timer. Otherwise
  * one of them would make the daemon think that the whole tier hangs.
  */
-void snp_sessions_watch(struct snp_tier *tier);
+void snp_sandboxes_watch(struct snp_supervisor *supervisor);
 
 /* Ask pid 1. cb runs once, with EPIPE when it goes away first. fd: passed along, or -1; stays the caller's. */
-void snp_session_ask_init(struct snp_session *s,
+void snp_sandbox_ask_init(struct snp_sandbox *s,
                           uint8_t type,
                           const struct snp_buf *raw,
                           int fd,
@@ -207,21 +208,21 @@ void snp_session_ask_init(struct snp_session *s,
                           void *data);
 
 /* Drop the interpreter's stream, e.g. after it broke the protocol. */
-void snp_session_drop_interpreter(struct snp_session *s);
+void snp_sandbox_drop_interpreter(struct snp_sandbox *s);
 
 /* Make a new guest stream; *ret_fd is the interpreter's end (caller closes). */
-int snp_session_new_guest(struct snp_session *s,
+int snp_sandbox_new_guest(struct snp_sandbox *s,
                           int *ret_fd,
                           struct snp_err *err) SNP_NODISCARD;
 
 /* Read what is in the output pipes now (bounded). */
-void snp_session_drain(struct snp_session *s);
+void snp_sandbox_drain(struct snp_sandbox *s);
 
 /* What was enforced; docs/result.md. New reference. */
-json_t *snp_manifest(const struct snp_session *s);
+json_t *snp_manifest(const struct snp_sandbox *s);
 
 /* Texts for controls that this host cannot give; appends to list. Pure reading. */
-void snp_manifest_degraded(const struct snp_tier *tier,
+void snp_manifest_degraded(const struct snp_supervisor *supervisor,
                            const struct snp_limits *limits,
                            json_t *list);
 

@@ -25,16 +25,16 @@
 #include "wire/rpc.h"
 
 struct request {
-    struct snp_tier *tier;
+    struct snp_supervisor *supervisor;
     uint32_t id;
     const json_t *head;
     const char *raw;
     size_t raw_len;
     int fd;                      /* that came with it; whoever keeps it sets -1 */
-    struct snp_session *session; /* of methods that need one */
+    struct snp_sandbox *sandbox; /* of methods that need one */
 };
 
-static void send_frame(struct snp_tier *tier,
+static void send_frame(struct snp_supervisor *supervisor,
                        uint8_t type,
                        uint32_t id,
                        const json_t *head,
@@ -61,42 +61,48 @@ static void send_frame(struct snp_tier *tier,
         frame.head_len = sizeof(error) - 1;
         frame.raw_len = 0;
     }
-    snp_link_send(&tier->daemon, &frame);
+    snp_link_send(&supervisor->daemon, &frame);
 }
 
-void snp_serve_response(
-    struct snp_tier *tier, uint32_t id, const json_t *head, const char *raw, size_t raw_len)
+void snp_serve_response(struct snp_supervisor *supervisor,
+                        uint32_t id,
+                        const json_t *head,
+                        const char *raw,
+                        size_t raw_len)
 {
-    send_frame(tier, SNP_RPC_RESPONSE, id, head, raw, raw_len);
+    send_frame(supervisor, SNP_RPC_RESPONSE, id, head, raw, raw_len);
 }
 
-void snp_serve_event(
-    struct snp_tier *tier, uint32_t id, const json_t *head, const char *raw, size_t raw_len)
+void snp_serve_event(struct snp_supervisor *supervisor,
+                     uint32_t id,
+                     const json_t *head,
+                     const char *raw,
+                     size_t raw_len)
 {
-    send_frame(tier, SNP_RPC_EVENT, id, head, raw, raw_len);
+    send_frame(supervisor, SNP_RPC_EVENT, id, head, raw, raw_len);
 }
 
-void snp_serve_error(struct snp_tier *tier, uint32_t id, const struct snp_err *err)
+void snp_serve_error(struct snp_supervisor *supervisor, uint32_t id, const struct snp_err *err)
 {
     snp_autojson json_t *head = snp_json_from_err(err);
 
-    send_frame(tier, SNP_RPC_ERROR, id, head, NULL, 0);
+    send_frame(supervisor, SNP_RPC_ERROR, id, head, NULL, 0);
 }
 
-void snp_serve_gone(struct snp_tier *tier, const char *session, const char *reason)
+void snp_serve_gone(struct snp_supervisor *supervisor, const char *session, const char *reason)
 {
     snp_autojson json_t *head = json_pack("{s:s,s:s,s:o}", "event", "gone", "session", session,
                                           "reason", snp_json_bytes(reason, strlen(reason)));
 
-    send_frame(tier, SNP_RPC_EVENT, 0, head, NULL, 0);
+    send_frame(supervisor, SNP_RPC_EVENT, 0, head, NULL, 0);
 }
 
 static int on_probe(struct request *rq, struct snp_err *err)
 {
-    snp_autojson json_t *features = snp_probe_json(rq->tier);
+    snp_autojson json_t *features = snp_probe_json(rq->supervisor);
 
     (void)err;
-    snp_serve_response(rq->tier, rq->id, features, NULL, 0);
+    snp_serve_response(rq->supervisor, rq->id, features, NULL, 0);
     return 0;
 }
 
@@ -124,7 +130,7 @@ static int add_python_env(const struct snp_python *python,
 
 static int read_env(const json_t *env,
                     const char *folder,
-                    struct snp_session_spec *spec,
+                    struct snp_sandbox_spec *spec,
                     struct snp_err *err)
 {
     char home[SNP_FOLDER_MAX + 32];
@@ -201,7 +207,7 @@ static int find_local_python(const struct snp_python_query *query,
                              struct snp_err *err)
 {
     struct snp_python_query base = *query;
-    char state[SNP_TIER_PATH_MAX + 8];
+    char state[SNP_SUPERVISOR_PATH_MAX + 8];
     int r;
 
     if (query->rootfs != NULL) {
@@ -235,7 +241,7 @@ static int find_local_python(const struct snp_python_query *query,
 
 static int on_open(struct request *rq, struct snp_err *err)
 {
-    struct snp_session_spec spec = {
+    struct snp_sandbox_spec spec = {
         .allow_degraded = snp_json_bool(rq->head, "allow_degraded", false),
         .require_exact = snp_json_bool(rq->head, "require_exact", false),
         .is_lasting = snp_json_bool(rq->head, "lasting", true),
@@ -253,7 +259,7 @@ static int on_open(struct request *rq, struct snp_err *err)
         strspn(id, "0123456789abcdef") != SNP_SESSION_ID_LEN) {
         return snp_fail(err, SNP_E_INVALID, "open: 'session' must be 32 hex digits");
     }
-    if (snp_session_exists(rq->tier, id)) {
+    if (snp_sandbox_exists(rq->supervisor, id)) {
         return snp_fail(err, SNP_E_INVALID, "open: session %s exists", id);
     }
     (void)snprintf(spec.id, sizeof(spec.id), "%s", id);
@@ -269,15 +275,15 @@ static int on_open(struct request *rq, struct snp_err *err)
             .name = snp_json_str(rq->head, "template", NULL),
             .project = project,
             .rootfs = snp_json_str(rq->head, "rootfs", NULL),
-            .state_dir = rq->tier->state_dir,
-            .default_python = rq->tier->python,
-            .home = rq->tier->home,
+            .state_dir = rq->supervisor->state_dir,
+            .default_python = rq->supervisor->python,
+            .home = rq->supervisor->home,
         };
-        r = rq->tier->is_local ? find_local_python(&query, &spec.python, err)
-                               : snp_python_find(&query, &spec.python, err);
+        r = rq->supervisor->is_local ? find_local_python(&query, &spec.python, err)
+                                     : snp_python_find(&query, &spec.python, err);
     }
     if (r == 0) {
-        r = snp_tier_folder(rq->tier, spec.id, folder, sizeof(folder), err);
+        r = snp_supervisor_folder(rq->supervisor, spec.id, folder, sizeof(folder), err);
     }
     if (r == 0) {
         r = read_env(json_object_get(rq->head, "env"), folder, &spec, err);
@@ -289,7 +295,7 @@ static int on_open(struct request *rq, struct snp_err *err)
         free(spec.instead_of);
         return r;
     }
-    return snp_session_open(rq->tier, &spec, rq->id, err);
+    return snp_sandbox_open(rq->supervisor, &spec, rq->id, err);
 }
 
 static bool is_argv(const json_t *argv)
@@ -340,7 +346,7 @@ static int on_exec(struct request *rq, struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID, "exec: 'argv' must be a list of texts");
     }
     if (snp_json_bool(rq->head, "require_exact", false)) {
-        int r = snp_session_check_exact(rq->session, err);
+        int r = snp_sandbox_check_exact(rq->sandbox, err);
         if (r < 0) {
             return r;
         }
@@ -349,16 +355,16 @@ static int on_exec(struct request *rq, struct snp_err *err)
     cell.code_len = (size_t)code_len;
     cell.input = rq->raw + code_len;
     cell.input_len = rq->raw_len - (size_t)code_len;
-    return snp_cell_start(rq->session, &cell, err);
+    return snp_cell_start(rq->sandbox, &cell, err);
 }
 
 static int on_interrupt(struct request *rq, struct snp_err *err)
 {
     snp_autojson json_t *answer =
-        json_pack("{s:b}", "interrupted", snp_cell_interrupt(rq->session));
+        json_pack("{s:b}", "interrupted", snp_cell_interrupt(rq->sandbox));
 
     (void)err;
-    snp_serve_response(rq->tier, rq->id, answer, NULL, 0);
+    snp_serve_response(rq->supervisor, rq->id, answer, NULL, 0);
     return 0;
 }
 
@@ -377,16 +383,16 @@ static int on_answer(struct request *rq, struct snp_err *err)
     if (call < 1 || call > UINT32_MAX || rq->raw_len > SNP_CALL_BYTES_MAX) {
         return snp_fail(err, SNP_E_INVALID, "answer: out of range");
     }
-    answer = json_pack("{s:b}", "answered", snp_cell_answer(rq->session, &said));
-    snp_serve_response(rq->tier, rq->id, answer, NULL, 0);
+    answer = json_pack("{s:b}", "answered", snp_cell_answer(rq->sandbox, &said));
+    snp_serve_response(rq->supervisor, rq->id, answer, NULL, 0);
     return 0;
 }
 
 static int on_close(struct request *rq, struct snp_err *err)
 {
     (void)err;
-    rq->session->close_id = rq->id;
-    snp_session_kill(rq->session, "it was closed");
+    rq->sandbox->close_id = rq->id;
+    snp_sandbox_kill(rq->sandbox, "it was closed");
     return 0;
 }
 
@@ -396,7 +402,7 @@ enum {
 
 /* One file request on its way through pid 1. */
 struct file_call {
-    struct snp_tier *tier; /* borrowed */
+    struct snp_supervisor *supervisor; /* borrowed */
     uint32_t id;
     uint8_t type;
     uint64_t offset;
@@ -448,7 +454,7 @@ static void file_error(const struct file_call *call, int eno)
     default:
         (void)snp_fail_sys(&err, eno, "'%.200s'", call->path);
     }
-    snp_serve_error(call->tier, call->id, &err);
+    snp_serve_error(call->supervisor, call->id, &err);
 }
 
 /* What pid 1 read; it is not trusted. */
@@ -489,7 +495,7 @@ static void on_got(const struct file_call *call, uint64_t size, const char *byte
          json_object_set_new(answer, "project", json_boolean(call->has_project)) < 0)) {
         json_decref(SNP_TAKE_PTR(answer));
     }
-    snp_serve_response(call->tier, call->id, answer, bytes, n);
+    snp_serve_response(call->supervisor, call->id, answer, bytes, n);
 }
 
 static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
@@ -504,7 +510,7 @@ static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
     }
     if (call->type == SNP_INIT_LS) {
         answer = snp_result_entries(bytes, n);
-        snp_serve_response(call->tier, call->id, answer, NULL, 0);
+        snp_serve_response(call->supervisor, call->id, answer, NULL, 0);
         return;
     }
     memcpy(&size, bytes, n >= sizeof(size) ? sizeof(size) : 0);
@@ -514,7 +520,7 @@ static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
     }
     if (call->type == SNP_INIT_PUT) {
         answer = json_pack("{s:I}", "size", (json_int_t)size);
-        snp_serve_response(call->tier, call->id, answer, NULL, 0);
+        snp_serve_response(call->supervisor, call->id, answer, NULL, 0);
         return;
     }
     on_got(call, size, bytes, n);
@@ -538,14 +544,14 @@ static int ask_file(struct request *rq, uint8_t type, struct snp_buf *raw, struc
         return snp_fail(err, SNP_E_INVALID, "the path is too long");
     }
     *call = (struct file_call){
-        .tier = rq->tier,
+        .supervisor = rq->supervisor,
         .id = rq->id,
         .type = type,
         .offset = (uint64_t)snp_json_int(rq->head, "offset", 0),
-        .workspace_bytes = rq->session->spec.limits.value[SNP_LIMIT_WORKSPACE],
-        .room_bytes = rq->session->spec.limits.value[SNP_LIMIT_WORKSPACE] +
-                      rq->session->spec.limits.value[SNP_LIMIT_TMP],
-        .has_project = rq->session->spec.project != NULL,
+        .workspace_bytes = rq->sandbox->spec.limits.value[SNP_LIMIT_WORKSPACE],
+        .room_bytes = rq->sandbox->spec.limits.value[SNP_LIMIT_WORKSPACE] +
+                      rq->sandbox->spec.limits.value[SNP_LIMIT_TMP],
+        .has_project = rq->sandbox->spec.project != NULL,
         .length = read_length(rq),
         .tells_holes = snp_json_bool(rq->head, "holes", false),
     };
@@ -556,9 +562,9 @@ static int ask_file(struct request *rq, uint8_t type, struct snp_buf *raw, struc
         return snp_fail(err, SNP_E_LIMIT, "at most %d KiB at once", SNP_FILE_CHUNK_MAX >> 10);
     }
     if (type == SNP_INIT_PUT) {
-        snp_cell_on_put(rq->session, raw);
+        snp_cell_on_put(rq->sandbox, raw);
     }
-    snp_session_ask_init(rq->session, type, raw, -1, on_file_reply, call);
+    snp_sandbox_ask_init(rq->sandbox, type, raw, -1, on_file_reply, call);
     return 0;
 }
 
@@ -574,8 +580,8 @@ static int on_put(struct request *rq, struct snp_err *err)
         snp_buf_add(&raw, &mode, 4) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    rq->session->is_unwritten = false;
-    snp_branch_stale(rq->session);
+    rq->sandbox->is_unwritten = false;
+    snp_snapshot_stale(rq->sandbox);
     return ask_file(rq, SNP_INIT_PUT, &raw, err);
 }
 
@@ -615,7 +621,7 @@ static int on_output(struct request *rq, struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID, "output: 'offset' must not be negative");
     }
     part.bytes = bytes;
-    r = snp_spool_read(&rq->tier->spools, snp_json_str(rq->head, "handle", ""),
+    r = snp_spool_read(&rq->supervisor->spools, snp_json_str(rq->head, "handle", ""),
                        snp_json_str(rq->head, "stream", "stdout"), (uint64_t)offset, &part,
                        err);
     if (r < 0) {
@@ -623,12 +629,12 @@ static int on_output(struct request *rq, struct snp_err *err)
     }
     answer = json_pack("{s:I,s:b,s:b}", "size", (json_int_t)part.size, "eof",
                        (uint64_t)offset + part.n >= part.size, "truncated", part.is_cut);
-    snp_serve_response(rq->tier, rq->id, answer, bytes, part.n);
+    snp_serve_response(rq->supervisor, rq->id, answer, bytes, part.n);
     return 0;
 }
 
-/* A branch's number; -1 for anything else. */
-static int64_t read_branch(const struct request *rq)
+/* A snapshot's number; -1 for anything else. */
+static int64_t read_snapshot(const struct request *rq)
 {
     int64_t number = snp_json_int(rq->head, "branch", -1);
 
@@ -637,42 +643,42 @@ static int64_t read_branch(const struct request *rq)
 
 static int on_snapshot(struct request *rq, struct snp_err *err)
 {
-    return snp_method_snapshot(rq->session, rq->id, err);
+    return snp_method_snapshot(rq->sandbox, rq->id, err);
 }
 
 static int on_rollback(struct request *rq, struct snp_err *err)
 {
-    int64_t number = read_branch(rq);
+    int64_t number = read_snapshot(rq);
     int64_t epoch = snp_json_int(rq->head, "epoch", -1);
 
     if (number < 0 || epoch < 0) {
         return snp_fail(err, SNP_E_INVALID, "rollback: 'branch' and 'epoch' must be numbers");
     }
-    return snp_method_rollback(rq->session, rq->id, (uint32_t)number, (uint64_t)epoch, err);
+    return snp_method_rollback(rq->sandbox, rq->id, (uint32_t)number, (uint64_t)epoch, err);
 }
 
 static int on_drop(struct request *rq, struct snp_err *err)
 {
-    int64_t number = read_branch(rq);
+    int64_t number = read_snapshot(rq);
 
     if (number < 0) {
         return snp_fail(err, SNP_E_INVALID, "drop: 'branch' must be a number");
     }
-    return snp_method_drop(rq->session, rq->id, (uint32_t)number, err);
+    return snp_method_drop(rq->sandbox, rq->id, (uint32_t)number, err);
 }
 
 static int on_memory(struct request *rq, struct snp_err *err)
 {
-    return snp_method_memory(rq->session, rq->id, err);
+    return snp_method_memory(rq->sandbox, rq->id, err);
 }
 
 static int on_save(struct request *rq, struct snp_err *err)
 {
-    const json_t *branch = json_object_get(rq->head, "branch");
+    const json_t *snapshot = json_object_get(rq->head, "branch");
     const struct snp_save_request save = {
         .id = rq->id,
-        .has_branch = json_is_integer(branch),
-        .branch = (uint32_t)json_integer_value(branch),
+        .has_snapshot = json_is_integer(snapshot),
+        .snapshot = (uint32_t)json_integer_value(snapshot),
         .epoch = (uint64_t)snp_json_int(rq->head, "epoch", 0),
         .cell = (uint64_t)snp_json_int(rq->head, "cell", INT64_MAX),
         .is_describe = snp_json_bool(rq->head, "describe", false),
@@ -680,10 +686,10 @@ static int on_save(struct request *rq, struct snp_err *err)
         .known_len = rq->raw_len,
     };
 
-    if (save.has_branch && read_branch(rq) < 0) {
+    if (save.has_snapshot && read_snapshot(rq) < 0) {
         return snp_fail(err, SNP_E_INVALID, "save: 'branch' must be a number or null");
     }
-    return snp_method_save(rq->session, &save, &rq->fd, err);
+    return snp_method_save(rq->sandbox, &save, &rq->fd, err);
 }
 
 static int on_load(struct request *rq, struct snp_err *err)
@@ -694,7 +700,7 @@ static int on_load(struct request *rq, struct snp_err *err)
         .effort = (unsigned)snp_json_int(rq->head, "effort", 0),
     };
 
-    return snp_method_load(rq->session, &load, &rq->fd, err);
+    return snp_method_load(rq->sandbox, &load, &rq->fd, err);
 }
 
 static int on_stats(struct request *rq, struct snp_err *err)
@@ -703,18 +709,18 @@ static int on_stats(struct request *rq, struct snp_err *err)
     snp_autojson json_t *answer = NULL;
 
     (void)err;
-    if (rq->session->embryo.has_cgroup) {
-        snp_meter_read_once(&rq->tier->cgroups, rq->session->embryo.cgroup, &usage);
+    if (rq->sandbox->process.has_cgroup) {
+        snp_meter_read_once(&rq->supervisor->cgroups, rq->sandbox->process.cgroup, &usage);
     }
     answer = json_pack("{s:I,s:I}", "memory_bytes", (json_int_t)usage.memory_bytes, "cpu_us",
                        (json_int_t)usage.cpu_us);
-    snp_serve_response(rq->tier, rq->id, answer, NULL, 0);
+    snp_serve_response(rq->supervisor, rq->id, answer, NULL, 0);
     return 0;
 }
 
 static const struct {
     const char *name;
-    bool needs_session;
+    bool needs_sandbox;
     bool takes_fd;
     int (*run)(struct request *, struct snp_err *);
 } methods[] = {
@@ -746,12 +752,13 @@ static int dispatch(struct request *rq, struct snp_err *err)
         if (!snp_streq(methods[i].name, name)) {
             continue;
         }
-        rq->session = methods[i].needs_session ? snp_session_find(rq->tier, session) : NULL;
+        rq->sandbox =
+            methods[i].needs_sandbox ? snp_sandbox_find(rq->supervisor, session) : NULL;
         if ((rq->fd >= 0) != methods[i].takes_fd) {
             return snp_fail(err, SNP_E_INVALID, "%s: %s", name,
                             rq->fd >= 0 ? "takes no descriptor" : "a descriptor is missing");
         }
-        if (methods[i].needs_session && rq->session == NULL) {
+        if (methods[i].needs_sandbox && rq->sandbox == NULL) {
             return snp_fail(err, SNP_E_NOT_FOUND, "no session '%.64s'", session);
         }
         return methods[i].run(rq, err);
@@ -759,15 +766,15 @@ static int dispatch(struct request *rq, struct snp_err *err)
     return snp_fail(err, SNP_E_UNSUPPORTED, "no method '%.40s'", name);
 }
 
-void snp_serve_frame(struct snp_tier *tier, const struct snp_frame *frame)
+void snp_serve_frame(struct snp_supervisor *supervisor, const struct snp_frame *frame)
 {
     snp_autojson json_t *head = NULL;
     struct request rq = {
-        .tier = tier,
+        .supervisor = supervisor,
         .id = frame->id,
         .raw = frame->raw,
         .raw_len = frame->raw_len,
-        .fd = snp_link_take_fd(&tier->daemon),
+        .fd = snp_link_take_fd(&supervisor->daemon),
     };
     struct snp_err err;
     int r = frame->type != SNP_RPC_REQUEST
@@ -779,7 +786,7 @@ void snp_serve_frame(struct snp_tier *tier, const struct snp_frame *frame)
         r = dispatch(&rq, &err);
     }
     if (r < 0) {
-        snp_serve_error(tier, frame->id, &err);
+        snp_serve_error(supervisor, frame->id, &err);
     }
     snp_closep(&rq.fd);
 }

@@ -10,21 +10,27 @@
 #include "base/json.h"
 #include "wire/frame.h"
 
-struct snp_tier;
+struct snp_supervisor;
 
 /* Handle one frame of the daemon. */
-void snp_serve_frame(struct snp_tier *tier, const struct snp_frame *frame);
+void snp_serve_frame(struct snp_supervisor *supervisor, const struct snp_frame *frame);
 
 /* Answer request id. head may be NULL ({}); it stays the caller's. */
-void snp_serve_response(
-    struct snp_tier *tier, uint32_t id, const json_t *head, const char *raw, size_t raw_len);
-void snp_serve_error(struct snp_tier *tier, uint32_t id, const struct snp_err *err);
+void snp_serve_response(struct snp_supervisor *supervisor,
+                        uint32_t id,
+                        const json_t *head,
+                        const char *raw,
+                        size_t raw_len);
+void snp_serve_error(struct snp_supervisor *supervisor, uint32_t id, const struct snp_err *err);
 
 /* An event of request id. */
-void snp_serve_event(
-    struct snp_tier *tier, uint32_t id, const json_t *head, const char *raw, size_t raw_len);
+void snp_serve_event(struct snp_supervisor *supervisor,
+                     uint32_t id,
+                     const json_t *head,
+                     const char *raw,
+                     size_t raw_len);
 
 /* A session ended by itself. */
-void snp_serve_gone(struct snp_tier *tier, const char *session, const char *reason);
+void snp_serve_gone(struct snp_supervisor *supervisor, const char *session, const char *reason);
 
 #endif

@@ -46,71 +46,71 @@ enum {
     NAME_CHARS = 200,
 };
 
-static struct snp_branches *of(struct snp_session *s)
+static struct snp_tier_snapshots *of(struct snp_sandbox *s)
 {
-    return &s->branches;
+    return &s->snapshots;
 }
 
-static bool is_wanted(const struct snp_session *s)
+static bool is_wanted(const struct snp_sandbox *s)
 {
-    return s->spec.is_lasting && s->wants_branch;
+    return s->spec.is_lasting && s->wants_snapshot;
 }
 
-/* Cover ------------------------------------------------------------------------------------- */
+/* Guarantee ------------------------------------------------------------------------------------- */
 
-static void cover_done(struct snp_cover *cover)
+static void guarantee_done(struct snp_guarantee *guarantee)
 {
-    json_decref(cover->notes);
-    *cover = (struct snp_cover){0};
+    json_decref(guarantee->notes);
+    *guarantee = (struct snp_guarantee){0};
 }
 
-struct snp_cover snp_cover_copy(const struct snp_cover *cover)
+struct snp_guarantee snp_guarantee_copy(const struct snp_guarantee *guarantee)
 {
-    struct snp_cover copy = *cover;
+    struct snp_guarantee copy = *guarantee;
 
-    copy.notes = cover->notes == NULL ? NULL : json_copy(cover->notes);
+    copy.notes = guarantee->notes == NULL ? NULL : json_copy(guarantee->notes);
     return copy;
 }
 
-json_t *snp_cover_json(const struct snp_cover *cover)
+json_t *snp_guarantee_json(const struct snp_guarantee *guarantee)
 {
     static const char *const interpreters[] = {
-        [SNP_COVER_OFF] = "off",
-        [SNP_COVER_UNAVAILABLE] = "unavailable",
-        [SNP_COVER_DROPPED] = "dropped_for_memory",
-        [SNP_COVER_STANDBY] = "standby",
+        [SNP_GUARANTEE_OFF] = "off",
+        [SNP_GUARANTEE_UNAVAILABLE] = "unavailable",
+        [SNP_GUARANTEE_DROPPED] = "dropped_for_memory",
+        [SNP_GUARANTEE_STANDBY] = "standby",
     };
     static const char *const workspaces[] = {
-        [SNP_COVER_FILES_OFF] = "off",
-        [SNP_COVER_FILES_UNAVAILABLE] = "unavailable",
-        [SNP_COVER_FILES_COPIED] = "copied",
+        [SNP_GUARANTEE_FILES_OFF] = "off",
+        [SNP_GUARANTEE_FILES_UNAVAILABLE] = "unavailable",
+        [SNP_GUARANTEE_FILES_COPIED] = "copied",
     };
 
-    return json_pack("{s:s,s:s,s:o}", "interpreter", interpreters[cover->interpreter],
-                     "workspace", workspaces[cover->workspace], "notes",
-                     cover->notes == NULL ? json_array() : json_incref(cover->notes));
+    return json_pack("{s:s,s:s,s:o}", "interpreter", interpreters[guarantee->interpreter],
+                     "workspace", workspaces[guarantee->workspace], "notes",
+                     guarantee->notes == NULL ? json_array() : json_incref(guarantee->notes));
 }
 
-static void add_note(struct snp_cover *cover, json_t *text)
+static void add_note(struct snp_guarantee *guarantee, json_t *text)
 {
-    if (cover->notes == NULL) {
-        cover->notes = json_array();
+    if (guarantee->notes == NULL) {
+        guarantee->notes = json_array();
     }
-    (void)json_array_append_new(cover->notes, text);
+    (void)json_array_append_new(guarantee->notes, text);
 }
 
-void snp_cover_note(struct snp_cover *cover, const char *text)
+void snp_guarantee_note(struct snp_guarantee *guarantee, const char *text)
 {
     size_t i;
     json_t *note;
 
-    json_array_foreach(cover->notes, i, note)
+    json_array_foreach(guarantee->notes, i, note)
     {
         if (strcmp(json_string_value(note), text) == 0) {
             return;
         }
     }
-    add_note(cover, json_string(text));
+    add_note(guarantee, json_string(text));
 }
 
 static json_t *names_text(const json_t *names)
@@ -128,56 +128,60 @@ static json_t *names_text(const json_t *names)
     return snp_json_bytes(snp_buf_bytes(&text), text.len);
 }
 
-static void note_interpreter(struct snp_cover *cover, const struct snp_branch_making *m)
+static void note_interpreter(struct snp_guarantee *guarantee,
+                             const struct snp_snapshot_making *m)
 {
     if (m->others > 0) {
-        add_note(cover,
+        add_note(guarantee,
                  json_sprintf("%u processes run in the background: they end if the cell is "
                               "killed, and do not come back",
                               (unsigned)m->others));
     }
     if (json_array_size(m->written) > 0) {
         snp_autojson json_t *names = names_text(m->written);
-        add_note(cover, json_sprintf("files are open for writing: what is written to them by "
-                                     "the cell may stay (%s)",
-                                     json_string_value(names)));
+        add_note(guarantee,
+                 json_sprintf("files are open for writing: what is written to them by "
+                              "the cell may stay (%s)",
+                              json_string_value(names)));
     }
 }
 
-static void note_files(struct snp_cover *cover, const struct snp_branch_making *m)
+static void note_files(struct snp_guarantee *guarantee, const struct snp_snapshot_making *m)
 {
-    if ((m->keep_flags & SNP_KEEP_LOST) != 0) {
-        add_note(cover,
+    if ((m->files_flags & SNP_KEEP_LOST) != 0) {
+        add_note(guarantee,
                  json_string("sockets, FIFOs and what cannot be read in the workspace are "
                              "not put back"));
     }
     if (m->files_ok) {
         return;
     }
-    if (m->keep_errno == EOPNOTSUPP) {
-        add_note(cover, json_string("files are not copied here: what a cell writes stays"));
-    } else if (m->keep_errno != 0) {
-        add_note(cover, json_sprintf("files could not be copied (%s): what the cell writes "
-                                     "stays",
-                                     strerrordesc_np(m->keep_errno)));
-    } else if ((m->keep_flags & SNP_KEEP_SHORT) != 0) {
-        add_note(cover, json_string("memory is too short to copy files: what the cell writes "
-                                    "stays; --memory raises the limit"));
+    if (m->files_errno == EOPNOTSUPP) {
+        add_note(guarantee, json_string("files are not copied here: what a cell writes stays"));
+    } else if (m->files_errno != 0) {
+        add_note(guarantee, json_sprintf("files could not be copied (%s): what the cell writes "
+                                         "stays",
+                                         strerrordesc_np(m->files_errno)));
+    } else if ((m->files_flags & SNP_KEEP_SHORT) != 0) {
+        add_note(guarantee,
+                 json_string("memory is too short to copy files: what the cell writes "
+                             "stays; --memory raises the limit"));
     } else {
-        add_note(cover, json_sprintf("the workspace is larger than what is copied (%d MiB, %d "
-                                     "files): what the cell writes stays",
-                                     FILES_BYTES_MAX >> 20, FILES_MAX));
+        add_note(guarantee,
+                 json_sprintf("the workspace is larger than what is copied (%d MiB, %d "
+                              "files): what the cell writes stays",
+                              FILES_BYTES_MAX >> 20, FILES_MAX));
     }
 }
 
 /* Room ---------------------------------------------------------------------------------------- */
 
-static bool is_copy(const struct snp_branch *b)
+static bool is_copy(const struct snp_tier_snapshot *b)
 {
     return b->number != 0 && b->pid > 0;
 }
 
-static unsigned n_copies(const struct snp_branches *bs)
+static unsigned n_copies(const struct snp_tier_snapshots *bs)
 {
     unsigned n = bs->making.is_on && bs->making.number != 0 ? 1 : 0;
 
@@ -191,23 +195,23 @@ static unsigned n_copies(const struct snp_branches *bs)
  * Copies are not the code's, so they do not count as its processes. While one is on its way out
  * because memory is short, what it still holds does not count as the code's memory.
  */
-static void make_room(struct snp_session *s)
+static void make_room(struct snp_sandbox *s)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
     const uint64_t *limit = s->spec.limits.value;
-    unsigned n = n_copies(bs) + bs->n_dying + (s->keeping.saving != NULL ? 1 : 0);
+    unsigned n = n_copies(bs) + bs->n_dying + (s->transfer.saving != NULL ? 1 : 0);
     uint64_t reserve = bs->n_dying > 0 && bs->is_short ? limit[SNP_LIMIT_MEMORY] / 4 : 0;
 
-    if (!s->embryo.has_cgroup) {
+    if (!s->process.has_cgroup) {
         return;
     }
     if (n != bs->n_allowed &&
-        snp_cgroup_set_processes(&s->tier->cgroups, s->embryo.cgroup,
+        snp_cgroup_set_processes(&s->supervisor->cgroups, s->process.cgroup,
                                  limit[SNP_LIMIT_PROCESSES] + SNP_OWN_PROCESSES + n) == 0) {
         bs->n_allowed = n;
     }
     if (reserve != bs->has_reserve &&
-        snp_cgroup_set_memory(&s->tier->cgroups, s->embryo.cgroup,
+        snp_cgroup_set_memory(&s->supervisor->cgroups, s->process.cgroup,
                               limit[SNP_LIMIT_MEMORY] + reserve) == 0) {
         bs->has_reserve = reserve;
     }
@@ -215,9 +219,9 @@ static void make_room(struct snp_session *s)
 
 /* The table ----------------------------------------------------------------------------------- */
 
-struct snp_branch *snp_branch_find(struct snp_session *s, uint32_t number)
+struct snp_tier_snapshot *snp_snapshot_find(struct snp_sandbox *s, uint32_t number)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
 
     for (size_t i = 0; i < bs->n; i++) {
         if (bs->at[i].number == number) {
@@ -227,43 +231,43 @@ struct snp_branch *snp_branch_find(struct snp_session *s, uint32_t number)
     return NULL;
 }
 
-static void make_now(struct snp_session *s);
+static void make_now(struct snp_sandbox *s);
 
 static void on_dropped(void *data, int eno, const char *bytes, size_t n)
 {
-    struct snp_session *s = data;
+    struct snp_sandbox *s = data;
 
     (void)eno;
     (void)bytes;
     (void)n;
-    s->branches.n_dying--;
-    if (eno == EPIPE || s->branches.n_dying > 0) {
+    s->snapshots.n_dying--;
+    if (eno == EPIPE || s->snapshots.n_dying > 0) {
         return;
     }
-    s->branches.is_short = false;
+    s->snapshots.is_short = false;
     make_room(s);
-    if (s->branches.making.is_delayed) {
-        s->branches.making.is_delayed = false;
+    if (s->snapshots.making.is_delayed) {
+        s->snapshots.making.is_delayed = false;
         make_now(s);
     }
 }
 
-static void ask_drop(struct snp_session *s, uint32_t number)
+static void ask_drop(struct snp_sandbox *s, uint32_t number)
 {
     snp_autobuf struct snp_buf raw = {0};
 
     snp_buf_init(&raw, sizeof(number));
     if (snp_buf_add(&raw, &number, sizeof(number)) == 0) {
-        s->branches.n_dying++;
-        snp_session_ask_init(s, SNP_INIT_DROP, &raw, -1, on_dropped, s);
+        s->snapshots.n_dying++;
+        snp_sandbox_ask_init(s, SNP_INIT_DROP, &raw, -1, on_dropped, s);
     }
 }
 
 /* Out of the table, and ended. */
-static void remove_branch(struct snp_session *s, uint32_t number)
+static void remove_snapshot(struct snp_sandbox *s, uint32_t number)
 {
-    struct snp_branches *bs = of(s);
-    struct snp_branch *b = snp_branch_find(s, number);
+    struct snp_tier_snapshots *bs = of(s);
+    struct snp_tier_snapshot *b = snp_snapshot_find(s, number);
 
     if (b == NULL || number == 0) {
         return;
@@ -272,20 +276,20 @@ static void remove_branch(struct snp_session *s, uint32_t number)
     ask_drop(s, number);
 }
 
-void snp_branch_drop(struct snp_session *s, uint32_t number)
+void snp_snapshot_drop(struct snp_sandbox *s, uint32_t number)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
 
-    const struct snp_branch *b = snp_branch_find(s, number);
+    const struct snp_tier_snapshot *b = snp_snapshot_find(s, number);
 
     if (b != NULL && b->n_users == 0 && !(bs->has_standby && bs->standby == number)) {
-        remove_branch(s, number);
+        remove_snapshot(s, number);
     }
 }
 
-void snp_branch_use(struct snp_session *s, uint32_t number)
+void snp_snapshot_use(struct snp_sandbox *s, uint32_t number)
 {
-    struct snp_branch *b = snp_branch_find(s, number);
+    struct snp_tier_snapshot *b = snp_snapshot_find(s, number);
 
     if (b != NULL) {
         b->n_users++;
@@ -293,74 +297,76 @@ void snp_branch_use(struct snp_session *s, uint32_t number)
     }
 }
 
-void snp_branch_release(struct snp_session *s, uint32_t number)
+void snp_snapshot_release(struct snp_sandbox *s, uint32_t number)
 {
-    struct snp_branch *b = snp_branch_find(s, number);
+    struct snp_tier_snapshot *b = snp_snapshot_find(s, number);
 
     if (b != NULL) {
         b->n_users--;
-        if (!b->is_pinned) {
-            snp_branch_drop(s, number); /* unless it stands by */
+        if (!b->is_permanent) {
+            snp_snapshot_drop(s, number); /* unless it stands by */
         }
         make_room(s);
     }
 }
 
 /* Nothing stands by. */
-static void drop_standby(struct snp_session *s)
+static void drop_standby(struct snp_sandbox *s)
 {
-    struct snp_branches *bs = of(s);
-    const struct snp_branch *b = bs->has_standby ? snp_branch_find(s, bs->standby) : NULL;
-    bool is_pinned = b != NULL && (b->is_pinned || b->n_users > 0);
+    struct snp_tier_snapshots *bs = of(s);
+    const struct snp_tier_snapshot *b =
+        bs->has_standby ? snp_snapshot_find(s, bs->standby) : NULL;
+    bool is_permanent = b != NULL && (b->is_permanent || b->n_users > 0);
 
     bs->has_standby = false;
-    if (b != NULL && !is_pinned) {
-        remove_branch(s, bs->standby);
+    if (b != NULL && !is_permanent) {
+        remove_snapshot(s, bs->standby);
     }
 }
 
 /* What was set aside ends now. */
-static void see_off(struct snp_session *s)
+static void see_off(struct snp_sandbox *s)
 {
     uint32_t number = SNP_TAKE(of(s)->leaving, 0);
 
     if (number != 0) {
-        snp_branch_drop(s, number);
+        snp_snapshot_drop(s, number);
     }
 }
 
-void snp_branch_on_gone(struct snp_session *s, uint32_t number)
+void snp_snapshot_on_gone(struct snp_sandbox *s, uint32_t number)
 {
-    struct snp_branches *bs = of(s);
-    struct snp_branch *b = snp_branch_find(s, number);
+    struct snp_tier_snapshots *bs = of(s);
+    struct snp_tier_snapshot *b = snp_snapshot_find(s, number);
 
     if (b == NULL) {
         return;
     }
     b->pid = -1;
     if (number == 0) {
-        s->has_seed = false;
+        s->has_pristine = false;
     }
     if (bs->has_standby && bs->standby == number) {
-        bs->cover.interpreter = SNP_COVER_UNAVAILABLE;
-        add_note(&bs->cover, json_string("the copy of the interpreter has died"));
+        bs->guarantee.interpreter = SNP_GUARANTEE_UNAVAILABLE;
+        add_note(&bs->guarantee, json_string("the copy of the interpreter has died"));
     }
-    if (s->state != SNP_SESSION_READY || s->is_ending) {
+    if (s->state != SNP_SANDBOX_READY || s->is_ending) {
         return;
     }
-    snp_log(SNP_LOG_WARN, "branch-gone", "session=%s branch=%u", s->spec.id, (unsigned)number);
+    snp_log(SNP_LOG_WARN, "snapshot-gone", "session=%s snapshot=%u", s->spec.id,
+            (unsigned)number);
 }
 
 /* Waiting --------------------------------------------------------------------------------------- */
 
-static void run_waits(struct snp_session *s)
+static void run_waits(struct snp_sandbox *s)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
 
     bs->is_fresh = true;
-    for (size_t i = 0; i < SNP_BRANCH_WAITS_MAX; i++) {
-        snp_branch_cb cb = bs->waits[i].cb;
-        if (cb != NULL && !bs->making.is_on && bs->n_holds == 0) {
+    for (size_t i = 0; i < SNP_SNAPSHOT_WAITS_MAX; i++) {
+        snp_snapshot_cb cb = bs->waits[i].cb;
+        if (cb != NULL && !bs->making.is_on && bs->n_pauses == 0) {
             bs->waits[i].cb = NULL;
             cb(bs->waits[i].data);
         }
@@ -368,20 +374,20 @@ static void run_waits(struct snp_session *s)
     bs->is_fresh = false;
 }
 
-void snp_branch_hold(struct snp_session *s)
+void snp_snapshot_pause(struct snp_sandbox *s)
 {
-    of(s)->n_holds++;
+    of(s)->n_pauses++;
 }
 
-void snp_branch_unhold(struct snp_session *s)
+void snp_snapshot_resume(struct snp_sandbox *s)
 {
-    of(s)->n_holds--;
+    of(s)->n_pauses--;
     run_waits(s);
 }
 
-static bool has_waits(const struct snp_branches *bs)
+static bool has_waits(const struct snp_tier_snapshots *bs)
 {
-    for (size_t i = 0; i < SNP_BRANCH_WAITS_MAX; i++) {
+    for (size_t i = 0; i < SNP_SNAPSHOT_WAITS_MAX; i++) {
         if (bs->waits[i].cb != NULL) {
             return true;
         }
@@ -389,11 +395,11 @@ static bool has_waits(const struct snp_branches *bs)
     return false;
 }
 
-void snp_branch_forget(struct snp_session *s, const void *data)
+void snp_snapshot_forget(struct snp_sandbox *s, const void *data)
 {
-    for (size_t i = 0; i < SNP_BRANCH_WAITS_MAX; i++) {
-        if (s->branches.waits[i].data == data) {
-            s->branches.waits[i].cb = NULL;
+    for (size_t i = 0; i < SNP_SNAPSHOT_WAITS_MAX; i++) {
+        if (s->snapshots.waits[i].data == data) {
+            s->snapshots.waits[i].cb = NULL;
         }
     }
 }
@@ -401,41 +407,45 @@ void snp_branch_forget(struct snp_session *s, const void *data)
 /* Making ---------------------------------------------------------------------------------------- */
 
 /* Whether there is a place for one more. */
-static bool has_place(const struct snp_branches *bs)
+static bool has_place(const struct snp_tier_snapshots *bs)
 {
     return bs->n < SNP_ARRAY_LEN(bs->at);
 }
 
-static void cover_made(struct snp_session *s, const struct snp_branch_making *m, bool has_copy)
+static void guarantee_made(struct snp_sandbox *s,
+                           const struct snp_snapshot_making *m,
+                           bool has_copy)
 {
-    struct snp_cover *cover = &of(s)->cover;
+    struct snp_guarantee *guarantee = &of(s)->guarantee;
 
-    cover_done(cover);
-    cover->interpreter = has_copy           ? SNP_COVER_STANDBY
-                         : m->is_for_memory ? SNP_COVER_DROPPED
-                                            : SNP_COVER_UNAVAILABLE;
-    cover->workspace = m->files_ok ? SNP_COVER_FILES_COPIED : SNP_COVER_FILES_UNAVAILABLE;
+    guarantee_done(guarantee);
+    guarantee->interpreter = has_copy           ? SNP_GUARANTEE_STANDBY
+                             : m->is_for_memory ? SNP_GUARANTEE_DROPPED
+                                                : SNP_GUARANTEE_UNAVAILABLE;
+    guarantee->workspace =
+        m->files_ok ? SNP_GUARANTEE_FILES_COPIED : SNP_GUARANTEE_FILES_UNAVAILABLE;
     if (has_copy) {
-        note_interpreter(cover, m);
+        note_interpreter(guarantee, m);
     } else {
         snp_autojson json_t *why = snp_json_bytes(m->why, strlen(m->why));
-        add_note(cover, json_sprintf("no copy of the interpreter: %s", json_string_value(why)));
+        add_note(guarantee,
+                 json_sprintf("no copy of the interpreter: %s", json_string_value(why)));
     }
-    note_files(cover, m);
+    note_files(guarantee, m);
 }
 
-static void make(struct snp_session *s);
+static void make(struct snp_sandbox *s);
 
 /* All have answered: the new one takes the place of the old. */
-static void conclude(struct snp_session *s)
+static void conclude(struct snp_sandbox *s)
 {
-    struct snp_branches *bs = of(s);
-    struct snp_branch_making *m = &bs->making;
-    bool has_copy = m->pid >= 0 && m->held_ok;
+    struct snp_tier_snapshots *bs = of(s);
+    struct snp_snapshot_making *m = &bs->making;
+    bool has_copy = m->pid >= 0 && m->interpreter_ok;
     uint32_t old = bs->standby;
     bool had_old = bs->has_standby && old != m->number;
 
-    if (!m->is_on || !m->hold_done || !m->held_done || !m->keep_done) {
+    if (!m->is_on || !m->init_done || !m->interpreter_done || !m->files_done) {
         return;
     }
     m->is_on = false;
@@ -449,19 +459,19 @@ static void conclude(struct snp_session *s)
         ask_drop(s, m->number); /* there is one that the interpreter does not stand for */
         m->files_ok = false;
     } else if (m->number != 0 && (has_copy || m->files_ok)) {
-        bs->at[bs->n++] = (struct snp_branch){.number = m->number,
-                                              .pid = has_copy ? m->pid : -1,
-                                              .has_files = m->files_ok,
-                                              .others = m->others};
+        bs->at[bs->n++] = (struct snp_tier_snapshot){.number = m->number,
+                                                     .pid = has_copy ? m->pid : -1,
+                                                     .has_files = m->files_ok,
+                                                     .others = m->others};
     } else if (m->number == 0) {
-        snp_branch_find(s, 0)->has_files = m->files_ok;
+        snp_snapshot_find(s, 0)->has_files = m->files_ok;
     }
     bs->has_standby = has_copy || m->files_ok;
     bs->standby = m->number;
     bs->is_current = !m->is_stale && !m->is_spent;
     bs->is_past = m->is_spent;
     bs->is_hurried = has_waits(bs);
-    cover_made(s, m, has_copy);
+    guarantee_made(s, m, has_copy);
     json_decref(SNP_TAKE_PTR(m->written));
     make_room(s);
     if (s->cell == NULL) {
@@ -474,12 +484,12 @@ static void conclude(struct snp_session *s)
 }
 
 /* Without a /proc of its own pid 1 cannot tell who else is there. */
-static uint32_t count_others(const struct snp_session *s, pid_t copy)
+static uint32_t count_others(const struct snp_sandbox *s, pid_t copy)
 {
     struct snp_procs procs = {0};
     uint32_t n = 0;
 
-    snp_procs_below(s->embryo.pid, &procs);
+    snp_procs_below(s->process.pid, &procs);
     for (size_t i = 0; i < procs.n; i++) {
         const struct snp_proc *p = &procs.at[i];
 
@@ -489,22 +499,23 @@ static uint32_t count_others(const struct snp_session *s, pid_t copy)
     return n > 1 ? n - 1 : 0; /* one is the interpreter */
 }
 
-static void on_hold(void *data, int eno, const char *bytes, size_t n)
+static void on_copied(void *data, int eno, const char *bytes, size_t n)
 {
-    struct snp_session *s = data;
-    struct snp_branch_making *m = &of(s)->making;
+    struct snp_sandbox *s = data;
+    struct snp_snapshot_making *m = &of(s)->making;
     int32_t pid = -1;
 
-    m->hold_done = true;
+    m->init_done = true;
     if (eno == 0 && n >= 8) {
         memcpy(&pid, bytes, 4);
         memcpy(&m->others, bytes + 4, 4);
-        if (s->tier->is_local) {
+        if (s->supervisor->is_local) {
             m->others = count_others(s, pid);
         }
     } else {
         /* The interpreter says why, unless it cannot. */
-        m->held_done = m->held_done || eno == ETIMEDOUT || !snp_link_is_open(&s->guest);
+        m->interpreter_done =
+            m->interpreter_done || eno == ETIMEDOUT || !snp_link_is_open(&s->guest);
         if (m->why[0] == '\0') {
             (void)snprintf(m->why, sizeof(m->why), "%s",
                            eno == ETIMEDOUT ? "the interpreter does not answer"
@@ -515,15 +526,15 @@ static void on_hold(void *data, int eno, const char *bytes, size_t n)
     conclude(s);
 }
 
-static void on_keep(void *data, int eno, const char *bytes, size_t n)
+static void on_files(void *data, int eno, const char *bytes, size_t n)
 {
-    struct snp_session *s = data;
-    struct snp_branch_making *m = &of(s)->making;
+    struct snp_sandbox *s = data;
+    struct snp_snapshot_making *m = &of(s)->making;
 
-    m->keep_done = true;
-    m->keep_errno = eno;
-    m->keep_flags = n >= 13 ? (uint8_t)bytes[12] : 0;
-    m->files_ok = eno == 0 && (m->keep_flags & SNP_KEEP_OVER) == 0;
+    m->files_done = true;
+    m->files_errno = eno;
+    m->files_flags = n >= 13 ? (uint8_t)bytes[12] : 0;
+    m->files_ok = eno == 0 && (m->files_flags & SNP_KEEP_OVER) == 0;
     conclude(s);
 }
 
@@ -544,19 +555,19 @@ static json_t *read_names(const json_t *list)
     return names;
 }
 
-bool snp_branch_on_held(struct snp_session *s, const struct snp_frame *f)
+bool snp_snapshot_on_held(struct snp_sandbox *s, const struct snp_frame *f)
 {
-    struct snp_branch_making *m = &of(s)->making;
+    struct snp_snapshot_making *m = &of(s)->making;
     snp_autojson json_t *head = NULL;
     struct snp_err err;
 
-    if (!m->is_on || m->held_done || m->number == 0 || f->id != m->number ||
+    if (!m->is_on || m->interpreter_done || m->number == 0 || f->id != m->number ||
         snp_json_parse(f->head, f->head_len, &head, &err) < 0) {
         return false;
     }
-    m->held_done = true;
-    m->held_ok = snp_json_bool(head, "ok", false);
-    if (m->held_ok) {
+    m->interpreter_done = true;
+    m->interpreter_ok = snp_json_bool(head, "ok", false);
+    if (m->interpreter_ok) {
         m->written = read_names(json_object_get(head, "written"));
     } else {
         m->is_refused = true;
@@ -567,32 +578,32 @@ bool snp_branch_on_held(struct snp_session *s, const struct snp_frame *f)
     return true;
 }
 
-void snp_branch_on_lost(struct snp_session *s)
+void snp_snapshot_on_lost(struct snp_sandbox *s)
 {
-    struct snp_branch_making *m = &of(s)->making;
+    struct snp_snapshot_making *m = &of(s)->making;
 
     if (m->is_on && !m->is_delayed && m->number != 0) {
-        m->held_done = true; /* it will not say */
+        m->interpreter_done = true; /* it will not say */
         conclude(s);
     }
 }
 
 static void on_making_timeout(uv_timer_t *timer)
 {
-    struct snp_session *s = timer->data;
-    struct snp_branch_making *m = &of(s)->making;
+    struct snp_sandbox *s = timer->data;
+    struct snp_snapshot_making *m = &of(s)->making;
 
     /* Pid 1 has its own times; whoever waits for it longer is ended elsewhere. */
-    if (m->is_on && m->number == 0 && !m->hold_done) {
-        m->hold_done = true;
+    if (m->is_on && m->number == 0 && !m->init_done) {
+        m->init_done = true;
         m->pid = -1;
-        (void)snprintf(m->why, sizeof(m->why), "the seed is not there");
+        (void)snprintf(m->why, sizeof(m->why), "the pristine copy is not there");
         conclude(s);
     } else if (m->is_on && m->is_delayed) {
         m->is_delayed = false;
         make_now(s);
-    } else if (m->is_on && !m->held_done) {
-        m->held_done = true;
+    } else if (m->is_on && !m->interpreter_done) {
+        m->interpreter_done = true;
         (void)snprintf(m->why, sizeof(m->why), "the interpreter does not answer");
         conclude(s);
     }
@@ -602,23 +613,23 @@ static void on_making_timeout(uv_timer_t *timer)
  * Bytes that may be copied of files. Copies are memory of the sandbox: a kill for the lack of it
  * would cost the code more than a cell that cannot be undone.
  */
-static uint64_t room_for_files(struct snp_session *s)
+static uint64_t room_for_files(struct snp_sandbox *s)
 {
     const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
     const uint64_t enough = limit - limit / SHORT_SHARE;
     uint64_t used = 0;
 
-    if (s->tier->is_local) {
+    if (s->supervisor->is_local) {
         return UINT64_MAX; /* there they are on a disk */
     }
-    if (!s->embryo.has_cgroup ||
-        !snp_meter_usage(&s->meter, &s->tier->cgroups, s->embryo.cgroup, enough, &used)) {
+    if (!s->process.has_cgroup || !snp_meter_usage(&s->meter, &s->supervisor->cgroups,
+                                                   s->process.cgroup, enough, &used)) {
         return limit / 4;
     }
     return used < enough ? enough - used : 0;
 }
 
-static void send_keep(struct snp_session *s, uint32_t number)
+static void send_keep(struct snp_sandbox *s, uint32_t number)
 {
     snp_autobuf struct snp_buf raw = {0};
     const uint64_t most_bytes = FILES_BYTES_MAX;
@@ -628,13 +639,13 @@ static void send_keep(struct snp_session *s, uint32_t number)
     snp_buf_init(&raw, 24);
     if (snp_buf_add(&raw, &number, 4) < 0 || snp_buf_add(&raw, &most_bytes, 8) < 0 ||
         snp_buf_add(&raw, &most_files, 4) < 0 || snp_buf_add(&raw, &most_new, 8) < 0) {
-        on_keep(s, ENOMEM, NULL, 0);
+        on_files(s, ENOMEM, NULL, 0);
         return;
     }
-    snp_session_ask_init(s, SNP_INIT_KEEP, &raw, -1, on_keep, s);
+    snp_sandbox_ask_init(s, SNP_INIT_KEEP, &raw, -1, on_files, s);
 }
 
-static void send_hold(struct snp_session *s, uint32_t number)
+static void send_hold(struct snp_sandbox *s, uint32_t number)
 {
     snp_autobuf struct snp_buf raw = {0};
     const struct snp_frame frame = {
@@ -648,22 +659,22 @@ static void send_hold(struct snp_session *s, uint32_t number)
         setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
         snp_buf_add(&raw, &number, sizeof(number)) < 0 ||
         snp_link_send_fd(&s->guest, &frame, pair[1]) < 0) {
-        on_hold(s, ECHILD, NULL, 0);
+        on_copied(s, ECHILD, NULL, 0);
     } else {
-        snp_session_ask_init(s, SNP_INIT_HOLD, &raw, pair[0], on_hold, s);
+        snp_sandbox_ask_init(s, SNP_INIT_HOLD, &raw, pair[0], on_copied, s);
     }
     snp_closep(&pair[0]);
     snp_closep(&pair[1]);
 }
 
-static uv_timer_t *timer_of(struct snp_session *s)
+static uv_timer_t *timer_of(struct snp_sandbox *s)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
 
     if (bs->timer == NULL) {
         bs->timer = calloc(1, sizeof(*bs->timer));
         if (bs->timer != NULL) {
-            (void)uv_timer_init(s->tier->loop, bs->timer);
+            (void)uv_timer_init(s->supervisor->loop, bs->timer);
             bs->timer->data = s;
         }
     }
@@ -671,19 +682,20 @@ static uv_timer_t *timer_of(struct snp_session *s)
 }
 
 /* Is there too little left for pages that two processes hold? */
-static bool is_memory_short(struct snp_session *s)
+static bool is_memory_short(struct snp_sandbox *s)
 {
     const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
     const uint64_t enough = limit - limit / SHORT_SHARE;
     uint64_t used = 0;
 
-    return s->embryo.has_cgroup &&
-           snp_meter_usage(&s->meter, &s->tier->cgroups, s->embryo.cgroup, enough, &used) &&
+    return s->process.has_cgroup &&
+           snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->process.cgroup, enough,
+                           &used) &&
            used > enough;
 }
 
 /* Why no copy can be made; NULL: nothing speaks against it. */
-static const char *reason_against(struct snp_session *s)
+static const char *reason_against(struct snp_sandbox *s)
 {
     struct snp_err err;
 
@@ -700,16 +712,16 @@ static const char *reason_against(struct snp_session *s)
     return NULL;
 }
 
-static void make_now(struct snp_session *s)
+static void make_now(struct snp_sandbox *s)
 {
-    struct snp_branch_making *m = &of(s)->making;
+    struct snp_snapshot_making *m = &of(s)->making;
     const char *why = reason_against(s);
 
     make_room(s);
     if (why != NULL) {
         (void)snprintf(m->why, sizeof(m->why), "%s", why);
-        m->held_done = true;
-        m->hold_done = true;
+        m->interpreter_done = true;
+        m->init_done = true;
     } else {
         send_hold(s, m->number);
     }
@@ -717,17 +729,17 @@ static void make_now(struct snp_session *s)
 }
 
 /* Something that can be done at once ends before this returns. */
-static void make(struct snp_session *s)
+static void make(struct snp_sandbox *s)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
     uv_timer_t *timer = timer_of(s);
 
-    if (bs->making.is_on || s->state != SNP_SESSION_READY || timer == NULL) {
+    if (bs->making.is_on || s->state != SNP_SANDBOX_READY || timer == NULL) {
         return;
     }
     see_off(s); /* the timer is for other things from here on */
     bs->is_current = false;
-    bs->making = (struct snp_branch_making){.is_on = true, .number = ++bs->last, .pid = -1};
+    bs->making = (struct snp_snapshot_making){.is_on = true, .number = ++bs->last, .pid = -1};
     (void)uv_timer_start(timer, on_making_timeout, MAKING_MS, 0);
     if (bs->is_past && bs->has_standby && is_memory_short(s)) {
         drop_standby(s); /* what it holds may be what is missing */
@@ -738,60 +750,62 @@ static void make(struct snp_session *s)
     }
 }
 
-void snp_branch_begin(struct snp_session *s)
+void snp_snapshot_begin(struct snp_sandbox *s)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
 
     if (bs->n == 0) {
-        bs->at[bs->n++] = (struct snp_branch){.number = 0, .is_pinned = true};
+        bs->at[bs->n++] = (struct snp_tier_snapshot){.number = 0, .is_permanent = true};
     }
-    if (!is_wanted(s) || !s->has_seed) {
+    if (!is_wanted(s) || !s->has_pristine) {
         return;
     }
-    bs->making = (struct snp_branch_making){
-        .is_on = true, .hold_done = bs->has_seed, .held_done = true, .held_ok = true};
+    bs->making = (struct snp_snapshot_making){.is_on = true,
+                                              .init_done = bs->has_pristine,
+                                              .interpreter_done = true,
+                                              .interpreter_ok = true};
     if (timer_of(s) != NULL) {
         (void)uv_timer_start(timer_of(s), on_making_timeout, MAKING_MS, 0);
     }
     send_keep(s, 0);
 }
 
-void snp_branch_on_seed(struct snp_session *s)
+void snp_snapshot_on_pristine(struct snp_sandbox *s)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
 
-    bs->has_seed = true;
+    bs->has_pristine = true;
     if (bs->making.is_on && bs->making.number == 0) {
-        bs->making.hold_done = true;
+        bs->making.init_done = true;
         conclude(s);
     }
 }
 
-void snp_branch_stale(struct snp_session *s)
+void snp_snapshot_stale(struct snp_sandbox *s)
 {
     of(s)->is_current = false;
     of(s)->making.is_stale = of(s)->making.is_on;
 }
 
 /* Does code run between cells, which may write files, so that a copy is soon of the past? */
-static bool is_moving(const struct snp_branches *bs)
+static bool is_moving(const struct snp_tier_snapshots *bs)
 {
     return bs->making.others > 0 || bs->making.is_refused;
 }
 
-bool snp_branch_prepare(struct snp_session *s, snp_branch_cb cb, void *data)
+bool snp_snapshot_prepare(struct snp_sandbox *s, snp_snapshot_cb cb, void *data)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
     bool is_current = bs->is_current && (bs->is_fresh || !is_moving(bs));
 
-    if (!is_current && !bs->making.is_on && bs->n_holds == 0) {
+    if (!is_current && !bs->making.is_on && bs->n_pauses == 0) {
         make(s);
     }
-    if (!bs->making.is_on && bs->n_holds == 0) {
+    if (!bs->making.is_on && bs->n_pauses == 0) {
         return true;
     }
     bs->is_hurried = true;
-    for (size_t i = 0; i < SNP_BRANCH_WAITS_MAX; i++) {
+    for (size_t i = 0; i < SNP_SNAPSHOT_WAITS_MAX; i++) {
         if (bs->waits[i].cb == NULL) {
             bs->waits[i].cb = cb;
             bs->waits[i].data = data;
@@ -803,23 +817,23 @@ bool snp_branch_prepare(struct snp_session *s, snp_branch_cb cb, void *data)
 
 static void on_after(uv_timer_t *timer)
 {
-    struct snp_session *s = timer->data;
+    struct snp_sandbox *s = timer->data;
 
     /* Whoever else is at work by now has it made when it is needed, or makes it needless. */
     if (s->cell == NULL && s->rollback.id == 0 && !s->returning.is_on && !of(s)->is_current &&
-        of(s)->n_holds == 0) {
+        of(s)->n_pauses == 0) {
         make(s);
     }
 }
 
-void snp_branch_spent(struct snp_session *s, bool again)
+void snp_snapshot_spent(struct snp_sandbox *s, bool again)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
 
     bs->is_current = false;
     bs->is_past = true;
     bs->making.is_spent = bs->making.is_on; /* a save would write it as what is now */
-    if (again && is_wanted(s) && s->state == SNP_SESSION_READY) {
+    if (again && is_wanted(s) && s->state == SNP_SANDBOX_READY) {
         if (bs->is_hurried || timer_of(s) == NULL) {
             make(s);
         } else if (!bs->making.is_on) { /* who comes before that begins it, and waits */
@@ -840,14 +854,15 @@ static void on_leave(uv_timer_t *timer)
  * What stands by is of no use any more. To end it takes as long as to copy it, and can have a
  * processor that whoever waits for the return needs: it ends a moment later.
  */
-static void set_aside(struct snp_session *s)
+static void set_aside(struct snp_sandbox *s)
 {
-    struct snp_branches *bs = of(s);
-    const struct snp_branch *b = bs->has_standby ? snp_branch_find(s, bs->standby) : NULL;
+    struct snp_tier_snapshots *bs = of(s);
+    const struct snp_tier_snapshot *b =
+        bs->has_standby ? snp_snapshot_find(s, bs->standby) : NULL;
     uv_timer_t *timer = timer_of(s);
 
     see_off(s);
-    if (b == NULL || b->number == 0 || b->is_pinned || b->n_users > 0 || timer == NULL) {
+    if (b == NULL || b->number == 0 || b->is_permanent || b->n_users > 0 || timer == NULL) {
         drop_standby(s);
         return;
     }
@@ -856,36 +871,36 @@ static void set_aside(struct snp_session *s)
     (void)uv_timer_start(timer, on_leave, LEAVE_MS, 0);
 }
 
-void snp_branch_set_standby(struct snp_session *s, uint32_t number)
+void snp_snapshot_set_standby(struct snp_sandbox *s, uint32_t number)
 {
-    struct snp_branches *bs = of(s);
-    const struct snp_branch *b = snp_branch_find(s, number);
+    struct snp_tier_snapshots *bs = of(s);
+    const struct snp_tier_snapshot *b = snp_snapshot_find(s, number);
 
     if (bs->has_standby && bs->standby != number) {
         set_aside(s);
-        b = snp_branch_find(s, number); /* the table may have changed */
+        b = snp_snapshot_find(s, number); /* the table may have changed */
     }
     bs->has_standby = b != NULL;
     bs->standby = number;
     bs->is_current = true;
     bs->is_past = false;
-    cover_done(&bs->cover);
-    bs->cover.interpreter =
-        b != NULL && b->pid >= 0 ? SNP_COVER_STANDBY : SNP_COVER_UNAVAILABLE;
-    bs->cover.workspace =
-        b != NULL && b->has_files ? SNP_COVER_FILES_COPIED : SNP_COVER_FILES_UNAVAILABLE;
+    guarantee_done(&bs->guarantee);
+    bs->guarantee.interpreter =
+        b != NULL && b->pid >= 0 ? SNP_GUARANTEE_STANDBY : SNP_GUARANTEE_UNAVAILABLE;
+    bs->guarantee.workspace = b != NULL && b->has_files ? SNP_GUARANTEE_FILES_COPIED
+                                                        : SNP_GUARANTEE_FILES_UNAVAILABLE;
 }
 
 /* Memory ---------------------------------------------------------------------------------------- */
 
 /* The one to give up: what stands by, else the oldest. */
-static struct snp_branch *least_wanted(struct snp_session *s)
+static struct snp_tier_snapshot *least_wanted(struct snp_sandbox *s)
 {
-    struct snp_branches *bs = of(s);
-    struct snp_branch *best = NULL;
+    struct snp_tier_snapshots *bs = of(s);
+    struct snp_tier_snapshot *best = NULL;
 
     for (size_t i = 0; i < bs->n; i++) {
-        struct snp_branch *b = &bs->at[i];
+        struct snp_tier_snapshot *b = &bs->at[i];
         if (!is_copy(b) || b->n_users > 0) {
             continue;
         }
@@ -897,48 +912,49 @@ static struct snp_branch *least_wanted(struct snp_session *s)
     return best;
 }
 
-static void give_up(struct snp_session *s, struct snp_branch *b)
+static void give_up(struct snp_sandbox *s, struct snp_tier_snapshot *b)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
     uint32_t number = b->number;
 
-    snp_log(SNP_LOG_INFO, "branch-dropped", "session=%s branch=%u reason=memory", s->spec.id,
-            (unsigned)number);
+    snp_log(SNP_LOG_INFO, "snapshot-dropped", "session=%s snapshot=%u reason=memory",
+            s->spec.id, (unsigned)number);
     if (bs->has_standby && bs->standby == number) {
         bs->has_standby = false;
-        bs->cover.interpreter = SNP_COVER_DROPPED;
-        bs->cover.workspace = SNP_COVER_FILES_UNAVAILABLE;
-        snp_cell_uncover(s);
+        bs->guarantee.interpreter = SNP_GUARANTEE_DROPPED;
+        bs->guarantee.workspace = SNP_GUARANTEE_FILES_UNAVAILABLE;
+        snp_cell_lose_guarantee(s);
     }
     bs->is_short = true;
-    remove_branch(s, number);
+    remove_snapshot(s, number);
     make_room(s);
 }
 
 static void on_watch(uv_timer_t *timer)
 {
-    struct snp_session *s = timer->data;
+    struct snp_sandbox *s = timer->data;
     const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
     const uint64_t enough = limit - limit / SHORT_SHARE;
     uint64_t start = snp_now_us();
     uint64_t used = 0;
     uint64_t ms;
-    bool may_uncover = snp_cell_may_uncover(s);
+    bool may_lose = snp_cell_may_lose_guarantee(s);
     bool is_worth_it = false;
-    struct snp_branch *b = may_uncover ? least_wanted(s) : NULL;
+    struct snp_tier_snapshot *b = may_lose ? least_wanted(s) : NULL;
 
     if (s->cell == NULL || (b == NULL && !snp_state_is_aside(s)) ||
-        !snp_meter_usage(&s->meter, &s->tier->cgroups, s->embryo.cgroup, enough, &used)) {
+        !snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->process.cgroup, enough,
+                         &used)) {
         return;
     }
     if (used > enough && snp_state_is_aside(s)) {
         snp_log(SNP_LOG_INFO, "save-dropped", "session=%s reason=memory", s->spec.id);
         snp_state_give_up(s);
-        b = may_uncover ? least_wanted(s) : NULL;
+        b = may_lose ? least_wanted(s) : NULL;
         is_worth_it = true; /* until the saver has ended it shares what the copy holds */
     }
     if (used > enough && b != NULL &&
-        (is_worth_it || snp_proc_own_memory(s->embryo.pid, b->pid) >= limit / OWN_SHARE)) {
+        (is_worth_it || snp_proc_own_memory(s->process.pid, b->pid) >= limit / OWN_SHARE)) {
         give_up(s, b);
     }
     ms = used > enough ? WATCH_SHARE * (snp_now_us() - start) / 1000 : (enough - used) / GROWTH;
@@ -946,15 +962,15 @@ static void on_watch(uv_timer_t *timer)
     (void)uv_timer_start(timer, on_watch, ms, 0);
 }
 
-void snp_branch_watch(struct snp_session *s, bool is_running)
+void snp_snapshot_watch(struct snp_sandbox *s, bool is_running)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
 
     if (bs->timer == NULL || bs->making.is_on) {
         return;
     }
     see_off(s);
-    if (is_running && s->embryo.has_cgroup && n_copies(bs) > 0) {
+    if (is_running && s->process.has_cgroup && n_copies(bs) > 0) {
         (void)uv_timer_start(bs->timer, on_watch, WATCH_MS_MIN, 0);
     } else {
         (void)uv_timer_stop(bs->timer);
@@ -968,22 +984,22 @@ static void free_handle(uv_handle_t *handle)
     free(handle);
 }
 
-void snp_branch_session_ended(struct snp_session *s)
+void snp_snapshot_sandbox_ended(struct snp_sandbox *s)
 {
-    struct snp_branch_making *m = &of(s)->making;
+    struct snp_snapshot_making *m = &of(s)->making;
 
     m->is_delayed = false;
-    m->hold_done = m->held_done = m->keep_done = true;
+    m->init_done = m->interpreter_done = m->files_done = true;
     conclude(s);
 }
 
-void snp_branches_done(struct snp_session *s)
+void snp_snapshots_done(struct snp_sandbox *s)
 {
-    struct snp_branches *bs = of(s);
+    struct snp_tier_snapshots *bs = of(s);
 
     if (bs->timer != NULL) {
         uv_close((uv_handle_t *)SNP_TAKE_PTR(bs->timer), free_handle);
     }
     json_decref(SNP_TAKE_PTR(bs->making.written));
-    cover_done(&bs->cover);
+    guarantee_done(&bs->guarantee);
 }

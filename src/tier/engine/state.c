@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   save:  wake a copy of the branch as a job -> SAVE, and PACK by pid 1 -> first what the
+ *   save:  wake a copy of the snapshot as a job -> SAVE, and PACK by pid 1 -> first what the
  *          one has written, then the other
  *   load:  LOAD (read) -> UNPACK by pid 1 -> LOAD (restore)
  *
@@ -37,7 +37,7 @@ enum {
     BUDGET_MS = 15000,     /* of the interpreter, to save or restore */
     STALL_MS = 18000,      /* without a byte; less than the daemon's patience */
     WHOLE_MS = 240 * 1000, /* for one request; likewise */
-    SEED_MS = 50,          /* between looks for a seed that is not there yet */
+    PRISTINE_MS = 50,      /* between looks for a pristine copy that is not there yet */
     SEED_TRIES = 60,
     LATE_MS = 6000,          /* from the end of what is written to the answer */
     BYTES_SPARE = 256 << 20, /* beyond the memory limit, that variables may be as a stream */
@@ -50,19 +50,19 @@ enum {
 static const char ENDED[] = "the interpreter has ended; it may have met its memory limit";
 
 struct snp_saving {
-    struct snp_session *session; /* borrowed */
+    struct snp_sandbox *sandbox; /* borrowed */
     uint32_t id;                 /* of the request; 0 = answered */
-    bool wants_branch;
+    bool wants_snapshot;
     uint64_t cell; /* else nothing that a later one did */
     bool is_describe;
-    uint32_t number;  /* of the branch that is used, if any of these */
-    bool has_copy;    /* ... has an interpreter */
-    bool has_files;   /* ... has files */
-    bool uses_branch; /* it is counted as a user */
-    bool is_held;     /* no cell may begin */
-    bool is_waking;   /* pid 1 has been asked for a saver */
-    bool is_saved;    /* SAVED has come */
-    bool has_all;     /* the relay is at its end */
+    uint32_t number;    /* of the snapshot that is used, if any of these */
+    bool has_copy;      /* ... has an interpreter */
+    bool has_files;     /* ... has files */
+    bool uses_snapshot; /* it is counted as a user */
+    bool is_held;       /* no cell may begin */
+    bool is_waking;     /* pid 1 has been asked for a saver */
+    bool is_saved;      /* SAVED has come */
+    bool has_all;       /* the relay is at its end */
     bool is_packing;
     bool is_ahead;   /* pid 1 writes beside the saver, into the pipe that files_fd ends */
     bool is_packed;  /* pid 1 has said that all is written */
@@ -80,7 +80,7 @@ struct snp_saving {
 };
 
 struct snp_loading {
-    struct snp_session *session; /* borrowed */
+    struct snp_sandbox *sandbox; /* borrowed */
     uint32_t id;                 /* 0 = answered */
     bool is_unpacking;
     bool is_restoring;
@@ -96,19 +96,19 @@ static void free_handle(uv_handle_t *handle)
     free(handle);
 }
 
-static uv_timer_t *timer_new(struct snp_session *s, uv_timer_cb cb, void *data)
+static uv_timer_t *timer_new(struct snp_sandbox *s, uv_timer_cb cb, void *data)
 {
     uv_timer_t *timer = calloc(1, sizeof(*timer));
 
     if (timer != NULL) {
-        (void)uv_timer_init(s->tier->loop, timer);
+        (void)uv_timer_init(s->supervisor->loop, timer);
         timer->data = data;
         (void)uv_timer_start(timer, cb, WHOLE_MS, 0);
     }
     return timer;
 }
 
-static int check_epoch(const struct snp_session *s, uint64_t epoch, struct snp_err *err)
+static int check_epoch(const struct snp_sandbox *s, uint64_t epoch, struct snp_err *err)
 {
     if (epoch != 0 && s->epoch != 0 && epoch != s->epoch) {
         return snp_fail(err, SNP_E_INVALID, "the session is in epoch %llu, not %llu",
@@ -162,7 +162,7 @@ static void kill_saver(struct snp_saving *v)
     if (snp_buf_add(&raw, &target, sizeof(target)) == 0 &&
         snp_buf_add(&raw, &number, sizeof(number)) == 0 &&
         snp_buf_add(&raw, &pid, sizeof(pid)) == 0) {
-        snp_session_ask_init(v->session, SNP_INIT_SIGNAL, &raw, -1, ignore_reply, NULL);
+        snp_sandbox_ask_init(v->sandbox, SNP_INIT_SIGNAL, &raw, -1, ignore_reply, NULL);
     }
 }
 
@@ -175,38 +175,38 @@ static void end_vars(struct snp_saving *v)
 
 static void let_go(struct snp_saving *v)
 {
-    if (v->uses_branch) {
-        v->uses_branch = false;
-        snp_branch_release(v->session, v->number);
+    if (v->uses_snapshot) {
+        v->uses_snapshot = false;
+        snp_snapshot_release(v->sandbox, v->number);
     }
     if (v->is_held) {
         v->is_held = false;
-        snp_branch_unhold(v->session);
+        snp_snapshot_resume(v->sandbox);
     }
 }
 
 /* Answer, and forget it; err NULL = it is written. */
 static void saving_end(struct snp_saving *v, const struct snp_err *err)
 {
-    struct snp_session *s = v->session;
+    struct snp_sandbox *s = v->sandbox;
     uint32_t id = v->id;
 
     if (id == 0) {
         return;
     }
     v->id = 0;
-    s->keeping.saving = NULL;
+    s->transfer.saving = NULL;
     end_vars(v);
     snp_closep(&v->files_fd);
     snp_closep(&v->out_fd);
-    snp_branch_forget(s, v);
+    snp_snapshot_forget(s, v);
     uv_close((uv_handle_t *)v->timer, on_timer_closed);
     if (err != NULL) {
-        snp_serve_error(s->tier, id, err);
+        snp_serve_error(s->supervisor, id, err);
     } else {
         snp_autojson json_t *answer =
             json_pack("{s:I}", "us", (json_int_t)(snp_now_us() - v->start_us));
-        snp_serve_response(s->tier, id, answer, NULL, 0);
+        snp_serve_response(s->supervisor, id, answer, NULL, 0);
     }
     let_go(v);
 }
@@ -219,17 +219,17 @@ static void saving_fail(struct snp_saving *v, enum snp_code code, const char *wh
     saving_end(v, &err);
 }
 
-bool snp_state_is_aside(const struct snp_session *s)
+bool snp_state_is_aside(const struct snp_sandbox *s)
 {
-    const struct snp_saving *v = s->keeping.saving;
+    const struct snp_saving *v = s->transfer.saving;
 
-    return v != NULL && !v->wants_branch && v->uses_branch && !v->is_held;
+    return v != NULL && !v->wants_snapshot && v->uses_snapshot && !v->is_held;
 }
 
-void snp_state_give_up(struct snp_session *s)
+void snp_state_give_up(struct snp_sandbox *s)
 {
     if (snp_state_is_aside(s)) {
-        saving_fail(s->keeping.saving, SNP_E_LIMIT,
+        saving_fail(s->transfer.saving, SNP_E_LIMIT,
                     "a cell needs the memory that a copy of the session takes; save it when "
                     "the cell has ended");
     }
@@ -291,7 +291,7 @@ static void ask_pack(struct snp_saving *v, int fd)
         return;
     }
     v->n_pending++;
-    snp_session_ask_init(v->session, SNP_INIT_PACK, &raw, fd, on_packed, v);
+    snp_sandbox_ask_init(v->sandbox, SNP_INIT_PACK, &raw, fd, on_packed, v);
 }
 
 /* Beside the saver, if it is of no moment to the files what that does; else afterwards. */
@@ -329,7 +329,7 @@ static void pass_files(struct snp_saving *v)
 {
     const int in_fd = SNP_TAKE_FD(v->files_fd);
     const struct snp_relay_spec spec = {
-        .loop = v->session->tier->loop,
+        .loop = v->sandbox->supervisor->loop,
         .in_fd = in_fd,
         .out_fd = v->out_fd,
         .stall_ms = WHOLE_MS,
@@ -461,8 +461,9 @@ static const struct snp_link_ops saver_ops = {.body_max = HEAD_MAX,
 
 static int send_save(struct snp_saving *v, struct snp_link *link, int fd, struct snp_err *err)
 {
-    const struct snp_branch *b = v->uses_branch ? snp_branch_find(v->session, v->number) : NULL;
-    uint32_t others = b == NULL ? v->session->branches.making.others : b->others;
+    const struct snp_tier_snapshot *b =
+        v->uses_snapshot ? snp_snapshot_find(v->sandbox, v->number) : NULL;
+    uint32_t others = b == NULL ? v->sandbox->snapshots.making.others : b->others;
     snp_autojson json_t *head =
         json_pack("{s:b,s:b,s:i,s:I}", "describe", v->is_describe, "final", link == &v->guest,
                   "budget_ms", BUDGET_MS, "processes", (json_int_t)others);
@@ -499,7 +500,7 @@ static void on_saver_woken(void *data, int eno, const char *bytes, size_t n)
         saving_unref(v);
     } else if (eno == ESRCH && v->number == 0 && v->n_tries++ < SEED_TRIES) {
         end_vars(v);
-        (void)uv_timer_start(v->timer, on_again, SEED_MS, 0);
+        (void)uv_timer_start(v->timer, on_again, PRISTINE_MS, 0);
     } else if (eno != 0) {
         (void)snp_fail(&err, SNP_E_PEER, "no copy of the interpreter can be woken: %s",
                        strerrordesc_np(eno));
@@ -509,7 +510,7 @@ static void on_saver_woken(void *data, int eno, const char *bytes, size_t n)
 
 static int wake_saver(struct snp_saving *v, int in_fd, struct snp_err *err)
 {
-    struct snp_session *s = v->session;
+    struct snp_sandbox *s = v->sandbox;
     const struct snp_frame start = {.type = SNP_GUEST_START,
                                     .head = "{}",
                                     .head_len = 2,
@@ -525,7 +526,7 @@ static int wake_saver(struct snp_saving *v, int in_fd, struct snp_err *err)
         return snp_fail_sys(err, errno, "socket pair");
     }
     theirs = pair[1];
-    r = snp_link_open(&v->guest, s->tier->loop, pair[0], &saver_ops, v, err);
+    r = snp_link_open(&v->guest, s->supervisor->loop, pair[0], &saver_ops, v, err);
     if (r < 0) {
         return r;
     }
@@ -543,40 +544,41 @@ static int wake_saver(struct snp_saving *v, int in_fd, struct snp_err *err)
     }
     v->n_pending++;
     v->is_waking = true;
-    snp_session_ask_init(s, SNP_INIT_WAKE, &raw, theirs, on_saver_woken, v);
+    snp_sandbox_ask_init(s, SNP_INIT_WAKE, &raw, theirs, on_saver_woken, v);
     return 0;
 }
 
 /* What there is to save from, once nothing is being made. */
 static int choose(struct snp_saving *v, struct snp_err *err)
 {
-    struct snp_session *s = v->session;
-    const struct snp_branches *bs = &s->branches;
+    struct snp_sandbox *s = v->sandbox;
+    const struct snp_tier_snapshots *bs = &s->snapshots;
     bool is_idle = !snp_cell_has_begun(s) && !s->returning.is_on && s->rollback.id == 0;
-    const struct snp_branch *b = NULL;
+    const struct snp_tier_snapshot *b = NULL;
 
-    if (v->wants_branch) {
-        b = snp_branch_find(s, v->number);
-        b = b != NULL && b->is_pinned ? b : NULL; /* what was dropped may still stand by */
+    if (v->wants_snapshot) {
+        b = snp_snapshot_find(s, v->number);
+        b = b != NULL && b->is_permanent ? b : NULL; /* what was dropped may still stand by */
     } else if (bs->has_standby && !bs->is_past) {
-        b = snp_branch_find(s, bs->standby);
+        b = snp_snapshot_find(s, bs->standby);
     }
-    if (!v->wants_branch && s->ended_cell > v->cell) {
+    if (!v->wants_snapshot && s->ended_cell > v->cell) {
         return snp_fail(err, SNP_E_DENIED, "cell %llu has ended meanwhile",
                         (unsigned long long)s->ended_cell);
     }
     v->has_copy = b != NULL && b->pid >= 0;
     v->has_files = b != NULL && b->has_files;
-    if (v->wants_branch && !(v->has_copy && v->has_files)) {
-        return snp_fail(err, SNP_E_NOT_FOUND,
-                        "the session has no branch %u in memory; it may have been given up for "
-                        "the memory it held",
-                        (unsigned)v->number);
+    if (v->wants_snapshot && !(v->has_copy && v->has_files)) {
+        return snp_fail(
+            err, SNP_E_NOT_FOUND,
+            "the session has no snapshot %u in memory; it may have been given up for "
+            "the memory it held",
+            (unsigned)v->number);
     }
     if (b != NULL && (v->has_copy || v->has_files)) {
         v->number = b->number;
-        v->uses_branch = true;
-        snp_branch_use(s, v->number);
+        v->uses_snapshot = true;
+        snp_snapshot_use(s, v->number);
     }
     if (v->has_copy && v->has_files) {
         return 0;
@@ -584,21 +586,21 @@ static int choose(struct snp_saving *v, struct snp_err *err)
     if (!is_idle || (!v->has_copy && !s->has_interpreter)) {
         return snp_fail(err, SNP_E_LIMIT,
                         is_idle ? "the session has no interpreter now"
-                                : "the session runs a cell and has no copy of the moment "
+                                : "the session runs a cell and has no copy of the state "
                                   "before it; try again when it has ended");
     }
     v->is_held = true;
-    snp_branch_hold(s);
+    snp_snapshot_pause(s);
     return 0;
 }
 
 static void vars_open(struct snp_saving *v)
 {
-    struct snp_session *s = v->session;
+    struct snp_sandbox *s = v->sandbox;
     snp_autoclose int in_fd = -1;
     struct snp_err err = {.code = SNP_OK};
     const struct snp_relay_spec spec = {
-        .loop = s->tier->loop,
+        .loop = s->supervisor->loop,
         .in_fd = -1,
         .out_fd = v->out_fd,
         .stall_ms = STALL_MS,
@@ -616,7 +618,7 @@ static void vars_open(struct snp_saving *v)
     }
 }
 
-/* The session is so new that its seed was not there yet. */
+/* The session is so new that its pristine copy was not there yet. */
 static void on_again(uv_timer_t *timer)
 {
     struct snp_saving *v = timer->data;
@@ -628,13 +630,14 @@ static void on_again(uv_timer_t *timer)
 }
 
 /* Whether all of it fits twice, and as much anew: what a cell changes is there once more while a copy is saved. */
-static bool has_room_for_copy(struct snp_session *s)
+static bool has_room_for_copy(struct snp_sandbox *s)
 {
     const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
     uint64_t used = 0;
 
-    return !s->embryo.has_cgroup ||
-           !snp_meter_usage(&s->meter, &s->tier->cgroups, s->embryo.cgroup, limit / 3, &used) ||
+    return !s->process.has_cgroup ||
+           !snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->process.cgroup, limit / 3,
+                            &used) ||
            used <= limit / 3;
 }
 
@@ -642,10 +645,10 @@ static bool has_room_for_copy(struct snp_session *s)
 static void tell_taken(const struct snp_saving *v)
 {
     snp_autojson json_t *event =
-        has_room_for_copy(v->session) ? json_pack("{s:s}", "event", "taken") : NULL;
+        has_room_for_copy(v->sandbox) ? json_pack("{s:s}", "event", "taken") : NULL;
 
     if (event != NULL) {
-        snp_serve_event(v->session->tier, v->id, event, NULL, 0);
+        snp_serve_event(v->sandbox->supervisor, v->id, event, NULL, 0);
     }
 }
 
@@ -654,14 +657,14 @@ static void vars_start(void *data)
     struct snp_saving *v = data;
     struct snp_err err;
 
-    if (v->session->state != SNP_SESSION_READY) {
+    if (v->sandbox->state != SNP_SANDBOX_READY) {
         return; /* its end answers */
     }
     if (choose(v, &err) < 0) {
         saving_end(v, &err);
         return;
     }
-    if (snp_state_is_aside(v->session)) {
+    if (snp_state_is_aside(v->sandbox)) {
         tell_taken(v);
     }
     vars_open(v);
@@ -670,7 +673,7 @@ static void vars_start(void *data)
     }
 }
 
-int snp_method_save(struct snp_session *s,
+int snp_method_save(struct snp_sandbox *s,
                     const struct snp_save_request *rq,
                     int *fd,
                     struct snp_err *err)
@@ -682,7 +685,7 @@ int snp_method_save(struct snp_session *s,
     if (r < 0) {
         return r;
     }
-    if (s->keeping.saving != NULL || s->keeping.loading != NULL) {
+    if (s->transfer.saving != NULL || s->transfer.loading != NULL) {
         return snp_fail(err, SNP_E_LIMIT, "the session is being saved or loaded already");
     }
     if (rq->known_len > SNP_KNOWN_MAX) {
@@ -694,11 +697,11 @@ int snp_method_save(struct snp_session *s,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     *v = (struct snp_saving){
-        .session = s,
+        .sandbox = s,
         .id = rq->id,
-        .wants_branch = rq->has_branch,
+        .wants_snapshot = rq->has_snapshot,
         .cell = rq->cell,
-        .number = rq->branch,
+        .number = rq->snapshot,
         .is_describe = rq->is_describe,
         .files_fd = -1,
         .out_fd = -1,
@@ -717,10 +720,10 @@ int snp_method_save(struct snp_session *s,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     v->out_fd = SNP_TAKE_FD(*fd);
-    s->keeping.saving = v;
-    is_running = snp_cell_has_begun(s) && !s->branches.making.is_on;
-    if (rq->has_branch || is_running || s->returning.is_on ||
-        snp_branch_prepare(s, vars_start, v)) {
+    s->transfer.saving = v;
+    is_running = snp_cell_has_begun(s) && !s->snapshots.making.is_on;
+    if (rq->has_snapshot || is_running || s->returning.is_on ||
+        snp_snapshot_prepare(s, vars_start, v)) {
         vars_start(v);
     }
     return 0;
@@ -738,7 +741,7 @@ static void loading_unref(struct snp_loading *v)
 /* failed: what was not restored; err: nothing of it counts. */
 static void loading_end(struct snp_loading *v, json_t *failed, const struct snp_err *err)
 {
-    struct snp_session *s = v->session;
+    struct snp_sandbox *s = v->sandbox;
     bool is_spoiled = err != NULL && (v->is_unpacking || v->is_restoring);
     uint32_t id = v->id;
 
@@ -746,26 +749,26 @@ static void loading_end(struct snp_loading *v, json_t *failed, const struct snp_
         return;
     }
     v->id = 0;
-    s->keeping.loading = NULL;
-    s->tier->n_loading--;
+    s->transfer.loading = NULL;
+    s->supervisor->n_loading--;
     snp_closep(&v->in_fd);
     uv_close((uv_handle_t *)SNP_TAKE_PTR(v->timer), free_handle);
     if (err != NULL) {
-        snp_serve_error(s->tier, id, err);
+        snp_serve_error(s->supervisor, id, err);
     } else {
         snp_autojson json_t *answer = json_pack("{s:O,s:I}", "failed", failed, "us",
                                                 (json_int_t)(snp_now_us() - v->start_us));
-        snp_serve_response(s->tier, id, answer, NULL, 0);
+        snp_serve_response(s->supervisor, id, answer, NULL, 0);
     }
     loading_unref(v);
     if (is_spoiled) {
-        snp_session_kill(s, "what it was to be loaded with could not be restored");
+        snp_sandbox_kill(s, "what it was to be loaded with could not be restored");
         return;
     }
     if (err == NULL) {
-        snp_branch_spent(s, true); /* the seed is not what a cell goes back to */
+        snp_snapshot_spent(s, true); /* the pristine copy is not what a cell goes back to */
     }
-    snp_branch_unhold(s);
+    snp_snapshot_resume(s);
 }
 
 static void loading_fail(struct snp_loading *v, enum snp_code code, const char *why)
@@ -784,7 +787,7 @@ static void on_loading_timeout(uv_timer_t *timer)
 /* Bytes for variables; null: nobody counts. */
 static json_t *room_of(const struct snp_loading *v)
 {
-    uint64_t most = v->session->spec.limits.value[SNP_LIMIT_MEMORY];
+    uint64_t most = v->sandbox->spec.limits.value[SNP_LIMIT_MEMORY];
 
     return v->effort == 0 ? json_null()
                           : json_integer(v->effort == 1 ? (json_int_t)(most - most / 8) : 0);
@@ -798,20 +801,20 @@ static int send_load(struct snp_loading *v, json_t *head, int fd)
                                     .head = text,
                                     .head_len = text == NULL ? 0 : strlen(text)};
 
-    if (text == NULL || !snp_link_is_open(&v->session->guest)) {
+    if (text == NULL || !snp_link_is_open(&v->sandbox->guest)) {
         return -1;
     }
     if (fd < 0) {
-        snp_link_send(&v->session->guest, &frame);
+        snp_link_send(&v->sandbox->guest, &frame);
         return 0;
     }
-    return snp_link_send_fd(&v->session->guest, &frame, fd);
+    return snp_link_send_fd(&v->sandbox->guest, &frame, fd);
 }
 
 static void on_unpacked(void *data, int eno, const char *bytes, size_t n)
 {
     struct snp_loading *v = data;
-    struct snp_session *s = v->session;
+    struct snp_sandbox *s = v->sandbox;
     snp_autojson json_t *head = NULL;
     char workspace[SNP_FOLDER_MAX + 16];
     struct snp_err err;
@@ -874,7 +877,7 @@ static void on_loaded(struct snp_loading *v, const struct snp_frame *f)
     } else if (!v->is_unpacking) {
         v->is_unpacking = true;
         v->n_pending++;
-        snp_session_ask_init(v->session, SNP_INIT_UNPACK, NULL, v->in_fd, on_unpacked, v);
+        snp_sandbox_ask_init(v->sandbox, SNP_INIT_UNPACK, NULL, v->in_fd, on_unpacked, v);
     }
 }
 
@@ -883,12 +886,12 @@ static void load_start(void *data)
     struct snp_loading *v = data;
     snp_autojson json_t *head = json_pack("{s:s,s:o}", "step", "read", "room", room_of(v));
 
-    if (v->session->state == SNP_SESSION_READY && send_load(v, head, v->in_fd) < 0) {
+    if (v->sandbox->state == SNP_SANDBOX_READY && send_load(v, head, v->in_fd) < 0) {
         loading_fail(v, SNP_E_PEER, "the interpreter cannot be asked to");
     }
 }
 
-int snp_method_load(struct snp_session *s,
+int snp_method_load(struct snp_sandbox *s,
                     const struct snp_load_request *rq,
                     int *fd,
                     struct snp_err *err)
@@ -899,13 +902,13 @@ int snp_method_load(struct snp_session *s,
     if (r < 0) {
         return r;
     }
-    if (s->keeping.has_run || s->cell != NULL) {
+    if (s->transfer.has_run || s->cell != NULL) {
         return snp_fail(err, SNP_E_INVALID,
                         "only a session that has run nothing yet can be loaded");
     }
     v = calloc(1, sizeof(*v));
     if (v != NULL) {
-        *v = (struct snp_loading){.session = s,
+        *v = (struct snp_loading){.sandbox = s,
                                   .id = rq->id,
                                   .effort = rq->effort,
                                   .in_fd = -1,
@@ -917,21 +920,21 @@ int snp_method_load(struct snp_session *s,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     v->in_fd = SNP_TAKE_FD(*fd);
-    s->keeping.loading = v;
-    s->tier->n_loading++;
-    s->keeping.has_run = true;
+    s->transfer.loading = v;
+    s->supervisor->n_loading++;
+    s->transfer.has_run = true;
     s->holds_state = true;
-    snp_branch_hold(s);
+    snp_snapshot_pause(s);
     load_start(v);
     return 0;
 }
 
 /* From the session ---------------------------------------------------------------------------- */
 
-bool snp_state_on_guest(struct snp_session *s, const struct snp_frame *f)
+bool snp_state_on_guest(struct snp_sandbox *s, const struct snp_frame *f)
 {
-    struct snp_saving *saving = s->keeping.saving;
-    struct snp_loading *loading = s->keeping.loading;
+    struct snp_saving *saving = s->transfer.saving;
+    struct snp_loading *loading = s->transfer.loading;
 
     if (f->type == SNP_GUEST_SAVED && saving != NULL && !saving->has_copy &&
         saving->relay != NULL && f->id == saving->id) {
@@ -945,26 +948,26 @@ bool snp_state_on_guest(struct snp_session *s, const struct snp_frame *f)
     return false;
 }
 
-void snp_state_on_guest_end(struct snp_session *s)
+void snp_state_on_guest_end(struct snp_sandbox *s)
 {
-    struct snp_saving *saving = s->keeping.saving;
+    struct snp_saving *saving = s->transfer.saving;
 
     if (saving != NULL && saving->is_held && !saving->has_copy && !saving->is_saved) {
         saving_fail(saving, SNP_E_PEER,
                     "the variables could not be saved: the interpreter has ended");
     }
-    if (s->keeping.loading != NULL) {
-        loading_fail(s->keeping.loading, SNP_E_LIMIT, ENDED);
+    if (s->transfer.loading != NULL) {
+        loading_fail(s->transfer.loading, SNP_E_LIMIT, ENDED);
     }
 }
 
-void snp_state_session_ended(struct snp_session *s)
+void snp_state_sandbox_ended(struct snp_sandbox *s)
 {
-    if (s->keeping.saving != NULL) {
-        saving_fail(s->keeping.saving, SNP_E_PEER, "the session ended meanwhile");
+    if (s->transfer.saving != NULL) {
+        saving_fail(s->transfer.saving, SNP_E_PEER, "the session ended meanwhile");
     }
-    if (s->keeping.loading != NULL) {
-        struct snp_loading *v = s->keeping.loading;
+    if (s->transfer.loading != NULL) {
+        struct snp_loading *v = s->transfer.loading;
         v->is_unpacking = v->is_restoring = false; /* it is on its way out already */
         loading_fail(v, SNP_E_LIMIT, "the session ended meanwhile");
     }

@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "wire/frame.h"
 
-struct snp_session;
+struct snp_sandbox;
 struct snp_saving;
 struct snp_loading;
 
@@ -27,10 +27,10 @@ struct snp_state {
 
 struct snp_save_request {
     uint32_t id;
-    bool has_branch;
-    uint32_t branch; /* else the state after the last cell */
-    uint64_t epoch;  /* 0 = none was given */
-    uint64_t cell;   /* of the state: without what a later one did; INT64_MAX = any */
+    bool has_snapshot;
+    uint32_t snapshot; /* else the state after the last cell */
+    uint64_t epoch;    /* 0 = none was given */
+    uint64_t cell;     /* of the state: without what a later one did; INT64_MAX = any */
     bool is_describe;
     const char *known; /* borrowed; keys, one a line */
     size_t known_len;
@@ -38,10 +38,10 @@ struct snp_save_request {
 
 /*
  * Both answer later unless they fail, and take *fd then (it becomes -1). SNP_E_LIMIT: the
- * session is busy with another, or runs a cell and has no copy of the moment before it. SNP_E_DENIED:
+ * session is busy with another, or runs a cell and has no copy of the state before it. SNP_E_DENIED:
  * a later cell than that of the request has ended.
  */
-int snp_method_save(struct snp_session *s,
+int snp_method_save(struct snp_sandbox *s,
                     const struct snp_save_request *rq,
                     int *fd,
                     struct snp_err *err) SNP_NODISCARD;
@@ -51,22 +51,22 @@ struct snp_load_request {
     unsigned
         effort; /* 0 = all of it, 1 = variables as far as there is memory, 2 = no variables */
 };
-int snp_method_load(struct snp_session *s,
+int snp_method_load(struct snp_sandbox *s,
                     const struct snp_load_request *rq,
                     int *fd,
                     struct snp_err *err) SNP_NODISCARD;
 
 /* SAVED or LOADED from the interpreter; false if nobody waits for it. */
-bool snp_state_on_guest(struct snp_session *s, const struct snp_frame *f);
+bool snp_state_on_guest(struct snp_sandbox *s, const struct snp_frame *f);
 
 /* The interpreter has gone. */
-void snp_state_on_guest_end(struct snp_session *s);
+void snp_state_on_guest_end(struct snp_sandbox *s);
 
 /* Whether a copy is being saved beside which cells may run; and its end, for the memory it takes. */
-bool snp_state_is_aside(const struct snp_session *s);
-void snp_state_give_up(struct snp_session *s);
+bool snp_state_is_aside(const struct snp_sandbox *s);
+void snp_state_give_up(struct snp_sandbox *s);
 
 /* The session goes: requests that wait are answered. */
-void snp_state_session_ended(struct snp_session *s);
+void snp_state_sandbox_ended(struct snp_sandbox *s);
 
 #endif

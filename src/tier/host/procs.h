@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Branches of a session and jobs of its pid 1, as that has told us. Plain values. */
+/* Snapshots of a session and jobs of its pid 1, as that has told us. Plain values. */
 enum {
     SNP_SPARED_MAX = 144
 };

@@ -40,13 +40,13 @@ enum {
 
 struct waiter {
     struct waiter *next;
-    snp_embryo_cb cb;
+    snp_pending_cb cb;
     void *data;
 };
 
 struct snp_template {
     struct snp_template *next;
-    struct snp_tier *tier; /* borrowed */
+    struct snp_supervisor *supervisor; /* borrowed */
     char name[NAME_MAX_LEN];
     char **args;           /* of the launcher, owned; templates with the same are the same */
     uint64_t used_us;      /* last asked for */
@@ -66,7 +66,7 @@ struct snp_template {
     uint64_t born_us;
     uint64_t programs; /* what stamp they had then */
     /* Forks on order: the control sockets and id ranges of the children to come, oldest first. */
-    struct snp_embryo ordered[ORDERS_MAX];
+    struct snp_pending ordered[ORDERS_MAX];
     unsigned n_ordered;
     uint64_t starved_us;  /* since when nothing could be ordered; 0 = it can */
     unsigned n_preparing; /* forked, and being put into cgroups by a worker */
@@ -92,69 +92,69 @@ struct snp_dead_group {
     char name[24];
 };
 
-bool snp_embryos_sweep(struct snp_tier *tier)
+bool snp_pending_sweep(struct snp_supervisor *supervisor)
 {
-    for (struct snp_dead_group **at = &tier->dead; *at != NULL;) {
+    for (struct snp_dead_group **at = &supervisor->dead; *at != NULL;) {
         struct snp_dead_group *group = *at;
-        if (snp_cgroup_remove(&tier->cgroups, group->name)) {
+        if (snp_cgroup_remove(&supervisor->cgroups, group->name)) {
             *at = group->next;
             free(group);
         } else {
             at = &group->next;
         }
     }
-    return tier->dead == NULL;
+    return supervisor->dead == NULL;
 }
 
 static void on_sweep(uv_timer_t *timer)
 {
-    if (snp_embryos_sweep(timer->data)) {
+    if (snp_pending_sweep(timer->data)) {
         (void)uv_timer_stop(timer);
     }
 }
 
-static void remove_later(struct snp_tier *tier, const char *name)
+static void remove_later(struct snp_supervisor *supervisor, const char *name)
 {
     struct snp_dead_group *group = calloc(1, sizeof(*group));
 
-    if (tier->sweep_timer == NULL) {
-        tier->sweep_timer = calloc(1, sizeof(*tier->sweep_timer));
-        if (tier->sweep_timer != NULL) {
-            (void)uv_timer_init(tier->loop, tier->sweep_timer);
-            tier->sweep_timer->data = tier;
+    if (supervisor->sweep_timer == NULL) {
+        supervisor->sweep_timer = calloc(1, sizeof(*supervisor->sweep_timer));
+        if (supervisor->sweep_timer != NULL) {
+            (void)uv_timer_init(supervisor->loop, supervisor->sweep_timer);
+            supervisor->sweep_timer->data = supervisor;
         }
     }
-    if (group == NULL || tier->sweep_timer == NULL) {
+    if (group == NULL || supervisor->sweep_timer == NULL) {
         free(group); /* the next start removes it */
         return;
     }
     (void)snprintf(group->name, sizeof(group->name), "%s", name);
-    group->next = tier->dead;
-    tier->dead = group;
-    (void)uv_timer_start(tier->sweep_timer, on_sweep, SWEEP_MS, SWEEP_MS);
+    group->next = supervisor->dead;
+    supervisor->dead = group;
+    (void)uv_timer_start(supervisor->sweep_timer, on_sweep, SWEEP_MS, SWEEP_MS);
 }
 
-void snp_embryo_drop(struct snp_tier *tier, struct snp_embryo *embryo)
+void snp_pending_drop(struct snp_supervisor *supervisor, struct snp_pending *pending)
 {
-    snp_closep(&embryo->control_fd); /* it exits at end of stream */
-    snp_closep(&embryo->pidfd);
-    snp_tier_free_slot(tier, embryo->slot);
-    embryo->slot = -1;
-    if (embryo->has_cgroup) {
-        embryo->has_cgroup = false;
-        remove_later(tier, embryo->cgroup);
+    snp_closep(&pending->control_fd); /* it exits at end of stream */
+    snp_closep(&pending->pidfd);
+    snp_supervisor_free_slot(supervisor, pending->slot);
+    pending->slot = -1;
+    if (pending->has_cgroup) {
+        pending->has_cgroup = false;
+        remove_later(supervisor, pending->cgroup);
     }
 }
 
 static void serve_waiter(struct snp_template *t,
-                         const struct snp_embryo *embryo,
+                         const struct snp_pending *pending,
                          const struct snp_err *err)
 {
     struct waiter *w = t->first;
 
     t->first = w->next;
     t->last = t->first == NULL ? NULL : t->last;
-    w->cb(w->data, embryo, err);
+    w->cb(w->data, pending, err);
     free(w);
 }
 
@@ -168,7 +168,7 @@ static void template_end(struct snp_template *t, const struct snp_err *err)
     close_handle(SNP_TAKE_PTR(t->timer));
     snp_closep(&t->control_fd);
     for (unsigned i = 0; i < t->n_ordered; i++) {
-        snp_embryo_drop(t->tier, &t->ordered[i]);
+        snp_pending_drop(t->supervisor, &t->ordered[i]);
     }
     t->n_ordered = 0;
     while (t->first != NULL) {
@@ -240,23 +240,25 @@ static void on_stderr(uv_poll_t *poll, int status, int events)
 
 static void order_fork(struct snp_template *t)
 {
-    char order[1 + sizeof(uint32_t)] = {t->tier->is_local ? SNP_ZYGOTE_PLAIN : SNP_ZYGOTE_FORK};
-    struct snp_embryo e = {.pid = -1,
-                           .number = t->forks,
-                           .pidfd = -1,
-                           .control_fd = -1,
-                           .slot = t->tier->is_local ? -1 : snp_tier_take_slot(t->tier)};
+    char order[1 + sizeof(uint32_t)] = {t->supervisor->is_local ? SNP_ZYGOTE_PLAIN
+                                                                : SNP_ZYGOTE_FORK};
+    struct snp_pending e = {
+        .pid = -1,
+        .number = t->forks,
+        .pidfd = -1,
+        .control_fd = -1,
+        .slot = t->supervisor->is_local ? -1 : snp_supervisor_take_slot(t->supervisor)};
     int pair[2];
 
     if (t->n_ordered == ORDERS_MAX || e.slot == -2 ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-        snp_tier_free_slot(t->tier, e.slot);
+        snp_supervisor_free_slot(t->supervisor, e.slot);
         return;
     }
     e.control_fd = pair[0];
     memcpy(order + 1, &e.number, sizeof(e.number));
     if (snp_send_fds(t->control_fd, order, sizeof(order), &pair[1], 1) < 0) {
-        snp_embryo_drop(t->tier, &e);
+        snp_pending_drop(t->supervisor, &e);
     } else {
         t->ordered[t->n_ordered++] = e;
         t->forks++;
@@ -292,7 +294,7 @@ static uint64_t programs_stamp(void)
 
 static bool is_worn(const struct snp_template *t)
 {
-    return t->forks >= t->tier->forks_max || t->programs != programs_stamp() ||
+    return t->forks >= t->supervisor->forks_max || t->programs != programs_stamp() ||
            snp_now_us() - t->born_us > SNP_TEMPLATE_AGE_MAX_S * 1000000ULL;
 }
 
@@ -337,7 +339,8 @@ static char **args_copy(char *const *args)
 }
 
 /* What launch.h says; members that are NULL are left out. NULL when out of memory. */
-static char **args_make(const struct snp_tier *tier, const struct snp_python *python)
+static char **args_make(const struct snp_supervisor *supervisor,
+                        const struct snp_python *python)
 {
     char host_id[24];
     char landlock_abi[16];
@@ -345,31 +348,31 @@ static char **args_make(const struct snp_tier *tier, const struct snp_python *py
         const char *name;
         const char *value;
     } rows[] = {
-        {"template",     python->name                        },
-        {"python",       python->exe                         },
-        {"guest",        tier->guest_dir                     },
-        {"host-id",      host_id                             },
-        {"prefix",       python->prefix                      },
-        {"venv",         python->venv                        },
-        {"site",         python->site                        },
-        {"alias",        python->alias                       },
-        {"hash",         python->hash                        },
-        {"ours",         python->is_ours ? "1" : NULL        },
-        {"preload",      python->preload                     },
-        {"folder",       tier->is_local ? tier->folder : NULL},
-        {"landlock-abi", tier->is_local ? landlock_abi : NULL},
-        {"rootfs",       python->rootfs                      },
-        {"id",           python->id                          },
+        {"template",     python->name                                    },
+        {"python",       python->exe                                     },
+        {"guest",        supervisor->guest_dir                           },
+        {"host-id",      host_id                                         },
+        {"prefix",       python->prefix                                  },
+        {"venv",         python->venv                                    },
+        {"site",         python->site                                    },
+        {"alias",        python->alias                                   },
+        {"hash",         python->hash                                    },
+        {"ours",         python->is_ours ? "1" : NULL                    },
+        {"preload",      python->preload                                 },
+        {"folder",       supervisor->is_local ? supervisor->folder : NULL},
+        {"landlock-abi", supervisor->is_local ? landlock_abi : NULL      },
+        {"rootfs",       python->rootfs                                  },
+        {"id",           python->id                                      },
     };
     char **args = calloc(SNP_ARRAY_LEN(rows) + 3, sizeof(*args));
     size_t n = 0;
     bool ok = args != NULL;
 
-    (void)snprintf(landlock_abi, sizeof(landlock_abi), "%d", tier->landlock_abi);
+    (void)snprintf(landlock_abi, sizeof(landlock_abi), "%d", supervisor->landlock_abi);
     (void)snprintf(host_id, sizeof(host_id), "%u",
-                   tier->is_root ? (unsigned)SNP_IDMAP_BASE + SNP_INSIDE_ID : 0U);
+                   supervisor->is_root ? (unsigned)SNP_IDMAP_BASE + SNP_INSIDE_ID : 0U);
     if (ok) {
-        args[n++] = strdup(tier->self);
+        args[n++] = strdup(supervisor->self);
         args[n] = args[0] == NULL ? NULL : strdup("--zygote");
         ok = args[n] != NULL;
         n++;
@@ -387,15 +390,15 @@ static char **args_make(const struct snp_tier *tier, const struct snp_python *py
     return args;
 }
 
-static int template_start(struct snp_tier *tier,
+static int template_start(struct snp_supervisor *supervisor,
                           const char *name,
                           char *const *args,
                           struct snp_template **ret,
                           struct snp_err *err);
 
-static struct snp_template *template_find(struct snp_tier *tier, char *const *args)
+static struct snp_template *template_find(struct snp_supervisor *supervisor, char *const *args)
 {
-    for (struct snp_template *t = tier->templates; t != NULL; t = t->next) {
+    for (struct snp_template *t = supervisor->templates; t != NULL; t = t->next) {
         if (t->control != NULL && !t->is_retired && args_equal(t->args, args)) {
             return t;
         }
@@ -410,7 +413,7 @@ static void renew(struct snp_template *t)
     struct snp_err err;
 
     t->is_retired = true;
-    if (template_start(t->tier, t->name, t->args, &successor, &err) < 0) {
+    if (template_start(t->supervisor, t->name, t->args, &successor, &err) < 0) {
         t->is_retired = false;
         snp_log(SNP_LOG_WARN, "template_renew", "name=%s error=%s", t->name, err.msg);
         return;
@@ -433,9 +436,9 @@ static void order_missing(struct snp_template *t)
         t->starved_us = 0;
         return;
     }
-    /* Spares hold some, and sandboxes on their way out do until they are gone. */
+    /* Pooled sandboxes hold some, and sandboxes on their way out do until they are gone. */
     t->starved_us = t->starved_us == 0 ? snp_now_us() : t->starved_us;
-    if (snp_spares_drop(t->tier) || snp_now_us() - t->starved_us < PATIENCE_US) {
+    if (snp_pool_drop(t->supervisor) || snp_now_us() - t->starved_us < PATIENCE_US) {
         want_check(t);
         return;
     }
@@ -497,12 +500,14 @@ static pid_t pidfd_pid(int pidfd)
 struct preparation {
     uv_work_t work;
     struct snp_template *template;
-    struct snp_embryo embryo;
+    struct snp_pending pending;
     int result;
     struct snp_err err;
 };
 
-static int prepare(struct snp_tier *tier, struct snp_embryo *e, struct snp_err *err)
+static int prepare(struct snp_supervisor *supervisor,
+                   struct snp_pending *e,
+                   struct snp_err *err)
 {
     int r;
 
@@ -510,16 +515,16 @@ static int prepare(struct snp_tier *tier, struct snp_embryo *e, struct snp_err *
     if (e->pid < 0) {
         return snp_fail(err, SNP_E_INTERNAL, "the new process is gone");
     }
-    r = tier->is_local ? 0 : snp_idmap_write(e->pid, e->slot, SNP_INSIDE_ID, err);
+    r = supervisor->is_local ? 0 : snp_idmap_write(e->pid, e->slot, SNP_INSIDE_ID, err);
     if (r < 0) {
         return r;
     }
-    r = snp_cgroup_create(&tier->cgroups, e->cgroup, err);
+    r = snp_cgroup_create(&supervisor->cgroups, e->cgroup, err);
     if (r < 0) {
         return r;
     }
     e->has_cgroup = true;
-    r = snp_cgroup_attach(&tier->cgroups, e->cgroup, e->pid, 2, err);
+    r = snp_cgroup_attach(&supervisor->cgroups, e->cgroup, e->pid, 2, err);
     /* All that went by its number: had it died, that could be another's by now. */
     if (r == 0 && syscall(SYS_pidfd_send_signal, e->pidfd, 0, NULL, 0) < 0) {
         r = snp_fail(err, SNP_E_INTERNAL, "the new process is gone");
@@ -531,7 +536,7 @@ static void preparation_run(uv_work_t *work)
 {
     struct preparation *p = work->data;
 
-    p->result = prepare(p->template->tier, &p->embryo, &p->err);
+    p->result = prepare(p->template->supervisor, &p->pending, &p->err);
 }
 
 static void preparation_done(uv_work_t *work, int status)
@@ -541,14 +546,14 @@ static void preparation_done(uv_work_t *work, int status)
 
     t->n_preparing--;
     if (p->result < 0 || status < 0) {
-        snp_embryo_drop(t->tier, &p->embryo);
+        snp_pending_drop(t->supervisor, &p->pending);
         if (t->first != NULL) {
             serve_waiter(t, NULL, &p->err);
         }
     } else if (t->control != NULL && t->first != NULL) {
-        serve_waiter(t, &p->embryo, NULL);
+        serve_waiter(t, &p->pending, NULL);
     } else {
-        snp_embryo_drop(t->tier, &p->embryo);
+        snp_pending_drop(t->supervisor, &p->pending);
     }
     if (t->first != NULL) {
         want_check(t); /* there were more than could be ordered at once */
@@ -561,7 +566,7 @@ static void preparation_done(uv_work_t *work, int status)
  * a child that was killed at once has answered, and may be reported as failed after that.
  * Answers come in the order of orders.
  */
-static bool take_order(struct snp_template *t, const char *message, struct snp_embryo *ret)
+static bool take_order(struct snp_template *t, const char *message, struct snp_pending *ret)
 {
     uint32_t number;
 
@@ -578,7 +583,7 @@ static bool take_order(struct snp_template *t, const char *message, struct snp_e
 static void on_forked(struct snp_template *t, const char *message, int pidfd)
 {
     struct preparation *p;
-    struct snp_embryo e;
+    struct snp_pending e;
 
     if (!take_order(t, message, &e)) {
         (void)close(pidfd);
@@ -588,7 +593,7 @@ static void on_forked(struct snp_template *t, const char *message, int pidfd)
     if (p == NULL) {
         struct snp_err err;
         e.pidfd = pidfd;
-        snp_embryo_drop(t->tier, &e);
+        snp_pending_drop(t->supervisor, &e);
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         if (t->first != NULL) {
             serve_waiter(t, NULL, &err);
@@ -597,15 +602,15 @@ static void on_forked(struct snp_template *t, const char *message, int pidfd)
     }
     p->work.data = p;
     p->template = t;
-    p->embryo = e;
-    p->embryo.pidfd = pidfd;
-    p->embryo.keeper = t->process == NULL ? -1 : t->process->pid;
-    p->embryo.zygote = t->zygote;
-    memcpy(p->embryo.python, t->python, sizeof(t->python));
-    (void)snprintf(p->embryo.cgroup, sizeof(p->embryo.cgroup), "%llu",
-                   (unsigned long long)t->tier->next_embryo++);
+    p->pending = e;
+    p->pending.pidfd = pidfd;
+    p->pending.keeper = t->process == NULL ? -1 : t->process->pid;
+    p->pending.zygote = t->zygote;
+    memcpy(p->pending.python, t->python, sizeof(t->python));
+    (void)snprintf(p->pending.cgroup, sizeof(p->pending.cgroup), "%llu",
+                   (unsigned long long)t->supervisor->next_pending++);
     t->n_preparing++;
-    if (uv_queue_work(t->tier->loop, &p->work, preparation_run, preparation_done) < 0) {
+    if (uv_queue_work(t->supervisor->loop, &p->work, preparation_run, preparation_done) < 0) {
         (void)snp_fail(&p->err, SNP_E_NOMEM, "cannot start a worker");
         p->result = -1;
         preparation_done(&p->work, 0);
@@ -614,7 +619,7 @@ static void on_forked(struct snp_template *t, const char *message, int pidfd)
 
 static void on_fork_failed(struct snp_template *t, const char *message)
 {
-    struct snp_embryo e;
+    struct snp_pending e;
     struct snp_err err;
     int32_t eno;
 
@@ -622,7 +627,7 @@ static void on_fork_failed(struct snp_template *t, const char *message)
         return;
     }
     memcpy(&eno, message + sizeof(e.number), sizeof(eno));
-    snp_embryo_drop(t->tier, &e);
+    snp_pending_drop(t->supervisor, &e);
     (void)snp_fail_sys(&err, eno, "fork template %s into new namespaces", t->name);
     if (t->first != NULL) {
         serve_waiter(t, NULL, &err);
@@ -636,7 +641,7 @@ static void on_ready(struct snp_template *t, const char *version)
 {
     (void)snprintf(t->python, sizeof(t->python), "%.*s", SNP_VERSION_MAX, version);
     t->is_ready = true;
-    t->zygote = t->tier->is_local ? snp_proc_first_child(t->process->pid) : -1;
+    t->zygote = t->supervisor->is_local ? snp_proc_first_child(t->process->pid) : -1;
     (void)uv_timer_stop(t->timer);
     snp_log(SNP_LOG_INFO, "template_ready", "name=%s ms=%llu", t->name,
             (unsigned long long)((snp_now_us() - t->born_us) / 1000));
@@ -699,22 +704,22 @@ static int spawn_process(struct snp_template *t,
                          int stderr_fd,
                          struct snp_err *err)
 {
-    struct snp_tier *tier = t->tier;
+    struct snp_supervisor *supervisor = t->supervisor;
     uv_stdio_container_t stdio[] = {
         {.flags = UV_IGNORE},
         {                      .flags = UV_IGNORE                 },
         { .flags = UV_INHERIT_FD,                  .data.fd = stderr_fd},
         {                  .flags = UV_INHERIT_FD,                  .data.fd = control_fd},
-        {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->session_filter_fd},
-        {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->zygote_filter_fd},
-        {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->life_fd[0]},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = supervisor->session_filter_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = supervisor->zygote_filter_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = supervisor->life_fd[0]},
     };
     uv_process_options_t options = {
-        .file = tier->self,
+        .file = supervisor->self,
         .args = t->args,
         .exit_cb = on_process_exit,
         .stdio = stdio,
-        .stdio_count = SNP_ARRAY_LEN(stdio) - (tier->is_local ? 0 : 1),
+        .stdio_count = SNP_ARRAY_LEN(stdio) - (supervisor->is_local ? 0 : 1),
     };
     uv_process_t *process = calloc(1, sizeof(*process));
     int r;
@@ -722,7 +727,7 @@ static int spawn_process(struct snp_template *t,
     if (process == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = uv_spawn(tier->loop, process, &options);
+    r = uv_spawn(supervisor->loop, process, &options);
     if (r < 0) {
         uv_close((uv_handle_t *)process, free_handle);
         return snp_fail_sys(err, -r, "start template %s", t->name);
@@ -736,7 +741,7 @@ static uv_poll_t *watch(struct snp_template *t, int fd, uv_poll_cb cb)
     uv_poll_t *poll = calloc(1, sizeof(*poll));
 
     if (poll != NULL &&
-        (snp_set_nonblock(fd, true) < 0 || uv_poll_init(t->tier->loop, poll, fd) < 0)) {
+        (snp_set_nonblock(fd, true) < 0 || uv_poll_init(t->supervisor->loop, poll, fd) < 0)) {
         free(poll);
         return NULL;
     }
@@ -755,7 +760,7 @@ static void template_free(struct snp_template *t)
     }
 }
 
-static int template_start(struct snp_tier *tier,
+static int template_start(struct snp_supervisor *supervisor,
                           const char *name,
                           char *const *args,
                           struct snp_template **ret,
@@ -777,7 +782,7 @@ static int template_start(struct snp_tier *tier,
         snp_closep(&control[1]);
         return snp_fail(err, SNP_E_NOMEM, "cannot start template %s", name);
     }
-    t->tier = tier;
+    t->supervisor = supervisor;
     (void)snprintf(t->name, sizeof(t->name), "%s", name);
     t->born_us = snp_now_us();
     t->programs = programs_stamp();
@@ -795,19 +800,19 @@ static int template_start(struct snp_tier *tier,
     }
     t->control = watch(t, t->control_fd, on_control);
     t->stderr_poll = watch(t, t->stderr_fd, on_stderr);
-    (void)uv_timer_init(tier->loop, t->timer);
+    (void)uv_timer_init(supervisor->loop, t->timer);
     t->timer->data = t;
     (void)uv_timer_start(t->timer, on_start_timeout, START_TIMEOUT_MS, 0);
-    t->next = tier->templates;
-    tier->templates = t;
+    t->next = supervisor->templates;
+    supervisor->templates = t;
     *ret = t;
     return 0;
 }
 
 /* Free the ones that ended long ago; they are only kept while callbacks may refer to them. */
-static void templates_prune(struct snp_tier *tier)
+static void templates_prune(struct snp_supervisor *supervisor)
 {
-    for (struct snp_template **at = &tier->templates; *at != NULL;) {
+    for (struct snp_template **at = &supervisor->templates; *at != NULL;) {
         struct snp_template *t = *at;
         if (t->control == NULL && t->stderr_poll == NULL && t->n_preparing == 0) {
             *at = t->next;
@@ -818,23 +823,23 @@ static void templates_prune(struct snp_tier *tier)
     }
 }
 
-void snp_template_request(struct snp_tier *tier,
+void snp_template_request(struct snp_supervisor *supervisor,
                           const struct snp_python *python,
-                          snp_embryo_cb cb,
+                          snp_pending_cb cb,
                           void *data)
 {
     struct snp_template *t;
     struct waiter *w;
     struct snp_err err;
-    char **args = args_make(tier, python);
+    char **args = args_make(supervisor, python);
     int r = 0;
 
-    templates_prune(tier);
-    t = args == NULL ? NULL : template_find(tier, args);
+    templates_prune(supervisor);
+    t = args == NULL ? NULL : template_find(supervisor, args);
     if (args == NULL) {
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     } else if (t == NULL) {
-        r = template_start(tier, python->name, args, &t, &err);
+        r = template_start(supervisor, python->name, args, &t, &err);
     }
     args_free(args);
     if (r < 0 || t == NULL) {
@@ -865,27 +870,27 @@ void snp_template_request(struct snp_tier *tier,
 }
 
 /* Built-in ones stay warm; there may be very many others, one for each project. */
-void snp_templates_watch(struct snp_tier *tier)
+void snp_templates_watch(struct snp_supervisor *supervisor)
 {
     uint64_t now = snp_now_us();
     struct snp_err err;
 
     (void)snp_fail(&err, SNP_E_INTERNAL, "the template was not used for long");
-    for (struct snp_template *t = tier->templates; t != NULL; t = t->next) {
+    for (struct snp_template *t = supervisor->templates; t != NULL; t = t->next) {
         if (!snp_template_is_builtin(t->name) && t->first == NULL && t->is_ready &&
             now - t->used_us > SNP_TEMPLATE_IDLE_MAX_S * 1000000ULL) {
             template_end(t, &err);
         }
     }
-    templates_prune(tier);
+    templates_prune(supervisor);
 }
 
-void snp_templates_close(struct snp_tier *tier)
+void snp_templates_close(struct snp_supervisor *supervisor)
 {
     struct snp_err err;
 
     (void)snp_fail(&err, SNP_E_PEER, "the tier is ending");
-    for (struct snp_template *t = tier->templates; t != NULL; t = t->next) {
+    for (struct snp_template *t = supervisor->templates; t != NULL; t = t->next) {
         template_end(t, &err);
     }
 }

@@ -6,10 +6,10 @@
  * Warm interpreters and what is forked from them.
  *
  * A template is started when first asked for: one for each interpreter, its packages and
- * what it preloads. It hands out embryos: processes alone in new namespaces, ids mapped, in
+ * what it preloads. It hands out pending sandboxes: processes alone in new namespaces, ids mapped, in
  * their control groups, waiting for a spec. After a number of forks or a time a successor is
  * warmed and takes over, so that hash seed and address layout are not shared for ever. The
- * zygote makes one after the other: who takes an embryo sends its spec at once.
+ * zygote makes one after the other: who takes a pending sandbox sends its spec at once.
  */
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 #include "guest/spec.h"
 
 struct snp_python;
-struct snp_tier;
+struct snp_supervisor;
 struct snp_template;
 
 enum {
@@ -30,7 +30,7 @@ enum {
 };
 
 /* One sandbox to be. Descriptors are owned by whoever holds it. */
-struct snp_embryo {
+struct snp_pending {
     pid_t pid;       /* as the supervisor sees it */
     uint32_t number; /* of the order it comes of */
     int pidfd;
@@ -43,30 +43,30 @@ struct snp_embryo {
     char cgroup[24]; /* name of its groups, when it has them; it is in them already */
 };
 
-/* Embryo is NULL and err set on failure; else it is the callee's. */
-typedef void (*snp_embryo_cb)(void *data,
-                              const struct snp_embryo *embryo,
-                              const struct snp_err *err);
+/* Pending is NULL and err set on failure; else it is the callee's. */
+typedef void (*snp_pending_cb)(void *data,
+                               const struct snp_pending *pending,
+                               const struct snp_err *err);
 
 /*
- * Ask for an embryo of the template with this interpreter; cb runs now or later, once.
+ * Ask for a pending sandbox of the template with this interpreter; cb runs now or later, once.
  * SNP_E_UNSUPPORTED: it could not be started, the message says why. python is not kept.
  */
-void snp_template_request(struct snp_tier *tier,
+void snp_template_request(struct snp_supervisor *supervisor,
                           const struct snp_python *python,
-                          snp_embryo_cb cb,
+                          snp_pending_cb cb,
                           void *data);
 
-/* Close everything of an embryo; its cgroups go as soon as its processes are gone. */
-void snp_embryo_drop(struct snp_tier *tier, struct snp_embryo *embryo);
+/* Close everything of a pending sandbox; its cgroups go as soon as its processes are gone. */
+void snp_pending_drop(struct snp_supervisor *supervisor, struct snp_pending *pending);
 
-/* Remove the cgroups of dropped embryos; true when none is left. */
-bool snp_embryos_sweep(struct snp_tier *tier);
+/* Remove the cgroups of dropped pending sandboxes; true when none is left. */
+bool snp_pending_sweep(struct snp_supervisor *supervisor);
 
 /* End templates that nobody has asked for in a long time; for a timer. */
-void snp_templates_watch(struct snp_tier *tier);
+void snp_templates_watch(struct snp_supervisor *supervisor);
 
 /* End every template; what waits is told. */
-void snp_templates_close(struct snp_tier *tier);
+void snp_templates_close(struct snp_supervisor *supervisor);
 
 #endif

@@ -184,13 +184,13 @@ static uint64_t sum(struct file *files, size_t n)
     return bytes;
 }
 
-void snp_held_measure(pid_t top, const char *folder, struct snp_held *ret)
+void snp_deleted_measure(pid_t top, const char *folder, struct snp_deleted *ret)
 {
     struct measuring m = {.folder = folder};
     struct snp_procs procs = {0};
     struct stat st;
 
-    *ret = (struct snp_held){0};
+    *ret = (struct snp_deleted){0};
     if (top <= 1 || stat(folder, &st) < 0) {
         return;
     }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct snp_held {
+struct snp_deleted {
     uint64_t file_bytes;    /* on disk */
     uint64_t mapping_bytes; /* memory of the kernel, about */
 };
@@ -19,6 +19,6 @@ struct snp_held {
  * Of all below top, files of the session's folder only. An ordinary user cannot look into a
  * program that may not be read, and sees of a file that is only mapped how far that goes.
  */
-void snp_held_measure(pid_t top, const char *folder, struct snp_held *ret);
+void snp_deleted_measure(pid_t top, const char *folder, struct snp_deleted *ret);
 
 #endif

@@ -32,7 +32,7 @@ enum {
 };
 
 struct asked {
-    struct snp_session *session;
+    struct snp_sandbox *sandbox;
     int listener_fd;
     const struct seccomp_notif *req;
     bool goes_on; /* out: let the kernel do it */
@@ -81,7 +81,7 @@ static bool still_waits(const struct asked *a)
 /* kill(to, number) by caller, to what is inside only. 0 or errno. */
 static int send_signal(const struct asked *a, pid_t caller, pid_t to, int number)
 {
-    const struct snp_session *s = a->session;
+    const struct snp_sandbox *s = a->sandbox;
     struct snp_procs procs = {0};
     struct snp_proc self = {0};
     int r = ESRCH;
@@ -91,7 +91,7 @@ static int send_signal(const struct asked *a, pid_t caller, pid_t to, int number
     if (!still_waits(a)) {
         return EINTR;
     }
-    snp_procs_below(s->embryo.pid, &procs);
+    snp_procs_below(s->process.pid, &procs);
     for (size_t i = 0; i < procs.n; i++) {
         const struct snp_proc *p = &procs.at[i];
         int one;
@@ -99,14 +99,14 @@ static int send_signal(const struct asked *a, pid_t caller, pid_t to, int number
             continue;
         }
         /* As closed to the code as the first process, which is not in the list. */
-        one = snp_spared_has(&s->spared, p->pid) && caller != s->embryo.pid
+        one = snp_spared_has(&s->spared, p->pid) && caller != s->process.pid
                   ? EPERM
                   : snp_proc_signal(p, number);
         reached += one == 0 ? 1 : 0;
         r = one;
     }
     snp_procs_done(&procs);
-    if (to == s->embryo.pid) {
+    if (to == s->process.pid) {
         return EPERM;
     }
     return reached > 0 ? 0 : r;
@@ -125,7 +125,7 @@ static int do_kill(struct asked *a)
         a->goes_on = true;
         return 0;
     }
-    return a->session->is_sweeping ? ESRCH : send_signal(a, caller, to, number);
+    return a->sandbox->is_sweeping ? ESRCH : send_signal(a, caller, to, number);
 }
 
 /* To a thread of the caller itself; others are not reached. */
@@ -184,7 +184,7 @@ static int read_fd_link(const struct asked *a, int fd, char *path)
 }
 
 /* Open what an absolute path names, if that is below workspace/ or tmp/ of the session. */
-static int open_inside(const struct snp_session *s, const char *path, bool follow, int *ret_fd)
+static int open_inside(const struct snp_sandbox *s, const char *path, bool follow, int *ret_fd)
 {
     static const char *const tops[] = {"/workspace", "/tmp"};
     struct open_how how = {
@@ -238,7 +238,7 @@ static int open_target(
         (void)snprintf(path, sizeof(path), "%s", name);
     }
     r = r == 0 && !still_waits(a) ? EINTR : r;
-    r = r == 0 ? open_inside(a->session, path, follow, ret_fd) : r;
+    r = r == 0 ? open_inside(a->sandbox, path, follow, ret_fd) : r;
     if (r == 0 && (fstat(*ret_fd, &ours) < 0 || ours.st_uid != geteuid())) {
         snp_closep(ret_fd);
         r = EPERM;
@@ -329,7 +329,7 @@ bool snp_local_emulate(void *data,
                        const struct seccomp_notif *req,
                        struct seccomp_notif_resp *resp)
 {
-    struct asked a = {.session = data, .listener_fd = listener_fd, .req = req};
+    struct asked a = {.sandbox = data, .listener_fd = listener_fd, .req = req};
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(calls); i++) {
         int nr = seccomp_syscall_resolve_name(calls[i].name);

@@ -7,7 +7,7 @@
 #include <seccomp.h>
 #include <stdbool.h>
 
-struct snp_session;
+struct snp_sandbox;
 
 /*
  * For snp_notify: data is the session. False: not one of these, it is refused. Else resp is

@@ -233,7 +233,7 @@ void snp_folders_close(const char *state_dir, const char *path, int *lock_fd)
     snp_closep(lock_fd);
 }
 
-int snp_folder_make(const char *path, uid_t owner, bool has_shadows, struct snp_err *err)
+int snp_folder_make(const char *path, uid_t owner, bool has_copies, struct snp_err *err)
 {
     static const struct {
         const char *name;
@@ -250,7 +250,7 @@ int snp_folder_make(const char *path, uid_t owner, bool has_shadows, struct snp_
     char part[PATH_LEN];
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
-        if (parts[i].is_of_shadows && !has_shadows) {
+        if (parts[i].is_of_shadows && !has_copies) {
             continue;
         }
         (void)snprintf(part, sizeof(part), "%s%s", path, parts[i].name);

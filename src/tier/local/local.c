@@ -107,66 +107,66 @@ static int copy_folder(const char *from, const char *to, unsigned depth, struct 
 }
 
 /* The driver and what it loads, where a template's user can read them. */
-static int copy_guest(struct snp_tier *tier, struct snp_err *err)
+static int copy_guest(struct snp_supervisor *supervisor, struct snp_err *err)
 {
     char to[SNP_FOLDER_MAX + 16];
     int r;
 
-    (void)snprintf(to, sizeof(to), "%s/guest", tier->folder);
-    r = copy_folder(tier->guest_dir, to, GUEST_DEPTH, err);
-    (void)snprintf(tier->guest_dir, sizeof(tier->guest_dir), "%s", to);
+    (void)snprintf(to, sizeof(to), "%s/guest", supervisor->folder);
+    r = copy_folder(supervisor->guest_dir, to, GUEST_DEPTH, err);
+    (void)snprintf(supervisor->guest_dir, sizeof(supervisor->guest_dir), "%s", to);
     return r;
 }
 
-int snp_local_init(struct snp_tier *tier, struct snp_err *err)
+int snp_local_init(struct snp_supervisor *supervisor, struct snp_err *err)
 {
     struct snp_local_filter want = {0};
     int life[2];
     int r;
 
-    tier->is_root = has_rights();
-    tier->can_namespace = tier->landlock_abi > 0;
-    if (!tier->can_namespace) {
-        (void)snprintf(tier->why, sizeof(tier->why),
+    supervisor->is_root = has_rights();
+    supervisor->can_namespace = supervisor->landlock_abi > 0;
+    if (!supervisor->can_namespace) {
+        (void)snprintf(supervisor->why, sizeof(supervisor->why),
                        "the local tier keeps the code from your files by Landlock, which this "
                        "kernel does not offer; use one from 5.13 on with landlock in lsm=");
     }
-    if (tier->is_root && snp_idmap_open_locks(&tier->locks_fd, err) < 0) {
+    if (supervisor->is_root && snp_idmap_open_locks(&supervisor->locks_fd, err) < 0) {
         return err->code;
     }
     if (pipe2(life, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
-    tier->life_fd[0] = life[0];
-    tier->life_fd[1] = life[1];
-    r = snp_folders_open(tier->state_dir, tier->is_root, tier->folder,
-                         sizeof(tier->folder) - 64, &tier->folder_lock_fd, err);
+    supervisor->life_fd[0] = life[0];
+    supervisor->life_fd[1] = life[1];
+    r = snp_folders_open(supervisor->state_dir, supervisor->is_root, supervisor->folder,
+                         sizeof(supervisor->folder) - 64, &supervisor->folder_lock_fd, err);
     if (r == 0) {
-        r = copy_guest(tier, err);
+        r = copy_guest(supervisor, err);
     }
-    want.counts_memory = snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY);
-    want.has_own_ids = tier->is_root;
-    want.has_truncate = tier->landlock_abi >= 3 || tier->is_root;
+    want.counts_memory = snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY);
+    want.has_own_ids = supervisor->is_root;
+    want.has_truncate = supervisor->landlock_abi >= 3 || supervisor->is_root;
     return r < 0 ? r
-                 : snp_local_filters(&want, &tier->session_filter_fd, &tier->zygote_filter_fd,
-                                     err);
+                 : snp_local_filters(&want, &supervisor->session_filter_fd,
+                                     &supervisor->zygote_filter_fd, err);
 }
 
-void snp_local_release(struct snp_tier *tier)
+void snp_local_release(struct snp_supervisor *supervisor)
 {
-    snp_closep(&tier->life_fd[1]);
+    snp_closep(&supervisor->life_fd[1]);
 }
 
-void snp_local_done(struct snp_tier *tier)
+void snp_local_done(struct snp_supervisor *supervisor)
 {
-    snp_folders_close(tier->state_dir, tier->folder, &tier->folder_lock_fd);
+    snp_folders_close(supervisor->state_dir, supervisor->folder, &supervisor->folder_lock_fd);
 }
 
 /* Jobs ------------------------------------------------------------------------------------- */
 
 struct job {
     uv_work_t work;
-    struct snp_session *session;
+    struct snp_sandbox *sandbox;
     void (*run)(struct job *);  /* in a worker */
     void (*done)(struct job *); /* on the loop */
     struct snp_family family;
@@ -177,10 +177,10 @@ struct job {
     struct snp_err err;
     uid_t owner;
     uint64_t start_us;
-    void (*session_cb)(struct snp_session *);
-    void (*swept_cb)(struct snp_session *, int eno);
+    void (*session_cb)(struct snp_sandbox *);
+    void (*swept_cb)(struct snp_sandbox *, int eno);
     struct snp_folder_size size[2]; /* of workspace and tmp */
-    struct snp_held held;
+    struct snp_deleted held;
     pid_t *others; /* owned */
 };
 
@@ -196,12 +196,12 @@ static void job_done(uv_work_t *work, int status)
     struct job *job = work->data;
 
     (void)status;
-    job->session->n_jobs--;
+    job->sandbox->n_jobs--;
     job->done(job);
     free(job);
 }
 
-static struct job *job_new(struct snp_session *s,
+static struct job *job_new(struct snp_sandbox *s,
                            void (*run)(struct job *),
                            void (*done)(struct job *))
 {
@@ -209,13 +209,13 @@ static struct job *job_new(struct snp_session *s,
 
     if (job != NULL) {
         job->work.data = job;
-        job->session = s;
+        job->sandbox = s;
         job->run = run;
         job->done = done;
-        job->pidfd = s->embryo.pidfd;
-        job->owner = snp_tier_code_uid(s->tier, s->embryo.slot);
+        job->pidfd = s->process.pidfd;
+        job->owner = snp_supervisor_code_uid(s->supervisor, s->process.slot);
         job->spared = s->spared;
-        job->family = (struct snp_family){.top = s->has_embryo ? s->embryo.pid : -1,
+        job->family = (struct snp_family){.top = s->has_process ? s->process.pid : -1,
                                           .spared = &job->spared};
     }
     return job;
@@ -224,21 +224,21 @@ static struct job *job_new(struct snp_session *s,
 /* Without memory or threads the work is done here and now: it may not be left out. */
 static void job_start(struct job *job)
 {
-    job->session->n_jobs++;
-    if (uv_queue_work(job->session->tier->loop, &job->work, job_run, job_done) < 0) {
+    job->sandbox->n_jobs++;
+    if (uv_queue_work(job->sandbox->supervisor->loop, &job->work, job_run, job_done) < 0) {
         job_run(&job->work);
         job_done(&job->work, 0);
     }
 }
 
-bool snp_local_is_busy(const struct snp_session *s)
+bool snp_local_is_busy(const struct snp_sandbox *s)
 {
     return s->n_jobs > 0;
 }
 
 static void prepare_run(struct job *job)
 {
-    struct snp_session *s = job->session;
+    struct snp_sandbox *s = job->sandbox;
     const struct snp_folder_copy copy = {
         .project_fd = job->project_fd,
         .mask = snp_buf_bytes(&s->mask),
@@ -257,7 +257,7 @@ static void prepare_run(struct job *job)
 
 static void prepare_done(struct job *job)
 {
-    struct snp_session *s = job->session;
+    struct snp_sandbox *s = job->sandbox;
 
     if (job->result < 0) {
         s->open_err = job->err;
@@ -265,7 +265,7 @@ static void prepare_done(struct job *job)
     job->session_cb(s);
 }
 
-void snp_local_prepare(struct snp_session *s, void (*done)(struct snp_session *))
+void snp_local_prepare(struct snp_sandbox *s, void (*done)(struct snp_sandbox *))
 {
     struct job *job = job_new(s, prepare_run, prepare_done);
     int project_fd = -1;
@@ -297,11 +297,11 @@ static void kill_run(struct job *job)
 static void kill_done(struct job *job)
 {
     if (job->result != 0) {
-        snp_log(SNP_LOG_ERROR, "processes-left", "session=%s", job->session->spec.id);
+        snp_log(SNP_LOG_ERROR, "processes-left", "session=%s", job->sandbox->spec.id);
     }
 }
 
-void snp_local_kill(struct snp_session *s)
+void snp_local_kill(struct snp_sandbox *s)
 {
     struct job *job = s->is_ending ? NULL : job_new(s, kill_run, kill_done);
 
@@ -315,21 +315,21 @@ void snp_local_kill(struct snp_session *s)
 /* Its children, if there are any, are the keeper's now, as the first processes of others may be. */
 static void list_others(struct job *job)
 {
-    const struct snp_session *s = job->session;
-    const struct snp_tier *tier = s->tier;
+    const struct snp_sandbox *s = job->sandbox;
+    const struct snp_supervisor *supervisor = s->supervisor;
     size_t n = 0;
 
-    job->others = calloc((size_t)tier->n_sessions + 1, sizeof(*job->others));
+    job->others = calloc((size_t)supervisor->n_sandboxes + 1, sizeof(*job->others));
     if (job->others == NULL) {
         return;
     }
-    job->others[n++] = s->embryo.zygote;
-    for (const struct snp_session *o = tier->sessions; o != NULL; o = o->next) {
-        if (o != s && o->has_embryo && n <= tier->n_sessions) {
-            job->others[n++] = o->embryo.pid;
+    job->others[n++] = s->process.zygote;
+    for (const struct snp_sandbox *o = supervisor->sandboxes; o != NULL; o = o->next) {
+        if (o != s && o->has_process && n <= supervisor->n_sandboxes) {
+            job->others[n++] = o->process.pid;
         }
     }
-    job->family.keeper = s->embryo.keeper;
+    job->family.keeper = s->process.keeper;
     job->family.others = job->others;
     job->family.n_others = n;
 }
@@ -339,16 +339,16 @@ static void bury_run(struct job *job)
     job->family.top = -1;
     job->family.spared = NULL;
     (void)snp_family_sweep(&job->family, KILL_MS);
-    snp_folder_remove(job->session->folder);
+    snp_folder_remove(job->sandbox->folder);
 }
 
 static void bury_done(struct job *job)
 {
     free(job->others);
-    job->session_cb(job->session);
+    job->session_cb(job->sandbox);
 }
 
-void snp_local_bury(struct snp_session *s, void (*gone)(struct snp_session *))
+void snp_local_bury(struct snp_sandbox *s, void (*gone)(struct snp_sandbox *))
 {
     struct job *job = job_new(s, bury_run, bury_done);
 
@@ -372,18 +372,18 @@ static void sweep_run(struct job *job)
 
 static void sweep_done(struct job *job)
 {
-    struct snp_session *s = job->session;
+    struct snp_sandbox *s = job->sandbox;
 
     s->is_sweeping = s->is_ending;
     job->swept_cb(s, job->result);
 }
 
-void snp_local_sweep(struct snp_session *s, void (*swept)(struct snp_session *, int eno))
+void snp_local_sweep(struct snp_sandbox *s, void (*swept)(struct snp_sandbox *, int eno))
 {
     struct job *job = job_new(s, sweep_run, sweep_done);
 
     if (job == NULL) {
-        snp_session_kill(s, "out of memory");
+        snp_sandbox_kill(s, "out of memory");
         return;
     }
     s->is_sweeping = true;
@@ -395,7 +395,7 @@ void snp_local_sweep(struct snp_session *s, void (*swept)(struct snp_session *, 
 
 static void measure_run(struct job *job)
 {
-    const uint64_t *limit = job->session->spec.limits.value;
+    const uint64_t *limit = job->sandbox->spec.limits.value;
     const struct snp_folder_size most[] = {
         {limit[SNP_LIMIT_WORKSPACE], limit[SNP_LIMIT_INODES]},
         {limit[SNP_LIMIT_TMP],       limit[SNP_LIMIT_INODES]},
@@ -404,17 +404,17 @@ static void measure_run(struct job *job)
     char path[SNP_FOLDER_MAX + 16];
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
-        (void)snprintf(path, sizeof(path), "%s/%s", job->session->folder, parts[i]);
+        (void)snprintf(path, sizeof(path), "%s/%s", job->sandbox->folder, parts[i]);
         snp_folder_measure(path, &most[i], &job->size[i]);
     }
     /* Whatever folder they were in: they are files of the code's, and most of its room is there. */
-    snp_held_measure(job->family.top, job->session->folder, &job->held);
+    snp_deleted_measure(job->family.top, job->sandbox->folder, &job->held);
     job->size[0].bytes += job->held.file_bytes;
 }
 
 static void measure_done(struct job *job)
 {
-    struct snp_session *s = job->session;
+    struct snp_sandbox *s = job->sandbox;
     const uint64_t *limit = s->spec.limits.value;
     enum snp_limit over = SNP_LIMIT_N;
 
@@ -430,17 +430,17 @@ static void measure_done(struct job *job)
                job->size[1].files > limit[SNP_LIMIT_INODES]) {
         over = SNP_LIMIT_TMP;
     }
-    if (over == SNP_LIMIT_N || s->state != SNP_SESSION_READY) {
+    if (over == SNP_LIMIT_N || s->state != SNP_SANDBOX_READY) {
         return;
     }
     if (s->cell != NULL) {
         snp_cell_on_disk(s, over);
     } else {
-        snp_session_kill(s, "its files passed their limit while no cell ran");
+        snp_sandbox_kill(s, "its files passed their limit while no cell ran");
     }
 }
 
-static void measure(struct snp_session *s)
+static void measure(struct snp_sandbox *s)
 {
     struct job *job = s->is_measuring ? NULL : job_new(s, measure_run, measure_done);
 
@@ -453,16 +453,16 @@ static void measure(struct snp_session *s)
 
 static void on_watch(uv_timer_t *timer)
 {
-    struct snp_session *s = timer->data;
+    struct snp_sandbox *s = timer->data;
     bool is_running = s->cell != NULL;
     uint64_t pause_us = (is_running ? DISK_MS : IDLE_MS) * 1000ULL;
     struct snp_family_usage usage;
 
-    if (s->state != SNP_SESSION_READY || s->is_ending) {
+    if (s->state != SNP_SANDBOX_READY || s->is_ending) {
         return;
     }
-    if (is_running && !snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY)) {
-        snp_family_usage(s->embryo.pid, s->spec.limits.value[SNP_LIMIT_MEMORY], &usage);
+    if (is_running && !snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY)) {
+        snp_family_usage(s->process.pid, s->spec.limits.value[SNP_LIMIT_MEMORY], &usage);
         snp_cell_on_memory(s, usage.memory_bytes + s->mapping_bytes);
     }
     pause_us =
@@ -472,21 +472,21 @@ static void on_watch(uv_timer_t *timer)
     }
 }
 
-void snp_local_watch(struct snp_session *s, bool is_running)
+void snp_local_watch(struct snp_sandbox *s, bool is_running)
 {
-    unsigned ms = !is_running                                             ? IDLE_MS
-                  : snp_cgroups_has(&s->tier->cgroups, SNP_CGROUP_MEMORY) ? DISK_MS
-                                                                          : MEMORY_MS;
+    unsigned ms = !is_running                                                   ? IDLE_MS
+                  : snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY) ? DISK_MS
+                                                                                : MEMORY_MS;
 
     if (s->watch != NULL && !s->is_ending) {
         (void)uv_timer_start(s->watch, on_watch, ms, ms);
     }
 }
 
-uint64_t snp_local_cpu(const struct snp_session *s)
+uint64_t snp_local_cpu(const struct snp_sandbox *s)
 {
     struct snp_family_usage usage;
 
-    snp_family_usage(s->embryo.pid, 0, &usage);
+    snp_family_usage(s->process.pid, 0, &usage);
     return usage.cpu_us;
 }

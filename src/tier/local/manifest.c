@@ -11,7 +11,7 @@ enum {
     ABI_SCOPES = 6
 };
 
-static json_t *masked_paths(const struct snp_session *s)
+static json_t *masked_paths(const struct snp_sandbox *s)
 {
     json_t *shown = json_array();
     size_t i;
@@ -26,9 +26,9 @@ static json_t *masked_paths(const struct snp_session *s)
     return shown;
 }
 
-json_t *snp_local_controls(const struct snp_session *s, json_t *resources)
+json_t *snp_local_controls(const struct snp_sandbox *s, json_t *resources)
 {
-    const struct snp_tier *tier = s->tier;
+    const struct snp_supervisor *supervisor = s->supervisor;
     json_t *network =
         json_pack("{s:b,s:s,s:b}", "enforced", 1, "how",
                   "no call that makes or connects a socket, connected pairs excepted",
@@ -48,13 +48,13 @@ json_t *snp_local_controls(const struct snp_session *s, json_t *resources)
         json_pack("{s:b,s:s,s:b}", "enforced", 1, "how",
                   "killed and removed from outside: descendants of one process, "
                   "which adopts orphans",
-                  "own_ids", tier->is_root);
+                  "own_ids", supervisor->is_root);
 
     return json_pack("{s:o,s:o,s:o,s:o,s:o}", "network", network, "resources", resources,
                      "filesystem", files, "syscalls", calls, "disposable", disposable);
 }
 
-void snp_local_degraded(const struct snp_tier *tier, json_t *list)
+void snp_local_degraded(const struct snp_supervisor *supervisor, json_t *list)
 {
     static const char *const always[] = {
         "namespaces: none; names, sizes and owners of the host's files and the existence of "
@@ -66,17 +66,17 @@ void snp_local_degraded(const struct snp_tier *tier, json_t *list)
     for (size_t i = 0; i < SNP_ARRAY_LEN(always); i++) {
         (void)json_array_append_new(list, json_string(always[i]));
     }
-    if (!tier->is_root) {
+    if (!supervisor->is_root) {
         (void)json_array_append_new(
             list,
             json_string("user: the code runs as you; filter and Landlock alone keep it from "
                         "your processes and files"));
     }
-    if (tier->landlock_abi < ABI_SCOPES) {
+    if (supervisor->landlock_abi < ABI_SCOPES) {
         (void)json_array_append_new(
             list,
             json_sprintf("landlock: ABI %d has no fence around signals and abstract sockets; "
                          "the filter alone refuses them",
-                         tier->landlock_abi));
+                         supervisor->landlock_abi));
     }
 }

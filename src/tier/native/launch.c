@@ -159,11 +159,11 @@ static int show_folder(int fd, const char *place, bool is_system, struct snp_err
     char path[PATH_LEN];
 
     (void)snprintf(path, sizeof(path), ROOT "/%.4000s", place);
-    if (snp_cover(fd, path, ROOT "/run/empty") == 0) {
+    if (snp_overlay_show(fd, path, ROOT "/run/empty") == 0) {
         return 0;
     }
     if (is_system) {
-        return snp_cover_bind(fd, path) < 0 ? snp_fail_sys(err, errno, "bind /%s", place) : 0;
+        return snp_overlay_bind(fd, path) < 0 ? snp_fail_sys(err, errno, "bind /%s", place) : 0;
     }
     return snp_fail(
         err, SNP_E_UNSUPPORTED,

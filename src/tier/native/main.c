@@ -49,7 +49,7 @@
 enum {
     DAEMON_FD = 3,
     INIT_SIZE_MAX = 8 << 20,
-    FILES_WANTED = 16 * SNP_TIER_SESSIONS_MAX,
+    FILES_WANTED = 16 * SNP_SUPERVISOR_SANDBOXES_MAX,
     WATCH_MS = 5000,
     END_ROUNDS = 400,
     END_PAUSE_MS = 5
@@ -62,10 +62,10 @@ static void on_daemon_frame(struct snp_link *link, const struct snp_frame *frame
 
 static void on_daemon_end(struct snp_link *link, const struct snp_err *err)
 {
-    struct snp_tier *tier = link->owner;
+    struct snp_supervisor *supervisor = link->owner;
 
     (void)err;
-    uv_stop(tier->loop);
+    uv_stop(supervisor->loop);
 }
 
 static const struct snp_link_ops daemon_ops = {.body_max = SNP_FRAME_BODY_MAX,
@@ -75,22 +75,22 @@ static const struct snp_link_ops daemon_ops = {.body_max = SNP_FRAME_BODY_MAX,
                                                .on_end = on_daemon_end};
 
 /* Folder of our own program, and our path. */
-static int find_self(struct snp_tier *tier, char *ret_dir, struct snp_err *err)
+static int find_self(struct snp_supervisor *supervisor, char *ret_dir, struct snp_err *err)
 {
-    ssize_t n = readlink("/proc/self/exe", tier->self, sizeof(tier->self) - 1);
+    ssize_t n = readlink("/proc/self/exe", supervisor->self, sizeof(supervisor->self) - 1);
     char *slash;
 
     if (n <= 0) {
         return snp_fail_sys(err, errno, "read /proc/self/exe");
     }
-    tier->self[n] = '\0';
-    (void)snprintf(ret_dir, SNP_TIER_PATH_MAX, "%s", tier->self);
+    supervisor->self[n] = '\0';
+    (void)snprintf(ret_dir, SNP_SUPERVISOR_PATH_MAX, "%s", supervisor->self);
     slash = strrchr(ret_dir, '/');
     if (slash != NULL) {
         *slash = '\0';
     }
-    if (snprintf(tier->guest_dir, sizeof(tier->guest_dir), "%s/guest", ret_dir) >=
-        (int)sizeof(tier->guest_dir)) {
+    if (snprintf(supervisor->guest_dir, sizeof(supervisor->guest_dir), "%s/guest", ret_dir) >=
+        (int)sizeof(supervisor->guest_dir)) {
         return snp_fail(err, SNP_E_LIMIT, "our own path is too long");
     }
     return 0;
@@ -100,9 +100,9 @@ static int find_self(struct snp_tier *tier, char *ret_dir, struct snp_err *err)
  * Pid 1's program as a sealed memfd of mode 0111: the code may run it and nothing more,
  * and the kernel makes a process not dumpable whose program it may not read.
  */
-static int load_init(struct snp_tier *tier, const char *dir, struct snp_err *err)
+static int load_init(struct snp_supervisor *supervisor, const char *dir, struct snp_err *err)
 {
-    char path[SNP_TIER_PATH_MAX + 16];
+    char path[SNP_SUPERVISOR_PATH_MAX + 16];
     snp_autofree char *program = NULL;
     snp_autoclose int fd = -1;
     size_t n;
@@ -120,8 +120,8 @@ static int load_init(struct snp_tier *tier, const char *dir, struct snp_err *err
     }
     /* Executing wants no writer: keep a path descriptor only. */
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    tier->init_fd = open(path, O_PATH | O_CLOEXEC);
-    return tier->init_fd < 0 ? snp_fail_sys(err, errno, "open pid 1's program") : 0;
+    supervisor->init_fd = open(path, O_PATH | O_CLOEXEC);
+    return supervisor->init_fd < 0 ? snp_fail_sys(err, errno, "open pid 1's program") : 0;
 }
 
 /* A namespace of our own in which we are user 0. 0 or errno. */
@@ -145,12 +145,12 @@ static int enter_user_namespace(uid_t uid, gid_t gid)
  * User 0 with every right over what we make: as real root we are; user 0 of a container
  * that may not mount, or has no ids to give, is treated as anybody else. 0 or errno.
  */
-static int become_zero(struct snp_tier *tier)
+static int become_zero(struct snp_supervisor *supervisor)
 {
-    if (tier->is_root && (!snp_idmap_has_ranges() || unshare(CLONE_NEWNS) < 0)) {
-        tier->is_root = false;
+    if (supervisor->is_root && (!snp_idmap_has_ranges() || unshare(CLONE_NEWNS) < 0)) {
+        supervisor->is_root = false;
     }
-    return tier->is_root ? 0 : enter_user_namespace(tier->uid, getegid());
+    return supervisor->is_root ? 0 : enter_user_namespace(supervisor->uid, getegid());
 }
 
 /* The kernel's ABI, or the older one we are told to use; 0 = none. */
@@ -169,9 +169,11 @@ static int landlock_abi(void)
     return (uint64_t)abi < most ? (int)abi : (int)most;
 }
 
-static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_err *err)
+static int supervisor_init(struct snp_supervisor *supervisor,
+                           const char *state_dir,
+                           struct snp_err *err)
 {
-    char dir[SNP_TIER_PATH_MAX];
+    char dir[SNP_SUPERVISOR_PATH_MAX];
     const char *python = getenv("SNIPARA_SANDBOX_PYTHON"); /* NOLINT(concurrency-mt-unsafe) */
     const char *home = getenv("HOME");                     /* NOLINT(concurrency-mt-unsafe) */
     const char *forks =
@@ -180,66 +182,68 @@ static int tier_init(struct snp_tier *tier, const char *state_dir, struct snp_er
     const char *no_cgroup =
         getenv("SNIPARA_SANDBOX_NO_CGROUP");           /* NOLINT(concurrency-mt-unsafe) */
     const char *pool = getenv("SNIPARA_SANDBOX_POOL"); /* NOLINT(concurrency-mt-unsafe) */
-    uint64_t pool_max = SNP_SPARES_MAX;
-    int r = find_self(tier, dir, err);
+    uint64_t pool_max = SNP_POOL_MAX;
+    int r = find_self(supervisor, dir, err);
 
     if (r < 0) {
         return r;
     }
-    if (pool != NULL && (snp_parse_u64(pool, &pool_max) < 0 || pool_max > SNP_SPARES_MAX)) {
+    if (pool != NULL && (snp_parse_u64(pool, &pool_max) < 0 || pool_max > SNP_POOL_MAX)) {
         return snp_fail(err, SNP_E_INVALID, "SNIPARA_SANDBOX_POOL is 0 to %d, not '%.20s'",
-                        SNP_SPARES_MAX, pool);
+                        SNP_POOL_MAX, pool);
     }
-    tier->pool_max = (unsigned)pool_max;
-    tier->uid = geteuid();
-    tier->is_root = tier->uid == 0;
-    (void)snprintf(tier->state_dir, sizeof(tier->state_dir), "%s", state_dir);
-    (void)snprintf(tier->python, sizeof(tier->python), "%s",
+    supervisor->pool_max = (unsigned)pool_max;
+    supervisor->uid = geteuid();
+    supervisor->is_root = supervisor->uid == 0;
+    (void)snprintf(supervisor->state_dir, sizeof(supervisor->state_dir), "%s", state_dir);
+    (void)snprintf(supervisor->python, sizeof(supervisor->python), "%s",
                    python == NULL || *python == '\0' ? "/usr/bin/python3" : python);
-    tier->home = home == NULL ? NULL : realpath(home, NULL);
-    tier->forks_max = SNP_TEMPLATE_FORKS_MAX;
+    supervisor->home = home == NULL ? NULL : realpath(home, NULL);
+    supervisor->forks_max = SNP_TEMPLATE_FORKS_MAX;
     if (forks != NULL && snp_parse_u64(forks, &forks_max) == 0 && forks_max >= 1 &&
         forks_max <= SNP_TEMPLATE_FORKS_MAX) {
-        tier->forks_max = (unsigned)forks_max;
+        supervisor->forks_max = (unsigned)forks_max;
     }
-    tier->slots = calloc(SNP_IDMAP_SLOTS, 1);
-    tier->next_slot =
+    supervisor->slots = calloc(SNP_IDMAP_SLOTS, 1);
+    supervisor->next_slot =
         (unsigned)getpid() * 31U % (SNP_IDMAP_SLOTS - 1); /* two supervisors start far apart */
-    if (tier->slots == NULL) {
+    if (supervisor->slots == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    tier->landlock_abi = landlock_abi();
+    supervisor->landlock_abi = landlock_abi();
     if (mkdir(state_dir, 0700) < 0 && errno != EEXIST) {
         return snp_fail_sys(err, errno, "mkdir %.300s", state_dir);
     }
-    r = load_init(tier, dir, err);
+    r = load_init(supervisor, dir, err);
     if (r == 0) {
-        r = snp_spools_open(&tier->spools, state_dir, err);
+        r = snp_spools_open(&supervisor->spools, state_dir, err);
     }
     if (r < 0) {
         return r;
     }
     (void)snprintf(dir, sizeof(dir), "%.4000s/cgroups", state_dir);
-    snp_cgroups_open(&tier->cgroups, tier->uid, dir, no_cgroup != NULL);
-    tier->uncounted = snp_cgroups_uncounted(&tier->cgroups, "/proc/cmdline");
-    if (tier->is_local) {
-        return snp_local_init(tier, err);
+    snp_cgroups_open(&supervisor->cgroups, supervisor->uid, dir, no_cgroup != NULL);
+    supervisor->uncounted = snp_cgroups_uncounted(&supervisor->cgroups, "/proc/cmdline");
+    if (supervisor->is_local) {
+        return snp_local_init(supervisor, err);
     }
-    r = snp_syscalls_compile(snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY),
-                             &tier->session_filter_fd, &tier->zygote_filter_fd, err);
+    r = snp_syscalls_compile(snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY),
+                             &supervisor->session_filter_fd, &supervisor->zygote_filter_fd,
+                             err);
     if (r < 0) {
         return r;
     }
-    snp_probe_namespaces(tier, become_zero(tier));
-    if (tier->is_root && tier->can_namespace &&
-        snp_idmap_open_locks(&tier->locks_fd, err) < 0) {
-        tier->can_namespace = false; /* ids that another supervisor uses are not its own */
-        (void)snprintf(tier->why, sizeof(tier->why),
+    snp_probe_namespaces(supervisor, become_zero(supervisor));
+    if (supervisor->is_root && supervisor->can_namespace &&
+        snp_idmap_open_locks(&supervisor->locks_fd, err) < 0) {
+        supervisor->can_namespace =
+            false; /* ids that another supervisor uses are not its own */
+        (void)snprintf(supervisor->why, sizeof(supervisor->why),
                        "%.200s; make one of them writable for root, or run as an ordinary user",
                        err->msg);
     }
     /* Ours only: nothing mounted here shows on the host; what the host mounts shows here. */
-    if (tier->can_namespace && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
+    if (supervisor->can_namespace && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
         return snp_fail_sys(err, errno, "make the mounts private");
     }
     return 0;
@@ -269,14 +273,14 @@ static void raise_open_files(void)
 
 static void on_watch(uv_timer_t *timer)
 {
-    snp_sessions_watch(timer->data);
+    snp_sandboxes_watch(timer->data);
     snp_templates_watch(timer->data);
 }
 
 static int serve(const char *state_dir, uint64_t outputs, bool is_local)
 {
     static uv_timer_t watch;
-    static struct snp_tier tier = {
+    static struct snp_supervisor supervisor = {
         .session_filter_fd = -1,
         .zygote_filter_fd = -1,
         .init_fd = -1,
@@ -290,33 +294,34 @@ static int serve(const char *state_dir, uint64_t outputs, bool is_local)
     if (loop == NULL) {
         return 1;
     }
-    tier.loop = loop;
-    tier.is_local = is_local;
-    if (tier_init(&tier, state_dir, &err) < 0 ||
-        snp_link_open(&tier.daemon, loop, DAEMON_FD, &daemon_ops, &tier, &err) < 0) {
+    supervisor.loop = loop;
+    supervisor.is_local = is_local;
+    if (supervisor_init(&supervisor, state_dir, &err) < 0 ||
+        snp_link_open(&supervisor.daemon, loop, DAEMON_FD, &daemon_ops, &supervisor, &err) <
+            0) {
         snp_log(SNP_LOG_ERROR, "tier_start", "error=%s", err.msg);
         return 1;
     }
-    snp_spools_bound(&tier.spools, outputs);
+    snp_spools_bound(&supervisor.spools, outputs);
     (void)uv_timer_init(loop, &watch);
-    watch.data = &tier;
+    watch.data = &supervisor;
     (void)uv_timer_start(&watch, on_watch, WATCH_MS, WATCH_MS);
     (void)uv_run(loop, UV_RUN_DEFAULT);
     /* Every pid 1 and template ends when its stream does; their cgroups take a moment to empty. */
-    snp_spares_close(&tier);
-    snp_session_end_all(&tier);
-    snp_templates_close(&tier);
+    snp_pool_close(&supervisor);
+    snp_sandbox_end_all(&supervisor);
+    snp_templates_close(&supervisor);
     for (int i = 0; i < END_ROUNDS; i++) {
         (void)uv_run(loop,
                      UV_RUN_NOWAIT); /* workers that were still preparing hand over here */
-        if (snp_embryos_sweep(&tier) && i > 1) {
+        if (snp_pending_sweep(&supervisor) && i > 1) {
             break;
         }
         (void)poll(NULL, 0, END_PAUSE_MS);
     }
-    snp_cgroups_close(&tier.cgroups);
-    snp_spools_close(&tier.spools);
-    snp_local_done(&tier);
+    snp_cgroups_close(&supervisor.cgroups);
+    snp_spools_close(&supervisor.spools);
+    snp_local_done(&supervisor);
     return 0;
 }
 

@@ -45,7 +45,7 @@ static void unescape(char *path)
 }
 
 /* As it is, with what is mounted in it, which would show what it covers. */
-int snp_cover_bind(int fd, const char *path)
+int snp_overlay_bind(int fd, const char *path)
 {
     struct mount_attr attr = {.attr_set =
                                   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
@@ -133,13 +133,13 @@ static int lay_over(int fd, const char *path, const char *empty)
         return -1;
     }
     if (!S_ISDIR(st.st_mode)) {
-        return S_ISREG(st.st_mode) ? snp_cover_bind(fd, path) : 0;
+        return S_ISREG(st.st_mode) ? snp_overlay_bind(fd, path) : 0;
     }
     (void)snprintf(data, sizeof(data), "lowerdir=/proc/self/fd/%d:%s,userxattr", fd, empty);
     return mount("overlay", path, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, data);
 }
 
-int snp_cover(int fd, const char *path, const char *empty)
+int snp_overlay_show(int fd, const char *path, const char *empty)
 {
     struct inner *inner = calloc(INNER_MAX, sizeof(*inner));
     int n = inner == NULL ? -1 : find_inner(fd, inner, INNER_MAX);
@@ -162,7 +162,7 @@ int snp_cover(int fd, const char *path, const char *empty)
     return r;
 }
 
-int snp_cover_try(void)
+int snp_overlay_try(void)
 {
     int fd;
 
@@ -172,5 +172,5 @@ int snp_cover_try(void)
         return -1;
     }
     fd = open("/usr", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -1 : snp_cover(fd, "/tmp/usr", "/tmp/empty");
+    return fd < 0 ? -1 : snp_overlay_show(fd, "/tmp/usr", "/tmp/empty");
 }

@@ -16,12 +16,12 @@
  * Show the folder fd (O_PATH) at path, with what is mounted in it. empty: an empty folder in
  * the same namespace. 0, or -1 with errno, and nothing is shown.
  */
-int snp_cover(int fd, const char *path, const char *empty) SNP_NODISCARD;
+int snp_overlay_show(int fd, const char *path, const char *empty) SNP_NODISCARD;
 
 /* The same by bind mounts. 0, or -1 with errno. */
-int snp_cover_bind(int fd, const char *path) SNP_NODISCARD;
+int snp_overlay_bind(int fd, const char *path) SNP_NODISCARD;
 
 /* Can /usr be covered? 0 or -1. Leaves the process in a mount namespace of its own: for a child. */
-int snp_cover_try(void);
+int snp_overlay_try(void);
 
 #endif

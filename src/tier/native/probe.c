@@ -86,29 +86,30 @@ static int try_as_template(void)
                : mount("tmpfs", "/tmp", "tmpfs", 0, "size=64k");
 }
 
-void snp_probe_namespaces(struct snp_tier *tier, int unshare_errno)
+void snp_probe_namespaces(struct snp_supervisor *supervisor, int unshare_errno)
 {
     const char *blocked = "a container's or security module's policy";
     const char *lift = "start the container with --security-opt seccomp=unconfined "
                        "--security-opt apparmor=unconfined";
-    const char *otherwise = tier->uid == 0
+    const char *otherwise = supervisor->uid == 0
                                 ? "or use a machine or container where that setting is off"
                                 : "or run snipara-sandbox as root";
 
     if (syscall(SYS_clone3, NULL, 0) < 0 && errno == EPERM) {
-        tier->can_namespace = false; /* the C library tries clone instead after ENOSYS only */
-        (void)snprintf(tier->why, sizeof(tier->why),
+        supervisor->can_namespace =
+            false; /* the C library tries clone instead after ENOSYS only */
+        (void)snprintf(supervisor->why, sizeof(supervisor->why),
                        "clone3 is refused here with EPERM, as old container runtimes do, so no "
                        "thread can be started; update the runtime, or start the container with "
                        "--security-opt seccomp=unconfined");
         return;
     }
-    if (unshare_errno == 0 && tier->is_root && !works(try_as_template)) {
+    if (unshare_errno == 0 && supervisor->is_root && !works(try_as_template)) {
         unshare_errno = EPERM;
     }
-    tier->can_namespace = unshare_errno == 0;
-    if (tier->can_namespace) {
-        tier->covers_system = works(snp_cover_try);
+    supervisor->can_namespace = unshare_errno == 0;
+    if (supervisor->can_namespace) {
+        supervisor->overlays_system = works(snp_overlay_try);
         return;
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(userns_settings); i++) {
@@ -119,7 +120,7 @@ void snp_probe_namespaces(struct snp_tier *tier, int unshare_errno)
         }
     }
     /* strerrordesc_np: no locale, no static buffer */
-    (void)snprintf(tier->why, sizeof(tier->why),
+    (void)snprintf(supervisor->why, sizeof(supervisor->why),
                    "user namespaces are refused here (%s) by %s; lift it with: %s; %s",
                    strerrordesc_np(unshare_errno), blocked, lift, otherwise);
 }
@@ -216,7 +217,7 @@ static const struct row rows[] = {
      "a kernel from 5.6 on"                                                                                                                                                                       },
     {"overlay",          try_overlay,        true,  false, false, "--project does not work",
      "a kernel from 5.11 on with overlayfs"                                                                                                                                                       },
-    {"overlay of /usr",  snp_cover_try,      true,  false, false,
+    {"overlay of /usr",  snp_overlay_try,    true,  false, false,
      "sockets of the host in its system folders can be reached",                                                  "a kernel from 5.13 on with overlayfs; as an ordinary user no mounts below /usr"},
     {"id-mapped mounts", try_idmap,          true,  true,  false, "--project does not work as root",
      "a kernel from 5.19 on and a file system that has them"                                                                                                                                      },
@@ -231,7 +232,7 @@ static json_t *row_json(
                      ok ? "" : cost, "fix", ok ? "" : fix);
 }
 
-static void add_cgroups(const struct snp_tier *tier, json_t *features)
+static void add_cgroups(const struct snp_supervisor *supervisor, json_t *features)
 {
     static const struct {
         enum snp_cgroup_controller controller;
@@ -245,7 +246,8 @@ static void add_cgroups(const struct snp_tier *tier, json_t *features)
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(cgroup_rows); i++) {
-        const struct snp_cgroup_slot *slot = &tier->cgroups.slot[cgroup_rows[i].controller];
+        const struct snp_cgroup_slot *slot =
+            &supervisor->cgroups.slot[cgroup_rows[i].controller];
         char detail[SNP_CGROUP_WHY_MAX];
         if (slot->version == 0) {
             (void)snprintf(detail, sizeof(detail), "%s", slot->why);
@@ -275,13 +277,13 @@ static bool has_module(const char *name)
     return false;
 }
 
-static void add_templates(const struct snp_tier *tier, json_t *features)
+static void add_templates(const struct snp_supervisor *supervisor, json_t *features)
 {
-    bool has_python = access(tier->python, X_OK) == 0;
+    bool has_python = access(supervisor->python, X_OK) == 0;
 
-    (void)json_array_append_new(features, row_json("template base", has_python, tier->python,
-                                                   "the native tier cannot run",
-                                                   "apt-get install -y python3"));
+    (void)json_array_append_new(
+        features, row_json("template base", has_python, supervisor->python,
+                           "the native tier cannot run", "apt-get install -y python3"));
     (void)json_array_append_new(
         features, row_json("template data", has_module("numpy") && has_module("pandas"),
                            "numpy, pandas", "--template data does not work",
@@ -293,64 +295,67 @@ static void add_templates(const struct snp_tier *tier, json_t *features)
 }
 
 /* The local tier: what native's rows do not say. */
-static json_t *local_json(const struct snp_tier *tier)
+static json_t *local_json(const struct snp_supervisor *supervisor)
 {
     json_t *features = json_array();
     bool has_notify = works(try_seccomp_notify);
-    bool usable = tier->can_namespace && has_notify && access(tier->python, X_OK) == 0;
+    bool usable =
+        supervisor->can_namespace && has_notify && access(supervisor->python, X_OK) == 0;
     char detail[96];
 
     (void)snprintf(detail, sizeof(detail), "weaker than native; Landlock ABI %d",
-                   tier->landlock_abi);
+                   supervisor->landlock_abi);
     (void)json_array_append_new(
         features, row_json("local tier", usable, detail, "--env local does not work",
                            "a kernel from 5.13 on with landlock in lsm= and seccomp notify"));
     (void)json_array_append_new(
         features,
-        row_json("local: signal fence", tier->landlock_abi >= LANDLOCK_SCOPES, "Landlock",
+        row_json("local: signal fence", supervisor->landlock_abi >= LANDLOCK_SCOPES, "Landlock",
                  "the filter alone keeps signals inside", "a kernel from 6.12 on"));
     (void)json_array_append_new(
-        features, row_json("local: own user ids", tier->is_root, "",
+        features, row_json("local: own user ids", supervisor->is_root, "",
                            "the code runs as you; filter and Landlock keep it from your files",
                            "run as root"));
     return json_pack("{s:o,s:b}", "features", features, "usable", usable);
 }
 
-json_t *snp_probe_json(struct snp_tier *tier)
+json_t *snp_probe_json(struct snp_supervisor *supervisor)
 {
-    if (tier->is_local) {
-        return local_json(tier);
+    if (supervisor->is_local) {
+        return local_json(supervisor);
     }
     json_t *features = json_array();
-    bool usable = tier->can_namespace && access(tier->python, X_OK) == 0;
+    bool usable = supervisor->can_namespace && access(supervisor->python, X_OK) == 0;
     struct utsname host = {0};
     char detail[128];
 
     (void)uname(&host);
     (void)snprintf(detail, sizeof(detail), "%.60s %.20s, %s", host.release, host.machine,
-                   tier->is_root ? "as root" : "as an ordinary user");
+                   supervisor->is_root ? "as root" : "as an ordinary user");
     (void)json_array_append_new(features, row_json("kernel", true, detail, "", ""));
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        bool ok = (tier->can_namespace || !rows[i].in_namespace) && works(rows[i].run);
+        bool ok = (supervisor->can_namespace || !rows[i].in_namespace) && works(rows[i].run);
         /* Without namespaces the rest that is tried in one would only repeat that. */
-        if ((rows[i].root_only && !tier->is_root) ||
-            (rows[i].in_namespace && !rows[i].is_needed && !tier->can_namespace)) {
+        if ((rows[i].root_only && !supervisor->is_root) ||
+            (rows[i].in_namespace && !rows[i].is_needed && !supervisor->can_namespace)) {
             continue;
         }
         usable = usable && (ok || !rows[i].is_needed);
         (void)json_array_append_new(
-            features, row_json(rows[i].name, ok, rows[i].run == try_namespaces ? tier->why : "",
-                               rows[i].cost, rows[i].fix));
+            features,
+            row_json(rows[i].name, ok, rows[i].run == try_namespaces ? supervisor->why : "",
+                     rows[i].cost, rows[i].fix));
     }
-    (void)snprintf(detail, sizeof(detail), "ABI %d", tier->landlock_abi);
+    (void)snprintf(detail, sizeof(detail), "ABI %d", supervisor->landlock_abi);
     (void)json_array_append_new(features,
-                                row_json("landlock", tier->landlock_abi > 0, detail,
+                                row_json("landlock", supervisor->landlock_abi > 0, detail,
                                          "files are confined by mounts alone",
                                          "a kernel from 5.13 on with landlock in lsm="));
-    (void)snprintf(detail, sizeof(detail), "%u calls allowed",
-                   snp_syscalls_count(snp_cgroups_has(&tier->cgroups, SNP_CGROUP_MEMORY)));
+    (void)snprintf(
+        detail, sizeof(detail), "%u calls allowed",
+        snp_syscalls_count(snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY)));
     (void)json_array_append_new(features, row_json("seccomp", true, detail, "", ""));
-    add_cgroups(tier, features);
-    add_templates(tier, features);
+    add_cgroups(supervisor, features);
+    add_templates(supervisor, features);
     return json_pack("{s:o,s:b}", "features", features, "usable", usable);
 }

@@ -6,15 +6,15 @@
 
 #include "base/json.h"
 
-struct snp_tier;
+struct snp_supervisor;
 
 /*
  * May we make namespaces? Fills tier->can_namespace, and when not tier->why: the
  * setting that blocks, the command that lifts it, and the way without, with "; " between.
  */
-void snp_probe_namespaces(struct snp_tier *tier, int unshare_errno);
+void snp_probe_namespaces(struct snp_supervisor *supervisor, int unshare_errno);
 
 /* {"features": [...], "usable": bool} of docs/wire.md. New reference. */
-json_t *snp_probe_json(struct snp_tier *tier);
+json_t *snp_probe_json(struct snp_supervisor *supervisor);
 
 #endif

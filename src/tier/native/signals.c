@@ -25,7 +25,7 @@
 #include "tier/host/procs.h"
 
 struct asked {
-    struct snp_session *session;
+    struct snp_sandbox *sandbox;
     int listener_fd;
     const struct seccomp_notif *req;
     bool goes_on; /* out: let the kernel do it */
@@ -33,7 +33,7 @@ struct asked {
 
 static bool is_spared(const struct asked *a, pid_t pid)
 {
-    return snp_spared_has(&a->session->spared, pid);
+    return snp_spared_has(&a->sandbox->spared, pid);
 }
 
 /* What was read by the caller's number was the caller's only if its call still waits. */
@@ -52,7 +52,7 @@ static int signal_all(const struct asked *a, int number)
     if (!still_waits(a)) {
         return EINTR;
     }
-    snp_procs_below(a->session->embryo.pid, &procs);
+    snp_procs_below(a->sandbox->process.pid, &procs);
     for (size_t i = 0; i < procs.n; i++) {
         const struct snp_proc *p = &procs.at[i];
         if (p->pid != caller && !is_spared(a, snp_proc_inner(p->pid)) &&
@@ -69,10 +69,10 @@ static int do_kill(struct asked *a)
     pid_t to = (pid_t)a->req->data.args[0];
     int number = (int)a->req->data.args[1];
 
-    if (to == -1 && (pid_t)a->req->pid != a->session->embryo.pid) {
+    if (to == -1 && (pid_t)a->req->pid != a->sandbox->process.pid) {
         return number < 0 || number > SIGRTMAX ? EINVAL : signal_all(a, number);
     }
-    if (is_spared(a, to < -1 ? -to : to) && (pid_t)a->req->pid != a->session->embryo.pid) {
+    if (is_spared(a, to < -1 ? -to : to) && (pid_t)a->req->pid != a->sandbox->process.pid) {
         return EPERM;
     }
     a->goes_on = true;
@@ -111,7 +111,7 @@ static int do_pidfd_send_signal(struct asked *a)
     if (a->req->data.args[3] != 0) {
         return EINVAL;
     }
-    pid = snp_pidfd_inner(target, a->session->embryo.pidfd);
+    pid = snp_pidfd_inner(target, a->sandbox->process.pidfd);
     if (pid <= 0) {
         return -pid;
     }
@@ -141,7 +141,7 @@ bool snp_signals_emulate(void *data,
                          const struct seccomp_notif *req,
                          struct seccomp_notif_resp *resp)
 {
-    struct asked a = {.session = data, .listener_fd = listener_fd, .req = req};
+    struct asked a = {.sandbox = data, .listener_fd = listener_fd, .req = req};
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(calls); i++) {
         int nr = seccomp_syscall_resolve_name(calls[i].name);
