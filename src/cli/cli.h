@@ -46,7 +46,6 @@ struct snp_verb {
 };
 
 extern const struct snp_verb snp_verb_exec;
-extern const char *const snp_recover_words[]; /* what --recover takes; NULL-terminated */
 extern const struct snp_verb snp_verb_sessions;
 extern const struct snp_verb snp_verb_template;
 extern const struct snp_verb snp_verb_put;

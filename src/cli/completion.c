@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/tier.h"
+#include "wire/exec.h"
 
 enum {
     PATH_MAX_BYTES = 96
@@ -48,7 +49,7 @@ static bool takes_value(const struct snp_opt *opt)
 static const char *const *choices_of(const struct snp_opt *opt)
 {
     if (snp_streq(opt->name, "recover")) {
-        return snp_recover_words;
+        return snp_exec_recovers;
     }
     if (opt->key == SNP_KEY_NONE) {
         return NULL;

@@ -2,7 +2,9 @@
 #ifndef SNP_DAEMON_CAPS_H
 #define SNP_DAEMON_CAPS_H
 
-/* Every size and time the daemon holds others to, in one place. */
+/* Every size and time the daemon holds others to, in one place, but for those of messages. */
+
+#include "wire/rpc.h"
 
 enum {
     SNP_CAP_CLIENTS = 512,            /* connected at once */
@@ -22,12 +24,9 @@ enum {
     SNP_CAP_TIER_OPEN_MS = 120 * 1000, /* a tier's answer to open */
     SNP_CAP_TIER_LOAD_MS = 300 * 1000, /* a tier's answer to save and load */
     SNP_CAP_TIER_EXIT_MS = 5 * 1000,   /* a tier's end after its stream was closed */
-    SNP_CAP_ARGV = 1024,               /* strings of one command */
     SNP_CAP_ARGV_BYTES = 128 << 10,    /* of all of them */
     SNP_CAP_ENV = 256,                 /* variables of one session */
     SNP_CAP_ENV_BYTES = 128 << 10,     /* of all of them, names included */
-    SNP_CAP_PATH = 4095,               /* bytes of a path inside */
-    SNP_CAP_HANDLE = 128,              /* bytes of an output handle */
     SNP_CAP_IDLE_S = 300,              /* default of --idle */
     SNP_CAP_SESSION_IDLE_S = 1800,     /* default of --session-idle */
     SNP_CAP_SHOWN_BYTES = 32 << 20,    /* of one cell's output and displays, for the journal */
@@ -42,8 +41,6 @@ enum {
     SNP_CAP_COPIES_SHARE = 2,          /* such a part of a session's memory is for snapshots */
     SNP_CAP_COPIES_UNSAVED = 32,       /* of one session, until they are on disk */
     SNP_CAP_SNAPSHOTS = 1000,          /* of one session */
-    SNP_CAP_FORKS = 64,                /* sessions that one call makes */
-    SNP_CAP_REF = 129,                 /* bytes of SESSION@NAME */
     SNP_CAP_IMPORTS = 8,               /* files on their way in */
     SNP_CAP_UNPACKED = 64, /* bytes of memory that one of a checkpoint takes at most, about */
     SNP_CAP_PROVING = 4,   /* checkpoints tried at once when the daemon ends */

@@ -23,10 +23,10 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "daemon/caps.h"
-#include "daemon/front/check.h"
 #include "daemon/front/conn.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
+#include "wire/record.h"
 #include "wire/rpc.h"
 
 enum {

@@ -33,6 +33,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "client/client.h"
+#include "wire/exec.h"
 
 enum {
     NUMBER_MAX = 10 * 1000 * 1000,
@@ -104,10 +105,9 @@ static int cell_run(struct snp_client *client,
                     bool *ret_hit,
                     struct snp_err *err)
 {
-    snp_autojson json_t *head =
-        json_pack("{s:s?, s:s, s:I, s:b, s:s, s:s?, s:b, s:b, s:s}", "session", session, "kind",
-                  "python", "code_len", (json_int_t)strlen(code), "stdin", 0, "tier", "native",
-                  "template", template, "stream", 0, "transaction", 0, "durability", "process");
+    snp_autojson json_t *head = SNP_WRITE(
+        snp_exec_request, .session = session, .kind = "python", .code_len = strlen(code),
+        .tier = "native", .template = template, .durability = "process");
     snp_autoreply struct snp_reply reply = {0};
     struct snp_call call = {
         .method = "exec", .head = head, .raw = code, .raw_len = strlen(code)};

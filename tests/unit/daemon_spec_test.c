@@ -28,7 +28,7 @@ static int read_with(const char *member,
                      struct snp_err *err)
 {
     snp_autojson json_t *head = request(member, value);
-    int r = snp_record_check(head, &snp_exec_record, err);
+    int r = snp_record_check(head, &snp_exec_request_form, err);
     return r < 0 ? r : snp_exec_spec_read(head, RAW_LEN, spec, err);
 }
 
@@ -39,10 +39,10 @@ TEST(a_plain_request_gets_the_defaults)
     struct snp_err err;
     snp_limits_default(&limits);
     assert_int_equal(read_with(NULL, NULL, &spec, &err), 0);
-    assert_string_equal(spec.session, "s");
-    assert_null(spec.template_name);
+    assert_string_equal(spec.asked.session, "s");
+    assert_null(spec.asked.template);
     assert_null(spec.default_template);
-    assert_true(spec.stream);
+    assert_true(spec.asked.stream);
     assert_memory_equal(&spec.limits, &limits, sizeof(limits));
     snp_exec_spec_done(&spec);
 }

@@ -16,6 +16,7 @@
 #include "cli/show/term.h"
 #include "cli/tier.h"
 #include "run/plain.h"
+#include "wire/exec.h"
 
 /* Code as prompts ----------------------------------------------------------------------------- */
 
@@ -81,15 +82,19 @@ static int exec_make(struct snp_front *front,
                      json_t **ret,
                      struct snp_err *err)
 {
-    int r = snp_front_exec(front, ret, err);
+    snp_autojson json_t *policy = NULL;
+    struct snp_exec_request request;
+    int r = snp_front_exec(front, &policy, err);
 
-    if (r == 0 &&
-        (json_object_set_new(*ret, "kind", json_string("python")) < 0 ||
-         json_object_set_new(*ret, "code_len", json_integer((json_int_t)strlen(code))) < 0 ||
-         json_object_set_new(*ret, "checkpoint", json_null()) < 0)) {
-        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    if (r < 0) {
+        return r;
     }
-    return r;
+    snp_record_read(policy, &snp_exec_request_form, &request);
+    request.kind = "python";
+    request.code_len = strlen(code);
+    request.checkpoint = NULL;
+    *ret = snp_record_write(&snp_exec_request_form, &request);
+    return *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
 /* On record with what came of it; the exit status. */

@@ -29,6 +29,7 @@
 #include "text/escape.h"
 #include "text/text.h"
 #include "trajectory/reader.h"
+#include "wire/exec.h"
 
 enum {
     CHANGED_SHOWN = 5,
@@ -681,6 +682,7 @@ int snp_front_exec_of(const struct snp_config *config,
                       json_t **ret,
                       struct snp_err *err)
 {
+    snp_autojson json_t *defaults = NULL;
     int r = snp_cli_tier_check(config, err);
 
     r = r < 0 ? r : snp_cli_template_check(config, err);
@@ -691,12 +693,12 @@ int snp_front_exec_of(const struct snp_config *config,
      * Saved from each cell's answer on, beside the next one: a run that is interrupted goes on with all it had, but
      * for what the last cells did if the machine ended before that was on disk. Those `resume` names (--recover).
      */
-    *ret = json_pack("{s:o, s:s?, s:b, s:b, s:b, s:s, s:s, s:b}", "defaults",
-                     snp_cli_session_defaults(config), "project", project, "allow_degraded", 0,
-                     "require_exact", snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
-                     "transaction", snp_config_bool(config, SNP_KEY_TRANSACTION), "durability",
-                     snp_config_str(config, SNP_KEY_DURABILITY), "checkpoint", "after",
-                     "attached", 0);
+    defaults = snp_cli_session_defaults(config);
+    *ret = SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
+                     .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
+                     .transaction = snp_config_bool(config, SNP_KEY_TRANSACTION),
+                     .durability = snp_config_str(config, SNP_KEY_DURABILITY),
+                     .checkpoint = "after");
     return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8") : 0;
 }
 

@@ -15,6 +15,7 @@
 #include "policy/limits.h"
 #include "run/agent_limits.h"
 #include "trajectory/reader.h"
+#include "wire/exec.h"
 
 enum {
     MS = 1000,
@@ -495,8 +496,8 @@ static int budget_changes(const struct snp_opts *opts, json_t *budget, struct sn
 
 static int recover_check(const char *word, struct snp_err *err)
 {
-    for (size_t i = 0; snp_recover_words[i] != NULL; i++) {
-        if (word == NULL || strcmp(word, snp_recover_words[i]) == 0) {
+    for (size_t i = 0; snp_exec_recovers[i] != NULL; i++) {
+        if (word == NULL || strcmp(word, snp_exec_recovers[i]) == 0) {
             return 0;
         }
     }

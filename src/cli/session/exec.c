@@ -5,6 +5,8 @@
  * What the code prints goes to our standard output and error as it comes; what we have
  * to say ourselves goes to standard error, in lines of their own.
  */
+#include "wire/exec.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -28,8 +30,6 @@
 enum {
     INPUT_MAX = 15 << 20, /* code and standard input together; a frame has 16 MiB */
 };
-
-const char *const snp_recover_words[] = {"ask", "replay", "checkpoint", "skip", NULL};
 
 static const struct snp_opt options[] = {
     {"file",           'f', SNP_OPT_STRING, "FILE",       "read the code from FILE",                          0                    },
@@ -342,6 +342,8 @@ static int head_make(struct job *job, struct snp_err *err)
     snp_autofree char *project = NULL;
     snp_autofree char *rootfs = NULL;
     snp_autojson json_t *env = json_object();
+    snp_autojson json_t *limits = snp_config_limits_explicit(job->config);
+    snp_autojson json_t *defaults = NULL;
     int r = 0;
 
     if (session != NULL) {
@@ -366,26 +368,24 @@ static int head_make(struct job *job, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    job->head = json_pack(
-        "{s:s?, s:s, s:I, s:b, s:O?, s:b, s:s?, s:s?, s:o, s:o, s:s?, s:s?, s:O, s:b, s:b, "
-        "s:b, "
-        "s:b, s:b, s:s, s:s?, s:s?}",
-        "session", session, "kind", job->is_command ? "command" : "python", "code_len",
-        (json_int_t)job->code_len, "stdin", job->has_stdin, "argv", job->argv, "tell_wait",
-        session != NULL && !snp_opts_flag(job->opts, "quiet", false) &&
-            !snp_opts_flag(job->opts, "json", false),
-        "tier", has_tier ? snp_cli_tier(job->config) : NULL, "template",
-        has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL, "limits",
-        snp_config_limits_explicit(job->config), "defaults",
-        snp_cli_session_defaults(job->config), "project", project, "rootfs", rootfs, "env", env,
-        "allow_degraded", snp_opts_flag(job->opts, "allow-degraded", false), "require_exact",
-        snp_config_bool(job->config, SNP_KEY_REQUIRE_EXACT), "stream",
-        snp_opts_flag(job->opts, "stream", true) && !snp_opts_flag(job->opts, "json", false),
-        "transaction", snp_config_bool(job->config, SNP_KEY_TRANSACTION), "atomic",
-        snp_opts_flag(job->opts, "atomic", false), "durability",
-        snp_config_str(job->config, SNP_KEY_DURABILITY), "checkpoint",
-        has_checkpoint ? snp_config_str(job->config, SNP_KEY_CHECKPOINT) : NULL, "recover",
-        snp_opts_str(job->opts, "recover"));
+    defaults = snp_cli_session_defaults(job->config);
+    job->head = SNP_WRITE(
+        snp_exec_request, .session = session, .kind = job->is_command ? "command" : "python",
+        .code_len = job->code_len, .stdin = job->has_stdin, .argv = job->argv,
+        .tell_wait = session != NULL && !snp_opts_flag(job->opts, "quiet", false) &&
+                     !snp_opts_flag(job->opts, "json", false),
+        .tier = has_tier ? snp_cli_tier(job->config) : NULL,
+        .template = has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL,
+        .limits = limits, .defaults = defaults, .project = project, .rootfs = rootfs,
+        .env = env, .allow_degraded = snp_opts_flag(job->opts, "allow-degraded", false),
+        .require_exact = snp_config_bool(job->config, SNP_KEY_REQUIRE_EXACT),
+        .stream = snp_opts_flag(job->opts, "stream", true) &&
+                  !snp_opts_flag(job->opts, "json", false),
+        .transaction = snp_config_bool(job->config, SNP_KEY_TRANSACTION),
+        .atomic = snp_opts_flag(job->opts, "atomic", false),
+        .durability = snp_config_str(job->config, SNP_KEY_DURABILITY),
+        .checkpoint = has_checkpoint ? snp_config_str(job->config, SNP_KEY_CHECKPOINT) : NULL,
+        .recover = snp_opts_str(job->opts, "recover"));
     /* A folder whose name is no UTF-8 cannot be written down in JSON. */
     return job->head == NULL
                ? snp_fail(err, SNP_E_INVALID, "the request cannot be written as JSON")
@@ -459,8 +459,8 @@ static int options_check(const struct snp_opts *opts, struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID,
                         "--atomic undoes by the transaction that --no-transaction leaves out");
     }
-    for (size_t i = 0; !is_known && snp_recover_words[i] != NULL; i++) {
-        is_known = strcmp(recover, snp_recover_words[i]) == 0;
+    for (size_t i = 0; !is_known && snp_exec_recovers[i] != NULL; i++) {
+        is_known = strcmp(recover, snp_exec_recovers[i]) == 0;
     }
     return is_known ? 0
                     : snp_fail(err, SNP_E_INVALID,

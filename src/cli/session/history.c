@@ -17,6 +17,7 @@
 #include "cli/show/result.h"
 #include "cli/show/term.h"
 #include "text/escape.h"
+#include "wire/exec.h"
 
 enum {
     COLUMNS = 6,
@@ -521,17 +522,17 @@ struct rerun {
 /* The call as it was, its time limit included. */
 static json_t *rerun_head(const struct rerun *rerun, const struct snp_reply *recorded)
 {
-    int64_t code_len = snp_json_int(recorded->head, "code_len", 0);
     int64_t wall_ms = snp_json_int(recorded->head, "wall_ms", 0);
-    json_t *limits =
-        wall_ms > 0 ? json_pack("{s:I}", "timeout_ms", (json_int_t)wall_ms) : json_null();
+    snp_autojson json_t *limits =
+        wall_ms > 0 ? json_pack("{s:I}", "timeout_ms", (json_int_t)wall_ms) : NULL;
 
-    return json_pack(
-        "{s:s, s:s, s:I, s:b, s:O?, s:o, s:b, s:I}", "session", rerun->session, "kind",
-        snp_json_str(recorded->head, "kind", "python"), "code_len", (json_int_t)code_len,
-        "stdin", snp_json_bool(recorded->head, "stdin", false), "argv",
-        json_object_get(recorded->head, "argv"), "limits", limits, "stream",
-        rerun->done == NULL, "rerun_of", (json_int_t)snp_json_int(recorded->head, "cell", 0));
+    return SNP_WRITE(snp_exec_request, .transaction = true, .session = rerun->session,
+                     .kind = snp_json_str(recorded->head, "kind", "python"),
+                     .code_len = (uint64_t)snp_json_int(recorded->head, "code_len", 0),
+                     .stdin = snp_json_bool(recorded->head, "stdin", false),
+                     .argv = json_object_get(recorded->head, "argv"), .limits = limits,
+                     .stream = rerun->done == NULL,
+                     .rerun_of = (uint64_t)snp_json_int(recorded->head, "cell", 0));
 }
 
 /* Print or keep what came of it. */

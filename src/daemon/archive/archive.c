@@ -22,12 +22,12 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "daemon/caps.h"
-#include "daemon/front/check.h"
 #include "daemon/session/result.h"
 #include "daemon/snapshot/source.h"
 #include "policy/template_name.h"
 #include "store/journal.h"
 #include "wire/frame.h"
+#include "wire/record.h"
 #include "wire/rpc.h"
 
 #ifndef SNP_VERSION

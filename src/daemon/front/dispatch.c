@@ -698,7 +698,7 @@ int snp_method_check(json_t *head,
         return method_unknown(name, err);
     }
     r = snp_record_check(
-        head, method->record.fields != NULL ? &method->record : &snp_exec_record, err);
+        head, method->record.fields != NULL ? &method->record : &snp_exec_request_form, err);
     if (r < 0) {
         return r;
     }

@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "daemon/front/check.h"
 #include "daemon/server.h"
+#include "wire/record.h"
 
 struct snp_method;
 

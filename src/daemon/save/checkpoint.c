@@ -21,7 +21,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "daemon/front/check.h"
 #include "daemon/save/entry.h"
 #include "daemon/save/memory.h"
 #include "daemon/server.h"
@@ -32,6 +31,7 @@
 #include "daemon/tier.h"
 #include "store/checkpoint.h"
 #include "store/journal.h"
+#include "wire/record.h"
 
 struct snp_save {
     struct snp_session *session;   /* one reference */

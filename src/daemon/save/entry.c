@@ -323,8 +323,8 @@ static int intent_fill(struct snp_entry *entry, struct snp_exec *exec)
     struct snp_session *session = exec->session;
     snp_autojson json_t *spec = json_pack(
         "{s:I, s:b, s:b, s:I, s:I}", "wall_ms", (json_int_t)exec->wall_ms, "require_exact",
-        exec->spec.require_exact, "stdin", exec->spec.has_stdin, "replay_of",
-        (json_int_t)exec->replay_of, "rerun_of", (json_int_t)exec->spec.rerun_of);
+        exec->spec.asked.require_exact, "stdin", exec->spec.asked.stdin, "replay_of",
+        (json_int_t)exec->replay_of, "rerun_of", (json_int_t)exec->spec.asked.rerun_of);
 
     exec->is_intent_due = false;
     entry->has_intent = true;
@@ -333,15 +333,15 @@ static int intent_fill(struct snp_entry *entry, struct snp_exec *exec)
     entry->is_cell = true;
     entry->epoch = exec->executor->epoch;
     entry->has_row = !session->durable.is_recorded;
-    (void)snprintf(entry->kind, sizeof(entry->kind), "%s", exec->spec.kind);
-    entry->argv = exec->spec.argv == NULL ? NULL : snp_json_text(exec->spec.argv);
+    (void)snprintf(entry->kind, sizeof(entry->kind), "%s", exec->spec.asked.kind);
+    entry->argv = exec->spec.asked.argv == NULL ? NULL : snp_json_text(exec->spec.asked.argv);
     entry->cell_spec = spec == NULL ? NULL : snp_json_text(spec);
     entry->spec = entry->has_row ? snp_session_spec_text(session) : NULL;
-    entry->code_len = exec->spec.code_len;
+    entry->code_len = exec->spec.asked.code_len;
     entry->raw_len = exec->raw_len;
     entry->raw = malloc(exec->raw_len + 1);
     if (entry->cell_spec == NULL || (entry->has_row && entry->spec == NULL) ||
-        (exec->spec.argv != NULL && entry->argv == NULL) || entry->raw == NULL) {
+        (exec->spec.asked.argv != NULL && entry->argv == NULL) || entry->raw == NULL) {
         return SNP_E_NOMEM;
     }
     if (exec->raw_len > 0) {

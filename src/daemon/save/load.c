@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "daemon/caps.h"
-#include "daemon/front/check.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
 #include "daemon/tier.h"
 #include "store/checkpoint.h"
+#include "wire/record.h"
 
 enum {
     FAILED_MAX = 1000, /* variables that could not be restored, named */

@@ -13,13 +13,13 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/caps.h"
-#include "daemon/front/check.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/session.h"
 #include "daemon/tier.h"
 #include "store/journal.h"
+#include "wire/record.h"
 
 enum {
     TRIES_MAX = 3,     /* to write one */

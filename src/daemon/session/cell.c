@@ -419,11 +419,12 @@ static int exec_send(struct snp_exec *exec, struct snp_err *err)
     const struct snp_exec_spec *spec = &exec->spec;
     snp_autojson json_t *head = json_pack(
         "{s:s, s:I, s:s, s:I, s:b, s:O?, s:I, s:b, s:b, s:I, s:b, s:b, s:b}", "session",
-        executor->id, "cell", (json_int_t)exec->cell, "kind", spec->kind, "code_len",
-        (json_int_t)spec->code_len, "stdin", spec->has_stdin, "argv", spec->argv, "wall_ms",
-        (json_int_t)exec->wall_ms, "stream", spec->stream, "require_exact", spec->require_exact,
-        "epoch", (json_int_t)executor->epoch, "transaction",
-        spec->transaction && is_lasting(exec), "atomic", spec->atomic, "calls", spec->calls);
+        executor->id, "cell", (json_int_t)exec->cell, "kind", spec->asked.kind, "code_len",
+        (json_int_t)spec->asked.code_len, "stdin", spec->asked.stdin, "argv", spec->asked.argv,
+        "wall_ms", (json_int_t)exec->wall_ms, "stream", spec->asked.stream, "require_exact",
+        spec->asked.require_exact, "epoch", (json_int_t)executor->epoch, "transaction",
+        spec->asked.transaction && is_lasting(exec), "atomic", spec->asked.atomic, "calls",
+        spec->asked.calls);
     struct snp_tier_call call = {
         .method = "exec",
         .head = head,

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "daemon/front/check.h"
 #include "daemon/server.h"
 #include "daemon/session/cell.h"
 #include "daemon/session/end.h"
@@ -23,6 +22,7 @@
 #include "daemon/session/wake.h"
 #include "daemon/spec.h"
 #include "daemon/tier.h"
+#include "wire/record.h"
 
 /* Cells ------------------------------------------------------------------------------- */
 
@@ -303,7 +303,7 @@ static void wait_note(struct snp_exec *exec)
 {
     uv_timer_t *waits = &exec->session->server->waits;
 
-    exec->asked_us = exec->spec.tell_wait ? snp_now_us() : 0;
+    exec->asked_us = exec->spec.asked.tell_wait ? snp_now_us() : 0;
     if (exec->asked_us != 0 && !exec->session->server->is_ending &&
         !uv_is_active((uv_handle_t *)waits)) {
         (void)uv_timer_start(waits, waits_tell, SNP_CAP_WAIT_TOLD_MS, 0);
@@ -478,7 +478,7 @@ int snp_exec_call(struct snp_exec *exec,
                   const struct snp_tier_answer *event,
                   struct snp_err *ret_bad)
 {
-    if (!exec->spec.calls) {
+    if (!exec->spec.asked.calls) {
         return snp_fail(ret_bad, SNP_E_INVALID, "call: of a cell that may make none");
     }
     exec->open_call = (uint32_t)snp_json_int(event->head, "call", 0);
@@ -547,7 +547,7 @@ void snp_exec_abandon(struct snp_exec *exec)
     } else if (session->live.running == exec && session->name[0] == '\0' &&
                session->state == SNP_SESSION_RUNNING) {
         snp_session_end(session, NULL);
-    } else if (session->live.running == exec && exec->spec.attached &&
+    } else if (session->live.running == exec && exec->spec.asked.attached &&
                exec->executor->tier != NULL) {
         running_interrupt(session, NULL); /* else it ends by its limits */
     } else if (session->live.running == exec) {

@@ -59,7 +59,7 @@ struct snp_exec {
     uint64_t noted_us;     /* monotonic: when what it has shown was last written */
 };
 
-/* The request `exec`; head has passed snp_exec_record. The request is taken over. */
+/* The request `exec`; head has passed snp_exec_request_form. The request is taken over. */
 void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, size_t raw_len);
 
 /*

@@ -16,13 +16,13 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/caps.h"
-#include "daemon/front/check.h"
 #include "daemon/save/memory.h"
 #include "daemon/server.h"
 #include "daemon/session/end.h"
 #include "daemon/session/result.h"
 #include "daemon/session/session.h"
 #include "daemon/tier.h"
+#include "wire/record.h"
 
 /* An `open` or a `close` on its way. */
 struct step {

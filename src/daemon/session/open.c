@@ -74,23 +74,24 @@ static int session_fill(struct snp_session *session,
                         struct snp_err *err)
 {
     const char *name =
-        spec->template_name != NULL ? spec->template_name : spec->default_template;
+        spec->asked.template != NULL ? spec->asked.template : spec->default_template;
 
     (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
                    name == NULL ? "" : name);
-    session->policy.project = spec->project == NULL ? NULL : strdup(spec->project);
-    session->policy.rootfs = spec->rootfs == NULL ? NULL : strdup(spec->rootfs);
-    session->policy.env = spec->env == NULL ? json_object() : json_incref(spec->env);
+    session->policy.project = spec->asked.project == NULL ? NULL : strdup(spec->asked.project);
+    session->policy.rootfs = spec->asked.rootfs == NULL ? NULL : strdup(spec->asked.rootfs);
+    session->policy.env =
+        spec->asked.env == NULL ? json_object() : json_incref(spec->asked.env);
     session->policy.limits = spec->limits;
     session->policy.is_auto = spec->tier == SNP_TIER_AUTO;
     session->policy.tier = session->policy.is_auto ? SNP_TIER_NATIVE : spec->tier;
-    session->policy.allow_degraded = spec->allow_degraded;
-    session->policy.require_exact = spec->require_exact;
-    session->policy.transaction = spec->transaction && spec->session != NULL;
+    session->policy.allow_degraded = spec->asked.allow_degraded;
+    session->policy.require_exact = spec->asked.require_exact;
+    session->policy.transaction = spec->asked.transaction && spec->asked.session != NULL;
     session->unsaved.when = spec->checkpoint;
     if (session->policy.env == NULL ||
-        (spec->project != NULL && session->policy.project == NULL) ||
-        (spec->rootfs != NULL && session->policy.rootfs == NULL)) {
+        (spec->asked.project != NULL && session->policy.project == NULL) ||
+        (spec->asked.rootfs != NULL && session->policy.rootfs == NULL)) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return 0;
@@ -104,18 +105,18 @@ static int session_open(struct snp_server *server,
     struct snp_session *session = NULL;
     int r = 0;
 
-    if (spec->project != NULL) {
-        r = snp_session_project_check(spec->project, server->options.home, err);
+    if (spec->asked.project != NULL) {
+        r = snp_session_project_check(spec->asked.project, server->options.home, err);
     }
     if (r == 0) {
-        r = snp_session_new(server, spec->session, &session, err);
+        r = snp_session_new(server, spec->asked.session, &session, err);
     }
     if (r < 0) {
         return r;
     }
     SNP_ASSERT(session != NULL);
     r = session_fill(session, spec, err);
-    if (r == 0 && spec->session == NULL) {
+    if (r == 0 && spec->asked.session == NULL) {
         r = snp_executor_open(session, opened, err);
     } else if (r == 0) {
         /* One that lasts is woken by its first cell like by any other. */
@@ -137,15 +138,16 @@ int snp_session_for(struct snp_server *server,
                     struct snp_err *err)
 {
     struct snp_session *session =
-        spec->session == NULL ? NULL : snp_sessions_find(server, spec->session);
-    int r = spec->session == NULL ? 0 : snp_recover_check(server, err);
+        spec->asked.session == NULL ? NULL : snp_sessions_find(server, spec->asked.session);
+    int r = spec->asked.session == NULL ? 0 : snp_recover_check(server, err);
 
     if (r < 0) {
         return r;
     }
     if (session == NULL) {
-        if (spec->session != NULL && snp_session_is_id(spec->session)) {
-            return snp_fail(err, SNP_E_NOT_FOUND, "there is no session %s", spec->session);
+        if (spec->asked.session != NULL && snp_session_is_id(spec->asked.session)) {
+            return snp_fail(err, SNP_E_NOT_FOUND, "there is no session %s",
+                            spec->asked.session);
         }
         *ret_wall_ms = spec->limits.value[SNP_LIMIT_WALL];
         return session_open(server, spec, ret, err);

@@ -9,8 +9,8 @@
 
 #include "base/str.h"
 #include "daemon/caps.h"
-#include "daemon/front/check.h"
 #include "policy/session_name.h"
+#include "wire/record.h"
 #include "wire/rpc.h"
 
 enum {

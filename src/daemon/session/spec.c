@@ -11,9 +11,9 @@
 
 #include "base/str.h"
 #include "daemon/caps.h"
-#include "daemon/front/check.h"
 #include "daemon/session/result.h"
 #include "daemon/tier.h"
+#include "wire/record.h"
 
 enum {
     SPEC_VERSION = 1,

@@ -21,7 +21,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "daemon/front/check.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/entry.h"
 #include "daemon/save/load.h"
@@ -38,6 +37,7 @@
 #include "daemon/session/turn.h"
 #include "daemon/tier.h"
 #include "store/journal.h"
+#include "wire/record.h"
 
 #define WAYS_OUT                                                                         \
     "; --recover skip replays the other cells without it, --recover checkpoint goes on " \
@@ -389,9 +389,9 @@ static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_
     snp_autojson json_t *argv =
         wake->argv == NULL ? NULL : json_loads(wake->argv, JSON_REJECT_DUPLICATES, NULL);
     snp_autojson json_t *was = wake->spec == NULL ? NULL : json_loads(wake->spec, 0, NULL);
-    snp_autojson json_t *head = json_pack(
-        "{s:s, s:s, s:I, s:b, s:O?}", "method", "exec", "kind", wake->kind, "code_len",
-        (json_int_t)wake->code_len, "stdin", snp_json_bool(was, "stdin", false), "argv", argv);
+    snp_autojson json_t *head = SNP_WRITE(
+        snp_exec_request, SNP_EXEC_DEFAULTS, .kind = wake->kind, .code_len = wake->code_len,
+        .stdin = snp_json_bool(was, "stdin", false), .argv = argv);
     struct snp_exec *exec = calloc(1, sizeof(*exec));
     const char *bytes;
     int r;

@@ -20,7 +20,6 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/caps.h"
-#include "daemon/front/check.h"
 #include "daemon/save/entry.h"
 #include "daemon/save/memory.h"
 #include "daemon/server.h"
@@ -33,6 +32,7 @@
 #include "daemon/tier.h"
 #include "daemon/work.h"
 #include "store/journal.h"
+#include "wire/record.h"
 
 struct rollback {
     struct snp_request *request;  /* owned */

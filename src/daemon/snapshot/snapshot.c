@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "daemon/caps.h"
-#include "daemon/front/check.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/memory.h"
 #include "daemon/save/missing.h"
@@ -29,6 +28,7 @@
 #include "daemon/tier.h"
 #include "daemon/work.h"
 #include "store/journal.h"
+#include "wire/record.h"
 
 enum {
     US_PER_S = 1000 * 1000,

@@ -20,6 +20,7 @@
 #include "mcp/server/progress.h"
 #include "mcp/server/session.h"
 #include "text/text.h"
+#include "wire/exec.h"
 
 enum {
     WORK_MAX = 16 << 20,
@@ -433,11 +434,10 @@ void snp_task_run_cell(struct snp_task *task,
                        snp_task_next done)
 {
     snp_autobuf struct snp_buf raw = {0};
-    json_t *head = json_copy(task->service->options.exec);
-    json_t *limits = json_object();
-    const char *recover = snp_task_arg(task, "recover", NULL);
+    struct snp_exec_request request;
+    snp_autojson json_t *limits = json_object();
     struct snp_async_call call = {
-        .method = "exec", .head = head, .event = on_event, .done = on_done, .ctx = task};
+        .method = "exec", .event = on_event, .done = on_done, .ctx = task};
     int r = 0;
 
     snp_buf_init(&raw, spec->code_len + spec->input_len + 1);
@@ -446,31 +446,25 @@ void snp_task_run_cell(struct snp_task *task,
     memset(task->told, 0, sizeof(task->told));
     task->is_cell = true;
     /* Always said: else it would be that of the call which happened to open the session. */
-    r |= json_object_set_new(limits, "timeout_ms",
-                             json_integer(spec->wall_ms > 0
-                                              ? (json_int_t)spec->wall_ms
-                                              : snp_json_int(json_object_get(head, "defaults"),
-                                                             "timeout_ms", DEFAULT_MS)));
+    snp_record_read(task->service->options.exec, &snp_exec_request_form, &request);
+    r |= json_object_set_new(
+        limits, "timeout_ms",
+        json_integer(spec->wall_ms > 0
+                         ? (json_int_t)spec->wall_ms
+                         : snp_json_int(request.defaults, "timeout_ms", DEFAULT_MS)));
     if (spec->memory_bytes > 0) {
         r |= json_object_set_new(limits, "memory_bytes",
                                  json_integer((json_int_t)spec->memory_bytes));
     }
-    r |= json_object_set_new(head, "limits", limits);
-    r |= json_object_set_new(head, "session", json_string(task->session));
-    r |= json_object_set_new(head, "kind",
-                             json_string(spec->code == NULL ? "command" : "python"));
-    r |= json_object_set_new(head, "code_len", json_integer((json_int_t)spec->code_len));
-    r |= json_object_set_new(head, "stdin", json_boolean(spec->input != NULL));
-    r |= json_object_set_new(head, "attached", json_true()); /* we may be killed */
-    r |= json_object_set_new(
-        head, "stream",
-        json_boolean(task->job != NULL || (task->call != NULL && task->call->token != NULL)));
-    if (recover != NULL) {
-        r |= json_object_set_new(head, "recover", json_string(recover));
-    }
-    if (spec->argv != NULL) {
-        r |= json_object_set_new(head, "argv", spec->argv);
-    }
+    request.limits = limits;
+    request.session = task->session;
+    request.kind = spec->code == NULL ? "command" : "python";
+    request.code_len = spec->code_len;
+    request.stdin = spec->input != NULL;
+    request.attached = true; /* we may be killed */
+    request.stream = task->job != NULL || (task->call != NULL && task->call->token != NULL);
+    request.recover = snp_task_arg(task, "recover", NULL);
+    request.argv = spec->argv;
     if (spec->code_len > 0) {
         r |= snp_buf_add(&raw, spec->code, spec->code_len);
     }
@@ -478,14 +472,11 @@ void snp_task_run_cell(struct snp_task *task,
         r |= snp_buf_add(&raw, spec->input, spec->input_len);
     }
     if (task->was_retried) { /* the session is there and keeps its own */
-        static const char *const policy[] = {"project", "template", "tier", "rootfs", "env"};
-
-        for (size_t i = 0; i < SNP_ARRAY_LEN(policy); i++) {
-            (void)json_object_del(head, policy[i]);
-        }
+        request.project = request.template = request.tier = request.rootfs = NULL;
+        request.env = NULL;
     }
-    if (r != 0) {
-        json_decref(head);
+    call.head = r == 0 ? snp_record_write(&snp_exec_request_form, &request) : NULL;
+    if (call.head == NULL) {
         snp_task_end(task, NULL);
         return;
     }

@@ -9,6 +9,7 @@
 #include "base/base64.h"
 #include "base/str.h"
 #include "text/image.h"
+#include "wire/exec.h"
 
 enum {
     STREAM_MAX = 1 << 20, /* bytes kept of a stream; the daemon sends less */
@@ -158,33 +159,21 @@ static int ask(struct snp_box *box, const struct snp_async_call *call, struct sn
 
 static json_t *exec_head(const struct snp_box *box, const struct snp_box_cell *cell)
 {
-    json_t *head = json_copy(box->exec);
-    json_t *limits = json_object();
-    int r = 0;
+    snp_autojson json_t *limits =
+        cell->wall_ms > 0 ? json_pack("{s:I}", "timeout_ms", (json_int_t)cell->wall_ms)
+                          : json_object();
+    struct snp_exec_request request;
 
-    if (cell->wall_ms > 0) {
-        r |= json_object_set_new(limits, "timeout_ms", json_integer((json_int_t)cell->wall_ms));
-    }
-    r |= json_object_set_new(head, "limits", limits);
-    r |= json_object_set_new(head, "session", json_string(box->session));
-    r |= json_object_set_new(head, "kind",
-                             json_string(cell->code == NULL ? "command" : "python"));
-    r |= json_object_set_new(
-        head, "code_len",
-        json_integer(cell->code == NULL ? 0 : (json_int_t)strlen(cell->code)));
-    r |= json_object_set_new(head, "stdin", json_boolean(cell->input != NULL));
-    r |= json_object_set_new(head, "stream", json_false());
-    if (cell->argv != NULL) {
-        r |= json_object_set(head, "argv", cell->argv);
-    }
-    if (cell->code != NULL && box->call != NULL) {
-        r |= json_object_set_new(head, "calls", json_true());
-    }
-    if (r != 0) {
-        json_decref(head);
-        return NULL;
-    }
-    return head;
+    snp_record_read(box->exec, &snp_exec_request_form, &request);
+    request.session = box->session;
+    request.kind = cell->code == NULL ? "command" : "python";
+    request.code_len = cell->code == NULL ? 0 : strlen(cell->code);
+    request.stdin = cell->input != NULL;
+    request.stream = false;
+    request.limits = limits;
+    request.argv = cell->argv;
+    request.calls = cell->code != NULL && box->call != NULL;
+    return limits == NULL ? NULL : snp_record_write(&snp_exec_request_form, &request);
 }
 
 int snp_box_run(struct snp_box *box,

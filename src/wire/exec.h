@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_WIRE_EXEC_H
+#define SNP_WIRE_EXEC_H
+
+/* The request `exec`. Its result is in wire/result.h. */
+
+#include "policy/project.h"
+#include "policy/session_name.h"
+#include "wire/frame.h"
+#include "wire/record.h"
+#include "wire/rpc.h"
+
+extern const char *const snp_exec_kinds[];        /* python, command */
+extern const char *const snp_exec_durabilities[]; /* as enum snp_durability */
+extern const char *const snp_exec_checkpoints[];  /* as enum snp_checkpoint_when */
+extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
+
+/* clang-format off */
+/* What holds for all cells of a session, or of one who asks for cells. */
+#define SNP_EXEC_POLICY(F, S) \
+    F(S, STR,  tier,           OPTNIL, 32, 0, "name of a tier; `auto`: the strongest, or a weaker one with `allow_degraded`") \
+    F(S, STR,  template,       OPTNIL, 32, 0, "`base`, `data`, `plot`, an added one, or `venv`, the project's own. Given neither here nor in `defaults`: the project's own if it has one, else base") \
+    F(S, OBJ,  defaults,       OPTNIL, 0, NULL, "limits for a session that this call opens; may hold `template` and `tier`") \
+    F(S, STR,  project,        OPTNIL, SNP_PROJECT_PATH_MAX, 0, "absolute path of the folder seen at /workspace") \
+    F(S, STR,  rootfs,         OPTNIL, SNP_PROJECT_PATH_MAX, 0, "absolute path of a folder whose /usr and /etc are seen instead of the host's") \
+    F(S, OBJ,  env,            OPTNIL, 0, NULL, "variables that reach the code, strings") \
+    F(S, BOOL, allow_degraded, OPT,    0, 0, "run although a control cannot be had; the manifest says which") \
+    F(S, BOOL, require_exact,  OPT,    0, 0, "refuse, also in an open session, if the manifest's `degraded` is not empty") \
+    F(S, BOOL, attached,       OPT,    0, 0, "interrupt the cell if this client goes away") \
+    F(S, YES,  transaction,    OPT,    0, 0, "a cell that is killed leaves nothing behind, where the tier can do that") \
+    F(S, WORD, durability,     OPTNIL, 16, snp_exec_durabilities, "`synced` (default): the outcome survives a power cut before it is answered; `process`: the end of our own processes") \
+    F(S, WORD, checkpoint,     OPTNIL, 16, snp_exec_checkpoints, "when the session is saved: `idle` (default): a moment after its last cell; `after`: from each answer on, beside what comes next; `cell`: before each answer; `off`")
+
+#define SNP_EXEC_REQUEST(F, S) \
+    F(S, STR,  session,        OPTNIL, SNP_SESSION_NAME_MAX, 0, "name or id; a name that is new opens a session; null: one that ends with the call") \
+    F(S, WORD, kind,           MUST,   16, snp_exec_kinds, "what to run") \
+    F(S, INT,  code_len,       OPT,    SNP_FRAME_BODY_MAX, 0, "bytes of code; what follows them is standard input") \
+    F(S, BOOL, stdin,          OPT,    0, 0, "standard input was given; else it is /dev/null") \
+    F(S, ARR,  argv,           OPTNIL, SNP_CAP_ARGV, NULL, "for `command`: strings, found in PATH inside; `[\"/bin/sh\", \"-c\", TEXT]` for a shell line. For `python`: sys.argv of this cell") \
+    F(S, OBJ,  limits,         OPTNIL, 0, NULL, "limits given explicitly, as `limits.h` writes them; the rest come from `defaults`") \
+    F(S, YES,  stream,         OPT,    0, 0, "send `stdout` and `stderr` as they come; else only at the end") \
+    F(S, BOOL, tell_wait,      OPT,    0, 0, "send the event `waiting` if the cell cannot begin at once") \
+    F(S, BOOL, atomic,         OPT,    0, 0, "nor does one that fails; `unsupported`, before it runs, where that cannot be") \
+    F(S, BOOL, calls,          OPT,    0, 0, "its Python code may call this client, which answers by `answer`") \
+    F(S, WORD, recover,        OPTNIL, 16, snp_exec_recovers, "what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the first two ways; `replay`: run them again first; `checkpoint`: go on without them; `skip`: as `replay`, without cells that failed in a replay before") \
+    F(S, INT,  rerun_of,       OPT,    0, 0, "number of the cell that this one is a rerun of; 0: of none") \
+    SNP_EXEC_POLICY(F, S)
+/* clang-format on */
+
+SNP_RECORD_DECLARE(snp_exec_policy, SNP_EXEC_POLICY); /* in records of runs */
+SNP_RECORD_DECLARE(snp_exec_request, SNP_EXEC_REQUEST);
+
+/* What absent members read as. */
+#define SNP_EXEC_DEFAULTS .stream = true, .transaction = true
+
+#endif

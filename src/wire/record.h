@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_WIRE_RECORD_H
+#define SNP_WIRE_RECORD_H
+
+/*
+ * The form of a JSON object that crosses a border of trust, and the C struct it is read into.
+ *
+ * A list of fields is a macro that says each field once: F(S, kind, name, need, max, more, text).
+ *   S     the struct, from the macro's caller
+ *   kind  STR, WORD, INT, ... as below: the JSON type and the type in C
+ *   need  MUST, OPT (may be absent), NIL (may be null), OPTNIL
+ *   max   as snp_field.max; 0 = no other limit than the frame's
+ *   more  of a WORD its values, of OBJ and ARR the form of what they hold; else 0
+ *   text  what it means, for docs/wire.md
+ * SNP_RECORD_DECLARE makes a struct of it, SNP_RECORD_DEFINE the table.
+ */
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+enum {
+    SNP_T_STR = 1 << 0, /* no NUL inside */
+    SNP_T_INT = 1 << 1, /* 0 or more */
+    SNP_T_BOOL = 1 << 2,
+    SNP_T_OBJ = 1 << 3,
+    SNP_T_ARR = 1 << 4,
+    SNP_T_NULL = 1 << 5,
+    SNP_T_OPT = 1 << 6,  /* may be absent */
+    SNP_T_NEG = 1 << 7,  /* with INT: may be negative */
+    SNP_T_TEXT = 1 << 8, /* a string that may hold anything */
+    SNP_T_REAL = 1 << 9,
+    SNP_T_STRS = 1 << 10, /* with ARR: of strings */
+    SNP_T_ANY = SNP_T_TEXT | SNP_T_STR | SNP_T_INT | SNP_T_NEG | SNP_T_REAL | SNP_T_BOOL |
+                SNP_T_OBJ | SNP_T_ARR,
+};
+
+/* How a field stands in the struct. */
+enum snp_held {
+    SNP_HELD_NOT = 0, /* it is only in the JSON */
+    SNP_HELD_STR,     /* const char *, borrowed; NULL = absent or null */
+    SNP_HELD_JSON,    /* json_t *, borrowed; NULL = absent or null */
+    SNP_HELD_UINT,    /* uint64_t; 0 = absent or null */
+    SNP_HELD_INT,     /* int64_t; SNP_NO_NUMBER = absent or null */
+    SNP_HELD_BOOL,    /* bool; false = absent */
+    SNP_HELD_YES,     /* bool; true = absent */
+    SNP_HELD_REAL,    /* double; 0 = absent or null */
+};
+
+#define SNP_NO_NUMBER INT64_MIN
+
+struct snp_record;
+
+struct snp_field {
+    const char *name;
+    unsigned types; /* SNP_T_* */
+    uint64_t max;   /* largest value, bytes of a string, elements; 0 = what fits a frame */
+    const char *const *words; /* the values of a string, two or more, NULL ends them; or NULL */
+    const struct snp_record *of; /* the form of an object, or of an array's elements; or NULL */
+    enum snp_held held;
+    size_t offset;
+    const char *text;
+};
+
+struct snp_record {
+    const char *what; /* in messages: "exec", "result"; of a request its method */
+    const struct snp_field *fields;
+    size_t n_fields;
+    bool allow_more; /* other members may be there, and are not looked at */
+    bool is_request; /* the member "method" is there, too */
+    size_t size;     /* of the struct; 0 = there is none */
+};
+
+/* A table without a struct. */
+#define SNP_RECORD(what_, fields_)                                               \
+    {                                                                            \
+        .what = (what_), .fields = (fields_), .n_fields = SNP_ARRAY_LEN(fields_) \
+    }
+
+/* clang-format off */
+#define SNP_C_STR  const char *
+#define SNP_C_WORD const char *
+#define SNP_C_TEXT json_t *
+#define SNP_C_OBJ  json_t *
+#define SNP_C_ARR  json_t *
+#define SNP_C_STRS json_t *
+#define SNP_C_ANY  json_t *
+#define SNP_C_INT  uint64_t
+#define SNP_C_NUM  int64_t
+#define SNP_C_NEG  int64_t
+#define SNP_C_BOOL bool
+#define SNP_C_YES  bool
+#define SNP_C_REAL double
+
+#define SNP_NEED_MUST   0
+#define SNP_NEED_OPT    SNP_T_OPT
+#define SNP_NEED_NIL    SNP_T_NULL
+#define SNP_NEED_OPTNIL (SNP_T_OPT | SNP_T_NULL)
+
+#define SNP_KIND_STR(need, more)  .types = SNP_T_STR | (need), .held = SNP_HELD_STR
+#define SNP_KIND_WORD(need, more) .types = SNP_T_STR | (need), .held = SNP_HELD_STR, .words = (more)
+#define SNP_KIND_TEXT(need, more) .types = SNP_T_TEXT | (need), .held = SNP_HELD_JSON
+#define SNP_KIND_OBJ(need, more)  .types = SNP_T_OBJ | (need), .held = SNP_HELD_JSON, .of = (more)
+#define SNP_KIND_ARR(need, more)  .types = SNP_T_ARR | (need), .held = SNP_HELD_JSON, .of = (more)
+#define SNP_KIND_STRS(need, more) .types = SNP_T_ARR | SNP_T_STRS | (need), .held = SNP_HELD_JSON
+#define SNP_KIND_INT(need, more)  .types = SNP_T_INT | (need), .held = SNP_HELD_UINT
+#define SNP_KIND_NUM(need, more)  .types = SNP_T_INT | (need), .held = SNP_HELD_INT
+#define SNP_KIND_NEG(need, more)  .types = SNP_T_INT | SNP_T_NEG | (need), .held = SNP_HELD_INT
+#define SNP_KIND_BOOL(need, more) .types = SNP_T_BOOL | (need), .held = SNP_HELD_BOOL
+#define SNP_KIND_YES(need, more)  .types = SNP_T_BOOL | (need), .held = SNP_HELD_YES
+#define SNP_KIND_REAL(need, more) .types = SNP_T_INT | SNP_T_NEG | SNP_T_REAL | (need), .held = SNP_HELD_REAL
+#define SNP_KIND_ANY(need, more)  .types = SNP_T_ANY | (need), .held = SNP_HELD_JSON
+/* clang-format on */
+
+#define SNP_FIELD_MEMBER(S, kind, name, need, max, more, text) SNP_C_##kind name;
+#define SNP_FIELD_ROW(S, kind, name_, need, max_, more, text_) \
+    {.name = #name_,                                           \
+     .max = (max_),                                            \
+     .offset = offsetof(S, name_),                             \
+     .text = (text_),                                          \
+     SNP_KIND_##kind(SNP_NEED_##need, more)},
+#define SNP_RECORD_DECLARE(tag, list)      \
+    struct tag {                           \
+        list(SNP_FIELD_MEMBER, struct tag) \
+    };                                     \
+    extern const struct snp_record tag##_form
+#define SNP_RECORD_DEFINE(tag, what_, list, ...)                                      \
+    static const struct snp_field tag##_fields[] = {list(SNP_FIELD_ROW, struct tag)}; \
+    const struct snp_record tag##_form = {.what = (what_),                            \
+                                          .fields = tag##_fields,                     \
+                                          .n_fields = SNP_ARRAY_LEN(tag##_fields),    \
+                                          .size = sizeof(struct tag),                 \
+                                          __VA_ARGS__}
+
+/*
+ * object must be an object with the record's members and no other. SNP_E_INVALID names
+ * the record, the member and what is wrong, and suggests a near name for an unknown one.
+ */
+int snp_record_check(json_t *object,
+                     const struct snp_record *record,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Fill the record's struct. Everything is borrowed from object; a member of another type than the
+ * record's reads as absent, so object need not have been checked. object: NULL = an empty one.
+ */
+void snp_record_read(const json_t *object, const struct snp_record *record, void *ret);
+
+/*
+ * The object that a struct says; json_t * members are borrowed. An optional member is left out
+ * when it has the value that absent reads as; of a request comes "method", too. New reference;
+ * NULL: out of memory, or a text is no UTF-8.
+ */
+json_t *snp_record_write(const struct snp_record *record, const void *from);
+
+#define SNP_WRITE(tag, ...) snp_record_write(&tag##_form, &(const struct tag){__VA_ARGS__})
+
+/* The place of a word among words; -1 = it is none of them, or NULL. */
+int snp_word_find(const char *const *words, const char *word);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records read into structs by their tables. Input: the number of a form, then JSON. Anything can be
+ * read; what passes the check and is written again passes it again.
+ */
+#include <string.h>
+
+#include "fuzz/target.h"
+#include "wire/exec.h"
+
+static const struct snp_record *const forms[] = {&snp_exec_request_form, &snp_exec_policy_form};
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    static union {
+        max_align_t align;
+        char bytes[1024];
+    } read;
+    const struct snp_record *form = n == 0 ? NULL : forms[bytes[0] % SNP_ARRAY_LEN(forms)];
+    snp_autojson json_t *object = NULL;
+    snp_autojson json_t *again = NULL;
+    struct snp_err err = {0};
+
+    if (form == NULL || snp_json_parse((const char *)bytes + 1, n - 1, &object, &err) < 0) {
+        return 0;
+    }
+    SNP_ASSERT(form->size <= sizeof(read));
+    snp_record_read(object, form, &read);
+    if (snp_record_check(object, form, &err) < 0) {
+        SNP_ASSERT(err.msg[0] != '\0');
+        return 0;
+    }
+    again = snp_record_write(form, &read);
+    SNP_ASSERT(again != NULL && snp_record_check(again, form, &err) == 0);
+    return 0;
+}
