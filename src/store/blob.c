@@ -31,7 +31,6 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "store/budget.h"
 #include "store/hasher.h"
 
 enum {

@@ -17,7 +17,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "store/store.h"
+#include "store/job.h"
 
 enum {
     SNP_BLOB_HASH_BYTES = 32,

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "store/journal.h"
-#include "store/store_priv.h"
+#include "store/state.h"
 
 /* Adding -------------------------------------------------------------------------------- */
 

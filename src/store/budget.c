@@ -9,21 +9,13 @@
 #include <sys/stat.h>
 
 #include "base/str.h"
-#include "store/store_priv.h"
+#include "store/state.h"
 
 enum {
     PAGE = 4096,
     FILES_SHARE = 16, /* such a part of it is not for files: cells can still be written down */
     SOFT_SHARE = 8,
 };
-
-int snp_fail_budget(const char *folder, struct snp_err *err)
-{
-    return snp_fail(err, SNP_E_LIMIT,
-                    "%s has reached its budget; remove sessions or snapshots, or raise "
-                    "SNIPARA_SANDBOX_JOURNAL_BUDGET (snipara-sandboxd --journal-budget)",
-                    folder);
-}
 
 static uint64_t file_bytes(const char *path, const char *more)
 {
@@ -48,14 +40,6 @@ uint64_t snp_budget_soft(const struct snp_store *store)
 bool snp_budget_has(struct snp_store *store, uint64_t bytes)
 {
     return store->budget == 0 || snp_budget_used(store) + bytes <= store->budget;
-}
-
-int snp_store_room(struct snp_store *store, uint64_t bytes, struct snp_err *err)
-{
-    uint64_t used = atomic_load(&store->use.bytes);
-    uint64_t most = atomic_load(&store->use.most);
-
-    return used <= most && bytes <= most - used ? 0 : snp_fail_budget(store->dir, err);
 }
 
 int snp_budget_set(struct snp_store *store, struct snp_err *err)

@@ -15,9 +15,6 @@
 
 struct snp_store;
 
-/* SNP_E_LIMIT, with the way out. folder: the journal's, or one in it. */
-int snp_fail_budget(const char *folder, struct snp_err *err);
-
 /* Of the store's thread ------------------------------------------------------------------ */
 
 /* Bytes of the folder, as the file system gives them. */

@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "store/journal.h"
-#include "store/store.h"
+#include "store/job.h"
+#include "store/rows.h"
 
 enum {
     SNP_BUNDLE_ITEMS_MAX = 200000,

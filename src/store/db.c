@@ -19,8 +19,7 @@
 #include <sys/statvfs.h>
 
 #include "base/str.h"
-#include "store/budget.h"
-#include "store/store.h"
+#include "store/job.h"
 
 enum {
     NEED_MIN = 64 << 10,   /* bytes any commit may take */

@@ -22,8 +22,9 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "store/budget.h"
+#include "store/checkpoint.h"
 #include "store/journal_priv.h"
-#include "store/store_priv.h"
+#include "store/state.h"
 
 enum {
     SLICE_ITEMS = 500, /* of one transaction: a job that comes waits for it */
@@ -34,6 +35,22 @@ enum {
     BESIDE_BYTES = 5 << 20,
     PRESS_US = 100 * 1000, /* jobs wait for so long while room is made */
     PRESS_PAUSE_US = 1000 * 1000,
+};
+
+/* One that was asked for. */
+struct snp_gc {
+    struct snp_finished finished; /* must be first */
+    uint64_t budget;
+    snp_gc_done_fn done; /* NULL: nobody asked */
+    void *arg;
+    struct snp_gc_report report;
+    struct snp_err err;
+    struct snp_gc *next;
+    bool is_begun;
+    uint64_t files_bytes; /* of blobs */
+    int64_t cell;         /* the last row that was looked at */
+    uint64_t cells;       /* whose results were removed */
+    uint64_t checkpoints; /* removed for the budget's sake */
 };
 
 bool snp_gc_is_busy(struct snp_store *store, uint64_t checkpoint)

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "store/store_priv.h"
+#include "base/thread.h"
+#include "store/hasher.h"
 
 enum {
     PIECES = 16,

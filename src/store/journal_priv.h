@@ -5,7 +5,7 @@
 /* What the files of the journal share. */
 
 #include "store/journal.h"
-#include "store/store_priv.h"
+#include "store/state.h"
 
 /*
  * The order of a session's checkpoints: by the moments they are of, not by when they were written. c: what the

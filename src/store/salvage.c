@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "store/db.h"
-#include "store/store.h"
+#include "store/job.h"
 
 enum {
     COLUMNS_MAX = 24,

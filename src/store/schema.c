@@ -10,7 +10,7 @@
  * not complete is being written or being removed: nobody sees it.
  */
 #include "store/db.h"
-#include "store/store.h"
+#include "store/job.h"
 
 static const char v1[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value);"

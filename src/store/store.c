@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -34,8 +33,9 @@
 #include "base/log.h"
 #include "base/slice.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "store/budget.h"
-#include "store/store_priv.h"
+#include "store/state.h"
 
 enum {
     LOCK_WAIT_MS = 1000, /* for a daemon that is about to end */
@@ -916,19 +916,6 @@ static int names_make(struct snp_store *store, const char *dir, struct snp_err *
     return 0;
 }
 
-int snp_thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg)
-{
-    sigset_t all;
-    sigset_t before;
-    int eno;
-
-    (void)sigfillset(&all); /* signals are the loop's */
-    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
-    eno = pthread_create(ret, NULL, run, arg);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return eno;
-}
-
 static void sync_init(struct snp_store *store)
 {
     pthread_condattr_t attr;
@@ -1076,6 +1063,14 @@ int snp_store_call(struct snp_store *store,
         *err = node.err;
     }
     return node.err.code;
+}
+
+int snp_store_room(struct snp_store *store, uint64_t bytes, struct snp_err *err)
+{
+    uint64_t used = atomic_load(&store->use.bytes);
+    uint64_t most = atomic_load(&store->use.most);
+
+    return used <= most && bytes <= most - used ? 0 : snp_fail_budget(store->dir, err);
 }
 
 void snp_store_get_stats(struct snp_store *store, struct snp_store_stats *ret)

@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "store/journal.h"
+#include "store/rows.h"
 
 enum {
     SNP_STREAM_ITEM = 80,

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "store/blob.h"
-#include "store/store_priv.h"
+#include "store/state.h"
 #include "unit/store_bundle.h"
 
 static const char sid[] = "0123456789abcdef0123456789abcdef";

@@ -19,8 +19,8 @@
 #include "store/blob.h"
 #include "store/checkpoint.h"
 #include "store/db.h"
+#include "store/state.h"
 #include "store/store.h"
-#include "store/store_priv.h"
 #include "unit/store_rig.h"
 
 static const char sid[] = "0123456789abcdef0123456789abcdef";

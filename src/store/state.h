@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_STORE_STORE_PRIV_H
-#define SNP_STORE_STORE_PRIV_H
+#ifndef SNP_STORE_STATE_H
+#define SNP_STORE_STATE_H
 
 /*
  * What the parts of the store share. Unless a comment says otherwise, a member belongs to the
@@ -13,9 +13,8 @@
 #include <uv.h>
 
 #include "store/blob.h"
-#include "store/checkpoint.h"
 #include "store/db.h"
-#include "store/store.h"
+#include "store/job.h"
 
 /* Something that is to be told on the loop. */
 struct snp_finished {
@@ -37,22 +36,8 @@ struct snp_tx {
 };
 
 struct job_node;
-struct snp_transfer;
-
-struct snp_gc {
-    struct snp_finished finished; /* must be first */
-    uint64_t budget;
-    snp_gc_done_fn done; /* NULL: nobody asked */
-    void *arg;
-    struct snp_gc_report report;
-    struct snp_err err;
-    struct snp_gc *next;
-    bool is_begun;
-    uint64_t files_bytes; /* of blobs */
-    int64_t cell;         /* the last row that was looked at */
-    uint64_t cells;       /* whose results were removed */
-    uint64_t checkpoints; /* removed for the budget's sake */
-};
+struct snp_transfer; /* checkpoint.c */
+struct snp_gc;       /* gc.c */
 
 /* Checkpoints that a transfer reads or writes: nobody removes their rows. */
 struct snp_busy {
@@ -125,9 +110,6 @@ struct snp_store {
 enum {
     SNP_SWEEP_END = 256 /* of sweep_at: all folders were looked through */
 };
-
-/* A thread that no signal reaches. 0 or errno. */
-int snp_thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg) SNP_NODISCARD;
 
 /* A job of our own threads: run and wait for the commit. Not on the loop's or the store's thread. */
 int snp_store_call(struct snp_store *store,

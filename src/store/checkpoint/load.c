@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading: rows come in pages by jobs, contents of files are read by the transfer's thread. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "store/checkpoint/transfer.h"
+#include "store/journal_priv.h"
+
+enum {
+    PAGE_ITEMS = 256,     /* of one job that reads rows */
+    PAGE_BYTES = 1 << 20, /* of their texts and small contents, about */
+};
+
+struct row {
+    struct snp_journal_item item;
+    enum snp_stream_part part;
+    uint8_t hash[SNP_BLOB_HASH_BYTES];
+    const void *data; /* inline content; NULL: none, or a file */
+    bool has_blob;
+};
+
+struct page {
+    struct snp_transfer *t;
+    int64_t after; /* row */
+    unsigned n;
+    struct row rows[PAGE_ITEMS];
+    struct snp_buf texts; /* what the rows point into, as offsets until it is complete */
+};
+
+static int load_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct snp_transfer *t = arg;
+    struct snp_journal_checkpoint row;
+    int r = snp_journal_checkpoint_get(tx, t->report.checkpoint, &row, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (!row.is_usable) {
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "checkpoint %llu needs a blob that is damaged or missing",
+                        (unsigned long long)row.id);
+    }
+    t->report.cell = row.cell;
+    t->report.items = row.items;
+    t->report.bytes = row.bytes;
+    snp_transfer_busy(t, row.id, 0);
+    return 0;
+}
+
+/* Keep bytes of a row; *ret: where they will be. */
+static int page_keep(
+    struct page *page, const void *bytes, size_t n, size_t *ret, struct snp_err *err)
+{
+    *ret = page->texts.len;
+    if ((n > 0 && snp_buf_add(&page->texts, bytes, n) < 0) ||
+        snp_buf_add(&page->texts, "", 1) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+/* Offsets of one row in texts, until these stand still. */
+struct offsets {
+    size_t name;
+    size_t key;
+    size_t meta;
+    size_t data;
+    bool has_data;
+};
+
+static int page_row(struct page *page,
+                    struct snp_rows *rows,
+                    struct offsets *at,
+                    struct snp_err *err)
+{
+    struct row *row = &page->rows[page->n];
+    const char *texts[3] = {snp_col_text(rows, 3), snp_col_text(rows, 4),
+                            snp_col_text(rows, 6)};
+    size_t *places[3] = {&at->name, &at->key, &at->meta};
+    const void *bytes;
+    size_t n = 0;
+    int r = 0;
+
+    page->after = (int64_t)snp_col_u64(rows, 0);
+    *row = (struct row){.part = snp_col_u64(rows, 1) == 0 ? SNP_STREAM_VARS : SNP_STREAM_FILES};
+    row->item.kind = (enum snp_item_kind)(snp_col_u64(rows, 2) % SNP_ITEM_N);
+    row->item.size = snp_col_u64(rows, 5);
+    for (int i = 0; r == 0 && i < 3; i++) {
+        const char *text = texts[i] == NULL ? "" : texts[i];
+
+        r = page_keep(page, text, strlen(text), places[i], err);
+    }
+    bytes = snp_col_bytes(rows, 7, &n);
+    row->has_blob = n == sizeof(row->hash);
+    if (row->has_blob) {
+        memcpy(row->hash, bytes, n);
+    }
+    row->item.is_damaged = snp_col_u64(rows, 8) != 0;
+    at->has_data = !snp_col_null(rows, 9);
+    if (r == 0 && at->has_data) {
+        bytes = snp_col_bytes(rows, 9, &n);
+        row->item.is_damaged = row->item.is_damaged || n != row->item.size;
+        r = page_keep(page, bytes, n, &at->data, err);
+    }
+    page->n++;
+    return r;
+}
+
+static int page_job(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct page *page = arg;
+    struct offsets at[PAGE_ITEMS] = {0};
+    snp_autorows struct snp_rows rows = {0};
+    int64_t after = page->after;
+    const char *base;
+    int r;
+
+    page->n = 0;
+    snp_buf_clear(&page->texts);
+    r = snp_db_ask(
+        tx->db, &rows, err,
+        "SELECT items.row, part, kind, name, key, items.size, meta, hash, damaged, data"
+        " FROM items LEFT JOIN blobs ON blobs.row = items.blob"
+        " WHERE checkpoint = ? AND items.row > ? ORDER BY items.row LIMIT ?",
+        "iii", (int64_t)page->t->busy.checkpoint, after, (int64_t)PAGE_ITEMS);
+    while (r == 0 && page->n < PAGE_ITEMS && page->texts.len < PAGE_BYTES &&
+           (r = snp_db_step(&rows, err)) > 0) {
+        r = page_row(page, &rows, &at[page->n], err);
+    }
+    if (r < 0) {
+        page->after = after; /* this job may run again */
+        return r;
+    }
+    base = snp_buf_bytes(&page->texts);
+    for (unsigned i = 0; i < page->n; i++) {
+        struct row *row = &page->rows[i];
+
+        row->item.name.data = base + at[i].name;
+        row->item.name.n = strlen(base + at[i].name);
+        row->item.key = base + at[i].key;
+        row->item.meta = base + at[i].meta;
+        row->data = at[i].has_data ? base + at[i].data : NULL;
+    }
+    return 0;
+}
+
+/* arg: a hash. Marks follow the job. */
+static int suspect_job(struct snp_tx *tx, void *arg, struct snp_err *err SNP_UNUSED)
+{
+    snp_blob_suspect(tx->store, arg);
+    return 0;
+}
+
+/* The content of a file, as the first bytes of its item and frames of data. */
+static int file_send(struct snp_transfer *t,
+                     struct snp_blob_reader *reader,
+                     const struct row *row,
+                     struct snp_buf *head,
+                     struct snp_err *err)
+{
+    bool is_first = true;
+    int r = snp_blob_open(reader, row->hash, row->item.size, 0, err);
+
+    while (r == 0) {
+        const void *bytes = NULL;
+        size_t n = 0;
+
+        r = snp_blob_next(reader, &bytes, &n, err);
+        if (r < 0 || (n == 0 && !is_first)) {
+            break;
+        }
+        r = is_first ? snp_stream_put_item(head, &row->item, n, err)
+                     : snp_stream_put_data(head, n, err);
+        if (r == 0) {
+            r = snp_transfer_write(t, head, bytes, n, err);
+        }
+        is_first = false;
+    }
+    return r;
+}
+
+static int row_send(struct snp_transfer *t,
+                    struct snp_blob_reader *reader,
+                    struct row *row,
+                    struct snp_buf *head,
+                    struct snp_err *err)
+{
+    bool wants = row->item.kind == SNP_ITEM_VARS || row->item.kind == SNP_ITEM_FILE;
+    size_t n = row->data == NULL ? 0 : (size_t)row->item.size;
+    struct snp_err ignored;
+    int r;
+
+    if (wants && (!row->has_blob || row->item.is_damaged ||
+                  (row->data != NULL && !snp_blob_is(row->data, n, row->hash)))) {
+        r = snp_fail(err, SNP_E_NOT_FOUND, "a blob of the checkpoint is damaged or missing");
+    } else if (wants && row->data == NULL) {
+        r = file_send(t, reader, row, head, err);
+    } else {
+        r = snp_stream_put_item(head, &row->item, n, err);
+        if (r == 0 && (n > 0 || head->len >= SNP_TRANSFER_READ)) {
+            r = snp_transfer_write(t, head, row->data, n, err);
+        }
+    }
+    if (r == SNP_E_NOT_FOUND && row->has_blob &&
+        snp_store_call(t->store, suspect_job, row->hash, SNP_DURABILITY_PROCESS, &ignored) <
+            0) {
+        snp_log(SNP_LOG_WARN, "journal-mark", "why=\"%s\"", ignored.msg);
+    }
+    return r;
+}
+
+static int part_finish(struct snp_transfer *t,
+                       enum snp_stream_part part,
+                       uint64_t *items,
+                       struct snp_buf *head,
+                       struct snp_err *err)
+{
+    int r = snp_stream_put_end(head, part, *items, err);
+
+    *items = 0;
+    return r < 0 ? r : snp_transfer_write(t, head, NULL, 0, err);
+}
+
+static int pages_send(struct snp_transfer *t,
+                      struct page *page,
+                      struct snp_blob_reader *reader,
+                      struct snp_buf *head,
+                      struct snp_err *err)
+{
+    enum snp_stream_part part = SNP_STREAM_VARS;
+    uint64_t items = 0;
+    uint64_t total = 0;
+    int r;
+
+    do {
+        r = snp_store_call(t->store, page_job, page, SNP_DURABILITY_PROCESS, err);
+        for (unsigned i = 0; r == 0 && i < page->n; i++) {
+            if (page->rows[i].part != part) {
+                r = part_finish(t, part++, &items, head, err);
+            }
+            if (r == 0) {
+                r = row_send(t, reader, &page->rows[i], head, err);
+            }
+            items++;
+            total++;
+        }
+    } while (r == 0 && page->n > 0);
+    if (r == 0 && total != t->report.items) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "checkpoint %llu lacks some of its items",
+                        (unsigned long long)t->report.checkpoint);
+    }
+    while (r == 0 && part != SNP_STREAM_OVER) {
+        r = part_finish(t, part++, &items, head, err);
+    }
+    return r;
+}
+
+int snp_transfer_load(struct snp_transfer *t, struct snp_err *err)
+{
+    snp_cleanup(snp_blob_reader_freep) struct snp_blob_reader *reader = NULL;
+    snp_autofree struct page *page = calloc(1, sizeof(*page));
+    snp_autobuf struct snp_buf head = {0};
+    int r;
+
+    if (page == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    snp_buf_init(&head, (size_t)SNP_TRANSFER_READ * 2);
+    page->t = t;
+    snp_buf_init(&page->texts, (size_t)PAGE_BYTES * 2);
+    r = snp_store_call(t->store, load_begin, t, SNP_DURABILITY_PROCESS, err);
+    if (r == 0) {
+        r = snp_blob_reader_new(&t->store->place, &reader, err);
+    }
+    if (r == 0) {
+        r = pages_send(t, page, reader, &head, err);
+    }
+    snp_transfer_idle(t);
+    snp_buf_done(&page->texts);
+    return r;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Saving: items are gathered in slices; the files of a slice are synced, then one job gives them
+ * their names and rows. The checkpoint's row is there from the beginning, but not complete, so
+ * nobody sees it, and what is left of a transfer that failed is cleared up like any other
+ * rubbish. The last job, whose commit finds the names on disk or puts them there, makes it
+ * complete: all or nothing. If little is left for it, the last slice is a part of it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "store/checkpoint/transfer.h"
+#include "store/journal_priv.h"
+
+enum {
+    SLICE_ITEMS = 256,     /* of one transaction: other jobs wait for it */
+    SLICE_FILES = 64,      /* open descriptors of one slice */
+    LAST_FILES = 4,        /* of the last slice, whose names the last commit puts on disk */
+    ARENA_BYTES = 1 << 20, /* heads and small contents of one slice */
+};
+
+#define BYTES_MAX_DEFAULT (16ULL << 30)
+
+/* Saving: jobs -------------------------------------------------------------------------- */
+
+/* What was left by a rollback is of use as a snapshot only: in an epoch before, it is never the latest. */
+static int epoch_check(struct snp_tx *tx,
+                       const struct snp_transfer *t,
+                       int64_t *ret_session,
+                       struct snp_err *err)
+{
+    uint64_t epoch = 0;
+    int r = snp_session_row(tx, t->save.session, ret_session, &epoch, err);
+
+    if (r == 0 && (t->save.snapshot == NULL ? epoch != t->save.epoch : epoch < t->save.epoch)) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "a checkpoint of epoch %llu came when session %.64s was in epoch %llu",
+                        (unsigned long long)t->save.epoch, t->save.session,
+                        (unsigned long long)epoch);
+    }
+    return r;
+}
+
+static int save_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct snp_transfer *t = arg;
+    int64_t session = 0;
+    int r = epoch_check(tx, t, &session, err);
+
+    if (r == 0) {
+        r = snp_db_run(tx->db, NULL, err,
+                       "INSERT INTO checkpoints(session, cell, epoch, created_us, effect)"
+                       " VALUES(?, ?, ?, ?, ?)",
+                       "iiiii", session, (int64_t)t->save.cell, (int64_t)t->save.epoch,
+                       (int64_t)snp_wall_us(), (int64_t)t->save.effect);
+    }
+    if (r == 0) {
+        snp_transfer_busy(t, (uint64_t)sqlite3_last_insert_rowid(tx->db->sqlite), t->save.base);
+    }
+    return r;
+}
+
+/* The blob that the base has under the same key. */
+static int same_find(struct snp_tx *tx,
+                     const struct snp_transfer *t,
+                     const struct snp_transfer_item *item,
+                     int64_t *ret_blob,
+                     struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    uint8_t hash[SNP_BLOB_HASH_BYTES];
+    const void *bytes;
+    size_t n = 0;
+    int r = snp_db_ask(tx->db, &rows, err,
+                       "SELECT blobs.row, hash, blobs.size, damaged, data IS NULL FROM items"
+                       " JOIN blobs ON blobs.row = items.blob"
+                       " WHERE checkpoint = ? AND key = ? AND blob IS NOT NULL"
+                       " ORDER BY damaged LIMIT 1",
+                       "it", (int64_t)t->save.base, item->key);
+
+    if (r == 0) {
+        r = snp_db_step(&rows, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    if (r == 0 || snp_col_u64(&rows, 2) != item->size) {
+        return snp_fail(err, SNP_E_PEER,
+                        "the checkpoint refers to a content that is not known");
+    }
+    bytes = snp_col_bytes(&rows, 1, &n);
+    if (n != sizeof(hash)) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "a blob's row is damaged");
+    }
+    memcpy(hash, bytes, sizeof(hash));
+    if (snp_col_u64(&rows, 3) != 0 ||
+        (snp_col_u64(&rows, 4) != 0 && !snp_blob_is_there(&tx->store->place, hash))) {
+        snp_blob_suspect(tx->store, hash);
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "a content that an earlier checkpoint had is damaged or missing; the "
+                        "next one will be written without it");
+    }
+    *ret_blob = (int64_t)snp_col_u64(&rows, 0);
+    return 0;
+}
+
+static int item_insert(struct snp_tx *tx,
+                       const struct snp_transfer *t,
+                       const struct snp_transfer_item *item,
+                       int64_t blob,
+                       struct snp_err *err)
+{
+    static const char with[] =
+        "INSERT INTO items(checkpoint, part, kind, name, key, size, meta, blob)"
+        " VALUES(?, ?, ?, ?, ?, ?, ?, ?)";
+    static const char without[] = "INSERT INTO items(checkpoint, part, kind, name, key, size,"
+                                  " meta) VALUES(?, ?, ?, ?, ?, ?, ?)";
+
+    if (item->has_blob) {
+        return snp_db_run(tx->db, NULL, err, with, "iiittiti", (int64_t)t->busy.checkpoint,
+                          (int64_t)item->part, (int64_t)item->kind, item->name, item->key,
+                          (int64_t)item->size, item->meta, blob);
+    }
+    return snp_db_run(tx->db, NULL, err, without, "iiittit", (int64_t)t->busy.checkpoint,
+                      (int64_t)item->part, (int64_t)item->kind, item->name, item->key,
+                      (int64_t)item->size, item->meta);
+}
+
+static int slice_job(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct snp_transfer *t = arg;
+    struct snp_transfer_slice *slice = &t->slice;
+    int r = 0;
+
+    slice->written = 0;
+    slice->same = 0;
+    for (unsigned i = 0; r == 0 && i < slice->n; i++) {
+        struct snp_transfer_item *item = &slice->items[i];
+        uint64_t written = 0;
+        int64_t blob = 0;
+
+        if (item->is_same) {
+            r = same_find(tx, t, item, &blob, err);
+            slice->same++;
+        } else if (item->has_blob) {
+            r = snp_blob_adopt(tx, &item->made, true, &blob, &written, err);
+            slice->written += written;
+        }
+        if (r == 0) {
+            r = item_insert(tx, t, item, blob, err);
+        }
+    }
+    return r;
+}
+
+/* Makes it complete. slice: what this transaction has added, or NULL. */
+static int complete(struct snp_tx *tx,
+                    const struct snp_transfer *t,
+                    const struct snp_transfer_slice *slice,
+                    struct snp_err *err)
+{
+    const struct snp_checkpoint_report *report = &t->report;
+    uint64_t written = report->written_bytes + (slice == NULL ? 0 : slice->written);
+    uint64_t same = report->same_items + (slice == NULL ? 0 : slice->same);
+    uint64_t changed = 0;
+    int64_t session = 0;
+    int r = epoch_check(tx, t, &session, err);
+
+    if (r == 0) {
+        r = snp_db_run(tx->db, &changed, err,
+                       "UPDATE checkpoints SET complete = 1, items = ?, same_items = ?,"
+                       " bytes = ?, written_bytes = ?, lost = ? WHERE row = ?",
+                       "iiiiti", (int64_t)report->items, (int64_t)same, (int64_t)report->bytes,
+                       (int64_t)written, report->lost, (int64_t)t->busy.checkpoint);
+    }
+    if (r == 0 && changed == 0) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "the session was cleared meanwhile");
+    }
+    if (r == 0 && t->save.snapshot != NULL) {
+        r = snp_journal_snapshot_checkpoint(tx, t->save.snapshot, t->busy.checkpoint, err);
+    }
+    if (r == 0) {
+        r = snp_session_grow(tx, session, (int64_t)written, err);
+    }
+    return r < 0 ? r : snp_gc_prune(tx, session, err);
+}
+
+static int save_end(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    return complete(tx, arg, NULL, err);
+}
+
+/* The last slice and the end at once: a synced commit puts names on disk before it. */
+static int save_end_slice(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct snp_transfer *t = arg;
+    int r = slice_job(tx, t, err);
+
+    return r < 0 ? r : complete(tx, t, &t->slice, err);
+}
+
+/* The row stays behind, not complete: it is to be cleared up. */
+static int save_abort(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err SNP_UNUSED)
+{
+    tx->store->must_reap = true;
+    return 0;
+}
+
+/* Saving: the thread -------------------------------------------------------------------- */
+
+static void slice_discard(struct snp_transfer *t)
+{
+    for (unsigned i = 0; i < t->slice.n; i++) {
+        snp_blob_discard(&t->store->place, &t->slice.items[i].made);
+    }
+    t->slice.n = 0;
+    t->slice.n_files = 0;
+    t->slice.used = 0;
+}
+
+/* Contents to disk. */
+static int slice_sync(struct snp_transfer *t, struct snp_err *err)
+{
+    struct snp_transfer_slice *slice = &t->slice;
+    int r = 0;
+
+    for (unsigned i = 0; r == 0 && i < slice->n; i++) {
+        struct snp_blob_made *made = &slice->items[i].made;
+
+        if (made->fd >= 0) {
+            slice->folders[made->hash[0]] = 1;
+            SNP_FAULT("checkpoint.before_sync");
+            r = snp_blob_sync(&t->store->place, made, err);
+        }
+    }
+    SNP_FAULT("checkpoint.before_slice");
+    return r;
+}
+
+/* It has its rows, or never will. */
+static void slice_settle(struct snp_transfer *t, bool is_done)
+{
+    if (is_done) {
+        t->report.written_bytes += t->slice.written;
+        t->report.same_items += t->slice.same;
+    }
+    slice_discard(t);
+}
+
+/* Contents to disk, then names and rows. */
+static int slice_flush(struct snp_transfer *t, struct snp_err *err)
+{
+    int r = slice_sync(t, err);
+
+    t->slice.written = 0;
+    t->slice.same = 0;
+    if (r == 0 && t->slice.n > 0) {
+        r = snp_store_call(t->store, slice_job, t, SNP_DURABILITY_PROCESS, err);
+    }
+    slice_settle(t, r == 0);
+    return r;
+}
+
+/* n bytes of the arena; there is always room, see on_item. */
+static void *arena_take(struct snp_transfer_slice *slice, const void *bytes, size_t n)
+{
+    char *at = slice->arena + slice->used;
+
+    SNP_ASSERT(n <= ARENA_BYTES - slice->used);
+    memcpy(at, n == 0 ? "" : bytes, n);
+    slice->used += n;
+    return at;
+}
+
+/* What could not be saved, for the report: as much of it as a list may be long. */
+static int lost_add(struct snp_transfer *t,
+                    const struct snp_stream_item *item,
+                    struct snp_err *err)
+{
+    snp_autojson json_t *row = json_pack("{s:s, s:s, s:s}", "name", item->name, "type",
+                                         snp_json_str(item->meta, "type", ""), "reason",
+                                         snp_json_str(item->meta, "reason", ""));
+    snp_autofree char *text = row == NULL ? NULL : snp_json_text(row);
+
+    if (text == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (t->lost.len + strlen(text) + 2 <= SNP_TRANSFER_LOST_MAX &&
+        snp_buf_addf(&t->lost, "%s%s", t->lost.len == 1 ? "" : ",", text) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+static int on_item(void *arg, const struct snp_stream_item *item, struct snp_err *err)
+{
+    struct snp_transfer *t = arg;
+    struct snp_transfer_slice *slice = &t->slice;
+    snp_autofree char *meta = snp_json_text(item->meta);
+    size_t need;
+    int r = 0;
+
+    if (meta == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    need = strlen(meta) + strlen(item->name) + strlen(item->key) + 3 + SNP_STORE_INLINE_MAX;
+    if (slice->n >= SLICE_ITEMS || slice->n_files >= SLICE_FILES ||
+        need > ARENA_BYTES - slice->used) {
+        r = slice_flush(t, err);
+    }
+    if (r == 0 && item->kind == SNP_ITEM_LOST) {
+        r = lost_add(t, item, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    t->report.items++;
+    t->report.bytes += item->size;
+    t->current = (struct snp_transfer_item){
+        .part = item->part,
+        .kind = item->kind,
+        .name = arena_take(slice, item->name, strlen(item->name) + 1),
+        .key = arena_take(slice, item->key, strlen(item->key) + 1),
+        .meta = arena_take(slice, meta, strlen(meta) + 1),
+        .size = item->size,
+        .is_same = item->is_same,
+        .has_blob = item->kind == SNP_ITEM_VARS || item->kind == SNP_ITEM_FILE,
+        .made = {.fd = -1},
+    };
+    return t->current.has_blob && !item->is_same ? snp_blob_begin(t->writer, err) : 0;
+}
+
+static int on_data(void *arg, const void *bytes, size_t n, struct snp_err *err)
+{
+    struct snp_transfer *t = arg;
+
+    return snp_blob_add(t->writer, bytes, n, err);
+}
+
+static int on_item_end(void *arg, struct snp_err *err)
+{
+    struct snp_transfer *t = arg;
+    struct snp_transfer_slice *slice = &t->slice;
+    struct snp_transfer_item *item = &t->current;
+    int r = 0;
+
+    if (item->has_blob && !item->is_same) {
+        r = snp_blob_commit(t->writer, &item->made, err);
+        if (r < 0) {
+            return r;
+        }
+        if (item->made.data != NULL) {
+            item->made.data = arena_take(slice, item->made.data, (size_t)item->made.size);
+        }
+        slice->n_files += item->made.fd >= 0 ? 1 : 0;
+    }
+    slice->items[slice->n++] = *item;
+    return 0;
+}
+
+static int save_setup(struct snp_transfer *t, struct snp_err *err)
+{
+    const struct snp_stream_sink sink = {
+        .item = on_item, .data = on_data, .item_end = on_item_end, .arg = t};
+    uint64_t most = t->save.bytes_max == 0 ? BYTES_MAX_DEFAULT : t->save.bytes_max;
+
+    t->slice.items = calloc(SLICE_ITEMS, sizeof(*t->slice.items));
+    t->slice.arena = malloc(ARENA_BYTES);
+    if (t->slice.items == NULL || t->slice.arena == NULL || snp_buf_adds(&t->lost, "[") < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return snp_stream_in_init(&t->in, &sink, most, err);
+}
+
+/* Names of contents to disk: of what is new, and of what another transfer has just written. */
+static int folders_sync(struct snp_transfer *t, struct snp_err *err)
+{
+    int r = 0;
+
+    for (unsigned i = 0; r == 0 && i < 256; i++) {
+        if (t->slice.folders[i] != 0) {
+            SNP_FAULT("checkpoint.before_folder_sync");
+            r = snp_blob_sync_folder(&t->store->place, i, err);
+        }
+    }
+    return r;
+}
+
+static int report_make(struct snp_transfer *t, struct snp_err *err)
+{
+    if (snp_buf_adds(&t->lost, "]") < 0 || snp_buf_cstr(&t->lost) == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    t->report.checkpoint = t->busy.checkpoint;
+    t->report.cell = t->save.cell;
+    t->report.lost = snp_buf_cstr(&t->lost);
+    return 0;
+}
+
+/* The rest of it, and the commit that makes it complete. */
+static int save_finish(struct snp_transfer *t, struct snp_err *err)
+{
+    bool is_short = t->slice.n_files <= LAST_FILES;
+    int r = is_short ? 0 : slice_flush(t, err);
+
+    if (r == 0) {
+        r = folders_sync(t, err); /* of slices before: not on the thread that others wait for */
+    }
+    if (r == 0 && is_short) {
+        r = slice_sync(t, err);
+    }
+    if (r == 0) {
+        r = report_make(t, err);
+    }
+    SNP_FAULT("checkpoint.before_complete");
+    if (r == 0) {
+        r = snp_store_call(t->store, is_short ? save_end_slice : save_end, t,
+                           SNP_DURABILITY_SYNCED, err);
+    }
+    if (is_short) {
+        slice_settle(t, r == 0);
+    }
+    return r;
+}
+
+int snp_transfer_save(struct snp_transfer *t, struct snp_err *err)
+{
+    struct snp_err ignored;
+    int r = save_setup(t, err);
+
+    if (r == 0) {
+        r = snp_store_call(t->store, save_begin, t, SNP_DURABILITY_PROCESS, err);
+    }
+    if (r < 0) {
+        snp_transfer_idle(t); /* it may have run, and been undone */
+        return r;
+    }
+    r = snp_blob_writer_new(&t->store->place, &t->writer, err);
+    if (r == 0) {
+        snp_blob_use_thread(t->writer);
+        r = snp_transfer_feed(t, err);
+    }
+    if (r == 0) {
+        r = save_finish(t, err);
+    }
+    slice_discard(t);
+    snp_transfer_idle(t);
+    if (r < 0 &&
+        snp_store_call(t->store, save_abort, t, SNP_DURABILITY_PROCESS, &ignored) < 0) {
+        snp_log(SNP_LOG_DEBUG, "checkpoint-abort", "why=\"%s\"",
+                ignored.msg); /* at the next open */
+    }
+    return r;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_STORE_CHECKPOINT_TRANSFER_H
+#define SNP_STORE_CHECKPOINT_TRANSFER_H
+
+/*
+ * A checkpoint on its way, and the pipe it takes. A transfer's members belong to its thread while that
+ * runs, to the loop before and after.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "store/checkpoint.h"
+#include "store/state.h"
+#include "store/stream.h"
+
+enum {
+    SNP_TRANSFER_READ = 512 << 10,     /* bytes read or gathered at once */
+    SNP_TRANSFER_LOST_MAX = 256 << 10, /* bytes of the list of what could not be saved */
+};
+
+/* An item that waits for its slice. Texts are in the arena. */
+struct snp_transfer_item {
+    enum snp_stream_part part;
+    enum snp_item_kind kind;
+    const char *name;
+    const char *key;
+    const char *meta;
+    uint64_t size;
+    bool is_same;
+    bool has_blob;
+    struct snp_blob_made made; /* its data, if inline, is in the arena */
+};
+
+struct snp_transfer_slice {
+    struct snp_transfer_item *items; /* owned; SLICE_ITEMS */
+    unsigned n;
+    unsigned n_files;
+    char *arena; /* owned; SNP_TRANSFER_ARENA */
+    size_t used;
+    uint64_t written; /* bytes that the job found to be new */
+    uint64_t same;
+    uint8_t folders[256]; /* ever used by this transfer: names in them must be synced */
+};
+
+struct snp_transfer {
+    struct snp_finished finished; /* must be first */
+    struct snp_store *store;
+    struct snp_transfer *next;                               /* that waits */
+    int (*run)(struct snp_transfer *t, struct snp_err *err); /* in its thread */
+    pthread_t thread;
+    bool has_thread;
+    int fd; /* owned */
+    struct snp_busy busy;
+    struct snp_checkpoint_save save; /* its texts owned: session, snapshot */
+    snp_journal_item_fn each;
+    snp_checkpoint_done_fn done;
+    void *arg;
+    uint64_t began_us;
+    struct snp_checkpoint_report report;
+    struct snp_buf lost; /* JSON array without its end */
+    struct snp_err err;
+
+    /* Saving and describing. */
+    struct snp_stream_in in;
+    struct snp_blob_writer *writer; /* owned */
+    struct snp_transfer_slice slice;
+    struct snp_transfer_item current;
+    struct snp_described *described; /* owned, in order; checkpoint.c */
+    struct snp_described *described_last;
+    size_t described_bytes;
+};
+
+/* Its pipe before the first byte. */
+int snp_transfer_setup(struct snp_transfer *t, struct snp_err *err) SNP_NODISCARD;
+/* Feed the stream until both parts have ended. */
+int snp_transfer_feed(struct snp_transfer *t, struct snp_err *err) SNP_NODISCARD;
+/* All of head and bytes. */
+int snp_transfer_write(struct snp_transfer *t,
+                       struct snp_buf *head,
+                       const void *bytes,
+                       size_t n,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/* Nobody removes the rows of these checkpoints, until it is idle. */
+void snp_transfer_busy(struct snp_transfer *t, uint64_t checkpoint, uint64_t base);
+void snp_transfer_idle(struct snp_transfer *t);
+
+/* What its thread does (save.c, load.c). */
+int snp_transfer_save(struct snp_transfer *t, struct snp_err *err) SNP_NODISCARD;
+int snp_transfer_load(struct snp_transfer *t, struct snp_err *err) SNP_NODISCARD;
+
+#endif
