@@ -7,7 +7,7 @@
  * once. So `logs`, `runs`, `visualize` and `replay` know it; `resume` has nothing to ask.
  */
 
-#include "run/run.h"
+#include "run/spec.h"
 #include "run/tool/feedback.h"
 #include "trajectory/reader.h"
 

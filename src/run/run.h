@@ -7,56 +7,7 @@
  * one. Everything happens on the loop; nothing here blocks but the syncing of the record.
  */
 
-#include <uv.h>
-
-#include "base/err.h"
-#include "base/json.h"
-#include "client/async.h"
-#include "model/model.h"
-#include "run/budget.h"
-#include "run/state.h"
-#include "run/tool/usertool.h"
-#include "trajectory/writer.h"
-
-struct snp_run;
-
-/* What a run consists of. All borrowed during snp_run_new. */
-struct snp_run_spec {
-    enum snp_run_kind kind;
-    const char *prompt;
-    const char *system; /* NULL = none */
-    const char *model;  /* NULL = the configured one */
-    struct snp_run_budget budget;
-    struct snp_trajectory_place log;
-    const char *environment; /* for the record */
-    const json_t *exec;      /* members of every exec request */
-    uint64_t cell_ms;        /* wall clock of a cell, at most; 0 = 30 s */
-};
-
-/* Who looks on. ctx and callbacks are borrowed until the run is freed. */
-struct snp_run_watch {
-    /* A record, as it was written. NULL = ignore. */
-    void (*record)(void *ctx, const json_t *record, const struct snp_run_state *state);
-    /* Something of the model, as it comes. NULL = ignore. */
-    void (*model)(void *ctx, const struct snp_model_event *event);
-    /*
-     * The end, once, never before snp_run_new or snp_run_resume has returned; everything is on record.
-     * err: NULL, or the run could not go on for a reason that is none of its limits.
-     */
-    void (*done)(void *ctx, const struct snp_err *err);
-    void *ctx;
-};
-
-struct snp_run_with {
-    uv_loop_t *loop;
-    struct snp_models *models;
-    struct snp_async *async;
-    /* Tools besides ours, borrowed until the run is freed; nothing is added meanwhile. NULL = none. */
-    struct snp_usertools *usertools;
-    unsigned parallel; /* calls of these that may run at once; 0 = 1 */
-    /* SNP_CHAIN_KEY bytes that the record is authenticated with, borrowed during new and resume. */
-    const unsigned char *key;
-};
+#include "run/spec.h"
 
 /*
  * Begin. *ret is the caller's: snp_run_free(), after done. SNP_E_SYS and others: the record cannot be

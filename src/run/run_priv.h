@@ -5,7 +5,7 @@
 /* What the parts of a run share. */
 
 #include "run/budget.h"
-#include "run/run.h"
+#include "run/spec.h"
 #include "run/tool/box.h"
 #include "run/tool/outside.h"
 #include "run/tool/tool.h"
