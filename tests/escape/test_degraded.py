@@ -115,7 +115,7 @@ def remove(folder):
 def test_the_approximate_limit_is_near(meter, fresh_sandbox, who):
     """As the kernel counts: many processes that hold memory at once are past the limit for a moment only.
 
-    How far depends on the machine; SECURITY.md has the worst that was measured. The control run
+    How far depends on the machine; docs/security/controls.md has the worst that was measured. The control run
     has a limit that allows them.
     """
     box = fresh_sandbox(who, SWITCHES["cgroup"])

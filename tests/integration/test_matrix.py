@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts that lack something, made by force: refused with the reason and the way out, or degraded
-when that is allowed, and the manifest says it. SECURITY.md has the same rows as a table."""
+when that is allowed, and the manifest says it. docs/security/controls.md has the same rows as a table."""
 
 import fcntl
 import json

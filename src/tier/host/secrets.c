@@ -2,7 +2,7 @@
 /*
  * Names are compared without case. A match is hidden whether it is a file, a link or a
  * folder. The walk uses descriptors only, so a path that is swapped meanwhile leads
- * nowhere else; what appears after the walk is not hidden, which SECURITY.md says.
+ * nowhere else; what appears after the walk is not hidden, which docs/security/controls.md says.
  */
 #include "tier/host/secrets.h"
 

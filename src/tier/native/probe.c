@@ -41,7 +41,7 @@ static const struct {
     const char *lift;
 } userns_settings[] = {
     {"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
-     "the AppArmor profile that 'sudo make install' sets up (SECURITY.md), or "
+     "the AppArmor profile that 'sudo make install' sets up (docs/security/controls.md), or "
      "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"                                               },
     {"/proc/sys/kernel/unprivileged_userns_clone",             "0",
      "sudo sysctl kernel.unprivileged_userns_clone=1"                                                           },
