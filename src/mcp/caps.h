@@ -15,7 +15,6 @@ enum {
     SNP_MCP_RUNNING_MAX = 24,   /* tasks in sessions at once; the daemon takes 32 requests */
     SNP_MCP_ASKS_MAX = 16,      /* requests of ours to one client that wait for an answer */
     SNP_MCP_OUT_MAX = 64 << 20, /* bytes waiting for one client to read */
-    SNP_MCP_KEEP_BYTES = 256 << 10, /* an empty buffer larger than this is given back */
 
     SNP_MCP_PROGRESS_MS = 1000,   /* between two notifications of progress */
     SNP_MCP_END_MS = 700,         /* for calls in flight when standard input ends */

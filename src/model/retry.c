@@ -16,7 +16,6 @@ enum {
     JITTER = 4, /* up to a quarter less */
     SHIFT_MAX = 8,
     MS = 1000,
-    TOO_MANY = 429,
     SERVER_FIRST = 500,
     NOT_IMPLEMENTED = 501,
     BAD_REQUEST = 400,

@@ -118,10 +118,6 @@ bool snp_blob_is_there(const struct snp_blob_place *place,
 int snp_blob_sync_folder(const struct snp_blob_place *place,
                          unsigned first,
                          struct snp_err *err) SNP_NODISCARD;
-/* Put the content and name of a named file on disk. */
-int snp_blob_sync_named(const struct snp_blob_place *place,
-                        const uint8_t hash[SNP_BLOB_HASH_BYTES],
-                        struct snp_err *err) SNP_NODISCARD;
 int snp_blob_unlink(const struct snp_blob_place *place,
                     const uint8_t hash[SNP_BLOB_HASH_BYTES]);
 /* Count what is there: once, before anything is written. */

@@ -31,12 +31,6 @@ int snp_journal_session_add(struct snp_tx *tx,
 int snp_journal_session_put(struct snp_tx *tx,
                             const struct snp_journal_session *row,
                             struct snp_err *err) SNP_NODISCARD;
-/* Only state and used_us. SNP_E_NOT_FOUND. */
-int snp_journal_session_touch(struct snp_tx *tx,
-                              const char *id,
-                              const char *state,
-                              uint64_t used_us,
-                              struct snp_err *err) SNP_NODISCARD;
 /* Set a new epoch. SNP_E_DENIED if it is not larger than the one that is there; SNP_E_NOT_FOUND. */
 int snp_journal_session_epoch(struct snp_tx *tx,
                               const char *id,

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Filling: chunks are asked for from large to small until one comes from the heap's end: then
- * there is no hole of that size. What was taken is never given back; the list of it is in the
- * chunks.
- *
  * Gathering: private memory of no file, in the units for which the kernel has large pages,
  * where most of such a unit is in use. So that there are many such units, arenas lie side by
  * side in a block; they are of different sizes in different interpreters, and few are given back.
@@ -11,10 +7,8 @@
  */
 #include "guest/module/heap.h"
 
-#include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <unistd.h>
 #include <sys/mman.h>
 
@@ -25,9 +19,6 @@
 #endif
 
 enum {
-    LARGEST = 64 << 10, /* below what the C library maps apart */
-    SMALLEST = 24,      /* its smallest chunk */
-    CHUNKS_MAX = 1 << 20,
     BLOCK_BYTES = 256 << 20,
     SPARE_BYTES = 8 << 20, /* of it, for the first arenas of forks */
     LARGE_MAX = 4 << 20,
@@ -52,31 +43,6 @@ static size_t large_page(void)
     const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
 
     return page_size / sizeof(uint64_t) * page_size;
-}
-
-void snp_heap_fill(void)
-{
-#ifdef __GLIBC__
-    static void **taken; /* the last chunk; each holds the address of the one before */
-    const uintptr_t brk_end = (uintptr_t)sbrk(0);
-    unsigned n = 0;
-
-    if (brk_end == UINTPTR_MAX) {
-        return;
-    }
-    const uintptr_t top = brk_end - mallinfo2().keepcost - LARGEST;
-    for (size_t size = LARGEST; size >= SMALLEST; size -= size > 1024 ? size / 4 : 8) {
-        for (; n < CHUNKS_MAX; n++) {
-            void **chunk = malloc(size);
-            if (chunk == NULL || (uintptr_t)chunk >= top) {
-                free(chunk);
-                break;
-            }
-            *chunk = taken;
-            taken = chunk;
-        }
-    }
-#endif
 }
 
 /* Most of its small pages are there. */

@@ -25,12 +25,4 @@ void snp_heap_end(void);
  */
 bool snp_heap_has(uintptr_t address);
 
-/*
- * Fill the holes of the C library's heap, for good. A fork that allocates from a hole writes
- * to a page it shares and gets a copy of it; from fresh memory it gets an empty page, and what it
- * allocates lies together. For a template, before it is forked; does nothing where the C
- * library does not tell what is free.
- */
-void snp_heap_fill(void);
-
 #endif

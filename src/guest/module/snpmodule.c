@@ -92,7 +92,6 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
                    Py_GetVersion());
     hooks.version = version;
     snp_join_libraries();
-    snp_heap_fill();
     snp_heap_end();
     if (snp_zygote_serve(control_fd, FILTER_FD, &hooks, &err) < 0) {
         PyErr_SetString(PyExc_OSError, err.msg);
