@@ -42,11 +42,26 @@ static const struct snp_opt_spec root_spec = {
     .n_args = 1,
     .stop_at_arg = true,
 };
+static const struct snp_opt_spec root_options_spec = {
+    .options = root_options,
+    .n_options = SNP_ARRAY_LEN(root_options),
+};
 static const struct snp_opt_spec group_spec = {
     .args = &(const struct snp_opt_arg){"COMMAND", "what to do", 0, 0},
     .n_args = 1,
     .stop_at_arg = true,
 };
+
+const char snp_cli_about[] =
+    "Run untrusted code, contained by the kernel: in sessions that start in "
+    "milliseconds, keep their variables, and say what was enforced, what was denied "
+    "and what it cost.";
+const char snp_cli_exit_codes[] = "0  done\n1  failed\n2  used wrongly; nothing was done";
+
+const struct snp_opt_spec *snp_cli_root_spec(void)
+{
+    return &root_options_spec;
+}
 
 /* With --json standard output is one value: the answer, or why there is none. */
 static struct {
@@ -249,11 +264,8 @@ static int print_verb_help(const struct snp_cli *cli, const struct snp_verb *ver
         print_examples(stdout, cli->program, verb->examples);
     }
     (void)fputs("\nExit codes:\n", stdout);
-    snp_opt_wrap(stdout,
-                 verb->exit_codes != NULL
-                     ? verb->exit_codes
-                     : "0  done\n1  failed\n2  used wrongly; nothing was done",
-                 2, width);
+    snp_opt_wrap(stdout, verb->exit_codes != NULL ? verb->exit_codes : snp_cli_exit_codes, 2,
+                 width);
     return SNP_EXIT_OK;
 }
 
@@ -261,16 +273,9 @@ static int print_root_help(const struct snp_cli *cli)
 {
     unsigned width = snp_term_width(stdout);
     (void)printf("Usage: %s [OPTIONS] COMMAND [ARGS]...\n\n", cli->program);
-    snp_opt_wrap(
-        stdout,
-        "Run untrusted code, contained by the kernel: in sessions that start in "
-        "milliseconds, keep their variables, and say what was enforced, what was denied "
-        "and what it cost.",
-        2, width);
+    snp_opt_wrap(stdout, snp_cli_about, 2, width);
     print_verbs(stdout, cli->verbs, width);
-    struct snp_opt_spec only_options = root_spec;
-    only_options.n_args = 0;
-    snp_opt_print(stdout, &only_options, width);
+    snp_opt_print(stdout, snp_cli_root_spec(), width);
     (void)printf("\n'%s COMMAND --help' tells more about a command.\n", cli->program);
     return SNP_EXIT_OK;
 }

@@ -79,6 +79,7 @@ extern const struct snp_verb snp_verb_config;
 extern const struct snp_verb snp_verb_doctor;
 extern const struct snp_verb snp_verb_daemon;
 extern const struct snp_verb snp_verb_completion;
+extern const struct snp_verb snp_verb_man;
 extern const struct snp_verb snp_verb_mcp;
 extern const struct snp_verb snp_verb_mcp_serve;
 extern const struct snp_verb snp_verb_mcp_install;
@@ -128,6 +129,11 @@ void snp_cli_next(const struct snp_cli *cli, const char *next);
 json_t *snp_cli_path_json(const char *path);
 /* Print a JSON value, indented by 2, and a newline to stdout. Returns 0, or 1 if stdout is broken. */
 int snp_cli_print_json(const json_t *value);
+
+/* Texts and options of the program itself, for --help and the manual page. */
+extern const char snp_cli_about[];
+extern const char snp_cli_exit_codes[];
+const struct snp_opt_spec *snp_cli_root_spec(void);
 
 /* Rows that several verbs share. */
 #define SNP_CLI_OPT_CONFIG                                            \

@@ -51,6 +51,7 @@ static const struct snp_verb *const verbs[] = {
     &snp_verb_mcp,
     &snp_verb_version,
     &snp_verb_completion,
+    &snp_verb_man,
     NULL,
 };
 /* clang-format on */

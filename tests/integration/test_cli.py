@@ -13,7 +13,7 @@ import lib
 
 PROGRAM = pathlib.Path(lib.BUILD) / "snipara-sandbox"
 VERBS = ("exec sessions snapshot snapshots rollback fork diff history show rerun checkpoint hibernate export "
-         "import gc template put get ls output init trust config doctor daemon version completion").split()
+         "import gc template put get ls output init trust config doctor daemon version completion man").split()
 LATER = "snipara-status".split()
 
 

@@ -4,6 +4,8 @@
 import glob
 import os
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -30,3 +32,24 @@ def test_no_fault_points_in_programs_that_are_installed(name):
     assert b"SNP_FAULT" not in text
     for point in points():
         assert point.encode() + b"\0" not in text
+
+
+def test_manual_page_and_completions_come_and_go_with_the_programs(tmp_path):
+    env = {**os.environ, "DESTDIR": str(tmp_path), "PREFIX": "/usr/local"}
+    subprocess.run(["meson", "install", "-C", lib.BUILD, "--no-rebuild", "--quiet"], check=True, capture_output=True, env=env)
+    share = tmp_path / "usr/local/share"
+    for name in ("man/man1/snipara-sandbox.1", "man/man1/rlm.1", "bash-completion/completions/snipara-sandbox.bash",
+                 "bash-completion/completions/rlm.bash", "zsh/site-functions/_snipara-sandbox",
+                 "fish/vendor_completions.d/snipara-sandbox.fish"):
+        assert (share / name).stat().st_size > 10000, name
+    done = subprocess.run([os.path.join(lib.HERE, "..", "tools", "install"), "uninstall", lib.BUILD], capture_output=True,
+                          text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == []
+
+
+def test_the_manual_page_is_sound():
+    lib.need("groff", shutil.which("groff") is not None, "groff is not installed")
+    page = subprocess.run([os.path.join(lib.BUILD, "snipara-sandbox"), "man"], capture_output=True, check=True).stdout
+    shown = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-Kutf8", "-P-cbou"], input=page, capture_output=True, check=True)
+    assert shown.stderr == b"" and b"\nEXIT STATUS\n" in shown.stdout and b"--workspace-size SIZE" in shown.stdout
