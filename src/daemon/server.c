@@ -31,6 +31,7 @@
 #include "daemon/tier.h"
 #include "store/store.h"
 #include "wire/rpc.h"
+#include "wire/session.h"
 
 enum {
     TICK_MIN_MS = 50,
@@ -412,10 +413,11 @@ static void end_finish(struct snp_server *server)
         return;
     }
     if (server->shutdown != NULL) {
-        json_t *lost = SNP_TAKE_PTR(server->end_lost);
+        snp_autojson json_t *lost = SNP_TAKE_PTR(server->end_lost);
 
+        lost = lost == NULL ? json_array() : lost;
         snp_request_answer(SNP_TAKE_PTR(server->shutdown),
-                           json_pack("{s:o}", "lost", lost == NULL ? json_array() : lost));
+                           SNP_WRITE(snp_shutdown_answer, .lost = lost));
     }
     for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
         if (server->peers[i] != NULL) {

@@ -9,7 +9,7 @@
 #include "base/json.h"
 
 struct snp_executor;
-struct snp_method;
+struct snp_method_form;
 struct snp_request;
 struct snp_session;
 struct snp_tier;
@@ -17,7 +17,7 @@ struct snp_tier;
 /* A request whose needs were met. Borrowed until the handler returns, but for the request. */
 struct snp_work {
     struct snp_request *request; /* owned by the handler */
-    const struct snp_method *method;
+    const struct snp_method_form *method;
     json_t *head; /* has been checked */
     const char *raw;
     size_t raw_len;

@@ -7,8 +7,17 @@
 
 #include "fuzz/target.h"
 #include "wire/exec.h"
+#include "wire/methods.h"
 
-static const struct snp_record *const forms[] = {&snp_exec_request_form, &snp_exec_policy_form};
+/* Those of a method are two: the request and the answer. */
+static const struct snp_record *form_of(uint8_t number)
+{
+    const struct snp_method_form *method = &snp_methods[number / 2 % SNP_METHODS_N];
+
+    return number == UINT8_MAX                         ? &snp_exec_policy_form
+           : number % 2 == 0 || method->answer == NULL ? method->request
+                                                       : method->answer;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
@@ -16,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         max_align_t align;
         char bytes[1024];
     } read;
-    const struct snp_record *form = n == 0 ? NULL : forms[bytes[0] % SNP_ARRAY_LEN(forms)];
+    const struct snp_record *form = n == 0 ? NULL : form_of(bytes[0]);
     snp_autojson json_t *object = NULL;
     snp_autojson json_t *again = NULL;
     struct snp_err err = {0};

@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     const uint8_t *nul = n == 0 ? NULL : memchr(bytes, 0, n);
     size_t head_len = nul == NULL ? n : (size_t)(nul - bytes);
     size_t raw_len = nul == NULL ? 0 : n - head_len - 1;
-    const struct snp_method *method = NULL;
+    const struct snp_method_form *method = NULL;
     snp_autojson json_t *head = NULL;
     struct snp_err err = {0};
     if (snp_json_parse((const char *)bytes, head_len, &head, &err) < 0) {

@@ -19,6 +19,7 @@
 #include "daemon/work.h"
 #include "store/checkpoint.h"
 #include "wire/rpc.h"
+#include "wire/snapshot.h"
 
 enum {
     QUEUE_MOST = 8 << 20, /* bytes that wait for the client before more are read */
@@ -51,11 +52,10 @@ static void exporting_end(struct exporting *exporting, const struct snp_err *err
     if (err != NULL) {
         snp_request_fail(exporting->request, err);
     } else {
-        snp_request_answer(exporting->request, json_pack("{s:s, s:I, s:I, s:O}", "name",
-                                                         exporting->source.session_name, "cell",
-                                                         (json_int_t)exporting->source.cell,
-                                                         "bytes", (json_int_t)exporting->sent,
-                                                         "lost", exporting->source.lost));
+        snp_request_answer(exporting->request,
+                           SNP_WRITE(snp_export_answer, .name = exporting->source.session_name,
+                                     .cell = exporting->source.cell, .bytes = exporting->sent,
+                                     .lost = exporting->source.lost));
     }
     uv_close((uv_handle_t *)&exporting->timer, timer_closed);
 }
@@ -210,6 +210,7 @@ void snp_run_export(const struct snp_work *work)
 {
     struct exporting *exporting = calloc(1, sizeof(*exporting));
     struct snp_server *server = work->request->server;
+    struct snp_export_request asked;
     struct snp_err err;
 
     if (exporting == NULL || uv_timer_init(&server->loop, &exporting->timer) < 0) {
@@ -222,5 +223,6 @@ void snp_run_export(const struct snp_work *work)
     exporting->request = work->request;
     exporting->server = server;
     exporting->fd = -1;
-    snp_source_find(server, snp_json_str(work->head, "from", ""), source_found, exporting);
+    snp_record_read(work->head, &snp_export_request_form, &asked);
+    snp_source_find(server, asked.from, source_found, exporting);
 }

@@ -36,6 +36,7 @@
 #include "daemon/work.h"
 #include "store/checkpoint.h"
 #include "store/journal.h"
+#include "wire/snapshot.h"
 
 static const char importing_state[] = "importing";
 
@@ -106,10 +107,11 @@ void snp_import_peer_gone(struct snp_server *server, const struct snp_peer *peer
 
 static struct snp_import *import_find(const struct snp_work *work)
 {
-    const char *token = snp_json_str(work->head, "token", "");
+    struct snp_import_data_request asked; /* that of import.end is the same */
 
+    snp_record_read(work->head, &snp_import_data_request_form, &asked);
     for (struct snp_import *i = work->request->server->imports; i != NULL; i = i->next) {
-        if (i->peer == work->request->peer && strcmp(i->token, token) == 0) {
+        if (i->peer == work->request->peer && strcmp(i->token, asked.token) == 0) {
             return i;
         }
     }
@@ -118,29 +120,34 @@ static struct snp_import *import_find(const struct snp_work *work)
 
 /* The beginning and the bytes ----------------------------------------------------------------------- */
 
-static int policy_read(const json_t *head, struct snp_archive_policy *ret, struct snp_err *err)
+static int policy_read(const struct snp_import_begin_request *asked,
+                       struct snp_archive_policy *ret,
+                       struct snp_err *err)
 {
     enum snp_tier_kind kind;
-    int r = snp_tier_kind_read(snp_json_str(head, "tier", snp_tier_name(SNP_TIER_AUTO)), &kind,
-                               err);
+    int r = snp_tier_kind_read(asked->tier == NULL ? snp_tier_name(SNP_TIER_AUTO) : asked->tier,
+                               &kind, err);
 
     if (r < 0) {
         return r;
     }
     ret->is_auto = kind == SNP_TIER_AUTO;
     ret->tier = snp_tier_name(ret->is_auto ? SNP_TIER_NATIVE : kind);
-    ret->allow_degraded = snp_json_bool(head, "allow_degraded", false);
-    ret->require_exact = snp_json_bool(head, "require_exact", false);
+    ret->allow_degraded = asked->allow_degraded;
+    ret->require_exact = asked->require_exact;
     snp_limits_default(&ret->limits);
-    return json_object_get(head, "limits") == NULL
-               ? 0
-               : snp_limits_from_json(json_object_get(head, "limits"), &ret->limits, err);
+    return asked->limits == NULL ? 0 : snp_limits_from_json(asked->limits, &ret->limits, err);
 }
 
 static int import_fill(struct snp_import *import, const json_t *head, struct snp_err *err)
 {
-    const char *name = snp_json_str(head, "name", "");
-    int r = policy_read(head, &import->policy, err);
+    struct snp_import_begin_request asked;
+    const char *name;
+    int r;
+
+    snp_record_read(head, &snp_import_begin_request_form, &asked);
+    name = asked.name == NULL ? "" : asked.name;
+    r = policy_read(&asked, &import->policy, err);
 
     if (r == 0 && name[0] != '\0') {
         r = snp_session_is_id(name)
@@ -199,7 +206,8 @@ void snp_run_import_begin(const struct snp_work *work)
     SNP_ASSERT(import != NULL);
     import->next = server->imports;
     server->imports = import;
-    snp_request_answer(work->request, json_pack("{s:s}", "token", import->token));
+    snp_request_answer(work->request,
+                       SNP_WRITE(snp_import_begin_answer, .token = import->token));
 }
 
 /* What does not fit into the state folder need not be taken in first. */
@@ -284,15 +292,18 @@ static void woken(struct snp_waiter *waiter,
                   const struct snp_err *why)
 {
     struct snp_import *import = snp_container_of(waiter, struct snp_import, waiter);
+    snp_autojson json_t *failed = NULL;
+
     if (why != NULL) {
         import_fail(import, why);
         return;
     }
+    failed = snp_source_failed(session, import->lost);
     snp_request_answer(import->request,
-                       json_pack("{s:s, s:s, s:I, s:O, s:O, s:o}", "session", import->id,
-                                 "name", import->name, "cell", (json_int_t)import->archive.cell,
-                                 "notes", import->notes, "lost", import->lost, "failed",
-                                 snp_source_failed(session, import->lost)));
+                       SNP_WRITE(snp_import_end_answer, .session = import->id,
+                                 .name = import->name, .cell = import->archive.cell,
+                                 .notes = import->notes, .lost = import->lost,
+                                 .failed = failed));
     import_free(import);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of methods.
+ * The handlers of methods.
  *
- * A row says what the request must look like and what must exist before its handler
- * runs, so that handlers start with everything checked. Methods that only pass through
- * to a session's tier have no handler of their own: `answer` describes what must come back.
+ * snp_methods says what a request and an answer must look like; a row here what must exist
+ * before the handler runs, so that handlers start with everything checked. Methods that only pass
+ * through to a session's tier have no handler of their own.
  */
 #include "daemon/front/dispatch.h"
 
@@ -26,7 +26,10 @@
 #include "daemon/tier.h"
 #include "daemon/work.h"
 #include "store/journal.h"
+#include "wire/file.h"
+#include "wire/methods.h"
 #include "wire/rpc.h"
+#include "wire/session.h"
 
 #ifndef SNP_VERSION
 #    define SNP_VERSION "0.1.0"
@@ -36,16 +39,12 @@ enum {
     NEEDS_SESSION = 1 << 0, /* `session` exists (it may be asleep or lost) */
     NEEDS_LIVE = 1 << 1,    /* and has an executor; it is woken for it */
     NEEDS_TIER = 1 << 2,    /* a tier runs, or can be started */
-    METHOD_MAX = 32,
 };
 
-struct snp_method {
-    const char *name;
+/* What runs it, indexed as snp_methods. */
+struct handler {
     void (*run)(const struct snp_work *work);
     unsigned needs;
-    struct snp_record record;        /* of the request's head */
-    size_t raw_max;                  /* bytes after it */
-    const struct snp_record *answer; /* of a tier's answer, where the method passes through */
 };
 
 /* A method passed through to a tier. */
@@ -56,214 +55,12 @@ struct passing {
     struct snp_session *put_into; /* one reference, and counted in n_putting; or NULL */
 };
 
-/* What requests look like -------------------------------------------------------------- */
-
-#define FIELD_METHOD                    \
-    {                                   \
-        "method", SNP_T_STR, METHOD_MAX \
-    }
-#define FIELD_SESSION                              \
-    {                                              \
-        "session", SNP_T_STR, SNP_SESSION_NAME_MAX \
-    }
-#define FIELD_PATH                      \
-    {                                   \
-        "path", SNP_T_STR, SNP_CAP_PATH \
-    }
-#define FIELD_OFFSET                   \
-    {                                  \
-        "offset", SNP_T_INT, 1LL << 50 \
-    }
-#define FIELD_LENGTH                            \
-    {                                           \
-        "length", SNP_T_INT, SNP_FILE_CHUNK_MAX \
-    }
-
-static const struct snp_field plain_fields[] = {FIELD_METHOD};
-static const struct snp_field hello_fields[] = {
-    FIELD_METHOD,
-    {"version", SNP_T_INT, 0},
-};
-static const struct snp_field session_fields[] = {FIELD_METHOD, FIELD_SESSION};
-static const struct snp_field clear_fields[] = {
-    FIELD_METHOD,
-    FIELD_SESSION,
-    {"idle_only", SNP_T_BOOL | SNP_T_OPT, 0},
-};
-#define FIELD_REF(name_)                \
-    {                                   \
-        (name_), SNP_T_STR, SNP_CAP_REF \
-    }
-static const struct snp_field snapshot_fields[] = {
-    FIELD_METHOD,
-    FIELD_SESSION,
-    {"name", SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_SESSION_NAME_MAX},
-    {"wait", SNP_T_BOOL | SNP_T_OPT,             0                   },
-};
-static const struct snp_field list_fields[] = {
-    FIELD_METHOD,
-    {"session", SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_SESSION_NAME_MAX},
-};
-static const struct snp_field remove_fields[] = {FIELD_METHOD, FIELD_REF("snapshot")};
-static const struct snp_field rollback_fields[] = {
-    FIELD_METHOD,
-    FIELD_REF("snapshot"),
-    {"session", SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_SESSION_NAME_MAX},
-};
-static const struct snp_field fork_fields[] = {
-    FIELD_METHOD,
-    FIELD_REF("from"),
-    {"n",    SNP_T_INT | SNP_T_OPT,              SNP_CAP_FORKS       },
-    {"name", SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_SESSION_NAME_MAX},
-};
-static const struct snp_field diff_fields[] = {FIELD_METHOD, FIELD_REF("a"), FIELD_REF("b")};
-static const struct snp_field blob_fields[] = {
-    FIELD_METHOD,
-    {"hash", SNP_T_STR, SNP_STORE_HASH_LEN},
-    FIELD_OFFSET,
-    FIELD_LENGTH,
-};
-static const struct snp_field export_fields[] = {FIELD_METHOD, FIELD_REF("from")};
-static const struct snp_field begin_fields[] = {
-    FIELD_METHOD,
-    {"name",           SNP_T_STR | SNP_T_NULL | SNP_T_OPT, SNP_SESSION_NAME_MAX},
-    {"limits",         SNP_T_OBJ | SNP_T_OPT,              0                   },
-    {"tier",           SNP_T_STR | SNP_T_OPT,              32                  },
-    {"allow_degraded", SNP_T_BOOL | SNP_T_OPT,             0                   },
-    {"require_exact",  SNP_T_BOOL | SNP_T_OPT,             0                   },
-};
-static const struct snp_field token_fields[] = {
-    FIELD_METHOD,
-    {"token", SNP_T_STR, SNP_SESSION_ID_LEN},
-};
-static const struct snp_field gc_fields[] = {
-    FIELD_METHOD,
-    {"budget_bytes", SNP_T_INT | SNP_T_NULL | SNP_T_OPT, 0},
-};
-static const struct snp_field history_fields[] = {
-    FIELD_METHOD,
-    FIELD_SESSION,
-    {"before", SNP_T_INT | SNP_T_NULL | SNP_T_OPT, 0                   },
-    {"limit",  SNP_T_INT | SNP_T_NULL | SNP_T_OPT, SNP_JOURNAL_LIST_MAX},
-};
-static const struct snp_field cell_fields[] = {
-    FIELD_METHOD,
-    FIELD_SESSION,
-    {"cell", SNP_T_INT, 0},
-};
-static const struct snp_field events_fields[] = {
-    FIELD_METHOD,
-    {"limit", SNP_T_INT | SNP_T_NULL | SNP_T_OPT, 0},
-};
-static const struct snp_field interrupt_fields[] = {
-    FIELD_METHOD,
-    {"session", SNP_T_STR | SNP_T_OPT, SNP_SESSION_NAME_MAX},
-    {"request", SNP_T_INT | SNP_T_OPT, UINT32_MAX          },
-};
-static const struct snp_field answer_fields[] = {
-    FIELD_METHOD,
-    {"request", SNP_T_INT,  UINT32_MAX},
-    {"call",    SNP_T_INT,  UINT32_MAX},
-    {"ok",      SNP_T_BOOL, 0         },
-};
-static const struct snp_field put_fields[] = {
-    FIELD_METHOD,
-    FIELD_SESSION,
-    FIELD_PATH,
-    FIELD_OFFSET,
-    {"truncate", SNP_T_BOOL | SNP_T_OPT, 0    },
-    {"mode",     SNP_T_INT | SNP_T_OPT,  07777},
-};
-static const struct snp_field get_fields[] = {
-    FIELD_METHOD, FIELD_SESSION, FIELD_PATH,
-    FIELD_OFFSET, FIELD_LENGTH,  {"holes", SNP_T_BOOL | SNP_T_OPT, 0},
-};
-static const struct snp_field ls_fields[] = {FIELD_METHOD, FIELD_SESSION, FIELD_PATH};
-static const struct snp_field output_fields[] = {
-    FIELD_METHOD, {"handle", SNP_T_STR, SNP_CAP_HANDLE},
-     {"stream", SNP_T_STR, 8             },
-     FIELD_OFFSET,
-    FIELD_LENGTH,
-};
-
-static const struct snp_field probe_fields[] = {
-    FIELD_METHOD,
-    {"tier", SNP_T_STR | SNP_T_OPT, 32},
-};
-
-/* What a tier must answer -------------------------------------------------------------- */
-
-static const struct snp_field put_answer_fields[] = {
-    {"size", SNP_T_INT, 0},
-};
-static const struct snp_record put_answer = SNP_RECORD("put", put_answer_fields);
-static const struct snp_field get_answer_fields[] = {
-    {"size",    SNP_T_INT,              0    },
-    {"mode",    SNP_T_INT,              07777},
-    {"eof",     SNP_T_BOOL,             0    },
-    {"hole",    SNP_T_INT | SNP_T_OPT,  0    },
-    {"room",    SNP_T_INT | SNP_T_OPT,  0    },
-    {"project", SNP_T_BOOL | SNP_T_OPT, 0    },
-};
-static const struct snp_record get_answer = SNP_RECORD("get", get_answer_fields);
-static const struct snp_field ls_answer_fields[] = {
-    {"entries",   SNP_T_ARR,  0},
-    {"truncated", SNP_T_BOOL, 0},
-};
-static const struct snp_record ls_answer = SNP_RECORD("ls", ls_answer_fields);
-static const struct snp_field output_answer_fields[] = {
-    {"size",      SNP_T_INT,              0},
-    {"eof",       SNP_T_BOOL,             0},
-    {"truncated", SNP_T_BOOL | SNP_T_OPT, 0},
-};
-static const struct snp_record output_answer = SNP_RECORD("output", output_answer_fields);
-static const struct snp_field probe_answer_fields[] = {
-    {"features", SNP_T_ARR,  256},
-    {"usable",   SNP_T_BOOL, 0  },
-};
-static const struct snp_record probe_answer = SNP_RECORD("probe", probe_answer_fields);
-
-/* The elements of an answer's list. */
-static const struct snp_field entry_fields[] = {
-    {"name",  SNP_T_TEXT,                                      0},
-    {"type",  SNP_T_STR,                                       8},
-    {"size",  SNP_T_INT,                                       0},
-    {"mtime", SNP_T_INT | SNP_T_NEG | SNP_T_REAL | SNP_T_NULL, 0},
-};
-static const struct snp_field feature_fields[] = {
-    {"name",   SNP_T_STR,              64  },
-    {"ok",     SNP_T_BOOL,             0   },
-    {"detail", SNP_T_STR | SNP_T_NULL, 4096},
-    {"cost",   SNP_T_STR | SNP_T_NULL, 4096},
-    {"fix",    SNP_T_STR | SNP_T_NULL, 4096},
-};
-static const struct {
-    const char *member;
-    struct snp_record record;
-} lists[] = {
-    {"entries",  SNP_RECORD("ls.entries",     entry_fields)  },
-    {"features", SNP_RECORD("probe.features", feature_fields)},
-};
-
 static int answer_check(const struct passing *passing,
                         const struct snp_tier_answer *answer,
                         struct snp_err *ret_bad)
 {
     int r = snp_record_check(answer->head, passing->answer, ret_bad);
 
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(lists); i++) {
-        json_t *list = json_object_get(answer->head, lists[i].member);
-        size_t j;
-        json_t *item;
-
-        json_array_foreach(list, j, item)
-        {
-            r = snp_record_check(item, &lists[i].record, ret_bad);
-            if (r < 0) {
-                return r;
-            }
-        }
-    }
     if (r == 0 && answer->raw_len > passing->raw_max) {
         r = snp_fail(ret_bad, SNP_E_INVALID, "%s: more bytes than asked for",
                      passing->answer->what);
@@ -317,7 +114,7 @@ static void pass(const struct snp_work *work, struct snp_session *put_into)
     snp_autojson json_t *head = json_copy(work->head);
     struct passing *passing = calloc(1, sizeof(*passing));
     struct snp_tier_call call = {
-        .method = work->method->name,
+        .method = work->method->request->what,
         .head = head,
         .raw = work->raw,
         .raw_len = work->raw_len,
@@ -454,9 +251,9 @@ static void run_hello(const struct snp_work *work)
         return;
     }
     snp_request_answer(work->request,
-                       json_pack("{s:i, s:s, s:I, s:I}", "version", SNP_RPC_VERSION, "program",
-                                 SNP_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
-                                 (json_int_t)((snp_now_us() - server->started_us) / 1000)));
+                       SNP_WRITE(snp_hello_answer, .version = SNP_RPC_VERSION,
+                                 .program = SNP_VERSION, .pid = (uint64_t)getpid(),
+                                 .uptime_ms = (snp_now_us() - server->started_us) / 1000));
 }
 
 static void run_exec(const struct snp_work *work)
@@ -464,12 +261,12 @@ static void run_exec(const struct snp_work *work)
     snp_exec_start(work->request, work->head, work->raw, work->raw_len);
 }
 
-static struct snp_exec *open_exec(const struct snp_request *request, int64_t id)
+static struct snp_exec *open_exec(const struct snp_request *request, uint64_t id)
 {
     for (size_t i = 0; request->peer != NULL && i < SNP_CAP_REQUESTS; i++) {
         const struct snp_request *other = request->peer->open[i];
 
-        if (other != NULL && other != request && (int64_t)other->id == id) {
+        if (other != NULL && other != request && other->id == id) {
             return other->exec;
         }
     }
@@ -478,46 +275,48 @@ static struct snp_exec *open_exec(const struct snp_request *request, int64_t id)
 
 static void run_interrupt(const struct snp_work *work)
 {
-    const char *name = snp_json_str(work->head, "session", NULL);
+    struct snp_interrupt_request asked;
     struct snp_session *session = NULL;
     struct snp_exec *exec;
     struct snp_err err;
 
-    if ((name == NULL) == (json_object_get(work->head, "request") == NULL)) {
+    snp_record_read(work->head, &snp_interrupt_request_form, &asked);
+    if ((asked.session == NULL) == (json_object_get(work->head, "request") == NULL)) {
         (void)snp_fail(&err, SNP_E_INVALID, "interrupt: give either 'session' or 'request'");
         snp_request_fail(work->request, &err);
         return;
     }
-    if (name != NULL) {
-        if (snp_sessions_meant(work->request->server, name, &session, &err) < 0) {
+    if (asked.session != NULL) {
+        if (snp_sessions_meant(work->request->server, asked.session, &session, &err) < 0) {
             snp_request_fail(work->request, &err);
             return;
         }
         exec = session->live.running;
     } else {
-        exec = open_exec(work->request, snp_json_int(work->head, "request", 0));
+        exec = open_exec(work->request, asked.request);
     }
     if (exec != NULL) {
         snp_exec_interrupt(exec, work->request);
     } else {
-        snp_request_answer(work->request, json_pack("{s:b}", "interrupted", 0));
+        snp_request_answer(work->request,
+                           SNP_WRITE(snp_interrupt_answer, .interrupted = false));
     }
 }
 
 static void run_answer(const struct snp_work *work)
 {
-    struct snp_exec *exec = open_exec(work->request, snp_json_int(work->head, "request", 0));
-    const struct snp_exec_answer answer = {
-        .call = (uint32_t)snp_json_int(work->head, "call", 0),
-        .is_ok = snp_json_bool(work->head, "ok", false),
-        .raw = work->raw,
-        .raw_len = work->raw_len,
-    };
+    struct snp_answer_request asked;
+    struct snp_exec_answer answer = {.raw = work->raw, .raw_len = work->raw_len};
+    struct snp_exec *exec;
 
+    snp_record_read(work->head, &snp_answer_request_form, &asked);
+    answer.call = (uint32_t)asked.call;
+    answer.is_ok = asked.ok;
+    exec = open_exec(work->request, asked.request);
     if (exec != NULL) {
         snp_exec_answer(exec, &answer, work->request);
     } else {
-        snp_request_answer(work->request, json_pack("{s:b}", "answered", 0));
+        snp_request_answer(work->request, SNP_WRITE(snp_answer_answer, .answered = false));
     }
 }
 
@@ -544,8 +343,8 @@ static void run_list(const struct snp_work *work)
             }
         }
     }
-    snp_request_answer(work->request,
-                       list == NULL ? NULL : json_pack("{s:o}", "sessions", list));
+    snp_request_answer(work->request, SNP_WRITE(snp_sessions_list_answer, .sessions = list));
+    json_decref(list);
 }
 
 static void run_show(const struct snp_work *work)
@@ -603,10 +402,9 @@ static void run_stats(const struct snp_work *work)
     const struct snp_server *server = work->request->server;
 
     snp_request_answer(work->request,
-                       json_pack("{s:I, s:I, s:I, s:I}", "sessions",
-                                 (json_int_t)server->sessions.n_open, "clients",
-                                 (json_int_t)server->n_peers, "rss_bytes",
-                                 (json_int_t)rss_bytes(), "pid", (json_int_t)getpid()));
+                       SNP_WRITE(snp_stats_answer, .sessions = server->sessions.n_open,
+                                 .clients = server->n_peers, .rss_bytes = rss_bytes(),
+                                 .pid = (uint64_t)getpid()));
 }
 
 static void run_shutdown(const struct snp_work *work)
@@ -616,50 +414,51 @@ static void run_shutdown(const struct snp_work *work)
 
 /* The table ------------------------------------------------------------------------------ */
 
-#define PLAIN(what) SNP_RECORD(what, plain_fields)
-
-/* clang-format off */
-static const struct snp_method methods[] = {
-    {"hello", run_hello, 0, SNP_RECORD("hello", hello_fields), 0, NULL},
-    {"exec", run_exec, 0, {NULL, NULL, 0, false}, SNP_FRAME_BODY_MAX, NULL},
-    {"interrupt", run_interrupt, 0, SNP_RECORD("interrupt", interrupt_fields), 0, NULL},
-    {"answer", run_answer, 0, SNP_RECORD("answer", answer_fields), SNP_CALL_BYTES_MAX, NULL},
-    {"sessions.list", run_list, 0, PLAIN("sessions.list"), 0, NULL},
-    {"sessions.show", run_show, NEEDS_SESSION, SNP_RECORD("sessions.show", session_fields), 0, NULL},
-    {"sessions.destroy", run_destroy, NEEDS_SESSION, SNP_RECORD("sessions.destroy", session_fields), 0, NULL},
-    {"sessions.clear", run_clear, NEEDS_SESSION, SNP_RECORD("sessions.clear", clear_fields), 0, NULL},
-    {"checkpoint", snp_run_checkpoint, NEEDS_LIVE, SNP_RECORD("checkpoint", session_fields), 0, NULL},
-    {"hibernate", snp_run_hibernate, NEEDS_SESSION, SNP_RECORD("hibernate", session_fields), 0, NULL},
-    {"history", snp_run_history, NEEDS_SESSION, SNP_RECORD("history", history_fields), 0, NULL},
-    {"cell.show", snp_run_cell_show, NEEDS_SESSION, SNP_RECORD("cell.show", cell_fields), 0, NULL},
-    {"gc", snp_run_gc, 0, SNP_RECORD("gc", gc_fields), 0, NULL},
-    {"journal.events", snp_run_events, 0, SNP_RECORD("journal.events", events_fields), 0, NULL},
-    {"snapshot", snp_run_snapshot, NEEDS_SESSION, SNP_RECORD("snapshot", snapshot_fields), 0, NULL},
-    {"snapshots.list", snp_run_snapshots_list, 0, SNP_RECORD("snapshots.list", list_fields), 0, NULL},
-    {"snapshots.remove", snp_run_snapshots_remove, 0, SNP_RECORD("snapshots.remove", remove_fields), 0, NULL},
-    {"rollback", snp_run_rollback, 0, SNP_RECORD("rollback", rollback_fields), 0, NULL},
-    {"fork", snp_run_fork, 0, SNP_RECORD("fork", fork_fields), 0, NULL},
-    {"diff", snp_run_diff, 0, SNP_RECORD("diff", diff_fields), 0, NULL},
-    {"blob", snp_run_blob, 0, SNP_RECORD("blob", blob_fields), 0, NULL},
-    {"export", snp_run_export, 0, SNP_RECORD("export", export_fields), 0, NULL},
-    {"import.begin", snp_run_import_begin, 0, SNP_RECORD("import.begin", begin_fields), 0, NULL},
-    {"import.data", snp_run_import_data, 0, SNP_RECORD("import.data", token_fields), SNP_FILE_CHUNK_MAX, NULL},
-    {"import.end", snp_run_import_end, 0, SNP_RECORD("import.end", token_fields), 0, NULL},
-    {"put", run_put, NEEDS_LIVE, SNP_RECORD("put", put_fields), SNP_FILE_CHUNK_MAX, &put_answer},
-    {"get", run_pass, NEEDS_LIVE, SNP_RECORD("get", get_fields), 0, &get_answer},
-    {"ls", run_pass, NEEDS_LIVE, SNP_RECORD("ls", ls_fields), 0, &ls_answer},
-    {"output", run_pass, NEEDS_TIER, SNP_RECORD("output", output_fields), 0, &output_answer},
-    {"stats", run_stats, 0, PLAIN("stats"), 0, NULL},
-    {"probe", run_pass, NEEDS_TIER, SNP_RECORD("probe", probe_fields), 0, &probe_answer},
-    {"shutdown", run_shutdown, 0, PLAIN("shutdown"), 0, NULL},
+static const struct handler handlers[SNP_METHODS_N] = {
+    [SNP_METHOD_HELLO] = {run_hello,                0            },
+    [SNP_METHOD_EXEC] = {run_exec,                 0            },
+    [SNP_METHOD_INTERRUPT] = {run_interrupt,            0            },
+    [SNP_METHOD_ANSWER] = {run_answer,               0            },
+    [SNP_METHOD_SESSIONS_LIST] = {run_list,                 0            },
+    [SNP_METHOD_SESSIONS_SHOW] = {run_show,                 NEEDS_SESSION},
+    [SNP_METHOD_SESSIONS_DESTROY] = {run_destroy,              NEEDS_SESSION},
+    [SNP_METHOD_SESSIONS_CLEAR] = {run_clear,                NEEDS_SESSION},
+    [SNP_METHOD_CHECKPOINT] = {snp_run_checkpoint,       NEEDS_LIVE   },
+    [SNP_METHOD_HIBERNATE] = {snp_run_hibernate,        NEEDS_SESSION},
+    [SNP_METHOD_HISTORY] = {snp_run_history,          NEEDS_SESSION},
+    [SNP_METHOD_CELL_SHOW] = {snp_run_cell_show,        NEEDS_SESSION},
+    [SNP_METHOD_GC] = {snp_run_gc,               0            },
+    [SNP_METHOD_JOURNAL_EVENTS] = {snp_run_events,           0            },
+    [SNP_METHOD_SNAPSHOT] = {snp_run_snapshot,         NEEDS_SESSION},
+    [SNP_METHOD_SNAPSHOTS_LIST] = {snp_run_snapshots_list,   0            },
+    [SNP_METHOD_SNAPSHOTS_REMOVE] = {snp_run_snapshots_remove, 0            },
+    [SNP_METHOD_ROLLBACK] = {snp_run_rollback,         0            },
+    [SNP_METHOD_FORK] = {snp_run_fork,             0            },
+    [SNP_METHOD_DIFF] = {snp_run_diff,             0            },
+    [SNP_METHOD_BLOB] = {snp_run_blob,             0            },
+    [SNP_METHOD_EXPORT] = {snp_run_export,           0            },
+    [SNP_METHOD_IMPORT_BEGIN] = {snp_run_import_begin,     0            },
+    [SNP_METHOD_IMPORT_DATA] = {snp_run_import_data,      0            },
+    [SNP_METHOD_IMPORT_END] = {snp_run_import_end,       0            },
+    [SNP_METHOD_PUT] = {run_put,                  NEEDS_LIVE   },
+    [SNP_METHOD_GET] = {run_pass,                 NEEDS_LIVE   },
+    [SNP_METHOD_LS] = {run_pass,                 NEEDS_LIVE   },
+    [SNP_METHOD_OUTPUT] = {run_pass,                 NEEDS_TIER   },
+    [SNP_METHOD_STATS] = {run_stats,                0            },
+    [SNP_METHOD_PROBE] = {run_pass,                 NEEDS_TIER   },
+    [SNP_METHOD_SHUTDOWN] = {run_shutdown,             0            },
 };
-/* clang-format on */
 
-static const struct snp_method *method_find(const char *name)
+static const struct handler *handler_of(const struct snp_method_form *method)
 {
-    for (size_t i = 0; i < SNP_ARRAY_LEN(methods); i++) {
-        if (strcmp(methods[i].name, name) == 0) {
-            return &methods[i];
+    return &handlers[method - snp_methods];
+}
+
+static const struct snp_method_form *method_find(const char *name)
+{
+    for (size_t i = 0; i < SNP_METHODS_N; i++) {
+        if (strcmp(snp_methods[i].request->what, name) == 0) {
+            return &snp_methods[i];
         }
     }
     return NULL;
@@ -667,11 +466,11 @@ static const struct snp_method *method_find(const char *name)
 
 static int method_unknown(const char *name, struct snp_err *err)
 {
-    const char *names[SNP_ARRAY_LEN(methods)];
+    const char *names[SNP_METHODS_N];
     const char *near;
 
-    for (size_t i = 0; i < SNP_ARRAY_LEN(methods); i++) {
-        names[i] = methods[i].name;
+    for (size_t i = 0; i < SNP_METHODS_N; i++) {
+        names[i] = snp_methods[i].request->what;
     }
     near = snp_suggest(name, names, SNP_ARRAY_LEN(names));
     if (near != NULL) {
@@ -683,11 +482,11 @@ static int method_unknown(const char *name, struct snp_err *err)
 
 int snp_method_check(json_t *head,
                      size_t raw_len,
-                     const struct snp_method **ret,
+                     const struct snp_method_form **ret,
                      struct snp_err *err)
 {
     const char *name = snp_json_str(head, "method", NULL);
-    const struct snp_method *method;
+    const struct snp_method_form *method;
     int r;
 
     if (name == NULL) {
@@ -697,8 +496,7 @@ int snp_method_check(json_t *head,
     if (method == NULL) {
         return method_unknown(name, err);
     }
-    r = snp_record_check(
-        head, method->record.fields != NULL ? &method->record : &snp_exec_request_form, err);
+    r = snp_record_check(head, method->request, err);
     if (r < 0) {
         return r;
     }
@@ -752,7 +550,7 @@ static int tier_need(struct snp_work *work, struct snp_err *err)
 struct parked {
     struct snp_waiter waiter;
     struct snp_request *request;
-    const struct snp_method *method;
+    const struct snp_method_form *method;
     json_t *head; /* one reference */
     char *raw;    /* owned */
     size_t raw_len;
@@ -777,7 +575,7 @@ static void parked_run(struct snp_waiter *waiter,
         snp_request_fail(parked->request, err);
     } else {
         work.tier = session->live.executor->tier;
-        parked->method->run(&work);
+        handler_of(parked->method)->run(&work);
     }
     json_decref(parked->head);
     free(parked->raw);
@@ -820,6 +618,7 @@ static bool is_live(const struct snp_session *session)
 void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, size_t raw_len)
 {
     struct snp_work work = {.request = request, .head = head, .raw = raw, .raw_len = raw_len};
+    unsigned needs;
     struct snp_err err;
     int r = snp_method_check(head, raw_len, &work.method, &err);
 
@@ -830,17 +629,18 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
     if (r == 0) {
         r = path_settle(head, &err);
     }
-    if (r == 0 && (work.method->needs & (NEEDS_SESSION | NEEDS_LIVE)) != 0) {
+    needs = r == 0 ? handler_of(work.method)->needs : 0;
+    if (r == 0 && (needs & (NEEDS_SESSION | NEEDS_LIVE)) != 0) {
         r = session_need(&work, &err);
     }
-    if (r == 0 && (work.method->needs & NEEDS_TIER) != 0) {
+    if (r == 0 && (needs & NEEDS_TIER) != 0) {
         r = tier_need(&work, &err);
     }
     if (r < 0) {
         snp_request_fail(request, &err);
         return;
     }
-    if ((work.method->needs & NEEDS_LIVE) != 0) {
+    if ((needs & NEEDS_LIVE) != 0) {
         SNP_ASSERT(work.session != NULL);
         if (!is_live(work.session)) {
             park(&work);
@@ -849,5 +649,5 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
         work.executor = work.session->live.executor;
         work.tier = work.executor->tier;
     }
-    work.method->run(&work);
+    handler_of(work.method)->run(&work);
 }

@@ -9,7 +9,7 @@
 #include "daemon/server.h"
 #include "wire/record.h"
 
-struct snp_method;
+struct snp_method_form;
 
 /*
  * The row for a request's head, after its members and the size of its raw bytes have
@@ -18,7 +18,7 @@ struct snp_method;
  */
 int snp_method_check(json_t *head,
                      size_t raw_len,
-                     const struct snp_method **ret,
+                     const struct snp_method_form **ret,
                      struct snp_err *err) SNP_NODISCARD;
 
 /* Do what the request asks; the request is taken over. head is borrowed. */

@@ -32,6 +32,7 @@
 #include "store/checkpoint.h"
 #include "store/journal.h"
 #include "wire/record.h"
+#include "wire/session.h"
 
 struct snp_save {
     struct snp_session *session;   /* one reference */
@@ -171,12 +172,11 @@ static void stored(void *arg,
     if (err->code == SNP_OK) {
         save->bytes = report->bytes;
         save->lost = report->lost == NULL ? json_array() : json_loads(report->lost, 0, NULL);
-        save->report = json_pack("{s:I, s:I, s:I, s:I, s:I, s:O?, s:I}", "checkpoint",
-                                 (json_int_t)report->checkpoint, "cell",
-                                 (json_int_t)report->cell, "items", (json_int_t)report->items,
-                                 "written_bytes", (json_int_t)report->written_bytes,
-                                 "same_items", (json_int_t)report->same_items, "lost",
-                                 save->lost, "us", (json_int_t)(snp_now_us() - save->begun_us));
+        save->report =
+            SNP_WRITE(snp_checkpoint_answer, .checkpoint = report->checkpoint,
+                      .cell = report->cell, .items = report->items,
+                      .written_bytes = report->written_bytes, .same_items = report->same_items,
+                      .lost = save->lost, .us = snp_now_us() - save->begun_us);
         if (save->report == NULL) {
             (void)snp_fail(&save->err, SNP_E_NOMEM, "out of memory");
         }

@@ -20,6 +20,7 @@
 #include "daemon/tier.h"
 #include "store/journal.h"
 #include "wire/record.h"
+#include "wire/session.h"
 
 enum {
     TRIES_MAX = 3,     /* to write one */
@@ -201,9 +202,11 @@ static void loss_noted(void *arg, const struct snp_err *err)
         snp_log(SNP_LOG_WARN, "journal", "error=\"%s\"", err->msg);
     }
     if (loss->server->end_lost != NULL && loss->text != NULL) {
+        snp_autojson json_t *none = json_array();
+
         (void)json_array_append_new(loss->server->end_lost,
-                                    json_pack("{s:s, s:s, s:[]}", "session", loss->session,
-                                              "reason", loss->text, "lost"));
+                                    SNP_WRITE(snp_shutdown_row, .session = loss->session,
+                                              .reason = loss->text, .lost = none));
     }
     free(loss->text);
     free(loss);

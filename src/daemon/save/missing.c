@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "daemon/session/session.h"
 #include "store/journal.h"
+#include "wire/session.h"
 
 enum {
     PUTS_MAX = 1000,  /* files, of which the last are named */
@@ -301,6 +302,8 @@ json_t *snp_missing_to_json(const struct snp_missing *missing)
 {
     snp_autojson json_t *cells = json_array();
     snp_autojson json_t *files = json_array();
+    snp_autojson json_t *text = NULL;
+    snp_autojson json_t *ways = NULL;
     uint64_t n = missing->n_cells + missing->n_beyond;
     char what[WHAT_TEXT];
 
@@ -317,9 +320,11 @@ json_t *snp_missing_to_json(const struct snp_missing *missing)
             return NULL;
         }
     }
-    return json_pack(
-        "{s:O, s:I, s:O, s:I, s:o, s:o, s:[s, s]}", "cells", cells, "n_cells", (json_int_t)n,
-        "files", files, "n_files", (json_int_t)missing->n_puts, "rollback",
-        missing->has_rollback ? json_integer((json_int_t)missing->rollback_cell) : json_null(),
-        "text", snp_json_bytes(what, strlen(what)), "recover", "replay", "checkpoint");
+    text = snp_json_bytes(what, strlen(what));
+    ways = json_pack("[s, s]", "replay", "checkpoint");
+    return SNP_WRITE(snp_missing_row, .cells = cells, .n_cells = n, .files = files,
+                     .n_files = missing->n_puts,
+                     .rollback = missing->has_rollback ? (int64_t)missing->rollback_cell
+                                                       : SNP_NO_NUMBER,
+                     .text = text, .recover = ways);
 }

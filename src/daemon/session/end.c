@@ -21,6 +21,7 @@
 #include "daemon/session/session.h"
 #include "daemon/session/turn.h"
 #include "daemon/session/wake.h"
+#include "wire/session.h"
 
 /* An end or a clearing on its way. */
 struct ending {
@@ -42,7 +43,8 @@ static void end_answer(struct snp_request *request, json_t *ended, const struct 
     if (request != NULL && err != NULL) {
         snp_request_fail(request, err);
     } else if (request != NULL) {
-        snp_request_answer(request, json_pack("{s:b, s:O*}", "destroyed", 1, "ended", ended));
+        snp_request_answer(
+            request, SNP_WRITE(snp_sessions_destroy_answer, .destroyed = true, .ended = ended));
     }
 }
 
@@ -54,10 +56,10 @@ static json_t *running_json(const struct snp_session *session)
 
     return exec == NULL
                ? NULL
-               : json_pack(
-                     "{s:I, s:I, s:I}", "cell", (json_int_t)exec->cell, "ran_ms",
-                     (json_int_t)(now > exec->started_us ? (now - exec->started_us) / 1000 : 0),
-                     "waiting", (json_int_t)session->live.n_waiting);
+               : SNP_WRITE(snp_ended_row, .cell = exec->cell,
+                           .ran_ms =
+                               now > exec->started_us ? (now - exec->started_us) / 1000 : 0,
+                           .waiting = session->live.n_waiting);
 }
 
 int snp_session_unused_check(const struct snp_session *session, struct snp_err *err)
@@ -192,10 +194,10 @@ static void cleared(void *ctx, const struct snp_err *err)
     } else if (ending->request != NULL) {
         snp_request_answer(ending->request,
                            ending->is_reset
-                               ? json_pack("{s:b, s:b, s:O*}", "destroyed", 1, "reset", 1,
-                                           "ended", ending->ended)
-                               : json_pack("{s:b, s:I, s:O*}", "cleared", 1, "epoch",
-                                           (json_int_t)session->epoch, "ended", ending->ended));
+                               ? SNP_WRITE(snp_sessions_destroy_answer, .destroyed = true,
+                                           .reset = true, .ended = ending->ended)
+                               : SNP_WRITE(snp_sessions_clear_answer, .cleared = true,
+                                           .epoch = session->epoch, .ended = ending->ended));
     }
     snp_exec_pump(session);
     ending_free(ending);

@@ -23,6 +23,7 @@
 #include "daemon/spec.h"
 #include "daemon/tier.h"
 #include "wire/record.h"
+#include "wire/session.h"
 
 /* Cells ------------------------------------------------------------------------------- */
 
@@ -497,7 +498,7 @@ void snp_exec_answer(struct snp_exec *exec,
     if (exec->open_call == 0 || exec->open_call != answer->call ||
         exec->session->live.running != exec || exec->executor == NULL ||
         exec->executor->tier == NULL) {
-        snp_request_answer(request, json_pack("{s:b}", "answered", 0));
+        snp_request_answer(request, SNP_WRITE(snp_answer_answer, .answered = false));
         return;
     }
     call_answer(exec, answer, request);
@@ -526,14 +527,14 @@ void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request)
         return;
     }
     if (exec->session->live.running == exec) {
-        snp_request_answer(request, json_pack("{s:b}", "interrupted", 0));
+        snp_request_answer(request, SNP_WRITE(snp_interrupt_answer, .interrupted = false));
         return;
     }
     (void)snp_fail(&err, SNP_E_TIMEOUT, "interrupted before it started");
     if (waiting_remove(exec)) {
         waiting_drop(exec, &err);
     }
-    snp_request_answer(request, json_pack("{s:b}", "interrupted", 1));
+    snp_request_answer(request, SNP_WRITE(snp_interrupt_answer, .interrupted = true));
 }
 
 void snp_exec_abandon(struct snp_exec *exec)

@@ -23,6 +23,7 @@
 #include "daemon/session/session.h"
 #include "daemon/session/wake.h"
 #include "store/journal.h"
+#include "wire/session.h"
 
 struct hibernation {
     struct snp_session *session; /* one reference */
@@ -61,12 +62,12 @@ json_t *snp_hibernate_lost(const struct snp_session *session)
 
     json_array_foreach(session->durable.unrestorable, i, one)
     {
-        json_t *row = json_pack("{s:s, s:s}", "name", snp_json_str(one, "name", ""), "reason",
-                                snp_json_str(one, "reason", ""));
+        snp_autojson json_t *name = json_string(snp_json_str(one, "name", ""));
+        snp_autojson json_t *reason = json_string(snp_json_str(one, "reason", ""));
+        snp_autojson json_t *type = json_string(snp_json_str(one, "type", "variable"));
 
-        (void)json_object_set_new(row, "type",
-                                  json_string(snp_json_str(one, "type", "variable")));
-        (void)json_array_append_new(list, row);
+        (void)json_array_append_new(
+            list, SNP_WRITE(snp_lost_row, .name = name, .type = type, .reason = reason));
     }
     return list;
 }
@@ -80,8 +81,8 @@ void snp_hibernate_tell_end(const struct snp_session *session, const struct snp_
 
     if (err != NULL || n > 0) {
         (void)json_array_append_new(
-            server->end_lost, json_pack("{s:s, s:s, s:O}", "session", session->name, "reason",
-                                        err == NULL ? "" : err->msg, "lost", lost));
+            server->end_lost, SNP_WRITE(snp_shutdown_row, .session = session->name,
+                                        .reason = err == NULL ? "" : err->msg, .lost = lost));
         snp_entry_event(server, "end_lost", session,
                         "session %s: %zu items cannot be restored%s%.64s%s%.200s",
                         session->name, n, n == 0 ? "" : ", first ",

@@ -17,6 +17,7 @@
 #include "store/journal.h"
 #include "wire/frame.h"
 #include "wire/rpc.h"
+#include "wire/session.h"
 
 enum {
     ROWS_DEFAULT = 50,
@@ -105,16 +106,23 @@ static const char *status_of(const struct query *query, const struct snp_journal
 static json_t *cell_json(const struct query *query, const struct snp_journal_cell *row)
 {
     snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
-    json_int_t replay_of = snp_json_int(spec, "replay_of", 0);
-    json_int_t rerun_of = snp_json_int(spec, "rerun_of", 0);
+    snp_autojson json_t *first_line =
+        row->first_line == NULL ? NULL : json_string(row->first_line);
+    struct snp_cell_row cell = {
+        .cell = row->cell,
+        .epoch = row->epoch,
+        .kind = row->kind,
+        .status = status_of(query, row),
+        .state = row->state,
+        .started = (double)row->started_us / 1e6,
+        .wall_us = row->wall_us,
+        .has_result = row->has_result,
+        .replay_of = (uint64_t)snp_json_int(spec, "replay_of", 0),
+        .rerun_of = (uint64_t)snp_json_int(spec, "rerun_of", 0),
+    };
 
-    return json_pack("{s:I, s:I, s:s, s:s, s:s?, s:f, s:I, s:s?, s:b, s:o, s:o}", "cell",
-                     (json_int_t)row->cell, "epoch", (json_int_t)row->epoch, "kind", row->kind,
-                     "status", status_of(query, row), "state", row->state, "started",
-                     (double)row->started_us / 1e6, "wall_us", (json_int_t)row->wall_us,
-                     "first_line", row->first_line, "has_result", row->has_result, "replay_of",
-                     replay_of == 0 ? json_null() : json_integer(replay_of), "rerun_of",
-                     rerun_of == 0 ? json_null() : json_integer(rerun_of));
+    cell.first_line = first_line;
+    return snp_record_write(&snp_cell_row_form, &cell);
 }
 
 static int history_row(const struct snp_journal_cell *row, void *arg, struct snp_err *err)
@@ -146,9 +154,9 @@ static void history_read(void *arg, const struct snp_err *err)
         snp_request_fail(query->request, err);
     } else {
         snp_request_answer(query->request,
-                           json_pack("{s:O, s:s, s:O?}", "cells", query->rows, "state",
-                                     snp_session_state_text(query->session), "missing",
-                                     snp_session_missing(query->session)));
+                           SNP_WRITE(snp_history_answer, .cells = query->rows,
+                                     .state = snp_session_state_text(query->session),
+                                     .missing = snp_session_missing(query->session)));
     }
     query_free(query);
 }
@@ -314,8 +322,8 @@ void snp_run_cell_show(const struct snp_work *work)
 static int event_row(const struct snp_journal_event *row, void *arg, struct snp_err *err)
 {
     struct query *query = arg;
-    json_t *event = json_pack("{s:f, s:s, s:s?, s:s}", "at", (double)row->at_us / 1e6, "kind",
-                              row->kind, "session", row->session, "text", row->text);
+    json_t *event = SNP_WRITE(snp_journal_row, .at = (double)row->at_us / 1e6,
+                              .kind = row->kind, .session = row->session, .text = row->text);
 
     return json_array_append_new(query->rows, event) < 0
                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
@@ -339,7 +347,8 @@ static void events_read(void *arg, const struct snp_err *err)
     if (err->code != SNP_OK) {
         snp_request_fail(query->request, err);
     } else {
-        snp_request_answer(query->request, json_pack("{s:O}", "events", query->rows));
+        snp_request_answer(query->request,
+                           SNP_WRITE(snp_journal_events_answer, .events = query->rows));
     }
     query_free(query);
 }

@@ -11,6 +11,7 @@
 #include "daemon/session/session.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
+#include "wire/session.h"
 
 /* SNP_E_LIMIT: something else is being done with it. */
 static int quiet_check(const struct snp_session *session, struct snp_err *err)
@@ -58,10 +59,12 @@ static void asked_end(struct asked *asked, const struct snp_err *err)
     if (err != NULL) {
         snp_request_fail(asked->request, err);
     } else {
+        snp_autojson json_t *lost = snp_hibernate_lost(asked->session);
+
         snp_request_answer(asked->request,
-                           json_pack("{s:b, s:I, s:o}", "hibernated", 1, "cell",
-                                     (json_int_t)asked->session->durable.checkpoint_cell,
-                                     "lost", snp_hibernate_lost(asked->session)));
+                           SNP_WRITE(snp_hibernate_answer, .hibernated = true,
+                                     .cell = asked->session->durable.checkpoint_cell,
+                                     .lost = lost));
     }
     snp_session_unref(asked->session);
     free(asked);
@@ -142,12 +145,11 @@ static void collected(void *arg, const struct snp_gc_report *report, const struc
     if (err->code != SNP_OK) {
         snp_request_fail(collecting->request, err);
     } else {
-        snp_request_answer(
-            collecting->request,
-            json_pack("{s:I, s:I, s:I, s:I, s:b}", "freed_bytes",
-                      (json_int_t)report->freed_bytes, "blobs", (json_int_t)report->blobs,
-                      "bytes", (json_int_t)report->bytes, "budget_bytes", (json_int_t)budget,
-                      "is_met", budget == 0 || report->bytes <= budget));
+        snp_request_answer(collecting->request,
+                           SNP_WRITE(snp_gc_answer, .freed_bytes = report->freed_bytes,
+                                     .blobs = report->blobs, .bytes = report->bytes,
+                                     .budget_bytes = budget,
+                                     .is_met = budget == 0 || report->bytes <= budget));
     }
     free(collecting);
 }
@@ -155,11 +157,13 @@ static void collected(void *arg, const struct snp_gc_report *report, const struc
 void snp_run_gc(const struct snp_work *work)
 {
     struct snp_server *server = work->request->server;
-    uint64_t budget = (uint64_t)snp_json_int(work->head, "budget_bytes",
-                                             (int64_t)server->options.budget_bytes);
+    uint64_t budget = server->options.budget_bytes;
+    struct snp_gc_request asked;
     struct collecting *collecting = calloc(1, sizeof(*collecting));
     struct snp_err err;
 
+    snp_record_read(work->head, &snp_gc_request_form, &asked);
+    budget = asked.budget_bytes == SNP_NO_NUMBER ? budget : (uint64_t)asked.budget_bytes;
     if (collecting == NULL) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         snp_request_fail(work->request, &err);

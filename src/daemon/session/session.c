@@ -17,6 +17,7 @@
 #include "daemon/server.h"
 #include "daemon/session/recover.h"
 #include "daemon/tier.h"
+#include "wire/session.h"
 
 _Static_assert((SNP_CAP_SESSIONS & (SNP_CAP_SESSIONS - 1)) == 0, "buckets are masked");
 
@@ -354,32 +355,35 @@ json_t *snp_session_missing(const struct snp_session *session)
 json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
 {
     uint64_t idle_us = session->state == SNP_SESSION_IDLE ? snp_now_us() - session->used_us : 0;
-    snp_autojson json_t *row = json_pack(
-        "{s:s, s:s?, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:I, s:I, s:I, s:I, s:I, "
-        "s:O?}",
-        "id", session->id, "name", session->name[0] == '\0' ? NULL : session->name, "tier",
-        snp_tier_name(session->policy.tier), "template", session->policy.template_name, "state",
-        snp_session_state_text(session), "cells", (json_int_t)session->cells, "epoch",
-        (json_int_t)session->epoch, "created", (double)session->created_wall_us / 1e6, "used",
-        (double)session->used_wall_us / 1e6, "idle_ms", (json_int_t)(idle_us / 1000), "project",
-        session->policy.project, "memory_bytes",
-        (json_int_t)session->policy.limits.value[SNP_LIMIT_MEMORY], "memory_peak_bytes",
-        (json_int_t)(session->live.executor == NULL ? 0 : session->live.memory_bytes),
-        "disk_bytes", (json_int_t)session->durable.disk_bytes, "checkpoint_cell",
-        (json_int_t)session->durable.checkpoint_cell, "snapshots_bytes",
-        (json_int_t)(session->live.executor == NULL ? 0 : session->live.copies_bytes),
-        "missing", snp_session_missing(session));
+    snp_autojson json_t *limits = NULL;
+    snp_autojson json_t *manifest = NULL;
+    struct snp_sessions_show_answer row = {
+        .id = session->id,
+        .name = session->name[0] == '\0' ? NULL : session->name,
+        .tier = snp_tier_name(session->policy.tier),
+        .template = session->policy.template_name,
+        .state = snp_session_state_text(session),
+        .cells = session->cells,
+        .epoch = session->epoch,
+        .created = (double)session->created_wall_us / 1e6,
+        .used = (double)session->used_wall_us / 1e6,
+        .idle_ms = idle_us / 1000,
+        .project = session->policy.project,
+        .memory_bytes = session->policy.limits.value[SNP_LIMIT_MEMORY],
+        .memory_peak_bytes = session->live.executor == NULL ? 0 : session->live.memory_bytes,
+        .disk_bytes = session->durable.disk_bytes,
+        .checkpoint_cell = session->durable.checkpoint_cell,
+        .snapshots_bytes = session->live.executor == NULL ? 0 : session->live.copies_bytes,
+        .missing = snp_session_missing(session),
+    };
 
-    if (row == NULL) {
-        return NULL;
+    if (!with_policy) {
+        return snp_record_write(&snp_session_row_form, &row); /* the first members of it */
     }
-    if (with_policy &&
-        (json_object_set_new(row, "limits", snp_limits_to_json(&session->policy.limits)) < 0 ||
-         json_object_set_new(row, "manifest",
-                             session->policy.manifest == NULL
-                                 ? json_null()
-                                 : json_loads(session->policy.manifest, 0, NULL)) < 0)) {
-        return NULL;
-    }
-    return SNP_TAKE_PTR(row);
+    limits = snp_limits_to_json(&session->policy.limits);
+    manifest =
+        session->policy.manifest == NULL ? NULL : json_loads(session->policy.manifest, 0, NULL);
+    row.limits = limits;
+    row.manifest = manifest;
+    return snp_record_write(&snp_sessions_show_answer_form, &row);
 }

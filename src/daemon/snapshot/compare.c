@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "store/checkpoint.h"
 #include "store/journal.h"
+#include "wire/snapshot.h"
 
 enum {
     KEY_MAX = 64,
@@ -216,8 +217,10 @@ static json_t *variable_row(const char *change, const struct entry *a, const str
 {
     const struct entry *any = a != NULL ? a : b;
 
-    return json_pack("{s:o, s:s, s:s?, s:s?}", "name", snp_json_bytes(any->name, any->name_len),
-                     "change", change, "type_a", detail_of(a), "type_b", detail_of(b));
+    snp_autojson json_t *name = snp_json_bytes(any->name, any->name_len);
+
+    return SNP_WRITE(snp_diff_variable, .name = name, .change = change, .type_a = detail_of(a),
+                     .type_b = detail_of(b));
 }
 
 /*
@@ -227,7 +230,7 @@ static json_t *variable_row(const char *change, const struct entry *a, const str
 static char *path_bytes(const struct entry *entry, size_t *ret_len)
 {
     const unsigned char *name = (const unsigned char *)entry->name;
-    char *bytes = malloc(entry->name_len + 1);
+    char *bytes = calloc(entry->name_len + 1, 1);
     size_t n = 0;
 
     for (size_t i = 0; bytes != NULL && i < entry->name_len; i++) {
@@ -243,65 +246,53 @@ static char *path_bytes(const struct entry *entry, size_t *ret_len)
     return bytes;
 }
 
-/* A path that is no UTF-8 is in `path_hex` too, where nothing of it is lost. */
-static int path_add(json_t *row, const struct entry *any)
+/* The caller frees. */
+static char *hex_of(const char *bytes, size_t n)
 {
     static const char digits[] = "0123456789abcdef";
-    size_t n = 0;
-    snp_autofree char *bytes = path_bytes(any, &n);
-    snp_autofree char *hex = calloc(2 * n + 1, 1);
+    char *hex = calloc(2 * n + 1, 1);
 
-    if (bytes == NULL || hex == NULL ||
-        json_object_set_new(row, "path", snp_json_bytes(bytes, n)) < 0) {
-        return -1;
-    }
-    if (snp_utf8_valid(bytes, n)) {
-        return 0;
-    }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; hex != NULL && i < n; i++) {
         hex[2 * i] = digits[(unsigned char)bytes[i] >> 4U];
         hex[2 * i + 1] = digits[(unsigned char)bytes[i] & 15U];
     }
-    return json_object_set_new(row, "path_hex", json_string(hex));
+    return hex;
 }
 
-static json_t *hash_json(const struct entry *entry)
+static const char *hash_of(const struct entry *entry)
 {
-    return entry == NULL || entry->hash[0] == '\0' ? json_null() : json_string(entry->hash);
+    return entry == NULL || entry->hash[0] == '\0' ? NULL : entry->hash;
 }
 
-static int side_put(json_t *row, const char *which, const struct entry *entry)
+static json_t *target_of(const struct entry *entry)
 {
-    char member[16];
-    int r = json_object_set_new(row, which, hash_json(entry));
-
-    if (entry == NULL) {
-        return r;
-    }
-    (void)snprintf(member, sizeof(member), "type_%s", which);
-    r |= json_object_set_new(row, member, json_string(kind_names[entry->kind]));
-    (void)snprintf(member, sizeof(member), "size_%s", which);
-    r |= json_object_set_new(row, member, json_integer((json_int_t)entry->size));
-    (void)snprintf(member, sizeof(member), "mode_%s", which);
-    r |= json_object_set_new(row, member, json_integer(entry->mode));
-    if (entry->detail != NULL) {
-        (void)snprintf(member, sizeof(member), "target_%s", which);
-        r |= json_object_set_new(row, member,
-                                 snp_json_bytes(entry->detail, strlen(entry->detail)));
-    }
-    return r;
+    return entry == NULL || entry->detail == NULL
+               ? NULL
+               : snp_json_bytes(entry->detail, strlen(entry->detail));
 }
 
+/* A path that is no UTF-8 is in `path_hex` too, where nothing of it is lost. */
 static json_t *file_row(const char *change, const struct entry *a, const struct entry *b)
 {
-    json_t *row = json_pack("{s:s}", "change", change);
+    size_t n = 0;
+    snp_autofree char *bytes = path_bytes(a != NULL ? a : b, &n);
+    bool is_odd = bytes != NULL && !snp_utf8_valid(bytes, n);
+    snp_autofree char *hex = is_odd ? hex_of(bytes, n) : NULL;
+    snp_autojson json_t *path = bytes == NULL ? NULL : snp_json_bytes(bytes, n);
+    snp_autojson json_t *target_a = target_of(a);
+    snp_autojson json_t *target_b = target_of(b);
 
-    if (row != NULL && (path_add(row, a != NULL ? a : b) < 0 || side_put(row, "a", a) < 0 ||
-                        side_put(row, "b", b) < 0)) {
-        json_decref(row);
+    if (is_odd && hex == NULL) {
         return NULL;
     }
-    return row;
+    return SNP_WRITE(
+        snp_diff_file, .change = change, .path = path, .path_hex = hex, .a = hash_of(a),
+        .type_a = a == NULL ? NULL : kind_names[a->kind],
+        .size_a = a == NULL ? SNP_NO_NUMBER : (int64_t)a->size,
+        .mode_a = a == NULL ? SNP_NO_NUMBER : (int64_t)a->mode, .target_a = target_a,
+        .b = hash_of(b), .type_b = b == NULL ? NULL : kind_names[b->kind],
+        .size_b = b == NULL ? SNP_NO_NUMBER : (int64_t)b->size,
+        .mode_b = b == NULL ? SNP_NO_NUMBER : (int64_t)b->mode, .target_b = target_b);
 }
 
 /* Keys are claims of one sandbox, of no worth between two; hashes are the store's. */
@@ -363,7 +354,8 @@ static int sides_merge(struct rows *rows,
     return r;
 }
 
-int snp_compare(struct snp_tx *tx, uint64_t a, uint64_t b, json_t **ret, struct snp_err *err)
+int snp_compare(
+    struct snp_tx *tx, uint64_t a, uint64_t b, struct snp_diff_answer *ret, struct snp_err *err)
 {
     struct sides left = {0};
     struct sides right = {0};
@@ -388,7 +380,8 @@ int snp_compare(struct snp_tx *tx, uint64_t a, uint64_t b, json_t **ret, struct 
     if (r < 0) {
         return r;
     }
-    *ret = json_pack("{s:O, s:O, s:b}", "variables", variables, "files", files, "truncated",
-                     rows.is_truncated);
-    return *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    ret->variables = SNP_TAKE_PTR(variables);
+    ret->files = SNP_TAKE_PTR(files);
+    ret->truncated = rows.is_truncated;
+    return 0;
 }

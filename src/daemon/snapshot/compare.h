@@ -8,15 +8,18 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "wire/snapshot.h"
 
 struct snp_tx;
 
 /*
- * {"variables": [...], "files": [...], "truncated": bool}, as docs/wire.md says; new
- * reference. Contents are compared by their keys, nothing is read. A checkpoint of 0 is
- * empty. SNP_E_NOT_FOUND: no such checkpoint.
+ * Fills variables, files (new references) and truncated, but on failure. Contents are compared by
+ * their keys, nothing is read. A checkpoint of 0 is empty. SNP_E_NOT_FOUND: no such checkpoint.
  */
-int snp_compare(struct snp_tx *tx, uint64_t a, uint64_t b, json_t **ret, struct snp_err *err)
-    SNP_NODISCARD;
+int snp_compare(struct snp_tx *tx,
+                uint64_t a,
+                uint64_t b,
+                struct snp_diff_answer *ret,
+                struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -13,7 +13,9 @@
 #include "daemon/work.h"
 #include "store/blob.h"
 #include "store/store.h"
+#include "wire/file.h"
 #include "wire/rpc.h"
+#include "wire/snapshot.h"
 
 struct comparing {
     struct snp_request *request; /* owned */
@@ -22,16 +24,23 @@ struct comparing {
     uint64_t checkpoints[2];
     json_t *lost[2]; /* owned */
     unsigned n;      /* found so far */
-    json_t *answer;  /* owned; made by the store's thread */
+    struct snp_diff_answer
+        answer; /* variables and files are owned; made by the store's thread */
 };
 
 static void source_found(void *ctx, const struct snp_source *source, const struct snp_err *err);
+
+static void answer_clear(struct snp_diff_answer *answer)
+{
+    json_decref(SNP_TAKE_PTR(answer->variables));
+    json_decref(SNP_TAKE_PTR(answer->files));
+}
 
 static void comparing_free(struct comparing *comparing)
 {
     json_decref(comparing->lost[0]);
     json_decref(comparing->lost[1]);
-    json_decref(comparing->answer);
+    answer_clear(&comparing->answer);
     free(comparing);
 }
 
@@ -39,8 +48,7 @@ static int run_compare(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct comparing *comparing = arg;
 
-    json_decref(comparing->answer);
-    comparing->answer = NULL;
+    answer_clear(&comparing->answer);
     return snp_compare(tx, comparing->checkpoints[0], comparing->checkpoints[1],
                        &comparing->answer, err);
 }
@@ -48,20 +56,15 @@ static int run_compare(struct snp_tx *tx, void *arg, struct snp_err *err)
 static void compared(void *arg, const struct snp_err *compare_err)
 {
     struct comparing *comparing = arg;
-    struct snp_err err = *compare_err;
+    const struct snp_err err = *compare_err;
 
-    if (err.code == SNP_OK &&
-        (json_object_set(comparing->answer, "lost_a", comparing->lost[0]) < 0 ||
-         json_object_set(comparing->answer, "lost_b", comparing->lost[1]) < 0)) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-    }
     if (err.code != SNP_OK) {
         snp_request_fail(comparing->request, &err);
     } else {
-        json_t *answer = comparing->answer;
-
-        comparing->answer = NULL;
-        snp_request_answer(comparing->request, answer);
+        comparing->answer.lost_a = comparing->lost[0];
+        comparing->answer.lost_b = comparing->lost[1];
+        snp_request_answer(comparing->request,
+                           snp_record_write(&snp_diff_answer_form, &comparing->answer));
     }
     comparing_free(comparing);
 }
@@ -97,8 +100,10 @@ static void source_found(void *ctx, const struct snp_source *source, const struc
 void snp_run_diff(const struct snp_work *work)
 {
     struct comparing *comparing = calloc(1, sizeof(*comparing));
+    struct snp_diff_request asked;
     struct snp_err err;
 
+    snp_record_read(work->head, &snp_diff_request_form, &asked);
     if (comparing == NULL) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         snp_request_fail(work->request, &err);
@@ -106,10 +111,8 @@ void snp_run_diff(const struct snp_work *work)
     }
     comparing->request = work->request;
     comparing->server = work->request->server;
-    (void)snprintf(comparing->refs[0], sizeof(comparing->refs[0]), "%s",
-                   snp_json_str(work->head, "a", ""));
-    (void)snprintf(comparing->refs[1], sizeof(comparing->refs[1]), "%s",
-                   snp_json_str(work->head, "b", ""));
+    (void)snprintf(comparing->refs[0], sizeof(comparing->refs[0]), "%s", asked.a);
+    (void)snprintf(comparing->refs[1], sizeof(comparing->refs[1]), "%s", asked.b);
     next_find(comparing);
 }
 
@@ -159,23 +162,24 @@ static void was_read(void *arg, const struct snp_err *err)
 
 void snp_run_blob(const struct snp_work *work)
 {
-    const char *hash = snp_json_str(work->head, "hash", "");
+    struct snp_blob_request asked;
     struct reading *reading = calloc(1, sizeof(*reading));
     const struct snp_store_job job = {.run = run_read, .done = was_read, .arg = reading};
     struct snp_err err;
     int r = 0;
 
+    snp_record_read(work->head, &snp_blob_request_form, &asked);
     if (reading == NULL) {
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
-    } else if (strlen(hash) != SNP_STORE_HASH_LEN ||
-               strspn(hash, "0123456789abcdef") != SNP_STORE_HASH_LEN) {
+    } else if (strlen(asked.hash) != SNP_STORE_HASH_LEN ||
+               strspn(asked.hash, "0123456789abcdef") != SNP_STORE_HASH_LEN) {
         r = snp_fail(&err, SNP_E_INVALID, "blob: 'hash' must be %d lower-case hex digits",
                      SNP_STORE_HASH_LEN);
     } else {
         reading->request = work->request;
-        memcpy(reading->hash, hash, SNP_STORE_HASH_LEN + 1);
-        reading->offset = (uint64_t)snp_json_int(work->head, "offset", 0);
-        reading->length = (uint64_t)snp_json_int(work->head, "length", 0);
+        memcpy(reading->hash, asked.hash, SNP_STORE_HASH_LEN + 1);
+        reading->offset = asked.offset;
+        reading->length = asked.length;
         snp_buf_init(&reading->bytes, SNP_FILE_CHUNK_MAX);
         r = snp_store_submit(work->request->server->store, &job, &err);
     }

@@ -28,6 +28,7 @@
 #include "daemon/snapshot/source.h"
 #include "daemon/work.h"
 #include "store/journal.h"
+#include "wire/snapshot.h"
 
 /* One of the new sessions. */
 struct child {
@@ -112,28 +113,27 @@ static void forking_undo(struct forking *forking)
 static void forking_answer(struct forking *forking)
 {
     json_t *sessions = json_array();
+    snp_autojson json_t *failed = NULL;
 
     for (unsigned i = 0; i < forking->n; i++) {
         const struct child *child = &forking->children[i];
 
-        if (json_array_append_new(sessions, json_pack("{s:s, s:s, s:I}", "session", child->id,
-                                                      "name", child->name, "epoch",
-                                                      (json_int_t)child->session->epoch)) < 0) {
+        if (json_array_append_new(sessions, SNP_WRITE(snp_fork_row, .session = child->id,
+                                                      .name = child->name,
+                                                      .epoch = child->session->epoch)) < 0) {
             json_decref(sessions);
             sessions = NULL;
             break;
         }
     }
+    failed = forking->failed == NULL ? json_array() : json_incref(forking->failed);
     snp_request_answer(
         forking->request,
-        sessions == NULL
-            ? NULL
-            : json_pack("{s:o, s:s, s:s?, s:O, s:o, s:I}", "sessions", sessions, "how",
-                        "checkpoint", "parent",
-                        forking->source.head[0] == '\0' ? NULL : forking->source.head, "lost",
-                        forking->source.lost, "failed",
-                        forking->failed == NULL ? json_array() : json_incref(forking->failed),
-                        "us", (json_int_t)(snp_now_us() - forking->begun_us)));
+        SNP_WRITE(snp_fork_answer, .sessions = sessions, .how = "checkpoint",
+                  .parent = forking->source.head[0] == '\0' ? NULL : forking->source.head,
+                  .lost = forking->source.lost, .failed = failed,
+                  .us = snp_now_us() - forking->begun_us));
+    json_decref(sessions);
     forking_free(forking);
 }
 
@@ -332,11 +332,15 @@ static void source_found(void *ctx, const struct snp_source *source, const struc
 void snp_run_fork(const struct snp_work *work)
 {
     struct forking *forking = calloc(1, sizeof(*forking));
-    const char *prefix = snp_json_str(work->head, "name", "");
-    int64_t n = snp_json_int(work->head, "n", 1);
+    struct snp_fork_request asked;
+    const char *prefix;
+    int64_t n;
     struct snp_err err;
     int r = 0;
 
+    snp_record_read(work->head, &snp_fork_request_form, &asked);
+    prefix = asked.name == NULL ? "" : asked.name;
+    n = asked.n == SNP_NO_NUMBER ? 1 : asked.n;
     if (forking == NULL) {
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     } else if (n < 1 || n > SNP_CAP_FORKS) {
@@ -361,6 +365,5 @@ void snp_run_fork(const struct snp_work *work)
     forking->begun_us = snp_now_us();
     forking->now_us = snp_wall_us();
     (void)snprintf(forking->prefix, sizeof(forking->prefix), "%s", prefix);
-    snp_source_find(forking->server, snp_json_str(work->head, "from", ""), source_found,
-                    forking);
+    snp_source_find(forking->server, asked.from, source_found, forking);
 }

@@ -33,6 +33,7 @@
 #include "daemon/work.h"
 #include "store/journal.h"
 #include "wire/record.h"
+#include "wire/snapshot.h"
 
 struct rollback {
     struct snp_request *request;  /* owned */
@@ -96,17 +97,17 @@ static void rollback_fail(struct rollback *back, const struct snp_err *err)
 static void rollback_answer(struct rollback *back)
 {
     struct snp_session *session = back->session;
-    json_t *lost =
+    snp_autojson json_t *lost =
         back->by_memory || back->lost == NULL ? json_array() : json_loads(back->lost, 0, NULL);
 
-    snp_request_answer(back->request,
-                       json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:I, s:o, s:o}", "session",
-                                 session->id, "session_name", session->name, "snapshot",
-                                 back->snapshot, "cell", (json_int_t)back->cell, "epoch",
-                                 (json_int_t)session->epoch, "how",
-                                 back->by_memory ? "memory" : "checkpoint", "us",
-                                 (json_int_t)(snp_now_us() - back->begun_us), "lost", lost,
-                                 "failed", snp_source_failed(session, lost)));
+    snp_autojson json_t *failed = snp_source_failed(session, lost);
+
+    snp_request_answer(
+        back->request,
+        SNP_WRITE(snp_rollback_answer, .session = session->id, .session_name = session->name,
+                  .snapshot = back->snapshot, .cell = back->cell, .epoch = session->epoch,
+                  .how = back->by_memory ? "memory" : "checkpoint",
+                  .us = snp_now_us() - back->begun_us, .lost = lost, .failed = failed));
     rollback_free(back);
 }
 
@@ -507,11 +508,15 @@ static void rollback_find(struct rollback *back)
 void snp_run_rollback(const struct snp_work *work)
 {
     struct rollback *back = calloc(1, sizeof(*back));
-    const char *snapshot = snp_json_str(work->head, "snapshot", "");
-    const char *session = snp_json_str(work->head, "session", NULL);
+    struct snp_rollback_request asked;
+    const char *snapshot;
+    const char *session;
     struct snp_session *meant = NULL;
     struct snp_err err;
 
+    snp_record_read(work->head, &snp_rollback_request_form, &asked);
+    snapshot = asked.snapshot;
+    session = asked.session;
     if (back == NULL) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         snp_request_fail(work->request, &err);

@@ -9,6 +9,8 @@
  * A row is written only when copy or checkpoint is there; if it cannot be written, the
  * copy goes.
  */
+#include "wire/snapshot.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,16 +97,17 @@ static json_t *places_json(bool in_memory, bool on_disk)
 static void taking_answer(struct taking *taking)
 {
     bool in_memory = snp_memory_find(taking->session, taking->id) != NULL;
-    json_t *lost = taking->lost == NULL ? json_array() : json_loads(taking->lost, 0, NULL);
+    snp_autojson json_t *lost =
+        taking->lost == NULL ? json_array() : json_loads(taking->lost, 0, NULL);
+    snp_autojson json_t *where = places_json(in_memory, taking->is_on_disk);
 
-    snp_request_answer(
-        SNP_TAKE_PTR(taking->request),
-        json_pack("{s:s, s:s, s:s, s:I, s:I, s:s?, s:o, s:I, s:o, s:s?}", "snapshot",
-                  taking->id, "name", taking->name, "session", taking->session_id, "cell",
-                  (json_int_t)taking->cell, "epoch", (json_int_t)taking->epoch, "parent",
-                  taking->parent[0] == '\0' ? NULL : taking->parent, "where",
-                  places_json(in_memory, taking->is_on_disk), "us", (json_int_t)taking->us,
-                  "lost", lost, "not_in_memory", taking->why[0] == '\0' ? NULL : taking->why));
+    snp_request_answer(SNP_TAKE_PTR(taking->request),
+                       SNP_WRITE(snp_snapshot_answer, .snapshot = taking->id,
+                                 .name = taking->name, .session = taking->session_id,
+                                 .cell = taking->cell, .epoch = taking->epoch,
+                                 .parent = taking->parent[0] == '\0' ? NULL : taking->parent,
+                                 .where = where, .us = taking->us, .lost = lost,
+                                 .not_in_memory = taking->why[0] == '\0' ? NULL : taking->why));
     taking_free(taking);
 }
 
@@ -446,10 +449,13 @@ void snp_run_snapshot(const struct snp_work *work)
 {
     struct taking *taking = calloc(1, sizeof(*taking));
     struct snp_session *session = work->session;
-    const char *name = snp_json_str(work->head, "name", NULL);
+    struct snp_snapshot_request asked;
+    const char *name;
     struct snp_err err;
     int r = 0;
 
+    snp_record_read(work->head, &snp_snapshot_request_form, &asked);
+    name = asked.name;
     if (taking == NULL) {
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     }
@@ -474,7 +480,7 @@ void snp_run_snapshot(const struct snp_work *work)
     snp_session_ref(session);
     taking->session = session;
     taking->request = work->request;
-    taking->wants_disk = snp_json_bool(work->head, "wait", false);
+    taking->wants_disk = asked.wait;
     memcpy(taking->session_id, session->id, sizeof(taking->session_id));
     (void)snprintf(taking->name, sizeof(taking->name), "%s", name == NULL ? "" : name);
     taking->turn.run = on_turn;
@@ -506,6 +512,7 @@ static json_t *lost_json(const char *text)
 static int snapshot_note(const struct snp_journal_snapshot *row, void *arg, struct snp_err *err)
 {
     struct listing *listing = arg;
+    snp_autojson json_t *lost = NULL;
     json_t *json;
 
     listing->bytes += 400 + (row->lost == NULL ? 0 : strlen(row->lost));
@@ -514,12 +521,16 @@ static int snapshot_note(const struct snp_journal_snapshot *row, void *arg, stru
                         "there are too many snapshots for one list; ask for "
                         "those of one session");
     }
-    json = json_pack(
-        "{s:s, s:s?, s:s, s:s?, s:s?, s:I, s:I, s:f, s:b, s:I, s:o}", "id", row->id, "name",
-        row->name, "session", row->session, "session_name", row->session_name, "parent",
-        row->parent, "cell", (json_int_t)row->cell, "epoch", (json_int_t)row->epoch, "created",
-        (double)row->created_us / US_PER_S, "on_disk", row->checkpoint != 0 && row->is_usable,
-        "bytes", (json_int_t)row->bytes, "lost", lost_json(row->lost));
+    lost = lost_json(row->lost);
+    json =
+        SNP_WRITE(snp_snapshot_row, .id = row->id, .name = row->name, .session = row->session,
+                  .session_name = row->session_name, .parent = row->parent, .cell = row->cell,
+                  .epoch = row->epoch, .created = (double)row->created_us / US_PER_S,
+                  .bytes = row->bytes, .lost = lost);
+    if (row->checkpoint != 0 && row->is_usable) {
+        /* For places_add, which says it in `where`. */
+        (void)json_object_set_new(json, "on_disk", json_true());
+    }
     return json_array_append_new(listing->rows, json) < 0
                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                : 0;
@@ -535,9 +546,9 @@ static int head_note(const struct snp_journal_session *row, void *arg, struct sn
     if (strcmp(row->id, listing->session) == 0) {
         (void)snprintf(listing->head, sizeof(listing->head), "%s", row->head_snapshot);
     }
-    return json_array_append_new(listing->heads,
-                                 json_pack("{s:s, s:s?, s:s}", "session", row->id, "name",
-                                           row->name, "snapshot", row->head_snapshot)) < 0
+    return json_array_append_new(
+               listing->heads, SNP_WRITE(snp_snapshot_head, .session = row->id,
+                                         .name = row->name, .snapshot = row->head_snapshot)) < 0
                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                : 0;
 }
@@ -588,9 +599,9 @@ static void listed(void *arg, const struct snp_err *list_err)
         snp_request_fail(request, &err);
     } else {
         snp_request_answer(request,
-                           json_pack("{s:O, s:s?, s:O}", "snapshots", listing->rows, "head",
-                                     listing->head[0] == '\0' ? NULL : listing->head, "heads",
-                                     listing->heads));
+                           SNP_WRITE(snp_snapshots_list_answer, .snapshots = listing->rows,
+                                     .head = listing->head[0] == '\0' ? NULL : listing->head,
+                                     .heads = listing->heads));
     }
     json_decref(listing->rows);
     json_decref(listing->heads);
@@ -662,7 +673,8 @@ static void removed(void *arg, const struct snp_err *err)
     if (session != NULL) {
         snp_memory_remove(session, removal->id);
     }
-    snp_request_answer(removal->request, json_pack("{s:s}", "removed", removal->id));
+    snp_request_answer(removal->request,
+                       SNP_WRITE(snp_snapshots_remove_answer, .removed = removal->id));
     free(removal);
 }
 

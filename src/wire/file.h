@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_WIRE_FILE_H
+#define SNP_WIRE_FILE_H
+
+/* Requests about files of sessions, kept output and contents, and their answers. */
+
+#include "policy/session_name.h"
+#include "wire/record.h"
+#include "wire/rpc.h"
+
+#define SNP_FILE_OFFSET_MAX (1LL << 50)
+
+/* clang-format off */
+#define SNP_FILE_PLACE(F, S) \
+    F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "id or name") \
+    F(S, STR,  path,      MUST,   SNP_CAP_PATH, 0, "below /workspace; `.` and doubled slashes are passed over")
+#define SNP_FILE_RANGE(F, S) \
+    F(S, INT,  offset,    MUST,   SNP_FILE_OFFSET_MAX, 0, "first byte") \
+    F(S, INT,  length,    MUST,   SNP_FILE_CHUNK_MAX, 0, "bytes, at most")
+
+#define SNP_PUT_REQUEST(F, S) \
+    SNP_FILE_PLACE(F, S) \
+    F(S, INT,  offset,    MUST,   SNP_FILE_OFFSET_MAX, 0, "where the bytes go") \
+    F(S, BOOL, truncate,  OPT,    0, 0, "the file ends after them") \
+    F(S, INT,  mode,      OPT,    07777, 0, "permissions; 0: 0644")
+#define SNP_PUT_ANSWER(F, S) \
+    F(S, INT,  size,      MUST,   0, 0, "of the file")
+#define SNP_GET_REQUEST(F, S) \
+    SNP_FILE_PLACE(F, S) \
+    SNP_FILE_RANGE(F, S) \
+    F(S, BOOL, holes,     OPT,    0, 0, "zeros need not come as bytes")
+#define SNP_GET_ANSWER(F, S) \
+    F(S, INT,  size,      MUST,   0, 0, "of the file") \
+    F(S, INT,  mode,      MUST,   07777, 0, "permissions") \
+    F(S, BOOL, eof,       MUST,   0, 0, "nothing follows") \
+    F(S, NUM,  hole,      OPT,    0, 0, "with `holes`: so many bytes from `offset` on are zeros and do not come") \
+    F(S, NUM,  room,      OPT,    0, 0, "with `holes`: bytes that all files of the session can hold") \
+    F(S, BOOL, project,   OPT,    0, 0, "with `holes`: it has a project, whose files do not count")
+#define SNP_LS_REQUEST(F, S) \
+    SNP_FILE_PLACE(F, S)
+#define SNP_LS_ENTRY(F, S) \
+    F(S, TEXT, name,      MUST,   0, 0, "in its folder") \
+    F(S, STR,  type,      MUST,   8, 0, "file, dir, link, other") \
+    F(S, INT,  size,      MUST,   0, 0, "bytes") \
+    F(S, REAL, mtime,     NIL,    0, 0, "unix seconds")
+#define SNP_LS_ANSWER(F, S) \
+    F(S, ARR,  entries,   MUST,   0, &snp_ls_entry_form, "in the folder") \
+    F(S, BOOL, truncated, MUST,   0, 0, "there are more")
+
+#define SNP_OUTPUT_REQUEST(F, S) \
+    F(S, STR,  handle,    MUST,   SNP_CAP_HANDLE, 0, "`output.handle` of a result") \
+    F(S, STR,  stream,    MUST,   8, 0, "stdout, stderr") \
+    SNP_FILE_RANGE(F, S)
+#define SNP_OUTPUT_ANSWER(F, S) \
+    F(S, INT,  size,      MUST,   0, 0, "bytes kept") \
+    F(S, BOOL, eof,       MUST,   0, 0, "nothing follows") \
+    F(S, BOOL, truncated, OPT,    0, 0, "more was printed than is kept")
+
+#define SNP_BLOB_REQUEST(F, S) \
+    F(S, STR,  hash,      MUST,   SNP_CAP_HASH, 0, "64 hex digits") \
+    SNP_FILE_RANGE(F, S)
+#define SNP_BLOB_ANSWER(F, S) \
+    F(S, INT,  size,      MUST,   0, 0, "of the contents") \
+    F(S, BOOL, eof,       MUST,   0, 0, "nothing follows")
+/* clang-format on */
+
+SNP_RECORD_DECLARE(snp_put_request, SNP_PUT_REQUEST);
+SNP_RECORD_DECLARE(snp_put_answer, SNP_PUT_ANSWER);
+SNP_RECORD_DECLARE(snp_get_request, SNP_GET_REQUEST);
+SNP_RECORD_DECLARE(snp_get_answer, SNP_GET_ANSWER);
+SNP_RECORD_DECLARE(snp_ls_request, SNP_LS_REQUEST);
+SNP_RECORD_DECLARE(snp_ls_entry, SNP_LS_ENTRY);
+SNP_RECORD_DECLARE(snp_ls_answer, SNP_LS_ANSWER);
+SNP_RECORD_DECLARE(snp_output_request, SNP_OUTPUT_REQUEST);
+SNP_RECORD_DECLARE(snp_output_answer, SNP_OUTPUT_ANSWER);
+SNP_RECORD_DECLARE(snp_blob_request, SNP_BLOB_REQUEST);
+SNP_RECORD_DECLARE(snp_blob_answer, SNP_BLOB_ANSWER);
+
+#endif

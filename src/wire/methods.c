@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/methods.h"
+
+#include "wire/exec.h"
+#include "wire/file.h"
+#include "wire/session.h"
+#include "wire/snapshot.h"
+
+/* clang-format off */
+const struct snp_method_form snp_methods[SNP_METHODS_N] = {
+    [SNP_METHOD_HELLO] = {&snp_hello_request_form, &snp_hello_answer_form, 0, "The first request; `unsupported`: the daemon speaks another version."},
+    [SNP_METHOD_EXEC] = {&snp_exec_request_form, NULL, SNP_FRAME_BODY_MAX, "Runs a cell. raw = code, then standard input. Answer: the result (docs/result.md). Before it come the events below."},
+    [SNP_METHOD_INTERRUPT] = {&snp_interrupt_request_form, &snp_interrupt_answer_form, 0, "Ends the running cell as a timeout would."},
+    [SNP_METHOD_ANSWER] = {&snp_answer_request_form, &snp_answer_answer_form, SNP_CALL_BYTES_MAX, "Answers a call of the code. raw = at most 4 MiB, as the cell's functions understand it."},
+    [SNP_METHOD_SESSIONS_LIST] = {&snp_sessions_list_request_form, &snp_sessions_list_answer_form, 0, "Lists all sessions."},
+    [SNP_METHOD_SESSIONS_SHOW] = {&snp_sessions_show_request_form, &snp_sessions_show_answer_form, 0, "Shows one session."},
+    [SNP_METHOD_SESSIONS_DESTROY] = {&snp_sessions_destroy_request_form, &snp_sessions_destroy_answer_form, 0, "Ends a session for good."},
+    [SNP_METHOD_SESSIONS_CLEAR] = {&snp_sessions_clear_request_form, &snp_sessions_clear_answer_form, 0, "Gives a session a fresh interpreter, an empty workspace and no history; name, id and policy stay."},
+    [SNP_METHOD_CHECKPOINT] = {&snp_checkpoint_request_form, &snp_checkpoint_answer_form, 0, "Saves a session now."},
+    [SNP_METHOD_HIBERNATE] = {&snp_hibernate_request_form, &snp_hibernate_answer_form, 0, "Saves a session and ends its sandbox. The checkpoint was restored before, in a sandbox beside the session's that has its limits. `limit`: it could not be, and the session stays awake."},
+    [SNP_METHOD_HISTORY] = {&snp_history_request_form, &snp_history_answer_form, 0, "Lists cells of a session."},
+    [SNP_METHOD_CELL_SHOW] = {&snp_cell_show_request_form, &snp_cell_show_answer_form, 0, "Shows one cell. raw of the answer = code, then standard input. Before it come, as events of `exec`, what the cell showed."},
+    [SNP_METHOD_JOURNAL_EVENTS] = {&snp_journal_events_request_form, &snp_journal_events_answer_form, 0, "Lists what recovery did."},
+    [SNP_METHOD_GC] = {&snp_gc_request_form, &snp_gc_answer_form, 0, "Removes what nothing needs, then what is oldest, until the journal fits its budget."},
+    [SNP_METHOD_SNAPSHOT] = {&snp_snapshot_request_form, &snp_snapshot_answer_form, 0, "Takes a snapshot."},
+    [SNP_METHOD_SNAPSHOTS_LIST] = {&snp_snapshots_list_request_form, &snp_snapshots_list_answer_form, 0, "Lists snapshots."},
+    [SNP_METHOD_SNAPSHOTS_REMOVE] = {&snp_snapshots_remove_request_form, &snp_snapshots_remove_answer_form, 0, "Removes a snapshot."},
+    [SNP_METHOD_ROLLBACK] = {&snp_rollback_request_form, &snp_rollback_answer_form, 0, "Takes a session back to a snapshot."},
+    [SNP_METHOD_FORK] = {&snp_fork_request_form, &snp_fork_answer_form, 0, "Makes sessions that go on from a session or snapshot."},
+    [SNP_METHOD_DIFF] = {&snp_diff_request_form, &snp_diff_answer_form, 0, "Compares two sessions or snapshots."},
+    [SNP_METHOD_BLOB] = {&snp_blob_request_form, &snp_blob_answer_form, 0, "Reads contents by their hash. raw of the answer = bytes."},
+    [SNP_METHOD_EXPORT] = {&snp_export_request_form, &snp_export_answer_form, 0, "Writes a session or snapshot into a file: events `data` (raw = the file of docs/archive.md), then the answer."},
+    [SNP_METHOD_IMPORT_BEGIN] = {&snp_import_begin_request_form, &snp_import_begin_answer_form, 0, "Begins an import."},
+    [SNP_METHOD_IMPORT_DATA] = {&snp_import_data_request_form, NULL, SNP_FILE_CHUNK_MAX, "Takes a part of the file. raw = at most 1 MiB of it."},
+    [SNP_METHOD_IMPORT_END] = {&snp_import_end_request_form, &snp_import_end_answer_form, 0, "Makes a session of the file."},
+    [SNP_METHOD_PUT] = {&snp_put_request_form, &snp_put_answer_form, SNP_FILE_CHUNK_MAX, "Writes into a file; a path that ends in a slash makes a folder. raw = at most 1 MiB."},
+    [SNP_METHOD_GET] = {&snp_get_request_form, &snp_get_answer_form, 0, "Reads from a file. raw of the answer = bytes."},
+    [SNP_METHOD_LS] = {&snp_ls_request_form, &snp_ls_answer_form, 0, "Lists a folder."},
+    [SNP_METHOD_OUTPUT] = {&snp_output_request_form, &snp_output_answer_form, 0, "Reads kept output of a cell. raw of the answer = bytes."},
+    [SNP_METHOD_STATS] = {&snp_stats_request_form, &snp_stats_answer_form, 0, "Tells what the daemon uses."},
+    [SNP_METHOD_PROBE] = {&snp_probe_request_form, &snp_probe_answer_form, 0, "Tells what this host can do."},
+    [SNP_METHOD_SHUTDOWN] = {&snp_shutdown_request_form, &snp_shutdown_answer_form, 0, "Saves all sessions and ends the daemon. Requests that wait for a session are refused (`peer`). A running cell is cut off, with the state before it saved; if that cannot be, or files were put beside the cell, it has 5 s to end. Snapshots in memory are written first."},
+};
+/* clang-format on */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_WIRE_METHODS_H
+#define SNP_WIRE_METHODS_H
+
+/* The methods of the client protocol: what each is asked with, and what it answers. */
+
+#include "wire/record.h"
+
+enum snp_method_id {
+    SNP_METHOD_HELLO,
+    SNP_METHOD_EXEC,
+    SNP_METHOD_INTERRUPT,
+    SNP_METHOD_ANSWER,
+    SNP_METHOD_SESSIONS_LIST,
+    SNP_METHOD_SESSIONS_SHOW,
+    SNP_METHOD_SESSIONS_DESTROY,
+    SNP_METHOD_SESSIONS_CLEAR,
+    SNP_METHOD_CHECKPOINT,
+    SNP_METHOD_HIBERNATE,
+    SNP_METHOD_HISTORY,
+    SNP_METHOD_CELL_SHOW,
+    SNP_METHOD_JOURNAL_EVENTS,
+    SNP_METHOD_GC,
+    SNP_METHOD_SNAPSHOT,
+    SNP_METHOD_SNAPSHOTS_LIST,
+    SNP_METHOD_SNAPSHOTS_REMOVE,
+    SNP_METHOD_ROLLBACK,
+    SNP_METHOD_FORK,
+    SNP_METHOD_DIFF,
+    SNP_METHOD_BLOB,
+    SNP_METHOD_EXPORT,
+    SNP_METHOD_IMPORT_BEGIN,
+    SNP_METHOD_IMPORT_DATA,
+    SNP_METHOD_IMPORT_END,
+    SNP_METHOD_PUT,
+    SNP_METHOD_GET,
+    SNP_METHOD_LS,
+    SNP_METHOD_OUTPUT,
+    SNP_METHOD_STATS,
+    SNP_METHOD_PROBE,
+    SNP_METHOD_SHUTDOWN,
+    SNP_METHODS_N,
+};
+
+struct snp_method_form {
+    const struct snp_record *request; /* its `what` is the method's name */
+    const struct snp_record *answer;  /* NULL = an object without members */
+    size_t raw_max;                   /* bytes after the request */
+    const char *text;                 /* what it does, for docs/wire.md */
+};
+
+extern const struct snp_method_form snp_methods[SNP_METHODS_N];
+
+#endif

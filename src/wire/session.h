@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_WIRE_SESSION_H
+#define SNP_WIRE_SESSION_H
+
+/* Requests of clients about the daemon, its sessions and their history, and what it answers. */
+
+#include "policy/session_name.h"
+#include "wire/record.h"
+#include "wire/rpc.h"
+
+extern const struct snp_record snp_sessions_list_request_form; /* these have no members */
+extern const struct snp_record snp_stats_request_form;
+extern const struct snp_record snp_shutdown_request_form;
+
+/* clang-format off */
+#define SNP_SESSION_ONLY(F, S) \
+    F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "id or name")
+
+#define SNP_HELLO_REQUEST(F, S) \
+    F(S, INT,  version,   MUST,   0, 0, "of the protocol: 1")
+#define SNP_HELLO_ANSWER(F, S) \
+    F(S, INT,  version,   MUST,   0, 0, "of the protocol: 1") \
+    F(S, STR,  program,   MUST,   0, 0, "version of the daemon") \
+    F(S, INT,  pid,       MUST,   0, 0, "of the daemon") \
+    F(S, INT,  uptime_ms, MUST,   0, 0, "since the daemon started")
+
+#define SNP_INTERRUPT_REQUEST(F, S) \
+    F(S, STR,  session,   OPT,    SNP_SESSION_NAME_MAX, 0, "id or name; either this or `request`") \
+    F(S, INT,  request,   OPT,    UINT32_MAX, 0, "id of an open `exec` of this client")
+#define SNP_INTERRUPT_ANSWER(F, S) \
+    F(S, BOOL, interrupted, MUST, 0, 0, "a cell ran or waited; it ends as a timeout would end it")
+
+#define SNP_ANSWER_REQUEST(F, S) \
+    F(S, INT,  request,   MUST,   UINT32_MAX, 0, "id of an open `exec` of this client") \
+    F(S, INT,  call,      MUST,   UINT32_MAX, 0, "number of its open call") \
+    F(S, BOOL, ok,        MUST,   0, 0, "false: the code gets an exception")
+#define SNP_ANSWER_ANSWER(F, S) \
+    F(S, BOOL, answered,  MUST,   0, 0, "the call was still waited for")
+
+#define SNP_MISSING(F, S) \
+    F(S, ARR,  cells,     MUST,   0, NULL, "numbers, the first 100") \
+    F(S, INT,  n_cells,   MUST,   0, 0, "how many") \
+    F(S, STRS, files,     MUST,   0, 0, "files put since the checkpoint, 20 of them") \
+    F(S, INT,  n_files,   MUST,   0, 0, "how many") \
+    F(S, NUM,  rollback,  NIL,    0, 0, "the cell it went back to, if the checkpoint is older than that") \
+    F(S, TEXT, text,      MUST,   0, 0, "all of it for people") \
+    F(S, STRS, recover,   MUST,   0, 0, "what `exec` may be told")
+#define SNP_SESSION_ROW(F, S) \
+    F(S, STR,  id,        MUST,   0, 0, "32 hex digits") \
+    F(S, STR,  name,      NIL,    0, 0, "null: an unnamed session") \
+    F(S, STR,  tier,      MUST,   0, 0, "name of its tier") \
+    F(S, STR,  template,  MUST,   0, 0, "name of its template") \
+    F(S, WORD, state,     MUST,   0, snp_session_states, "hibernated: asleep, nothing missing; incomplete: asleep, without what it did after its checkpoint; unknown: the same, and how its last cell ended is not known; lost: asleep, without a checkpoint") \
+    F(S, INT,  cells,     MUST,   0, 0, "how many it has run") \
+    F(S, INT,  epoch,     MUST,   0, 0, "of its sandbox") \
+    F(S, REAL, created,   MUST,   0, 0, "unix seconds") \
+    F(S, REAL, used,      MUST,   0, 0, "unix seconds, last") \
+    F(S, INT,  idle_ms,   MUST,   0, 0, "since its last cell ended") \
+    F(S, STR,  project,   NIL,    0, 0, "path of its project") \
+    F(S, INT,  memory_bytes, MUST, 0, 0, "its limit") \
+    F(S, INT,  memory_peak_bytes, MUST, 0, 0, "of its last cell; 0: it is asleep") \
+    F(S, INT,  disk_bytes, MUST,  0, 0, "of its checkpoints") \
+    F(S, INT,  checkpoint_cell, MUST, 0, 0, "the cell its checkpoint was taken after") \
+    F(S, INT,  snapshots_bytes, MUST, 0, 0, "memory that only its snapshots have, as last measured") \
+    F(S, OBJ,  missing,   NIL,    0, &snp_missing_row_form, "of a session that is incomplete, unknown or lost")
+#define SNP_SESSIONS_LIST_ANSWER(F, S) \
+    F(S, ARR,  sessions,  MUST,   0, &snp_session_row_form, "all of them")
+#define SNP_SESSIONS_SHOW_ANSWER(F, S) \
+    SNP_SESSION_ROW(F, S) \
+    F(S, OBJ,  limits,    MUST,   0, NULL, "as `limits.h` writes them") \
+    F(S, OBJ,  manifest,  NIL,    0, NULL, "docs/result.md; null: it has not run yet")
+
+#define SNP_ENDED(F, S) \
+    F(S, INT,  cell,      MUST,   0, 0, "the cell that ran, which is cut off") \
+    F(S, INT,  ran_ms,    MUST,   0, 0, "for how long") \
+    F(S, INT,  waiting,   MUST,   0, 0, "how many cells waited")
+#define SNP_SESSIONS_DESTROY_ANSWER(F, S) \
+    F(S, BOOL, destroyed, MUST,   0, 0, "true") \
+    F(S, BOOL, reset,     OPT,    0, 0, "true: it is the session `default`, which is cleared instead") \
+    F(S, OBJ,  ended,     OPT,    0, &snp_ended_row_form, "if a cell ran")
+#define SNP_SESSIONS_CLEAR_REQUEST(F, S) \
+    SNP_SESSION_ONLY(F, S) \
+    F(S, BOOL, idle_only, OPT,    0, 0, "fail with `denied` if cells run or wait")
+#define SNP_SESSIONS_CLEAR_ANSWER(F, S) \
+    F(S, BOOL, cleared,   MUST,   0, 0, "true") \
+    F(S, INT,  epoch,     MUST,   0, 0, "of its new sandbox") \
+    F(S, OBJ,  ended,     OPT,    0, &snp_ended_row_form, "if a cell ran")
+
+#define SNP_LOST_ROW(F, S) \
+    F(S, TEXT, name,      MUST,   0, 0, "of a variable, or a path") \
+    F(S, TEXT, type,      OPT,    0, 0, "of a variable, or what kind of file") \
+    F(S, TEXT, reason,    MUST,   0, 0, "for people")
+#define SNP_FAILED_ROW(F, S) \
+    F(S, TEXT, name,      MUST,   0, 0, "of a variable, or a path") \
+    F(S, TEXT, reason,    MUST,   0, 0, "for people")
+
+#define SNP_CHECKPOINT_ANSWER(F, S) \
+    F(S, INT,  checkpoint, MUST,  0, 0, "its number") \
+    F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
+    F(S, INT,  items,     MUST,   0, 0, "variables and files") \
+    F(S, INT,  written_bytes, MUST, 0, 0, "written for it") \
+    F(S, INT,  same_items, MUST,  0, 0, "items that an older checkpoint has") \
+    F(S, ARR,  lost,      NIL,    0, &snp_lost_row_form, "what could not be saved") \
+    F(S, INT,  us,        MUST,   0, 0, "time taken")
+#define SNP_HIBERNATE_ANSWER(F, S) \
+    F(S, BOOL, hibernated, MUST,  0, 0, "true") \
+    F(S, INT,  cell,      MUST,   0, 0, "the checkpoint is the state after this cell") \
+    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved or restored")
+
+#define SNP_HISTORY_REQUEST(F, S) \
+    SNP_SESSION_ONLY(F, S) \
+    F(S, INT,  before,    OPTNIL, 0, 0, "cell; 0: from the last") \
+    F(S, INT,  limit,     OPTNIL, SNP_CAP_ROWS, 0, "cells, 50 if not given")
+#define SNP_CELL_ROW(F, S) \
+    F(S, INT,  cell,      MUST,   0, 0, "number") \
+    F(S, INT,  epoch,     MUST,   0, 0, "of the sandbox that ran it") \
+    F(S, WORD, kind,      MUST,   0, snp_exec_kinds, "as in `exec`") \
+    F(S, STR,  status,    MUST,   0, 0, "docs/result.md") \
+    F(S, STR,  state,     NIL,    0, 0, "docs/result.md; null: not known") \
+    F(S, REAL, started,   MUST,   0, 0, "unix seconds") \
+    F(S, INT,  wall_us,   MUST,   0, 0, "time taken") \
+    F(S, TEXT, first_line, NIL,   0, 0, "of its code") \
+    F(S, BOOL, has_result, MUST,  0, 0, "its result is kept") \
+    F(S, INT,  replay_of, NIL,    0, 0, "cell it was a replay of") \
+    F(S, INT,  rerun_of,  NIL,    0, 0, "cell it was a rerun of")
+#define SNP_HISTORY_ANSWER(F, S) \
+    F(S, ARR,  cells,     MUST,   0, &snp_cell_row_form, "the newest first") \
+    F(S, WORD, state,     MUST,   0, snp_session_states, "as in `sessions.list`") \
+    F(S, OBJ,  missing,   NIL,    0, &snp_missing_row_form, "as in `sessions.list`")
+#define SNP_CELL_SHOW_REQUEST(F, S) \
+    SNP_SESSION_ONLY(F, S) \
+    F(S, INT,  cell,      MUST,   0, 0, "number")
+#define SNP_CELL_SHOW_ANSWER(F, S) \
+    SNP_CELL_ROW(F, S) \
+    F(S, ARR,  argv,      NIL,    0, NULL, "as in `exec`") \
+    F(S, BOOL, stdin,     MUST,   0, 0, "standard input was given") \
+    F(S, INT,  stdin_bytes, MUST, 0, 0, "of it") \
+    F(S, INT,  wall_ms,   MUST,   0, 0, "its time limit") \
+    F(S, BOOL, dropped,   MUST,   0, 0, "gc has taken its result or output") \
+    F(S, INT,  code_len,  MUST,   0, 0, "bytes of code; what follows them is standard input") \
+    F(S, OBJ,  result,    NIL,    0, NULL, "docs/result.md")
+
+#define SNP_JOURNAL_EVENTS_REQUEST(F, S) \
+    F(S, INT,  limit,     OPTNIL, 0, 0, "events, 50 if not given")
+#define SNP_JOURNAL_ROW(F, S) \
+    F(S, REAL, at,        MUST,   0, 0, "unix seconds") \
+    F(S, STR,  kind,      MUST,   0, 0, "what happened") \
+    F(S, STR,  session,   NIL,    0, 0, "id") \
+    F(S, STR,  text,      MUST,   0, 0, "for people")
+#define SNP_JOURNAL_EVENTS_ANSWER(F, S) \
+    F(S, ARR,  events,    MUST,   0, &snp_journal_row_form, "the newest first")
+
+#define SNP_GC_REQUEST(F, S) \
+    F(S, NUM,  budget_bytes, OPTNIL, 0, 0, "what the journal may take; else the daemon's")
+#define SNP_GC_ANSWER(F, S) \
+    F(S, INT,  freed_bytes, MUST, 0, 0, "freed now") \
+    F(S, INT,  blobs,     MUST,   0, 0, "files removed") \
+    F(S, INT,  bytes,     MUST,   0, 0, "what the journal takes now") \
+    F(S, INT,  budget_bytes, MUST, 0, 0, "what it may take") \
+    F(S, BOOL, is_met,    MUST,   0, 0, "it takes no more than that")
+
+#define SNP_STATS_ANSWER(F, S) \
+    F(S, INT,  sessions,  MUST,   0, 0, "open") \
+    F(S, INT,  clients,   MUST,   0, 0, "connected") \
+    F(S, INT,  rss_bytes, MUST,   0, 0, "memory of the daemon") \
+    F(S, INT,  pid,       MUST,   0, 0, "of the daemon")
+
+#define SNP_PROBE_REQUEST(F, S) \
+    F(S, STR,  tier,      OPT,    32, 0, "name of a tier; else the strongest")
+#define SNP_FEATURE_ROW(F, S) \
+    F(S, STR,  name,      MUST,   64, 0, "of a control or a means") \
+    F(S, BOOL, ok,        MUST,   0, 0, "this host has it") \
+    F(S, STR,  detail,    NIL,    4096, 0, "what was found") \
+    F(S, STR,  cost,      NIL,    4096, 0, "what does not work without it") \
+    F(S, STR,  fix,       NIL,    4096, 0, "how to get it")
+#define SNP_PROBE_ANSWER(F, S) \
+    F(S, ARR,  features,  MUST,   256, &snp_feature_row_form, "what this host can do") \
+    F(S, BOOL, usable,    MUST,   0, 0, "the tier works here")
+
+#define SNP_SHUTDOWN_LOST(F, S) \
+    F(S, STR,  session,   MUST,   0, 0, "name or id") \
+    F(S, STR,  reason,    MUST,   0, 0, "why it could not be saved, or empty") \
+    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved or restored")
+#define SNP_SHUTDOWN_ANSWER(F, S) \
+    F(S, ARR,  lost,      MUST,   0, &snp_shutdown_row_form, "sessions that will not come back whole, snapshots that could not be written")
+/* clang-format on */
+
+extern const char *const snp_session_states[];
+
+SNP_RECORD_DECLARE(snp_hello_request, SNP_HELLO_REQUEST);
+SNP_RECORD_DECLARE(snp_hello_answer, SNP_HELLO_ANSWER);
+SNP_RECORD_DECLARE(snp_interrupt_request, SNP_INTERRUPT_REQUEST);
+SNP_RECORD_DECLARE(snp_interrupt_answer, SNP_INTERRUPT_ANSWER);
+SNP_RECORD_DECLARE(snp_answer_request, SNP_ANSWER_REQUEST);
+SNP_RECORD_DECLARE(snp_answer_answer, SNP_ANSWER_ANSWER);
+SNP_RECORD_DECLARE(snp_missing_row, SNP_MISSING);
+SNP_RECORD_DECLARE(snp_session_row, SNP_SESSION_ROW);
+SNP_RECORD_DECLARE(snp_sessions_list_answer, SNP_SESSIONS_LIST_ANSWER);
+SNP_RECORD_DECLARE(snp_sessions_show_request, SNP_SESSION_ONLY);
+SNP_RECORD_DECLARE(snp_sessions_show_answer, SNP_SESSIONS_SHOW_ANSWER);
+SNP_RECORD_DECLARE(snp_ended_row, SNP_ENDED);
+SNP_RECORD_DECLARE(snp_sessions_destroy_request, SNP_SESSION_ONLY);
+SNP_RECORD_DECLARE(snp_sessions_destroy_answer, SNP_SESSIONS_DESTROY_ANSWER);
+SNP_RECORD_DECLARE(snp_sessions_clear_request, SNP_SESSIONS_CLEAR_REQUEST);
+SNP_RECORD_DECLARE(snp_sessions_clear_answer, SNP_SESSIONS_CLEAR_ANSWER);
+SNP_RECORD_DECLARE(snp_lost_row, SNP_LOST_ROW);
+SNP_RECORD_DECLARE(snp_failed_row, SNP_FAILED_ROW);
+SNP_RECORD_DECLARE(snp_checkpoint_request, SNP_SESSION_ONLY);
+SNP_RECORD_DECLARE(snp_checkpoint_answer, SNP_CHECKPOINT_ANSWER);
+SNP_RECORD_DECLARE(snp_hibernate_request, SNP_SESSION_ONLY);
+SNP_RECORD_DECLARE(snp_hibernate_answer, SNP_HIBERNATE_ANSWER);
+SNP_RECORD_DECLARE(snp_history_request, SNP_HISTORY_REQUEST);
+SNP_RECORD_DECLARE(snp_cell_row, SNP_CELL_ROW);
+SNP_RECORD_DECLARE(snp_history_answer, SNP_HISTORY_ANSWER);
+SNP_RECORD_DECLARE(snp_cell_show_request, SNP_CELL_SHOW_REQUEST);
+SNP_RECORD_DECLARE(snp_cell_show_answer, SNP_CELL_SHOW_ANSWER);
+SNP_RECORD_DECLARE(snp_journal_events_request, SNP_JOURNAL_EVENTS_REQUEST);
+SNP_RECORD_DECLARE(snp_journal_row, SNP_JOURNAL_ROW);
+SNP_RECORD_DECLARE(snp_journal_events_answer, SNP_JOURNAL_EVENTS_ANSWER);
+SNP_RECORD_DECLARE(snp_gc_request, SNP_GC_REQUEST);
+SNP_RECORD_DECLARE(snp_gc_answer, SNP_GC_ANSWER);
+SNP_RECORD_DECLARE(snp_stats_answer, SNP_STATS_ANSWER);
+SNP_RECORD_DECLARE(snp_probe_request, SNP_PROBE_REQUEST);
+SNP_RECORD_DECLARE(snp_feature_row, SNP_FEATURE_ROW);
+SNP_RECORD_DECLARE(snp_probe_answer, SNP_PROBE_ANSWER);
+SNP_RECORD_DECLARE(snp_shutdown_row, SNP_SHUTDOWN_LOST);
+SNP_RECORD_DECLARE(snp_shutdown_answer, SNP_SHUTDOWN_ANSWER);
+
+#endif

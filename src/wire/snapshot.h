@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_WIRE_SNAPSHOT_H
+#define SNP_WIRE_SNAPSHOT_H
+
+/* Requests of clients about snapshots and archives, and what the daemon answers. */
+
+#include "policy/session_name.h"
+#include "wire/record.h"
+#include "wire/rpc.h"
+
+extern const char *const snp_diff_changes[];
+
+/* clang-format off */
+#define SNP_SNAPSHOT_REQUEST(F, S) \
+    F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "id or name") \
+    F(S, STR,  name,      OPTNIL, SNP_SESSION_NAME_MAX, 0, "else s1, s2...") \
+    F(S, BOOL, wait,      OPT,    0, 0, "answer only once it is on disk")
+#define SNP_SNAPSHOT_ANSWER(F, S) \
+    F(S, STR,  snapshot,  MUST,   0, 0, "id") \
+    F(S, STR,  name,      MUST,   0, 0, "given or made") \
+    F(S, STR,  session,   MUST,   0, 0, "id") \
+    F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
+    F(S, INT,  epoch,     MUST,   0, 0, "of the session's sandbox") \
+    F(S, STR,  parent,    NIL,    0, 0, "id of the snapshot the session stood on") \
+    F(S, STRS, where,     MUST,   0, 0, "of memory, disk") \
+    F(S, INT,  us,        MUST,   0, 0, "time taken") \
+    F(S, ARR,  lost,      MUST,   0, NULL, "what could not be saved") \
+    F(S, STR,  not_in_memory, NIL, 0, 0, "why it is not")
+
+#define SNP_SNAPSHOTS_LIST_REQUEST(F, S) \
+    F(S, STR,  session,   OPTNIL, SNP_SESSION_NAME_MAX, 0, "only those of this one")
+#define SNP_SNAPSHOT_ROW(F, S) \
+    F(S, STR,  id,        MUST,   0, 0, "of the snapshot") \
+    F(S, STR,  name,      NIL,    0, 0, "of the snapshot") \
+    F(S, STR,  session,   MUST,   0, 0, "id") \
+    F(S, STR,  session_name, NIL, 0, 0, "its name") \
+    F(S, STR,  parent,    NIL,    0, 0, "id of a snapshot") \
+    F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
+    F(S, INT,  epoch,     MUST,   0, 0, "of the session's sandbox") \
+    F(S, REAL, created,   MUST,   0, 0, "unix seconds") \
+    F(S, INT,  bytes,     MUST,   0, 0, "on disk") \
+    F(S, ARR,  lost,      MUST,   0, NULL, "at most 20") \
+    F(S, STRS, where,     OPT,    0, 0, "of memory, disk")
+#define SNP_SNAPSHOT_HEAD(F, S) \
+    F(S, STR,  session,   MUST,   0, 0, "id") \
+    F(S, STR,  name,      NIL,    0, 0, "of the session") \
+    F(S, STR,  snapshot,  MUST,   0, 0, "id")
+#define SNP_SNAPSHOTS_LIST_ANSWER(F, S) \
+    F(S, ARR,  snapshots, MUST,   0, &snp_snapshot_row_form, "the oldest first") \
+    F(S, STR,  head,      NIL,    0, 0, "the snapshot that `session` stands on") \
+    F(S, ARR,  heads,     MUST,   0, &snp_snapshot_head_form, "of all sessions")
+
+#define SNP_SNAPSHOTS_REMOVE_REQUEST(F, S) \
+    F(S, STR,  snapshot,  MUST,   SNP_CAP_REF, 0, "id or name")
+#define SNP_SNAPSHOTS_REMOVE_ANSWER(F, S) \
+    F(S, STR,  removed,   MUST,   0, 0, "id")
+
+#define SNP_ROLLBACK_REQUEST(F, S) \
+    F(S, STR,  snapshot,  MUST,   SNP_CAP_REF, 0, "id or name") \
+    F(S, STR,  session,   OPTNIL, SNP_SESSION_NAME_MAX, 0, "the session it must be of")
+#define SNP_ROLLBACK_ANSWER(F, S) \
+    F(S, STR,  session,   MUST,   0, 0, "id") \
+    F(S, STR,  session_name, MUST, 0, 0, "its name") \
+    F(S, STR,  snapshot,  MUST,   0, 0, "id") \
+    F(S, INT,  cell,      MUST,   0, 0, "the session is as after this cell") \
+    F(S, INT,  epoch,     MUST,   0, 0, "the session's from now on") \
+    F(S, STR,  how,       MUST,   0, 0, "memory or checkpoint") \
+    F(S, INT,  us,        MUST,   0, 0, "time taken") \
+    F(S, ARR,  lost,      MUST,   0, NULL, "what could not be saved") \
+    F(S, ARR,  failed,    MUST,   0, NULL, "what could not be restored")
+
+#define SNP_FORK_REQUEST(F, S) \
+    F(S, STR,  from,      MUST,   SNP_CAP_REF, 0, "a session or snapshot") \
+    F(S, NUM,  n,         OPT,    SNP_CAP_FORKS, 0, "sessions to make, 1 if not given") \
+    F(S, STR,  name,      OPTNIL, SNP_SESSION_NAME_MAX, 0, "prefix of their names")
+#define SNP_FORK_ROW(F, S) \
+    F(S, STR,  session,   MUST,   0, 0, "id") \
+    F(S, STR,  name,      MUST,   0, 0, "its name") \
+    F(S, INT,  epoch,     MUST,   0, 0, "of its sandbox")
+#define SNP_FORK_ANSWER(F, S) \
+    F(S, ARR,  sessions,  MUST,   0, &snp_fork_row_form, "made") \
+    F(S, STR,  how,       MUST,   0, 0, "checkpoint") \
+    F(S, STR,  parent,    NIL,    0, 0, "id of the snapshot they stand on") \
+    F(S, ARR,  lost,      MUST,   0, NULL, "what could not be saved") \
+    F(S, ARR,  failed,    MUST,   0, NULL, "what could not be restored") \
+    F(S, INT,  us,        MUST,   0, 0, "time taken")
+
+#define SNP_DIFF_REQUEST(F, S) \
+    F(S, STR,  a,         MUST,   SNP_CAP_REF, 0, "a session or snapshot") \
+    F(S, STR,  b,         MUST,   SNP_CAP_REF, 0, "another")
+#define SNP_DIFF_VARIABLE(F, S) \
+    F(S, TEXT, name,      MUST,   0, 0, "of the variable") \
+    F(S, WORD, change,    MUST,   0, snp_diff_changes, "from a to b") \
+    F(S, STR,  type_a,    NIL,    0, 0, "its type in a") \
+    F(S, STR,  type_b,    NIL,    0, 0, "its type in b")
+#define SNP_DIFF_FILE(F, S) \
+    F(S, WORD, change,    MUST,   0, snp_diff_changes, "from a to b") \
+    F(S, TEXT, path,      MUST,   0, 0, "below /workspace") \
+    F(S, STR,  path_hex,  OPT,    0, 0, "its bytes, if they are no UTF-8") \
+    F(S, STR,  a,         NIL,    0, 0, "hash of its contents in a") \
+    F(S, STR,  type_a,    OPT,    0, 0, "file, dir, link, deleted; these if a has it") \
+    F(S, NUM,  size_a,    OPT,    0, 0, "bytes") \
+    F(S, NUM,  mode_a,    OPT,    0, 0, "permissions") \
+    F(S, TEXT, target_a,  OPT,    0, 0, "of a link") \
+    F(S, STR,  b,         NIL,    0, 0, "the same of b") \
+    F(S, STR,  type_b,    OPT,    0, 0, "") \
+    F(S, NUM,  size_b,    OPT,    0, 0, "") \
+    F(S, NUM,  mode_b,    OPT,    0, 0, "") \
+    F(S, TEXT, target_b,  OPT,    0, 0, "")
+#define SNP_DIFF_ANSWER(F, S) \
+    F(S, ARR,  variables, MUST,   0, &snp_diff_variable_form, "") \
+    F(S, ARR,  files,     MUST,   0, &snp_diff_file_form, "") \
+    F(S, BOOL, truncated, MUST,   0, 0, "there are more") \
+    F(S, ARR,  lost_a,    MUST,   0, NULL, "what a could not save") \
+    F(S, ARR,  lost_b,    MUST,   0, NULL, "what b could not save")
+
+#define SNP_EXPORT_REQUEST(F, S) \
+    F(S, STR,  from,      MUST,   SNP_CAP_REF, 0, "a session or snapshot")
+#define SNP_EXPORT_ANSWER(F, S) \
+    F(S, STR,  name,      MUST,   0, 0, "of the session") \
+    F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
+    F(S, INT,  bytes,     MUST,   0, 0, "of the file") \
+    F(S, ARR,  lost,      MUST,   0, NULL, "what could not be saved")
+
+#define SNP_IMPORT_BEGIN_REQUEST(F, S) \
+    F(S, STR,  name,      OPTNIL, SNP_SESSION_NAME_MAX, 0, "of the session; else the file's") \
+    F(S, OBJ,  limits,    OPT,    0, NULL, "the most its session may have") \
+    F(S, STR,  tier,      OPT,    32, 0, "its tier") \
+    F(S, BOOL, allow_degraded, OPT, 0, 0, "as in `exec`") \
+    F(S, BOOL, require_exact, OPT, 0, 0, "as in `exec`")
+#define SNP_IMPORT_TOKEN(F, S) \
+    F(S, STR,  token,     MUST,   SNP_SESSION_ID_LEN, 0, "names the import, which ends with the connection")
+#define SNP_IMPORT_END_ANSWER(F, S) \
+    F(S, STR,  session,   MUST,   0, 0, "id") \
+    F(S, STR,  name,      MUST,   0, 0, "its name") \
+    F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
+    F(S, ARR,  notes,     MUST,   0, NULL, "what is not as in the file") \
+    F(S, ARR,  lost,      MUST,   0, NULL, "what could not be saved") \
+    F(S, ARR,  failed,    MUST,   0, NULL, "what could not be restored")
+/* clang-format on */
+
+SNP_RECORD_DECLARE(snp_snapshot_request, SNP_SNAPSHOT_REQUEST);
+SNP_RECORD_DECLARE(snp_snapshot_answer, SNP_SNAPSHOT_ANSWER);
+SNP_RECORD_DECLARE(snp_snapshots_list_request, SNP_SNAPSHOTS_LIST_REQUEST);
+SNP_RECORD_DECLARE(snp_snapshot_row, SNP_SNAPSHOT_ROW);
+SNP_RECORD_DECLARE(snp_snapshot_head, SNP_SNAPSHOT_HEAD);
+SNP_RECORD_DECLARE(snp_snapshots_list_answer, SNP_SNAPSHOTS_LIST_ANSWER);
+SNP_RECORD_DECLARE(snp_snapshots_remove_request, SNP_SNAPSHOTS_REMOVE_REQUEST);
+SNP_RECORD_DECLARE(snp_snapshots_remove_answer, SNP_SNAPSHOTS_REMOVE_ANSWER);
+SNP_RECORD_DECLARE(snp_rollback_request, SNP_ROLLBACK_REQUEST);
+SNP_RECORD_DECLARE(snp_rollback_answer, SNP_ROLLBACK_ANSWER);
+SNP_RECORD_DECLARE(snp_fork_request, SNP_FORK_REQUEST);
+SNP_RECORD_DECLARE(snp_fork_row, SNP_FORK_ROW);
+SNP_RECORD_DECLARE(snp_fork_answer, SNP_FORK_ANSWER);
+SNP_RECORD_DECLARE(snp_diff_request, SNP_DIFF_REQUEST);
+SNP_RECORD_DECLARE(snp_diff_variable, SNP_DIFF_VARIABLE);
+SNP_RECORD_DECLARE(snp_diff_file, SNP_DIFF_FILE);
+SNP_RECORD_DECLARE(snp_diff_answer, SNP_DIFF_ANSWER);
+SNP_RECORD_DECLARE(snp_export_request, SNP_EXPORT_REQUEST);
+SNP_RECORD_DECLARE(snp_export_answer, SNP_EXPORT_ANSWER);
+SNP_RECORD_DECLARE(snp_import_begin_request, SNP_IMPORT_BEGIN_REQUEST);
+SNP_RECORD_DECLARE(snp_import_begin_answer, SNP_IMPORT_TOKEN);
+SNP_RECORD_DECLARE(snp_import_data_request, SNP_IMPORT_TOKEN);
+SNP_RECORD_DECLARE(snp_import_end_request, SNP_IMPORT_TOKEN);
+SNP_RECORD_DECLARE(snp_import_end_answer, SNP_IMPORT_END_ANSWER);
+
+#endif
