@@ -61,6 +61,11 @@ def need(what, present, why):
 PATIENCE = 25
 
 
+def ways(error):
+    """What `recover` may be to deal with what a session lacks, as an error says."""
+    return (error.get("remedy") or {}).get("ways", [])
+
+
 def wait_for(check, seconds=PATIENCE, step=0.02):
     """The first true answer of check(), or its last one when the time is over."""
     end = time.monotonic() + seconds

@@ -41,6 +41,7 @@ static const char *const remedy_names[] = {
     [SNP_REMEDY_END_SESSION] = "end_session",
     [SNP_REMEDY_NO_SESSION] = "no_session",
     [SNP_REMEDY_TIER] = "tier",
+    [SNP_REMEDY_WEAKER_TIER] = "weaker_tier",
     [SNP_REMEDY_ALLOW_DEGRADED] = "allow_degraded",
     [SNP_REMEDY_ALLOW_INEXACT] = "allow_inexact",
     [SNP_REMEDY_TEMPLATE] = "template",
@@ -158,6 +159,18 @@ int snp_err_remedy(
         err->remedy.kind = kind;
         err->remedy.value = value;
         store(err->remedy.name, sizeof(err->remedy.name), name);
+    }
+    return code;
+}
+
+int snp_err_near(struct snp_err *err, int code, const char *near)
+{
+    char text[sizeof(err->msg) + sizeof(err->remedy.name) + 32];
+
+    if (err != NULL && near != NULL) {
+        (void)snprintf(text, sizeof(text), "%s; did you mean '%.130s'?", err->msg, near);
+        store(err->msg, sizeof(err->msg), text);
+        (void)snp_err_remedy(err, code, SNP_REMEDY_NEAR_NAME, near, 0);
     }
     return code;
 }

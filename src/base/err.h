@@ -47,6 +47,7 @@ enum snp_remedy_kind {
     SNP_REMEDY_END_SESSION,    /* end one to make room */
     SNP_REMEDY_NO_SESSION,     /* do without a session that lasts */
     SNP_REMEDY_TIER,           /* name: the tier that can */
+    SNP_REMEDY_WEAKER_TIER,    /* name: a tier that can, and contains less */
     SNP_REMEDY_ALLOW_DEGRADED, /* run without the control */
     SNP_REMEDY_ALLOW_INEXACT,  /* run with controls that are approximate */
     SNP_REMEDY_TEMPLATE,       /* name: a template that fits */
@@ -70,7 +71,7 @@ struct snp_remedy {
     enum snp_remedy_kind kind;
     int reserved;
     int64_t value;
-    char name[112]; /* "" = none */
+    char name[136]; /* "" = none */
 };
 
 struct snp_err {
@@ -78,13 +79,13 @@ struct snp_err {
     int sys_errno;    /* 0 unless code is SNP_E_SYS */
     char where[48];   /* "function:line" of the first report */
     char msg[456];    /* NUL-terminated, one line, no secrets */
-    char object[112]; /* what it is about, as the caller named it; "" = not said */
+    char object[136]; /* what it is about; "" = not said */
     char limit[24];   /* the limit that was met; "" = none */
     int64_t limit_value;
     struct snp_remedy remedy;
 };
 
-_Static_assert(sizeof(struct snp_err) == 784, "sent as it is between our processes");
+_Static_assert(sizeof(struct snp_err) == 832, "sent as it is between our processes");
 
 /*
  * Fill *err and return code, so that a caller can write
@@ -107,9 +108,14 @@ int snp_err_set(struct snp_err *err,
 #define snp_fail_with(err, code, kind, name, value, ...) \
     snp_err_remedy((err), snp_fail((err), (code), __VA_ARGS__), (kind), (name), (value))
 
+/* As snp_fail; the message goes on with "; did you mean 'NEAR'?" if near is not NULL. */
+#define snp_fail_near(err, code, near, ...) \
+    snp_err_near((err), snp_fail((err), (code), __VA_ARGS__), (near))
+
 /* Add to a report that was just made; code is returned. */
 int snp_err_remedy(
     struct snp_err *err, int code, enum snp_remedy_kind kind, const char *name, int64_t value);
+int snp_err_near(struct snp_err *err, int code, const char *near);
 void snp_err_about(struct snp_err *err, const char *object);
 void snp_err_limit(struct snp_err *err, const char *limit, int64_t value);
 

@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "cli/show/remedy.h"
 #include "cli/show/term.h"
 #include "text/escape.h"
 
@@ -72,11 +73,11 @@ static struct {
 
 /* ---- messages ---- */
 
-static void note_error(int code, const char *message)
+static void note_error(const struct snp_err *err)
 {
     if (json_answer.is_wanted && json_answer.error == NULL) {
-        json_answer.error = json_pack("{s:s, s:o}", "code", snp_code_name(code), "message",
-                                      snp_json_bytes(message, strlen(message)));
+        json_answer.error = snp_json_from_err(err);
+        (void)json_object_set_new(json_answer.error, "message", snp_cli_remedy_text(err));
     }
     (void)fflush(stdout);
 }
@@ -114,34 +115,49 @@ static void say_parts(const char *before, char *message)
 }
 
 /* The message without the name of the method, which mostly is the verb's and stands before it. */
-static char *own_words(const struct snp_cli *cli, char *message)
+static void own_words(const struct snp_cli *cli, char *message)
 {
     const char *space = strrchr(cli->command, ' ');
     const char *verb = space == NULL ? cli->command : space + 1;
     size_t n = strlen(verb);
 
-    return strncmp(message, verb, n) == 0 && strncmp(message + n, ": ", 2) == 0
-               ? message + n + 2
-               : message;
+    if (strncmp(message, verb, n) == 0 && strncmp(message + n, ": ", 2) == 0) {
+        memmove(message, message + n + 2, strlen(message + n + 2) + 1);
+    }
+}
+
+/* The message, and below it what helps. */
+static void say_whole(const char *before, struct snp_err *err)
+{
+    snp_autobuf struct snp_buf words = {0};
+
+    snp_buf_init(&words, MESSAGE_MAX_BYTES / 4);
+    if (err->code == SNP_E_UNSUPPORTED) {
+        say_parts(before, err->msg);
+    } else {
+        say(before, err->msg);
+    }
+    if (snp_cli_remedy_add(&words, err) == 0 && words.len > 0) {
+        say("", snp_buf_cstr(&words));
+    }
 }
 
 int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err)
 {
     struct snp_err shown = *err;
-    char *message = own_words(cli, shown.msg);
 
-    note_error(err->code, message);
-    if (err->code == SNP_E_UNSUPPORTED) {
-        say_parts(cli->command, message);
-    } else {
-        say(cli->command, message);
-    }
+    own_words(cli, shown.msg);
+    note_error(&shown);
+    say_whole(cli->command, &shown);
     return snp_code_exit(err->code);
 }
 
 static int usage_error(const struct snp_cli *cli, const char *message)
 {
-    note_error(SNP_E_INVALID, message);
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_INVALID, "%s", message);
+    note_error(&err);
     say(cli->command, message);
     (void)fprintf(stderr, "see '%s --help'\n", cli->command);
     return SNP_EXIT_USAGE;

@@ -317,11 +317,8 @@ static int venv_use(const struct snp_python_query *query,
         return snp_fail(err, SNP_E_DENIED, "its interpreter lies in the project");
     }
     if (!is_usual_place(query, ret->exe) && !is_registered(query, ret->exe)) {
-        return snp_fail(
-            err, SNP_E_DENIED,
-            "%.150s is in no usual place for an interpreter; snipara-sandbox template "
-            "add NAME --python PATH says that it may be used",
-            ret->exe);
+        return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_ALLOW_PYTHON, ret->exe, 0,
+                             "%.150s is in no usual place for an interpreter", ret->exe);
     }
     if (minor != wanted || !has_packages(project_fd, minor)) {
         return snp_fail(err, SNP_E_UNSUPPORTED, "it has no lib/python3.%d/site-packages",
@@ -481,23 +478,23 @@ static int rootfs_find(const struct snp_python_query *query,
     int r = 0;
 
     if (folder == NULL) {
-        return snp_fail_sys(err, errno, "--rootfs %.300s", query->rootfs);
+        return snp_fail_sys(err, errno, "rootfs %.300s", query->rootfs);
     }
     r = snp_prefix_check(folder, query->home, err);
     if (r < 0) {
-        return snp_err_wrap(err, "--rootfs");
+        return snp_err_wrap(err, "rootfs");
     }
     if (query->name != NULL && !snp_template_is_builtin(query->name)) {
         return snp_fail(err, SNP_E_INVALID,
-                        "--rootfs brings its own Python: it goes with the templates base, data "
+                        "a rootfs brings its own Python: it goes with the templates base, data "
                         "and plot only");
     }
     root = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0) {
-        return snp_fail_sys(err, errno, "--rootfs %.300s", query->rootfs);
+        return snp_fail_sys(err, errno, "rootfs %.300s", query->rootfs);
     }
     if (fstat(root, &st) < 0) {
-        return snp_fail_sys(err, errno, "--rootfs %.300s", query->rootfs);
+        return snp_fail_sys(err, errno, "rootfs %.300s", query->rootfs);
     }
     ret->id = snp_format("%llu.%llu.%lld.%ld", (unsigned long long)st.st_dev,
                          (unsigned long long)st.st_ino, (long long)st.st_ctim.tv_sec,

@@ -126,9 +126,10 @@ static int not_found(const char *state_dir, const char *name, struct snp_err *er
         size_t n = strlen(names);
         (void)snprintf(names + n, sizeof(names) - n, ", %s", snp_json_str(item, "name", "?"));
     }
-    return snp_fail(err, SNP_E_NOT_FOUND,
-                    "no template '%s'; there are %s. snipara-sandbox template add makes one",
-                    name, names);
+    (void)snp_fail_with(err, SNP_E_NOT_FOUND, SNP_REMEDY_ADD_TEMPLATE, NULL, 0,
+                        "no template '%s'; there are %s", name, names);
+    snp_err_about(err, name);
+    return SNP_E_NOT_FOUND;
 }
 
 int snp_registry_read(const char *state_dir,
@@ -160,8 +161,8 @@ int snp_registry_read(const char *state_dir,
         r = snp_fail(err, SNP_E_INVALID, "it is not a template's record");
     }
     if (r < 0) {
-        return snp_err_wrap(err, "template %s: %.200s (template add %s --replace renews it)",
-                            name, path, name);
+        (void)snp_err_wrap(err, "template %s: %.200s", name, path);
+        return snp_err_remedy(err, r, SNP_REMEDY_RENEW_TEMPLATE, name, 0);
     }
     *ret = SNP_TAKE_PTR(record);
     return 0;

@@ -497,11 +497,10 @@ static int price_check(const struct snp_run_with *with,
         return r;
     }
     if (budget->cost_usd >= 0 && !ret->is_priced) {
-        return snp_fail(
-            err, SNP_E_INVALID,
-            "the price of %s is not known, so a cost limit of $%.2f cannot hold; "
-            "give the model a price (docs/reference/models.md), or --cost-limit none",
-            ret->model, budget->cost_usd);
+        return snp_fail_with(
+            err, SNP_E_INVALID, SNP_REMEDY_RAISE_LIMIT, "cost_limit", -1,
+            "the price of %s is not known, so a cost limit of $%.2f cannot hold", ret->model,
+            budget->cost_usd);
     }
     return 0;
 }
@@ -789,6 +788,8 @@ static json_t *more_add(const struct snp_run *run, json_t *result)
         json_object_set_new(result, "session",
                             run->has_session ? json_string(run->box.session) : json_null()) <
             0 ||
+        (run->has_failed && run->err.remedy.kind != SNP_REMEDY_NONE &&
+         json_object_set_new(result, "remedy", snp_json_from_remedy(&run->err.remedy)) < 0) ||
         json_object_set_new(result, "files", snp_run_state_files(state)) < 0) {
         json_decref(result);
         return NULL;

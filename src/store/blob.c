@@ -157,18 +157,17 @@ static int fail_write(const struct snp_blob_place *place, uint64_t needed, struc
     int eno = errno;
 
     if (eno != ENOSPC && eno != EDQUOT && eno != EFBIG) {
-        return snp_fail_sys(err, eno,
-                            "write to %s; make it writable or set SNIPARA_SANDBOX_STATE_DIR to "
-                            "another folder",
-                            place->dir);
+        (void)snp_fail_sys(err, eno, "write to %s; make it writable", place->dir);
+        return snp_err_remedy(err, SNP_E_SYS, SNP_REMEDY_STATE_DIR, NULL, 0);
     }
     if (statvfs(place->dir, &fs) == 0) {
         (void)snp_format_bytes((uint64_t)fs.f_bavail * fs.f_frsize, have, sizeof(have));
     }
-    return snp_fail(err, SNP_E_LIMIT,
-                    "%s cannot take %s more, %s are free; free space on that disk, remove "
-                    "sessions, or set SNIPARA_SANDBOX_STATE_DIR to a folder on another one",
-                    place->dir, snp_format_bytes(needed, need, sizeof(need)), have);
+    return snp_fail_with(
+        err, SNP_E_LIMIT, SNP_REMEDY_STATE_DIR, NULL, 0,
+        "%s cannot take %s more, %s are free; free space on that disk, or remove "
+        "sessions",
+        place->dir, snp_format_bytes(needed, need, sizeof(need)), have);
 }
 
 /* What files take ----------------------------------------------------------------------- */

@@ -42,11 +42,10 @@ static int fail_full(struct snp_db *db, struct snp_err *err)
         }
         (void)snp_format_bytes((uint64_t)fs.f_bavail * fs.f_frsize, have, sizeof(have));
     }
-    return snp_fail(
-        err, SNP_E_LIMIT,
-        "%s cannot grow: %s are needed, %s are free; free space on that disk, remove "
-        "sessions, or set SNIPARA_SANDBOX_STATE_DIR to a folder on another one",
-        db->path, need, have);
+    return snp_fail_with(err, SNP_E_LIMIT, SNP_REMEDY_STATE_DIR, NULL, 0,
+                         "%s cannot grow: %s are needed, %s are free; free space on that disk, "
+                         "or remove sessions",
+                         db->path, need, have);
 }
 
 /* Why the system refused: as the connection knows it, else as the log or the file does. */
@@ -88,24 +87,22 @@ int snp_db_fail(struct snp_db *db, int rc, struct snp_err *err)
     case SQLITE_IOERR:
         return fail_io(db, rc, err);
     case SQLITE_READONLY:
-        return snp_fail_sys(err, EROFS,
-                            "%s cannot be written; make its folder writable or set "
-                            "SNIPARA_SANDBOX_STATE_DIR to another one",
-                            db->path);
+        (void)snp_fail_sys(err, EROFS, "%s cannot be written; make its folder writable",
+                           db->path);
+        return snp_err_remedy(err, SNP_E_SYS, SNP_REMEDY_STATE_DIR, NULL, 0);
     case SQLITE_CANTOPEN:
-        return snp_fail_sys(err,
-                            db->sqlite == NULL || sqlite3_system_errno(db->sqlite) == 0
-                                ? EACCES
-                                : sqlite3_system_errno(db->sqlite),
-                            "%s cannot be opened; make its folder writable or set "
-                            "SNIPARA_SANDBOX_STATE_DIR to another one",
-                            db->path);
+        (void)snp_fail_sys(err,
+                           db->sqlite == NULL || sqlite3_system_errno(db->sqlite) == 0
+                               ? EACCES
+                               : sqlite3_system_errno(db->sqlite),
+                           "%s cannot be opened; make its folder writable", db->path);
+        return snp_err_remedy(err, SNP_E_SYS, SNP_REMEDY_STATE_DIR, NULL, 0);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        return snp_fail(err, SNP_E_DENIED,
-                        "%s is in use by another process; end that process (another "
-                        "snipara-sandboxd?) or set SNIPARA_SANDBOX_STATE_DIR",
-                        db->path);
+        return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_STATE_DIR, NULL, 0,
+                             "%s is in use by another process; end that process (another "
+                             "snipara-sandboxd?)",
+                             db->path);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
         db->is_corrupt = true;

@@ -65,10 +65,8 @@ struct snp_store_stats {
 /* SNP_E_LIMIT, with the way out. folder: the journal's, or one in it. */
 static inline int snp_fail_budget(const char *folder, struct snp_err *err)
 {
-    return snp_fail(err, SNP_E_LIMIT,
-                    "%s has reached its budget; remove sessions or snapshots, or raise "
-                    "SNIPARA_SANDBOX_JOURNAL_BUDGET (snipara-sandboxd --journal-budget)",
-                    folder);
+    return snp_fail_with(err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT, "journal_budget", 0,
+                         "%s has reached its budget", folder);
 }
 
 #endif

@@ -434,8 +434,10 @@ static int cell_row(
         r = snp_db_step(&rows, err);
     }
     if (r == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
-                        (unsigned long long)cell);
+        (void)snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
+                       (unsigned long long)cell);
+        snp_err_about(err, "cell");
+        return SNP_E_NOT_FOUND;
     }
     if (r > 0) {
         ret[0] = (int64_t)snp_col_u64(&rows, 0);
@@ -557,8 +559,10 @@ int snp_journal_cell_get(struct snp_tx *tx,
         r = snp_db_step(&rows, err);
     }
     if (r == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
-                        (unsigned long long)cell);
+        (void)snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
+                       (unsigned long long)cell);
+        snp_err_about(err, "cell");
+        return SNP_E_NOT_FOUND;
     }
     if (r < 0) {
         return r;

@@ -20,8 +20,10 @@ int snp_journal_file_add(struct snp_tx *tx,
                        "ttti", path, change, session, (int64_t)cell);
 
     if (r == 0 && changed == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
-                        (unsigned long long)cell);
+        (void)snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
+                       (unsigned long long)cell);
+        snp_err_about(err, "cell");
+        return SNP_E_NOT_FOUND;
     }
     return r;
 }

@@ -140,9 +140,11 @@ static int unknown_tell(struct snp_tx *tx, const char *ref, struct snp_err *err)
         r = 0;
     }
     return r < 0 ? r
-                 : snp_fail(err, SNP_E_NOT_FOUND, "there is no snapshot %.130s%s%s%s", ref,
-                            nearest[0] == '\0' ? "" : "; did you mean ", nearest,
-                            nearest[0] == '\0' ? "" : "?");
+                 : snp_fail_with(err, SNP_E_NOT_FOUND,
+                                 nearest[0] == '\0' ? SNP_REMEDY_NONE : SNP_REMEDY_NEAR_NAME,
+                                 nearest, 0, "there is no snapshot %.130s%s%s%s", ref,
+                                 nearest[0] == '\0' ? "" : "; did you mean ", nearest,
+                                 nearest[0] == '\0' ? "" : "?");
 }
 
 int snp_journal_snapshot_get(struct snp_tx *tx,

@@ -261,21 +261,17 @@ static int lock_take(struct snp_store *store, struct snp_err *err)
     }
     fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return snp_fail_sys(
-            err, errno,
-            "open %s; make its folder writable or set SNIPARA_SANDBOX_STATE_DIR "
-            "to another one",
-            path);
+        (void)snp_fail_sys(err, errno, "open %s; make its folder writable", path);
+        return snp_err_remedy(err, SNP_E_SYS, SNP_REMEDY_STATE_DIR, NULL, 0);
     }
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         if (errno != EWOULDBLOCK && errno != EINTR) {
             return snp_fail_sys(err, errno, "lock %s", path);
         }
         if (snp_now_us() > deadline) {
-            return snp_fail(
-                err, SNP_E_DENIED,
-                "%s is locked: another snipara-sandboxd uses this state folder; end "
-                "that one, or set SNIPARA_SANDBOX_STATE_DIR to another folder",
+            return snp_fail_with(
+                err, SNP_E_DENIED, SNP_REMEDY_STATE_DIR, NULL, 0,
+                "%s is locked: another snipara-sandboxd uses this state folder; end that one",
                 path);
         }
         (void)poll(NULL, 0, LOCK_STEP_MS);

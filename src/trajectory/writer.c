@@ -211,10 +211,11 @@ static bool leads_out(int fd, const char *name)
 
 static int leads_out_fail(const char *dir, struct snp_err *err)
 {
-    return snp_fail(err, SNP_E_DENIED,
-                    "%.200s may lead records out of this folder: it is, or passes through, a "
-                    "symbolic link. To write there all the same, use --log-dir",
-                    dir);
+    return snp_fail_with(
+        err, SNP_E_DENIED, SNP_REMEDY_LOG_DIR, NULL, 0,
+        "%.200s may lead records out of this folder: it is, or passes through, a "
+        "symbolic link",
+        dir);
 }
 
 /* One step down, made if need be. Who puts a link there meanwhile gains nothing. */

@@ -325,7 +325,7 @@ class Story:
             except Refused as error:
                 refusals.append(f"{members}: {error}")
                 # A session that died with its tier says so once, one that lacks cells asks what to do.
-                if "--recover" in error.head["message"] and members.get("recover") != "checkpoint":
+                if lib.ways(error.head) and members.get("recover") != "checkpoint":
                     # Once a replay has stopped there is only the checkpoint.
                     members = {"recover": "checkpoint" if members else self.recover}
                 elif (attempt >= 2 and not self.is_shot) or error.head.get("code") not in ("peer", "not_found"):

@@ -572,7 +572,7 @@ def test_a_dead_tier_is_replaced_and_nothing_goes_on_unasked(place, bin_folder):
     # Whatever needs the session is told what it lacks, as long as nobody has decided.
     for _ in range(2):
         error = client.call("ls", session="idle", path=".")[1]
-        assert error["code"] == "denied" and "--recover replay" in error["message"]
+        assert error["code"] == "denied" and error["object"] == "idle" and "replay" in lib.ways(error)
     assert "cell 1" in client.fail("x", "idle")["message"]
     assert client.run("'x' in globals()", "idle", recover="checkpoint") == "False"
     assert client.run("1", "idle") == "1"

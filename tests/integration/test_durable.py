@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import lib
 from test_daemon import (ERROR, RESPONSE, Daemon, bin_folder, children, is_alive, place,  # noqa: F401
                          wait_until)
 
@@ -153,7 +154,7 @@ def test_a_replay_that_ends_differently_stops(start, tmp_path):
     client = start(*LATER).client()
     error = client.fail("x", "s", recover="replay")
     assert "cell 2 ended with ok, now with error" in error["message"] and error["code"] == "denied"
-    assert "--recover" in client.fail("x", "s")["message"]
+    assert lib.ways(client.fail("x", "s")) == ["replay", "checkpoint"]
     os.unlink(mark)
     assert client.run("x", "s", recover="replay") == "3"
     # What the replay that stopped had run is in no executor any more.
@@ -167,14 +168,14 @@ def test_a_cell_that_ends_its_session_when_replayed_can_be_left_out(start):
     client = start(*LATER).client()
     client.run("globals().update(x=[1])", "s")
     client.end_of(client.start("x.append(2), die()", "s"))
-    message = client.fail("x", "s", recover="replay")["message"]
-    assert "Replaying cell 2 ended session s; --recover skip" in message
+    error = client.fail("x", "s", recover="replay")
+    assert "Replaying cell 2 ended session s" in error["message"] and lib.ways(error) == ["skip", "checkpoint"]
     # It is not run for ever, not even after a restart; the others come back without it.
     n = len(history(client))
     for restarts in (False, True):
         client = start(*LATER).client() if restarts else client
-        message = client.fail("x", "s", recover="replay")["message"]
-        assert "Replaying cell 2 ended session s before" in message and "--recover skip" in message
+        error = client.fail("x", "s", recover="replay")
+        assert "Replaying cell 2 ended session s before" in error["message"] and "skip" in lib.ways(error)
         assert len(history(client)) == n
     done = result(client, "x", recover="skip")
     assert done["value"] == "[1]" and (done["restored"]["replayed"], done["restored"]["missing"]) == ([1], [2])
@@ -186,7 +187,7 @@ def test_a_stopped_replay_can_go_on_without_the_cell(start, tmp_path):
     for code in ("globals().update(x=[1])", f"open({str(tmp_path / 'mark')!r}, 'x').close()", "x.append(3)"):
         client.run(code, "s")
     client = start(*LATER).client()
-    assert "--recover skip" in client.fail("x", "s", recover="replay")["message"]
+    assert "skip" in lib.ways(client.fail("x", "s", recover="replay"))
     done = result(client, "x", recover="skip")
     assert done["value"] == "[1, 3]" and (done["restored"]["replayed"], done["restored"]["missing"]) == ([1, 3], [2])
 
@@ -521,7 +522,7 @@ def test_a_put_that_no_checkpoint_has_is_told(start):
 def refused(client, method, **members):
     kind, head, _, _ = client.call(method, **members)
     assert (kind, head["code"]) == (ERROR, "denied"), head
-    return head["message"]
+    return head
 
 
 def test_a_session_that_lacks_cells_has_a_state_of_its_own(start):
@@ -542,7 +543,7 @@ def test_a_session_that_lacks_cells_has_a_state_of_its_own(start):
     for method, members in (("hibernate", {}), ("snapshot", {}), ("checkpoint", {}), ("export", {"from": "s"}),
                             ("fork", {"from": "s", "n": 1})):
         why = refused(client, method, **({"session": "s"} if not members else members))
-        assert "session s was lost" in why and "cells 2, 3" in why and "--recover replay" in why, (method, why)
+        assert "session s was lost" in why["message"] and "cells 2, 3" in why["message"] and "replay" in lib.ways(why), (method, why)
     assert client.call("snapshots.list")[1]["snapshots"] == [] and len(history(client)) == 4
     assert result(client, "len(seen)", recover="replay")["value"] == "2"
     assert (row(client)["state"], row(client)["missing"]) == ("idle", None)
@@ -580,8 +581,8 @@ def test_a_file_alone_can_be_missing(start):
     put(client, "late")
     client = start(*LATER).client()
     assert row(client)["state"] == "incomplete" and row(client)["missing"]["files"] == ["late"]
-    assert "1 file put into it (late)" in refused(client, "fork", **{"from": "s", "n": 1})
-    assert "1 file put into it (late)" in refused(client, "hibernate", session="s")
+    assert "1 file put into it (late)" in refused(client, "fork", **{"from": "s", "n": 1})["message"]
+    assert "1 file put into it (late)" in refused(client, "hibernate", session="s")["message"]
 
 
 def test_notes_of_puts_go_when_every_checkpoint_has_them(start, place):  # noqa: F811
@@ -768,7 +769,7 @@ def test_another_python_is_named_with_the_way_out(start):
     client.run("python('9.9.1')", "other")
     assert client.call("hibernate", session="s")[0] == RESPONSE
     error = client.fail("x", "s")
-    assert "Python 3" in error["message"] and "9.9" in error["message"] and "clear" in error["message"]
+    assert "Python 3" in error["message"] and "9.9" in error["message"] and error["remedy"] == {"kind": "clear_session", "name": "s"}
     client.run("python('3')", "other")
     assert client.run("x", "s") == "1"
     client.run("python('9.9.1')", "other")

@@ -143,7 +143,7 @@ class Life:
                                                  **members)
             if kind == lib.RESPONSE:
                 break
-            if "--recover" in head["message"]:  # it lacks cells, and asks what to do
+            if lib.ways(head):  # it lacks cells, and asks what to do
                 members["recover"] = self.recover
                 continue
             # A session that died with its tier may say so once.

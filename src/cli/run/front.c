@@ -24,6 +24,7 @@
 #include "cli/run/show.h"
 #include "cli/run/tools.h"
 #include "cli/session/files.h"
+#include "cli/show/remedy.h"
 #include "cli/show/term.h"
 #include "cli/tier.h"
 #include "text/escape.h"
@@ -396,8 +397,8 @@ int snp_front_fail(const struct snp_front *front, const struct snp_err *err)
     if (!front->is_json && !front->has_events) {
         return snp_cli_fail(front->cli, err);
     }
-    object = json_pack("{s:b, s:o}", "success", 0, "error",
-                       snp_json_bytes(err->msg, strlen(err->msg)));
+    object = json_pack("{s:b, s:o, s:o}", "success", 0, "error", snp_cli_remedy_text(err),
+                       "failure", snp_json_from_err(err));
     if (front->has_events && object != NULL) {
         line_print(object);
     } else if (object != NULL) {
@@ -414,7 +415,8 @@ static void way_out_print(const struct snp_front *front, const json_t *result)
         is_elsewhere ? snp_shell_word(snp_config_str(front->config, SNP_KEY_LOG_DIR)) : NULL;
     const char *options = snp_json_str(result, "resume_with", "");
 
-    if (strstr(snp_json_str(result, "error", ""), "--recover") != NULL) {
+    if (strcmp(snp_json_str(json_object_get(result, "remedy"), "kind", ""),
+               snp_remedy_name(SNP_REMEDY_RECOVER)) == 0) {
         (void)fputs("--recover replay runs the missing cells again instead\n", stderr);
         options = "--recover checkpoint";
     }
@@ -573,6 +575,7 @@ static int end_print(struct snp_front *front)
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         return snp_front_fail(front, &err);
     }
+    snp_cli_remedy_join(result);
     is_ok = snp_json_bool(result, "success", false);
     if (files_export(front, result, &err) < 0) {
         snp_cli_warn(front->cli, "%s", err.msg);

@@ -647,8 +647,8 @@ static int get(const struct snp_opts *opts, struct copied *copied, struct snp_er
     }
     SNP_ASSERT(place.path != NULL);
     if (base_name(place.path)[0] == '\0') {
-        return snp_fail(err, SNP_E_INVALID, "'%s' names a folder; -r copies it",
-                        snp_opts_arg(opts, 0));
+        return snp_fail_with(err, SNP_E_INVALID, SNP_REMEDY_RECURSE, NULL, 0,
+                             "'%s' names a folder", snp_opts_arg(opts, 0));
     }
     to = destination(dest, place.path);
     if (to == NULL || !snp_utf8_valid(place.path, strlen(place.path))) {
@@ -661,9 +661,6 @@ static int get(const struct snp_opts *opts, struct copied *copied, struct snp_er
         from = (struct snp_remote_file){place.client, place.session, place.path, CREATED_MODE,
                                         false};
         r = snp_file_get(&from, target.fd, &copied->moved, err);
-        if (r == SNP_E_INVALID && snp_has_suffix(err->msg, "is a folder")) {
-            r = snp_fail(err, r, "%s; -r copies it", err->msg);
-        }
     }
     if (r == 0 && target.path != NULL) {
         r = target_commit(&target, from.mode, err);

@@ -299,7 +299,7 @@ static int cell_get(struct snp_client *client,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     r = snp_client_call(client, &call, ret, err);
-    if (r == SNP_E_NOT_FOUND && strstr(err->msg, "has no cell") != NULL) {
+    if (r == SNP_E_NOT_FOUND && snp_streq(err->object, "cell")) {
         return snp_fail(err, r, "session %.64s has no cell %lld", place->session,
                         (long long)place->cell);
     }

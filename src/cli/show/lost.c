@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "cli/show/remedy.h"
 #include "cli/show/term.h"
 #include "text/escape.h"
 
@@ -19,18 +20,19 @@ void snp_missing_tell(const json_t *row, const char *session)
     const json_t *missing = json_object_get(row, "missing");
     const char *text = snp_json_str(missing, "text", NULL);
     snp_autobuf struct snp_buf shown = {0};
+    snp_autobuf struct snp_buf ways = {0};
 
     if (text == NULL) {
         return;
     }
     snp_buf_init(&shown, (size_t)8 * TEXT_MAX);
+    snp_buf_init(&ways, TEXT_MAX);
     (void)fflush(stdout);
-    if (snp_escape(&shown, text, strlen(text)) == 0) {
+    if (snp_escape(&shown, text, strlen(text)) == 0 &&
+        snp_cli_remedy_ways(&ways, SNP_WAY_REPLAY | SNP_WAY_CHECKPOINT, session) == 0) {
         snp_term_put(stderr, SNP_STYLE_YELLOW, snp_json_str(row, "state", "incomplete"));
-        (void)fprintf(stderr,
-                      ": %s lacks %.*s; exec -s %s --recover replay runs the cells again, "
-                      "--recover checkpoint goes on without\n",
-                      session, (int)shown.len, snp_buf_bytes(&shown), session);
+        (void)fprintf(stderr, ": %s lacks %.*s; %s\n", session, (int)shown.len,
+                      snp_buf_bytes(&shown), snp_buf_cstr(&ways));
     }
 }
 

@@ -305,7 +305,7 @@ int snp_archive_write(struct snp_tx *tx,
 static int not_ours(struct snp_err *err)
 {
     return snp_fail(err, SNP_E_INVALID,
-                    "this is no file of snipara-sandbox export, or not whole");
+                    "this is not the file of an exported session, or not all of it");
 }
 
 static int bytes_get(int fd, off_t at, void *out, size_t n, struct snp_err *err)

@@ -231,10 +231,9 @@ void snp_run_import_data(const struct snp_work *work)
         (void)snp_fail(&err, SNP_E_LIMIT, "the file is larger than %llu GiB",
                        (unsigned long long)SNP_CAP_ARCHIVE_BYTES >> 30U);
     } else if (is_over_budget(import->server, work->raw_len)) {
-        (void)snp_fail(&err, SNP_E_LIMIT,
-                       "files on their way in may take no more than %llu MiB together; raise "
-                       "SNIPARA_SANDBOX_JOURNAL_BUDGET",
-                       (unsigned long long)import->server->options.budget_bytes >> 20U);
+        (void)snp_fail_with(&err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT, "journal_budget", 0,
+                            "files on their way in may take no more than %llu MiB together",
+                            (unsigned long long)import->server->options.budget_bytes >> 20U);
     } else if (snp_archive_begins(import->size, work->raw, work->raw_len, &err) < 0) {
         import_free(import);
     } else if (snp_write_all(import->fd, work->raw, work->raw_len) < 0) {
@@ -313,8 +312,8 @@ static int session_enter(struct snp_import *import, struct snp_err *err)
     int r;
 
     if (snp_sessions_find(import->server, import->name) != NULL) {
-        return snp_fail(err, SNP_E_DENIED,
-                        "there is a session %s already; --name gives another", import->name);
+        return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_OTHER_NAME, NULL, 0,
+                             "there is a session %s already", import->name);
     }
     r = snp_session_known(import->server, import->id, import->name, &session, err);
     if (r < 0) {
@@ -443,8 +442,8 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     int r = snp_journal_session_get(tx, import->name, &other, err);
 
     if (r == 0) {
-        return snp_fail(err, SNP_E_DENIED,
-                        "there is a session %s already; --name gives another", import->name);
+        return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_OTHER_NAME, NULL, 0,
+                             "there is a session %s already", import->name);
     }
     return r == SNP_E_NOT_FOUND ? snp_journal_session_add(tx, &row, err) : r;
 }
@@ -483,7 +482,8 @@ static int file_read(struct snp_import *import, struct snp_err *err)
         (void)snprintf(import->name, sizeof(import->name), "%s", import->archive.name);
     }
     if (import->name[0] == '\0') {
-        return snp_fail(err, SNP_E_INVALID, "the file names no session; --name gives a name");
+        return snp_fail_with(err, SNP_E_INVALID, SNP_REMEDY_OTHER_NAME, NULL, 0,
+                             "the file names no session");
     }
     return snp_archive_spec(&import->archive, &import->policy, import->notes, &import->spec,
                             err);

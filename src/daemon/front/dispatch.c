@@ -473,11 +473,7 @@ static int method_unknown(const char *name, struct snp_err *err)
         names[i] = snp_methods[i].request->what;
     }
     near = snp_suggest(name, names, SNP_ARRAY_LEN(names));
-    if (near != NULL) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "unknown method '%.64s'; did you mean '%s'?",
-                        name, near);
-    }
-    return snp_fail(err, SNP_E_UNSUPPORTED, "unknown method '%.64s'", name);
+    return snp_fail_near(err, SNP_E_UNSUPPORTED, near, "unknown method '%.64s'", name);
 }
 
 int snp_method_check(json_t *head,

@@ -249,11 +249,11 @@ int snp_missing_fail(const struct snp_missing *missing,
         (void)snprintf(origin, sizeof(origin), "its checkpoint is of after cell %llu",
                        (unsigned long long)place->checkpoint_cell);
     }
-    return snp_fail(err, SNP_E_DENIED,
-                    "session %.64s was lost, and %s: it lacks %s. Bring it back first with "
-                    "exec --recover replay, which runs the cells again, or --recover "
-                    "checkpoint, which goes on without",
-                    name, origin, what);
+    (void)snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_RECOVER, NULL,
+                        SNP_WAY_REPLAY | SNP_WAY_CHECKPOINT,
+                        "session %.64s was lost, and %s: it lacks %s", name, origin, what);
+    snp_err_about(err, name);
+    return err->code;
 }
 
 const struct snp_missing_cell *snp_missing_deadly(const struct snp_missing *missing)

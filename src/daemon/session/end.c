@@ -68,27 +68,24 @@ int snp_session_unused_check(const struct snp_session *session, struct snp_err *
     const char *name = session->name[0] == '\0' ? session->id : session->name;
 
     if (running != NULL && session->live.n_waiting == 0) {
-        return snp_fail(
-            err, SNP_E_DENIED,
-            "session %s runs cell %lld, since %.1f s, which would be cut off; --yes "
-            "does it all the same",
-            name, (long long)snp_json_int(running, "cell", 0),
-            (double)snp_json_int(running, "ran_ms", 0) / 1000);
+        return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
+                             "session %s runs cell %lld, since %.1f s, which would be cut off",
+                             name, (long long)snp_json_int(running, "cell", 0),
+                             (double)snp_json_int(running, "ran_ms", 0) / 1000);
     }
     if (running != NULL) {
-        return snp_fail(err, SNP_E_DENIED,
-                        "session %s runs cell %lld, since %.1f s, and %u more wait: all of "
-                        "them would be cut off; --yes does it all the same",
-                        name, (long long)snp_json_int(running, "cell", 0),
-                        (double)snp_json_int(running, "ran_ms", 0) / 1000,
-                        session->live.n_waiting);
+        return snp_fail_with(
+            err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
+            "session %s runs cell %lld, since %.1f s, and %u more wait: all of "
+            "them would be cut off",
+            name, (long long)snp_json_int(running, "cell", 0),
+            (double)snp_json_int(running, "ran_ms", 0) / 1000, session->live.n_waiting);
     }
     return session->live.n_waiting == 0
                ? 0
-               : snp_fail(err, SNP_E_DENIED,
-                          "session %s is about to run %u cells, which would be cut off; "
-                          "--yes does it all the same",
-                          name, session->live.n_waiting);
+               : snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
+                               "session %s is about to run %u cells, which would be cut off",
+                               name, session->live.n_waiting);
 }
 
 static struct ending *ending_new(struct snp_session *session, struct snp_request *request)

@@ -132,8 +132,7 @@ static int open_weaker(struct snp_executor *executor,
         return err->code;
     }
     if (!session->policy.allow_degraded) {
-        return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "%.340s; --env local runs it in the weaker local tier", err->msg);
+        return snp_err_remedy(err, err->code, SNP_REMEDY_WEAKER_TIER, "local", 0);
     }
     free(session->policy.instead_of);
     session->policy.instead_of = strdup(err->msg);

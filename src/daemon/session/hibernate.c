@@ -538,12 +538,12 @@ int snp_hibernate_room(struct snp_server *server, struct snp_err *err)
     if (living.n_leaving > 0 || living.n_busy > 0) {
         return 1;
     }
-    return snp_fail(
-        err, SNP_E_LIMIT,
-        "%llu sessions are awake, as many as may be (--live-max), and none of them "
-        "can hibernate, for each holds what cannot be saved; end one with: sessions "
-        "destroy NAME",
-        (unsigned long long)living.n);
+    (void)snp_fail_with(err, SNP_E_LIMIT, SNP_REMEDY_END_SESSION, NULL, 0,
+                        "%llu sessions are awake, as many as may be, and none of them can "
+                        "hibernate, for each holds what cannot be saved",
+                        (unsigned long long)living.n);
+    snp_err_limit(err, "live_sessions", (int64_t)server->options.live_max);
+    return err->code;
 }
 
 void snp_hibernate_serve(struct snp_server *server)

@@ -260,9 +260,6 @@ int snp_recover_check(struct snp_server *server, struct snp_err *err)
         (void)snprintf(why.msg, sizeof(why.msg), "it is being opened; try again");
     }
     snp_recover(server, NULL); /* for the next try */
-    return snp_fail(
-        err, SNP_E_SYS,
-        "the journal of sessions cannot be used (%.260s); see doctor. What needs no "
-        "session runs without --session",
-        why.msg);
+    return snp_fail_with(err, SNP_E_SYS, SNP_REMEDY_NO_SESSION, NULL, 0,
+                         "the journal of sessions cannot be used (%.260s)", why.msg);
 }

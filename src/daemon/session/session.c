@@ -282,9 +282,9 @@ int snp_sessions_unknown(const struct snp_server *server,
         }
     }
     nearest = names == NULL ? NULL : snp_suggest(text, names, n);
-    return snp_fail(err, SNP_E_NOT_FOUND, "there is no %s '%.130s'%s%s%s", what, text,
-                    nearest == NULL ? "" : "; did you mean '", nearest == NULL ? "" : nearest,
-                    nearest == NULL ? "" : "'?");
+    (void)snp_fail_near(err, SNP_E_NOT_FOUND, nearest, "there is no %s '%.130s'", what, text);
+    snp_err_about(err, text);
+    return err->code;
 }
 
 int snp_sessions_meant(struct snp_server *server,

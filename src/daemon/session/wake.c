@@ -39,9 +39,6 @@
 #include "store/journal.h"
 #include "wire/record.h"
 
-#define WAYS_OUT                                                                         \
-    "; --recover skip replays the other cells without it, --recover checkpoint goes on " \
-    "from the last checkpoint without any of them"
 #define ROLLBACK_NAME "the rollback to cell " /* no variable has such a name */
 
 struct snp_wake {
@@ -425,6 +422,12 @@ static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_
     return 0;
 }
 
+/* A cell cannot be replayed: the others can, or none. */
+#define fail_replay(err, session, ...)                              \
+    (snp_fail_with((err), SNP_E_DENIED, SNP_REMEDY_RECOVER, NULL,   \
+                   SNP_WAY_SKIP | SNP_WAY_CHECKPOINT, __VA_ARGS__), \
+     snp_err_about((err), (session)->name))
+
 /* Did the cell take the session along? */
 static bool is_lost(const json_t *result)
 {
@@ -451,15 +454,14 @@ static void replay_ended(void *ctx, const char *result, const struct snp_err *er
         wake->err = *err;
         (void)snp_err_wrap(&wake->err, "replay of cell %llu", (unsigned long long)was->cell);
     } else if (result == NULL || is_lost(head)) {
-        (void)snp_fail(&wake->err, SNP_E_DENIED,
-                       "Replaying cell %llu ended session %.64s" WAYS_OUT,
-                       (unsigned long long)was->cell, session->name);
+        fail_replay(&wake->err, session, "Replaying cell %llu ended session %.64s",
+                    (unsigned long long)was->cell, session->name);
     } else if (strcmp(was->status, "unknown") != 0 && strcmp(was->status, "running") != 0 &&
                strcmp(was->status, status) != 0) {
-        (void)snp_fail(&wake->err, SNP_E_DENIED,
-                       "replay stopped: cell %llu ended with %s, now with %s, so what comes "
-                       "after it would not be what it was" WAYS_OUT,
-                       (unsigned long long)was->cell, was->status, status);
+        fail_replay(&wake->err, session,
+                    "replay stopped: cell %llu ended with %s, now with %s, so what comes "
+                    "after it would not be what it was",
+                    (unsigned long long)was->cell, was->status, status);
     }
     wake->replayed++;
 }
@@ -757,19 +759,20 @@ static bool decide(struct snp_wake *wake, struct snp_err *err)
     }
     deadly = snp_missing_deadly(&wake->missing);
     if (wake->decision == SNP_RECOVER_REPLAY && deadly != NULL) {
-        (void)snp_fail(err, SNP_E_DENIED,
-                       "Replaying cell %llu ended session %.64s before, so it was not replayed "
-                       "again" WAYS_OUT,
-                       (unsigned long long)deadly->cell, session->name);
+        fail_replay(err, session,
+                    "Replaying cell %llu ended session %.64s before, so it was not "
+                    "replayed again",
+                    (unsigned long long)deadly->cell, session->name);
         return false;
     }
     if (wake->decision == SNP_RECOVER_REPLAY && wake->missing.n_beyond > 0) {
-        (void)snp_fail(err, SNP_E_LIMIT,
-                       "session %s lacks what %llu cells did, and at most %d are run again; "
-                       "--recover checkpoint goes on without them",
-                       session->name,
-                       (unsigned long long)(wake->missing.n_cells + wake->missing.n_beyond),
-                       SNP_MISSING_CELLS_MAX);
+        (void)snp_fail_with(
+            err, SNP_E_LIMIT, SNP_REMEDY_RECOVER, NULL, SNP_WAY_CHECKPOINT,
+            "session %s lacks what %llu cells did, and at most %d are run again", session->name,
+            (unsigned long long)(wake->missing.n_cells + wake->missing.n_beyond),
+            SNP_MISSING_CELLS_MAX);
+        snp_err_about(err, session->name);
+        snp_err_limit(err, "replayed_cells", SNP_MISSING_CELLS_MAX);
         return false;
     }
     return true;

@@ -469,10 +469,10 @@ static void found(void *arg, const struct snp_err *find_err)
             snp_memory_wait(back->server, back->snapshot, true, &back->spill)) {
             return;
         }
-        (void)snp_fail(
-            &err, SNP_E_DENIED,
+        (void)snp_fail_with(
+            &err, SNP_E_DENIED, SNP_REMEDY_DOCTOR, NULL, 0,
             "snapshot %s is not on disk, or its copy is damaged: a rollback to it would "
-            "not outlast this daemon; snipara-sandbox doctor says what happened",
+            "not outlast this daemon",
             back->ref);
     }
     session = err.code == SNP_OK ? snp_sessions_find(back->server, back->session_id) : NULL;

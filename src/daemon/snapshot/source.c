@@ -237,10 +237,9 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
             snp_memory_wait(search->server, search->source.snapshot, true, &search->waiter)) {
             return;
         }
-        (void)snp_fail(&err, SNP_E_DENIED,
-                       "snapshot %s is not on disk, or its copy there is damaged (doctor says "
-                       "more); snapshots list shows what else there is",
-                       search->ref);
+        (void)snp_fail_with(&err, SNP_E_DENIED, SNP_REMEDY_DOCTOR, NULL, 0,
+                            "snapshot %s is not on disk, or its copy there is damaged",
+                            search->ref);
     }
     if (err.code == SNP_OK) {
         search->source.lost =

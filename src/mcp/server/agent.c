@@ -142,7 +142,10 @@ static void line_take(struct snp_agent *agent, const char *text, size_t n)
         (void)snprintf(agent->doing, sizeof(agent->doing), "beginning");
         started_call(agent, record, NULL);
     } else if (json_object_get(record, "error") != NULL) {
-        (void)snp_fail(&agent->said, SNP_E_PEER, "%s", snp_json_str(record, "error", ""));
+        if (snp_json_to_err(json_object_get(record, "failure"), &agent->said) == SNP_E_PEER) {
+            (void)snp_fail(&agent->said, SNP_E_PEER, "%s", snp_json_str(record, "error", ""));
+        }
+        agent->said.code = SNP_E_PEER; /* its limits are not this server's */
     }
 }
 

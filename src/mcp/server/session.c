@@ -8,12 +8,12 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "mcp/caps.h"
+#include "mcp/server/remedy.h"
 #include "text/text.h"
 
 enum {
     MISSING_SHOWN = 250, /* characters */
     CLEAN_MAX = 40,      /* characters of an odd id that are seen in its name */
-    QUOTED_MAX = 400,    /* characters of an argument in a call that a text names */
 };
 
 static const struct snp_mcp_profile profiles[] = {
@@ -24,47 +24,6 @@ static const struct snp_mcp_profile profiles[] = {
 };
 
 /* Calls that texts name ------------------------------------------------------------------------ */
-
-/* value as JSON, plain where that shows all that is in it; new, NULL when out of memory. */
-static char *quoted(const char *value)
-{
-    snp_autojson json_t *text = json_string(value);
-    snp_autofree char *plain = text == NULL ? NULL : json_dumps(text, JSON_ENCODE_ANY);
-    snp_autobuf struct snp_buf clean = {0};
-
-    if (plain == NULL) {
-        return NULL;
-    }
-    snp_buf_init(&clean, 8 * strlen(plain) + 64);
-    if (snp_text_line(&clean, plain, strlen(plain), 8 * strlen(plain)) < 0) {
-        return NULL;
-    }
-    return clean.len == strlen(plain) && memcmp(snp_buf_bytes(&clean), plain, clean.len) == 0
-               ? SNP_TAKE_PTR(plain)
-               : json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-}
-
-int snp_mcp_call_arg(struct snp_buf *text, const char *name, const char *value)
-{
-    snp_autofree char *shown = quoted(value);
-
-    if (shown == NULL) {
-        return SNP_E_NOMEM;
-    }
-    return strlen(shown) > QUOTED_MAX ? snp_buf_addf(text, "%s=(the same)", name)
-                                      : snp_buf_addf(text, "%s=%s", name, shown);
-}
-
-int snp_mcp_call_session(struct snp_buf *text, const char *session_id)
-{
-    int r;
-
-    if (strcmp(session_id, "default") == 0) {
-        return 0;
-    }
-    r = snp_buf_adds(text, ", ");
-    return r < 0 ? r : snp_mcp_call_arg(text, "session_id", session_id);
-}
 
 int snp_mcp_missing_add(struct snp_buf *text,
                         const json_t *row,
@@ -79,12 +38,8 @@ int snp_mcp_missing_add(struct snp_buf *text,
     }
     r = snp_buf_addf(text, "%s[%.20s] lacks ", before, snp_json_str(row, "state", "?"));
     r = r < 0 ? r : snp_text_line(text, what, strlen(what), MISSING_SHOWN);
-    r = r < 0 ? r : snp_buf_adds(text, "; SniparaSandbox.execute_python(recover=\"replay\"");
-    r = r < 0 ? r : snp_mcp_call_session(text, session_id);
-    return r < 0 ? r
-                 : snp_buf_adds(text,
-                                ") runs the cells again first, recover=\"checkpoint\" goes on "
-                                "without");
+    r = r < 0 ? r : snp_buf_adds(text, "; ");
+    return r < 0 ? r : snp_mcp_ways_add(text, SNP_WAY_REPLAY | SNP_WAY_CHECKPOINT, session_id);
 }
 
 const struct snp_mcp_profile *snp_mcp_profile(const char *name)

@@ -34,13 +34,6 @@ int snp_mcp_missing_add(struct snp_buf *text,
                         const char *session_id,
                         const char *before) SNP_NODISCARD;
 
-/*
- * For a call that a text names, as it can be copied: name="value"; and `, session_id="..."`, nothing where that is
- * the default one.
- */
-int snp_mcp_call_arg(struct snp_buf *text, const char *name, const char *value) SNP_NODISCARD;
-int snp_mcp_call_session(struct snp_buf *text, const char *session_id) SNP_NODISCARD;
-
 /* Put into a table (an object) what is to be remembered; when it has max members the oldest goes. */
 void snp_mcp_remember(json_t *table, const char *key, json_t *value, size_t max);
 

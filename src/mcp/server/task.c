@@ -18,6 +18,7 @@
 #include "mcp/caps.h"
 #include "mcp/server/job.h"
 #include "mcp/server/progress.h"
+#include "mcp/server/remedy.h"
 #include "mcp/server/session.h"
 #include "text/text.h"
 #include "wire/exec.h"
@@ -333,47 +334,29 @@ void snp_task_sayf(struct snp_task *task, bool is_error, const char *fmt, ...)
     }
 }
 
-/* What the daemon says, with the way out as callers of tools have it, not users of the command. */
-static int failure_text(const struct snp_err *err, struct snp_buf *text)
-{
-    const char *option = strstr(err->msg, "--recover");
-    bool may_skip = strstr(err->msg, "--recover skip") != NULL;
-    size_t n = strlen(err->msg);
-    int r;
-
-    if (option != NULL) {
-        n = (size_t)(option - err->msg);
-        while (n > 0 && err->msg[n - 1] != '.' && err->msg[n - 1] != ';') {
-            n--;
-        }
-    }
-    r = snp_text_line(text, err->msg, n, MESSAGE_TEXT);
-    if (r < 0 || option == NULL) {
-        return r;
-    }
-    return snp_buf_addf(
-        text,
-        " The argument recover=\"%s\" runs %s first, recover=\"checkpoint\" goes on without "
-        "them; SniparaSandbox.destroy_session begins anew",
-        may_skip ? "skip" : "replay", may_skip ? "the other cells again" : "those cells again");
-}
-
 void snp_task_fail(struct snp_task *task, const struct snp_err *err)
 {
     snp_autobuf struct snp_buf text = {0};
+    struct snp_err ours = *err;
 
+    if (task->session[0] != '\0' && snp_streq(err->object, task->session)) {
+        snp_err_about(&ours, task->session_id);
+    }
     snp_buf_init(&text, (size_t)MESSAGE_TEXT * 8);
-    if (failure_text(err, &text) < 0) {
+    if (snp_mcp_remedy_text(&text, &ours, MESSAGE_TEXT) < 0) {
         snp_task_end(task, NULL);
         return;
     }
     if ((task->tool->flags & SNP_TOOL_HAS_CELL) != 0) {
-        snp_task_end(task, json_pack("{s:[{s:s, s:o}], s:{s:s, s:{s:s, s:s}}, s:b}", "content",
-                                     "type", "text", "text",
-                                     json_sprintf("Error: %s", snp_buf_cstr(&text)),
-                                     "structuredContent", "status", "error", "error", "type",
-                                     snp_code_name(err->code), "message", snp_buf_cstr(&text),
-                                     "isError", 1));
+        snp_task_end(
+            task,
+            json_pack("{s:[{s:s, s:o}], s:{s:s, s:{s:s, s:s, s:o*}}, s:b}", "content", "type",
+                      "text", "text", json_sprintf("Error: %s", snp_buf_cstr(&text)),
+                      "structuredContent", "status", "error", "error", "type",
+                      snp_code_name(err->code), "message", snp_buf_cstr(&text), "remedy",
+                      err->remedy.kind == SNP_REMEDY_NONE ? NULL
+                                                          : snp_json_from_remedy(&ours.remedy),
+                      "isError", 1));
         return;
     }
     snp_task_sayf(task, true, "Error: %s", snp_buf_cstr(&text));

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "mcp/caps.h"
 #include "mcp/server/agent_record.h"
+#include "mcp/server/remedy.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
 #include "mcp/server/wait.h"
@@ -114,15 +115,10 @@ static bool limits_take(struct snp_task *task, struct snp_agent_spec *spec)
 static void say_failed(struct snp_task *task, const struct snp_err *err)
 {
     snp_autobuf struct snp_buf text = {0};
-    const char *option = strstr(err->msg, "--cost-limit none");
-    size_t n = option == NULL ? strlen(err->msg) : (size_t)(option - err->msg);
     int r;
 
     snp_buf_init(&text, (size_t)ERROR_SHOWN * 8);
-    r = snp_buf_add(&text, err->msg, n);
-    r = r < 0 || option == NULL ? r
-                                : snp_buf_addf(&text, "the argument cost_limit=-1 (no limit)%s",
-                                               option + strlen("--cost-limit none"));
+    r = snp_mcp_remedy_text(&text, err, ERROR_SHOWN);
     r = r < 0 || err->code == SNP_E_LIMIT
             ? r
             : snp_buf_adds(&text,

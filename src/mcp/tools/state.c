@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "mcp/caps.h"
+#include "mcp/server/remedy.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
 #include "text/text.h"

@@ -622,7 +622,7 @@ static int take_guarantee(struct snp_cell *c, struct snp_err *err)
                          c->guarantee.workspace != SNP_GUARANTEE_FILES_COPIED)) {
         const char *why = json_string_value(json_array_get(c->guarantee.notes, 0));
         return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "--atomic: what the cell does could not be undone here, so it was not "
+                        "atomic: what the cell does could not be undone here, so it was not "
                         "begun: %.300s",
                         !c->is_transactional
                             ? "transactions are off, or the session is not named"

@@ -1128,11 +1128,10 @@ int snp_sandbox_check_exact(const struct snp_sandbox *s, struct snp_err *err)
     if (json_array_size(s->degraded) == 0) {
         return 0;
     }
-    return snp_fail(
-        err, SNP_E_DENIED,
-        "--require-exact (require_exact): not here: %.220s; run as root, have systemd "
-        "delegate control groups to your user, or allow less with "
-        "--no-require-exact; 'doctor' has the rows",
+    return snp_fail_with(
+        err, SNP_E_DENIED, SNP_REMEDY_ALLOW_INEXACT, NULL, 0,
+        "exact controls are required, and not here: %.220s; run as root, have systemd "
+        "delegate control groups to your user",
         json_string_value(json_array_get(s->degraded, 0)));
 }
 
@@ -1151,9 +1150,8 @@ static int check_host(struct snp_sandbox *s, struct snp_err *err)
         return err->code;
     }
     if (supervisor->landlock_abi == 0 && !s->spec.allow_degraded) {
-        return snp_fail(err, SNP_E_DENIED,
-                        "this kernel has no Landlock, the second fence around files; "
-                        "--allow-degraded runs without it");
+        return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_ALLOW_DEGRADED, NULL, 0,
+                             "this kernel has no Landlock, the second fence around files");
     }
     if (s->spec.instead_of != NULL) {
         (void)json_array_append_new(

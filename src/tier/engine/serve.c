@@ -211,9 +211,8 @@ static int find_local_python(const struct snp_python_query *query,
     int r;
 
     if (query->rootfs != NULL) {
-        return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "--rootfs takes mounts of its own, which the local tier has not; --env "
-                        "native");
+        return snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_TIER, "native", 0,
+                             "a rootfs takes mounts of its own, which the local tier has not");
     }
     /* Ours is a folder of the daemon's, which has the records. */
     (void)snprintf(state, sizeof(state), "%s/..", query->state_dir);
@@ -229,10 +228,10 @@ static int find_local_python(const struct snp_python_query *query,
         }
     }
     if (r == 0 && (ret->site != NULL || ret->prefix != NULL)) {
-        (void)snp_fail(err, SNP_E_UNSUPPORTED,
-                       "template %.60s is not below /usr, and the local tier has only such; "
-                       "--env native, or --template base",
-                       ret->name);
+        (void)snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_TIER, "native", 0,
+                            "template %.60s is not below /usr, and the local tier has only "
+                            "such, as base",
+                            ret->name);
         snp_python_done(ret);
         return err->code;
     }
@@ -438,15 +437,16 @@ static void file_error(const struct file_call *call, int eno)
         (void)snp_fail(&err, SNP_E_PEER, "the session ended meanwhile");
         break;
     case EISDIR:
-        (void)snp_fail(&err, SNP_E_INVALID, "'%.200s' is a folder", call->path);
+        (void)snp_fail_with(&err, SNP_E_INVALID, SNP_REMEDY_RECURSE, NULL, 0,
+                            "'%.200s' is a folder", call->path);
         break;
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-        (void)snp_fail(&err, SNP_E_LIMIT,
-                       "no room for '%.150s': the workspace holds %s (--workspace-size), see "
-                       "also --file-size",
-                       call->path, snp_format_bytes(call->workspace_bytes, size, sizeof(size)));
+        (void)snp_fail_with(&err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT, "workspace_size", 0,
+                            "no room for '%.150s': the workspace holds %s", call->path,
+                            snp_format_bytes(call->workspace_bytes, size, sizeof(size)));
+        snp_err_limit(&err, "workspace_size", (int64_t)call->workspace_bytes);
         break;
     case EINVAL:
         (void)snp_fail(&err, SNP_E_INVALID, "'%.200s' is not a regular file", call->path);

@@ -305,12 +305,14 @@ static int too_large(const struct copying *c, struct snp_err *err)
 {
     char size[32];
 
-    return snp_fail(err, SNP_E_LIMIT,
-                    "the project has more than %s or %llu files, and the local tier copies it "
-                    "into the workspace; --workspace-size and --workspace-files raise that, or "
-                    "choose a smaller folder",
-                    snp_format_bytes(c->what->max_bytes, size, sizeof(size)),
-                    (unsigned long long)c->what->max_files);
+    (void)snp_fail_with(
+        err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT, "project_size", 0,
+        "the project has more than %s or %llu files, and the local tier copies it "
+        "into the workspace",
+        snp_format_bytes(c->what->max_bytes, size, sizeof(size)),
+        (unsigned long long)c->what->max_files);
+    snp_err_limit(err, "workspace_size", (int64_t)c->what->max_bytes);
+    return SNP_E_LIMIT;
 }
 
 static int count(struct copying *c, uint64_t bytes, uint64_t files, struct snp_err *err)

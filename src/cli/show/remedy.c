@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/show/remedy.h"
+
+#include <string.h>
+
+#include "text/remedy.h"
+
+enum {
+    TEXT_MAX = 2048,
+};
+
+static const struct snp_remedy_limit limits[] = {
+    {"workspace_size", "--workspace-size raises the limit, --file-size that of a single file"   },
+    {"project_size",
+     "--workspace-size and --workspace-files raise that, or choose a smaller folder"            },
+    {"journal_budget", "remove sessions or snapshots, or raise SNIPARA_SANDBOX_JOURNAL_BUDGET "
+                       "(snipara-sandboxd --journal-budget)"              },
+    {"cost_limit",     "give the model a price (docs/reference/models.md), or --cost-limit none"},
+    {NULL,             NULL                                                                     },
+};
+
+static const struct snp_remedy_words words = {
+    .kind =
+        {
+               [SNP_REMEDY_OTHER_NAME] = "--name gives another",
+               [SNP_REMEDY_FORCE] = "--yes does it all the same",
+               [SNP_REMEDY_RECURSE] = "-r copies it",
+               [SNP_REMEDY_CLEAR_SESSION] =
+                "to drop its variables and files: snipara-sandbox sessions clear {name}", [SNP_REMEDY_END_SESSION] = "end one with: snipara-sandbox sessions destroy NAME",
+               [SNP_REMEDY_NO_SESSION] = "snipara-sandbox doctor says more; what needs no session "
+                                      "runs without --session", [SNP_REMEDY_TIER] = "--env {name} runs it in the {name} tier",
+               [SNP_REMEDY_WEAKER_TIER] = "--env {name} runs it in the weaker {name} tier",
+               [SNP_REMEDY_ALLOW_DEGRADED] = "--allow-degraded runs without it",
+               [SNP_REMEDY_ALLOW_INEXACT] =
+                "or allow less with --no-require-exact; snipara-sandbox doctor has the rows", [SNP_REMEDY_TEMPLATE] = "open the session with --template {name}",
+               [SNP_REMEDY_ADD_TEMPLATE] = "snipara-sandbox template add makes one",
+               [SNP_REMEDY_RENEW_TEMPLATE] =
+                "snipara-sandbox template add {name} --replace builds it anew", [SNP_REMEDY_ALLOW_PYTHON] =
+                "snipara-sandbox template add NAME --python {name} says that it may be used", [SNP_REMEDY_STATE_DIR] =
+                "or set SNIPARA_SANDBOX_STATE_DIR to a folder on another disk", [SNP_REMEDY_LOG_DIR] = "to write there all the same, use --log-dir",
+               [SNP_REMEDY_FINGERPRINTS] = "snipara-sandbox mcp tools --pins FILE writes them",
+               [SNP_REMEDY_DOCTOR] = "snipara-sandbox doctor says more",
+               },
+    .limits = limits,
+    .ways = snp_cli_remedy_ways,
+};
+
+int snp_cli_remedy_ways(struct snp_buf *out, int64_t ways, const char *session)
+{
+    static const char *const texts[] = {" --recover replay runs the cells again",
+                                        " --recover skip runs the other cells again",
+                                        " --recover checkpoint goes on without them"};
+    bool is_first = true;
+    int r = snp_buf_addf(out, "exec -s %s", session);
+
+    for (unsigned i = 0; i < SNP_ARRAY_LEN(texts); i++) {
+        if ((ways & (1 << i)) != 0) {
+            r = r < 0 ? r : snp_buf_addf(out, "%s%s", is_first ? "" : ",", texts[i]);
+            is_first = false;
+        }
+    }
+    return r;
+}
+
+int snp_cli_remedy_add(struct snp_buf *out, const struct snp_err *err)
+{
+    return snp_remedy_add(out, &words, err);
+}
+
+json_t *snp_cli_remedy_text(const struct snp_err *err)
+{
+    snp_autobuf struct snp_buf text = {0};
+    size_t n;
+    int r;
+
+    snp_buf_init(&text, TEXT_MAX);
+    r = snp_buf_addf(&text, "%s; ", err->msg);
+    n = text.len;
+    r = r < 0 ? r : snp_cli_remedy_add(&text, err);
+    return r < 0 || text.len == n ? snp_json_bytes(err->msg, strlen(err->msg))
+                                  : snp_json_bytes(snp_buf_bytes(&text), text.len);
+}
+
+void snp_cli_remedy_join(json_t *answer)
+{
+    const char *error = snp_json_str(answer, "error", NULL);
+    struct snp_err err;
+
+    if (error != NULL) {
+        (void)snp_fail(&err, SNP_E_DENIED, "%s", error);
+        snp_err_about(&err, snp_json_str(answer, "session", ""));
+        snp_json_to_remedy(json_object_get(answer, "remedy"), &err.remedy);
+        (void)json_object_set_new(answer, "error", snp_cli_remedy_text(&err));
+    }
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_SHOW_REMEDY_H
+#define SNP_CLI_SHOW_REMEDY_H
+
+/* The way out of an error, as options and commands. */
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+/* Add the words; nothing if there are none. */
+int snp_cli_remedy_add(struct snp_buf *out, const struct snp_err *err) SNP_NODISCARD;
+
+/* "MESSAGE; WORDS" as JSON. New reference. */
+json_t *snp_cli_remedy_text(const struct snp_err *err);
+
+/* To an answer's `error`, a text, what its `remedy` says. */
+void snp_cli_remedy_join(json_t *answer);
+
+/* The command that deals with what a session lacks: "exec -s NAME --recover ...". */
+int snp_cli_remedy_ways(struct snp_buf *out, int64_t ways, const char *session) SNP_NODISCARD;
+
+#endif
