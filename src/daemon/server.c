@@ -475,9 +475,9 @@ static void end_tiers(struct snp_server *server)
     server->has_ended_tiers = true;
     end_tell(server);
     (void)uv_timer_stop(&server->end_timer);
-    for (size_t i = 0; i < SNP_TIER_N; i++) {
-        if (server->tiers[i] != NULL) {
-            snp_tier_end(server->tiers[i]);
+    for (struct snp_found_tier *tier = server->tiers.first; tier != NULL; tier = tier->next) {
+        if (tier->running != NULL) {
+            snp_tier_end(tier->running);
         }
     }
     if (server->n_tiers == 0) {
@@ -770,4 +770,5 @@ void snp_server_run(struct snp_server *server)
             snp_session_remove(server->sessions.slots[i]); /* lost with their tier */
         }
     }
+    snp_tiers_done(&server->tiers);
 }

@@ -19,6 +19,7 @@
 #include "daemon/front/conn.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/session.h"
+#include "daemon/tiers.h"
 
 struct snp_server;
 struct snp_exec;
@@ -97,11 +98,9 @@ struct snp_server {
     json_t *end_lost;                       /* owned: for who asked it to end; or NULL */
     unsigned n_proving;                     /* checkpoints being tried (prove.h) */
     unsigned n_wanting;                     /* sessions that wait for room to wake */
-    struct snp_tier
-        *tiers[SNP_TIER_N];           /* that take calls; NULL = not running. Free themselves */
-    unsigned n_tiers;                 /* not yet let go by the loop, the above included */
-    unsigned n_processes[SNP_TIER_N]; /* of tiers, not yet reaped */
-    struct snp_request *shutdown;     /* owned; who asked for the end, or NULL */
+    struct snp_tiers tiers;
+    unsigned n_tiers;             /* not yet let go by the loop, the above included */
+    struct snp_request *shutdown; /* owned; who asked for the end, or NULL */
     uint64_t started_us;
     uint64_t busy_us; /* when there last was a client or a session */
     bool is_ending;

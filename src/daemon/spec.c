@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 #include "daemon/caps.h"
-#include "daemon/tier.h"
+#include "daemon/tiers.h"
 #include "policy/project.h"
 #include "policy/session_name.h"
 #include "policy/template_name.h"
@@ -21,7 +21,7 @@ static int template_check(const char *name, struct snp_err *err)
     return name == NULL ? 0 : snp_template_name_check(name, err);
 }
 
-/* The kind asked for, else that of the defaults, else auto. */
+/* The tier asked for, else that of the defaults, else auto. Whether there is one is seen when it is opened. */
 static int tier_read(struct snp_exec_spec *spec, struct snp_err *err)
 {
     const char *asked = spec->asked.tier;
@@ -30,11 +30,11 @@ static int tier_read(struct snp_exec_spec *spec, struct snp_err *err)
     if (fallback != NULL && !json_is_string(fallback)) {
         return snp_fail(err, SNP_E_INVALID, "exec: the tier in 'defaults' must be a string");
     }
-    spec->has_tier = asked != NULL && strcmp(asked, snp_tier_name(SNP_TIER_AUTO)) != 0;
-    asked = asked != NULL      ? asked
-            : fallback != NULL ? json_string_value(fallback)
-                               : snp_tier_name(SNP_TIER_AUTO);
-    return snp_tier_kind_read(asked, &spec->tier, err);
+    spec->has_tier = asked != NULL && strcmp(asked, SNP_TIER_AUTO) != 0;
+    spec->tier = asked != NULL      ? asked
+                 : fallback != NULL ? json_string_value(fallback)
+                                    : SNP_TIER_AUTO;
+    return snp_tier_name_check(spec->tier, err);
 }
 
 static int argv_check(const struct snp_exec_spec *spec, struct snp_err *err)
@@ -260,11 +260,11 @@ int snp_exec_spec_fits(const struct snp_exec_spec *spec,
     const char *key;
     json_t *value;
 
-    if (spec->has_tier && spec->tier != policy->tier) {
+    if (spec->has_tier && strcmp(spec->tier, policy->tier->name) != 0) {
         return snp_fail(err, SNP_E_INVALID,
                         "the session was opened in the %s tier, not %s; destroy it or use "
                         "another name",
-                        snp_tier_name(policy->tier), snp_tier_name(spec->tier));
+                        policy->tier->name, spec->tier);
     }
     if (spec->asked.template != NULL &&
         strcmp(spec->asked.template, policy->template_name) != 0) {

@@ -25,7 +25,7 @@ enum snp_recover {
 struct snp_exec_spec {
     json_t *head;                  /* owned: what all texts below are borrowed from */
     struct snp_exec_request asked; /* as it came */
-    enum snp_tier_kind tier;       /* for a new one: asked for, else the default */
+    const char *tier;              /* name, for a new one: asked for, else the default */
     bool has_tier;                 /* asked for */
     const char *default_template;  /* for a new one, or NULL */
     struct snp_limits limits;      /* for a new session: defaults, then the explicit ones */
@@ -37,8 +37,7 @@ struct snp_exec_spec {
 
 /*
  * Read head (it must have passed snp_exec_request_form; a reference is taken) of a request
- * with raw_len raw bytes. SNP_E_INVALID names the member; SNP_E_UNSUPPORTED: a tier that
- * is not there. On failure *spec is untouched.
+ * with raw_len raw bytes. SNP_E_INVALID names the member. On failure *spec is untouched.
  */
 int snp_exec_spec_read(json_t *head,
                        size_t raw_len,

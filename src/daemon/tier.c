@@ -2,7 +2,7 @@
 /*
  * One tier process and the calls it has open.
  *
- * Invariants: server->tiers has those that take calls, each cleared the moment its
+ * Invariants: found->running is the one that takes calls, cleared the moment its
  * stream ends, before any call hears of it. The memory stays until the loop has let go
  * of the stream, the timer and the process. A call's id is its slot and a generation, so
  * a late answer to a forgotten call cannot be taken for another's.
@@ -20,14 +20,15 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/rundir.h"
 #include "base/str.h"
 #include "daemon/caps.h"
 #include "daemon/front/conn.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
+#include "daemon/tiers.h"
 #include "wire/record.h"
 #include "wire/rpc.h"
+#include "wire/session.h"
 
 enum {
     SLOT_BITS = 12,
@@ -48,12 +49,11 @@ struct call {
 
 struct snp_tier {
     struct snp_conn conn;
-    struct snp_server *server; /* borrowed */
-    enum snp_tier_kind kind;
+    struct snp_server *server;    /* borrowed */
+    struct snp_found_tier *found; /* borrowed */
     uv_process_t process;
     uv_timer_t timer; /* of overdue calls; after the end, of the process's exit */
     unsigned n_parts; /* stream, timer, process: still held by the loop */
-    char *program;    /* owned */
     int inside_fd; /* owned; its end of the stream until the process has been started, then -1 */
     bool has_handle; /* the process handle is the loop's */
     bool has_exited; /* there is no process: it ended, or has not been started */
@@ -73,31 +73,6 @@ static const struct snp_field gone_fields[] = {
 };
 static const struct snp_record gone_record = SNP_RECORD("gone", gone_fields);
 
-static const char *const kind_names[] = {
-    [SNP_TIER_NATIVE] = "native",
-    [SNP_TIER_LOCAL] = "local",
-    [SNP_TIER_AUTO] = "auto",
-};
-
-const char *snp_tier_name(enum snp_tier_kind kind)
-{
-    return kind_names[kind];
-}
-
-int snp_tier_kind_read(const char *name, enum snp_tier_kind *ret, struct snp_err *err)
-{
-    for (size_t i = 0; i < SNP_ARRAY_LEN(kind_names); i++) {
-        if (strcmp(kind_names[i], name) == 0) {
-            *ret = (enum snp_tier_kind)i;
-            return 0;
-        }
-    }
-    return snp_fail(err, SNP_E_UNSUPPORTED,
-                    "there is no tier '%.32s'; there are native and local, and auto takes the "
-                    "strongest that runs",
-                    name);
-}
-
 /* Lifetime ------------------------------------------------------------------------- */
 
 static void part_gone(struct snp_tier *tier)
@@ -107,7 +82,6 @@ static void part_gone(struct snp_tier *tier)
     tier->n_parts--;
     if (tier->n_parts == 0) {
         snp_closep(&tier->inside_fd);
-        free(tier->program);
         free(tier);
         snp_server_tier_gone(server);
     }
@@ -135,7 +109,7 @@ static void tier_finish(struct snp_tier *tier)
     }
 }
 
-static void successor_start(struct snp_server *server, enum snp_tier_kind kind);
+static void successor_start(struct snp_found_tier *found);
 
 static void process_exited(uv_process_t *process, int64_t exit_status, int term_signal)
 {
@@ -144,7 +118,7 @@ static void process_exited(uv_process_t *process, int64_t exit_status, int term_
     tier->has_exited = true;
     tier->exit_status = exit_status;
     snp_log(SNP_LOG_INFO, "tier-exit", "tier=%s pid=%d status=%lld signal=%d",
-            snp_tier_name(tier->kind), (int)process->pid, (long long)exit_status, term_signal);
+            tier->found->name, (int)process->pid, (long long)exit_status, term_signal);
     if (!tier->is_over) {
         struct snp_err why;
 
@@ -154,8 +128,8 @@ static void process_exited(uv_process_t *process, int64_t exit_status, int term_
                        term_signal != 0 ? term_signal : (int)exit_status);
         snp_conn_abort(&tier->conn, &why);
     }
-    tier->server->n_processes[tier->kind]--;
-    successor_start(tier->server, tier->kind);
+    tier->found->n_processes--;
+    successor_start(tier->found);
     tier_finish(tier);
 }
 
@@ -164,7 +138,7 @@ static void exit_overdue(uv_timer_t *timer)
     struct snp_tier *tier = timer->data;
 
     if (!tier->has_exited) {
-        snp_log(SNP_LOG_WARN, "tier-kill", "tier=%s pid=%d", snp_tier_name(tier->kind),
+        snp_log(SNP_LOG_WARN, "tier-kill", "tier=%s pid=%d", tier->found->name,
                 (int)tier->process.pid);
         (void)uv_process_kill(&tier->process, SIGKILL);
     }
@@ -318,14 +292,13 @@ static void conn_closed(struct snp_conn *conn, const struct snp_err *why)
                    : why->code == SNP_OK ? "it closed its stream"
                                          : why->msg);
     snp_log(in_order ? SNP_LOG_INFO : SNP_LOG_ERROR, "tier-end", "tier=%s pid=%d why=\"%s\"",
-            snp_tier_name(tier->kind), (int)tier->process.pid, reason);
+            tier->found->name, (int)tier->process.pid, reason);
     tier->is_over = true;
-    if (server->tiers[tier->kind] == tier) {
-        server->tiers[tier->kind] = NULL;
+    if (tier->found->running == tier) {
+        tier->found->running = NULL;
     }
     snp_executor_tier_lost(server, tier, reason);
-    (void)snp_fail(&lost, SNP_E_PEER, "the %s tier ended: %s", snp_tier_name(tier->kind),
-                   reason);
+    (void)snp_fail(&lost, SNP_E_PEER, "the %s tier ended: %s", tier->found->name, reason);
     answer.err = &lost;
     for (uint32_t i = 0; i < tier->n_slots; i++) {
         struct snp_err ignored;
@@ -347,14 +320,14 @@ static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
     struct snp_server *server = tier->server;
     /* Each has a state folder of its own, for each clears what it finds there. */
     snp_autofree char *state =
-        tier->kind == SNP_TIER_NATIVE
+        strcmp(tier->found->name, SNP_TIER_FIRST) == 0
             ? strdup(server->options.state_dir)
-            : snp_format("%s/%s", server->options.state_dir, snp_tier_name(tier->kind));
+            : snp_format("%s/%s", server->options.state_dir, tier->found->name);
     char flag[] = "--state";
     char outputs_flag[] = "--outputs";
     snp_autofree char *outputs =
         snp_format("%llu", (unsigned long long)snp_outputs_bytes(server->options.budget_bytes));
-    char *argv[] = {tier->program, flag, state, outputs_flag, outputs, NULL};
+    char *argv[] = {tier->found->path, flag, state, outputs_flag, outputs, NULL};
     uv_stdio_container_t stdio[TIER_FD + 1] = {
         {.flags = UV_IGNORE},
         {                      .flags = UV_IGNORE                 },
@@ -363,7 +336,7 @@ static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
     };
     uv_process_options_t options = {
         .exit_cb = process_exited,
-        .file = tier->program,
+        .file = tier->found->path,
         .args = argv,
         .stdio_count = TIER_FD + 1,
         .stdio = stdio,
@@ -380,11 +353,11 @@ static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
     snp_closep(&tier->inside_fd);
     tier->inside_fd = -1;
     if (r < 0) {
-        return snp_fail_sys(err, -r, "start %s", tier->program);
+        return snp_fail_sys(err, -r, "start %s", tier->found->path);
     }
     tier->has_exited = false;
-    server->n_processes[tier->kind]++;
-    snp_log(SNP_LOG_INFO, "tier-start", "tier=%s pid=%d", snp_tier_name(tier->kind),
+    tier->found->n_processes++;
+    snp_log(SNP_LOG_INFO, "tier-start", "tier=%s pid=%d", tier->found->name,
             (int)tier->process.pid);
     return 0;
 }
@@ -393,12 +366,12 @@ static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
  * The tier that waited for the last process of its kind to be reaped. Not before: what the old
  * one ran must be gone, and both have the same state folder.
  */
-static void successor_start(struct snp_server *server, enum snp_tier_kind kind)
+static void successor_start(struct snp_found_tier *found)
 {
-    struct snp_tier *tier = server->tiers[kind];
+    struct snp_tier *tier = found->running;
     struct snp_err err;
 
-    if (tier == NULL || tier->inside_fd < 0 || server->n_processes[kind] > 0) {
+    if (tier == NULL || tier->inside_fd < 0 || found->n_processes > 0) {
         return;
     }
     if (tier_spawn(tier, &err) < 0) {
@@ -407,23 +380,16 @@ static void successor_start(struct snp_server *server, enum snp_tier_kind kind)
 }
 
 static int tier_start(struct snp_server *server,
-                      enum snp_tier_kind kind,
+                      struct snp_found_tier *found,
                       struct snp_tier **ret,
                       struct snp_err *err)
 {
-    char name[32];
-    snp_autofree char *program = NULL;
     snp_autoclose int ours = -1;
     snp_autoclose int theirs = -1;
     int pair[2];
     struct snp_tier *tier;
     int r;
 
-    (void)snprintf(name, sizeof(name), "tier-%s", snp_tier_name(kind));
-    r = snp_own_program(name, &program, err);
-    if (r < 0) {
-        return r;
-    }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
         return snp_fail_sys(err, errno, "socketpair");
     }
@@ -437,16 +403,14 @@ static int tier_start(struct snp_server *server,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     tier->server = server;
-    tier->kind = kind;
+    tier->found = found;
     tier->first_free = SNP_CAP_TIER_CALLS;
     tier->process.data = tier;
     tier->has_exited = true;
     tier->inside_fd = SNP_TAKE_FD(theirs);
-    tier->program = SNP_TAKE_PTR(program);
     r = snp_conn_open(&tier->conn, &server->loop, SNP_TAKE_FD(ours), &conn_ops, err);
     if (r < 0) {
         snp_closep(&tier->inside_fd);
-        free(tier->program);
         free(tier);
         return r;
     }
@@ -454,7 +418,7 @@ static int tier_start(struct snp_server *server,
     server->n_tiers++;
     (void)uv_timer_init(&server->loop, &tier->timer);
     tier->timer.data = tier;
-    if (server->n_processes[kind] == 0) {
+    if (found->n_processes == 0) {
         r = tier_spawn(tier, err);
     }
     if (r < 0) {
@@ -465,24 +429,57 @@ static int tier_start(struct snp_server *server,
     return 0;
 }
 
+/* What a tier of the user's says of itself. It hears of nothing else before. */
+static int about_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    struct snp_found_tier *found = ctx;
+    int r = answer->head == NULL
+                ? 0
+                : snp_record_check(answer->head, &snp_probe_answer_form, ret_bad);
+
+    if (answer->head != NULL && r == 0) {
+        json_decref(found->about);
+        found->about = json_incref(answer->head);
+    }
+    return r;
+}
+
+static const struct snp_tier_ops about_ops = {about_done, NULL};
+
+static int about_ask(struct snp_tier *tier, struct snp_err *err)
+{
+    snp_autojson json_t *head = json_object();
+    const struct snp_tier_call call = {
+        .method = "probe",
+        .head = head,
+        .timeout_ms = SNP_CAP_TIER_OPEN_MS,
+        .ops = &about_ops,
+        .ctx = tier->found,
+    };
+
+    return head == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                        : snp_tier_ask(tier, &call, err);
+}
+
 int snp_tier_get(struct snp_server *server,
-                 enum snp_tier_kind kind,
+                 struct snp_found_tier *found,
                  struct snp_tier **ret,
                  struct snp_err *err)
 {
     int r;
 
-    kind = kind == SNP_TIER_AUTO ? SNP_TIER_NATIVE : kind;
     if (server->is_ending) {
         return snp_fail(err, SNP_E_PEER, "the daemon is ending");
     }
-    if (server->tiers[kind] == NULL) {
-        r = tier_start(server, kind, &server->tiers[kind], err);
+    if (found->running == NULL) {
+        r = snp_tiers_check(&server->tiers, found, err);
+        r = r < 0 ? r : tier_start(server, found, &found->running, err);
+        r = r < 0 || !found->is_claimed ? r : about_ask(found->running, err);
         if (r < 0) {
-            return snp_err_wrap(err, "%s tier", snp_tier_name(kind));
+            return snp_err_wrap(err, "%s tier", found->name);
         }
     }
-    *ret = server->tiers[kind];
+    *ret = found->running;
     return 0;
 }
 
@@ -494,6 +491,10 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
         .type = SNP_RPC_REQUEST, .raw = asked->raw, .raw_len = asked->raw_len};
     struct call *call;
 
+    if (!snp_tier_can(tier->found, asked->method)) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "the %s tier has no \"%s\"", tier->found->name,
+                        asked->method);
+    }
     if (json_object_set_new(asked->head, "method", json_string(asked->method)) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -505,13 +506,12 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
     frame.head_len = strlen(text);
     if (!asked->is_urgent && snp_conn_queued(&tier->conn) + frame.raw_len + frame.head_len >
                                  SNP_CAP_QUEUE_BYTES / 2) {
-        return snp_fail(err, SNP_E_LIMIT, "the %s tier is busy; try again",
-                        snp_tier_name(tier->kind));
+        return snp_fail(err, SNP_E_LIMIT, "the %s tier is busy; try again", tier->found->name);
     }
     call = call_new(tier);
     if (call == NULL) {
         return snp_fail(err, SNP_E_LIMIT, "the %s tier has %d requests open; try again",
-                        snp_tier_name(tier->kind), SNP_CAP_TIER_CALLS);
+                        tier->found->name, SNP_CAP_TIER_CALLS);
     }
     frame.id = call->id;
     if (snp_conn_send_fd(&tier->conn, &frame, SNP_TAKE_FD(fd)) < 0) {

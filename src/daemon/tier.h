@@ -14,8 +14,8 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "daemon/session/session.h"
 
+struct snp_found_tier;
 struct snp_server;
 struct snp_tier;
 
@@ -53,25 +53,19 @@ struct snp_tier_call {
     void *ctx;
 };
 
-/* "native", "local", and "auto" for SNP_TIER_AUTO. */
-const char *snp_tier_name(enum snp_tier_kind kind);
-/* The kind of that name. SNP_E_UNSUPPORTED: there is none. */
-int snp_tier_kind_read(const char *name,
-                       enum snp_tier_kind *ret,
-                       struct snp_err *err) SNP_NODISCARD;
-
 /*
- * The running tier of a kind (auto: of the strongest), started if there is none.
- * SNP_E_NOT_FOUND: the program is not installed. *ret is borrowed, valid until the tier ends.
+ * The running program of a tier, started if there is none. SNP_E_UNSUPPORTED, SNP_E_DENIED:
+ * there is none that may be run. *ret is borrowed, valid until it ends.
  */
 int snp_tier_get(struct snp_server *server,
-                 enum snp_tier_kind kind,
+                 struct snp_found_tier *found,
                  struct snp_tier **ret,
                  struct snp_err *err) SNP_NODISCARD;
 
 /*
  * Ask. On failure nothing was sent and done() is not called. SNP_E_LIMIT: too large, or
- * too many open calls. done() is never called before this returns.
+ * too many open calls. SNP_E_UNSUPPORTED: the tier says that it has no such method.
+ * done() is never called before this returns.
  */
 int snp_tier_ask(struct snp_tier *tier,
                  const struct snp_tier_call *asked,

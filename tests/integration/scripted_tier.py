@@ -21,8 +21,16 @@ import pickle
 import signal
 import socket
 import struct
+import sys
 import threading
 import time
+
+ABOUT = {"rank": 200, "guarantees": [], "limits": {}, "verbs": [
+    "probe", "open", "exec", "interrupt", "answer", "close", "put", "get", "ls", "output", "stats", "snapshot",
+    "rollback", "drop", "memory", "save", "load", "rootfs"]}
+if sys.argv[1:] == ["--describe"]:
+    print(json.dumps(ABOUT))
+    sys.exit(0)
 
 LINK = socket.socket(fileno=3)
 LOCK = threading.Lock()
@@ -279,7 +287,7 @@ def handle(ident, head, raw):
         send(2, ident, {"manifest": MANIFEST, "open_us": 1})
     elif method == "probe":
         send(2, ident, {"features": [{"name": "scripted", "ok": True, "detail": "yes", "cost": None,
-                                      "fix": None}], "usable": True})
+                                      "fix": None}], "usable": True, **ABOUT})
     elif method == "output":
         text = b"full text"[head["offset"]: head["offset"] + head["length"]]
         send(2, ident, {"size": 9, "eof": head["offset"] + len(text) >= 9}, text)

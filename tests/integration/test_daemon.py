@@ -274,7 +274,7 @@ def test_a_new_session_takes_defaults_below_explicit_limits(daemon):
     ({"method": "exec", "kind": "python", "sesion": "s"}, "did you mean 'session'"),
     ({"method": "exec", "kind": "python", "session": "a/b"}, "session name"),
     ({"method": "exec", "kind": "python", "code_len": 5}, "'code_len' is 5"),
-    ({"method": "exec", "kind": "python", "tier": "vm"}, "there are native"),
+    ({"method": "exec", "kind": "python", "tier": "vm"}, 'no tier "vm"; use auto or native'),
     ({"method": "exec", "kind": "python", "session": "0" * 32}, "no session"),
     ({"method": "exec", "kind": "python", "project": "/"}, "cannot be the project"),
     ({"method": "exec", "kind": "python", "project": "relative"}, "absolute"),

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/spec.h"
+#include "daemon/tiers.h"
 #include "unit/harness.h"
 
 enum {
@@ -79,7 +80,7 @@ TEST(bad_members_are_refused_by_name)
         {"code_len", "11",                         "'code_len' is 11"        },
         {"code_len", "9",                          "'stdin' is false"        },
         {"code_len", "-1",                         "cannot be negative"      },
-        {"tier",     "\"vm\"",                     "there is no tier 'vm'"   },
+        {"tier",     "\"../vm\"",                  "valid tier name"         },
         {"template", "\"../big\"",                 "template's name"         },
         {"limits",   "{\"procesess\": 1}",         "limits"                  },
         {"limits",   "{\"processes\": 99999999}",  "limits"                  },
@@ -113,8 +114,9 @@ static int fits(const char *member,
     struct snp_exec_spec spec = {0};
     snp_autojson json_t *env = json_pack("{s:s}", "A", "1");
     char project[] = "/p";
+    struct snp_found_tier tier = {.name = "native"};
     struct snp_session_policy policy = {
-        .tier = SNP_TIER_NATIVE, .template_name = "base", .project = project, .env = env};
+        .tier = &tier, .template_name = "base", .project = project, .env = env};
     snp_limits_default(&policy.limits);
     assert_int_equal(read_with(member, value, &spec, err), 0);
     int r = snp_exec_spec_fits(&spec, &policy, ret_wall_ms, err);

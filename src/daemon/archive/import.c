@@ -32,7 +32,7 @@
 #include "daemon/session/session.h"
 #include "daemon/session/spec.h"
 #include "daemon/snapshot/source.h"
-#include "daemon/tier.h"
+#include "daemon/tiers.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
 #include "store/journal.h"
@@ -120,19 +120,20 @@ static struct snp_import *import_find(const struct snp_work *work)
 
 /* The beginning and the bytes ----------------------------------------------------------------------- */
 
-static int policy_read(const struct snp_import_begin_request *asked,
+static int policy_read(struct snp_server *server,
+                       const struct snp_import_begin_request *asked,
                        struct snp_archive_policy *ret,
                        struct snp_err *err)
 {
-    enum snp_tier_kind kind;
-    int r = snp_tier_kind_read(asked->tier == NULL ? snp_tier_name(SNP_TIER_AUTO) : asked->tier,
-                               &kind, err);
+    const char *name = asked->tier == NULL ? SNP_TIER_AUTO : asked->tier;
+    struct snp_found_tier *found;
+    int r = snp_tiers_choose(&server->tiers, name, asked->allow_degraded, &found, err);
 
     if (r < 0) {
         return r;
     }
-    ret->is_auto = kind == SNP_TIER_AUTO;
-    ret->tier = snp_tier_name(ret->is_auto ? SNP_TIER_NATIVE : kind);
+    ret->is_auto = strcmp(name, SNP_TIER_AUTO) == 0;
+    ret->tier = found->name;
     ret->allow_degraded = asked->allow_degraded;
     ret->require_exact = asked->require_exact;
     snp_limits_default(&ret->limits);
@@ -147,7 +148,7 @@ static int import_fill(struct snp_import *import, const json_t *head, struct snp
 
     snp_record_read(head, &snp_import_begin_request_form, &asked);
     name = asked.name == NULL ? "" : asked.name;
-    r = policy_read(&asked, &import->policy, err);
+    r = policy_read(import->server, &asked, &import->policy, err);
 
     if (r == 0 && name[0] != '\0') {
         r = snp_session_is_id(name)

@@ -24,6 +24,7 @@
 #include "daemon/session/recover.h"
 #include "daemon/spec.h"
 #include "daemon/tier.h"
+#include "daemon/tiers.h"
 #include "daemon/work.h"
 #include "store/journal.h"
 #include "wire/file.h"
@@ -528,18 +529,13 @@ static int session_need(struct snp_work *work, struct snp_err *err)
 static int tier_need(struct snp_work *work, struct snp_err *err)
 {
     const char *handle = snp_json_str(work->head, "handle", NULL);
-    const char *name = snp_json_str(work->head, "tier", snp_tier_name(SNP_TIER_AUTO));
-    enum snp_tier_kind kind;
-    int r = snp_tier_kind_read(name, &kind, err);
+    const char *name = snp_json_str(work->head, "tier", SNP_TIER_AUTO);
+    struct snp_found_tier *found = NULL;
+    int r = handle == NULL
+                ? snp_tiers_find(&work->request->server->tiers, name, &found, err)
+                : snp_tiers_of_handle(&work->request->server->tiers, handle, &found, err);
 
-    if (r < 0) {
-        return r;
-    }
-    /* "local/SESSION/CELL"; without a first part it is native's. */
-    if (handle != NULL && snp_has_prefix(handle, "local/")) {
-        kind = SNP_TIER_LOCAL;
-    }
-    return snp_tier_get(work->request->server, kind, &work->tier, err);
+    return r < 0 ? r : snp_tier_get(work->request->server, found, &work->tier, err);
 }
 
 /* A request whose session has to be woken first. */

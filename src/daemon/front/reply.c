@@ -13,6 +13,7 @@
 #include "daemon/session/executor.h"
 #include "daemon/session/session.h"
 #include "daemon/tier.h"
+#include "daemon/tiers.h"
 #include "wire/frame.h"
 
 /* An object's text without its last brace; it has members. */
@@ -39,10 +40,14 @@ int snp_reply_record(const struct snp_exec *exec,
                      struct snp_buf *text)
 {
     const struct snp_session *session = exec->session;
+    json_t *manifest = json_object_get(answer->head, "manifest");
     snp_autofree char *changed = NULL;
     int r;
 
-    if (state != NULL || strcmp(exec->executor->id, session->id) != 0) {
+    if (manifest != NULL && snp_tier_mark(session->policy.tier, manifest) < 0) {
+        return SNP_E_NOMEM;
+    }
+    if (state != NULL || manifest != NULL || strcmp(exec->executor->id, session->id) != 0) {
         if ((state != NULL &&
              json_object_set_new(answer->head, "state", json_string(state)) < 0) ||
             json_object_set_new(answer->head, "session", json_string(session->id)) < 0) {

@@ -22,6 +22,7 @@
 #include "daemon/session/result.h"
 #include "daemon/session/session.h"
 #include "daemon/tier.h"
+#include "daemon/tiers.h"
 #include "wire/record.h"
 
 /* An `open` or a `close` on its way. */
@@ -116,30 +117,35 @@ static int open_check(const struct snp_tier_answer *answer, struct snp_err *ret_
 }
 
 /*
- * The strongest tier cannot run here. The next takes its place only where that was allowed,
- * and where it can do what was asked (not: another file system); its manifest then says
- * why. 0 when it was asked; else err says what can be done.
+ * The strongest tier cannot run here. The next takes its place if it can do what was asked, a
+ * weak one only where that was allowed; its manifest then says why. 0 when it was asked; else err
+ * says what can be done.
  */
 static int open_weaker(struct snp_executor *executor,
                        snp_executor_opened *opened,
                        struct snp_err *err)
 {
     struct snp_session *session = executor->session;
+    struct snp_found_tier *next;
 
     if (err->code != SNP_E_UNSUPPORTED || !session->policy.is_auto ||
-        session->policy.tier != SNP_TIER_NATIVE || session->policy.rootfs != NULL ||
         session->live.executor != executor) {
         return err->code;
     }
-    if (!session->policy.allow_degraded) {
-        return snp_err_remedy(err, err->code, SNP_REMEDY_WEAKER_TIER, "local", 0);
+    next = snp_tiers_weaker(&session->server->tiers, session->policy.tier,
+                            session->policy.rootfs == NULL ? NULL : "rootfs");
+    if (next == NULL) {
+        return err->code;
+    }
+    if (snp_tier_is_weak(next) && !session->policy.allow_degraded) {
+        return snp_err_remedy(err, err->code, SNP_REMEDY_WEAKER_TIER, next->name, 0);
     }
     free(session->policy.instead_of);
     session->policy.instead_of = strdup(err->msg);
     if (session->policy.instead_of == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    session->policy.tier = SNP_TIER_LOCAL;
+    session->policy.tier = next;
     if (snp_tier_get(session->server, session->policy.tier, &executor->tier, err) < 0) {
         return err->code;
     }
@@ -162,6 +168,10 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         if (r < 0) {
             (void)snp_fail(&err, SNP_E_PEER, "the tier gave a wrong answer: %s", ret_bad->msg);
         }
+    }
+    if (err.code == SNP_OK && snp_tier_mark(executor->session->policy.tier,
+                                            json_object_get(answer->head, "manifest")) < 0) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
     }
     if (executor->state != SNP_EXECUTOR_OPENING) {
         /* It was closed meanwhile; the answer to that counts. */

@@ -18,6 +18,7 @@
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/recover.h"
+#include "daemon/tiers.h"
 #include "policy/project.h"
 
 /* The executor of an unnamed session is there, or cannot be had: then the session has never been. */
@@ -75,6 +76,7 @@ static int session_fill(struct snp_session *session,
 {
     const char *name =
         spec->asked.template != NULL ? spec->asked.template : spec->default_template;
+    int r;
 
     (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
                    name == NULL ? "" : name);
@@ -83,12 +85,16 @@ static int session_fill(struct snp_session *session,
     session->policy.env =
         spec->asked.env == NULL ? json_object() : json_incref(spec->asked.env);
     session->policy.limits = spec->limits;
-    session->policy.is_auto = spec->tier == SNP_TIER_AUTO;
-    session->policy.tier = session->policy.is_auto ? SNP_TIER_NATIVE : spec->tier;
+    session->policy.is_auto = strcmp(spec->tier, SNP_TIER_AUTO) == 0;
     session->policy.allow_degraded = spec->asked.allow_degraded;
     session->policy.require_exact = spec->asked.require_exact;
     session->policy.transaction = spec->asked.transaction && spec->asked.session != NULL;
     session->unsaved.when = spec->checkpoint;
+    r = snp_tiers_choose(&session->server->tiers, spec->tier, spec->asked.allow_degraded,
+                         &session->policy.tier, err);
+    if (r < 0) {
+        return r;
+    }
     if (session->policy.env == NULL ||
         (spec->asked.project != NULL && session->policy.project == NULL) ||
         (spec->asked.rootfs != NULL && session->policy.rootfs == NULL)) {

@@ -17,6 +17,7 @@
 #include "daemon/server.h"
 #include "daemon/session/recover.h"
 #include "daemon/tier.h"
+#include "daemon/tiers.h"
 #include "wire/session.h"
 
 _Static_assert((SNP_CAP_SESSIONS & (SNP_CAP_SESSIONS - 1)) == 0, "buckets are masked");
@@ -360,7 +361,8 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
     struct snp_sessions_show_answer row = {
         .id = session->id,
         .name = session->name[0] == '\0' ? NULL : session->name,
-        .tier = snp_tier_name(session->policy.tier),
+        .tier = session->policy.tier->name,
+        .rank = (uint64_t)session->policy.tier->rank,
         .template = session->policy.template_name,
         .state = snp_session_state_text(session),
         .cells = session->cells,

@@ -18,6 +18,7 @@
 
 struct snp_exec;
 struct snp_executor;
+struct snp_found_tier;
 struct snp_entry;
 struct snp_server;
 struct snp_memory_copy;
@@ -25,14 +26,6 @@ struct snp_save;
 struct snp_session;
 struct snp_turn;
 struct snp_wake;
-
-/* The programs that run sandboxes, the strongest first. */
-enum snp_tier_kind {
-    SNP_TIER_NATIVE = 0,
-    SNP_TIER_LOCAL,
-    SNP_TIER_N,
-    SNP_TIER_AUTO = SNP_TIER_N, /* asked for: the strongest that runs */
-};
 
 enum snp_session_state {
     SNP_SESSION_OPENING = 0, /* its first executor has been asked for */
@@ -68,9 +61,9 @@ struct snp_waiter {
 
 /* What it was opened with, and stays so. Written by open.c and spec.c. */
 struct snp_session_policy {
-    enum snp_tier_kind tier; /* the kind of its tier */
-    bool is_auto;            /* nobody asked for this kind */
-    char *instead_of;        /* why it is not in a stronger one; owned, NULL = it need not be */
+    struct snp_found_tier *tier; /* tiers.c's */
+    bool is_auto;                /* nobody asked for this one */
+    char *instead_of; /* why it is not in a stronger one; owned, NULL = it need not be */
     char template_name[32];
     char *project; /* owned, or NULL */
     char *rootfs;  /* owned, or NULL */

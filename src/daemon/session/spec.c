@@ -11,8 +11,9 @@
 
 #include "base/str.h"
 #include "daemon/caps.h"
+#include "daemon/server.h"
 #include "daemon/session/result.h"
-#include "daemon/tier.h"
+#include "daemon/tiers.h"
 #include "wire/record.h"
 
 enum {
@@ -23,7 +24,7 @@ enum {
 static const struct snp_field fields[] = {
     {"version",        SNP_T_INT,              SPEC_VERSION        },
     {"format",         SNP_T_INT,              0                   },
-    {"tier",           SNP_T_STR,              16                  },
+    {"tier",           SNP_T_STR,              SNP_TIER_NAME_MAX   },
     {"auto",           SNP_T_BOOL,             0                   },
     {"template",       SNP_T_STR,              31                  },
     {"project",        SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH        },
@@ -48,11 +49,10 @@ static char *spec_text(const struct snp_session *session,
         session->policy.manifest == NULL ? NULL : json_loads(session->policy.manifest, 0, NULL);
     snp_autojson json_t *spec = json_pack(
         "{s:i, s:i, s:s, s:b, s:s, s:s?, s:s?, s:O, s:o, s:b, s:b, s:b, s:i, s:I, s:I, s:o}",
-        "version", SPEC_VERSION, "format", STATE_FORMAT, "tier",
-        snp_tier_name(session->policy.tier), "auto", session->policy.is_auto, "template",
-        session->policy.template_name, "project", session->policy.project, "rootfs",
-        session->policy.rootfs, "env", session->policy.env, "limits",
-        snp_limits_to_json(&session->policy.limits), "allow_degraded",
+        "version", SPEC_VERSION, "format", STATE_FORMAT, "tier", session->policy.tier->name,
+        "auto", session->policy.is_auto, "template", session->policy.template_name, "project",
+        session->policy.project, "rootfs", session->policy.rootfs, "env", session->policy.env,
+        "limits", snp_limits_to_json(&session->policy.limits), "allow_degraded",
         session->policy.allow_degraded, "require_exact", session->policy.require_exact,
         "transaction", session->policy.transaction, "checkpoint", (int)session->unsaved.when,
         "accepted", (json_int_t)accepted_cell, "accepted_from", (json_int_t)accepted_from,
@@ -100,10 +100,8 @@ int snp_session_spec_read(struct snp_session *session, const char *text, struct 
         r = snp_record_check(spec, &record, err);
     }
     if (r == 0) {
-        r = snp_tier_kind_read(snp_json_str(spec, "tier", ""), &session->policy.tier, err);
-    }
-    if (r == 0 && session->policy.tier == SNP_TIER_AUTO) {
-        r = snp_fail(err, SNP_E_INVALID, "session record: no tier");
+        r = snp_tiers_recorded(&session->server->tiers, snp_json_str(spec, "tier", ""),
+                               &session->policy.tier, err);
     }
     if (r == 0) {
         snp_limits_default(&session->policy.limits);

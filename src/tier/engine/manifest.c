@@ -4,6 +4,7 @@
  * enforced that a step has not done: a step that fails ends the set-up.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -89,6 +90,28 @@ static const char *how_limited(const struct snp_sandbox *s,
         return out;
     }
     return s->supervisor->is_local && local[limit] != NULL ? local[limit] : others[limit];
+}
+
+json_t *snp_manifest_limits(const struct snp_supervisor *supervisor)
+{
+    /* What is asked of it here is only where it runs and what its limits are. */
+    struct snp_sandbox *usual = calloc(1, sizeof(*usual));
+    json_t *limits = json_object();
+
+    if (usual == NULL) {
+        return limits;
+    }
+    usual->supervisor = (struct snp_supervisor *)(uintptr_t)supervisor;
+    snp_limits_default(&usual->spec.limits);
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        char how[64];
+
+        (void)json_object_set_new(
+            limits, snp_limit_info((enum snp_limit)i)->key,
+            json_string(how_limited(usual, (enum snp_limit)i, how, sizeof(how))));
+    }
+    free(usual);
+    return limits;
 }
 
 /* May memory of a sandbox be swapped out, beyond its limit? */

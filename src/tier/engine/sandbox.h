@@ -220,6 +220,8 @@ void snp_sandbox_drain(struct snp_sandbox *s);
 
 /* What was enforced; docs/result.md. New reference. */
 json_t *snp_manifest(const struct snp_sandbox *s);
+/* {key: how it is enforced} of whole limits as they are by default. New reference. */
+json_t *snp_manifest_limits(const struct snp_supervisor *supervisor);
 
 /* Texts for controls that this host cannot give; appends to list. Pure reading. */
 void snp_manifest_degraded(const struct snp_supervisor *supervisor,

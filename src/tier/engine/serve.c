@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "guest/pid1/wire.h"
 #include "policy/project.h"
+#include "tier/engine/about.h"
 #include "tier/engine/cell.h"
 #include "tier/engine/result.h"
 #include "tier/engine/sandbox.h"
@@ -99,10 +100,15 @@ void snp_serve_gone(struct snp_supervisor *supervisor, const char *session, cons
 
 static int on_probe(struct request *rq, struct snp_err *err)
 {
-    snp_autojson json_t *features = snp_probe_json(rq->supervisor);
+    snp_autojson json_t *answer = snp_probe_json(rq->supervisor);
+    snp_autojson json_t *about = snp_about_json(
+        rq->supervisor->is_local ? &snp_local_about : &snp_native_about, snp_serve_methods());
 
-    (void)err;
-    snp_serve_response(rq->supervisor, rq->id, features, NULL, 0);
+    if (json_object_set_new(about, "limits", snp_manifest_limits(rq->supervisor)) < 0 ||
+        json_object_update(answer, about) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    snp_serve_response(rq->supervisor, rq->id, answer, NULL, 0);
     return 0;
 }
 
@@ -742,6 +748,16 @@ static const struct {
     {"save",      true,  true,  on_save     },
     {"load",      true,  true,  on_load     },
 };
+
+json_t *snp_serve_methods(void)
+{
+    json_t *names = json_array();
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(methods); i++) {
+        (void)json_array_append_new(names, json_string(methods[i].name));
+    }
+    return names;
+}
 
 static int dispatch(struct request *rq, struct snp_err *err)
 {

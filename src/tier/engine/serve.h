@@ -15,6 +15,9 @@ struct snp_supervisor;
 /* Handle one frame of the daemon. */
 void snp_serve_frame(struct snp_supervisor *supervisor, const struct snp_frame *frame);
 
+/* The names of its methods. New reference. */
+json_t *snp_serve_methods(void);
+
 /* Answer request id. head may be NULL ({}); it stays the caller's. */
 void snp_serve_response(struct snp_supervisor *supervisor,
                         uint32_t id,

@@ -2,6 +2,7 @@
 /* What is enforced without namespaces, and what that leaves open. */
 #include <stdio.h>
 
+#include "tier/engine/about.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/supervisor.h"
 #include "tier/local/local.h"
@@ -25,6 +26,11 @@ static json_t *masked_paths(const struct snp_sandbox *s)
     }
     return shown;
 }
+
+static const char *const guarantees[] = {"network",   "filesystem", "syscalls",
+                                         "resources", "disposable", NULL};
+static const char *const verbs[] = {NULL};
+const struct snp_about snp_local_about = {.rank = 50, .guarantees = guarantees, .verbs = verbs};
 
 json_t *snp_local_controls(const struct snp_sandbox *s, json_t *resources)
 {

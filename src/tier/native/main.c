@@ -35,6 +35,7 @@
 #include "base/slice.h"
 #include "base/str.h"
 #include "os/idmap.h"
+#include "tier/engine/about.h"
 #include "tier/engine/pool.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/serve.h"
@@ -335,6 +336,12 @@ int main(int argc, char **argv)
     if (argc >= 2 && snp_streq(argv[1], "--zygote")) {
         return is_local ? snp_local_launch_main(argc - 2, argv + 2)
                         : snp_launch_main(argc - 2, argv + 2);
+    }
+    if (argc == 2 && snp_streq(argv[1], "--describe")) {
+        snp_autojson json_t *about = snp_about_json(
+            is_local ? &snp_local_about : &snp_native_about, snp_serve_methods());
+
+        return json_dumpf(about, stdout, JSON_COMPACT) < 0 ? 1 : 0;
     }
     if (argc == 2 && snp_streq(argv[1], "--syscalls")) {
         snp_syscalls_print(stdout);

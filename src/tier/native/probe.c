@@ -26,6 +26,7 @@
 #include "base/str.h"
 #include "guest/spec.h"
 #include "os/idmap.h"
+#include "tier/engine/about.h"
 #include "tier/engine/supervisor.h"
 #include "tier/host/syscalls.h"
 #include "tier/native/overlay.h"
@@ -293,6 +294,12 @@ static void add_templates(const struct snp_supervisor *supervisor, json_t *featu
                            "matplotlib", "--template plot does not work",
                            "apt-get install -y python3-matplotlib python3-pandas"));
 }
+
+static const char *const guarantees[] = {"network",    "filesystem", "syscalls", "resources",
+                                         "disposable", "namespaces", NULL};
+static const char *const verbs[] = {"rootfs", NULL};
+const struct snp_about snp_native_about = {
+    .rank = 200, .guarantees = guarantees, .verbs = verbs};
 
 /* The local tier: what native's rows do not say. */
 static json_t *local_json(const struct snp_supervisor *supervisor)

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding tiers.
+ *
+ * A tier is run with all the user's rights, outside any sandbox. So a file of the user's folder
+ * counts only if nobody but he and root can change it or put another in its place: that is
+ * asked of the file and of each folder on the real path to it.
+ */
+#include "policy/tier_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/buf.h"
+#include "base/child.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/rundir.h"
+#include "base/str.h"
+
+enum {
+    FILES_MAX = 64, /* of both folders */
+    DESCRIBE_MS = 10000,
+    DESCRIBE_MAX = 64 << 10,
+    WORDS_MAX = 1024,
+};
+
+static const char prefix[] = "tier-";
+
+int snp_tier_name_check(const char *name, struct snp_err *err)
+{
+    size_t n = strnlen(name, SNP_TIER_NAME_MAX + 1);
+
+    if (n == 0 || n > SNP_TIER_NAME_MAX || name[0] < 'a' || name[0] > 'z' ||
+        strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != n) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "'%.40s' is not a valid tier name: 1 to %d of a-z, 0-9 and '-', "
+                        "beginning with a letter",
+                        name, SNP_TIER_NAME_MAX);
+    }
+    return 0;
+}
+
+char *snp_tier_users_folder(void)
+{
+    /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
+    const char *data = getenv("XDG_DATA_HOME");
+    const char *home = getenv("HOME");
+    /* NOLINTEND(concurrency-mt-unsafe) */
+
+    if (data != NULL && data[0] == '/') {
+        return snp_format("%s/snipara-sandbox/tiers", data);
+    }
+    return home == NULL || home[0] != '/'
+               ? NULL
+               : snp_format("%s/.local/share/snipara-sandbox/tiers", home);
+}
+
+/* Whom it lets in ------------------------------------------------------------------------- */
+
+/* Why somebody else could have made or changed it; NULL = nobody could. The caller frees. */
+static char *reason_of(const char *path, const struct stat *st)
+{
+    if (st->st_uid != geteuid() && st->st_uid != 0) {
+        return snp_format("%s belongs to user %u; only your own files and root's are run", path,
+                          (unsigned)st->st_uid);
+    }
+    /* In a sticky folder others cannot rename or remove what is ours. */
+    if ((st->st_mode & 022) != 0 && !(S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) != 0)) {
+        return snp_format("others may write to %s; run: chmod go-w %s", path, path);
+    }
+    return NULL;
+}
+
+/* The same of a folder without links in its path, and of all above it. */
+static char *reason_of_folder(const char *folder)
+{
+    char real[PATH_MAX];
+    struct stat st;
+    char *why = NULL;
+
+    if (realpath(folder, real) == NULL || lstat(folder, &st) < 0 || !S_ISDIR(st.st_mode)) {
+        return snp_format("%s is not a real folder; remove it", folder);
+    }
+    if ((st.st_mode & 022) != 0) { /* of this one sticky is not enough: files can be added */
+        return snp_format("others may write to %s; run: chmod go-w %s", folder, folder);
+    }
+    while (why == NULL) {
+        char *slash = strrchr(real, '/');
+
+        why =
+            lstat(real, &st) < 0 ? snp_format("%s cannot be read", real) : reason_of(real, &st);
+        if (slash == NULL || slash[1] == '\0') {
+            break;
+        }
+        slash[slash == real ? 1 : 0] = '\0';
+    }
+    return why;
+}
+
+static char *reason_of_file(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) < 0) {
+        return snp_format("%s cannot be read", path);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return snp_format("%s is not a regular file; copy the program itself there", path);
+    }
+    return reason_of(path, &st);
+}
+
+/* The list -------------------------------------------------------------------------------- */
+
+static void file_done(struct snp_tier_file *file)
+{
+    free(file->path);
+    free(file->refused);
+    json_decref(file->about);
+}
+
+void snp_tier_files_done(struct snp_tier_files *files)
+{
+    for (size_t i = 0; i < files->n; i++) {
+        file_done(&files->files[i]);
+    }
+    free(files->files);
+    *files = (struct snp_tier_files){0};
+}
+
+const struct snp_tier_file *snp_tier_files_of(const struct snp_tier_files *files,
+                                              const char *name)
+{
+    for (size_t i = 0; i < files->n; i++) {
+        if (files->files[i].refused == NULL && snp_streq(files->files[i].name, name)) {
+            return &files->files[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_program(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* A file of the user's that has an installed one's name is refused, like one that is not safe. */
+static int add(struct snp_tier_files *files,
+               const char *folder,
+               const char *name,
+               bool is_users,
+               const char *folder_reason)
+{
+    struct snp_tier_file *file = &files->files[files->n];
+    struct snp_err ignored;
+
+    if (files->n == FILES_MAX || !snp_has_prefix(name, prefix) ||
+        snp_tier_name_check(name + strlen(prefix), &ignored) < 0) {
+        return 0;
+    }
+    *file =
+        (struct snp_tier_file){.is_users = is_users, .path = snp_format("%s/%s", folder, name)};
+    (void)snprintf(file->name, sizeof(file->name), "%s", name + strlen(prefix));
+    if (file->path == NULL) {
+        return SNP_E_NOMEM;
+    }
+    if (is_users) {
+        file->refused =
+            folder_reason != NULL ? strdup(folder_reason)
+            : snp_streq(file->name, SNP_TIER_AUTO) ||
+                    snp_tier_files_of(files, file->name) != NULL
+                ? snp_format("%s has the name of a built-in tier; rename it", file->path)
+                : reason_of_file(file->path);
+    }
+    if (file->refused == NULL && !is_program(file->path)) {
+        free(file->path);
+        return 0;
+    }
+    files->n++;
+    return 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int look_into(struct snp_tier_files *files, const char *folder, bool is_users)
+{
+    snp_autofree char *why = NULL;
+    struct dirent **entries = NULL;
+    int n = scandir(folder, &entries, NULL, by_name);
+    int r = 0;
+
+    if (n < 0) {
+        return 0; /* no folder, no tiers */
+    }
+    why = is_users ? reason_of_folder(folder) : NULL;
+    for (int i = 0; i < n; i++) {
+        r = r < 0 ? r : add(files, folder, entries[i]->d_name, is_users, why);
+        free(entries[i]);
+    }
+    free((void *)entries);
+    return r;
+}
+
+int snp_tier_files_find(struct snp_tier_files *ret, struct snp_err *err)
+{
+    struct snp_tier_files found = {.files = calloc(FILES_MAX + 1, sizeof(*found.files))};
+    snp_autofree char *daemon = NULL;
+    snp_autofree char *users = snp_tier_users_folder();
+    int r = found.files == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                                : snp_own_program("snipara-sandboxd", &daemon, err);
+
+    if (r == 0) {
+        *strrchr(daemon, '/') = '\0';
+        r = look_into(&found, daemon, false);
+        r = r < 0 || users == NULL ? r : look_into(&found, users, true);
+        r = r < 0 ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    }
+    if (r < 0) {
+        snp_tier_files_done(&found);
+        return r;
+    }
+    *ret = found;
+    return 0;
+}
+
+/* "auto, native and local" */
+static void words_of(const struct snp_tier_files *files, struct snp_buf *text)
+{
+    size_t last = files->n;
+
+    while (last > 0 && files->files[last - 1].refused != NULL) {
+        last--;
+    }
+    (void)!snp_buf_adds(text, SNP_TIER_AUTO);
+    for (size_t i = 0; i < last; i++) {
+        if (files->files[i].refused == NULL) {
+            (void)!snp_buf_addf(text, "%s%s", i + 1 == last ? " or " : ", ",
+                                files->files[i].name);
+        }
+    }
+}
+
+int snp_tier_files_get(const struct snp_tier_files *files,
+                       const char *name,
+                       const struct snp_tier_file **ret,
+                       struct snp_err *err)
+{
+    const struct snp_tier_file *file = snp_tier_files_of(files, name);
+    const char *names[FILES_MAX];
+    const char *nearest;
+    snp_autobuf struct snp_buf words = {0};
+
+    for (size_t i = 0; i < files->n && file == NULL; i++) {
+        if (snp_streq(files->files[i].name, name)) {
+            return snp_fail(err, SNP_E_DENIED, "tier \"%s\" is not used: %.350s", name,
+                            files->files[i].refused);
+        }
+        names[i] = files->files[i].name;
+    }
+    if (file != NULL) {
+        *ret = file;
+        return 0;
+    }
+    snp_buf_init(&words, WORDS_MAX);
+    words_of(files, &words);
+    nearest = snp_suggest(name, names, files->n);
+    return snp_fail_with(
+        err, SNP_E_UNSUPPORTED, nearest == NULL ? SNP_REMEDY_NONE : SNP_REMEDY_NEAR_NAME,
+        nearest, 0, "there is no tier \"%.32s\"%s%s%s; use %.300s", name,
+        nearest == NULL ? "" : "; did you mean ", nearest == NULL ? "" : nearest,
+        nearest == NULL ? "" : "?", words.len == 0 ? SNP_TIER_AUTO : snp_buf_cstr(&words));
+}
+
+/* What installed ones are -------------------------------------------------------------------- */
+
+/* All that it prints; false: it did not end, or printed too much. */
+static bool read_all(int fd, struct snp_buf *text)
+{
+    const uint64_t until = snp_now_us() + (uint64_t)DESCRIBE_MS * 1000;
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    char part[4096];
+
+    for (;;) {
+        uint64_t now = snp_now_us();
+        ssize_t n;
+
+        if (now >= until || SNP_RETRY(poll(&ready, 1, (int)((until - now) / 1000) + 1)) <= 0) {
+            return false;
+        }
+        n = SNP_RETRY(read(fd, part, sizeof(part)));
+        if (n <= 0) {
+            return n == 0;
+        }
+        if (snp_buf_add(text, part, (size_t)n) < 0) {
+            return false;
+        }
+    }
+}
+
+int snp_tier_describe(const char *program, json_t **ret, struct snp_err *err)
+{
+    const char *const argv[] = {program, "--describe", NULL};
+    snp_autobuf struct snp_buf text = {0};
+    snp_autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    snp_autoclose int out = -1;
+    snp_autoclose int in = -1;
+    struct snp_child child = {.argv = argv};
+    int ends[2];
+    int status = 0;
+    bool is_whole;
+    pid_t pid;
+    int r;
+
+    snp_buf_init(&text, DESCRIBE_MAX);
+    if (null < 0 || pipe2(ends, O_CLOEXEC) < 0) {
+        return snp_fail_sys(err, errno, "pipe");
+    }
+    out = ends[0];
+    in = ends[1];
+    child.fds[0] = null;
+    child.fds[1] = in;
+    child.fds[2] = null;
+    r = snp_child_start(&child, &pid, err);
+    snp_closep(&in);
+    in = -1;
+    if (r < 0) {
+        return r;
+    }
+    is_whole = read_all(out, &text);
+    if (!is_whole) {
+        (void)kill(-pid, SIGKILL);
+    }
+    (void)SNP_RETRY(waitpid(pid, &status, 0));
+    return is_whole && status == 0 ? snp_json_parse(snp_buf_bytes(&text), text.len, ret, err)
+                                   : snp_fail(err, SNP_E_PEER, "%s --describe failed", program);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct snp_tier_file *one = a;
+    const struct snp_tier_file *other = b;
+
+    if (one->is_users != other->is_users) {
+        return one->is_users ? 1 : -1;
+    }
+    return one->rank != other->rank ? other->rank - one->rank : strcmp(one->name, other->name);
+}
+
+void snp_tier_files_rank(struct snp_tier_files *files)
+{
+    for (size_t i = 0; i < files->n; i++) {
+        struct snp_tier_file *file = &files->files[i];
+        struct snp_err ignored;
+
+        if (!file->is_users && snp_tier_describe(file->path, &file->about, &ignored) == 0) {
+            file->rank = (int)snp_json_int(file->about, "rank", 0);
+        }
+    }
+    if (files->n > 0) {
+        qsort(files->files, files->n, sizeof(files->files[0]), by_rank);
+    }
+}

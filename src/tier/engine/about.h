@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_ENGINE_ABOUT_H
+#define SNP_TIER_ENGINE_ABOUT_H
+
+/* What a tier says of itself, as data (docs/wire.md, `probe`). */
+
+#include "base/json.h"
+
+/* The part that a tier brings. */
+struct snp_about {
+    int rank;                      /* policy/tier_file.h says what it means */
+    const char *const *guarantees; /* names; NULL after the last */
+    const char *const *verbs;      /* besides the methods that all serve; likewise */
+};
+
+extern const struct snp_about snp_native_about;
+extern const struct snp_about snp_local_about;
+
+/* {"rank", "guarantees", "verbs"}. methods: an array of names, taken. New reference, NULL when out of memory. */
+json_t *snp_about_json(const struct snp_about *about, json_t *methods);
+
+#endif
