@@ -21,17 +21,15 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "client/client.h"
-#include "client/start.h"
+#include "client/socket.h"
 #include "wire/frame.h"
 #include "wire/rpc.h"
 
 enum {
-    READ_BYTES = 64 << 10,
     OPS_MAX = 512,
     OUT_MAX = 64 << 20, /* bytes waiting for the daemon */
     KEEP_BYTES = 256 << 10,
     FIRST_ID = 16, /* the blocking client has used the ones below */
-    WORDS_MAX = 256,
 };
 
 struct op {
@@ -142,26 +140,12 @@ static void poll_update(struct snp_async *async);
 
 static int send_out(struct snp_async *async, struct snp_err *err)
 {
-    while (async->out.len > 0) {
-        ssize_t n = SNP_RETRY(send(async->fd, snp_buf_bytes(&async->out), async->out.len,
-                                   MSG_NOSIGNAL | MSG_DONTWAIT));
+    int r = snp_socket_send(async->fd, &async->out, err);
 
-        if (n < 0 && errno == EAGAIN) {
-            return 0;
-        }
-        if (n < 0 && errno == EPIPE) {
-            snp_buf_clear(&async->out); /* what it said before may still be read */
-            return 0;
-        }
-        if (n < 0) {
-            return snp_fail(err, SNP_E_PEER, "the daemon went away (errno %d)", errno);
-        }
-        snp_buf_consume(&async->out, (size_t)n);
-    }
-    if (async->out.cap > KEEP_BYTES) {
+    if (async->out.len == 0 && async->out.cap > KEEP_BYTES) {
         snp_buf_done(&async->out);
     }
-    return 0;
+    return r;
 }
 
 static int frame_handle(struct snp_async *async,
@@ -228,29 +212,6 @@ static int frames_handle(struct snp_async *async, struct snp_err *err)
     return 0;
 }
 
-static int read_in(struct snp_async *async, struct snp_err *err)
-{
-    char *space = NULL;
-    ssize_t n;
-    int r = snp_buf_reserve(&async->in, READ_BYTES, &space);
-
-    if (r < 0) {
-        return snp_fail(err, (enum snp_code)r, "no room for more of a frame");
-    }
-    n = SNP_RETRY(recv(async->fd, space, READ_BYTES, MSG_DONTWAIT));
-    if (n < 0 && errno == EAGAIN) {
-        return 0;
-    }
-    if (n <= 0) {
-        char words[WORDS_MAX];
-
-        return snp_fail(err, SNP_E_PEER, "the daemon went away; its last words: %s",
-                        snp_daemon_last_words(words, sizeof(words)));
-    }
-    snp_buf_commit(&async->in, (size_t)n);
-    return frames_handle(async, err);
-}
-
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct snp_async *async = poll->data;
@@ -266,7 +227,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         r = send_out(async, &err);
     }
     if (r == 0 && (events & (UV_READABLE | UV_DISCONNECT)) != 0) {
-        r = read_in(async, &err);
+        r = snp_socket_receive(async->fd, &async->in, &err);
+        r = r < 0 ? r : frames_handle(async, &err);
     }
     if (r < 0) {
         connection_drop(async, &err);
@@ -345,38 +307,11 @@ int snp_async_new(uv_loop_t *loop, struct snp_async **ret, struct snp_err *err)
     async->fd = -1;
     async->last_id = FIRST_ID;
     async->work.data = async;
-    snp_buf_init(&async->in, (size_t)SNP_FRAME_BODY_MAX + SNP_FRAME_HEADER_LEN + READ_BYTES);
+    snp_buf_init(&async->in,
+                 (size_t)SNP_FRAME_BODY_MAX + SNP_FRAME_HEADER_LEN + SNP_SOCKET_READ);
     snp_buf_init(&async->out, OUT_MAX);
     *ret = async;
     return 0;
-}
-
-static int request_queue(struct snp_async *async,
-                         uint32_t id,
-                         const struct snp_async_call *call,
-                         json_t *head,
-                         struct snp_err *err)
-{
-    snp_autofree char *text = NULL;
-    struct snp_frame frame = {
-        .type = SNP_RPC_REQUEST, .id = id, .raw = call->raw, .raw_len = call->raw_len};
-    int r;
-
-    if (head == NULL || json_object_set_new(head, "method", json_string(call->method)) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    text = snp_json_text(head);
-    if (text == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    frame.head = text;
-    frame.head_len = strlen(text);
-    r = snp_frame_write(&async->out, &frame);
-    return r < 0 ? snp_fail(err, (enum snp_code)r,
-                            "the request is larger than the %d MiB of a frame, or too much "
-                            "waits for the daemon",
-                            SNP_FRAME_BODY_MAX >> 20)
-                 : 0;
 }
 
 /* Connect, or send what waits. A failure is told by the loop. */
@@ -414,7 +349,10 @@ int snp_async_call(struct snp_async *async,
     op->call.method = NULL;
     op->call.head = NULL;
     op->call.raw = NULL;
-    r = request_queue(async, op->id, call, head, err);
+    r = snp_socket_queue(
+        &async->out,
+        &(struct snp_socket_request){op->id, call->method, head, call->raw, call->raw_len},
+        err);
     if (r < 0) {
         return r;
     }

@@ -23,12 +23,12 @@
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
+#include "client/socket.h"
 #include "client/start.h"
 #include "wire/frame.h"
 #include "wire/rpc.h"
 
 enum {
-    READ_BYTES = 64 << 10,
     START_MS =
         20000, /* for one daemon to say that it is ready; one that ends is not waited for */
     CONNECT_MS = 40000, /* for all attempts together */
@@ -75,77 +75,7 @@ bool snp_client_interrupted(const struct snp_client *client)
     return client->n_signals > 0;
 }
 
-/* Frames ------------------------------------------------------------------------------ */
-
-static int frame_queue(struct snp_client *client,
-                       uint32_t id,
-                       json_t *head,
-                       const void *raw,
-                       size_t raw_len,
-                       struct snp_err *err)
-{
-    snp_autofree char *text = snp_json_text(head);
-    struct snp_frame frame = {
-        .type = SNP_RPC_REQUEST, .id = id, .head = text, .raw = raw, .raw_len = raw_len};
-    int r;
-
-    if (text == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    frame.head_len = strlen(text);
-    r = snp_frame_write(&client->out, &frame);
-    if (r < 0) {
-        return snp_fail(err, (enum snp_code)r,
-                        "the request is larger than the %d MiB of a frame",
-                        SNP_FRAME_BODY_MAX >> 20);
-    }
-    return 0;
-}
-
-static int pump_out(struct snp_client *client, struct snp_err *err)
-{
-    while (client->out.len > 0) {
-        ssize_t n = SNP_RETRY(send(client->fd, snp_buf_bytes(&client->out), client->out.len,
-                                   MSG_NOSIGNAL | MSG_DONTWAIT));
-
-        if (n < 0 && errno == EAGAIN) {
-            return 0;
-        }
-        if (n < 0 && errno == EPIPE) {
-            /* What it said before it closed may still be read. */
-            snp_buf_clear(&client->out);
-            return 0;
-        }
-        if (n < 0) {
-            return snp_fail(err, SNP_E_PEER, "the daemon went away (errno %d)", errno);
-        }
-        snp_buf_consume(&client->out, (size_t)n);
-    }
-    return 0;
-}
-
-static int pump_in(struct snp_client *client, struct snp_err *err)
-{
-    char *space = NULL;
-    ssize_t n;
-    int r = snp_buf_reserve(&client->in, READ_BYTES, &space);
-
-    if (r < 0) {
-        return snp_fail(err, (enum snp_code)r, "no room for more of a frame");
-    }
-    n = SNP_RETRY(recv(client->fd, space, READ_BYTES, MSG_DONTWAIT));
-    if (n < 0 && errno == EAGAIN) {
-        return 0;
-    }
-    if (n <= 0) {
-        char words[WORDS_MAX];
-
-        return snp_fail(err, SNP_E_PEER, "the daemon went away; its last words: %s",
-                        snp_daemon_last_words(words, sizeof(words)));
-    }
-    snp_buf_commit(&client->in, (size_t)n);
-    return 0;
-}
+/* Signals and waiting ----------------------------------------------------------------- */
 
 /* The first signal asks the daemon to stop the cell, the second gives up. */
 static int signal_handle(struct snp_client *client, uint32_t id, struct snp_err *err)
@@ -161,12 +91,11 @@ static int signal_handle(struct snp_client *client, uint32_t id, struct snp_err 
     if (client->n_signals > 1) {
         return snp_fail(err, SNP_E_TIMEOUT, "interrupted twice; the cell was abandoned");
     }
-    head = json_pack("{s:s, s:I}", "method", "interrupt", "request", (json_int_t)id);
-    if (head == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    client->last_id++;
-    return frame_queue(client, client->last_id, head, NULL, 0, err);
+    head = json_pack("{s:I}", "request", (json_int_t)id);
+    return snp_socket_queue(&client->out,
+                            &(struct snp_socket_request){
+                                .id = ++client->last_id, .method = "interrupt", .head = head},
+                            err);
 }
 
 /* Wait until something can be done, and do it. deadline_us: 0 = none. */
@@ -181,7 +110,7 @@ static int pump(struct snp_client *client,
     };
     int wait_ms = -1;
     int n;
-    int r = pump_out(client, err);
+    int r = snp_socket_send(client->fd, &client->out, err);
 
     if (r < 0) {
         return r;
@@ -205,7 +134,7 @@ static int pump(struct snp_client *client,
         r = signal_handle(client, id, err);
     }
     if (r == 0 && n > 0 && (p[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
-        r = pump_in(client, err);
+        r = snp_socket_receive(client->fd, &client->in, err);
     }
     return r;
 }
@@ -299,12 +228,10 @@ static int call_run(struct snp_client *client,
     if (client->fd < 0) {
         return snp_fail(err, SNP_E_PEER, "the connection to the daemon is closed");
     }
-    if (json_object_set_new(head, "method", json_string(call->method)) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    client->last_id++;
-    id = client->last_id;
-    r = frame_queue(client, id, head, call->raw, call->raw_len, err);
+    id = ++client->last_id;
+    r = snp_socket_queue(
+        &client->out,
+        &(struct snp_socket_request){id, call->method, head, call->raw, call->raw_len}, err);
     if (r < 0) {
         return r;
     }
@@ -383,7 +310,7 @@ static int greet(const char *path, int signal_fd, struct snp_client **ret, struc
     if (head == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    snp_buf_init(&client->in, SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX + READ_BYTES);
+    snp_buf_init(&client->in, SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX + SNP_SOCKET_READ);
     snp_buf_init(&client->out, (size_t)2 * (SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX));
     r = socket_connect(path, &client->fd, err);
     if (r < 0) {

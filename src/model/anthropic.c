@@ -188,24 +188,6 @@ static int mark_cache(const json_t *messages)
                                                json_pack("{s:s}", "type", "ephemeral"));
 }
 
-static json_t *write_tools(const json_t *tools)
-{
-    snp_autojson json_t *made = json_array();
-    size_t i = 0;
-    json_t *tool = NULL;
-
-    json_array_foreach(tools, i, tool)
-    {
-        json_t *one = json_pack("{s:O, s:O, s:O}", "name", json_object_get(tool, "name"),
-                                "description", json_object_get(tool, "description"),
-                                "input_schema", json_object_get(tool, "parameters"));
-        if (json_array_append_new(made, one) < 0) {
-            return NULL;
-        }
-    }
-    return SNP_TAKE_PTR(made);
-}
-
 static json_t *write_choice(const char *choice)
 {
     if (choice == NULL || strcmp(choice, "auto") == 0 || strcmp(choice, "none") == 0) {
@@ -230,7 +212,7 @@ static int write_options(const struct snp_model_job *job, json_t *body)
         r = json_object_set_new(body, "temperature", json_real(job->temperature));
     }
     if (r == 0 && json_array_size(request->tools) > 0) {
-        r = json_object_set_new(body, "tools", write_tools(request->tools));
+        r = json_object_set_new(body, "tools", snp_model_tools("input_schema", request->tools));
         r = r < 0
                 ? r
                 : json_object_set_new(body, "tool_choice", write_choice(request->tool_choice));

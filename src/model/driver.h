@@ -79,6 +79,9 @@ void snp_model_wire_done(struct snp_model_wire *wire);
 /* Text of a message's content; "" if it has none. Borrowed. */
 const char *snp_model_content(const json_t *message);
 
+/* [{name, description, SCHEMA: parameters}]. New reference, NULL when out of memory. */
+json_t *snp_model_tools(const char *schema, const json_t *tools);
+
 /* Take a key (NULL = none) of 8 bytes or more out of a text that somebody else wrote. */
 void snp_model_scrub(char *text, const char *key);
 

@@ -102,24 +102,6 @@ static int write_contents(const json_t *messages, json_t *system, json_t *conten
     return 0;
 }
 
-static json_t *write_tools(const json_t *tools)
-{
-    snp_autojson json_t *made = json_array();
-    size_t i = 0;
-    json_t *tool = NULL;
-
-    json_array_foreach(tools, i, tool)
-    {
-        json_t *one = json_pack("{s:O, s:O, s:O}", "name", json_object_get(tool, "name"),
-                                "description", json_object_get(tool, "description"),
-                                "parametersJsonSchema", json_object_get(tool, "parameters"));
-        if (json_array_append_new(made, one) < 0) {
-            return NULL;
-        }
-    }
-    return json_pack("[{s:O}]", "functionDeclarations", made);
-}
-
 static json_t *write_choice(const char *choice)
 {
     static const struct {
@@ -174,7 +156,10 @@ static int write_body(const struct snp_model_job *job, json_t *body)
         r = json_object_set_new(body, "systemInstruction", json_pack("{s:O}", "parts", system));
     }
     if (r == 0 && json_array_size(request->tools) > 0) {
-        r = json_object_set_new(body, "tools", write_tools(request->tools));
+        r = json_object_set_new(
+            body, "tools",
+            json_pack("[{s:o}]", "functionDeclarations",
+                      snp_model_tools("parametersJsonSchema", request->tools)));
         r = r < 0 ? r
                   : json_object_set_new(body, "toolConfig", write_choice(request->tool_choice));
     }

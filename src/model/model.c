@@ -165,6 +165,18 @@ uint64_t snp_model_time_left_ms(const struct snp_model_call *call)
 
 /* The end --------------------------------------------------------------------------------- */
 
+/* With what it copied of its request. */
+static void request_free(struct snp_model_call *call)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(call->texts); i++) {
+        free(call->texts[i]);
+    }
+    json_decref(call->messages);
+    json_decref(call->tools);
+    json_decref(call->schema);
+    free(call);
+}
+
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct snp_model_call *call = handle->data;
@@ -177,13 +189,7 @@ static void on_timer_closed(uv_handle_t *handle)
     snp_sse_done(&call->sse);
     snp_buf_done(&call->body);
     snp_model_target_done(&call->target);
-    for (size_t i = 0; i < SNP_ARRAY_LEN(call->texts); i++) {
-        free(call->texts[i]);
-    }
-    json_decref(call->messages);
-    json_decref(call->tools);
-    json_decref(call->schema);
-    free(call);
+    request_free(call);
 }
 
 /* The call is over: nothing runs for it any more. */
@@ -505,13 +511,7 @@ int snp_model_ask(struct snp_models *models,
     }
     call->models = models;
     if (copy_request(call, request) < 0) {
-        for (size_t i = 0; i < SNP_ARRAY_LEN(call->texts); i++) {
-            free(call->texts[i]);
-        }
-        json_decref(call->messages);
-        json_decref(call->tools);
-        json_decref(call->schema);
-        free(call);
+        request_free(call);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     call_start(call);

@@ -58,6 +58,24 @@ const char *snp_model_content(const json_t *message)
     return snp_json_str(message, "content", "");
 }
 
+json_t *snp_model_tools(const char *schema, const json_t *tools)
+{
+    snp_autojson json_t *made = json_array();
+    size_t i = 0;
+    json_t *tool = NULL;
+
+    json_array_foreach(tools, i, tool)
+    {
+        json_t *one = json_pack("{s:O, s:O, s:O}", "name", json_object_get(tool, "name"),
+                                "description", json_object_get(tool, "description"), schema,
+                                json_object_get(tool, "parameters"));
+        if (json_array_append_new(made, one) < 0) {
+            return NULL;
+        }
+    }
+    return SNP_TAKE_PTR(made);
+}
+
 void snp_model_scrub(char *text, const char *key)
 {
     size_t n = key == NULL ? 0 : strlen(key);

@@ -18,7 +18,6 @@
 #include "store/rows.h"
 
 enum {
-    SNP_BUNDLE_ITEMS_MAX = 200000,
     SNP_BUNDLE_STALL_MS = 20000, /* without a byte in a pipe; inside they give up after 10 s */
     SNP_TRANSFERS_MAX = 64,      /* at once; further ones wait for their turn */
 };
@@ -40,7 +39,7 @@ typedef void (*snp_checkpoint_done_fn)(void *arg,
 
 struct snp_checkpoint_save {
     const char *session; /* id; must exist when the stream ends */
-    /* The moment that is saved, however late: its epoch must still be the session's, but for a snapshot. */
+    /* The state that is saved, however late: its epoch must still be the session's, but for a snapshot. */
     uint64_t epoch;
     uint64_t cell;
     uint64_t effect;
@@ -78,7 +77,7 @@ int snp_checkpoint_load(struct snp_store *store,
 
 /*
  * Read a bundle of heads only (`save` with `describe`) and hand each item to each(), on
- * the loop, before done(). Nothing is stored. At most SNP_BUNDLE_ITEMS_MAX items, 64 MiB.
+ * the loop, before done(). Nothing is stored. At most SNP_STREAM_ITEMS_MAX items, 64 MiB.
  */
 struct snp_checkpoint_describe {
     snp_journal_item_fn each; /* its result is ignored; err is NULL */

@@ -8,7 +8,7 @@
 #include "store/state.h"
 
 /*
- * The order of a session's checkpoints: by the moments they are of, not by when they were written. c: what the
+ * The order of a session's checkpoints: by the state they hold, not by when they were written. c: what the
  * columns' names begin with.
  */
 #define SNP_NEWEST_FIRST(c) \

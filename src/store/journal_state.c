@@ -262,7 +262,7 @@ static void checkpoint_read(struct snp_rows *rows, struct snp_journal_checkpoint
         .bytes = snp_col_u64(rows, 7),
         .written_bytes = snp_col_u64(rows, 8),
         .is_usable = snp_col_u64(rows, 9) != 0,
-        .is_pinned = snp_col_u64(rows, 10) != 0,
+        .has_snapshot = snp_col_u64(rows, 10) != 0,
         .lost = snp_col_text(rows, 11),
         .effect = snp_col_u64(rows, 12),
     };

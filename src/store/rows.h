@@ -132,9 +132,9 @@ struct snp_journal_checkpoint {
     uint64_t bytes;         /* of contents */
     uint64_t written_bytes; /* that were new on disk */
     bool is_usable;         /* false: a blob it needs is damaged or gone */
-    bool is_pinned;         /* a snapshot needs it */
+    bool has_snapshot;      /* needs it */
     const char *lost;       /* JSON array of {name, type, reason} */
-    uint64_t effect; /* the last of the session that was noted before its moment; 0 = none */
+    uint64_t effect; /* the last of the session that was noted before it was taken; 0 = none */
 };
 
 enum snp_item_kind {

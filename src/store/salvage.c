@@ -6,7 +6,7 @@
  * beginning, from its end, and from probes between; then what no longer fits together is repaired. The
  * damaged one is renamed, never changed or removed: somebody may know better.
  *
- * Whatever happens on the way, there is at each moment one database to open: the damaged
+ * Whatever happens on the way, there is always one database to open: the damaged
  * one, or the new one, complete.
  */
 #include <dirent.h>

@@ -93,7 +93,7 @@ static const char v2[] =
     "CREATE INDEX cells_running ON cells(row) WHERE status = 'running';"
     "CREATE INDEX checkpoints_incomplete ON checkpoints(row) WHERE complete = 0;";
 
-/* A checkpoint says which effects were noted before its moment; of older ones the time tells it. */
+/* A checkpoint says which effects were noted before it was taken; of older ones the time tells it. */
 static const char v3[] =
     "ALTER TABLE checkpoints ADD COLUMN effect INTEGER NOT NULL DEFAULT 0;"
     "UPDATE checkpoints SET effect = IFNULL((SELECT MAX(row) FROM effects"

@@ -15,8 +15,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "store/checkpoint.h"
-
 enum {
     NAMES_FIRST = 1024, /* a power of two */
     KIND_SEED_LOST = 1,
@@ -204,9 +202,9 @@ static int item_begin(struct snp_stream_in *in,
         return snp_fail(err, SNP_E_PEER, "the checkpoint has an item that lacks something");
     }
     item.size = (uint64_t)json_integer_value(size);
-    if (in->items >= SNP_BUNDLE_ITEMS_MAX) {
+    if (in->items >= SNP_STREAM_ITEMS_MAX) {
         return snp_fail(err, SNP_E_LIMIT, "the checkpoint has more than %d items",
-                        SNP_BUNDLE_ITEMS_MAX);
+                        SNP_STREAM_ITEMS_MAX);
     }
     r = item_check(in, &item, err);
     if (r == 0) {

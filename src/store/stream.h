@@ -18,6 +18,7 @@
 #include "store/rows.h"
 
 enum {
+    SNP_STREAM_ITEMS_MAX = 200000,
     SNP_STREAM_ITEM = 80,
     SNP_STREAM_DATA = 81,
     SNP_STREAM_END = 82,

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The socket never blocks here: who waits for it polls. */
+#include "client/socket.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "client/start.h"
+#include "wire/frame.h"
+#include "wire/rpc.h"
+
+enum {
+    WORDS_MAX = 256,
+};
+
+int snp_socket_queue(struct snp_buf *out,
+                     const struct snp_socket_request *request,
+                     struct snp_err *err)
+{
+    snp_autofree char *text = NULL;
+    struct snp_frame frame = {.type = SNP_RPC_REQUEST,
+                              .id = request->id,
+                              .raw = request->raw,
+                              .raw_len = request->raw_len};
+    int r;
+
+    if (json_object_set_new(request->head, "method", json_string(request->method)) == 0) {
+        text = snp_json_text(request->head);
+    }
+    if (text == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    frame.head = text;
+    frame.head_len = strlen(text);
+    r = snp_frame_write(out, &frame);
+    if (r < 0 && out->len > 0) {
+        return snp_fail(err, (enum snp_code)r, "too much waits for the daemon");
+    }
+    return r < 0 ? snp_fail(err, (enum snp_code)r,
+                            "the request is larger than the %d MiB of a frame",
+                            SNP_FRAME_BODY_MAX >> 20)
+                 : 0;
+}
+
+int snp_socket_send(int fd, struct snp_buf *out, struct snp_err *err)
+{
+    while (out->len > 0) {
+        ssize_t n =
+            SNP_RETRY(send(fd, snp_buf_bytes(out), out->len, MSG_NOSIGNAL | MSG_DONTWAIT));
+
+        if (n < 0 && errno == EAGAIN) {
+            return 0;
+        }
+        if (n < 0 && errno == EPIPE) {
+            snp_buf_clear(out); /* what it said before it closed may still be read */
+            return 0;
+        }
+        if (n < 0) {
+            return snp_fail(err, SNP_E_PEER, "the daemon went away (errno %d)", errno);
+        }
+        snp_buf_consume(out, (size_t)n);
+    }
+    return 0;
+}
+
+int snp_socket_receive(int fd, struct snp_buf *in, struct snp_err *err)
+{
+    char *space = NULL;
+    ssize_t n;
+    int r = snp_buf_reserve(in, SNP_SOCKET_READ, &space);
+
+    if (r < 0) {
+        return snp_fail(err, (enum snp_code)r, "no room for more of a frame");
+    }
+    n = SNP_RETRY(recv(fd, space, SNP_SOCKET_READ, MSG_DONTWAIT));
+    if (n < 0 && errno == EAGAIN) {
+        return 0;
+    }
+    if (n <= 0) {
+        char words[WORDS_MAX];
+
+        return snp_fail(err, SNP_E_PEER, "the daemon went away; its last words: %s",
+                        snp_daemon_last_words(words, sizeof(words)));
+    }
+    snp_buf_commit(in, (size_t)n);
+    return 0;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLIENT_SOCKET_H
+#define SNP_CLIENT_SOCKET_H
+
+/* Bytes to the daemon and from it, for the client that blocks and the one that does not. */
+
+#include "base/buf.h"
+#include "base/json.h"
+
+enum {
+    SNP_SOCKET_READ = 64 << 10, /* bytes at once */
+};
+
+struct snp_socket_request {
+    uint32_t id;
+    const char *method;
+    json_t *head; /* borrowed: an object, which gets the method; NULL = out of memory */
+    const void *raw;
+    size_t raw_len;
+};
+
+/* Append a request's frame. SNP_E_LIMIT: it is too large, or too much waits. */
+int snp_socket_queue(struct snp_buf *out,
+                     const struct snp_socket_request *request,
+                     struct snp_err *err) SNP_NODISCARD;
+/* Send what can be sent now. SNP_E_PEER. */
+int snp_socket_send(int fd, struct snp_buf *out, struct snp_err *err) SNP_NODISCARD;
+/* Append what has come. SNP_E_PEER, with the daemon's last words. */
+int snp_socket_receive(int fd, struct snp_buf *in, struct snp_err *err) SNP_NODISCARD;
+
+#endif
