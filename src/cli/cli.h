@@ -150,13 +150,16 @@ const struct snp_opt_spec *snp_cli_root_spec(void);
     {                                                                     \
         "session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION@", 0 \
     }
-#define SNP_CLI_OPT_SESSION_OF_PATH                                                        \
-    {                                                                                      \
-        "session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION:; PATH alone then", 0 \
+#define SNP_CLI_OPT_SESSION_OF_PATH                                                           \
+    {                                                                                         \
+        "session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION:; then give PATH alone", \
+            0                                                                                 \
     }
-#define SNP_CLI_ARG_SESSION                                                              \
-    {                                                                                    \
-        "SESSION", "name or id; not needed if there is one only, or one `default`", 0, 1 \
+#define SNP_CLI_ARG_SESSION                                                                    \
+    {                                                                                          \
+        "SESSION",                                                                             \
+            "name or id; may be left out if only one session exists, or one called `default`", \
+            0, 1                                                                               \
     }
 #define SNP_CLI_OPT_JSON                               \
     {                                                  \

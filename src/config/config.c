@@ -255,7 +255,7 @@ static int find_table(struct snp_config *config,
         *ret = table;
     }
     if (*ret == NULL && json_object_size(document) > 0) {
-        warning_add(config, snp_format("%s: there is no table [%s]; nothing of it is used",
+        warning_add(config, snp_format("%s: no table [%s]; the file is ignored",
                                        config->toml.path, table_names[0]));
     }
     return 0;

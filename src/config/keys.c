@@ -29,7 +29,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .choices = {"litellm", "openai", "anthropic", "gemini", "replay"},
                            .section = "Runtime",
                            .row = "Backend",
-                           .help = "who talks to models",
+                           .help = "who asks models",
                            },
     [SNP_KEY_MODEL] =
         {
@@ -62,7 +62,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .env = ENV("BASE_URL"),
                            .section = "Runtime",
                            .row = "Base URL",
-                           .help = "where models are asked; not set: the provider's own address",
+                           .help = "address of the model's API; not set: the provider's",
                            },
     [SNP_KEY_MODEL_RETRIES] =
         {
@@ -75,14 +75,14 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .max = 20,
                            .section = "Runtime",
                            .row = "Model retries",
-                           .help = "more tries of a request that failed for no fault of its own",
+                           .help = "retries of a request after a temporary failure",
                            },
     [SNP_KEY_PRICE_FILE] =
         {
                            .name = "price_file",
                            .type = SNP_CONFIG_PATH,
                            .env = ENV("PRICE_FILE"),
-                           .help = "prices of models that go before the built-in ones",
+                           .help = "prices of models, looked up before the built-in ones",
                            },
     [SNP_KEY_REPLAY_FILE] =
         {
@@ -96,7 +96,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .name = "record_file",
                            .type = SNP_CONFIG_PATH,
                            .env = ENV("RECORD_FILE"),
-                           .help = "where answers of models are kept for a replay",
+                           .help = "file that records answers of models for a replay",
                            },
     [SNP_KEY_ENVIRONMENT] =
         {
@@ -133,8 +133,8 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .env = ENV("TEMPLATE"),
                            .section = "Runtime",
                            .row = "Template",
-                           .help = "what a session has imported at its start: base, data, plot or one of "
-                    "template list", },
+                           .help =
+                "template of new sessions: base, data, plot or one that template list shows", },
     [SNP_KEY_REQUIRE_EXACT] =
         {
                            .name = "require_exact",
@@ -144,7 +144,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .env = ENV("REQUIRE_EXACT"),
                            .section = "Runtime",
                            .row = "Require exact",
-                           .help = "refuse to run where a control or limit is less than whole",
+                           .help = "refuse to run where a control or limit is missing or only approximate",
                            },
     [SNP_KEY_DURABILITY] =
         {
@@ -155,8 +155,8 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .choices = {"synced", "process"},
                            .section = "Sessions",
                            .row = "Durability",
-                           .help = "what a session's outcome survives once it is answered: synced, a power "
-                    "cut; process, our own end", },
+                           .help = "what an answered result survives: synced, a power cut; process, a crash "
+                    "of the daemon", },
     [SNP_KEY_CHECKPOINT] =
         {
                            .name = "checkpoint",
@@ -421,7 +421,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .max = 1,
                            .section = "Sub-calls",
                            .row = "Budget inheritance",
-                           .help = "share of the tokens and money that are left which one gets",
+                           .help = "share of the remaining tokens and money that one sub-call gets",
                            },
     [SNP_KEY_SUB_CALLS_MAX_COST_PER_SESSION] =
         {
@@ -476,7 +476,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .env = ENV("VERBOSE"),
                            .section = "Logging",
                            .row = "Verbose",
-                           .help = "tell more",
+                           .help = "print more details",
                            },
     [SNP_KEY_LOG_LEVEL] =
         {
@@ -487,14 +487,14 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .env = ENV("LOG_LEVEL"),
                            .section = "Logging",
                            .row = "Log level",
-                           .help = "least severity that is logged",
+                           .help = "lowest severity that is logged",
                            },
     [SNP_KEY_SNIPARA_PROJECT_SLUG] =
         {
                            .name = "snipara_project_slug",
                            .type = SNP_CONFIG_STRING,
                            .trust = SNP_CONFIG_FREE,
-                           .env = ENV_OWN("SNIPARA_PROJECT_SLUG",                                                  "SNIPARA_PROJECT_SLUG"),
+                           .env = ENV_OWN("SNIPARA_PROJECT_SLUG",                                                   "SNIPARA_PROJECT_SLUG"),
                            .section = "Snipara",
                            .row = "Project slug",
                            .help = "project of the Snipara service",
@@ -504,7 +504,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .name = "snipara_base_url",
                            .type = SNP_CONFIG_STRING,
                            .fallback = "https://api.snipara.com/mcp",
-                           .env = ENV_OWN("SNIPARA_BASE_URL",                                                        "SNIPARA_BASE_URL"),
+                           .env = ENV_OWN("SNIPARA_BASE_URL",                                                         "SNIPARA_BASE_URL"),
                            .section = "Snipara",
                            .row = "Base URL",
                            .help = "address of the Snipara service",
@@ -514,7 +514,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .name = "snipara_api_key",
                            .type = SNP_CONFIG_STRING,
                            .is_secret = true,
-                           .env = ENV_OWN("SNIPARA_API_KEY",                                                                                                    "SNIPARA_API_KEY"),
+                           .env = ENV_OWN("SNIPARA_API_KEY",                                                                                                     "SNIPARA_API_KEY"),
                            .section = "Snipara",
                            .row = "API key",
                            .help = "key of the Snipara service",
@@ -524,10 +524,10 @@ static const struct snp_config_info table[SNP_KEY_N] = {
                            .name = "memory_enabled",
                            .type = SNP_CONFIG_BOOL,
                            .fallback = "false",
-                           .env = ENV_OWN("SNIPARA_MEMORY_ENABLED",                                    "MEMORY_ENABLED"),
+                           .env = ENV_OWN("SNIPARA_MEMORY_ENABLED",                                     "MEMORY_ENABLED"),
                            .section = "Snipara",
                            .row = "Memory enabled",
-                           .help = "the Snipara memory tools are offered",
+                           .help = "offer the Snipara memory tools",
                            },
     [SNP_KEY_OF_LIMIT(SNP_LIMIT_WALL)] =
         {

@@ -73,14 +73,14 @@ static int annotation_take(struct walk *walk, const json_t *schema, const json_t
     if (name == NULL || strlen(name) != json_string_length(annotation) ||
         strlen(name) > SNP_MCP_CLIENT_NAME_MAX || !is_token(name)) {
         return unfit(walk->err,
-                     "x-mcp-header is no name of a header:", name == NULL ? "" : name);
+                     "x-mcp-header is not a valid header name:", name == NULL ? "" : name);
     }
     if (!snp_streq(type, "string") && !snp_streq(type, "integer") &&
         !snp_streq(type, "boolean")) {
         return unfit(walk->err, "x-mcp-header is on a parameter of type", type);
     }
     if (is_known(walk->headers, name)) {
-        return unfit(walk->err, "x-mcp-header says twice", name);
+        return unfit(walk->err, "x-mcp-header names twice", name);
     }
     if (json_array_size(walk->headers) >= SNP_MCP_CLIENT_HEADERS_MAX / 2) {
         return unfit(walk->err, "too many headers, beginning with", name);
@@ -131,7 +131,7 @@ static int walk_schema(struct walk *walk, const json_t *schema, bool is_reachabl
 
     if (annotation != NULL) {
         r = is_reachable ? annotation_take(walk, schema, annotation)
-                         : unfit(walk->err, "x-mcp-header is where no argument is:",
+                         : unfit(walk->err, "x-mcp-header is not on an argument:",
                                  snp_json_str(schema, "x-mcp-header", ""));
     }
     json_array_foreach(schema, i, value)

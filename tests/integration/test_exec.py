@@ -510,7 +510,7 @@ def test_what_is_said_beside_the_output(sandbox):
             "try: socket.create_connection(('192.0.2.1', 80), 1)\nexcept OSError: print('out')\n")
     plain = sandbox.cli("exec", code)
     assert plain.stdout == "out\n" and "denied: network" in plain.stderr
-    assert "created: x, 3 in caches\n" in plain.stderr
+    assert "created: x, 3 cache files\n" in plain.stderr
     quiet = sandbox.cli("exec", "--quiet", code)
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "out\n", "")
     failed = sandbox.cli("exec", "-q", "--timeout", "0.3", "while True: pass")

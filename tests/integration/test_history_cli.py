@@ -368,7 +368,7 @@ def test_diff_shows_links_folders_what_is_deleted_and_names_of_any_bytes():
             "diff a/d b/d\nnew dir mode 755\n"
             "diff a/p b/p\ndeleted file of the project\n"
             'diff "a/\\377\\012x" "b/\\377\\012x"\ndeleted dir mode 700\n')
-        assert "more differences than an answer holds" in done.stderr
+        assert "there are more than an answer can hold" in done.stderr
         harmless(daemon.on_terminal("diff", "a", "b", env={"PAGER": "cat"}))
 
 
@@ -520,7 +520,7 @@ def test_show_prints_code_output_and_end():
 
 
 def test_show_of_a_cell_without_an_end():
-    for status, dropped, words in (("running", False, "it runs"), ("unknown", False, "its end is not known"),
+    for status, dropped, words in (("running", False, "it runs"), ("unknown", False, "how it ended is not known"),
                                    ("refused", False, "it was refused before it ran"),
                                    ("ok", True, "removed to save disk space")):
         head = {**SHOWN, "status": status, "dropped": dropped, "state": None, "result": None}
@@ -605,7 +605,7 @@ def test_missing_puts_are_named():
     head = {**SHOWN, "result": {**SHOWN["result"], "restored": restored}}
     with ScriptedDaemon({"cell.show": (head, CODE, PRINTED)}) as daemon:
         text = daemon.cli("show", "work:3").stderr
-        assert "not restored: files put later: a.csv, evil\\x1b" in text and ", e and 1 more\n" in text
+        assert "not restored: files that were put later: a.csv, evil\\x1b" in text and ", e and 1 more\n" in text
 
 
 def test_checkpoint_hibernate_and_gc():
@@ -615,9 +615,9 @@ def test_checkpoint_hibernate_and_gc():
         "hibernate": {}, "gc": {"freed_bytes": 1 << 20, "blobs": 3, "bytes": 2048}}
     with ScriptedDaemon(answers) as daemon:
         done = daemon.cli("checkpoint", "work")
-        assert done.stdout == "work is on disk as after cell 4: 12 items, 9 unchanged, 4 KiB written in 48 ms\n"
+        assert done.stdout == "Saved work after cell 4: 12 items, 9 unchanged, 4 KiB written in 48 ms\n"
         assert done.stderr == "not saved: sock (socket): no\n"
-        assert daemon.cli("hibernate", "work").stdout == "work sleeps on disk; the next cell wakes it\n"
+        assert daemon.cli("hibernate", "work").stdout == "Hibernated work; the next cell wakes it.\n"
         assert daemon.cli("gc", "--budget", "2g").stdout == "freed 1 MiB, 3 contents; 2 KiB are left\n"
         assert daemon.asked[-1][0] == {"method": "gc", "budget_bytes": 2 << 30}
         assert daemon.cli("gc", "--budget", "much").returncode == 2
@@ -717,7 +717,7 @@ def test_a_running_cell_is_cut_off_only_when_told():
         for answer, times, status in ((b"n\n", 1, 1), (b"y\n", 2, 0)):
             del asked[:]
             text = daemon.on_terminal("sessions", "clear", "work", typed=answer, status=status)
-            assert b"Clear it all the same? [y/N]" in text and len(asked) == times, text
+            assert b"Clear the session and cut the cell off? [y/N]" in text and len(asked) == times, text
 
 
 def test_sessions_clear():

@@ -147,7 +147,7 @@ def test_our_own_server_over_http():
                 done = mcp("call", "execute_python", "-a", "code=6 * 7", "--protocol", era, *where)
                 assert (done.returncode, done.out.splitlines()[0]) == (0, "42"), done.err
             refused = mcp("tools", "--url", server.url)
-            assert refused.returncode == 1 and "wants a token" in refused.err
+            assert refused.returncode == 1 and "token is missing or wrong" in refused.err
     finally:
         box.close()
 
@@ -361,7 +361,7 @@ def test_certificates_are_checked(tmp_path):
 
 
 @pytest.mark.parametrize("how, says", [
-    ("unauthorized", "wants a token"), ("broken", "HTTP 500"), ("html", "no answer"), ("other-id", "before its answer"),
+    ("unauthorized", "token is missing or wrong"), ("broken", "HTTP 500"), ("html", "no answer"), ("other-id", "before its answer"),
     ("cut", "before its answer"), ("slow", "in time"), ("event-flood", "no answer"), ("endless-event", ""),
     ("endless-comment", ""), ("endless-header", ""), ("endless-body", "larger than"),
 ])

@@ -158,7 +158,7 @@ def test_unknown_tool_and_arguments(server):
     text = server.text("execute_python", code="'ran'", timeot=3)
     assert text.startswith("'ran'\n[note] argument timeot is not known") and "did you mean timeout" in text
     text = server.text("execute_python", code="'ran'", timeout=9000)
-    assert text == "'ran'\n[note] timeout is at most 600 s; that was taken"
+    assert text == "'ran'\n[note] timeout is at most 600 s; using that"
 
 
 def test_numbers_and_booleans_as_text(server):
@@ -539,7 +539,7 @@ def test_a_cell_that_could_not_be_saved_says_so(server):
     assert server.box.cli("exec", "-s", "unsaved", "--checkpoint", "cell", "x = 1").returncode == 0
     code = "class K:\n    def __reduce__(self):\n        import os\n        os._exit(1)\nk = K()"
     text = server.text("execute_python", code=code, session_id="unsaved")
-    assert "[session] what this cell did is not on disk: " in text, text
+    assert "[session] this cell could not be saved: " in text, text
     assert "not on disk" not in server.text("execute_python", code="del k", session_id="unsaved")
     server.tool("destroy_session", session_id="unsaved")
 

@@ -381,7 +381,7 @@ def test_the_way_out_is_a_whole_command(runs):
         script = runs.script(*turns, turn(call("FINAL", answer="the end")))
         done = runs.cli(verb, "Do it", *runs.options(script), *options)
         assert done.returncode == 1, (options, done.stderr)
-        (line,) = [each for each in done.stderr.splitlines() if each.startswith("go on with it: snipara-sandbox ")]
+        (line,) = [each for each in done.stderr.splitlines() if each.startswith("Continue with: snipara-sandbox ")]
         words = shlex.split(line)[5:]
         assert words[0] == "resume" and ("other place" in words) == ("other place" in options), (options, line)
         again = runs.cli(*words)

@@ -105,7 +105,7 @@ def test_tool_calls_of_an_agent(runs):
                         "--tool-budget", given, "--json")
         assert head(runs, json.loads(done.stdout))["budget"]["tool_budget"] == held
     done = runs.cli("agent", "Do it", "--show-config", "--tool-budget", "1001")
-    assert "--tool-budget is at most 1000; that was taken" in done.stderr and "Tool Budget: 1000\n" in done.stdout
+    assert "--tool-budget is at most 1000; using that" in done.stderr and "Tool Budget: 1000\n" in done.stdout
     done = runs.cli("agent", "Do it", *runs.options(runs.script(turn(text="x"))), "--tool-budget", "0")
     assert done.returncode == 2 and "--tool-budget is at least 1" in done.stderr
 
@@ -158,7 +158,7 @@ def test_defaults_and_caps(runs):
                     "cost_limit": 2.0}
     over = ["--max-iterations", 51, "--max-depth", 6, "--cost-limit", "10.5"]
     said = runs.cli("agent", "Do it", *runs.options(runs.script(final)), *over)
-    assert said.returncode == 0 and said.stderr.count("that was taken") == 3
+    assert said.returncode == 0 and said.stderr.count("; using that") == 3
     capped = head(runs, runs.json("agent", "Do it", final, options=over, code=0))["budget"]
     assert (capped["max_iterations"], capped["max_depth"], capped["cost_limit"]) == (50, 5, 10)
     for option in ("--max-iterations", "--max-depth", "--budget"):

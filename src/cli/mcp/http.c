@@ -95,7 +95,7 @@ static void on_listening(void *ctx, const char *url)
                       "token in %s\n",
                       serving->given->token_file);
     } else if (!serving->given->http.address.is_unix) {
-        (void)fprintf(stderr, "every user of this machine is let in: no token is wanted\n");
+        (void)fprintf(stderr, "every user of this machine can connect: no token is needed\n");
     }
 }
 

@@ -241,7 +241,7 @@ static const struct snp_opt options[] = {
      "let the client connect to a server that you start with mcp-serve --http",                              0},
     {"token-file", 0,   SNP_OPT_STRING, "FILE",            "with --http: the file with that server's token",
      0                                                                                                        },
-    {"no-token",   0,   SNP_OPT_FLAG,   NULL,              "with --http: the server wants no token",         0},
+    {"no-token",   0,   SNP_OPT_FLAG,   NULL,              "with --http: the server needs no token",         0},
     SNP_MCP_OPT_SERVED,
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,

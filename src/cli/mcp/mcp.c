@@ -12,15 +12,15 @@
     {"header-file", 0, SNP_OPT_STRING, "PATH",                                                        \
      "file with a header for the URL in each line, as in 'X-API-Key: ...'", 0},                       \
     {"ca-file", 0, SNP_OPT_STRING, "PATH",                                                            \
-     "certificates to believe instead of the system's", 0},                                           \
+     "certificates to trust instead of the system's", 0},                                           \
     {"set-env", 0, SNP_OPT_LIST, "NAME=VALUE", "a variable for the command (repeatable)", 0},         \
-    {"pass-env", 0, SNP_OPT_LIST, "NAME", "pass our variable NAME to the command (repeatable)", 0},   \
+    {"pass-env", 0, SNP_OPT_LIST, "NAME", "pass your variable NAME to the command (repeatable)", 0},   \
     {"protocol", 0, SNP_OPT_STRING, "ERA",                                                            \
      "auto (default), modern (2026-07-28 only) or legacy (with a handshake)", 0},                     \
     {"timeout", 0, SNP_OPT_FLOAT, "S",                                                                \
      "seconds for opening, and for each request: 0.1 to 3600 (default 60)", 0},                       \
     {"accept-defaults", 0, SNP_OPT_FLAG, NULL,                                                        \
-     "let the server ask questions, and answer with its own defaults", 0},                            \
+     "answer the server's questions with the defaults that it names", 0},                            \
     {"verbose", 'v', SNP_OPT_FLAG, NULL,                                                              \
      "show progress, and what the command writes to its standard error", 0},                          \
     SNP_CLI_OPT_JSON
@@ -31,15 +31,15 @@ static const struct snp_opt options[] = {SERVER_ROWS};
 static const struct snp_opt tools_options[] = {
     SERVER_ROWS,
     {"pins", 0, SNP_OPT_STRING, "PATH",
-      "compare the tools with the fingerprints in this file; written if it is not there", 0},
+      "compare the tools with the fingerprints in this file; made if it does not exist", 0},
 };
 
 static const struct snp_opt call_options[] = {
     SERVER_ROWS,
     {"pins", 0,   SNP_OPT_STRING, "PATH",
-      "refuse a tool that is not as the fingerprints in this file say",          0},
+      "refuse a tool that differs from its fingerprint in this file",                 0},
     {"arg",  'a', SNP_OPT_LIST,   "NAME=VALUE",
-      "one argument (repeatable): a text, or JSON where the tool wants no text", 0},
+      "one argument (repeatable): a text, or JSON where the tool wants another type", 0},
 };
 
 static const struct snp_opt_arg server_args[] = {
@@ -67,10 +67,9 @@ static const struct snp_opt prompt_options[] = {
 
 static const struct snp_verb verb_info = {
     .name = "info",
-    .summary = "who a server is, and what it speaks",
-    .description =
-        "Open a server and show who it says it is, which version of the protocol was "
-        "agreed on, and what it offers.",
+    .summary = "show a server's name, protocol and capabilities",
+    .description = "Connect to a server, and show the name it gives, the protocol version "
+                   "agreed on, and what it offers.",
     .spec = {options, SNP_ARRAY_LEN(options), server_args, SNP_ARRAY_LEN(server_args), false},
     .examples = "mcp info -- snipara-sandbox mcp-serve\n"
                 "mcp info --url https://example.com/mcp --token-file token",
@@ -80,38 +79,33 @@ static const struct snp_verb verb_info = {
 static const struct snp_verb verb_tools = {
     .name = "tools",
     .summary = "list a server's tools",
-    .description = "List the tools of a server. Definitions that are not fit to be called are "
-                   "left out, with "
-                   "a warning. What a tool says of itself is the server's word: with --pins it "
-                   "is fixed the "
-                   "first time, and every later change is told and exits with 1.",
+    .description = "List the tools of a server. Unusable definitions are left out, with a "
+                   "warning. --pins records a fingerprint of every definition the first time; "
+                   "later it reports every change and exits with 1.",
     .spec = {tools_options, SNP_ARRAY_LEN(tools_options), server_args,
              SNP_ARRAY_LEN(server_args), false},
     .examples = "mcp tools -- snipara-sandbox mcp-serve\n"
                 "mcp tools --json --pins tools.pins -- npx some-server\n"
                 "mcp tools --url http://127.0.0.1:8000/mcp",
-    .exit_codes = "0  done\n1  failed, or a tool is not as it was pinned\n"
-                  "2  used wrongly; nothing was done",
+    .exit_codes = "0  done\n1  failed, or a tool differs from its fingerprint\n2  used "
+                  "wrongly; nothing was done",
     .run = snp_mcp_ask_tools,
 };
 
 static const struct snp_verb verb_call = {
     .name = "call",
     .summary = "call a tool",
-    .description =
-        "Call a tool and print what it answers: its texts, or with --json the whole result, "
-        "which "
-        "is there even if the tool failed. The server's questions are refused unless "
-        "--accept-defaults is given.",
+    .description = "Call a tool and print the texts of its result, or with --json the whole "
+                   "result, also if the tool failed. The server's questions are refused unless "
+                   "--accept-defaults is given.",
     .spec = {call_options, SNP_ARRAY_LEN(call_options), call_args, SNP_ARRAY_LEN(call_args),
              false},
     .examples =
         "mcp call execute_python '{\"code\": \"6 * 7\"}' -- snipara-sandbox mcp-serve\n"
         "mcp call execute_python -a code='6 * 7' -- ssh HOST snipara-sandbox mcp-serve\n"
         "mcp call search --url https://example.com/mcp --token-file token - <query.json",
-    .exit_codes = "0  the tool did what it was asked for\n"
-                  "1  the tool failed, or could not be called\n"
-                  "2  used wrongly; nothing was called",
+    .exit_codes = "0  the tool succeeded\n1  the tool failed, or could not be called\n2  used "
+                  "wrongly; nothing was called",
     .run = snp_mcp_ask_call,
 };
 
@@ -159,11 +153,10 @@ static const struct snp_verb *const below[] = {
 const struct snp_verb snp_verb_mcp = {
     .name = "mcp",
     .summary = "ask any MCP server: its tools, resources, prompts",
-    .description = "A client for MCP servers of both eras of the protocol: a command that is "
-                   "started (after "
-                   "--, with few variables and no shell), or a URL. Servers are not trusted: "
-                   "everything has "
-                   "limits, and their words never reach a terminal raw.",
+    .description =
+        "A client for MCP servers of both eras of the protocol: a command that is started "
+        "(after --, with few variables and no shell), or a URL. Servers are not trusted: "
+        "everything has limits, and control characters never reach a terminal.",
     .examples = "mcp tools -- snipara-sandbox mcp-serve\n"
                 "mcp call execute_python -a code='6 * 7' -- snipara-sandbox mcp-serve\n"
                 "mcp info --url https://example.com/mcp",

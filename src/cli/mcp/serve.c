@@ -25,21 +25,21 @@ static const struct snp_opt options[] = {
     SNP_MCP_OPT_SERVED,
     {"http",         0, SNP_OPT_STRING, "[HOST:]PORT",
       "serve over HTTP instead, for any number of clients: on 127.0.0.1 unless a HOST is given; "
-     "unix:/PATH for a socket",                                                                 0},
+     "unix:/PATH for a socket",                                                         0},
     {"token-file",   0, SNP_OPT_STRING, "FILE",
-      "with --http: the bearer token of clients; made if it is not there (default: mcp-token in "
-     "the state folder)",                                                                       0},
+      "with --http: file with the bearer token of clients; made if it does not exist (default: "
+     "mcp-token in the state folder)",                                                  0},
     {"no-token",     0, SNP_OPT_FLAG,   NULL,
-      "with --http: let every user of this machine in without a token",                         0},
+      "with --http: let every user of this machine connect without a token",            0},
     {"allow-host",   0, SNP_OPT_LIST,   "NAME",
-      "with --http: a further name that clients and web pages may call us by; may be repeated", 0},
+      "with --http: another host name that clients and web pages may use (repeatable)", 0},
     {"allow-remote", 0, SNP_OPT_FLAG,   NULL,
-      "with --http: HOST may be an address that other machines reach",                          0},
+      "with --http: HOST may be an address that other machines reach",                  0},
     {"print-config", 0, SNP_OPT_STRING, "CLIENT",
       "print what to write into the configuration of claude, claude-desktop, cursor, vscode, "
-     "codex, gemini or qwen, and end",                                                          0},
+     "codex, gemini or qwen, and exit",                                                 0},
     {"json",         0, SNP_OPT_FLAG,   NULL,
-      "with --http: print the address, and the token's file, as JSON",                          0},
+      "with --http: print the address, and the token's file, as JSON",                  0},
     SNP_CLI_OPT_CONFIG,
 };
 
@@ -201,9 +201,9 @@ const struct snp_verb snp_verb_mcp_serve = {
     .description =
         "An MCP server for Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini and "
         "others: tools that run Python and shell commands in sandboxes. The client starts it; "
-        "--print-config says how to tell it to. The working directory is the project, an "
-        "overlay at /workspace. Sessions stay when the server ends. With --http clients "
-        "connect to it instead, and send the bearer token that its first start made.",
+        "mcp-install configures the client. The working directory is the project, an overlay "
+        "at /workspace. Sessions stay when the server ends. With --http clients connect to a "
+        "server that you start, and send the bearer token that its first start made.",
     .spec = {options, SNP_ARRAY_LEN(options), NULL, 0, false},
     .asks_models = true,
     .examples = "mcp-serve --print-config claude\n"

@@ -36,7 +36,7 @@
         SNP_MCP_ROW("allow-degraded", 0, SNP_OPT_FLAG, NULL,                                   \
                     "run even if this host lacks a control; results say which", 0),            \
         SNP_MCP_ROW("require-exact", 0, SNP_OPT_BOOL, NULL,                                    \
-                    "refuse if a control or limit is less than whole here",                    \
+                    "refuse if a control or limit is missing or only approximate here",        \
                     SNP_KEY_REQUIRE_EXACT)
 
 /* Run one transport until it ends. ctx: as given to snp_mcp_serve. */

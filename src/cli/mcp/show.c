@@ -67,7 +67,7 @@ void snp_mcp_show_info(const struct snp_mcp_client_info *info)
 {
     const char *title = snp_json_str(info->server, "title", "");
 
-    line_print("Server", snp_json_str(info->server, "name", "(it does not say)"), NAME_CHARS);
+    line_print("Server", snp_json_str(info->server, "name", "(not given)"), NAME_CHARS);
     if (*title != '\0') {
         line_print("Title", title, NAME_CHARS);
     }

@@ -420,7 +420,7 @@ static void way_out_print(const struct snp_front *front, const json_t *result)
         (void)fputs("--recover replay runs the missing cells again instead\n", stderr);
         options = "--recover checkpoint";
     }
-    (void)fprintf(stderr, "go on with it: snipara-sandbox resume %.8s%s%s%s%s\n",
+    (void)fprintf(stderr, "Continue with: snipara-sandbox resume %.8s%s%s%s%s\n",
                   snp_json_str(result, "trajectory_id", ""), dir == NULL ? "" : " --dir ",
                   dir == NULL ? "" : dir, options[0] == '\0' ? "" : " ", options);
 }
@@ -543,10 +543,10 @@ static int files_export(struct snp_front *front, json_t *result, struct snp_err 
         (void)fprintf(stderr, "%llu file%s in %s", (unsigned long long)moved.files,
                       moved.files == 1 ? "" : "s", front->output);
         if (moved.skipped > 0) {
-            (void)fprintf(
-                stderr,
-                "; %llu left out: links, pipes, folders, names that are no text, or gone",
-                (unsigned long long)moved.skipped);
+            (void)fprintf(stderr,
+                          "; skipped %llu: links, pipes, folders, names that are not UTF-8, or "
+                          "removed meanwhile",
+                          (unsigned long long)moved.skipped);
         }
         (void)fputc('\n', stderr);
     }

@@ -323,7 +323,7 @@ static int state_print(struct snp_cli *cli, const char *path, bool has_events)
         (void)putchar('\n');
     }
     if (is_open) {
-        (void)printf("  Go on with it: snipara-sandbox resume %.*s\n", ID_SHOWN, info.id);
+        (void)printf("  Continue with: snipara-sandbox resume %.*s\n", ID_SHOWN, info.id);
     }
     return SNP_EXIT_OK;
 }
@@ -370,12 +370,12 @@ static int logs_run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt list_options[] = {
     OPT_DIR,
-    {"tail", 'n', SNP_OPT_INT, "N", "how many to list, the newest (default 10)", 0},
+    {"tail", 'n', SNP_OPT_INT, "N", "list the newest N (default 10)", 0},
     SNP_CLI_OPT_JSON,
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg list_args[] = {
-    {"TRAJECTORY_ID", "show this one: its id, or how that begins", 0, 1},
+    {"TRAJECTORY_ID", "show this one: its id, or the beginning of its id", 0, 1},
 };
 
 static const struct snp_verb verb_list = {
@@ -389,7 +389,7 @@ static const struct snp_verb verb_list = {
 
 static const struct snp_opt other_options[] = {OPT_DIR, SNP_CLI_OPT_JSON, SNP_CLI_OPT_CONFIG};
 static const struct snp_opt_arg one_arg[] = {
-    {"TRAJECTORY_ID", "its id, or how that begins", 1, 1},
+    {"TRAJECTORY_ID", "id of the trajectory, or its beginning", 1, 1},
 };
 
 static const struct snp_verb verb_show;
@@ -435,7 +435,8 @@ static void verdict_print(const struct snp_trajectory_info *info, bool is_good)
                      check->torn);
     }
     if (!check->is_ended && check->is_chained) {
-        (void)puts("  It has no end: the run goes on, was interrupted, or the end was cut off");
+        (void)puts(
+            "  No end on record: the run still works, was interrupted, or its end was cut off");
     }
     if (check->is_chained) {
         (void)printf("  Last hash: %s\n", check->chain.last);
@@ -480,8 +481,8 @@ static const struct snp_verb verb_verify = {
     .name = "verify",
     .summary = "check the hash chain of a trajectory",
     .description =
-        "Whether every record is as it was written and where it was. Exit status 1 if "
-        "not. The last hash, kept elsewhere, also tells a whole new file.",
+        "Check that every record is unchanged and in its place; exit with 1 if not. Compare "
+        "the last hash with a copy of it to find a file that was replaced as a whole.",
     .spec = {other_options, SNP_ARRAY_LEN(other_options), one_arg, SNP_ARRAY_LEN(one_arg),
              false},
     .run = verify_run,
@@ -491,8 +492,8 @@ static const struct snp_verb verb_verify = {
 
 static const struct snp_opt export_options[] = {
     OPT_DIR,
-    {"format", 'f', SNP_OPT_STRING, "FORMAT", "json (default), md or html",                0},
-    {"out",    'o', SNP_OPT_STRING, "FILE",   "write it there (default: standard output)", 0},
+    {"format", 'f', SNP_OPT_STRING, "FORMAT", "json (default), md or html",               0},
+    {"out",    'o', SNP_OPT_STRING, "FILE",   "file to write (default: standard output)", 0},
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_verb verb_export;
@@ -612,14 +613,13 @@ static int diff_run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_verb verb_diff = {
     .name = "diff",
-    .summary = "what two trajectories do not have in common",
+    .summary = "compare two trajectories",
     .description =
         "Call by call: responses, tool calls and tool results that differ. Exit status "
         "1 if any do.",
     .spec = {other_options, SNP_ARRAY_LEN(other_options), two_args, SNP_ARRAY_LEN(two_args),
              false},
-    .exit_codes =
-        "0  they say and do the same\n1  they differ, or cannot be read\n2  used wrongly",
+    .exit_codes = "0  no difference\n1  they differ, or cannot be read\n2  used wrongly",
     .run = diff_run,
 };
 

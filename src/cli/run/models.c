@@ -29,13 +29,13 @@ static const struct snp_opt options[] = {
     {"all",      'a', SNP_OPT_FLAG,   NULL,   "providers without a key too", 0               },
     {"backend",  'b', SNP_OPT_STRING, "NAME",
      "litellm (by the model's name), openai, anthropic, gemini or replay",   SNP_KEY_BACKEND },
-    {"base-url", 0,   SNP_OPT_STRING, "URL",  "where models are asked",      SNP_KEY_BASE_URL},
+    {"base-url", 0,   SNP_OPT_STRING, "URL",  "address of the model's API",  SNP_KEY_BASE_URL},
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
 
 static const struct snp_opt_arg args[] = {
-    {"MODEL", "the model to look at (default: the configured one)", 0, 1},
+    {"MODEL", "the model to show (default: the configured one)", 0, 1},
 };
 
 /* What is known of one provider. */

@@ -21,7 +21,7 @@ static const struct snp_opt options[] = {
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg args[] = {
-    {"RUN", "its id, or how that begins (default: list the runs)", 0, 1},
+    {"RUN", "id of the run, or its beginning (default: list the runs)", 0, 1},
 };
 
 static int record_take(void *ctx, json_t *record, struct snp_err *err)
@@ -53,7 +53,7 @@ static int outcome_print(const struct snp_run_again *again, bool is_json)
         const char *code = snp_json_str(arguments, "code", NULL);
         snp_autofree char *text = code == NULL ? snp_json_text(arguments) : strdup(code);
 
-        (void)printf("call %lld (%.40s) says something else\n",
+        (void)printf("call %lld (%.40s) has another result\n",
                      (long long)snp_json_int(difference, "call", 0),
                      snp_json_str(difference, "name", "?"));
         text_print("Call", text == NULL ? "" : text);
@@ -153,13 +153,11 @@ static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
 const struct snp_verb snp_verb_replay = {
     .name = "replay",
     .summary = "run the recorded code of a run again, and compare",
-    .description =
-        "In a fresh session and without a model: every recorded tool call, until one "
-        "says something else than it did. The project is as it is now. Of a record that is not "
-        "yours "
-        "nothing but the code is taken.",
+    .description = "Run every recorded tool call again, in a fresh session and without a "
+                   "model, until a result differs. The project is as it is now. From a record "
+                   "that is not yours only the code is used.",
     .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
     .exit_codes =
-        "0  all as recorded\n1  something differs, or could not be run\n2  used wrongly",
+        "0  all as recorded\n1  a result differs, or a call could not run\n2  used wrongly",
     .run = replay_run,
 };

@@ -69,23 +69,23 @@ static const char unpriced[] = "unpriced";
          0,                                                                                    \
          SNP_OPT_BOOL,                                                                         \
          NULL,                                                                                 \
-         "refuse if a control or limit is less than whole here",                               \
+         "refuse if a control or limit is missing or only approximate here",                   \
          SNP_KEY_REQUIRE_EXACT},                                                               \
     {                                                                                          \
         "log-dir", 0, SNP_OPT_STRING, "DIR", "folder of the record (default: ./logs)",         \
             SNP_KEY_LOG_DIR                                                                    \
     }
-#define OPT_END                                                                             \
-    SNP_RUN_TOOLS_OPTS, SNP_CLI_OPT_CONFIG, SNP_CLI_OPT_JSON, SNP_FRONT_OPT_EVENTS,         \
-        SNP_FRONT_OPT_VERBOSE,                                                              \
-        {"attached",                                                                        \
-         0,                                                                                 \
-         SNP_OPT_FLAG,                                                                      \
-         NULL,                                                                              \
-         "stop, as if interrupted, when nobody reads the pipe at standard output any more", \
-         0},                                                                                \
-    {                                                                                       \
-        "show-config", 0, SNP_OPT_FLAG, NULL, "print the settings and end", 0               \
+#define OPT_END                                                                     \
+    SNP_RUN_TOOLS_OPTS, SNP_CLI_OPT_CONFIG, SNP_CLI_OPT_JSON, SNP_FRONT_OPT_EVENTS, \
+        SNP_FRONT_OPT_VERBOSE,                                                      \
+        {"attached",                                                                \
+         0,                                                                         \
+         SNP_OPT_FLAG,                                                              \
+         NULL,                                                                      \
+         "stop, as if interrupted, when the reader of standard output goes away",   \
+         0},                                                                        \
+    {                                                                               \
+        "show-config", 0, SNP_OPT_FLAG, NULL, "print the settings and exit", 0      \
     }
 
 #define OPT_SUBS                                                                           \
@@ -205,12 +205,12 @@ static const struct snp_opt run_options[] = {
     {"max-calls",    0,   SNP_OPT_INT,    "N",
       "model calls, failed ones included, without sub-calls (default 60)",                                 SNP_KEY_MAX_SUBCALLS},
     OPT_SUBS,
-    {"system",       's', SNP_OPT_STRING, "TEXT", "what the model is told before",                        0                   },
+    {"system",       's', SNP_OPT_STRING, "TEXT", "instructions to the model, before the prompt",         0                   },
     OPT_BOX,
     OPT_END,
 };
 static const struct snp_opt_arg run_args[] = {
-    {"PROMPT", "what is to be done; - reads it from standard input", 1, 1}
+    {"PROMPT", "the task; - reads it from standard input", 1, 1}
 };
 
 static int prompt_take(const struct snp_opts *opts, char **ret, struct snp_err *err)
@@ -285,10 +285,8 @@ static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
     return exit_code;
 }
 
-static const char run_codes[] = "0  there is an answer\n"
-                                "1  there is none, or only a part: a limit was reached, the "
-                                "model or the sandbox failed\n"
-                                "2  used wrongly";
+static const char run_codes[] = "0  answered\n1  no answer, or only a part: a limit was "
+                                "reached, or the model or the sandbox failed\n2  used wrongly";
 
 const struct snp_verb snp_verb_run = {
     .name = "run",
@@ -296,9 +294,8 @@ const struct snp_verb snp_verb_run = {
     .asks_models = true,
     .description =
         "The model gets tools: Python and a patch tool in a sandbox, search and reading of the "
-        "project's files, which it sees at /workspace and cannot change. Every step is on "
-        "record "
-        "in ./logs (see logs), and an interrupted run goes on with resume.",
+        "project's files, which it sees at /workspace and cannot change. Every step is "
+        "recorded in ./logs (see logs), and resume continues an interrupted run.",
     .spec = {run_options, SNP_ARRAY_LEN(run_options), run_args, SNP_ARRAY_LEN(run_args), false},
     .examples = "run 'How many orders of orders.csv are overdue?'\n"
                 "run --model anthropic/claude-sonnet-4-5 --json 'Find the slowest test'\n"
@@ -327,7 +324,7 @@ static const struct snp_opt agent_options[] = {
     OPT_END,
 };
 static const struct snp_opt_arg agent_args[] = {
-    {"TASK", "what is to be done; - reads it from standard input", 1, 1}
+    {"TASK", "the task; - reads it from standard input", 1, 1}
 };
 
 /* A number of an option; above its most it is the most, and that is said. */
@@ -344,8 +341,7 @@ static int capped(const struct snp_front *front,
     }
     if (*ret > most) {
         if (!front->is_json && !front->has_events) {
-            snp_cli_warn(front->cli, "--%s is at most %lld; that was taken", name,
-                         (long long)most);
+            snp_cli_warn(front->cli, "--%s is at most %lld; using that", name, (long long)most);
         }
         *ret = most;
     }
@@ -372,7 +368,7 @@ static int agent_budget(const struct snp_front *front,
     }
     if (ret->cost_usd > SNP_AGENT_COST_USD_MAX) {
         if (!front->is_json && !front->has_events) {
-            snp_cli_warn(front->cli, "--cost-limit is at most %.0f, or none; that was taken",
+            snp_cli_warn(front->cli, "--cost-limit is at most %.0f, or none; using that",
                          SNP_AGENT_COST_USD_MAX);
         }
         ret->cost_usd = SNP_AGENT_COST_USD_MAX;
@@ -417,9 +413,8 @@ const struct snp_verb snp_verb_agent = {
     .name = "agent",
     .summary = "have a model work on a task in a sandbox until it is done",
     .asks_models = true,
-    .description =
-        "As run, in iterations: it ends when the model gives its final answer, or when "
-        "a limit is reached; then what there is so far is shown.",
+    .description = "Like run, in iterations. It ends with the model's final answer or at a "
+                   "limit, where it shows the work so far.",
     .spec = {agent_options, SNP_ARRAY_LEN(agent_options), agent_args, SNP_ARRAY_LEN(agent_args),
              false},
     .examples = "agent 'Analyze all CSV files and generate a report'\n"
@@ -453,7 +448,8 @@ static const struct snp_opt resume_options[] = {
     SNP_FRONT_OPT_VERBOSE,
 };
 static const struct snp_opt_arg resume_args[] = {
-    {"RUN", "its id, or how that begins (default: list those that can be resumed)", 0, 1},
+    {"RUN", "id of the run, or its beginning (default: list the runs that can be resumed)", 0,
+     1},
 };
 
 static int budget_changes(const struct snp_opts *opts, json_t *budget, struct snp_err *err)
@@ -552,11 +548,10 @@ static int resume_run(struct snp_cli *cli, const struct snp_opts *opts)
 
 const struct snp_verb snp_verb_resume = {
     .name = "resume",
-    .summary = "go on with an interrupted or stopped run",
+    .summary = "continue an interrupted or stopped run",
     .asks_models = true,
-    .description =
-        "From its last step on record: no answer of the model is asked for again, no "
-        "cell is run twice. Limits that are given replace those it was started with.",
+    .description = "Continue from the last recorded step: no answer of the model is asked for "
+                   "again, no cell runs twice. Limits given here replace those of the start.",
     .spec = {resume_options, SNP_ARRAY_LEN(resume_options), resume_args,
              SNP_ARRAY_LEN(resume_args), false},
     .examples = "resume 3f2a\nresume 3f2a --max-depth 8",

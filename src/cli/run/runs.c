@@ -24,7 +24,7 @@ enum {
 static const struct snp_opt options[] = {
     {"dir",  'd', SNP_OPT_STRING, "DIR", "folder of the records (default: ./logs)",
      SNP_KEY_LOG_DIR                                                                 },
-    {"tail", 'n', SNP_OPT_INT,    "N",   "how many, the newest (default 20)",       0},
+    {"tail", 'n', SNP_OPT_INT,    "N",   "list the newest N (default 20)",          0},
     SNP_CLI_OPT_JSON,
     SNP_CLI_OPT_CONFIG,
 };
@@ -35,7 +35,7 @@ static const struct snp_opt one_options[] = {
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg one_arg[] = {
-    {"RUN", "its id, or how that begins", 1, 1},
+    {"RUN", "id of the run, or its beginning", 1, 1},
 };
 
 static json_t *info_json(const struct snp_trajectory_info *info)
@@ -284,7 +284,7 @@ static int cancel_run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_verb verb_cancel = {
     .name = "cancel",
-    .summary = "stop a run that works now; resume goes on with it",
+    .summary = "stop a running run; resume continues it",
     .spec = {one_options, SNP_ARRAY_LEN(one_options), one_arg, SNP_ARRAY_LEN(one_arg), false},
     .run = cancel_run,
 };

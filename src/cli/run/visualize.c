@@ -152,31 +152,31 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt options[] = {
     {"dir",          'd', SNP_OPT_STRING, "DIR",  "folder of the records (default: ./logs)",
-     SNP_KEY_LOG_DIR                                                                                   },
-    {"out",          'o', SNP_OPT_STRING, "FILE", "write one page that needs nothing else, and end",  0},
-    {"tail",         'n', SNP_OPT_INT,    "N",    "how many runs to list, the newest (default 50)",   0},
-    {"port",         'p', SNP_OPT_INT,    "N",    "port to serve on (default 8501; 0: a free one)",   0},
+     SNP_KEY_LOG_DIR                                                                                     },
+    {"out",          'o', SNP_OPT_STRING, "FILE", "write one page that needs no other files, and exit",
+     0                                                                                                   },
+    {"tail",         'n', SNP_OPT_INT,    "N",    "list the newest N runs (default 50)",                0},
+    {"port",         'p', SNP_OPT_INT,    "N",    "port to serve on (default 8501; 0: a free one)",     0},
     {"host",         0,   SNP_OPT_STRING, "HOST",
-     "address to serve on, a number or localhost (default 127.0.0.1)",                                0},
+     "address to serve on, a number or localhost (default 127.0.0.1)",                                  0},
     {"allow-remote", 0,   SNP_OPT_FLAG,   NULL,   "HOST may be an address that other machines reach",
-     0                                                                                                 },
+     0                                                                                                   },
     {"allow-host",   0,   SNP_OPT_LIST,   "NAME",
-     "a further name that browsers may call us by; may be repeated",                                  0},
-    {"json",         0,   SNP_OPT_FLAG,   NULL,   "print the address, or what was written, as JSON",  0},
+     "another host name that browsers may use (repeatable)",                                            0},
+    {"json",         0,   SNP_OPT_FLAG,   NULL,   "print the address, or what was written, as JSON",    0},
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg args[] = {
-    {"RUN", "the run to show: its id, or how that begins (default: the newest)", 0, 1},
+    {"RUN", "the run to show: its id, or the beginning of its id (default: the newest)", 0, 1},
 };
 
 const struct snp_verb snp_verb_visualize = {
     .name = "visualize",
     .summary = "show runs and agents in a browser: tree, tokens, times, cells, plots",
-    .description = "Without --out it serves pages to this user until Ctrl-C, and prints the "
-                   "address, which "
-                   "has a secret in it: who has the address can read the records. Load the "
-                   "page again to see "
-                   "new runs. With --out it writes one file, of RUN alone if that is given.",
+    .description =
+        "Without --out it serves pages until Ctrl-C, and prints their address, which holds a "
+        "secret: whoever has the address can read the records. Reload the page to see new "
+        "runs. With --out it writes one file; if RUN is given, of that run alone.",
     .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
     .examples = "visualize\nvisualize 3f2a\nvisualize 3f2a --out run.html\nvisualize --dir "
                 "/var/log/runs --port 0",

@@ -49,8 +49,10 @@ static void on_listening(void *ctx, const char *url)
     const struct snp_visualize *v = ctx;
 
     snp_http_url_print(url, NULL, v->as_json);
-    (void)fprintf(stderr, "runs of %s; Ctrl-C ends this. Who has the address can read them.\n",
-                  v->page.dir);
+    (void)fprintf(
+        stderr,
+        "Serving the runs of %s; Ctrl-C stops. Whoever has the address can read them.\n",
+        v->page.dir);
 }
 
 static int on_make(void *ctx, const char *name, struct snp_buf *out, struct snp_err *err)

@@ -704,7 +704,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
             exit_code = SNP_EXIT_FAILED;
         }
         if (snp_json_bool(reply.head, "truncated", false)) {
-            snp_cli_warn(cli, "there are more differences than an answer holds");
+            snp_cli_warn(
+                cli, "not all differences are shown: there are more than an answer can hold");
         }
         snp_lost_tell(json_object_get(reply.head, "lost_a"), "not compared, not saved in A");
         snp_lost_tell(json_object_get(reply.head, "lost_b"), "not compared, not saved in B");
@@ -720,20 +721,18 @@ static const struct snp_opt options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg args[] = {
-    {"A", "a session as it is now, or a snapshot: SESSION@NAME or id",      0, 1},
-    {"B", "what it is compared with (default: the snapshot's session now)", 0, 1},
+    {"A", "a session as it is now, or a snapshot: SESSION@NAME or id",        0, 1},
+    {"B", "another, to compare A with (default: the snapshot's session now)", 0, 1},
 };
 
 const struct snp_verb snp_verb_diff = {
     .name = "diff",
     .summary = "compare two sessions or snapshots",
-    .description =
-        "Show how B differs from A: variables by name and type, files line by line (binary "
-        "ones "
-        "are only named). In a pipe it is plain, and patch -p1 makes of it what it says of the "
-        "lines of regular files; links, modes, folders, and empty and binary files are listed, "
-        "and nothing patch acts on. On a terminal it is coloured and shown by "
-        "$SNIPARA_SANDBOX_PAGER, $PAGER or less.",
+    .description = "Show how B differs from A: variables by name and type, files line by line "
+                   "(binary files by name only). In a pipe the output is plain, and patch -p1 "
+                   "applies its changes to lines of regular files; patch ignores links, modes, "
+                   "folders, and empty and binary files. On a terminal it is coloured and "
+                   "shown by $SNIPARA_SANDBOX_PAGER, $PAGER or less.",
     .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
     .examples = "diff work@loaded work\n"
                 "diff try-1 try-2 --stat\n"

@@ -261,7 +261,7 @@ static void copied_tell(const struct copied *copied)
     (void)fprintf(stderr, "%s -> %s (%s%s)\n", copied->from, copied->to, files,
                   snp_format_bytes(moved->bytes, text, sizeof(text)));
     if (moved->skipped > 0) {
-        (void)fprintf(stderr, "left out: %llu links, sockets and the like\n",
+        (void)fprintf(stderr, "Skipped %llu links, sockets or other special files.\n",
                       (unsigned long long)moved->skipped);
     }
 }
@@ -806,10 +806,9 @@ static int run_output(struct snp_cli *cli, const struct snp_opts *opts)
         r = output_json(head, &output, &err);
     }
     if (r == 0 && output.kept == NULL && output.is_cut) {
-        (void)fputs(
-            "truncated: the rest was not kept; of a stream there is room for 64 MiB, if the "
-            "disk of the state folder has it\n",
-            stderr);
+        (void)fputs("truncated: the rest was not stored (limit 64 MiB a stream, if the disk of "
+                    "the state folder has room)\n",
+                    stderr);
     }
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }
@@ -900,15 +899,15 @@ static const struct snp_opt_arg output_args[] = {
     {"HANDLE", "`output.handle` of a result", 1, 1},
 };
 static const struct snp_opt put_options[] = {
-    {"recursive", 'r', SNP_OPT_FLAG, NULL, "copy a folder; links in it are left out", 0},
+    {"recursive", 'r', SNP_OPT_FLAG, NULL, "copy a folder; links in it are skipped", 0},
     SNP_CLI_OPT_SESSION_OF_PATH,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt get_options[] = {
     {"recursive", 'r', SNP_OPT_FLAG, NULL,
-     "copy a folder to one that is not there yet; links in it are left out",          0},
+     "copy a folder to a new one; links in it are skipped",                             0},
     SNP_CLI_OPT_SESSION_OF_PATH,
-    {"json",      0,   SNP_OPT_FLAG, NULL, "say as JSON what was copied; not with -", 0},
+    {"json",      0,   SNP_OPT_FLAG, NULL, "print as JSON what was copied; not with -", 0},
 };
 static const struct snp_opt ls_options[] = {SNP_CLI_OPT_SESSION_OF_PATH, SNP_CLI_OPT_JSON};
 static const struct snp_opt output_options[] = {

@@ -398,7 +398,7 @@ static const char *why_none(const json_t *head)
     }
     return snp_json_bool(head, "dropped", false)
                ? "its result was removed to save disk space (gc)"
-               : "its end is not known: the daemon or the machine ended before it did";
+               : "how it ended is not known: the daemon or the machine ended first";
 }
 
 /* shown: what it printed and displayed, with the result if there is one. */
@@ -700,9 +700,8 @@ static const struct snp_opt show_options[] = {
 };
 static const struct snp_opt rerun_options[] = {
     SNP_CLI_OPT_SESSION,
-    {"from",       0,   SNP_OPT_INT,  "N",  "run cell N again and all recorded after it, but for reruns",
-      0                                                                                                     },
-    {"keep-going", 'k', SNP_OPT_FLAG, NULL, "go on after a cell that fails",                              0},
+    {"from",       0,   SNP_OPT_INT,  "N",  "run cell N and all later cells again, except reruns", 0},
+    {"keep-going", 'k', SNP_OPT_FLAG, NULL, "continue after a cell that fails",                    0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg history_args[] = {SNP_CLI_ARG_SESSION};
@@ -717,10 +716,9 @@ const struct snp_verb snp_verb_history = {
     .name = "history",
     .summary = "list what has run in a session",
     .description =
-        "List a session's cells: how each ended, what became of its effects, when it "
-        "began, how long it took, and its first line. `running` is one "
-        "without an end yet, `refused` one that could not be run, and `unknown` one during "
-        "which the daemon or the machine ended.",
+        "List a session's cells: how each ended, what became of its effects, when it began, "
+        "how long it took, and its first line. `running`: it has not ended yet. `refused`: it "
+        "could not run. `unknown`: the daemon or the machine ended while it ran.",
     .spec = {history_options, SNP_ARRAY_LEN(history_options), history_args,
              SNP_ARRAY_LEN(history_args), false},
     .examples = "history work\nhistory work -n 5 --json",
@@ -729,9 +727,8 @@ const struct snp_verb snp_verb_history = {
 const struct snp_verb snp_verb_show = {
     .name = "show",
     .summary = "show a recorded cell: its code and its result",
-    .description =
-        "Show one cell as it is recorded: code, arguments, output, and how it ended. "
-        "Without a word: which sessions there are.",
+    .description = "Show a recorded cell: code, arguments, output, and how it ended. Without "
+                   "an argument it lists the sessions.",
     .spec = {show_options, SNP_ARRAY_LEN(show_options), show_args, SNP_ARRAY_LEN(show_args),
              false},
     .examples = "show work:3\nshow 3 -s work --json",
@@ -740,10 +737,10 @@ const struct snp_verb snp_verb_show = {
 const struct snp_verb snp_verb_rerun = {
     .name = "rerun",
     .summary = "run recorded cells again",
-    .description = "Run a recorded cell again in its session as it is now: the same code, "
-                   "arguments and standard input, as a new cell. Variables and files may be "
-                   "others than the first time; take the session back first if that matters. "
-                   "Standard error says which cells are run.",
+    .description =
+        "Run a recorded cell again in its session as it is now: the same code, arguments and "
+        "standard input, as a new cell. Variables and files may differ from the first time; "
+        "roll the session back first if that matters. Standard error names the cells that run.",
     .spec = {rerun_options, SNP_ARRAY_LEN(rerun_options), rerun_args, SNP_ARRAY_LEN(rerun_args),
              false},
     .examples = "rerun work:3\nrollback work@loaded && rerun -s work --from 4",

@@ -42,12 +42,11 @@ static void checkpoint_tell(const json_t *answer, const char *session)
     long long items = (long long)snp_json_int(answer, "items", 0);
     long long same = (long long)snp_json_int(answer, "same_items", 0);
 
-    (void)printf(
-        "%s is on disk as after cell %lld: %lld items, %lld unchanged, %s written in %s\n",
-        session, (long long)snp_json_int(answer, "cell", 0), items, same,
-        snp_format_bytes((uint64_t)snp_json_int(answer, "written_bytes", 0), size,
-                         sizeof(size)),
-        snp_human_span((uint64_t)snp_json_int(answer, "us", 0), span, sizeof(span)));
+    (void)printf("Saved %s after cell %lld: %lld items, %lld unchanged, %s written in %s\n",
+                 session, (long long)snp_json_int(answer, "cell", 0), items, same,
+                 snp_format_bytes((uint64_t)snp_json_int(answer, "written_bytes", 0), size,
+                                  sizeof(size)),
+                 snp_human_span((uint64_t)snp_json_int(answer, "us", 0), span, sizeof(span)));
     snp_lost_tell(json_object_get(answer, "lost"), "not saved");
 }
 
@@ -81,7 +80,7 @@ static int run_hibernate(struct snp_cli *cli, const struct snp_opts *opts)
     if (snp_opts_flag(opts, "json", false)) {
         return snp_cli_print_json(reply.head);
     }
-    (void)printf("%s sleeps on disk; the next cell wakes it\n", session);
+    (void)printf("Hibernated %s; the next cell wakes it.\n", session);
     snp_lost_tell(json_object_get(reply.head, "lost"), "not saved");
     return SNP_EXIT_OK;
 }
@@ -144,13 +143,10 @@ static const struct snp_opt_arg session_args[] = {SNP_CLI_ARG_SESSION};
 const struct snp_verb snp_verb_checkpoint = {
     .name = "checkpoint",
     .summary = "write a session to disk now",
-    .description =
-        "Write a session's variables and files to disk now, so that it comes back as it is "
-        "even "
-        "if the machine loses power. Idle sessions are written by themselves. What is "
-        "unchanged "
-        "since the last time is not written again; variables that cannot be saved (open "
-        "sockets, generators, threads) are named.",
+    .description = "Write a session's variables and files to disk now, so that the session "
+                   "survives a power cut. Idle sessions are saved without this command. "
+                   "Unchanged variables and files are not written again. Variables that cannot "
+                   "be saved (open sockets, generators, threads) are named.",
     .spec = {session_options, SNP_ARRAY_LEN(session_options), session_args,
              SNP_ARRAY_LEN(session_args), false},
     .examples = "checkpoint work\ncheckpoint work --json",
@@ -159,9 +155,8 @@ const struct snp_verb snp_verb_checkpoint = {
 const struct snp_verb snp_verb_hibernate = {
     .name = "hibernate",
     .summary = "write a session to disk and free its memory",
-    .description =
-        "Write a session to disk and end its processes. The next cell brings it back; "
-        "sessions that are idle for long do this by themselves.",
+    .description = "Write a session to disk and end its processes. The next cell wakes it. "
+                   "Sessions that are idle for long hibernate without this command.",
     .spec = {session_options, SNP_ARRAY_LEN(session_options), session_args,
              SNP_ARRAY_LEN(session_args), false},
     .examples = "hibernate work",
@@ -171,10 +166,9 @@ const struct snp_verb snp_verb_gc = {
     .name = "gc",
     .summary = "free disk space that no session needs",
     .description =
-        "Remove contents that no session, snapshot or result refers to. With --budget also the "
-        "oldest outputs, until what is left fits; sessions and snapshots are never touched. If "
-        "they alone take "
-        "more, that is said, and the status is 1.",
+        "Remove contents that no session, snapshot or result refers to. With --budget, also "
+        "remove the oldest outputs until the rest fits. Sessions and snapshots are never "
+        "removed; if they alone take more, it says so and exits with 1.",
     .spec = {gc_options, SNP_ARRAY_LEN(gc_options), NULL, 0, false},
     .examples = "gc\ngc --budget 2g --json",
     .run = run_gc,

@@ -249,7 +249,7 @@ static void limits_put(const json_t *limits)
     json_object_foreach(copy, key, value)
     {
         snp_autofree char *text = snp_format("%s (%s)", snp_json_str(value, "text", "?"),
-                                             snp_json_str(value, "by", "nobody holds it"));
+                                             snp_json_str(value, "by", "not enforced"));
 
         field_put(key, text == NULL ? "?" : text);
     }
@@ -499,7 +499,7 @@ static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)
     }
     if (r == SNP_E_DENIED && !is_sure && snp_cli_can_ask()) {
         (void)snp_cli_fail(cli, &err);
-        if (!snp_cli_confirm("Clear it all the same?")) {
+        if (!snp_cli_confirm("Clear the session and cut the cell off?")) {
             (void)fputs("nothing was cleared\n", stderr);
             return SNP_EXIT_FAILED;
         }
@@ -521,11 +521,11 @@ static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)
 static const struct snp_opt show_options[] = {SNP_CLI_OPT_SESSION, SNP_CLI_OPT_JSON};
 static const struct snp_opt clear_options[] = {
     SNP_CLI_OPT_SESSION,
-    {"yes", 'y', SNP_OPT_FLAG, NULL, "also while a cell runs, without asking", 0},
+    {"yes", 'y', SNP_OPT_FLAG, NULL, "do not ask, also while a cell runs", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt list_options[] = {
-    {"names", 0, SNP_OPT_FLAG, NULL, "only the names, a line each", 0},
+    {"names", 0, SNP_OPT_FLAG, NULL, "print only the names, one a line", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt destroy_options[] = {
@@ -538,7 +538,7 @@ static const struct snp_opt_arg named_session[] = {
     {"SESSION", "name or id", 0, 1}
 };
 static const struct snp_opt_arg any_sessions[] = {
-    {"SESSION", "name or id (8 digits of it will do)", 0, 0}
+    {"SESSION", "name or id (8 digits of it are enough)", 0, 0}
 };
 
 static const struct snp_verb verb_list = {
@@ -555,21 +555,20 @@ static const struct snp_verb verb_show = {
 };
 static const struct snp_verb verb_destroy = {
     .name = "destroy",
-    .summary = "end sessions, and forget all that was theirs",
-    .description =
-        "End sessions for good: their variables, files, history and snapshots are gone, in "
-        "memory and on disk. `export` keeps a copy, `sessions clear` the name and limits; "
-        "forks are sessions of their own and stay.",
+    .summary = "end sessions and delete their variables, files and history",
+    .description = "End sessions for good: this deletes their variables, files, history and "
+                   "snapshots, in memory and on disk. Forks stay. To keep a copy, use `export` "
+                   "first; to keep name and limits, use `sessions clear`.",
     .spec = {destroy_options, SNP_ARRAY_LEN(destroy_options), any_sessions, 1, false},
     .run = run_destroy,
 };
 static const struct snp_verb verb_clear = {
     .name = "clear",
-    .summary = "begin a session anew: same name and limits, nothing in it",
+    .summary = "empty a session: keep its name and limits only",
     .description =
-        "Forget a session's variables, files, history and snapshots. Name, template, "
-        "limits and project stay. While a cell runs in it, it is asked whether that "
-        "is to be cut off, or refused without a terminal, unless --yes says so.",
+        "Delete a session's variables, files, history and snapshots. Name, template, limits "
+        "and project stay. While a cell runs it asks before cutting the cell off, and without "
+        "a terminal it refuses, unless --yes is given.",
     .spec = {clear_options, SNP_ARRAY_LEN(clear_options), named_session, 1, false},
     .examples = "sessions clear work\nsessions clear work --yes",
     .run = run_clear,

@@ -285,21 +285,21 @@ static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt snapshot_options[] = {
     {"session", 's', SNP_OPT_STRING, "NAME",
-     "the same as SESSION@; not needed if there is one only",                                     0},
+     "the same as SESSION@; may be left out if only one session exists",                          0},
     {"wait",    0,   SNP_OPT_FLAG,   NULL,   "return when it is on disk too, not only in memory", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt list_options[] = {
-    {"names",    0, SNP_OPT_FLAG, NULL, "only SESSION@NAME, a line each", 0},
-    {"sessions", 0, SNP_OPT_FLAG, NULL, "with --names: the sessions too", 0},
+    {"names",    0, SNP_OPT_FLAG, NULL, "print only SESSION@NAME, one a line",  0},
+    {"sessions", 0, SNP_OPT_FLAG, NULL, "with --names: print the sessions too", 0},
     SNP_CLI_OPT_SESSION,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt remove_options[] = {SNP_CLI_OPT_SESSION_AT, SNP_CLI_OPT_JSON};
 static const struct snp_opt fork_options[] = {
-    {"number", 'n', SNP_OPT_INT,    "N",      "how many: 1 to 64 (default 1)",                0},
+    {"number", 'n', SNP_OPT_INT,    "N",      "how many: 1 to 64 (default 1)", 0},
     {"name",   0,   SNP_OPT_STRING, "PREFIX",
-     "they are called PREFIX-1, PREFIX-2 and so on (default: as the session that is forked)", 0},
+     "name them PREFIX-1, PREFIX-2 and so on (default: the session's name)",   0},
     SNP_CLI_OPT_SESSION_AT,
     SNP_CLI_OPT_JSON,
 };
@@ -309,7 +309,7 @@ static const struct snp_opt rollback_options[] = {
 };
 
 static const struct snp_opt_arg snapshot_args[] = {
-    {"NAME", "what to call it, or SESSION@NAME (default: s1, s2 and so on)", 0, 1}
+    {"NAME", "name of the snapshot, or SESSION@NAME (default: s1, s2 and so on)", 0, 1}
 };
 static const struct snp_opt_arg list_args[] = {
     {"SESSION", "only snapshots of this session", 0, 1}
@@ -321,17 +321,16 @@ static const struct snp_opt_arg fork_args[] = {
     {"SESSION|SNAPSHOT", "a session as it is now, or a snapshot: SESSION@NAME or id", 0, 1}
 };
 static const struct snp_opt_arg rollback_args[] = {
-    {"SNAPSHOT", "name, SESSION@NAME or id (default: show which there are)", 0, 1}
+    {"SNAPSHOT", "name, SESSION@NAME or id (default: list them)", 0, 1}
 };
 
 const struct snp_verb snp_verb_snapshot = {
     .name = "snapshot",
-    .summary = "keep a session as it is now, to come back to",
+    .summary = "take a snapshot of a session, to roll back to",
     .description =
-        "Keep a session's variables, files, limits and place in its history as they are now. "
-        "It "
-        "takes milliseconds: the interpreter is forked and sleeps. A copy is written to disk "
-        "meanwhile; --wait waits for it, and says which variables cannot be saved there.",
+        "Take a snapshot: a session's variables, files, limits and place in its history as "
+        "they are now. This takes milliseconds. A copy is then written to disk; --wait waits "
+        "for it, and names variables that cannot be saved there.",
     .spec = {snapshot_options, SNP_ARRAY_LEN(snapshot_options), snapshot_args,
              SNP_ARRAY_LEN(snapshot_args), false},
     .examples = "exec -s work 'import csv; rows = list(csv.reader(open(\"big.csv\")))'\n"
@@ -344,9 +343,8 @@ const struct snp_verb snp_verb_snapshot = {
 static const struct snp_verb verb_list = {
     .name = "list",
     .summary = "draw the tree of snapshots; in a pipe a plain list",
-    .description = "Show what there is to come back to: each snapshot below the one it grew "
-                   "from, the cell it was made after, where it is kept, and which sessions "
-                   "stand on it now.",
+    .description = "Show all snapshots: each below its parent, with the cell it was taken "
+                   "after, where it is stored, and the sessions that are at it now.",
     .spec = {list_options, SNP_ARRAY_LEN(list_options), list_args, SNP_ARRAY_LEN(list_args),
              false},
     .examples = "snapshots list work\nsnapshots list --json",
@@ -354,9 +352,9 @@ static const struct snp_verb verb_list = {
 };
 static const struct snp_verb verb_remove = {
     .name = "remove",
-    .summary = "forget snapshots, in memory and on disk",
-    .description = "Forget snapshots. What was made from them stays; it hangs on their own "
-                   "origin then.",
+    .summary = "remove snapshots, in memory and on disk",
+    .description = "Remove snapshots. Sessions and snapshots made from them stay, and move to "
+                   "their parent in the tree.",
     .spec = {remove_options, SNP_ARRAY_LEN(remove_options), remove_args,
              SNP_ARRAY_LEN(remove_args), false},
     .examples = "snapshots remove work@loaded",
@@ -376,9 +374,9 @@ const struct snp_verb snp_verb_fork = {
     .name = "fork",
     .summary = "make new sessions from a session or a snapshot",
     .description =
-        "Make sessions that begin where another one is, or was: each with variables and files "
-        "of its own, in a sandbox of its own, under the same limits. Their names are printed, "
-        "a line each. All of them are made, or none. Without a word: which sessions there are.",
+        "Make sessions that begin as another session is now, or as it was at a snapshot. Each "
+        "runs in a separate sandbox, with the same limits. Prints their names, one a line. If "
+        "one cannot be made, none is. Without an argument it lists the sessions.",
     .spec = {fork_options, SNP_ARRAY_LEN(fork_options), fork_args, SNP_ARRAY_LEN(fork_args),
              false},
     .examples = "fork work -n 3 --name try\n"
@@ -389,13 +387,11 @@ const struct snp_verb snp_verb_fork = {
 
 const struct snp_verb snp_verb_rollback = {
     .name = "rollback",
-    .summary = "take a session back to one of its snapshots",
-    .description =
-        "Take a session back: variables, files and its place in the history, as one, once the "
-        "cell that runs has ended; processes it left behind are ended. Its snapshots stay, "
-        "also "
-        "those made later. It comes from memory; if that is gone, from the copy on disk, and "
-        "what could not be saved there is named.",
+    .summary = "roll a session back to one of its snapshots",
+    .description = "Roll back variables, files and the place in the history together, once the "
+                   "running cell has ended. Processes of the session are ended. All snapshots "
+                   "stay, later ones too. A snapshot that is no longer in memory is read from "
+                   "disk; variables that could not be saved there are named.",
     .spec = {rollback_options, SNP_ARRAY_LEN(rollback_options), rollback_args,
              SNP_ARRAY_LEN(rollback_args), false},
     .examples = "rollback loaded\nrollback work@loaded --json",

@@ -354,32 +354,33 @@ static const struct snp_opt export_options[] = {
 };
 static const struct snp_opt import_options[] = {
     {"name",           0,   SNP_OPT_STRING, "NAME",
-     "what to call the session here (default: as it was called)",                                0                    },
+     "name of the session here (default: the name in the file)",         0                    },
     {"env",            'e', SNP_OPT_STRING, "TIER",
-     "where it runs: native, local (weaker), or auto (default)",                                 SNP_KEY_ENVIRONMENT  },
+     "where it runs: native, local (weaker), or auto (default)",         SNP_KEY_ENVIRONMENT  },
     SNP_CLI_OPT_LIMITS,
-    {"allow-degraded", 0,   SNP_OPT_FLAG,   NULL,   "make it even if this host lacks a control", 0                    },
+    {"allow-degraded", 0,   SNP_OPT_FLAG,   NULL,
+     "make the session even if this host lacks a control",               0                    },
     {"require-exact",  0,   SNP_OPT_BOOL,   NULL,
-     "refuse if a control or limit is less than whole here",                                     SNP_KEY_REQUIRE_EXACT},
+     "refuse if a control or limit is missing or only approximate here", SNP_KEY_REQUIRE_EXACT},
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg export_args[] = {
-    {"FILE",    "where to; - for standard output",                                     1, 1},
-    {"SESSION", "it, or a snapshot: SESSION@NAME; not needed if there is one session", 0, 1},
+    {"FILE",    "file to write; - is standard output",                                       1, 1},
+    {"SESSION",
+     "the session, or a snapshot: SESSION@NAME; may be left out if only one session exists", 0,
+     1                                                                                           },
 };
 static const struct snp_opt_arg import_args[] = {
-    {"FILE", "made by export; - for standard input", 1, 1}
+    {"FILE", "file that export wrote; - is standard input", 1, 1}
 };
 
 const struct snp_verb snp_verb_export = {
     .name = "export",
     .summary = "write a session to a file, for another machine",
-    .description =
-        "Write a session's variables, files, limits and history into one file. Variables that "
-        "cannot be saved are named. The file holds what the session holds: keep it as you "
-        "would "
-        "keep that.",
+    .description = "Write a session's variables, files, limits and history into one file. "
+                   "Variables that cannot be saved are named. The file is not encrypted; "
+                   "protect it as you would the session.",
     .spec = {export_options, SNP_ARRAY_LEN(export_options), export_args,
              SNP_ARRAY_LEN(export_args), false},
     .examples = "export work.snp work\nexport - -s work@loaded | ssh host snipara-sandbox "
@@ -389,11 +390,10 @@ const struct snp_verb snp_verb_export = {
 const struct snp_verb snp_verb_import = {
     .name = "import",
     .summary = "make a session from an exported file",
-    .description =
-        "Make a session from a file of export. The file is not trusted: what it holds is read "
-        "inside the new sandbox only, and its limits are at most those that new sessions get "
-        "here. Whether variables can be read depends on the Python and packages here; what "
-        "does not fit is named.",
+    .description = "Make a session from a file that export wrote. The file is not trusted: its "
+                   "variables are read inside the new sandbox only, and its limits are cut to "
+                   "those that new sessions get here. Variables need the same Python and "
+                   "packages here; what does not fit is named.",
     .spec = {import_options, SNP_ARRAY_LEN(import_options), import_args,
              SNP_ARRAY_LEN(import_args), false},
     .examples = "import work.snp --name work",

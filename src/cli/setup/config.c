@@ -224,11 +224,10 @@ static const struct snp_opt show_options[] = {
 
 static const struct snp_verb verb_show = {
     .name = "show",
-    .summary = "print every value and where it comes from",
-    .description =
-        "Print every value in force, and where it comes from: an option, a variable, "
-        ".env, the file, or the default. Keys nobody knows are named on stderr. "
-        "Secrets are only shown as set or not.",
+    .summary = "print every value and its source",
+    .description = "Print every value in force and its source: an option, a variable, .env, "
+                   "the file, or the default. Unknown keys are named on standard error. "
+                   "Secrets are only shown as set or not.",
     .spec = {show_options, SNP_ARRAY_LEN(show_options), NULL, 0, false},
     .asks_models = true,
     .examples = "config show\nconfig show --json",

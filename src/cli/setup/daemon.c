@@ -71,7 +71,7 @@ static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
     if (r == SNP_E_NOT_FOUND) {
         status = json_pack("{s:b}", "running", false);
         if (!as_json) {
-            (void)puts("not running; the next command that needs it starts it");
+            (void)puts("not running; the next command that needs the daemon starts it");
         } else if (snp_cli_print_json(status) != 0) {
             return SNP_EXIT_FAILED;
         }
@@ -205,22 +205,20 @@ static const struct snp_verb verb_status = {
 };
 static const struct snp_verb verb_stop = {
     .name = "stop",
-    .summary = "end the daemon; named sessions are saved and found again",
+    .summary = "stop the daemon; named sessions are saved",
     .description =
-        "End the daemon and what still runs in it. Named sessions are written to disk first, "
-        "and "
-        "the next command finds them again: it starts a new daemon, after an upgrade the new "
-        "one. Unnamed cells end. It is refused while sessions run cells, unless --force says "
-        "so; such a cell is cut off.",
+        "Stop the daemon. Named sessions are saved first; the next command starts a new daemon "
+        "(after an upgrade the new version), which finds them. Unnamed cells end. While "
+        "sessions run cells it refuses, unless --force is given, which cuts the cells off.",
     .spec = {stop_options, SNP_ARRAY_LEN(stop_options), NULL, 0, false},
-    .exit_codes = "0  none runs any more\n1  failed, or a session runs a cell\n2  used wrongly",
+    .exit_codes = "0  no daemon runs now\n1  failed, or a session runs a cell\n2  used wrongly",
     .run = run_stop,
 };
 static const struct snp_verb *const verbs[] = {&verb_status, &verb_stop, NULL};
 
 const struct snp_verb snp_verb_daemon = {
     .name = "daemon",
-    .summary = "the process that holds the sessions: status, stop",
+    .summary = "the background process of all sessions: status, stop",
     .verbs = verbs,
     .fallback = &verb_status,
 };

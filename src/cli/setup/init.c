@@ -194,7 +194,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt options[] = {
     {"no-snipara", 0,   SNP_OPT_FLAG, NULL, "leave out the keys of the Snipara service", 0},
-    {"force",      'f', SNP_OPT_FLAG, NULL, "replace a configuration that exists",       0},
+    {"force",      'f', SNP_OPT_FLAG, NULL, "replace an existing configuration",         0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg args[] = {
@@ -205,8 +205,8 @@ const struct snp_verb snp_verb_init = {
     .name = "init",
     .summary = "write snipara-sandbox.toml and .env.example",
     .description =
-        "Write a first snipara-sandbox.toml, and .env.example where there is none. A "
-        "configuration that exists is kept.",
+        "Write a first snipara-sandbox.toml, and .env.example where there is none. An "
+        "existing configuration is not changed.",
     .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
     .examples = "init\ninit ./project --no-snipara",
     .exit_codes =

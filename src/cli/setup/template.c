@@ -150,19 +150,19 @@ static int unused_check(const char *name, struct snp_err *err)
 
 static const struct snp_opt add_options[] = {
     {"python",       0,   SNP_OPT_STRING, "PATH",
-     "interpreter: any CPython from 3.8 on (default: /usr/bin/python3)",                                0},
-    {"venv",         0,   SNP_OPT_STRING, "DIR",     "use this virtual environment, where it is",       0},
+     "interpreter: any CPython from 3.8 on (default: /usr/bin/python3)",                        0},
+    {"venv",         0,   SNP_OPT_STRING, "DIR",     "use this virtual environment in place",   0},
     {"requirements", 'r', SNP_OPT_STRING, "FILE",
-     "install what this file lists, as pip reads it",                                                   0},
+     "install what this file lists, as pip reads it",                                           0},
     {"index",        0,   SNP_OPT_STRING, "DIR|URL",
-     "where packages come from: a folder of wheels, or an address",                                     0},
-    {"preload",      0,   SNP_OPT_STRING, "LIST",    "modules every session finds loaded, with commas",
-     0                                                                                                   },
+     "where packages come from: a folder of wheels, or an address",                             0},
+    {"preload",      0,   SNP_OPT_STRING, "LIST",
+     "modules imported before sessions start, separated by commas",                             0},
     {"allow-source", 0,   SNP_OPT_FLAG,   NULL,
-     "also packages without a wheel; building one runs its code outside any sandbox",                   0},
+     "also install packages without a wheel; building one runs its code outside any sandbox",   0},
     {"replace",      0,   SNP_OPT_FLAG,   NULL,
-     "build one that is there anew; from what it was made of, if nothing else is given",                0},
-    {"force",        0,   SNP_OPT_FLAG,   NULL,      "with --replace: even if sessions use it",         0},
+     "rebuild an existing template, from its original sources unless others are given",         0},
+    {"force",        0,   SNP_OPT_FLAG,   NULL,      "with --replace: even if sessions use it", 0},
     SNP_CLI_OPT_JSON,
 };
 
@@ -552,7 +552,7 @@ static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
 /* Verbs ------------------------------------------------------------------------------------ */
 
 static const struct snp_opt list_options[] = {
-    {"names", 0, SNP_OPT_FLAG, NULL, "only the names, a line each", 0},
+    {"names", 0, SNP_OPT_FLAG, NULL, "print only the names, one a line", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt show_options[] = {SNP_CLI_OPT_JSON};
@@ -570,12 +570,10 @@ static const struct snp_opt_arg some_names[] = {
 static const struct snp_verb verb_add = {
     .name = "add",
     .summary = "make a template from an interpreter, a virtual environment or requirements",
-    .description =
-        "Make a template: an interpreter with packages, which sessions get with --template "
-        "NAME.\n"
-        "Packages are installed here, outside any sandbox, by the interpreter's own venv and "
-        "pip; inside they can be read and not changed. Their content is hashed, and a template "
-        "that was changed afterwards does not start.",
+    .description = "Make a template: an interpreter with packages, which sessions get with "
+                   "--template NAME.\nPackages are installed here, outside any sandbox, by "
+                   "venv and pip of that interpreter; inside they are read-only. Their content "
+                   "is hashed, and a template that was changed afterwards does not start.",
     .spec = {add_options, SNP_ARRAY_LEN(add_options), one_name, 1, false},
     .examples =
         "template add web --requirements requirements.txt\n"
@@ -593,13 +591,13 @@ static const struct snp_verb verb_list = {
 };
 static const struct snp_verb verb_show = {
     .name = "show",
-    .summary = "show one template, and whether its files are what they were",
+    .summary = "show one template, and whether its files have changed",
     .spec = {show_options, SNP_ARRAY_LEN(show_options), one_name, 1, false},
     .run = run_show,
 };
 static const struct snp_verb verb_remove = {
     .name = "remove",
-    .summary = "remove templates; a virtual environment of yours is left alone",
+    .summary = "remove templates; your virtual environments stay",
     .spec = {remove_options, SNP_ARRAY_LEN(remove_options), some_names, 1, false},
     .run = run_remove,
 };

@@ -274,14 +274,11 @@ const struct snp_verb snp_verb_trust = {
     .summary = "let this folder's settings choose models, keys and limits",
     .description =
         "Files of a working folder (snipara-sandbox.toml, else rlm.toml, and .env) may come "
-        "from a "
-        "stranger. Until you trust them they choose no keys, addresses, commands, weaker tiers "
-        "or higher "
-        "limits; what of them is ignored is named. This shows what they set of that, and "
-        "remembers them by "
-        "path, owner and content: one that changes must be trusted anew. Files that init "
-        "wrote, and --config, "
-        "are trusted without it. A file that belongs to neither you nor root is never read.",
+        "from a stranger. Until you trust them they choose no keys, addresses, commands, "
+        "weaker tiers or higher limits, and a line names the settings that were ignored. This "
+        "command shows these settings and remembers the files by path, owner and content; "
+        "trust a changed file again. Files that init wrote, and --config, are trusted without "
+        "this command. A file that belongs to neither you nor root is never read.",
     .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
     .examples = "trust --show\ntrust\ntrust --revoke ./project",
     .exit_codes = "0  done\n1  there is no such file, or nothing was trusted there\n2  used "

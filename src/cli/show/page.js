@@ -341,7 +341,7 @@ function pictures(tool) {
     const begin = IMAGES.get(image.type);
     const data = str(image.data);
     if (begin === undefined || !data.startsWith(begin) || /[^A-Za-z0-9+/=]/.test(data)) {
-      return el("p", {class: "notice"}, "An image of this cell is not one, and is not shown.");
+      return el("p", {class: "notice"}, "This cell displayed something that is not an image; it is not shown.");
     }
     return el("figure", null,
       el("img", {src: `data:${image.type};base64,${data}`, alt: `Image ${i + 1} that the code showed`, loading: "lazy", decoding: "async"}),
@@ -736,7 +736,7 @@ function treeTab(m) {
     event.preventDefault();
     reveal();
   };
-  if (rows.length === 0) return [el("p", {class: "empty"}, view.query === "" ? "No call is on record yet." : "Nothing here has what you search for.")];
+  if (rows.length === 0) return [el("p", {class: "empty"}, view.query === "" ? "No call is on record yet." : "No match.")];
   const node = rows[active].node.key === view.node ? rows[active].node : null;
   side.append(...nodeBody(node).flat().filter((part) => part !== null));
   requestAnimationFrame(reveal);
@@ -770,7 +770,7 @@ function outcome(m, run) {
   const error = str(end.error);
   if (m.end === null || (text === "" && error === "")) return null;
   return el("section", {class: end.success === true ? "card answer" : "card answer failed"},
-    el("h2", null, end.success === true ? "Answer" : text !== "" ? "What there is of an answer" : "No answer", " ",
+    el("h2", null, end.success === true ? "Answer" : text !== "" ? "Answer so far" : "No answer", " ",
       str(end.stopped_by) !== "" ? badge("bad", "stopped by " + seen(str(end.stopped_by))) : null,
       str(final.answer_source) !== "" ? badge("quiet", seen(str(final.answer_source))) : null),
     error !== "" ? block(error, {class: "bad", label: "Error"}) : null, text !== "" ? block(text, {cut: 4 * CUT, label: "Answer"}) : null);
@@ -790,7 +790,7 @@ function summary(m, run) {
     warnings.push(`${count(num(run.corrupt), "line")} passed over and ${count(num(run.broken), "record")} whose hash is wrong. Line ${num(run.first_bad)}: ${str(run.why)}.`);
   }
   if (num(run.torn) > 0) warnings.push(`The last line is torn: ${count(num(run.torn), "byte")} of a record that was never acknowledged.`);
-  if (run.state === "running") warnings.push(index.served === true ? "It is running: load the page again to see more." : "It was running when this page was made.");
+  if (run.state === "running") warnings.push(index.served === true ? "Still running: reload the page to see more." : "It was running when this page was made.");
   if (run.state === "interrupted") warnings.push(`It was interrupted. To go on: snipara-sandbox resume ${str(run.id).slice(0, 8)}`);
   at("summary").replaceChildren(
     el("h1", {class: "title", dir: "auto"}, ...marked(prompt.length > 300 ? prompt.slice(0, 300) + "…" : prompt), " ", badge(STATES.get(run.state) || "quiet", str(run.state, "?"))),

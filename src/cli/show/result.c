@@ -596,7 +596,7 @@ static void show_state(const json_t *head)
     if (snp_streq(state, "rolled_back") || snp_streq(state, "lost")) {
         const json_t *notes = json_object_get(transaction, "notes");
         for (size_t i = 0; i < json_array_size(notes); i++) {
-            notef(SNP_STYLE_DIM, "not covered", "%s",
+            notef(SNP_STYLE_DIM, "not undone", "%s",
                   json_string_value(json_array_get(notes, i)));
         }
     }
@@ -608,8 +608,7 @@ static void show_unsaved(const json_t *head)
     const char *error = snp_json_str(json_object_get(head, "checkpoint"), "error", NULL);
 
     if (error != NULL) {
-        notef(SNP_STYLE_YELLOW, "not saved", "what this cell did is not on disk: %.300s",
-              error);
+        notef(SNP_STYLE_YELLOW, "not saved", "this cell could not be saved: %.300s", error);
     }
 }
 
@@ -644,7 +643,7 @@ static void show_missing_puts(const json_t *restored)
     snp_autobuf struct snp_buf text = {0};
 
     snp_buf_init(&text, LINE_MAX_BYTES);
-    if (json_array_size(puts) > 0 && snp_buf_adds(&text, "files put later: ") == 0 &&
+    if (json_array_size(puts) > 0 && snp_buf_adds(&text, "files that were put later: ") == 0 &&
         list_names(&text, puts) == 0) {
         note(SNP_STYLE_YELLOW, "not restored", &text);
     }
@@ -668,7 +667,7 @@ static void show_restored(const json_t *head)
         list_cells(&text, replayed);
     }
     if (json_array_size(missing) > 0) {
-        r = snp_buf_addf(&text, "the state after cell %lld, without what later cells did: ",
+        r = snp_buf_addf(&text, "the state after cell %lld; missing: cells ",
                          (long long)snp_json_int(restored, "cell", 0));
         list_cells(&text, missing);
     }
@@ -743,7 +742,7 @@ static bool is_cache(const char *path)
     return false;
 }
 
-/* "a, b and 3 more, 7 in caches" */
+/* "a, b and 3 more, 7 cache files" */
 static int names_add(struct snp_buf *text, const json_t *list)
 {
     size_t n_shown = 0;
@@ -767,7 +766,8 @@ static int names_add(struct snp_buf *text, const json_t *list)
         r = snp_buf_addf(text, " and %zu more", n_more);
     }
     if (n_caches > 0 && r == 0) {
-        r = snp_buf_addf(text, "%s%zu in caches", n_shown > 0 ? ", " : "", n_caches);
+        r = snp_buf_addf(text, "%s%zu cache file%s", n_shown > 0 ? ", " : "", n_caches,
+                         n_caches == 1 ? "" : "s");
     }
     return r;
 }

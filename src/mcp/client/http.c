@@ -358,11 +358,11 @@ static void status_fail(struct exchange *x, const char *detail, size_t n, struct
         enum snp_code code;
         const char *meaning;
     } known[] = {
-        {401, SNP_E_DENIED, "it wants a token, or another one"                     },
+        {401, SNP_E_DENIED, "the token is missing or wrong"                        },
         {403, SNP_E_DENIED, "the token may not do this, or the host is not allowed"},
         {404, SNP_E_PEER,   "there is no MCP server at this URL"                   },
         {405, SNP_E_PEER,   "there is no MCP server at this URL"                   },
-        {413, SNP_E_LIMIT,  "the request is too large for it"                      },
+        {413, SNP_E_LIMIT,  "the request is too large for the server"              },
         {429, SNP_E_LIMIT,  "too many requests"                                    },
     };
     snp_autobuf struct snp_buf shown = {0};

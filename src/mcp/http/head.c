@@ -333,7 +333,7 @@ unsigned snp_httpd_judge(const struct snp_httpd_head *head,
         return status;
     }
     if (strcmp(path, "/mcp") != 0) {
-        return refuse(404, "there is only /mcp here");
+        return refuse(404, "not found: this server has only /mcp");
     }
     if (!is_post && !is_get && strcmp(verb, "DELETE") != 0) {
         return refuse(405, "messages are sent with POST");

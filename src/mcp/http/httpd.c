@@ -447,7 +447,7 @@ static enum MHD_Result on_get(struct request *request)
     stream = snp_httpd_stream_find(&request->http->streams, session, event.bytes, event.n, &at);
     if (stream == NULL) {
         return refuse(request, 400, NULL, SNP_JSONRPC_REQUEST,
-                      "there is no such stream any more");
+                      "this stream does not exist any more");
     }
     if (stream->reader != NULL) {
         /* the old connection is dead, though we have not been told */
@@ -534,7 +534,7 @@ static enum MHD_Result on_upload(struct request *request,
         return request->body_bytes > 2 * (size_t)SNP_MCP_MESSAGE_MAX ? MHD_NO : MHD_YES;
     }
     if (MHD_get_connection_values(request->connection, MHD_FOOTER_KIND, NULL, NULL) > 0) {
-        return refuse(request, 400, NULL, SNP_JSONRPC_REQUEST, "trailers are not taken");
+        return refuse(request, 400, NULL, SNP_JSONRPC_REQUEST, "trailers are not accepted");
     }
     return request->is_post              ? on_post(request)
            : strcmp(verb, "DELETE") == 0 ? on_delete(request)

@@ -177,18 +177,17 @@ static enum MHD_Result on_request(void *cls,
                       "this Host is not served here; --allow-host NAME adds one");
     }
     if (strcmp(verb, "GET") != 0) {
-        return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
-                      "there are only pages here: GET");
+        return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is supported here");
     }
     if (head.field[SNP_HTTPD_ORIGIN].bytes != NULL ||
         head.field[SNP_HTTPD_CONTENT_LENGTH].bytes != NULL ||
         head.field[SNP_HTTPD_TRANSFER_ENCODING].bytes != NULL) {
-        return refuse(connection, MHD_HTTP_FORBIDDEN, "pages are for those who look at them");
+        return refuse(connection, MHD_HTTP_FORBIDDEN, "requests by other pages are refused");
     }
     name = name_in(server, path);
     if (name == NULL) {
         return refuse(connection, MHD_HTTP_NOT_FOUND,
-                      "there is nothing here; the address that was printed has a secret in it");
+                      "not found; use the whole address that was printed, with its secret");
     }
     return page_send(server, connection, name);
 }

@@ -446,7 +446,7 @@ static void restored_add(struct making *m)
     say(m, "[session] restored as it was after cell %lld",
         (long long)snp_json_int(restored, "cell", 0));
     if (n_missing > 0) {
-        say(m, "; what %zu later cells did is missing", n_missing);
+        say(m, "; %zu later cells are missing", n_missing);
     }
     if (n_files > 0) {
         say(m, "; %zu files written to it later are missing", n_files);
@@ -468,9 +468,9 @@ static void state_add(struct making *m)
         const char *state;
         const char *text;
     } rows[] = {
-        {"rolled_back",              "variables and files are as before this cell"},
-        {"lost",                     "its variables are gone, files are there"    },
-        {"restored_from_checkpoint", "it goes back to its latest checkpoint"      },
+        {"rolled_back",              "variables and files are as before this cell"   },
+        {"lost",                     "variables are lost, files are still there"     },
+        {"restored_from_checkpoint", "the session goes back to its latest checkpoint"},
     };
     const char *state = snp_json_str(m->view->head, "state", "kept");
     const char *error =
@@ -478,8 +478,8 @@ static void state_add(struct making *m)
 
     if (snp_json_bool(m->view->head, "restarted", false)) {
         line_begin(m);
-        say(m, "[session] restarted before this cell: variables of earlier cells are gone, "
-               "files are there");
+        say(m, "[session] restarted before this cell: variables of earlier cells are lost, "
+               "files are still there");
         put(m, "restarted", json_true());
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -491,7 +491,7 @@ static void state_add(struct making *m)
     }
     if (error != NULL) {
         line_begin(m);
-        say(m, "[session] what this cell did is not on disk: %.300s", error);
+        say(m, "[session] this cell could not be saved: %.300s", error);
         put(m, "not_saved", snp_json_bytes(error, strlen(error)));
     }
     if (m->view->notes[0] != '\0') {

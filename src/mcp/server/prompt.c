@@ -40,7 +40,7 @@ static const struct prompt prompts[] = {
     {"analyze_data",
      "Analyse data",        "Answer a question about a data file in a sandbox",
      {{"file", "path of the file, below /workspace", true},
-      {"question", "what is to be found out", true}},
+      {"question", "the question to answer", true}},
      "Answer the question about the data file with SniparaSandbox.execute_python in one "
      "session. First look "
      "at the file's size, columns, types and missing values; then compute the answer and check "

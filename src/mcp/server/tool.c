@@ -141,9 +141,9 @@ static const struct snp_arg rollback_args[] = {
     ARG_END,
 };
 static const struct snp_arg fork_args[] = {
-    ARG_OPTIONAL("snapshot", "from here; default: as it is"),
+    ARG_OPTIONAL("snapshot", "start here; default: as it is"),
     ARG_WHOLE("count", NULL, 1, SNP_MCP_FORKS_MAX),
-    ARG_OPTIONAL("name", "begin of the new session_ids"),
+    ARG_OPTIONAL("name", "prefix of new session_ids"),
     ARG_SESSION,
     ARG_END,
 };
@@ -298,8 +298,8 @@ static const struct snp_tool tools[] = {
     {
         .name = "snapshot_session",
         .toolset = "state",
-        .title = "Keep the state",
-        .description = "Keep variables and files as they are now.",
+        .title = "Take a snapshot",
+        .description = "Save variables and files as they are now.",
         .args = snapshot_args,
         .flags = SNP_TOOL_IN_SESSION,
         .run = snp_tool_snapshot,
@@ -307,8 +307,8 @@ static const struct snp_tool tools[] = {
     {
         .name = "rollback_session",
         .toolset = "state",
-        .title = "Go back",
-        .description = "Take the session back to a snapshot.",
+        .title = "Roll back",
+        .description = "Roll the session back to a snapshot.",
         .args = rollback_args,
         .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS,
         .run = snp_tool_rollback,
@@ -317,7 +317,7 @@ static const struct snp_tool tools[] = {
         .name = "fork_session",
         .toolset = "state",
         .title = "Fork",
-        .description = "New sessions that begin as this one is, or was.",
+        .description = "Make sessions from this one or a snapshot.",
         .args = fork_args,
         .flags = SNP_TOOL_IN_SESSION,
         .run = snp_tool_fork,
@@ -354,8 +354,7 @@ static const struct snp_tool tools[] = {
         .name = "snipara_agent_run",
         .toolset = "agent",
         .title = "Start an agent",
-        .description = "Start an agent: another model that works on `task` in a sandbox of its "
-                       "own, in the background. It knows what `task` says, nothing else.",
+        .description = "Start an agent: another model that works on `task` in another sandbox, in the background. It knows only what `task` says.",
         .args = agent_args,
         .flags = 0,
         .run = snp_tool_agent_run,
@@ -382,8 +381,7 @@ static const struct snp_tool tools[] = {
         .name = "rlm_agent_run",
         .toolset = "aliases",
         .title = "Start an agent",
-        .description = "Start an agent: another model that works on `task` in a sandbox of its "
-                       "own, in the background. It knows what `task` says, nothing else.",
+        .description = "Start an agent: another model that works on `task` in another sandbox, in the background. It knows only what `task` says.",
         .args = agent_args,
         .flags = 0,
         .run = snp_tool_agent_run,

@@ -279,8 +279,9 @@ static void on_stopped(struct snp_task *task, const char *path, bool has_ended)
         id_of(path, whole_id);
         say_error(task, "Error: ",
                   snp_agent_signal(task->service, whole_id, SIGKILL)
-                      ? "it did not stop and was killed: its status is interrupted"
-                      : "it was told to stop and still works; it is not this server's to kill");
+                      ? "the agent did not stop and was killed: its status is interrupted"
+                      : "the agent still works; this server did not start it, so it does not "
+                        "kill it");
         return;
     }
     if (snp_agent_record_show(path, &shown, &err) < 0) {

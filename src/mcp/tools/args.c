@@ -163,7 +163,7 @@ int snp_tool_args_unknown(const struct snp_tool *tool, json_t *args, struct snp_
         r = snp_buf_adds(out, out->len == 0 ? "[note] argument " : "\n[note] argument ");
         r = r < 0 ? r : snp_text_line(out, key, strlen(key), 40);
         r = r < 0 ? r
-                  : snp_buf_addf(out, " is not known and was passed over%s%s",
+                  : snp_buf_addf(out, " is unknown and was ignored%s%s",
                                  meant == NULL ? "" : "; did you mean ",
                                  meant == NULL ? "" : meant);
     }

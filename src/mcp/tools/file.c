@@ -168,7 +168,7 @@ static void on_image(struct snp_task *task, const struct snp_err *err)
         return;
     }
     if (mime == NULL) {
-        snp_task_sayf(task, true, "Error: %.300s is no PNG, JPEG, GIF or WebP image", path);
+        snp_task_sayf(task, true, "Error: %.300s is not a PNG, JPEG, GIF or WebP image", path);
         return;
     }
     data = snp_base64(bytes, task->work.len);

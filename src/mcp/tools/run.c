@@ -232,7 +232,7 @@ static void execute(struct snp_task *task, const char *nothing)
         return;
     }
     if (json_number_value(seconds) > SNP_MCP_TIMEOUT_S) {
-        (void)!snp_buf_addf(&task->notes, "%s[note] timeout is at most %d s; that was taken",
+        (void)!snp_buf_addf(&task->notes, "%s[note] timeout is at most %d s; using that",
                             task->notes.len == 0 ? "" : "\n", SNP_MCP_TIMEOUT_S);
     }
     if (!snp_json_bool(task->args, "background", false) || background_begin(task)) {
