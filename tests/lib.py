@@ -34,7 +34,7 @@ PYTHON = "/usr/bin/python3"
 # Without an entry in /etc/passwd, so nothing else runs as it; another one for each worker of pytest,
 # since some limits count all processes of a user.
 USER_ID = 23456 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "mcp-http", "snp-init", "guest")
+PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "mcp-http", "snp-init", "snp-files", "guest")
 HEADER = struct.Struct("<IIIB3x")
 REQUEST, RESPONSE, ERROR, EVENT = 1, 2, 3, 4
 

@@ -24,7 +24,7 @@ enum {
     SNP_MASK_MAX = 4 << 20,      /* bytes of mask records */
     SNP_VERSION_MAX = 31,        /* characters of the interpreter's version */
     SNP_FOLDER_MAX = 1024,       /* bytes of the path of a session's folder */
-    SNP_OWN_PROCESSES = 3,       /* of ours inside: init, the seed, a worker of init */
+    SNP_OWN_PROCESSES = 4, /* of ours inside: init, the seed, snp-files, a worker of that */
 };
 
 /* What all copies of a session's workspace may take together; files they share count once. */
@@ -39,6 +39,7 @@ enum snp_spec_fd {
     SNP_SPEC_FD_STDOUT,    /* write ends */
     SNP_SPEC_FD_STDERR,
     SNP_SPEC_FD_INIT,    /* the program of pid 1 */
+    SNP_SPEC_FD_FILES,   /* that of its helper */
     SNP_SPEC_FD_PROJECT, /* detached read-only mount of the project folder */
     SNP_SPEC_FD_N,
     SNP_SPEC_GROUPS_MAX = 4, /* doors of control groups; see snp_cgroup_doors */
@@ -130,6 +131,12 @@ enum {
     SNP_INIT_UPPER_FD = 5,  /* SNP_SETUP_WORKSPACE */
     SNP_INIT_SHADOW_FD = 6, /* folder for copies of the workspace; closed = none are kept */
     SNP_INIT_BASE_FD = 7,   /* the project as the code saw it first, to read; closed = none */
+    SNP_INIT_FILES_FD = 8,  /* the program snp-files */
+};
+
+/* snp-files has the last three under the same numbers, and this. */
+enum {
+    SNP_FILES_CONTROL_FD = 3, /* pid 1 */
 };
 
 #endif

@@ -401,7 +401,7 @@ class Guard:
         if self.plan.detail == "init":
             return inits
         # Interpreters, asleep or awake, and whatever else runs in a sandbox.
-        found = [pid for init in inits for pid in lib.descendants(init)]
+        found = [pid for init in inits for pid in lib.descendants(init) if name_of(pid) != "files"]
         return [self.chance.choice(found)] if found and self.plan.detail == "interpreter" else found
 
 
@@ -419,7 +419,15 @@ def is_init(pid):
         program = os.readlink(f"/proc/{pid}/exe")
     except OSError:
         return False
-    return "memfd" in program or program.endswith("snp-init")
+    return name_of(pid) == "init" and ("memfd" in program or program.endswith("snp-init"))
+
+
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as comm:
+            return comm.read().strip()
+    except OSError:
+        return ""
 
 
 def state_of(pid):

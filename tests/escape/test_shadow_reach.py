@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of the workspace: the code can neither see nor reach them, by name, by descriptor of
+"""Copies of the workspace, and who makes them: the code can neither see nor reach them, by name, by descriptor of
 another process, by mount or by handle. The control runs find what was planted there."""
 
 import ctypes
@@ -210,3 +210,80 @@ def test_the_copies_of_the_local_tier_are_closed(planted):
                              capture_output=True, text=True, check=True, cwd="/tmp",
                              user=owner, group=owner, extra_groups=[])
     assert any(place[0] == "read" for place in json.loads(control.stdout)), control.stdout
+
+
+# What code would try on the process that makes the copies: prints what it could do to TARGET.
+ON_HELPER = r"""
+import ctypes, json, os, resource, signal
+libc = ctypes.CDLL(None, use_errno=True)
+could = []
+def attempt(name, what, *args):
+    try:
+        if what(*args) not in (-1, b""):
+            could.append(name)
+    except OSError:
+        pass
+def memory():
+    local = (ctypes.c_char * 8)()
+    class Part(ctypes.Structure):
+        _fields_ = [("at", ctypes.c_void_p), ("n", ctypes.c_size_t)]
+    mine, theirs = Part(ctypes.addressof(local), 8), Part(PLACE, 8)
+    return libc.process_vm_readv(TARGET, ctypes.byref(mine), 1, ctypes.byref(theirs), 1, 0)
+def file(name):
+    with open(f"/proc/{TARGET}/{name}", "rb") as opened:
+        return opened.read(64)
+attempt("fds", os.listdir, f"/proc/{TARGET}/fd")
+attempt("maps", file, "maps")
+attempt("exe", os.readlink, f"/proc/{TARGET}/exe")
+attempt("vm", memory)
+attempt("ptrace", libc.ptrace, 0x4206, TARGET, 0, 0)  # SEIZE
+attempt("limit", resource.prlimit, TARGET, resource.RLIMIT_CORE, (0, 0))
+try:
+    held = os.pidfd_open(TARGET)
+    attempt("getfd", libc.syscall, 438, held, 0, 0)
+    attempt("pidfd signal", signal.pidfd_send_signal, held, signal.SIGCONT)
+except OSError:
+    pass
+for number in (signal.SIGCONT, signal.SIGSTOP, signal.SIGKILL):
+    attempt(f"tgkill {number}", libc.tgkill, TARGET, TARGET, number)
+    attempt(f"kill {number}", os.kill, TARGET, number)
+print(json.dumps(could))
+"""
+
+
+def helper_of(box):
+    """The host's and the inner number of the helper of the only session."""
+    for pid in lib.descendants(box.start()):
+        with open(f"/proc/{pid}/comm") as comm, open(f"/proc/{pid}/maps") as maps:
+            if comm.read() == "files\n" and "memfd:files" in maps.read():  # it has been asked already
+                with open(f"/proc/{pid}/status") as status:
+                    return pid, int(next(line for line in status if line.startswith("NSpid")).split()[-1])
+    return None
+
+
+@pytest.mark.parametrize("who,tier", [("root", "native"), ("user", "native"), ("root", "local"), ("user", "local")])
+def test_who_makes_the_copies_is_out_of_reach(who, tier):
+    lib.need("root", os.geteuid() == 0, "only root can look into it")
+    box = lib.Sandbox(who, tier=tier, env={"SNIPARA_SANDBOX_POOL": "0"})
+    try:
+        box.exec("open('f', 'w').write('kept')", session="s")
+        assert lib.wait_for(lambda: helper_of(box))
+        pid, inner = helper_of(box)
+        born = lib.start_time(pid)
+        code = ON_HELPER.replace("TARGET", str(inner)).replace("PLACE", str(0x400000))
+        done = box.exec(code + "open('f', 'w').write('lost')\nos._exit(1)", session="s")
+        assert done["stdout"] == "[]\n" and done["state"] == "rolled_back", done
+        assert lib.start_time(pid) == born and os.listdir(f"/proc/{pid}/fd"), "it did not survive"
+        assert box.exec("print(open('f').read())", session="s")["stdout"] == "kept\n"
+    finally:
+        box.close()
+    # Control: the same on a process of the same user, kept back by nothing.
+    user = {"user": lib.USER_ID, "group": lib.USER_ID, "extra_groups": []}
+    other = subprocess.Popen([lib.PYTHON, "-c", "import ctypes\nb = ctypes.create_string_buffer(8)\n"
+                              "print(ctypes.addressof(b), flush=True)\ninput()"],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **user)
+    place = other.stdout.readline().strip()
+    seen = subprocess.run([lib.PYTHON, "-c", ON_HELPER.replace("TARGET", str(other.pid)).replace("PLACE", place)],
+                          capture_output=True, text=True, check=True, **user)
+    other.communicate()
+    assert len(json.loads(seen.stdout)) == 14 and other.returncode == -9, seen.stdout

@@ -114,7 +114,8 @@ for name in names:
     if name.isdigit() and int(name) not in (1, os.getpid()):
         try: text = open(f"/proc/{name}/stat").read()
         except OSError: continue
-        others.append((int(name), text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2]))
+        if "(files) S" not in text:  # pid 1's helper, which runs no code of the session
+            others.append((int(name), text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2]))
 {int(pid) for pid in written()[before:]}, others
 """
 

@@ -45,7 +45,7 @@ class World:
         done = subprocess.run([*unshare, "/bin/true"], capture_output=True, text=True)
         lib.need("userns", done.returncode == 0, done.stderr)
         self.top = tempfile.mkdtemp(prefix="snp-shadow-")
-        for file in (os.path.join(lib.BUILD, "snp-init"), os.path.abspath(__file__)):
+        for file in (os.path.join(lib.BUILD, "snp-init"), os.path.join(lib.BUILD, "snp-files"), os.path.abspath(__file__)):
             shutil.copy(file, self.top)
         if project is not None:
             for path, text in project.items():
@@ -273,19 +273,20 @@ def become_init(spec):
         mount("tmpfs", f"{top}/root{workspace}", "tmpfs", MS_NOSUID | MS_NODEV | atime, size)
         layer = os.open(f"{top}/root{workspace}", os.O_RDONLY | os.O_DIRECTORY)
     program = os.open(f"{top}/snp-init", os.O_RDONLY)
+    files = os.open(f"{top}/snp-files", os.O_RDONLY)
     mount("tmpfs", f"{top}/root/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "")
     mount("", f"{top}/root", "", MS_REMOUNT | MS_BIND | MS_RDONLY, "")
     os.chroot(f"{top}/root")
     os.chdir("/")
     child = os.fork()
     if child == 0:
-        for fd in (store, layer, program, spec["control"], *([base] if base >= 0 else [])):
+        for fd in (store, layer, program, files, spec["control"], *([base] if base >= 0 else [])):
             os.close(fd)
         os.set_inheritable(spec["code"], True)
         os.execv(DROPPED[0], [*DROPPED, sys.executable, "-B", "/py/shadow_world.py", "code",
                               str(spec["code"])])
     seed, other = socket.socketpair()
-    wanted = {3: spec["control"], 4: seed.fileno(), 5: layer, 6: store, 7: base}
+    wanted = {3: spec["control"], 4: seed.fileno(), 5: layer, 6: store, 7: base, 8: files}
     high = {low: os.dup(fd) if fd >= 0 else -1 for low, fd in wanted.items()}
     high = {low: 100 + low for low, fd in high.items() if fd >= 0 and os.dup2(fd, 100 + low)}
     os.dup2(program, 120)

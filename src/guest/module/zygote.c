@@ -171,6 +171,7 @@ static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int seed_
         park(c->setup.fs_fd[SNP_SETUP_WORKSPACE]),
         park(c->setup.shadow_fd),
         park(c->setup.base_fd),
+        c->setup.fd[SNP_SPEC_FD_FILES],
     };
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     int init_fd = c->setup.fd[SNP_SPEC_FD_INIT];
@@ -180,14 +181,14 @@ static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int seed_
         dup2(c->setup.fd[SNP_SPEC_FD_STDERR], 2) < 0) {
         _exit(4);
     }
-    (void)syscall(SYS_close_range, SNP_INIT_SHADOW_FD, SNP_INIT_BASE_FD, 0);
+    (void)syscall(SYS_close_range, SNP_INIT_SHADOW_FD, SNP_INIT_FILES_FD, 0);
     for (int i = 0; i < (int)SNP_ARRAY_LEN(from); i++) {
         bool is_optional = SNP_INIT_CONTROL_FD + i > SNP_INIT_UPPER_FD;
         if ((from[i] >= 0 || !is_optional) && dup2(from[i], SNP_INIT_CONTROL_FD + i) < 0) {
             _exit(4);
         }
     }
-    (void)syscall(SYS_close_range, SNP_INIT_BASE_FD + 1, (unsigned)init_fd - 1, 0);
+    (void)syscall(SYS_close_range, SNP_INIT_FILES_FD + 1, (unsigned)init_fd - 1, 0);
     (void)syscall(SYS_close_range, (unsigned)init_fd + 1, ~0U, 0);
     if (limit_open_files(c->setup.spec.open_files) < 0) {
         _exit(4);

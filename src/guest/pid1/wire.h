@@ -27,6 +27,11 @@ enum {
     SNP_INIT_SPARED = 67,
 };
 
+/* Only between pid 1 and snp-files, besides requests that pass through. */
+enum {
+    SNP_FILES_WORKED = 80, /* the worker was reaped; no answer */
+};
+
 enum {
     SNP_INIT_INTERPRETER = 0, /* targets */
     SNP_INIT_COMMAND_TARGET = 1,
@@ -34,6 +39,7 @@ enum {
 };
 
 enum {
+    SNP_INIT_HEADER_LEN = 16,
     SNP_INIT_BODY_MAX = (16 << 20) + 4096,
     SNP_INIT_ENTRIES_MAX = 20000, /* of LS and CHANGES */
     SNP_INIT_WATCH_MS = 20,

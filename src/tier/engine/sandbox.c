@@ -897,7 +897,7 @@ static int send_spec(struct snp_sandbox *s, int guest_fd, struct snp_err *err)
 {
     struct snp_spec spec;
     int fds[SNP_SPEC_FD_N + SNP_CGROUP_N] = {guest_fd, s->out_wr_fd[0], s->out_wr_fd[1],
-                                             s->supervisor->init_fd};
+                                             s->supervisor->init_fd, s->supervisor->files_fd};
     unsigned n_fds = SNP_SPEC_FD_PROJECT;
     snp_autoclose int project = -1;
     int control = s->process.control_fd;

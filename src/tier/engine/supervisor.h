@@ -47,7 +47,8 @@ struct snp_supervisor {
     unsigned forks_max;                      /* of one generation of a template */
     int session_filter_fd;                   /* seccomp programs; see syscalls.h */
     int zygote_filter_fd;
-    int init_fd; /* the program of pid 1, not readable by the code */
+    int init_fd;  /* the program of pid 1, not readable by the code */
+    int files_fd; /* that of its helper */
     struct snp_cgroups cgroups;
     const char
         *uncounted; /* of memory, as snp_cgroups_uncounted says; static; NULL = nothing */

@@ -98,10 +98,10 @@ static int find_self(struct snp_supervisor *supervisor, char *ret_dir, struct sn
 }
 
 /*
- * Pid 1's program as a sealed memfd of mode 0111: the code may run it and nothing more,
+ * A program of pid 1's as a sealed memfd of mode 0111: the code may run it and nothing more,
  * and the kernel makes a process not dumpable whose program it may not read.
  */
-static int load_init(struct snp_supervisor *supervisor, const char *dir, struct snp_err *err)
+static int load_program(const char *dir, const char *name, int *ret_fd, struct snp_err *err)
 {
     char path[SNP_SUPERVISOR_PATH_MAX + 16];
     snp_autofree char *program = NULL;
@@ -109,20 +109,20 @@ static int load_init(struct snp_supervisor *supervisor, const char *dir, struct 
     size_t n;
     int r;
 
-    (void)snprintf(path, sizeof(path), "%s/snp-init", dir);
+    (void)snprintf(path, sizeof(path), "%s/snp-%s", dir, name);
     r = snp_file_read(path, INIT_SIZE_MAX, &program, &n, err);
     if (r < 0) {
         return r;
     }
-    fd = memfd_create("init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || snp_write_all(fd, program, n) < 0 || fchmod(fd, 0111) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
-        return snp_fail_sys(err, errno, "prepare pid 1's program");
+        return snp_fail_sys(err, errno, "prepare the program snp-%s", name);
     }
     /* Executing wants no writer: keep a path descriptor only. */
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    supervisor->init_fd = open(path, O_PATH | O_CLOEXEC);
-    return supervisor->init_fd < 0 ? snp_fail_sys(err, errno, "open pid 1's program") : 0;
+    *ret_fd = open(path, O_PATH | O_CLOEXEC);
+    return *ret_fd < 0 ? snp_fail_sys(err, errno, "open the program snp-%s", name) : 0;
 }
 
 /* A namespace of our own in which we are user 0. 0 or errno. */
@@ -215,7 +215,8 @@ static int supervisor_init(struct snp_supervisor *supervisor,
     if (mkdir(state_dir, 0700) < 0 && errno != EEXIST) {
         return snp_fail_sys(err, errno, "mkdir %.300s", state_dir);
     }
-    r = load_init(supervisor, dir, err);
+    r = load_program(dir, "init", &supervisor->init_fd, err);
+    r = r < 0 ? r : load_program(dir, "files", &supervisor->files_fd, err);
     if (r == 0) {
         r = snp_spools_open(&supervisor->spools, state_dir, err);
     }
@@ -285,6 +286,7 @@ static int serve(const char *state_dir, uint64_t outputs, bool is_local)
         .session_filter_fd = -1,
         .zygote_filter_fd = -1,
         .init_fd = -1,
+        .files_fd = -1,
         .locks_fd = -1,
         .folder_lock_fd = -1,
         .life_fd = {-1, -1}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_GUEST_PID1_WORKER_H
-#define SNP_GUEST_PID1_WORKER_H
+#ifndef SNP_GUEST_FILES_WORKER_H
+#define SNP_GUEST_FILES_WORKER_H
 
 /*
- * A child of pid 1 that reads or writes a bundle, so that pid 1 goes on answering. It holds the
- * workspace, the copies and its pipe, nothing else of ours, and ends with pid 1.
+ * A copy of this process that reads or writes a bundle, so that requests go on being answered. It
+ * holds the workspace, the copies and its pipe, nothing else of ours, and ends with pid 1.
  */
 
 #include <sys/types.h>

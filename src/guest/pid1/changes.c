@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which files of the workspace changed since the last look.
- *
  * Only the layer that takes the writes is walked, so the cost grows with what was
  * written, not with the project. A file whose size, inode, times or kind differ has
  * changed. In an overlay's layer a whiteout is a deletion, and what is new may be in the
@@ -9,6 +7,8 @@
  * the project, tells. Walks are bounded in depth and number; what lies beyond is reported
  * as truncated.
  */
+#include "guest/pid1/changes.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include <sys/statfs.h>
 
 #include "base/fd.h"
-#include "guest/files/files.h"
+#include "guest/pid1/files.h"
 #include "guest/pid1/wire.h"
 
 enum {
@@ -229,10 +229,10 @@ struct snp_changes *snp_changes_new(int upper_fd, bool is_whole)
     if (c != NULL) {
         c->upper_fd = upper_fd;
         c->is_whole = is_whole;
-        c->is_layer =
-            !is_whole && statfs("/workspace", &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+        c->is_layer = !c->is_whole && statfs("/workspace", &fs) == 0 &&
+                      fs.f_type == OVERLAYFS_SUPER_MAGIC;
     }
-    if (c != NULL && is_whole) {
+    if (c != NULL && c->is_whole) {
         look(c, &c->last);
     }
     return c;

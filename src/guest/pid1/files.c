@@ -6,7 +6,7 @@
  * regular files are read or written, opened without blocking, so that a FIFO or a
  * device planted under a known name stalls nobody.
  */
-#include "guest/files/files.h"
+#include "guest/pid1/files.h"
 
 #include <dirent.h>
 #include <errno.h>

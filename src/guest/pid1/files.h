@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_GUEST_FILES_FILES_H
-#define SNP_GUEST_FILES_FILES_H
+#ifndef SNP_GUEST_PID1_FILES_H
+#define SNP_GUEST_PID1_FILES_H
 
 /*
  * Files inside, for the host. Pid 1 is as confined as the code, so a path can lead it
@@ -21,8 +21,6 @@ struct snp_put {
     size_t n;
 };
 
-struct snp_changes; /* what the written layer looked like at the last call */
-
 /*
  * Before anything else: where /workspace and /tmp are. folder: holds workspace/ and tmp/
  * (the local tier); NULL: they are where their names say.
@@ -41,26 +39,5 @@ const char *snp_files_tmp(void);
 int snp_files_put(const struct snp_put *put, struct snp_buf *out);
 int snp_files_get(const char *path, uint64_t offset, uint32_t length, struct snp_buf *out);
 int snp_files_ls(const char *path, struct snp_buf *out);
-
-/*
- * The layer is upper_fd (borrowed). is_whole: it is a folder among others that was filled
- * before, so what is in it now is the start. NULL when out of memory.
- */
-struct snp_changes *snp_changes_new(int upper_fd, bool is_whole);
-
-/* What is there now is where the next report begins: it was put there by ourselves. */
-void snp_changes_rebase(struct snp_changes *changes);
-
-/* The host wrote this file of the workspace itself: the next report is not to name it. */
-void snp_changes_accept(struct snp_changes *changes, const char *path);
-
-/*
- * Append u8 flags (the given ones and those of full file systems), u64 cpu_us, u64 written
- * and the files that changed since the last call.
- */
-int snp_changes_report(struct snp_changes *changes,
-                       uint64_t cpu_us,
-                       uint8_t flags,
-                       struct snp_buf *out);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/pid1/worker.h"
+#include "guest/files/worker.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -33,10 +34,11 @@ static void close_others(const struct snp_shadow_place *place, int pipe_fd)
     (void)syscall(SYS_close_range, next, ~0U, 0);
 }
 
+/* The kernel makes it a child of pid 1, which reaps it as any other and answers for it. */
 pid_t snp_worker_fork(const struct snp_shadow_place *place, int pipe_fd)
 {
-    pid_t parent = getpid();
-    pid_t pid = fork();
+    pid_t parent = getppid();
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
 
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/pid1/memory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
+#include "guest/pid1/frame.h"
+#include "guest/pid1/process.h"
+#include "guest/pid1/wire.h"
+#include "guest/spec.h"
+
+enum {
+    MAPPINGS_EVERY = 16,  /* samples */
+    MAPPINGS_MAX = 65530, /* of a process: the kernel's default */
+    MAPPING_BYTES = 256,  /* of the kernel for each, about */
+    THREAD_BYTES = 24 << 10,
+    PAGE_BYTES = 4096
+};
+
+/*
+ * The number behind key in text, in bytes from kB; 0 if it is not there. Keys begin with
+ * their newline, because the line with the name of the process may hold anything else.
+ */
+static uint64_t kb_field(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    uint64_t value = 0;
+
+    if (at == NULL) {
+        return 0;
+    }
+    at += strlen(key);
+    at += strspn(at, " \t");
+    for (; *at >= '0' && *at <= '9'; at++) {
+        value = value * 10 + (uint64_t)(*at - '0');
+    }
+    return value * 1024;
+}
+
+/* What a sample adds up. */
+struct sample {
+    const struct snp_init_branches *branches; /* which do not count */
+    uint64_t anonymous;                       /* bytes, with page tables */
+    uint64_t shared; /* bytes: of /dev/shm, /tmp and the workspace if mapped, or of no file */
+    uint64_t threads;
+    bool is_shared; /* what several have in common is divided: dearer */
+};
+
+/*
+ * The status of a process. Of one whose first thread has ended, which the kernel shows without
+ * memory, that of another thread, whose number is returned then; 0 = it is gone.
+ */
+static pid_t read_status(pid_t pid, char *text, size_t text_len)
+{
+    char path[48];
+    struct dirent *entry;
+    pid_t tid = 0;
+    DIR *dir;
+
+    if (!snp_process_read(pid, "status", text, text_len)) {
+        return 0;
+    }
+    if (strstr(text, "\nVmPTE:") != NULL) {
+        return pid;
+    }
+    (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    dir = opendir(path);
+    while (dir != NULL && tid == 0 &&
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
+        pid_t other = snp_pid_of(entry->d_name);
+        if (other > 0 && snp_process_read(other, "status", text, text_len) &&
+            strstr(text, "\nVmPTE:") != NULL) {
+            tid = other;
+        }
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    return tid;
+}
+
+/*
+ * The memory of one process. Divided: pages it has in common with others, the template's among
+ * them, count in part, unless it does not let itself be looked into.
+ */
+static void add_memory(pid_t pid, void *data)
+{
+    struct sample *sample = data;
+    char status[4096];
+    char text[2048];
+
+    if (snp_branches_has(sample->branches, pid)) {
+        return;
+    }
+    pid = read_status(pid, status, sizeof(status));
+    if (pid == 0) {
+        return;
+    }
+    sample->threads += kb_field(status, "\nThreads:") / 1024;
+    sample->anonymous += kb_field(status, "\nVmPTE:");
+    if (sample->is_shared && snp_process_read(pid, "smaps_rollup", text, sizeof(text))) {
+        sample->anonymous += kb_field(text, "\nPss_Anon:");
+        sample->shared += kb_field(text, "\nPss_Shmem:");
+    } else {
+        sample->anonymous += kb_field(status, "\nRssAnon:");
+        sample->shared += kb_field(status, "\nRssShmem:");
+    }
+}
+
+/* What the kernel keeps of the mappings of one process. */
+static void add_mappings(pid_t pid, void *data)
+{
+    struct sample *sample = data;
+    char path[48];
+    char text[8192];
+    uint64_t n = 0;
+    int fd;
+
+    if (snp_branches_has(sample->branches, pid)) {
+        return;
+    }
+    pid = read_status(pid, text, sizeof(text));
+    if (pid == 0) {
+        return;
+    }
+    (void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) { /* it does not let itself be looked into: as many as there can be */
+        n = kb_field(text, "\nVmSize:") / PAGE_BYTES;
+    }
+    for (ssize_t got = 1; fd >= 0 && got > 0;) {
+        got = read(fd, text, sizeof(text));
+        for (ssize_t i = 0; i < got; i++) {
+            n += text[i] == '\n' ? 1 : 0;
+        }
+    }
+    snp_closep(&fd);
+    sample->anonymous += (n < MAPPINGS_MAX ? n : MAPPINGS_MAX) * MAPPING_BYTES;
+}
+
+/* Bytes of the files in memory, mapped or not. */
+static uint64_t files_in_memory(const struct snp_init *in)
+{
+    const int held[] = {SNP_INIT_UPPER_FD, in->has_store ? SNP_INIT_SHADOW_FD : -1};
+    static const char *const mounts[] = {"/tmp", "/dev/shm"};
+    struct statfs fs;
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(mounts); i++) {
+        bytes += statfs(mounts[i], &fs) < 0
+                     ? 0
+                     : (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(held); i++) {
+        bytes += fstatfs(held[i], &fs) < 0 || fs.f_type != TMPFS_MAGIC
+                     ? 0
+                     : (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+    }
+    return bytes;
+}
+
+/*
+ * Shared pages are mostly those of files, which are counted whether mapped or not; so the
+ * larger of both numbers is taken, and nobody is ended for using what counts twice.
+ */
+static uint64_t sample_bytes(const struct snp_init *in, const struct sample *sample)
+{
+    uint64_t files = files_in_memory(in);
+
+    return sample->anonymous + in->mappings_bytes + sample->threads * THREAD_BYTES +
+           (sample->shared > files ? sample->shared : files);
+}
+
+void snp_memory_watch(struct snp_init *in)
+{
+    struct sample sample = {.branches = &in->branches};
+    uint64_t bytes;
+
+    if (in->n_samples++ % MAPPINGS_EVERY == 0) {
+        (void)snp_processes_each(in, add_mappings, &sample);
+        in->mappings_bytes = sample.anonymous;
+        sample.anonymous = 0;
+    }
+    (void)snp_processes_each(in, add_memory, &sample);
+    in->was_crowded |= in->most_threads > 0 && sample.threads >= in->most_threads;
+    if (in->watch_limit == 0) {
+        return;
+    }
+    bytes = sample_bytes(in, &sample);
+    if (bytes > in->watch_limit / 2) { /* too near to guess */
+        sample = (struct sample){.branches = &in->branches, .is_shared = true};
+        (void)snp_processes_each(in, add_memory, &sample);
+        bytes = sample_bytes(in, &sample);
+    }
+    if (bytes > in->watched + (1 << 20) || bytes + (1 << 20) < in->watched) {
+        in->watched = bytes;
+        snp_frame_send(SNP_INIT_MEMORY, 0, &bytes, sizeof(bytes));
+    }
+}
