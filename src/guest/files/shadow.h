@@ -40,7 +40,7 @@ struct snp_copy {
     uint64_t size;
     uint64_t stored; /* without holes */
     uint64_t packed; /* as it goes into a bundle */
-    uint64_t key[2]; /* see init_sparse.h; high half first */
+    uint64_t key[2]; /* see sparse.h; high half first */
     uint32_t number; /* its name in the store */
     unsigned refs;
 };
@@ -82,7 +82,7 @@ void snp_shadows_pin(struct snp_shadows *s, bool on);
 /* Open a copy to read; -1 with errno. */
 int snp_copy_open(const struct snp_shadow_place *place, const struct snp_copy *copy);
 
-/* Parts of init_restore.c ---------------------------------------------------------------- */
+/* Parts of restore.c ---------------------------------------------------------------- */
 
 /* Are size bytes of both files the same? */
 bool snp_files_are_equal(int a, int b, uint64_t size);

@@ -30,7 +30,7 @@ enum snp_node_kind {
     SNP_NODE_LOST,     /* socket, FIFO, device, or what cannot be read */
 };
 
-struct snp_copy; /* an immutable copy of a file; of init_shadow.c */
+struct snp_copy; /* an immutable copy of a file; of shadow.c */
 
 struct snp_node {
     char *path;            /* owned; below the top, without a leading slash; "" = the top */
