@@ -442,7 +442,7 @@ TEST(unknown_keys_are_passed_over_with_a_warning)
     put(&fix, "snipara-sandbox.toml", "model = \"x\"\n");
     config = load(&fix);
     assert_int_equal(snp_config_warnings(config, &lines), 1);
-    assert_non_null(strstr(lines[0], "there is no table [snipara_sandbox]"));
+    assert_non_null(strstr(lines[0], "no table [snipara_sandbox]"));
     snp_config_free(config);
     end(&fix);
 }
