@@ -2,23 +2,15 @@
 #ifndef SNP_DAEMON_SERVER_H
 #define SNP_DAEMON_SERVER_H
 
-/*
- * The daemon as a whole: its loop, its clients, their open requests, its end.
- *
- * A request is owned by whoever is working on it, and is ended exactly once, by
- * snp_request_answer or snp_request_fail. A client that goes away does not end its requests:
- * they lose their client, and what they answer goes nowhere.
- */
+/* The daemon as a whole, as all its parts know it. Only types: front/ brings it to life. */
 
 #include <stdbool.h>
 #include <uv.h>
 
-#include "base/err.h"
 #include "base/json.h"
 #include "daemon/caps.h"
-#include "daemon/front/conn.h"
-#include "daemon/session/executor.h"
-#include "daemon/session/session.h"
+#include "daemon/conn.h"
+#include "daemon/session.h"
 #include "daemon/tiers.h"
 
 struct snp_server;
@@ -55,6 +47,40 @@ struct snp_file_id {
     ino_t ino; /* 0 = not known */
 };
 
+/*
+ * What lower parts tell, without knowing who hears it; front/hooks.c connects them. All of them are
+ * called on the loop.
+ */
+struct snp_hooks {
+    /* A session goes on (life.c): who wants it to himself, then what its state lets go on. */
+    void (*turns)(struct snp_session *session);
+    void (*refuse)(struct snp_session *session); /* the daemon ends: nothing begins */
+    void (*files)(struct snp_session *session);  /* who needs an executor */
+    void (*cells)(struct snp_session *session);
+    void (*wake)(struct snp_session *session);
+    void (*wake_step)(struct snp_session *session);
+    /* Its executor: it ended by itself; nothing of it is left, for whatever reason. */
+    void (*lost)(struct snp_session *session, const char *reason);
+    void (*executor_gone)(struct snp_session *session);
+    /* A checkpoint of it was made, or could not be. */
+    void (*saved)(struct snp_session *session, bool is_made);
+    /* Its memory goes. */
+    void (*forget)(struct snp_session *session);
+    /* There may be room for one more executor. */
+    void (*room)(struct snp_server *server);
+    /* The journal's sessions are to be read once more. */
+    void (*recover)(struct snp_server *server);
+    /* A tier: a sandbox ended by itself; it takes no calls any more; its process and memory are gone. */
+    void (*sandbox_gone)(const struct snp_tier *tier,
+                         struct snp_server *server,
+                         const char *id,
+                         const char *reason);
+    void (*tier_lost)(const struct snp_tier *tier,
+                      struct snp_server *server,
+                      const char *reason);
+    void (*tier_gone)(struct snp_server *server);
+};
+
 struct snp_server_options {
     const char *socket_path; /* borrowed */
     const char *state_dir;   /* borrowed */
@@ -72,6 +98,7 @@ struct snp_server_options {
 
 struct snp_server {
     uv_loop_t loop;
+    const struct snp_hooks *hooks; /* of static duration */
     struct snp_server_options options;
     int listen_fd; /* owned; -1 once it no longer listens */
     uv_poll_t listener;
@@ -89,6 +116,7 @@ struct snp_server {
     struct snp_sessions sessions;
     struct snp_executors executors;
     struct snp_store *store;   /* the journal; NULL once it is closed */
+    uint64_t outputs_bytes;    /* of full outputs that each tier keeps */
     bool is_recovered;         /* its sessions are in the table */
     uint64_t sessions_lost_us; /* records were lost with a damaged journal; 0 = never */
     bool is_recovering;
@@ -108,46 +136,5 @@ struct snp_server {
     unsigned n_end_saves; /* sessions still being saved for the end */
     uint64_t end_us;      /* monotonic: when it began */
 };
-
-/* Of a budget of so many bytes the part for the full outputs that one tier keeps. */
-uint64_t snp_outputs_bytes(uint64_t budget);
-
-/*
- * Take over a listening socket (consumed) and set up the loop. On failure nothing is
- * left. The socket's file is removed when the server begins to end.
- */
-int snp_server_init(struct snp_server *server,
-                    int listen_fd,
-                    const struct snp_server_options *options,
-                    struct snp_err *err) SNP_NODISCARD;
-
-/* Serve until idle, asked to end, or told by SIGTERM or SIGINT; then nothing is left. */
-void snp_server_run(struct snp_server *server);
-
-/* Begin the end: nothing new is accepted, sessions close. request: answered when they have; NULL = nobody waits. */
-void snp_server_end(struct snp_server *server, struct snp_request *request);
-
-/* A tier's process and memory are gone; goes on ending if that was awaited. */
-void snp_server_tier_gone(struct snp_server *server);
-
-/* A checkpoint has ended; goes on ending if that was awaited. */
-void snp_server_saved(struct snp_server *server);
-
-/* End a request with a RESPONSE. head: consumed, NULL = out of memory. */
-void snp_request_answer(struct snp_request *request, json_t *head);
-/* The same with what is text already: a JSON object that has been checked. All borrowed. */
-void snp_request_pass(struct snp_request *request,
-                      const char *head,
-                      size_t head_len,
-                      const void *raw,
-                      size_t raw_len);
-/* End a request with an ERROR. */
-void snp_request_fail(struct snp_request *request, const struct snp_err *err);
-/* Send an EVENT; head is borrowed JSON text. */
-void snp_request_event(struct snp_request *request,
-                       const char *head,
-                       size_t head_len,
-                       const void *raw,
-                       size_t raw_len);
 
 #endif

@@ -5,15 +5,18 @@
  */
 #include "daemon/spec.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
-#include "daemon/caps.h"
 #include "daemon/tiers.h"
 #include "policy/project.h"
 #include "policy/session_name.h"
 #include "policy/template_name.h"
+#include "store/job.h"
+#include "store/store.h"
 #include "wire/frame.h"
+#include "wire/record.h"
 
 /* Whether there is such a template is the tier's to say. */
 static int template_check(const char *name, struct snp_err *err)

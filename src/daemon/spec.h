@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "daemon/session/session.h"
+#include "daemon/session.h"
 #include "policy/limits.h"
 #include "store/store.h"
 #include "wire/exec.h"

@@ -21,11 +21,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "daemon/caps.h"
-#include "daemon/front/conn.h"
 #include "daemon/server.h"
-#include "daemon/session/executor.h"
-#include "daemon/tiers.h"
+#include "store/job.h"
+#include "wire/frame.h"
 #include "wire/record.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
@@ -83,7 +81,7 @@ static void part_gone(struct snp_tier *tier)
     if (tier->n_parts == 0) {
         snp_closep(&tier->inside_fd);
         free(tier);
-        snp_server_tier_gone(server);
+        server->hooks->tier_gone(server);
     }
 }
 
@@ -215,17 +213,15 @@ static void on_check(uv_timer_t *timer)
 
 static int handle_gone(struct snp_tier *tier, json_t *head, struct snp_err *ret_bad)
 {
-    struct snp_executor *executor;
+    struct snp_server *server = tier->server;
     int r = snp_record_check(head, &gone_record, ret_bad);
 
     if (r < 0 || !snp_streq(snp_json_str(head, "event", ""), "gone")) {
         return r < 0 ? r
                      : snp_fail(ret_bad, SNP_E_INVALID, "an unknown event without a request");
     }
-    executor = snp_executor_find(tier->server, snp_json_str(head, "session", ""));
-    if (executor != NULL && executor->tier == tier) {
-        snp_executor_gone(executor, snp_json_str(head, "reason", ""));
-    }
+    server->hooks->sandbox_gone(tier, server, snp_json_str(head, "session", ""),
+                                snp_json_str(head, "reason", ""));
     return 0;
 }
 
@@ -297,7 +293,7 @@ static void conn_closed(struct snp_conn *conn, const struct snp_err *why)
     if (tier->found->running == tier) {
         tier->found->running = NULL;
     }
-    snp_executor_tier_lost(server, tier, reason);
+    server->hooks->tier_lost(tier, server, reason);
     (void)snp_fail(&lost, SNP_E_PEER, "the %s tier ended: %s", tier->found->name, reason);
     answer.err = &lost;
     for (uint32_t i = 0; i < tier->n_slots; i++) {
@@ -325,8 +321,7 @@ static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
             : snp_format("%s/%s", server->options.state_dir, tier->found->name);
     char flag[] = "--state";
     char outputs_flag[] = "--outputs";
-    snp_autofree char *outputs =
-        snp_format("%llu", (unsigned long long)snp_outputs_bytes(server->options.budget_bytes));
+    snp_autofree char *outputs = snp_format("%llu", (unsigned long long)server->outputs_bytes);
     char *argv[] = {tier->found->path, flag, state, outputs_flag, outputs, NULL};
     uv_stdio_container_t stdio[TIER_FD + 1] = {
         {.flags = UV_IGNORE},

@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "daemon/session.h"
 
 struct snp_found_tier;
 struct snp_server;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "store/job.h"
 
 static struct snp_found_tier *known(const struct snp_tiers *tiers, const char *name)
 {

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "daemon/archive/archive.h"
+#include "store/digest.h"
+#include "store/job.h"
 #include "wire/frame.h"
 
 _Static_assert(SNP_ARCHIVE_SUM_LEN == SNP_FRAME_HEADER_LEN + 11 + SNP_DIGEST_HEX + 2,

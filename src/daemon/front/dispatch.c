@@ -15,20 +15,26 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "daemon/caps.h"
+#include "daemon/cell/call.h"
+#include "daemon/cell/end.h"
+#include "daemon/cell/start.h"
+#include "daemon/front/end.h"
+#include "daemon/request.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/entry.h"
-#include "daemon/session/end.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
-#include "daemon/session/recover.h"
-#include "daemon/spec.h"
+#include "daemon/session/life.h"
+#include "daemon/session/show.h"
+#include "daemon/session/table.h"
 #include "daemon/tier.h"
-#include "daemon/tiers.h"
 #include "daemon/work.h"
+#include "store/job.h"
 #include "store/journal.h"
+#include "store/store.h"
 #include "wire/file.h"
 #include "wire/methods.h"
+#include "wire/record.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
 
@@ -79,7 +85,7 @@ static void put_ended(struct snp_session *session)
     }
     session->unsaved.n_putting--;
     snp_checkpoint_go_on(session);
-    snp_exec_pump(session);
+    snp_session_go_on(session);
     snp_session_unref(session);
 }
 
@@ -144,7 +150,7 @@ static void pass(const struct snp_work *work, struct snp_session *put_into)
         return;
     }
     if (work->session != NULL) {
-        work->session->used_us = snp_now_us();
+        snp_session_use(work->session);
     }
     if (put_into != NULL) {
         snp_checkpoint_schedule(put_into);
@@ -327,7 +333,7 @@ static void run_list(const struct snp_work *work)
     struct snp_err err;
     json_t *list;
 
-    if (snp_recover_check(work->request->server, &err) < 0) {
+    if (snp_sessions_check(work->request->server, &err) < 0) {
         snp_request_fail(work->request, &err);
         return;
     }
@@ -403,7 +409,8 @@ static void run_stats(const struct snp_work *work)
     const struct snp_server *server = work->request->server;
 
     snp_request_answer(work->request,
-                       SNP_WRITE(snp_stats_answer, .sessions = server->sessions.n_open,
+                       SNP_WRITE(snp_stats_answer,
+                                 .sessions = snp_sessions_open(&server->sessions),
                                  .clients = server->n_peers, .rss_bytes = rss_bytes(),
                                  .pid = (uint64_t)getpid()));
 }
@@ -599,14 +606,6 @@ static void park(const struct snp_work *work)
     snp_session_when_live(work->session, &parked->waiter);
 }
 
-/* Its executor can be asked now. */
-static bool is_live(const struct snp_session *session)
-{
-    return session->live.executor != NULL && session->live.executor->tier != NULL &&
-           (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_RUNNING) &&
-           session->live.wake == NULL;
-}
-
 void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, size_t raw_len)
 {
     struct snp_work work = {.request = request, .head = head, .raw = raw, .raw_len = raw_len};
@@ -634,7 +633,7 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
     }
     if ((needs & NEEDS_LIVE) != 0) {
         SNP_ASSERT(work.session != NULL);
-        if (!is_live(work.session)) {
+        if (!snp_session_is_live(work.session)) {
             park(&work);
             return;
         }

@@ -21,16 +21,18 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "daemon/save/entry.h"
-#include "daemon/save/memory.h"
+#include "daemon/save/rest.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
-#include "daemon/session/hibernate.h"
-#include "daemon/session/session.h"
+#include "daemon/session/life.h"
+#include "daemon/session/table.h"
 #include "daemon/tier.h"
 #include "store/checkpoint.h"
+#include "store/job.h"
 #include "store/journal.h"
+#include "store/state.h"
+#include "store/store.h"
 #include "wire/record.h"
 #include "wire/session.h"
 
@@ -85,7 +87,6 @@ static void note_made(struct snp_save *save)
     snp_log(SNP_LOG_DEBUG, "checkpoint", "session=%s cell=%llu us=%llu", session->id,
             (unsigned long long)save->cell,
             (unsigned long long)(snp_now_us() - save->begun_us));
-    snp_memory_measure(session);
     if (save->has_copy || session->epoch != save->epoch) {
         return; /* not the session's present state */
     }
@@ -98,16 +99,7 @@ static void note_made(struct snp_save *save)
     session->unsaved.is_dirty =
         session->cells > save->cell || session->unsaved.changes != save->changes;
     session->durable.has_puts &= save->is_beside || session->unsaved.changes != save->changes;
-    snp_hibernate_look(session);
-}
-
-/* State changes that are no use of the session. */
-static void set_state(struct snp_session *session, enum snp_session_state state)
-{
-    uint64_t used_us = session->used_us;
-
-    snp_session_set_state(session, state);
-    session->used_us = used_us;
+    snp_rest_look(session);
 }
 
 static void save_end(struct snp_save *save)
@@ -128,19 +120,16 @@ static void save_end(struct snp_save *save)
         snp_log(SNP_LOG_WARN, "checkpoint", "session=%s cell=%llu error=\"%s\"", session->id,
                 (unsigned long long)save->cell, save->err.msg);
     }
-    if (session->state == SNP_SESSION_SAVING) {
-        set_state(session, SNP_SESSION_IDLE);
-    }
+    snp_session_event(session, SNP_EV_SAVED);
     if (next != NULL) {
         save_turn(next);
     }
     if (save->made != NULL) {
         save->made(save->ctx, save->report, save->report == NULL ? &save->err : NULL);
     }
-    snp_exec_pump(session);
+    snp_session_go_on(session);
     snp_checkpoint_tick(server);
-    snp_hibernate_serve(server);
-    snp_server_saved(server);
+    server->hooks->saved(session, save->report != NULL);
     save_free(save);
 }
 
@@ -227,8 +216,8 @@ static int taken(void *ctx, const struct snp_tier_answer *event, struct snp_err 
     if (save->is_aside && session->unsaved.save == save &&
         session->state == SNP_SESSION_SAVING) {
         snp_session_ref(session);
-        set_state(session, SNP_SESSION_IDLE);
-        snp_exec_pump(session);
+        snp_session_event(session, SNP_EV_SAVED);
+        snp_session_go_on(session);
         snp_session_unref(session);
     }
     return 0;
@@ -365,8 +354,8 @@ static void save_turn(struct snp_save *save)
     struct snp_session *session = save->session;
 
     session->server->n_saving++;
-    if (!save->has_copy && session->state == SNP_SESSION_IDLE) {
-        set_state(session, SNP_SESSION_SAVING);
+    if (!save->has_copy) {
+        snp_session_event(session, SNP_EV_SAVE);
     }
     if (session->state != SNP_SESSION_SAVING || session->unsaved.n_putting == 0) {
         save_begin(save);

@@ -18,9 +18,14 @@
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
-#include "daemon/session/session.h"
 #include "daemon/session/spec.h"
+#include "daemon/session/table.h"
+#include "store/job.h"
 #include "store/journal.h"
+#include "store/rows.h"
+#include "store/state.h"
+#include "store/store.h"
+#include "wire/frame.h"
 #include "wire/rpc.h"
 
 enum {

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "daemon/caps.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
 #include "daemon/tier.h"
 #include "store/checkpoint.h"
+#include "store/job.h"
 #include "wire/record.h"
 
 enum {

@@ -10,8 +10,12 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "daemon/session/session.h"
+#include "daemon/session/life.h"
+#include "store/job.h"
 #include "store/journal.h"
+#include "store/rows.h"
+#include "store/state.h"
+#include "wire/record.h"
 #include "wire/session.h"
 
 enum {

@@ -8,7 +8,8 @@
 #include "daemon/save/load.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
-#include "daemon/session/session.h"
+#include "daemon/session/table.h"
+#include "store/job.h"
 
 struct snp_proof {
     struct snp_session *session;   /* one reference */

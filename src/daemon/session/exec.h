@@ -3,8 +3,8 @@
 #define SNP_DAEMON_SESSION_EXEC_H
 
 /*
- * Cells: waiting for their turn in a session. One cell at a time runs in a session, in the
- * order they came. How it runs is in cell.c.
+ * One cell in memory, and the line of those that wait for their turn in a session. One at a time runs,
+ * in the order they came: start.c begins, cell.c runs it.
  */
 
 #include <stdbool.h>
@@ -59,44 +59,20 @@ struct snp_exec {
     uint64_t noted_us;     /* monotonic: when what it has shown was last written */
 };
 
-/* The request `exec`; head has passed snp_exec_request_form. The request is taken over. */
-void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, size_t raw_len);
-
-/*
- * Stop a cell: a waiting one is answered at once, a running one is interrupted by its
- * tier. request: of the method `interrupt`; taken over.
- */
-void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request);
-
-/* What a client says to a call of its cell's code. */
-struct snp_exec_answer {
-    uint32_t call;
-    bool is_ok;
-    const char *raw; /* borrowed */
-    size_t raw_len;
-};
-/* request: of the method `answer`; taken over. */
-void snp_exec_answer(struct snp_exec *exec,
-                     const struct snp_exec_answer *answer,
-                     struct snp_request *request);
-
-struct snp_tier_answer;
-/* The code of a running cell calls: its client is told, or there is none, and the code is told that. */
-int snp_exec_call(struct snp_exec *exec,
-                  const struct snp_tier_answer *event,
-                  struct snp_err *ret_bad) SNP_NODISCARD;
-
-/* The client of the cell has gone: a waiting one is dropped, an unnamed session ends. */
-void snp_exec_abandon(struct snp_exec *exec);
-
-/* Start the next cell of a session if it is free for it, or see to it that it will be. */
-void snp_exec_pump(struct snp_session *session);
-
 /* Call the waiter as soon as the session has an executor, which may be at once. */
 void snp_session_when_live(struct snp_session *session, struct snp_waiter *waiter);
 
 /* Fail who is first in line, and who needs an executor without running a cell. */
 void snp_exec_fail_first(struct snp_session *session, const struct snp_err *err);
+
+/*
+ * Call those who need an executor; err: NULL = as long as the session is live, which each of them
+ * may change.
+ */
+void snp_waiters_run(struct snp_session *session, const struct snp_err *err);
+
+/* Fail the cells that wait. */
+void snp_exec_fail_cells(struct snp_session *session, const struct snp_err *err);
 
 /* Fail all cells and others that wait for a session; true if there was any cell. */
 bool snp_exec_fail_waiting(struct snp_session *session, const struct snp_err *err);
@@ -104,6 +80,9 @@ bool snp_exec_fail_waiting(struct snp_session *session, const struct snp_err *er
 /* End a cell that is in neither place any more, and free it. */
 void snp_exec_fail(struct snp_exec *exec, const struct snp_err *err);
 void snp_exec_free(struct snp_exec *exec);
+
+/* Take it out of the line; false: it is not there. */
+bool snp_exec_take_out(struct snp_exec *exec);
 
 /* First in line again: it has not been run after all. False: the line is full. */
 bool snp_exec_put_back(struct snp_exec *exec);

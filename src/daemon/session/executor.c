@@ -15,14 +15,11 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "daemon/caps.h"
-#include "daemon/save/memory.h"
 #include "daemon/server.h"
-#include "daemon/session/end.h"
 #include "daemon/session/result.h"
-#include "daemon/session/session.h"
+#include "daemon/session/table.h"
 #include "daemon/tier.h"
-#include "daemon/tiers.h"
+#include "store/job.h"
 #include "wire/record.h"
 
 /* An `open` or a `close` on its way. */
@@ -97,7 +94,7 @@ static void forget(struct snp_executor *executor)
     if (session->live.executor == executor) {
         session->live.executor = NULL;
         snp_executor_unref(executor);
-        snp_memory_check(session);
+        session->server->hooks->executor_gone(session);
     }
     snp_session_unref(session);
 }
@@ -387,7 +384,7 @@ void snp_executor_gone(struct snp_executor *executor, const char *reason)
     snp_session_ref(session);
     forget(executor);
     if (is_current) {
-        snp_session_lost(session, reason);
+        session->server->hooks->lost(session, reason);
     }
     snp_session_unref(session);
     snp_executor_unref(executor);

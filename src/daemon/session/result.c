@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "daemon/caps.h"
 #include "policy/session_name.h"
+#include "store/job.h"
 #include "wire/record.h"
 #include "wire/rpc.h"
 

@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "daemon/caps.h"
 #include "daemon/server.h"
+#include "daemon/session/life.h"
 #include "daemon/session/result.h"
-#include "daemon/tiers.h"
+#include "store/job.h"
 #include "wire/record.h"
 
 enum {

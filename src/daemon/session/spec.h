@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "daemon/session/session.h"
+#include "daemon/session.h"
 
 /* JSON; caller frees; NULL when out of memory. */
 char *snp_session_spec_text(const struct snp_session *session);

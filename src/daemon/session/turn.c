@@ -5,36 +5,8 @@
 #include <stddef.h>
 
 #include "daemon/server.h"
-#include "daemon/session/exec.h"
-#include "daemon/session/executor.h"
-#include "daemon/session/session.h"
-
-bool snp_session_is_at_rest(const struct snp_session *session)
-{
-    if (session->live.running != NULL || session->live.wake != NULL ||
-        session->unsaved.n_putting > 0) {
-        return false;
-    }
-    switch (session->state) {
-    case SNP_SESSION_IDLE:
-        return session->live.executor != NULL &&
-               session->live.executor->state == SNP_EXECUTOR_OPEN;
-    case SNP_SESSION_HIBERNATED:
-    case SNP_SESSION_INCOMPLETE:
-    case SNP_SESSION_UNKNOWN:
-    case SNP_SESSION_LOST:
-        return session->live.executor == NULL;
-    case SNP_SESSION_OPENING:
-    case SNP_SESSION_RUNNING:
-    case SNP_SESSION_SAVING:
-    case SNP_SESSION_HIBERNATING:
-    case SNP_SESSION_WAKING:
-    case SNP_SESSION_ROLLING_BACK:
-    case SNP_SESSION_CLOSING:
-    default:
-        return false;
-    }
-}
+#include "daemon/session/life.h"
+#include "store/job.h"
 
 void snp_turns_run(struct snp_session *session)
 {
@@ -71,5 +43,5 @@ void snp_turn_ask(struct snp_session *session, struct snp_turn *turn)
     }
     turn->next = NULL;
     *at = turn;
-    snp_exec_pump(session);
+    snp_session_go_on(session);
 }

@@ -4,8 +4,8 @@
 
 /*
  * Having a session for oneself for a while: between cells, while it is neither saved, woken nor
- * closed. Whoever has the turn and does not finish at once sets the state to one in
- * which no cell starts, and calls snp_exec_pump when it is done.
+ * closed. Whoever has the turn and does not finish at once raises an event after
+ * which no cell starts, and has the session go on when it is done.
  */
 
 #include <stdbool.h>
@@ -24,13 +24,10 @@ struct snp_turn {
     void (*run)(struct snp_turn *turn, struct snp_session *session, const struct snp_err *err);
 };
 
-/* IDLE with an executor, or without one, and nobody is busy with it. */
-bool snp_session_is_at_rest(const struct snp_session *session);
-
 /* Call turn->run when the session is at rest, before the cells that wait; maybe at once. */
 void snp_turn_ask(struct snp_session *session, struct snp_turn *turn);
 
-/* For snp_exec_pump: those whose time has come. */
+/* For the life of sessions: those whose time has come. */
 void snp_turns_run(struct snp_session *session);
 
 /* For the end of sessions. */

@@ -15,7 +15,11 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "store/checkpoint.h"
+#include "store/job.h"
 #include "store/journal.h"
+#include "store/rows.h"
+#include "store/state.h"
+#include "wire/record.h"
 #include "wire/snapshot.h"
 
 enum {

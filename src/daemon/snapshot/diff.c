@@ -7,13 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/request.h"
 #include "daemon/server.h"
 #include "daemon/snapshot/compare.h"
 #include "daemon/snapshot/source.h"
 #include "daemon/work.h"
 #include "store/blob.h"
+#include "store/job.h"
+#include "store/state.h"
 #include "store/store.h"
 #include "wire/file.h"
+#include "wire/record.h"
 #include "wire/rpc.h"
 #include "wire/snapshot.h"
 

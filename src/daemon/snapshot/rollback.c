@@ -19,19 +19,25 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "daemon/caps.h"
+#include "daemon/request.h"
 #include "daemon/save/entry.h"
+#include "daemon/save/leave.h"
 #include "daemon/save/memory.h"
+#include "daemon/save/rest.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
-#include "daemon/session/hibernate.h"
-#include "daemon/session/session.h"
+#include "daemon/session/life.h"
+#include "daemon/session/table.h"
 #include "daemon/session/turn.h"
 #include "daemon/snapshot/source.h"
 #include "daemon/tier.h"
 #include "daemon/work.h"
+#include "store/job.h"
 #include "store/journal.h"
+#include "store/rows.h"
+#include "store/state.h"
+#include "store/store.h"
 #include "wire/record.h"
 #include "wire/snapshot.h"
 
@@ -80,7 +86,7 @@ static void rollback_free(struct rollback *back)
 
     copy_release(back);
     if (session != NULL) {
-        snp_exec_pump(session);
+        snp_session_go_on(session);
         snp_session_unref(session);
     }
     free(back->lost);
@@ -228,7 +234,7 @@ static void slept(void *arg, const struct snp_err *err)
         session_adopt(back);
     }
     if (session->state == SNP_SESSION_ROLLING_BACK) {
-        snp_hibernate_rest(session);
+        snp_session_rest(session);
     }
     if (err->code != SNP_OK) {
         rollback_fail(back, err);
@@ -281,7 +287,7 @@ static void by_checkpoint(struct rollback *back)
         return;
     }
     back->by_memory = false;
-    snp_session_set_state(session, SNP_SESSION_ROLLING_BACK);
+    snp_session_event(session, SNP_EV_ROLL_BACK);
     back->spill.run = memory_left;
     if (session->live.executor != NULL && snp_memory_wait_any(session, &back->spill)) {
         return; /* other snapshots are in that memory only */
@@ -299,9 +305,9 @@ static void by_checkpoint(struct rollback *back)
 static void executor_drop(struct snp_session *session)
 {
     if (session->live.executor != NULL) {
-        snp_hibernate_drop(session);
+        snp_leave_drop(session);
     } else if (session->state == SNP_SESSION_ROLLING_BACK) {
-        snp_hibernate_rest(session);
+        snp_session_rest(session);
     }
 }
 
@@ -328,14 +334,14 @@ static void both_answered(struct rollback *back)
     }
     if (session->live.executor == NULL || session->state != SNP_SESSION_ROLLING_BACK) {
         if (session->state == SNP_SESSION_ROLLING_BACK) {
-            snp_hibernate_rest(session);
+            snp_session_rest(session);
         }
         back->by_memory = false; /* it ended meanwhile; what it was is on disk */
         back->waiter.run = woken;
         snp_session_when_live(session, &back->waiter);
         return;
     }
-    snp_session_set_state(session, SNP_SESSION_IDLE);
+    snp_session_event(session, SNP_EV_ROLLED_BACK);
     rollback_answer(back);
 }
 
@@ -399,7 +405,7 @@ static int by_memory(struct rollback *back, struct snp_err *err)
     }
     back->by_memory = true;
     back->n_asked = 2;
-    snp_session_set_state(session, SNP_SESSION_ROLLING_BACK);
+    snp_session_event(session, SNP_EV_ROLL_BACK);
     if (journal_write(back, kept, err) < 0) {
         kept(back, err);
     }

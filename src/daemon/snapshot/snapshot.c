@@ -18,18 +18,22 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "daemon/caps.h"
+#include "daemon/request.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/memory.h"
 #include "daemon/save/missing.h"
 #include "daemon/server.h"
-#include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
-#include "daemon/session/session.h"
+#include "daemon/session/life.h"
+#include "daemon/session/table.h"
 #include "daemon/session/turn.h"
 #include "daemon/tier.h"
 #include "daemon/work.h"
+#include "store/job.h"
 #include "store/journal.h"
+#include "store/rows.h"
+#include "store/state.h"
+#include "store/store.h"
 #include "wire/record.h"
 
 enum {
@@ -133,12 +137,12 @@ static void looked(void *arg, const struct snp_err *look_err)
     struct snp_err err = *look_err;
 
     if (err.code == SNP_OK && taking->wants_disk && !taking->is_on_disk) {
-        const struct snp_memory_copy *pin = snp_memory_find(taking->session, taking->id);
-        bool is_known = pin != NULL && pin->is_failed;
+        const struct snp_memory_copy *copy = snp_memory_find(taking->session, taking->id);
+        bool is_known = copy != NULL && copy->is_failed;
 
-        (void)snp_fail(&err, is_known ? pin->why.code : SNP_E_SYS,
+        (void)snp_fail(&err, is_known ? copy->why.code : SNP_E_SYS,
                        "snapshot %s is in memory, but could not be written to disk: %.300s",
-                       taking->name, is_known ? pin->why.msg : "the session has changed");
+                       taking->name, is_known ? copy->why.msg : "the session has changed");
     }
     if (err.code != SNP_OK) {
         taking_fail(taking, &err);
@@ -296,7 +300,7 @@ static void row_write(struct taking *taking)
     }
 }
 
-/* Branch or checkpoint --------------------------------------------------------------------------- */
+/* Copy or checkpoint --------------------------------------------------------------------------- */
 
 static void checkpoint_made(void *ctx, const json_t *report, const struct snp_err *err)
 {
@@ -323,13 +327,6 @@ static void take_by_disk(struct taking *taking)
     }
 }
 
-static void at_rest_again(struct snp_session *session)
-{
-    if (session->state == SNP_SESSION_SAVING) {
-        snp_session_set_state(session, SNP_SESSION_IDLE);
-    }
-}
-
 static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     static const struct snp_field fields[] = {
@@ -343,7 +340,7 @@ static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp
     int r = 0;
 
     snp_session_ref(session);
-    at_rest_again(session);
+    snp_session_event(session, SNP_EV_SAVED);
     if (answer->head != NULL) {
         r = snp_record_check(answer->head, &record, ret_bad);
     }
@@ -370,7 +367,7 @@ static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp
             row_write(taking);
         }
     }
-    snp_exec_pump(session);
+    snp_session_go_on(session);
     snp_session_unref(session);
     return r;
 }
@@ -397,7 +394,8 @@ static int copy_ask(struct taking *taking, struct snp_err *err)
     }
     if (r == 0) {
         memcpy(taking->executor, session->live.executor->id, sizeof(taking->executor));
-        snp_session_set_state(session, SNP_SESSION_SAVING);
+        snp_session_event(session, SNP_EV_SAVE);
+        snp_session_use(session);
     }
     return r;
 }

@@ -16,13 +16,15 @@
 #include "daemon/save/memory.h"
 #include "daemon/save/missing.h"
 #include "daemon/server.h"
-#include "daemon/session/exec.h"
-#include "daemon/session/executor.h"
-#include "daemon/session/session.h"
 #include "daemon/session/spec.h"
+#include "daemon/session/table.h"
 #include "daemon/session/turn.h"
 #include "store/checkpoint.h"
+#include "store/job.h"
 #include "store/journal.h"
+#include "store/rows.h"
+#include "store/state.h"
+#include "store/store.h"
 
 struct search {
     struct snp_server *server; /* borrowed */

@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Running a cell.
+ *
+ * intent (journal) -> the tier -> events -> result -> outcome (journal) -> the answer. In a
+ * session that lasts, the answer is sent when the outcome is as durable as was asked for;
+ * in an unnamed one there is no journal, and it is sent at once.
+ *
+ * Invariants: session->live.running is the cell until its outcome is dealt with, so that no other
+ * starts before. What comes from an executor of another epoch is refused.
+ */
+#include "daemon/cell/cell.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/cell/call.h"
+#include "daemon/cell/reply.h"
+#include "daemon/request.h"
+#include "daemon/save/checkpoint.h"
+#include "daemon/save/entry.h"
+#include "daemon/save/leave.h"
+#include "daemon/save/rest.h"
+#include "daemon/save/room.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/life.h"
+#include "daemon/session/result.h"
+#include "daemon/session/table.h"
+#include "daemon/tier.h"
+#include "store/job.h"
+#include "wire/frame.h"
+#include "wire/rpc.h"
+
+/* The end ------------------------------------------------------------------------------------ */
+
+static bool is_lasting(const struct snp_exec *exec)
+{
+    return exec->session->name[0] != '\0';
+}
+
+/* The answer, at last. */
+static void tell(struct snp_exec *exec, const json_t *checkpoint)
+{
+    snp_autobuf struct snp_buf whole = {0};
+    int r = exec->record == NULL ? exec->err.code
+                                 : snp_reply_whole(exec->session, exec->record,
+                                                   exec->has_manifest, checkpoint, &whole);
+
+    snp_exec_drop_raw(exec); /* while the request says whose it was */
+    if (r < 0 && exec->err.code == SNP_OK) {
+        (void)snp_fail(&exec->err, (enum snp_code)r, "no room for the answer");
+    }
+    if (exec->ended != NULL) {
+        exec->ended(exec->ctx, r < 0 ? NULL : exec->record, &exec->err);
+    } else if (r < 0) {
+        snp_request_fail(SNP_TAKE_PTR(exec->request), &exec->err);
+    } else {
+        snp_request_pass(SNP_TAKE_PTR(exec->request), snp_buf_bytes(&whole), whole.len, NULL,
+                         0);
+    }
+}
+
+/* It may have changed the session, if that has an executor still. */
+static void changed(const struct snp_exec *exec)
+{
+    struct snp_session *session = exec->session;
+
+    if (!is_lasting(exec) || exec->falls_back || session->live.executor == NULL) {
+        return;
+    }
+    snp_checkpoint_schedule(session);
+    if (session->unsaved.when == SNP_CHECKPOINT_AFTER) {
+        snp_checkpoint_tick(session->server); /* before the cell that waits */
+    }
+}
+
+/* The session is free again, unless it was taken from the cell before. */
+static void finish(struct snp_exec *exec)
+{
+    struct snp_session *session = exec->session;
+
+    if (session->live.running != exec) {
+        snp_exec_free(exec);
+        return;
+    }
+    session->live.running = NULL;
+    snp_session_event(session, SNP_EV_CELL_ENDED);
+    if (snp_session_is_asleep(session)) {
+        /* Its executor is gone. How the cell ended is known, after all, if it has a result. */
+        session->durable.is_last_unknown &= exec->record == NULL;
+        snp_session_rest(session); /* what it lacks is known now */
+    }
+    if (session->state == SNP_SESSION_IDLE && exec->falls_back) {
+        snp_leave_drop(session);
+    } else {
+        changed(exec);
+        snp_session_go_on(session); /* who waits runs, or wakes it */
+    }
+    snp_room_serve(session->server);
+    snp_exec_free(exec);
+}
+
+static void checkpointed(void *ctx, const json_t *report, const struct snp_err *err)
+{
+    struct snp_exec *exec = ctx;
+    snp_autojson json_t *told =
+        json_pack("{s:O?, s:s?}", "made", report, "error", err == NULL ? NULL : err->msg);
+
+    tell(exec, told);
+    finish(exec);
+}
+
+static void outcome_written(void *ctx, const struct snp_err *err)
+{
+    struct snp_exec *exec = ctx;
+
+    if (err != NULL && exec->record == NULL) { /* what is said of it already holds */
+        (void)snp_err_wrap(&exec->err, "cell %llu is not in the journal (%.200s)",
+                           (unsigned long long)exec->cell, err->msg);
+    } else if (err != NULL) {
+        free(SNP_TAKE_PTR(exec->record));
+        (void)snp_fail(&exec->err, err->code == SNP_E_NOMEM ? SNP_E_NOMEM : SNP_E_LIMIT,
+                       "cell %llu ran, but its outcome is not in the journal, where it reads "
+                       "unknown (%.240s); the next cell runs once the journal works again",
+                       (unsigned long long)exec->cell, err->msg);
+    } else if (exec->record != NULL && exec->session->state == SNP_SESSION_RUNNING &&
+               exec->session->unsaved.when == SNP_CHECKPOINT_CELL && !exec->falls_back) {
+        snp_checkpoint_make(exec->session, checkpointed, exec);
+        return;
+    }
+    tell(exec, NULL);
+    finish(exec);
+}
+
+/*
+ * Is it the answer to this cell, from the executor the session had last? One that has been
+ * replaced has no say, whatever it says and whenever.
+ */
+static int answer_check(const struct snp_exec *exec,
+                        const struct snp_tier_answer *answer,
+                        struct snp_err *ret_bad)
+{
+    const struct snp_executor *executor = exec->executor;
+    int r = snp_result_check(answer->head, answer->raw_len, ret_bad);
+
+    if (r == 0 && (strcmp(snp_json_str(answer->head, "session", ""), executor->id) != 0 ||
+                   (uint64_t)snp_json_int(answer->head, "cell", 0) != exec->cell)) {
+        return snp_fail(ret_bad, SNP_E_INVALID, "result: of another cell");
+    }
+    if (r == 0 && (uint64_t)snp_json_int(answer->head, "epoch", (int64_t)executor->epoch) !=
+                      executor->epoch) {
+        return snp_fail(ret_bad, SNP_E_INVALID, "result: of another epoch");
+    }
+    return r;
+}
+
+/*
+ * An interpreter that was lost, with nothing beside it to go back to, comes back from the
+ * checkpoint on disk, if the session has one. So does one that ended between cells, which shows
+ * in the next one's result: that cell has run without what it may have counted on.
+ */
+static const char *state_after(struct snp_exec *exec, const json_t *head)
+{
+    struct snp_session *session = exec->session;
+    bool was_told = session->live.is_told_lost;
+    bool is_lost = strcmp(snp_json_str(head, "state", ""), "lost") == 0;
+
+    if (!is_lasting(exec) || session->live.executor == NULL) {
+        return NULL;
+    }
+    if (!is_lost && (was_told || !snp_json_bool(head, "restarted", false))) {
+        session->live.is_told_lost = false;
+        return NULL;
+    }
+    session->live.is_told_lost = is_lost;
+    return session->durable.checkpoint == 0 ? "lost" : "restored_from_checkpoint";
+}
+
+static int result_take(struct snp_exec *exec,
+                       const struct snp_tier_answer *answer,
+                       struct snp_err *ret_bad)
+{
+    snp_autobuf struct snp_buf record = {0};
+    const char *state;
+    int r = answer_check(exec, answer, ret_bad);
+
+    if (r < 0) {
+        (void)snp_fail(&exec->err, SNP_E_PEER, "the tier gave a wrong answer: %s",
+                       ret_bad->msg);
+        return r;
+    }
+    if (exec->taken != NULL || exec->session->epoch != exec->executor->epoch) {
+        snp_log(SNP_LOG_WARN, "late-result", "session=%s executor=%s epoch=%llu cell=%llu",
+                exec->session->id, exec->executor->id,
+                (unsigned long long)exec->executor->epoch, (unsigned long long)exec->cell);
+        (void)snp_fail(&exec->err, SNP_E_PEER, "cell killed: %s",
+                       exec->taken != NULL ? exec->taken
+                                           : "its session had gone back meanwhile");
+        return 0;
+    }
+    state = state_after(exec, answer->head);
+    r = snp_reply_record(exec, answer, state, &record);
+    if (r == 0) {
+        const char *text = snp_buf_cstr(&record);
+
+        exec->record = text == NULL ? NULL : strdup(text);
+        r = exec->record == NULL ? SNP_E_NOMEM : 0;
+    }
+    if (r < 0) {
+        (void)snp_fail(&exec->err, (enum snp_code)r, "no room for the answer");
+        return 0;
+    }
+    exec->has_manifest = json_object_get(answer->head, "manifest") != NULL;
+    json_decref(SNP_TAKE_PTR(exec->session->live.restored));
+    exec->falls_back = state != NULL && exec->session->durable.checkpoint != 0;
+    return 0;
+}
+
+/* What the journal is told of a cell without a result. */
+static struct snp_outcome outcome_of_error(const struct snp_exec *exec)
+{
+    bool is_refused = exec->err.code != SNP_E_PEER && exec->err.code != SNP_E_TIMEOUT;
+
+    return (struct snp_outcome){.status = is_refused ? "refused" : "unknown",
+                                .state = is_refused ? "kept" : "lost"};
+}
+
+/* Not started after all: its number is free again. */
+static void start_undo(struct snp_exec *exec)
+{
+    struct snp_session *session = exec->session;
+
+    snp_executor_unref(SNP_TAKE_PTR(exec->executor));
+    if (session->live.running == exec) { /* else it was cleared or destroyed meanwhile */
+        session->live.running = NULL;
+        session->cells--;
+        snp_session_event(session, SNP_EV_CELL_ENDED);
+    }
+}
+
+static bool may_begin_again(const struct snp_exec *exec)
+{
+    const struct snp_session *session = exec->session;
+
+    return is_lasting(exec) && exec->taken == NULL && exec->err.code == SNP_E_NOT_FOUND &&
+           !exec->was_put_back && exec->raw != NULL && exec->request != NULL &&
+           session->live.running == exec && session->live.wake == NULL &&
+           session->state != SNP_SESSION_CLOSING;
+}
+
+/*
+ * Its executor had ended when the cell came there, which the tier says before it can have run. It goes
+ * on as if that had been known: in an executor woken from the checkpoint, if nothing is missing
+ * or its user has said what is to become of that.
+ */
+static bool begin_again(struct snp_exec *exec, bool has_row)
+{
+    struct snp_session *session = exec->session;
+
+    if (!may_begin_again(exec) || !snp_exec_put_back(exec)) {
+        return false;
+    }
+    (void)snprintf(session->live.loss, sizeof(session->live.loss), "%.190s", exec->err.msg);
+    exec->was_put_back = true;
+    exec->is_intent_due = false;
+    exec->err = (struct snp_err){.code = SNP_OK};
+    exec->cell = 0;
+    snp_buf_done(&exec->events);
+    session->cells += has_row ? 1 : 0; /* its number is taken, by a cell that was refused */
+    start_undo(exec);
+    if (session->live.executor != NULL) {
+        snp_leave_drop(session);
+    } else {
+        session->durable.is_last_unknown = false;
+        snp_session_go_on(session);
+    }
+    return true;
+}
+
+/* The tier says it before a cell can have run. */
+static void not_run(struct snp_exec *exec)
+{
+    (void)snp_fail(&exec->err, SNP_E_NOT_FOUND,
+                   "the cell was not run: the session's interpreter had ended; the next one "
+                   "goes on from the checkpoint, or asks");
+}
+
+/* That it did not run is in the journal, or owed, where its intent was already. */
+static void refusal_written(void *ctx, const struct snp_err *err)
+{
+    struct snp_exec *exec = ctx;
+
+    if (begin_again(exec, true)) {
+        return;
+    }
+    if (exec->request != NULL) {
+        exec->request->exec = NULL;
+    }
+    not_run(exec);
+    outcome_written(exec, err);
+}
+
+/* True: the cell is dealt with. */
+static bool try_again(struct snp_exec *exec)
+{
+    if (exec->is_intent_due) {
+        return begin_again(exec, false);
+    }
+    if (!may_begin_again(exec)) {
+        return false;
+    }
+    snp_entry_end(exec, &(struct snp_outcome){.status = "refused", .state = "kept"},
+                  refusal_written);
+    return true;
+}
+
+static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    struct snp_exec *exec = ctx;
+    struct snp_session *session = exec->session;
+    struct snp_outcome outcome;
+    int r = 0;
+
+    if (answer->head == NULL) {
+        exec->err = *answer->err;
+        if (try_again(exec)) {
+            return 0;
+        }
+    }
+    if (exec->request != NULL) {
+        exec->request->exec = NULL;
+    }
+    if (answer->head != NULL) {
+        r = result_take(exec, answer, ret_bad);
+    } else if (exec->err.code == SNP_E_NOT_FOUND) {
+        not_run(exec);
+    } else if (session->live.executor != exec->executor) {
+        (void)snp_err_wrap(&exec->err, "cell killed, session lost");
+    }
+    if (exec->taken != NULL) { /* whether the tier could still give a result is chance */
+        free(SNP_TAKE_PTR(exec->record));
+        (void)snp_fail(&exec->err, SNP_E_PEER, "cell killed: %s", exec->taken);
+    }
+    /* Of one whose session was cleared or destroyed the journal has no row. */
+    if (!is_lasting(exec) || session->live.running != exec) {
+        tell(exec, NULL);
+        finish(exec);
+        return r;
+    }
+    if (exec->record == NULL) {
+        outcome = outcome_of_error(exec);
+    } else {
+        const json_t *usage = json_object_get(answer->head, "usage");
+
+        session->live.memory_bytes = (uint64_t)snp_json_int(usage, "memory_peak_bytes", 0);
+        session->live.measured_bytes = 0;
+        outcome = (struct snp_outcome){
+            .status = snp_json_str(answer->head, "status", ""),
+            .state = snp_json_str(answer->head, "state", ""),
+            .wall_us = (uint64_t)snp_json_int(usage, "wall_us", 0),
+            .result = strdup(exec->record),
+            .files = json_object_get(answer->head, "files"),
+        };
+    }
+    snp_entry_end(exec, &outcome, outcome_written);
+    return r;
+}
+
+/* Events ------------------------------------------------------------------------------------- */
+
+/* For the journal: the frame as the client gets it. */
+static void event_note(struct snp_exec *exec, const struct snp_tier_answer *event)
+{
+    const struct snp_frame frame = {.type = SNP_RPC_EVENT,
+                                    .head = event->text,
+                                    .head_len = event->text_len,
+                                    .raw = event->raw,
+                                    .raw_len = event->raw_len};
+    uint64_t now = snp_now_us();
+
+    if (exec->is_cut || snp_frame_write(&exec->events, &frame) < 0) {
+        exec->is_cut = true;
+        return;
+    }
+    /* Of a cell that runs for a while, what it has shown outlives us. */
+    if (now - exec->noted_us > (uint64_t)SNP_CAP_SEEN_MS * 1000) {
+        exec->noted_us = now;
+        snp_entry_seen(exec);
+    }
+}
+
+static int exec_event(void *ctx, const struct snp_tier_answer *event, struct snp_err *ret_bad)
+{
+    struct snp_exec *exec = ctx;
+    int r = snp_event_check(event->head, event->raw_len, ret_bad);
+
+    if (r < 0) {
+        return r;
+    }
+    if (strcmp(snp_json_str(event->head, "event", ""), "call") == 0) {
+        return snp_exec_call(exec, event, ret_bad);
+    }
+    if (is_lasting(exec)) {
+        if (!exec->is_intent_due) {
+            snp_exec_drop_raw(exec); /* it has begun, and will not begin again */
+        }
+        event_note(exec, event);
+    }
+    if (exec->request != NULL) {
+        snp_request_event(exec->request, event->text, event->text_len, event->raw,
+                          event->raw_len);
+    }
+    return 0;
+}
+
+static const struct snp_tier_ops exec_ops = {exec_done, exec_event};
+
+/* The start ---------------------------------------------------------------------------------- */
+
+static int exec_send(struct snp_exec *exec, struct snp_err *err)
+{
+    const struct snp_executor *executor = exec->executor;
+    const struct snp_exec_spec *spec = &exec->spec;
+    snp_autojson json_t *head = json_pack(
+        "{s:s, s:I, s:s, s:I, s:b, s:O?, s:I, s:b, s:b, s:I, s:b, s:b, s:b}", "session",
+        executor->id, "cell", (json_int_t)exec->cell, "kind", spec->asked.kind, "code_len",
+        (json_int_t)spec->asked.code_len, "stdin", spec->asked.stdin, "argv", spec->asked.argv,
+        "wall_ms", (json_int_t)exec->wall_ms, "stream", spec->asked.stream, "require_exact",
+        spec->asked.require_exact, "epoch", (json_int_t)executor->epoch, "transaction",
+        spec->asked.transaction && is_lasting(exec), "atomic", spec->asked.atomic, "calls",
+        spec->asked.calls);
+    struct snp_tier_call call = {
+        .method = "exec",
+        .head = head,
+        .raw = exec->raw,
+        .raw_len = exec->raw_len,
+        .timeout_ms = exec->wall_ms + executor->server->options.tier_ms,
+        .ops = &exec_ops,
+        .ctx = exec,
+    };
+
+    if (head == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return snp_tier_ask(executor->tier, &call, err);
+}
+
+/* The intent of a cell of a suspect session is on disk, or cannot be written: then it does not run. */
+static void begin_written(void *ctx, const struct snp_err *err)
+{
+    struct snp_exec *exec = ctx;
+    struct snp_session *session = exec->session;
+    struct snp_err why = {.code = SNP_OK};
+
+    if (err != NULL) {
+        (void)snp_fail(&why, err->code,
+                       "the cell was not run: the journal cannot be written (%.300s)",
+                       err->msg);
+    } else if (exec->executor->state != SNP_EXECUTOR_OPEN) {
+        (void)snp_fail(&why, SNP_E_PEER, "the cell was not run: its session has ended");
+    } else if (exec_send(exec, &why) == 0) {
+        snp_exec_uncount_raw(exec);
+        return;
+    }
+    if (err != NULL) {
+        snp_session_ref(session);
+        start_undo(exec);
+        if (exec->request != NULL) {
+            exec->request->exec = NULL;
+        }
+        snp_exec_fail(exec, &why);
+        snp_session_go_on(session);
+        snp_session_unref(session);
+        return;
+    }
+    exec->err = why;
+    exec->err.code = SNP_E_LIMIT;
+    if (exec->request != NULL) {
+        exec->request->exec = NULL;
+    }
+    snp_entry_end(exec, &(struct snp_outcome){.status = "refused", .state = "kept"},
+                  outcome_written);
+}
+
+/*
+ * A cell that ends within moments is written down once, intent and outcome in one commit: if we
+ * die before, it reads as never started, which nobody was told otherwise. Of others the
+ * intent is written while they run.
+ */
+static void intents_write(uv_timer_t *timer)
+{
+    struct snp_server *server = timer->data;
+
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        const struct snp_session *session = server->sessions.slots[i];
+        struct snp_exec *exec = session == NULL ? NULL : session->live.running;
+        struct snp_err err;
+
+        if (exec == NULL || !exec->is_intent_due) {
+            continue;
+        }
+        /* Without its intent the outcome will fail, and say so. */
+        if (snp_entry_begin(exec, NULL, &err) < 0) {
+            snp_log(SNP_LOG_ERROR, "journal", "session=%s cell=%llu error=\"%s\"", session->id,
+                    (unsigned long long)exec->cell, err.msg);
+        }
+        snp_exec_uncount_raw(exec);
+    }
+}
+
+/* In a session that lasts: the intent goes first where the journal is not sure to take it. */
+static int lasting_run(struct snp_exec *exec, struct snp_err *err)
+{
+    struct snp_session *session = exec->session;
+    uv_timer_t *intents = &session->server->intents;
+    int r;
+
+    if (exec->spec.has_checkpoint) {
+        session->unsaved.when = exec->spec.checkpoint;
+    }
+    if (snp_entry_is_suspect(session)) {
+        return snp_entry_begin(exec, begin_written, err);
+    }
+    r = exec_send(exec, err);
+    if (r < 0) {
+        return r;
+    }
+    exec->is_intent_due = true;
+    if (!session->server->is_ending && !uv_is_active((uv_handle_t *)intents)) {
+        (void)uv_timer_start(intents, intents_write, SNP_CAP_INTENT_MS, 0);
+    }
+    return 0;
+}
+
+int snp_cell_run(struct snp_exec *exec, struct snp_err *err)
+{
+    struct snp_session *session = exec->session;
+    int r;
+
+    SNP_ASSERT(session->live.executor != NULL);
+    exec->cell = ++session->cells;
+    exec->executor = session->live.executor;
+    snp_executor_ref(exec->executor);
+    session->live.running = exec;
+    session->unsaved.has_begun_putting = session->unsaved.n_putting > 0;
+    session->unsaved.begun_changes = session->unsaved.changes;
+    snp_session_event(session, SNP_EV_CELL);
+    snp_buf_init(&exec->events, SNP_CAP_SHOWN_BYTES);
+    exec->noted_us = snp_now_us();
+    exec->started_us = snp_wall_us();
+    if (is_lasting(exec)) {
+        r = lasting_run(exec, err);
+    } else {
+        r = exec_send(exec, err);
+        if (r == 0) {
+            snp_exec_drop_raw(exec);
+        }
+    }
+    if (r < 0) {
+        start_undo(exec);
+    }
+    return r;
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How sessions end.
+ *
+ * One that is destroyed is no longer found from then on, so that its name is free; it is
+ * answered only when its executor is gone and the journal has forgotten it.
+ */
+#include "daemon/cell/end.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/cell/wake.h"
+#include "daemon/request.h"
+#include "daemon/save/entry.h"
+#include "daemon/save/rest.h"
+#include "daemon/save/room.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/life.h"
+#include "daemon/session/table.h"
+#include "daemon/session/turn.h"
+#include "store/job.h"
+#include "wire/record.h"
+#include "wire/session.h"
+
+/* An end or a clearing on its way. */
+struct ending {
+    struct snp_session *session; /* one reference */
+    struct snp_request *request; /* owned, or NULL */
+    bool is_reset;               /* asked for as the end of `default` */
+    json_t *ended;               /* owned: the cell that was cut off; or NULL */
+    struct snp_err err;          /* what went wrong, if anything */
+};
+
+static bool is_default(const struct snp_session *session)
+{
+    return strcmp(session->name, "default") == 0;
+}
+
+/* ended: borrowed, or NULL. */
+static void end_answer(struct snp_request *request, json_t *ended, const struct snp_err *err)
+{
+    if (request != NULL && err != NULL) {
+        snp_request_fail(request, err);
+    } else if (request != NULL) {
+        snp_request_answer(
+            request, SNP_WRITE(snp_sessions_destroy_answer, .destroyed = true, .ended = ended));
+    }
+}
+
+/* The cell that runs, and who waits behind it. NULL: none does. */
+static json_t *running_json(const struct snp_session *session)
+{
+    const struct snp_exec *exec = session->live.running;
+    uint64_t now = snp_wall_us();
+
+    return exec == NULL
+               ? NULL
+               : SNP_WRITE(snp_ended_row, .cell = exec->cell,
+                           .ran_ms =
+                               now > exec->started_us ? (now - exec->started_us) / 1000 : 0,
+                           .waiting = session->live.n_waiting);
+}
+
+int snp_session_unused_check(const struct snp_session *session, struct snp_err *err)
+{
+    snp_autojson json_t *running = running_json(session);
+    const char *name = session->name[0] == '\0' ? session->id : session->name;
+
+    if (running != NULL && session->live.n_waiting == 0) {
+        return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
+                             "session %s runs cell %lld, since %.1f s, which would be cut off",
+                             name, (long long)snp_json_int(running, "cell", 0),
+                             (double)snp_json_int(running, "ran_ms", 0) / 1000);
+    }
+    if (running != NULL) {
+        return snp_fail_with(
+            err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
+            "session %s runs cell %lld, since %.1f s, and %u more wait: all of "
+            "them would be cut off",
+            name, (long long)snp_json_int(running, "cell", 0),
+            (double)snp_json_int(running, "ran_ms", 0) / 1000, session->live.n_waiting);
+    }
+    return session->live.n_waiting == 0
+               ? 0
+               : snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
+                               "session %s is about to run %u cells, which would be cut off",
+                               name, session->live.n_waiting);
+}
+
+static struct ending *ending_new(struct snp_session *session, struct snp_request *request)
+{
+    struct ending *ending = calloc(1, sizeof(*ending));
+    struct snp_err err;
+
+    if (ending == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        end_answer(request, NULL, &err);
+        return NULL;
+    }
+    snp_session_ref(session);
+    ending->session = session;
+    ending->request = request;
+    ending->ended = running_json(session);
+    return ending;
+}
+
+static void ending_free(struct ending *ending)
+{
+    snp_session_unref(ending->session);
+    json_decref(ending->ended);
+    free(ending);
+}
+
+/* Whoever waits or runs hears that there is nothing to wait for. why: of static duration. */
+static void let_go(struct snp_session *session, const char *why)
+{
+    struct snp_err err;
+
+    snp_wake_abort(session);
+    if (session->live.running != NULL) {
+        session->live.running->taken = why;
+    }
+    session->live.running = NULL; /* its cell ends by itself, and finds itself detached */
+    session->unsaved.due_us = 0;
+    (void)snp_fail(&err, SNP_E_NOT_FOUND, "%s", why);
+    snp_turns_fail(session, &err);
+    (void)snp_exec_fail_waiting(session, &err);
+}
+
+/* Destroying ---------------------------------------------------------------------------------- */
+
+static void forgotten(void *ctx, const struct snp_err *err)
+{
+    struct ending *ending = ctx;
+
+    if (err != NULL) {
+        ending->err = *err;
+        (void)snp_err_wrap(&ending->err, "the session was ended, but is still in the journal");
+    }
+    snp_session_remove(ending->session);
+    snp_room_serve(ending->session->server);
+    end_answer(ending->request, ending->ended,
+               ending->err.code == SNP_OK ? NULL : &ending->err);
+    ending_free(ending);
+}
+
+static void executor_closed(void *ctx, const struct snp_err *err)
+{
+    struct ending *ending = ctx;
+    struct snp_session *session = ending->session;
+    struct snp_err failure;
+
+    if (err != NULL) {
+        ending->err = *err;
+    }
+    if (session->name[0] == '\0' || (!session->durable.is_recorded && session->cells == 0)) {
+        forgotten(ending, NULL);
+    } else if (snp_entry_remove(session, forgotten, ending, &failure) < 0) {
+        forgotten(ending, &failure);
+    }
+}
+
+/* Clearing ------------------------------------------------------------------------------------ */
+
+static void cleared(void *ctx, const struct snp_err *err)
+{
+    struct ending *ending = ctx;
+    struct snp_session *session = ending->session;
+
+    if (err == NULL) {
+        snp_entry_forgive(session);
+        session->cells = 0;
+        session->durable.checkpoint = 0;
+        session->durable.checkpoint_cell = 0;
+        session->durable.accepted_cell = 0;
+        session->durable.accepted_from = 0;
+        session->durable.is_last_unknown = false;
+        session->unsaved.is_dirty = false;
+        session->durable.disk_bytes = 0;
+        json_decref(SNP_TAKE_PTR(session->durable.checkpoint_lost));
+        json_decref(SNP_TAKE_PTR(session->live.restored));
+        json_decref(SNP_TAKE_PTR(session->durable.missing));
+        session->durable.has_puts = false;
+    }
+    snp_session_event(session, SNP_EV_RESTED);
+    if (ending->request != NULL && err != NULL) {
+        snp_request_fail(ending->request, err);
+    } else if (ending->request != NULL) {
+        snp_request_answer(ending->request,
+                           ending->is_reset
+                               ? SNP_WRITE(snp_sessions_destroy_answer, .destroyed = true,
+                                           .reset = true, .ended = ending->ended)
+                               : SNP_WRITE(snp_sessions_clear_answer, .cleared = true,
+                                           .epoch = session->epoch, .ended = ending->ended));
+    }
+    snp_session_go_on(session);
+    ending_free(ending);
+}
+
+static void clear_closed(void *ctx, const struct snp_err *err)
+{
+    struct ending *ending = ctx;
+    struct snp_session *session = ending->session;
+    struct snp_err failure;
+
+    /* Without knowing that the old one is gone no new one may run. */
+    if (err != NULL) {
+        cleared(ending, err);
+        return;
+    }
+    session->epoch++;
+    if (!session->durable.is_recorded) {
+        cleared(ending, NULL);
+    } else if (snp_entry_clear(session, cleared, ending, &failure) < 0) {
+        cleared(ending, &failure);
+    }
+}
+
+static void clear(struct snp_session *session, struct snp_request *request, bool is_reset)
+{
+    struct snp_err err;
+    struct ending *ending;
+
+    if (session->state == SNP_SESSION_HIBERNATING || session->state == SNP_SESSION_OPENING ||
+        session->state == SNP_SESSION_SAVING || session->state == SNP_SESSION_ROLLING_BACK ||
+        session->unsaved.save != NULL) {
+        (void)snp_fail(&err, SNP_E_LIMIT,
+                       "session %s is being opened or saved; try again in a moment",
+                       session->name);
+        end_answer(request, NULL, &err);
+        return;
+    }
+    ending = ending_new(session, request);
+    if (ending == NULL) {
+        return;
+    }
+    ending->is_reset = is_reset;
+    snp_session_event(session, SNP_EV_CLEAR);
+    let_go(session, "the session was cleared");
+    if (session->live.executor == NULL) {
+        clear_closed(ending, NULL);
+    } else {
+        snp_executor_close(session->live.executor, clear_closed, ending);
+    }
+}
+
+void snp_session_end(struct snp_session *session, struct snp_request *request)
+{
+    struct ending *ending;
+
+    if (session->state == SNP_SESSION_CLOSING) {
+        SNP_ASSERT(request == NULL); /* nobody finds it any more */
+        return;
+    }
+    if (is_default(session)) {
+        clear(session, request, true);
+        return;
+    }
+    ending = ending_new(session, request);
+    if (ending == NULL) {
+        return;
+    }
+    snp_session_event(session, SNP_EV_DESTROY);
+    let_go(session, "the session was destroyed");
+    if (session->live.executor == NULL) {
+        executor_closed(ending, NULL);
+    } else {
+        snp_executor_close(session->live.executor, executor_closed, ending);
+    }
+}
+
+void snp_session_clear(struct snp_session *session, struct snp_request *request)
+{
+    clear(session, request, false);
+}
+
+/* Losing -------------------------------------------------------------------------------------- */
+
+void snp_session_lost(struct snp_session *session, const char *reason)
+{
+    struct snp_err err;
+
+    unsigned next = snp_life_next(session->state, SNP_EV_LOST);
+
+    if (session->state == SNP_SESSION_CLOSING || session->state == SNP_SESSION_HIBERNATING) {
+        return; /* it was to end anyway */
+    }
+    snp_log(session->server->is_ending ? SNP_LOG_INFO : SNP_LOG_WARN, "session-lost",
+            "session=%s why=\"%s\"", session->id, reason);
+    (void)snprintf(session->live.loss, sizeof(session->live.loss), "%.190s", reason);
+    snp_session_event(session, SNP_EV_LOST);
+    if (next == SNP_LIFE_STAYS) {
+        return; /* who wakes it or rolls it back finds out */
+    }
+    (void)snp_fail(&err, SNP_E_PEER, "the session was lost: %s", session->live.loss);
+    if (session->name[0] == '\0') {
+        (void)snp_exec_fail_waiting(session, &err);
+        snp_session_remove(session);
+        return;
+    }
+    session->unsaved.due_us = 0;
+    if (session->live.running != NULL && session->live.running->record == NULL) {
+        session->durable.is_last_unknown = true;
+    }
+    snp_session_rest(session);
+    /* Who waits goes on from the checkpoint, or is asked what to do, once the running cell has ended. */
+    if (session->live.running == NULL) {
+        snp_session_go_on(session);
+    }
+}

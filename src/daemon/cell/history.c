@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The methods `history`, `cell.show` and `journal.events`: what the journal has, read on the
+ * store's thread and answered on the loop.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "daemon/cell/reply.h"
+#include "daemon/request.h"
+#include "daemon/save/entry.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/life.h"
+#include "daemon/session/table.h"
+#include "daemon/work.h"
+#include "store/job.h"
+#include "store/journal.h"
+#include "store/rows.h"
+#include "store/state.h"
+#include "store/store.h"
+#include "wire/frame.h"
+#include "wire/record.h"
+#include "wire/rpc.h"
+#include "wire/session.h"
+
+enum {
+    ROWS_DEFAULT = 50,
+    EVENTS_MAX = 200,
+};
+
+/* A query on its way. json_t is only made and used by one thread at a time. */
+struct query {
+    struct snp_request *request; /* owned */
+    struct snp_session *session; /* one reference, or NULL */
+    char id[SNP_SESSION_ID_LEN + 1];
+    uint64_t running; /* number of the cell that runs; 0 = none */
+    uint64_t last;    /* number of the last cell when it was asked */
+    uint64_t cell;
+    size_t limit;
+    json_t *rows;        /* owned: what history answers */
+    json_t *row;         /* owned: what cell.show answers */
+    struct snp_buf code; /* then standard input */
+    size_t code_len;
+    struct snp_buf result;
+    struct snp_buf events;
+    struct snp_buf seen[2];
+    bool has_result;
+};
+
+static void query_free(struct query *query)
+{
+    if (query->session != NULL) {
+        snp_session_unref(query->session);
+    }
+    json_decref(query->rows);
+    json_decref(query->row);
+    snp_buf_done(&query->code);
+    snp_buf_done(&query->result);
+    snp_buf_done(&query->events);
+    snp_buf_done(&query->seen[0]);
+    snp_buf_done(&query->seen[1]);
+    free(query);
+}
+
+static void query_start(const struct snp_work *work,
+                        snp_store_run_fn run,
+                        snp_store_done_fn done)
+{
+    struct query *query = calloc(1, sizeof(*query));
+    const struct snp_store_job job = {.run = run, .done = done, .arg = query};
+    struct snp_err err;
+    int r;
+
+    if (query == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    query->request = work->request;
+    query->cell =
+        (uint64_t)snp_json_int(work->head, "cell", snp_json_int(work->head, "before", 0));
+    query->limit = (size_t)snp_json_int(work->head, "limit", ROWS_DEFAULT);
+    if (work->session != NULL) {
+        query->session = work->session;
+        snp_session_ref(work->session);
+        query->last = work->session->cells;
+        query->running =
+            work->session->live.running == NULL ? 0 : work->session->live.running->cell;
+        (void)snp_entry_pay(work->session, NULL, NULL); /* what is owed is there then */
+        memcpy(query->id, work->session->id, sizeof(query->id));
+    }
+    r = snp_store_submit(work->request->server->store, &job, &err);
+    if (r < 0) {
+        snp_request_fail(work->request, &err);
+        query_free(query);
+    }
+}
+
+/* history ---------------------------------------------------------------------------------- */
+
+/* A cell that reads as running and does not run: its outcome could not be written. */
+static const char *status_of(const struct query *query, const struct snp_journal_cell *row)
+{
+    return strcmp(row->status, "running") == 0 && row->cell != query->running &&
+                   row->cell <= query->last
+               ? "unknown"
+               : row->status;
+}
+
+static json_t *cell_json(const struct query *query, const struct snp_journal_cell *row)
+{
+    snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
+    snp_autojson json_t *first_line =
+        row->first_line == NULL ? NULL : json_string(row->first_line);
+    struct snp_cell_row cell = {
+        .cell = row->cell,
+        .epoch = row->epoch,
+        .kind = row->kind,
+        .status = status_of(query, row),
+        .state = row->state,
+        .started = (double)row->started_us / 1e6,
+        .wall_us = row->wall_us,
+        .has_result = row->has_result,
+        .replay_of = (uint64_t)snp_json_int(spec, "replay_of", 0),
+        .rerun_of = (uint64_t)snp_json_int(spec, "rerun_of", 0),
+    };
+
+    cell.first_line = first_line;
+    return snp_record_write(&snp_cell_row_form, &cell);
+}
+
+static int history_row(const struct snp_journal_cell *row, void *arg, struct snp_err *err)
+{
+    struct query *query = arg;
+
+    return json_array_append_new(query->rows, cell_json(query, row)) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
+static int run_history_query(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct query *query = arg;
+    const struct snp_journal_page page = {query->id, query->cell, query->limit};
+    int r;
+
+    json_decref(query->rows);
+    query->rows = json_array();
+    r = snp_journal_cell_each(tx, &page, history_row, query, err);
+    return r == SNP_E_NOT_FOUND ? 0 : r; /* a session without any cell has no row */
+}
+
+static void history_read(void *arg, const struct snp_err *err)
+{
+    struct query *query = arg;
+
+    if (err->code != SNP_OK) {
+        snp_request_fail(query->request, err);
+    } else {
+        snp_request_answer(query->request,
+                           SNP_WRITE(snp_history_answer, .cells = query->rows,
+                                     .state = snp_session_state_text(query->session),
+                                     .missing = snp_session_missing(query->session)));
+    }
+    query_free(query);
+}
+
+void snp_run_history(const struct snp_work *work)
+{
+    query_start(work, run_history_query, history_read);
+}
+
+/* cell.show -------------------------------------------------------------------------------- */
+
+/* A part that is not there, or no longer, is empty. */
+static int part_read(struct snp_tx *tx,
+                     const struct query *query,
+                     enum snp_journal_part part,
+                     size_t max,
+                     struct snp_buf *buf,
+                     struct snp_err *err)
+{
+    int r;
+
+    snp_buf_done(buf);
+    snp_buf_init(buf, max);
+    r = snp_journal_cell_part(tx, query->id, query->cell, part, buf, err);
+    return r == SNP_E_NOT_FOUND ? 0 : r;
+}
+
+/* What the call was, for who wants to repeat it. */
+static int call_add(json_t *json, const struct snp_journal_cell *row)
+{
+    snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
+    int r = json_object_set_new(
+        json, "argv", row->argv == NULL ? json_null() : json_loads(row->argv, 0, NULL));
+
+    r |= json_object_set_new(json, "stdin", json_boolean(snp_json_bool(spec, "stdin", false)));
+    r |= json_object_set_new(json, "stdin_bytes", json_integer((json_int_t)row->stdin_bytes));
+    r |= json_object_set_new(json, "wall_ms", json_integer(snp_json_int(spec, "wall_ms", 0)));
+    r |= json_object_set_new(json, "dropped", json_boolean(row->is_dropped));
+    return r;
+}
+
+static int run_cell_query(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct query *query = arg;
+    struct snp_journal_cell row;
+    int r = snp_journal_cell_get(tx, query->id, query->cell, &row, err);
+
+    if (r < 0) {
+        return r;
+    }
+    json_decref(query->row);
+    query->row = cell_json(query, &row);
+    if (query->row == NULL || call_add(query->row, &row) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    query->has_result = row.has_result;
+    r = part_read(tx, query, SNP_PART_CODE, SNP_FRAME_BODY_MAX, &query->code, err);
+    query->code_len = query->code.len;
+    if (r == 0 && row.stdin_bytes > 0) {
+        r = snp_journal_cell_part(tx, query->id, query->cell, SNP_PART_STDIN, &query->code,
+                                  err);
+        r = r == SNP_E_NOT_FOUND ? 0 : r;
+    }
+    if (r == 0) {
+        r = part_read(tx, query, SNP_PART_RESULT, (size_t)2 * SNP_FRAME_HEAD_MAX,
+                      &query->result, err);
+    }
+    if (r == 0) {
+        r = part_read(tx, query, SNP_PART_RAW, SNP_CAP_SHOWN_BYTES, &query->events, err);
+    }
+    if (r == 0 && query->events.len == 0) {
+        r = part_read(tx, query, SNP_PART_SEEN_STDOUT, SNP_JOURNAL_SEEN_MAX, &query->seen[0],
+                      err);
+    }
+    if (r == 0 && query->events.len == 0) {
+        r = part_read(tx, query, SNP_PART_SEEN_STDERR, SNP_JOURNAL_SEEN_MAX, &query->seen[1],
+                      err);
+    }
+    return r;
+}
+
+/* What it showed, again as the events it once was. */
+static void events_send(struct query *query)
+{
+    static const char *const heads[] = {"{\"event\":\"stdout\"}", "{\"event\":\"stderr\"}"};
+    struct snp_frame frame;
+    struct snp_err ignored;
+    size_t size = 0;
+    bool has = true;
+
+    while (query->events.len > 0 &&
+           snp_frame_peek(&query->events, SNP_FRAME_BODY_MAX, &frame, &size, &has, &ignored) ==
+               0 &&
+           has) {
+        snp_request_event(query->request, frame.head, frame.head_len, frame.raw, frame.raw_len);
+        snp_buf_consume(&query->events, size);
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(heads); i++) {
+        if (query->seen[i].len > 0) {
+            snp_request_event(query->request, heads[i], strlen(heads[i]),
+                              snp_buf_bytes(&query->seen[i]), query->seen[i].len);
+        }
+    }
+}
+
+/* NULL: there is none, or it is not whole any more. New reference. */
+static json_t *result_whole(struct query *query)
+{
+    const char *record = query->result.len == 0 ? NULL : snp_buf_cstr(&query->result);
+    snp_autobuf struct snp_buf whole = {0};
+    snp_autojson json_t *has = record == NULL ? NULL : json_loads(record, 0, NULL);
+
+    if (has == NULL ||
+        snp_reply_whole(query->session, record, json_object_get(has, "manifest") != NULL, NULL,
+                        &whole) < 0) {
+        return NULL;
+    }
+    return json_loadb(snp_buf_bytes(&whole), whole.len, 0, NULL);
+}
+
+/* Its row, with code and input after it. */
+static void row_pass(struct query *query)
+{
+    snp_autofree char *text = snp_json_text(query->row);
+
+    if (text == NULL) {
+        snp_request_answer(query->request, NULL);
+        return;
+    }
+    snp_request_pass(query->request, text, strlen(text), snp_buf_bytes(&query->code),
+                     query->code.len);
+}
+
+static void cell_read(void *arg, const struct snp_err *err)
+{
+    struct query *query = arg;
+    json_t *result;
+
+    if (err->code != SNP_OK) {
+        snp_request_fail(query->request, err);
+        query_free(query);
+        return;
+    }
+    events_send(query);
+    result = result_whole(query);
+    if (json_object_set_new(query->row, "code_len", json_integer((json_int_t)query->code_len)) <
+            0 ||
+        json_object_set_new(query->row, "result", result == NULL ? json_null() : result) < 0) {
+        snp_request_answer(query->request, NULL);
+    } else {
+        row_pass(query);
+    }
+    query_free(query);
+}
+
+void snp_run_cell_show(const struct snp_work *work)
+{
+    query_start(work, run_cell_query, cell_read);
+}
+
+/* journal.events --------------------------------------------------------------------------- */
+
+static int event_row(const struct snp_journal_event *row, void *arg, struct snp_err *err)
+{
+    struct query *query = arg;
+    json_t *event = SNP_WRITE(snp_journal_row, .at = (double)row->at_us / 1e6,
+                              .kind = row->kind, .session = row->session, .text = row->text);
+
+    return json_array_append_new(query->rows, event) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
+static int run_events_query(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct query *query = arg;
+
+    json_decref(query->rows);
+    query->rows = json_array();
+    return snp_journal_event_each(tx, query->limit < EVENTS_MAX ? query->limit : EVENTS_MAX,
+                                  event_row, query, err);
+}
+
+static void events_read(void *arg, const struct snp_err *err)
+{
+    struct query *query = arg;
+
+    if (err->code != SNP_OK) {
+        snp_request_fail(query->request, err);
+    } else {
+        snp_request_answer(query->request,
+                           SNP_WRITE(snp_journal_events_answer, .events = query->rows));
+    }
+    query_free(query);
+}
+
+void snp_run_events(const struct snp_work *work)
+{
+    query_start(work, run_events_query, events_read);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding or making the session of a cell. A session is made with the policy of the call that
+ * names it first, and keeps it.
+ */
+#include "daemon/cell/open.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/str.h"
+#include "daemon/cell/end.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/life.h"
+#include "daemon/session/project.h"
+#include "daemon/session/table.h"
+#include "policy/project.h"
+#include "store/job.h"
+
+/* The executor of an unnamed session is there, or cannot be had: then the session has never been. */
+static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *why)
+{
+    struct snp_err err = {.code = SNP_OK};
+
+    if (session->state != SNP_SESSION_OPENING) {
+        return; /* it ends already */
+    }
+    if (manifest == NULL) {
+        snp_exec_fail_waiting(session, why);
+        snp_session_remove(session);
+        return;
+    }
+    session->policy.manifest = snp_json_text(manifest);
+    if (session->policy.manifest == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_exec_fail_waiting(session, &err);
+        snp_session_end(session, NULL);
+        return;
+    }
+    (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
+                   snp_json_str(manifest, "template", ""));
+    snp_session_event(session, SNP_EV_OPENED);
+    snp_session_go_on(session);
+}
+
+static int session_fill(struct snp_session *session,
+                        const struct snp_exec_spec *spec,
+                        struct snp_err *err)
+{
+    const char *name =
+        spec->asked.template != NULL ? spec->asked.template : spec->default_template;
+    int r;
+
+    (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
+                   name == NULL ? "" : name);
+    session->policy.project = spec->asked.project == NULL ? NULL : strdup(spec->asked.project);
+    session->policy.rootfs = spec->asked.rootfs == NULL ? NULL : strdup(spec->asked.rootfs);
+    session->policy.env =
+        spec->asked.env == NULL ? json_object() : json_incref(spec->asked.env);
+    session->policy.limits = spec->limits;
+    session->policy.is_auto = strcmp(spec->tier, SNP_TIER_AUTO) == 0;
+    session->policy.allow_degraded = spec->asked.allow_degraded;
+    session->policy.require_exact = spec->asked.require_exact;
+    session->policy.transaction = spec->asked.transaction && spec->asked.session != NULL;
+    session->unsaved.when = spec->checkpoint;
+    r = snp_tiers_choose(&session->server->tiers, spec->tier, spec->asked.allow_degraded,
+                         &session->policy.tier, err);
+    if (r < 0) {
+        return r;
+    }
+    if (session->policy.env == NULL ||
+        (spec->asked.project != NULL && session->policy.project == NULL) ||
+        (spec->asked.rootfs != NULL && session->policy.rootfs == NULL)) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+static int session_open(struct snp_server *server,
+                        const struct snp_exec_spec *spec,
+                        struct snp_session **ret,
+                        struct snp_err *err)
+{
+    struct snp_session *session = NULL;
+    int r = 0;
+
+    if (spec->asked.project != NULL) {
+        r = snp_session_project_check(spec->asked.project, server->options.home, err);
+    }
+    if (r == 0) {
+        r = snp_session_new(server, spec->asked.session, &session, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    SNP_ASSERT(session != NULL);
+    r = session_fill(session, spec, err);
+    if (r == 0 && spec->asked.session == NULL) {
+        r = snp_executor_open(session, opened, err);
+    } else if (r == 0) {
+        /* One that lasts is woken by its first cell like by any other. */
+        session->epoch = 0;
+    }
+    if (r < 0) {
+        snp_session_remove(session);
+        return r;
+    }
+    *ret = session;
+    return 0;
+}
+
+int snp_session_for(struct snp_server *server,
+                    const struct snp_exec_spec *spec,
+                    struct snp_session **ret,
+                    uint64_t *ret_wall_ms,
+                    struct snp_err *err)
+{
+    struct snp_session *session =
+        spec->asked.session == NULL ? NULL : snp_sessions_find(server, spec->asked.session);
+    int r = spec->asked.session == NULL ? 0 : snp_sessions_check(server, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (session == NULL) {
+        if (spec->asked.session != NULL && snp_session_is_id(spec->asked.session)) {
+            return snp_fail(err, SNP_E_NOT_FOUND, "there is no session %s",
+                            spec->asked.session);
+        }
+        *ret_wall_ms = spec->limits.value[SNP_LIMIT_WALL];
+        return session_open(server, spec, ret, err);
+    }
+    r = snp_exec_spec_fits(spec, &session->policy, ret_wall_ms, err);
+    if (r == 0) {
+        *ret = session;
+    }
+    return r;
+}

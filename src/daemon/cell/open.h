@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_CELL_OPEN_H
+#define SNP_DAEMON_CELL_OPEN_H
+
+/* Which session a cell runs in: one that exists and fits, or a new one. */
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "daemon/session.h"
+#include "daemon/spec.h"
+
+/*
+ * *ret is borrowed from the table; a new one has been asked for from its tier. *ret_wall_ms:
+ * the wall clock of this cell.
+ */
+int snp_session_for(struct snp_server *server,
+                    const struct snp_exec_spec *spec,
+                    struct snp_session **ret,
+                    uint64_t *ret_wall_ms,
+                    struct snp_err *err) SNP_NODISCARD;
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exec -> find or open its session -> wait for its turn -> run (cell.c).
+ *
+ * Only an IDLE session starts a cell; one that is asleep is woken first.
+ */
+#include "daemon/cell/start.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "daemon/cell/call.h"
+#include "daemon/cell/cell.h"
+#include "daemon/cell/end.h"
+#include "daemon/cell/open.h"
+#include "daemon/request.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/life.h"
+#include "daemon/session/table.h"
+#include "store/job.h"
+#include "wire/record.h"
+#include "wire/session.h"
+
+void snp_exec_next(struct snp_session *session)
+{
+    while (session->state == SNP_SESSION_IDLE && session->live.n_waiting > 0) {
+        struct snp_exec *exec = session->live.waiting[0];
+        struct snp_err err;
+
+        (void)snp_exec_take_out(exec);
+        if (snp_cell_run(exec, &err) < 0) {
+            snp_exec_fail(exec, &err);
+        }
+    }
+    if (session->state == SNP_SESSION_IDLE && session->name[0] == '\0') {
+        snp_session_end(session, NULL);
+    }
+}
+
+void snp_exec_refuse(struct snp_session *session)
+{
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_PEER, "the daemon is ending");
+    if (snp_session_is_asleep(session)) {
+        snp_waiters_run(session, &err);
+    }
+    snp_exec_fail_cells(session, &err);
+}
+
+/* Put it at the end of its session's line. */
+static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *err)
+{
+    struct snp_peer *peer = exec->request->peer;
+    struct snp_session *session = exec->session;
+
+    if (session->live.n_waiting == SNP_CAP_WAITING) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "%d cells wait for session %s already, as many as may; try again when "
+                        "some have ended",
+                        SNP_CAP_WAITING,
+                        session->name[0] == '\0' ? session->id : session->name);
+    }
+    if (exec->raw_len > SNP_CAP_WAITING_BYTES - peer->waiting_bytes) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "more than %d MiB of code and input of this client wait for sessions; "
+                        "try again when some cells have ended",
+                        SNP_CAP_WAITING_BYTES >> 20);
+    }
+    exec->raw = malloc(exec->raw_len + 1);
+    if (exec->raw == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (exec->raw_len > 0) {
+        memcpy(exec->raw, raw, exec->raw_len);
+    }
+    peer->waiting_bytes += exec->raw_len;
+    exec->waiting_bytes = exec->raw_len;
+    session->live.waiting[session->live.n_waiting++] = exec;
+    return 0;
+}
+
+/* What a session does that cells wait for; NULL: it is being started, which is nobody else's work. */
+static const char *busy_with(const struct snp_session *session)
+{
+    if (session->live.running != NULL) {
+        return "run";
+    }
+    return session->state == SNP_SESSION_SAVING         ? "save"
+           : session->state == SNP_SESSION_ROLLING_BACK ? "rollback"
+                                                        : NULL;
+}
+
+static void tell_wait(struct snp_exec *exec, unsigned ahead)
+{
+    const struct snp_session *session = exec->session;
+    const struct snp_exec *running = session->live.running;
+    uint64_t now = snp_wall_us();
+    uint64_t us = running != NULL && now > running->started_us ? now - running->started_us
+                                                               : snp_now_us() - exec->asked_us;
+    snp_autojson json_t *head = json_pack(
+        "{s:s, s:s, s:o, s:I, s:I}", "event", "waiting", "for", busy_with(session), "cell",
+        running == NULL ? json_null() : json_integer((json_int_t)running->cell), "ms",
+        (json_int_t)(us / 1000), "ahead", (json_int_t)ahead);
+    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
+
+    exec->asked_us = 0;
+    if (text != NULL && exec->request != NULL) {
+        snp_request_event(exec->request, text, strlen(text), NULL, 0);
+    }
+}
+
+static void waits_tell(uv_timer_t *timer)
+{
+    struct snp_server *server = timer->data;
+    uint64_t now = snp_now_us();
+    bool is_more = false;
+
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        struct snp_session *session = server->sessions.slots[i];
+
+        for (unsigned j = 0; session != NULL && j < session->live.n_waiting; j++) {
+            struct snp_exec *exec = session->live.waiting[j];
+
+            if (exec->asked_us != 0 && busy_with(session) != NULL &&
+                now - exec->asked_us >= (uint64_t)SNP_CAP_WAIT_TOLD_MS * 900) {
+                tell_wait(exec, j);
+            }
+            is_more |= exec->asked_us != 0;
+        }
+    }
+    if (is_more) {
+        (void)uv_timer_start(timer, waits_tell, SNP_CAP_WAIT_TOLD_MS / 2, 0);
+    }
+}
+
+/* It is first in line by now, if it need not wait. */
+static void wait_note(struct snp_exec *exec)
+{
+    uv_timer_t *waits = &exec->session->server->waits;
+
+    exec->asked_us = exec->spec.asked.tell_wait ? snp_now_us() : 0;
+    if (exec->asked_us != 0 && !exec->session->server->is_ending &&
+        !uv_is_active((uv_handle_t *)waits)) {
+        (void)uv_timer_start(waits, waits_tell, SNP_CAP_WAIT_TOLD_MS, 0);
+    }
+}
+
+void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, size_t raw_len)
+{
+    struct snp_exec *exec = calloc(1, sizeof(*exec));
+    struct snp_session *session = NULL;
+    struct snp_err err;
+    int r;
+
+    if (exec == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(request, &err);
+        return;
+    }
+    exec->request = request;
+    exec->raw_len = raw_len;
+    r = snp_exec_spec_read(head, raw_len, &exec->spec, &err);
+    if (r == 0) {
+        r = snp_session_for(request->server, &exec->spec, &session, &exec->wall_ms, &err);
+    }
+    if (r < 0) {
+        snp_exec_fail(exec, &err);
+        return;
+    }
+    SNP_ASSERT(session != NULL);
+    snp_session_ref(session);
+    exec->session = session;
+    if (exec_enqueue(exec, raw, &err) < 0) {
+        if (session->name[0] == '\0' && session->state == SNP_SESSION_OPENING) {
+            snp_session_end(session, NULL);
+        }
+        snp_exec_fail(exec, &err);
+        return;
+    }
+    request->exec = exec;
+    wait_note(exec);
+    snp_session_go_on(session);
+}
+
+/* Interrupts and clients that go ------------------------------------------------------ */
+
+/* Take a waiting cell out; its unnamed session has no further use. */
+static void waiting_drop(struct snp_exec *exec, const struct snp_err *err)
+{
+    struct snp_session *session = exec->session;
+
+    snp_session_ref(session);
+    snp_exec_fail(exec, err);
+    if (session->name[0] == '\0' && session->state != SNP_SESSION_CLOSING &&
+        !snp_session_is_asleep(session)) {
+        snp_session_end(session, NULL);
+    }
+    snp_session_unref(session);
+}
+
+void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request)
+{
+    struct snp_err err;
+
+    if (exec->session->live.running == exec && exec->executor->tier != NULL) {
+        snp_exec_interrupt_running(exec->session, request);
+        return;
+    }
+    if (exec->session->live.running == exec) {
+        snp_request_answer(request, SNP_WRITE(snp_interrupt_answer, .interrupted = false));
+        return;
+    }
+    (void)snp_fail(&err, SNP_E_TIMEOUT, "interrupted before it started");
+    if (snp_exec_take_out(exec)) {
+        waiting_drop(exec, &err);
+    }
+    snp_request_answer(request, SNP_WRITE(snp_interrupt_answer, .interrupted = true));
+}
+
+void snp_exec_abandon(struct snp_exec *exec)
+{
+    struct snp_session *session = exec->session;
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_PEER, "the client has gone");
+    if (snp_exec_take_out(exec)) {
+        waiting_drop(exec, &err);
+    } else if (session->live.running == exec && session->name[0] == '\0' &&
+               session->state == SNP_SESSION_RUNNING) {
+        snp_session_end(session, NULL);
+    } else if (session->live.running == exec && exec->spec.asked.attached &&
+               exec->executor->tier != NULL) {
+        snp_exec_interrupt_running(session, NULL); /* else it ends by its limits */
+    } else if (session->live.running == exec) {
+        snp_exec_call_refuse(exec);
+    }
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_CELL_START_H
+#define SNP_DAEMON_CELL_START_H
+
+/* How cells get into the line of their session, out of it again, and who is next. */
+
+#include <stddef.h>
+
+#include "base/json.h"
+
+struct snp_exec;
+struct snp_request;
+struct snp_session;
+
+/* The request `exec`; head has passed snp_exec_request_form. The request is taken over. */
+void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, size_t raw_len);
+
+/*
+ * Stop a cell: a waiting one is answered at once, a running one is interrupted by its
+ * tier. request: of the method `interrupt`; taken over.
+ */
+void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request);
+
+/* The client of the cell has gone: a waiting one is dropped, an unnamed session ends. */
+void snp_exec_abandon(struct snp_exec *exec);
+
+/* For the life of sessions: start the next cell; end an unnamed one that has run its cell. */
+void snp_exec_next(struct snp_session *session);
+
+/* The same when the daemon ends: no cell begins any more; files on their way into one that is live still come. */
+void snp_exec_refuse(struct snp_session *session);
+
+#endif

@@ -1,0 +1,883 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waking, in steps, each begun by the end of the one before:
+ *
+ *   which cells are missing (journal) -> what was decided about them -> epoch + 1 (journal)
+ *   -> open (tier) -> does the checkpoint fit -> load (store and tier, through a pipe)
+ *   -> the missing cells again, if so decided -> IDLE
+ *
+ * Invariants: session->live.wake is set from the first step to the last or until it is aborted;
+ * steps still under way then find that out by is_over, and the last of them frees it. The epoch
+ * is in the journal before the executor that has it is asked for.
+ */
+#include "daemon/cell/wake.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/cell/cell.h"
+#include "daemon/save/checkpoint.h"
+#include "daemon/save/entry.h"
+#include "daemon/save/leave.h"
+#include "daemon/save/load.h"
+#include "daemon/save/missing.h"
+#include "daemon/save/prove.h"
+#include "daemon/save/rest.h"
+#include "daemon/save/room.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/life.h"
+#include "daemon/session/project.h"
+#include "daemon/session/spec.h"
+#include "daemon/session/table.h"
+#include "daemon/session/turn.h"
+#include "store/job.h"
+#include "store/journal.h"
+#include "store/rows.h"
+#include "store/state.h"
+#include "store/store.h"
+#include "wire/record.h"
+
+#define ROLLBACK_NAME "the rollback to cell " /* no variable has such a name */
+
+struct snp_wake {
+    struct snp_session *session; /* one reference */
+    unsigned pending;            /* steps under way */
+    bool is_over;                /* aborted or done; freed when nothing is pending */
+    bool is_replaying;
+    bool wants_room; /* the step after: there are as many executors as may be */
+    bool was_live;   /* the session had an executor before */
+    uint64_t begun_us;
+    struct snp_missing_place place;
+    struct snp_missing missing; /* owned */
+    json_t *left_out; /* owned: cells that are not run again with the others; or NULL */
+    size_t replayed;  /* of its cells, so far */
+    enum snp_recover decision;
+    enum snp_load_effort effort;
+    bool is_again;       /* all of it was tried once more, if there was reason to */
+    uint64_t checkpoint; /* being loaded */
+    json_t *failed;      /* owned: what could not be restored; or NULL */
+    struct snp_err err;  /* the first thing that went wrong in loading */
+
+    /* Reading a missing cell; written by the store's thread while it is pending. */
+    uint64_t cell;
+    struct snp_buf code;
+    size_t code_len;
+    char kind[16];
+    char *argv; /* owned */
+    char *spec; /* owned */
+};
+
+static void replay_next(struct snp_wake *wake);
+static void missing_find(struct snp_wake *wake);
+static void executor_open(struct snp_wake *wake);
+static void epoch_raise(struct snp_wake *wake);
+
+/* Its life --------------------------------------------------------------------------------- */
+
+static void wake_release(struct snp_wake *wake)
+{
+    if (!wake->is_over || wake->pending > 0) {
+        return;
+    }
+    snp_missing_done(&wake->missing);
+    free(wake->argv);
+    free(wake->spec);
+    snp_buf_done(&wake->code);
+    json_decref(wake->failed);
+    json_decref(wake->left_out);
+    snp_session_unref(wake->session);
+    free(wake);
+}
+
+/* A step has ended. False: it has been overtaken, and the caller returns. */
+static bool step_end(struct snp_wake *wake)
+{
+    wake->pending--;
+    if (wake->is_over) {
+        wake_release(wake);
+        return false;
+    }
+    return true;
+}
+
+static void wake_over(struct snp_wake *wake)
+{
+    if (wake->wants_room) {
+        wake->wants_room = false;
+        wake->session->server->n_wanting--;
+    }
+    wake->is_over = true;
+    wake->session->live.wake = NULL;
+}
+
+void snp_wake_abort(struct snp_session *session)
+{
+    struct snp_wake *wake = session->live.wake;
+
+    if (wake != NULL) {
+        wake_over(wake);
+        wake_release(wake);
+    }
+}
+
+/* It stays asleep, and whoever waits is told why. */
+static void wake_fail(struct snp_wake *wake, const struct snp_err *err)
+{
+    struct snp_session *session = wake->session;
+
+    snp_log(SNP_LOG_WARN, "wake", "session=%s epoch=%llu error=\"%s\"", session->id,
+            (unsigned long long)session->epoch, err->msg);
+    snp_session_ref(session);
+    wake_over(wake);
+    if (session->live.executor != NULL) {
+        /* Half filled: of no use. Who comes meanwhile waits for its end. */
+        snp_leave_drop(session);
+    } else {
+        snp_session_rest(session);
+    }
+    (void)snp_exec_fail_waiting(session, err);
+    if (!wake->was_live && session->policy.manifest == NULL && session->live.executor == NULL) {
+        snp_turns_fail(session, err);
+        snp_session_remove(session); /* it has never been */
+    } else {
+        snp_turns_run(session);
+    }
+    wake_release(wake);
+    snp_session_unref(session);
+}
+
+/* The end of waking ------------------------------------------------------------------------- */
+
+/* Those that were run again, or those that were not. */
+static json_t *cells_json(const struct snp_wake *wake, bool is_replayed)
+{
+    bool is_replay = wake->decision == SNP_RECOVER_REPLAY;
+    json_t *list =
+        is_replayed || wake->left_out == NULL ? json_array() : json_copy(wake->left_out);
+
+    for (size_t i = 0; is_replayed == is_replay && i < wake->missing.n_cells; i++) {
+        (void)json_array_append_new(list,
+                                    json_integer((json_int_t)wake->missing.cells[i].cell));
+    }
+    return list;
+}
+
+static json_t *puts_json(const struct snp_wake *wake)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < wake->missing.n_puts; i++) {
+        (void)json_array_append_new(list, json_string(wake->missing.puts[i]));
+    }
+    return list;
+}
+
+/* Add what `from`, a report that nobody has had yet, names in a list and `to` does not. */
+static void untold_add(json_t *to, const json_t *from, const char *name)
+{
+    json_t *list = json_object_get(to, name);
+    size_t at = 0;
+    size_t i;
+    json_t *item;
+
+    json_array_foreach(json_object_get(from, name), i, item)
+    {
+        bool is_there = false;
+
+        for (size_t j = 0; j < json_array_size(list) && !is_there; j++) {
+            is_there = json_equal(json_array_get(list, j), item) != 0;
+        }
+        if (!is_there) {
+            (void)json_array_insert(list, at++, item);
+        }
+    }
+}
+
+/* The same of a rollback, which is among what could not be restored. */
+static void rollback_add(json_t *to, const json_t *from)
+{
+    size_t i;
+    json_t *one;
+
+    json_array_foreach(json_object_get(from, "failed"), i, one)
+    {
+        if (snp_has_prefix(snp_json_str(one, "name", ""), ROLLBACK_NAME)) {
+            (void)json_array_append(json_object_get(to, "failed"), one);
+        }
+    }
+}
+
+/* One that died before its first result was told has its losses told with the next. */
+static void restored_set(struct snp_session *session, json_t *report)
+{
+    if (report != NULL && session->live.restored != NULL) {
+        untold_add(report, session->live.restored, "missing");
+        untold_add(report, session->live.restored, "missing_puts");
+        rollback_add(report, session->live.restored);
+    }
+    json_decref(session->live.restored);
+    session->live.restored = report;
+}
+
+/* Of a name that is new, where others were lost: it may have been one of them. NULL: nothing. */
+static json_t *lost_name(const struct snp_session *session)
+{
+    time_t at = (time_t)(session->server->sessions_lost_us / 1000000);
+    char day[16] = "";
+    struct tm tm;
+
+    if (at == 0) {
+        return NULL;
+    }
+    (void)strftime(day, sizeof(day), "%Y-%m-%d", gmtime_r(&at, &tm));
+    return json_pack(
+        "{s:n, s:i, s:[], s:[], s:[{s:s, s:o}], s:[], s:i}", "checkpoint", "cell", 0, "missing",
+        "replayed", "failed", "name", session->name, "reason",
+        json_sprintf("this session is new; one with its name may have been lost: the journal "
+                     "was damaged on %s UTC (snipara-sandbox doctor)",
+                     day),
+        "missing_puts", "wake_us", 0);
+}
+
+/* What could not be restored, a rollback included: owned by the caller. */
+static json_t *failed_json(const struct snp_wake *wake)
+{
+    json_t *failed = wake->failed == NULL ? json_array() : json_copy(wake->failed);
+
+    if (wake->missing.has_rollback) {
+        (void)json_array_append_new(
+            failed,
+            json_pack("{s:o, s:s}", "name",
+                      json_sprintf(ROLLBACK_NAME "%llu",
+                                   (unsigned long long)wake->missing.rollback_cell),
+                      "reason",
+                      "its checkpoint is damaged; the session was restored from an older one"));
+    }
+    return failed;
+}
+
+static void wake_done(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+    uint64_t us = snp_now_us() - wake->begun_us;
+
+    restored_set(
+        session,
+        !wake->was_live
+            ? wake->checkpoint == 0 ? lost_name(session) : NULL
+            : json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:I}", "checkpoint",
+                        wake->checkpoint == 0 ? json_null()
+                                              : json_integer((json_int_t)wake->checkpoint),
+                        "cell",
+                        (json_int_t)(wake->checkpoint == 0 ? 0 : wake->place.checkpoint_cell),
+                        "missing", cells_json(wake, false), "replayed", cells_json(wake, true),
+                        "failed", failed_json(wake), "missing_puts", puts_json(wake), "wake_us",
+                        (json_int_t)us));
+    snp_log(SNP_LOG_INFO, "wake", "session=%s epoch=%llu checkpoint=%llu us=%llu", session->id,
+            (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
+            (unsigned long long)us);
+    if (wake->missing.n_puts > 0 || wake->missing.has_rollback) {
+        snp_entry_puts_forgiven(session); /* told with the next result; not asked about again */
+    }
+    wake_over(wake);
+    session->unsaved.is_dirty = false;
+    session->live.is_told_lost = false;
+    if (wake->decision == SNP_RECOVER_REPLAY && wake->missing.n_cells > 0) {
+        snp_checkpoint_schedule(session);
+    }
+    snp_session_event(session, SNP_EV_AWAKE);
+    snp_session_go_on(session);
+    wake_release(wake);
+}
+
+static void accept_written(void *ctx, const struct snp_err *why)
+{
+    struct snp_wake *wake = ctx;
+    struct snp_session *session = wake->session;
+    struct snp_err err;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (why != NULL) {
+        (void)snp_fail(
+            &err, why->code,
+            "the session cannot be woken: what was given up cannot be recorded (%.300s)",
+            why->msg);
+        wake_fail(wake, &err);
+        return;
+    }
+    session->durable.is_last_unknown = false;
+    snp_entry_event(session->server, "accepted_loss", session,
+                    "session %s goes on from its state after cell %llu; %zu later cells are "
+                    "not in it, as its user decided",
+                    session->name, (unsigned long long)wake->place.checkpoint_cell,
+                    wake->missing.n_cells + (size_t)wake->missing.n_beyond);
+    wake_done(wake);
+}
+
+/*
+ * Cells are given up when the state they are missing from is there, not before: a checkpoint that
+ * turns out to be damaged must not take them with it. They read so from then on, also what a
+ * replay did before it stopped.
+ */
+static void accept_loss(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+    struct snp_err err;
+
+    session->durable.accepted_cell = session->cells;
+    session->durable.accepted_from = wake->place.checkpoint_cell;
+    wake->pending++;
+    if (snp_entry_accepted(session, wake->place.after, accept_written, wake, &err) < 0) {
+        wake->pending--;
+        wake_fail(wake, &err);
+    }
+}
+
+static void wake_filled(struct snp_wake *wake)
+{
+    if (wake->missing.n_cells > 0 && wake->decision == SNP_RECOVER_REPLAY) {
+        wake->is_replaying = true;
+        replay_next(wake);
+    } else if (wake->missing.n_cells > 0 && wake->decision == SNP_RECOVER_CHECKPOINT &&
+               wake->session->durable.is_recorded) {
+        accept_loss(wake);
+    } else {
+        wake_done(wake);
+    }
+}
+
+/* Replay -------------------------------------------------------------------------------------- */
+
+static int run_cell_read(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct snp_wake *wake = arg;
+    struct snp_journal_cell row;
+    int r = snp_journal_cell_get(tx, wake->place.id, wake->cell, &row, err);
+
+    if (r < 0) {
+        return r;
+    }
+    free(SNP_TAKE_PTR(wake->argv));
+    free(SNP_TAKE_PTR(wake->spec));
+    wake->argv = row.argv == NULL ? NULL : strdup(row.argv);
+    wake->spec = row.spec == NULL ? NULL : strdup(row.spec);
+    (void)snprintf(wake->kind, sizeof(wake->kind), "%s", row.kind);
+    snp_buf_done(&wake->code);
+    snp_buf_init(&wake->code, SNP_FRAME_BODY_MAX);
+    r = snp_journal_cell_part(tx, wake->place.id, wake->cell, SNP_PART_CODE, &wake->code, err);
+    if (r == SNP_E_NOT_FOUND && strcmp(wake->kind, "command") == 0) {
+        r = 0; /* it has none */
+    }
+    wake->code_len = wake->code.len;
+    if (r == 0 && row.stdin_bytes > 0) {
+        r = snp_journal_cell_part(tx, wake->place.id, wake->cell, SNP_PART_STDIN, &wake->code,
+                                  err);
+    }
+    return r;
+}
+
+/* The request it once was. */
+static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_err *err)
+{
+    snp_autojson json_t *argv =
+        wake->argv == NULL ? NULL : json_loads(wake->argv, JSON_REJECT_DUPLICATES, NULL);
+    snp_autojson json_t *was = wake->spec == NULL ? NULL : json_loads(wake->spec, 0, NULL);
+    snp_autojson json_t *head = SNP_WRITE(
+        snp_exec_request, SNP_EXEC_DEFAULTS, .kind = wake->kind, .code_len = wake->code_len,
+        .stdin = snp_json_bool(was, "stdin", false), .argv = argv);
+    struct snp_exec *exec = calloc(1, sizeof(*exec));
+    const char *bytes;
+    int r;
+
+    if (exec == NULL || head == NULL) {
+        free(exec);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = snp_exec_spec_read(head, wake->code.len, &exec->spec, err);
+    if (r == 0) {
+        exec->raw = malloc(wake->code.len + 1);
+        r = exec->raw == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    }
+    if (r < 0) {
+        snp_exec_spec_done(&exec->spec);
+        free(exec);
+        return r;
+    }
+    SNP_ASSERT(exec->raw != NULL);
+    bytes = snp_buf_bytes(&wake->code);
+    if (bytes != NULL) {
+        memcpy(exec->raw, bytes, wake->code.len);
+    }
+    exec->raw_len = wake->code.len;
+    exec->wall_ms = (uint64_t)snp_json_int(
+        was, "wall_ms", (int64_t)wake->session->policy.limits.value[SNP_LIMIT_WALL]);
+    exec->replay_of = wake->missing.cells[wake->replayed].cell;
+    snp_session_ref(wake->session);
+    exec->session = wake->session;
+    *ret = exec;
+    return 0;
+}
+
+/* A cell cannot be replayed: the others can, or none. */
+#define fail_replay(err, session, ...)                              \
+    (snp_fail_with((err), SNP_E_DENIED, SNP_REMEDY_RECOVER, NULL,   \
+                   SNP_WAY_SKIP | SNP_WAY_CHECKPOINT, __VA_ARGS__), \
+     snp_err_about((err), (session)->name))
+
+/* Did the cell take the session along? */
+static bool is_lost(const json_t *result)
+{
+    const char *state = snp_json_str(result, "state", "");
+
+    return strcmp(state, "lost") == 0 || strcmp(state, "restored_from_checkpoint") == 0;
+}
+
+/* A cell was run again. Whether to go on is looked at once it has let go of the session. */
+static void replay_ended(void *ctx, const char *result, const struct snp_err *err)
+{
+    struct snp_wake *wake = ctx;
+    const struct snp_session *session = wake->session;
+    const struct snp_missing_cell *was = &wake->missing.cells[wake->replayed];
+    snp_autojson json_t *head = result == NULL ? NULL : json_loads(result, 0, NULL);
+    const char *status = snp_json_str(head, "status", "unknown");
+
+    wake->pending--;
+    if (wake->is_over) {
+        wake_release(wake);
+        return;
+    }
+    if (result == NULL && session->live.executor != NULL) {
+        wake->err = *err;
+        (void)snp_err_wrap(&wake->err, "replay of cell %llu", (unsigned long long)was->cell);
+    } else if (result == NULL || is_lost(head)) {
+        fail_replay(&wake->err, session, "Replaying cell %llu ended session %.64s",
+                    (unsigned long long)was->cell, session->name);
+    } else if (strcmp(was->status, "unknown") != 0 && strcmp(was->status, "running") != 0 &&
+               strcmp(was->status, status) != 0) {
+        fail_replay(&wake->err, session,
+                    "replay stopped: cell %llu ended with %s, now with %s, so what comes "
+                    "after it would not be what it was",
+                    (unsigned long long)was->cell, was->status, status);
+    }
+    wake->replayed++;
+}
+
+static void replay_read(void *arg, const struct snp_err *read_err)
+{
+    struct snp_wake *wake = arg;
+    struct snp_session *session = wake->session;
+    struct snp_exec *exec = NULL;
+    struct snp_err err = *read_err;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (err.code != SNP_OK) {
+        (void)snp_err_wrap(&err, "cell %llu cannot be run again",
+                           (unsigned long long)wake->cell);
+        wake_fail(wake, &err);
+        return;
+    }
+    if (session->live.executor == NULL) {
+        (void)snp_fail(&err, SNP_E_PEER, "the session was lost while its cells were replayed");
+        wake_fail(wake, &err);
+        return;
+    }
+    if (replay_exec(wake, &exec, &err) < 0) {
+        wake_fail(wake, &err);
+        return;
+    }
+    SNP_ASSERT(exec != NULL);
+    exec->ended = replay_ended;
+    exec->ctx = wake;
+    wake->pending++;
+    if (snp_cell_run(exec, &err) < 0) {
+        snp_exec_fail(exec, &err); /* tells replay_ended */
+        snp_wake_go_on(session);
+    }
+}
+
+static void replay_next(struct snp_wake *wake)
+{
+    const struct snp_store_job job = {.run = run_cell_read, .done = replay_read, .arg = wake};
+    struct snp_err err;
+
+    wake->cell = wake->missing.cells[wake->replayed].cell;
+    wake->pending++;
+    if (snp_store_submit(wake->session->server->store, &job, &err) < 0) {
+        wake->pending--;
+        wake_fail(wake, &err);
+    }
+}
+
+void snp_wake_go_on(struct snp_session *session)
+{
+    struct snp_wake *wake = session->live.wake;
+
+    if (wake != NULL && wake->wants_room) {
+        executor_open(wake);
+        return;
+    }
+    if (wake == NULL || !wake->is_replaying || wake->pending > 0) {
+        return;
+    }
+    if (wake->err.code == SNP_OK && session->live.executor == NULL) {
+        (void)snp_fail(&wake->err, SNP_E_PEER,
+                       "the session was lost while its cells were replayed");
+    }
+    if (wake->err.code != SNP_OK) {
+        struct snp_err err = wake->err;
+
+        wake_fail(wake, &err);
+    } else if (wake->replayed < wake->missing.n_cells) {
+        replay_next(wake);
+    } else {
+        wake_done(wake);
+    }
+}
+
+/* Loading ------------------------------------------------------------------------------------- */
+
+/* The executor that could not take it in is gone. */
+static void load_again(void *ctx, const struct snp_err *err)
+{
+    struct snp_wake *wake = ctx;
+
+    (void)err;
+    if (step_end(wake)) {
+        /* What came back once may do so again: nothing is left out for a passing shortage. */
+        wake->effort += wake->is_again || !snp_prove_is_done(wake->session) ? 1 : 0;
+        wake->is_again = true;
+        epoch_raise(wake);
+    }
+}
+
+/* Not all of it: then all that can be, group by group; then the files alone. */
+static void load_less(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+
+    snp_log(SNP_LOG_WARN, "wake", "session=%s epoch=%llu effort=%d error=\"%s\"", session->id,
+            (unsigned long long)session->epoch, (int)wake->effort, wake->err.msg);
+    wake->pending++;
+    if (session->live.executor == NULL) {
+        load_again(wake, NULL);
+    } else {
+        snp_executor_close(session->live.executor, load_again, wake);
+    }
+}
+
+static void load_ended(void *ctx, json_t *failed, const struct snp_err *why)
+{
+    struct snp_wake *wake = ctx;
+    struct snp_session *session = wake->session;
+    struct snp_err err;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (failed != NULL) {
+        if (wake->effort == SNP_LOAD_ALL) {
+            snp_prove_note(session, wake->checkpoint, failed);
+        }
+        (void)json_array_extend(wake->failed, failed);
+        wake_filled(wake);
+        return;
+    }
+    err = wake->err = *why;
+    /* Said by the sandbox, not because the tier went away: trying less is of use. */
+    if (err.code != SNP_E_NOT_FOUND && err.code != SNP_E_PEER &&
+        wake->effort + 1 < SNP_LOAD_N) {
+        load_less(wake);
+        return;
+    }
+    if (why->code == SNP_E_NOT_FOUND) {
+        snp_rest_look(session); /* the next call uses the one before it */
+        (void)snp_fail(&err, why->code,
+                       "checkpoint %llu of the session is damaged (%.200s). Nothing was run. "
+                       "Repeat the call to use the checkpoint before it",
+                       (unsigned long long)wake->checkpoint, why->msg);
+    } else {
+        (void)snp_err_wrap(&err, "checkpoint %llu of the session cannot be restored",
+                           (unsigned long long)wake->checkpoint);
+    }
+    wake_fail(wake, &err);
+}
+
+static int load_start(struct snp_wake *wake, struct snp_err *err)
+{
+    struct snp_session *session = wake->session;
+    int r;
+
+    json_decref(wake->failed);
+    wake->failed = session->durable.checkpoint_lost == NULL
+                       ? json_array()
+                       : json_deep_copy(session->durable.checkpoint_lost);
+    if (wake->failed == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = snp_load_start(session->live.executor, wake->checkpoint, wake->effort, load_ended, wake,
+                       err);
+    wake->pending += r == 0 ? 1 : 0;
+    return r;
+}
+
+/* Opening ------------------------------------------------------------------------------------- */
+
+static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *why)
+{
+    struct snp_wake *wake = session->live.wake;
+    struct snp_err err = {.code = SNP_OK};
+    char *text;
+
+    if (wake == NULL || session->state != SNP_SESSION_WAKING) {
+        return; /* it is ending */
+    }
+    if (manifest == NULL) {
+        wake_fail(wake, why);
+        return;
+    }
+    if (wake->checkpoint != 0 && snp_state_key_check(session, manifest, &err) < 0) {
+        wake_fail(wake, &err);
+        return;
+    }
+    text = snp_json_text(manifest);
+    if (text == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        wake_fail(wake, &err);
+        return;
+    }
+    free(session->policy.manifest);
+    session->policy.manifest = text;
+    (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
+                   snp_json_str(manifest, "template", ""));
+    if (wake->checkpoint == 0) {
+        wake_filled(wake);
+    } else if (load_start(wake, &err) < 0) {
+        wake_fail(wake, &err);
+    }
+}
+
+/* As soon as there is room for one more. */
+static void executor_open(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+    struct snp_err err;
+    int r = snp_room_find(session->server, &err);
+
+    if (r == 1) {
+        if (!wake->wants_room) {
+            wake->wants_room = true;
+            session->server->n_wanting++;
+        }
+        return;
+    }
+    if (wake->wants_room) {
+        wake->wants_room = false;
+        session->server->n_wanting--;
+    }
+    if (r == 0 && session->policy.project != NULL) {
+        r = snp_session_project_check(session->policy.project, session->server->options.home,
+                                      &err);
+    }
+    if (r == 0) {
+        r = snp_executor_open(session, opened, &err);
+    }
+    if (r < 0) {
+        wake_fail(wake, &err);
+    }
+}
+
+static void epoch_written(void *ctx, const struct snp_err *why)
+{
+    struct snp_wake *wake = ctx;
+    struct snp_err err = {.code = SNP_OK};
+    int r = 0;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (why != NULL) {
+        r = snp_fail(&err, why->code,
+                     "the session cannot be woken: the journal cannot be written (%.300s)",
+                     why->msg);
+    }
+    if (r < 0) {
+        wake_fail(wake, &err);
+    } else {
+        executor_open(wake);
+    }
+}
+
+static void epoch_raise(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+    struct snp_err err;
+
+    session->epoch++;
+    wake->checkpoint = session->durable.checkpoint;
+    if (!session->durable.is_recorded) {
+        wake->pending++;
+        epoch_written(wake, NULL);
+        return;
+    }
+    wake->pending++;
+    if (snp_entry_session(session, epoch_written, wake, &err) < 0) {
+        wake->pending--;
+        wake_fail(wake, &err);
+    }
+}
+
+/* The decision -------------------------------------------------------------------------------- */
+
+/*
+ * Whoever is first in line decides. A call that does not say fails, so that it does not run on
+ * a state it does not expect; the next one may say.
+ */
+static bool decide(struct snp_wake *wake, struct snp_err *err)
+{
+    struct snp_session *session = wake->session;
+    const struct snp_missing_cell *deadly;
+
+    (void)snp_missing_fail(&wake->missing, &wake->place, err);
+    while (session->live.n_waiting > 0 &&
+           session->live.waiting[0]->spec.recover == SNP_RECOVER_ASK) {
+        snp_exec_fail_first(session, err);
+    }
+    if (session->live.n_waiting == 0) {
+        return false;
+    }
+    wake->decision = session->live.waiting[0]->spec.recover;
+    if (wake->decision == SNP_RECOVER_SKIP) {
+        wake->decision = SNP_RECOVER_REPLAY;
+        wake->left_out = snp_missing_leave_out(&wake->missing);
+    }
+    deadly = snp_missing_deadly(&wake->missing);
+    if (wake->decision == SNP_RECOVER_REPLAY && deadly != NULL) {
+        fail_replay(err, session,
+                    "Replaying cell %llu ended session %.64s before, so it was not "
+                    "replayed again",
+                    (unsigned long long)deadly->cell, session->name);
+        return false;
+    }
+    if (wake->decision == SNP_RECOVER_REPLAY && wake->missing.n_beyond > 0) {
+        (void)snp_fail_with(
+            err, SNP_E_LIMIT, SNP_REMEDY_RECOVER, NULL, SNP_WAY_CHECKPOINT,
+            "session %s lacks what %llu cells did, and at most %d are run again", session->name,
+            (unsigned long long)(wake->missing.n_cells + wake->missing.n_beyond),
+            SNP_MISSING_CELLS_MAX);
+        snp_err_about(err, session->name);
+        snp_err_limit(err, "replayed_cells", SNP_MISSING_CELLS_MAX);
+        return false;
+    }
+    return true;
+}
+
+static int run_missing(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct snp_wake *wake = arg;
+    int r = snp_missing_find(tx, &wake->place, &wake->missing, err);
+
+    return r < 0 ? r
+                 : snp_journal_cell_undo_replays(tx, wake->place.id, wake->place.after, err);
+}
+
+static void missing_found(void *arg, const struct snp_err *found_err)
+{
+    struct snp_wake *wake = arg;
+    struct snp_err err = *found_err;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (err.code != SNP_OK) {
+        (void)snp_err_wrap(&err, "the session cannot be woken");
+        wake_fail(wake, &err);
+        return;
+    }
+    if (wake->place.checkpoint != wake->session->durable.checkpoint) {
+        /* It turned out to be damaged when it was woken last: more is missing beside an older one. */
+        snp_missing_place(wake->session, &wake->place);
+        missing_find(wake);
+        return;
+    }
+    if (wake->missing.n_puts > 0 || wake->missing.has_rollback) {
+        wake->session->durable.has_puts = true; /* its state at rest depends on it */
+    }
+    if (snp_missing_any(&wake->missing) && !decide(wake, &err)) {
+        wake_fail(wake, &err);
+        return;
+    }
+    epoch_raise(wake);
+}
+
+static void missing_find(struct snp_wake *wake)
+{
+    const struct snp_store_job job = {.run = run_missing, .done = missing_found, .arg = wake};
+    struct snp_err err;
+
+    wake->pending++;
+    if (snp_store_submit(wake->session->server->store, &job, &err) < 0) {
+        wake->pending--;
+        wake_fail(wake, &err);
+    }
+}
+
+/* A cell that ran and was not written down: without it nobody could say what is missing. */
+static void debt_paid(void *ctx, const struct snp_err *why)
+{
+    struct snp_wake *wake = ctx;
+    struct snp_err err;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (why != NULL) {
+        (void)snp_fail(&err, why->code,
+                       "the session cannot be woken: the journal cannot be written (%.300s)",
+                       why->msg);
+        wake_fail(wake, &err);
+        return;
+    }
+    missing_find(wake);
+}
+
+void snp_wake_start(struct snp_session *session)
+{
+    struct snp_wake *wake = calloc(1, sizeof(*wake));
+    struct snp_err err;
+
+    if (wake == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        (void)snp_exec_fail_waiting(session, &err);
+        return;
+    }
+    wake->session = session;
+    wake->begun_us = snp_now_us();
+    wake->was_live = session->policy.manifest != NULL;
+    snp_missing_place(session, &wake->place);
+    snp_session_ref(session);
+    session->live.wake = wake;
+    snp_session_event(session, SNP_EV_WAKE);
+    wake->checkpoint = session->durable.checkpoint;
+    if (!session->durable.is_recorded && session->durable.debt == NULL) {
+        epoch_raise(wake);
+        return;
+    }
+    wake->pending++;
+    if (snp_entry_pay(session, debt_paid, wake)) {
+        return;
+    }
+    wake->pending--;
+    missing_find(wake);
+}

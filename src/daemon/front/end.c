@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nothing new begins. What sessions hold is saved, then the tiers end, then the journal is closed;
+ * only then is answered who asked for it, and the loop ends by itself once the last handle is closed.
+ */
+#include "daemon/front/end.h"
+
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/request.h"
+#include "daemon/save/checkpoint.h"
+#include "daemon/save/hibernate.h"
+#include "daemon/save/lost.h"
+#include "daemon/save/memory.h"
+#include "daemon/save/prove.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/life.h"
+#include "daemon/session/table.h"
+#include "daemon/tier.h"
+#include "store/job.h"
+#include "store/store.h"
+#include "wire/record.h"
+#include "wire/session.h"
+
+/*
+ * Is there still a way to us? The folder of the socket is removed with the user's last login
+ * (/run/user), or by a cleaner of /tmp; then the next client starts another daemon, which needs
+ * the journal that we hold.
+ */
+bool snp_server_is_reachable(const struct snp_server *server)
+{
+    struct stat st;
+
+    return server->socket.ino == 0 ||
+           (lstat(server->options.socket_path, &st) == 0 && st.st_dev == server->socket.dev &&
+            st.st_ino == server->socket.ino);
+}
+
+static void on_end_timer(uv_timer_t *timer)
+{
+    struct snp_server *server = timer->data;
+
+    /* Whoever still does not read its last answer is cut off. */
+    for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
+        if (server->peers[i] != NULL) {
+            snp_conn_abort(&server->peers[i]->conn, NULL);
+        }
+    }
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+/* Sessions are gone: tell who asked, and let the clients go. */
+static void end_finish(struct snp_server *server)
+{
+    if (uv_is_closing((uv_handle_t *)&server->sigterm)) {
+        return;
+    }
+    if (server->shutdown != NULL) {
+        snp_autojson json_t *lost = SNP_TAKE_PTR(server->end_lost);
+
+        lost = lost == NULL ? json_array() : lost;
+        snp_request_answer(SNP_TAKE_PTR(server->shutdown),
+                           SNP_WRITE(snp_shutdown_answer, .lost = lost));
+    }
+    for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
+        if (server->peers[i] != NULL) {
+            snp_conn_end(&server->peers[i]->conn);
+        }
+    }
+    uv_close((uv_handle_t *)&server->sigterm, NULL);
+    uv_close((uv_handle_t *)&server->sigint, NULL);
+    (void)uv_timer_start(&server->end_timer, on_end_timer, (uint64_t)2 * SNP_CAP_FLUSH_MS, 0);
+    uv_unref((uv_handle_t *)&server->end_timer);
+}
+
+static void journal_closed(void *arg)
+{
+    end_finish(arg);
+}
+
+/* Nothing runs any more; what waits to be written is written. */
+static void end_journal(struct snp_server *server)
+{
+    if (server->store != NULL) {
+        snp_store_close(SNP_TAKE_PTR(server->store), journal_closed, server);
+    }
+}
+
+static bool is_unsaved(const struct snp_session *session)
+{
+    return session->unsaved.is_dirty || snp_checkpoint_is_moving(session);
+}
+
+/* Of one whose cell runs: what was answered before that is saved. */
+static bool has_before(const struct snp_session *session)
+{
+    return !is_unsaved(session) ||
+           session->unsaved.saved_changes == session->unsaved.begun_changes;
+}
+
+/* Who has a cell still running after all that time loses what was done since it was saved last. */
+static void end_tell(struct snp_server *server)
+{
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        const struct snp_session *session = server->sessions.slots[i];
+        struct snp_err err;
+
+        if (session != NULL && session->state == SNP_SESSION_RUNNING &&
+            session->name[0] != '\0' &&
+            (!has_before(session) ||
+             session->unsaved.changes != session->unsaved.begun_changes)) {
+            (void)snp_fail(&err, SNP_E_TIMEOUT,
+                           "cell %llu was still running; the session was last saved after "
+                           "cell %llu%s",
+                           (unsigned long long)session->cells,
+                           (unsigned long long)session->durable.checkpoint_cell,
+                           session->unsaved.changes == session->unsaved.begun_changes
+                               ? ""
+                               : ", and lacks files put into it beside that cell");
+            snp_lost_tell_end(session, &err);
+        }
+    }
+}
+
+/* No executor is needed any more: the tiers end. */
+static void end_tiers(struct snp_server *server)
+{
+    if (server->has_ended_tiers) {
+        return;
+    }
+    server->has_ended_tiers = true;
+    end_tell(server);
+    (void)uv_timer_stop(&server->end_timer);
+    for (struct snp_found_tier *tier = server->tiers.first; tier != NULL; tier = tier->next) {
+        if (tier->running != NULL) {
+            snp_tier_end(tier->running);
+        }
+    }
+    if (server->n_tiers == 0) {
+        end_journal(server);
+    }
+}
+
+static void end_saved(void *ctx, const struct snp_err *err)
+{
+    struct snp_session *session = ctx;
+    struct snp_server *server = session->server;
+
+    if (err != NULL) {
+        snp_log(SNP_LOG_WARN, "end-save", "session=%s error=\"%s\"", session->id, err->msg);
+    }
+    snp_session_unref(session);
+    server->n_end_saves--;
+    snp_server_saved(server);
+}
+
+static bool is_unproven(const struct snp_session *session)
+{
+    return session->durable.checkpoint != 0 && !snp_prove_is_done(session);
+}
+
+/* As it was before its cell; if that cannot be saved, or files were put since, the cell is waited for. */
+static bool end_running(struct snp_session *session)
+{
+    if (session->live.running != NULL && session->live.running->record != NULL) {
+        return true; /* its answer is on its way */
+    }
+    if (has_before(session) && session->unsaved.changes == session->unsaved.begun_changes) {
+        return false;
+    }
+    if (!has_before(session) && session->unsaved.end_tries == 0) {
+        session->unsaved.end_tries++;
+        snp_checkpoint_make(session, NULL, NULL);
+        return true;
+    }
+    return snp_now_us() - session->server->end_us < (uint64_t)SNP_CAP_END_CELL_MS * 1000;
+}
+
+/* Begin what is to be done for a session before its executor goes. False: that is all done. */
+static bool end_session(struct snp_session *session)
+{
+    struct snp_server *server = session->server;
+
+    if (session->name[0] == '\0' || session->live.executor == NULL ||
+        session->live.wake != NULL) {
+        return false;
+    }
+    if (session->unsaved.save != NULL || session->unsaved.n_putting > 0 ||
+        snp_memory_is_leaving(session)) {
+        return true;
+    }
+    if (session->unsaved.end_changes != session->unsaved.changes) {
+        session->unsaved.end_changes = session->unsaved.changes;
+        session->unsaved.end_tries = 0;
+    }
+    if (session->state == SNP_SESSION_RUNNING) {
+        return end_running(session);
+    }
+    if (session->state != SNP_SESSION_IDLE) {
+        return session->state == SNP_SESSION_SAVING ||
+               session->state == SNP_SESSION_ROLLING_BACK;
+    }
+    if (is_unsaved(session) ? session->unsaved.end_tries == SNP_CAP_END_TRIES
+                            : session->unsaved.end_tries > 0 || !is_unproven(session)) {
+        return false;
+    }
+    session->unsaved.end_tries++;
+    server->n_end_saves++;
+    snp_session_ref(session);
+    snp_hibernate(session, false, end_saved, session);
+    return true;
+}
+
+/*
+ * What sessions hold is saved before their executors go: also what was answered while others were
+ * saved, and snapshots that are in memory only. No cell begins meanwhile.
+ */
+static void end_look(uv_timer_t *timer)
+{
+    struct snp_server *server = timer->data;
+    bool is_waiting = false;
+
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        struct snp_session *session = server->sessions.slots[i];
+
+        is_waiting |= session != NULL && end_session(session);
+    }
+    is_waiting |= server->n_end_saves > 0 || server->n_saving > 0;
+    if (!is_waiting) {
+        end_tiers(server);
+    } else if (snp_now_us() - server->end_us > (uint64_t)SNP_CAP_END_SAVE_MS * 1000) {
+        snp_log(SNP_LOG_WARN, "end", "why=\"%u checkpoints are not done in time\"",
+                server->n_end_saves);
+        end_tiers(server);
+    } else {
+        (void)uv_timer_start(timer, end_look, SNP_CAP_END_LOOK_MS, 0);
+    }
+}
+
+void snp_server_saved(struct snp_server *server)
+{
+    if (server->is_ending && !server->has_ended_tiers) {
+        (void)uv_timer_start(&server->end_timer, end_look, 0, 0);
+    }
+}
+
+/* Who has not begun will not. */
+static void end_begin(struct snp_server *server)
+{
+    server->end_us = snp_now_us();
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        struct snp_session *session = server->sessions.slots[i];
+
+        if (session != NULL) {
+            snp_memory_retry(session);
+            snp_session_go_on(session);
+        }
+    }
+    end_look(&server->end_timer);
+}
+
+void snp_server_end(struct snp_server *server, struct snp_request *request)
+{
+    struct snp_err err;
+
+    if (server->is_ending) {
+        if (request != NULL) {
+            (void)snp_fail(&err, SNP_E_PEER, "the daemon is ending");
+            snp_request_fail(request, &err);
+        }
+        return;
+    }
+    server->is_ending = true;
+    server->shutdown = request;
+    server->end_lost = json_array();
+    uv_close((uv_handle_t *)&server->listener, NULL);
+    snp_closep(&server->listen_fd);
+    server->listen_fd = -1;
+    /* From here on a new client finds nobody and starts the next daemon; whose socket may be there already. */
+    if (snp_server_is_reachable(server)) {
+        (void)unlink(server->options.socket_path);
+    }
+    uv_close((uv_handle_t *)&server->folder, NULL);
+    uv_close((uv_handle_t *)&server->ticker, NULL);
+    uv_close((uv_handle_t *)&server->checkpoints, NULL);
+    uv_close((uv_handle_t *)&server->intents, NULL);
+    uv_close((uv_handle_t *)&server->waits, NULL);
+    end_begin(server);
+}
+
+void snp_server_tier_gone(struct snp_server *server)
+{
+    server->n_tiers--;
+    if (server->has_ended_tiers && server->n_tiers == 0) {
+        end_journal(server);
+    }
+}

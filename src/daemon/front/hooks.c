@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/hooks.h"
+
+#include "daemon/cell/end.h"
+#include "daemon/cell/start.h"
+#include "daemon/cell/wake.h"
+#include "daemon/front/end.h"
+#include "daemon/front/recover.h"
+#include "daemon/save/entry.h"
+#include "daemon/save/memory.h"
+#include "daemon/save/room.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/turn.h"
+
+static void files(struct snp_session *session)
+{
+    snp_waiters_run(session, NULL);
+}
+
+static void saved(struct snp_session *session, bool is_made)
+{
+    if (is_made) {
+        snp_memory_measure(session);
+    }
+    snp_room_serve(session->server);
+    snp_server_saved(session->server);
+}
+
+static void forget(struct snp_session *session)
+{
+    snp_entry_forgive(session);
+    snp_memory_forget(session);
+}
+
+static void recover(struct snp_server *server)
+{
+    snp_recover(server, NULL);
+}
+
+static void sandbox_gone(const struct snp_tier *tier,
+                         struct snp_server *server,
+                         const char *id,
+                         const char *reason)
+{
+    struct snp_executor *executor = snp_executor_find(server, id);
+
+    if (executor != NULL && executor->tier == tier) {
+        snp_executor_gone(executor, reason);
+    }
+}
+
+static void tier_lost(const struct snp_tier *tier,
+                      struct snp_server *server,
+                      const char *reason)
+{
+    snp_executor_tier_lost(server, tier, reason);
+}
+
+const struct snp_hooks snp_daemon_hooks = {
+    .turns = snp_turns_run,
+    .refuse = snp_exec_refuse,
+    .files = files,
+    .cells = snp_exec_next,
+    .wake = snp_wake_start,
+    .wake_step = snp_wake_go_on,
+    .lost = snp_session_lost,
+    .executor_gone = snp_memory_check,
+    .saved = saved,
+    .forget = forget,
+    .room = snp_room_serve,
+    .recover = recover,
+    .sandbox_gone = sandbox_gone,
+    .tier_lost = tier_lost,
+    .tier_gone = snp_server_tier_gone,
+};

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_FRONT_HOOKS_H
+#define SNP_DAEMON_FRONT_HOOKS_H
+
+/* Who hears what lower parts tell (server.h). */
+
+#include "daemon/server.h"
+
+extern const struct snp_hooks snp_daemon_hooks;
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The methods `checkpoint`, `hibernate` and `gc`.
+ */
+#include <stdlib.h>
+
+#include "daemon/request.h"
+#include "daemon/save/checkpoint.h"
+#include "daemon/save/hibernate.h"
+#include "daemon/save/lost.h"
+#include "daemon/save/missing.h"
+#include "daemon/server.h"
+#include "daemon/session/table.h"
+#include "daemon/work.h"
+#include "store/checkpoint.h"
+#include "store/job.h"
+#include "store/state.h"
+#include "store/store.h"
+#include "wire/record.h"
+#include "wire/session.h"
+
+/* SNP_E_LIMIT: something else is being done with it. */
+static int quiet_check(const struct snp_session *session, struct snp_err *err)
+{
+    /* A snapshot may be on its way to disk while cells run. */
+    if (session->state == SNP_SESSION_IDLE && session->unsaved.save == NULL) {
+        return 0;
+    }
+    return snp_fail(err, SNP_E_LIMIT, "session %s %s; try again in a moment",
+                    session->name[0] == '\0' ? session->id : session->name,
+                    session->state == SNP_SESSION_RUNNING        ? "runs a cell"
+                    : session->state == SNP_SESSION_WAKING       ? "is being brought back"
+                    : session->state == SNP_SESSION_REPLAYING    ? "is being brought back"
+                    : session->state == SNP_SESSION_ROLLING_BACK ? "is being rolled back"
+                                                                 : "is being saved");
+}
+
+/* checkpoint ------------------------------------------------------------------------------- */
+
+static void made(void *ctx, const json_t *report, const struct snp_err *err)
+{
+    struct snp_request *request = ctx;
+
+    if (report == NULL) {
+        snp_request_fail(request, err);
+    } else {
+        snp_request_answer(request, json_deep_copy(report));
+    }
+}
+
+void snp_run_checkpoint(const struct snp_work *work)
+{
+    snp_checkpoint_make_aside(work->session, made, work->request);
+}
+
+/* hibernate -------------------------------------------------------------------------------- */
+
+struct asked {
+    struct snp_request *request;
+    struct snp_session *session; /* one reference */
+    struct snp_missing_place place;
+};
+
+static void asked_end(struct asked *asked, const struct snp_err *err)
+{
+    if (err != NULL) {
+        snp_request_fail(asked->request, err);
+    } else {
+        snp_autojson json_t *lost = snp_lost_list(asked->session);
+
+        snp_request_answer(asked->request,
+                           SNP_WRITE(snp_hibernate_answer, .hibernated = true,
+                                     .cell = asked->session->durable.checkpoint_cell,
+                                     .lost = lost));
+    }
+    snp_session_unref(asked->session);
+    free(asked);
+}
+
+static void hibernated(void *ctx, const struct snp_err *err)
+{
+    asked_end(ctx, err);
+}
+
+static int run_asleep(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct asked *asked = arg;
+
+    return snp_missing_check(tx, &asked->place, err);
+}
+
+static void asleep_checked(void *arg, const struct snp_err *err)
+{
+    asked_end(arg, err->code == SNP_OK ? NULL : err);
+}
+
+/* It sleeps already; but of one that lacks something nobody may think that all of it is kept. */
+static void asleep_check(struct asked *asked)
+{
+    const struct snp_store_job job = {.run = run_asleep, .done = asleep_checked, .arg = asked};
+    struct snp_err err;
+
+    snp_missing_place(asked->session, &asked->place);
+    if (snp_store_submit(asked->session->server->store, &job, &err) < 0) {
+        asked_end(asked, &err);
+    }
+}
+
+void snp_run_hibernate(const struct snp_work *work)
+{
+    struct snp_session *session = work->session;
+    struct asked *asked;
+    struct snp_err err;
+    int r = 0;
+
+    if (session->name[0] == '\0') {
+        r = snp_fail(&err, SNP_E_INVALID, "an unnamed session ends with its call");
+    } else if (session->live.executor != NULL || session->state == SNP_SESSION_WAKING) {
+        r = quiet_check(session, &err);
+    }
+    asked = r < 0 ? NULL : calloc(1, sizeof(*asked));
+    if (r == 0 && asked == NULL) {
+        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    }
+    if (r < 0) {
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    SNP_ASSERT(asked != NULL);
+    snp_session_ref(session);
+    asked->request = work->request;
+    asked->session = session;
+    if (session->live.executor == NULL) {
+        asleep_check(asked);
+    } else {
+        snp_hibernate(session, false, hibernated, asked);
+    }
+}
+
+/* gc --------------------------------------------------------------------------------------- */
+
+struct collecting {
+    struct snp_request *request; /* owned */
+    uint64_t budget;             /* 0 = any */
+};
+
+static void collected(void *arg, const struct snp_gc_report *report, const struct snp_err *err)
+{
+    struct collecting *collecting = arg;
+    uint64_t budget = collecting->budget;
+
+    if (err->code != SNP_OK) {
+        snp_request_fail(collecting->request, err);
+    } else {
+        snp_request_answer(collecting->request,
+                           SNP_WRITE(snp_gc_answer, .freed_bytes = report->freed_bytes,
+                                     .blobs = report->blobs, .bytes = report->bytes,
+                                     .budget_bytes = budget,
+                                     .is_met = budget == 0 || report->bytes <= budget));
+    }
+    free(collecting);
+}
+
+void snp_run_gc(const struct snp_work *work)
+{
+    struct snp_server *server = work->request->server;
+    uint64_t budget = server->options.budget_bytes;
+    struct snp_gc_request asked;
+    struct collecting *collecting = calloc(1, sizeof(*collecting));
+    struct snp_err err;
+
+    snp_record_read(work->head, &snp_gc_request_form, &asked);
+    budget = asked.budget_bytes == SNP_NO_NUMBER ? budget : (uint64_t)asked.budget_bytes;
+    if (collecting == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(work->request, &err);
+        return;
+    }
+    *collecting = (struct collecting){work->request, budget};
+    if (snp_store_gc(server->store, budget, collected, collecting, &err) < 0) {
+        snp_request_fail(work->request, &err);
+        free(collecting);
+    }
+}

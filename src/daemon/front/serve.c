@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server: who is connected, what they have asked.
+ *
+ * Invariants: a request in peer->open[] has that peer; a request whose client has gone has none.
+ */
+#include "daemon/front/serve.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/rundir.h"
+#include "daemon/archive/import.h"
+#include "daemon/cell/start.h"
+#include "daemon/front/dispatch.h"
+#include "daemon/front/end.h"
+#include "daemon/front/hooks.h"
+#include "daemon/front/recover.h"
+#include "daemon/request.h"
+#include "daemon/save/room.h"
+#include "daemon/session/life.h"
+#include "daemon/session/table.h"
+#include "store/job.h"
+#include "store/store.h"
+#include "wire/frame.h"
+#include "wire/rpc.h"
+
+enum {
+    TICK_MIN_MS = 50,
+    TICK_MAX_MS = 10 * 1000,
+    TICK_LOST_MS = 200, /* while nobody finds us, and somebody waits for an answer */
+    TICKS = 5,          /* looks per idle time */
+};
+
+/* Clients ------------------------------------------------------------------------------ */
+
+/* -1: the client has broken the protocol; it was told and is to go. */
+static int peer_handle(struct snp_peer *peer,
+                       const struct snp_frame *frame,
+                       struct snp_err *err)
+{
+    snp_autojson json_t *head = NULL;
+    struct snp_request *request;
+    int r;
+
+    if (frame->type != SNP_RPC_REQUEST || frame->id == 0) {
+        return snp_fail(err, SNP_E_PEER, "a frame of type %u with id %u is no request",
+                        frame->type, frame->id);
+    }
+    r = snp_json_parse(frame->head, frame->head_len, &head, err);
+    if (r < 0) {
+        return r;
+    }
+    request = snp_request_new(peer, frame->id, err);
+    if (request == NULL) {
+        if (err->code == SNP_E_PEER) {
+            return err->code;
+        }
+        snp_peer_fail(peer, frame->id, err);
+        return 0;
+    }
+    snp_dispatch(request, head, frame->raw, frame->raw_len);
+    return 0;
+}
+
+static void peer_frame(struct snp_conn *conn, const struct snp_frame *frame)
+{
+    struct snp_peer *peer = snp_container_of(conn, struct snp_peer, conn);
+    struct snp_err err;
+
+    if (peer_handle(peer, frame, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "client-broke", "pid=%d why=\"%s\"", (int)peer->pid, err.msg);
+        snp_peer_fail(peer, frame->id, &err);
+        snp_conn_end(conn);
+    }
+}
+
+static void peer_closed(struct snp_conn *conn, const struct snp_err *why)
+{
+    struct snp_peer *peer = snp_container_of(conn, struct snp_peer, conn);
+    struct snp_server *server = peer->server;
+
+    if (why->code != SNP_OK) {
+        snp_log(SNP_LOG_WARN, "client-cut", "pid=%d why=\"%s\"", (int)peer->pid, why->msg);
+    }
+    snp_import_peer_gone(server, peer);
+    for (size_t i = 0; i < SNP_CAP_REQUESTS; i++) {
+        struct snp_request *request = SNP_TAKE_PTR(peer->open[i]);
+
+        if (request != NULL) {
+            request->peer = NULL;
+            if (server->shutdown != request && request->exec != NULL) {
+                snp_exec_abandon(request->exec);
+            }
+        }
+    }
+    for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
+        if (server->peers[i] == peer) {
+            server->peers[i] = NULL;
+        }
+    }
+    server->n_peers--;
+    server->busy_us = snp_now_us();
+}
+
+static void peer_released(struct snp_conn *conn)
+{
+    free(snp_container_of(conn, struct snp_peer, conn));
+}
+
+static const struct snp_conn_ops peer_ops = {peer_frame, peer_closed, peer_released};
+
+/* Is the other end our own user? Anybody else is turned away without a word. */
+static bool peer_is_ours(int fd, pid_t *ret_pid)
+{
+    struct ucred cred = {0};
+    socklen_t len = sizeof(cred);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || len != sizeof(cred)) {
+        return false;
+    }
+    *ret_pid = cred.pid;
+    return cred.uid == geteuid();
+}
+
+static void peer_add(struct snp_server *server, int fd)
+{
+    snp_autoclose int owned = fd;
+    struct snp_peer *peer;
+    struct snp_err err;
+    pid_t pid = 0;
+    size_t slot = 0;
+
+    if (!peer_is_ours(owned, &pid)) {
+        snp_log(SNP_LOG_WARN, "client-refused", "pid=%d why=\"another user\"", (int)pid);
+        return;
+    }
+    while (slot < SNP_CAP_CLIENTS && server->peers[slot] != NULL) {
+        slot++;
+    }
+    peer = calloc(1, sizeof(*peer));
+    if (peer == NULL) {
+        return;
+    }
+    peer->server = server;
+    peer->pid = pid;
+    if (snp_conn_open(&peer->conn, &server->loop, SNP_TAKE_FD(owned), &peer_ops, &err) < 0) {
+        snp_log(SNP_LOG_ERROR, "client-watch", "error=\"%s\"", err.msg);
+        free(peer);
+        return;
+    }
+    server->n_peers++;
+    if (slot == SNP_CAP_CLIENTS) {
+        (void)snp_fail(&err, SNP_E_LIMIT, "%d clients are connected already", SNP_CAP_CLIENTS);
+        snp_peer_fail(peer, 0, &err);
+        snp_conn_end(&peer->conn);
+        return;
+    }
+    server->peers[slot] = peer;
+}
+
+static void on_listener(uv_poll_t *poll, int status, int events)
+{
+    struct snp_server *server = poll->data;
+    int fd;
+
+    (void)events;
+    if (status < 0) {
+        snp_log(SNP_LOG_ERROR, "listen", "error=\"%s\"", uv_strerror(status));
+        return;
+    }
+    fd = SNP_RETRY(accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd < 0) {
+        if (errno != EAGAIN && errno != ECONNABORTED) {
+            snp_log(SNP_LOG_ERROR, "accept", "errno=%d", errno);
+        }
+        return;
+    }
+    peer_add(server, fd);
+}
+
+/* The end -------------------------------------------------------------------------------- */
+
+static bool has_requests(const struct snp_server *server)
+{
+    for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
+        for (size_t k = 0; server->peers[i] != NULL && k < SNP_CAP_REQUESTS; k++) {
+            if (server->peers[i]->open[k] != NULL) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Nobody finds us: save everything and go, once nobody waits for an answer. */
+static void reachable_check(struct snp_server *server)
+{
+    if (server->is_ending || snp_server_is_reachable(server)) {
+        return;
+    }
+    if (!has_requests(server)) {
+        snp_log(SNP_LOG_WARN, "socket-gone", "path=%s", server->options.socket_path);
+        snp_server_end(server, NULL);
+    } else if (uv_timer_get_repeat(&server->ticker) > TICK_LOST_MS) {
+        uv_timer_set_repeat(&server->ticker, TICK_LOST_MS);
+        (void)uv_timer_again(&server->ticker);
+    }
+}
+
+static void on_folder(uv_fs_event_t *handle, const char *name, int events, int status)
+{
+    (void)name;
+    (void)events;
+    (void)status;
+    reachable_check(handle->data);
+}
+
+/* Without the watch (no inotify left) the ticker finds out, a little later. */
+static void folder_watch(struct snp_server *server)
+{
+    snp_autofree char *folder = strdup(server->options.socket_path);
+    char *slash = folder == NULL ? NULL : strrchr(folder, '/');
+    struct stat st;
+
+    server->folder.data = server;
+    (void)uv_fs_event_init(&server->loop, &server->folder);
+    if (lstat(server->options.socket_path, &st) < 0 || slash == NULL || slash == folder) {
+        return;
+    }
+    server->socket = (struct snp_file_id){st.st_dev, st.st_ino};
+    *slash = '\0';
+    if (uv_fs_event_start(&server->folder, on_folder, folder, 0) < 0) {
+        snp_log(SNP_LOG_WARN, "watch", "folder=%s", folder);
+    }
+}
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+    struct snp_server *server = handle->data;
+
+    snp_log(SNP_LOG_INFO, "signal", "number=%d", signum);
+    snp_server_end(server, NULL);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct snp_server *server = timer->data;
+    uint64_t now = snp_now_us();
+
+    if (!server->is_recovered) {
+        snp_recover(server, NULL); /* the disk may have room again */
+    }
+    snp_daemon_log_trim(server->options.state_dir);
+    snp_room_tick(server);
+    if (server->n_peers > 0 || snp_sessions_open(&server->sessions) > 0) {
+        server->busy_us = now;
+    } else if (now - server->busy_us > server->options.idle_ms * 1000) {
+        snp_log(SNP_LOG_INFO, "idle", "ms=%llu", (unsigned long long)server->options.idle_ms);
+        snp_server_end(server, NULL);
+        return;
+    }
+    reachable_check(server);
+}
+
+/* Start ---------------------------------------------------------------------------------- */
+
+static uint64_t tick_ms(const struct snp_server_options *options)
+{
+    uint64_t least = options->idle_ms < options->session_idle_ms ? options->idle_ms
+                                                                 : options->session_idle_ms;
+    uint64_t tick = least / TICKS;
+
+    if (tick < TICK_MIN_MS) {
+        return TICK_MIN_MS;
+    }
+    return tick > TICK_MAX_MS ? TICK_MAX_MS : tick;
+}
+
+/* The sessions of the journal are there: clients may come. */
+static void serve_start(struct snp_server *server)
+{
+    if (!server->is_ending) {
+        (void)uv_poll_start(&server->listener, UV_READABLE, on_listener);
+    }
+}
+
+/* Of a budget of so many bytes the part for the full outputs that one tier keeps. */
+static uint64_t outputs_bytes(uint64_t budget)
+{
+    uint64_t part = budget / SNP_CAP_OUTPUTS_SHARE;
+
+    return budget == 0 || part > SNP_CAP_OUTPUTS_BYTES ? SNP_CAP_OUTPUTS_BYTES : part;
+}
+
+/* What both tiers leave of it. */
+static uint64_t journal_bytes(uint64_t budget)
+{
+    return budget == 0 ? 0 : budget - 2 * outputs_bytes(budget);
+}
+
+int snp_server_init(struct snp_server *server,
+                    int listen_fd,
+                    const struct snp_server_options *options,
+                    struct snp_err *err)
+{
+    const struct snp_store_options store_options = {
+        .dir = options->state_dir, .budget_bytes = journal_bytes(options->budget_bytes)};
+    snp_autoclose int owned = listen_fd;
+    int r;
+
+    *server =
+        (struct snp_server){.options = *options, .hooks = &snp_daemon_hooks, .listen_fd = -1};
+    server->outputs_bytes = outputs_bytes(options->budget_bytes);
+    server->started_us = snp_now_us();
+    server->busy_us = server->started_us;
+    r = uv_loop_init(&server->loop);
+    if (r < 0) {
+        return snp_fail(err, SNP_E_INTERNAL, "event loop: %s", uv_strerror(r));
+    }
+    r = uv_poll_init(&server->loop, &server->listener, owned);
+    if (r < 0) {
+        (void)uv_loop_close(&server->loop);
+        return snp_fail(err, SNP_E_INTERNAL, "watch the socket: %s", uv_strerror(r));
+    }
+    r = snp_store_open(&server->loop, &store_options, &server->store, err);
+    if (r < 0) {
+        uv_close((uv_handle_t *)&server->listener, NULL);
+        (void)uv_run(&server->loop, UV_RUN_DEFAULT);
+        (void)uv_loop_close(&server->loop);
+        return r;
+    }
+    server->listen_fd = SNP_TAKE_FD(owned);
+    server->listener.data = server;
+    server->ticker.data = server;
+    server->end_timer.data = server;
+    server->sigterm.data = server;
+    server->sigint.data = server;
+    server->checkpoints.data = server;
+    server->intents.data = server;
+    server->waits.data = server;
+    (void)uv_timer_init(&server->loop, &server->ticker);
+    (void)uv_timer_init(&server->loop, &server->end_timer);
+    (void)uv_timer_init(&server->loop, &server->checkpoints);
+    (void)uv_timer_init(&server->loop, &server->intents);
+    (void)uv_timer_init(&server->loop, &server->waits);
+    (void)uv_timer_start(&server->ticker, on_tick, tick_ms(options), tick_ms(options));
+    (void)uv_signal_init(&server->loop, &server->sigterm);
+    (void)uv_signal_init(&server->loop, &server->sigint);
+    (void)uv_signal_start(&server->sigterm, on_signal, SIGTERM);
+    (void)uv_signal_start(&server->sigint, on_signal, SIGINT);
+    folder_watch(server);
+    snp_recover(server, serve_start);
+    return 0;
+}
+
+void snp_server_run(struct snp_server *server)
+{
+    (void)uv_run(&server->loop, UV_RUN_DEFAULT);
+    if (!uv_is_closing((uv_handle_t *)&server->end_timer)) {
+        uv_close((uv_handle_t *)&server->end_timer, NULL);
+        (void)uv_run(&server->loop, UV_RUN_DEFAULT);
+    }
+    (void)uv_loop_close(&server->loop);
+    json_decref(SNP_TAKE_PTR(server->end_lost));
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        if (server->sessions.slots[i] != NULL) {
+            snp_session_remove(server->sessions.slots[i]); /* lost with their tier */
+        }
+    }
+    snp_tiers_done(&server->tiers);
+}

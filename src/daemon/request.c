@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/server.h"
+#include "store/job.h"
+#include "wire/frame.h"
+#include "wire/rpc.h"
+
+struct snp_request *snp_request_new(struct snp_peer *peer, uint32_t id, struct snp_err *err)
+{
+    struct snp_request *request;
+    size_t slot = SNP_CAP_REQUESTS;
+
+    for (size_t i = 0; i < SNP_CAP_REQUESTS; i++) {
+        if (peer->open[i] == NULL) {
+            slot = i < slot ? i : slot;
+        } else if (peer->open[i]->id == id) {
+            (void)snp_fail(err, SNP_E_PEER, "request %u is open already", id);
+            return NULL;
+        }
+    }
+    if (slot == SNP_CAP_REQUESTS) {
+        (void)snp_fail(err, SNP_E_LIMIT, "%d requests are open already", SNP_CAP_REQUESTS);
+        return NULL;
+    }
+    request = calloc(1, sizeof(*request));
+    if (request == NULL) {
+        (void)snp_fail(err, SNP_E_NOMEM, "out of memory");
+        return NULL;
+    }
+    *request = (struct snp_request){.server = peer->server, .peer = peer, .id = id};
+    peer->open[slot] = request;
+    return request;
+}
+
+static void request_free(struct snp_request *request)
+{
+    struct snp_peer *peer = request->peer;
+
+    for (size_t i = 0; peer != NULL && i < SNP_CAP_REQUESTS; i++) {
+        if (peer->open[i] == request) {
+            peer->open[i] = NULL;
+        }
+    }
+    free(request);
+}
+
+void snp_peer_fail(struct snp_peer *peer, uint32_t id, const struct snp_err *err)
+{
+    snp_autojson json_t *head = snp_json_from_err(err);
+    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
+    struct snp_frame frame = {.type = SNP_RPC_ERROR, .id = id, .head = text};
+
+    if (text == NULL) {
+        snp_conn_end(&peer->conn);
+        return;
+    }
+    frame.head_len = strlen(text);
+    if (snp_conn_send(&peer->conn, &frame) < 0) {
+        snp_conn_end(&peer->conn); /* cannot be: a message is short */
+    }
+}
+
+void snp_request_fail(struct snp_request *request, const struct snp_err *err)
+{
+    if (request->peer != NULL) {
+        snp_peer_fail(request->peer, request->id, err);
+    }
+    request_free(request);
+}
+
+void snp_request_pass(struct snp_request *request,
+                      const char *head,
+                      size_t head_len,
+                      const void *raw,
+                      size_t raw_len)
+{
+    struct snp_frame frame = {.type = SNP_RPC_RESPONSE,
+                              .id = request->id,
+                              .head = head,
+                              .head_len = head_len,
+                              .raw = raw,
+                              .raw_len = raw_len};
+    struct snp_err err;
+
+    if (request->peer != NULL && snp_conn_send(&request->peer->conn, &frame) < 0) {
+        (void)snp_fail(&err, SNP_E_LIMIT, "the answer is larger than a frame");
+        snp_request_fail(request, &err);
+        return;
+    }
+    request_free(request);
+}
+
+void snp_request_answer(struct snp_request *request, json_t *head)
+{
+    snp_autojson json_t *owned = head;
+    snp_autofree char *text = owned == NULL ? NULL : snp_json_text(owned);
+    struct snp_err err;
+
+    if (text == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(request, &err);
+        return;
+    }
+    snp_request_pass(request, text, strlen(text), NULL, 0);
+}
+
+void snp_request_event(struct snp_request *request,
+                       const char *head,
+                       size_t head_len,
+                       const void *raw,
+                       size_t raw_len)
+{
+    struct snp_frame frame = {.type = SNP_RPC_EVENT,
+                              .id = request->id,
+                              .head = head,
+                              .head_len = head_len,
+                              .raw = raw,
+                              .raw_len = raw_len};
+
+    /* It came in one frame of the same size, so it fits one. */
+    if (request->peer != NULL && snp_conn_send(&request->peer->conn, &frame) < 0) {
+        snp_conn_end(&request->peer->conn);
+    }
+}

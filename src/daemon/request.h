@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_REQUEST_H
+#define SNP_DAEMON_REQUEST_H
+
+/*
+ * Requests of clients. A request is owned by whoever is working on it, and is ended exactly once, by
+ * snp_request_answer, snp_request_pass or snp_request_fail. A client that goes away does not end its
+ * requests: they lose their client, and what they answer goes nowhere.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct snp_peer;
+struct snp_request;
+
+/* NULL, and err: SNP_E_PEER = the client broke the protocol. */
+struct snp_request *snp_request_new(struct snp_peer *peer, uint32_t id, struct snp_err *err);
+
+/* An ERROR without a request of ours. */
+void snp_peer_fail(struct snp_peer *peer, uint32_t id, const struct snp_err *err);
+
+/* End a request with a RESPONSE. head: consumed, NULL = out of memory. */
+void snp_request_answer(struct snp_request *request, json_t *head);
+/* The same with what is text already: a JSON object that has been checked. All borrowed. */
+void snp_request_pass(struct snp_request *request,
+                      const char *head,
+                      size_t head_len,
+                      const void *raw,
+                      size_t raw_len);
+/* End a request with an ERROR. */
+void snp_request_fail(struct snp_request *request, const struct snp_err *err);
+/* Send an EVENT; head is borrowed JSON text. */
+void snp_request_event(struct snp_request *request,
+                       const char *head,
+                       size_t head_len,
+                       const void *raw,
+                       size_t raw_len);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hibernating: save, try whether that comes back, close the executor.
+ *
+ * Nobody's variables are dropped for the sake of order: what a checkpoint cannot hold keeps its
+ * session alive, unless it was asked for by name or the daemon ends.
+ */
+#include "daemon/save/hibernate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/save/checkpoint.h"
+#include "daemon/save/leave.h"
+#include "daemon/save/lost.h"
+#include "daemon/save/prove.h"
+#include "daemon/server.h"
+#include "daemon/session/life.h"
+#include "daemon/session/table.h"
+#include "store/job.h"
+#include "store/journal.h"
+
+struct hibernation {
+    struct snp_session *session; /* one reference */
+    bool is_gentle;
+    snp_hibernate_done *done;
+    void *ctx;
+};
+
+/* The daemon ends, but not yet. */
+static bool is_tried_again(const struct snp_session *session)
+{
+    return !session->server->has_ended_tiers &&
+           (session->unsaved.is_dirty || session->unsaved.n_putting > 0) &&
+           (session->unsaved.end_tries < SNP_CAP_END_TRIES ||
+            session->unsaved.end_changes != session->unsaved.changes);
+}
+
+static void end(struct hibernation *h, const struct snp_err *err)
+{
+    struct snp_session *session = h->session;
+
+    if (session->server->is_ending && (err == NULL || !is_tried_again(session))) {
+        snp_lost_tell_end(session, err);
+    }
+    if (h->done != NULL) {
+        h->done(h->ctx, err);
+    }
+    free(h);
+    snp_session_go_on(session);
+    session->server->hooks->room(session->server);
+    snp_session_unref(session);
+}
+
+static void left(void *ctx, const struct snp_err *err)
+{
+    end(ctx, err);
+}
+
+static void leave(struct hibernation *h)
+{
+    struct snp_err err;
+
+    if (snp_leave(h->session, left, h, &err) < 0) {
+        end(h, &err);
+    }
+}
+
+/* Proving ------------------------------------------------------------------------------------- */
+
+static bool needs_saving(const struct snp_session *session)
+{
+    return (session->unsaved.is_dirty || snp_checkpoint_is_moving(session)) &&
+           session->durable.is_recorded;
+}
+
+/* Not now; but what runs in it may have ended when it would be idle for as long again. */
+static void put_off(struct snp_session *session)
+{
+    session->unsaved.unsavable_us =
+        snp_now_us() + session->server->options.session_idle_ms * 1000;
+}
+
+static int check_used(const struct snp_session *session, struct snp_err *err)
+{
+    return session->state == SNP_SESSION_IDLE && !session->unsaved.is_dirty &&
+                   session->unsaved.n_putting == 0 && snp_prove_is_done(session)
+               ? 0
+               : snp_fail(err, SNP_E_LIMIT, "the session was used meanwhile");
+}
+
+/* Nobody asked for this one to sleep: then it loses nothing by it. */
+static int check_lost(const struct hibernation *h, const json_t *lost, struct snp_err *err)
+{
+    const json_t *first = NULL;
+    size_t n = h->is_gentle ? snp_lost_count(lost, &first) : 0;
+
+    return n == 0 ? 0
+                  : snp_fail(err, SNP_E_LIMIT, "%zu %s cannot be saved (%.64s: %.100s)", n,
+                             n == 1 ? "item" : "items", snp_json_str(first, "name", "?"),
+                             snp_json_str(first, "reason", "?"));
+}
+
+/* What does not fit when it comes back is better off where it is. */
+static int check_room(const struct snp_session *session, struct snp_err *err)
+{
+    size_t i;
+    json_t *one;
+
+    json_array_foreach(session->durable.unrestorable, i, one)
+    {
+        const char *reason = snp_json_str(one, "reason", "");
+
+        if (strcmp(reason, "not enough memory") == 0 ||
+            strcmp(reason, "it took too long") == 0) {
+            return snp_fail(err, SNP_E_LIMIT,
+                            "%.64s could not be restored when tried: %s; the session stays "
+                            "awake. Write it to a file in smaller parts, or delete it",
+                            snp_json_str(one, "name", "?"), reason);
+        }
+    }
+    return 0;
+}
+
+static void stay(struct hibernation *h, const struct snp_err *err)
+{
+    put_off(h->session);
+    end(h, err);
+}
+
+static void proven(void *ctx, const struct snp_err *err)
+{
+    struct hibernation *h = ctx;
+    struct snp_session *session = h->session;
+    struct snp_err why;
+
+    if (err != NULL) {
+        (void)snp_fail(&why, SNP_E_LIMIT, "%s (%.300s)%s",
+                       session->server->has_ended_tiers
+                           ? "it is saved, but there was no time to try restoring it"
+                           : "it could not be restored when tried",
+                       err->msg, session->server->is_ending ? "" : "; the session stays awake");
+        stay(h, &why);
+    } else if (check_used(session, &why) < 0 ||
+               check_lost(h, session->durable.unrestorable, &why) < 0 ||
+               (!session->server->is_ending && check_room(session, &why) < 0)) {
+        stay(h, &why);
+    } else {
+        leave(h);
+    }
+}
+
+/*
+ * Nothing is given up before its checkpoint was seen to come back. Of what is so small that it fits
+ * however it is unpacked nobody waits for that when the daemon ends.
+ */
+static void prove(struct hibernation *h)
+{
+    struct snp_session *session = h->session;
+    bool is_small = session->durable.checkpoint_bytes <
+                    session->policy.limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_UNPACKED;
+    struct snp_err err;
+
+    if (session->durable.checkpoint == 0 || session->live.executor == NULL ||
+        (session->server->is_ending &&
+         (is_small || session->server->n_proving >= SNP_CAP_PROVING))) {
+        leave(h);
+    } else if (snp_prove_is_done(session)) {
+        proven(h, NULL);
+    } else if (session->unsaved.proof != NULL) {
+        (void)snp_fail(&err, SNP_E_LIMIT, "the session is already being put to sleep");
+        end(h, &err);
+    } else {
+        snp_prove(session, proven, h);
+    }
+}
+
+/* Saving -------------------------------------------------------------------------------------- */
+
+static void saved(void *ctx, const json_t *report, const struct snp_err *err)
+{
+    struct hibernation *h = ctx;
+    struct snp_session *session = h->session;
+    struct snp_err why;
+
+    if (session->server->has_ended_tiers) {
+        (void)snp_fail(&why, SNP_E_TIMEOUT, "it was not saved in the %d s that the daemon had",
+                       SNP_CAP_END_SAVE_MS / 1000);
+        err = &why;
+    } else if (err == NULL &&
+               (session->state != SNP_SESSION_IDLE || session->unsaved.n_putting > 0)) {
+        (void)snp_fail(&why, SNP_E_LIMIT, "the session was used meanwhile");
+        err = &why;
+    } else if (err == NULL && check_lost(h, json_object_get(report, "lost"), &why) < 0) {
+        err = &why;
+    }
+    if (err != NULL) {
+        stay(h, err);
+        return;
+    }
+    prove(h);
+}
+
+void snp_hibernate(struct snp_session *session,
+                   bool is_gentle,
+                   snp_hibernate_done *done,
+                   void *ctx)
+{
+    struct hibernation *h = calloc(1, sizeof(*h));
+    struct snp_err err;
+
+    if (h == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        if (done != NULL) {
+            done(ctx, &err);
+        }
+        return;
+    }
+    snp_session_ref(session);
+    *h = (struct hibernation){
+        .session = session, .is_gentle = is_gentle, .done = done, .ctx = ctx};
+    if (needs_saving(session)) {
+        snp_checkpoint_make(session, saved, h);
+    } else if (check_lost(h, session->durable.checkpoint_lost, &err) < 0) {
+        stay(h, &err);
+    } else {
+        prove(h);
+    }
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_SAVE_HIBERNATE_H
+#define SNP_DAEMON_SAVE_HIBERNATE_H
+
+/*
+ * Sessions without an executor: how they get there, whether asked for, for idleness, to make
+ * room, because the daemon ends, or because their interpreter was lost.
+ */
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct snp_server;
+struct snp_session;
+
+/*
+ * Save what is not saved yet, then close the executor. done: NULL = nobody waits; err: NULL =
+ * the session is hibernated. If it cannot be saved it stays as it was. is_gentle: also if something
+ * of it could not be saved (it would be lost). The session is IDLE.
+ */
+typedef void snp_hibernate_done(void *ctx, const struct snp_err *err);
+void snp_hibernate(struct snp_session *session,
+                   bool is_gentle,
+                   snp_hibernate_done *done,
+                   void *ctx);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/save/leave.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/save/lost.h"
+#include "daemon/save/memory.h"
+#include "daemon/save/rest.h"
+#include "daemon/server.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/life.h"
+#include "daemon/session/table.h"
+#include "store/job.h"
+
+struct leaving {
+    struct snp_session *session; /* one reference */
+    snp_leave_done *done;        /* NULL: it is dropped */
+    void *ctx;
+    struct snp_spill_waiter spill;
+};
+
+static void closed(void *ctx, const struct snp_err *err)
+{
+    struct leaving *leaving = ctx;
+    struct snp_session *session = leaving->session;
+
+    if (err != NULL) {
+        snp_log(SNP_LOG_ERROR, "hibernate", "session=%s error=\"%s\"", session->id, err->msg);
+    }
+    if (session->state == SNP_SESSION_HIBERNATING) {
+        snp_session_rest(session);
+    }
+    if (leaving->done != NULL) {
+        leaving->done(leaving->ctx, err);
+    } else {
+        if (session->server->is_ending) {
+            snp_lost_tell_end(session, err);
+        }
+        snp_session_go_on(session);
+        session->server->hooks->room(session->server);
+    }
+    free(leaving);
+    snp_session_unref(session);
+}
+
+/* Snapshots in its memory were promised to come to disk: they go first. */
+static void memory_leave(struct leaving *leaving)
+{
+    struct snp_session *session = leaving->session;
+
+    if (session->live.executor == NULL || session->state != SNP_SESSION_HIBERNATING) {
+        closed(leaving, NULL); /* it was lost or destroyed meanwhile */
+    } else if (!snp_memory_wait_any(session, &leaving->spill)) {
+        snp_executor_close(session->live.executor, closed, leaving);
+    }
+}
+
+static void spilled(struct snp_spill_waiter *waiter)
+{
+    memory_leave(snp_container_of(waiter, struct leaving, spill));
+}
+
+int snp_leave(struct snp_session *session, snp_leave_done *done, void *ctx, struct snp_err *err)
+{
+    struct leaving *leaving = calloc(1, sizeof(*leaving));
+
+    if (leaving == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    *leaving = (struct leaving){.session = session, .done = done, .ctx = ctx};
+    snp_session_ref(session);
+    snp_session_event(session, SNP_EV_LEAVE);
+    session->unsaved.due_us = 0;
+    snp_log(SNP_LOG_INFO, "hibernate", "session=%s cell=%llu", session->id,
+            (unsigned long long)session->durable.checkpoint_cell);
+    leaving->spill.run = spilled;
+    memory_leave(leaving);
+    return 0;
+}
+
+void snp_leave_drop(struct snp_session *session)
+{
+    struct snp_err err;
+
+    if (snp_leave(session, NULL, NULL, &err) < 0) {
+        snp_executor_close(session->live.executor, NULL, NULL);
+    }
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/save/lost.h"
+
+#include "daemon/save/entry.h"
+#include "daemon/server.h"
+#include "wire/record.h"
+#include "wire/session.h"
+
+size_t snp_lost_count(const json_t *lost, const json_t **ret_first)
+{
+    size_t n = 0;
+    size_t i;
+    json_t *one;
+
+    json_array_foreach((json_t *)(uintptr_t)lost, i, one)
+    {
+        if (snp_json_str(one, "name", "")[0] != '/') { /* no variable has such a name */
+            *ret_first = n++ == 0 ? one : *ret_first;
+        }
+    }
+    return n;
+}
+
+json_t *snp_lost_list(const struct snp_session *session)
+{
+    json_t *list = session->durable.checkpoint_lost == NULL
+                       ? json_array()
+                       : json_deep_copy(session->durable.checkpoint_lost);
+    size_t i;
+    json_t *one;
+
+    json_array_foreach(session->durable.unrestorable, i, one)
+    {
+        snp_autojson json_t *name = json_string(snp_json_str(one, "name", ""));
+        snp_autojson json_t *reason = json_string(snp_json_str(one, "reason", ""));
+        snp_autojson json_t *type = json_string(snp_json_str(one, "type", "variable"));
+
+        (void)json_array_append_new(
+            list, SNP_WRITE(snp_lost_row, .name = name, .type = type, .reason = reason));
+    }
+    return list;
+}
+
+void snp_lost_tell_end(const struct snp_session *session, const struct snp_err *err)
+{
+    struct snp_server *server = session->server;
+    json_t *lost = snp_lost_list(session);
+    const json_t *first = NULL;
+    size_t n = snp_lost_count(lost, &first);
+
+    if (err != NULL || n > 0) {
+        (void)json_array_append_new(
+            server->end_lost, SNP_WRITE(snp_shutdown_row, .session = session->name,
+                                        .reason = err == NULL ? "" : err->msg, .lost = lost));
+        snp_entry_event(server, "end_lost", session,
+                        "session %s: %zu items cannot be restored%s%.64s%s%.200s",
+                        session->name, n, n == 0 ? "" : ", first ",
+                        snp_json_str(first, "name", ""), err == NULL ? "" : "; ",
+                        err == NULL ? "" : err->msg);
+    }
+    json_decref(lost);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/save/rest.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "daemon/save/entry.h"
+#include "daemon/save/missing.h"
+#include "daemon/server.h"
+#include "daemon/session/life.h"
+#include "daemon/session/table.h"
+#include "store/job.h"
+#include "store/journal.h"
+#include "store/rows.h"
+#include "store/state.h"
+#include "store/store.h"
+
+struct look {
+    struct snp_session *session; /* one reference */
+    struct snp_missing_place place;
+    uint64_t accepted_cell;
+    uint64_t accepted_from;
+    uint64_t disk_bytes;
+    bool wants_missing;
+    struct snp_missing missing; /* owned */
+};
+
+static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct look *look = arg;
+    struct snp_journal_session row;
+    int r = snp_journal_session_get(tx, look->place.id, &row, err);
+
+    if (r < 0) {
+        return r;
+    }
+    look->place.checkpoint = row.checkpoint;
+    look->place.checkpoint_cell = row.checkpoint_cell;
+    look->place.after =
+        snp_session_floor_of(row.checkpoint_cell, look->accepted_cell, look->accepted_from);
+    look->disk_bytes = row.disk_bytes;
+    return look->wants_missing ? snp_missing_find(tx, &look->place, &look->missing, err) : 0;
+}
+
+static void look_free(struct look *look)
+{
+    snp_missing_done(&look->missing);
+    snp_session_unref(look->session);
+    free(look);
+}
+
+static void looked(void *arg, const struct snp_err *err)
+{
+    struct look *look = arg;
+    struct snp_session *session = look->session;
+    bool is_due = false;
+
+    if (err->code == SNP_OK) {
+        session->durable.disk_bytes = look->disk_bytes;
+        session->durable.checkpoint = look->place.checkpoint;
+        session->durable.checkpoint_cell = look->place.checkpoint_cell;
+        if (snp_session_is_asleep(session) && session->live.running == NULL) {
+            is_due = !look->wants_missing; /* it lost its executor meanwhile */
+            json_decref(SNP_TAKE_PTR(session->durable.missing));
+            session->durable.missing = is_due ? NULL : snp_missing_to_json(&look->missing);
+        }
+    }
+    if (is_due) {
+        snp_session_rest(session);
+    }
+    look_free(look);
+}
+
+void snp_rest_look(struct snp_session *session)
+{
+    struct look *look = calloc(1, sizeof(*look));
+    const struct snp_store_job job = {.run = run_look, .done = looked, .arg = look};
+    struct snp_err err;
+
+    if (look == NULL) {
+        return;
+    }
+    snp_missing_place(session, &look->place);
+    look->accepted_cell = session->durable.accepted_cell;
+    look->accepted_from = session->durable.accepted_from;
+    look->wants_missing = session->live.executor == NULL;
+    snp_session_ref(session);
+    look->session = session;
+    if (snp_store_submit(session->server->store, &job, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "journal", "session=%s error=\"%s\"", session->id, err.msg);
+        look_free(look);
+    }
+}
+
+void snp_session_rest(struct snp_session *session)
+{
+    json_decref(SNP_TAKE_PTR(session->durable.missing));
+    snp_session_event(session, SNP_EV_RESTED);
+    if (session->durable.is_recorded &&
+        session->server->store != NULL && /* its end closes it */
+        (snp_session_is_lacking(session) || session->durable.has_puts)) {
+        (void)snp_entry_pay(session, NULL, NULL); /* what is owed is there then */
+        snp_rest_look(session);
+    }
+}

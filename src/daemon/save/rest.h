@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_SAVE_REST_H
+#define SNP_DAEMON_SAVE_REST_H
+
+/* What the journal has of a session, asked on the store's thread: what one that is asleep lacks depends on it. */
+
+struct snp_session;
+
+/* Look at its checkpoint, and if it is asleep at what it lacks. */
+void snp_rest_look(struct snp_session *session);
+
+/* Raise RESTED, then look. */
+void snp_session_rest(struct snp_session *session);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a session, as a table.
+ *
+ *   unnamed: opening -> idle -> running -> idle -> closing
+ *   named:   asleep -> waking -> idle <-> running, saving, rolling back -> hibernating -> asleep
+ *
+ * A session that wakes may run cells again that are missing (replaying). Nobody else sets a state.
+ */
+#include "daemon/session/life.h"
+
+#include "base/clock.h"
+#include "base/macro.h"
+#include "daemon/server.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/table.h"
+
+/* What those who wait may do in a state. */
+enum go_on {
+    GO_NOT = 0,
+    GO_WAKE,  /* it is woken if somebody waits */
+    GO_STEP,  /* the waking takes its next step */
+    GO_CELLS, /* who needs an executor, then the next cell */
+    GO_FILES, /* who needs an executor */
+};
+
+/* clang-format off */
+static const struct {
+    const char *shown;
+    enum go_on go_on;
+    bool is_open; /* it keeps the daemon up */
+} states[SNP_SESSION_N] = {
+    [SNP_SESSION_OPENING]      = {"running",    GO_NOT,   true}, /* its first cell waits for it */
+    [SNP_SESSION_IDLE]         = {"idle",       GO_CELLS, true},
+    [SNP_SESSION_RUNNING]      = {"running",    GO_FILES, true},
+    [SNP_SESSION_SAVING]       = {"idle",       GO_NOT,   true}, /* a cell may come at any time */
+    [SNP_SESSION_HIBERNATING]  = {"hibernated", GO_NOT,   true},
+    [SNP_SESSION_ASLEEP]       = {"hibernated", GO_WAKE,  false},
+    [SNP_SESSION_WAKING]       = {"waking",     GO_STEP,  true},
+    [SNP_SESSION_REPLAYING]    = {"running",    GO_NOT,   true},
+    [SNP_SESSION_ROLLING_BACK] = {"running",    GO_NOT,   true},
+    [SNP_SESSION_CLOSING]      = {"closing",    GO_NOT,   false},
+};
+
+/* What has happened, the state it happened in, and the next state. */
+#define never SNP_LIFE_NEVER
+#define stays SNP_LIFE_STAYS
+#define Idle SNP_SESSION_IDLE
+#define Running SNP_SESSION_RUNNING
+#define Saving SNP_SESSION_SAVING
+#define Leaving SNP_SESSION_HIBERNATING
+#define Asleep SNP_SESSION_ASLEEP
+#define Waking SNP_SESSION_WAKING
+#define Replay SNP_SESSION_REPLAYING
+#define Back SNP_SESSION_ROLLING_BACK
+#define Closing SNP_SESSION_CLOSING
+
+enum { USE = 1 };
+
+static const struct {
+    unsigned is_use; /* idleness counts from it */
+    unsigned char next[SNP_SESSION_N];
+} events[SNP_EV_N] = {
+/* in:                          opening  idle     running  saving   leaving  asleep   waking   replay   back     closing */
+    [SNP_EV_OPENED]      = {USE, {Idle,    never,   never,   never,   never,   never,   never,   never,   never,   never}},
+    [SNP_EV_CELL]        = {USE, {never,   Running, never,   never,   never,   never,   Replay,  never,   never,   never}},
+    [SNP_EV_CELL_ENDED]  = {USE, {never,   never,   Idle,    never,   never,   stays,   never,   Waking,  never,   never}},
+    [SNP_EV_SAVE]        = {0,   {never,   Saving,  stays,   stays,   stays,   stays,   stays,   stays,   stays,   stays}},
+    [SNP_EV_SAVED]       = {0,   {never,   stays,   stays,   Idle,    stays,   stays,   stays,   stays,   stays,   stays}},
+    [SNP_EV_LEAVE]       = {0,   {never,   Leaving, never,   never,   never,   never,   Leaving, never,   Leaving, never}},
+    [SNP_EV_CLEAR]       = {USE, {never,   Leaving, Leaving, never,   never,   Leaving, Leaving, Leaving, never,   never}},
+    [SNP_EV_LOST]        = {0,   {never,   Asleep,  Asleep,  Asleep,  stays,   never,   stays,   stays,   stays,   stays}},
+    [SNP_EV_RESTED]      = {0,   {never,   never,   never,   never,   Asleep,  stays,   Asleep,  never,   Asleep,  stays}},
+    [SNP_EV_WAKE]        = {USE, {never,   never,   never,   never,   never,   Waking,  never,   never,   never,   never}},
+    [SNP_EV_AWAKE]       = {USE, {never,   never,   never,   never,   never,   never,   Idle,    never,   never,   never}},
+    [SNP_EV_ROLL_BACK]   = {USE, {never,   Back,    never,   never,   never,   Back,    never,   never,   stays,   never}},
+    [SNP_EV_ROLLED_BACK] = {USE, {never,   never,   never,   never,   never,   never,   never,   never,   Idle,    never}},
+    [SNP_EV_DESTROY]     = {USE, {Closing, Closing, Closing, Closing, Closing, Closing, Closing, Closing, Closing, never}},
+};
+/* clang-format on */
+
+_Static_assert(SNP_SESSION_CLOSING == SNP_SESSION_N - 1, "the columns are the states in order");
+
+unsigned snp_life_next(enum snp_session_state state, enum snp_session_event event)
+{
+    return events[event].next[state];
+}
+
+void snp_session_use(struct snp_session *session)
+{
+    session->used_us = snp_now_us();
+}
+
+void snp_session_event(struct snp_session *session, enum snp_session_event event)
+{
+    unsigned next = snp_life_next(session->state, event);
+
+    SNP_ASSERT(next != SNP_LIFE_NEVER && next != SNP_LIFE_UNSAID);
+    if (next == SNP_LIFE_STAYS) {
+        return;
+    }
+    session->state = (enum snp_session_state)next;
+    if (events[event].is_use != 0) {
+        snp_session_use(session);
+    }
+    if (event == SNP_EV_CELL) {
+        session->used_wall_us = snp_wall_us();
+    }
+    if (next == SNP_SESSION_IDLE) { /* it has an executor, and nothing is missing */
+        json_decref(SNP_TAKE_PTR(session->durable.missing));
+    }
+}
+
+void snp_session_go_on(struct snp_session *session)
+{
+    const struct snp_hooks *hooks = session->server->hooks;
+
+    snp_session_ref(session);
+    hooks->turns(session);
+    if (session->server->is_ending && session->live.wake == NULL) {
+        hooks->refuse(session);
+    }
+    switch (states[session->state].go_on) {
+    case GO_WAKE:
+        if (session->live.running == NULL &&
+            (session->live.n_waiting > 0 || session->live.waiters != NULL)) {
+            hooks->wake(session);
+        }
+        break;
+    case GO_STEP:
+        hooks->wake_step(session);
+        break;
+    case GO_CELLS:
+        hooks->files(session);
+        hooks->cells(session);
+        break;
+    case GO_FILES:
+        hooks->files(session);
+        break;
+    case GO_NOT:
+    default:
+        break;
+    }
+    snp_session_unref(session);
+}
+
+bool snp_session_is_asleep(const struct snp_session *session)
+{
+    return session->state == SNP_SESSION_ASLEEP;
+}
+
+bool snp_session_is_live(const struct snp_session *session)
+{
+    return session->live.executor != NULL &&
+           (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_RUNNING);
+}
+
+bool snp_session_is_at_rest(const struct snp_session *session)
+{
+    const struct snp_executor *executor = session->live.executor;
+
+    if (session->live.running != NULL || session->unsaved.n_putting > 0) {
+        return false;
+    }
+    return session->state == SNP_SESSION_IDLE
+               ? executor != NULL && executor->state == SNP_EXECUTOR_OPEN
+               : session->state == SNP_SESSION_ASLEEP && executor == NULL;
+}
+
+unsigned snp_sessions_open(const struct snp_sessions *table)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < table->n_slots; i++) {
+        n += table->slots[i] != NULL && states[table->slots[i]->state].is_open ? 1 : 0;
+    }
+    return n;
+}
+
+/* What it lacks ----------------------------------------------------------------------------------- */
+
+uint64_t snp_session_floor_of(uint64_t checkpoint_cell,
+                              uint64_t accepted_cell,
+                              uint64_t accepted_from)
+{
+    return checkpoint_cell > accepted_cell || checkpoint_cell < accepted_from ? checkpoint_cell
+                                                                              : accepted_cell;
+}
+
+uint64_t snp_session_floor(const struct snp_session *session)
+{
+    return snp_session_floor_of(session->durable.checkpoint_cell,
+                                session->durable.accepted_cell, session->durable.accepted_from);
+}
+
+/* Until the journal has been asked, every cell after the checkpoint may have left something. */
+bool snp_session_is_lacking(const struct snp_session *session)
+{
+    return session->durable.missing == NULL
+               ? snp_session_floor(session) < session->cells
+               : snp_json_int(session->durable.missing, "n_cells", 0) > 0 ||
+                     snp_json_int(session->durable.missing, "n_files", 0) > 0 ||
+                     json_is_integer(json_object_get(session->durable.missing, "rollback"));
+}
+
+json_t *snp_session_missing(const struct snp_session *session)
+{
+    return snp_session_is_asleep(session) && snp_session_is_lacking(session)
+               ? session->durable.missing
+               : NULL;
+}
+
+/* Of one that is asleep. */
+static const char *asleep_text(const struct snp_session *session)
+{
+    if (!snp_session_is_lacking(session)) {
+        return "hibernated";
+    }
+    if (session->durable.is_last_unknown) {
+        return "unknown";
+    }
+    return session->durable.checkpoint == 0 && session->cells > 0 ? "lost" : "incomplete";
+}
+
+const char *snp_session_state_text(const struct snp_session *session)
+{
+    if (session->policy.manifest == NULL) {
+        return "running";
+    }
+    return snp_session_is_asleep(session) ? asleep_text(session) : states[session->state].shown;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/session/project.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "policy/project.h"
+#include "store/job.h"
+
+/* The client has resolved the path; what it says is checked all the same. */
+int snp_session_project_check(const char *path, const char *home, struct snp_err *err)
+{
+    char real[PATH_MAX];
+    struct stat st;
+    int r = snp_project_check(path, home, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (realpath(path, real) == NULL || stat(real, &st) < 0) {
+        return snp_fail_sys(err, errno, "project %s", path);
+    }
+    if (strcmp(real, path) != 0) {
+        return snp_fail(err, SNP_E_INVALID, "the project path goes through a link: %s is %s",
+                        path, real);
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        return snp_fail(err, SNP_E_INVALID, "the project is not a folder: %s", path);
+    }
+    return 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/session/show.h"
+
+#include "base/clock.h"
+#include "daemon/session/life.h"
+#include "daemon/tiers.h"
+#include "wire/record.h"
+#include "wire/session.h"
+
+json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
+{
+    uint64_t idle_us = session->state == SNP_SESSION_IDLE ? snp_now_us() - session->used_us : 0;
+    snp_autojson json_t *limits = NULL;
+    snp_autojson json_t *manifest = NULL;
+    struct snp_sessions_show_answer row = {
+        .id = session->id,
+        .name = session->name[0] == '\0' ? NULL : session->name,
+        .tier = session->policy.tier->name,
+        .rank = (uint64_t)session->policy.tier->rank,
+        .template = session->policy.template_name,
+        .state = snp_session_state_text(session),
+        .cells = session->cells,
+        .epoch = session->epoch,
+        .created = (double)session->created_wall_us / 1e6,
+        .used = (double)session->used_wall_us / 1e6,
+        .idle_ms = idle_us / 1000,
+        .project = session->policy.project,
+        .memory_bytes = session->policy.limits.value[SNP_LIMIT_MEMORY],
+        .memory_peak_bytes = session->live.executor == NULL ? 0 : session->live.memory_bytes,
+        .disk_bytes = session->durable.disk_bytes,
+        .checkpoint_cell = session->durable.checkpoint_cell,
+        .snapshots_bytes = session->live.executor == NULL ? 0 : session->live.copies_bytes,
+        .missing = snp_session_missing(session),
+    };
+
+    if (!with_policy) {
+        return snp_record_write(&snp_session_row_form, &row); /* the first members of it */
+    }
+    limits = snp_limits_to_json(&session->policy.limits);
+    manifest =
+        session->policy.manifest == NULL ? NULL : json_loads(session->policy.manifest, 0, NULL);
+    row.limits = limits;
+    row.manifest = manifest;
+    return snp_record_write(&snp_sessions_show_answer_form, &row);
+}
