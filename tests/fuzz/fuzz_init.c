@@ -10,9 +10,12 @@
 #include "base/str.h"
 #include "fuzz/target.h"
 #include "guest/pid1/wire.h"
+#include "tier/engine/cell.h"
+#include "tier/engine/program.h"
 #include "tier/engine/result.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/supervisor.h"
+#include "tier/native/native.h"
 #include "wire/frame.h"
 
 enum {
@@ -70,7 +73,8 @@ static void listing(const char *bytes, size_t n)
 /* Without a cell these only change what is remembered of the session. */
 static void idle_record(char kind, const char *bytes, size_t n)
 {
-    struct snp_supervisor supervisor = {0};
+    struct snp_supervisor supervisor = {.ops = &snp_native_ops.tier,
+                                        .events = &snp_tier_events};
     struct snp_sandbox sandbox = {.supervisor = &supervisor, .has_interpreter = true};
     uint64_t value;
 

@@ -14,7 +14,7 @@
 #include "fuzz/world.h"
 
 /* How a session takes pid 1's frames is its own affair: NOLINTNEXTLINE(bugprone-suspicious-include) */
-#include "tier/engine/sandbox.c"
+#include "tier/engine/inside.c"
 
 enum {
     PIECE_MAX = 32 << 10, /* less than a socket holds */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fuzz/target.h"
-#include "tier/host/secrets.h"
+#include "tier/engine/secrets.h"
 
 /* Is there a "://" with an '@' before the end of what may be a host? */
 static bool has_userinfo(const char *text)

@@ -8,10 +8,8 @@
 
 #include "fuzz/target.h"
 #include "fuzz/world.h"
+#include "tier/engine/inside.h"
 #include "tier/engine/serve.h"
-
-/* For its table of sessions, and for what its end does to calls: NOLINTNEXTLINE(bugprone-suspicious-include) */
-#include "tier/engine/sandbox.c"
 
 enum {
     BODY_MAX = 1 << 20
@@ -29,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     snp_autobuf struct snp_buf in = {0};
     struct snp_err err;
 
-    *chain(&w->supervisor, w->sandbox.spec.id) = &w->sandbox;
+    snp_sandbox_enter(&w->sandbox);
     snp_buf_init(&in, BODY_MAX + SNP_FRAME_HEADER_LEN);
     if (snp_buf_add(&in, bytes, n) == 0) {
         struct snp_frame frame;
@@ -42,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
             snp_buf_consume(&in, size);
         }
     }
-    fail_calls(&w->sandbox);
+    snp_sandbox_fail_calls(&w->sandbox);
     world_free(w);
     return 0;
 }

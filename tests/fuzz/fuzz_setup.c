@@ -14,7 +14,7 @@
 #include "fuzz/world.h"
 
 /* How a session takes the reply is its own affair: NOLINTNEXTLINE(bugprone-suspicious-include) */
-#include "tier/engine/sandbox.c"
+#include "tier/host/forked.c"
 
 static void send_reply(int fd, const uint8_t *bytes, size_t n)
 {
@@ -53,17 +53,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     }
     s->state = SNP_SANDBOX_OPENING;
     s->open_id = 1;
-    s->process.control_fd = control[0];
+    w->forked.process.control_fd = control[0];
     send_reply(control[1], bytes, n);
-    s->timer = calloc(1, sizeof(*s->timer));
-    SNP_ASSERT(s->timer != NULL && uv_timer_init(&w->loop, s->timer) == 0);
-    s->setup_poll = watch(s, control[0], on_setup);
-    SNP_ASSERT(s->setup_poll != NULL);
+    w->forked.timer = calloc(1, sizeof(*w->forked.timer));
+    SNP_ASSERT(w->forked.timer != NULL && uv_timer_init(&w->loop, w->forked.timer) == 0);
+    w->forked.setup_poll = watch(s, control[0], on_setup);
+    SNP_ASSERT(w->forked.setup_poll != NULL);
     (void)uv_run(&w->loop, UV_RUN_NOWAIT);
     SNP_ASSERT(s->state == SNP_SANDBOX_READY || s->reason[0] != '\0');
-    uv_close((uv_handle_t *)SNP_TAKE_PTR(s->timer), free_handle);
-    close_streams(s);
-    snp_closep(&s->process.control_fd);
+    uv_close((uv_handle_t *)SNP_TAKE_PTR(w->forked.timer), free_handle);
+    close_streams(&w->forked);
+    snp_sandbox_disconnect(s);
+    snp_closep(&w->forked.process.control_fd);
     (void)close(control[1]);
     (void)close(outputs[0][1]);
     (void)close(outputs[1][1]);

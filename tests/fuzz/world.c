@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "tier/engine/cell.h"
+#include "tier/engine/program.h"
 #include "tier/engine/result.h"
 #include "wire/rpc.h"
 
@@ -51,6 +52,10 @@ struct world *world_new(void)
     SNP_ASSERT(uv_loop_init(&w->loop) == 0);
     SNP_ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
     w->daemon_fd = pair[1];
+    w->native = (struct snp_native){.host = SNP_HOST_INIT};
+    w->supervisor.ops = &snp_native_ops.tier;
+    w->supervisor.events = &snp_tier_events;
+    w->supervisor.own = &w->native;
     w->supervisor.loop = &w->loop;
     for (int i = 0; i < SNP_CGROUP_N; i++) {
         w->supervisor.cgroups.slot[i].base_fd = -1;
@@ -66,11 +71,13 @@ struct world *world_new(void)
     s->spec.python.name = strdup("base");
     s->spec.python.exe = strdup("/usr/bin/python3");
     snp_limits_default(&s->spec.limits);
-    s->out_fd[0] = s->out_fd[1] = s->out_wr_fd[0] = s->out_wr_fd[1] = s->project_fd = -1;
+    s->out_fd[0] = s->out_fd[1] = s->project_fd = -1;
+    s->own = &w->forked;
+    w->forked.out_wr_fd[0] = w->forked.out_wr_fd[1] = -1;
     for (int i = 0; i < SNP_SETUP_FS_N; i++) {
-        s->fs_fd[i] = -1;
+        w->forked.fs_fd[i] = -1;
     }
-    s->process.pidfd = s->process.control_fd = s->process.slot = -1;
+    w->forked.process.pidfd = w->forked.process.control_fd = w->forked.process.slot = -1;
     snp_meter_init(&s->meter);
     s->masked = json_array();
     s->degraded = json_array();

@@ -9,11 +9,15 @@
 
 #include "tier/engine/sandbox.h"
 #include "tier/engine/supervisor.h"
+#include "tier/host/forked.h"
+#include "tier/native/native.h"
 
 struct world {
     uv_loop_t loop;
     struct snp_supervisor supervisor;
     struct snp_sandbox sandbox;
+    struct snp_native native;
+    struct snp_forked forked;
     int daemon_fd; /* our end of the daemon's stream */
 };
 

@@ -27,7 +27,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "tier/engine/sandbox.h"
+#include "tier/local/local.h"
 #include "tier/native/signals.h"
 #include "unit/harness.h"
 
@@ -46,6 +46,7 @@ typedef bool (*emulate_fn)(void *data,
 /* A session of one process below another, and a file in its workspace. */
 struct world {
     struct snp_sandbox *sandbox;
+    struct snp_local_sandbox own; /* begins as native's does */
     pid_t top;
     pid_t victim;
     int victim_fd;
@@ -120,9 +121,10 @@ static void world_make(struct world *world)
     assert_int_equal(
         futimens(world->file_fd, (const struct timespec[]){{.tv_sec = 1}, {.tv_sec = 1}}), 0);
     top_start(world);
-    sandbox->process.pid = world->top;
-    sandbox->process.pidfd = (int)syscall(SYS_pidfd_open, world->top, 0);
-    assert_true(sandbox->process.pidfd >= 0);
+    sandbox->own = &world->own;
+    world->own.forked.process.pid = world->top;
+    world->own.forked.process.pidfd = (int)syscall(SYS_pidfd_open, world->top, 0);
+    assert_true(world->own.forked.process.pidfd >= 0);
 }
 
 static void world_drop(struct world *world)
@@ -134,7 +136,7 @@ static void world_drop(struct world *world)
     assert_int_equal(waitpid(world->top, NULL, 0), world->top);
     (void)close(world->victim_fd);
     (void)close(world->file_fd);
-    (void)close(world->sandbox->process.pidfd);
+    (void)close(world->own.forked.process.pidfd);
     assert_int_equal(unlink(world->file), 0);
     (void)snprintf(path, sizeof(path), "%s/workspace", world->sandbox->folder);
     assert_int_equal(rmdir(path), 0);

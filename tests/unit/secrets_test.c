@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Secrets of a project: found by name and content, cut out of a git configuration. */
-#include "tier/host/secrets.h"
+#include "tier/engine/secrets.h"
 
 #include <fcntl.h>
 #include <ftw.h>

@@ -13,9 +13,6 @@ struct snp_about {
     const char *const *verbs;      /* besides the methods that all serve; likewise */
 };
 
-extern const struct snp_about snp_native_about;
-extern const struct snp_about snp_local_about;
-
 /* {"rank", "guarantees", "verbs"}. methods: an array of names, taken. New reference, NULL when out of memory. */
 json_t *snp_about_json(const struct snp_about *about, json_t *methods);
 

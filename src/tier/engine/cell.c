@@ -34,12 +34,12 @@
 #include "base/str.h"
 #include "guest/pid1/wire.h"
 #include "text/hint.h"
+#include "tier/engine/inside.h"
 #include "tier/engine/result.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/serve.h"
 #include "tier/engine/stream/output.h"
 #include "tier/engine/supervisor.h"
-#include "tier/local/local.h"
 #include "wire/rpc.h"
 
 enum {
@@ -192,12 +192,12 @@ static void send_result(struct snp_cell *c)
         struct show show = {c, i};
         (void)snp_output_finish(&c->output[i], show_bytes, &show, show_gap);
     }
-    if (s->process.has_cgroup) {
-        snp_meter_read(&s->meter, &s->supervisor->cgroups, s->process.cgroup, &usage);
+    if (s->cgroup != NULL) {
+        snp_meter_read(&s->meter, &s->supervisor->cgroups, s->cgroup, &usage);
         c->usage = usage;
     }
     result = snp_result_json(c);
-    if (s->process.has_cgroup) {
+    if (s->cgroup != NULL) {
         s->last_usage = usage;
     }
     s->last_flags = c->changes_flags;
@@ -221,7 +221,7 @@ static int project_open(const struct snp_sandbox *s)
     snp_autoclose int fd = -1;
     struct stat st;
 
-    if (s->spec.project == NULL || s->supervisor->is_local) {
+    if (s->spec.project == NULL || !s->supervisor->ops->shows_project) {
         return -1;
     }
     fd = open(s->spec.project, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -235,6 +235,7 @@ static int project_open(const struct snp_sandbox *s)
 static void on_changes(void *data, int eno, const char *bytes, size_t n)
 {
     struct snp_cell *c = data;
+    const struct snp_tier_ops *ops = c->sandbox->supervisor->ops;
     struct snp_changes_head changes = {0};
     snp_autoclose int project_fd = -1;
 
@@ -244,34 +245,14 @@ static void on_changes(void *data, int eno, const char *bytes, size_t n)
     project_fd = project_open(c->sandbox);
     c->files = eno == 0 ? snp_result_files(bytes, n, project_fd, &changes) : NULL;
     c->changes_flags = changes.flags;
-    c->init_cpu_us =
-        c->sandbox->supervisor->is_local ? snp_local_cpu(c->sandbox) : changes.cpu_us;
+    c->init_cpu_us = ops->cpu == NULL ? changes.cpu_us : ops->cpu(c->sandbox);
     c->written_bytes = changes.written_bytes;
-    if (c->sandbox->supervisor->is_local && c->ended_by == SNP_CELL_END_NONE &&
+    if (!ops->bounds_workspace && c->ended_by == SNP_CELL_END_NONE &&
         changes.written_bytes > c->sandbox->spec.limits.value[SNP_LIMIT_WORKSPACE]) {
         c->ended_by = SNP_CELL_END_DISK;
         c->disk_limit = SNP_LIMIT_WORKSPACE;
     }
     send_result(c);
-}
-
-/* Where no cgroup limits memory or counts forks, pid 1 samples while a cell runs. */
-static void watch_usage(struct snp_sandbox *s, bool on)
-{
-    snp_autobuf struct snp_buf raw = {0};
-    bool has_memory = snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY);
-    bool has_pids = snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_PIDS);
-    uint64_t limit = on && !has_memory ? s->spec.limits.value[SNP_LIMIT_MEMORY] : 0;
-    uint32_t most = on && !has_pids ? (uint32_t)s->spec.limits.value[SNP_LIMIT_PROCESSES] : 0;
-
-    if (s->supervisor->is_local || (has_memory && has_pids)) {
-        return;
-    }
-    snp_buf_init(&raw, sizeof(limit) + sizeof(most));
-    if (snp_buf_add(&raw, &limit, sizeof(limit)) == 0 &&
-        snp_buf_add(&raw, &most, sizeof(most)) == 0) {
-        snp_sandbox_ask_init(s, SNP_INIT_WATCH, &raw, -1, on_ignored, NULL);
-    }
 }
 
 static void on_timer(uv_timer_t *timer);
@@ -291,10 +272,7 @@ static void finish(struct snp_cell *c)
         return;
     }
     (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
-    watch_usage(c->sandbox, false);
-    if (c->sandbox->supervisor->is_local) {
-        snp_local_watch(c->sandbox, false);
-    }
+    c->sandbox->supervisor->ops->watch(c->sandbox, false);
     snp_sandbox_ask_init(c->sandbox, SNP_INIT_CHANGES, NULL, -1, on_changes, c);
 }
 
@@ -646,12 +624,11 @@ static int cell_run(struct snp_cell *c, const struct snp_cell_request *rq, struc
         c->was_restarted = s->was_restarted;
     }
     if (r == 0) {
-        snp_meter_start(&s->meter, &s->supervisor->cgroups, s->process.cgroup);
-        watch_usage(s, true);
-        snp_snapshot_watch(s, true);
-        if (s->supervisor->is_local) {
-            snp_local_watch(s, true);
+        if (s->cgroup != NULL) {
+            snp_meter_start(&s->meter, &s->supervisor->cgroups, s->cgroup);
         }
+        s->supervisor->ops->watch(s, true);
+        snp_snapshot_watch(s, true);
         s->holds_state = s->holds_state || !rq->is_command;
         r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
     }

@@ -3,6 +3,8 @@
  * What was enforced on a session, from what its set-up reported. Nothing is listed as
  * enforced that a step has not done: a step that fails ends the set-up.
  */
+#include "tier/engine/manifest.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,32 +12,11 @@
 
 #include "tier/engine/sandbox.h"
 #include "tier/engine/supervisor.h"
-#include "tier/host/syscalls.h"
-#include "tier/local/local.h"
-
-enum {
-    MASKED_MAX = 2000,           /* paths listed */
-    MASKED_BYTES_MAX = 64 << 10, /* of them */
-};
-
-static json_t *network(void)
-{
-    return json_pack("{s:b,s:s}", "enforced", 1, "how",
-                     "own network namespace with a loopback and nothing else");
-}
 
 /* As many CPUs as it is bound to are just what is asked for. */
 static bool is_whole(const struct snp_limits *limits)
 {
     return limits->value[SNP_LIMIT_CPUS] % 1000 == 0;
-}
-
-/* Of the local tier without a cgroup: RLIMIT_NPROC counts a user's processes everywhere. */
-static const char *processes_by(const struct snp_sandbox *s)
-{
-    return s->supervisor->is_root
-               ? "RLIMIT_NPROC of its own user"
-               : "approximate: RLIMIT_NPROC beyond the user's other processes";
 }
 
 static const char *how_limited(const struct snp_sandbox *s,
@@ -52,25 +33,17 @@ static const char *how_limited(const struct snp_sandbox *s,
         {SNP_LIMIT_MEMORY,    SNP_CGROUP_MEMORY, "memory",
          "approximate: RLIMIT_DATA and sampling every 20 ms; at most 140 MiB more were "
          "measured"                                                                          },
-        {SNP_LIMIT_PROCESSES, SNP_CGROUP_PIDS,   "pids",
-         "RLIMIT_NPROC in its own user namespace"                                            },
+        {SNP_LIMIT_PROCESSES, SNP_CGROUP_PIDS,   "pids",   NULL                              },
         {SNP_LIMIT_CPUS,      SNP_CGROUP_CPU,    "cpu",    "approximate: bound to whole CPUs"},
     };
     static const char *const others[SNP_LIMIT_N] = {
         [SNP_LIMIT_WALL] = "timer of the supervisor: interrupt, then kill",
-        [SNP_LIMIT_TMP] = "size of the tmpfs",
-        [SNP_LIMIT_WORKSPACE] = "size of the tmpfs that takes the writes",
-        [SNP_LIMIT_INODES] = "inodes of the tmpfs that takes the writes",
         [SNP_LIMIT_FILE] = "RLIMIT_FSIZE",
         [SNP_LIMIT_OPEN_FILES] = "RLIMIT_NOFILE",
         [SNP_LIMIT_OUTPUT] = "cut by the supervisor, the rest counted",
     };
 
-    static const char *const local[SNP_LIMIT_N] = {
-        [SNP_LIMIT_TMP] = "approximate: measured while cells run, then ended",
-        [SNP_LIMIT_WORKSPACE] = "approximate: measured while cells run, then ended",
-        [SNP_LIMIT_INODES] = "approximate: measured while cells run, then ended",
-    };
+    const char *by = s->supervisor->ops->limited_by(s->supervisor, limit);
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(by_cgroup); i++) {
         const struct snp_cgroup_slot *slot =
@@ -82,14 +55,12 @@ static const char *how_limited(const struct snp_sandbox *s,
             return "bound to as many CPUs";
         }
         if (slot->version == 0) {
-            return s->supervisor->is_local && limit == SNP_LIMIT_PROCESSES
-                       ? processes_by(s)
-                       : by_cgroup[i].otherwise;
+            return by != NULL ? by : by_cgroup[i].otherwise;
         }
         (void)snprintf(out, out_len, "cgroup v%d %s", slot->version, by_cgroup[i].name);
         return out;
     }
-    return s->supervisor->is_local && local[limit] != NULL ? local[limit] : others[limit];
+    return by != NULL ? by : others[limit];
 }
 
 json_t *snp_manifest_limits(const struct snp_supervisor *supervisor)
@@ -140,8 +111,7 @@ static json_t *resources(const struct snp_sandbox *s)
                      "limits", limits);
 }
 
-/* The hidden paths; of very many the first ones, and how many there are. */
-static json_t *masked_paths(const struct snp_sandbox *s)
+json_t *snp_manifest_masked(const struct snp_sandbox *s, size_t max, size_t max_bytes)
 {
     json_t *shown = json_array();
     size_t bytes = 0;
@@ -151,7 +121,7 @@ static json_t *masked_paths(const struct snp_sandbox *s)
     json_array_foreach(s->masked, i, path)
     {
         bytes += json_string_length(path);
-        if (i >= MASKED_MAX || bytes > MASKED_BYTES_MAX) {
+        if (i >= max || bytes > max_bytes) {
             break;
         }
         (void)json_array_append(shown, path);
@@ -159,56 +129,11 @@ static json_t *masked_paths(const struct snp_sandbox *s)
     return shown;
 }
 
-static json_t *filesystem(const struct snp_sandbox *s)
-{
-    return json_pack("{s:b,s:s,s:s,s:o,s:i,s:i}", "enforced", 1, "root",
-                     s->spec.python.rootfs == NULL
-                         ? "read-only: /usr, a minimal /etc and /dev"
-                         : "read-only: another file system's /usr, a minimal /etc and /dev",
-                     "workspace",
-                     s->spec.project == NULL
-                         ? "empty scratch"
-                         : "overlay: the project is read-only below, writes go to scratch",
-                     "masked", masked_paths(s), "masked_total", (int)json_array_size(s->masked),
-                     "landlock_abi", s->landlock_abi);
-}
-
-static json_t *syscalls(const struct snp_sandbox *s)
-{
-    return json_pack(
-        "{s:b,s:s,s:i,s:b,s:i,s:b}", "enforced", 1, "seccomp", "allow-list, refusals recorded",
-        "allowed",
-        (int)snp_syscalls_count(snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY)),
-        "no_new_privs", 1, "capabilities", 0, "nested_namespaces", 0);
-}
-
-static json_t *disposable(const struct snp_sandbox *s)
-{
-    return json_pack("{s:b,s:s,s:b}", "enforced", 1, "how",
-                     "pid namespace ends with pid 1, which ends with the supervisor", "own_ids",
-                     s->supervisor->is_root);
-}
-
 void snp_manifest_degraded(const struct snp_supervisor *supervisor,
                            const struct snp_limits *limits,
                            json_t *list)
 {
-    if (supervisor->is_local) {
-        snp_local_degraded(supervisor, list);
-    } else if (supervisor->landlock_abi == 0) {
-        (void)json_array_append_new(
-            list, json_string("landlock: the kernel has none; mounts alone confine files"));
-    }
-    if (!supervisor->is_local && !supervisor->overlays_system) {
-        (void)json_array_append_new(
-            list, json_string("network: sockets of the host below /usr can be reached, because "
-                              "an overlay of it is refused"));
-    }
-    if (supervisor->landlock_abi == 1) {
-        (void)json_array_append_new(
-            list, json_string("landlock: ABI 1 cannot tell moves and links between folders "
-                              "apart, so it refuses them all; a kernel from 5.19 on can"));
-    }
+    supervisor->ops->degraded(supervisor, list);
     if (!snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY)) {
         (void)json_array_append_new(
             list, json_sprintf("memory: approximate, up to 140 MiB more were "
@@ -234,19 +159,15 @@ void snp_manifest_degraded(const struct snp_supervisor *supervisor,
 
 json_t *snp_manifest(const struct snp_sandbox *s)
 {
-    json_t *controls = s->supervisor->is_local
-                           ? snp_local_controls(s, resources(s))
-                           : json_pack("{s:o,s:o,s:o,s:o,s:o}", "network", network(),
-                                       "resources", resources(s), "filesystem", filesystem(s),
-                                       "syscalls", syscalls(s), "disposable", disposable(s));
+    const struct snp_tier_ops *ops = s->supervisor->ops;
+    json_t *controls = ops->controls(s, resources(s));
     struct utsname host = {0};
 
     (void)uname(&host);
-    return json_pack("{s:s,s:s,s:s?,s:s,s:s?,s:s,s:s?,s:s?,s:s,s:b,s:o,s:O}", "tier",
-                     s->supervisor->is_local ? "local" : "native", "template",
-                     s->spec.python.name, "template_hash", s->spec.python.hash, "interpreter",
-                     s->spec.python.exe, "packages", s->spec.python.site, "python", s->python,
-                     "venv_unused", s->spec.python.note, "rootfs", s->spec.python.rootfs,
-                     "kernel", host.release, "from_pool", s->was_pooled, "controls", controls,
-                     "degraded", s->degraded);
+    return json_pack("{s:s,s:s,s:s?,s:s,s:s?,s:s,s:s?,s:s?,s:s,s:b,s:o,s:O}", "tier", ops->name,
+                     "template", s->spec.python.name, "template_hash", s->spec.python.hash,
+                     "interpreter", s->spec.python.exe, "packages", s->spec.python.site,
+                     "python", s->python, "venv_unused", s->spec.python.note, "rootfs",
+                     s->spec.python.rootfs, "kernel", host.release, "from_pool", s->was_pooled,
+                     "controls", controls, "degraded", s->degraded);
 }

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "tier/engine/open.h"
 #include "tier/engine/supervisor.h"
 
 enum {

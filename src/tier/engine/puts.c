@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/cell.h"
+#include "tier/engine/inside.h"
 #include "tier/engine/sandbox.h"
 
 enum {

@@ -17,62 +17,17 @@
 #include "base/str.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/cell.h"
+#include "tier/engine/inside.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/serve.h"
 #include "tier/engine/supervisor.h"
-#include "tier/local/local.h"
 
 /* Sweeping ---------------------------------------------------------------------------------- */
-
-static void swept(struct snp_sandbox *s, int eno)
-{
-    snp_swept_cb cb = s->swept_cb;
-
-    s->swept_cb = NULL;
-    if (cb != NULL) {
-        cb(s, eno);
-    }
-}
-
-static void on_swept(void *data, int eno, const char *bytes, size_t n)
-{
-    (void)bytes;
-    (void)n;
-    swept(data, eno);
-}
-
-static void on_local_swept(struct snp_sandbox *s, int eno);
-
-/* Pid 1 has told whom to spare; EAGAIN: and ended copies that had run since it was asked last. */
-static void on_spared_told(void *data, int eno, const char *bytes, size_t n)
-{
-    struct snp_sandbox *s = data;
-
-    (void)bytes;
-    (void)n;
-    if (eno == EAGAIN || (eno == 0 && !s->is_swept)) {
-        s->is_swept = true;
-        snp_local_sweep(s, on_local_swept);
-    } else {
-        swept(s, eno);
-    }
-}
-
-static void on_local_swept(struct snp_sandbox *s, int eno)
-{
-    if (eno == 0) {
-        snp_sandbox_ask_init(s, SNP_INIT_SWEEP, NULL, -1, on_spared_told, s);
-    } else {
-        swept(s, eno);
-    }
-}
 
 void snp_return_sweep(struct snp_sandbox *s, snp_swept_cb cb)
 {
     s->swept_cb = cb;
-    s->is_swept = false;
-    snp_sandbox_ask_init(s, SNP_INIT_SWEEP, NULL, -1,
-                         s->supervisor->is_local ? on_spared_told : on_swept, s);
+    s->supervisor->ops->sweep(s);
 }
 
 /* Waking ------------------------------------------------------------------------------------ */
@@ -472,7 +427,7 @@ int snp_method_memory(struct snp_sandbox *s, uint32_t id, struct snp_err *err)
             r |= json_array_append_new(numbers, json_integer((json_int_t)b->number));
         }
     }
-    snp_copies_usage(s->process.pid, pids, n, &usage);
+    s->supervisor->ops->copies_usage(s, pids, n, &usage);
     answer = json_pack("{s:I, s:I, s:O}", "bytes", (json_int_t)usage.bytes, "copies_bytes",
                        (json_int_t)usage.copies_bytes, "branches", numbers);
     if (r < 0 || answer == NULL) {

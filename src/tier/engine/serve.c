@@ -17,12 +17,15 @@
 #include "policy/project.h"
 #include "tier/engine/about.h"
 #include "tier/engine/cell.h"
+#include "tier/engine/inside.h"
+#include "tier/engine/manifest.h"
+#include "tier/engine/open.h"
 #include "tier/engine/result.h"
 #include "tier/engine/sandbox.h"
+#include "tier/engine/snapshot.h"
 #include "tier/engine/state.h"
 #include "tier/engine/stream/spool.h"
 #include "tier/engine/supervisor.h"
-#include "tier/native/probe.h"
 #include "wire/rpc.h"
 
 struct request {
@@ -100,9 +103,9 @@ void snp_serve_gone(struct snp_supervisor *supervisor, const char *session, cons
 
 static int on_probe(struct request *rq, struct snp_err *err)
 {
-    snp_autojson json_t *answer = snp_probe_json(rq->supervisor);
-    snp_autojson json_t *about = snp_about_json(
-        rq->supervisor->is_local ? &snp_local_about : &snp_native_about, snp_serve_methods());
+    snp_autojson json_t *answer = rq->supervisor->ops->probe(rq->supervisor);
+    snp_autojson json_t *about =
+        snp_about_json(rq->supervisor->ops->about, snp_serve_methods());
 
     if (json_object_set_new(about, "limits", snp_manifest_limits(rq->supervisor)) < 0 ||
         json_object_update(answer, about) < 0) {
@@ -204,46 +207,6 @@ static int read_env(const json_t *env,
     return 0;
 }
 
-/*
- * The local tier shows no folder under another path, so it has the built-in templates only;
- * of a project's own packages the result says that they were not used.
- */
-static int find_local_python(const struct snp_python_query *query,
-                             struct snp_python *ret,
-                             struct snp_err *err)
-{
-    struct snp_python_query base = *query;
-    char state[SNP_SUPERVISOR_PATH_MAX + 8];
-    int r;
-
-    if (query->rootfs != NULL) {
-        return snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_TIER, "native", 0,
-                             "a rootfs takes mounts of its own, which the local tier has not");
-    }
-    /* Ours is a folder of the daemon's, which has the records. */
-    (void)snprintf(state, sizeof(state), "%s/..", query->state_dir);
-    base.state_dir = state;
-    r = snp_python_find(&base, ret, err);
-
-    if (r == 0 && query->name == NULL && ret->site != NULL) {
-        snp_python_done(ret);
-        base.name = "base";
-        r = snp_python_find(&base, ret, err);
-        if (r == 0) {
-            ret->note = strdup("the local tier does not use a project's .venv");
-        }
-    }
-    if (r == 0 && (ret->site != NULL || ret->prefix != NULL)) {
-        (void)snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_TIER, "native", 0,
-                            "template %.60s is not below /usr, and the local tier has only "
-                            "such, as base",
-                            ret->name);
-        snp_python_done(ret);
-        return err->code;
-    }
-    return r;
-}
-
 static int on_open(struct request *rq, struct snp_err *err)
 {
     struct snp_sandbox_spec spec = {
@@ -284,11 +247,10 @@ static int on_open(struct request *rq, struct snp_err *err)
             .default_python = rq->supervisor->python,
             .home = rq->supervisor->home,
         };
-        r = rq->supervisor->is_local ? find_local_python(&query, &spec.python, err)
-                                     : snp_python_find(&query, &spec.python, err);
+        r = rq->supervisor->ops->find_python(&query, &spec.python, err);
     }
     if (r == 0) {
-        r = snp_supervisor_folder(rq->supervisor, spec.id, folder, sizeof(folder), err);
+        r = rq->supervisor->ops->folder(rq->supervisor, spec.id, folder, sizeof(folder), err);
     }
     if (r == 0) {
         r = read_env(json_object_get(rq->head, "env"), folder, &spec, err);
@@ -715,8 +677,8 @@ static int on_stats(struct request *rq, struct snp_err *err)
     snp_autojson json_t *answer = NULL;
 
     (void)err;
-    if (rq->sandbox->process.has_cgroup) {
-        snp_meter_read_once(&rq->supervisor->cgroups, rq->sandbox->process.cgroup, &usage);
+    if (rq->sandbox->cgroup != NULL) {
+        snp_meter_read_once(&rq->supervisor->cgroups, rq->sandbox->cgroup, &usage);
     }
     answer = json_pack("{s:I,s:I}", "memory_bytes", (json_int_t)usage.memory_bytes, "cpu_us",
                        (json_int_t)usage.cpu_us);

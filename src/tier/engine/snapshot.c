@@ -23,11 +23,11 @@
 #include "base/log.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/cell.h"
+#include "tier/engine/inside.h"
 #include "tier/engine/rollback.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/state.h"
 #include "tier/engine/supervisor.h"
-#include "tier/host/procs.h"
 #include "wire/rpc.h"
 
 enum {
@@ -202,16 +202,16 @@ static void make_room(struct snp_sandbox *s)
     unsigned n = n_copies(bs) + bs->n_dying + (s->transfer.saving != NULL ? 1 : 0);
     uint64_t reserve = bs->n_dying > 0 && bs->is_short ? limit[SNP_LIMIT_MEMORY] / 4 : 0;
 
-    if (!s->process.has_cgroup) {
+    if (s->cgroup == NULL) {
         return;
     }
     if (n != bs->n_allowed &&
-        snp_cgroup_set_processes(&s->supervisor->cgroups, s->process.cgroup,
+        snp_cgroup_set_processes(&s->supervisor->cgroups, s->cgroup,
                                  limit[SNP_LIMIT_PROCESSES] + SNP_OWN_PROCESSES + n) == 0) {
         bs->n_allowed = n;
     }
     if (reserve != bs->has_reserve &&
-        snp_cgroup_set_memory(&s->supervisor->cgroups, s->process.cgroup,
+        snp_cgroup_set_memory(&s->supervisor->cgroups, s->cgroup,
                               limit[SNP_LIMIT_MEMORY] + reserve) == 0) {
         bs->has_reserve = reserve;
     }
@@ -350,7 +350,7 @@ void snp_snapshot_on_gone(struct snp_sandbox *s, uint32_t number)
         bs->guarantee.interpreter = SNP_GUARANTEE_UNAVAILABLE;
         add_note(&bs->guarantee, json_string("the copy of the interpreter has died"));
     }
-    if (s->state != SNP_SANDBOX_READY || s->is_ending) {
+    if (s->state != SNP_SANDBOX_READY) {
         return;
     }
     snp_log(SNP_LOG_WARN, "snapshot-gone", "session=%s snapshot=%u", s->spec.id,
@@ -483,22 +483,6 @@ static void conclude(struct snp_sandbox *s)
     run_waits(s);
 }
 
-/* Without a /proc of its own pid 1 cannot tell who else is there. */
-static uint32_t count_others(const struct snp_sandbox *s, pid_t copy)
-{
-    struct snp_procs procs = {0};
-    uint32_t n = 0;
-
-    snp_procs_below(s->process.pid, &procs);
-    for (size_t i = 0; i < procs.n; i++) {
-        const struct snp_proc *p = &procs.at[i];
-
-        n += p->pid != copy && p->state != 'Z' && !snp_spared_has(&s->spared, p->pid) ? 1 : 0;
-    }
-    snp_procs_done(&procs);
-    return n > 1 ? n - 1 : 0; /* one is the interpreter */
-}
-
 static void on_copied(void *data, int eno, const char *bytes, size_t n)
 {
     struct snp_sandbox *s = data;
@@ -509,8 +493,8 @@ static void on_copied(void *data, int eno, const char *bytes, size_t n)
     if (eno == 0 && n >= 8) {
         memcpy(&pid, bytes, 4);
         memcpy(&m->others, bytes + 4, 4);
-        if (s->supervisor->is_local) {
-            m->others = count_others(s, pid);
+        if (s->supervisor->ops->others != NULL) {
+            m->others = s->supervisor->ops->others(s, pid);
         }
     } else {
         /* The interpreter says why, unless it cannot. */
@@ -619,11 +603,11 @@ static uint64_t room_for_files(struct snp_sandbox *s)
     const uint64_t enough = limit - limit / SHORT_SHARE;
     uint64_t used = 0;
 
-    if (s->supervisor->is_local) {
+    if (!s->supervisor->ops->holds_files_in_memory) {
         return UINT64_MAX; /* there they are on a disk */
     }
-    if (!s->process.has_cgroup || !snp_meter_usage(&s->meter, &s->supervisor->cgroups,
-                                                   s->process.cgroup, enough, &used)) {
+    if (s->cgroup == NULL ||
+        !snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->cgroup, enough, &used)) {
         return limit / 4;
     }
     return used < enough ? enough - used : 0;
@@ -688,9 +672,8 @@ static bool is_memory_short(struct snp_sandbox *s)
     const uint64_t enough = limit - limit / SHORT_SHARE;
     uint64_t used = 0;
 
-    return s->process.has_cgroup &&
-           snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->process.cgroup, enough,
-                           &used) &&
+    return s->cgroup != NULL &&
+           snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->cgroup, enough, &used) &&
            used > enough;
 }
 
@@ -770,10 +753,13 @@ void snp_snapshot_begin(struct snp_sandbox *s)
     send_keep(s, 0);
 }
 
-void snp_snapshot_on_pristine(struct snp_sandbox *s)
+void snp_snapshot_on_came(struct snp_sandbox *s, uint32_t number)
 {
     struct snp_tier_snapshots *bs = of(s);
 
+    if (number != 0) {
+        return;
+    }
     bs->has_pristine = true;
     if (bs->making.is_on && bs->making.number == 0) {
         bs->making.init_done = true;
@@ -943,8 +929,7 @@ static void on_watch(uv_timer_t *timer)
     struct snp_tier_snapshot *b = may_lose ? least_wanted(s) : NULL;
 
     if (s->cell == NULL || (b == NULL && !snp_state_is_aside(s)) ||
-        !snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->process.cgroup, enough,
-                         &used)) {
+        !snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->cgroup, enough, &used)) {
         return;
     }
     if (used > enough && snp_state_is_aside(s)) {
@@ -954,7 +939,7 @@ static void on_watch(uv_timer_t *timer)
         is_worth_it = true; /* until the saver has ended it shares what the copy holds */
     }
     if (used > enough && b != NULL &&
-        (is_worth_it || snp_proc_own_memory(s->process.pid, b->pid) >= limit / OWN_SHARE)) {
+        (is_worth_it || s->supervisor->ops->own_memory(s, b->pid) >= limit / OWN_SHARE)) {
         give_up(s, b);
     }
     ms = used > enough ? WATCH_SHARE * (snp_now_us() - start) / 1000 : (enough - used) / GROWTH;
@@ -970,7 +955,7 @@ void snp_snapshot_watch(struct snp_sandbox *s, bool is_running)
         return;
     }
     see_off(s);
-    if (is_running && s->process.has_cgroup && n_copies(bs) > 0) {
+    if (is_running && s->cgroup != NULL && n_copies(bs) > 0) {
         (void)uv_timer_start(bs->timer, on_watch, WATCH_MS_MIN, 0);
     } else {
         (void)uv_timer_stop(bs->timer);

@@ -124,8 +124,8 @@ void snp_snapshot_spent(struct snp_sandbox *s, bool again);
 /* What stands by, number: after a return to it. */
 void snp_snapshot_set_standby(struct snp_sandbox *s, uint32_t number);
 
-/* The pristine copy is there: only then a sweep spares it. */
-void snp_snapshot_on_pristine(struct snp_sandbox *s);
+/* A copy is there: only then a sweep spares it. */
+void snp_snapshot_on_came(struct snp_sandbox *s, uint32_t number);
 
 struct snp_tier_snapshot *snp_snapshot_find(struct snp_sandbox *s, uint32_t number);
 

@@ -26,6 +26,7 @@
 #include "base/json.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/cell.h"
+#include "tier/engine/inside.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/serve.h"
 #include "tier/engine/snapshot.h"
@@ -635,9 +636,8 @@ static bool has_room_for_copy(struct snp_sandbox *s)
     const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
     uint64_t used = 0;
 
-    return !s->process.has_cgroup ||
-           !snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->process.cgroup, limit / 3,
-                            &used) ||
+    return s->cgroup == NULL ||
+           !snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->cgroup, limit / 3, &used) ||
            used <= limit / 3;
 }
 

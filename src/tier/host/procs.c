@@ -16,6 +16,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/macro.h"
+#include "tier/engine/ops.h"
+#include "tier/engine/sandbox.h"
 
 enum {
     STOP_ROUNDS = 8,
@@ -26,29 +28,6 @@ enum {
     STAT_UTIME = 14,
     STAT_LAST = STAT_START
 };
-
-void snp_spared_set(struct snp_spared *spared, pid_t pid, bool is_there)
-{
-    for (size_t i = 0; i < spared->n; i++) {
-        if (spared->pid[i] == pid) {
-            spared->pid[i] = spared->pid[--spared->n];
-            break;
-        }
-    }
-    if (is_there && pid > 1 && spared->n < SNP_SPARED_MAX) {
-        spared->pid[spared->n++] = pid;
-    }
-}
-
-bool snp_spared_has(const struct snp_spared *spared, pid_t pid)
-{
-    for (size_t i = 0; spared != NULL && i < spared->n; i++) {
-        if (spared->pid[i] == pid) {
-            return true;
-        }
-    }
-    return false;
-}
 
 void snp_procs_done(struct snp_procs *procs)
 {

@@ -14,17 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Snapshots of a session and jobs of its pid 1, as that has told us. Plain values. */
-enum {
-    SNP_SPARED_MAX = 144
-};
-struct snp_spared {
-    pid_t pid[SNP_SPARED_MAX];
-    size_t n;
-};
-
-void snp_spared_set(struct snp_spared *spared, pid_t pid, bool is_there);
-bool snp_spared_has(const struct snp_spared *spared, pid_t pid);
+struct snp_copies_usage;
+struct snp_spared;
 
 /* Whom to look for. Plain values. */
 struct snp_family {
@@ -110,10 +101,6 @@ uint64_t snp_proc_own_memory(pid_t top, pid_t inner);
  * outside, and by several besides them, is not told apart. A process that may not be looked into
  * counts in full.
  */
-struct snp_copies_usage {
-    uint64_t bytes;
-    uint64_t copies_bytes;
-};
 void snp_copies_usage(pid_t top, const pid_t *inner, size_t n, struct snp_copies_usage *ret);
 
 /* Processes and threads of a user on this host; 0 if that cannot be seen. */

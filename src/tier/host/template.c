@@ -24,9 +24,8 @@
 #include "policy/template_name.h"
 #include "registry/python.h"
 #include "tier/engine/pool.h"
-#include "tier/engine/supervisor.h"
+#include "tier/host/host.h"
 #include "tier/host/procs.h"
-#include "tier/native/launch.h"
 
 enum {
     STDERR_MAX = 2048,
@@ -94,7 +93,9 @@ struct snp_dead_group {
 
 bool snp_pending_sweep(struct snp_supervisor *supervisor)
 {
-    for (struct snp_dead_group **at = &supervisor->dead; *at != NULL;) {
+    struct snp_host *host = snp_host_of(supervisor);
+
+    for (struct snp_dead_group **at = &host->dead; *at != NULL;) {
         struct snp_dead_group *group = *at;
         if (snp_cgroup_remove(&supervisor->cgroups, group->name)) {
             *at = group->next;
@@ -103,7 +104,7 @@ bool snp_pending_sweep(struct snp_supervisor *supervisor)
             at = &group->next;
         }
     }
-    return supervisor->dead == NULL;
+    return host->dead == NULL;
 }
 
 static void on_sweep(uv_timer_t *timer)
@@ -115,30 +116,31 @@ static void on_sweep(uv_timer_t *timer)
 
 static void remove_later(struct snp_supervisor *supervisor, const char *name)
 {
+    struct snp_host *host = snp_host_of(supervisor);
     struct snp_dead_group *group = calloc(1, sizeof(*group));
 
-    if (supervisor->sweep_timer == NULL) {
-        supervisor->sweep_timer = calloc(1, sizeof(*supervisor->sweep_timer));
-        if (supervisor->sweep_timer != NULL) {
-            (void)uv_timer_init(supervisor->loop, supervisor->sweep_timer);
-            supervisor->sweep_timer->data = supervisor;
+    if (host->sweep_timer == NULL) {
+        host->sweep_timer = calloc(1, sizeof(*host->sweep_timer));
+        if (host->sweep_timer != NULL) {
+            (void)uv_timer_init(supervisor->loop, host->sweep_timer);
+            host->sweep_timer->data = supervisor;
         }
     }
-    if (group == NULL || supervisor->sweep_timer == NULL) {
+    if (group == NULL || host->sweep_timer == NULL) {
         free(group); /* the next start removes it */
         return;
     }
     (void)snprintf(group->name, sizeof(group->name), "%s", name);
-    group->next = supervisor->dead;
-    supervisor->dead = group;
-    (void)uv_timer_start(supervisor->sweep_timer, on_sweep, SWEEP_MS, SWEEP_MS);
+    group->next = host->dead;
+    host->dead = group;
+    (void)uv_timer_start(host->sweep_timer, on_sweep, SWEEP_MS, SWEEP_MS);
 }
 
 void snp_pending_drop(struct snp_supervisor *supervisor, struct snp_pending *pending)
 {
     snp_closep(&pending->control_fd); /* it exits at end of stream */
     snp_closep(&pending->pidfd);
-    snp_supervisor_free_slot(supervisor, pending->slot);
+    snp_host_free_slot(supervisor, pending->slot);
     pending->slot = -1;
     if (pending->has_cgroup) {
         pending->has_cgroup = false;
@@ -240,19 +242,18 @@ static void on_stderr(uv_poll_t *poll, int status, int events)
 
 static void order_fork(struct snp_template *t)
 {
-    char order[1 + sizeof(uint32_t)] = {t->supervisor->is_local ? SNP_ZYGOTE_PLAIN
-                                                                : SNP_ZYGOTE_FORK};
-    struct snp_pending e = {
-        .pid = -1,
-        .number = t->forks,
-        .pidfd = -1,
-        .control_fd = -1,
-        .slot = t->supervisor->is_local ? -1 : snp_supervisor_take_slot(t->supervisor)};
+    const struct snp_host_ops *ops = snp_host_ops_of(t->supervisor);
+    char order[1 + sizeof(uint32_t)] = {ops->zygote_order};
+    struct snp_pending e = {.pid = -1,
+                            .number = t->forks,
+                            .pidfd = -1,
+                            .control_fd = -1,
+                            .slot = ops->has_slot ? -1 : snp_host_take_slot(t->supervisor)};
     int pair[2];
 
     if (t->n_ordered == ORDERS_MAX || e.slot == -2 ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-        snp_supervisor_free_slot(t->supervisor, e.slot);
+        snp_host_free_slot(t->supervisor, e.slot);
         return;
     }
     e.control_fd = pair[0];
@@ -294,7 +295,8 @@ static uint64_t programs_stamp(void)
 
 static bool is_worn(const struct snp_template *t)
 {
-    return t->forks >= t->supervisor->forks_max || t->programs != programs_stamp() ||
+    return t->forks >= snp_host_of(t->supervisor)->forks_max ||
+           t->programs != programs_stamp() ||
            snp_now_us() - t->born_us > SNP_TEMPLATE_AGE_MAX_S * 1000000ULL;
 }
 
@@ -342,37 +344,39 @@ static char **args_copy(char *const *args)
 static char **args_make(const struct snp_supervisor *supervisor,
                         const struct snp_python *python)
 {
+    const struct snp_host *host = snp_host_of(supervisor);
+    const struct snp_host_ops *ops = snp_host_ops_of(supervisor);
     char host_id[24];
     char landlock_abi[16];
     const struct {
         const char *name;
         const char *value;
     } rows[] = {
-        {"template",     python->name                                    },
-        {"python",       python->exe                                     },
-        {"guest",        supervisor->guest_dir                           },
-        {"host-id",      host_id                                         },
-        {"prefix",       python->prefix                                  },
-        {"venv",         python->venv                                    },
-        {"site",         python->site                                    },
-        {"alias",        python->alias                                   },
-        {"hash",         python->hash                                    },
-        {"ours",         python->is_ours ? "1" : NULL                    },
-        {"preload",      python->preload                                 },
-        {"folder",       supervisor->is_local ? supervisor->folder : NULL},
-        {"landlock-abi", supervisor->is_local ? landlock_abi : NULL      },
-        {"rootfs",       python->rootfs                                  },
-        {"id",           python->id                                      },
+        {"template",     python->name                         },
+        {"python",       python->exe                          },
+        {"guest",        host->guest_dir                      },
+        {"host-id",      host_id                              },
+        {"prefix",       python->prefix                       },
+        {"venv",         python->venv                         },
+        {"site",         python->site                         },
+        {"alias",        python->alias                        },
+        {"hash",         python->hash                         },
+        {"ours",         python->is_ours ? "1" : NULL         },
+        {"preload",      python->preload                      },
+        {"folder",       host->folder                         },
+        {"landlock-abi", ops->has_keeper ? landlock_abi : NULL},
+        {"rootfs",       python->rootfs                       },
+        {"id",           python->id                           },
     };
     char **args = calloc(SNP_ARRAY_LEN(rows) + 3, sizeof(*args));
     size_t n = 0;
     bool ok = args != NULL;
 
-    (void)snprintf(landlock_abi, sizeof(landlock_abi), "%d", supervisor->landlock_abi);
+    (void)snprintf(landlock_abi, sizeof(landlock_abi), "%d", host->landlock_abi);
     (void)snprintf(host_id, sizeof(host_id), "%u",
-                   supervisor->is_root ? (unsigned)SNP_IDMAP_BASE + SNP_INSIDE_ID : 0U);
+                   host->is_root ? (unsigned)SNP_IDMAP_BASE + SNP_INSIDE_ID : 0U);
     if (ok) {
-        args[n++] = strdup(supervisor->self);
+        args[n++] = strdup(host->self);
         args[n] = args[0] == NULL ? NULL : strdup("--zygote");
         ok = args[n] != NULL;
         n++;
@@ -398,7 +402,7 @@ static int template_start(struct snp_supervisor *supervisor,
 
 static struct snp_template *template_find(struct snp_supervisor *supervisor, char *const *args)
 {
-    for (struct snp_template *t = supervisor->templates; t != NULL; t = t->next) {
+    for (struct snp_template *t = snp_host_of(supervisor)->templates; t != NULL; t = t->next) {
         if (t->control != NULL && !t->is_retired && args_equal(t->args, args)) {
             return t;
         }
@@ -509,13 +513,14 @@ static int prepare(struct snp_supervisor *supervisor,
                    struct snp_pending *e,
                    struct snp_err *err)
 {
+    const struct snp_host_ops *ops = snp_host_ops_of(supervisor);
     int r;
 
     e->pid = pidfd_pid(e->pidfd);
     if (e->pid < 0) {
         return snp_fail(err, SNP_E_INTERNAL, "the new process is gone");
     }
-    r = supervisor->is_local ? 0 : snp_idmap_write(e->pid, e->slot, SNP_INSIDE_ID, err);
+    r = ops->map_ids == NULL ? 0 : ops->map_ids(e, err);
     if (r < 0) {
         return r;
     }
@@ -608,7 +613,7 @@ static void on_forked(struct snp_template *t, const char *message, int pidfd)
     p->pending.zygote = t->zygote;
     memcpy(p->pending.python, t->python, sizeof(t->python));
     (void)snprintf(p->pending.cgroup, sizeof(p->pending.cgroup), "%llu",
-                   (unsigned long long)t->supervisor->next_pending++);
+                   (unsigned long long)snp_host_of(t->supervisor)->next_pending++);
     t->n_preparing++;
     if (uv_queue_work(t->supervisor->loop, &p->work, preparation_run, preparation_done) < 0) {
         (void)snp_fail(&p->err, SNP_E_NOMEM, "cannot start a worker");
@@ -641,7 +646,8 @@ static void on_ready(struct snp_template *t, const char *version)
 {
     (void)snprintf(t->python, sizeof(t->python), "%.*s", SNP_VERSION_MAX, version);
     t->is_ready = true;
-    t->zygote = t->supervisor->is_local ? snp_proc_first_child(t->process->pid) : -1;
+    t->zygote =
+        snp_host_ops_of(t->supervisor)->has_keeper ? snp_proc_first_child(t->process->pid) : -1;
     (void)uv_timer_stop(t->timer);
     snp_log(SNP_LOG_INFO, "template_ready", "name=%s ms=%llu", t->name,
             (unsigned long long)((snp_now_us() - t->born_us) / 1000));
@@ -705,21 +711,22 @@ static int spawn_process(struct snp_template *t,
                          struct snp_err *err)
 {
     struct snp_supervisor *supervisor = t->supervisor;
+    const struct snp_host *host = snp_host_of(supervisor);
     uv_stdio_container_t stdio[] = {
         {.flags = UV_IGNORE},
         {                      .flags = UV_IGNORE                 },
         { .flags = UV_INHERIT_FD,                  .data.fd = stderr_fd},
         {                  .flags = UV_INHERIT_FD,                  .data.fd = control_fd},
-        {                  .flags = UV_INHERIT_FD,                  .data.fd = supervisor->session_filter_fd},
-        {                  .flags = UV_INHERIT_FD,                  .data.fd = supervisor->zygote_filter_fd},
-        {                  .flags = UV_INHERIT_FD,                  .data.fd = supervisor->life_fd[0]},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = host->session_filter_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = host->zygote_filter_fd},
+        {                  .flags = UV_INHERIT_FD,                  .data.fd = host->life_fd[0]},
     };
     uv_process_options_t options = {
-        .file = supervisor->self,
+        .file = host->self,
         .args = t->args,
         .exit_cb = on_process_exit,
         .stdio = stdio,
-        .stdio_count = SNP_ARRAY_LEN(stdio) - (supervisor->is_local ? 0 : 1),
+        .stdio_count = SNP_ARRAY_LEN(stdio) - (snp_host_ops_of(supervisor)->has_keeper ? 0 : 1),
     };
     uv_process_t *process = calloc(1, sizeof(*process));
     int r;
@@ -803,8 +810,8 @@ static int template_start(struct snp_supervisor *supervisor,
     (void)uv_timer_init(supervisor->loop, t->timer);
     t->timer->data = t;
     (void)uv_timer_start(t->timer, on_start_timeout, START_TIMEOUT_MS, 0);
-    t->next = supervisor->templates;
-    supervisor->templates = t;
+    t->next = snp_host_of(supervisor)->templates;
+    snp_host_of(supervisor)->templates = t;
     *ret = t;
     return 0;
 }
@@ -812,7 +819,7 @@ static int template_start(struct snp_supervisor *supervisor,
 /* Free the ones that ended long ago; they are only kept while callbacks may refer to them. */
 static void templates_prune(struct snp_supervisor *supervisor)
 {
-    for (struct snp_template **at = &supervisor->templates; *at != NULL;) {
+    for (struct snp_template **at = &snp_host_of(supervisor)->templates; *at != NULL;) {
         struct snp_template *t = *at;
         if (t->control == NULL && t->stderr_poll == NULL && t->n_preparing == 0) {
             *at = t->next;
@@ -876,7 +883,7 @@ void snp_templates_watch(struct snp_supervisor *supervisor)
     struct snp_err err;
 
     (void)snp_fail(&err, SNP_E_INTERNAL, "the template was not used for long");
-    for (struct snp_template *t = supervisor->templates; t != NULL; t = t->next) {
+    for (struct snp_template *t = snp_host_of(supervisor)->templates; t != NULL; t = t->next) {
         if (!snp_template_is_builtin(t->name) && t->first == NULL && t->is_ready &&
             now - t->used_us > SNP_TEMPLATE_IDLE_MAX_S * 1000000ULL) {
             template_end(t, &err);
@@ -890,7 +897,7 @@ void snp_templates_close(struct snp_supervisor *supervisor)
     struct snp_err err;
 
     (void)snp_fail(&err, SNP_E_PEER, "the tier is ending");
-    for (struct snp_template *t = supervisor->templates; t != NULL; t = t->next) {
+    for (struct snp_template *t = snp_host_of(supervisor)->templates; t != NULL; t = t->next) {
         template_end(t, &err);
     }
 }

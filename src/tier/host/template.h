@@ -23,6 +23,14 @@ struct snp_python;
 struct snp_supervisor;
 struct snp_template;
 
+/* Descriptors of what starts a template: `PROGRAM --zygote NAME=VALUE...`, see args_make. */
+enum {
+    SNP_LAUNCH_CONTROL_FD = 3,
+    SNP_LAUNCH_SESSION_FILTER_FD = 4,
+    SNP_LAUNCH_ZYGOTE_FILTER_FD = 5,
+    SNP_LAUNCH_LIFE_FD = 6, /* with keepers: ends with the supervisor */
+};
+
 enum {
     SNP_TEMPLATE_FORKS_MAX = 1000,
     SNP_TEMPLATE_AGE_MAX_S = 3600,
@@ -34,7 +42,7 @@ struct snp_pending {
     pid_t pid;       /* as the supervisor sees it */
     uint32_t number; /* of the order it comes of */
     int pidfd;
-    pid_t keeper;   /* of the local tier: who adopts what this one leaves behind ... */
+    pid_t keeper;   /* with keepers: who adopts what this one leaves behind ... */
     pid_t zygote;   /* ... and its other child; -1 = gone */
     int control_fd; /* to its control socket */
     int slot;       /* id range, -1 = none */

@@ -23,8 +23,8 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "tier/engine/sandbox.h"
 #include "tier/host/procs.h"
+#include "tier/local/local.h"
 
 enum {
     PATH_LEN = 4096,
@@ -91,7 +91,7 @@ static int send_signal(const struct asked *a, pid_t caller, pid_t to, int number
     if (!still_waits(a)) {
         return EINTR;
     }
-    snp_procs_below(s->process.pid, &procs);
+    snp_procs_below(snp_forked_of(s)->process.pid, &procs);
     for (size_t i = 0; i < procs.n; i++) {
         const struct snp_proc *p = &procs.at[i];
         int one;
@@ -99,14 +99,14 @@ static int send_signal(const struct asked *a, pid_t caller, pid_t to, int number
             continue;
         }
         /* As closed to the code as the first process, which is not in the list. */
-        one = snp_spared_has(&s->spared, p->pid) && caller != s->process.pid
+        one = snp_spared_has(&s->spared, p->pid) && caller != snp_forked_of(s)->process.pid
                   ? EPERM
                   : snp_proc_signal(p, number);
         reached += one == 0 ? 1 : 0;
         r = one;
     }
     snp_procs_done(&procs);
-    if (to == s->process.pid) {
+    if (to == snp_forked_of(s)->process.pid) {
         return EPERM;
     }
     return reached > 0 ? 0 : r;
@@ -125,7 +125,8 @@ static int do_kill(struct asked *a)
         a->goes_on = true;
         return 0;
     }
-    return a->sandbox->is_sweeping ? ESRCH : send_signal(a, caller, to, number);
+    return snp_local_sandbox_of(a->sandbox)->is_sweeping ? ESRCH
+                                                         : send_signal(a, caller, to, number);
 }
 
 /* To a thread of the caller itself; others are not reached. */

@@ -35,7 +35,7 @@
 #include "guest/module/landlock.h"
 #include "guest/spec.h"
 #include "tier/host/procs.h"
-#include "tier/native/launch.h"
+#include "tier/host/template.h"
 
 enum {
     FILTER_MAX = 64 << 10,

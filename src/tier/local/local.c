@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Work that walks /proc or a folder runs in a worker. Each such job counts on its session,
- * which stays until the last is done; what a job needs of it is copied before it starts.
- */
+/* A supervisor of sandboxes without namespaces, and its table. */
 #include "tier/local/local.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,33 +13,22 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "os/idmap.h"
-#include "tier/engine/cell.h"
-#include "tier/engine/result.h"
-#include "tier/engine/sandbox.h"
-#include "tier/engine/supervisor.h"
+#include "registry/python.h"
+#include "tier/engine/open.h"
 #include "tier/host/procs.h"
-#include "tier/local/deleted.h"
 #include "tier/local/emulate.h"
 #include "tier/local/filter.h"
 #include "tier/local/folder.h"
 
 enum {
-    SWEEP_MS = 12000, /* less than a cell's patience */
-    KILL_MS = 12000,
-    MEMORY_MS = 20,
-    DISK_MS = 50,
-    DISK_SHARE = 10, /* of the time at most is spent on looking */
-    IDLE_MS = 1000,
     FILE_MAX = 8 << 20,
     GUEST_DEPTH = 2 /* folders in the driver's */
 };
 
-/* Start ---------------------------------------------------------------------------------- */
+/* The supervisor ------------------------------------------------------------------------- */
 
 /* Real root with the rights to be other users and to end them. */
 static bool has_rights(void)
@@ -112,381 +97,260 @@ static int copy_guest(struct snp_supervisor *supervisor, struct snp_err *err)
     char to[SNP_FOLDER_MAX + 16];
     int r;
 
-    (void)snprintf(to, sizeof(to), "%s/guest", supervisor->folder);
-    r = copy_folder(supervisor->guest_dir, to, GUEST_DEPTH, err);
-    (void)snprintf(supervisor->guest_dir, sizeof(supervisor->guest_dir), "%s", to);
+    (void)snprintf(to, sizeof(to), "%s/guest", snp_host_of(supervisor)->folder);
+    r = copy_folder(snp_host_of(supervisor)->guest_dir, to, GUEST_DEPTH, err);
+    (void)snprintf(snp_host_of(supervisor)->guest_dir,
+                   sizeof(snp_host_of(supervisor)->guest_dir), "%s", to);
     return r;
 }
 
-int snp_local_init(struct snp_supervisor *supervisor, struct snp_err *err)
+static int start(struct snp_supervisor *supervisor, struct snp_err *err)
 {
+    struct snp_host *host = snp_host_of(supervisor);
     struct snp_local_filter want = {0};
     int life[2];
-    int r;
+    int r = snp_host_start(supervisor, err);
 
-    supervisor->is_root = has_rights();
-    supervisor->can_namespace = supervisor->landlock_abi > 0;
-    if (!supervisor->can_namespace) {
+    if (r < 0) {
+        return r;
+    }
+    host->is_root = has_rights();
+    supervisor->can_run = host->landlock_abi > 0;
+    if (!supervisor->can_run) {
         (void)snprintf(supervisor->why, sizeof(supervisor->why),
                        "the local tier keeps the code from your files by Landlock, which this "
                        "kernel does not offer; use one from 5.13 on with landlock in lsm=");
     }
-    if (supervisor->is_root && snp_idmap_open_locks(&supervisor->locks_fd, err) < 0) {
+    if (host->is_root && snp_idmap_open_locks(&host->locks_fd, err) < 0) {
         return err->code;
     }
     if (pipe2(life, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
-    supervisor->life_fd[0] = life[0];
-    supervisor->life_fd[1] = life[1];
-    r = snp_folders_open(supervisor->state_dir, supervisor->is_root, supervisor->folder,
-                         sizeof(supervisor->folder) - 64, &supervisor->folder_lock_fd, err);
+    host->life_fd[0] = life[0];
+    host->life_fd[1] = life[1];
+    r = snp_folders_open(supervisor->state_dir, host->is_root, host->folder,
+                         sizeof(host->folder) - 64, &snp_local_of(supervisor)->folder_lock_fd,
+                         err);
     if (r == 0) {
         r = copy_guest(supervisor, err);
     }
     want.counts_memory = snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY);
-    want.has_own_ids = supervisor->is_root;
-    want.has_truncate = supervisor->landlock_abi >= 3 || supervisor->is_root;
+    want.has_own_ids = host->is_root;
+    want.has_truncate = host->landlock_abi >= 3 || host->is_root;
     return r < 0 ? r
-                 : snp_local_filters(&want, &supervisor->session_filter_fd,
-                                     &supervisor->zygote_filter_fd, err);
+                 : snp_local_filters(&want, &host->session_filter_fd, &host->zygote_filter_fd,
+                                     err);
 }
 
-void snp_local_release(struct snp_supervisor *supervisor)
+/* The keepers kill all at once. */
+static void end_all(struct snp_supervisor *supervisor)
 {
-    snp_closep(&supervisor->life_fd[1]);
+    snp_closep(&snp_host_of(supervisor)->life_fd[1]);
 }
 
-void snp_local_done(struct snp_supervisor *supervisor)
+static void done(struct snp_supervisor *supervisor)
 {
-    snp_folders_close(supervisor->state_dir, supervisor->folder, &supervisor->folder_lock_fd);
+    snp_folders_close(supervisor->state_dir, snp_host_of(supervisor)->folder,
+                      &snp_local_of(supervisor)->folder_lock_fd);
 }
 
-/* Jobs ------------------------------------------------------------------------------------- */
-
-struct job {
-    uv_work_t work;
-    struct snp_sandbox *sandbox;
-    void (*run)(struct job *);  /* in a worker */
-    void (*done)(struct job *); /* on the loop */
-    struct snp_family family;
-    struct snp_spared spared; /* of the family */
-    int project_fd;           /* owned */
-    int pidfd;                /* borrowed from the session, which outlives us */
-    int result;
-    struct snp_err err;
-    uid_t owner;
-    uint64_t start_us;
-    void (*session_cb)(struct snp_sandbox *);
-    void (*swept_cb)(struct snp_sandbox *, int eno);
-    struct snp_folder_size size[2]; /* of workspace and tmp */
-    struct snp_deleted held;
-    pid_t *others; /* owned */
-};
-
-static void job_run(uv_work_t *work)
+/*
+ * The local tier shows no folder under another path, so it has the built-in templates only;
+ * of a project's own packages the result says that they were not used.
+ */
+static int find_python(const struct snp_python_query *query,
+                       struct snp_python *ret,
+                       struct snp_err *err)
 {
-    struct job *job = work->data;
+    struct snp_python_query base = *query;
+    char state[SNP_SUPERVISOR_PATH_MAX + 8];
+    int r;
 
-    job->run(job);
-}
-
-static void job_done(uv_work_t *work, int status)
-{
-    struct job *job = work->data;
-
-    (void)status;
-    job->sandbox->n_jobs--;
-    job->done(job);
-    free(job);
-}
-
-static struct job *job_new(struct snp_sandbox *s,
-                           void (*run)(struct job *),
-                           void (*done)(struct job *))
-{
-    struct job *job = calloc(1, sizeof(*job));
-
-    if (job != NULL) {
-        job->work.data = job;
-        job->sandbox = s;
-        job->run = run;
-        job->done = done;
-        job->pidfd = s->process.pidfd;
-        job->owner = snp_supervisor_code_uid(s->supervisor, s->process.slot);
-        job->spared = s->spared;
-        job->family = (struct snp_family){.top = s->has_process ? s->process.pid : -1,
-                                          .spared = &job->spared};
+    if (query->rootfs != NULL) {
+        return snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_TIER, "native", 0,
+                             "a rootfs takes mounts of its own, which the local tier has not");
     }
-    return job;
-}
+    /* Ours is a folder of the daemon's, which has the records. */
+    (void)snprintf(state, sizeof(state), "%s/..", query->state_dir);
+    base.state_dir = state;
+    r = snp_python_find(&base, ret, err);
 
-/* Without memory or threads the work is done here and now: it may not be left out. */
-static void job_start(struct job *job)
-{
-    job->sandbox->n_jobs++;
-    if (uv_queue_work(job->sandbox->supervisor->loop, &job->work, job_run, job_done) < 0) {
-        job_run(&job->work);
-        job_done(&job->work, 0);
-    }
-}
-
-bool snp_local_is_busy(const struct snp_sandbox *s)
-{
-    return s->n_jobs > 0;
-}
-
-static void prepare_run(struct job *job)
-{
-    struct snp_sandbox *s = job->sandbox;
-    const struct snp_folder_copy copy = {
-        .project_fd = job->project_fd,
-        .mask = snp_buf_bytes(&s->mask),
-        .mask_len = s->mask.len,
-        .max_bytes = s->spec.limits.value[SNP_LIMIT_WORKSPACE],
-        .max_files = s->spec.limits.value[SNP_LIMIT_INODES],
-        .owner = job->owner,
-    };
-
-    job->result = snp_folder_make(s->folder, job->owner, s->spec.is_lasting, &job->err);
-    if (job->result == 0 && job->project_fd >= 0) {
-        job->result = snp_folder_fill(s->folder, &copy, &job->err);
-    }
-    snp_closep(&job->project_fd);
-}
-
-static void prepare_done(struct job *job)
-{
-    struct snp_sandbox *s = job->sandbox;
-
-    if (job->result < 0) {
-        s->open_err = job->err;
-    }
-    job->session_cb(s);
-}
-
-void snp_local_prepare(struct snp_sandbox *s, void (*done)(struct snp_sandbox *))
-{
-    struct job *job = job_new(s, prepare_run, prepare_done);
-    int project_fd = -1;
-
-    if (s->project_fd >= 0) { /* of its own: the session may close hers meanwhile */
-        project_fd = fcntl(s->project_fd, F_DUPFD_CLOEXEC, 3);
-    }
-    if (job == NULL || (s->project_fd >= 0 && project_fd < 0)) {
-        snp_closep(&project_fd);
-        free(job);
-        (void)snp_fail(&s->open_err, SNP_E_NOMEM, "out of memory or descriptors");
-        done(s);
-        return;
-    }
-    job->session_cb = done;
-    job->project_fd = project_fd;
-    job_start(job);
-}
-
-/* Ending ----------------------------------------------------------------------------------- */
-
-static void kill_run(struct job *job)
-{
-    job->family.spared = NULL;
-    job->result = snp_family_sweep(&job->family, KILL_MS);
-    (void)syscall(SYS_pidfd_send_signal, job->pidfd, SIGKILL, NULL, 0);
-}
-
-static void kill_done(struct job *job)
-{
-    if (job->result != 0) {
-        snp_log(SNP_LOG_ERROR, "processes-left", "session=%s", job->sandbox->spec.id);
-    }
-}
-
-void snp_local_kill(struct snp_sandbox *s)
-{
-    struct job *job = s->is_ending ? NULL : job_new(s, kill_run, kill_done);
-
-    if (job != NULL) {
-        s->is_ending = true;
-        s->is_sweeping = true;
-        job_start(job);
-    }
-}
-
-/* Its children, if there are any, are the keeper's now, as the first processes of others may be. */
-static void list_others(struct job *job)
-{
-    const struct snp_sandbox *s = job->sandbox;
-    const struct snp_supervisor *supervisor = s->supervisor;
-    size_t n = 0;
-
-    job->others = calloc((size_t)supervisor->n_sandboxes + 1, sizeof(*job->others));
-    if (job->others == NULL) {
-        return;
-    }
-    job->others[n++] = s->process.zygote;
-    for (const struct snp_sandbox *o = supervisor->sandboxes; o != NULL; o = o->next) {
-        if (o != s && o->has_process && n <= supervisor->n_sandboxes) {
-            job->others[n++] = o->process.pid;
+    if (r == 0 && query->name == NULL && ret->site != NULL) {
+        snp_python_done(ret);
+        base.name = "base";
+        r = snp_python_find(&base, ret, err);
+        if (r == 0) {
+            ret->note = strdup("the local tier does not use a project's .venv");
         }
     }
-    job->family.keeper = s->process.keeper;
-    job->family.others = job->others;
-    job->family.n_others = n;
-}
-
-static void bury_run(struct job *job)
-{
-    job->family.top = -1;
-    job->family.spared = NULL;
-    (void)snp_family_sweep(&job->family, KILL_MS);
-    snp_folder_remove(job->sandbox->folder);
-}
-
-static void bury_done(struct job *job)
-{
-    free(job->others);
-    job->session_cb(job->sandbox);
-}
-
-void snp_local_bury(struct snp_sandbox *s, void (*gone)(struct snp_sandbox *))
-{
-    struct job *job = job_new(s, bury_run, bury_done);
-
-    s->is_ending = true;
-    if (s->watch != NULL) {
-        (void)uv_timer_stop(s->watch);
+    if (r == 0 && (ret->site != NULL || ret->prefix != NULL)) {
+        (void)snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_TIER, "native", 0,
+                            "template %.60s is not below /usr, and the local tier has only "
+                            "such, as base",
+                            ret->name);
+        snp_python_done(ret);
+        return err->code;
     }
-    if (job == NULL) {
-        gone(s); /* the folder goes with the supervisor */
-        return;
-    }
-    job->session_cb = gone;
-    list_others(job);
-    job_start(job);
+    return r;
 }
 
-static void sweep_run(struct job *job)
+static int folder(const struct snp_supervisor *supervisor,
+                  const char *session_id,
+                  char *out,
+                  size_t len,
+                  struct snp_err *err)
 {
-    job->result = snp_family_sweep(&job->family, SWEEP_MS);
+    int n = snprintf(out, len, "%s/%.16s", snp_host_of(supervisor)->folder, session_id);
+
+    return n < 0 || (size_t)n >= len
+               ? snp_fail(err, SNP_E_LIMIT, "the state folder's path is too long")
+               : 0;
 }
 
-static void sweep_done(struct job *job)
-{
-    struct snp_sandbox *s = job->sandbox;
+/* A sandbox ---------------------------------------------------------------------------------- */
 
-    s->is_sweeping = s->is_ending;
-    job->swept_cb(s, job->result);
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
 }
 
-void snp_local_sweep(struct snp_sandbox *s, void (*swept)(struct snp_sandbox *, int eno))
+static int make(struct snp_sandbox *s)
 {
-    struct job *job = job_new(s, sweep_run, sweep_done);
+    uv_timer_t *watch = calloc(1, sizeof(*watch));
 
-    if (job == NULL) {
-        snp_sandbox_kill(s, "out of memory");
-        return;
+    if (watch == NULL || snp_forked_make(s, sizeof(struct snp_local_sandbox)) < 0) {
+        free(watch);
+        return -1;
     }
-    s->is_sweeping = true;
-    job->swept_cb = swept;
-    job_start(job);
+    (void)uv_timer_init(s->supervisor->loop, watch);
+    watch->data = s;
+    snp_local_sandbox_of(s)->watch = watch;
+    return 0;
 }
 
-/* Watching --------------------------------------------------------------------------------- */
-
-static void measure_run(struct job *job)
+static void unmake(struct snp_sandbox *s)
 {
-    const uint64_t *limit = job->sandbox->spec.limits.value;
-    const struct snp_folder_size most[] = {
-        {limit[SNP_LIMIT_WORKSPACE], limit[SNP_LIMIT_INODES]},
-        {limit[SNP_LIMIT_TMP],       limit[SNP_LIMIT_INODES]},
-    };
-    static const char *const parts[] = {"workspace", "tmp"};
-    char path[SNP_FOLDER_MAX + 16];
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
-        (void)snprintf(path, sizeof(path), "%s/%s", job->sandbox->folder, parts[i]);
-        snp_folder_measure(path, &most[i], &job->size[i]);
-    }
-    /* Whatever folder they were in: they are files of the code's, and most of its room is there. */
-    snp_deleted_measure(job->family.top, job->sandbox->folder, &job->held);
-    job->size[0].bytes += job->held.file_bytes;
+    uv_close((uv_handle_t *)SNP_TAKE_PTR(snp_local_sandbox_of(s)->watch), free_handle);
+    snp_forked_unmake(s);
 }
 
-static void measure_done(struct job *job)
+/* Its folder stands; without a reason to give up it gets its processes. */
+static void on_prepared(struct snp_sandbox *s)
 {
-    struct snp_sandbox *s = job->sandbox;
-    const uint64_t *limit = s->spec.limits.value;
-    enum snp_limit over = SNP_LIMIT_N;
-
-    s->is_measuring = false;
-    s->mapping_bytes = job->held.mapping_bytes;
-    s->measured_us = snp_now_us();
-    s->measure_cost_us = s->measured_us - job->start_us;
-    if (job->size[0].bytes > limit[SNP_LIMIT_WORKSPACE]) {
-        over = SNP_LIMIT_WORKSPACE;
-    } else if (job->size[0].files > limit[SNP_LIMIT_INODES]) {
-        over = SNP_LIMIT_INODES;
-    } else if (job->size[1].bytes > limit[SNP_LIMIT_TMP] ||
-               job->size[1].files > limit[SNP_LIMIT_INODES]) {
-        over = SNP_LIMIT_TMP;
-    }
-    if (over == SNP_LIMIT_N || s->state != SNP_SANDBOX_READY) {
-        return;
-    }
-    if (s->cell != NULL) {
-        snp_cell_on_disk(s, over);
+    if (s->reason[0] != '\0' || s->open_err.code != SNP_OK) {
+        snp_forked_abandon(s);
     } else {
-        snp_sandbox_kill(s, "its files passed their limit while no cell ran");
+        snp_forked_open(s);
     }
 }
 
-static void measure(struct snp_sandbox *s)
+/*
+ * The folder first, because a template stands still from the fork of a sandbox to the end of
+ * its set-up. Whose it is must be known before.
+ */
+static void open_sandbox(struct snp_sandbox *s)
 {
-    struct job *job = s->is_measuring ? NULL : job_new(s, measure_run, measure_done);
+    struct snp_forked *f = snp_forked_of(s);
+    struct snp_err err;
 
-    if (job != NULL) {
-        s->is_measuring = true;
-        job->start_us = snp_now_us();
-        job_start(job);
-    }
-}
-
-static void on_watch(uv_timer_t *timer)
-{
-    struct snp_sandbox *s = timer->data;
-    bool is_running = s->cell != NULL;
-    uint64_t pause_us = (is_running ? DISK_MS : IDLE_MS) * 1000ULL;
-    struct snp_family_usage usage;
-
-    if (s->state != SNP_SANDBOX_READY || s->is_ending) {
+    f->process.slot = snp_host_take_slot(s->supervisor);
+    if (f->process.slot == -2) {
+        f->process.slot = -1;
+        (void)snp_fail(&err, SNP_E_LIMIT, "no user ids are left for another sandbox");
+        snp_sandbox_failed(s, &err);
         return;
     }
-    if (is_running && !snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY)) {
-        snp_family_usage(s->process.pid, s->spec.limits.value[SNP_LIMIT_MEMORY], &usage);
-        snp_cell_on_memory(s, usage.memory_bytes + s->mapping_bytes);
-    }
-    pause_us =
-        pause_us > DISK_SHARE * s->measure_cost_us ? pause_us : DISK_SHARE * s->measure_cost_us;
-    if (snp_now_us() - s->measured_us >= pause_us) {
-        measure(s);
-    }
+    snp_local_prepare(s, on_prepared);
 }
 
-void snp_local_watch(struct snp_sandbox *s, bool is_running)
+/*
+ * Without a file system of its own a single file is the one thing the kernel bounds.
+ * RLIMIT_NPROC counts all processes of a user, on the whole host.
+ */
+static void fill_spec(struct snp_sandbox *s, struct snp_spec *spec)
 {
-    unsigned ms = !is_running                                                   ? IDLE_MS
-                  : snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY) ? DISK_MS
-                                                                                : MEMORY_MS;
+    uint64_t workspace = s->spec.limits.value[SNP_LIMIT_WORKSPACE];
 
-    if (s->watch != NULL && !s->is_ending) {
-        (void)uv_timer_start(s->watch, on_watch, ms, ms);
+    spec->is_local = 1;
+    spec->file_bytes = workspace < spec->file_bytes ? workspace : spec->file_bytes;
+    spec->own_id = snp_host_code_uid(s->supervisor, snp_forked_of(s)->process.slot);
+    if (spec->own_id == 0) {
+        spec->processes += snp_procs_of_user(s->supervisor->uid);
     }
+    (void)snprintf(spec->folder, sizeof(spec->folder), "%s", s->folder);
 }
 
-uint64_t snp_local_cpu(const struct snp_sandbox *s)
+static int ready(struct snp_sandbox *s, struct snp_err *err)
+{
+    if (s->spec.is_lasting && snp_folder_close(s->folder, err) < 0) {
+        return err->code;
+    }
+    snp_local_watch(s, false);
+    return 0;
+}
+
+static uint64_t cpu(const struct snp_sandbox *s)
 {
     struct snp_family_usage usage;
 
-    snp_family_usage(s->process.pid, 0, &usage);
+    snp_family_usage(snp_forked_of(s)->process.pid, 0, &usage);
     return usage.cpu_us;
 }
+
+/* Without a /proc of its own pid 1 cannot tell who else is there. */
+static uint32_t others(const struct snp_sandbox *s, pid_t copy)
+{
+    struct snp_procs procs = {0};
+    uint32_t n = 0;
+
+    snp_procs_below(snp_forked_of(s)->process.pid, &procs);
+    for (size_t i = 0; i < procs.n; i++) {
+        const struct snp_proc *p = &procs.at[i];
+
+        n += p->pid != copy && p->state != 'Z' && !snp_spared_has(&s->spared, p->pid) ? 1 : 0;
+    }
+    snp_procs_done(&procs);
+    return n > 1 ? n - 1 : 0; /* one is the interpreter */
+}
+
+const struct snp_host_ops snp_local_ops = {
+    .tier =
+        {
+               .name = "local",
+               .about = &snp_local_about,
+               .output_prefix = "local/",
+               .start = start,
+               .probe = snp_local_probe,
+               .tick = snp_host_tick,
+               .end_all = end_all,
+               .await = snp_forked_await,
+               .stop = snp_host_stop,
+               .is_over = snp_host_is_over,
+               .done = done,
+               .find_python = find_python,
+               .folder = folder,
+               .limited_by = snp_local_limited_by,
+               .degraded = snp_local_degraded,
+               .check = snp_host_check,
+               .controls = snp_local_controls,
+               .make = make,
+               .unmake = unmake,
+               .open = open_sandbox,
+               .settled = snp_sandbox_opened,
+               .kill = snp_local_kill,
+               .sweep = snp_local_sweep,
+               .watch = snp_local_watch,
+               .cpu = cpu,
+               .others = others,
+               .own_memory = snp_forked_own_memory,
+               .copies_usage = snp_forked_copies_usage,
+               },
+    .zygote_order = SNP_ZYGOTE_PLAIN,
+    .has_keeper = true,
+    .has_slot = true,
+    .fill_spec = fill_spec,
+    .ready = ready,
+    .emulate = snp_local_emulate,
+    .bury = snp_local_bury,
+};

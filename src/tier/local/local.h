@@ -3,50 +3,58 @@
 #define SNP_TIER_LOCAL_LOCAL_H
 
 /*
- * What the supervisor does differently for sandboxes without namespaces: it makes and
- * removes their folders, looks after what they use, and ends their processes from outside.
+ * Sandboxes without namespaces: the supervisor makes and removes their folders, looks after
+ * what they use, and ends their processes from outside.
  */
 
-#include <stdbool.h>
+#include "tier/host/forked.h"
+#include "tier/host/host.h"
 
-#include "base/err.h"
-#include "base/json.h"
+struct snp_local {
+    struct snp_host host;
+    int folder_lock_fd; /* of host.folder; owned; -1 = none */
+};
 
-struct snp_sandbox;
-struct snp_supervisor;
+struct snp_local_sandbox {
+    struct snp_forked forked;
+    bool is_sweeping; /* no signal of the code is passed on */
+    bool is_swept;    /* once already, for who asked last */
+    bool is_ending;
+    bool is_measuring;
+    uint64_t measured_us;
+    uint64_t measure_cost_us;
+    uint64_t mapping_bytes; /* of the kernel, as last measured */
+    uv_timer_t *watch;      /* owned */
+};
 
-/*
- * The supervisor's start: folders, filters, what the host can do. The reason why nothing
- * can run here is no failure: it is in tier->why, with tier->can_namespace false.
- */
-int snp_local_init(struct snp_supervisor *supervisor, struct snp_err *err) SNP_NODISCARD;
-/* The end: the keepers kill all that is left. */
-void snp_local_release(struct snp_supervisor *supervisor);
-void snp_local_done(struct snp_supervisor *supervisor);
+extern const struct snp_about snp_local_about;
+extern const struct snp_host_ops snp_local_ops;
 
-/*
- * Make the folder and copy the project, in a worker, as all of these; then done(s), with
- * s->open_err set if it failed. A session may not be freed while snp_local_is_busy.
- */
+static inline struct snp_local *snp_local_of(const struct snp_supervisor *supervisor)
+{
+    return supervisor->own;
+}
+
+static inline struct snp_local_sandbox *snp_local_sandbox_of(const struct snp_sandbox *s)
+{
+    return s->own;
+}
+
+/* jobs.c: what walks /proc or a folder, in workers -------------------------------------- */
+
+/* Make the folder and copy the project; then done(s), with s->open_err set if it failed. */
 void snp_local_prepare(struct snp_sandbox *s, void (*done)(struct snp_sandbox *));
-bool snp_local_is_busy(const struct snp_sandbox *s);
 
-/* End every process of the session, its first one last. Idempotent. */
+/* For the table. */
 void snp_local_kill(struct snp_sandbox *s);
-
-/* Its first process is gone: end what is left, remove the folder. gone(s) runs later. */
+void snp_local_sweep(struct snp_sandbox *s);
+void snp_local_watch(struct snp_sandbox *s, bool is_running);
 void snp_local_bury(struct snp_sandbox *s, void (*gone)(struct snp_sandbox *));
 
-/* As SNP_INIT_SWEEP. swept runs later, with 0 or an errno. */
-void snp_local_sweep(struct snp_sandbox *s, void (*swept)(struct snp_sandbox *, int eno));
+/* manifest.c: what is enforced, and why this tier is weaker than native; for the table --- */
 
-/* A cell begins or ends: look at memory and disk more or less often. */
-void snp_local_watch(struct snp_sandbox *s, bool is_running);
-
-/* CPU time of all its processes so far. */
-uint64_t snp_local_cpu(const struct snp_sandbox *s);
-
-/* The controls of the manifest (resources: that one, taken), and why this tier is weaker than native. */
+json_t *snp_local_probe(struct snp_supervisor *supervisor);
+const char *snp_local_limited_by(const struct snp_supervisor *supervisor, enum snp_limit limit);
 json_t *snp_local_controls(const struct snp_sandbox *s, json_t *resources);
 void snp_local_degraded(const struct snp_supervisor *supervisor, json_t *list);
 

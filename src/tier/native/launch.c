@@ -39,6 +39,7 @@
 #include "base/str.h"
 #include "policy/prefix.h"
 #include "registry/treehash.h"
+#include "tier/host/template.h"
 #include "tier/native/overlay.h"
 
 enum {

@@ -14,12 +14,6 @@
  * preload. What they mean: struct snp_python. Those not given are empty.
  */
 
-enum {
-    SNP_LAUNCH_CONTROL_FD = 3,
-    SNP_LAUNCH_SESSION_FILTER_FD = 4,
-    SNP_LAUNCH_ZYGOTE_FILTER_FD = 5,
-};
-
 int snp_launch_main(int argc, char **argv);
 
 #endif

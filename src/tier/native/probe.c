@@ -27,13 +27,10 @@
 #include "guest/spec.h"
 #include "os/idmap.h"
 #include "tier/engine/about.h"
-#include "tier/engine/supervisor.h"
+#include "tier/host/features.h"
 #include "tier/host/syscalls.h"
+#include "tier/native/native.h"
 #include "tier/native/overlay.h"
-
-enum {
-    LANDLOCK_SCOPES = 6 /* the ABI that has them */
-};
 
 /* The settings known to refuse user namespaces, and how to lift each. */
 static const struct {
@@ -61,18 +58,6 @@ static bool setting_is(const char *path, const char *value)
     return snp_streq(text, value);
 }
 
-/* Run f in a child; true if it returns 0 there. */
-static bool works(int (*f)(void))
-{
-    int status = 1;
-    pid_t pid = fork();
-
-    if (pid == 0) {
-        _exit(f() == 0 ? 0 : 1);
-    }
-    return pid > 0 && SNP_RETRY(waitpid(pid, &status, 0)) == pid && status == 0;
-}
-
 /* As a template will: without rights, then with those of a namespace of its own. */
 static int try_as_template(void)
 {
@@ -97,20 +82,20 @@ void snp_probe_namespaces(struct snp_supervisor *supervisor, int unshare_errno)
                                 : "or run snipara-sandbox as root";
 
     if (syscall(SYS_clone3, NULL, 0) < 0 && errno == EPERM) {
-        supervisor->can_namespace =
-            false; /* the C library tries clone instead after ENOSYS only */
+        supervisor->can_run = false; /* the C library tries clone instead after ENOSYS only */
         (void)snprintf(supervisor->why, sizeof(supervisor->why),
                        "clone3 is refused here with EPERM, as old container runtimes do, so no "
                        "thread can be started; update the runtime, or start the container with "
                        "--security-opt seccomp=unconfined");
         return;
     }
-    if (unshare_errno == 0 && supervisor->is_root && !works(try_as_template)) {
+    if (unshare_errno == 0 && snp_host_of(supervisor)->is_root &&
+        !snp_probe_works(try_as_template)) {
         unshare_errno = EPERM;
     }
-    supervisor->can_namespace = unshare_errno == 0;
-    if (supervisor->can_namespace) {
-        supervisor->overlays_system = works(snp_overlay_try);
+    supervisor->can_run = unshare_errno == 0;
+    if (supervisor->can_run) {
+        snp_native_of(supervisor)->overlays_system = snp_probe_works(snp_overlay_try);
         return;
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(userns_settings); i++) {
@@ -184,13 +169,6 @@ static int try_openat2(void)
     return syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof(how)) < 0 ? -1 : 0;
 }
 
-static int try_seccomp_notify(void)
-{
-    uint32_t action = 0x7fc00000U; /* SECCOMP_RET_USER_NOTIF */
-
-    return (int)syscall(SYS_seccomp, 2 /* SECCOMP_GET_ACTION_AVAIL */, 0, &action);
-}
-
 static int try_clone3(void)
 {
     return syscall(SYS_clone3, NULL, 0) < 0 && errno == ENOSYS ? -1 : 0;
@@ -207,31 +185,24 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {"user namespaces",  try_namespaces,     true,  false, true,  "the native tier cannot run",
-     "see the settings named by 'exec', or run as root"                                                                                                                                           },
-    {"own /proc",        try_proc,           true,  false, true,  "the native tier cannot run",
+    {"user namespaces",  try_namespaces,           true,  false, true,  "the native tier cannot run",
+     "see the settings named by 'exec', or run as root"                                                                                                                                                 },
+    {"own /proc",        try_proc,                 true,  false, true,  "the native tier cannot run",
      "in a container: docker --security-opt systempaths=unconfined, podman --security-opt "
-     "unmask=ALL, Kubernetes procMount: Unmasked"                                                                                                                                                 },
-    {"clone3",           try_clone3,         false, false, false, "none: clone is used",
-     "a kernel from 5.3 on; in a container allow the call"                                                                                                                                        },
-    {"openat2",          try_openat2,        false, false, true,  "files of a session cannot be read or written",
-     "a kernel from 5.6 on"                                                                                                                                                                       },
-    {"overlay",          try_overlay,        true,  false, false, "--project does not work",
-     "a kernel from 5.11 on with overlayfs"                                                                                                                                                       },
-    {"overlay of /usr",  snp_overlay_try,    true,  false, false,
-     "sockets of the host in its system folders can be reached",                                                  "a kernel from 5.13 on with overlayfs; as an ordinary user no mounts below /usr"},
-    {"id-mapped mounts", try_idmap,          true,  true,  false, "--project does not work as root",
-     "a kernel from 5.19 on and a file system that has them"                                                                                                                                      },
-    {"seccomp notify",   try_seccomp_notify, false, false, true,
-     "refused calls cannot be recorded",                                                                          "a kernel from 5.5 on"                                                          },
+     "unmask=ALL, Kubernetes procMount: Unmasked"                                                                                                                                                       },
+    {"clone3",           try_clone3,               false, false, false, "none: clone is used",
+     "a kernel from 5.3 on; in a container allow the call"                                                                                                                                              },
+    {"openat2",          try_openat2,              false, false, true,  "files of a session cannot be read or written",
+     "a kernel from 5.6 on"                                                                                                                                                                             },
+    {"overlay",          try_overlay,              true,  false, false, "--project does not work",
+     "a kernel from 5.11 on with overlayfs"                                                                                                                                                             },
+    {"overlay of /usr",  snp_overlay_try,          true,  false, false,
+     "sockets of the host in its system folders can be reached",                                                        "a kernel from 5.13 on with overlayfs; as an ordinary user no mounts below /usr"},
+    {"id-mapped mounts", try_idmap,                true,  true,  false, "--project does not work as root",
+     "a kernel from 5.19 on and a file system that has them"                                                                                                                                            },
+    {"seccomp notify",   snp_probe_seccomp_notify, false, false, true,
+     "refused calls cannot be recorded",                                                                                "a kernel from 5.5 on"                                                          },
 };
-
-static json_t *row_json(
-    const char *name, bool ok, const char *detail, const char *cost, const char *fix)
-{
-    return json_pack("{s:s,s:b,s:s,s:s,s:s}", "name", name, "ok", ok, "detail", detail, "cost",
-                     ok ? "" : cost, "fix", ok ? "" : fix);
-}
 
 static void add_cgroups(const struct snp_supervisor *supervisor, json_t *features)
 {
@@ -257,8 +228,8 @@ static void add_cgroups(const struct snp_supervisor *supervisor, json_t *feature
         }
         (void)json_array_append_new(
             features,
-            row_json(cgroup_rows[i].name, slot->version != 0, detail, cgroup_rows[i].cost,
-                     "run as root, or have systemd delegate the controller to your user"));
+            snp_probe_row(cgroup_rows[i].name, slot->version != 0, detail, cgroup_rows[i].cost,
+                          "run as root, or have systemd delegate the controller to your user"));
     }
 }
 
@@ -283,16 +254,17 @@ static void add_templates(const struct snp_supervisor *supervisor, json_t *featu
     bool has_python = access(supervisor->python, X_OK) == 0;
 
     (void)json_array_append_new(
-        features, row_json("template base", has_python, supervisor->python,
-                           "the native tier cannot run", "apt-get install -y python3"));
+        features, snp_probe_row("template base", has_python, supervisor->python,
+                                "the native tier cannot run", "apt-get install -y python3"));
     (void)json_array_append_new(
-        features, row_json("template data", has_module("numpy") && has_module("pandas"),
-                           "numpy, pandas", "--template data does not work",
-                           "apt-get install -y python3-numpy python3-pandas"));
+        features, snp_probe_row("template data", has_module("numpy") && has_module("pandas"),
+                                "numpy, pandas", "--template data does not work",
+                                "apt-get install -y python3-numpy python3-pandas"));
     (void)json_array_append_new(
-        features, row_json("template plot", has_module("matplotlib") && has_module("pandas"),
-                           "matplotlib", "--template plot does not work",
-                           "apt-get install -y python3-matplotlib python3-pandas"));
+        features,
+        snp_probe_row("template plot", has_module("matplotlib") && has_module("pandas"),
+                      "matplotlib", "--template plot does not work",
+                      "apt-get install -y python3-matplotlib python3-pandas"));
 }
 
 static const char *const guarantees[] = {"network",    "filesystem", "syscalls", "resources",
@@ -301,67 +273,40 @@ static const char *const verbs[] = {"rootfs", NULL};
 const struct snp_about snp_native_about = {
     .rank = 200, .guarantees = guarantees, .verbs = verbs};
 
-/* The local tier: what native's rows do not say. */
-static json_t *local_json(const struct snp_supervisor *supervisor)
-{
-    json_t *features = json_array();
-    bool has_notify = works(try_seccomp_notify);
-    bool usable =
-        supervisor->can_namespace && has_notify && access(supervisor->python, X_OK) == 0;
-    char detail[96];
-
-    (void)snprintf(detail, sizeof(detail), "weaker than native; Landlock ABI %d",
-                   supervisor->landlock_abi);
-    (void)json_array_append_new(
-        features, row_json("local tier", usable, detail, "--env local does not work",
-                           "a kernel from 5.13 on with landlock in lsm= and seccomp notify"));
-    (void)json_array_append_new(
-        features,
-        row_json("local: signal fence", supervisor->landlock_abi >= LANDLOCK_SCOPES, "Landlock",
-                 "the filter alone keeps signals inside", "a kernel from 6.12 on"));
-    (void)json_array_append_new(
-        features, row_json("local: own user ids", supervisor->is_root, "",
-                           "the code runs as you; filter and Landlock keep it from your files",
-                           "run as root"));
-    return json_pack("{s:o,s:b}", "features", features, "usable", usable);
-}
-
 json_t *snp_probe_json(struct snp_supervisor *supervisor)
 {
-    if (supervisor->is_local) {
-        return local_json(supervisor);
-    }
     json_t *features = json_array();
-    bool usable = supervisor->can_namespace && access(supervisor->python, X_OK) == 0;
+    bool usable = supervisor->can_run && access(supervisor->python, X_OK) == 0;
     struct utsname host = {0};
     char detail[128];
 
     (void)uname(&host);
     (void)snprintf(detail, sizeof(detail), "%.60s %.20s, %s", host.release, host.machine,
-                   supervisor->is_root ? "as root" : "as an ordinary user");
-    (void)json_array_append_new(features, row_json("kernel", true, detail, "", ""));
+                   snp_host_of(supervisor)->is_root ? "as root" : "as an ordinary user");
+    (void)json_array_append_new(features, snp_probe_row("kernel", true, detail, "", ""));
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        bool ok = (supervisor->can_namespace || !rows[i].in_namespace) && works(rows[i].run);
+        bool ok =
+            (supervisor->can_run || !rows[i].in_namespace) && snp_probe_works(rows[i].run);
         /* Without namespaces the rest that is tried in one would only repeat that. */
-        if ((rows[i].root_only && !supervisor->is_root) ||
-            (rows[i].in_namespace && !rows[i].is_needed && !supervisor->can_namespace)) {
+        if ((rows[i].root_only && !snp_host_of(supervisor)->is_root) ||
+            (rows[i].in_namespace && !rows[i].is_needed && !supervisor->can_run)) {
             continue;
         }
         usable = usable && (ok || !rows[i].is_needed);
         (void)json_array_append_new(
-            features,
-            row_json(rows[i].name, ok, rows[i].run == try_namespaces ? supervisor->why : "",
-                     rows[i].cost, rows[i].fix));
+            features, snp_probe_row(rows[i].name, ok,
+                                    rows[i].run == try_namespaces ? supervisor->why : "",
+                                    rows[i].cost, rows[i].fix));
     }
-    (void)snprintf(detail, sizeof(detail), "ABI %d", supervisor->landlock_abi);
-    (void)json_array_append_new(features,
-                                row_json("landlock", supervisor->landlock_abi > 0, detail,
-                                         "files are confined by mounts alone",
-                                         "a kernel from 5.13 on with landlock in lsm="));
+    (void)snprintf(detail, sizeof(detail), "ABI %d", snp_host_of(supervisor)->landlock_abi);
+    (void)json_array_append_new(
+        features, snp_probe_row("landlock", snp_host_of(supervisor)->landlock_abi > 0, detail,
+                                "files are confined by mounts alone",
+                                "a kernel from 5.13 on with landlock in lsm="));
     (void)snprintf(
         detail, sizeof(detail), "%u calls allowed",
         snp_syscalls_count(snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY)));
-    (void)json_array_append_new(features, row_json("seccomp", true, detail, "", ""));
+    (void)json_array_append_new(features, snp_probe_row("seccomp", true, detail, "", ""));
     add_cgroups(supervisor, features);
     add_templates(supervisor, features);
     return json_pack("{s:o,s:b}", "features", features, "usable", usable);

@@ -9,7 +9,7 @@
 struct snp_supervisor;
 
 /*
- * May we make namespaces? Fills tier->can_namespace, and when not tier->why: the
+ * May we make namespaces? Fills supervisor->can_run, and when not supervisor->why: the
  * setting that blocks, the command that lifts it, and the way without, with "; " between.
  */
 void snp_probe_namespaces(struct snp_supervisor *supervisor, int unshare_errno);

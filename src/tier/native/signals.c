@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 
 #include "base/fd.h"
-#include "tier/engine/sandbox.h"
+#include "tier/host/forked.h"
 #include "tier/host/procs.h"
 
 struct asked {
@@ -52,7 +52,7 @@ static int signal_all(const struct asked *a, int number)
     if (!still_waits(a)) {
         return EINTR;
     }
-    snp_procs_below(a->sandbox->process.pid, &procs);
+    snp_procs_below(snp_forked_of(a->sandbox)->process.pid, &procs);
     for (size_t i = 0; i < procs.n; i++) {
         const struct snp_proc *p = &procs.at[i];
         if (p->pid != caller && !is_spared(a, snp_proc_inner(p->pid)) &&
@@ -69,10 +69,11 @@ static int do_kill(struct asked *a)
     pid_t to = (pid_t)a->req->data.args[0];
     int number = (int)a->req->data.args[1];
 
-    if (to == -1 && (pid_t)a->req->pid != a->sandbox->process.pid) {
+    if (to == -1 && (pid_t)a->req->pid != snp_forked_of(a->sandbox)->process.pid) {
         return number < 0 || number > SIGRTMAX ? EINVAL : signal_all(a, number);
     }
-    if (is_spared(a, to < -1 ? -to : to) && (pid_t)a->req->pid != a->sandbox->process.pid) {
+    if (is_spared(a, to < -1 ? -to : to) &&
+        (pid_t)a->req->pid != snp_forked_of(a->sandbox)->process.pid) {
         return EPERM;
     }
     a->goes_on = true;
@@ -111,7 +112,7 @@ static int do_pidfd_send_signal(struct asked *a)
     if (a->req->data.args[3] != 0) {
         return EINVAL;
     }
-    pid = snp_pidfd_inner(target, a->sandbox->process.pidfd);
+    pid = snp_pidfd_inner(target, snp_forked_of(a->sandbox)->process.pidfd);
     if (pid <= 0) {
         return -pid;
     }

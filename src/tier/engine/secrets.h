@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_TIER_HOST_SECRETS_H
-#define SNP_TIER_HOST_SECRETS_H
+#ifndef SNP_TIER_ENGINE_SECRETS_H
+#define SNP_TIER_ENGINE_SECRETS_H
 
 /*
  * Secrets in a project folder: which files the code must not see. Found by name, and by

@@ -4,7 +4,7 @@
  * folder. The walk uses descriptors only, so a path that is swapped meanwhile leads
  * nowhere else; what appears after the walk is not hidden, which docs/security/controls.md says.
  */
-#include "tier/host/secrets.h"
+#include "tier/engine/secrets.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The streams of a sandbox: pid 1's, which answers calls and tells what happened, the
+ * interpreter's, and the output of both.
+ */
+#include "tier/engine/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "guest/pid1/wire.h"
+#include "tier/engine/supervisor.h"
+#include "wire/rpc.h"
+
+enum {
+    CALL_TIMEOUT_US = 30000000, /* half of the daemon's patience */
+    TRANSFER_TIMEOUT_US = 600000000,
+    READ_CHUNK = 64 << 10,
+    READS_MAX = 4
+};
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void close_poll(uv_poll_t **poll)
+{
+    if (*poll != NULL) {
+        (void)uv_poll_stop(*poll);
+        uv_close((uv_handle_t *)SNP_TAKE_PTR(*poll), free_handle);
+    }
+}
+
+void snp_sandbox_ask_init(struct snp_sandbox *s,
+                          uint8_t type,
+                          const struct snp_buf *raw,
+                          int fd,
+                          snp_init_cb cb,
+                          void *data)
+{
+    bool is_transfer = type == SNP_INIT_PACK || type == SNP_INIT_UNPACK;
+    struct snp_init_call *slot = NULL;
+    struct snp_frame frame = {.type = type,
+                              .raw = raw == NULL ? NULL : snp_buf_bytes(raw),
+                              .raw_len = raw == NULL ? 0 : raw->len};
+
+    for (size_t i = 0; i < SNP_CALLS_MAX && slot == NULL; i++) {
+        slot = s->calls[i].id == 0 ? &s->calls[i] : NULL;
+    }
+    if (slot == NULL || !snp_link_is_open(&s->init)) {
+        cb(data, slot == NULL ? EBUSY : EPIPE, NULL, 0);
+        return;
+    }
+    s->next_call = s->next_call == UINT32_MAX ? 1 : s->next_call + 1;
+    *slot = (struct snp_init_call){
+        .start_us = snp_now_us(),
+        .timeout_us = is_transfer ? TRANSFER_TIMEOUT_US : CALL_TIMEOUT_US,
+        .id = s->next_call,
+        .cb = cb,
+        .data = data,
+    };
+    if (type == SNP_INIT_RESTORE || type == SNP_INIT_UNPACK) {
+        s->is_unwritten = false; /* what a cell changes from here on shows in no count */
+    }
+    frame.id = s->next_call;
+    if (fd < 0) {
+        snp_link_send(&s->init, &frame);
+        return;
+    }
+    if (snp_link_send_fd(&s->init, &frame, fd) < 0) {
+        slot->id = 0;
+        cb(data, EAGAIN, NULL, 0);
+    }
+}
+
+static void on_spared(struct snp_sandbox *s, const char *raw)
+{
+    int32_t pid;
+    uint32_t number;
+
+    memcpy(&pid, raw, sizeof(pid));
+    memcpy(&number, raw + 4, sizeof(number));
+    snp_spared_set(&s->spared, pid, raw[8] != 0);
+    if (s->is_pooled && raw[8] == 0) {
+        snp_sandbox_kill(s, "its pristine copy has ended"); /* before anybody counts on it */
+    } else if (raw[8] == 0 && pid > 1 && number != UINT32_MAX) {
+        s->supervisor->events->copy_gone(s, number);
+    } else if (raw[8] != 0 && number == 0) {
+        s->supervisor->events->copy_came(s, number);
+    }
+    /* Only now it has seen what is in the workspace, to tell what a cell changes. */
+    if (s->supervisor->ops->settled != NULL && s->state == SNP_SANDBOX_OPENING) {
+        s->supervisor->ops->settled(s);
+    }
+}
+
+static void on_init_frame(struct snp_link *link, const struct snp_frame *f)
+{
+    struct snp_sandbox *s = link->owner;
+    uint32_t eno;
+
+    if (f->type == SNP_INIT_EXIT && f->raw_len == 21) {
+        s->supervisor->events->exited(s, f->id, f->raw);
+        return;
+    }
+    if (f->type == SNP_INIT_MEMORY && f->raw_len == 8) {
+        uint64_t bytes;
+        memcpy(&bytes, f->raw, sizeof(bytes));
+        s->supervisor->events->memory(s, bytes);
+        return;
+    }
+    if (f->type == SNP_INIT_SPARED && f->raw_len == 9) {
+        on_spared(s, f->raw);
+        return;
+    }
+    if (f->type != SNP_INIT_REPLY || f->raw_len < sizeof(eno)) {
+        snp_sandbox_kill(s, "pid 1 broke its protocol");
+        return;
+    }
+    memcpy(&eno, f->raw, sizeof(eno));
+    for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
+        if (s->calls[i].id == f->id && f->id != 0) {
+            struct snp_init_call call = s->calls[i];
+            s->calls[i].id = 0;
+            call.cb(call.data, (int)eno, f->raw + sizeof(eno), f->raw_len - sizeof(eno));
+            return;
+        }
+    }
+}
+
+static void on_init_end(struct snp_link *link, const struct snp_err *err)
+{
+    (void)err;
+    snp_sandbox_kill(link->owner, "pid 1 of the sandbox ended");
+}
+
+static const struct snp_link_ops init_ops = {.body_max = SNP_FRAME_BODY_MAX,
+                                             .queue_max = 64U << 20,
+                                             .on_frame = on_init_frame,
+                                             .on_end = on_init_end};
+
+static void on_guest_frame(struct snp_link *link, const struct snp_frame *frame)
+{
+    struct snp_sandbox *s = link->owner;
+
+    s->supervisor->events->guest_frame(s, frame);
+}
+
+static void on_guest_end(struct snp_link *link, const struct snp_err *err)
+{
+    struct snp_sandbox *s = link->owner;
+
+    s->supervisor->events->guest_end(s, err);
+}
+
+static const struct snp_link_ops guest_ops = {.body_max = SNP_GUEST_BODY_MAX,
+                                              .queue_max = 64U << 20,
+                                              .on_frame = on_guest_frame,
+                                              .on_end = on_guest_end};
+
+void snp_sandbox_drop_interpreter(struct snp_sandbox *s)
+{
+    snp_link_close(&s->guest);
+}
+
+int snp_sandbox_new_guest(struct snp_sandbox *s, int *ret_fd, struct snp_err *err)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        return snp_fail_sys(err, errno, "socket pair");
+    }
+    snp_link_close(&s->guest);
+    snp_buf_done(&s->guest.in);
+    if (snp_link_open(&s->guest, s->supervisor->loop, pair[0], &guest_ops, s, err) < 0) {
+        (void)close(pair[1]);
+        return err->code;
+    }
+    *ret_fd = pair[1];
+    s->strays = 0;
+    return 0;
+}
+
+static int which_stream(const struct snp_sandbox *s, const uv_poll_t *poll)
+{
+    return poll == s->out_poll[1] ? 1 : 0;
+}
+
+/* A few chunks at most, so that a flood from one sandbox leaves room for the others. False at the end. */
+static bool read_output(struct snp_sandbox *s, int stream, unsigned max_reads)
+{
+    static char chunk[READ_CHUNK];
+
+    for (unsigned i = 0; i < max_reads; i++) {
+        ssize_t n = SNP_RETRY(read(s->out_fd[stream], chunk, sizeof(chunk)));
+        if (n <= 0) {
+            return n != 0;
+        }
+        s->supervisor->events->output(s, stream, chunk, (size_t)n);
+        if ((size_t)n < sizeof(chunk)) {
+            break;
+        }
+    }
+    return true;
+}
+
+static void on_output(uv_poll_t *poll, int status, int events)
+{
+    struct snp_sandbox *s = poll->data;
+
+    (void)events;
+    /* At the end nobody inside can write any more: the rest of the sandbox is on its way out. */
+    if (status < 0 || !read_output(s, which_stream(s, poll), READS_MAX)) {
+        (void)uv_poll_stop(poll);
+    }
+}
+
+void snp_sandbox_drain(struct snp_sandbox *s)
+{
+    for (int i = 0; i < 2; i++) {
+        if (s->out_fd[i] >= 0) {
+            (void)read_output(
+                s, i, 32); /* a pipe holds 1 MiB at most, what comes later belongs to no cell */
+        }
+    }
+}
+
+int snp_sandbox_new_output(struct snp_sandbox *s,
+                           uid_t owner,
+                           int ret_fd[2],
+                           struct snp_err *err)
+{
+    for (int i = 0; i < 2; i++) {
+        int pair[2];
+        if (pipe2(pair, O_CLOEXEC) < 0) {
+            return snp_fail_sys(err, errno, "pipe");
+        }
+        s->out_fd[i] = pair[0];
+        ret_fd[i] = pair[1];
+        /* The code may open its own streams again, as /dev/stdout. */
+        if (owner != 0) {
+            (void)!fchown(pair[1], owner, owner);
+        }
+        if (snp_set_nonblock(pair[0], true) < 0) {
+            return snp_fail_sys(err, errno, "pipe");
+        }
+    }
+    return 0;
+}
+
+int snp_sandbox_connect(struct snp_sandbox *s, int init_fd, struct snp_err *err)
+{
+    if (snp_link_open(&s->init, s->supervisor->loop, init_fd, &init_ops, s, err) < 0) {
+        return err->code;
+    }
+    for (int i = 0; i < 2; i++) {
+        uv_poll_t *poll = calloc(1, sizeof(*poll));
+
+        if (poll == NULL || uv_poll_init(s->supervisor->loop, poll, s->out_fd[i]) < 0) {
+            free(poll);
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        poll->data = s;
+        s->out_poll[i] = poll;
+        (void)uv_poll_start(poll, UV_READABLE, on_output);
+    }
+    return 0;
+}
+
+void snp_sandbox_disconnect(struct snp_sandbox *s)
+{
+    for (int i = 0; i < 2; i++) {
+        close_poll(&s->out_poll[i]);
+        snp_closep(&s->out_fd[i]);
+    }
+    snp_link_close(&s->guest);
+    snp_link_close(&s->init);
+    snp_buf_done(&s->guest.in);
+    snp_buf_done(&s->init.in);
+}
+
+void snp_sandbox_fail_calls(struct snp_sandbox *s)
+{
+    for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
+        struct snp_init_call call = s->calls[i];
+        if (call.id != 0) {
+            s->calls[i].id = 0;
+            call.cb(call.data, EPIPE, NULL, 0);
+        }
+    }
+}
+
+void snp_sandbox_send_guest(struct snp_sandbox *s, uint8_t type, const char *raw, size_t n)
+{
+    const struct snp_frame frame = {
+        .type = type, .head = "{}", .head_len = 2, .raw = raw, .raw_len = n};
+
+    snp_link_send(&s->guest, &frame);
+}
+
+void snp_sandbox_start_guest(struct snp_sandbox *s)
+{
+    snp_sandbox_send_guest(s, SNP_GUEST_START, s->spec.env, s->spec.env_len);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening: search the project for secrets (worker thread), then take over a pooled sandbox that
+ * was made the same, or have the tier make one. One for the pool goes the same way, asked for by
+ * nobody. Closing: the tier kills it, and says when nothing of it is left; only then the request
+ * is answered.
+ */
+#include "tier/engine/open.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "guest/pid1/wire.h"
+#include "guest/spec.h"
+#include "tier/engine/cell.h"
+#include "tier/engine/inside.h"
+#include "tier/engine/manifest.h"
+#include "tier/engine/pool.h"
+#include "tier/engine/project.h"
+#include "tier/engine/serve.h"
+#include "tier/engine/supervisor.h"
+#include "wire/rpc.h"
+
+static void sandbox_free(struct snp_sandbox *s)
+{
+    snp_sandbox_leave(s);
+    s->supervisor->n_opening -= s->state == SNP_SANDBOX_OPENING ? 1 : 0;
+    snp_sandbox_disconnect(s);
+    snp_closep(&s->project_fd);
+    snp_meter_done(&s->meter);
+    s->supervisor->ops->unmake(s);
+    snp_snapshots_done(s);
+    snp_puts_forget(s);
+    snp_buf_done(&s->mask);
+    json_decref(s->masked);
+    json_decref(s->degraded);
+    snp_python_done(&s->spec.python);
+    free(s->spec.project);
+    free(s->spec.env);
+    free(s->spec.instead_of);
+    free(s);
+}
+
+/* Nothing of it runs any more: tell whoever asked and forget it. */
+void snp_sandbox_gone(struct snp_sandbox *s)
+{
+    if (s->is_pooled) {
+        snp_log(SNP_LOG_DEBUG, "pool_gone", "reason=%s", s->reason);
+    } else if (s->state == SNP_SANDBOX_OPENING && s->open_id != 0) {
+        struct snp_err err = s->open_err;
+        if (err.code == SNP_OK) {
+            (void)snp_fail(&err, SNP_E_INTERNAL, "the sandbox could not be set up: %s",
+                           s->reason[0] == '\0' ? "it ended before it was ready" : s->reason);
+        }
+        snp_serve_error(s->supervisor, s->open_id, &err);
+    } else if (s->close_id != 0) {
+        snp_serve_response(s->supervisor, s->close_id, NULL, NULL, 0);
+    } else {
+        snp_serve_gone(s->supervisor, s->spec.id,
+                       s->reason[0] == '\0' ? "pid 1 of the sandbox ended" : s->reason);
+    }
+    sandbox_free(s);
+}
+
+void snp_sandbox_failed(struct snp_sandbox *s, const struct snp_err *err)
+{
+    s->open_err = *err;
+    snp_sandbox_gone(s);
+}
+
+void snp_sandbox_ended(struct snp_sandbox *s)
+{
+    if (s->state == SNP_SANDBOX_READY) {
+        s->state = SNP_SANDBOX_CLOSING; /* while its cgroups go it takes no cell any more */
+    }
+    snp_sandbox_drain(s);
+    snp_sandbox_disconnect(s);
+    snp_closep(&s->project_fd);
+    snp_meter_done(&s->meter);
+    snp_sandbox_fail_calls(s);
+    snp_snapshot_sandbox_ended(s);
+    snp_rollback_sandbox_ended(s);
+    snp_state_sandbox_ended(s);
+    if (s->cell != NULL) {
+        snp_cell_sandbox_ended(s->cell);
+    }
+}
+
+static void kill_list(struct snp_sandbox *first)
+{
+    for (struct snp_sandbox *s = first; s != NULL; s = s->next) {
+        snp_sandbox_kill(s, "the tier is ending");
+    }
+}
+
+static void await_list(struct snp_sandbox *first)
+{
+    for (struct snp_sandbox *s = first; s != NULL; s = s->next) {
+        s->supervisor->ops->await(s);
+    }
+}
+
+void snp_sandbox_end_all(struct snp_supervisor *supervisor)
+{
+    if (supervisor->ops->end_all != NULL) {
+        supervisor->ops->end_all(supervisor);
+    } else {
+        kill_list(supervisor->sandboxes);
+        kill_list(supervisor->pooled);
+    }
+    await_list(supervisor->sandboxes);
+    await_list(supervisor->pooled);
+}
+
+void snp_sandboxes_watch(struct snp_supervisor *supervisor)
+{
+    uint64_t now = snp_now_us();
+
+    for (struct snp_sandbox *s = supervisor->sandboxes; s != NULL; s = s->next) {
+        for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
+            if (s->calls[i].id != 0 && now - s->calls[i].start_us > s->calls[i].timeout_us) {
+                snp_sandbox_kill(s, "pid 1 of the sandbox does not answer");
+                break;
+            }
+        }
+    }
+}
+
+static void send_pristine(struct snp_sandbox *s)
+{
+    if (!s->has_pristine) {
+        s->has_pristine = true;
+        snp_sandbox_send_guest(s, SNP_GUEST_SEED, NULL, 0);
+    }
+}
+
+/* It is somebody's session from here on. */
+static void sandbox_begin(struct snp_sandbox *s)
+{
+    if (s->spec.is_lasting) {
+        send_pristine(s);
+    }
+    snp_sandbox_start_guest(s);
+    s->epoch = s->spec.epoch;
+    s->wants_snapshot = s->spec.is_transactional;
+    snp_snapshot_begin(s);
+    s->setup_us = (uint32_t)(snp_now_us() - s->open_us);
+    json_t *answer =
+        json_pack("{s:o,s:I}", "manifest", snp_manifest(s), "open_us", (json_int_t)s->setup_us);
+    snp_serve_response(s->supervisor, s->open_id, answer, NULL, 0);
+    json_decref(answer);
+    s->open_id = 0;
+}
+
+/* from, which has opened its project at most, takes over the sandbox of pooled. */
+static void adopt(struct snp_sandbox *pooled, struct snp_sandbox *from)
+{
+    struct snp_sandbox_spec spec = from->spec;
+
+    snp_sandbox_leave(from);
+    snp_sandbox_leave(pooled);
+    from->spec = pooled->spec;
+    pooled->spec = spec;
+    pooled->open_id = from->open_id;
+    pooled->open_us = from->open_us;
+    pooled->is_pooled = false;
+    pooled->was_pooled = true;
+    sandbox_free(from);
+    snp_sandbox_enter(pooled);
+    sandbox_begin(pooled);
+}
+
+/* Everything stands: cells can come. */
+void snp_sandbox_opened(struct snp_sandbox *s)
+{
+    s->state = SNP_SANDBOX_READY;
+    s->supervisor->n_opening--;
+    s->has_interpreter = true;
+    if (!s->is_pooled) {
+        sandbox_begin(s);
+        return;
+    }
+    if (s->spec.is_lasting) {
+        send_pristine(s);
+    }
+    snp_sandbox_send_guest(s, SNP_GUEST_WARM, NULL,
+                           0); /* after the pristine copy, which would share the pages again */
+}
+
+/* All that can be known of it without a sandbox is known. */
+static void find_sandbox(struct snp_sandbox *s)
+{
+    const struct snp_tier_ops *ops = s->supervisor->ops;
+    struct snp_sandbox *pooled = NULL;
+
+    if (ops->can_pool && !s->is_pooled) {
+        pooled = snp_pool_find(s);
+        snp_pool_want(s->supervisor, &s->spec);
+    }
+    if (pooled != NULL) {
+        adopt(pooled, s);
+    } else {
+        ops->open(s);
+    }
+}
+
+static void on_searched(struct snp_sandbox *s)
+{
+    if (s->scan_result < 0) {
+        snp_sandbox_failed(s, &s->scan_err);
+    } else {
+        find_sandbox(s);
+    }
+}
+
+int snp_sandbox_check_exact(const struct snp_sandbox *s, struct snp_err *err)
+{
+    if (json_array_size(s->degraded) == 0) {
+        return 0;
+    }
+    return snp_fail_with(
+        err, SNP_E_DENIED, SNP_REMEDY_ALLOW_INEXACT, NULL, 0,
+        "exact controls are required, and not here: %.220s; run as root, have systemd "
+        "delegate control groups to your user",
+        json_string_value(json_array_get(s->degraded, 0)));
+}
+
+static int check_host(struct snp_sandbox *s, struct snp_err *err)
+{
+    struct snp_supervisor *supervisor = s->supervisor;
+
+    if (!supervisor->can_run) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "%s", supervisor->why);
+    }
+    if (supervisor->n_sandboxes > SNP_SUPERVISOR_SANDBOXES_MAX) {
+        return snp_fail(err, SNP_E_LIMIT, "the tier has %d sandboxes, its most; close one",
+                        SNP_SUPERVISOR_SANDBOXES_MAX);
+    }
+    if (supervisor->ops->folder(supervisor, s->spec.id, s->folder, sizeof(s->folder), err) <
+        0) {
+        return err->code;
+    }
+    if (supervisor->ops->check(s, err) < 0) {
+        return err->code;
+    }
+    if (s->spec.instead_of != NULL) {
+        (void)json_array_append_new(
+            s->degraded, json_sprintf("environment: local, because native cannot run: %s",
+                                      s->spec.instead_of));
+    }
+    snp_manifest_degraded(supervisor, &s->spec.limits, s->degraded);
+    return s->spec.require_exact ? snp_sandbox_check_exact(s, err) : 0;
+}
+
+/* Allocate one; spec's owned members are taken. */
+static struct snp_sandbox *sandbox_new(struct snp_supervisor *supervisor,
+                                       struct snp_sandbox_spec *spec)
+{
+    struct snp_sandbox *s = calloc(1, sizeof(*s));
+
+    if (s != NULL) {
+        s->supervisor = supervisor;
+    }
+    if (s == NULL || supervisor->ops->make(s) < 0) {
+        free(s);
+        snp_python_done(&spec->python);
+        free(SNP_TAKE_PTR(spec->project));
+        free(SNP_TAKE_PTR(spec->env));
+        free(SNP_TAKE_PTR(spec->instead_of));
+        return NULL;
+    }
+    s->spec = *spec;
+    spec->project = spec->env = spec->instead_of = NULL;
+    spec->python = (struct snp_python){0};
+    s->open_us = snp_now_us();
+    s->out_fd[0] = s->out_fd[1] = -1;
+    s->project_fd = -1;
+    snp_meter_init(&s->meter);
+    s->masked = json_array();
+    s->degraded = json_array();
+    snp_buf_init(&s->mask, SNP_MASK_MAX);
+    supervisor->n_opening++;
+    return s;
+}
+
+static int begin(struct snp_sandbox *s, struct snp_err *err)
+{
+    int r;
+
+    snp_sandbox_enter(s);
+    r = check_host(s, err);
+    if (r == 0 && s->spec.project != NULL) {
+        r = snp_project_open(s, on_searched, err);
+    }
+    if (r < 0) {
+        sandbox_free(s);
+        return r;
+    }
+    if (s->spec.project == NULL) {
+        find_sandbox(s);
+    }
+    return 0;
+}
+
+int snp_sandbox_open(struct snp_supervisor *supervisor,
+                     struct snp_sandbox_spec *spec,
+                     uint32_t open_id,
+                     struct snp_err *err)
+{
+    struct snp_sandbox *s = sandbox_new(supervisor, spec);
+
+    if (s == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    s->open_id = open_id;
+    return begin(s, err);
+}
+
+int snp_sandbox_prepare(struct snp_supervisor *supervisor,
+                        const struct snp_sandbox_spec *spec,
+                        struct snp_err *err)
+{
+    struct snp_sandbox_spec own = *spec;
+    struct snp_sandbox *s;
+
+    own.id[0] = '\0';
+    own.env = NULL;
+    own.env_len = 0;
+    own.project = spec->project == NULL ? NULL : strdup(spec->project);
+    if (snp_python_copy(&spec->python, &own.python) < 0 ||
+        (spec->project != NULL && own.project == NULL)) {
+        snp_python_done(&own.python);
+        free(own.project);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    s = sandbox_new(supervisor, &own);
+    if (s == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    s->is_pooled = true;
+    return begin(s, err);
+}

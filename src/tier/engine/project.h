@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_ENGINE_PROJECT_H
+#define SNP_TIER_ENGINE_PROJECT_H
+
+/* A project's folder: opened, and searched for what the code must not see. */
+
+#include "base/err.h"
+
+struct snp_sandbox;
+
+/*
+ * Open s->spec.project as s->project_fd and search it in a worker: done(s) runs later, with
+ * s->mask and s->masked filled, or s->scan_result negative and s->scan_err.
+ */
+int snp_project_open(struct snp_sandbox *s,
+                     void (*done)(struct snp_sandbox *),
+                     struct snp_err *err) SNP_NODISCARD;
+
+#endif

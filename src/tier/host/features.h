@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_HOST_FEATURES_H
+#define SNP_TIER_HOST_FEATURES_H
+
+/* Rows of the answer to `probe`, and trying what they tell. */
+
+#include <stdbool.h>
+
+#include "base/json.h"
+
+/* One row; cost and fix are left out where it is ok. New reference. */
+json_t *snp_probe_row(
+    const char *name, bool ok, const char *detail, const char *cost, const char *fix);
+
+/* Run f in a child; true if it returns 0 there. */
+bool snp_probe_works(int (*f)(void));
+
+/* For that: 0 if refused calls can be told. */
+int snp_probe_seccomp_notify(void);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_HOST_HOST_H
+#define SNP_TIER_HOST_HOST_H
+
+/*
+ * What supervisors remember that fork their sandboxes from templates on the host's own kernel, and
+ * the table of what they do differently. A tier's own record begins with struct snp_host, its
+ * table with that of the engine.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "guest/spec.h"
+#include "tier/engine/supervisor.h"
+
+struct seccomp_notif;
+struct seccomp_notif_resp;
+struct snp_dead_group;
+struct snp_pending;
+struct snp_template;
+
+struct snp_host_ops {
+    struct snp_tier_ops tier;
+    char zygote_order; /* of a fork: SNP_ZYGOTE_FORK or SNP_ZYGOTE_PLAIN */
+    bool has_keeper; /* between supervisor and template: takes host->folder and host->life_fd */
+    bool has_slot;   /* sandboxes have their ids before they are forked; else from the order */
+
+    /* In a worker: put a forked process into its ids. NULL = nothing to do. */
+    int (*map_ids)(struct snp_pending *pending, struct snp_err *err);
+
+    /* What of the spec is not as for everybody. NULL = nothing. */
+    void (*fill_spec)(struct snp_sandbox *s, struct snp_spec *spec);
+
+    /* It is set up; no code has run. On failure it is killed. NULL = nothing to do. */
+    int (*ready)(struct snp_sandbox *s, struct snp_err *err);
+
+    /* A call of the code that may be made for it; see struct snp_notify. */
+    bool (*emulate)(void *sandbox,
+                    int listener_fd,
+                    const struct seccomp_notif *req,
+                    struct seccomp_notif_resp *resp);
+
+    /* Its first process is gone: remove what is left in jobs (struct snp_forked). NULL = nothing is. */
+    void (*bury)(struct snp_sandbox *s, void (*gone)(struct snp_sandbox *));
+};
+
+struct snp_host {
+    bool is_root; /* real root; else user 0 of a namespace of our own, or an ordinary user */
+    int landlock_abi; /* what sandboxes use: the kernel's, or an older one for tests; 0 = none */
+    char guest_dir[SNP_SUPERVISOR_PATH_MAX]; /* holds driver.py and the extension module */
+    char self[SNP_SUPERVISOR_PATH_MAX];      /* our own program */
+    unsigned forks_max;                      /* of one generation of a template */
+    int session_filter_fd;                   /* seccomp programs; see syscalls.h */
+    int zygote_filter_fd;
+    int init_fd;                    /* the program of pid 1, not readable by the code */
+    int files_fd;                   /* that of its helper */
+    struct snp_template *templates; /* list; owned */
+    uint8_t *slots;                 /* one byte for each id range: in use */
+    unsigned next_slot;
+    int locks_fd; /* of the ranges, when we are root */
+    unsigned next_cpu;
+    uint64_t next_pending;       /* number in the name of its cgroups */
+    struct snp_dead_group *dead; /* cgroups of dropped sandboxes, to be removed; owned */
+    uv_timer_t *sweep_timer;     /* runs while there are any; owned */
+    /* With keepers: */
+    char folder[SNP_FOLDER_MAX]; /* where sandboxes have their folders */
+    int life_fd[2];              /* a pipe whose end tells keepers that we are gone; owned */
+};
+
+#define SNP_HOST_INIT                                                                   \
+    {                                                                                   \
+        .session_filter_fd = -1, .zygote_filter_fd = -1, .init_fd = -1, .files_fd = -1, \
+        .locks_fd = -1, .life_fd = {                                                    \
+            -1,                                                                         \
+            -1                                                                          \
+        }                                                                               \
+    }
+
+static inline struct snp_host *snp_host_of(const struct snp_supervisor *supervisor)
+{
+    return supervisor->own;
+}
+
+static inline const struct snp_host_ops *snp_host_ops_of(
+    const struct snp_supervisor *supervisor)
+{
+    return (const struct snp_host_ops *)(const void *)supervisor->ops;
+}
+
+/* The first part of a tier's start: programs, ids, Landlock. Blocks. */
+int snp_host_start(struct snp_supervisor *supervisor, struct snp_err *err) SNP_NODISCARD;
+
+/* For the tables of tiers. */
+void snp_host_tick(struct snp_supervisor *supervisor);
+void snp_host_stop(struct snp_supervisor *supervisor);
+bool snp_host_is_over(struct snp_supervisor *supervisor);
+void snp_host_degraded(const struct snp_supervisor *supervisor, json_t *list);
+int snp_host_check(const struct snp_sandbox *s, struct snp_err *err) SNP_NODISCARD;
+
+/* Reserve an id range; -1 when not root (none is needed) or -2 when all are taken. */
+int snp_host_take_slot(struct snp_supervisor *supervisor);
+void snp_host_free_slot(struct snp_supervisor *supervisor, int slot);
+
+/* The code's user as the host sees it; 0 = the user we serve. */
+uid_t snp_host_code_uid(const struct snp_supervisor *supervisor, int slot);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_NATIVE_NATIVE_H
+#define SNP_TIER_NATIVE_NATIVE_H
+
+/* Sandboxes in namespaces of their own. */
+
+#include "tier/host/host.h"
+
+struct snp_native {
+    struct snp_host host;
+    bool overlays_system; /* /usr is shown by an overlay, whose sockets lead nowhere */
+};
+
+extern const struct snp_about snp_native_about;
+extern const struct snp_host_ops snp_native_ops;
+
+static inline struct snp_native *snp_native_of(const struct snp_supervisor *supervisor)
+{
+    return supervisor->own;
+}
+
+/* manifest.c: what is enforced; see struct snp_tier_ops. */
+const char *snp_native_limited_by(const struct snp_supervisor *supervisor,
+                                  enum snp_limit limit);
+void snp_native_degraded(const struct snp_supervisor *supervisor, json_t *list);
+json_t *snp_native_controls(const struct snp_sandbox *s, json_t *resources);
+
+#endif
