@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "policy/session_name.h"
+#include "wire/session.h"
 
 enum {
     READ_BYTES = 64 << 10,
@@ -51,13 +52,12 @@ int snp_remote_connect(bool with_signals, struct snp_client **ret, struct snp_er
 }
 
 int snp_remote_call(struct snp_client *client,
-                    const char *method,
                     json_t *head,
                     struct snp_reply *ret,
                     struct snp_err *err)
 {
     snp_autojson json_t *owned = head;
-    struct snp_call call = {.method = method, .head = owned};
+    struct snp_call call = {.head = owned};
 
     if (owned == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -149,7 +149,8 @@ int snp_remote_session(struct snp_client *client,
     int r = 0;
 
     if (name == NULL) {
-        r = snp_remote_call(client, "sessions.list", json_object(), &reply, err);
+        r = snp_remote_call(client, snp_record_write(&snp_sessions_list_request_form, NULL),
+                            &reply, err);
         if (r == 0) {
             r = session_only(json_object_get(reply.head, "sessions"), &name, err);
         }

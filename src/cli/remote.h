@@ -17,9 +17,8 @@ int snp_remote_connect(bool with_signals,
                        struct snp_client **ret,
                        struct snp_err *err) SNP_NODISCARD;
 
-/* One call without events. head: consumed, NULL = out of memory. */
+/* One call without events. head: of SNP_WRITE; consumed, NULL = out of memory. */
 int snp_remote_call(struct snp_client *client,
-                    const char *method,
                     json_t *head,
                     struct snp_reply *ret,
                     struct snp_err *err) SNP_NODISCARD;

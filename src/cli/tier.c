@@ -10,6 +10,7 @@
 #include "cli/remote.h"
 #include "client/client.h"
 #include "config/config.h"
+#include "wire/session.h"
 
 enum {
     MARK_MAX = 64
@@ -49,7 +50,7 @@ static bool native_runs(void)
     struct snp_err err;
 
     return snp_remote_connect(false, &client, &err) == 0 &&
-           snp_remote_call(client, "probe", json_pack("{s:s}", "tier", "native"), &probe,
+           snp_remote_call(client, SNP_WRITE(snp_probe_request, .tier = "native"), &probe,
                            &err) == 0 &&
            snp_json_bool(probe.head, "usable", false);
 }

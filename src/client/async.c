@@ -24,6 +24,7 @@
 #include "client/socket.h"
 #include "wire/frame.h"
 #include "wire/rpc.h"
+#include "wire/session.h"
 
 enum {
     OPS_MAX = 512,
@@ -34,7 +35,7 @@ enum {
 
 struct op {
     uint32_t id;
-    struct snp_async_call call; /* method, head and raw are not kept */
+    struct snp_async_call call; /* head and raw are not kept */
 };
 
 struct snp_async {
@@ -334,7 +335,7 @@ int snp_async_call(struct snp_async *async,
                    uint32_t *ret_id,
                    struct snp_err *err)
 {
-    snp_autojson json_t *head = call->head == NULL ? json_object() : call->head;
+    snp_autojson json_t *head = call->head;
     snp_autofree struct op *op = calloc(1, sizeof(*op));
     int r;
 
@@ -346,13 +347,10 @@ int snp_async_call(struct snp_async *async,
     }
     op->id = async->last_id + 1;
     op->call = *call;
-    op->call.method = NULL;
     op->call.head = NULL;
     op->call.raw = NULL;
     r = snp_socket_queue(
-        &async->out,
-        &(struct snp_socket_request){op->id, call->method, head, call->raw, call->raw_len},
-        err);
+        &async->out, &(struct snp_socket_request){op->id, head, call->raw, call->raw_len}, err);
     if (r < 0) {
         return r;
     }
@@ -366,8 +364,7 @@ int snp_async_call(struct snp_async *async,
 void snp_async_interrupt(struct snp_async *async, uint32_t id)
 {
     struct snp_async_call call = {
-        .method = "interrupt",
-        .head = json_pack("{s:I}", "request", (json_int_t)id),
+        .head = SNP_WRITE(snp_interrupt_request, .request = id),
     };
     uint32_t own = 0;
     struct snp_err err;

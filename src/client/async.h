@@ -17,8 +17,7 @@
 struct snp_async;
 
 struct snp_async_call {
-    const char *method; /* borrowed during the call */
-    json_t *head; /* an object or NULL; consumed, also on failure; gets the member "method" */
+    json_t *head; /* of SNP_WRITE: a request; consumed, also on failure; NULL = out of memory */
     const void *raw; /* copied */
     size_t raw_len;
     /* An event; all borrowed until return. NULL = ignore. */

@@ -27,6 +27,7 @@
 #include "client/start.h"
 #include "wire/frame.h"
 #include "wire/rpc.h"
+#include "wire/session.h"
 
 enum {
     START_MS =
@@ -91,11 +92,9 @@ static int signal_handle(struct snp_client *client, uint32_t id, struct snp_err 
     if (client->n_signals > 1) {
         return snp_fail(err, SNP_E_TIMEOUT, "interrupted twice; the cell was abandoned");
     }
-    head = json_pack("{s:I}", "request", (json_int_t)id);
-    return snp_socket_queue(&client->out,
-                            &(struct snp_socket_request){
-                                .id = ++client->last_id, .method = "interrupt", .head = head},
-                            err);
+    head = SNP_WRITE(snp_interrupt_request, .request = id);
+    return snp_socket_queue(
+        &client->out, &(struct snp_socket_request){.id = ++client->last_id, .head = head}, err);
 }
 
 /* Wait until something can be done, and do it. deadline_us: 0 = none. */
@@ -220,7 +219,6 @@ static int call_run(struct snp_client *client,
                     struct snp_reply *ret,
                     struct snp_err *err)
 {
-    snp_autojson json_t *head = call->head == NULL ? json_object() : json_incref(call->head);
     bool over = false;
     uint32_t id;
     int r;
@@ -229,9 +227,9 @@ static int call_run(struct snp_client *client,
         return snp_fail(err, SNP_E_PEER, "the connection to the daemon is closed");
     }
     id = ++client->last_id;
-    r = snp_socket_queue(
-        &client->out,
-        &(struct snp_socket_request){id, call->method, head, call->raw, call->raw_len}, err);
+    r = snp_socket_queue(&client->out,
+                         &(struct snp_socket_request){id, call->head, call->raw, call->raw_len},
+                         err);
     if (r < 0) {
         return r;
     }
@@ -297,9 +295,9 @@ static int socket_connect(const char *path, int *ret_fd, struct snp_err *err)
 static int greet(const char *path, int signal_fd, struct snp_client **ret, struct snp_err *err)
 {
     snp_autoclient struct snp_client *client = calloc(1, sizeof(*client));
-    snp_autojson json_t *head = json_pack("{s:i}", "version", SNP_RPC_VERSION);
+    snp_autojson json_t *head = SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION);
     snp_autoreply struct snp_reply reply = {0};
-    struct snp_call hello = {.method = "hello", .head = head};
+    struct snp_call hello = {.head = head};
     int r;
 
     if (client == NULL) {

@@ -39,8 +39,7 @@ SNP_DEFINE_CLEANUP(struct snp_client *, snp_client_free)
 #define snp_autoclient snp_cleanup(snp_client_freep)
 
 struct snp_call {
-    const char *method;
-    json_t *head;    /* an object, or NULL; borrowed; gets the member "method" */
+    json_t *head;    /* of SNP_WRITE: a request; borrowed */
     const void *raw; /* borrowed */
     size_t raw_len;
     /* An event; all borrowed until return. Negative ends the call with that code and *err. NULL = ignore. */

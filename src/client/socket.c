@@ -19,16 +19,13 @@ int snp_socket_queue(struct snp_buf *out,
                      const struct snp_socket_request *request,
                      struct snp_err *err)
 {
-    snp_autofree char *text = NULL;
+    snp_autofree char *text = request->head == NULL ? NULL : snp_json_text(request->head);
     struct snp_frame frame = {.type = SNP_RPC_REQUEST,
                               .id = request->id,
                               .raw = request->raw,
                               .raw_len = request->raw_len};
     int r;
 
-    if (json_object_set_new(request->head, "method", json_string(request->method)) == 0) {
-        text = snp_json_text(request->head);
-    }
     if (text == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

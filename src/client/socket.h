@@ -13,8 +13,7 @@ enum {
 
 struct snp_socket_request {
     uint32_t id;
-    const char *method;
-    json_t *head; /* borrowed: an object, which gets the method; NULL = out of memory */
+    json_t *head; /* of SNP_WRITE: a request; borrowed; NULL = out of memory */
     const void *raw;
     size_t raw_len;
 };

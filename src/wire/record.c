@@ -14,6 +14,7 @@ enum {
     TYPES_TEXT_MAX = 96,
     WORDS_TEXT_MAX = 128,
     NAMES_MAX = 32,
+    TAG_MAX = 32, /* bytes of the name of a method or an event */
 };
 
 static unsigned type_of(const json_t *value)
@@ -219,9 +220,6 @@ static int field_check(json_t *value,
     return r < 0 ? r : inside_check(value, field, err);
 }
 
-static const struct snp_field method_field = {"method", SNP_T_STR,    32, NULL,
-                                              NULL,     SNP_HELD_NOT, 0,  NULL};
-
 int snp_record_check(json_t *object, const struct snp_record *record, struct snp_err *err)
 {
     const char *key;
@@ -232,8 +230,10 @@ int snp_record_check(json_t *object, const struct snp_record *record, struct snp
     if (!json_is_object(object)) {
         return snp_fail(err, SNP_E_INVALID, "%s: must be an object", record->what);
     }
-    if (record->is_request) {
-        r = field_check(json_object_get(object, method_field.name), &method_field, record, err);
+    if (record->tag != NULL) {
+        const struct snp_field tag = {.name = record->tag, .types = SNP_T_STR, .max = TAG_MAX};
+
+        r = field_check(json_object_get(object, record->tag), &tag, record, err);
         n_known = 1;
     }
     for (size_t i = 0; r == 0 && i < record->n_fields; i++) {
@@ -247,7 +247,7 @@ int snp_record_check(json_t *object, const struct snp_record *record, struct snp
     json_object_foreach(object, key, value)
     {
         if (field_find(record, key) == NULL &&
-            !(record->is_request && strcmp(key, method_field.name) == 0)) {
+            !(record->tag != NULL && strcmp(key, record->tag) == 0)) {
             return unknown_member(record, key, err);
         }
     }
@@ -326,8 +326,9 @@ static bool field_write(const struct snp_field *field, const void *at, json_t **
     case SNP_HELD_BOOL:
     case SNP_HELD_YES:
         is_plain = *(const bool *)at == (field->held == SNP_HELD_YES);
-        *ret = is_plain && (field->types & SNP_T_OPT) != 0 ? NULL
-                                                           : json_boolean(*(const bool *)at);
+        *ret = is_plain && (field->types & SNP_T_OPT) != 0 && (field->types & SNP_T_SAID) == 0
+                   ? NULL
+                   : json_boolean(*(const bool *)at);
         break;
     case SNP_HELD_REAL:
         is_plain = false;
@@ -342,9 +343,9 @@ json_t *snp_record_write(const struct snp_record *record, const void *from)
     json_t *object = json_object();
     bool is_good = object != NULL;
 
-    if (is_good && record->is_request) {
-        is_good = json_object_set_new_nocheck(object, method_field.name,
-                                              json_string(record->what)) == 0;
+    if (is_good && record->tag != NULL) {
+        is_good =
+            json_object_set_new_nocheck(object, record->tag, json_string(record->what)) == 0;
     }
     for (size_t i = 0; is_good && i < record->n_fields; i++) {
         const struct snp_field *field = &record->fields[i];

@@ -8,7 +8,7 @@
  * A list of fields is a macro that says each field once: F(S, kind, name, need, max, more, text).
  *   S     the struct, from the macro's caller
  *   kind  STR, WORD, INT, ... as below: the JSON type and the type in C
- *   need  MUST, OPT (may be absent), NIL (may be null), OPTNIL
+ *   need  MUST, OPT (may be absent), NIL (may be null), OPTNIL, SAID (OPT, and written always)
  *   max   as snp_field.max; 0 = no other limit than the frame's
  *   more  of a WORD its values, of OBJ and ARR the form of what they hold; else 0
  *   text  what it means, for docs/wire.md
@@ -32,6 +32,7 @@ enum {
     SNP_T_TEXT = 1 << 8, /* a string that may hold anything */
     SNP_T_REAL = 1 << 9,
     SNP_T_STRS = 1 << 10, /* with ARR: of strings */
+    SNP_T_SAID = 1 << 11, /* with OPT: written all the same */
     SNP_T_ANY = SNP_T_TEXT | SNP_T_STR | SNP_T_INT | SNP_T_NEG | SNP_T_REAL | SNP_T_BOOL |
                 SNP_T_OBJ | SNP_T_ARR,
 };
@@ -68,8 +69,9 @@ struct snp_record {
     const struct snp_field *fields;
     size_t n_fields;
     bool allow_more; /* other members may be there, and are not looked at */
-    bool is_request; /* the member "method" is there, too */
-    size_t size;     /* of the struct; 0 = there is none */
+    const char *
+        tag; /* a member whose value is `what`: "method" of requests, "event" of events; or NULL */
+    size_t size; /* of the struct; 0 = there is none */
 };
 
 /* A table without a struct. */
@@ -97,6 +99,7 @@ struct snp_record {
 #define SNP_NEED_OPT    SNP_T_OPT
 #define SNP_NEED_NIL    SNP_T_NULL
 #define SNP_NEED_OPTNIL (SNP_T_OPT | SNP_T_NULL)
+#define SNP_NEED_SAID   (SNP_T_OPT | SNP_T_SAID)
 
 #define SNP_KIND_STR(need, more)  .types = SNP_T_STR | (need), .held = SNP_HELD_STR
 #define SNP_KIND_WORD(need, more) .types = SNP_T_STR | (need), .held = SNP_HELD_STR, .words = (more)
@@ -114,12 +117,14 @@ struct snp_record {
 /* clang-format on */
 
 #define SNP_FIELD_MEMBER(S, kind, name, need, max, more, text) SNP_C_##kind name;
-#define SNP_FIELD_ROW(S, kind, name_, need, max_, more, text_) \
-    {.name = #name_,                                           \
-     .max = (max_),                                            \
-     .offset = offsetof(S, name_),                             \
-     .text = (text_),                                          \
-     SNP_KIND_##kind(SNP_NEED_##need, more)},
+#define SNP_FIELD_ROW(S, kind, name, need, max, more, text) \
+    SNP_FIELD_NAMED(#name, S, kind, name, need, max, more, text),
+/* A row of a table by hand, for a name that C does not allow. */
+#define SNP_FIELD_NAMED(name_, S, kind, member, need, max_, more, text_)                \
+    {                                                                                   \
+        .name = (name_), .max = (max_), .offset = offsetof(S, member), .text = (text_), \
+        SNP_KIND_##kind(SNP_NEED_##need, more)                                          \
+    }
 #define SNP_RECORD_DECLARE(tag, list)      \
     struct tag {                           \
         list(SNP_FIELD_MEMBER, struct tag) \

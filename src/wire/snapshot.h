@@ -126,8 +126,8 @@ extern const char *const snp_diff_changes[];
     F(S, STR,  name,      OPTNIL, SNP_SESSION_NAME_MAX, 0, "of the session; else the file's") \
     F(S, OBJ,  limits,    OPT,    0, NULL, "the most its session may have") \
     F(S, STR,  tier,      OPT,    32, 0, "its tier") \
-    F(S, BOOL, allow_degraded, OPT, 0, 0, "as in `exec`") \
-    F(S, BOOL, require_exact, OPT, 0, 0, "as in `exec`")
+    F(S, BOOL, allow_degraded, SAID, 0, 0, "as in `exec`") \
+    F(S, BOOL, require_exact, SAID, 0, 0, "as in `exec`")
 #define SNP_IMPORT_TOKEN(F, S) \
     F(S, STR,  token,     MUST,   SNP_SESSION_ID_LEN, 0, "names the import, which ends with the connection")
 #define SNP_IMPORT_END_ANSWER(F, S) \

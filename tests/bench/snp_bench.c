@@ -34,6 +34,7 @@
 #include "base/str.h"
 #include "client/client.h"
 #include "wire/exec.h"
+#include "wire/session.h"
 
 enum {
     NUMBER_MAX = 10 * 1000 * 1000,
@@ -109,8 +110,7 @@ static int cell_run(struct snp_client *client,
         snp_exec_request, .session = session, .kind = "python", .code_len = strlen(code),
         .tier = "native", .template = template, .durability = "process");
     snp_autoreply struct snp_reply reply = {0};
-    struct snp_call call = {
-        .method = "exec", .head = head, .raw = code, .raw_len = strlen(code)};
+    struct snp_call call = {.head = head, .raw = code, .raw_len = strlen(code)};
     int r = head == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                          : snp_client_call(client, &call, &reply, err);
 
@@ -127,9 +127,9 @@ static int cell_run(struct snp_client *client,
 
 static int session_end(struct snp_client *client, const char *session, struct snp_err *err)
 {
-    snp_autojson json_t *head = json_pack("{s:s}", "session", session);
+    snp_autojson json_t *head = SNP_WRITE(snp_sessions_destroy_request, .session = session);
     snp_autoreply struct snp_reply reply = {0};
-    struct snp_call call = {.method = "sessions.destroy", .head = head};
+    struct snp_call call = {.head = head};
 
     return head == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                         : snp_client_call(client, &call, &reply, err);
@@ -588,13 +588,12 @@ static int step_send(struct snp_client *client,
                      json_t *names,
                      struct snp_err *err)
 {
-    snp_autofree char *method = strdup(snp_json_str(head, "method", ""));
     snp_autofree char *code = strdup(snp_json_str(head, "code", ""));
     snp_autoreply struct snp_reply reply = {0};
-    struct snp_call call = {.method = method, .head = head, .raw = code};
+    struct snp_call call = {.head = head, .raw = code};
     int r;
 
-    if (method == NULL || code == NULL) {
+    if (code == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     if (json_object_del(head, "code") == 0) {

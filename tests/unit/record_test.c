@@ -22,7 +22,7 @@ SNP_RECORD_DEFINE(part, "part", PART);
     F(S, ARR,  parts, OPT,    2, &part_form, "") \
     F(S, STRS, words, OPT,    0, 0, "")
 SNP_RECORD_DECLARE(sample, SAMPLE);
-SNP_RECORD_DEFINE(sample, "sample", SAMPLE, .is_request = true);
+SNP_RECORD_DEFINE(sample, "sample", SAMPLE, .tag = "method");
 /* clang-format on */
 
 TEST(what_is_written_reads_back)

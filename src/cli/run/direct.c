@@ -129,11 +129,8 @@ static bool code_run(struct snp_front *front, const struct snp_run_spec *given, 
     struct snp_run_plain *plain = NULL;
     struct snp_view view = {0};
     struct snp_err err;
-    struct snp_call call = {.method = "exec",
-                            .raw = code,
-                            .raw_len = strlen(code),
-                            .event = on_event,
-                            .ctx = &view};
+    struct snp_call call = {
+        .raw = code, .raw_len = strlen(code), .event = on_event, .ctx = &view};
     bool is_run = false;
 
     if (exec_make(front, code, &head, &err) < 0 ||

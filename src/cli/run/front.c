@@ -31,6 +31,7 @@
 #include "text/text.h"
 #include "trajectory/reader.h"
 #include "wire/exec.h"
+#include "wire/session.h"
 
 enum {
     CHANGED_SHOWN = 5,
@@ -551,7 +552,8 @@ static int files_export(struct snp_front *front, json_t *result, struct snp_err 
         (void)fputc('\n', stderr);
     }
     if (snp_json_bool(result, "success", false) && moved.skipped == 0 &&
-        snp_remote_call(client, "sessions.destroy", json_pack("{s:s}", "session", from.session),
+        snp_remote_call(client,
+                        SNP_WRITE(snp_sessions_destroy_request, .session = from.session),
                         &reply, err) == 0) {
         (void)json_object_set_new(result, "session", json_null());
     }

@@ -25,7 +25,9 @@
 #include "cli/show/term.h"
 #include "cli/spawn.h"
 #include "text/escape.h"
+#include "wire/file.h"
 #include "wire/rpc.h"
+#include "wire/snapshot.h"
 
 enum {
     TEXT_MAX = 8 << 20,  /* larger files are not compared by lines */
@@ -189,9 +191,9 @@ static int side_fetch(struct snp_client *client, struct side *side, struct snp_e
     snp_buf_init(&bytes, TEXT_MAX + 1);
     while (!at_end) {
         snp_autoreply struct snp_reply reply = {0};
-        int r = snp_remote_call(client, "blob",
-                                json_pack("{s:s, s:I, s:i}", "hash", side->hash, "offset",
-                                          (json_int_t)bytes.len, "length", SNP_FILE_CHUNK_MAX),
+        int r = snp_remote_call(client,
+                                SNP_WRITE(snp_blob_request, .hash = side->hash,
+                                          .offset = bytes.len, .length = SNP_FILE_CHUNK_MAX),
                                 &reply, err);
 
         if (r < 0) {
@@ -638,8 +640,8 @@ static void comparison_done(struct comparison *all)
 static int compare(struct comparison *all, struct snp_reply *reply, struct snp_err *err)
 {
     bool is_json = snp_opts_flag(all->opts, "json", false);
-    int r = snp_remote_call(all->client, "diff",
-                            json_pack("{s:s, s:s}", "a", all->a, "b", all->b), reply, err);
+    int r = snp_remote_call(all->client, SNP_WRITE(snp_diff_request, .a = all->a, .b = all->b),
+                            reply, err);
 
     if (r < 0) {
         return r;

@@ -409,7 +409,6 @@ static int job_run(struct job *job, struct snp_view *view, int *ret_exit, struct
     snp_autoreply struct snp_reply reply = {0};
     snp_autojson json_t *result = NULL;
     struct snp_call call = {
-        .method = "exec",
         .head = job->head,
         .raw = job->raw,
         .raw_len = job->raw_len,

@@ -25,6 +25,7 @@
 #include "cli/show/human.h"
 #include "cli/show/term.h"
 #include "policy/session_name.h"
+#include "wire/file.h"
 #include "wire/rpc.h"
 
 enum {
@@ -130,11 +131,11 @@ static int put_chunk(const struct snp_remote_file *transfer,
                      size_t n,
                      struct snp_err *err)
 {
-    snp_autojson json_t *head = json_pack(
-        "{s:s, s:s, s:I, s:b, s:i}", "session", transfer->session, "path", transfer->path,
-        "offset", (json_int_t)offset, "truncate", truncate, "mode", (int)transfer->mode);
+    snp_autojson json_t *head =
+        SNP_WRITE(snp_put_request, .session = transfer->session, .path = transfer->path,
+                  .offset = offset, .truncate = truncate, .mode = transfer->mode);
     snp_autoreply struct snp_reply reply = {0};
-    struct snp_call call = {.method = "put", .head = head, .raw = bytes, .raw_len = n};
+    struct snp_call call = {.head = head, .raw = bytes, .raw_len = n};
 
     if (head == NULL) {
         return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
@@ -600,10 +601,10 @@ int snp_file_get(struct snp_remote_file *from,
 
     while (!at_end) {
         snp_autoreply struct snp_reply reply = {0};
-        int r = snp_remote_call(from->client, "get",
-                                json_pack("{s:s, s:s, s:I, s:i, s:b}", "session", from->session,
-                                          "path", from->path, "offset", (json_int_t)to.offset,
-                                          "length", SNP_FILE_CHUNK_MAX, "holes", 1),
+        int r = snp_remote_call(from->client,
+                                SNP_WRITE(snp_get_request, .session = from->session,
+                                          .path = from->path, .offset = to.offset,
+                                          .length = SNP_FILE_CHUNK_MAX, .holes = true),
                                 &reply, err);
 
         r = r < 0 ? r : take_piece(from, &to, &reply, &at_end, err);
@@ -741,27 +742,24 @@ static int output_piece(struct output *output,
 }
 
 static int output_read(struct snp_client *client,
-                       json_t *head,
+                       const struct snp_output_request *asked,
                        struct output *output,
                        struct snp_err *err)
 {
-    uint64_t offset = 0;
+    struct snp_output_request piece = *asked;
     bool at_end = false;
 
     while (!at_end) {
         snp_autoreply struct snp_reply reply = {0};
         int r;
 
-        if (json_object_set_new(head, "offset", json_integer((json_int_t)offset)) < 0 ||
-            json_object_set_new(head, "length", json_integer(SNP_FILE_CHUNK_MAX)) < 0) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
-        r = snp_remote_call(client, "output", json_incref(head), &reply, err);
+        r = snp_remote_call(client, snp_record_write(&snp_output_request_form, &piece), &reply,
+                            err);
         r = r < 0 ? r : output_piece(output, &reply, err);
         if (r < 0) {
             return r;
         }
-        offset += reply.raw_len;
+        piece.offset += reply.raw_len;
         at_end = snp_json_bool(reply.head, "eof", true) || reply.raw_len == 0;
         output->is_cut = snp_json_bool(reply.head, "truncated", false);
     }
@@ -769,16 +767,18 @@ static int output_read(struct snp_client *client,
 }
 
 /* Bytes that are no text come as base64. */
-static int output_json(const json_t *head, const struct output *output, struct snp_err *err)
+static int output_json(const struct snp_output_request *asked,
+                       const struct output *output,
+                       struct snp_err *err)
 {
     const char *bytes = output->kept->len == 0 ? "" : snp_buf_bytes(output->kept);
     size_t n = output->kept->len;
     bool is_text = snp_utf8_valid(bytes, n);
     snp_autofree char *coded = is_text ? NULL : snp_base64(bytes, n);
     snp_autojson json_t *answer = json_pack(
-        "{s:O, s:O, s:I, s:b, s:o}", "handle", json_object_get(head, "handle"), "stream",
-        json_object_get(head, "stream"), "bytes", (json_int_t)n, "truncated", output->is_cut,
-        is_text ? "text" : "base64", is_text ? json_stringn(bytes, n) : json_string(coded));
+        "{s:s, s:s, s:I, s:b, s:o}", "handle", asked->handle, "stream", asked->stream, "bytes",
+        (json_int_t)n, "truncated", output->is_cut, is_text ? "text" : "base64",
+        is_text ? json_stringn(bytes, n) : json_string(coded));
 
     if (answer == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -789,21 +789,24 @@ static int output_json(const json_t *head, const struct output *output, struct s
 static int run_output(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoclient struct snp_client *client = NULL;
-    snp_autojson json_t *head =
-        json_pack("{s:s, s:s}", "handle", snp_opts_arg(opts, 0), "stream",
-                  snp_opts_flag(opts, "stderr", false) ? "stderr" : "stdout");
+    const struct snp_output_request asked = {
+        .handle = snp_opts_arg(opts, 0),
+        .stream = snp_opts_flag(opts, "stderr", false) ? "stderr" : "stdout",
+        .length = SNP_FILE_CHUNK_MAX,
+    };
     snp_autobuf struct snp_buf kept = {0};
     struct output output = {.kept = snp_opts_flag(opts, "json", false) ? &kept : NULL};
     struct snp_err err;
-    int r = head == NULL ? snp_fail(&err, SNP_E_INVALID, "the handle is not UTF-8")
-                         : snp_remote_connect(false, &client, &err);
+    int r = snp_utf8_valid(asked.handle, strlen(asked.handle))
+                ? snp_remote_connect(false, &client, &err)
+                : snp_fail(&err, SNP_E_INVALID, "the handle is not UTF-8");
 
     snp_buf_init(&kept, OUTPUT_MAX_BYTES);
     if (r == 0) {
-        r = output_read(client, head, &output, &err);
+        r = output_read(client, &asked, &output, &err);
     }
     if (r == 0 && output.kept != NULL) {
-        r = output_json(head, &output, &err);
+        r = output_json(&asked, &output, &err);
     }
     if (r == 0 && output.kept == NULL && output.is_cut) {
         (void)fputs("truncated: the rest was not stored (limit 64 MiB a stream, if the disk of "
@@ -869,8 +872,8 @@ static int run_ls(struct snp_cli *cli, const struct snp_opts *opts)
 
     if (r == 0) {
         r = snp_remote_call(
-            place.client, "ls",
-            json_pack("{s:s, s:s}", "session", place.session, "path", place.path), &reply,
+            place.client,
+            SNP_WRITE(snp_ls_request, .session = place.session, .path = place.path), &reply,
             &err);
     }
     if (r == 0 && snp_opts_flag(opts, "json", false)) {

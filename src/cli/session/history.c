@@ -18,6 +18,7 @@
 #include "cli/show/term.h"
 #include "text/escape.h"
 #include "wire/exec.h"
+#include "wire/session.h"
 
 enum {
     COLUMNS = 6,
@@ -170,14 +171,11 @@ static int rows_get(struct snp_client *client,
         snp_autoreply struct snp_reply reply = {0};
         int64_t want = limit - (int64_t)json_array_size(rows);
         json_t *page;
-        int r =
-            snp_remote_call(client, "history",
-                            before > 0 ? json_pack("{s:s, s:I, s:I}", "session", session,
-                                                   "before", (json_int_t)before, "limit",
-                                                   (json_int_t)(want > PAGE ? PAGE : want))
-                                       : json_pack("{s:s, s:I}", "session", session, "limit",
-                                                   (json_int_t)(want > PAGE ? PAGE : want)),
-                            &reply, err);
+        int r = snp_remote_call(client,
+                                SNP_WRITE(snp_history_request, .session = session,
+                                          .before = before > 0 ? (uint64_t)before : 0,
+                                          .limit = (uint64_t)(want > PAGE ? PAGE : want)),
+                                &reply, err);
         size_t n;
 
         if (r < 0) {
@@ -286,12 +284,9 @@ static int cell_get(struct snp_client *client,
                     struct snp_reply *ret,
                     struct snp_err *err)
 {
-    snp_autojson json_t *head =
-        json_pack("{s:s, s:I}", "session", place->session, "cell", (json_int_t)place->cell);
-    struct snp_call call = {.method = "cell.show",
-                            .head = head,
-                            .event = view == NULL ? NULL : on_event,
-                            .ctx = view};
+    snp_autojson json_t *head = SNP_WRITE(snp_cell_show_request, .session = place->session,
+                                          .cell = (uint64_t)place->cell);
+    struct snp_call call = {.head = head, .event = view == NULL ? NULL : on_event, .ctx = view};
     int64_t code_len;
     int r;
 
@@ -566,7 +561,7 @@ static int rerun_one(struct rerun *rerun, int64_t cell, struct snp_err *err)
     snp_autoreply struct snp_reply answer = {0};
     snp_autojson json_t *head = NULL;
     struct snp_view view = {0};
-    struct snp_call call = {.method = "exec", .event = on_event, .ctx = &view};
+    struct snp_call call = {.event = on_event, .ctx = &view};
     int r = cell_get(rerun->client, &place, NULL, &recorded, err);
 
     if (r < 0) {

@@ -10,27 +10,29 @@
 #include "cli/show/human.h"
 #include "cli/show/lost.h"
 #include "cli/show/term.h"
+#include "wire/session.h"
 
 enum {
     SIZE_MAX_BYTES = 32,
 };
 
 /* A method with a session and nothing else; its answer in *ret. */
-static int session_call(const char *method,
+static int session_call(const struct snp_record *form,
                         const struct snp_opts *opts,
                         char **ret_session,
                         struct snp_reply *ret,
                         struct snp_err *err)
 {
     snp_autoclient struct snp_client *client = NULL;
+    struct snp_checkpoint_request asked; /* that of hibernate is the same */
     int r = snp_remote_connect(false, &client, err);
 
     if (r == 0) {
         r = snp_remote_session_of(client, opts, ret_session, err);
     }
     if (r == 0) {
-        r = snp_remote_call(client, method, json_pack("{s:s}", "session", *ret_session), ret,
-                            err);
+        asked.session = *ret_session;
+        r = snp_remote_call(client, snp_record_write(form, &asked), ret, err);
     }
     return r;
 }
@@ -55,7 +57,7 @@ static int run_checkpoint(struct snp_cli *cli, const struct snp_opts *opts)
     snp_autoreply struct snp_reply reply = {0};
     snp_autofree char *session = NULL;
     struct snp_err err;
-    int r = session_call("checkpoint", opts, &session, &reply, &err);
+    int r = session_call(&snp_checkpoint_request_form, opts, &session, &reply, &err);
 
     if (r < 0) {
         return snp_cli_fail(cli, &err);
@@ -72,7 +74,7 @@ static int run_hibernate(struct snp_cli *cli, const struct snp_opts *opts)
     snp_autoreply struct snp_reply reply = {0};
     snp_autofree char *session = NULL;
     struct snp_err err;
-    int r = session_call("hibernate", opts, &session, &reply, &err);
+    int r = session_call(&snp_hibernate_request_form, opts, &session, &reply, &err);
 
     if (r < 0) {
         return snp_cli_fail(cli, &err);
@@ -103,9 +105,9 @@ static int run_gc(struct snp_cli *cli, const struct snp_opts *opts)
     }
     r = snp_remote_connect(false, &client, &err);
     if (r == 0) {
-        head = budget == NULL ? json_object()
-                              : json_pack("{s:I}", "budget_bytes", (json_int_t)bytes);
-        r = snp_remote_call(client, "gc", head, &reply, &err);
+        head = SNP_WRITE(snp_gc_request,
+                         .budget_bytes = budget == NULL ? SNP_NO_NUMBER : (int64_t)bytes);
+        r = snp_remote_call(client, head, &reply, &err);
     }
     if (r < 0) {
         return snp_cli_fail(cli, &err);

@@ -10,6 +10,7 @@
 #include "cli/show/human.h"
 #include "cli/show/lost.h"
 #include "cli/show/term.h"
+#include "wire/session.h"
 
 enum {
     COLUMNS = 11,
@@ -82,7 +83,10 @@ static int sessions_get(struct snp_client **ret_client,
 {
     int r = snp_remote_connect(false, ret_client, err);
 
-    return r < 0 ? r : snp_remote_call(*ret_client, "sessions.list", json_object(), ret, err);
+    return r < 0 ? r
+                 : snp_remote_call(*ret_client,
+                                   snp_record_write(&snp_sessions_list_request_form, NULL), ret,
+                                   err);
 }
 
 /* For the completion of shells: what has no name is left out, and no daemon is started. */
@@ -98,7 +102,8 @@ static int names_print(void)
     if (snp_client_connect(&options, &client, &err) < 0) {
         return SNP_EXIT_OK; /* without a daemon there are no sessions */
     }
-    if (snp_remote_call(client, "sessions.list", json_object(), &reply, &err) < 0) {
+    if (snp_remote_call(client, snp_record_write(&snp_sessions_list_request_form, NULL), &reply,
+                        &err) < 0) {
         return SNP_EXIT_FAILED;
     }
     json_array_foreach(json_object_get(reply.head, "sessions"), i, item)
@@ -343,7 +348,7 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
         r = snp_remote_session_of(client, opts, &session, &err);
     }
     if (r == 0) {
-        r = snp_remote_call(client, "sessions.show", json_pack("{s:s}", "session", session),
+        r = snp_remote_call(client, SNP_WRITE(snp_sessions_show_request, .session = session),
                             &reply, &err);
     }
     if (r < 0) {
@@ -382,7 +387,7 @@ static int destroy_one(struct snp_client *client,
                        struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
-    int r = snp_remote_call(client, "sessions.destroy", json_pack("{s:s}", "session", session),
+    int r = snp_remote_call(client, SNP_WRITE(snp_sessions_destroy_request, .session = session),
                             &reply, err);
 
     if (r == 0 && json_array_append_new(done, json_string(shown)) < 0) {
@@ -396,7 +401,8 @@ static int destroy_all(struct snp_client *client, json_t *done, struct snp_err *
 {
     snp_autoreply struct snp_reply reply = {0};
     const json_t *list;
-    int r = snp_remote_call(client, "sessions.list", json_object(), &reply, err);
+    int r = snp_remote_call(client, snp_record_write(&snp_sessions_list_request_form, NULL),
+                            &reply, err);
 
     if (r < 0) {
         return r;
@@ -470,11 +476,10 @@ static int clear(struct snp_client *client,
                  struct snp_reply *ret,
                  struct snp_err *err)
 {
-    return snp_remote_call(client, "sessions.clear",
-                           idle_only
-                               ? json_pack("{s:s, s:b}", "session", session, "idle_only", 1)
-                               : json_pack("{s:s}", "session", session),
-                           ret, err);
+    return snp_remote_call(
+        client,
+        SNP_WRITE(snp_sessions_clear_request, .session = session, .idle_only = idle_only), ret,
+        err);
 }
 
 static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)

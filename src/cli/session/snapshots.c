@@ -11,6 +11,8 @@
 #include "cli/show/human.h"
 #include "cli/show/lost.h"
 #include "cli/show/term.h"
+#include "wire/session.h"
+#include "wire/snapshot.h"
 
 enum {
     FORKS_MAX = 64,
@@ -51,9 +53,9 @@ static int run_snapshot(struct snp_cli *cli, const struct snp_opts *opts)
         r = snp_remote_session(client, given, &session, &err);
     }
     if (r == 0) {
-        r = snp_remote_call(client, "snapshot",
-                            json_pack("{s:s, s:s?, s:b}", "session", session, "name", name,
-                                      "wait", snp_opts_flag(opts, "wait", false)),
+        r = snp_remote_call(client,
+                            SNP_WRITE(snp_snapshot_request, .session = session, .name = name,
+                                      .wait = snp_opts_flag(opts, "wait", false)),
                             &reply, &err);
     }
     if (r < 0) {
@@ -71,7 +73,8 @@ static int run_snapshot(struct snp_cli *cli, const struct snp_opts *opts)
 static int session_names_print(struct snp_client *client, struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
-    int r = snp_remote_call(client, "sessions.list", json_object(), &reply, err);
+    int r = snp_remote_call(client, snp_record_write(&snp_sessions_list_request_form, NULL),
+                            &reply, err);
     size_t i;
     json_t *item;
 
@@ -102,7 +105,8 @@ static int names_print(bool with_sessions)
     if (with_sessions && session_names_print(client, &err) < 0) {
         return SNP_EXIT_FAILED;
     }
-    if (snp_remote_call(client, "snapshots.list", json_object(), &reply, &err) < 0) {
+    if (snp_remote_call(client, SNP_WRITE(snp_snapshots_list_request, .session = NULL), &reply,
+                        &err) < 0) {
         return SNP_EXIT_FAILED;
     }
     json_array_foreach(json_object_get(reply.head, "snapshots"), i, item)
@@ -125,7 +129,7 @@ int snp_snapshots_tell(struct snp_cli *cli, const char *session, bool is_json, c
     int r = snp_remote_connect(false, &client, &err);
 
     if (r == 0) {
-        r = snp_remote_call(client, "snapshots.list", json_pack("{s:s?}", "session", session),
+        r = snp_remote_call(client, SNP_WRITE(snp_snapshots_list_request, .session = session),
                             &reply, &err);
     }
     if (r < 0) {
@@ -176,8 +180,9 @@ static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
         snp_autoreply struct snp_reply reply = {0};
 
         if (snp_remote_moment_of(opts, snp_opts_arg(opts, i), &snapshot, &err) < 0 ||
-            snp_remote_call(client, "snapshots.remove",
-                            json_pack("{s:s}", "snapshot", snapshot), &reply, &err) < 0) {
+            snp_remote_call(client,
+                            SNP_WRITE(snp_snapshots_remove_request, .snapshot = snapshot),
+                            &reply, &err) < 0) {
             exit_code = snp_cli_fail(cli, &err);
         } else if (json_array_append_new(done, json_string(snapshot)) < 0) {
             exit_code = SNP_EXIT_FAILED;
@@ -217,9 +222,9 @@ static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
     }
     r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0) {
-        r = snp_remote_call(client, "fork",
-                            json_pack("{s:s, s:I, s:s?}", "from", from, "n", (json_int_t)n,
-                                      "name", snp_opts_str(opts, "name")),
+        r = snp_remote_call(client,
+                            SNP_WRITE(snp_fork_request, .from = from, .n = (int64_t)n,
+                                      .name = snp_opts_str(opts, "name")),
                             &reply, &err);
     }
     if (r < 0) {
@@ -259,7 +264,7 @@ static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
     }
     r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0) {
-        r = snp_remote_call(client, "rollback", json_pack("{s:s}", "snapshot", snapshot),
+        r = snp_remote_call(client, SNP_WRITE(snp_rollback_request, .snapshot = snapshot),
                             &reply, &err);
     }
     if (r < 0) {

@@ -18,6 +18,7 @@
 #include "cli/tier.h"
 #include "policy/session_name.h"
 #include "wire/rpc.h"
+#include "wire/snapshot.h"
 
 enum {
     SIZE_MAX_BYTES = 32,
@@ -115,8 +116,8 @@ static int export_to(struct snp_client *client,
                      struct snp_reply *ret,
                      struct snp_err *err)
 {
-    snp_autojson json_t *head = json_pack("{s:s}", "from", from);
-    struct snp_call call = {.method = "export", .head = head, .event = on_data, .ctx = sink};
+    snp_autojson json_t *head = SNP_WRITE(snp_export_request, .from = from);
+    struct snp_call call = {.head = head, .event = on_data, .ctx = sink};
     int r = 0;
 
     if (head == NULL) {
@@ -225,9 +226,9 @@ static int chunk_send(struct snp_client *client,
                       size_t n,
                       struct snp_err *err)
 {
-    snp_autojson json_t *head = json_pack("{s:s}", "token", token);
+    snp_autojson json_t *head = SNP_WRITE(snp_import_data_request, .token = token);
     snp_autoreply struct snp_reply reply = {0};
-    struct snp_call call = {.method = "import.data", .head = head, .raw = bytes, .raw_len = n};
+    struct snp_call call = {.head = head, .raw = bytes, .raw_len = n};
 
     if (head == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -264,13 +265,15 @@ static json_t *begin_head(const struct snp_config *config,
                           const struct snp_opts *opts,
                           const char *name)
 {
+    snp_autojson json_t *has = NULL;
     struct snp_limits limits;
 
     snp_config_limits(config, &limits);
-    return json_pack("{s:s?, s:o, s:s, s:b, s:b}", "name", name, "limits",
-                     snp_limits_to_json(&limits), "tier", snp_cli_tier(config),
-                     "allow_degraded", snp_opts_flag(opts, "allow-degraded", false),
-                     "require_exact", snp_config_bool(config, SNP_KEY_REQUIRE_EXACT));
+    has = snp_limits_to_json(&limits);
+    return SNP_WRITE(snp_import_begin_request, .name = name, .limits = has,
+                     .tier = snp_cli_tier(config),
+                     .allow_degraded = snp_opts_flag(opts, "allow-degraded", false),
+                     .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT));
 }
 
 /* The import ends with the connection, whatever happened: nothing half-read stays. */
@@ -285,14 +288,14 @@ static int import_from(int fd, json_t *head, struct snp_reply *ret, struct snp_e
         json_decref(head);
         return r;
     }
-    r = snp_remote_call(client, "import.begin", head, &begun, err);
+    r = snp_remote_call(client, head, &begun, err);
     if (r < 0) {
         return r;
     }
     token = snp_json_str(begun.head, "token", "");
     r = file_send(client, token, fd, err);
     return r < 0 ? r
-                 : snp_remote_call(client, "import.end", json_pack("{s:s}", "token", token),
+                 : snp_remote_call(client, SNP_WRITE(snp_import_end_request, .token = token),
                                    ret, err);
 }
 

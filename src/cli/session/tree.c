@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "cli/remote.h"
 #include "cli/session/files.h"
+#include "wire/file.h"
 
 enum {
     DEPTH_MAX = 32,
@@ -101,13 +102,13 @@ static int put_empty(const struct snp_remote_file *to, struct snp_err *err)
     snp_autofree char *path = snp_format("%s/", to->path);
     snp_autoreply struct snp_reply reply = {0};
     json_t *head = path == NULL ? NULL
-                                : json_pack("{s:s, s:s, s:i, s:b}", "session", to->session,
-                                            "path", path, "offset", 0, "truncate", 1);
+                                : SNP_WRITE(snp_put_request, .session = to->session,
+                                            .path = path, .truncate = true);
 
     if (head == NULL) {
         return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
     }
-    return snp_remote_call(to->client, "put", head, &reply, err);
+    return snp_remote_call(to->client, head, &reply, err);
 }
 
 /* dir_fd is consumed. */
@@ -245,8 +246,9 @@ static int get_folder(const struct snp_remote_file *from,
     }
     if (r == 0) {
         r = snp_remote_call(
-            from->client, "ls",
-            json_pack("{s:s, s:s}", "session", from->session, "path", from->path), &reply, err);
+            from->client,
+            SNP_WRITE(snp_ls_request, .session = from->session, .path = from->path), &reply,
+            err);
     }
     if (r < 0) {
         return r;
@@ -281,10 +283,10 @@ static int file_refuse(const struct snp_remote_file *from, struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
     struct snp_err ignored;
-    int r = snp_remote_call(from->client, "get",
-                            json_pack("{s:s, s:s, s:i, s:i}", "session", from->session, "path",
-                                      from->path, "offset", 0, "length", 1),
-                            &reply, &ignored);
+    int r = snp_remote_call(
+        from->client,
+        SNP_WRITE(snp_get_request, .session = from->session, .path = from->path, .length = 1),
+        &reply, &ignored);
 
     return r < 0 ? 0
                  : snp_fail(err, SNP_E_INVALID, "%.150s is a file; it is copied without -r",

@@ -9,6 +9,7 @@
 #include "cli/remote.h"
 #include "cli/show/lost.h"
 #include "wire/rpc.h"
+#include "wire/session.h"
 
 enum {
     NAMES_SHOWN = 5,
@@ -30,11 +31,12 @@ static int status_get(struct snp_client *client, json_t **ret, struct snp_err *e
     snp_autoreply struct snp_reply hello = {0};
     snp_autoreply struct snp_reply stats = {0};
     snp_autofree char *socket = NULL;
-    int r = snp_remote_call(client, "hello", json_pack("{s:i}", "version", SNP_RPC_VERSION),
+    int r = snp_remote_call(client, SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION),
                             &hello, err);
 
     if (r == 0) {
-        r = snp_remote_call(client, "stats", json_object(), &stats, err);
+        r = snp_remote_call(client, snp_record_write(&snp_stats_request_form, NULL), &stats,
+                            err);
     }
     if (r == 0) {
         r = snp_socket_path(&socket, err);
@@ -100,7 +102,8 @@ static int unused_check(struct snp_client *client, struct snp_err *err)
     size_t n = 0;
     size_t i;
     json_t *item;
-    int r = snp_remote_call(client, "sessions.list", json_object(), &reply, err);
+    int r = snp_remote_call(client, snp_record_write(&snp_sessions_list_request_form, NULL),
+                            &reply, err);
 
     if (r < 0) {
         return r;
@@ -171,7 +174,8 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
         return stop_print(opts, 0, NULL);
     }
     if (r == 0) {
-        r = snp_remote_call(client, "stats", json_object(), &stats, &err);
+        r = snp_remote_call(client, snp_record_write(&snp_stats_request_form, NULL), &stats,
+                            &err);
     }
     /* One that cannot open its journal has none, and cannot say which. */
     if (r == 0 && snp_json_int(stats.head, "sessions", 1) > 0 &&
@@ -179,7 +183,8 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
         r = unused_check(client, &err);
     }
     if (r == 0) {
-        r = snp_remote_call(client, "shutdown", json_object(), &reply, &err);
+        r = snp_remote_call(client, snp_record_write(&snp_shutdown_request_form, NULL), &reply,
+                            &err);
     }
     if (r < 0) {
         return snp_cli_fail(cli, &err);

@@ -19,6 +19,7 @@
 #include "cli/show/term.h"
 #include "cli/tier.h"
 #include "wire/rpc.h"
+#include "wire/session.h"
 
 enum {
     COLUMNS = 3,
@@ -193,7 +194,7 @@ static int check_tier(struct report *report,
     snp_autoreply struct snp_reply probe = {0};
     struct snp_err err;
 
-    if (snp_remote_call(client, "probe", json_pack("{s:s}", "tier", tier), &probe, &err) < 0) {
+    if (snp_remote_call(client, SNP_WRITE(snp_probe_request, .tier = tier), &probe, &err) < 0) {
         snp_autofree char *name = snp_format("%s tier", tier);
         return report_add(report, name == NULL ? tier : name, CHECK_FAILED,
                           details(err.msg, "it does not run", "see the message"));
@@ -275,7 +276,7 @@ static int check_journal(struct report *report, struct snp_client *client)
     json_t *row;
     struct snp_err err;
 
-    if (snp_remote_call(client, "journal.events", json_pack("{s:i}", "limit", EVENTS_MAX),
+    if (snp_remote_call(client, SNP_WRITE(snp_journal_events_request, .limit = EVENTS_MAX),
                         &reply, &err) < 0) {
         return report_add(report, "journal", CHECK_FAILED,
                           details(err.msg, "no named sessions",
@@ -304,15 +305,16 @@ static int check_daemon(struct report *report)
     int r = snp_remote_connect(false, &client, &err);
 
     if (r == 0) {
-        r = snp_remote_call(client, "stats", json_object(), &stats, &err);
+        r = snp_remote_call(client, snp_record_write(&snp_stats_request_form, NULL), &stats,
+                            &err);
     }
     if (r < 0) {
         return report_add(report, "daemon", CHECK_FAILED,
                           details(err.msg, "nothing runs", "see the message"));
     }
     /* It may be an older one that was running when this program was installed. */
-    if (snp_remote_call(client, "hello", json_pack("{s:i}", "version", SNP_RPC_VERSION), &hello,
-                        &err) < 0) {
+    if (snp_remote_call(client, SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION),
+                        &hello, &err) < 0) {
         return report_add(report, "daemon", CHECK_FAILED,
                           details(err.msg, "nothing runs", "see the message"));
     }

@@ -26,6 +26,7 @@
 #include "policy/template_name.h"
 #include "registry/registry.h"
 #include "registry/treehash.h"
+#include "wire/session.h"
 
 enum {
     COLUMNS = 5,
@@ -130,7 +131,8 @@ static int unused_check(const char *name, struct snp_err *err)
     if (snp_client_connect(&options, &client, err) < 0) {
         return 0; /* without a daemon there are no sessions */
     }
-    if (snp_remote_call(client, "sessions.list", json_object(), &reply, err) < 0) {
+    if (snp_remote_call(client, snp_record_write(&snp_sessions_list_request_form, NULL), &reply,
+                        err) < 0) {
         return err->code;
     }
     list = json_object_get(reply.head, "sessions");

@@ -11,7 +11,9 @@
 #include "base/str.h"
 #include "mcp/caps.h"
 #include "mcp/server/task.h"
+#include "wire/file.h"
 #include "wire/rpc.h"
+#include "wire/session.h"
 
 enum {
     OPEN_MS = 20 * 1000,
@@ -19,7 +21,8 @@ enum {
 
 void snp_fetch_done(struct snp_fetch *fetch)
 {
-    json_decref(fetch->head);
+    free(fetch->handle);
+    free(fetch->path);
     *fetch = (struct snp_fetch){0};
 }
 
@@ -42,9 +45,8 @@ static void on_opened(struct snp_task *task,
         again->next(task, err, NULL, NULL, 0);
         return;
     }
-    snp_task_ask(task, again->method, question,
-                 again->raw.len == 0 ? NULL : snp_buf_bytes(&again->raw), again->raw.len,
-                 again->next);
+    snp_task_ask(task, question, again->raw.len == 0 ? NULL : snp_buf_bytes(&again->raw),
+                 again->raw.len, again->next);
 }
 
 /* With a session the answer was about what is in it. A cell would wait for the one that runs. */
@@ -80,21 +82,16 @@ static void on_first(struct snp_task *task,
     }
     task->fetch.was_opened = true;
     task->refusal = *err;
-    snp_task_ask(task, "sessions.show", json_pack("{s:s}", "session", task->session), NULL, 0,
+    snp_task_ask(task, SNP_WRITE(snp_sessions_show_request, .session = task->session), NULL, 0,
                  on_shown);
 }
 
-void snp_session_ask(struct snp_task *task,
-                     const char *method,
-                     json_t *head,
-                     const void *raw,
-                     size_t raw_len,
-                     snp_task_next next)
+void snp_session_ask(
+    struct snp_task *task, json_t *head, const void *raw, size_t raw_len, snp_task_next next)
 {
     struct snp_again *again = &task->again;
 
     snp_again_done(again);
-    again->method = method;
     again->next = next;
     again->head = json_copy(head);
     snp_buf_init(&again->raw, SNP_FILE_CHUNK_MAX);
@@ -103,7 +100,7 @@ void snp_session_ask(struct snp_task *task,
         snp_task_end(task, NULL);
         return;
     }
-    snp_task_ask(task, method, head, raw, raw_len, on_first);
+    snp_task_ask(task, head, raw, raw_len, on_first);
 }
 
 /* Chunks -------------------------------------------------------------------------------------- */
@@ -141,21 +138,17 @@ static void chunk_ask(struct snp_task *task)
     struct snp_fetch *fetch = &task->fetch;
     uint64_t left = fetch->want - task->work.len;
     uint64_t at = fetch->from + task->work.len;
-    json_t *head = json_copy(fetch->head);
-    int r = 0;
-
     left = left < SNP_FILE_CHUNK_MAX ? left : SNP_FILE_CHUNK_MAX;
-    r |= json_object_set_new(head, "offset", json_integer((json_int_t)at));
-    r |= json_object_set_new(head, "length", json_integer((json_int_t)left));
-    if (r != 0) {
-        json_decref(head);
-        snp_task_end(task, NULL);
-        return;
-    }
-    if (strcmp(fetch->method, "get") == 0) {
-        snp_session_ask(task, fetch->method, head, NULL, 0, on_chunk);
+    if (fetch->handle == NULL) {
+        snp_session_ask(task,
+                        SNP_WRITE(snp_get_request, .session = task->session,
+                                  .path = fetch->path, .offset = at, .length = left),
+                        NULL, 0, on_chunk);
     } else {
-        snp_task_ask(task, fetch->method, head, NULL, 0, on_chunk);
+        snp_task_ask(task,
+                     SNP_WRITE(snp_output_request, .handle = fetch->handle,
+                               .stream = fetch->path, .offset = at, .length = left),
+                     NULL, 0, on_chunk);
     }
 }
 
@@ -208,14 +201,12 @@ void snp_fetch_start(struct snp_task *task,
         stream > path + strlen("output:")) {
         const char *handle = path + strlen("output:");
 
-        fetch->method = "output";
-        fetch->head = json_pack("{s:s%, s:s}", "handle", handle, (int)(stream - handle),
-                                "stream", stream + 1);
+        fetch->handle = strndup(handle, (size_t)(stream - handle));
+        fetch->path = fetch->handle == NULL ? NULL : strdup(stream + 1);
     } else {
-        fetch->method = "get";
-        fetch->head = json_pack("{s:s, s:s}", "session", task->session, "path", path);
+        fetch->path = strdup(path);
     }
-    if (fetch->head == NULL) {
+    if (fetch->path == NULL) {
         snp_task_end(task, NULL);
         return;
     }

@@ -27,13 +27,13 @@ typedef void (*snp_task_next)(struct snp_task *task,
 
 /* Embedded in a task; what was fetched is in task->work. */
 struct snp_fetch {
-    const char *method; /* of the daemon: "get" or "output" */
-    json_t *head;       /* owned: of the request, without offset and length */
-    uint64_t from;      /* the first byte asked for */
-    uint64_t want;      /* bytes asked for */
-    uint64_t size;      /* of the whole */
-    bool is_end;        /* the last byte is among them */
-    bool was_opened;    /* the session was opened for this */
+    char *handle;    /* owned: of kept output; NULL = a file is read */
+    char *path;      /* owned: of the file; with a handle the stream */
+    uint64_t from;   /* the first byte asked for */
+    uint64_t want;   /* bytes asked for */
+    uint64_t size;   /* of the whole */
+    bool is_end;     /* the last byte is among them */
+    bool was_opened; /* the session was opened for this */
     /* err != NULL: it failed. */
     void (*done)(struct snp_task *task, const struct snp_err *err);
 };
@@ -53,11 +53,7 @@ void snp_fetch_done(struct snp_fetch *fetch);
  * Ask the daemon about the task's session, opening that if it is not there; as snp_task_ask
  * otherwise. head: consumed.
  */
-void snp_session_ask(struct snp_task *task,
-                     const char *method,
-                     json_t *head,
-                     const void *raw,
-                     size_t raw_len,
-                     snp_task_next next);
+void snp_session_ask(
+    struct snp_task *task, json_t *head, const void *raw, size_t raw_len, snp_task_next next);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
+#include "wire/session.h"
 
 enum {
     ARGS_MAX = 2,
@@ -179,7 +180,8 @@ static void on_sessions(struct snp_task *task,
 
 static void completion_begin(struct snp_task *task)
 {
-    snp_task_ask(task, "sessions.list", json_object(), NULL, 0, on_sessions);
+    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), NULL, 0,
+                 on_sessions);
 }
 
 static const struct snp_arg value_args[] = {

@@ -12,6 +12,8 @@
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
 #include "text/image.h"
+#include "wire/file.h"
+#include "wire/session.h"
 
 static const char scheme[] = "snipara://";
 
@@ -281,7 +283,8 @@ static void on_sessions(struct snp_task *task,
 
 static void list_begin(struct snp_task *task)
 {
-    snp_task_ask(task, "sessions.list", json_object(), NULL, 0, on_sessions);
+    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), NULL, 0,
+                 on_sessions);
 }
 
 static const struct snp_arg no_args[] = {
@@ -491,13 +494,14 @@ static void read_begin(struct snp_task *task)
     if (uri.cell > 0) {
         snp_cell_init(&task->cell);
         snp_task_ask(
-            task, "cell.show",
-            json_pack("{s:s, s:I}", "session", task->session, "cell", (json_int_t)uri.cell),
+            task, SNP_WRITE(snp_cell_show_request, .session = task->session, .cell = uri.cell),
             NULL, 0, on_cell);
     } else if (uri.is_folder) {
-        snp_task_ask(task, "ls",
-                     json_pack("{s:s, s:o}", "session", task->session, "path",
-                               snp_json_bytes(uri.path, strlen(uri.path))),
+        snp_autojson json_t *path = snp_json_bytes(uri.path, strlen(uri.path));
+
+        snp_task_ask(task,
+                     SNP_WRITE(snp_ls_request, .session = task->session,
+                               .path = json_string_value(path)),
                      NULL, 0, on_folder);
     } else {
         task->fetch.was_opened = true;

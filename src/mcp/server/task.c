@@ -390,15 +390,10 @@ static void ask(struct snp_task *task, const struct snp_async_call *call)
     }
 }
 
-void snp_task_ask(struct snp_task *task,
-                  const char *method,
-                  json_t *head,
-                  const void *raw,
-                  size_t raw_len,
-                  snp_task_next next)
+void snp_task_ask(
+    struct snp_task *task, json_t *head, const void *raw, size_t raw_len, snp_task_next next)
 {
     const struct snp_async_call call = {
-        .method = method,
         .head = head,
         .raw = raw,
         .raw_len = raw_len,
@@ -419,8 +414,7 @@ void snp_task_run_cell(struct snp_task *task,
     snp_autobuf struct snp_buf raw = {0};
     struct snp_exec_request request;
     snp_autojson json_t *limits = json_object();
-    struct snp_async_call call = {
-        .method = "exec", .event = on_event, .done = on_done, .ctx = task};
+    struct snp_async_call call = {.event = on_event, .done = on_done, .ctx = task};
     int r = 0;
 
     snp_buf_init(&raw, spec->code_len + spec->input_len + 1);

@@ -20,7 +20,6 @@ enum snp_task_state {
 
 /* A question that may be asked twice (mcp/fetch.h). */
 struct snp_again {
-    const char *method;
     json_t *head; /* owned */
     struct snp_buf raw;
     snp_task_next next;
@@ -87,12 +86,8 @@ void snp_task_detach(struct snp_task *task, json_t *result);
  * (snp_cell_init). next: with err != NULL if it failed. If it cannot be asked the task
  * has ended when this returns.
  */
-void snp_task_ask(struct snp_task *task,
-                  const char *method,
-                  json_t *head,
-                  const void *raw,
-                  size_t raw_len,
-                  snp_task_next next);
+void snp_task_ask(
+    struct snp_task *task, json_t *head, const void *raw, size_t raw_len, snp_task_next next);
 
 /* One cell in the task's session. */
 struct snp_cell_spec {

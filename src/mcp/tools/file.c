@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* read_file, write_file, list_files and view_image. */
+#include "wire/file.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,17 +222,16 @@ static void chunk_put(struct snp_task *task)
     uint64_t at = task->fetch.from;
     size_t n = task->work.len - at < SNP_FILE_CHUNK_MAX ? task->work.len - (size_t)at
                                                         : SNP_FILE_CHUNK_MAX;
-    json_t *head = json_pack("{s:s, s:s, s:I, s:b, s:i}", "session", task->session, "path",
-                             snp_task_arg(task, "path", ""), "offset", (json_int_t)at,
-                             "truncate", at == 0, "mode", 0);
+    json_t *head =
+        SNP_WRITE(snp_put_request, .session = task->session,
+                  .path = snp_task_arg(task, "path", ""), .offset = at, .truncate = at == 0);
 
     task->fetch.from += n;
     if (head == NULL) {
         snp_task_end(task, NULL);
         return;
     }
-    snp_session_ask(task, "put", head, n == 0 ? NULL : snp_buf_bytes(&task->work) + at, n,
-                    on_put);
+    snp_session_ask(task, head, n == 0 ? NULL : snp_buf_bytes(&task->work) + at, n, on_put);
 }
 
 /* Strictly: digits, then at most two "=", in fours; line ends between. -1: it is not. */
@@ -367,8 +368,7 @@ void snp_tool_list_files(struct snp_task *task)
     const char *path = path_of(task, "/workspace");
 
     if (path != NULL) {
-        snp_session_ask(task, "ls",
-                        json_pack("{s:s, s:s}", "session", task->session, "path", path), NULL,
-                        0, on_ls);
+        snp_session_ask(task, SNP_WRITE(snp_ls_request, .session = task->session, .path = path),
+                        NULL, 0, on_ls);
     }
 }

@@ -9,6 +9,7 @@
 #include "mcp/server/job.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
+#include "wire/session.h"
 
 static void cell_begin(struct snp_task *task);
 
@@ -134,7 +135,7 @@ static void on_cell(struct snp_task *task,
     } else if (err->code == SNP_E_INVALID && !task->was_retried && !task->is_cancelled) {
         /* About the session, or about the request? If there is no such session, the latter. */
         task->refusal = *err;
-        snp_task_ask(task, "sessions.show", json_pack("{s:s}", "session", task->session), NULL,
+        snp_task_ask(task, SNP_WRITE(snp_sessions_show_request, .session = task->session), NULL,
                      0, on_show);
     } else {
         snp_task_fail(task, err);

@@ -9,6 +9,7 @@
 #include "mcp/caps.h"
 #include "mcp/server/task.h"
 #include "text/text.h"
+#include "wire/session.h"
 
 enum {
     LIST_MAX = 1 << 20, /* bytes of the text */
@@ -106,7 +107,8 @@ static void on_list(struct snp_task *task,
 
 void snp_tool_list_sessions(struct snp_task *task)
 {
-    snp_task_ask(task, "sessions.list", json_object(), NULL, 0, on_list);
+    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), NULL, 0,
+                 on_list);
 }
 
 static void on_destroyed(struct snp_task *task,
@@ -142,6 +144,6 @@ void snp_tool_destroy_session(struct snp_task *task)
         snp_task_fail(task, &err);
         return;
     }
-    snp_task_ask(task, "sessions.destroy", json_pack("{s:s}", "session", task->session), NULL,
+    snp_task_ask(task, SNP_WRITE(snp_sessions_destroy_request, .session = task->session), NULL,
                  0, on_destroyed);
 }

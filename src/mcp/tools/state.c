@@ -8,6 +8,8 @@
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
 #include "text/text.h"
+#include "wire/session.h"
+#include "wire/snapshot.h"
 
 enum {
     TEXT_BUILD = 256 << 10,
@@ -88,15 +90,15 @@ void snp_tool_snapshot(struct snp_task *task)
 
     /* On disk before it is said: what comes next may fork from it. */
     snp_task_ask(
-        task, "snapshot",
-        json_pack("{s:s, s:s*, s:b}", "session", task->session, "name", name, "wait", 1), NULL,
-        0, on_snapshot);
+        task,
+        SNP_WRITE(snp_snapshot_request, .session = task->session, .name = name, .wait = true),
+        NULL, 0, on_snapshot);
 }
 
-/* A snapshot of the task's session, as the daemon names it; new reference. */
-static json_t *snapshot_name(const struct snp_task *task)
+/* A snapshot of the task's session, as the daemon names it; the caller frees. */
+static char *snapshot_name(const struct snp_task *task)
 {
-    return json_sprintf("%s@%s", task->session, snp_task_arg(task, "snapshot", ""));
+    return snp_format("%s@%s", task->session, snp_task_arg(task, "snapshot", ""));
 }
 
 static void on_rollback(struct snp_task *task,
@@ -128,13 +130,15 @@ static void on_rollback(struct snp_task *task,
 
 void snp_tool_rollback(struct snp_task *task)
 {
+    snp_autofree char *snapshot = NULL;
+
     if (snp_task_arg(task, "snapshot", "")[0] == '\0') {
         snp_task_sayf(task, true, "Error: No snapshot provided");
         return;
     }
+    snapshot = snapshot_name(task);
     snp_task_ask(
-        task, "rollback",
-        json_pack("{s:o, s:s}", "snapshot", snapshot_name(task), "session", task->session),
+        task, SNP_WRITE(snp_rollback_request, .snapshot = snapshot, .session = task->session),
         NULL, 0, on_rollback);
 }
 
@@ -174,17 +178,18 @@ void snp_tool_fork(struct snp_task *task)
 {
     bool is_snapshot = snp_task_arg(task, "snapshot", "")[0] != '\0';
     double n = json_number_value(json_object_get(task->args, "count"));
+    snp_autofree char *snapshot = NULL;
 
     if (n > SNP_MCP_FORKS_MAX) {
         snp_task_sayf(task, true, "Input validation error: 'count' must be at most %d, not %g",
                       SNP_MCP_FORKS_MAX, n);
         return;
     }
-    snp_task_ask(task, "fork",
-                 json_pack("{s:o, s:I, s:s*}", "from",
-                           is_snapshot ? snapshot_name(task) : json_string(task->session), "n",
-                           (json_int_t)(n < 1 ? 1 : n), "name",
-                           snp_task_arg(task, "name", NULL)),
+    snapshot = is_snapshot ? snapshot_name(task) : NULL;
+    snp_task_ask(task,
+                 SNP_WRITE(snp_fork_request, .from = is_snapshot ? snapshot : task->session,
+                           .n = n < 1 ? 1 : (int64_t)n,
+                           .name = snp_task_arg(task, "name", NULL)),
                  NULL, 0, on_fork);
 }
 
@@ -253,11 +258,11 @@ void snp_tool_history(struct snp_task *task)
     double before = json_number_value(json_object_get(task->args, "before"));
     double limit = json_number_value(json_object_get(task->args, "limit"));
 
-    snp_task_ask(task, "history",
-                 json_pack("{s:s, s:I, s:I}", "session", task->session, "before",
-                           (json_int_t)before, "limit",
-                           limit < 1           ? (json_int_t)CELLS_DEFAULT
-                           : limit > CELLS_MAX ? (json_int_t)CELLS_MAX
-                                               : (json_int_t)limit),
+    snp_task_ask(task,
+                 SNP_WRITE(snp_history_request, .session = task->session,
+                           .before = before < 1 ? 0 : (uint64_t)before,
+                           .limit = limit < 1           ? CELLS_DEFAULT
+                                    : limit > CELLS_MAX ? CELLS_MAX
+                                                        : (uint64_t)limit),
                  NULL, 0, on_history);
 }

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "text/image.h"
 #include "wire/exec.h"
+#include "wire/session.h"
 
 enum {
     STREAM_MAX = 1 << 20, /* bytes kept of a stream; the daemon sends less */
@@ -183,8 +184,7 @@ int snp_box_run(struct snp_box *box,
                 struct snp_err *err)
 {
     snp_autobuf struct snp_buf raw = {0};
-    struct snp_async_call call = {
-        .method = "exec", .event = on_event, .done = on_done, .ctx = box};
+    struct snp_async_call call = {.event = on_event, .done = on_done, .ctx = box};
     int r = 0;
 
     snp_buf_init(&raw, INPUT_MAX);
@@ -221,9 +221,8 @@ void snp_box_answer(struct snp_box *box, uint32_t number, bool is_ok, json_t *an
     snp_autofree char *text = answer == NULL ? NULL : snp_json_text(answer);
     const char *raw = text == NULL ? no_room : text;
     const struct snp_async_call call = {
-        .method = "answer",
-        .head = json_pack("{s:I, s:I, s:b}", "request", (json_int_t)box->open_id, "call",
-                          (json_int_t)number, "ok", is_ok && text != NULL),
+        .head = SNP_WRITE(snp_answer_request, .request = box->open_id, .call = number,
+                          .ok = is_ok && text != NULL),
         .raw = raw,
         .raw_len = strlen(raw),
         .done = on_answered,
@@ -254,8 +253,7 @@ int snp_box_destroy(struct snp_box *box,
                     struct snp_err *err)
 {
     const struct snp_async_call call = {
-        .method = "sessions.destroy",
-        .head = json_pack("{s:s}", "session", box->session),
+        .head = SNP_WRITE(snp_sessions_destroy_request, .session = box->session),
         .done = on_done,
         .ctx = box,
     };
@@ -291,8 +289,8 @@ static void show_ask(struct snp_box *box, int64_t cell)
 {
     struct snp_err err;
     const struct snp_async_call call = {
-        .method = "cell.show",
-        .head = json_pack("{s:s, s:I}", "session", box->session, "cell", (json_int_t)cell),
+        .head =
+            SNP_WRITE(snp_cell_show_request, .session = box->session, .cell = (uint64_t)cell),
         .event = on_event,
         .done = on_show,
         .ctx = box,
@@ -331,8 +329,7 @@ int snp_box_recall(struct snp_box *box,
                    struct snp_err *err)
 {
     const struct snp_async_call call = {
-        .method = "history",
-        .head = json_pack("{s:s, s:i}", "session", box->session, "limit", 1),
+        .head = SNP_WRITE(snp_history_request, .session = box->session, .limit = 1),
         .done = on_history,
         .ctx = box,
     };

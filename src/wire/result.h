@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_WIRE_RESULT_H
+#define SNP_WIRE_RESULT_H
+
+/* The result of a cell (docs/result.md), and the events before it. */
+
+#include "policy/session_name.h"
+#include "wire/record.h"
+#include "wire/rpc.h"
+
+extern const char *const snp_result_statuses[];
+extern const char *const snp_result_states[];
+extern const char *const snp_result_streams[];
+extern const char *const snp_wait_reasons[];
+
+/* clang-format off */
+#define SNP_RESULT_ERROR(F, S) \
+    F(S, TEXT, type,      MUST,   0, 0, "name of the exception") \
+    F(S, TEXT, message,   MUST,   0, 0, "its text") \
+    F(S, TEXT, traceback, NIL,    0, 0, "as Python prints it") \
+    F(S, NUM,  line,      NIL,    0, 0, "of the cell") \
+    F(S, TEXT, hint,      NIL,    0, 0, "what helps a person; MCP and runs say what helps a model") \
+    F(S, TEXT, cause,     OPTNIL, 0, 0, "what was met: the `rule` of a denial, or \"no such file\", \"no such program\", \"no such module\", \"no input\", \"notebook\"") \
+    F(S, TEXT, path,      OPTNIL, 0, 0, "of a file that is not there") \
+    F(S, OBJ,  module,    OPTNIL, 0, NULL, "of a failed import: {`name`, `templates`: those that have it, `command`: how to get it}")
+
+#define SNP_RESULT_LIMIT(F, S) \
+    F(S, STR,  key,       MUST,   64, 0, "its configuration key") \
+    F(S, INT,  value,     MUST,   0, 0, "as a number") \
+    F(S, STR,  text,      MUST,   256, 0, "for people") \
+    F(S, STR,  flag,      MUST,   64, 0, "the option that raises it")
+
+#define SNP_RESULT_USAGE(F, S) \
+    F(S, INT,  wall_us,   MUST,   0, 0, "time taken") \
+    F(S, NUM,  cpu_us,    NIL,    0, 0, "time on processors") \
+    F(S, NUM,  memory_peak_bytes, NIL, 0, 0, "highest use; on cgroup v2 before kernel 6.12 that of the session so far") \
+    F(S, INT,  stdout_bytes, MUST, 0, 0, "written to standard output") \
+    F(S, INT,  stderr_bytes, MUST, 0, 0, "written to standard error") \
+    F(S, NUM,  written_bytes, NIL, 0, 0, "written to files") \
+    F(S, INT,  setup_us,  MUST,   0, 0, "time before the cell began")
+
+#define SNP_RESULT_OUTPUT(F, S) \
+    F(S, BOOL, truncated, MUST,   0, 0, "text was cut") \
+    F(S, INT,  stdout_chars, MUST, 0, 0, "characters, all of them") \
+    F(S, INT,  stderr_chars, MUST, 0, 0, "characters, all of them") \
+    F(S, STR,  handle,    NIL,    SNP_CAP_HANDLE, 0, "reads the full text (of a stream at most 64 MiB, if the disk of the state folder has room); null if nothing was cut or kept")
+
+#define SNP_RESULT_FILES(F, S) \
+    F(S, STRS, created,   MUST,   100000, 0, "paths below /workspace") \
+    F(S, STRS, modified,  MUST,   100000, 0, "paths below /workspace") \
+    F(S, STRS, deleted,   MUST,   100000, 0, "paths below /workspace") \
+    F(S, BOOL, truncated, MUST,   0, 0, "there are more")
+
+#define SNP_RESULT_TRANSACTION(F, S) \
+    F(S, STR,  interpreter, MUST, 32, 0, "standby, off, unavailable, dropped_for_memory") \
+    F(S, STR,  workspace, MUST,   32, 0, "copied, off, unavailable") \
+    F(S, STRS, notes,     MUST,   16, 0, "why, and what is not covered")
+
+#define SNP_RESULT_SOURCES(F, S) \
+    F(S, STRS, attested,  MUST,   64, 0, "names of members") \
+    F(S, STRS, claimed,   MUST,   64, 0, "names of members")
+
+#define SNP_RESULT_DENIAL(F, S) \
+    F(S, STR,  source,    MUST,   16, 0, "kernel, limit, guest") \
+    F(S, STR,  control,   MUST,   32, 0, "network, resources, filesystem, syscalls") \
+    F(S, TEXT, operation, MUST,   0, 0, "what was tried") \
+    F(S, TEXT, object,    NIL,    0, 0, "on what") \
+    F(S, TEXT, rule,      NIL,    0, 0, "what refused it") \
+    F(S, TEXT, hint,      NIL,    0, 0, "what helps") \
+    F(S, INT,  count,     MUST,   0, 0, "how often")
+
+#define SNP_RESULT_MANIFEST(F, S) \
+    F(S, STR,  tier,      MUST,   32, 0, "its name") \
+    F(S, STR,  template,  MUST,   32, 0, "its name") \
+    F(S, OBJ,  controls,  MUST,   0, NULL, "{`network`, `resources`, `filesystem`, `syscalls`, `disposable`}: each {`enforced`: bool, ...details}") \
+    F(S, STRS, degraded,  MUST,   64, 0, "controls that could not be had")
+
+#define SNP_RESULT(F, S) \
+    F(S, STR,  session,   MUST,   SNP_SESSION_ID_LEN, 0, "attested; id") \
+    F(S, INT,  cell,      MUST,   0, 0, "attested; number in its session, from 1") \
+    F(S, NUM,  epoch,     OPT,    0, 0, "attested; of the sandbox that ran it: 1, and one more each time the session was woken, rolled back or cleared") \
+    F(S, WORD, status,    MUST,   0, snp_result_statuses, "attested, but ok and error of Python are claimed; `error`: exception, or exit code other than 0. In `history` and `show`, of cells without a result, also `running`; `refused`: it could not be run, and left nothing; `unknown`: the daemon or the machine ended while it ran") \
+    F(S, WORD, state,     MUST,   0, snp_result_states, "attested; `rolled_back`: the cell was killed (or failed, with `atomic`), and variables and files are as before it, as far as `transaction` says, and no process that was there before runs; `lost`: the interpreter was killed, variables are as at the session's start, files stay (with `transaction.workspace` copied they are as before the cell); `restored_from_checkpoint`: it was killed, and the session goes back to its latest checkpoint") \
+    F(S, NEG,  exit_code, NIL,    0, 0, "attested for commands, else claimed; null when there is none") \
+    F(S, STR,  signal,    NIL,    32, 0, "attested; name of the signal that ended interpreter or command during the cell; not of the kill that undoes a cell which had ended") \
+    F(S, TEXT, stdout,    OPT,    0, 0, "claimed; at most `output` characters, head and tail") \
+    F(S, TEXT, stderr,    OPT,    0, 0, "claimed; likewise") \
+    F(S, TEXT, value,     NIL,    0, 0, "claimed; repr of the last expression") \
+    F(S, TEXT, result,    NIL,    0, 0, "claimed; repr of `result` if the cell set it") \
+    F(S, ARR,  displays,  OPT,    0, NULL, "claimed; [{mime type: text, or base64 for binary types}]") \
+    F(S, OBJ,  error,     NIL,    0, &snp_result_error_form, "claimed; null, or the exception") \
+    F(S, ARR,  denials,   MUST,   32, &snp_result_denial_form, "each names its own source; what was refused") \
+    F(S, INT,  denials_dropped, MUST, 0, 0, "attested; denials beyond the 32 kept") \
+    F(S, BOOL, restarted, MUST,   0, 0, "attested; this cell began in a new interpreter, because the one before was killed; that result has said `lost`") \
+    F(S, OBJ,  transaction, OPT,  0, &snp_result_transaction_form, "attested, names in notes are claimed; what protected this cell, known before it ran. Never covered: /tmp, /dev/shm") \
+    F(S, OBJ,  limit,     NIL,    0, &snp_result_limit_form, "attested; the limit that ended or cut the cell") \
+    F(S, OBJ,  usage,     MUST,   0, &snp_result_usage_form, "attested; what the cell used") \
+    F(S, OBJ,  output,    MUST,   0, &snp_result_output_form, "attested; what was printed") \
+    F(S, OBJ,  files,     MUST,   0, &snp_result_files_form, "attested; what changed in the workspace") \
+    F(S, OBJ,  manifest,  OPT,    0, &snp_result_manifest_form, "attested; what was enforced, see below") \
+    F(S, OBJ,  sources,   MUST,   0, &snp_result_sources_form, "attested; which members are which")
+
+#define SNP_RESULT_RESTORED(F, S) \
+    F(S, INT,  checkpoint, NIL,   0, 0, "its number; null: there was none") \
+    F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
+    F(S, ARR,  missing,   MUST,   0, NULL, "cells after it that the caller gave up or `skip` left out") \
+    F(S, ARR,  replayed,  MUST,   0, NULL, "cells that were run again") \
+    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] what could not be saved or restored (of a new session its own name, if one of that name may have been lost with a damaged journal)") \
+    F(S, ARR,  missing_puts, MUST, 0, NULL, "files put after the checkpoint that the caller gave up") \
+    F(S, INT,  wake_us,   MUST,   0, 0, "time taken")
+#define SNP_RESULT_SAVED(F, S) \
+    F(S, OBJ,  made,      NIL,    0, NULL, "the answer of the method `checkpoint`") \
+    F(S, STR,  error,     NIL,    0, 0, "why there is none")
+/* What the daemon adds to a tier's. */
+#define SNP_RESULT_ADDED(F, S) \
+    F(S, STR,  name,      NIL,    0, 0, "attested; of the session, null for an unnamed one") \
+    F(S, OBJ,  restored,  NIL,    0, &snp_result_restored_form, "attested; of the first cell after the session was woken, else null") \
+    F(S, OBJ,  checkpoint, OPT,   0, &snp_result_saved_form, "attested; only with `checkpoint: \"cell\"`")
+
+#define SNP_EVENT_GAP(F, S) \
+    F(S, WORD, stream,    MUST,   16, snp_result_streams, "which output") \
+    F(S, INT,  omitted_chars, MUST, 0, 0, "left out of the middle")
+#define SNP_EVENT_DISPLAY(F, S) \
+    F(S, ARR,  mime,      MUST,   32, NULL, "[[type, byte length], ...]; raw = the parts one after the other")
+#define SNP_EVENT_CALL(F, S) \
+    F(S, INT,  call,      MUST,   UINT32_MAX, 0, "its number in the cell; raw = what is asked, at most 4 MiB")
+#define SNP_EVENT_GONE(F, S) \
+    F(S, STR,  session,   MUST,   SNP_SESSION_ID_LEN, 0, "id of the sandbox") \
+    F(S, STR,  reason,    MUST,   4096, 0, "why it ended by itself")
+/* clang-format on */
+
+SNP_RECORD_DECLARE(snp_result_error, SNP_RESULT_ERROR);
+SNP_RECORD_DECLARE(snp_result_limit, SNP_RESULT_LIMIT);
+SNP_RECORD_DECLARE(snp_result_usage, SNP_RESULT_USAGE);
+SNP_RECORD_DECLARE(snp_result_output, SNP_RESULT_OUTPUT);
+SNP_RECORD_DECLARE(snp_result_files, SNP_RESULT_FILES);
+SNP_RECORD_DECLARE(snp_result_transaction, SNP_RESULT_TRANSACTION);
+SNP_RECORD_DECLARE(snp_result_sources, SNP_RESULT_SOURCES);
+SNP_RECORD_DECLARE(snp_result_denial, SNP_RESULT_DENIAL);
+SNP_RECORD_DECLARE(snp_result_manifest, SNP_RESULT_MANIFEST);
+SNP_RECORD_DECLARE(snp_result, SNP_RESULT);
+SNP_RECORD_DECLARE(snp_result_restored, SNP_RESULT_RESTORED);
+SNP_RECORD_DECLARE(snp_result_saved, SNP_RESULT_SAVED);
+SNP_RECORD_DECLARE(snp_result_added, SNP_RESULT_ADDED);
+
+extern const struct snp_record
+    snp_event_stdout_form; /* raw = bytes as the program wrote them */
+extern const struct snp_record snp_event_stderr_form;
+extern const struct snp_record snp_event_taken_form; /* of `save`: cells and files may come */
+SNP_RECORD_DECLARE(snp_event_gap, SNP_EVENT_GAP);
+SNP_RECORD_DECLARE(snp_event_display, SNP_EVENT_DISPLAY);
+SNP_RECORD_DECLARE(snp_event_call, SNP_EVENT_CALL);
+SNP_RECORD_DECLARE(snp_event_gone, SNP_EVENT_GONE);
+
+struct snp_event_waiting {
+    const char *why; /* member "for" */
+    uint64_t cell;   /* the one that runs; 0 = none */
+    uint64_t ms;
+    uint64_t ahead;
+};
+extern const struct snp_record snp_event_waiting_form;
+
+#endif

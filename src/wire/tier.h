@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_WIRE_TIER_H
+#define SNP_WIRE_TIER_H
+
+/* The tier protocol: what the daemon asks a tier, and what a tier answers. Files, output and probe are as clients ask. */
+
+#include "wire/exec.h"
+#include "wire/record.h"
+#include "wire/session.h"
+
+/* clang-format off */
+#define SNP_TIER_SESSION(F, S) \
+    F(S, STR,  session,   MUST,   SNP_SESSION_ID_LEN, 0, "id of the sandbox")
+
+#define SNP_TIER_OPEN_REQUEST(F, S) \
+    SNP_TIER_SESSION(F, S) \
+    F(S, STR,  template,  NIL,    32, 0, "null: the project's own, else base") \
+    F(S, OBJ,  limits,    MUST,   0, NULL, "all of them") \
+    F(S, STR,  project,   NIL,    SNP_PROJECT_PATH_MAX, 0, "as in `exec`") \
+    F(S, STR,  rootfs,    NIL,    SNP_PROJECT_PATH_MAX, 0, "as in `exec`") \
+    F(S, OBJ,  env,       MUST,   0, NULL, "as in `exec`") \
+    F(S, BOOL, allow_degraded, MUST, 0, 0, "as in `exec`") \
+    F(S, BOOL, require_exact, MUST, 0, 0, "as in `exec`") \
+    F(S, YES,  lasting,   MUST,   0, 0, "more cells will come") \
+    F(S, BOOL, loads,     MUST,   0, 0, "it will be asked to `load`, so nothing is made ahead meanwhile") \
+    F(S, STR,  instead_of, NIL,   0, 0, "why it is not in a stronger tier") \
+    F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
+    F(S, YES,  transaction, MUST, 0, 0, "cells will be undone if they have to be killed")
+#define SNP_TIER_OPEN_ANSWER(F, S) \
+    F(S, OBJ,  manifest,  MUST,   0, NULL, "docs/result.md") \
+    F(S, INT,  open_us,   OPT,    0, 0, "time taken")
+
+#define SNP_TIER_EXEC_REQUEST(F, S) \
+    SNP_TIER_SESSION(F, S) \
+    F(S, INT,  cell,      MUST,   0, 0, "number") \
+    F(S, WORD, kind,      MUST,   16, snp_exec_kinds, "as in `exec`") \
+    F(S, INT,  code_len,  MUST,   SNP_FRAME_BODY_MAX, 0, "as in `exec`") \
+    F(S, BOOL, stdin,     MUST,   0, 0, "as in `exec`") \
+    F(S, ARR,  argv,      NIL,    SNP_CAP_ARGV, NULL, "as in `exec`") \
+    F(S, NUM,  wall_ms,   MUST,   0, 0, "time limit of this cell") \
+    F(S, BOOL, stream,    MUST,   0, 0, "as in `exec`") \
+    F(S, BOOL, require_exact, MUST, 0, 0, "as in `exec`") \
+    F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
+    F(S, YES,  transaction, MUST, 0, 0, "as in `exec`; false in a session without a name") \
+    F(S, BOOL, atomic,    MUST,   0, 0, "as in `exec`") \
+    F(S, BOOL, calls,     MUST,   0, 0, "as in `exec`")
+
+#define SNP_TIER_INTERRUPT_ANSWER(F, S) \
+    F(S, BOOL, interrupted, MUST, 0, 0, "a cell ran")
+#define SNP_TIER_ANSWER_REQUEST(F, S) \
+    SNP_TIER_SESSION(F, S) \
+    F(S, INT,  cell,      MUST,   0, 0, "number") \
+    F(S, INT,  call,      MUST,   UINT32_MAX, 0, "number of the call in the cell") \
+    F(S, BOOL, ok,        MUST,   0, 0, "as in `answer`")
+#define SNP_TIER_ANSWER_ANSWER(F, S) \
+    F(S, BOOL, answered,  MUST,   0, 0, "it was still waited for")
+
+#define SNP_TIER_SNAPSHOT_ANSWER(F, S) \
+    F(S, INT,  branch,    MUST,   UINT32_MAX, 0, "number of the copy") \
+    F(S, INT,  us,        OPT,    0, 0, "time taken")
+#define SNP_TIER_ROLLBACK_REQUEST(F, S) \
+    SNP_TIER_SESSION(F, S) \
+    F(S, NUM,  branch,    MUST,   UINT32_MAX, 0, "number of the copy") \
+    F(S, NUM,  epoch,     MUST,   0, 0, "the session's from now on")
+#define SNP_TIER_ROLLBACK_ANSWER(F, S) \
+    F(S, INT,  us,        OPT,    0, 0, "time taken")
+#define SNP_TIER_DROP_REQUEST(F, S) \
+    SNP_TIER_SESSION(F, S) \
+    F(S, NUM,  branch,    MUST,   UINT32_MAX, 0, "number of the copy")
+
+#define SNP_TIER_MEMORY_ANSWER(F, S) \
+    F(S, INT,  bytes,     MUST,   0, 0, "taken now, shared pages once") \
+    F(S, INT,  copies_bytes, MUST, 0, 0, "of them, what only snapshots have; about") \
+    F(S, ARR,  branches,  MUST,   64, NULL, "numbers of the copies that are there: some are given up when memory is short")
+
+#define SNP_TIER_SAVE_REQUEST(F, S) \
+    SNP_TIER_SESSION(F, S) \
+    F(S, NUM,  branch,    NIL,    UINT32_MAX, 0, "number of a copy; null: the state after the last cell") \
+    F(S, BOOL, describe,  MUST,   0, 0, "heads only") \
+    F(S, INT,  epoch,     MUST,   0, 0, "of the session; 0 with `branch`") \
+    F(S, NUM,  cell,      OPT,    0, 0, "`denied` if a later one has ended")
+#define SNP_TIER_SAVE_ANSWER(F, S) \
+    F(S, INT,  us,        OPT,    0, 0, "time taken; both parts of a bundle are in the pipe")
+#define SNP_TIER_LOAD_REQUEST(F, S) \
+    SNP_TIER_SESSION(F, S) \
+    F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
+    F(S, INT,  effort,    MUST,   2, 0, "0: all of it; 1: variables as long as there is memory for them; 2: no variables")
+#define SNP_TIER_LOAD_ANSWER(F, S) \
+    F(S, ARR,  failed,    MUST,   1000, &snp_lost_row_form, "what could not be restored") \
+    F(S, INT,  us,        OPT,    0, 0, "time taken")
+/* clang-format on */
+
+SNP_RECORD_DECLARE(snp_tier_open_request, SNP_TIER_OPEN_REQUEST);
+SNP_RECORD_DECLARE(snp_tier_open_answer, SNP_TIER_OPEN_ANSWER);
+SNP_RECORD_DECLARE(snp_tier_exec_request, SNP_TIER_EXEC_REQUEST);
+SNP_RECORD_DECLARE(snp_tier_interrupt_request, SNP_TIER_SESSION);
+SNP_RECORD_DECLARE(snp_tier_interrupt_answer, SNP_TIER_INTERRUPT_ANSWER);
+SNP_RECORD_DECLARE(snp_tier_answer_request, SNP_TIER_ANSWER_REQUEST);
+SNP_RECORD_DECLARE(snp_tier_answer_answer, SNP_TIER_ANSWER_ANSWER);
+SNP_RECORD_DECLARE(snp_tier_snapshot_request, SNP_TIER_SESSION);
+SNP_RECORD_DECLARE(snp_tier_snapshot_answer, SNP_TIER_SNAPSHOT_ANSWER);
+SNP_RECORD_DECLARE(snp_tier_rollback_request, SNP_TIER_ROLLBACK_REQUEST);
+SNP_RECORD_DECLARE(snp_tier_rollback_answer, SNP_TIER_ROLLBACK_ANSWER);
+SNP_RECORD_DECLARE(snp_tier_drop_request, SNP_TIER_DROP_REQUEST);
+SNP_RECORD_DECLARE(snp_tier_close_request, SNP_TIER_SESSION);
+SNP_RECORD_DECLARE(snp_tier_memory_request, SNP_TIER_SESSION);
+SNP_RECORD_DECLARE(snp_tier_memory_answer, SNP_TIER_MEMORY_ANSWER);
+SNP_RECORD_DECLARE(snp_tier_save_request, SNP_TIER_SAVE_REQUEST);
+SNP_RECORD_DECLARE(snp_tier_save_answer, SNP_TIER_SAVE_ANSWER);
+SNP_RECORD_DECLARE(snp_tier_load_request, SNP_TIER_LOAD_REQUEST);
+SNP_RECORD_DECLARE(snp_tier_load_answer, SNP_TIER_LOAD_ANSWER);
+
+#endif
