@@ -429,9 +429,20 @@ const char *snp_suggest(const char *text, const char *const *words, size_t n)
     return best;
 }
 
+void snp_hex(const void *bytes, size_t n, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *at = bytes;
+
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = digits[at[i] >> 4U];
+        out[2 * i + 1] = digits[at[i] & 15U];
+    }
+    out[2 * n] = '\0';
+}
+
 int snp_random_id(char out[33])
 {
-    static const char hex[] = "0123456789abcdef";
     unsigned char raw[16];
     size_t have = 0;
     while (have < sizeof(raw)) {
@@ -441,11 +452,7 @@ int snp_random_id(char out[33])
         }
         have += got > 0 ? (size_t)got : 0;
     }
-    for (size_t i = 0; i < sizeof(raw); i++) {
-        out[2 * i] = hex[raw[i] >> 4U];
-        out[2 * i + 1] = hex[raw[i] & 15U];
-    }
-    out[32] = '\0';
+    snp_hex(raw, sizeof(raw), out);
     return 0;
 }
 

@@ -40,6 +40,9 @@ unsigned snp_edit_distance(const char *a, const char *b);
 /* The closest of n words if it is close enough to be a typo of text, else NULL. Borrowed from words. */
 const char *snp_suggest(const char *text, const char *const *words, size_t n);
 
+/* n bytes as 2 * n lower-case hex digits + NUL. */
+void snp_hex(const void *bytes, size_t n, char *out);
+
 /* 128 random bits as 32 lower-case hex digits + NUL. 0 or -1 with errno. */
 int snp_random_id(char out[33]) SNP_NODISCARD;
 

@@ -35,7 +35,6 @@ static int hash_bytes(const void *bytes,
                       char hex[SNP_SOURCE_HEX + 1],
                       struct snp_err *err)
 {
-    static const char digits[] = "0123456789abcdef";
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned len = 0;
 
@@ -43,11 +42,7 @@ static int hash_bytes(const void *bytes,
         len != SNP_SOURCE_HEX / 2) {
         return snp_fail(err, SNP_E_INTERNAL, "SHA-256 cannot be computed");
     }
-    for (size_t i = 0; i < len; i++) {
-        hex[2 * i] = digits[hash[i] >> 4U];
-        hex[2 * i + 1] = digits[hash[i] & 15U];
-    }
-    hex[SNP_SOURCE_HEX] = '\0';
+    snp_hex(hash, len, hex);
     return 0;
 }
 

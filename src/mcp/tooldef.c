@@ -310,7 +310,6 @@ int snp_mcp_tooldef_fingerprint(const json_t *tool,
                                 char out[SNP_MCP_FINGERPRINT_LEN + 1],
                                 struct snp_err *err)
 {
-    static const char digits[] = "0123456789abcdef";
     snp_autofree char *text = json_dumps(tool, JSON_COMPACT | JSON_SORT_KEYS);
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned n = 0;
@@ -322,10 +321,6 @@ int snp_mcp_tooldef_fingerprint(const json_t *tool,
         n * 2 != SNP_MCP_FINGERPRINT_LEN) {
         return snp_fail(err, SNP_E_INTERNAL, "SHA-256 failed");
     }
-    for (size_t i = 0; i < n; i++) {
-        out[2 * i] = digits[digest[i] >> 4];
-        out[2 * i + 1] = digits[digest[i] & 0xfU];
-    }
-    out[SNP_MCP_FINGERPRINT_LEN] = '\0';
+    snp_hex(digest, n, out);
     return 0;
 }

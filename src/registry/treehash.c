@@ -235,9 +235,7 @@ static int hash_text(EVP_MD_CTX *ctx, char out[SNP_TREE_HASH_LEN + 1], struct sn
         return snp_fail(err, SNP_E_INTERNAL, "the hash cannot be made");
     }
     (void)snprintf(out, SNP_TREE_HASH_LEN + 1, "sha256:");
-    for (unsigned i = 0; i < n; i++) {
-        (void)snprintf(out + 7 + 2 * (size_t)i, 3, "%02x", digest[i]);
-    }
+    snp_hex(digest, n, out + strlen("sha256:"));
     return 0;
 }
 

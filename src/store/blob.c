@@ -106,13 +106,7 @@ bool snp_blob_is(const void *bytes, size_t n, const uint8_t hash[SNP_BLOB_HASH_B
 
 void snp_blob_hex(const uint8_t hash[SNP_BLOB_HASH_BYTES], char out[SNP_STORE_HASH_LEN + 1])
 {
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < SNP_BLOB_HASH_BYTES; i++) {
-        out[2 * i] = digits[hash[i] >> 4];
-        out[2 * i + 1] = digits[hash[i] & 15];
-    }
-    out[SNP_STORE_HASH_LEN] = '\0';
+    snp_hex(hash, SNP_BLOB_HASH_BYTES, out);
 }
 
 static int digit(char c)

@@ -5,6 +5,8 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 
+#include "base/str.h"
+
 struct snp_digest {
     EVP_MD_CTX *sha; /* owned */
 };
@@ -41,17 +43,12 @@ int snp_digest_add(struct snp_digest *digest, const void *bytes, size_t n, struc
 
 int snp_digest_end(struct snp_digest *digest, char hex[SNP_DIGEST_HEX + 1], struct snp_err *err)
 {
-    static const char digits[] = "0123456789abcdef";
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned len = 0;
 
     if (EVP_DigestFinal_ex(digest->sha, hash, &len) != 1 || len != SNP_DIGEST_HEX / 2) {
         return snp_fail(err, SNP_E_INTERNAL, "SHA-256 cannot be computed");
     }
-    for (size_t i = 0; i < len; i++) {
-        hex[2 * i] = digits[hash[i] >> 4U];
-        hex[2 * i + 1] = digits[hash[i] & 15U];
-    }
-    hex[SNP_DIGEST_HEX] = '\0';
+    snp_hex(hash, len, hex);
     return 0;
 }

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 
 #include "base/thread.h"
-#include "store/hasher.h"
 
 enum {
     PIECES = 16,

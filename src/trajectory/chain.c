@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
+
 static const char before_hash[] = ",\"hash\":\"";
 static const char after_hash[] = "\"}";
 static const char before_mac[] = ",\"mac\":\"";
@@ -26,17 +28,6 @@ void snp_chain_init(struct snp_chain *chain)
 {
     memset(chain->last, '0', SNP_CHAIN_HEX);
     chain->last[SNP_CHAIN_HEX] = '\0';
-}
-
-static void hex_write(const unsigned char *bytes, size_t n, char *out)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < n; i++) {
-        out[2 * i] = digits[bytes[i] >> 4U];
-        out[2 * i + 1] = digits[bytes[i] & 15U];
-    }
-    out[2 * n] = '\0';
 }
 
 /* The hash of a body that may lack its last byte, which is then given as end. */
@@ -59,7 +50,7 @@ static int hash_of(const struct snp_chain *chain,
     if (!is_made) {
         return -1;
     }
-    hex_write(hash, len, out);
+    snp_hex(hash, len, out);
     return 0;
 }
 
@@ -106,7 +97,7 @@ static int mac_of(const unsigned char key[SNP_CHAIN_KEY],
         len * 2 != SNP_CHAIN_HEX) {
         return -1;
     }
-    hex_write(mac, len, out);
+    snp_hex(mac, len, out);
     return 0;
 }
 

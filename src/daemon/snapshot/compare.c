@@ -253,12 +253,10 @@ static char *path_bytes(const struct entry *entry, size_t *ret_len)
 /* The caller frees. */
 static char *hex_of(const char *bytes, size_t n)
 {
-    static const char digits[] = "0123456789abcdef";
     char *hex = calloc(2 * n + 1, 1);
 
-    for (size_t i = 0; hex != NULL && i < n; i++) {
-        hex[2 * i] = digits[(unsigned char)bytes[i] >> 4U];
-        hex[2 * i + 1] = digits[(unsigned char)bytes[i] & 15U];
+    if (hex != NULL) {
+        snp_hex(bytes, n, hex);
     }
     return hex;
 }

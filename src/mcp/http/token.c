@@ -139,8 +139,6 @@ int snp_httpd_mac(const char *key, const char *text, char out[SNP_HTTPD_MAC_LEN 
              mac, &n) == NULL) {
         return -1;
     }
-    for (size_t i = 0; i < SNP_HTTPD_MAC_LEN / 2; i++) {
-        (void)snprintf(out + 2 * i, 3, "%02x", mac[i]);
-    }
+    snp_hex(mac, SNP_HTTPD_MAC_LEN / 2, out);
     return 0;
 }
