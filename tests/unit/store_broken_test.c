@@ -171,7 +171,7 @@ TEST(without_room_the_job_fails_and_later_ones_work)
     file_limit(20000);
     assert_int_equal(rig_job(&rig, add_cell, &large), SNP_E_LIMIT);
     assert_non_null(strstr(rig.last.msg, "journal/"));
-    assert_non_null(strstr(rig.last.msg, "SNIPARA_SANDBOX_STATE_DIR"));
+    assert_int_equal(rig.last.remedy.kind, SNP_REMEDY_STATE_DIR);
     large.bytes = 300; /* in the database this time */
     assert_int_equal(rig_job(&rig, add_cell, &large), SNP_E_LIMIT);
     assert_non_null(strstr(rig.last.msg, "journal.db"));
