@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All bytes but the last SNP_ARCHIVE_SUM_LEN have been added to the digest at any time; whoever
+ * All bytes but the last SNP_ARCHIVE_SUM_LEN have been added to the hash at any time; whoever
  * writes adds those too when the end is known.
  */
 #include "daemon/archive/sum.h"
@@ -8,23 +8,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "daemon/archive/archive.h"
-#include "store/digest.h"
 #include "store/job.h"
 #include "wire/frame.h"
 
-_Static_assert(SNP_ARCHIVE_SUM_LEN == SNP_FRAME_HEADER_LEN + 11 + SNP_DIGEST_HEX + 2,
+_Static_assert(SNP_ARCHIVE_SUM_LEN == SNP_FRAME_HEADER_LEN + 11 + 2 * SNP_HASHER_BYTES + 2,
                "the frame's length is known before it is read");
 
 int snp_archive_sum_init(struct snp_archive_sum *sum, struct snp_err *err)
 {
-    *sum = (struct snp_archive_sum){.digest = snp_digest_new()};
-    return sum->digest == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    int r;
+
+    *sum = (struct snp_archive_sum){0};
+    r = snp_hasher_new(&sum->hasher, err);
+    return r < 0 ? r : snp_hasher_begin(sum->hasher, err);
 }
 
 void snp_archive_sum_done(struct snp_archive_sum *sum)
 {
-    snp_digest_free(sum->digest);
+    snp_hasher_free(sum->hasher);
     *sum = (struct snp_archive_sum){0};
 }
 
@@ -37,10 +40,10 @@ int snp_archive_sum_add(struct snp_archive_sum *sum,
         sum->n_last + n > SNP_ARCHIVE_SUM_LEN ? sum->n_last + n - SNP_ARCHIVE_SUM_LEN : 0;
     size_t of_last = over < sum->n_last ? over : sum->n_last;
     size_t of_new = over - of_last;
-    int r = of_last == 0 ? 0 : snp_digest_add(sum->digest, sum->last, of_last, err);
+    int r = of_last == 0 ? 0 : snp_hasher_add(sum->hasher, sum->last, of_last, err);
 
     if (r == 0 && of_new > 0) {
-        r = snp_digest_add(sum->digest, bytes, of_new, err);
+        r = snp_hasher_add(sum->hasher, bytes, of_new, err);
     }
     memmove(sum->last, sum->last + of_last, sum->n_last - of_last);
     sum->n_last -= of_last;
@@ -53,14 +56,16 @@ int snp_archive_sum_add(struct snp_archive_sum *sum,
 
 static int frame_make(struct snp_archive_sum *sum, struct snp_buf *out, struct snp_err *err)
 {
-    char hex[SNP_DIGEST_HEX + 1];
+    uint8_t hash[SNP_HASHER_BYTES];
+    char hex[2 * SNP_HASHER_BYTES + 1];
     char head[SNP_ARCHIVE_SUM_LEN];
     struct snp_frame frame = {.type = SNP_ARCHIVE_TYPE_SUM, .head = head};
-    int r = snp_digest_end(sum->digest, hex, err);
+    int r = snp_hasher_end(sum->hasher, hash, err);
 
     if (r < 0) {
         return r;
     }
+    snp_hex(hash, sizeof(hash), hex);
     frame.head_len = (size_t)snprintf(head, sizeof(head), "{\"sha256\":\"%s\"}", hex);
     r = snp_frame_write(out, &frame);
     return r < 0 ? snp_fail(err, (enum snp_code)r, "out of memory") : 0;
@@ -68,7 +73,7 @@ static int frame_make(struct snp_archive_sum *sum, struct snp_buf *out, struct s
 
 int snp_archive_sum_write(struct snp_archive_sum *sum, struct snp_buf *out, struct snp_err *err)
 {
-    int r = sum->n_last == 0 ? 0 : snp_digest_add(sum->digest, sum->last, sum->n_last, err);
+    int r = sum->n_last == 0 ? 0 : snp_hasher_add(sum->hasher, sum->last, sum->n_last, err);
 
     sum->n_last = 0;
     return r < 0 ? r : frame_make(sum, out, err);

@@ -12,15 +12,15 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "store/digest.h"
+#include "store/hasher.h"
 
 enum {
-    SNP_ARCHIVE_SUM_LEN = 16 + 11 + SNP_DIGEST_HEX + 2, /* bytes of the frame */
+    SNP_ARCHIVE_SUM_LEN = 16 + 11 + 2 * SNP_HASHER_BYTES + 2, /* bytes of the frame */
 };
 
 /* The bytes of a file as they pass by; of the last ones it is not known yet whether they are the frame. */
 struct snp_archive_sum {
-    struct snp_digest *digest; /* owned */
+    struct snp_hasher *hasher; /* owned */
     unsigned char last[SNP_ARCHIVE_SUM_LEN];
     size_t n_last;
 };
