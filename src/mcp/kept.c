@@ -12,7 +12,7 @@ enum {
     ITEMS_MAX = 256,
 };
 
-static void oldest_drop(struct snp_kept *kept)
+static void oldest_drop(struct snp_mcp_kept *kept)
 {
     kept->bytes -= kept->items[0].n;
     free(kept->items[0].bytes);
@@ -20,18 +20,21 @@ static void oldest_drop(struct snp_kept *kept)
     memmove(kept->items, kept->items + 1, kept->n_items * sizeof(*kept->items));
 }
 
-void snp_kept_done(struct snp_kept *kept)
+void snp_mcp_kept_done(struct snp_mcp_kept *kept)
 {
     while (kept->n_items > 0) {
         oldest_drop(kept);
     }
     free(kept->items);
-    *kept = (struct snp_kept){0};
+    *kept = (struct snp_mcp_kept){0};
 }
 
-uint64_t snp_kept_add(struct snp_kept *kept, const char *mime, const char *bytes, size_t n)
+uint64_t snp_mcp_kept_add(struct snp_mcp_kept *kept,
+                          const char *mime,
+                          const char *bytes,
+                          size_t n)
 {
-    struct snp_kept_item item = {.n = n};
+    struct snp_mcp_kept_item item = {.n = n};
 
     if (n == 0 || n > SNP_MCP_KEPT_MAX) {
         return 0;
@@ -55,7 +58,8 @@ uint64_t snp_kept_add(struct snp_kept *kept, const char *mime, const char *bytes
     return item.number;
 }
 
-const struct snp_kept_item *snp_kept_find(const struct snp_kept *kept, uint64_t number)
+const struct snp_mcp_kept_item *snp_mcp_kept_find(const struct snp_mcp_kept *kept,
+                                                  uint64_t number)
 {
     for (size_t i = 0; i < kept->n_items; i++) {
         if (kept->items[i].number == number) {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct snp_kept_item {
+struct snp_mcp_kept_item {
     uint64_t number;
     char mime[64];
     char *bytes; /* owned */
@@ -15,17 +15,21 @@ struct snp_kept_item {
 };
 
 /* Embedded; zeroed is empty. The oldest go when there is too much. */
-struct snp_kept {
-    struct snp_kept_item *items; /* owned; oldest first */
+struct snp_mcp_kept {
+    struct snp_mcp_kept_item *items; /* owned; oldest first */
     size_t n_items;
     size_t bytes;
     uint64_t last;
 };
 
-void snp_kept_done(struct snp_kept *kept);
+void snp_mcp_kept_done(struct snp_mcp_kept *kept);
 /* Keep a copy; its number, 0 if it is too large or memory ran out. */
-uint64_t snp_kept_add(struct snp_kept *kept, const char *mime, const char *bytes, size_t n);
+uint64_t snp_mcp_kept_add(struct snp_mcp_kept *kept,
+                          const char *mime,
+                          const char *bytes,
+                          size_t n);
 /* Borrowed until the next add; NULL: it is gone. */
-const struct snp_kept_item *snp_kept_find(const struct snp_kept *kept, uint64_t number);
+const struct snp_mcp_kept_item *snp_mcp_kept_find(const struct snp_mcp_kept *kept,
+                                                  uint64_t number);
 
 #endif

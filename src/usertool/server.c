@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "mcp/client/client.h"
-#include "mcp/client/pins.h"
+#include "mcp/client/fingerprints.h"
 #include "text/text.h"
 #include "usertool/usertool_priv.h"
 
@@ -20,7 +20,7 @@ enum {
     SPARE_MS = 1000, /* our own deadline comes first */
 };
 
-struct snp_server {
+struct snp_usertool_server {
     struct snp_toolbox *box;
     struct snp_mcp_client *client; /* NULL: closing */
     char *name;
@@ -31,7 +31,7 @@ struct snp_server {
 
 /* One of its tools. */
 struct remote {
-    struct snp_server *server;
+    struct snp_usertool_server *server;
     char *name; /* there */
 };
 
@@ -160,7 +160,7 @@ static void remote_free(void *ctx)
 
 /* Tools --------------------------------------------------------------------------------------- */
 
-static bool is_wanted(const struct snp_server *server, const char *name)
+static bool is_wanted(const struct snp_usertool_server *server, const char *name)
 {
     size_t i;
     json_t *each;
@@ -175,7 +175,7 @@ static bool is_wanted(const struct snp_server *server, const char *name)
 }
 
 /* "mcp__SERVER__TOOL" of what providers take. The caller frees; NULL when out of memory. */
-static char *name_make(const struct snp_server *server, const char *name)
+static char *name_make(const struct snp_usertool_server *server, const char *name)
 {
     char *made = snp_format("mcp__%s__%s", server->name, name);
 
@@ -185,13 +185,16 @@ static char *name_make(const struct snp_server *server, const char *name)
     return made;
 }
 
-static int tool_add(struct snp_server *server, const json_t *definition, struct snp_err *err)
+static int tool_add(struct snp_usertool_server *server,
+                    const json_t *definition,
+                    struct snp_err *err)
 {
     const char *name = snp_json_str(definition, "name", "");
     snp_autofree char *shown = name_make(server, name);
     snp_autofree char *origin = snp_format("mcp %s", server->name);
     struct remote *tool = calloc(1, sizeof(*tool));
-    int r = server->pins == NULL ? 0 : snp_mcp_pins_check(server->pins, definition, err);
+    int r =
+        server->pins == NULL ? 0 : snp_mcp_fingerprints_check(server->pins, definition, err);
 
     if (tool != NULL) {
         tool->server = server;
@@ -227,7 +230,7 @@ static void on_listed(void *ctx,
                       json_t *items,
                       const json_t *notes)
 {
-    struct snp_server *server = ctx;
+    struct snp_usertool_server *server = ctx;
     struct snp_err err;
     size_t i;
     json_t *each;
@@ -270,7 +273,7 @@ static void on_listed(void *ctx,
 
 static void on_closed(void *ctx)
 {
-    struct snp_server *server = ctx;
+    struct snp_usertool_server *server = ctx;
     struct snp_toolbox *box = server->box;
 
     free(server->name);
@@ -280,7 +283,7 @@ static void on_closed(void *ctx)
     snp_toolbox_release(box);
 }
 
-void snp_toolbox_server_close(struct snp_server *server)
+void snp_toolbox_server_close(struct snp_usertool_server *server)
 {
     snp_mcp_client_close(server->client, on_closed, server);
 }
@@ -297,7 +300,7 @@ static void spec_done(struct snp_toolbox_server *spec)
 
 int snp_toolbox_server_add(struct snp_toolbox *box,
                            struct snp_toolbox_server *spec,
-                           struct snp_server **ret,
+                           struct snp_usertool_server **ret,
                            struct snp_err *err)
 {
     const struct snp_mcp_client_options options = {
@@ -308,7 +311,7 @@ int snp_toolbox_server_add(struct snp_toolbox *box,
         .headers = (const char *const *)spec->headers.items,
         .timeout_ms = OPEN_MS,
     };
-    struct snp_server *server = calloc(1, sizeof(*server));
+    struct snp_usertool_server *server = calloc(1, sizeof(*server));
     int r = 0;
 
     if (server != NULL) {

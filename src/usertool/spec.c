@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "mcp/client/pins.h"
+#include "mcp/client/fingerprints.h"
 #include "usertool/usertool_priv.h"
 
 enum {
@@ -379,10 +379,10 @@ static int pins_take(const struct place *place, const json_t *table, json_t **re
         return wrong(place, "pins", "a file");
     }
     path = path_of(place, text_of(value));
-    r = path == NULL ? no_memory(place) : snp_mcp_pins_read(path, ret, place->err);
+    r = path == NULL ? no_memory(place) : snp_mcp_fingerprints_read(path, ret, place->err);
     if (r == 0 && *ret == NULL) {
-        return wrong(place, "pins",
-                     "there is no such file; `mcp tools --pins FILE` writes one");
+        return snp_err_remedy(place->err, wrong(place, "pins", "there is no such file"),
+                              SNP_REMEDY_FINGERPRINTS, NULL, 0);
     }
     return r;
 }

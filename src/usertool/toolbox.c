@@ -18,7 +18,7 @@ enum {
 struct snp_toolbox {
     uv_loop_t *loop;
     struct snp_usertools *tools; /* owned */
-    struct snp_server *servers[SNP_TOOLBOX_SERVERS_MAX];
+    struct snp_usertool_server *servers[SNP_TOOLBOX_SERVERS_MAX];
     size_t n_servers;
     size_t n_commands;
     size_t n_unopened; /* servers that have not listed their tools */
@@ -83,7 +83,7 @@ int snp_toolbox_server_start(struct snp_toolbox *box,
                              struct snp_toolbox_server *spec,
                              struct snp_err *err)
 {
-    struct snp_server *server = NULL;
+    struct snp_usertool_server *server = NULL;
     int r = snp_toolbox_server_add(box, spec, &server, err);
 
     if (server != NULL) { /* also on failure: it is to be closed */

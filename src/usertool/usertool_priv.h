@@ -60,7 +60,7 @@ struct snp_toolbox_server {
     uint64_t timeout_ms;              /* of a call; 0 = the usual */
 };
 
-struct snp_server;
+struct snp_usertool_server;
 
 /* Begin to open it, and keep it until the end. Consumed as above. */
 int snp_toolbox_server_start(struct snp_toolbox *box,
@@ -73,9 +73,9 @@ int snp_toolbox_server_start(struct snp_toolbox *box,
  */
 int snp_toolbox_server_add(struct snp_toolbox *box,
                            struct snp_toolbox_server *spec,
-                           struct snp_server **ret,
+                           struct snp_usertool_server **ret,
                            struct snp_err *err) SNP_NODISCARD;
-void snp_toolbox_server_close(struct snp_server *server);
+void snp_toolbox_server_close(struct snp_usertool_server *server);
 
 /* A server has listed its tools, or cannot be used. */
 void snp_toolbox_server_opened(struct snp_toolbox *box, const struct snp_err *err);

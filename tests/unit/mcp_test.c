@@ -8,8 +8,8 @@
 #include "mcp/jsonrpc.h"
 #include "mcp/kept.h"
 #include "mcp/lines.h"
+#include "mcp/server/catalog.h"
 #include "mcp/server/resource.h"
-#include "mcp/server/tool.h"
 #include "mcp/tooldef.h"
 #include "text/text.h"
 #include "unit/harness.h"
@@ -196,18 +196,18 @@ TEST(item_32_header_values_have_no_line_ends)
 
 TEST(what_is_kept_is_bounded)
 {
-    struct snp_kept kept = {0};
+    struct snp_mcp_kept kept = {0};
     const size_t n = SNP_MCP_KEPT_MAX / 4;
     char *bytes = calloc(n, 1);
 
-    assert_int_equal(snp_kept_add(&kept, "text/plain", bytes, 0), 0);
+    assert_int_equal(snp_mcp_kept_add(&kept, "text/plain", bytes, 0), 0);
     for (uint64_t i = 1; i <= 6; i++) {
-        assert_int_equal(snp_kept_add(&kept, "text/plain", bytes, n), i);
+        assert_int_equal(snp_mcp_kept_add(&kept, "text/plain", bytes, n), i);
         assert_true(kept.bytes <= SNP_MCP_KEPT_MAX);
     }
-    assert_null(snp_kept_find(&kept, 2));
-    assert_non_null(snp_kept_find(&kept, 3));
-    snp_kept_done(&kept);
+    assert_null(snp_mcp_kept_find(&kept, 2));
+    assert_non_null(snp_mcp_kept_find(&kept, 3));
+    snp_mcp_kept_done(&kept);
     free(bytes);
 }
 

@@ -11,7 +11,7 @@
 #include "cli/mcp/run.h"
 #include "cli/mcp/show.h"
 #include "cli/remote.h"
-#include "mcp/client/pins.h"
+#include "mcp/client/fingerprints.h"
 #include "mcp/tooldef.h"
 
 enum {
@@ -138,8 +138,8 @@ static int pins_use(const struct snp_mcp_run *run,
     if (path == NULL) {
         return 0;
     }
-    return run->pins == NULL ? snp_mcp_pins_write(path, items, err)
-                             : snp_mcp_pins_compare(run->pins, items, ret, err);
+    return run->pins == NULL ? snp_mcp_fingerprints_write(path, items, err)
+                             : snp_mcp_fingerprints_compare(run->pins, items, ret, err);
 }
 
 static void on_tools(void *ctx,
@@ -181,7 +181,7 @@ static void tools_begin(struct snp_mcp_run *run)
 static int pins_take(struct snp_mcp_run *run, bool must_be, struct snp_err *err)
 {
     const char *path = snp_opts_str(run->opts, "pins");
-    int r = path == NULL ? 0 : snp_mcp_pins_read(path, &run->pins, err);
+    int r = path == NULL ? 0 : snp_mcp_fingerprints_read(path, &run->pins, err);
 
     return r == 0 && path != NULL && must_be && run->pins == NULL
                ? snp_fail(err, SNP_E_NOT_FOUND,
@@ -331,7 +331,7 @@ static void on_tools_to_call(void *ctx,
         tool_missing(run, items, notes);
         return;
     }
-    r = run->pins == NULL ? 0 : snp_mcp_pins_check(run->pins, tool, &err);
+    r = run->pins == NULL ? 0 : snp_mcp_fingerprints_check(run->pins, tool, &err);
     r = r < 0 ? r : arguments_add(run, json_object_get(tool, "inputSchema"), &err);
     if (r < 0) {
         snp_mcp_run_fail(run, &err);

@@ -12,7 +12,7 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "mcp/http/listen.h"
-#include "mcp/server/tool.h"
+#include "mcp/server/catalog.h"
 
 void snp_mcp_entry_done(struct snp_mcp_entry *entry)
 {

@@ -38,8 +38,8 @@ static const struct snp_remedy_words words = {
                 "snipara-sandbox template add {name} --replace builds it anew", [SNP_REMEDY_ALLOW_PYTHON] =
                 "snipara-sandbox template add NAME --python {name} says that it may be used", [SNP_REMEDY_STATE_DIR] =
                 "or set SNIPARA_SANDBOX_STATE_DIR to a folder on another disk", [SNP_REMEDY_LOG_DIR] = "to write there all the same, use --log-dir",
-               [SNP_REMEDY_FINGERPRINTS] = "snipara-sandbox mcp tools --pins FILE writes them",
-               [SNP_REMEDY_DOCTOR] = "snipara-sandbox doctor says more",
+               [SNP_REMEDY_FINGERPRINTS] = "snipara-sandbox mcp tools shows them with --json, "
+                                        "writes them with --pins FILE", [SNP_REMEDY_DOCTOR] = "snipara-sandbox doctor says more",
                },
     .limits = limits,
     .ways = snp_cli_remedy_ways,

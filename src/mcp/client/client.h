@@ -21,57 +21,10 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "mcp/client/options.h"
 #include "mcp/era.h"
 
 struct snp_mcp_client;
-
-/* Which era to speak. */
-enum snp_mcp_client_mode {
-    SNP_MCP_CLIENT_AUTO = 0, /* ask; modern where the server can */
-    SNP_MCP_CLIENT_LEGACY,   /* `initialize` at once */
-    SNP_MCP_CLIENT_MODERN,   /* fail if the server cannot */
-};
-
-/* All is copied, but for what the callbacks get. Exactly one of argv and url. */
-struct snp_mcp_client_options {
-    /* A program, looked up in PATH, and its arguments; NULL-terminated. No shell sees it. */
-    const char *const *argv;
-    /*
-     * "NAME=value" for it, NULL-terminated, besides HOME, LANG, LC_ALL, LOGNAME, PATH, SHELL, TERM,
-     * TMPDIR, TZ and USER, the only ones of ours it gets. NULL = none.
-     */
-    const char *const *env;
-    const char *cwd; /* its working directory; NULL = ours */
-
-    const char *url;   /* https, or http to this very machine */
-    const char *token; /* sent as a bearer token, to this URL only; NULL = none */
-    const char *const *
-        headers; /* "Name: value" besides ours, to this URL only; NULL-terminated; NULL = none */
-    const char *ca_file; /* certificates to believe; NULL = the system's */
-
-    enum snp_mcp_client_mode mode;
-    uint64_t timeout_ms; /* of opening, and of calls that say none; 0 = a minute */
-    /* Of ClientCapabilities: what a server may ask. Borrowed during the call; NULL = nothing. */
-    const json_t *capabilities;
-
-    /*
-     * The server asks for what the capabilities allow ("elicitation/create", "sampling/createMessage",
-     * "roots/list"); params may be NULL. *ret: the result, a new reference. A failure is told to the
-     * server (legacy), or ends the call in which it asked (modern). NULL = all is refused.
-     */
-    int (*asked)(
-        void *ctx, const char *method, const json_t *params, json_t **ret, struct snp_err *err);
-    /* A notification other than progress; untrusted. NULL = ignored. */
-    void (*notified)(void *ctx, const char *method, const json_t *params);
-    /* Bytes a started program wrote to its standard error; untrusted. NULL = ignored. */
-    void (*said)(void *ctx, const char *bytes, size_t n);
-    /*
-     * Once, never before snp_mcp_client_new has returned: it is open (err NULL), or cannot be
-     * opened. NULL = not wanted: calls fail with the same err. Not after snp_mcp_client_close.
-     */
-    void (*opened)(void *ctx, const struct snp_err *err);
-    void *ctx;
-};
 
 /* What is known once it is open. Borrowed from the client; server's words are untrusted. */
 struct snp_mcp_client_info {

@@ -3,13 +3,15 @@
 #define SNP_MCP_CLIENT_LINK_H
 
 /*
- * Between the client and what carries its messages: a process (mcp/client_stdio.c) or HTTP
- * (mcp/client_http.c). The client knows ids and eras, a link knows bytes.
+ * Between the client and what carries its messages: a process (mcp/client/stdio.c) or HTTP
+ * (mcp/client/http.c). The client knows ids and eras, a link knows bytes.
  */
 
 #include <uv.h>
 
-#include "mcp/client/client.h"
+#include "mcp/client/options.h"
+
+struct snp_mcp_client;
 
 /* One message to be sent; all borrowed. */
 struct snp_mcp_link_message {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a client is made with, copied and checked. */
+#include "mcp/client/options.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "http/url.h"
 #include "mcp/caps.h"
-#include "mcp/client/priv.h"
 
 enum {
     ARGS_MAX = 4096,

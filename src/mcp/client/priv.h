@@ -4,6 +4,7 @@
 
 /* What the parts of the client share. */
 
+#include "mcp/client/client.h"
 #include "mcp/client/link.h"
 
 enum snp_mcp_client_state {
@@ -58,12 +59,6 @@ struct snp_mcp_client {
     void *closed_ctx;
 };
 
-/* mcp/client_options.c: a checked copy. Callbacks are taken over as they are. */
-int snp_mcp_options_copy(const struct snp_mcp_client_options *options,
-                         struct snp_mcp_client_options *ret,
-                         struct snp_err *err) SNP_NODISCARD;
-void snp_mcp_options_free(struct snp_mcp_client_options *options);
-
 /* A request of opening. timeout_ms counts from now. */
 int snp_mcp_client_own(struct snp_mcp_client *client,
                        const struct snp_mcp_client_call *call,
@@ -77,7 +72,7 @@ void snp_mcp_client_break(struct snp_mcp_client *client, const struct snp_err *e
 /* A new link, as the options say. */
 int snp_mcp_client_connect(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
 
-/* mcp/client_era.c: begin to open, as the mode says; and begin once more, after a restart or a lost session. */
+/* mcp/client/era.c: begin to open, as the mode says; and begin once more, after a restart or a lost session. */
 int snp_mcp_client_greet(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
 int snp_mcp_client_initialize(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
 /* The handshake is over, and what a server may say unasked can reach us: calls may begin. */
@@ -85,7 +80,7 @@ void snp_mcp_client_ready(struct snp_mcp_client *client);
 /* The link broke: whether that ended only the question about the era, and all goes on. */
 bool snp_mcp_client_survives(struct snp_mcp_client *client);
 
-/* mcp/client_input.c: params of the next round of a call, by what its server wants. New reference. */
+/* mcp/client/input.c: params of the next round of a call, by what its server wants. New reference. */
 int snp_mcp_client_round(struct snp_mcp_client *client,
                          const struct snp_mcp_pending *pending,
                          const json_t *result,

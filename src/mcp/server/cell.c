@@ -16,21 +16,21 @@ enum {
 
 static const char *const stream_names[] = {"stdout", "stderr"};
 
-void snp_cell_init(struct snp_cell *cell)
+void snp_cell_init(struct snp_mcp_cell *cell)
 {
-    *cell = (struct snp_cell){.displays = json_array()};
+    *cell = (struct snp_mcp_cell){.displays = json_array()};
     for (int i = 0; i < SNP_CELL_STREAMS; i++) {
         snp_buf_init(&cell->stream[i].text, SNP_CELL_STREAM_MAX);
     }
 }
 
-void snp_cell_done(struct snp_cell *cell)
+void snp_cell_done(struct snp_mcp_cell *cell)
 {
     for (int i = 0; i < SNP_CELL_STREAMS; i++) {
         snp_buf_done(&cell->stream[i].text);
     }
     json_decref(cell->displays);
-    *cell = (struct snp_cell){0};
+    *cell = (struct snp_mcp_cell){0};
 }
 
 int snp_cell_news(const struct snp_cell_stream *stream,
@@ -71,7 +71,10 @@ static void on_output(struct snp_cell_stream *stream, const char *raw, size_t n)
 }
 
 /* One part of a display; new reference. What is not plain text is kept to be read later. */
-static json_t *part_json(struct snp_kept *kept, const char *mime, const char *bytes, size_t n)
+static json_t *part_json(struct snp_mcp_kept *kept,
+                         const char *mime,
+                         const char *bytes,
+                         size_t n)
 {
     snp_autobuf struct snp_buf text = {0};
     uint64_t number;
@@ -83,7 +86,7 @@ static json_t *part_json(struct snp_kept *kept, const char *mime, const char *by
                    ? NULL
                    : json_pack("{s:o}", "text", snp_text_json(&text));
     }
-    number = snp_kept_add(kept, mime, bytes, n);
+    number = snp_mcp_kept_add(kept, mime, bytes, n);
     return number == 0
                ? NULL
                : json_pack("{s:o, s:o, s:I}", "path",
@@ -91,8 +94,8 @@ static json_t *part_json(struct snp_kept *kept, const char *mime, const char *by
                            snp_json_bytes(mime, strlen(mime)), "bytes", (json_int_t)n);
 }
 
-static void on_display(struct snp_cell *cell,
-                       struct snp_kept *kept,
+static void on_display(struct snp_mcp_cell *cell,
+                       struct snp_mcp_kept *kept,
                        const json_t *head,
                        const char *raw,
                        size_t raw_len)
@@ -122,8 +125,8 @@ static void on_display(struct snp_cell *cell,
     }
 }
 
-void snp_cell_event(struct snp_cell *cell,
-                    struct snp_kept *kept,
+void snp_cell_event(struct snp_mcp_cell *cell,
+                    struct snp_mcp_kept *kept,
                     const json_t *head,
                     const char *raw,
                     size_t raw_len)

@@ -29,17 +29,17 @@ struct snp_cell_stream {
 };
 
 /* Embedded; zero, then snp_cell_init. */
-struct snp_cell {
+struct snp_mcp_cell {
     struct snp_cell_stream stream[SNP_CELL_STREAMS];
     json_t *displays; /* owned: [{mime: kept number, "text/plain": text}] */
 };
 
-void snp_cell_init(struct snp_cell *cell);
-void snp_cell_done(struct snp_cell *cell);
+void snp_cell_init(struct snp_mcp_cell *cell);
+void snp_cell_done(struct snp_mcp_cell *cell);
 
 /* An event of `exec`. Displays go to kept; NULL = they go nowhere. What makes no sense is passed over. */
-void snp_cell_event(struct snp_cell *cell,
-                    struct snp_kept *kept,
+void snp_cell_event(struct snp_mcp_cell *cell,
+                    struct snp_mcp_kept *kept,
                     const json_t *head,
                     const char *raw,
                     size_t raw_len);
@@ -71,8 +71,8 @@ int snp_cell_news(const struct snp_cell_stream *stream,
                   bool *ret_cut) SNP_NODISCARD;
 
 /* The result of tools/call: text, structuredContent, isError. New reference, NULL when out of memory. */
-json_t *snp_cell_result(const struct snp_cell *cell,
-                        struct snp_kept *kept,
+json_t *snp_cell_result(const struct snp_mcp_cell *cell,
+                        struct snp_mcp_kept *kept,
                         const struct snp_cell_view *view);
 
 /* "Error: ..." as the first line of a failed cell says it; nothing for one that did not fail. */

@@ -43,9 +43,9 @@ static const char *const labels[] = {
 
 /* A result under way; the first failure is kept. */
 struct making {
-    const struct snp_cell *cell;
+    const struct snp_mcp_cell *cell;
     const struct snp_cell_view *view;
-    struct snp_kept *kept;
+    struct snp_mcp_kept *kept;
     struct snp_buf text;
     size_t prefix; /* bytes of text that what follows stands beside, not below */
     json_t *data;  /* structuredContent; owned */
@@ -154,8 +154,8 @@ static const char *source_of(struct making *m, int i)
     if (path[0] == '\0' && handle != NULL && stream->has_gap) {
         (void)snprintf(path, PATH_TEXT, "output:%s:%s", handle, stream_names[i]);
     } else if (path[0] == '\0' && !stream->has_gap && !stream->has_spill) {
-        number =
-            snp_kept_add(m->kept, "text/plain", snp_buf_bytes(&stream->text), stream->text.len);
+        number = snp_mcp_kept_add(m->kept, "text/plain", snp_buf_bytes(&stream->text),
+                                  stream->text.len);
         if (number != 0) {
             (void)snprintf(path, PATH_TEXT, "kept:%llu", (unsigned long long)number);
         }
@@ -585,8 +585,8 @@ static bool is_long(const struct making *m)
            snp_utf8_count(snp_buf_bytes(&m->text), m->text.len) > SNP_MCP_TEXT_MAX;
 }
 
-json_t *snp_cell_result(const struct snp_cell *cell,
-                        struct snp_kept *kept,
+json_t *snp_cell_result(const struct snp_mcp_cell *cell,
+                        struct snp_mcp_kept *kept,
                         const struct snp_cell_view *view)
 {
     char path[SNP_CELL_STREAMS][PATH_TEXT] = {""};

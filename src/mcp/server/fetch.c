@@ -19,11 +19,18 @@ enum {
     OPEN_MS = 20 * 1000,
 };
 
-void snp_fetch_done(struct snp_fetch *fetch)
+static void fetch_done(struct snp_fetch *fetch)
 {
     free(fetch->handle);
     free(fetch->path);
     *fetch = (struct snp_fetch){0};
+}
+
+static void again_done(struct snp_again *again)
+{
+    json_decref(again->head);
+    snp_buf_done(&again->raw);
+    *again = (struct snp_again){0};
 }
 
 /* Questions about a session ------------------------------------------------------------------ */
@@ -91,7 +98,7 @@ void snp_session_ask(
 {
     struct snp_again *again = &task->again;
 
-    snp_again_done(again);
+    again_done(again);
     again->next = next;
     again->head = json_copy(head);
     snp_buf_init(&again->raw, SNP_FILE_CHUNK_MAX);
@@ -155,13 +162,13 @@ static void chunk_ask(struct snp_task *task)
 static void kept_take(struct snp_task *task, const char *number_text)
 {
     struct snp_fetch *fetch = &task->fetch;
-    const struct snp_kept_item *item = NULL;
+    const struct snp_mcp_kept_item *item = NULL;
     uint64_t number = 0;
     struct snp_err err;
     uint64_t n;
 
     if (snp_parse_u64(number_text, &number) == 0) {
-        item = snp_kept_find(&task->service->kept, number);
+        item = snp_mcp_kept_find(&task->service->kept, number);
     }
     if (item == NULL) {
         (void)snp_fail(&err, SNP_E_NOT_FOUND,
@@ -190,7 +197,7 @@ void snp_fetch_start(struct snp_task *task,
     struct snp_fetch *fetch = &task->fetch;
     const char *stream = strrchr(path, ':');
 
-    snp_fetch_done(fetch);
+    fetch_done(fetch);
     snp_buf_clear(&task->work);
     *fetch = (struct snp_fetch){.from = from, .want = want, .done = done};
     if (snp_has_prefix(path, "kept:")) {

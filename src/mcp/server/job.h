@@ -4,7 +4,7 @@
 
 /* Work in the background: begun with background=true, asked about with job_poll. */
 
-#include "mcp/server/service.h"
+#include "mcp/server/sandboxes.h"
 
 struct snp_job {
     char id[24]; /* "job-1": short, because models copy it; all clients share sessions too */
@@ -19,7 +19,7 @@ struct snp_job {
 struct snp_job *snp_job_new(struct snp_mcp_sandboxes *service, struct snp_task *task);
 struct snp_job *snp_job_find(const struct snp_mcp_sandboxes *service, const char *id);
 /* Its task has ended with this result of tools/call (consumed; NULL = out of memory). */
-void snp_job_end(struct snp_job *job, json_t *result);
+void snp_job_end(struct snp_job *job, bool is_cancelled, json_t *result);
 /* "job-1 (12 s)" */
 void snp_job_text(const struct snp_job *job, char *text, size_t size);
 void snp_jobs_done(struct snp_mcp_sandboxes *service);

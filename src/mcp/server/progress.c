@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "mcp/server/task.h"
+#include "mcp/server/task_record.h"
 #include "text/text.h"
 
 enum {

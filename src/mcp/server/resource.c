@@ -267,7 +267,7 @@ static void on_sessions(struct snp_task *task,
         }
     }
     for (i = 0; i < service->kept.n_items; i++) {
-        const struct snp_kept_item *item = &service->kept.items[i];
+        const struct snp_mcp_kept_item *item = &service->kept.items[i];
         unsigned long long number = item->number;
 
         (void)json_array_append_new(list, json_pack("{s:o, s:o, s:s, s:I}", "uri",

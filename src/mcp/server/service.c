@@ -4,13 +4,13 @@
 
 #include <stdlib.h>
 
-#include "mcp/server/agent.h"
+#include "mcp/agent/agent.h"
+#include "mcp/server/catalog.h"
 #include "mcp/server/job.h"
 #include "mcp/server/prompt.h"
 #include "mcp/server/resource.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
-#include "mcp/server/tool.h"
 #include "mcp/server/wait.h"
 
 static const char server_name[] = SNP_MCP_NAME;
@@ -122,7 +122,7 @@ void snp_mcp_sandboxes_free(struct snp_mcp_sandboxes *service)
     snp_tasks_drop(service);
     snp_jobs_done(service);
     snp_mcp_hub_done(&service->hub);
-    snp_kept_done(&service->kept);
+    snp_mcp_kept_done(&service->kept);
     json_decref(service->options.exec);
     json_decref(service->offered.info);
     json_decref(service->offered.brief);

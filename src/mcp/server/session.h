@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "mcp/server/service.h"
+#include "mcp/server/sandboxes.h"
 #include "policy/session_name.h"
 
 /*

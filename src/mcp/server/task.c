@@ -30,13 +30,6 @@ enum {
     DEFAULT_MS = 30000, /* a cell's time where neither call nor configuration says */
 };
 
-void snp_again_done(struct snp_again *again)
-{
-    json_decref(again->head);
-    snp_buf_done(&again->raw);
-    *again = (struct snp_again){0};
-}
-
 /* The list ---------------------------------------------------------------------------------- */
 
 /* Of the same session; looks at files and records, which can be done while a job runs in it. */
@@ -108,8 +101,10 @@ static void task_release(struct snp_task *task)
     snp_cell_done(&task->cell);
     snp_buf_done(&task->notes);
     snp_buf_done(&task->work);
-    snp_fetch_done(&task->fetch);
-    snp_again_done(&task->again);
+    free(task->fetch.handle);
+    free(task->fetch.path);
+    json_decref(task->again.head);
+    snp_buf_done(&task->again.raw);
     json_decref(task->args);
     free(task);
 }
@@ -274,7 +269,7 @@ void snp_task_end(struct snp_task *task, json_t *result)
 
     call_unbind(task);
     if (job != NULL) {
-        snp_job_end(job, result);
+        snp_job_end(job, task->is_cancelled, result);
     } else if (call != NULL) {
         answer(call, result);
     } else {
@@ -376,7 +371,7 @@ static void on_done(
 static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_len)
 {
     struct snp_task *task = ctx;
-    struct snp_kept *kept = task->is_cell ? &task->service->kept : NULL;
+    struct snp_mcp_kept *kept = task->is_cell ? &task->service->kept : NULL;
 
     snp_cell_event(&task->cell, kept, head, raw, raw_len);
 }

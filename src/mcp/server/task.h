@@ -7,52 +7,7 @@
  * session run one after the other, in the order they came; others side by side.
  */
 
-#include "mcp/server/cell.h"
-#include "mcp/server/fetch.h"
-#include "mcp/server/service.h"
-#include "mcp/server/tool.h"
-#include "policy/session_name.h"
-
-enum snp_task_state {
-    SNP_TASK_WAITING = 0, /* for an earlier one of its session */
-    SNP_TASK_RUNNING,
-};
-
-/* A question that may be asked twice (mcp/fetch.h). */
-struct snp_again {
-    json_t *head; /* owned */
-    struct snp_buf raw;
-    snp_task_next next;
-};
-void snp_again_done(struct snp_again *again);
-
-struct snp_task {
-    struct snp_mcp_sandboxes *service;
-    struct snp_mcp_call *call; /* NULL: nobody waits (a job, or cancelled) */
-    struct snp_job *job;       /* NULL: not in the background */
-    const struct snp_tool *tool;
-    json_t *args;                           /* owned: an object */
-    char session[SNP_SESSION_NAME_MAX + 1]; /* the daemon's name of it; "" = none */
-    const char *session_id; /* as the caller says it; borrowed from args or static */
-    enum snp_task_state state;
-    bool is_cancelled;
-    uint32_t open_id;     /* request to the daemon; 0 = none */
-    struct snp_cell cell; /* the cell that runs or ran last, or one that is looked at */
-    bool is_cell;         /* one runs: its displays are kept */
-    size_t told
-        [SNP_CELL_STREAMS]; /* bytes of its output that progress has told (mcp/progress.h) */
-    struct snp_buf notes;   /* lines to be added to the result */
-    uint64_t started_us;
-    /* For tools that take several steps. */
-    snp_task_next next;
-    struct snp_buf work;
-    struct snp_fetch fetch;
-    struct snp_again again;
-    bool was_retried;       /* the session keeps a policy of its own */
-    struct snp_err refusal; /* why the first try failed */
-
-    struct snp_task *later; /* in the service's list */
-};
+#include "mcp/server/task_record.h"
 
 /* Begin a tool for a call; arguments are checked. Answers the call, now or later. */
 void snp_task_start(struct snp_mcp_sandboxes *service,

@@ -4,7 +4,12 @@
 
 /* Tools as rows: what they are called with, what is said of them, what runs. */
 
-#include "mcp/server/service.h"
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+
+struct snp_task;
 
 enum snp_arg_type {
     SNP_ARG_STRING = 0,
@@ -50,20 +55,9 @@ struct snp_tool {
     const char *description; /* {NAME} stands for a fact of that name */
     const struct snp_arg *args;
     unsigned flags;
-    /* Ends, now or later, with one of snp_task_end's relatives (mcp/task.h). */
+    /* Ends, now or later, with one of snp_task_end's relatives (mcp/server/task.h). */
     void (*run)(struct snp_task *task);
 };
-
-/* The tool of a name; NULL if there is none. */
-const struct snp_tool *snp_tool_find(const char *name);
-
-/*
- * {"tools": [...]} of those that `wanted` names: "all", "core", or toolsets and tools separated by
- * commas. facts: {NAME: text} for descriptions; NULL: they are left out. New reference. SNP_E_INVALID names
- * what does not exist, and what does.
- */
-int snp_tools_list(const char *wanted, const json_t *facts, json_t **ret, struct snp_err *err)
-    SNP_NODISCARD;
 
 /*
  * Check arguments (an object) against the rows; numbers and booleans given as text become what they
@@ -76,10 +70,6 @@ int snp_tool_args_check(const struct snp_tool *tool,
 int snp_tool_args_unknown(const struct snp_tool *tool,
                           json_t *args,
                           struct snp_buf *out) SNP_NODISCARD;
-
-/* tools/list and tools/call. */
-void snp_tools_run_list(struct snp_mcp_call *call);
-void snp_tools_run_call(struct snp_mcp_call *call);
 
 /* The tools themselves; each in the file of its group. */
 void snp_tool_execute_python(struct snp_task *task);

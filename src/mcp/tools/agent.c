@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent tools: start a run, ask about it, end it. */
-#include "mcp/server/agent.h"
+#include "mcp/agent/agent.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "mcp/agent/record.h"
 #include "mcp/caps.h"
-#include "mcp/server/agent_record.h"
 #include "mcp/server/remedy.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"

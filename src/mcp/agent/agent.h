@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_MCP_SERVER_AGENT_H
-#define SNP_MCP_SERVER_AGENT_H
+#ifndef SNP_MCP_AGENT_AGENT_H
+#define SNP_MCP_AGENT_AGENT_H
 
 /*
  * Runs of agents: each is a `snipara-sandbox agent` of its own, started with this server's settings
@@ -8,10 +8,9 @@
  * by whoever asks; here is only what lives as long as the process.
  */
 
-#include "mcp/server/service.h"
+#include "mcp/server/sandboxes.h"
 
 enum {
-    SNP_AGENT_ID_LEN = 36, /* of a trajectory */
     SNP_AGENT_DOING_MAX = 80,
 };
 

@@ -3,7 +3,7 @@
  * Records of runs, read. What a run is follows from its record alone (run/state.h), so a server that
  * was started anew says what the one before it would have said.
  */
-#include "mcp/server/agent_record.h"
+#include "mcp/agent/record.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "mcp/caps.h"
-#include "mcp/server/agent.h"
 #include "run/outcome.h"
 #include "text/text.h"
 #include "trajectory/reader.h"

@@ -7,7 +7,7 @@
  * or dying, ends it; nothing is asked of it then. The task goes through a memory file, not through
  * arguments, which everybody on the machine may read.
  */
-#include "mcp/server/agent.h"
+#include "mcp/agent/agent.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -22,9 +22,9 @@
 #include "base/child.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "mcp/agent/record.h"
 #include "mcp/caps.h"
 #include "mcp/lines.h"
-#include "mcp/server/agent_record.h"
 #include "text/text.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pins of tools' definitions. */
-#include "mcp/client/pins.h"
+#include "mcp/client/fingerprints.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum {
     FILE_MAX = 1 << 20,
 };
 
-int snp_mcp_pins_read(const char *path, json_t **ret, struct snp_err *err)
+int snp_mcp_fingerprints_read(const char *path, json_t **ret, struct snp_err *err)
 {
     snp_autofree char *text = NULL;
     size_t n = 0;
@@ -23,12 +23,12 @@ int snp_mcp_pins_read(const char *path, json_t **ret, struct snp_err *err)
         return 0;
     }
     r = r < 0 ? r : snp_json_parse(text, n, ret, err);
-    return r < 0 ? snp_err_wrap(err, "--pins %.200s", path) : 0;
+    return r < 0 ? snp_err_wrap(err, "fingerprints %.200s", path) : 0;
 }
 
-int snp_mcp_pins_write(const char *path, const json_t *tools, struct snp_err *err)
+int snp_mcp_fingerprints_write(const char *path, const json_t *tools, struct snp_err *err)
 {
-    snp_autojson json_t *pins = json_object();
+    snp_autojson json_t *prints = json_object();
     snp_autofree char *text = NULL;
     char print[SNP_MCP_FINGERPRINT_LEN + 1];
     size_t i;
@@ -38,12 +38,12 @@ int snp_mcp_pins_write(const char *path, const json_t *tools, struct snp_err *er
     json_array_foreach(tools, i, tool)
     {
         r = r < 0 ? r : snp_mcp_tooldef_fingerprint(tool, print, err);
-        if (r == 0 &&
-            json_object_set_new(pins, snp_json_str(tool, "name", ""), json_string(print)) < 0) {
+        if (r == 0 && json_object_set_new(prints, snp_json_str(tool, "name", ""),
+                                          json_string(print)) < 0) {
             r = snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
     }
-    text = r < 0 ? NULL : json_dumps(pins, JSON_INDENT(2) | JSON_SORT_KEYS);
+    text = r < 0 ? NULL : json_dumps(prints, JSON_INDENT(2) | JSON_SORT_KEYS);
     if (text == NULL) {
         return r < 0 ? r : snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -51,28 +51,28 @@ int snp_mcp_pins_write(const char *path, const json_t *tools, struct snp_err *er
 }
 
 /* Whether a tool is as it was pinned; *ret_known: whether it was. */
-static int same(const json_t *pins,
+static int same(const json_t *prints,
                 const json_t *tool,
                 bool *ret_known,
                 bool *ret_same,
                 struct snp_err *err)
 {
     char print[SNP_MCP_FINGERPRINT_LEN + 1];
-    const char *pin = snp_json_str(pins, snp_json_str(tool, "name", ""), NULL);
+    const char *before = snp_json_str(prints, snp_json_str(tool, "name", ""), NULL);
     int r = snp_mcp_tooldef_fingerprint(tool, print, err);
 
-    *ret_known = pin != NULL;
-    *ret_same = r == 0 && snp_streq(pin, print);
+    *ret_known = before != NULL;
+    *ret_same = r == 0 && snp_streq(before, print);
     return r;
 }
 
-int snp_mcp_pins_compare(const json_t *pins,
-                         const json_t *tools,
-                         json_t **ret,
-                         struct snp_err *err)
+int snp_mcp_fingerprints_compare(const json_t *prints,
+                                 const json_t *tools,
+                                 json_t **ret,
+                                 struct snp_err *err)
 {
     snp_autojson json_t *made = json_pack("{s:[], s:[], s:[]}", "changed", "new", "gone");
-    snp_autojson json_t *left = json_copy((json_t *)(uintptr_t)pins);
+    snp_autojson json_t *left = json_copy((json_t *)(uintptr_t)prints);
     const char *name;
     json_t *value;
     size_t i;
@@ -82,7 +82,7 @@ int snp_mcp_pins_compare(const json_t *pins,
     {
         bool is_known = false;
         bool is_same = false;
-        int r = same(pins, tool, &is_known, &is_same, err);
+        int r = same(prints, tool, &is_known, &is_same, err);
 
         if (r < 0) {
             return r;
@@ -106,19 +106,17 @@ int snp_mcp_pins_compare(const json_t *pins,
     return 0;
 }
 
-int snp_mcp_pins_check(const json_t *pins, const json_t *tool, struct snp_err *err)
+int snp_mcp_fingerprints_check(const json_t *prints, const json_t *tool, struct snp_err *err)
 {
     bool is_known = false;
     bool is_same = false;
-    int r = same(pins, tool, &is_known, &is_same, err);
+    int r = same(prints, tool, &is_known, &is_same, err);
 
     if (r < 0 || is_same) {
         return r;
     }
-    return snp_fail(err, SNP_E_DENIED,
-                    is_known
-                        ? "the definition of tool '%s' is not the one that was pinned; look at "
-                          "it with `mcp tools --json`, and pin it anew if you agree"
-                        : "tool '%s' is not pinned",
-                    snp_json_str(tool, "name", ""));
+    return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_FINGERPRINTS, NULL, 0,
+                         is_known ? "the definition of tool '%s' is not the one that was pinned"
+                                  : "tool '%s' is not pinned",
+                         snp_json_str(tool, "name", ""));
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_MCP_SERVER_AGENT_RECORD_H
-#define SNP_MCP_SERVER_AGENT_RECORD_H
+#ifndef SNP_MCP_AGENT_RECORD_H
+#define SNP_MCP_AGENT_RECORD_H
 
 /* Runs as their records tell of them: of this server or of any other process, alive or not. */
 
 #include "base/err.h"
 #include "base/json.h"
-#include "mcp/server/task.h"
+
+enum {
+    SNP_AGENT_ID_LEN = 36, /* of a trajectory */
+};
 
 /*
  * The record of a run's id, which may be that of its trajectory, and its first 8 characters or more.

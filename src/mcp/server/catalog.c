@@ -3,13 +3,14 @@
  * The table of tools, and what follows from it: their list, the check of arguments, the call.
  * Every word here is read by a model at the start of each conversation, so there are few.
  */
-#include "mcp/server/tool.h"
+#include "mcp/server/catalog.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "mcp/caps.h"
+#include "mcp/server/sandboxes.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
 #include "text/text.h"

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_SERVER_SANDBOXES_H
+#define SNP_MCP_SERVER_SANDBOXES_H
+
+/* The record of our MCP server: what it was given, and what all its parts know. */
+
+#include "client/async.h"
+#include "mcp/kept.h"
+#include "mcp/peer.h"
+
+struct snp_task;
+struct snp_job;
+struct snp_agent;
+struct snp_wait;
+
+struct snp_mcp_options {
+    json_t *exec;        /* owned: members of every `exec` (docs/wire.md) but the cell's own */
+    const char *project; /* borrowed; NULL = none */
+    const char *trust;   /* borrowed: the trust level to show */
+    const json_t *facts; /* borrowed: for the descriptions of tools; NULL = none */
+    const char *tools;   /* borrowed: "all", "core", or a list of toolsets and tools */
+    const char *log_dir; /* borrowed: of the records of runs */
+    /* Borrowed, NULL-terminated: a command that runs an agent, less what a call says of it (mcp/agent/agent.h),
+     * and its environment. NULL: none can be run. */
+    const char *const *agent_argv;
+    const char *const *agent_env;
+};
+
+struct snp_mcp_sandboxes {
+    struct snp_mcp_options options;
+    uv_loop_t *loop;         /* borrowed */
+    struct snp_async *async; /* owned */
+    struct snp_mcp_hub hub;
+    struct snp_mcp_service offered;
+    json_t *tools;          /* owned: the answer to tools/list */
+    struct snp_task *tasks; /* running and waiting, oldest first */
+    struct snp_job *jobs;   /* oldest first */
+    size_t n_jobs;
+    uint64_t last_job; /* its number */
+    json_t *ids;       /* owned: {name of a session: session_id that meant it} */
+    json_t *keys;      /* owned: {name of a session: {key set by set_repl_context: true}} */
+    struct snp_mcp_kept kept;
+    struct snp_agent *agents; /* whose processes live */
+    size_t n_agents;
+    struct snp_wait *waits; /* calls that wait for the end of one, or for a job */
+};
+
+#endif

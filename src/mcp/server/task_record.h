@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MCP_SERVER_TASK_RECORD_H
+#define SNP_MCP_SERVER_TASK_RECORD_H
+
+/* The record of a task. */
+
+#include "mcp/server/cell.h"
+#include "mcp/server/sandboxes.h"
+#include "mcp/server/tool.h"
+#include "policy/session_name.h"
+
+struct snp_task;
+
+/*
+ * What goes on after an answer of the daemon. err != NULL: it failed, and head is NULL. All borrowed until
+ * return.
+ */
+typedef void (*snp_task_next)(struct snp_task *task,
+                              const struct snp_err *err,
+                              json_t *head,
+                              const char *raw,
+                              size_t raw_len);
+
+/* Embedded in a task; what was fetched is in task->work. */
+struct snp_fetch {
+    char *handle;    /* owned: of kept output; NULL = a file is read */
+    char *path;      /* owned: of the file; with a handle the stream */
+    uint64_t from;   /* the first byte asked for */
+    uint64_t want;   /* bytes asked for */
+    uint64_t size;   /* of the whole */
+    bool is_end;     /* the last byte is among them */
+    bool was_opened; /* the session was opened for this */
+    /* err != NULL: it failed. */
+    void (*done)(struct snp_task *task, const struct snp_err *err);
+};
+
+enum snp_task_state {
+    SNP_TASK_WAITING = 0, /* for an earlier one of its session */
+    SNP_TASK_RUNNING,
+};
+
+/* A question that may be asked twice (mcp/server/fetch.h). */
+struct snp_again {
+    json_t *head; /* owned */
+    struct snp_buf raw;
+    snp_task_next next;
+};
+
+struct snp_task {
+    struct snp_mcp_sandboxes *service;
+    struct snp_mcp_call *call; /* NULL: nobody waits (a job, or cancelled) */
+    struct snp_job *job;       /* NULL: not in the background */
+    const struct snp_tool *tool;
+    json_t *args;                           /* owned: an object */
+    char session[SNP_SESSION_NAME_MAX + 1]; /* the daemon's name of it; "" = none */
+    const char *session_id; /* as the caller says it; borrowed from args or static */
+    enum snp_task_state state;
+    bool is_cancelled;
+    uint32_t open_id;         /* request to the daemon; 0 = none */
+    struct snp_mcp_cell cell; /* the cell that runs or ran last, or one that is looked at */
+    bool is_cell;             /* one runs: its displays are kept */
+    size_t told
+        [SNP_CELL_STREAMS]; /* bytes of its output that progress has told (mcp/server/progress.h) */
+    struct snp_buf notes; /* lines to be added to the result */
+    uint64_t started_us;
+    /* For tools that take several steps. */
+    snp_task_next next;
+    struct snp_buf work;
+    struct snp_fetch fetch;
+    struct snp_again again;
+    bool was_retried;       /* the session keeps a policy of its own */
+    struct snp_err refusal; /* why the first try failed */
+
+    struct snp_task *later; /* in the service's list */
+};
+
+#endif
