@@ -59,7 +59,7 @@ struct snp_waiter {
                 const struct snp_err *err);
 };
 
-/* What it was opened with, and stays so. Written by open.c and spec.c. */
+/* What it was opened with, and stays so. Written by cell/open.c and session/spec.c. */
 struct snp_session_policy {
     struct snp_found_tier *tier; /* tiers.c's */
     bool is_auto;                /* nobody asked for this one */
@@ -96,7 +96,10 @@ struct snp_session_durable {
     uint64_t disk_bytes; /* as the journal said last */
 };
 
-/* What no checkpoint has yet, and when one is made. Written by save/checkpoint.c. */
+/*
+ * What no checkpoint has yet, and when one is made. Written by save/; end_changes and end_tries by
+ * front/end.c.
+ */
 struct snp_session_unsaved {
     enum snp_checkpoint_when when;
     bool is_dirty;     /* it holds what no checkpoint holds */
@@ -116,7 +119,10 @@ struct snp_session_unsaved {
     struct snp_proof *proof; /* owned by prove.c; NULL = it is not being proven */
 };
 
-/* Its executor, and who runs or waits. Written by session/. */
+/*
+ * Its executor, and who runs or waits: executor.c's, exec.c's, turn.c's, wake.c's and cell.c's. The copies
+ * and what they take are save/memory.c's.
+ */
 struct snp_session_live {
     struct snp_executor *executor;             /* one reference; NULL = there is none */
     struct snp_wake *wake;                     /* owned by wake.c; NULL = it is not waking */

@@ -27,6 +27,7 @@
 #include "daemon/archive/sum.h"
 #include "daemon/cell/end.h"
 #include "daemon/request.h"
+#include "daemon/save/durable.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/spec.h"
@@ -333,10 +334,7 @@ static int session_enter(struct snp_import *import, struct snp_err *err)
     session->cells = import->archive.cell;
     session->created_wall_us = import->now_us;
     session->used_wall_us = import->now_us;
-    session->durable.checkpoint = import->checkpoint;
-    session->durable.checkpoint_cell = import->archive.cell;
-    session->durable.checkpoint_lost = json_incref(import->lost);
-    session->durable.is_recorded = true;
+    snp_durable_known(session, import->checkpoint, import->archive.cell, import->lost);
     snp_session_ref(session);
     import->session = session;
     return 0;

@@ -22,6 +22,7 @@
 #include "daemon/cell/reply.h"
 #include "daemon/request.h"
 #include "daemon/save/checkpoint.h"
+#include "daemon/save/durable.h"
 #include "daemon/save/entry.h"
 #include "daemon/save/leave.h"
 #include "daemon/save/rest.h"
@@ -93,7 +94,9 @@ static void finish(struct snp_exec *exec)
     snp_session_event(session, SNP_EV_CELL_ENDED);
     if (snp_session_is_asleep(session)) {
         /* Its executor is gone. How the cell ended is known, after all, if it has a result. */
-        session->durable.is_last_unknown &= exec->record == NULL;
+        if (exec->record != NULL) {
+            snp_durable_last_unknown(session, false);
+        }
         snp_session_rest(session); /* what it lacks is known now */
     }
     if (session->state == SNP_SESSION_IDLE && exec->falls_back) {
@@ -277,7 +280,7 @@ static bool begin_again(struct snp_exec *exec, bool has_row)
     if (session->live.executor != NULL) {
         snp_leave_drop(session);
     } else {
-        session->durable.is_last_unknown = false;
+        snp_durable_last_unknown(session, false);
         snp_session_go_on(session);
     }
     return true;
@@ -548,8 +551,7 @@ int snp_cell_run(struct snp_exec *exec, struct snp_err *err)
     exec->executor = session->live.executor;
     snp_executor_ref(exec->executor);
     session->live.running = exec;
-    session->unsaved.has_begun_putting = session->unsaved.n_putting > 0;
-    session->unsaved.begun_changes = session->unsaved.changes;
+    snp_checkpoint_cell_begins(session);
     snp_session_event(session, SNP_EV_CELL);
     snp_buf_init(&exec->events, SNP_CAP_SHOWN_BYTES);
     exec->noted_us = snp_now_us();

@@ -15,6 +15,8 @@
 #include "base/log.h"
 #include "daemon/cell/wake.h"
 #include "daemon/request.h"
+#include "daemon/save/checkpoint.h"
+#include "daemon/save/durable.h"
 #include "daemon/save/entry.h"
 #include "daemon/save/rest.h"
 #include "daemon/save/room.h"
@@ -127,7 +129,7 @@ static void let_go(struct snp_session *session, const char *why)
         session->live.running->taken = why;
     }
     session->live.running = NULL; /* its cell ends by itself, and finds itself detached */
-    session->unsaved.due_us = 0;
+    snp_checkpoint_unplan(session);
     (void)snp_fail(&err, SNP_E_NOT_FOUND, "%s", why);
     snp_turns_fail(session, &err);
     (void)snp_exec_fail_waiting(session, &err);
@@ -174,19 +176,9 @@ static void cleared(void *ctx, const struct snp_err *err)
     struct snp_session *session = ending->session;
 
     if (err == NULL) {
-        snp_entry_forgive(session);
         session->cells = 0;
-        session->durable.checkpoint = 0;
-        session->durable.checkpoint_cell = 0;
-        session->durable.accepted_cell = 0;
-        session->durable.accepted_from = 0;
-        session->durable.is_last_unknown = false;
-        session->unsaved.is_dirty = false;
-        session->durable.disk_bytes = 0;
-        json_decref(SNP_TAKE_PTR(session->durable.checkpoint_lost));
+        snp_durable_clear(session);
         json_decref(SNP_TAKE_PTR(session->live.restored));
-        json_decref(SNP_TAKE_PTR(session->durable.missing));
-        session->durable.has_puts = false;
     }
     snp_session_event(session, SNP_EV_RESTED);
     if (ending->request != NULL && err != NULL) {
@@ -304,9 +296,9 @@ void snp_session_lost(struct snp_session *session, const char *reason)
         snp_session_remove(session);
         return;
     }
-    session->unsaved.due_us = 0;
+    snp_checkpoint_unplan(session);
     if (session->live.running != NULL && session->live.running->record == NULL) {
-        session->durable.is_last_unknown = true;
+        snp_durable_last_unknown(session, true);
     }
     snp_session_rest(session);
     /* Who waits goes on from the checkpoint, or is asked what to do, once the running cell has ended. */

@@ -19,6 +19,7 @@
 #include "daemon/session/executor.h"
 #include "daemon/session/life.h"
 #include "daemon/session/project.h"
+#include "daemon/session/spec.h"
 #include "daemon/session/table.h"
 #include "policy/project.h"
 #include "store/job.h"
@@ -36,15 +37,11 @@ static void opened(struct snp_session *session, json_t *manifest, const struct s
         snp_session_remove(session);
         return;
     }
-    session->policy.manifest = snp_json_text(manifest);
-    if (session->policy.manifest == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    if (snp_session_policy_opened(session, manifest, &err) < 0) {
         snp_exec_fail_waiting(session, &err);
         snp_session_end(session, NULL);
         return;
     }
-    (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
-                   snp_json_str(manifest, "template", ""));
     snp_session_event(session, SNP_EV_OPENED);
     snp_session_go_on(session);
 }

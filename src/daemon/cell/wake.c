@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "daemon/cell/cell.h"
 #include "daemon/save/checkpoint.h"
+#include "daemon/save/durable.h"
 #include "daemon/save/entry.h"
 #include "daemon/save/leave.h"
 #include "daemon/save/load.h"
@@ -288,7 +289,7 @@ static void wake_done(struct snp_wake *wake)
         snp_entry_puts_forgiven(session); /* told with the next result; not asked about again */
     }
     wake_over(wake);
-    session->unsaved.is_dirty = false;
+    snp_checkpoint_unneeded(session);
     session->live.is_told_lost = false;
     if (wake->decision == SNP_RECOVER_REPLAY && wake->missing.n_cells > 0) {
         snp_checkpoint_schedule(session);
@@ -315,7 +316,7 @@ static void accept_written(void *ctx, const struct snp_err *why)
         wake_fail(wake, &err);
         return;
     }
-    session->durable.is_last_unknown = false;
+    snp_durable_last_unknown(session, false);
     snp_entry_event(session->server, "accepted_loss", session,
                     "session %s goes on from its state after cell %llu; %zu later cells are "
                     "not in it, as its user decided",
@@ -334,8 +335,7 @@ static void accept_loss(struct snp_wake *wake)
     struct snp_session *session = wake->session;
     struct snp_err err;
 
-    session->durable.accepted_cell = session->cells;
-    session->durable.accepted_from = wake->place.checkpoint_cell;
+    snp_durable_accept(session, wake->place.checkpoint_cell);
     wake->pending++;
     if (snp_entry_accepted(session, wake->place.after, accept_written, wake, &err) < 0) {
         wake->pending--;
@@ -638,7 +638,6 @@ static void opened(struct snp_session *session, json_t *manifest, const struct s
 {
     struct snp_wake *wake = session->live.wake;
     struct snp_err err = {.code = SNP_OK};
-    char *text;
 
     if (wake == NULL || session->state != SNP_SESSION_WAKING) {
         return; /* it is ending */
@@ -651,17 +650,9 @@ static void opened(struct snp_session *session, json_t *manifest, const struct s
         wake_fail(wake, &err);
         return;
     }
-    text = snp_json_text(manifest);
-    if (text == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    if (snp_session_policy_opened(session, manifest, &err) < 0) {
         wake_fail(wake, &err);
-        return;
-    }
-    free(session->policy.manifest);
-    session->policy.manifest = text;
-    (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
-                   snp_json_str(manifest, "template", ""));
-    if (wake->checkpoint == 0) {
+    } else if (wake->checkpoint == 0) {
         wake_filled(wake);
     } else if (load_start(wake, &err) < 0) {
         wake_fail(wake, &err);
@@ -812,7 +803,7 @@ static void missing_found(void *arg, const struct snp_err *found_err)
         return;
     }
     if (wake->missing.n_puts > 0 || wake->missing.has_rollback) {
-        wake->session->durable.has_puts = true; /* its state at rest depends on it */
+        snp_checkpoint_has_puts(wake->session); /* its state at rest depends on it */
     }
     if (snp_missing_any(&wake->missing) && !decide(wake, &err)) {
         wake_fail(wake, &err);

@@ -83,8 +83,7 @@ static void put_ended(struct snp_session *session)
     if (session == NULL) {
         return;
     }
-    session->unsaved.n_putting--;
-    snp_checkpoint_go_on(session);
+    snp_checkpoint_put_end(session);
     snp_session_go_on(session);
     snp_session_unref(session);
 }
@@ -234,8 +233,7 @@ static void run_put(const struct snp_work *work)
     putting->head = json_incref(work->head);
     putting->session = work->session;
     snp_session_ref(work->session);
-    work->session->unsaved.n_putting++;
-    work->session->durable.has_puts = true;
+    snp_checkpoint_put_begin(work->session);
     if (snp_entry_put(work->session, snp_json_str(work->head, "path", ""), put_noted, putting,
                       &err) < 0) {
         put_noted(putting, &err);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/archive/import.h"
+#include "daemon/save/durable.h"
 #include "daemon/save/entry.h"
 #include "daemon/save/memory.h"
 #include "daemon/save/missing.h"
@@ -168,6 +169,7 @@ static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
 static void session_make(struct snp_server *server, const struct row *row)
 {
     struct snp_session *session = NULL;
+    snp_autojson json_t *lost = NULL;
     struct snp_err err;
     int r = snp_session_known(server, row->id, row->name, &session, &err);
 
@@ -187,18 +189,14 @@ static void session_make(struct snp_server *server, const struct row *row)
         return;
     }
     SNP_ASSERT(session != NULL);
-    session->durable.is_recorded = true;
+    lost = row->lost == NULL ? NULL : json_loads(row->lost, 0, NULL);
+    snp_durable_known(session, row->checkpoint, row->checkpoint_cell, lost);
+    snp_durable_last_unknown(session, row->is_last_unknown);
+    snp_durable_found(session, row->disk_bytes, row->missing);
     session->epoch = row->epoch;
     session->cells = row->cells;
     session->created_wall_us = row->created_us;
     session->used_wall_us = row->used_us;
-    session->durable.checkpoint = row->checkpoint;
-    session->durable.checkpoint_cell = row->checkpoint_cell;
-    session->durable.checkpoint_lost =
-        row->lost == NULL ? NULL : json_loads(row->lost, 0, NULL);
-    session->durable.disk_bytes = row->disk_bytes;
-    session->durable.is_last_unknown = row->is_last_unknown;
-    session->durable.missing = json_incref(row->missing);
     (void)snprintf(session->live.loss, sizeof(session->live.loss),
                    "the daemon that ran it ended");
 }

@@ -362,8 +362,21 @@ static void save_turn(struct snp_save *save)
     }
 }
 
-void snp_checkpoint_go_on(struct snp_session *session)
+void snp_checkpoint_has_puts(struct snp_session *session)
 {
+    session->durable.has_puts = true;
+}
+
+void snp_checkpoint_put_begin(struct snp_session *session)
+{
+    session->unsaved.n_putting++;
+    snp_checkpoint_has_puts(session);
+}
+
+/* A save that waited for it begins. */
+void snp_checkpoint_put_end(struct snp_session *session)
+{
+    session->unsaved.n_putting--;
     if (session->unsaved.save != NULL && !session->unsaved.save->has_begun &&
         session->unsaved.n_putting == 0) {
         save_begin(session->unsaved.save);
@@ -466,6 +479,22 @@ bool snp_checkpoint_is_current(const struct snp_session *session)
 {
     return session->durable.checkpoint != 0 && !session->unsaved.is_dirty &&
            !snp_checkpoint_is_moving(session);
+}
+
+void snp_checkpoint_cell_begins(struct snp_session *session)
+{
+    session->unsaved.has_begun_putting = session->unsaved.n_putting > 0;
+    session->unsaved.begun_changes = session->unsaved.changes;
+}
+
+void snp_checkpoint_unplan(struct snp_session *session)
+{
+    session->unsaved.due_us = 0;
+}
+
+void snp_checkpoint_unneeded(struct snp_session *session)
+{
+    session->unsaved.is_dirty = false;
 }
 
 void snp_checkpoint_schedule(struct snp_session *session)

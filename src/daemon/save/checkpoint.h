@@ -47,11 +47,22 @@ void snp_checkpoint_make_copy(struct snp_session *session,
                               snp_checkpoint_made *made,
                               void *ctx);
 
-/* No file is on its way into the session any more: a save that waited for that begins. */
-void snp_checkpoint_go_on(struct snp_session *session);
+/* A file is on its way into it: no state is taken of it until it has come, or will not come. */
+void snp_checkpoint_put_begin(struct snp_session *session);
+void snp_checkpoint_put_end(struct snp_session *session);
+/* Files were put, or it was rolled back, and no checkpoint may have that. */
+void snp_checkpoint_has_puts(struct snp_session *session);
+
+/* A cell begins in it: what changed so far was before it. */
+void snp_checkpoint_cell_begins(struct snp_session *session);
 
 /* Something has changed in the session: it is to be saved when its time has come. */
 void snp_checkpoint_schedule(struct snp_session *session);
+
+/* It is not to be saved by itself for now. */
+void snp_checkpoint_unplan(struct snp_session *session);
+/* It holds nothing that is not on disk. */
+void snp_checkpoint_unneeded(struct snp_session *session);
 
 /*
  * Does something run in it between its cells, as its last checkpoint says? Then that is soon of the

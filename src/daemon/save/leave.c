@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/save/checkpoint.h"
 #include "daemon/save/lost.h"
 #include "daemon/save/memory.h"
 #include "daemon/save/rest.h"
@@ -72,7 +73,7 @@ int snp_leave(struct snp_session *session, snp_leave_done *done, void *ctx, stru
     *leaving = (struct leaving){.session = session, .done = done, .ctx = ctx};
     snp_session_ref(session);
     snp_session_event(session, SNP_EV_LEAVE);
-    session->unsaved.due_us = 0;
+    snp_checkpoint_unplan(session);
     snp_log(SNP_LOG_INFO, "hibernate", "session=%s cell=%llu", session->id,
             (unsigned long long)session->durable.checkpoint_cell);
     leaving->spill.run = spilled;

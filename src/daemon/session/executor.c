@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "daemon/server.h"
 #include "daemon/session/result.h"
+#include "daemon/session/spec.h"
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
 #include "store/job.h"
@@ -137,13 +138,8 @@ static int open_weaker(struct snp_executor *executor,
     if (snp_tier_is_weak(next) && !session->policy.allow_degraded) {
         return snp_err_remedy(err, err->code, SNP_REMEDY_WEAKER_TIER, next->name, 0);
     }
-    free(session->policy.instead_of);
-    session->policy.instead_of = strdup(err->msg);
-    if (session->policy.instead_of == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    session->policy.tier = next;
-    if (snp_tier_get(session->server, session->policy.tier, &executor->tier, err) < 0) {
+    if (snp_session_policy_weaken(session, next, err) < 0 ||
+        snp_tier_get(session->server, session->policy.tier, &executor->tier, err) < 0) {
         return err->code;
     }
     return open_ask(executor, opened, err);

@@ -41,6 +41,38 @@ static const struct snp_field fields[] = {
 };
 static const struct snp_record record = SNP_RECORD("session record", fields);
 
+int snp_session_policy_opened(struct snp_session *session,
+                              const json_t *manifest,
+                              struct snp_err *err)
+{
+    struct snp_session_policy *policy = &session->policy;
+    char *text = snp_json_text(manifest);
+
+    if (text == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    free(policy->manifest);
+    policy->manifest = text;
+    (void)snprintf(policy->template_name, sizeof(policy->template_name), "%s",
+                   snp_json_str(manifest, "template", ""));
+    return 0;
+}
+
+int snp_session_policy_weaken(struct snp_session *session,
+                              struct snp_found_tier *tier,
+                              struct snp_err *err)
+{
+    char *why = strdup(err->msg);
+
+    if (why == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    free(session->policy.instead_of);
+    session->policy.instead_of = why;
+    session->policy.tier = tier;
+    return 0;
+}
+
 static char *spec_text(const struct snp_session *session,
                        uint64_t accepted_cell,
                        uint64_t accepted_from)

@@ -11,6 +11,15 @@
 #include "base/json.h"
 #include "daemon/session.h"
 
+/* Its latest executor was opened with this manifest. */
+int snp_session_policy_opened(struct snp_session *session,
+                              const json_t *manifest,
+                              struct snp_err *err) SNP_NODISCARD;
+/* It runs in a weaker tier, for the reason that err says. */
+int snp_session_policy_weaken(struct snp_session *session,
+                              struct snp_found_tier *tier,
+                              struct snp_err *err) SNP_NODISCARD;
+
 /* JSON; caller frees; NULL when out of memory. */
 char *snp_session_spec_text(const struct snp_session *session);
 /* The same for a session that is made from it: without what was accepted about its own cells. */

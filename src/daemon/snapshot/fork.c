@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "daemon/cell/end.h"
 #include "daemon/request.h"
+#include "daemon/save/durable.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/spec.h"
@@ -196,10 +197,7 @@ static int child_enter(struct forking *forking, struct child *child, struct snp_
     session->epoch = 1;
     session->created_wall_us = forking->now_us;
     session->used_wall_us = forking->now_us;
-    session->durable.checkpoint = child->checkpoint;
-    session->durable.checkpoint_cell = 0;
-    session->durable.checkpoint_lost = json_incref(forking->source.lost);
-    session->durable.is_recorded = true;
+    snp_durable_known(session, child->checkpoint, 0, forking->source.lost);
     snp_session_ref(session);
     child->session = session;
     return 0;

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/request.h"
+#include "daemon/save/durable.h"
 #include "daemon/save/entry.h"
 #include "daemon/save/leave.h"
 #include "daemon/save/memory.h"
@@ -189,17 +190,12 @@ static int journal_write(struct rollback *back, snp_store_done_fn done, struct s
 static void session_adopt(struct rollback *back)
 {
     struct snp_session *session = back->session;
+    snp_autojson json_t *lost =
+        back->lost == NULL ? json_array() : json_loads(back->lost, 0, NULL);
 
     session->epoch = back->epoch;
-    session->durable.checkpoint = back->copied;
-    session->durable.checkpoint_cell = session->cells;
-    json_decref(session->durable.checkpoint_lost);
-    session->durable.checkpoint_lost =
-        back->lost == NULL ? json_array() : json_loads(back->lost, 0, NULL);
+    snp_durable_rolled_back(session, back->copied, lost);
     snp_entry_undone(session, back->cell);
-    session->unsaved.is_dirty = false;
-    session->durable.is_last_unknown = false;
-    session->unsaved.unsavable_us = 0;
 }
 
 /* By checkpoint ------------------------------------------------------------------------------------ */
