@@ -25,6 +25,7 @@
 #include "store/job.h"
 #include "wire/frame.h"
 #include "wire/record.h"
+#include "wire/result.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
 
@@ -63,13 +64,6 @@ struct snp_tier {
     uint32_t first_free; /* of a chain through next_free; SNP_CAP_TIER_CALLS ends it */
     struct call calls[SNP_CAP_TIER_CALLS];
 };
-
-static const struct snp_field gone_fields[] = {
-    {"event",   SNP_T_STR, 16                },
-    {"session", SNP_T_STR, SNP_SESSION_ID_LEN},
-    {"reason",  SNP_T_STR, 4096              },
-};
-static const struct snp_record gone_record = SNP_RECORD("gone", gone_fields);
 
 /* Lifetime ------------------------------------------------------------------------- */
 
@@ -214,7 +208,7 @@ static void on_check(uv_timer_t *timer)
 static int handle_gone(struct snp_tier *tier, json_t *head, struct snp_err *ret_bad)
 {
     struct snp_server *server = tier->server;
-    int r = snp_record_check(head, &gone_record, ret_bad);
+    int r = snp_record_check(head, &snp_event_gone_form, ret_bad);
 
     if (r < 0 || !snp_streq(snp_json_str(head, "event", ""), "gone")) {
         return r < 0 ? r
@@ -443,9 +437,8 @@ static const struct snp_tier_ops about_ops = {about_done, NULL};
 
 static int about_ask(struct snp_tier *tier, struct snp_err *err)
 {
-    snp_autojson json_t *head = json_object();
+    snp_autojson json_t *head = SNP_WRITE(snp_probe_request, .tier = NULL);
     const struct snp_tier_call call = {
-        .method = "probe",
         .head = head,
         .timeout_ms = SNP_CAP_TIER_OPEN_MS,
         .ops = &about_ops,
@@ -480,18 +473,16 @@ int snp_tier_get(struct snp_server *server,
 
 int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struct snp_err *err)
 {
+    const char *method = snp_json_str(asked->head, "method", "");
     snp_autofree char *text = NULL;
     snp_autoclose int fd = asked->has_fd ? asked->fd : -1;
     struct snp_frame frame = {
         .type = SNP_RPC_REQUEST, .raw = asked->raw, .raw_len = asked->raw_len};
     struct call *call;
 
-    if (!snp_tier_can(tier->found, asked->method)) {
+    if (!snp_tier_can(tier->found, method)) {
         return snp_fail(err, SNP_E_UNSUPPORTED, "the %s tier has no \"%s\"", tier->found->name,
-                        asked->method);
-    }
-    if (json_object_set_new(asked->head, "method", json_string(asked->method)) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+                        method);
     }
     text = snp_json_text(asked->head);
     if (text == NULL) {

@@ -42,8 +42,7 @@ struct snp_tier_ops {
 };
 
 struct snp_tier_call {
-    const char *method;
-    json_t *head;    /* an object; borrowed, gets the member "method" */
+    json_t *head;    /* of SNP_WRITE: a request; borrowed */
     const void *raw; /* borrowed */
     size_t raw_len;
     uint64_t timeout_ms; /* after this the tier counts as hung */

@@ -54,7 +54,7 @@
 #define SNP_OUTPUT_ANSWER(F, S) \
     F(S, INT,  size,      MUST,   0, 0, "bytes kept") \
     F(S, BOOL, eof,       MUST,   0, 0, "nothing follows") \
-    F(S, BOOL, truncated, OPT,    0, 0, "more was printed than is kept")
+    F(S, BOOL, truncated, SAID,   0, 0, "more was printed than is kept")
 
 #define SNP_BLOB_REQUEST(F, S) \
     F(S, STR,  hash,      MUST,   SNP_CAP_HASH, 0, "64 hex digits") \

@@ -5,6 +5,7 @@
 /* The tier protocol: what the daemon asks a tier, and what a tier answers. Files, output and probe are as clients ask. */
 
 #include "wire/exec.h"
+#include "wire/methods.h"
 #include "wire/record.h"
 #include "wire/session.h"
 
@@ -109,5 +110,11 @@ SNP_RECORD_DECLARE(snp_tier_save_request, SNP_TIER_SAVE_REQUEST);
 SNP_RECORD_DECLARE(snp_tier_save_answer, SNP_TIER_SAVE_ANSWER);
 SNP_RECORD_DECLARE(snp_tier_load_request, SNP_TIER_LOAD_REQUEST);
 SNP_RECORD_DECLARE(snp_tier_load_answer, SNP_TIER_LOAD_ANSWER);
+
+/* All methods that only tiers have. */
+enum {
+    SNP_TIER_METHODS_N = 11
+};
+extern const struct snp_method_form snp_tier_methods[SNP_TIER_METHODS_N];
 
 #endif

@@ -8,16 +8,14 @@
 #include "daemon/tier.h"
 #include "store/job.h"
 #include "wire/record.h"
+#include "wire/result.h"
 #include "wire/session.h"
+#include "wire/tier.h"
 
 static int interrupt_done(void *ctx,
                           const struct snp_tier_answer *answer,
                           struct snp_err *ret_bad)
 {
-    static const struct snp_field fields[] = {
-        {"interrupted", SNP_T_BOOL, 0},
-    };
-    static const struct snp_record record = SNP_RECORD("interrupt", fields);
     struct snp_request *request = ctx;
     int r;
 
@@ -25,7 +23,7 @@ static int interrupt_done(void *ctx,
         snp_request_fail(request, answer->err);
         return 0;
     }
-    r = snp_record_check(answer->head, &record, ret_bad);
+    r = snp_record_check(answer->head, &snp_tier_interrupt_answer_form, ret_bad);
     if (r < 0) {
         snp_request_fail(request, ret_bad);
         return r;
@@ -51,9 +49,8 @@ static const struct snp_tier_ops orphan_ops = {orphan_interrupted, NULL};
 void snp_exec_interrupt_running(struct snp_session *session, struct snp_request *request)
 {
     snp_autojson json_t *head =
-        json_pack("{s:s}", "session", session->live.running->executor->id);
+        SNP_WRITE(snp_tier_interrupt_request, .session = session->live.running->executor->id);
     struct snp_tier_call call = {
-        .method = "interrupt",
         .head = head,
         .timeout_ms = session->server->options.tier_ms,
         .is_urgent = true,
@@ -73,12 +70,10 @@ void snp_exec_interrupt_running(struct snp_session *session, struct snp_request 
 
 static int answer_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
-    static const struct snp_field fields[] = {
-        {"answered", SNP_T_BOOL, 0},
-    };
-    static const struct snp_record record = SNP_RECORD("answer", fields);
     struct snp_request *request = ctx;
-    int r = answer->head == NULL ? 0 : snp_record_check(answer->head, &record, ret_bad);
+    int r = answer->head == NULL
+                ? 0
+                : snp_record_check(answer->head, &snp_tier_answer_answer_form, ret_bad);
 
     if (request == NULL) {
         return r;
@@ -98,11 +93,10 @@ static void call_answer(struct snp_exec *exec,
                         const struct snp_exec_answer *answer,
                         struct snp_request *request)
 {
-    snp_autojson json_t *head = json_pack("{s:s, s:I, s:I, s:b}", "session", exec->executor->id,
-                                          "cell", (json_int_t)exec->cell, "call",
-                                          (json_int_t)answer->call, "ok", answer->is_ok);
+    snp_autojson json_t *head =
+        SNP_WRITE(snp_tier_answer_request, .session = exec->executor->id, .cell = exec->cell,
+                  .call = answer->call, .ok = answer->is_ok);
     const struct snp_tier_call call = {
-        .method = "answer",
         .head = head,
         .raw = answer->raw,
         .raw_len = answer->raw_len,

@@ -36,7 +36,9 @@
 #include "daemon/tier.h"
 #include "store/job.h"
 #include "wire/frame.h"
+#include "wire/result.h"
 #include "wire/rpc.h"
+#include "wire/tier.h"
 
 /* The end ------------------------------------------------------------------------------------ */
 
@@ -112,8 +114,8 @@ static void finish(struct snp_exec *exec)
 static void checkpointed(void *ctx, const json_t *report, const struct snp_err *err)
 {
     struct snp_exec *exec = ctx;
-    snp_autojson json_t *told =
-        json_pack("{s:O?, s:s?}", "made", report, "error", err == NULL ? NULL : err->msg);
+    snp_autojson json_t *told = SNP_WRITE(snp_result_saved, .made = (json_t *)(uintptr_t)report,
+                                          .error = err == NULL ? NULL : err->msg);
 
     tell(exec, told);
     finish(exec);
@@ -430,16 +432,14 @@ static int exec_send(struct snp_exec *exec, struct snp_err *err)
 {
     const struct snp_executor *executor = exec->executor;
     const struct snp_exec_spec *spec = &exec->spec;
-    snp_autojson json_t *head = json_pack(
-        "{s:s, s:I, s:s, s:I, s:b, s:O?, s:I, s:b, s:b, s:I, s:b, s:b, s:b}", "session",
-        executor->id, "cell", (json_int_t)exec->cell, "kind", spec->asked.kind, "code_len",
-        (json_int_t)spec->asked.code_len, "stdin", spec->asked.stdin, "argv", spec->asked.argv,
-        "wall_ms", (json_int_t)exec->wall_ms, "stream", spec->asked.stream, "require_exact",
-        spec->asked.require_exact, "epoch", (json_int_t)executor->epoch, "transaction",
-        spec->asked.transaction && is_lasting(exec), "atomic", spec->asked.atomic, "calls",
-        spec->asked.calls);
+    snp_autojson json_t *head = SNP_WRITE(
+        snp_tier_exec_request, .session = executor->id, .cell = exec->cell,
+        .kind = spec->asked.kind, .code_len = spec->asked.code_len, .stdin = spec->asked.stdin,
+        .argv = spec->asked.argv, .wall_ms = (int64_t)exec->wall_ms,
+        .stream = spec->asked.stream, .require_exact = spec->asked.require_exact,
+        .epoch = executor->epoch, .transaction = spec->asked.transaction && is_lasting(exec),
+        .atomic = spec->asked.atomic, .calls = spec->asked.calls);
     struct snp_tier_call call = {
-        .method = "exec",
         .head = head,
         .raw = exec->raw,
         .raw_len = exec->raw_len,

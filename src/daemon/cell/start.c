@@ -22,7 +22,9 @@
 #include "daemon/session/table.h"
 #include "store/job.h"
 #include "wire/record.h"
+#include "wire/result.h"
 #include "wire/session.h"
+#include "wire/tier.h"
 
 void snp_exec_next(struct snp_session *session)
 {
@@ -101,10 +103,9 @@ static void tell_wait(struct snp_exec *exec, unsigned ahead)
     uint64_t now = snp_wall_us();
     uint64_t us = running != NULL && now > running->started_us ? now - running->started_us
                                                                : snp_now_us() - exec->asked_us;
-    snp_autojson json_t *head = json_pack(
-        "{s:s, s:s, s:o, s:I, s:I}", "event", "waiting", "for", busy_with(session), "cell",
-        running == NULL ? json_null() : json_integer((json_int_t)running->cell), "ms",
-        (json_int_t)(us / 1000), "ahead", (json_int_t)ahead);
+    snp_autojson json_t *head =
+        SNP_WRITE(snp_event_waiting, .why = busy_with(session),
+                  .cell = running == NULL ? 0 : running->cell, .ms = us / 1000, .ahead = ahead);
     snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
 
     exec->asked_us = 0;

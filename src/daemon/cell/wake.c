@@ -45,6 +45,8 @@
 #include "store/state.h"
 #include "store/store.h"
 #include "wire/record.h"
+#include "wire/result.h"
+#include "wire/session.h"
 
 #define ROLLBACK_NAME "the rollback to cell " /* no variable has such a name */
 
@@ -232,6 +234,10 @@ static void restored_set(struct snp_session *session, json_t *report)
 static json_t *lost_name(const struct snp_session *session)
 {
     time_t at = (time_t)(session->server->sessions_lost_us / 1000000);
+    snp_autojson json_t *name = NULL;
+    snp_autojson json_t *reason = NULL;
+    snp_autojson json_t *none = NULL;
+    snp_autojson json_t *failed = NULL;
     char day[16] = "";
     struct tm tm;
 
@@ -239,13 +245,17 @@ static json_t *lost_name(const struct snp_session *session)
         return NULL;
     }
     (void)strftime(day, sizeof(day), "%Y-%m-%d", gmtime_r(&at, &tm));
-    return json_pack(
-        "{s:n, s:i, s:[], s:[], s:[{s:s, s:o}], s:[], s:i}", "checkpoint", "cell", 0, "missing",
-        "replayed", "failed", "name", session->name, "reason",
+    reason =
         json_sprintf("this session is new; one with its name may have been lost: the journal "
                      "was damaged on %s UTC (snipara-sandbox doctor)",
-                     day),
-        "missing_puts", "wake_us", 0);
+                     day);
+    name = json_string(session->name);
+    none = json_array();
+    failed = json_array();
+    (void)json_array_append_new(failed,
+                                SNP_WRITE(snp_failed_row, .name = name, .reason = reason));
+    return SNP_WRITE(snp_result_restored, .missing = none, .replayed = none, .failed = failed,
+                     .missing_puts = none);
 }
 
 /* What could not be restored, a rollback included: owned by the caller. */
@@ -254,15 +264,28 @@ static json_t *failed_json(const struct snp_wake *wake)
     json_t *failed = wake->failed == NULL ? json_array() : json_copy(wake->failed);
 
     if (wake->missing.has_rollback) {
-        (void)json_array_append_new(
-            failed,
-            json_pack("{s:o, s:s}", "name",
-                      json_sprintf(ROLLBACK_NAME "%llu",
-                                   (unsigned long long)wake->missing.rollback_cell),
-                      "reason",
-                      "its checkpoint is damaged; the session was restored from an older one"));
+        snp_autojson json_t *name =
+            json_sprintf(ROLLBACK_NAME "%llu", (unsigned long long)wake->missing.rollback_cell);
+        snp_autojson json_t *reason = json_string(
+            "its checkpoint is damaged; the session was restored from an older one");
+
+        (void)json_array_append_new(failed,
+                                    SNP_WRITE(snp_failed_row, .name = name, .reason = reason));
     }
     return failed;
+}
+
+static json_t *restored_json(const struct snp_wake *wake, uint64_t us)
+{
+    snp_autojson json_t *missing = cells_json(wake, false);
+    snp_autojson json_t *replayed = cells_json(wake, true);
+    snp_autojson json_t *failed = failed_json(wake);
+    snp_autojson json_t *puts = puts_json(wake);
+
+    return SNP_WRITE(snp_result_restored, .checkpoint = wake->checkpoint,
+                     .cell = wake->checkpoint == 0 ? 0 : wake->place.checkpoint_cell,
+                     .missing = missing, .replayed = replayed, .failed = failed,
+                     .missing_puts = puts, .wake_us = us);
 }
 
 static void wake_done(struct snp_wake *wake)
@@ -270,18 +293,8 @@ static void wake_done(struct snp_wake *wake)
     struct snp_session *session = wake->session;
     uint64_t us = snp_now_us() - wake->begun_us;
 
-    restored_set(
-        session,
-        !wake->was_live
-            ? wake->checkpoint == 0 ? lost_name(session) : NULL
-            : json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:I}", "checkpoint",
-                        wake->checkpoint == 0 ? json_null()
-                                              : json_integer((json_int_t)wake->checkpoint),
-                        "cell",
-                        (json_int_t)(wake->checkpoint == 0 ? 0 : wake->place.checkpoint_cell),
-                        "missing", cells_json(wake, false), "replayed", cells_json(wake, true),
-                        "failed", failed_json(wake), "missing_puts", puts_json(wake), "wake_us",
-                        (json_int_t)us));
+    restored_set(session, !wake->was_live ? wake->checkpoint == 0 ? lost_name(session) : NULL
+                                          : restored_json(wake, us));
     snp_log(SNP_LOG_INFO, "wake", "session=%s epoch=%llu checkpoint=%llu us=%llu", session->id,
             (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
             (unsigned long long)us);

@@ -120,7 +120,6 @@ static void pass(const struct snp_work *work, struct snp_session *put_into)
     snp_autojson json_t *head = json_copy(work->head);
     struct passing *passing = calloc(1, sizeof(*passing));
     struct snp_tier_call call = {
-        .method = work->method->request->what,
         .head = head,
         .raw = work->raw,
         .raw_len = work->raw_len,

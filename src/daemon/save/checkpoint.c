@@ -34,7 +34,9 @@
 #include "store/state.h"
 #include "store/store.h"
 #include "wire/record.h"
+#include "wire/result.h"
 #include "wire/session.h"
+#include "wire/tier.h"
 
 struct snp_save {
     struct snp_session *session;   /* one reference */
@@ -179,10 +181,6 @@ static void stored(void *arg,
 
 static int written(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
-    static const struct snp_field fields[] = {
-        {"us", SNP_T_INT | SNP_T_OPT, 0},
-    };
-    static const struct snp_record record = SNP_RECORD("save", fields);
     struct snp_save *save = ctx;
     int r = 0;
 
@@ -191,7 +189,7 @@ static int written(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     if (answer->head == NULL && (save->err.code == SNP_OK || save->err.code == SNP_E_PEER)) {
         save->err = *answer->err;
     } else if (answer->head != NULL) {
-        r = snp_record_check(answer->head, &record, ret_bad);
+        r = snp_record_check(answer->head, &snp_tier_save_answer_form, ret_bad);
     }
     step_end(save);
     return r;
@@ -200,13 +198,9 @@ static int written(void *ctx, const struct snp_tier_answer *answer, struct snp_e
 /* The tier has the state in a copy: what comes now changes nothing of what is saved. */
 static int taken(void *ctx, const struct snp_tier_answer *event, struct snp_err *ret_bad)
 {
-    static const struct snp_field fields[] = {
-        {"event", SNP_T_STR, 16},
-    };
-    static const struct snp_record record = SNP_RECORD("save", fields);
     const struct snp_save *save = ctx;
     struct snp_session *session = save->session;
-    int r = snp_record_check(event->head, &record, ret_bad);
+    int r = snp_record_check(event->head, &snp_event_taken_form, ret_bad);
 
     if (r < 0 || !snp_streq(snp_json_str(event->head, "event", ""), "taken")) {
         return r < 0 ? r : snp_fail(ret_bad, SNP_E_INVALID, "save: an unknown event");
@@ -228,12 +222,11 @@ static const struct snp_tier_ops save_ops = {written, taken};
 static int streams_start(struct snp_save *save, struct snp_err *err)
 {
     struct snp_session *session = save->session;
-    snp_autojson json_t *head = json_pack(
-        "{s:s, s:o, s:b, s:I, s:I}", "session", save->executor->id, "branch",
-        save->has_copy ? json_integer(save->number) : json_null(), "describe", 0, "epoch",
-        save->has_copy ? 0 : (json_int_t)save->epoch, "cell", (json_int_t)save->cell);
+    snp_autojson json_t *head = SNP_WRITE(
+        snp_tier_save_request, .session = save->executor->id,
+        .branch = save->has_copy ? (int64_t)save->number : SNP_NO_NUMBER, .describe = false,
+        .epoch = save->has_copy ? 0 : save->epoch, .cell = (int64_t)save->cell);
     struct snp_tier_call call = {
-        .method = "save",
         .head = head,
         .raw = snp_buf_bytes(&save->known),
         .raw_len = save->known.len,

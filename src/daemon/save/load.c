@@ -12,6 +12,7 @@
 #include "store/checkpoint.h"
 #include "store/job.h"
 #include "wire/record.h"
+#include "wire/tier.h"
 
 enum {
     FAILED_MAX = 1000, /* variables that could not be restored, named */
@@ -61,18 +62,7 @@ static void written(void *arg,
 
 static int take_failed(struct load *load, json_t *head, struct snp_err *ret_bad)
 {
-    static const struct snp_field fields[] = {
-        {"failed", SNP_T_ARR,             FAILED_MAX},
-        {"us",     SNP_T_INT | SNP_T_OPT, 0         },
-    };
-    static const struct snp_field item_fields[] = {
-        {"name",   SNP_T_TEXT,             0},
-        {"reason", SNP_T_TEXT,             0},
-        {"type",   SNP_T_TEXT | SNP_T_OPT, 0},
-    };
-    static const struct snp_record record = SNP_RECORD("load", fields);
-    static const struct snp_record item_record = SNP_RECORD("load.failed", item_fields);
-    int r = snp_record_check(head, &record, ret_bad);
+    int r = snp_record_check(head, &snp_tier_load_answer_form, ret_bad);
     size_t i;
     json_t *item;
 
@@ -81,10 +71,6 @@ static int take_failed(struct load *load, json_t *head, struct snp_err *ret_bad)
     }
     json_array_foreach(json_object_get(head, "failed"), i, item)
     {
-        r = snp_record_check(item, &item_record, ret_bad);
-        if (r < 0) {
-            return r;
-        }
         (void)json_array_append(load->failed, item);
     }
     return 0;
@@ -113,10 +99,9 @@ static int ask(struct load *load,
                int *ret_fd,
                struct snp_err *err)
 {
-    snp_autojson json_t *head = json_pack("{s:s, s:I, s:i}", "session", executor->id, "epoch",
-                                          (json_int_t)executor->epoch, "effort", (int)effort);
+    snp_autojson json_t *head = SNP_WRITE(snp_tier_load_request, .session = executor->id,
+                                          .epoch = executor->epoch, .effort = effort);
     struct snp_tier_call call = {
-        .method = "load",
         .head = head,
         .timeout_ms = SNP_CAP_TIER_LOAD_MS,
         .ops = &load_ops,

@@ -24,6 +24,7 @@
 #include "store/store.h"
 #include "wire/record.h"
 #include "wire/session.h"
+#include "wire/tier.h"
 
 enum {
     TRIES_MAX = 3,     /* to write one */
@@ -456,19 +457,13 @@ static void measure_take(const struct measuring *measuring, const json_t *head)
 
 static int measured(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
-    static const struct snp_field fields[] = {
-        {"bytes",        SNP_T_INT, INT64_MAX   },
-        {"copies_bytes", SNP_T_INT, INT64_MAX   },
-        {"branches",     SNP_T_ARR, MEASURED_MAX},
-    };
-    static const struct snp_record record = SNP_RECORD("memory", fields);
     struct measuring *measuring = ctx;
     struct snp_session *session = measuring->session;
     int r = 0;
 
     session->live.is_measuring = false;
     if (answer->head != NULL) {
-        r = snp_record_check(answer->head, &record, ret_bad);
+        r = snp_record_check(answer->head, &snp_tier_memory_answer_form, ret_bad);
     }
     if (answer->head != NULL && r == 0 && session->live.executor != NULL &&
         strcmp(session->live.executor->id, measuring->executor) == 0) {
@@ -484,8 +479,7 @@ static const struct snp_tier_ops measure_ops = {measured, NULL};
 void snp_memory_measure(struct snp_session *session)
 {
     struct measuring *measuring;
-    struct snp_tier_call call = {.method = "memory",
-                                 .timeout_ms = session->server->options.tier_ms,
+    struct snp_tier_call call = {.timeout_ms = session->server->options.tier_ms,
                                  .ops = &measure_ops};
     snp_autojson json_t *head = NULL;
     struct snp_err err;
@@ -495,7 +489,7 @@ void snp_memory_measure(struct snp_session *session)
         return;
     }
     measuring = calloc(1, sizeof(*measuring));
-    head = json_pack("{s:s}", "session", session->live.executor->id);
+    head = SNP_WRITE(snp_tier_memory_request, .session = session->live.executor->id);
     if (measuring == NULL || head == NULL) {
         free(measuring);
         return; /* the next time */
@@ -532,11 +526,9 @@ static const struct snp_tier_ops drop_ops = {dropped, NULL};
 void snp_memory_drop(const struct snp_executor *executor, uint32_t number)
 {
     snp_autojson json_t *head =
-        json_pack("{s:s, s:I}", "session", executor->id, "branch", (json_int_t)number);
-    const struct snp_tier_call call = {.method = "drop",
-                                       .head = head,
-                                       .timeout_ms = executor->server->options.tier_ms,
-                                       .ops = &drop_ops};
+        SNP_WRITE(snp_tier_drop_request, .session = executor->id, .branch = number);
+    const struct snp_tier_call call = {
+        .head = head, .timeout_ms = executor->server->options.tier_ms, .ops = &drop_ops};
     struct snp_err err;
 
     if (executor->state != SNP_EXECUTOR_OPEN) {

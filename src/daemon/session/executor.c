@@ -22,6 +22,7 @@
 #include "daemon/tier.h"
 #include "store/job.h"
 #include "wire/record.h"
+#include "wire/tier.h"
 
 /* An `open` or a `close` on its way. */
 struct step {
@@ -104,12 +105,7 @@ static void forget(struct snp_executor *executor)
 
 static int open_check(const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
-    static const struct snp_field fields[] = {
-        {"manifest", SNP_T_OBJ,             0},
-        {"open_us",  SNP_T_INT | SNP_T_OPT, 0},
-    };
-    static const struct snp_record record = SNP_RECORD("open", fields);
-    int r = snp_record_check(answer->head, &record, ret_bad);
+    int r = snp_record_check(answer->head, &snp_tier_open_answer_form, ret_bad);
 
     return r < 0 ? r : snp_manifest_check(json_object_get(answer->head, "manifest"), ret_bad);
 }
@@ -191,18 +187,17 @@ static int open_ask(struct snp_executor *executor,
 {
     const struct snp_session *session = executor->session;
     struct step *step = calloc(1, sizeof(*step));
-    snp_autojson json_t *head = json_pack(
-        "{s:s, s:s?, s:o, s:s?, s:s?, s:O, s:b, s:b, s:b, s:b, s:s?, s:I, s:b}", "session",
-        executor->id, "template",
-        session->policy.template_name[0] == '\0' ? NULL : session->policy.template_name,
-        "limits", snp_limits_to_json(&session->policy.limits), "project",
-        session->policy.project, "rootfs", session->policy.rootfs, "env", session->policy.env,
-        "allow_degraded", session->policy.allow_degraded, "require_exact",
-        session->policy.require_exact, "lasting", session->name[0] != '\0', "loads",
-        session->durable.checkpoint != 0, "instead_of", session->policy.instead_of, "epoch",
-        (json_int_t)executor->epoch, "transaction", session->policy.transaction);
+    snp_autojson json_t *limits = snp_limits_to_json(&session->policy.limits);
+    snp_autojson json_t *head = SNP_WRITE(
+        snp_tier_open_request, .session = executor->id,
+        .template =
+            session->policy.template_name[0] == '\0' ? NULL : session->policy.template_name,
+        .limits = limits, .project = session->policy.project, .rootfs = session->policy.rootfs,
+        .env = session->policy.env, .allow_degraded = session->policy.allow_degraded,
+        .require_exact = session->policy.require_exact, .lasting = session->name[0] != '\0',
+        .loads = session->durable.checkpoint != 0, .instead_of = session->policy.instead_of,
+        .epoch = executor->epoch, .transaction = session->policy.transaction);
     struct snp_tier_call call = {
-        .method = "open",
         .head = head,
         .timeout_ms = SNP_CAP_TIER_OPEN_MS,
         .ops = &open_ops,
@@ -316,9 +311,9 @@ static const struct snp_tier_ops close_ops = {close_done, NULL};
 
 static int close_ask(struct step *step, struct snp_err *err)
 {
-    snp_autojson json_t *head = json_pack("{s:s}", "session", step->executor->id);
+    snp_autojson json_t *head =
+        SNP_WRITE(snp_tier_close_request, .session = step->executor->id);
     struct snp_tier_call call = {
-        .method = "close",
         .head = head,
         .timeout_ms = step->executor->server->options.tier_ms,
         .is_urgent = true,

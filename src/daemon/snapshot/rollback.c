@@ -41,6 +41,7 @@
 #include "store/store.h"
 #include "wire/record.h"
 #include "wire/snapshot.h"
+#include "wire/tier.h"
 
 struct rollback {
     struct snp_request *request;  /* owned */
@@ -353,16 +354,12 @@ static void kept(void *arg, const struct snp_err *err)
 
 static int went_back(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
-    static const struct snp_field fields[] = {
-        {"us", SNP_T_INT | SNP_T_OPT, 0},
-    };
-    static const struct snp_record record = SNP_RECORD("rollback", fields);
     struct rollback *back = ctx;
     struct snp_session *session = back->session;
     int r = 0;
 
     if (answer->head != NULL) {
-        r = snp_record_check(answer->head, &record, ret_bad);
+        r = snp_record_check(answer->head, &snp_tier_rollback_answer_form, ret_bad);
     }
     if (answer->head == NULL || r < 0 || session->live.executor == NULL) {
         snp_log(SNP_LOG_WARN, "rollback", "session=%s error=\"%s\"", session->id,
@@ -383,10 +380,9 @@ static int by_memory(struct rollback *back, struct snp_err *err)
 {
     struct snp_session *session = back->session;
     snp_autojson json_t *head =
-        json_pack("{s:s, s:I, s:I}", "session", session->live.executor->id, "branch",
-                  (json_int_t)back->copy->number, "epoch", (json_int_t)back->epoch);
-    const struct snp_tier_call call = {.method = "rollback",
-                                       .head = head,
+        SNP_WRITE(snp_tier_rollback_request, .session = session->live.executor->id,
+                  .branch = back->copy->number, .epoch = (int64_t)back->epoch);
+    const struct snp_tier_call call = {.head = head,
                                        .timeout_ms = session->server->options.tier_ms,
                                        .ops = &rollback_ops,
                                        .ctx = back};

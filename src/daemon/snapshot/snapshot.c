@@ -35,6 +35,7 @@
 #include "store/state.h"
 #include "store/store.h"
 #include "wire/record.h"
+#include "wire/tier.h"
 
 enum {
     US_PER_S = 1000 * 1000,
@@ -329,11 +330,7 @@ static void take_by_disk(struct taking *taking)
 
 static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
-    static const struct snp_field fields[] = {
-        {"branch", SNP_T_INT,             UINT32_MAX},
-        {"us",     SNP_T_INT | SNP_T_OPT, 0         },
-    };
-    static const struct snp_record record = {"snapshot", fields, SNP_ARRAY_LEN(fields), false};
+    struct snp_tier_snapshot_answer said;
     struct taking *taking = ctx;
     struct snp_session *session = taking->session;
     struct snp_err err;
@@ -342,7 +339,7 @@ static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp
     snp_session_ref(session);
     snp_session_event(session, SNP_EV_SAVED);
     if (answer->head != NULL) {
-        r = snp_record_check(answer->head, &record, ret_bad);
+        r = snp_record_check(answer->head, &snp_tier_snapshot_answer_form, ret_bad);
     }
     if (answer->head == NULL && answer->err->code == SNP_E_UNSUPPORTED &&
         snp_session_is_at_rest(session)) {
@@ -356,7 +353,8 @@ static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp
         taking_fail(taking, &err);
     } else {
         taking->has_copy = true;
-        taking->number = (uint32_t)snp_json_int(answer->head, "branch", 0);
+        snp_record_read(answer->head, &snp_tier_snapshot_answer_form, &said);
+        taking->number = (uint32_t)said.branch;
         taking->checkpoint =
             snp_checkpoint_is_current(session) ? session->durable.checkpoint : 0;
         if (snp_memory_add(session, taking->id, taking->number) == NULL) {
@@ -377,9 +375,9 @@ static const struct snp_tier_ops copy_ops = {copy_made, NULL};
 static int copy_ask(struct taking *taking, struct snp_err *err)
 {
     struct snp_session *session = taking->session;
-    snp_autojson json_t *head = json_pack("{s:s}", "session", session->live.executor->id);
-    const struct snp_tier_call call = {.method = "snapshot",
-                                       .head = head,
+    snp_autojson json_t *head =
+        SNP_WRITE(snp_tier_snapshot_request, .session = session->live.executor->id);
+    const struct snp_tier_call call = {.head = head,
                                        .timeout_ms = session->server->options.tier_ms,
                                        .ops = &copy_ops,
                                        .ctx = taking};

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/print.h"
+
+#include <string.h>
+
+#include "wire/exec.h"
+#include "wire/methods.h"
+#include "wire/result.h"
+#include "wire/tier.h"
+
+enum {
+    NAME_MAX_ = 128,
+    SHOWN_MAX = 64,
+};
+
+/* Forms that have been printed: the second time their name will do. */
+struct shown {
+    const struct snp_record *forms[SHOWN_MAX];
+    size_t n;
+};
+
+static bool shown_before(struct shown *shown, const struct snp_record *form)
+{
+    for (size_t i = 0; i < shown->n; i++) {
+        if (shown->forms[i] == form) {
+            return true;
+        }
+    }
+    if (shown->n < SHOWN_MAX) {
+        shown->forms[shown->n++] = form;
+    }
+    return false;
+}
+
+/* Its text has all of them already. */
+static bool words_are_told(const struct snp_field *field)
+{
+    for (size_t i = 0; field->words != NULL && field->words[i] != NULL; i++) {
+        char quoted[SHOWN_MAX];
+
+        (void)snprintf(quoted, sizeof(quoted), "`%s`", field->words[i]);
+        if (strstr(field->text, quoted) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void type_print(FILE *out, const struct snp_field *field)
+{
+    static const struct {
+        unsigned type;
+        const char *text;
+    } names[] = {
+        {SNP_T_STR | SNP_T_TEXT, "string"},
+        {SNP_T_REAL,             "number"},
+        {SNP_T_INT,              "int"   },
+        {SNP_T_BOOL,             "bool"  },
+        {SNP_T_OBJ,              "object"},
+    };
+    const char *name = (field->types & SNP_T_STRS) != 0  ? "[string]"
+                       : (field->types & SNP_T_ARR) != 0 ? "array"
+                                                         : NULL;
+
+    for (size_t i = 0; name == NULL && i < SNP_ARRAY_LEN(names); i++) {
+        name = (field->types & names[i].type) != 0 ? names[i].text : NULL;
+    }
+    (void)fprintf(out, "%s%s%s", name, (field->types & SNP_T_NULL) != 0 ? " or null" : "",
+                  (field->types & SNP_T_OPT) == 0 ? ""
+                  : field->held == SNP_HELD_YES   ? ", optional (true)"
+                                                  : ", optional");
+    if (field->max != 0) {
+        (void)fprintf(out, ", at most %llu%s", (unsigned long long)field->max,
+                      (field->types & (SNP_T_STR | SNP_T_TEXT)) != 0 ? " bytes" : "");
+    }
+}
+
+static void rows_print(FILE *out,
+                       const struct snp_record *form,
+                       const char *before,
+                       struct shown *shown)
+{
+    for (size_t i = 0; i < form->n_fields; i++) {
+        const struct snp_field *field = &form->fields[i];
+        bool is_known = field->of != NULL && shown_before(shown, field->of);
+        char inside[NAME_MAX_];
+
+        (void)fprintf(out, "| %s`%s` | ", before, field->name);
+        type_print(out, field);
+        (void)fprintf(out, " | %s", field->text);
+        for (size_t j = 0; !words_are_told(field) && field->words[j] != NULL; j++) {
+            (void)fprintf(out, "%s`%s`", j == 0 ? (field->text[0] == '\0' ? "" : ": ") : ", ",
+                          field->words[j]);
+        }
+        (void)fprintf(out, "%s |\n", is_known ? "; members as above" : "");
+        if (field->of != NULL && !is_known) {
+            (void)snprintf(inside, sizeof(inside), "%s`%s%s` ", before, field->name,
+                           (field->types & SNP_T_ARR) != 0 ? "[]" : "");
+            rows_print(out, field->of, inside, shown);
+        }
+    }
+}
+
+static void head_print(FILE *out)
+{
+    (void)fputs("| member | type | meaning |\n|---|---|---|\n", out);
+}
+
+static void method_print(FILE *out, const struct snp_method_form *method, struct shown *shown)
+{
+    size_t n_answer = method->answer == NULL ? 0 : method->answer->n_fields;
+
+    (void)fprintf(out, "\n#### %s\n\n%s\n", method->request->what, method->text);
+    if (method->request->n_fields + n_answer == 0) {
+        return;
+    }
+    (void)fputc('\n', out);
+    head_print(out);
+    rows_print(out, method->request, "", shown);
+    if (n_answer > 0) {
+        rows_print(out, method->answer, "answer ", shown);
+    }
+}
+
+static void events_print(FILE *out)
+{
+    static const struct snp_record *const events[] = {
+        &snp_event_waiting_form, &snp_event_stdout_form,  &snp_event_stderr_form,
+        &snp_event_gap_form,     &snp_event_display_form, &snp_event_call_form,
+        &snp_event_taken_form,   &snp_event_gone_form,
+    };
+    struct shown shown = {.n = 0};
+
+    head_print(out);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(events); i++) {
+        char before[NAME_MAX_];
+
+        if (events[i]->n_fields == 0) {
+            (void)fprintf(out, "| %s | | |\n", events[i]->what);
+        }
+        (void)snprintf(before, sizeof(before), "%s ", events[i]->what);
+        rows_print(out, events[i], before, &shown);
+    }
+}
+
+bool snp_messages_print(FILE *out, const char *what)
+{
+    struct shown shown = {.n = 0};
+
+    if (strcmp(what, "client") == 0) {
+        for (size_t i = 0; i < SNP_METHODS_N; i++) {
+            method_print(out, &snp_methods[i], &shown);
+        }
+    } else if (strcmp(what, "tier") == 0) {
+        for (size_t i = 0; i < SNP_TIER_METHODS_N; i++) {
+            method_print(out, &snp_tier_methods[i], &shown);
+        }
+    } else if (strcmp(what, "result") == 0) {
+        head_print(out);
+        rows_print(out, &snp_result_form, "", &shown);
+        rows_print(out, &snp_result_added_form, "", &shown);
+    } else if (strcmp(what, "events") == 0) {
+        events_print(out);
+    } else {
+        return false;
+    }
+    return true;
+}
