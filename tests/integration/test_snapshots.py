@@ -595,6 +595,25 @@ def test_another_file_is_refused_with_its_first_bytes(start, parts):
     assert bad(client.call("import.end", token=token))["code"] == "not_found"
 
 
+def test_what_an_import_wakes_can_be_destroyed(start):
+    daemon = start("--live-max", "1", *LATER)
+    client, other = daemon.client(), daemon.client()
+    client.run("1", "s")
+    data = exported(client, "s")[1]
+    running = other.start("wait(100)", "s")
+    assert wait_until(lambda: row(client)["state"] == "running")
+    token = good(client.call("import.begin", name="mine"))["token"]
+    good(client.call("import.data", data, token=token))
+    waits = client.send({"method": "import.end", "token": token})  # for room, which the cell has
+    ask = daemon.client()
+    assert wait_until(lambda: "mine" in sessions(ask))
+    good(ask.call("sessions.destroy", session="mine"))
+    assert client.end_of(waits)[0] == ERROR
+    good(ask.call("interrupt", session="s"))
+    assert other.end_of(running)[0] in (RESPONSE, ERROR)
+    assert client.run("2", "s") == "2"
+
+
 def test_export_here_import_there(start, tmp_path, bin_folder):  # noqa: F811
     from test_daemon import Daemon
     client = start(*LATER).client()

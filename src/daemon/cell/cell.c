@@ -51,21 +51,20 @@ static bool is_lasting(const struct snp_exec *exec)
 static void tell(struct snp_exec *exec, const json_t *checkpoint)
 {
     snp_autobuf struct snp_buf whole = {0};
+    struct snp_request *request = snp_exec_take_request(exec);
     int r = exec->record == NULL ? exec->err.code
                                  : snp_reply_whole(exec->session, exec->record,
                                                    exec->has_manifest, checkpoint, &whole);
 
-    snp_exec_drop_raw(exec); /* while the request says whose it was */
     if (r < 0 && exec->err.code == SNP_OK) {
         (void)snp_fail(&exec->err, (enum snp_code)r, "no room for the answer");
     }
     if (exec->ended != NULL) {
         exec->ended(exec->ctx, r < 0 ? NULL : exec->record, &exec->err);
     } else if (r < 0) {
-        snp_request_fail(SNP_TAKE_PTR(exec->request), &exec->err);
+        snp_request_fail(request, &exec->err);
     } else {
-        snp_request_pass(SNP_TAKE_PTR(exec->request), snp_buf_bytes(&whole), whole.len, NULL,
-                         0);
+        snp_request_pass(request, snp_buf_bytes(&whole), whole.len, NULL, 0);
     }
 }
 
@@ -304,9 +303,7 @@ static void refusal_written(void *ctx, const struct snp_err *err)
     if (begin_again(exec, true)) {
         return;
     }
-    if (exec->request != NULL) {
-        exec->request->exec = NULL;
-    }
+    snp_exec_detach(exec);
     not_run(exec);
     outcome_written(exec, err);
 }
@@ -338,9 +335,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
             return 0;
         }
     }
-    if (exec->request != NULL) {
-        exec->request->exec = NULL;
-    }
+    snp_exec_detach(exec);
     if (answer->head != NULL) {
         r = result_take(exec, answer, ret_bad);
     } else if (exec->err.code == SNP_E_NOT_FOUND) {
@@ -474,9 +469,7 @@ static void begin_written(void *ctx, const struct snp_err *err)
     if (err != NULL) {
         snp_session_ref(session);
         start_undo(exec);
-        if (exec->request != NULL) {
-            exec->request->exec = NULL;
-        }
+        snp_exec_detach(exec);
         snp_exec_fail(exec, &why);
         snp_session_go_on(session);
         snp_session_unref(session);
@@ -484,9 +477,7 @@ static void begin_written(void *ctx, const struct snp_err *err)
     }
     exec->err = why;
     exec->err.code = SNP_E_LIMIT;
-    if (exec->request != NULL) {
-        exec->request->exec = NULL;
-    }
+    snp_exec_detach(exec);
     snp_entry_end(exec, &(struct snp_outcome){.status = "refused", .state = "kept"},
                   outcome_written);
 }

@@ -50,13 +50,28 @@ void snp_exec_free(struct snp_exec *exec)
     free(exec);
 }
 
-void snp_exec_fail(struct snp_exec *exec, const struct snp_err *err)
+void snp_exec_detach(struct snp_exec *exec)
+{
+    if (exec->request != NULL) {
+        exec->request->exec = NULL;
+    }
+}
+
+struct snp_request *snp_exec_take_request(struct snp_exec *exec)
 {
     snp_exec_drop_raw(exec);
+    snp_exec_detach(exec);
+    return SNP_TAKE_PTR(exec->request);
+}
+
+void snp_exec_fail(struct snp_exec *exec, const struct snp_err *err)
+{
+    struct snp_request *request = snp_exec_take_request(exec);
+
     if (exec->ended != NULL) {
         exec->ended(exec->ctx, NULL, err);
     } else {
-        snp_request_fail(SNP_TAKE_PTR(exec->request), err);
+        snp_request_fail(request, err);
     }
     snp_exec_free(exec);
 }

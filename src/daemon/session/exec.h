@@ -87,6 +87,11 @@ bool snp_exec_take_out(struct snp_exec *exec);
 /* First in line again: it has not been run after all. False: the line is full. */
 bool snp_exec_put_back(struct snp_exec *exec);
 
+/* It has ended: its client can neither stop nor answer it any more. */
+void snp_exec_detach(struct snp_exec *exec);
+/* The same, and its request is the caller's to end. NULL: nobody asked. */
+struct snp_request *snp_exec_take_request(struct snp_exec *exec);
+
 /* Its code and input no longer count for its client. */
 void snp_exec_uncount_raw(struct snp_exec *exec);
 /* They are no longer needed here. */
