@@ -40,6 +40,7 @@
 #include "tier/engine/serve.h"
 #include "tier/engine/stream/output.h"
 #include "tier/engine/supervisor.h"
+#include "wire/result.h"
 #include "wire/rpc.h"
 
 enum {
@@ -147,7 +148,8 @@ static const char *stream_name(int stream)
 static void show_bytes(void *data, const char *bytes, size_t n)
 {
     const struct show *show = data;
-    json_t *head = json_pack("{s:s}", "event", stream_name(show->stream));
+    json_t *head = snp_record_write(
+        show->stream == 0 ? &snp_event_stdout_form : &snp_event_stderr_form, NULL);
 
     snp_serve_event(show->cell->sandbox->supervisor, show->cell->id, head, bytes, n);
     json_decref(head);
@@ -156,8 +158,8 @@ static void show_bytes(void *data, const char *bytes, size_t n)
 static void show_gap(void *data, uint64_t chars)
 {
     const struct show *show = data;
-    json_t *head = json_pack("{s:s,s:s,s:I}", "event", "gap", "stream",
-                             stream_name(show->stream), "omitted_chars", (json_int_t)chars);
+    json_t *head =
+        SNP_WRITE(snp_event_gap, .stream = stream_name(show->stream), .omitted_chars = chars);
 
     snp_serve_event(show->cell->sandbox->supervisor, show->cell->id, head, NULL, 0);
     json_decref(head);
@@ -817,7 +819,7 @@ static void guest_display(struct snp_sandbox *s, const json_t *head, const struc
                                              .hint = "show fewer, or write them to files"});
         return;
     }
-    event = json_pack("{s:s,s:O}", "event", "display", "mime", mimes);
+    event = SNP_WRITE(snp_event_display, .mime = mimes);
     snp_serve_event(s->supervisor, c->id, event, f->raw, f->raw_len);
     json_decref(event);
 }
@@ -924,7 +926,7 @@ static void guest_call(struct snp_sandbox *s, const json_t *head, const struct s
     if (c->phase != SNP_CELL_RUNNING) {
         return; /* it is asked to stop */
     }
-    event = json_pack("{s:s,s:I}", "event", "call", "call", (json_int_t)c->n_calls);
+    event = SNP_WRITE(snp_event_call, .call = c->n_calls);
     snp_serve_event(s->supervisor, c->id, event, f->raw, f->raw_len);
     json_decref(event);
 }

@@ -23,6 +23,7 @@
 #include "tier/engine/serve.h"
 #include "tier/engine/supervisor.h"
 #include "wire/rpc.h"
+#include "wire/tier.h"
 
 static void sandbox_free(struct snp_sandbox *s)
 {
@@ -148,8 +149,9 @@ static void sandbox_begin(struct snp_sandbox *s)
     s->wants_snapshot = s->spec.is_transactional;
     snp_snapshot_begin(s);
     s->setup_us = (uint32_t)(snp_now_us() - s->open_us);
+    snp_autojson json_t *manifest = snp_manifest(s);
     json_t *answer =
-        json_pack("{s:o,s:I}", "manifest", snp_manifest(s), "open_us", (json_int_t)s->setup_us);
+        SNP_WRITE(snp_tier_open_answer, .manifest = manifest, .open_us = s->setup_us);
     snp_serve_response(s->supervisor, s->open_id, answer, NULL, 0);
     json_decref(answer);
     s->open_id = 0;

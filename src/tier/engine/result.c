@@ -22,6 +22,8 @@
 #include "text/hint.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/supervisor.h"
+#include "wire/file.h"
+#include "wire/result.h"
 
 /* Together they keep the longest result, every character escaped, within SNP_FRAME_HEAD_MAX. */
 enum {
@@ -241,8 +243,9 @@ static json_t *limit_json(enum snp_limit limit, uint64_t value)
     const struct snp_limit_info *info = snp_limit_info(limit);
     char text[64];
 
-    return json_pack("{s:s,s:I,s:s,s:s}", "key", info->key, "value", (json_int_t)value, "text",
-                     snp_limit_format(limit, value, text, sizeof(text)), "flag", info->flag);
+    return SNP_WRITE(snp_result_limit, .key = info->key, .value = value,
+                     .text = snp_limit_format(limit, value, text, sizeof(text)),
+                     .flag = info->flag);
 }
 
 static json_t *limit_of(const struct snp_cell *c, const char *status)
@@ -384,11 +387,10 @@ static json_t *usage_of(const struct snp_cell *c)
     if (c->usage.has_cpu) {
         cpu_us = c->usage.cpu_us - s->last_usage.cpu_us;
     }
-    return json_pack(
-        "{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "wall_us", (json_int_t)(c->end_us - c->start_us),
-        "cpu_us", bounded(cpu_us), "memory_peak_bytes", bounded(peak), "stdout_bytes",
-        (json_int_t)c->output[0].bytes, "stderr_bytes", (json_int_t)c->output[1].bytes,
-        "written_bytes", bounded(c->written_bytes), "setup_us", (json_int_t)s->setup_us);
+    return SNP_WRITE(snp_result_usage, .wall_us = c->end_us - c->start_us,
+                     .cpu_us = bounded(cpu_us), .memory_peak_bytes = bounded(peak),
+                     .stdout_bytes = c->output[0].bytes, .stderr_bytes = c->output[1].bytes,
+                     .written_bytes = bounded(c->written_bytes), .setup_us = s->setup_us);
 }
 
 static json_t *output_of(const struct snp_cell *c)
@@ -586,6 +588,8 @@ json_t *snp_result_entries(const char *at, size_t n)
     const char *end = at + n;
     size_t room = ENTRIES_ROOM;
     json_t *entries = json_array();
+    json_t *answer;
+    json_t *name;
     bool truncated = n > 0 && at[0] != 0;
 
     for (at += 1; end - at >= 18;) {
@@ -603,11 +607,14 @@ json_t *snp_result_entries(const char *at, size_t n)
             break;
         }
         room -= ENTRY_BYTES + ESCAPED_MAX * len;
-        (void)json_array_append_new(entries, json_pack("{s:o,s:s,s:I,s:f}", "name",
-                                                       snp_json_bytes(at + 17, len), "type",
-                                                       types[type], "size", (json_int_t)size,
-                                                       "mtime", (double)mtime_ns / 1e9));
+        name = snp_json_bytes(at + 17, len);
+        (void)json_array_append_new(entries,
+                                    SNP_WRITE(snp_ls_entry, .name = name, .type = types[type],
+                                              .size = size, .mtime = (double)mtime_ns / 1e9));
+        json_decref(name);
         at += 17 + len + 1;
     }
-    return json_pack("{s:o,s:b}", "entries", entries, "truncated", truncated);
+    answer = SNP_WRITE(snp_ls_answer, .entries = entries, .truncated = truncated);
+    json_decref(entries);
+    return answer;
 }

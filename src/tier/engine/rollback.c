@@ -21,6 +21,7 @@
 #include "tier/engine/sandbox.h"
 #include "tier/engine/serve.h"
 #include "tier/engine/supervisor.h"
+#include "wire/tier.h"
 
 /* Sweeping ---------------------------------------------------------------------------------- */
 
@@ -280,8 +281,8 @@ static void snapshot_ready(void *data)
         return;
     }
     b->is_permanent = true;
-    answer = json_pack("{s:I,s:I}", "branch", (json_int_t)b->number, "us",
-                       (json_int_t)(snp_now_us() - wanted->start_us));
+    answer = SNP_WRITE(snp_tier_snapshot_answer, .branch = b->number,
+                       .us = snp_now_us() - wanted->start_us);
     snp_serve_response(s->supervisor, wanted->id, answer, NULL, 0);
 }
 
@@ -331,7 +332,7 @@ static void rollback_answer(struct snp_sandbox *s, bool ok)
     s->epoch = done.epoch;
     if (ok) {
         snp_autojson json_t *answer =
-            json_pack("{s:I}", "us", (json_int_t)(snp_now_us() - done.start_us));
+            SNP_WRITE(snp_tier_rollback_answer, .us = snp_now_us() - done.start_us);
         snp_serve_response(s->supervisor, done.id, answer, NULL, 0);
         return;
     }
@@ -428,8 +429,8 @@ int snp_method_memory(struct snp_sandbox *s, uint32_t id, struct snp_err *err)
         }
     }
     s->supervisor->ops->copies_usage(s, pids, n, &usage);
-    answer = json_pack("{s:I, s:I, s:O}", "bytes", (json_int_t)usage.bytes, "copies_bytes",
-                       (json_int_t)usage.copies_bytes, "branches", numbers);
+    answer = SNP_WRITE(snp_tier_memory_answer, .bytes = usage.bytes,
+                       .copies_bytes = usage.copies_bytes, .branches = numbers);
     if (r < 0 || answer == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

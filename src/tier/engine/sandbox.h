@@ -17,6 +17,7 @@
 #include "guest/spec.h"
 #include "os/meter.h"
 #include "policy/limits.h"
+#include "policy/session_name.h"
 #include "registry/python.h"
 #include "tier/engine/puts.h"
 #include "tier/engine/rollback.h"
@@ -28,7 +29,6 @@ struct snp_cell;
 struct snp_supervisor;
 
 enum {
-    SNP_SESSION_ID_LEN = 32,
     SNP_CALLS_MAX = 64,
 };
 

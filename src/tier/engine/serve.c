@@ -26,7 +26,9 @@
 #include "tier/engine/state.h"
 #include "tier/engine/stream/spool.h"
 #include "tier/engine/supervisor.h"
+#include "wire/file.h"
 #include "wire/rpc.h"
+#include "wire/tier.h"
 
 struct request {
     struct snp_supervisor *supervisor;
@@ -328,7 +330,7 @@ static int on_exec(struct request *rq, struct snp_err *err)
 static int on_interrupt(struct request *rq, struct snp_err *err)
 {
     snp_autojson json_t *answer =
-        json_pack("{s:b}", "interrupted", snp_cell_interrupt(rq->sandbox));
+        SNP_WRITE(snp_tier_interrupt_answer, .interrupted = snp_cell_interrupt(rq->sandbox));
 
     (void)err;
     snp_serve_response(rq->supervisor, rq->id, answer, NULL, 0);
@@ -350,7 +352,7 @@ static int on_answer(struct request *rq, struct snp_err *err)
     if (call < 1 || call > UINT32_MAX || rq->raw_len > SNP_CALL_BYTES_MAX) {
         return snp_fail(err, SNP_E_INVALID, "answer: out of range");
     }
-    answer = json_pack("{s:b}", "answered", snp_cell_answer(rq->sandbox, &said));
+    answer = SNP_WRITE(snp_tier_answer_answer, .answered = snp_cell_answer(rq->sandbox, &said));
     snp_serve_response(rq->supervisor, rq->id, answer, NULL, 0);
     return 0;
 }
@@ -455,14 +457,11 @@ static void on_got(const struct file_call *call, uint64_t size, const char *byte
             return;
         }
     }
-    answer = json_pack("{s:I,s:i,s:b}", "size", (json_int_t)size, "mode", (int)(mode & 0777U),
-                       "eof", call->offset + hole + n >= size || hole + n == 0);
-    if (call->tells_holes &&
-        (json_object_set_new(answer, "hole", json_integer((json_int_t)hole)) < 0 ||
-         json_object_set_new(answer, "room", json_integer((json_int_t)call->room_bytes)) < 0 ||
-         json_object_set_new(answer, "project", json_boolean(call->has_project)) < 0)) {
-        json_decref(SNP_TAKE_PTR(answer));
-    }
+    answer = SNP_WRITE(snp_get_answer, .size = size, .mode = mode & 0777U,
+                       .eof = call->offset + hole + n >= size || hole + n == 0,
+                       .hole = call->tells_holes ? (int64_t)hole : SNP_NO_NUMBER,
+                       .room = call->tells_holes ? (int64_t)call->room_bytes : SNP_NO_NUMBER,
+                       .project = call->tells_holes && call->has_project);
     snp_serve_response(call->supervisor, call->id, answer, bytes, n);
 }
 
@@ -487,7 +486,7 @@ static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
         return;
     }
     if (call->type == SNP_INIT_PUT) {
-        answer = json_pack("{s:I}", "size", (json_int_t)size);
+        answer = SNP_WRITE(snp_put_answer, .size = size);
         snp_serve_response(call->supervisor, call->id, answer, NULL, 0);
         return;
     }
@@ -595,8 +594,8 @@ static int on_output(struct request *rq, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    answer = json_pack("{s:I,s:b,s:b}", "size", (json_int_t)part.size, "eof",
-                       (uint64_t)offset + part.n >= part.size, "truncated", part.is_cut);
+    answer = SNP_WRITE(snp_output_answer, .size = part.size,
+                       .eof = (uint64_t)offset + part.n >= part.size, .truncated = part.is_cut);
     snp_serve_response(rq->supervisor, rq->id, answer, bytes, part.n);
     return 0;
 }

@@ -33,6 +33,7 @@
 #include "tier/engine/stream/relay.h"
 #include "tier/engine/supervisor.h"
 #include "wire/rpc.h"
+#include "wire/tier.h"
 
 enum {
     BUDGET_MS = 15000,     /* of the interpreter, to save or restore */
@@ -206,7 +207,7 @@ static void saving_end(struct snp_saving *v, const struct snp_err *err)
         snp_serve_error(s->supervisor, id, err);
     } else {
         snp_autojson json_t *answer =
-            json_pack("{s:I}", "us", (json_int_t)(snp_now_us() - v->start_us));
+            SNP_WRITE(snp_tier_save_answer, .us = snp_now_us() - v->start_us);
         snp_serve_response(s->supervisor, id, answer, NULL, 0);
     }
     let_go(v);
