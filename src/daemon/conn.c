@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
-#include <sys/socket.h>
 
 #include "base/fd.h"
 #include "daemon/caps.h"

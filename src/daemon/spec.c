@@ -5,7 +5,6 @@
  */
 #include "daemon/spec.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"

@@ -52,7 +52,7 @@ int snp_archive_begins(uint64_t at, const char *bytes, size_t n, struct snp_err 
 /* What a file says of itself, checked in form. */
 struct snp_archive {
     char name[SNP_SESSION_NAME_MAX + 1]; /* "" = has none that may be used */
-    json_t *spec;                        /* owned: an object, as session_spec.h writes it */
+    json_t *spec;                        /* owned: an object, as session/spec.h writes it */
     json_t *lost;                        /* owned: an array */
     unsigned version;
     uint64_t cell;

@@ -17,7 +17,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/str.h"
 #include "daemon/cell/call.h"
 #include "daemon/cell/reply.h"
 #include "daemon/request.h"

@@ -3,11 +3,9 @@
  * The methods `history`, `cell.show` and `journal.events`: what the journal has, read on the
  * store's thread and answered on the loop.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
 #include "daemon/cell/reply.h"
 #include "daemon/request.h"
 #include "daemon/save/entry.h"
@@ -23,7 +21,6 @@
 #include "store/store.h"
 #include "wire/frame.h"
 #include "wire/record.h"
-#include "wire/rpc.h"
 #include "wire/session.h"
 
 enum {

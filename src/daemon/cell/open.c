@@ -5,14 +5,9 @@
  */
 #include "daemon/cell/open.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/str.h"
 #include "daemon/cell/end.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"

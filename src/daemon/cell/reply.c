@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
 #include "daemon/tier.h"

@@ -12,7 +12,6 @@
  */
 #include "daemon/cell/wake.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

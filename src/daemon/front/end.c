@@ -5,7 +5,6 @@
  */
 #include "daemon/front/end.h"
 
-#include <string.h>
 #include <unistd.h>
 #include <sys/stat.h>
 

@@ -26,7 +26,6 @@
 #include "store/state.h"
 #include "store/store.h"
 #include "wire/frame.h"
-#include "wire/rpc.h"
 
 enum {
     FILES_MAX = 1000, /* rows of one cell; the result has all */

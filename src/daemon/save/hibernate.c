@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/leave.h"
 #include "daemon/save/lost.h"

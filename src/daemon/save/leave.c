@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/lost.h"

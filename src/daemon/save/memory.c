@@ -392,7 +392,7 @@ static bool oldest_evict(struct snp_session *session, const char *why)
     if (oldest == NULL) {
         return false;
     }
-    snp_log(SNP_LOG_INFO, "branch-evicted", "session=%s snapshot=%s why=%s", session->id,
+    snp_log(SNP_LOG_INFO, "snapshot-evicted", "session=%s snapshot=%s why=%s", session->id,
             oldest->snapshot, why);
     oldest->is_doomed = true;
     return true;
@@ -516,7 +516,7 @@ static int dropped(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     (void)ret_bad;
     if (answer->head == NULL && answer->err->code != SNP_E_PEER &&
         answer->err->code != SNP_E_NOT_FOUND) {
-        snp_log(SNP_LOG_WARN, "branch-drop", "error=\"%s\"", answer->err->msg);
+        snp_log(SNP_LOG_WARN, "snapshot-drop", "error=\"%s\"", answer->err->msg);
     }
     return 0;
 }
@@ -535,7 +535,7 @@ void snp_memory_drop(const struct snp_executor *executor, uint32_t number)
         return;
     }
     if (head == NULL || snp_tier_ask(executor->tier, &call, &err) < 0) {
-        snp_log(SNP_LOG_WARN, "branch-drop", "executor=%s error=\"%s\"", executor->id,
+        snp_log(SNP_LOG_WARN, "snapshot-drop", "executor=%s error=\"%s\"", executor->id,
                 head == NULL ? "out of memory" : err.msg);
     }
 }

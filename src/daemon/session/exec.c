@@ -9,9 +9,7 @@
 #include "daemon/session/exec.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"

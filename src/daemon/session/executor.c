@@ -9,7 +9,6 @@
 #include "daemon/session/executor.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,7 +12,6 @@
 #include "daemon/server.h"
 #include "store/job.h"
 #include "store/store.h"
-#include "wire/session.h"
 
 _Static_assert((SNP_CAP_SESSIONS & (SNP_CAP_SESSIONS - 1)) == 0, "buckets are masked");
 

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/str.h"
 #include "store/checkpoint.h"
 #include "store/job.h"

@@ -18,7 +18,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/str.h"
 #include "daemon/request.h"
 #include "daemon/save/durable.h"
 #include "daemon/save/entry.h"

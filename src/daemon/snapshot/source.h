@@ -28,7 +28,7 @@ struct snp_source {
     uint64_t checkpoint;                   /* 0 = nothing yet: no variables, no files */
     uint64_t cell;
     uint64_t epoch;
-    char *spec;   /* owned: policy, as session_spec.h writes it */
+    char *spec;   /* owned: policy, as session/spec.h writes it */
     json_t *lost; /* owned: what could not be saved */
 };
 
