@@ -29,24 +29,17 @@ enum {
 };
 
 void snp_run_stop_set(
-    struct snp_run_stop *stop, const char *by, const char *option, const char *fmt, ...)
+    struct snp_run_stop *stop, const char *by, bool can_be_raised, const char *fmt, ...)
 {
     va_list args;
-    int n;
 
     stop->by = by;
-    stop->option = option;
+    stop->can_be_raised = can_be_raised;
     va_start(args, fmt);
-    n = vsnprintf(stop->message, sizeof(stop->message), fmt, args);
+    (void)vsnprintf(stop->message, sizeof(stop->message), fmt, args);
     va_end(args);
-    if (option != NULL && n > 0 && (size_t)n < sizeof(stop->message)) {
-        (void)snprintf(stop->told, sizeof(stop->told), "%.780s; go on without it",
-                       stop->message);
-        (void)snprintf(stop->message + n, sizeof(stop->message) - (size_t)n,
-                       "; %s raises the limit", option);
-    } else {
-        memcpy(stop->told, stop->message, sizeof(stop->told));
-    }
+    (void)snprintf(stop->told, sizeof(stop->told), "%.780s%s", stop->message,
+                   can_be_raised ? "; go on without it" : "");
 }
 
 static bool is_agent(const struct snp_run_state *state)
@@ -59,8 +52,7 @@ void snp_run_budget_timeout(const struct snp_run_state *state,
                             const char *why,
                             struct snp_run_stop *ret)
 {
-    snp_run_stop_set(ret, "timeout", "--timeout",
-                     "Execution timeout exceeded: %.1fs/%.1fs%s%.300s",
+    snp_run_stop_set(ret, "timeout", true, "Execution timeout exceeded: %.1fs/%.1fs%s%.300s",
                      (double)(elapsed_ms - state->base_ms) / 1000,
                      (double)(state->budget.wall_ms - state->base_ms) / 1000,
                      why[0] == '\0' ? "" : ", ", why);
@@ -82,14 +74,13 @@ static bool turns_are_over(const struct snp_run_state *state, struct snp_run_sto
     const struct snp_run_budget *budget = &state->budget;
 
     if (budget->max_depth > 0 && state->turn >= budget->max_depth) {
-        snp_run_stop_set(ret, "max_depth", "--max-depth", "Stopped after %lld of %lld turns",
+        snp_run_stop_set(ret, "max_depth", true, "Stopped after %lld of %lld turns",
                          (long long)state->turn, (long long)budget->max_depth);
         return true;
     }
     if (budget->max_subcalls > 0 && state->turn_calls >= budget->max_subcalls) {
-        snp_run_stop_set(ret, "max_subcalls", "--max-calls",
-                         "Stopped after %lld of %lld model calls", (long long)state->turn_calls,
-                         (long long)budget->max_subcalls);
+        snp_run_stop_set(ret, "max_subcalls", true, "Stopped after %lld of %lld model calls",
+                         (long long)state->turn_calls, (long long)budget->max_subcalls);
         return true;
     }
     return false;
@@ -106,7 +97,6 @@ static bool tokens_are_over(const struct snp_run_state *state,
                             uint64_t *most,
                             struct snp_run_stop *ret)
 {
-    const char *option = is_agent(state) ? "--budget" : "--token-budget";
     int64_t limit = state->budget.tokens - state->base_tokens;
     int64_t used = snp_run_state_tokens(state) - state->base_tokens;
     int64_t left = limit - used - input_of(next);
@@ -115,13 +105,13 @@ static bool tokens_are_over(const struct snp_run_state *state,
         return false;
     }
     if (used >= limit) {
-        snp_run_stop_set(ret, "token_budget", option,
+        snp_run_stop_set(ret, "token_budget", true,
                          "Token budget exhausted: %lld/%lld tokens used", (long long)used,
                          (long long)limit);
         return true;
     }
     if (left < ANSWER_MIN) {
-        snp_run_stop_set(ret, "token_budget", option,
+        snp_run_stop_set(ret, "token_budget", true,
                          "Token budget exhausted: %lld/%lld tokens used, and the next call "
                          "needs about %llu before its answer",
                          (long long)used, (long long)limit, (unsigned long long)next->input);
@@ -144,16 +134,15 @@ static bool cost_is_over(const struct snp_run_state *state,
         return false;
     }
     if (!next->is_priced || state->is_cost_unknown) {
-        snp_run_stop_set(ret, "cost_unknown", NULL,
+        snp_run_stop_set(ret, "cost_unknown", false,
                          "the price of the model is not known, so the cost limit of $%.2f "
-                         "cannot hold; give the model a price, or --cost-limit none",
+                         "cannot hold",
                          limit);
         return true;
     }
     affordable = next->output_usd > 0 ? left / next->output_usd : (double)*most;
     if (state->cost_usd >= limit || left < 0 || affordable < ANSWER_MIN) {
-        snp_run_stop_set(ret, "cost_limit", "--cost-limit",
-                         "Cost budget exhausted: $%.4f/$%.4f USD%s",
+        snp_run_stop_set(ret, "cost_limit", true, "Cost budget exhausted: $%.4f/$%.4f USD%s",
                          state->cost_usd - state->base_cost, limit - state->base_cost,
                          state->cost_usd >= limit ? "" : ", and the next call would pass it");
         return true;
@@ -213,7 +202,7 @@ static void circle(const struct snp_run_state *state, struct snp_run_stop *ret)
     if (tried_add(state, &tried) < 0) {
         snp_buf_clear(&tried);
     }
-    snp_run_stop_set(ret, "repeated_failure", NULL, "The same %s came %d times in a row%s",
+    snp_run_stop_set(ret, "repeated_failure", false, "The same %s came %d times in a row%s",
                      state->breaker.n_errors >= SNP_BREAKER_TIMES ? "error"
                                                                   : "call with the same result",
                      SNP_BREAKER_TIMES, tried.len == 0 ? "" : snp_buf_cstr(&tried));
@@ -246,18 +235,17 @@ static bool subs_are_over(const struct snp_run_state *state, struct snp_run_stop
     const struct snp_run_sub_limits *sub = &state->budget.sub;
 
     if (!sub->is_on) {
-        snp_run_stop_set(ret, "sub_calls", NULL,
-                         "Sub-calls are off (--no-sub-calls, or sub_calls_enabled = false)");
+        snp_run_stop_set(ret, "sub_calls", false, "Sub-calls are off");
         return true;
     }
     if (state->nesting >= SNP_RUN_NESTING_MAX) {
-        snp_run_stop_set(ret, "nesting", NULL,
+        snp_run_stop_set(ret, "nesting", false,
                          "Sub-call depth exceeded: %zu/%d; do it without a sub-call",
                          state->nesting, SNP_RUN_NESTING_MAX);
         return true;
     }
     if (state->turn_subs >= sub->per_turn) {
-        snp_run_stop_set(ret, "sub_calls", "--max-sub-calls",
+        snp_run_stop_set(ret, "sub_calls", true,
                          "Sub-call budget exhausted: %lld/%lld calls this turn",
                          (long long)state->turn_subs, (long long)sub->per_turn);
         return true;
@@ -282,16 +270,15 @@ static bool sub_cost_is_over(const struct snp_run_state *state,
     double left = budget->sub.cost_usd - spent;
 
     if (!next->call.is_priced || state->is_cost_unknown) {
-        snp_run_stop_set(ret, "cost_unknown", NULL,
+        snp_run_stop_set(ret, "cost_unknown", false,
                          "the price of the model is not known, so "
                          "sub_calls_max_cost_per_session cannot hold; give the model a price "
                          "(docs/reference/models.md)");
         return true;
     }
     if (left <= 0 || cost_of_shortest(next) > left) {
-        snp_run_stop_set(ret, "sub_cost", "sub_calls_max_cost_per_session",
-                         "Sub-call session cost exceeded: $%.4f/$%.4f", spent,
-                         budget->sub.cost_usd);
+        snp_run_stop_set(ret, "sub_cost", true, "Sub-call session cost exceeded: $%.4f/$%.4f",
+                         spent, budget->sub.cost_usd);
         return true;
     }
     *most = left;
@@ -302,7 +289,7 @@ static bool sub_cost_is_over(const struct snp_run_state *state,
         *most = share < left ? share : left;
     }
     if (*most < cost_of_shortest(next)) {
-        snp_run_stop_set(ret, "cost_limit", "--cost-limit",
+        snp_run_stop_set(ret, "cost_limit", true,
                          "Cost budget exhausted: $%.4f of $%.4f are left for a sub-call",
                          *most < 0 ? 0 : *most, budget->cost_usd - state->base_cost);
         return true;
@@ -326,7 +313,7 @@ static bool sub_tokens_are_over(const struct snp_run_state *state,
     if (*most > 0 || budget->tokens > 0) {
         if (*most < input_of(&next->call) + ANSWER_MIN) {
             snp_run_stop_set(
-                ret, "token_budget", is_agent(state) ? "--budget" : "--token-budget",
+                ret, "token_budget", true,
                 "Token budget exhausted: %lld tokens are there for a sub-call that needs about "
                 "%llu before its answer",
                 (long long)*most, (unsigned long long)next->call.input);
@@ -404,17 +391,9 @@ static int64_t more(int64_t limit, int64_t used, int64_t least)
     return twice > enough ? twice : enough;
 }
 
-static void SNP_PRINTF(3, 4) option_add(char *out, size_t out_len, const char *fmt, ...)
+static void limit_add(json_t *limits, const char *name, int64_t value)
 {
-    size_t n = strlen(out);
-    va_list args;
-
-    if (n > 0 && n + 1 < out_len) {
-        out[n++] = ' ';
-    }
-    va_start(args, fmt);
-    (void)vsnprintf(out + n, out_len - n, fmt, args);
-    va_end(args);
+    (void)json_object_set_new(limits, name, json_integer((json_int_t)value));
 }
 
 /* Tokens of an answer, as the run's answers were. */
@@ -427,8 +406,7 @@ static int64_t answer_of(const struct snp_run_state *state)
 
 static void tokens_resume(const struct snp_run_state *state,
                           const struct snp_run_next *next,
-                          char *out,
-                          size_t out_len)
+                          json_t *limits)
 {
     int64_t limit = snp_run_state_root(state)->budget.tokens;
     int64_t used = snp_run_state_tokens(state);
@@ -440,14 +418,12 @@ static void tokens_resume(const struct snp_run_state *state,
         (limit - used >= snp_run_sum(input_of(next), ANSWER_MIN) && limit - used >= mean)) {
         return;
     }
-    option_add(out, out_len, "%s %lld", is_agent(state) ? "--budget" : "--token-budget",
-               (value + TOKENS_ROUND - 1) / TOKENS_ROUND * TOKENS_ROUND);
+    limit_add(limits, "token_budget", (value + TOKENS_ROUND - 1) / TOKENS_ROUND * TOKENS_ROUND);
 }
 
 static void cost_resume(const struct snp_run_state *state,
                         const struct snp_run_next *next,
-                        char *out,
-                        size_t out_len)
+                        json_t *limits)
 {
     double limit = snp_run_state_root(state)->budget.cost_usd;
     double call = next->input_usd + (double)answer_of(state) * next->output_usd;
@@ -458,46 +434,45 @@ static void cost_resume(const struct snp_run_state *state,
         return;
     }
     if (!next->is_priced || state->is_cost_unknown) {
-        option_add(out, out_len, "--cost-limit none");
+        (void)json_object_set_new(limits, "cost_limit", json_null());
     } else if (state->cost_usd >= limit || limit - state->cost_usd < mean ||
                limit - state->cost_usd < next->input_usd + ANSWER_MIN * next->output_usd) {
         value = value > 2 * limit ? value : 2 * limit;
-        option_add(out, out_len, "--cost-limit %.2f", value > 0 ? ceil(value * 100) / 100 : 1);
+        (void)json_object_set_new(limits, "cost_limit",
+                                  json_real(value > 0 ? ceil(value * 100) / 100 : 1));
     }
 }
 
-static void turns_resume(const struct snp_run_state *state, char *out, size_t out_len)
+static void turns_resume(const struct snp_run_state *state, json_t *limits)
 {
     const struct snp_run_level *root = snp_run_state_root(state);
     const struct snp_run_budget *budget = &root->budget;
     bool is_over = budget->max_depth > 0 && root->turn >= budget->max_depth;
 
     if (is_agent(state) && budget->iterations > 0 && state->iteration >= budget->iterations) {
-        option_add(out, out_len, "--max-iterations %lld",
-                   (long long)more(budget->iterations, state->iteration, MORE_CALLS));
+        limit_add(limits, "max_iterations",
+                  more(budget->iterations, state->iteration, MORE_CALLS));
     } else if (!is_agent(state) && is_over) {
-        option_add(out, out_len, "--max-depth %lld",
-                   (long long)more(budget->max_depth, root->turn, MORE_CALLS));
+        limit_add(limits, "max_depth", more(budget->max_depth, root->turn, MORE_CALLS));
     }
     if (budget->max_subcalls > 0 && root->turn_calls >= budget->max_subcalls) {
-        option_add(out, out_len, "--max-calls %lld",
-                   (long long)more(budget->max_subcalls, root->turn_calls, MORE_CALLS));
+        limit_add(limits, "max_subcalls",
+                  more(budget->max_subcalls, root->turn_calls, MORE_CALLS));
     }
 }
 
-void snp_run_budget_resume(const struct snp_run_state *state,
-                           const struct snp_run_next *next,
-                           char *out,
-                           size_t out_len)
+json_t *snp_run_budget_resume(const struct snp_run_state *state,
+                              const struct snp_run_next *next)
 {
     int64_t limit = snp_run_state_root(state)->budget.wall_ms;
+    json_t *limits = json_object();
 
-    out[0] = '\0';
-    turns_resume(state, out, out_len);
-    tokens_resume(state, next, out, out_len);
-    cost_resume(state, next, out, out_len);
+    turns_resume(state, limits);
+    tokens_resume(state, next, limits);
+    cost_resume(state, next, limits);
     if (limit > 0 && next->elapsed_ms >= limit) {
-        option_add(out, out_len, "--timeout %lld",
-                   (long long)more(limit / 1000, next->elapsed_ms / 1000 + 1, MORE_SECONDS));
+        limit_add(limits, "timeout",
+                  more(limit / 1000, next->elapsed_ms / 1000 + 1, MORE_SECONDS));
     }
+    return limits;
 }

@@ -12,9 +12,9 @@
 /* Why a run ends without being done. */
 struct snp_run_stop {
     const char *by;     /* static: "max_depth", "token_budget", ... */
-    const char *option; /* static: what raises the limit; NULL = none does */
-    char message[800];  /* for people: with what raises the limit */
-    char told[800];     /* for models, which can raise none */
+    bool can_be_raised; /* by is a limit that was given */
+    char message[800];
+    char told[800]; /* for models, which can raise none */
 };
 
 /* What the next call would take. */
@@ -68,18 +68,16 @@ void snp_run_budget_timeout(const struct snp_run_state *state,
                             struct snp_run_stop *ret);
 
 /*
- * Options with which `resume` gets further: for each limit that is reached, or that the next call would pass, one
- * that leaves room for several more. next: of the run's own completion. "" = no limit is in the way.
+ * Limits with which `resume` gets further, {LIMIT: value, null = none}: for each that is reached, or that the next
+ * call would pass, one that leaves room for several more. next: of the run's own completion. New reference.
  */
-void snp_run_budget_resume(const struct snp_run_state *state,
-                           const struct snp_run_next *next,
-                           char *out,
-                           size_t out_len);
+json_t *snp_run_budget_resume(const struct snp_run_state *state,
+                              const struct snp_run_next *next);
 
 /* Fill in a stop. */
 void snp_run_stop_set(struct snp_run_stop *stop,
                       const char *by,
-                      const char *option,
+                      bool can_be_raised,
                       const char *fmt,
                       ...) SNP_PRINTF(4, 5);
 

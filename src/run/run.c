@@ -30,7 +30,6 @@ enum {
     RUN_ID_LEN = 8,
     SESSION_ID_LEN = 13, /* 48 random bits */
     FORMAT = 2,          /* of trajectories */
-    RESUME_MAX = 200,    /* bytes of options */
 };
 
 /* The session of a run: of SESSION_ID_LEN and its id. */
@@ -232,7 +231,7 @@ static enum snp_run_then iteration_begin(struct snp_run *run)
     snp_autofree char *content = NULL;
 
     if (state->budget.iterations > 0 && state->iteration >= state->budget.iterations) {
-        snp_run_stop_set(&run->stop, "max_iterations", "--max-iterations",
+        snp_run_stop_set(&run->stop, "max_iterations", true,
                          "Iteration limit reached (%lld/%lld)", (long long)state->iteration,
                          (long long)state->budget.iterations);
         run->has_stop = true;
@@ -749,8 +748,8 @@ static const char *error_of(const struct snp_run *run)
     return run->has_failed ? run->err.msg : run->has_stop ? run->stop.message : NULL;
 }
 
-/* A string: the options with which it can go on, or null. */
-static json_t *resume_options(const struct snp_run *run)
+/* The limits with which it can go on; empty: none is in the way. */
+static json_t *resume_limits(const struct snp_run *run)
 {
     struct snp_model_request request = {
         .model = snp_json_str(run->state.head, "model", NULL),
@@ -758,14 +757,29 @@ static json_t *resume_options(const struct snp_run *run)
         .tools = run->tools,
     };
     struct snp_run_next next;
-    char options[RESUME_MAX];
 
     if (error_of(run) == NULL) {
-        return json_null();
+        return json_object();
     }
     snp_run_next_estimate(run, &request, &next);
-    snp_run_budget_resume(&run->state, &next, options, sizeof(options));
-    return options[0] == '\0' ? json_null() : json_string(options);
+    return snp_run_budget_resume(&run->state, &next);
+}
+
+/* What helps; null: nothing does. */
+static json_t *remedy_json(const struct snp_run *run)
+{
+    bool is_unpriced = run->has_stop && snp_streq(run->stop.by, "cost_unknown");
+    struct snp_err err = run->err;
+
+    if (!run->has_failed) {
+        err.remedy.kind = SNP_REMEDY_NONE;
+        if (run->has_stop && (run->stop.can_be_raised || is_unpriced)) {
+            (void)snp_err_remedy(&err, 0, SNP_REMEDY_RAISE_LIMIT,
+                                 is_unpriced ? "cost_limit" : run->stop.by,
+                                 is_unpriced ? -1 : 0);
+        }
+    }
+    return err.remedy.kind == SNP_REMEDY_NONE ? json_null() : snp_json_from_remedy(&err.remedy);
 }
 
 /* What both kinds have behind what was there before ours. */
@@ -778,18 +792,13 @@ static json_t *more_add(const struct snp_run *run, json_t *result)
                             run->has_failed ? json_string("error")
                             : run->has_stop ? json_string(run->stop.by)
                                             : json_null()) < 0 ||
-        json_object_set_new(result, "raise_with",
-                            run->has_stop && run->stop.option != NULL
-                                ? json_string(run->stop.option)
-                                : json_null()) < 0 ||
-        json_object_set_new(result, "resume_with", resume_options(run)) < 0 ||
+        json_object_set_new(result, "remedy", remedy_json(run)) < 0 ||
+        json_object_set_new(result, "resume_with", resume_limits(run)) < 0 ||
         json_object_set_new(result, "tokens_estimated", json_boolean(state->is_estimated)) <
             0 ||
         json_object_set_new(result, "session",
                             run->has_session ? json_string(run->box.session) : json_null()) <
             0 ||
-        (run->has_failed && run->err.remedy.kind != SNP_REMEDY_NONE &&
-         json_object_set_new(result, "remedy", snp_json_from_remedy(&run->err.remedy)) < 0) ||
         json_object_set_new(result, "files", snp_run_state_files(state)) < 0) {
         json_decref(result);
         return NULL;

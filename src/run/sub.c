@@ -30,7 +30,7 @@ void snp_run_sub_fail(struct snp_run *run, const struct snp_err *err)
 {
     struct snp_run_stop stop;
 
-    snp_run_stop_set(&stop, "error", NULL, "%s", err->msg);
+    snp_run_stop_set(&stop, "error", false, "%s", err->msg);
     snp_run_sub_stop(run, &stop);
 }
 

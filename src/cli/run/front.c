@@ -23,6 +23,7 @@
 #include "cli/run/calls.h"
 #include "cli/run/show.h"
 #include "cli/run/tools.h"
+#include "cli/run/way_out.h"
 #include "cli/session/files.h"
 #include "cli/show/remedy.h"
 #include "cli/show/term.h"
@@ -577,7 +578,7 @@ static int end_print(struct snp_front *front)
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         return snp_front_fail(front, &err);
     }
-    snp_cli_remedy_join(result);
+    snp_run_way_out(result, snp_run_state(front->run)->kind == SNP_RUN_AGENT);
     is_ok = snp_json_bool(result, "success", false);
     if (files_export(front, result, &err) < 0) {
         snp_cli_warn(front->cli, "%s", err.msg);

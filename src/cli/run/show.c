@@ -36,11 +36,10 @@ static void rule_print(const char *title, enum snp_style style)
     (void)fputc('\n', stdout);
 }
 
-void snp_run_panel(const char *title, bool is_good, const char *text, size_t n)
+/* A titled panel of untrusted text. */
+static void panel(const char *title, enum snp_style style, const char *text, size_t n)
 {
-    rule_print(title, is_good                           ? SNP_STYLE_GREEN
-                      : strstr(title, "forced") != NULL ? SNP_STYLE_YELLOW
-                                                        : SNP_STYLE_RED);
+    rule_print(title, style);
     (void)!snp_term_write(stdout, text, n);
     if (n == 0 || text[n - 1] != '\n') {
         (void)fputc('\n', stdout);
@@ -198,12 +197,14 @@ void snp_run_show(const struct snp_run_state *state, const json_t *result, bool 
 
     /* Without a text there is the error, which is said below, and once. */
     if (json_string_length(text) > 0 || is_ok || snp_json_str(result, "error", NULL) == NULL) {
-        snp_run_panel(!is_agent   ? (is_ok ? "Response" : "Error")
-                      : is_ok     ? "Answer"
-                      : is_forced ? "Answer (forced)"
-                                  : "Error",
-                      is_ok, json_is_string(text) ? json_string_value(text) : "",
-                      json_string_length(text));
+        panel(!is_agent   ? (is_ok ? "Response" : "Error")
+              : is_ok     ? "Answer"
+              : is_forced ? "Answer (forced)"
+                          : "Error",
+              is_ok       ? SNP_STYLE_GREEN
+              : is_forced ? SNP_STYLE_YELLOW
+                          : SNP_STYLE_RED,
+              json_is_string(text) ? json_string_value(text) : "", json_string_length(text));
     }
     error_print(result);
     if (is_agent) {

@@ -12,7 +12,4 @@
 /* Print a result (snp_run_result) to standard output: a panel and the tables. */
 void snp_run_show(const struct snp_run_state *state, const json_t *result, bool is_verbose);
 
-/* A titled panel of untrusted text. */
-void snp_run_panel(const char *title, bool is_good, const char *text, size_t n);
-
 #endif

@@ -80,16 +80,3 @@ json_t *snp_cli_remedy_text(const struct snp_err *err)
     return r < 0 || text.len == n ? snp_json_bytes(err->msg, strlen(err->msg))
                                   : snp_json_bytes(snp_buf_bytes(&text), text.len);
 }
-
-void snp_cli_remedy_join(json_t *answer)
-{
-    const char *error = snp_json_str(answer, "error", NULL);
-    struct snp_err err;
-
-    if (error != NULL) {
-        (void)snp_fail(&err, SNP_E_DENIED, "%s", error);
-        snp_err_about(&err, snp_json_str(answer, "session", ""));
-        snp_json_to_remedy(json_object_get(answer, "remedy"), &err.remedy);
-        (void)json_object_set_new(answer, "error", snp_cli_remedy_text(&err));
-    }
-}

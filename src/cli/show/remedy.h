@@ -14,9 +14,6 @@ int snp_cli_remedy_add(struct snp_buf *out, const struct snp_err *err) SNP_NODIS
 /* "MESSAGE; WORDS" as JSON. New reference. */
 json_t *snp_cli_remedy_text(const struct snp_err *err);
 
-/* To an answer's `error`, a text, what its `remedy` says. */
-void snp_cli_remedy_join(json_t *answer);
-
 /* The command that deals with what a session lacks: "exec -s NAME --recover ...". */
 int snp_cli_remedy_ways(struct snp_buf *out, int64_t ways, const char *session) SNP_NODISCARD;
 
