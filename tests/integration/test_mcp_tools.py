@@ -156,7 +156,7 @@ def test_unknown_tool_and_arguments(server):
     for long in ({"session_id": "s" * 513}, {"session_id": "s" * (1 << 20)}):
         assert "at most 512 bytes" in server.error("execute_python", code="1", **long)
     text = server.text("execute_python", code="'ran'", timeot=3)
-    assert text.startswith("'ran'\n[note] argument timeot is not known") and "did you mean timeout" in text
+    assert text.startswith("'ran'\n[note] argument timeot is unknown") and "did you mean timeout" in text
     text = server.text("execute_python", code="'ran'", timeout=9000)
     assert text == "'ran'\n[note] timeout is at most 600 s; using that"
 
@@ -440,7 +440,7 @@ def test_images_come_alone(server):
     assert result["content"][1] == {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
     assert "structuredContent" not in result
     server.tool("write_file", path="fake.png", content="<svg/>")
-    assert "no PNG" in server.error("view_image", path="fake.png")
+    assert "not a PNG" in server.error("view_image", path="fake.png")
     result = server.data("execute_python", code=(
         "class Pic:\n    def _repr_png_(self): return open('dot.png', 'rb').read()\ndisplay(Pic())"))
     assert "structuredContent" in result and all(part["type"] == "text" for part in result["content"])

@@ -382,7 +382,7 @@ def test_the_way_out_is_a_whole_command(runs):
         done = runs.cli(verb, "Do it", *runs.options(script), *options)
         assert done.returncode == 1, (options, done.stderr)
         (line,) = [each for each in done.stderr.splitlines() if each.startswith("Continue with: snipara-sandbox ")]
-        words = shlex.split(line)[5:]
+        words = shlex.split(line)[3:]
         assert words[0] == "resume" and ("other place" in words) == ("other place" in options), (options, line)
         again = runs.cli(*words)
         assert again.returncode == 0 and "the end" in again.stdout, (options, line, again.stderr)

@@ -417,6 +417,7 @@ static void seen_read(const struct snp_exec *exec, struct snp_buf seen[2])
             .data = (char *)(uintptr_t)at, .len = left, .cap = left, .max = left};
         struct snp_frame frame;
         struct snp_err ignored;
+        snp_autojson json_t *head = NULL;
         size_t size = 0;
         bool has = false;
 
@@ -424,10 +425,12 @@ static void seen_read(const struct snp_exec *exec, struct snp_buf seen[2])
             !has) {
             return; /* cannot be: we wrote them */
         }
-        if (frame.head_len > 0 && memmem(frame.head, frame.head_len, "\"stdout\"", 8) != NULL) {
-            seen_add(&seen[0], frame.raw, frame.raw_len);
-        } else if (memmem(frame.head, frame.head_len, "\"stderr\"", 8) != NULL) {
-            seen_add(&seen[1], frame.raw, frame.raw_len);
+        if (snp_json_parse(frame.head, frame.head_len, &head, &ignored) == 0) {
+            const char *event = snp_json_str(head, "event", "");
+
+            if (snp_streq(event, "stdout") || snp_streq(event, "stderr")) {
+                seen_add(&seen[snp_streq(event, "stderr") ? 1 : 0], frame.raw, frame.raw_len);
+            }
         }
         at += size;
         left -= size;
