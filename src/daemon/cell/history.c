@@ -11,6 +11,7 @@
 #include "daemon/save/entry.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
+#include "daemon/session/lack.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
 #include "daemon/work.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "daemon/session/life.h"
+#include "daemon/session/lack.h"
 #include "store/job.h"
 #include "store/journal.h"
 #include "store/rows.h"

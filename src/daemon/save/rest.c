@@ -7,6 +7,7 @@
 #include "daemon/save/entry.h"
 #include "daemon/save/missing.h"
 #include "daemon/server.h"
+#include "daemon/session/lack.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
 #include "store/job.h"

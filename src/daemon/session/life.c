@@ -13,6 +13,7 @@
 #include "base/macro.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
+#include "daemon/session/lack.h"
 #include "daemon/session/table.h"
 
 /* What those who wait may do in a state. */
@@ -175,39 +176,6 @@ unsigned snp_sessions_open(const struct snp_sessions *table)
         n += table->slots[i] != NULL && states[table->slots[i]->state].is_open ? 1 : 0;
     }
     return n;
-}
-
-/* What it lacks ----------------------------------------------------------------------------------- */
-
-uint64_t snp_session_floor_of(uint64_t checkpoint_cell,
-                              uint64_t accepted_cell,
-                              uint64_t accepted_from)
-{
-    return checkpoint_cell > accepted_cell || checkpoint_cell < accepted_from ? checkpoint_cell
-                                                                              : accepted_cell;
-}
-
-uint64_t snp_session_floor(const struct snp_session *session)
-{
-    return snp_session_floor_of(session->durable.checkpoint_cell,
-                                session->durable.accepted_cell, session->durable.accepted_from);
-}
-
-/* Until the journal has been asked, every cell after the checkpoint may have left something. */
-bool snp_session_is_lacking(const struct snp_session *session)
-{
-    return session->durable.missing == NULL
-               ? snp_session_floor(session) < session->cells
-               : snp_json_int(session->durable.missing, "n_cells", 0) > 0 ||
-                     snp_json_int(session->durable.missing, "n_files", 0) > 0 ||
-                     json_is_integer(json_object_get(session->durable.missing, "rollback"));
-}
-
-json_t *snp_session_missing(const struct snp_session *session)
-{
-    return snp_session_is_asleep(session) && snp_session_is_lacking(session)
-               ? session->durable.missing
-               : NULL;
 }
 
 /* Of one that is asleep. */

@@ -57,17 +57,6 @@ bool snp_session_is_at_rest(const struct snp_session *session);
 /* Opening, or with an executor, and not closing. */
 unsigned snp_sessions_open(const struct snp_sessions *table);
 
-/* Cells up to this one need not be run again: they are in the checkpoint, or given up. */
-uint64_t snp_session_floor(const struct snp_session *session);
-/* The same of a session that has such a checkpoint, and these things accepted. */
-uint64_t snp_session_floor_of(uint64_t checkpoint_cell,
-                              uint64_t accepted_cell,
-                              uint64_t accepted_from);
-/* It holds less than its cells left; asleep it is incomplete, unknown or lost then. */
-bool snp_session_is_lacking(const struct snp_session *session);
-/* What it lacks (see missing.h), while it is so; borrowed; else NULL. */
-json_t *snp_session_missing(const struct snp_session *session);
-
 /* The state as users read it. */
 const char *snp_session_state_text(const struct snp_session *session);
 

@@ -2,6 +2,7 @@
 #include "daemon/session/show.h"
 
 #include "base/clock.h"
+#include "daemon/session/lack.h"
 #include "daemon/session/life.h"
 #include "daemon/tiers.h"
 #include "wire/record.h"
