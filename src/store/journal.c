@@ -140,31 +140,27 @@ int snp_journal_session_epoch(struct snp_tx *tx,
     "  WHERE session = s.row AND complete = 1 AND damaged = 0" SNP_NEWEST_FIRST(             \
         "") " LIMIT 1)"
 
-/* Every text of the row is kept until the end of the job. */
-static int session_read(struct snp_tx *tx,
-                        struct snp_rows *rows,
-                        struct snp_journal_session *ret,
-                        struct snp_err *err)
+/* Borrowed from the row at hand. */
+static void session_read(struct snp_rows *rows, struct snp_journal_session *ret)
 {
-    const char **texts[] = {&ret->id, &ret->name, &ret->spec, &ret->state};
-    int r = 0;
-
     *ret = (struct snp_journal_session){
+        .id = snp_col_text(rows, 0),
+        .name = snp_col_text(rows, 1),
+        .spec = snp_col_text(rows, 2),
+        .state = snp_col_text(rows, 3),
         .epoch = snp_col_u64(rows, 4),
         .cells = snp_col_u64(rows, 5),
         .created_us = snp_col_u64(rows, 6),
         .used_us = snp_col_u64(rows, 7),
+        .head_snapshot = snp_col_text(rows, 8),
         .disk_bytes = snp_col_u64(rows, 9),
         .checkpoint = snp_col_u64(rows, 10),
         .checkpoint_cell = snp_col_u64(rows, 11),
         .snapshots = snp_col_u64(rows, 12),
     };
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(texts); i++) {
-        r = snp_tx_text(tx, snp_col_text(rows, (int)i), texts[i], err);
-    }
-    return r < 0 ? r : snp_tx_text(tx, snp_col_text(rows, 8), &ret->head_snapshot, err);
 }
 
+/* 1: found; its texts last as long as the job. */
 static int session_find(struct snp_tx *tx,
                         const char *sql,
                         const char *ref,
@@ -178,7 +174,11 @@ static int session_find(struct snp_tx *tx,
         r = snp_db_step(&rows, err);
     }
     if (r > 0) {
-        r = session_read(tx, &rows, ret, err);
+        const char **texts[] = {&ret->id, &ret->name, &ret->spec, &ret->state,
+                                &ret->head_snapshot};
+
+        session_read(&rows, ret);
+        r = snp_tx_texts(tx, texts, SNP_ARRAY_LEN(texts), err);
         return r < 0 ? r : 1;
     }
     return r;
@@ -213,22 +213,9 @@ int snp_journal_session_each(struct snp_tx *tx,
         SESSION_COLUMNS " WHERE s.state <> 'removed' ORDER BY used_us DESC, s.row", "");
 
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
-        struct snp_journal_session row = {
-            .id = snp_col_text(&rows, 0),
-            .name = snp_col_text(&rows, 1),
-            .spec = snp_col_text(&rows, 2),
-            .state = snp_col_text(&rows, 3),
-            .epoch = snp_col_u64(&rows, 4),
-            .cells = snp_col_u64(&rows, 5),
-            .created_us = snp_col_u64(&rows, 6),
-            .used_us = snp_col_u64(&rows, 7),
-            .head_snapshot = snp_col_text(&rows, 8),
-            .disk_bytes = snp_col_u64(&rows, 9),
-            .checkpoint = snp_col_u64(&rows, 10),
-            .checkpoint_cell = snp_col_u64(&rows, 11),
-            .snapshots = snp_col_u64(&rows, 12),
-        };
+        struct snp_journal_session row;
 
+        session_read(&rows, &row);
         r = each(&row, arg, err);
     }
     return r;
@@ -550,8 +537,8 @@ int snp_journal_cell_get(struct snp_tx *tx,
 {
     snp_autorows struct snp_rows rows = {0};
     struct snp_journal_cell row = {0};
-    const char *const *texts[] = {&row.session, &row.kind,  &row.argv,      &row.spec,
-                                  &row.status,  &row.state, &row.first_line};
+    const char **texts[] = {&row.session, &row.kind,  &row.argv,      &row.spec,
+                            &row.status,  &row.state, &row.first_line};
     int r = snp_db_ask(tx->db, &rows, err, CELL_COLUMNS " WHERE s.id = ? AND cell = ?", "ti",
                        session, (int64_t)cell);
 
@@ -568,12 +555,7 @@ int snp_journal_cell_get(struct snp_tx *tx,
         return r;
     }
     cell_read(&rows, &row);
-    r = 0;
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(texts); i++) {
-        const char **text = (const char **)(uintptr_t)texts[i];
-
-        r = snp_tx_text(tx, *text, text, err);
-    }
+    r = snp_tx_texts(tx, texts, SNP_ARRAY_LEN(texts), err);
     if (r == 0) {
         *ret = row;
     }

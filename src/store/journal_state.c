@@ -77,17 +77,6 @@ static void snapshot_read(struct snp_rows *rows, struct snp_journal_snapshot *re
     };
 }
 
-/* Copy texts into the job's memory, in place. */
-static int texts_keep(struct snp_tx *tx, const char **texts[], size_t n, struct snp_err *err)
-{
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < n; i++) {
-        r = snp_tx_text(tx, *texts[i], texts[i], err);
-    }
-    return r;
-}
-
 /* 1: found. The row must be the only one. */
 static int snapshot_take(struct snp_tx *tx,
                          struct snp_rows *rows,
@@ -104,7 +93,7 @@ static int snapshot_take(struct snp_tx *tx,
         return r;
     }
     snapshot_read(rows, &row);
-    r = texts_keep(tx, texts, SNP_ARRAY_LEN(texts), err);
+    r = snp_tx_texts(tx, texts, SNP_ARRAY_LEN(texts), err);
     if (r == 0) {
         r = snp_db_step(rows, err);
     }
@@ -268,45 +257,32 @@ static void checkpoint_read(struct snp_rows *rows, struct snp_journal_checkpoint
     };
 }
 
-/* The first row, kept until the end of the job. 1: there is one. */
-static int checkpoint_take(struct snp_tx *tx,
-                           struct snp_rows *rows,
-                           struct snp_journal_checkpoint *ret,
-                           struct snp_err *err)
-{
-    struct snp_journal_checkpoint row = {0};
-    const char **texts[] = {&row.session, &row.lost};
-    int r = snp_db_step(rows, err);
-
-    if (r <= 0) {
-        return r;
-    }
-    checkpoint_read(rows, &row);
-    r = texts_keep(tx, texts, SNP_ARRAY_LEN(texts), err);
-    if (r == 0) {
-        *ret = row;
-        r = 1;
-    }
-    return r;
-}
-
 int snp_journal_checkpoint_get(struct snp_tx *tx,
                                uint64_t id,
                                struct snp_journal_checkpoint *ret,
                                struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
+    struct snp_journal_checkpoint row = {0};
+    const char **texts[] = {&row.session, &row.lost};
     int r =
         snp_db_ask(tx->db, &rows, err, CHECKPOINT_COLUMNS " AND c.row = ?", "i", (int64_t)id);
 
     if (r == 0) {
-        r = checkpoint_take(tx, &rows, ret, err);
+        r = snp_db_step(&rows, err);
     }
     if (r == 0) {
         return snp_fail(err, SNP_E_NOT_FOUND, "there is no checkpoint %llu",
                         (unsigned long long)id);
     }
-    return r < 0 ? r : 0;
+    if (r > 0) {
+        checkpoint_read(&rows, &row);
+        r = snp_tx_texts(tx, texts, SNP_ARRAY_LEN(texts), err);
+    }
+    if (r == 0) {
+        *ret = row;
+    }
+    return r;
 }
 
 int snp_journal_checkpoint_copy(struct snp_tx *tx,

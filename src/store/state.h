@@ -126,6 +126,9 @@ void *snp_tx_alloc(struct snp_tx *tx, size_t n);
 /* A copy; NULL for NULL (*ret), too. */
 int snp_tx_text(struct snp_tx *tx, const char *text, const char **ret, struct snp_err *err)
     SNP_NODISCARD;
+/* The same of several, in place. */
+int snp_tx_texts(struct snp_tx *tx, const char **texts[], size_t n, struct snp_err *err)
+    SNP_NODISCARD;
 
 /* Rows of blobs (blobrow.c) --------------------------------------------------------------- */
 

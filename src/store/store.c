@@ -93,6 +93,16 @@ int snp_tx_text(struct snp_tx *tx, const char *text, const char **ret, struct sn
     return 0;
 }
 
+int snp_tx_texts(struct snp_tx *tx, const char **texts[], size_t n, struct snp_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        r = snp_tx_text(tx, *texts[i], texts[i], err);
+    }
+    return r;
+}
+
 static void pieces_free(struct snp_tx *tx)
 {
     while (tx->pieces != NULL) {
