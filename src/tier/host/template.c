@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "guest/spec.h"
@@ -192,7 +193,7 @@ static void template_fail(struct snp_template *t)
 {
     struct snp_err err;
     const char *line = t->stderr_text;
-    const char *brace;
+    snp_autojson json_t *said = NULL;
 
     t->stderr_text[t->stderr_len] = '\0';
     while (t->stderr_len > 0 && t->stderr_text[t->stderr_len - 1] == '\n') {
@@ -204,10 +205,8 @@ static void template_fail(struct snp_template *t)
     if (snp_has_prefix(line, "template ") && strstr(line, ": ") != NULL) {
         line = strstr(line, ": ") + 2; /* the launcher's: it is said again below */
     }
-    brace = strstr(line, "{\"error\":\"");
-    if (brace != NULL) { /* driver.py's own message */
-        line = brace + strlen("{\"error\":\"");
-        t->stderr_text[strcspn(line, "\"") + (size_t)(line - t->stderr_text)] = '\0';
+    if (snp_json_parse(line, strlen(line), &said, &err) == 0) { /* driver.py's own message */
+        line = snp_json_str(said, "error", line);
     }
     (void)snp_fail(&err, SNP_E_UNSUPPORTED, "template %s did not start: %.250s%s", t->name,
                    *line == '\0' ? "the interpreter ended without a word" : line,
