@@ -27,6 +27,10 @@ os.environ["LANG"] = "C.UTF-8"
 os.umask(0o022)
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "needs(what): a verb or guarantee of the tier that the test runs in")
+
+
 @pytest.fixture(scope="session", params=["root", "user"])
 def sandbox(request):
     """One runtime per user, shared by all tests of a run; each test runs as root and as a user."""
@@ -40,8 +44,8 @@ def fresh_sandbox():
     """A factory of runtimes of a test's own: fresh_sandbox("user", env={...})."""
     boxes = []
 
-    def make(who="root", env=None):
-        boxes.append(lib.Sandbox(who, env=env))
+    def make(who="root", env=None, tier="native"):
+        boxes.append(lib.Sandbox(who, env=env, tier=tier))
         return boxes[-1]
 
     yield make

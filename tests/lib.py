@@ -247,6 +247,9 @@ class CliError(AssertionError):
         self.done = done
 
 
+TIERS = "home/.local/share/snipara-sandbox/tiers"  # below a Sandbox's folder
+
+
 class Sandbox:
     """The programs of SNP_BUILD with folders, a home and a daemon of their own.
 
@@ -279,6 +282,9 @@ class Sandbox:
         self.tier = tier
         # given to every exec, e.g. ["--allow-degraded"]
         self.exec_options = [] if tier == "native" else ["--env", tier]
+        if tier == "example":  # it is no program of ours: it is found in the user's folder
+            with open(os.path.join(HERE, "..", "examples", "tier-python", "tier-example")) as source:
+                self.make_file(os.path.join(TIERS, "tier-example"), source.read(), 0o755)
         self.daemon = None
 
     def _bin(self):

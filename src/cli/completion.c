@@ -10,7 +10,6 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/tier.h"
 #include "wire/exec.h"
 
 enum {
@@ -51,11 +50,8 @@ static const char *const *choices_of(const struct snp_opt *opt)
     if (snp_streq(opt->name, "recover")) {
         return snp_exec_recovers;
     }
-    if (opt->key == SNP_KEY_NONE) {
+    if (opt->key == SNP_KEY_NONE || opt->key == SNP_KEY_ENVIRONMENT) {
         return NULL;
-    }
-    if (opt->key == SNP_KEY_ENVIRONMENT) {
-        return snp_cli_tiers; /* the key knows names of other versions, too */
     }
     const struct snp_config_info *info = snp_config_info((enum snp_config_key)opt->key);
     return info->choices[0] == NULL ? NULL : info->choices;
@@ -63,6 +59,7 @@ static const char *const *choices_of(const struct snp_opt *opt)
 
 /* Names are asked for when they are wanted, of a daemon only if one runs. */
 static const char template_names[] = "template list --names";
+static const char tier_names[] = "doctor --names";
 static const char session_names[] = "sessions list --names";
 static const char snapshot_names[] = "snapshots list --names";
 /* What may be either. */
@@ -73,6 +70,9 @@ static const char *names_of_option(const struct snp_opt *opt)
 {
     if (opt->key == SNP_KEY_TEMPLATE) {
         return template_names;
+    }
+    if (opt->key == SNP_KEY_ENVIRONMENT) {
+        return tier_names;
     }
     return snp_streq(opt->name, "session") ? session_names : NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/tier.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,46 +17,119 @@ enum {
     MARK_MAX = 64
 };
 
-const char *const snp_cli_tiers[] = {"auto", "native", "local", NULL};
+/* Names that are promised to work before there are such tiers, and what takes their place. */
+static const struct {
+    const char *name;
+    const char *instead;
+} stand_ins[] = {
+    {"docker", "native"},
+    {"wasm",   "native"},
+};
 
-const char *snp_cli_tier(const struct snp_config *config)
+static const char *configured(const struct snp_config *config)
 {
     const char *name = snp_config_str(config, SNP_KEY_ENVIRONMENT);
 
-    for (size_t i = 0; snp_cli_tiers[i] != NULL; i++) {
-        if (snp_streq(name, snp_cli_tiers[i])) {
-            return snp_cli_tiers[i];
+    return name == NULL ? "" : name;
+}
+
+static const char *tier_of(const char *name, const struct snp_tier_files *files)
+{
+    if (strcmp(name, SNP_TIER_AUTO) == 0 || snp_tier_files_of(files, name) != NULL) {
+        return name;
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(stand_ins); i++) {
+        if (strcmp(stand_ins[i].name, name) == 0) {
+            return stand_ins[i].instead;
         }
     }
-    /* A virtual machine keeps code in where a hole in the kernel lets it out of native. */
-    return snp_streq(name, "docker") || snp_streq(name, "wasm") ? "native" : NULL;
+    return NULL;
+}
+
+const char *snp_cli_tier(const struct snp_config *config)
+{
+    snp_autotierfiles struct snp_tier_files files = {0};
+    struct snp_err ignored;
+
+    return snp_tier_files_find(&files, &ignored) < 0 ? NULL
+                                                     : tier_of(configured(config), &files);
 }
 
 int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err)
 {
-    const char *name = snp_config_str(config, SNP_KEY_ENVIRONMENT);
+    snp_autotierfiles struct snp_tier_files files = {0};
+    const struct snp_tier_file *file;
+    const char *name = configured(config);
+    const char *source = snp_config_source(config, SNP_KEY_ENVIRONMENT);
+    int r = snp_tier_files_find(&files, err);
 
-    return snp_cli_tier(config) != NULL
+    if (r < 0) {
+        return r;
+    }
+    if (tier_of(name, &files) == NULL) {
+        snp_tier_files_rank(&files);
+        (void)!snp_tier_files_get(&files, name, &file, err);
+        return snp_err_wrap(err, "%s", source);
+    }
+    file = snp_tier_files_of(&files, name);
+    return file == NULL || !file->is_users || snp_config_is_users(config, SNP_KEY_ENVIRONMENT)
                ? 0
-               : snp_fail(err, SNP_E_UNSUPPORTED,
-                          "this version has no tier \"%s\" (%s); use native, local or auto",
-                          name == NULL ? "" : name,
-                          snp_config_source(config, SNP_KEY_ENVIRONMENT));
+               : snp_fail(err, SNP_E_DENIED,
+                          "%s may not name your own tier \"%s\"; use --env %s", source, name,
+                          name);
 }
 
-static bool native_runs(void)
+bool snp_cli_tier_stronger(const struct snp_config *config, char out[SNP_TIER_NAME_MAX + 1])
+{
+    snp_autotierfiles struct snp_tier_files files = {0};
+    const struct snp_tier_file *file;
+    struct snp_err ignored;
+
+    if (strcmp(configured(config), SNP_TIER_AUTO) == 0 ||
+        snp_tier_files_find(&files, &ignored) < 0) {
+        return false;
+    }
+    snp_tier_files_rank(&files);
+    file = snp_tier_files_of(&files, configured(config));
+    if (file == NULL || file->rank >= SNP_TIER_RANK_WHOLE || files.files[0].is_users ||
+        files.files[0].rank <= file->rank) {
+        return false;
+    }
+    (void)snprintf(out, SNP_TIER_NAME_MAX + 1, "%s", files.files[0].name);
+    return true;
+}
+
+int snp_cli_tier_names(struct snp_err *err)
+{
+    snp_autotierfiles struct snp_tier_files files = {0};
+    int r = snp_tier_files_find(&files, err);
+
+    if (r < 0) {
+        return r;
+    }
+    snp_tier_files_rank(&files);
+    (void)puts(SNP_TIER_AUTO);
+    for (size_t i = 0; i < files.n; i++) {
+        if (files.files[i].refused == NULL) {
+            (void)puts(files.files[i].name);
+        }
+    }
+    return 0;
+}
+
+static bool is_usable(const char *tier)
 {
     snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply probe = {0};
     struct snp_err err;
 
     return snp_remote_connect(false, &client, &err) == 0 &&
-           snp_remote_call(client, SNP_WRITE(snp_probe_request, .tier = "native"), &probe,
-                           &err) == 0 &&
+           snp_remote_call(client, SNP_WRITE(snp_probe_request, .tier = tier), &probe, &err) ==
+               0 &&
            snp_json_bool(probe.head, "usable", false);
 }
 
-/* What tells this start of the machine from the next, after which native may run. */
+/* What tells this start of the machine from the next, after which a stronger tier may run. */
 static char *boot_id(void)
 {
     char *text = NULL;
@@ -73,8 +147,8 @@ void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *c
     const char *name = snp_config_str(config, SNP_KEY_ENVIRONMENT);
 
     if (!snp_streq(name, snp_cli_tier(config))) {
-        snp_cli_warn(cli, "this version has no %s tier (%s); code runs in native", name,
-                     snp_config_source(config, SNP_KEY_ENVIRONMENT));
+        snp_cli_warn(cli, "there is no %s tier here (%s); code runs in %s", name,
+                     snp_config_source(config, SNP_KEY_ENVIRONMENT), snp_cli_tier(config));
     }
 }
 
@@ -84,15 +158,15 @@ void snp_cli_tier_notice(const struct snp_cli *cli, const struct snp_config *con
     snp_autofree char *path = NULL;
     snp_autofree char *mark = NULL;
     snp_autofree char *boot = boot_id();
+    char stronger[SNP_TIER_NAME_MAX + 1];
     struct snp_err err;
     const char *text = "said";
 
     snp_cli_tier_stand_in(cli, config);
-    if (!snp_streq(snp_config_str(config, SNP_KEY_ENVIRONMENT), "local") ||
-        snp_state_dir(&state, &err) < 0) {
+    if (!snp_cli_tier_stronger(config, stronger) || snp_state_dir(&state, &err) < 0) {
         return;
     }
-    path = snp_format("%s/local-notice", state);
+    path = snp_format("%s/%s-notice", state, configured(config));
     if (path == NULL) {
         return;
     }
@@ -100,11 +174,12 @@ void snp_cli_tier_notice(const struct snp_cli *cli, const struct snp_config *con
         (snp_streq(mark, text) || (boot != NULL && snp_streq(mark, boot)))) {
         return;
     }
-    if (native_runs()) {
+    if (is_usable(stronger)) {
         snp_cli_warn(cli,
-                     "this ran in the local tier, as configured (%s); the stronger native tier "
-                     "works on this host: --env native, or environment = \"native\"",
-                     snp_config_source(config, SNP_KEY_ENVIRONMENT));
+                     "this ran in the %s tier, as configured (%s); the stronger %s tier "
+                     "works on this host: --env %s, or environment = \"%s\"",
+                     configured(config), snp_config_source(config, SNP_KEY_ENVIRONMENT),
+                     stronger, stronger, stronger);
     } else {
         text = boot; /* asked again after the next start */
     }

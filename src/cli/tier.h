@@ -6,23 +6,31 @@
 
 #include "base/err.h"
 #include "cli/cli.h"
+#include "policy/tier_file.h"
 
 struct snp_config;
 
-/* The tiers of this version, NULL at the end. */
-extern const char *const snp_cli_tiers[];
-
 /*
- * The tier that code runs in as configured. docker and wasm are native in this version, so never
- * anything weaker; NULL: a tier that nothing here can stand in for.
+ * The tier that code runs in as configured, borrowed from config or static. Where there is no
+ * docker or wasm tier, native takes its place, so never anything weaker; NULL: a tier that
+ * nothing here can stand in for.
  */
 const char *snp_cli_tier(const struct snp_config *config);
 
-/* SNP_E_UNSUPPORTED, naming where it comes from: a tier that this version does not have. */
+/*
+ * SNP_E_UNSUPPORTED, naming where it comes from: there is no such tier. SNP_E_DENIED: one of the
+ * user's folder, named by a file that nobody has trusted.
+ */
 int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Something ran in the local tier because that was asked for. Where native works as well,
+ * If the configured tier is weak: the strongest installed one, into out. False: it is not, or there
+ * is none that is stronger.
+ */
+bool snp_cli_tier_stronger(const struct snp_config *config, char out[SNP_TIER_NAME_MAX + 1]);
+
+/*
+ * Something ran in a weak tier because that was asked for. Where a stronger one works as well,
  * say so on stderr, once for each user: the state folder holds a mark. Where another tier
  * stands in for the one that was named, say that each time.
  */
@@ -30,5 +38,8 @@ void snp_cli_tier_notice(const struct snp_cli *cli, const struct snp_config *con
 
 /* The last of these alone. */
 void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *config);
+
+/* The names that --env takes, one a line. */
+int snp_cli_tier_names(struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -130,6 +130,7 @@ struct snp_config_info {
     const char *fallback;                    /* default as one would write it; NULL = none */
     const char *env[SNP_CONFIG_ENV_NAMES];   /* first wins */
     const char *choices[SNP_CONFIG_CHOICES]; /* the only values allowed; none = any */
+    bool is_tier;                            /* besides them, the tiers that are found here */
     double min;                              /* of numbers; both 0 = any */
     double max;
     bool zero_lifts; /* 0 is no limit, so more than any */

@@ -14,8 +14,10 @@
 #include <strings.h>
 
 #include "base/str.h"
+#include "policy/tier_file.h"
 
 enum {
+    TIERS_SHOWN = 256,
     TEXT_SHOWN = 60,
     LIST_MAX = 1000, /* items */
 };
@@ -99,27 +101,68 @@ static int check_range(enum snp_config_key key,
                     number, info->min, info->max);
 }
 
+/* 1: it is one; 0: out is ", native, local", nearest one of them or ""; SNP_E_DENIED: it is there, and not to be used. */
+static int check_tier(const char *text,
+                      const char *place,
+                      char out[TIERS_SHOWN],
+                      char nearest[SNP_TIER_NAME_MAX + 1],
+                      struct snp_err *err)
+{
+    snp_autotierfiles struct snp_tier_files files = {0};
+    const struct snp_tier_file *file;
+    size_t used = 0;
+    int r = snp_tier_files_find(&files, err);
+
+    if (r < 0 || snp_tier_files_of(&files, text) != NULL) {
+        return r < 0 ? r : 1;
+    }
+    if (snp_tier_files_get(&files, text, &file, err) == SNP_E_DENIED) {
+        return snp_err_wrap(err, "%s", place);
+    }
+    (void)snprintf(nearest, SNP_TIER_NAME_MAX + 1, "%.*s", SNP_TIER_NAME_MAX, err->remedy.name);
+    snp_tier_files_rank(&files);
+    for (size_t i = 0; i < files.n && used < TIERS_SHOWN; i++) {
+        if (files.files[i].refused == NULL) {
+            used +=
+                (size_t)snprintf(out + used, TIERS_SHOWN - used, ", %s", files.files[i].name);
+        }
+    }
+    return 0;
+}
+
 static int check_choice(const struct snp_config_info *info,
                         const char *text,
                         const char *place,
                         struct snp_err *err)
 {
-    char all[128] = "";
+    char all[512] = "";
+    char tiers[TIERS_SHOWN] = "";
+    char nearest[SNP_TIER_NAME_MAX + 1] = "";
     size_t used = 0;
     for (size_t i = 0; i < SNP_CONFIG_CHOICES && info->choices[i] != NULL; i++) {
         if (snp_streq(info->choices[i], text)) {
             return 0;
         }
-        int n = snprintf(all + used, sizeof(all) - used, "%s%s", i == 0 ? "" : ", ",
-                         info->choices[i]);
-        SNP_ASSERT(n > 0 && (size_t)n < sizeof(all) - used);
-        used += (size_t)n;
     }
     if (info->choices[0] == NULL) {
         return 0;
     }
-    return snp_fail(err, SNP_E_INVALID, "%s: expected one of %s, got '%.*s'", place, all,
-                    TEXT_SHOWN, text);
+    if (info->is_tier) {
+        int r = check_tier(text, place, tiers, nearest, err);
+
+        if (r != 0) {
+            return r < 0 ? r : 0;
+        }
+    }
+    for (size_t i = 0; i < SNP_CONFIG_CHOICES && info->choices[i] != NULL; i++) {
+        int n = snprintf(all + used, sizeof(all) - used, "%s%s%s", i == 0 ? "" : ", ",
+                         info->choices[i], i == 0 ? tiers : "");
+        SNP_ASSERT(n > 0 && (size_t)n < sizeof(all) - used);
+        used += (size_t)n;
+    }
+    return snp_fail(err, SNP_E_INVALID, "%s: expected one of %s, got '%.*s'%s%s%s", place, all,
+                    TEXT_SHOWN, text, nearest[0] == '\0' ? "" : "; did you mean ", nearest,
+                    nearest[0] == '\0' ? "" : "?");
 }
 
 static int to_text(enum snp_config_key key,

@@ -481,8 +481,8 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
     struct call *call;
 
     if (!snp_tier_can(tier->found, method)) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "the %s tier has no \"%s\"", tier->found->name,
-                        method);
+        return snp_fail(err, SNP_E_UNSUPPORTED, "the %s tier does not support \"%s\"",
+                        tier->found->name, method);
     }
     text = snp_json_text(asked->head);
     if (text == NULL) {

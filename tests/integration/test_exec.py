@@ -126,6 +126,7 @@ def test_state_is_kept_between_cells(sandbox, session):
     assert (done["cell"], done["name"], done["state"], done["restarted"]) == (2, session, "kept", False)
 
 
+@pytest.mark.needs("filesystem")
 def test_sessions_do_not_see_each_other(sandbox, session):
     ok(sandbox.exec("secret = 1; open('s', 'w').close(); open('/tmp/s', 'w').close()", session))
     done = sandbox.exec("import os\nprint(os.listdir('/workspace') + os.listdir('/tmp') + os.listdir(os.environ['HOME']))\nsecret")
@@ -300,6 +301,7 @@ def test_a_line_split_over_writes(sandbox):
     assert ok(sandbox.exec(code))["stdout"] == "€"
 
 
+@pytest.mark.needs("displays")
 def test_displays(sandbox, session):
     code = """
 class Rich:
@@ -452,6 +454,7 @@ def test_exit_status_of_the_program(sandbox):
     assert sandbox.cli("exec", "--timeout", "0.3", "--sh", "sleep 5").returncode == 124
 
 
+@pytest.mark.needs("filesystem")
 def test_commands_and_cells_share_workspace_and_session(sandbox, session):
     ok(sandbox.exec("x = 1\nopen('a.txt', 'w').write('from python')", session))
     done = ok(sandbox.exec(sh="cat a.txt; echo from shell > b.txt; pwd", session=session))

@@ -15,6 +15,7 @@
 
 #include "base/str.h"
 #include "cli/run/tools.h"
+#include "cli/tier.h"
 
 enum {
     MS = 1000,
@@ -101,6 +102,7 @@ void snp_run_notes_show(const struct snp_front *front, const struct snp_run_budg
 {
     const struct snp_config *config = front->config;
     const char *slug = snp_config_str(config, SNP_KEY_SNIPARA_PROJECT_SLUG);
+    char stronger[SNP_TIER_NAME_MAX + 1];
 
     (void)puts("Effective Configuration:");
     model_show(front);
@@ -112,9 +114,9 @@ void snp_run_notes_show(const struct snp_front *front, const struct snp_run_budg
     }
     snp_run_tools_show(front->opts, config);
     origins_show(config, budget->iterations > 0);
-    if (snp_streq(snp_config_str(config, SNP_KEY_ENVIRONMENT), "local")) {
-        snp_cli_warn(front->cli,
-                     "local is weaker than native (%s); see docs/reference/cli.md, doctor",
+    if (snp_cli_tier_stronger(config, stronger)) {
+        snp_cli_warn(front->cli, "%s is weaker than %s (%s); see docs/reference/cli.md, doctor",
+                     snp_config_str(config, SNP_KEY_ENVIRONMENT), stronger,
                      snp_config_source(config, SNP_KEY_ENVIRONMENT));
     }
 }

@@ -25,6 +25,7 @@ enum {
     COLUMNS = 3,
     ROWS_MAX = 300,
     PATH_TEXT_MAX = 64 << 10,
+    TIERS_MAX = 64, /* looked at */
 };
 
 enum {
@@ -41,11 +42,12 @@ enum check_state {
 
 /* The checks collected so far, as they are printed with --json. */
 struct report {
-    json_t *checks;   /* owned */
-    const char *tier; /* that exec takes here; NULL: the configuration is refused */
-    bool usable;      /* it runs */
-    bool has_native;
-    bool has_local;
+    json_t *checks; /* owned */
+    char tier_name[SNP_TIER_NAME_MAX + 1];
+    const char *tier;             /* that exec takes here; NULL: the configuration is refused */
+    bool usable;                  /* it runs */
+    struct snp_tier_files *tiers; /* borrowed, the strongest first */
+    bool works[TIERS_MAX];        /* each of them, on this host */
 };
 
 static const struct {
@@ -111,7 +113,9 @@ static int check_config(struct snp_cli *cli,
 
     r = r < 0 ? r : snp_cli_tier_check(config, &err);
     if (r == 0) {
-        report->tier = snp_cli_tier(config);
+        (void)snprintf(report->tier_name, sizeof(report->tier_name), "%s",
+                       snp_cli_tier(config));
+        report->tier = report->tier_name;
         snp_cli_tier_stand_in(cli, config);
     }
     if (r < 0) {
@@ -186,44 +190,118 @@ static int probe_add(struct report *report, const json_t *head)
     return r;
 }
 
+/* What a tier of the user's says of itself, and that nobody else does. */
+static json_t *claims(const struct snp_tier_file *file, const json_t *probe)
+{
+    const json_t *list = json_object_get(probe, "guarantees");
+    snp_autobuf struct snp_buf text = {0};
+    size_t i;
+    json_t *one;
+    int r;
+
+    snp_buf_init(&text, PATH_TEXT_MAX);
+    r = snp_buf_addf(&text, "your own: %s; nothing checks what it claims: ", file->path);
+    json_array_foreach((json_t *)(uintptr_t)list, i, one)
+    {
+        r = r < 0 ? r
+                  : snp_buf_addf(&text, "%s%.40s", i == 0 ? "" : ", ", json_string_value(one));
+    }
+    if (r == 0 && json_array_size(list) == 0) {
+        r = snp_buf_adds(&text, "no guarantees");
+    }
+    return r < 0 ? NULL : details(snp_buf_cstr(&text), NULL, NULL);
+}
+
 static int check_tier(struct report *report,
                       struct snp_client *client,
-                      const char *tier,
-                      bool *ret_usable)
+                      const struct snp_tier_file *file,
+                      bool *ret_works)
 {
+    snp_autofree char *name = snp_format("%s tier", file->name);
     snp_autoreply struct snp_reply probe = {0};
     struct snp_err err;
+    int r = 0;
 
-    if (snp_remote_call(client, SNP_WRITE(snp_probe_request, .tier = tier), &probe, &err) < 0) {
-        snp_autofree char *name = snp_format("%s tier", tier);
-        return report_add(report, name == NULL ? tier : name, CHECK_FAILED,
+    if (name == NULL) {
+        return SNP_E_NOMEM;
+    }
+    if (file->refused != NULL) {
+        return report_add(report, name, CHECK_MISSING,
+                          details("not used", NULL, file->refused));
+    }
+    if (snp_remote_call(client, SNP_WRITE(snp_probe_request, .tier = file->name), &probe,
+                        &err) < 0) {
+        return report_add(report, name, file->is_users ? CHECK_MISSING : CHECK_FAILED,
                           details(err.msg, "it does not run", "see the message"));
     }
-    *ret_usable = snp_json_bool(probe.head, "usable", false);
-    return probe_add(report, probe.head);
+    *ret_works = snp_json_bool(probe.head, "usable", false);
+    if (file->is_users) {
+        r = report_add(report, name, *ret_works ? CHECK_OK : CHECK_MISSING,
+                       claims(file, probe.head));
+    }
+    return r < 0 ? r : probe_add(report, probe.head);
 }
 
-/* What exec will do: auto takes native, and another tier never takes the place of one by itself. */
+static int check_tiers(struct report *report, struct snp_client *client)
+{
+    struct snp_err err;
+    int r = snp_tier_files_find(report->tiers, &err);
+
+    if (r < 0) {
+        return report_add(report, "tiers", CHECK_FAILED,
+                          details(err.msg, "nothing runs", "see the message"));
+    }
+    snp_tier_files_rank(report->tiers);
+    for (size_t i = 0; r == 0 && i < report->tiers->n && i < TIERS_MAX; i++) {
+        r = check_tier(report, client, &report->tiers->files[i], &report->works[i]);
+    }
+    return r;
+}
+
+/* The strongest that works here and is named, or is taken unasked; NULL = none. */
+static const struct snp_tier_file *taken(const struct report *report, const char *name)
+{
+    bool is_auto = snp_streq(name, SNP_TIER_AUTO);
+
+    for (size_t i = 0; i < report->tiers->n && i < TIERS_MAX; i++) {
+        const struct snp_tier_file *file = &report->tiers->files[i];
+
+        if (report->works[i] && (name == NULL || snp_streq(file->name, name) ||
+                                 (is_auto && file->rank >= SNP_TIER_RANK_WHOLE))) {
+            return file;
+        }
+    }
+    return NULL;
+}
+
+/* What exec will do: a weak tier never takes the place of another by itself. */
 static void judge(struct report *report)
 {
-    report->usable =
-        report->tier != NULL &&
-        (snp_streq(report->tier, "local") ? report->has_local : report->has_native);
+    report->usable = report->tier != NULL && taken(report, report->tier) != NULL;
 }
 
-static const char *verdict(const struct report *report)
+static void verdict(const struct report *report)
 {
+    const struct snp_tier_file *used =
+        report->tier == NULL ? NULL : taken(report, report->tier);
+    const struct snp_tier_file *best = taken(report, NULL);
+
     if (report->tier == NULL) {
-        return "exec refuses this configuration";
+        (void)puts("exec refuses this configuration");
+    } else if (used != NULL && used->is_users) {
+        (void)printf("code can run here, in your own tier %s; nothing checks what it claims\n",
+                     used->name);
+    } else if (used != NULL && used != best) {
+        (void)printf("sandboxes can run here, in the weaker %s tier as configured\n",
+                     used->name);
+    } else if (used != NULL) {
+        (void)puts("sandboxes can run here");
+    } else if (best == NULL) {
+        (void)puts("nothing can run here");
+    } else {
+        (void)printf("only the %s%s tier can run here: exec --env %s\n",
+                     best->rank < SNP_TIER_RANK_WHOLE ? "weaker " : "", best->name, best->name);
     }
-    if (report->usable) {
-        return snp_streq(report->tier, "local") && report->has_native
-                   ? "sandboxes can run here, in the weaker local tier as configured"
-                   : "sandboxes can run here";
-    }
-    return report->has_local    ? "only the weaker local tier can run here: exec --env local"
-           : report->has_native ? "only the native tier can run here: exec --env native"
-                                : "nothing can run here";
 }
 
 /* The latest event, not older than that, by which something was lost; NULL = none. */
@@ -329,8 +407,7 @@ static int check_daemon(struct report *report)
     if (r < 0) {
         return r;
     }
-    r = check_tier(report, client, "native", &report->has_native);
-    r = r < 0 ? r : check_tier(report, client, "local", &report->has_local);
+    r = check_tiers(report, client);
     judge(report);
     return r;
 }
@@ -381,16 +458,23 @@ static int report_print(const struct report *report)
     for (size_t i = 0; i < table.n_rows; i++) {
         free(texts[i]);
     }
-    (void)printf("\n%s\n", verdict(report));
+    (void)puts("");
+    verdict(report);
     return report->usable ? SNP_EXIT_OK : SNP_EXIT_FAILED;
 }
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autojson json_t *checks = json_array();
-    struct report report = {.checks = checks};
+    snp_autotierfiles struct snp_tier_files tiers = {0};
+    struct report report = {.checks = checks, .tiers = &tiers};
     struct snp_err err;
-    int r = check_config(cli, &snp_verb_doctor, opts, &report);
+    int r;
+
+    if (snp_opts_flag(opts, "names", false)) {
+        return snp_cli_tier_names(&err) < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+    }
+    r = check_config(cli, &snp_verb_doctor, opts, &report);
 
     if (r == 0) {
         r = check_folders(&report);
@@ -419,8 +503,9 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt options[] = {
     SNP_CLI_OPT_CONFIG,
-    {"env", 0, SNP_OPT_STRING, "TIER", "judge what exec --env TIER would do",
-      SNP_KEY_ENVIRONMENT},
+    {"env",   0, SNP_OPT_STRING, "TIER", "judge what exec --env TIER would do",
+      SNP_KEY_ENVIRONMENT                                                          },
+    {"names", 0, SNP_OPT_FLAG,   NULL,   "only the names of tiers, a line each", 0},
     SNP_CLI_OPT_JSON,
 };
 

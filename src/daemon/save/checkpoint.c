@@ -28,6 +28,7 @@
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
+#include "daemon/tiers.h"
 #include "store/checkpoint.h"
 #include "store/job.h"
 #include "store/journal.h"
@@ -502,7 +503,8 @@ void snp_checkpoint_schedule(struct snp_session *session)
         session->unsaved.dirty_us = now;
     }
     session->unsaved.unsavable_us = 0;
-    if (session->unsaved.when == SNP_CHECKPOINT_OFF || session->live.wake != NULL) {
+    if (session->unsaved.when == SNP_CHECKPOINT_OFF || session->live.wake != NULL ||
+        !snp_tier_can(session->policy.tier, "save")) {
         return;
     }
     /* Not put off for ever by a session that is never idle for long. */

@@ -15,6 +15,7 @@
 #include "mcp/caps.h"
 #include "mcp/server/cell.h"
 #include "mcp/server/session.h"
+#include "policy/tier_file.h"
 #include "text/hint.h"
 #include "text/text.h"
 
@@ -523,7 +524,7 @@ static void begin_data(struct making *m)
 static void make_text(struct making *m)
 {
     bool is_command = m->view->code == NULL;
-    const char *tier = snp_json_str(json_object_get(m->view->head, "manifest"), "tier", "");
+    const json_t *manifest = json_object_get(m->view->head, "manifest");
     const char *first;
     bool has = false;
 
@@ -544,7 +545,7 @@ static void make_text(struct making *m)
             say(m, " (no output)");
         }
     } else {
-        if (strcmp(tier, "local") == 0) {
+        if (snp_json_int(manifest, "rank", SNP_TIER_RANK_WHOLE) < SNP_TIER_RANK_WHOLE) {
             say(m, "[local mode] ");
             m->prefix = m->text.len;
         }

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "mcp/caps.h"
 #include "mcp/server/task.h"
+#include "policy/tier_file.h"
 #include "text/text.h"
 #include "wire/session.h"
 
@@ -38,7 +39,7 @@ static int row_add(const struct snp_mcp_sandboxes *service,
 {
     const char *name = snp_json_str(session, "name", "");
     const char *id = snp_mcp_session_id(service, name);
-    bool is_local = snp_streq(snp_json_str(session, "tier", ""), "local");
+    bool is_weak = snp_json_int(session, "rank", SNP_TIER_RANK_WHOLE) < SNP_TIER_RANK_WHOLE;
     double created = json_number_value(json_object_get(session, "created"));
     double age = (double)time(NULL) - created;
     json_t *keys = json_object_get(service->keys, name);
@@ -46,7 +47,7 @@ static int row_add(const struct snp_mcp_sandboxes *service,
 
     r = r < 0 ? r : snp_text_line(text, id, strlen(id), ID_SHOWN);
     r = r < 0 ? r
-              : snp_buf_addf(text, "%s: idle %llds, age %llds", is_local ? " [LOCAL]" : "",
+              : snp_buf_addf(text, "%s: idle %llds, age %llds", is_weak ? " [LOCAL]" : "",
                              (long long)(snp_json_int(session, "idle_ms", 0) / 1000),
                              (long long)(age > 0 ? age : 0));
     if (r == 0 && json_object_size(keys) > 0) {

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiers of the user's: where they may lie, and what is said of them. The one of examples/tier-python also has to pass tests of sessions.
+
+What it lacks is data: a test that needs a verb or guarantee it does not have is skipped with that reason.
+"""
+
+import json
+import os
+import stat
+
+import pytest
+
+import lib
+# collected again here, for the box below
+from test_exec import (  # noqa: F401
+    session, test_a_dead_interpreter_loses_variables_and_keeps_files, test_a_line_split_over_writes,
+    test_arguments_arrive_as_they_are, test_commands_and_cells_share_workspace_and_session, test_displays,
+    test_exit_codes_and_signals_of_commands, test_output_is_streamed_while_the_cell_runs,
+    test_result_variable_is_reset_by_each_cell, test_sessions_do_not_see_each_other, test_standard_input,
+    test_standard_input_of_commands, test_state_is_kept_between_cells, test_stdout_and_stderr_are_told_apart,
+    test_sys_exit_ends_the_cell_and_not_the_session, test_two_cells_at_once_on_one_session_queue, test_value_of_the_last_expression)
+
+NAME = os.path.join(lib.TIERS, "tier-example")
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    box = lib.Sandbox("user", tier="example")
+    yield box
+    box.close()
+
+
+@pytest.fixture(autouse=True)
+def what_is_needed(request):
+    marks = list(request.node.iter_markers("needs"))
+    if marks:
+        box = request.getfixturevalue("sandbox")
+        box.start()
+        with lib.Client(box.socket, box.uid) as client:
+            about = client.call("probe", tier="example")[1]
+        for mark in marks:
+            if mark.args[0] not in about["verbs"] + about["guarantees"]:
+                pytest.skip(f"the example tier has no {mark.args[0]}")
+
+
+# Sessions, beyond the tests above ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code, state", [
+    ("while True: pass", "kept"),
+    ("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", "lost"),
+], ids=["interrupted", "killed"])
+def test_the_wall_clock_stops_code(sandbox, session, code, state):  # noqa: F811
+    sandbox.exec("kept = 1", session)
+    done = sandbox.exec(code, session, options=["--timeout", "0.4"])
+    assert (done["status"], done["state"], done["limit"]["flag"]) == ("timeout", state, "--timeout")
+    after = sandbox.exec("kept", session)
+    assert after["value"] == "1" if state == "kept" else after["error"]["type"] == "NameError"
+
+
+def test_files_go_in_and_out_and_nowhere_else(sandbox, session):  # noqa: F811
+    sandbox.exec("1", session)
+    source = sandbox.make_file("source.txt", "from outside")
+    assert sandbox.cli("put", source, f"{session}:in/a.txt").returncode == 0
+    done = sandbox.exec("open('b.txt', 'w').write(open('in/a.txt').read() + '!')", session)
+    assert done["files"]["created"] == ["b.txt"]
+    assert sandbox.cli("get", f"{session}:b.txt", "-").stdout == "from outside!"
+    assert "b.txt" in sandbox.cli("ls", f"{session}:").stdout
+    outside = sandbox.cli("get", f"{session}:../../../../run/sandboxd.sock", "-")
+    assert outside.returncode == 1 and "not below /workspace" in outside.stderr
+
+
+def test_what_it_lacks_is_said_with_its_name(sandbox, session):  # noqa: F811
+    sandbox.exec("1", session)
+    for verb in ("snapshot", "hibernate", "checkpoint"):
+        done = sandbox.cli(verb, session)
+        assert done.returncode == 1 and "the example tier does not support" in done.stderr, done.stderr
+    assert sandbox.exec("2", session)["value"] == "2"  # and it goes on
+
+
+def test_a_destroyed_session_leaves_no_process_and_no_folder(sandbox):
+    pid = int(sandbox.exec("import os; os.getpid()", "ends")["value"])
+    sandbox.destroy("ends")
+    assert not os.path.exists(f"/proc/{pid}")
+    assert os.listdir(os.path.join(sandbox.state, "example")) == []
+
+
+# What is said of it -------------------------------------------------------------------------------
+
+
+def test_it_is_claimed_and_never_taken_unasked(sandbox):
+    manifest = sandbox.exec("1")["manifest"]
+    assert (manifest["tier"], manifest["claimed"], manifest["rank"]) == ("example", True, 0)
+    taken = json.loads(sandbox.cli("exec", "--json", "--allow-degraded", "1").stdout)["manifest"]
+    assert taken["tier"] == "native" and not taken["claimed"] and taken["rank"] >= 100
+    rows = {row["name"]: row for row in json.loads(sandbox.cli("doctor", "--json").stdout)["checks"]}
+    assert "nothing checks what it claims: no guarantees" in rows["example tier"]["detail"]
+    assert sandbox.cli("doctor", "--names").stdout.split() == ["auto", "native", "local", "example"]
+    wrong = sandbox.cli("exec", "--env", "exampel", "1")
+    assert wrong.returncode == 2 and "auto, native, local, example" in wrong.stderr and "mean example?" in wrong.stderr
+
+
+def test_a_name_that_is_promised_is_taken_once_there_is_such_a_tier(fresh_sandbox):
+    box = fresh_sandbox("user", tier="example")
+    assert box.exec("1", options=["--env", "docker"])["manifest"]["tier"] == "native"
+    with open(os.path.join(box.folder, NAME)) as source:
+        box.make_file(os.path.join(lib.TIERS, "tier-docker"), source.read(), 0o755)
+    assert box.exec("1", options=["--env", "docker"])["manifest"]["claimed"]
+    # a file that anybody may have written does not choose it
+    box.make_file(os.path.join(box.home, "snipara-sandbox.toml"), '[snipara_sandbox]\nenvironment = "docker"\n')
+    done = box.cli("exec", "print('ran')")
+    assert done.returncode == 1 and "ran" not in done.stdout and "may not name your own tier" in done.stderr
+    assert box.cli("trust").returncode == 0
+    assert box.cli("exec", "print('r' + 'an')").stdout == "ran\n"
+
+
+def test_a_session_whose_tier_has_gone_says_so(fresh_sandbox):
+    box = fresh_sandbox("user", tier="example")
+    box.exec("1", "work")
+    box.stop()
+    os.unlink(os.path.join(box.folder, NAME))
+    assert " example " in box.cli("sessions", "list").stdout
+    done = box.cli("exec", "-s", "work", "--recover", "checkpoint", "1")
+    assert done.returncode == 1 and 'no tier "example"' in done.stderr
+
+
+# Where it may lie ----------------------------------------------------------------------------------
+
+
+def other_owner(path):
+    os.chown(path, 12345, -1, follow_symlinks=False)
+
+
+def by_link(path):
+    os.rename(path, path + ".real")
+    os.symlink(path + ".real", path)
+
+
+def above(path, n):
+    for _ in range(n):
+        path = os.path.dirname(path)
+    return path
+
+
+@pytest.mark.parametrize("spoil, says", [
+    (lambda path: os.chmod(path, 0o757), "others may write"),
+    (lambda path: os.chmod(path, 0o775), "others may write"),
+    (lambda path: os.chmod(above(path, 1), 0o1777), "others may write"),
+    (lambda path: os.chmod(above(path, 2), 0o775), "others may write"),
+    (other_owner, "belongs to user 12345"),
+    (lambda path: other_owner(above(path, 1)), "belongs to user 12345"),
+    (by_link, "not a regular file"),
+    (lambda path: by_link(above(path, 1)), "not a real folder"),
+    (lambda path: os.rename(path, above(path, 1) + "/tier-Example"), "expected one of"),
+    (lambda path: os.rename(path, above(path, 5) + "/tier-example"), "expected one of"),  # where one works
+], ids=["file others", "file group", "folder others", "above group", "file owner", "folder owner", "file link",
+        "folder link", "name", "project"])
+def test_a_tier_that_somebody_else_may_have_put_there_is_refused(sandbox_root_user, spoil, says):
+    box = sandbox_root_user()
+    path = os.path.join(box.folder, NAME)
+    assert box.exec("6 * 7")["value"] == "42"  # the control
+    spoil(path)
+    done = box.cli("exec", "--env", "example", "print('ran')")
+    assert done.returncode != 0 and "ran" not in done.stdout and says in done.stderr, done.stderr
+    box.stop()  # nor by a daemon that has not seen it before, asked directly
+    box.start()
+    with lib.Client(box.socket, box.uid) as client:
+        assert client.call("probe", tier="example")[1]["code"] in ("denied", "unsupported")
+
+
+@pytest.fixture
+def sandbox_root_user(fresh_sandbox):
+    lib.need("root", os.geteuid() == 0, "files of other users are made")
+    return lambda: fresh_sandbox("user", tier="example")
+
+
+@pytest.mark.parametrize("name", ["../example", "/tmp/tier-x", ".", "", "Example", "-x"])
+def test_names_are_no_paths(sandbox, name):
+    box = sandbox
+    assert stat.S_ISREG(os.lstat(os.path.join(box.folder, NAME)).st_mode)
+    done = box.cli("exec", f"--env={name}", "print('ran')")
+    assert done.returncode == 2 and "ran" not in done.stdout
