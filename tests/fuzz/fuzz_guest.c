@@ -7,7 +7,7 @@
  */
 #include "fuzz/target.h"
 #include "fuzz/world.h"
-#include "tier/engine/cell.h"
+#include "tier/engine/cell/cell.h"
 
 enum {
     BODY_MAX = 1 << 20

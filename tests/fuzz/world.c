@@ -12,9 +12,9 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
-#include "tier/engine/cell.h"
+#include "tier/engine/cell/cell.h"
+#include "tier/engine/cell/result.h"
 #include "tier/engine/program.h"
-#include "tier/engine/result.h"
 #include "wire/rpc.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Denials: equal ones counted, others bounded, texts of any bytes. */
-#include "tier/engine/denials.h"
+#include "tier/engine/cell/denials.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,12 +15,16 @@
 #include "base/log.h"
 #include "guest/pid1/wire.h"
 #include "guest/spec.h"
-#include "tier/engine/cell.h"
+#include "tier/engine/answer.h"
+#include "tier/engine/cell/cell.h"
 #include "tier/engine/inside.h"
 #include "tier/engine/manifest.h"
 #include "tier/engine/pool.h"
 #include "tier/engine/project.h"
-#include "tier/engine/serve.h"
+#include "tier/engine/snapshot/puts.h"
+#include "tier/engine/snapshot/rollback.h"
+#include "tier/engine/snapshot/snapshot.h"
+#include "tier/engine/snapshot/state.h"
 #include "tier/engine/supervisor.h"
 #include "wire/rpc.h"
 #include "wire/tier.h"
@@ -56,12 +60,12 @@ void snp_sandbox_gone(struct snp_sandbox *s)
             (void)snp_fail(&err, SNP_E_INTERNAL, "the sandbox could not be set up: %s",
                            s->reason[0] == '\0' ? "it ended before it was ready" : s->reason);
         }
-        snp_serve_error(s->supervisor, s->open_id, &err);
+        snp_answer_error(s->supervisor, s->open_id, &err);
     } else if (s->close_id != 0) {
-        snp_serve_response(s->supervisor, s->close_id, NULL, NULL, 0);
+        snp_answer_response(s->supervisor, s->close_id, NULL, NULL, 0);
     } else {
-        snp_serve_gone(s->supervisor, s->spec.id,
-                       s->reason[0] == '\0' ? "pid 1 of the sandbox ended" : s->reason);
+        snp_answer_gone(s->supervisor, s->spec.id,
+                        s->reason[0] == '\0' ? "pid 1 of the sandbox ended" : s->reason);
     }
     sandbox_free(s);
 }
@@ -152,7 +156,7 @@ static void sandbox_begin(struct snp_sandbox *s)
     snp_autojson json_t *manifest = snp_manifest(s);
     json_t *answer =
         SNP_WRITE(snp_tier_open_answer, .manifest = manifest, .open_us = s->setup_us);
-    snp_serve_response(s->supervisor, s->open_id, answer, NULL, 0);
+    snp_answer_response(s->supervisor, s->open_id, answer, NULL, 0);
     json_decref(answer);
     s->open_id = 0;
 }

@@ -19,13 +19,10 @@
 #include "policy/limits.h"
 #include "policy/session_name.h"
 #include "registry/python.h"
-#include "tier/engine/puts.h"
-#include "tier/engine/rollback.h"
-#include "tier/engine/snapshot.h"
-#include "tier/engine/state.h"
+#include "tier/engine/record.h"
 #include "tier/engine/stream/link.h"
 
-struct snp_cell;
+struct snp_tier_cell;
 struct snp_supervisor;
 
 enum {
@@ -117,7 +114,7 @@ struct snp_sandbox {
     bool holds_state;   /* it has run a cell or loaded a checkpoint: its end is a loss */
     bool was_lost;      /* that has been told: the next one begins with nothing */
     unsigned strays;    /* frames of this interpreter since its last cell, if any, had ended */
-    struct snp_cell *cell; /* owned; NULL = idle */
+    struct snp_tier_cell *cell; /* owned; NULL = idle */
     char python[32];
     struct snp_buf mask;
     json_t *masked;   /* owned array of hidden paths */

@@ -16,14 +16,16 @@
 #include "guest/pid1/wire.h"
 #include "policy/project.h"
 #include "tier/engine/about.h"
-#include "tier/engine/cell.h"
+#include "tier/engine/answer.h"
+#include "tier/engine/cell/cell.h"
+#include "tier/engine/cell/result.h"
 #include "tier/engine/inside.h"
 #include "tier/engine/manifest.h"
 #include "tier/engine/open.h"
-#include "tier/engine/result.h"
 #include "tier/engine/sandbox.h"
-#include "tier/engine/snapshot.h"
-#include "tier/engine/state.h"
+#include "tier/engine/snapshot/rollback.h"
+#include "tier/engine/snapshot/snapshot.h"
+#include "tier/engine/snapshot/state.h"
 #include "tier/engine/stream/spool.h"
 #include "tier/engine/supervisor.h"
 #include "wire/file.h"
@@ -40,69 +42,6 @@ struct request {
     struct snp_sandbox *sandbox; /* of methods that need one */
 };
 
-static void send_frame(struct snp_supervisor *supervisor,
-                       uint8_t type,
-                       uint32_t id,
-                       const json_t *head,
-                       const char *raw,
-                       size_t raw_len)
-{
-    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
-    struct snp_frame frame = {
-        .type = type,
-        .id = id,
-        .head = text,
-        .head_len = text == NULL ? 0 : strlen(text),
-        .raw = raw,
-        .raw_len = raw_len,
-    };
-
-    /* What is answered is bounded where it is made. If not, only this request fails. */
-    if (frame.head_len > SNP_FRAME_HEAD_MAX ||
-        frame.raw_len > SNP_FRAME_BODY_MAX - frame.head_len) {
-        static const char error[] =
-            "{\"code\":\"limit\",\"message\":\"the answer is too long\"}";
-        frame.type = SNP_RPC_ERROR;
-        frame.head = error;
-        frame.head_len = sizeof(error) - 1;
-        frame.raw_len = 0;
-    }
-    snp_link_send(&supervisor->daemon, &frame);
-}
-
-void snp_serve_response(struct snp_supervisor *supervisor,
-                        uint32_t id,
-                        const json_t *head,
-                        const char *raw,
-                        size_t raw_len)
-{
-    send_frame(supervisor, SNP_RPC_RESPONSE, id, head, raw, raw_len);
-}
-
-void snp_serve_event(struct snp_supervisor *supervisor,
-                     uint32_t id,
-                     const json_t *head,
-                     const char *raw,
-                     size_t raw_len)
-{
-    send_frame(supervisor, SNP_RPC_EVENT, id, head, raw, raw_len);
-}
-
-void snp_serve_error(struct snp_supervisor *supervisor, uint32_t id, const struct snp_err *err)
-{
-    snp_autojson json_t *head = snp_json_from_err(err);
-
-    send_frame(supervisor, SNP_RPC_ERROR, id, head, NULL, 0);
-}
-
-void snp_serve_gone(struct snp_supervisor *supervisor, const char *session, const char *reason)
-{
-    snp_autojson json_t *head = json_pack("{s:s,s:s,s:o}", "event", "gone", "session", session,
-                                          "reason", snp_json_bytes(reason, strlen(reason)));
-
-    send_frame(supervisor, SNP_RPC_EVENT, 0, head, NULL, 0);
-}
-
 static int on_probe(struct request *rq, struct snp_err *err)
 {
     snp_autojson json_t *answer = rq->supervisor->ops->probe(rq->supervisor);
@@ -113,7 +52,7 @@ static int on_probe(struct request *rq, struct snp_err *err)
         json_object_update(answer, about) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    snp_serve_response(rq->supervisor, rq->id, answer, NULL, 0);
+    snp_answer_response(rq->supervisor, rq->id, answer, NULL, 0);
     return 0;
 }
 
@@ -333,7 +272,7 @@ static int on_interrupt(struct request *rq, struct snp_err *err)
         SNP_WRITE(snp_tier_interrupt_answer, .interrupted = snp_cell_interrupt(rq->sandbox));
 
     (void)err;
-    snp_serve_response(rq->supervisor, rq->id, answer, NULL, 0);
+    snp_answer_response(rq->supervisor, rq->id, answer, NULL, 0);
     return 0;
 }
 
@@ -353,7 +292,7 @@ static int on_answer(struct request *rq, struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID, "answer: out of range");
     }
     answer = SNP_WRITE(snp_tier_answer_answer, .answered = snp_cell_answer(rq->sandbox, &said));
-    snp_serve_response(rq->supervisor, rq->id, answer, NULL, 0);
+    snp_answer_response(rq->supervisor, rq->id, answer, NULL, 0);
     return 0;
 }
 
@@ -424,7 +363,7 @@ static void file_error(const struct file_call *call, int eno)
     default:
         (void)snp_fail_sys(&err, eno, "'%.200s'", call->path);
     }
-    snp_serve_error(call->supervisor, call->id, &err);
+    snp_answer_error(call->supervisor, call->id, &err);
 }
 
 /* What pid 1 read; it is not trusted. */
@@ -462,7 +401,7 @@ static void on_got(const struct file_call *call, uint64_t size, const char *byte
                        .hole = call->tells_holes ? (int64_t)hole : SNP_NO_NUMBER,
                        .room = call->tells_holes ? (int64_t)call->room_bytes : SNP_NO_NUMBER,
                        .project = call->tells_holes && call->has_project);
-    snp_serve_response(call->supervisor, call->id, answer, bytes, n);
+    snp_answer_response(call->supervisor, call->id, answer, bytes, n);
 }
 
 static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
@@ -477,7 +416,7 @@ static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
     }
     if (call->type == SNP_INIT_LS) {
         answer = snp_result_entries(bytes, n);
-        snp_serve_response(call->supervisor, call->id, answer, NULL, 0);
+        snp_answer_response(call->supervisor, call->id, answer, NULL, 0);
         return;
     }
     memcpy(&size, bytes, n >= sizeof(size) ? sizeof(size) : 0);
@@ -487,7 +426,7 @@ static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
     }
     if (call->type == SNP_INIT_PUT) {
         answer = SNP_WRITE(snp_put_answer, .size = size);
-        snp_serve_response(call->supervisor, call->id, answer, NULL, 0);
+        snp_answer_response(call->supervisor, call->id, answer, NULL, 0);
         return;
     }
     on_got(call, size, bytes, n);
@@ -596,7 +535,7 @@ static int on_output(struct request *rq, struct snp_err *err)
     }
     answer = SNP_WRITE(snp_output_answer, .size = part.size,
                        .eof = (uint64_t)offset + part.n >= part.size, .truncated = part.is_cut);
-    snp_serve_response(rq->supervisor, rq->id, answer, bytes, part.n);
+    snp_answer_response(rq->supervisor, rq->id, answer, bytes, part.n);
     return 0;
 }
 
@@ -681,7 +620,7 @@ static int on_stats(struct request *rq, struct snp_err *err)
     }
     answer = json_pack("{s:I,s:I}", "memory_bytes", (json_int_t)usage.memory_bytes, "cpu_us",
                        (json_int_t)usage.cpu_us);
-    snp_serve_response(rq->supervisor, rq->id, answer, NULL, 0);
+    snp_answer_response(rq->supervisor, rq->id, answer, NULL, 0);
     return 0;
 }
 
@@ -763,7 +702,7 @@ void snp_serve_frame(struct snp_supervisor *supervisor, const struct snp_frame *
         r = dispatch(&rq, &err);
     }
     if (r < 0) {
-        snp_serve_error(supervisor, frame->id, &err);
+        snp_answer_error(supervisor, frame->id, &err);
     }
     snp_closep(&rq.fd);
 }

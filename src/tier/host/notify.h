@@ -11,7 +11,7 @@
 #include <uv.h>
 
 #include "base/err.h"
-#include "tier/engine/denials.h"
+#include "tier/engine/cell/denials.h"
 
 /* A refused call; borrowed for the call. */
 typedef void (*snp_notify_cb)(void *data, const struct snp_denial *denial);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_TIER_ENGINE_DENIALS_H
-#define SNP_TIER_ENGINE_DENIALS_H
+#ifndef SNP_TIER_ENGINE_CELL_DENIALS_H
+#define SNP_TIER_ENGINE_CELL_DENIALS_H
 
 /* What was refused during a cell, as data: bounded, equal ones counted together. */
 

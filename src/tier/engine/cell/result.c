@@ -3,7 +3,7 @@
  * What is attested comes from counters and wait statuses; what is claimed is copied from
  * the driver's report member by member, with types checked and texts cut, never as a whole.
  */
-#include "tier/engine/result.h"
+#include "tier/engine/cell/result.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -20,6 +20,8 @@
 #include "guest/pid1/wire.h"
 #include "registry/registry.h"
 #include "text/hint.h"
+#include "tier/engine/cell/guarantee.h"
+#include "tier/engine/cell/running.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/supervisor.h"
 #include "wire/file.h"
@@ -88,7 +90,7 @@ static bool is_module(const char *name)
 }
 
 /* Which template has the module, or the command that makes one. Null: no import failed. */
-static json_t *module_of(const struct snp_cell *c, const json_t *e)
+static json_t *module_of(const struct snp_tier_cell *c, const json_t *e)
 {
     const char *name = snp_json_str(e, "module", NULL);
     json_t *advice =
@@ -98,7 +100,7 @@ static json_t *module_of(const struct snp_cell *c, const json_t *e)
 }
 
 /* Words that are ours for what the code says has happened, else its own. */
-static json_t *hint_of(const struct snp_cell *c, const json_t *e, const json_t *module)
+static json_t *hint_of(const struct snp_tier_cell *c, const json_t *e, const json_t *module)
 {
     const char *words = snp_hint(snp_json_str(e, "cause", ""), SNP_HINT_PERSON);
 
@@ -129,7 +131,7 @@ static json_t *cause_of(const json_t *e)
                                                    : text_of(e, "cause", SHORT_MAX);
 }
 
-static json_t *error_of(const struct snp_cell *c)
+static json_t *error_of(const struct snp_tier_cell *c)
 {
     const json_t *e = json_object_get(c->done, "error");
     int64_t line = snp_json_int(e, "line", 0);
@@ -150,7 +152,7 @@ static json_t *error_of(const struct snp_cell *c)
  * Programs that miss the network say so in their output only. It may be quoted there, so
  * standard output counts where the cell failed.
  */
-static bool misses_network(const struct snp_cell *c, bool is_ok)
+static bool misses_network(const struct snp_tier_cell *c, bool is_ok)
 {
     static const char *const signs[] = {
         "Temporary failure in name resolution",
@@ -183,7 +185,7 @@ static bool misses_network(const struct snp_cell *c, bool is_ok)
 }
 
 /* Once a cell: what the interpreter has met itself is in the list already. */
-static void add_network_denial(struct snp_cell *c, bool is_ok)
+static void add_network_denial(struct snp_tier_cell *c, bool is_ok)
 {
     size_t i;
     const json_t *denial;
@@ -205,17 +207,17 @@ static void add_network_denial(struct snp_cell *c, bool is_ok)
     }
 }
 
-static bool had_oom_kill(const struct snp_cell *c)
+static bool had_oom_kill(const struct snp_tier_cell *c)
 {
     return c->usage.oom_kills > c->sandbox->last_usage.oom_kills;
 }
 
-static bool was_signalled(const struct snp_cell *c)
+static bool was_signalled(const struct snp_tier_cell *c)
 {
     return c->has_exit && WIFSIGNALED(c->exit_status);
 }
 
-static const char *status_of(const struct snp_cell *c)
+static const char *status_of(const struct snp_tier_cell *c)
 {
     static const char *const by_end[] = {
         [SNP_CELL_END_WALL] = "timeout", [SNP_CELL_END_USER] = "interrupted",
@@ -248,7 +250,7 @@ static json_t *limit_json(enum snp_limit limit, uint64_t value)
                      .flag = info->flag);
 }
 
-static json_t *limit_of(const struct snp_cell *c, const char *status)
+static json_t *limit_of(const struct snp_tier_cell *c, const char *status)
 {
     const uint64_t *limits = c->sandbox->spec.limits.value;
 
@@ -267,7 +269,7 @@ static json_t *limit_of(const struct snp_cell *c, const char *status)
     return json_null();
 }
 
-static void deny_limit(struct snp_cell *c,
+static void deny_limit(struct snp_tier_cell *c,
                        enum snp_limit limit,
                        const char *operation,
                        const char *object,
@@ -294,7 +296,7 @@ static void deny_limit(struct snp_cell *c,
  * May the cell have met what was full before it? What it could not write leaves no trace,
  * so its own report, or the failure of a command, decides whether it is told once more.
  */
-static bool met_again(const struct snp_cell *c)
+static bool met_again(const struct snp_tier_cell *c)
 {
     size_t i;
     const json_t *denial;
@@ -313,7 +315,7 @@ static bool met_again(const struct snp_cell *c)
 }
 
 /* Limits that were met without ending the cell, as the kernel counted them. */
-static void add_limit_denials(struct snp_cell *c)
+static void add_limit_denials(struct snp_tier_cell *c)
 {
     static const struct {
         uint8_t flag;
@@ -352,7 +354,7 @@ static void add_limit_denials(struct snp_cell *c)
     }
 }
 
-static json_t *exit_code_of(const struct snp_cell *c)
+static json_t *exit_code_of(const struct snp_tier_cell *c)
 {
     const json_t *code = json_object_get(c->done, "exit_code");
 
@@ -363,7 +365,7 @@ static json_t *exit_code_of(const struct snp_cell *c)
 }
 
 /* An interpreter that has answered is killed by us, if at all: to go back to before the cell. */
-static json_t *signal_of(const struct snp_cell *c)
+static json_t *signal_of(const struct snp_tier_cell *c)
 {
     const char *name = was_signalled(c) && (c->is_command || c->done == NULL)
                            ? sigabbrev_np(WTERMSIG(c->exit_status))
@@ -378,7 +380,7 @@ static json_int_t bounded(uint64_t value)
     return value > INT64_MAX ? INT64_MAX : (json_int_t)value;
 }
 
-static json_t *usage_of(const struct snp_cell *c)
+static json_t *usage_of(const struct snp_tier_cell *c)
 {
     const struct snp_sandbox *s = c->sandbox;
     uint64_t cpu_us = c->init_cpu_us > s->last_cpu_us ? c->init_cpu_us - s->last_cpu_us : 0;
@@ -393,7 +395,7 @@ static json_t *usage_of(const struct snp_cell *c)
                      .written_bytes = bounded(c->written_bytes), .setup_us = s->setup_us);
 }
 
-static json_t *output_of(const struct snp_cell *c)
+static json_t *output_of(const struct snp_tier_cell *c)
 {
     bool cut = snp_output_is_cut(&c->output[0]) || snp_output_is_cut(&c->output[1]);
 
@@ -416,7 +418,7 @@ static json_t *word_list(const char *const *words, size_t n)
     return list;
 }
 
-static json_t *sources(const struct snp_cell *c)
+static json_t *sources(const struct snp_tier_cell *c)
 {
     json_t *sure = word_list(attested, SNP_ARRAY_LEN(attested));
     json_t *said = word_list(claimed, SNP_ARRAY_LEN(claimed));
@@ -428,7 +430,7 @@ static json_t *sources(const struct snp_cell *c)
 }
 
 /* A cell that was killed has no report; say what happened in its place. */
-static json_t *killed_error(const struct snp_cell *c, const char *status)
+static json_t *killed_error(const struct snp_tier_cell *c, const char *status)
 {
     char text[456];
 
@@ -464,7 +466,7 @@ static json_t *killed_error(const struct snp_cell *c, const char *status)
                      "traceback", "line", "hint", "cause", "path");
 }
 
-bool snp_result_is_lost(const struct snp_cell *c)
+bool snp_result_is_lost(const struct snp_tier_cell *c)
 {
     const struct snp_sandbox *s = c->sandbox;
 
@@ -475,7 +477,7 @@ bool snp_result_is_lost(const struct snp_cell *c)
     return c->is_session_over || (!s->has_interpreter && (c->was_swept || !s->spec.is_lasting));
 }
 
-static const char *state_of(const struct snp_cell *c)
+static const char *state_of(const struct snp_tier_cell *c)
 {
     if (c->is_rolled_back) {
         return "rolled_back";
@@ -483,7 +485,7 @@ static const char *state_of(const struct snp_cell *c)
     return snp_result_is_lost(c) ? "lost" : "kept";
 }
 
-json_t *snp_result_json(struct snp_cell *c)
+json_t *snp_result_json(struct snp_tier_cell *c)
 {
     const struct snp_sandbox *s = c->sandbox;
     const char *status = status_of(c);

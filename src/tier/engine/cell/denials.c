@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A list with room for SNP_DENIALS_MAX different ones; the rest is counted. */
-#include "tier/engine/denials.h"
+#include "tier/engine/cell/denials.h"
 
 #include <string.h>
 

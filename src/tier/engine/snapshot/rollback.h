@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_TIER_ENGINE_ROLLBACK_H
-#define SNP_TIER_ENGINE_ROLLBACK_H
+#ifndef SNP_TIER_ENGINE_SNAPSHOT_ROLLBACK_H
+#define SNP_TIER_ENGINE_SNAPSHOT_ROLLBACK_H
 
 /*
  * Going back: everything inside is killed, the workspace is put back, and the snapshot is
@@ -12,34 +12,11 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "tier/engine/record.h"
 
 struct snp_sandbox;
 
-/*
- * ok: interpreter and files are those of the snapshot. Otherwise nothing of the session's
- * code runs, and its next interpreter comes from the pristine copy.
- */
-typedef void (*snp_return_cb)(void *data, bool ok);
-
-struct snp_return {
-    bool is_on;
-    uint32_t number;
-    bool has_files;
-    bool has_interpreter; /* the snapshot has one */
-    snp_return_cb cb;
-    void *data;
-};
-
-/* What one `rollback` or `snapshot` waits for. */
-struct snp_rollback {
-    uint32_t id; /* of the request; 0 = none */
-    uint32_t number;
-    uint64_t epoch;
-    uint64_t start_us;
-};
-
 /* Kill everything inside but pid 1, snapshots and jobs. cb runs later with 0 or an errno. */
-typedef void (*snp_swept_cb)(struct snp_sandbox *s, int eno);
 void snp_return_sweep(struct snp_sandbox *s, snp_swept_cb cb);
 
 /*

@@ -12,7 +12,7 @@
  * (threads run) the interpreter itself forks the saver, and where there is none of the files pid 1
  * takes the workspace as it is; both between cells only, and no cell begins meanwhile.
  */
-#include "tier/engine/state.h"
+#include "tier/engine/snapshot/state.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -25,11 +25,11 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "guest/pid1/wire.h"
-#include "tier/engine/cell.h"
+#include "tier/engine/answer.h"
+#include "tier/engine/cell/running.h"
 #include "tier/engine/inside.h"
 #include "tier/engine/sandbox.h"
-#include "tier/engine/serve.h"
-#include "tier/engine/snapshot.h"
+#include "tier/engine/snapshot/snapshot.h"
 #include "tier/engine/stream/relay.h"
 #include "tier/engine/supervisor.h"
 #include "wire/rpc.h"
@@ -204,11 +204,11 @@ static void saving_end(struct snp_saving *v, const struct snp_err *err)
     snp_snapshot_forget(s, v);
     uv_close((uv_handle_t *)v->timer, on_timer_closed);
     if (err != NULL) {
-        snp_serve_error(s->supervisor, id, err);
+        snp_answer_error(s->supervisor, id, err);
     } else {
         snp_autojson json_t *answer =
             SNP_WRITE(snp_tier_save_answer, .us = snp_now_us() - v->start_us);
-        snp_serve_response(s->supervisor, id, answer, NULL, 0);
+        snp_answer_response(s->supervisor, id, answer, NULL, 0);
     }
     let_go(v);
 }
@@ -649,7 +649,7 @@ static void tell_taken(const struct snp_saving *v)
         has_room_for_copy(v->sandbox) ? json_pack("{s:s}", "event", "taken") : NULL;
 
     if (event != NULL) {
-        snp_serve_event(v->sandbox->supervisor, v->id, event, NULL, 0);
+        snp_answer_event(v->sandbox->supervisor, v->id, event, NULL, 0);
     }
 }
 
@@ -755,11 +755,11 @@ static void loading_end(struct snp_loading *v, json_t *failed, const struct snp_
     snp_closep(&v->in_fd);
     uv_close((uv_handle_t *)SNP_TAKE_PTR(v->timer), free_handle);
     if (err != NULL) {
-        snp_serve_error(s->supervisor, id, err);
+        snp_answer_error(s->supervisor, id, err);
     } else {
         snp_autojson json_t *answer = json_pack("{s:O,s:I}", "failed", failed, "us",
                                                 (json_int_t)(snp_now_us() - v->start_us));
-        snp_serve_response(s->supervisor, id, answer, NULL, 0);
+        snp_answer_response(s->supervisor, id, answer, NULL, 0);
     }
     loading_unref(v);
     if (is_spoiled) {

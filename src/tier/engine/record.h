@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_TIER_ENGINE_SNAPSHOT_H
-#define SNP_TIER_ENGINE_SNAPSHOT_H
+#ifndef SNP_TIER_ENGINE_RECORD_H
+#define SNP_TIER_ENGINE_RECORD_H
 
-/*
- * What a session can go back to, snapshots: sleeping copies of its interpreter, each with a copy
- * of the workspace of the same number (docs/wire.md, HOLD and KEEP). One of them stands by: it
- * is as the session was when its last cell had been answered. Those that somebody asked for stay.
- */
+/* What parts of the engine remember of a sandbox: one struct each, which its part alone changes. */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/buf.h"
 #include "base/json.h"
 
+struct snp_loading;
 struct snp_sandbox;
-struct snp_frame;
+struct snp_saving;
+
+/* snapshot/snapshot.h, cell/guarantee.h ------------------------------------------------- */
 
 enum {
     SNP_SNAPSHOTS_MAX = 64,
@@ -106,68 +106,51 @@ struct snp_tier_snapshots {
     uv_timer_t *timer; /* owned; bounds a making, or watches the memory of a cell */
 };
 
-/* A session begins: the pristine copy and the workspace as it is are the first to go back to. */
-void snp_snapshot_begin(struct snp_sandbox *s);
+/* snapshot/puts.h ------------------------------------------------------------------------- */
 
-/* Files came from outside: what stands by is not as the session is any more. */
-void snp_snapshot_stale(struct snp_sandbox *s);
+struct snp_puts {
+    struct snp_buf *frame; /* owned, n of them: what pid 1 was asked, in its order */
+    size_t n;
+    size_t bytes;
+    size_t at; /* the next to be put again */
+};
+typedef void (*snp_puts_cb)(struct snp_sandbox *s);
+
+/* snapshot/rollback.h ---------------------------------------------------------------------- */
 
 /*
- * Have one stand by that is as the session is now. True: it does, or none can be had (the
- * guarantee says why). False: cb runs once that is so. No cell may be running.
+ * ok: interpreter and files are those of the snapshot. Otherwise nothing of the session's
+ * code runs, and its next interpreter comes from the pristine copy.
  */
-bool snp_snapshot_prepare(struct snp_sandbox *s, snp_snapshot_cb cb, void *data);
+typedef void (*snp_return_cb)(void *data, bool ok);
 
-/* A cell was kept: what stood by is of the past. again: have another one. */
-void snp_snapshot_spent(struct snp_sandbox *s, bool again);
+struct snp_return {
+    bool is_on;
+    uint32_t number;
+    bool has_files;
+    bool has_interpreter; /* the snapshot has one */
+    snp_return_cb cb;
+    void *data;
+};
 
-/* What stands by, number: after a return to it. */
-void snp_snapshot_set_standby(struct snp_sandbox *s, uint32_t number);
+/* What one `rollback` or `snapshot` waits for. */
+struct snp_rollback {
+    uint32_t id; /* of the request; 0 = none */
+    uint32_t number;
+    uint64_t epoch;
+    uint64_t start_us;
+};
 
-/* A copy is there: only then a sweep spares it. */
-void snp_snapshot_on_came(struct snp_sandbox *s, uint32_t number);
+/* Runs when a sweep has ended, with 0 or an errno. */
+typedef void (*snp_swept_cb)(struct snp_sandbox *s, int eno);
 
-struct snp_tier_snapshot *snp_snapshot_find(struct snp_sandbox *s, uint32_t number);
+/* snapshot/state.h --------------------------------------------------------------------------- */
 
-/* A save reads it, and has done so; meanwhile it is not ended. */
-void snp_snapshot_use(struct snp_sandbox *s, uint32_t number);
-void snp_snapshot_release(struct snp_sandbox *s, uint32_t number);
-
-/* No cell begins from here on (snp_snapshot_prepare waits), until it is undone. */
-void snp_snapshot_pause(struct snp_sandbox *s);
-void snp_snapshot_resume(struct snp_sandbox *s);
-
-/* End one that nobody wants any more; not the pristine copy, not what stands by. */
-void snp_snapshot_drop(struct snp_sandbox *s, uint32_t number);
-
-/* HELD, from the interpreter; false if nobody waits for it. */
-bool snp_snapshot_on_held(struct snp_sandbox *s, const struct snp_frame *f);
-
-/* The interpreter is gone. */
-void snp_snapshot_on_lost(struct snp_sandbox *s);
-
-/* One has died by itself. */
-void snp_snapshot_on_gone(struct snp_sandbox *s, uint32_t number);
-
-/* A cell begins or ends: while it runs what stands by makes room for memory that is short. */
-void snp_snapshot_watch(struct snp_sandbox *s, bool is_running);
-
-/* Callbacks with this data are not to run any more. */
-void snp_snapshot_forget(struct snp_sandbox *s, const void *data);
-
-/* Nothing is answered any more: whoever waits is told. */
-void snp_snapshot_sandbox_ended(struct snp_sandbox *s);
-
-/* For a session that goes. */
-void snp_snapshots_done(struct snp_sandbox *s);
-
-/* Copies, with a new reference of the notes. */
-struct snp_guarantee snp_guarantee_copy(const struct snp_guarantee *guarantee);
-
-/* One more, unless it says so already. */
-void snp_guarantee_note(struct snp_guarantee *guarantee, const char *text);
-
-/* docs/result.md, `transaction`; new reference. */
-json_t *snp_guarantee_json(const struct snp_guarantee *guarantee);
+/* Saves and loads that are under way. */
+struct snp_state {
+    struct snp_saving *saving;   /* owned; NULL = none is under way */
+    struct snp_loading *loading; /* likewise */
+    bool has_run;                /* a cell, or a load: too late for another load */
+};
 
 #endif

@@ -10,7 +10,7 @@
  * itself counts against the limit; it is given up before that costs the cell its life, and
  * none is made where memory is short.
  */
-#include "tier/engine/snapshot.h"
+#include "tier/engine/snapshot/snapshot.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,11 +22,12 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "guest/pid1/wire.h"
-#include "tier/engine/cell.h"
+#include "tier/engine/cell/guarantee.h"
+#include "tier/engine/cell/running.h"
 #include "tier/engine/inside.h"
-#include "tier/engine/rollback.h"
 #include "tier/engine/sandbox.h"
-#include "tier/engine/state.h"
+#include "tier/engine/snapshot/rollback.h"
+#include "tier/engine/snapshot/state.h"
 #include "tier/engine/supervisor.h"
 #include "wire/rpc.h"
 
@@ -58,61 +59,6 @@ static bool is_wanted(const struct snp_sandbox *s)
 
 /* Guarantee ------------------------------------------------------------------------------------- */
 
-static void guarantee_done(struct snp_guarantee *guarantee)
-{
-    json_decref(guarantee->notes);
-    *guarantee = (struct snp_guarantee){0};
-}
-
-struct snp_guarantee snp_guarantee_copy(const struct snp_guarantee *guarantee)
-{
-    struct snp_guarantee copy = *guarantee;
-
-    copy.notes = guarantee->notes == NULL ? NULL : json_copy(guarantee->notes);
-    return copy;
-}
-
-json_t *snp_guarantee_json(const struct snp_guarantee *guarantee)
-{
-    static const char *const interpreters[] = {
-        [SNP_GUARANTEE_OFF] = "off",
-        [SNP_GUARANTEE_UNAVAILABLE] = "unavailable",
-        [SNP_GUARANTEE_DROPPED] = "dropped_for_memory",
-        [SNP_GUARANTEE_STANDBY] = "standby",
-    };
-    static const char *const workspaces[] = {
-        [SNP_GUARANTEE_FILES_OFF] = "off",
-        [SNP_GUARANTEE_FILES_UNAVAILABLE] = "unavailable",
-        [SNP_GUARANTEE_FILES_COPIED] = "copied",
-    };
-
-    return json_pack("{s:s,s:s,s:o}", "interpreter", interpreters[guarantee->interpreter],
-                     "workspace", workspaces[guarantee->workspace], "notes",
-                     guarantee->notes == NULL ? json_array() : json_incref(guarantee->notes));
-}
-
-static void add_note(struct snp_guarantee *guarantee, json_t *text)
-{
-    if (guarantee->notes == NULL) {
-        guarantee->notes = json_array();
-    }
-    (void)json_array_append_new(guarantee->notes, text);
-}
-
-void snp_guarantee_note(struct snp_guarantee *guarantee, const char *text)
-{
-    size_t i;
-    json_t *note;
-
-    json_array_foreach(guarantee->notes, i, note)
-    {
-        if (strcmp(json_string_value(note), text) == 0) {
-            return;
-        }
-    }
-    add_note(guarantee, json_string(text));
-}
-
 static json_t *names_text(const json_t *names)
 {
     snp_autobuf struct snp_buf text = {0};
@@ -132,45 +78,49 @@ static void note_interpreter(struct snp_guarantee *guarantee,
                              const struct snp_snapshot_making *m)
 {
     if (m->others > 0) {
-        add_note(guarantee,
-                 json_sprintf("%u processes run in the background: they end if the cell is "
-                              "killed, and do not come back",
-                              (unsigned)m->others));
+        snp_guarantee_add(
+            guarantee,
+            json_sprintf("%u processes run in the background: they end if the cell is "
+                         "killed, and do not come back",
+                         (unsigned)m->others));
     }
     if (json_array_size(m->written) > 0) {
         snp_autojson json_t *names = names_text(m->written);
-        add_note(guarantee,
-                 json_sprintf("files are open for writing: what is written to them by "
-                              "the cell may stay (%s)",
-                              json_string_value(names)));
+        snp_guarantee_add(guarantee,
+                          json_sprintf("files are open for writing: what is written to them by "
+                                       "the cell may stay (%s)",
+                                       json_string_value(names)));
     }
 }
 
 static void note_files(struct snp_guarantee *guarantee, const struct snp_snapshot_making *m)
 {
     if ((m->files_flags & SNP_KEEP_LOST) != 0) {
-        add_note(guarantee,
-                 json_string("sockets, FIFOs and what cannot be read in the workspace are "
-                             "not put back"));
+        snp_guarantee_add(
+            guarantee,
+            json_string("sockets, FIFOs and what cannot be read in the workspace are "
+                        "not put back"));
     }
     if (m->files_ok) {
         return;
     }
     if (m->files_errno == EOPNOTSUPP) {
-        add_note(guarantee, json_string("files are not copied here: what a cell writes stays"));
+        snp_guarantee_add(guarantee,
+                          json_string("files are not copied here: what a cell writes stays"));
     } else if (m->files_errno != 0) {
-        add_note(guarantee, json_sprintf("files could not be copied (%s): what the cell writes "
-                                         "stays",
-                                         strerrordesc_np(m->files_errno)));
+        snp_guarantee_add(guarantee,
+                          json_sprintf("files could not be copied (%s): what the cell writes "
+                                       "stays",
+                                       strerrordesc_np(m->files_errno)));
     } else if ((m->files_flags & SNP_KEEP_SHORT) != 0) {
-        add_note(guarantee,
-                 json_string("memory is too short to copy files: what the cell writes "
-                             "stays; --memory raises the limit"));
+        snp_guarantee_add(guarantee,
+                          json_string("memory is too short to copy files: what the cell writes "
+                                      "stays; --memory raises the limit"));
     } else {
-        add_note(guarantee,
-                 json_sprintf("the workspace is larger than what is copied (%d MiB, %d "
-                              "files): what the cell writes stays",
-                              FILES_BYTES_MAX >> 20, FILES_MAX));
+        snp_guarantee_add(
+            guarantee, json_sprintf("the workspace is larger than what is copied (%d MiB, %d "
+                                    "files): what the cell writes stays",
+                                    FILES_BYTES_MAX >> 20, FILES_MAX));
     }
 }
 
@@ -348,7 +298,7 @@ void snp_snapshot_on_gone(struct snp_sandbox *s, uint32_t number)
     }
     if (bs->has_standby && bs->standby == number) {
         bs->guarantee.interpreter = SNP_GUARANTEE_UNAVAILABLE;
-        add_note(&bs->guarantee, json_string("the copy of the interpreter has died"));
+        snp_guarantee_add(&bs->guarantee, json_string("the copy of the interpreter has died"));
     }
     if (s->state != SNP_SANDBOX_READY) {
         return;
@@ -418,7 +368,7 @@ static void guarantee_made(struct snp_sandbox *s,
 {
     struct snp_guarantee *guarantee = &of(s)->guarantee;
 
-    guarantee_done(guarantee);
+    snp_guarantee_done(guarantee);
     guarantee->interpreter = has_copy           ? SNP_GUARANTEE_STANDBY
                              : m->is_for_memory ? SNP_GUARANTEE_DROPPED
                                                 : SNP_GUARANTEE_UNAVAILABLE;
@@ -428,8 +378,8 @@ static void guarantee_made(struct snp_sandbox *s,
         note_interpreter(guarantee, m);
     } else {
         snp_autojson json_t *why = snp_json_bytes(m->why, strlen(m->why));
-        add_note(guarantee,
-                 json_sprintf("no copy of the interpreter: %s", json_string_value(why)));
+        snp_guarantee_add(
+            guarantee, json_sprintf("no copy of the interpreter: %s", json_string_value(why)));
     }
     note_files(guarantee, m);
 }
@@ -870,7 +820,7 @@ void snp_snapshot_set_standby(struct snp_sandbox *s, uint32_t number)
     bs->standby = number;
     bs->is_current = true;
     bs->is_past = false;
-    guarantee_done(&bs->guarantee);
+    snp_guarantee_done(&bs->guarantee);
     bs->guarantee.interpreter =
         b != NULL && b->pid >= 0 ? SNP_GUARANTEE_STANDBY : SNP_GUARANTEE_UNAVAILABLE;
     bs->guarantee.workspace = b != NULL && b->has_files ? SNP_GUARANTEE_FILES_COPIED
@@ -986,5 +936,5 @@ void snp_snapshots_done(struct snp_sandbox *s)
         uv_close((uv_handle_t *)SNP_TAKE_PTR(bs->timer), free_handle);
     }
     json_decref(SNP_TAKE_PTR(bs->making.written));
-    guarantee_done(&bs->guarantee);
+    snp_guarantee_done(&bs->guarantee);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_TIER_ENGINE_CELL_H
-#define SNP_TIER_ENGINE_CELL_H
+#ifndef SNP_TIER_ENGINE_CELL_CELL_H
+#define SNP_TIER_ENGINE_CELL_CELL_H
 
 /*
  * One cell or command: from the request to its result. Belongs to its session, which
@@ -14,11 +14,11 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "policy/limits.h"
-#include "tier/engine/denials.h"
+#include "tier/engine/cell/denials.h"
 #include "wire/frame.h"
 
 struct snp_sandbox;
-struct snp_cell;
+struct snp_tier_cell;
 
 struct snp_cell_request {
     uint32_t id;     /* of the daemon's request */
@@ -62,18 +62,8 @@ bool snp_cell_answer(struct snp_sandbox *s, const struct snp_cell_answer *answer
 /* End the running cell at once and go back to the snapshot. */
 void snp_cell_abandon(struct snp_sandbox *s, uint32_t snapshot);
 
-/* Is there one that has begun, not one that waits for its turn? */
-bool snp_cell_has_begun(const struct snp_sandbox *s);
-
-/* May the running cell do without what stands by? It then is told so. */
-bool snp_cell_may_lose_guarantee(const struct snp_sandbox *s);
-void snp_cell_lose_guarantee(struct snp_sandbox *s);
-
 /* A file is put into the session: raw is what pid 1 is asked. */
 void snp_cell_on_put(struct snp_sandbox *s, const struct snp_buf *raw);
-
-/* Its result is to say this too, of what protected it. Once. */
-void snp_cell_note(struct snp_sandbox *s, const char *text);
 
 /* What happens, from the session's streams. */
 void snp_cell_on_guest(struct snp_sandbox *s, const struct snp_frame *f);
@@ -88,6 +78,6 @@ void snp_cell_on_disk(struct snp_sandbox *s, enum snp_limit limit);
 void snp_cell_on_denial(struct snp_sandbox *s, const struct snp_denial *denial);
 
 /* The sandbox is gone: send what is known. Frees the cell. */
-void snp_cell_sandbox_ended(struct snp_cell *c);
+void snp_cell_sandbox_ended(struct snp_tier_cell *c);
 
 #endif

@@ -5,7 +5,7 @@
  * One at a time. The stream of the old interpreter is closed before the new one is woken, so
  * nothing it said late is taken for the new one's.
  */
-#include "tier/engine/rollback.h"
+#include "tier/engine/snapshot/rollback.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,10 +16,11 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "guest/pid1/wire.h"
-#include "tier/engine/cell.h"
+#include "tier/engine/answer.h"
 #include "tier/engine/inside.h"
 #include "tier/engine/sandbox.h"
-#include "tier/engine/serve.h"
+#include "tier/engine/snapshot/puts.h"
+#include "tier/engine/snapshot/snapshot.h"
 #include "tier/engine/supervisor.h"
 #include "wire/tier.h"
 
@@ -259,7 +260,7 @@ static void snapshot_fail(const struct snp_sandbox *s, uint32_t id)
                    s->state != SNP_SANDBOX_READY ? "the session has ended"
                    : why == NULL                 ? "the session cannot be copied now"
                                                  : why);
-    snp_serve_error(s->supervisor, id, &err);
+    snp_answer_error(s->supervisor, id, &err);
 }
 
 static void snapshot_ready(void *data)
@@ -283,7 +284,7 @@ static void snapshot_ready(void *data)
     b->is_permanent = true;
     answer = SNP_WRITE(snp_tier_snapshot_answer, .branch = b->number,
                        .us = snp_now_us() - wanted->start_us);
-    snp_serve_response(s->supervisor, wanted->id, answer, NULL, 0);
+    snp_answer_response(s->supervisor, wanted->id, answer, NULL, 0);
 }
 
 static unsigned n_permanent(const struct snp_sandbox *s)
@@ -333,13 +334,13 @@ static void rollback_answer(struct snp_sandbox *s, bool ok)
     if (ok) {
         snp_autojson json_t *answer =
             SNP_WRITE(snp_tier_rollback_answer, .us = snp_now_us() - done.start_us);
-        snp_serve_response(s->supervisor, done.id, answer, NULL, 0);
+        snp_answer_response(s->supervisor, done.id, answer, NULL, 0);
         return;
     }
     (void)snp_fail(&err, SNP_E_INTERNAL,
                    "the session could not go back: its variables are lost, the next cell "
                    "begins with a fresh interpreter");
-    snp_serve_error(s->supervisor, done.id, &err);
+    snp_answer_error(s->supervisor, done.id, &err);
 }
 
 static void on_rolled_back(void *data, bool ok)
@@ -368,7 +369,7 @@ static void rollback_begin(void *data)
     } else if (s->cell == NULL) {
         snp_return_sweep(s, on_rollback_swept);
     } else {
-        snp_cell_abandon(s, s->rollback.number);
+        s->supervisor->events->abandon(s, s->rollback.number);
     }
 }
 
@@ -434,7 +435,7 @@ int snp_method_memory(struct snp_sandbox *s, uint32_t id, struct snp_err *err)
     if (r < 0 || answer == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    snp_serve_response(s->supervisor, id, answer, NULL, 0);
+    snp_answer_response(s->supervisor, id, answer, NULL, 0);
     return 0;
 }
 
@@ -448,7 +449,7 @@ int snp_method_drop(struct snp_sandbox *s, uint32_t id, uint32_t number, struct 
     }
     b->is_permanent = number == 0;
     snp_snapshot_drop(s, number);
-    snp_serve_response(s->supervisor, id, NULL, NULL, 0);
+    snp_answer_response(s->supervisor, id, NULL, NULL, 0);
     return 0;
 }
 
@@ -458,7 +459,7 @@ void snp_rollback_sandbox_ended(struct snp_sandbox *s)
 
     if (s->rollback.id != 0) {
         (void)snp_fail(&err, SNP_E_PEER, "the session ended meanwhile");
-        snp_serve_error(s->supervisor, s->rollback.id, &err);
+        snp_answer_error(s->supervisor, s->rollback.id, &err);
         s->rollback.id = 0;
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_TIER_ENGINE_PUTS_H
-#define SNP_TIER_ENGINE_PUTS_H
+#ifndef SNP_TIER_ENGINE_SNAPSHOT_PUTS_H
+#define SNP_TIER_ENGINE_SNAPSHOT_PUTS_H
 
 /*
  * Files that were put into a session while a cell ran. If the cell is undone, its workspace goes
@@ -11,21 +11,14 @@
 #include <stddef.h>
 
 #include "base/buf.h"
+#include "tier/engine/record.h"
 
 struct snp_sandbox;
-
-struct snp_puts {
-    struct snp_buf *frame; /* owned, n of them: what pid 1 was asked, in its order */
-    size_t n;
-    size_t bytes;
-    size_t at; /* the next to be put again */
-};
 
 /* raw: of a PUT. What there is no room for the cell's result names. */
 void snp_puts_add(struct snp_sandbox *s, const struct snp_buf *raw);
 
 /* Put them again, one after the other; then cb, at once or later, unless the session ends before. */
-typedef void (*snp_puts_cb)(struct snp_sandbox *s);
 void snp_puts_again(struct snp_sandbox *s, snp_puts_cb cb);
 
 void snp_puts_forget(struct snp_sandbox *s);

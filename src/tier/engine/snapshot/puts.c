@@ -4,7 +4,7 @@
  * versions of one come out as they did. One that comes while that goes on is done at once and
  * once more in its turn.
  */
-#include "tier/engine/puts.h"
+#include "tier/engine/snapshot/puts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "guest/pid1/wire.h"
-#include "tier/engine/cell.h"
+#include "tier/engine/cell/running.h"
 #include "tier/engine/inside.h"
 #include "tier/engine/sandbox.h"
 

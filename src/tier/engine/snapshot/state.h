@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_TIER_ENGINE_STATE_H
-#define SNP_TIER_ENGINE_STATE_H
+#ifndef SNP_TIER_ENGINE_SNAPSHOT_STATE_H
+#define SNP_TIER_ENGINE_SNAPSHOT_STATE_H
 
 /*
  * The methods `save` and `load`: a session's variables and workspace as a bundle (docs/wire.md),
@@ -12,18 +12,12 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "tier/engine/record.h"
 #include "wire/frame.h"
 
 struct snp_sandbox;
 struct snp_saving;
 struct snp_loading;
-
-/* Embedded in a session. */
-struct snp_state {
-    struct snp_saving *saving;   /* owned; NULL = none is under way */
-    struct snp_loading *loading; /* likewise */
-    bool has_run;                /* a cell, or a load: too late for another load */
-};
 
 struct snp_save_request {
     uint32_t id;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_TIER_ENGINE_RESULT_H
-#define SNP_TIER_ENGINE_RESULT_H
+#ifndef SNP_TIER_ENGINE_CELL_RUNNING_H
+#define SNP_TIER_ENGINE_CELL_RUNNING_H
 
-/* A cell's state, and the JSON of its result (docs/result.md). */
+/* The cell that runs, or waits to: its record, and what other parts may ask of it. */
 
 #include <uv.h>
 
 #include "base/json.h"
 #include "os/meter.h"
 #include "policy/limits.h"
-#include "tier/engine/cell.h"
-#include "tier/engine/denials.h"
-#include "tier/engine/snapshot.h"
+#include "tier/engine/cell/denials.h"
+#include "tier/engine/record.h"
 #include "tier/engine/stream/output.h"
 
-struct snp_supervisor;
+struct snp_cell_request;
+struct snp_sandbox;
 
 enum snp_cell_phase {
     SNP_CELL_WAITING = 0, /* for a copy of the session as it is now */
@@ -35,7 +35,7 @@ enum snp_cell_end {
     SNP_CELL_END_DISK,
 };
 
-struct snp_cell {
+struct snp_tier_cell {
     struct snp_sandbox *sandbox; /* borrowed */
     uint32_t id;                 /* of the daemon's request */
     uint64_t number;
@@ -79,32 +79,14 @@ struct snp_cell {
     uint8_t changes_flags; /* of the CHANGES reply */
 };
 
-/* What a CHANGES reply says besides the files. */
-struct snp_changes_head {
-    uint8_t flags;
-    uint64_t cpu_us;
-    uint64_t written_bytes;
-};
+/* Is there one that has begun, not one that waits for its turn? */
+bool snp_cell_has_begun(const struct snp_sandbox *s);
 
-/* The result; new reference. Adds denials for limits that were met. */
-json_t *snp_result_json(struct snp_cell *c);
+/* May the running cell do without what stands by? It then is told so. */
+bool snp_cell_may_lose_guarantee(const struct snp_sandbox *s);
+void snp_cell_lose_guarantee(struct snp_sandbox *s);
 
-/* Does its result say that the variables are lost? */
-bool snp_result_is_lost(const struct snp_cell *c);
-
-/* `files` when none is known; truncated = there may be some all the same. New reference. */
-json_t *snp_result_no_files(bool truncated);
-
-/*
- * Read a CHANGES reply (after its errno) into docs/result.md's `files`; NULL if it is malformed.
- * project_fd: the project's folder, -1 = none. New reference.
- */
-json_t *snp_result_files(const char *at,
-                         size_t n,
-                         int project_fd,
-                         struct snp_changes_head *ret);
-
-/* Read an LS reply (after its errno) into docs/wire.md's answer to `ls`, bounded to one frame. New reference. */
-json_t *snp_result_entries(const char *at, size_t n);
+/* Its result is to say this too, of what protected it. Once. */
+void snp_cell_note(struct snp_sandbox *s, const char *text);
 
 #endif

@@ -15,7 +15,7 @@
  * Finishing reads what is left in the pipes, asks pid 1 what changed, and sends the
  * result. If pid 1 itself does not answer in time the whole sandbox is killed.
  */
-#include "tier/engine/cell.h"
+#include "tier/engine/cell/cell.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,10 +34,16 @@
 #include "base/str.h"
 #include "guest/pid1/wire.h"
 #include "text/hint.h"
+#include "tier/engine/answer.h"
+#include "tier/engine/cell/guarantee.h"
+#include "tier/engine/cell/result.h"
+#include "tier/engine/cell/running.h"
 #include "tier/engine/inside.h"
-#include "tier/engine/result.h"
 #include "tier/engine/sandbox.h"
-#include "tier/engine/serve.h"
+#include "tier/engine/snapshot/puts.h"
+#include "tier/engine/snapshot/rollback.h"
+#include "tier/engine/snapshot/snapshot.h"
+#include "tier/engine/snapshot/state.h"
 #include "tier/engine/stream/output.h"
 #include "tier/engine/supervisor.h"
 #include "wire/result.h"
@@ -75,7 +81,7 @@ static void on_ignored(void *data, int eno, const char *bytes, size_t n)
 }
 
 /* Answers of pid 1 come in order, but it is not trusted to keep one: none may find us gone. */
-static void forget_calls(struct snp_cell *c)
+static void forget_calls(struct snp_tier_cell *c)
 {
     for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
         struct snp_init_call *call = &c->sandbox->calls[i];
@@ -114,7 +120,7 @@ static struct snp_cell_request *pending_copy(const struct snp_cell_request *rq)
     return copy;
 }
 
-static void cell_free(struct snp_cell *c)
+static void cell_free(struct snp_tier_cell *c)
 {
     forget_calls(c);
     snp_snapshot_forget(c->sandbox, c);
@@ -136,7 +142,7 @@ static void cell_free(struct snp_cell *c)
 
 /* Bytes for one stream of the daemon's request. */
 struct show {
-    struct snp_cell *cell;
+    struct snp_tier_cell *cell;
     int stream;
 };
 
@@ -151,7 +157,7 @@ static void show_bytes(void *data, const char *bytes, size_t n)
     json_t *head = snp_record_write(
         show->stream == 0 ? &snp_event_stdout_form : &snp_event_stderr_form, NULL);
 
-    snp_serve_event(show->cell->sandbox->supervisor, show->cell->id, head, bytes, n);
+    snp_answer_event(show->cell->sandbox->supervisor, show->cell->id, head, bytes, n);
     json_decref(head);
 }
 
@@ -161,12 +167,12 @@ static void show_gap(void *data, uint64_t chars)
     json_t *head =
         SNP_WRITE(snp_event_gap, .stream = stream_name(show->stream), .omitted_chars = chars);
 
-    snp_serve_event(show->cell->sandbox->supervisor, show->cell->id, head, NULL, 0);
+    snp_answer_event(show->cell->sandbox->supervisor, show->cell->id, head, NULL, 0);
     json_decref(head);
 }
 
 /* It has been answered: what comes now is nobody's who waits. */
-static void cell_ended(struct snp_cell *c)
+static void cell_ended(struct snp_tier_cell *c)
 {
     struct snp_sandbox *s = c->sandbox;
     bool is_back = c->is_abandoned && c->is_rolled_back;
@@ -183,7 +189,7 @@ static void cell_ended(struct snp_cell *c)
     snp_rollback_cell_ended(s, is_back);
 }
 
-static void send_result(struct snp_cell *c)
+static void send_result(struct snp_tier_cell *c)
 {
     struct snp_sandbox *s = c->sandbox;
     struct snp_meter_reading usage = {0};
@@ -212,7 +218,7 @@ static void send_result(struct snp_cell *c)
     } else if (!c->is_command) {
         s->was_lost = false;
     }
-    snp_serve_response(s->supervisor, c->id, result, NULL, 0);
+    snp_answer_response(s->supervisor, c->id, result, NULL, 0);
     json_decref(result);
     cell_ended(c);
 }
@@ -236,7 +242,7 @@ static int project_open(const struct snp_sandbox *s)
 
 static void on_changes(void *data, int eno, const char *bytes, size_t n)
 {
-    struct snp_cell *c = data;
+    struct snp_tier_cell *c = data;
     const struct snp_tier_ops *ops = c->sandbox->supervisor->ops;
     struct snp_changes_head changes = {0};
     snp_autoclose int project_fd = -1;
@@ -259,7 +265,7 @@ static void on_changes(void *data, int eno, const char *bytes, size_t n)
 
 static void on_timer(uv_timer_t *timer);
 
-static void finish(struct snp_cell *c)
+static void finish(struct snp_tier_cell *c)
 {
     if (c->phase == SNP_CELL_FINISHING) {
         return;
@@ -280,14 +286,14 @@ static void finish(struct snp_cell *c)
 
 static void on_returned(void *data, bool ok)
 {
-    struct snp_cell *c = data;
+    struct snp_tier_cell *c = data;
 
     c->is_rolled_back = ok;
     finish(c);
 }
 
 /* Is there anything to go back to? */
-static bool can_return(const struct snp_cell *c)
+static bool can_return(const struct snp_tier_cell *c)
 {
     return c->is_abandoned || c->guarantee.interpreter == SNP_GUARANTEE_STANDBY ||
            c->guarantee.workspace == SNP_GUARANTEE_FILES_COPIED;
@@ -297,7 +303,7 @@ static bool can_return(const struct snp_cell *c)
  * Going back ends the interpreter. A command has done nothing to it: where no copy would take its place, what
  * the command did to files stays, rather than that all variables are lost.
  */
-static bool may_return(struct snp_cell *c)
+static bool may_return(struct snp_tier_cell *c)
 {
     struct snp_sandbox *s = c->sandbox;
 
@@ -315,7 +321,7 @@ static bool may_return(struct snp_cell *c)
 
 static void cell_swept(struct snp_sandbox *s, int eno)
 {
-    struct snp_cell *c = s->cell;
+    struct snp_tier_cell *c = s->cell;
 
     if (c == NULL || c->phase != SNP_CELL_SWEEPING) {
         return;
@@ -332,7 +338,7 @@ static void cell_swept(struct snp_sandbox *s, int eno)
 }
 
 /* Kill everything inside but init and the snapshots. */
-static void sweep(struct snp_cell *c)
+static void sweep(struct snp_tier_cell *c)
 {
     if (c->phase == SNP_CELL_WAITING || c->phase >= SNP_CELL_SWEEPING) {
         return;
@@ -343,7 +349,7 @@ static void sweep(struct snp_cell *c)
     snp_return_sweep(c->sandbox, cell_swept);
 }
 
-static void signal_code(struct snp_cell *c, uint32_t number)
+static void signal_code(struct snp_tier_cell *c, uint32_t number)
 {
     snp_autobuf struct snp_buf raw = {0};
     uint8_t target = c->is_command ? SNP_INIT_COMMAND_TARGET : SNP_INIT_INTERPRETER;
@@ -354,7 +360,7 @@ static void signal_code(struct snp_cell *c, uint32_t number)
     }
 }
 
-static void stop(struct snp_cell *c, enum snp_cell_end why)
+static void stop(struct snp_tier_cell *c, enum snp_cell_end why)
 {
     if (c->phase != SNP_CELL_RUNNING) {
         return;
@@ -367,7 +373,7 @@ static void stop(struct snp_cell *c, enum snp_cell_end why)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct snp_cell *c = timer->data;
+    struct snp_tier_cell *c = timer->data;
 
     switch (c->phase) {
     case SNP_CELL_WAITING:
@@ -395,7 +401,7 @@ static void on_timer(uv_timer_t *timer)
 
 bool snp_cell_interrupt(struct snp_sandbox *s)
 {
-    struct snp_cell *c = s->cell;
+    struct snp_tier_cell *c = s->cell;
 
     if (c != NULL && c->phase == SNP_CELL_WAITING && c->ended_by == SNP_CELL_END_NONE) {
         c->ended_by = SNP_CELL_END_USER; /* it will not begin */
@@ -410,7 +416,7 @@ bool snp_cell_interrupt(struct snp_sandbox *s)
 
 void snp_cell_abandon(struct snp_sandbox *s, uint32_t snapshot)
 {
-    struct snp_cell *c = s->cell;
+    struct snp_tier_cell *c = s->cell;
 
     if (c->phase == SNP_CELL_WAITING) {
         c->ended_by = SNP_CELL_END_USER;
@@ -419,24 +425,6 @@ void snp_cell_abandon(struct snp_sandbox *s, uint32_t snapshot)
         c->is_abandoned = true;
         c->return_to = snapshot;
         sweep(c);
-    }
-}
-
-bool snp_cell_has_begun(const struct snp_sandbox *s)
-{
-    return s->cell != NULL && s->cell->pending == NULL;
-}
-
-bool snp_cell_may_lose_guarantee(const struct snp_sandbox *s)
-{
-    return s->cell != NULL && !s->cell->is_atomic && s->cell->phase <= SNP_CELL_STOPPING;
-}
-
-void snp_cell_lose_guarantee(struct snp_sandbox *s)
-{
-    if (s->cell != NULL) {
-        s->cell->guarantee.interpreter = SNP_GUARANTEE_DROPPED;
-        s->cell->guarantee.workspace = SNP_GUARANTEE_FILES_UNAVAILABLE;
     }
 }
 
@@ -449,13 +437,6 @@ void snp_cell_on_put(struct snp_sandbox *s, const struct snp_buf *raw)
     }
 }
 
-void snp_cell_note(struct snp_sandbox *s, const char *text)
-{
-    if (s->cell != NULL && s->cell->is_transactional) {
-        snp_guarantee_note(&s->cell->guarantee, text);
-    }
-}
-
 /* Where the workspace is, as the code sees it. */
 static const char *workspace_path(const struct snp_sandbox *s, char *out, size_t len)
 {
@@ -463,7 +444,9 @@ static const char *workspace_path(const struct snp_sandbox *s, char *out, size_t
     return out;
 }
 
-static int send_cell(struct snp_cell *c, const struct snp_cell_request *rq, struct snp_err *err)
+static int send_cell(struct snp_tier_cell *c,
+                     const struct snp_cell_request *rq,
+                     struct snp_err *err)
 {
     char path[SNP_FOLDER_MAX + 16];
     const char *workspace = workspace_path(c->sandbox, path, sizeof(path));
@@ -497,7 +480,7 @@ static int send_cell(struct snp_cell *c, const struct snp_cell_request *rq, stru
 
 static void on_command(void *data, int eno, const char *bytes, size_t n)
 {
-    struct snp_cell *c = data;
+    struct snp_tier_cell *c = data;
 
     (void)bytes;
     (void)n;
@@ -512,7 +495,7 @@ static int add_list(struct snp_buf *raw, uint32_t n)
     return snp_buf_add(raw, &n, sizeof(n));
 }
 
-static int send_command(struct snp_cell *c,
+static int send_command(struct snp_tier_cell *c,
                         const struct snp_cell_request *rq,
                         struct snp_err *err)
 {
@@ -548,7 +531,7 @@ static int send_command(struct snp_cell *c,
     return 0;
 }
 
-static int cell_init(struct snp_cell *c,
+static int cell_init(struct snp_tier_cell *c,
                      struct snp_sandbox *s,
                      const struct snp_cell_request *rq)
 {
@@ -588,7 +571,7 @@ static void lose_interpreter(struct snp_sandbox *s)
 }
 
 /* What protects it is known before it begins. */
-static int take_guarantee(struct snp_cell *c, struct snp_err *err)
+static int take_guarantee(struct snp_tier_cell *c, struct snp_err *err)
 {
     const struct snp_tier_snapshots *bs = &c->sandbox->snapshots;
 
@@ -612,7 +595,9 @@ static int take_guarantee(struct snp_cell *c, struct snp_err *err)
     return 0;
 }
 
-static int cell_run(struct snp_cell *c, const struct snp_cell_request *rq, struct snp_err *err)
+static int cell_run(struct snp_tier_cell *c,
+                    const struct snp_cell_request *rq,
+                    struct snp_err *err)
 {
     struct snp_sandbox *s = c->sandbox;
     int r = take_guarantee(c, err);
@@ -649,7 +634,7 @@ static int cell_run(struct snp_cell *c, const struct snp_cell_request *rq, struc
 static void on_prepared(void *data);
 
 /* Whether it can begin now; else on_prepared comes when it can. */
-static bool is_prepared(struct snp_cell *c)
+static bool is_prepared(struct snp_tier_cell *c)
 {
     struct snp_sandbox *s = c->sandbox;
 
@@ -659,7 +644,7 @@ static bool is_prepared(struct snp_cell *c)
 
 static void on_prepared(void *data)
 {
-    struct snp_cell *c = data;
+    struct snp_tier_cell *c = data;
     struct snp_supervisor *supervisor = c->sandbox->supervisor;
     struct snp_cell_request *rq;
     struct snp_err err;
@@ -679,7 +664,7 @@ static void on_prepared(void *data)
         (void)snprintf(c->why, sizeof(c->why), "it had not begun");
         finish(c);
     } else if (cell_run(c, rq, &err) < 0) {
-        snp_serve_error(supervisor, id, &err);
+        snp_answer_error(supervisor, id, &err);
     }
     pending_free(rq);
 }
@@ -705,7 +690,7 @@ int snp_cell_start(struct snp_sandbox *s,
                    const struct snp_cell_request *rq,
                    struct snp_err *err)
 {
-    struct snp_cell *c;
+    struct snp_tier_cell *c;
     int r = check_start(s, rq, err);
 
     if (r < 0) {
@@ -736,7 +721,7 @@ int snp_cell_start(struct snp_sandbox *s,
 }
 
 /* The interpreter is lost. The cell that it ran, if any: one that waited was not yet its own. */
-static struct snp_cell *lose_under_cell(struct snp_sandbox *s)
+static struct snp_tier_cell *lose_under_cell(struct snp_sandbox *s)
 {
     bool is_its_own =
         s->cell != NULL && !s->cell->is_command && s->cell->phase != SNP_CELL_WAITING;
@@ -751,7 +736,7 @@ static struct snp_cell *lose_under_cell(struct snp_sandbox *s)
 /* The interpreter says something it must not say. */
 static void broke_protocol(struct snp_sandbox *s, const char *what)
 {
-    struct snp_cell *c = lose_under_cell(s);
+    struct snp_tier_cell *c = lose_under_cell(s);
 
     if (c != NULL) {
         if (c->ended_by == SNP_CELL_END_NONE) {
@@ -797,7 +782,7 @@ static void guest_ready(struct snp_sandbox *s, const json_t *head)
 
 static void guest_display(struct snp_sandbox *s, const json_t *head, const struct snp_frame *f)
 {
-    struct snp_cell *c = s->cell;
+    struct snp_tier_cell *c = s->cell;
     json_t *mimes = json_object_get(head, "mime");
     json_t *event;
 
@@ -820,7 +805,7 @@ static void guest_display(struct snp_sandbox *s, const json_t *head, const struc
         return;
     }
     event = SNP_WRITE(snp_event_display, .mime = mimes);
-    snp_serve_event(s->supervisor, c->id, event, f->raw, f->raw_len);
+    snp_answer_event(s->supervisor, c->id, event, f->raw, f->raw_len);
     json_decref(event);
 }
 
@@ -849,7 +834,7 @@ static void guest_denial(struct snp_sandbox *s, const json_t *head)
 
 static void guest_done(struct snp_sandbox *s, const json_t *head, const struct snp_frame *f)
 {
-    struct snp_cell *c = s->cell;
+    struct snp_tier_cell *c = s->cell;
     const char *status = snp_json_str(head, "status", "");
 
     if (c == NULL || c->is_command || c->phase == SNP_CELL_WAITING ||
@@ -868,7 +853,7 @@ static void guest_done(struct snp_sandbox *s, const json_t *head, const struct s
     }
 }
 
-static void answer_send(struct snp_cell *c, const struct snp_cell_answer *answer)
+static void answer_send(struct snp_tier_cell *c, const struct snp_cell_answer *answer)
 {
     snp_autojson json_t *head =
         json_pack("{s:I,s:b}", "call", (json_int_t)answer->call, "ok", answer->is_ok);
@@ -890,7 +875,7 @@ static void answer_send(struct snp_cell *c, const struct snp_cell_answer *answer
 
 bool snp_cell_answer(struct snp_sandbox *s, const struct snp_cell_answer *answer)
 {
-    struct snp_cell *c = s->cell;
+    struct snp_tier_cell *c = s->cell;
 
     if (c == NULL || c->number != answer->cell || !c->has_open_call ||
         c->n_calls != answer->call || c->phase == SNP_CELL_WAITING ||
@@ -905,7 +890,7 @@ bool snp_cell_answer(struct snp_sandbox *s, const struct snp_cell_answer *answer
 static void guest_call(struct snp_sandbox *s, const json_t *head, const struct snp_frame *f)
 {
     static const char too_many[] = "{\"error\": \"a cell makes at most 1000 calls\"}";
-    struct snp_cell *c = s->cell;
+    struct snp_tier_cell *c = s->cell;
     json_t *event;
 
     if (c == NULL || c->is_command || !c->has_calls || c->phase == SNP_CELL_WAITING ||
@@ -927,7 +912,7 @@ static void guest_call(struct snp_sandbox *s, const json_t *head, const struct s
         return; /* it is asked to stop */
     }
     event = SNP_WRITE(snp_event_call, .call = c->n_calls);
-    snp_serve_event(s->supervisor, c->id, event, f->raw, f->raw_len);
+    snp_answer_event(s->supervisor, c->id, event, f->raw, f->raw_len);
     json_decref(event);
 }
 
@@ -981,7 +966,7 @@ void snp_cell_on_guest(struct snp_sandbox *s, const struct snp_frame *f)
 
 void snp_cell_on_guest_end(struct snp_sandbox *s, const struct snp_err *err)
 {
-    struct snp_cell *c = lose_under_cell(s);
+    struct snp_tier_cell *c = lose_under_cell(s);
 
     snp_state_on_guest_end(s);
     if (c != NULL && c->phase <= SNP_CELL_STOPPING) {
@@ -992,7 +977,7 @@ void snp_cell_on_guest_end(struct snp_sandbox *s, const struct snp_err *err)
 
 void snp_cell_on_output(struct snp_sandbox *s, int stream, const char *bytes, size_t n)
 {
-    struct snp_cell *c = s->cell;
+    struct snp_tier_cell *c = s->cell;
     struct show show = {c, stream};
 
     if (c != NULL) { /* between cells: a left-over process writes; nobody asked */
@@ -1001,7 +986,7 @@ void snp_cell_on_output(struct snp_sandbox *s, int stream, const char *bytes, si
 }
 
 /* A command that was killed, or has failed where that is to leave nothing. */
-static bool must_undo(struct snp_cell *c)
+static bool must_undo(struct snp_tier_cell *c)
 {
     bool was_killed = c->phase == SNP_CELL_RUNNING && WIFSIGNALED(c->exit_status);
 
@@ -1010,7 +995,7 @@ static bool must_undo(struct snp_cell *c)
 
 void snp_cell_on_exit(struct snp_sandbox *s, uint32_t id, const char *raw)
 {
-    struct snp_cell *c = s->cell;
+    struct snp_tier_cell *c = s->cell;
     uint32_t status;
     uint8_t target = (uint8_t)raw[0];
 
@@ -1049,7 +1034,7 @@ void snp_cell_on_exit(struct snp_sandbox *s, uint32_t id, const char *raw)
 
 void snp_cell_on_memory(struct snp_sandbox *s, uint64_t bytes)
 {
-    struct snp_cell *c = s->cell;
+    struct snp_tier_cell *c = s->cell;
 
     if (c == NULL) {
         return;
@@ -1064,7 +1049,7 @@ void snp_cell_on_memory(struct snp_sandbox *s, uint64_t bytes)
 
 void snp_cell_on_disk(struct snp_sandbox *s, enum snp_limit limit)
 {
-    struct snp_cell *c = s->cell;
+    struct snp_tier_cell *c = s->cell;
 
     if (c != NULL && c->phase != SNP_CELL_WAITING && c->phase <= SNP_CELL_STOPPING) {
         c->ended_by = SNP_CELL_END_DISK;
@@ -1080,7 +1065,7 @@ void snp_cell_on_denial(struct snp_sandbox *s, const struct snp_denial *denial)
     }
 }
 
-void snp_cell_sandbox_ended(struct snp_cell *c)
+void snp_cell_sandbox_ended(struct snp_tier_cell *c)
 {
     c->sandbox->has_interpreter = false;
     c->is_session_over = true;
