@@ -397,3 +397,14 @@ with open("tail", "wb") as f: f.write(b"t" * 4096 + bytes(4096 * 40 + 7))
             with pytest.raises(InitError) as e:
                 other.unpack(bad)
             assert e.value.errno == errno.EBADMSG
+
+
+def test_without_its_helper_pid_1_does_not_go_on():
+    """Nobody knows what it had done: single files are served, and the next request to it ends the sandbox."""
+    with World() as w:
+        w.run("open('f', 'w').write('x')")
+        w.keep(1)
+        w.run("[os.kill(int(p), 9) for p in os.listdir('/proc') if p.isdigit() and open(f'/proc/{p}/comm').read() == 'files\\n']")
+        assert w.changes() == {"f": 0}
+        with pytest.raises((EOFError, OSError)):
+            w.restore(1)

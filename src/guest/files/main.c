@@ -6,7 +6,7 @@
  * supervisor's stream nor the mark of pid 1's signals. It is as confined as the code, and as
  * closed to it as pid 1: its program cannot be read, so it cannot be traced, and signals of the
  * code spare it. One request at a time, in the order of pid 1; it ends with its stream, and pid 1
- * ends with it.
+ * ends when it asks one that is gone.
  *
  * usage: snp-files [FOLDER]   (descriptors as in guest/spec.h)
  */

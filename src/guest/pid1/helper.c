@@ -88,7 +88,7 @@ static void await(const struct snp_helper *h, short events)
 {
     struct pollfd polled = {.fd = h->fd, .events = events};
 
-    if (poll(&polled, 1, STILL_MS) == 0) {
+    if (poll(&polled, 1, STILL_MS) == 0 && h->pid > 0) {
         (void)snp_init_kill(h->pid, SIGCONT);
     }
 }

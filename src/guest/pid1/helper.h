@@ -14,8 +14,8 @@
 #include "base/buf.h"
 
 struct snp_helper {
-    pid_t pid; /* -1 = there is none */
-    int fd;    /* the stream to it; owned */
+    pid_t pid; /* -1 = there is none, or it has ended */
+    int fd;    /* the stream to it; owned; -1 = there is none */
 };
 
 /*

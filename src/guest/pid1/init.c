@@ -212,7 +212,7 @@ static int on_drop(struct snp_init *in, struct request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
 
-    if (!rq->body.bad && in->helper.pid > 0) {
+    if (!rq->body.bad && in->helper.fd >= 0) {
         snp_helper_tell(&in->helper, rq->frame, rq->frame_len); /* there may be no copy */
     }
     return rq->body.bad ? EINVAL : snp_branches_drop(&in->branches, number, rq->id);
@@ -223,7 +223,7 @@ static int ask_files(struct snp_init *in, const struct request *rq)
 {
     uint32_t eno;
 
-    if (in->helper.pid < 0) {
+    if (in->helper.fd < 0) {
         return EOPNOTSUPP;
     }
     snp_helper_ask(&in->helper, rq->frame, rq->frame_len, rq->fd, &in->answer);

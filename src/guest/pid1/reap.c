@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <unistd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -37,7 +36,9 @@ void snp_reap(struct snp_init *in)
             in->interpreter = -1;
             snp_frame_send_exit(SNP_INIT_INTERPRETER, 0, status, &usage);
         } else if (pid == in->helper.pid) {
-            _exit(1); /* nobody knows what it had done */
+            /* The next request to it ends us; whoever ends a sandbox from outside may do it in any order. */
+            in->helper.pid = -1;
+            in->branches.spared(in->branches.data, UINT32_MAX, pid, false);
         } else if (pid == in->command) {
             in->command = -1;
             if (in->is_stopped) { /* a shell's background processes ignore SIGINT */
