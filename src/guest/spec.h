@@ -127,7 +127,7 @@ enum {
 /* Descriptors pid 1 is started with. */
 enum {
     SNP_INIT_CONTROL_FD = 3,
-    SNP_INIT_SEED_FD = 4,   /* socket to the seed process */
+    SNP_INIT_SEED_FD = 4,   /* socket to the seed process; closed = there will be none */
     SNP_INIT_UPPER_FD = 5,  /* SNP_SETUP_WORKSPACE */
     SNP_INIT_SHADOW_FD = 6, /* folder for copies of the workspace; closed = none are kept */
     SNP_INIT_BASE_FD = 7,   /* the project as the code saw it first, to read; closed = none */

@@ -24,7 +24,7 @@ import tempfile
 
 HEADER = struct.Struct("<IIIB3x")
 DROP, KEEP, RESTORE, PACK, UNPACK, CHANGES, REPLY = 58, 59, 60, 61, 62, 55, 64
-SWEEP = 50
+COMMAND, SIGNAL, SWEEP, PUT, EXIT, SPAWN = 48, 49, 50, 52, 65, 68
 OVER, OPEN, LOST, STOPPED, SHORT = 1, 2, 4, 8, 16
 LIVE = 0xFFFFFFFF
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_STRICTATIME = 1, 2, 4, 32, 4096, 1 << 24
@@ -47,6 +47,7 @@ class World:
         self.top = tempfile.mkdtemp(prefix="snp-shadow-")
         for file in (os.path.join(lib.BUILD, "snp-init"), os.path.join(lib.BUILD, "snp-files"), os.path.abspath(__file__)):
             shutil.copy(file, self.top)
+        shutil.copytree(os.path.join(lib.BUILD, "guest"), os.path.join(self.top, "guest"))
         if project is not None:
             for path, text in project.items():
                 full = os.path.join(self.top, "lower", path)

@@ -9,9 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "base/fd.h"
 #include "guest/pid1/files.h"
+#include "guest/spec.h"
 
 enum {
     ARGS_MAX = 4096
@@ -56,7 +58,16 @@ static void exec_in_path(char **argv, char **envp)
     }
 }
 
-static SNP_NORETURN void run_command(char **argv, char **envp, const char *cwd, int stdin_fd)
+/* What a request names; arrays owned. */
+struct program {
+    char **argv;
+    char **envp;
+    const char *cwd;
+    int stdin_fd; /* owned; -1 = ours */
+    int guest_fd; /* of an interpreter; -1 = none */
+};
+
+static SNP_NORETURN void run(const struct program *p)
 {
     struct sigaction act = {.sa_handler = SIG_DFL};
     sigset_t none;
@@ -69,16 +80,22 @@ static SNP_NORETURN void run_command(char **argv, char **envp, const char *cwd, 
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)setsid();
-    if (stdin_fd >= 0 && dup2(stdin_fd, 0) < 0) {
+    if ((p->stdin_fd >= 0 && dup2(p->stdin_fd, 0) < 0) ||
+        (p->guest_fd >= 0 && dup2(p->guest_fd, SNP_GUEST_FD) < 0)) {
         _exit(126);
     }
-    if (chdir(cwd) < 0) {
-        (void)dprintf(2, "%s: %s\n", cwd, strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
+    if (p->guest_fd >= 0) { /* under memory pressure the code goes first */
+        (void)syscall(SYS_close_range, SNP_GUEST_FD + 1, ~0U, 0);
+        (void)!snp_file_poke("/proc/self/oom_score_adj", "500");
+    }
+    if (chdir(p->cwd) < 0) {
+        eno = errno;
+        (void)dprintf(2, "%s: %s\n", p->cwd, strerror(eno)); /* NOLINT(concurrency-mt-unsafe) */
         _exit(126);
     }
-    exec_in_path(argv, envp);
+    exec_in_path(p->argv, p->envp);
     eno = errno;
-    (void)dprintf(2, "%s: %s\n", argv[0],
+    (void)dprintf(2, "%s: %s\n", p->argv[0],
                   eno == ENOENT ? "command not found"
                                 : strerror(eno)); /* NOLINT(concurrency-mt-unsafe) */
     _exit(eno == ENOENT ? 127 : 126);
@@ -99,31 +116,64 @@ static char **take_list(struct snp_body *c)
     return list;
 }
 
+/* 0 or errno. */
+static int take_program(struct snp_body *c, struct program *ret)
+{
+    *ret = (struct program){.argv = take_list(c), .stdin_fd = -1, .guest_fd = -1};
+    ret->envp = take_list(c);
+    ret->cwd = snp_body_text(c);
+    return c->bad || ret->argv == NULL || ret->argv[0] == NULL ? EINVAL : 0;
+}
+
+static void program_done(struct program *p)
+{
+    snp_closep(&p->stdin_fd);
+    free(p->argv);
+    free(p->envp);
+}
+
+/* 0 or errno. */
+static int start(const struct program *p, pid_t *ret)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        run(p);
+    }
+    if (pid < 0) {
+        return errno;
+    }
+    *ret = pid;
+    return 0;
+}
+
 int snp_command_start(struct snp_init *in, uint32_t id, struct snp_body *c)
 {
-    char **argv = take_list(c);
-    char **envp = take_list(c);
-    const char *cwd = snp_body_text(c);
+    struct program p;
+    int r = take_program(c, &p);
     bool has_stdin = snp_body_take(c, 1) != 0;
-    int stdin_fd = -1;
-    int r = c->bad || argv == NULL || argv[0] == NULL ? EINVAL : in->command != -1 ? EBUSY : 0;
 
+    r = r != 0 || c->bad ? EINVAL : in->command != -1 ? EBUSY : 0;
     if (r == 0 && has_stdin) {
-        stdin_fd = input_fd(c->at, (size_t)(c->end - c->at));
-        r = stdin_fd < 0 ? errno : 0;
+        p.stdin_fd = input_fd(c->at, (size_t)(c->end - c->at));
+        r = p.stdin_fd < 0 ? errno : 0;
     }
+    r = r == 0 ? start(&p, &in->command) : r;
     if (r == 0) {
-        pid_t pid = fork();
-        if (pid == 0) {
-            run_command(argv, envp, cwd, stdin_fd);
-        }
-        r = pid < 0 ? errno : 0;
-        in->command = r == 0 ? pid : in->command;
-        in->is_stopped = r == 0 ? false : in->is_stopped;
-        in->command_id = r == 0 ? id : in->command_id;
+        in->is_stopped = false;
+        in->command_id = id;
     }
-    snp_closep(&stdin_fd);
-    free(argv);
-    free(envp);
+    program_done(&p);
+    return r;
+}
+
+int snp_interpreter_start(struct snp_init *in, struct snp_body *c, int guest_fd)
+{
+    struct program p;
+    int r = take_program(c, &p);
+
+    p.guest_fd = guest_fd;
+    r = r != 0 || guest_fd < 0 ? EINVAL : start(&p, &in->interpreter);
+    program_done(&p);
     return r;
 }

@@ -11,7 +11,7 @@
  * In the local tier there is no pid namespace: it is the parent of all there is inside and
  * adopts what is orphaned, and the supervisor sweeps, watches and kills from outside.
  *
- * usage: init INTERPRETER_PID [FOLDER]   (descriptors as in guest/spec.h)
+ * usage: init INTERPRETER_PID [FOLDER]   (0: there is none yet; descriptors as in guest/spec.h)
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -188,24 +188,34 @@ static int on_hold(struct snp_init *in, struct request *rq)
     return rq->body.bad ? EINVAL : snp_branches_hold(&in->branches, number, rq->fd, rq->id);
 }
 
-static int on_wake(struct snp_init *in, struct request *rq)
+/* One that lost its stream may still be there. 0 or EBUSY. */
+static int end_interpreter(struct snp_init *in)
 {
-    uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
-    bool is_job = snp_body_take(&rq->body, 1) != 0;
-
-    if (rq->body.bad) {
-        return EINVAL;
-    }
-    /* One that lost its stream may still be there. */
-    for (int i = 0; !is_job && in->interpreter > 0 && i < KILL_ROUNDS; i++) {
+    for (int i = 0; in->interpreter > 0 && i < KILL_ROUNDS; i++) {
         (void)snp_init_kill(in->interpreter, SIGKILL);
         (void)poll(NULL, 0, 1);
         snp_reap(in);
     }
-    if (!is_job && in->interpreter > 0) {
-        return EBUSY;
-    }
-    return snp_branches_wake(&in->branches, number, is_job, rq->fd, rq->id);
+    return in->interpreter > 0 ? EBUSY : 0;
+}
+
+static int on_wake(struct snp_init *in, struct request *rq)
+{
+    uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
+    bool is_job = snp_body_take(&rq->body, 1) != 0;
+    int r = rq->body.bad ? EINVAL : is_job ? 0 : end_interpreter(in);
+
+    return r != 0 ? r : snp_branches_wake(&in->branches, number, is_job, rq->fd, rq->id);
+}
+
+static int on_spawn(struct snp_init *in, struct request *rq)
+{
+    int r = end_interpreter(in);
+    int32_t pid;
+
+    r = r != 0 ? r : snp_interpreter_start(in, &rq->body, rq->fd);
+    pid = in->interpreter;
+    return r == 0 && snp_buf_add(&in->out, &pid, sizeof(pid)) < 0 ? ENOMEM : r;
 }
 
 static int on_drop(struct snp_init *in, struct request *rq)
@@ -382,6 +392,7 @@ static const struct {
     {SNP_INIT_SIGNAL,  false, on_signal },
     {SNP_INIT_SWEEP,   false, on_sweep  },
     {SNP_INIT_WAKE,    true,  on_wake   },
+    {SNP_INIT_SPAWN,   true,  on_spawn  },
     {SNP_INIT_PUT,     false, on_put    },
     {SNP_INIT_GET,     false, on_get    },
     {SNP_INIT_LS,      false, on_ls     },
@@ -532,7 +543,9 @@ int main(int argc, char **argv)
     in.branches.spared = tell_spared;
     in.branches.is_alone = is_alone;
     in.branches.data = &in;
-    snp_branches_init(&in.branches);
+    if (fcntl(SNP_INIT_SEED_FD, F_SETFD, FD_CLOEXEC) == 0) { /* nobody forked it in else */
+        snp_branches_init(&in.branches);
+    }
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
     in.has_store =

@@ -25,6 +25,7 @@ enum {
     SNP_INIT_EXIT = 65,
     SNP_INIT_MEMORY = 66,
     SNP_INIT_SPARED = 67,
+    SNP_INIT_SPAWN = 68,
 };
 
 /* Only between pid 1 and snp-files, besides requests that pass through. */

@@ -3,6 +3,7 @@
 
     python3 -I driver.py --template NAME --zygote FD    preload, then fork interpreters
     python3 -I driver.py --template NAME --fd FD        serve cells on this socket at once
+    python3 -I driver.py --template NAME --start --fd FD    the same, when it is told to start
 
 Standard library only, CPython 3.8 or later, the same file in every isolation tier. The
 stream is the guest protocol of docs/wire.md; descriptors 0, 1 and 2 belong to the cells.
@@ -64,7 +65,7 @@ from os import (
     write,
 )
 from os import open as open_fd
-from stat import S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISREG
+from stat import S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISREG, S_ISSOCK
 from sys import getrecursionlimit, setrecursionlimit
 from termios import FIONREAD
 from time import monotonic, sleep
@@ -392,6 +393,31 @@ def main_thread_number() -> Optional[int]:
 def read_plain(fd: int, size: int) -> Tuple[bytes, int]:
     """What receives a stream where no descriptors are passed."""
     return read(fd, size), -1
+
+
+def receiver(fd: int) -> Receive:
+    """What receives a stream, and descriptors passed on it, where our module cannot be loaded."""
+    import _socket
+
+    space, flags = _socket.CMSG_SPACE(4 * 4), _socket.MSG_CMSG_CLOEXEC
+    passed = _socket.SOL_SOCKET, _socket.SCM_RIGHTS
+    make = _socket.socket
+
+    def receive(number: int, size: int) -> Tuple[bytes, int]:
+        sock = make(fileno=number)
+        try:
+            data, parts, _, _ = sock.recvmsg(size, space, flags)
+        finally:
+            sock.detach()
+        given: List[int] = []
+        for level, kind, raw in parts:
+            if (level, kind) == passed:
+                given += struct.unpack("<{}i".format(len(raw) // 4), raw)
+        for extra in given[1:]:
+            close(extra)
+        return data, given[0] if given else -1
+
+    return receive if S_ISSOCK(fstat(fd).st_mode) else read_plain
 
 
 def high_descriptor(fd: int) -> int:
@@ -1307,7 +1333,7 @@ class Session:
         self._warm: Callable[[], None] = getattr(snp, "warm", bool)
         self._interrupt = Interrupt()
         self._interrupt.shielded.add(Session._guarded.__code__)
-        self._stream = Stream(fd, self._interrupt, getattr(snp, "receive", read_plain))
+        self._stream = Stream(fd, self._interrupt, snp.receive if snp is not None else receiver(fd))
         self._stdio = Stdio()
         self._display = Display(self._stream, self._stdio)
         self._figures = Figures(self._display)
@@ -1369,8 +1395,8 @@ class Session:
         python = ".".join([str(part) for part in sys.version_info[:3]])
         self._stream.ready({"python": python, "template": self._template})
 
-    def start(self) -> None:
-        """Wait until this becomes somebody's session."""
+    def start(self, seed_fd: int) -> None:
+        """Wait until this becomes somebody's session. seed_fd: for a copy of before; -1 = none is wanted."""
         has_seed = False
         while True:
             try:
@@ -1394,10 +1420,10 @@ class Session:
             if order.kind != SEED or has_seed:
                 _exit(EXIT_STREAM)
             has_seed = True
-            if self._leave_branch(SEED_FD, []):
+            if seed_fd >= 0 and self._leave_branch(seed_fd, []):
                 self._guarded(renew_randomness)
-        if not has_seed:
-            close(SEED_FD)
+        if not has_seed and seed_fd >= 0:
+            close(seed_fd)
         replace_environment(order.raw.split(b"\0")[:-1])
 
     def serve(self) -> None:
@@ -1474,7 +1500,9 @@ class Session:
 
     def _look_round(self, socket_fd: int) -> Tuple[str, Any]:
         """Why no copy can be made now, and the open files as they are."""
-        if socket_fd < 0 or self._branch is None:
+        if self._branch is None:
+            return "this interpreter was not forked from a template, so it cannot leave a copy", None
+        if socket_fd < 0:
             return "no descriptor is left", None
         self._end_idle_threads()
         threads = other_threads()
@@ -2189,6 +2217,7 @@ def main() -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--zygote", type=int, metavar="FD", help="preload, then fork")
     where.add_argument("--fd", type=int, metavar="FD", help="serve cells on this socket")
+    parser.add_argument("--start", action="store_true", help="wait for the order to start")
     options = parser.parse_args()
     site = options.site
     names = options.preload.split(",") if options.preload else []
@@ -2214,8 +2243,8 @@ def main() -> None:
     session = Session(fd, options.template, snp)
     session.install()
     session.announce()
-    if options.zygote is not None:
-        session.start()
+    if options.zygote is not None or options.start:
+        session.start(SEED_FD if options.zygote is not None else -1)
     if site is not None and not names:
         try:  # code of others: after the seed was left
             activate(site)
