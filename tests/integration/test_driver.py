@@ -1046,9 +1046,15 @@ def test_frames_in_pieces_and_in_a_row(driver):
     assert driver.run(big).value == "3000000"
 
 
+def copy_of_the_driver(folder, replace="", by=""):
+    """driver.py in this folder, with its modules."""
+    for module in DRIVER.parent.glob("*.py"):
+        (folder / module.name).write_text(module.read_text().replace(replace, by, 1) if replace else module.read_text())
+    return folder / "driver.py"
+
+
 def test_preload_error_names_the_module(tmp_path):
-    copy = tmp_path / "driver.py"
-    copy.write_text(DRIVER.read_text().replace("json re math", "json re no_such_thing math"))
+    copy = copy_of_the_driver(tmp_path, "json re math", "json re no_such_thing math")
     done = subprocess.run(
         [PYTHON, "-I", str(copy), "--template", "base", "--fd", "9"], stderr=subprocess.PIPE
     )
@@ -1057,22 +1063,19 @@ def test_preload_error_names_the_module(tmp_path):
 
 
 def test_template_with_a_thread_is_refused(tmp_path):
-    copy = tmp_path / "driver.py"
-    text = DRIVER.read_text().replace(
+    copy = copy_of_the_driver(
+        tmp_path,
         "    use_fork()\n",
-        "    use_fork()\n    threading.Thread(name='stray', target=sleep, args=(9,),"
-        " daemon=True).start()\n",
-        1,
+        "    use_fork()\n    import threading, time\n"
+        "    threading.Thread(name='stray', target=time.sleep, args=(9,), daemon=True).start()\n",
     )
-    copy.write_text(text)
     done = subprocess.run([PYTHON, "-I", str(copy), "--fd", "9"], stderr=subprocess.PIPE)
     assert done.returncode == 3
     assert "stray" in json.loads(done.stderr)["error"]
 
 
 def test_zygote_without_its_extension_says_so(tmp_path):
-    copy = tmp_path / "driver.py"
-    copy.write_text(DRIVER.read_text())
+    copy = copy_of_the_driver(tmp_path)
     done = subprocess.run([PYTHON, "-I", str(copy), "--zygote", "9"], stderr=subprocess.PIPE)
     assert done.returncode == 3
     assert "_snp" in json.loads(done.stderr)["error"]
@@ -1113,7 +1116,7 @@ def test_what_a_template_loads_lies_in_large_pages():
 
 def test_zygote_with_a_stand_in_extension(tmp_path):
     """serve() returns the guest stream; SEED calls branch(), START brings the environment."""
-    (tmp_path / "driver.py").write_text(DRIVER.read_text())
+    copy_of_the_driver(tmp_path)
     (tmp_path / "_snp.py").write_text(
         "import os\ndef gather(): pass\ndef serve(fd): return fd\n"
         "def branch(to, fd, closing):\n    os.fstat(fd)\n    os.write(2, b'planted')\n    return -1\n"

@@ -57,8 +57,7 @@ from os import listdir
 from time import monotonic
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-from state_ambient import FINALIZERS, Baseline, finalizers, interpreter_settings, is_noted, read_ambient
-from state_ambient import note_modules as note_modules  # for the driver
+from state_ambient import FINALIZERS, Baseline, finalizers, interpreter_settings, is_noted, note_modules as note_modules, read_ambient
 from state_ambient import read_descriptors, restore_descriptors, restore_options, restore_settings, restore_sources
 from state_ambient import sources, write_ambient
 from state_odd import MAKERS, REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
@@ -465,7 +464,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
             if is_importable(function, function.__module__, function.__qualname__):
                 return NotImplemented
             where = names.get("__name__")
-            if names is self.saver.own:
+            if self.saver.is_part(names):
                 raise Refused("it is a part of the interpreter")
             if self.saver.is_foreign(names):
                 where = self.saver.holder_of(names)  # such as exec() was given
@@ -609,9 +608,10 @@ def modules_by_hand(names: Dict[Any, Any]) -> Dict[str, types.ModuleType]:
 class Saver:
     """Writes the variables of one namespace."""
 
-    def __init__(self, names: Dict[Any, Any], own: Dict[str, Any], digest: Any) -> None:
+    def __init__(self, names: Dict[Any, Any], own: List[Dict[str, Any]], digest: Any) -> None:
         self.names = names
-        self.own = own  # globals of the driver, which are nobody's variables
+        self.is_part = lambda names: any([names is one for one in own])  # globals of the driver's modules
+        self.own = {name: value for part in own for name, value in part.items()}
         self._digest = digest or digest_with
         self._refs: Dict[int, Ref] = {}
         self._idents: Set[str] = set()
@@ -971,7 +971,7 @@ class Saver:
     def is_foreign(self, names: Dict[str, Any]) -> bool:
         """Whether a namespace is neither the session's nor that of a module which is imported."""
         where = names.get("__name__")
-        if names is self.names or names is self.own:
+        if names is self.names or self.is_part(names):
             return False
         return vars(_modules.get(where, types)) is not names or where == "__main__" or where in self.by_hand
 
@@ -1686,7 +1686,7 @@ def scratch(workspace: Optional[str]) -> List[Tuple[str, int]]:
     return found
 
 
-def save(fd: int, names: Dict[Any, Any], own: Dict[str, Any], known: bytes, order: Dict[str, Any]) -> None:
+def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes, order: Dict[str, Any]) -> None:
     """Write the variables in names to the pipe fd.
 
     order: describe (no contents), budget_s, digest (None: a slower one), threads (that are not

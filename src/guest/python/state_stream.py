@@ -8,7 +8,6 @@ import builtins
 # Ours, as in driver.py.
 __builtins__ = dict(vars(builtins))
 
-import collections
 import json
 import mmap
 import struct

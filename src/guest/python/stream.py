@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guest stream of docs/wire.md: cells and orders in, answers out; and the interrupt that never tears a frame."""
+
+import builtins
+
+# Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
+__builtins__ = dict(vars(builtins))
+__name__ = "__main__"
+
+import _signal
+import base64
+import errno
+import json
+import linecache
+import os
+import select
+import signal
+import struct
+import sys
+import threading
+import traceback
+import types
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from os import _exit, close, fstat, read, write
+from stat import S_ISSOCK
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, Union
+
+CELL, START, SEED, WARM, HOLD, SAVE, LOAD, ANSWER = 16, 17, 18, 19, 20, 21, 22, 23  # from the host
+WITH_DESCRIPTOR = frozenset([HOLD, SAVE, LOAD])
+READY, DISPLAY, DENIAL, DONE, HELD, SAVED, LOADED, CALL = 32, 33, 34, 35, 36, 37, 38, 39
+
+BODY_MAX = 16 << 20  # bytes of one frame from the host
+READ_SIZE = 1 << 16
+TEXT_MAX = 100000  # characters of value, result, traceback, message
+DISPLAY_MAX = 8 << 20  # bytes of one display
+DISPLAYS_MAX = 64  # per cell
+DENIALS_MAX = 20  # per cell
+CALL_MAX = 4 << 20  # bytes of one call
+PROMPT_MAX = 1 << 20  # bytes of one prompt
+PROMPTS_MAX = 100  # of one call
+MIMES_MAX = 16  # representations of one display
+JOIN_S = 0.05  # for each thread that has nothing to do
+SOURCES_KEPT = 1000  # cells whose source lines tracebacks can show
+CHAIN_MAX = 16  # causes of an exception searched for a denial
+RESERVE = 4 << 20  # bytes of address space set aside for answering when there are no more
+RECURSION_MIN = 1000  # what we need ourselves; a cell may leave less behind
+
+SEED_FD = 4  # given to an interpreter; gone when it starts
+
+EXIT_GONE = 0  # the host closed the stream
+EXIT_PRELOAD = 3
+EXIT_STREAM = 70  # the guest stream is no longer ours
+
+_HEADER = struct.Struct("<IIIB3x")
+_scan_json = json.JSONDecoder().scan_once
+_quote = json.encoder.encode_basestring
+_encode_any = json.JSONEncoder(ensure_ascii=False).encode
+_modules = sys.modules
+_importers = sys.path_importer_cache
+_sources = linecache.cache
+_TracebackException = traceback.TracebackException
+_allocate_lock = threading.Lock
+_b64decode = base64.b64decode
+_urandom = os.urandom
+select_fds = select.select
+get_thread = threading.get_ident
+_int_text = int.__repr__
+_type_name = type.__dict__["__name__"].__get__  # whatever a metaclass says
+
+
+def to_json(value: Any) -> str:
+    """JSON of None, bools, ints, strings, lists and dicts; nothing a cell can patch."""
+    kind = type(value)
+    if kind is str:
+        return _quote(value)
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int:
+        return _int_text(value)
+    if kind is dict:
+        return "{" + ",".join([_quote(k) + ":" + to_json(v) for k, v in value.items()]) + "}"
+    return "[" + ",".join([to_json(item) for item in value]) + "]"
+
+
+def clean(text: str, limit: int = TEXT_MAX) -> str:
+    """An exact str of at most limit characters that UTF-8 can carry."""
+    if type(text) is not str:
+        text = str.__str__(text)
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    if not text.isascii():
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")[:limit]
+    return text
+
+
+def clean_middle(text: str) -> str:
+    """As clean(), but of a long text both ends are kept."""
+    if len(text) > TEXT_MAX:
+        half = TEXT_MAX // 2 - 50
+        note = "\n... {} characters left out ...\n".format(len(text) - 2 * half)
+        text = text[:half] + note + text[-half:]
+    return clean(text)
+
+
+# --- interrupt ------------------------------------------------------------------------
+
+
+class Interrupt:
+    """Turns SIGINT into KeyboardInterrupt, while user code runs and nowhere else.
+
+    In a shielded frame, and before user code is entered, nothing is raised: the signal
+    stays pending until check(). What is pending between cells is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self.armed = False
+        self.pending = False
+        self.shielded: Set[types.CodeType] = set()
+
+    def install(self) -> None:
+        if _signal.getsignal(signal.SIGINT) != self.handle:
+            _signal.signal(signal.SIGINT, self.handle)
+
+    def handle(self, _number: int, frame: Optional[types.FrameType]) -> None:
+        if not self.armed or (frame is not None and frame.f_code in self.shielded):
+            self.pending = True
+        else:
+            raise KeyboardInterrupt
+
+    def check(self) -> None:
+        if self.pending and self.armed:
+            self.pending = False
+            raise KeyboardInterrupt
+
+
+# --- guest stream ---------------------------------------------------------------------
+
+
+# (descriptor, most bytes) -> bytes, and a descriptor that was passed with them or -1.
+Receive = Callable[[int, int], Tuple[bytes, int]]
+
+
+class Cell(NamedTuple):
+    """A CELL frame, decoded."""
+
+    ident: int
+    number: int
+    code: bytes
+    stdin: Optional[bytes]
+    cwd: Optional[str]
+    argv: Optional[List[str]]
+    has_calls: bool = False
+
+
+class Order(NamedTuple):
+    """A frame other than CELL, or one before all cells."""
+
+    kind: int
+    ident: int
+    head: bytes  # JSON
+    raw: bytes
+    fd: int  # a descriptor that was passed with it, ours to close; -1 = none
+
+    def members(self) -> Dict[str, Any]:
+        members, _ = _scan_json(str(self.head, "utf-8"), 0)
+        return members
+
+
+class StreamError(Exception):
+    """The host does not speak our protocol."""
+
+
+class SubCallError(RuntimeError):
+    """A model could not be asked. responses: of llm_query_batched, what there is, else None."""
+
+    responses: List[Optional[str]] = []
+
+
+class Stream:
+    """The guest stream. Frames other than DONE leave only between CELL and DONE."""
+
+    def __init__(self, fd: int, interrupt: Interrupt, receive: Receive) -> None:
+        self.fd = high_descriptor(fd)
+        close(fd)
+        self._identity = identity(self.fd)
+        self._interrupt = interrupt
+        self._receive = receive
+        self._passed = -1  # a descriptor that came with what is in _input
+        self._input = bytearray()
+        self._lock = _allocate_lock()
+        self._ident: Optional[int] = None  # of the running cell
+        own = (Stream.emit, Stream.call, Stream.wait, Stream.has_next, Stream._send, Stream._frame, Stream._read)
+        interrupt.shielded.update([method.__code__ for method in own])
+
+    def adopt(self, fd: int) -> None:
+        """Go on with another stream: this process is a copy of the one that had ours."""
+        self.fd = high_descriptor(fd)
+        close(fd)
+        self._identity = identity(self.fd)
+        self._input.clear()  # read already, and meant for the other
+
+    def receive(self) -> Union[Cell, Order, None]:
+        """What comes next; None at the end of the stream. StreamError: not our protocol."""
+        frame = self._frame()
+        if frame is None:
+            return None
+        _, ident, head_len, kind = _HEADER.unpack_from(frame)
+        if kind != CELL:
+            fd = -1
+            if kind in WITH_DESCRIPTOR:
+                fd, self._passed = self._passed, -1
+            start = _HEADER.size + head_len
+            return Order(kind, ident, frame[_HEADER.size : start], frame[start:], fd)
+        try:
+            cell = self._parse(frame)
+        except Exception as error:
+            raise StreamError("not a cell") from error
+        self._ident = cell.ident
+        return cell
+
+    def has_next(self, kind: int) -> bool:
+        """Whether a frame of that kind is what comes next, and has come."""
+        data = self._input
+        if not data and select_fds([self.fd], [], [], 0)[0]:
+            data += self._read()
+        return len(data) >= _HEADER.size and _HEADER.unpack_from(data)[3] == kind
+
+    def _frame(self) -> Optional[bytes]:
+        data = self._input
+        while True:
+            if len(data) >= _HEADER.size:
+                size = _HEADER.size + _HEADER.unpack_from(data)[0]
+                if size > _HEADER.size + BODY_MAX:
+                    raise StreamError("frame too large")
+                if len(data) >= size:
+                    break
+            chunk = self._read()
+            if not chunk:
+                return None
+            data += chunk
+        frame = bytes(data[:size])
+        del data[:size]
+        return frame
+
+    def _read(self) -> bytes:
+        while True:
+            try:
+                data, fd = self._receive(self.fd, READ_SIZE)
+                if fd >= 0:
+                    if self._passed >= 0:
+                        close(self._passed)
+                    self._passed = fd
+                return data
+            except OSError as error:
+                if error.errno is not None:
+                    raise
+            except MemoryError:
+                raise
+            except BaseException:
+                pass
+            # Raised by a signal handler that a cell left behind: nothing was read.
+
+    @staticmethod
+    def _parse(frame: bytes) -> Cell:
+        body_len, ident, head_len, kind = _HEADER.unpack_from(frame)
+        start = _HEADER.size + head_len
+        if kind != CELL or head_len > body_len:
+            raise StreamError("not a cell")
+        head, _ = _scan_json(str(frame[_HEADER.size : start], "utf-8"), 0)
+        end = start + head["code_len"]
+        stdin = frame[end:] if head.get("stdin") else None
+        cwd, argv = head.get("cwd"), head.get("argv")
+        has_calls = head.get("calls") is True
+        return Cell(ident, head["cell"], frame[start:end], stdin, cwd, argv, has_calls)
+
+    def ready(self, head: Dict[str, Any]) -> None:
+        self._send(READY, 0, to_json(head).encode(), b"")
+
+    def answer(self, kind: int, order: Order, head: Dict[str, Any]) -> None:
+        """To an order, between cells."""
+        self._send(kind, order.ident, to_json(head).encode(), b"")
+
+    def emit(self, kind: int, head: str, raw: bytes = b"") -> None:
+        """Send an event of the running cell, from any thread; dropped when none runs."""
+        with self._lock:
+            if self._ident is not None and self.fd >= 0:
+                self._send(kind, self._ident, head.encode(), raw)
+        self._interrupt.check()
+
+    def call(self, number: int, raw: bytes) -> None:
+        """Ask who ordered the running cell; the answer is to be waited for."""
+        with self._lock:
+            if self._ident is None or self.fd < 0:
+                raise SubCallError("no cell runs")
+            self._send(CALL, self._ident, to_json({"call": number}).encode(), raw)
+
+    def wait(self, number: int) -> Tuple[bool, bytes]:
+        """The answer to our call of this number. An interrupt ends it between two frames."""
+        while True:
+            self._interrupt.check()
+            if not self._input:
+                wait_readable(self.fd)
+            frame = self._frame()
+            if frame is None:
+                _exit(EXIT_GONE)
+            _, ident, head_len, kind = _HEADER.unpack_from(frame)
+            start = _HEADER.size + head_len
+            if kind != ANSWER:
+                _exit(EXIT_STREAM)
+            head, _ = _scan_json(str(frame[_HEADER.size : start], "utf-8"), 0)
+            if ident == self._ident and head["call"] == number:
+                return head["ok"] is True, frame[start:]
+
+    def finish(self, head: str) -> None:
+        """Send DONE, once per cell."""
+        with self._lock:
+            ident, self._ident = self._ident, None
+            if ident is not None and self.fd >= 0:
+                self._send(DONE, ident, head.encode(), b"")
+
+    def _send(self, kind: int, ident: int, head: bytes, raw: bytes) -> None:
+        fd = self.fd
+        data = _HEADER.pack(len(head) + len(raw), ident, len(head), kind) + head + raw
+        if identity(fd) != self._identity:
+            _exit(EXIT_STREAM)  # closed by the cell, the number perhaps reused
+        while data:
+            try:
+                data = data[write(fd, data) :]
+            except OSError as error:
+                if error.errno is not None:
+                    _exit(EXIT_STREAM)
+            except BaseException:  # as in _read()
+                pass
+
+    def forget(self) -> None:
+        """In a forked child: the stream is the parent's."""
+        fd, self.fd = self.fd, -1
+        close_quietly(fd)
+
+
+def wait_readable(fd: int) -> None:
+    """The only place of a call where an interrupt raises: nothing was read."""
+    select_fds([fd], [], [])
+
+
+def main_thread_number() -> Optional[int]:
+    return threading.main_thread().ident
+
+
+def read_plain(fd: int, size: int) -> Tuple[bytes, int]:
+    """What receives a stream where no descriptors are passed."""
+    return read(fd, size), -1
+
+
+def receiver(fd: int) -> Receive:
+    """What receives a stream, and descriptors passed on it, where our module cannot be loaded."""
+    import _socket
+
+    space, flags = _socket.CMSG_SPACE(4 * 4), _socket.MSG_CMSG_CLOEXEC
+    passed = _socket.SOL_SOCKET, _socket.SCM_RIGHTS
+    make = _socket.socket
+
+    def receive(number: int, size: int) -> Tuple[bytes, int]:
+        sock = make(fileno=number)
+        try:
+            data, parts, _, _ = sock.recvmsg(size, space, flags)
+        finally:
+            sock.detach()
+        given: List[int] = []
+        for level, kind, raw in parts:
+            if (level, kind) == passed:
+                given += struct.unpack("<{}i".format(len(raw) // 4), raw)
+        for extra in given[1:]:
+            close(extra)
+        return data, given[0] if given else -1
+
+    return receive if S_ISSOCK(fstat(fd).st_mode) else read_plain
+
+
+def high_descriptor(fd: int) -> int:
+    """A duplicate out of the way of code that counts on low numbers."""
+    for lowest in (240, 100, 10, 3):
+        try:
+            return fcntl(fd, F_DUPFD_CLOEXEC, lowest)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EMFILE):
+                raise
+    raise OSError(errno.EMFILE, "no descriptor left")
+
+
+def identity(fd: int) -> Optional[Tuple[int, int]]:
+    """What a descriptor refers to; None if it is closed."""
+    try:
+        status = fstat(fd)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def close_quietly(fd: int) -> None:
+    try:
+        close(fd)
+    except OSError:
+        pass
