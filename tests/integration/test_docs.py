@@ -41,7 +41,7 @@ SURROUNDINGS = re.compile(r"degraded: |snipara-sandbox [a-z-]+: warning: (HOME|S
 DOCUMENTS = [os.path.relpath(path, ROOT) for pattern in ("README.md", "docs/*.md", "docs/*/*.md", "examples/*/README.md", "tests/integration/*.md")
              for path in sorted(glob.glob(os.path.join(ROOT, pattern)))]
 # Options in documents that are not of our commands: of docker, mmdebstrap, tiers, programs in tests/crash, and one of nobody.
-FOREIGN = {"rm", "security-opt", "variant", "include", "runs", "seed", "life", "option", "describe", "outputs"}
+FOREIGN = {"rm", "security-opt", "variant", "include", "runs", "seed", "life", "option", "describe", "outputs", "start", "fd"}
 
 
 @dataclasses.dataclass
