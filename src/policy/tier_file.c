@@ -225,7 +225,7 @@ int snp_tier_files_find(struct snp_tier_files *ret, struct snp_err *err)
     int r = found.files == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                                 : snp_own_program("snipara-sandboxd", &daemon, err);
 
-    if (r == 0) {
+    if (r == 0 && daemon != NULL) {
         *strrchr(daemon, '/') = '\0';
         r = look_into(&found, daemon, false);
         r = r < 0 || users == NULL ? r : look_into(&found, users, true);

@@ -9,7 +9,7 @@
 #include "wire/tier.h"
 
 enum {
-    NAME_MAX_ = 128,
+    MEMBER_MAX = 128,
     SHOWN_MAX = 64,
 };
 
@@ -83,7 +83,7 @@ static void rows_print(FILE *out,
     for (size_t i = 0; i < form->n_fields; i++) {
         const struct snp_field *field = &form->fields[i];
         bool is_known = field->of != NULL && shown_before(shown, field->of);
-        char inside[NAME_MAX_];
+        char inside[MEMBER_MAX];
 
         (void)fprintf(out, "| %s`%s` | ", before, field->name);
         type_print(out, field);
@@ -133,7 +133,7 @@ static void events_print(FILE *out)
 
     head_print(out);
     for (size_t i = 0; i < SNP_ARRAY_LEN(events); i++) {
-        char before[NAME_MAX_];
+        char before[MEMBER_MAX];
 
         if (events[i]->n_fields == 0) {
             (void)fprintf(out, "| %s | | |\n", events[i]->what);

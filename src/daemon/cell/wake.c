@@ -662,12 +662,11 @@ static void opened(struct snp_session *session, json_t *manifest, const struct s
         wake_fail(wake, &err);
         return;
     }
-    if (snp_session_policy_opened(session, manifest, &err) < 0) {
+    if (snp_session_policy_opened(session, manifest, &err) < 0 ||
+        (wake->checkpoint != 0 && load_start(wake, &err) < 0)) {
         wake_fail(wake, &err);
     } else if (wake->checkpoint == 0) {
         wake_filled(wake);
-    } else if (load_start(wake, &err) < 0) {
-        wake_fail(wake, &err);
     }
 }
 

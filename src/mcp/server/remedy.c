@@ -8,8 +8,6 @@
 #include "text/remedy.h"
 #include "text/text.h"
 
-#define SERVER_WITH "ask the user to start this server with "
-
 enum {
     QUOTED_MAX = 400, /* characters of an argument in a call that a text names */
 };
@@ -85,32 +83,33 @@ static int ways_add(struct snp_buf *out, int64_t ways, const char *object)
 }
 
 static const struct snp_remedy_limit limits[] = {
-    {"workspace_size", "delete files that are not needed"                                },
-    {"project_size",   SERVER_WITH "a larger --workspace-size and --workspace-files"     },
-    {"journal_budget", "SniparaSandbox.destroy_session frees what a session takes"       },
-    {"cost_limit",     "give the model a price, or the argument cost_limit=-1 (no limit)"},
-    {NULL,             NULL                                                              },
+    {"workspace_size", "delete files that are not needed"                                    },
+    {"project_size",
+     "ask the user to start this server with a larger --workspace-size and --workspace-files"},
+    {"journal_budget", "SniparaSandbox.destroy_session frees what a session takes"           },
+    {"cost_limit",     "give the model a price, or the argument cost_limit=-1 (no limit)"    },
+    {NULL,             NULL                                                                  },
 };
 
 static const struct snp_remedy_words words = {
-    .kind =
-        {
-               [SNP_REMEDY_CLEAR_SESSION] = "SniparaSandbox.destroy_session begins anew",
-               [SNP_REMEDY_END_SESSION] = "SniparaSandbox.destroy_session ends one",
-               [SNP_REMEDY_TIER] = SERVER_WITH "--env {name}",
-               [SNP_REMEDY_WEAKER_TIER] = SERVER_WITH "--env {name}, the weaker tier",
-               [SNP_REMEDY_ALLOW_DEGRADED] = SERVER_WITH "--allow-degraded",
-               [SNP_REMEDY_ALLOW_INEXACT] = SERVER_WITH "--no-require-exact",
-               [SNP_REMEDY_TEMPLATE] = SERVER_WITH "--template {name}",
-               [SNP_REMEDY_ADD_TEMPLATE] = "the user makes one with: snipara-sandbox template add",
-               [SNP_REMEDY_RENEW_TEMPLATE] =
-                "the user builds it anew with: snipara-sandbox template "
-                "add {name} --replace", [SNP_REMEDY_ALLOW_PYTHON] = "the user allows it with: snipara-sandbox template add "
-                                        "NAME --python {name}", [SNP_REMEDY_STATE_DIR] =
-                "the user can set SNIPARA_SANDBOX_STATE_DIR to a folder on "
-                "another disk", [SNP_REMEDY_NO_SESSION] = "ask the user what snipara-sandbox doctor says",
-               [SNP_REMEDY_DOCTOR] = "ask the user what snipara-sandbox doctor says",
-               },
+  /* Each text is one literal. */
+  /* clang-format off */
+    .kind = {
+        [SNP_REMEDY_CLEAR_SESSION]  = "SniparaSandbox.destroy_session begins anew",
+        [SNP_REMEDY_END_SESSION]    = "SniparaSandbox.destroy_session ends one",
+        [SNP_REMEDY_TIER]           = "ask the user to start this server with --env {name}",
+        [SNP_REMEDY_WEAKER_TIER]    = "ask the user to start this server with --env {name}, the weaker tier",
+        [SNP_REMEDY_ALLOW_DEGRADED] = "ask the user to start this server with --allow-degraded",
+        [SNP_REMEDY_ALLOW_INEXACT]  = "ask the user to start this server with --no-require-exact",
+        [SNP_REMEDY_TEMPLATE]       = "ask the user to start this server with --template {name}",
+        [SNP_REMEDY_ADD_TEMPLATE]   = "the user makes one with: snipara-sandbox template add",
+        [SNP_REMEDY_RENEW_TEMPLATE] = "the user builds it anew with: snipara-sandbox template add {name} --replace",
+        [SNP_REMEDY_ALLOW_PYTHON]   = "the user allows it with: snipara-sandbox template add NAME --python {name}",
+        [SNP_REMEDY_STATE_DIR]      = "the user can set SNIPARA_SANDBOX_STATE_DIR to a folder on another disk",
+        [SNP_REMEDY_NO_SESSION]     = "ask the user what snipara-sandbox doctor says",
+        [SNP_REMEDY_DOCTOR]         = "ask the user what snipara-sandbox doctor says",
+    },
+  /* clang-format on */
     .limits = limits,
     .ways = ways_add,
 };
