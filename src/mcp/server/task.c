@@ -408,6 +408,7 @@ void snp_task_run_cell(struct snp_task *task,
 {
     snp_autobuf struct snp_buf raw = {0};
     struct snp_exec_request request;
+    snp_autojson json_t *argv = spec->argv;
     snp_autojson json_t *limits = json_object();
     struct snp_async_call call = {.event = on_event, .done = on_done, .ctx = task};
     int r = 0;
@@ -436,7 +437,7 @@ void snp_task_run_cell(struct snp_task *task,
     request.attached = true; /* we may be killed */
     request.stream = task->job != NULL || (task->call != NULL && task->call->token != NULL);
     request.recover = snp_task_arg(task, "recover", NULL);
-    request.argv = spec->argv;
+    request.argv = argv;
     if (spec->code_len > 0) {
         r |= snp_buf_add(&raw, spec->code, spec->code_len);
     }
