@@ -15,7 +15,7 @@
 #include "base/fd.h"
 
 enum {
-    KEPT_MAX = 14,
+    KEPT_MAX = 15,
 };
 
 /* Whether this is a program of ours, which is to find the daemon that we find. */
@@ -33,8 +33,8 @@ static bool is_kept(const char *variable, bool ours)
     static const char *const kept[] = {"HOME",  "LANG", "LC_ALL", "LOGNAME", "PATH",
                                        "SHELL", "TERM", "TMPDIR", "TZ",      "USER"};
     static const char *const folders[] = {"SNIPARA_SANDBOX_RUNTIME_DIR",
-                                          "SNIPARA_SANDBOX_STATE_DIR", "XDG_RUNTIME_DIR",
-                                          "XDG_STATE_HOME"};
+                                          "SNIPARA_SANDBOX_STATE_DIR", "XDG_DATA_HOME",
+                                          "XDG_RUNTIME_DIR", "XDG_STATE_HOME"};
     size_t n = strcspn(variable, "=");
     bool found = false;
 

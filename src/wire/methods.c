@@ -17,7 +17,7 @@ const struct snp_method_form snp_methods[SNP_METHODS_N] = {
     [SNP_METHOD_SESSIONS_DESTROY] = {&snp_sessions_destroy_request_form, &snp_sessions_destroy_answer_form, 0, "Ends a session for good."},
     [SNP_METHOD_SESSIONS_CLEAR] = {&snp_sessions_clear_request_form, &snp_sessions_clear_answer_form, 0, "Gives a session a fresh interpreter, an empty workspace and no history; name, id and policy stay."},
     [SNP_METHOD_CHECKPOINT] = {&snp_checkpoint_request_form, &snp_checkpoint_answer_form, 0, "Saves a session now."},
-    [SNP_METHOD_HIBERNATE] = {&snp_hibernate_request_form, &snp_hibernate_answer_form, 0, "Saves a session and ends its sandbox. The checkpoint was restored before, in a sandbox beside the session's that has its limits. `limit`: it could not be, and the session stays awake."},
+    [SNP_METHOD_HIBERNATE] = {&snp_hibernate_request_form, &snp_hibernate_answer_form, 0, "Saves a session, restores the checkpoint in a second sandbox with the same limits, then ends the session's sandbox. `limit`: the checkpoint could not be restored; the session stays awake."},
     [SNP_METHOD_HISTORY] = {&snp_history_request_form, &snp_history_answer_form, 0, "Lists cells of a session."},
     [SNP_METHOD_CELL_SHOW] = {&snp_cell_show_request_form, &snp_cell_show_answer_form, 0, "Shows one cell. raw of the answer = code, then standard input. Before it come, as events of `exec`, what the cell showed."},
     [SNP_METHOD_JOURNAL_EVENTS] = {&snp_journal_events_request_form, &snp_journal_events_answer_form, 0, "Lists what recovery did."},
