@@ -138,7 +138,6 @@ struct snp_config_info {
     const char *safe[SNP_CONFIG_SAFE_VALUES];
     const char *section; /* of the table of `config show`; NULL = not a row of its own */
     const char *row;
-    const char *help;
 };
 
 /* The row of a key, SNP_KEY_NONE excluded; static. */
