@@ -34,7 +34,6 @@
 #include "daemon/front/serve.h"
 #include "daemon/server.h"
 #include "store/job.h"
-#include "wire/print.h"
 
 #ifndef SNP_VERSION
 #    define SNP_VERSION "0.1.0"
@@ -617,10 +616,6 @@ int main(int argc, char **argv)
     struct snp_err err = {0};
     int r = std_fds_fill(&err);
 
-    if (argc == 3 &&
-        strcmp(argv[1], "--messages") == 0) { /* for docs/wire.md and docs/result.md */
-        return snp_messages_print(stdout, argv[2]) ? 0 : snp_code_exit(SNP_E_INVALID);
-    }
     if (r == 0) {
         r = environment_read(&options, &err);
     }

@@ -45,10 +45,12 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
     F(S, WORD, recover,        OPTNIL, 16, snp_exec_recovers, "what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the first two ways; `replay`: run them again first; `checkpoint`: go on without them; `skip`: as `replay`, without cells that failed in a replay before") \
     F(S, INT,  rerun_of,       OPT,    0, 0, "number of the cell that this one is a rerun of; 0: of none") \
     SNP_EXEC_POLICY(F, S)
-/* clang-format on */
 
-SNP_RECORD_DECLARE(snp_exec_policy, SNP_EXEC_POLICY); /* in records of runs */
-SNP_RECORD_DECLARE(snp_exec_request, SNP_EXEC_REQUEST);
+#define SNP_EXEC_RECORDS(R) \
+    R(snp_exec_policy, "exec", SNP_EXEC_POLICY) \
+    R(snp_exec_request, "exec", SNP_EXEC_REQUEST, .tag = "method")
+SNP_EXEC_RECORDS(SNP_RECORD_DECLARE)
+/* clang-format on */
 
 /* What absent members read as. */
 #define SNP_EXEC_DEFAULTS .stream = true, .transaction = true

@@ -62,18 +62,20 @@
 #define SNP_BLOB_ANSWER(F, S) \
     F(S, INT,  size,      MUST,   0, 0, "of the contents") \
     F(S, BOOL, eof,       MUST,   0, 0, "nothing follows")
-/* clang-format on */
 
-SNP_RECORD_DECLARE(snp_put_request, SNP_PUT_REQUEST);
-SNP_RECORD_DECLARE(snp_put_answer, SNP_PUT_ANSWER);
-SNP_RECORD_DECLARE(snp_get_request, SNP_GET_REQUEST);
-SNP_RECORD_DECLARE(snp_get_answer, SNP_GET_ANSWER);
-SNP_RECORD_DECLARE(snp_ls_request, SNP_LS_REQUEST);
-SNP_RECORD_DECLARE(snp_ls_entry, SNP_LS_ENTRY);
-SNP_RECORD_DECLARE(snp_ls_answer, SNP_LS_ANSWER);
-SNP_RECORD_DECLARE(snp_output_request, SNP_OUTPUT_REQUEST);
-SNP_RECORD_DECLARE(snp_output_answer, SNP_OUTPUT_ANSWER);
-SNP_RECORD_DECLARE(snp_blob_request, SNP_BLOB_REQUEST);
-SNP_RECORD_DECLARE(snp_blob_answer, SNP_BLOB_ANSWER);
+#define SNP_FILE_RECORDS(R) \
+    R(snp_put_request, "put", SNP_PUT_REQUEST, .tag = "method") \
+    R(snp_put_answer, "put", SNP_PUT_ANSWER) \
+    R(snp_get_request, "get", SNP_GET_REQUEST, .tag = "method") \
+    R(snp_get_answer, "get", SNP_GET_ANSWER) \
+    R(snp_ls_request, "ls", SNP_LS_REQUEST, .tag = "method") \
+    R(snp_ls_entry, "ls.entries", SNP_LS_ENTRY) \
+    R(snp_ls_answer, "ls", SNP_LS_ANSWER) \
+    R(snp_output_request, "output", SNP_OUTPUT_REQUEST, .tag = "method") \
+    R(snp_output_answer, "output", SNP_OUTPUT_ANSWER) \
+    R(snp_blob_request, "blob", SNP_BLOB_REQUEST, .tag = "method") \
+    R(snp_blob_answer, "blob", SNP_BLOB_ANSWER)
+SNP_FILE_RECORDS(SNP_RECORD_DECLARE)
+/* clang-format on */
 
 #endif

@@ -3,10 +3,31 @@
 
 #include "wire/exec.h"
 #include "wire/file.h"
+#include "wire/result.h"
 #include "wire/session.h"
 #include "wire/snapshot.h"
 
+const char *const snp_exec_kinds[] = {"python", "command", NULL};
+const char *const snp_exec_durabilities[] = {"process", "synced", NULL};
+const char *const snp_exec_checkpoints[] = {"idle", "cell", "off", "after", NULL};
+const char *const snp_exec_recovers[] = {"ask", "replay", "checkpoint", "skip", NULL};
+const char *const snp_session_states[] = {"idle",       "running", "waking", "hibernated",
+                                          "incomplete", "unknown", "lost",   NULL};
+const char *const snp_diff_changes[] = {"added", "removed", "changed", NULL};
+const char *const snp_result_statuses[] = {"ok",     "error", "timeout",     "oom",
+                                           "killed", "limit", "interrupted", NULL};
+const char *const snp_result_states[] = {"kept", "rolled_back", "restored_from_checkpoint",
+                                         "lost", NULL};
+const char *const snp_result_streams[] = {"stdout", "stderr", NULL};
+const char *const snp_wait_reasons[] = {"run", "save", "rollback", NULL};
+
 /* clang-format off */
+SNP_EXEC_RECORDS(SNP_RECORD_DEFINE)
+SNP_FILE_RECORDS(SNP_RECORD_DEFINE)
+SNP_SESSION_RECORDS(SNP_RECORD_DEFINE)
+SNP_SNAPSHOT_RECORDS(SNP_RECORD_DEFINE)
+SNP_RESULT_RECORDS(SNP_RECORD_DEFINE)
+
 const struct snp_method_form snp_methods[SNP_METHODS_N] = {
     [SNP_METHOD_HELLO] = {&snp_hello_request_form, &snp_hello_answer_form, 0, "The first request; `unsupported`: the daemon speaks another version."},
     [SNP_METHOD_EXEC] = {&snp_exec_request_form, NULL, SNP_FRAME_BODY_MAX, "Runs a cell. raw = code, then standard input. Answer: the result (docs/result.md). Before it come the events below."},
@@ -41,4 +62,17 @@ const struct snp_method_form snp_methods[SNP_METHODS_N] = {
     [SNP_METHOD_PROBE] = {&snp_probe_request_form, &snp_probe_answer_form, 0, "Tells what this host can do."},
     [SNP_METHOD_SHUTDOWN] = {&snp_shutdown_request_form, &snp_shutdown_answer_form, 0, "Saves all sessions and ends the daemon. Requests that wait for a session are refused (`peer`). A running cell is cut off, with the state before it saved; if that cannot be, or files were put beside the cell, it has 5 s to end. Snapshots in memory are written first."},
 };
+
+static const struct snp_field waiting_fields[] = {
+    SNP_FIELD_NAMED("for", struct snp_event_waiting, WORD, why, MUST, 0, snp_wait_reasons, "what the session does meanwhile"),
+    SNP_FIELD_ROW(struct snp_event_waiting, INT, cell, NIL, 0, 0, "the one that runs")
+    SNP_FIELD_ROW(struct snp_event_waiting, INT, ms, MUST, 0, 0, "since when")
+    SNP_FIELD_ROW(struct snp_event_waiting, INT, ahead, MUST, 0, 0, "how many wait before it")
+};
 /* clang-format on */
+
+const struct snp_record snp_event_waiting_form = {.what = "waiting",
+                                                  .fields = waiting_fields,
+                                                  .n_fields = SNP_ARRAY_LEN(waiting_fields),
+                                                  .tag = "event",
+                                                  .size = sizeof(struct snp_event_waiting)};

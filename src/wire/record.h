@@ -125,18 +125,20 @@ struct snp_record {
         .name = (name_), .max = (max_), .offset = offsetof(S, member), .text = (text_), \
         SNP_KIND_##kind(SNP_NEED_##need, more)                                          \
     }
-#define SNP_RECORD_DECLARE(tag, list)      \
-    struct tag {                           \
-        list(SNP_FIELD_MEMBER, struct tag) \
-    };                                     \
-    extern const struct snp_record tag##_form
+/* Both take a row R(tag, what, fields, more members of struct snp_record) of a list of records. */
+#define SNP_RECORD_DECLARE(tag, what_, list, ...) \
+    struct tag {                                  \
+        list(SNP_FIELD_MEMBER, struct tag)        \
+    };                                            \
+    extern const struct snp_record tag##_form;
 #define SNP_RECORD_DEFINE(tag, what_, list, ...)                                      \
     static const struct snp_field tag##_fields[] = {list(SNP_FIELD_ROW, struct tag)}; \
     const struct snp_record tag##_form = {.what = (what_),                            \
                                           .fields = tag##_fields,                     \
                                           .n_fields = SNP_ARRAY_LEN(tag##_fields),    \
                                           .size = sizeof(struct tag),                 \
-                                          __VA_ARGS__}
+                                          __VA_ARGS__};
+#define SNP_NO_FIELDS(F, S)
 
 /*
  * object must be an object with the record's members and no other. SNP_E_INVALID names

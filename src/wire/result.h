@@ -127,30 +127,30 @@ extern const char *const snp_wait_reasons[];
 #define SNP_EVENT_GONE(F, S) \
     F(S, STR,  session,   MUST,   SNP_SESSION_ID_LEN, 0, "id of the sandbox") \
     F(S, STR,  reason,    MUST,   4096, 0, "why it ended by itself")
+
+#define SNP_RESULT_RECORDS(R) \
+    R(snp_result_error, "result.error", SNP_RESULT_ERROR) \
+    R(snp_result_limit, "result.limit", SNP_RESULT_LIMIT) \
+    R(snp_result_usage, "result.usage", SNP_RESULT_USAGE) \
+    R(snp_result_output, "result.output", SNP_RESULT_OUTPUT) \
+    R(snp_result_files, "result.files", SNP_RESULT_FILES) \
+    R(snp_result_transaction, "result.transaction", SNP_RESULT_TRANSACTION) \
+    R(snp_result_sources, "result.sources", SNP_RESULT_SOURCES) \
+    R(snp_result_denial, "result.denials", SNP_RESULT_DENIAL) \
+    R(snp_result_manifest, "manifest", SNP_RESULT_MANIFEST, .allow_more = true) \
+    R(snp_result, "result", SNP_RESULT) \
+    R(snp_result_restored, "result.restored", SNP_RESULT_RESTORED) \
+    R(snp_result_saved, "result.checkpoint", SNP_RESULT_SAVED) \
+    R(snp_result_added, "result", SNP_RESULT_ADDED) \
+    R(snp_event_stdout, "stdout", SNP_NO_FIELDS, .tag = "event") /* raw = bytes as the program wrote them */ \
+    R(snp_event_stderr, "stderr", SNP_NO_FIELDS, .tag = "event") \
+    R(snp_event_taken, "taken", SNP_NO_FIELDS, .tag = "event") /* of `save`: cells and files may come */ \
+    R(snp_event_gap, "gap", SNP_EVENT_GAP, .tag = "event") \
+    R(snp_event_display, "display", SNP_EVENT_DISPLAY, .tag = "event") \
+    R(snp_event_call, "call", SNP_EVENT_CALL, .tag = "event") \
+    R(snp_event_gone, "gone", SNP_EVENT_GONE, .tag = "event")
+SNP_RESULT_RECORDS(SNP_RECORD_DECLARE)
 /* clang-format on */
-
-SNP_RECORD_DECLARE(snp_result_error, SNP_RESULT_ERROR);
-SNP_RECORD_DECLARE(snp_result_limit, SNP_RESULT_LIMIT);
-SNP_RECORD_DECLARE(snp_result_usage, SNP_RESULT_USAGE);
-SNP_RECORD_DECLARE(snp_result_output, SNP_RESULT_OUTPUT);
-SNP_RECORD_DECLARE(snp_result_files, SNP_RESULT_FILES);
-SNP_RECORD_DECLARE(snp_result_transaction, SNP_RESULT_TRANSACTION);
-SNP_RECORD_DECLARE(snp_result_sources, SNP_RESULT_SOURCES);
-SNP_RECORD_DECLARE(snp_result_denial, SNP_RESULT_DENIAL);
-SNP_RECORD_DECLARE(snp_result_manifest, SNP_RESULT_MANIFEST);
-SNP_RECORD_DECLARE(snp_result, SNP_RESULT);
-SNP_RECORD_DECLARE(snp_result_restored, SNP_RESULT_RESTORED);
-SNP_RECORD_DECLARE(snp_result_saved, SNP_RESULT_SAVED);
-SNP_RECORD_DECLARE(snp_result_added, SNP_RESULT_ADDED);
-
-extern const struct snp_record
-    snp_event_stdout_form; /* raw = bytes as the program wrote them */
-extern const struct snp_record snp_event_stderr_form;
-extern const struct snp_record snp_event_taken_form; /* of `save`: cells and files may come */
-SNP_RECORD_DECLARE(snp_event_gap, SNP_EVENT_GAP);
-SNP_RECORD_DECLARE(snp_event_display, SNP_EVENT_DISPLAY);
-SNP_RECORD_DECLARE(snp_event_call, SNP_EVENT_CALL);
-SNP_RECORD_DECLARE(snp_event_gone, SNP_EVENT_GONE);
 
 struct snp_event_waiting {
     const char *why; /* member "for" */

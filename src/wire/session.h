@@ -8,10 +8,6 @@
 #include "wire/record.h"
 #include "wire/rpc.h"
 
-extern const struct snp_record snp_sessions_list_request_form; /* these have no members */
-extern const struct snp_record snp_stats_request_form;
-extern const struct snp_record snp_shutdown_request_form;
-
 /* clang-format off */
 #define SNP_SESSION_ONLY(F, S) \
     F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "id or name")
@@ -188,47 +184,52 @@ extern const struct snp_record snp_shutdown_request_form;
     F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved or restored")
 #define SNP_SHUTDOWN_ANSWER(F, S) \
     F(S, ARR,  lost,      MUST,   0, &snp_shutdown_row_form, "sessions that will not come back whole, snapshots that could not be written")
+
+#define SNP_SESSION_RECORDS(R) \
+    R(snp_hello_request, "hello", SNP_HELLO_REQUEST, .tag = "method") \
+    R(snp_hello_answer, "hello", SNP_HELLO_ANSWER) \
+    R(snp_interrupt_request, "interrupt", SNP_INTERRUPT_REQUEST, .tag = "method") \
+    R(snp_interrupt_answer, "interrupt", SNP_INTERRUPT_ANSWER) \
+    R(snp_answer_request, "answer", SNP_ANSWER_REQUEST, .tag = "method") \
+    R(snp_answer_answer, "answer", SNP_ANSWER_ANSWER) \
+    R(snp_missing_row, "missing", SNP_MISSING) \
+    R(snp_session_row, "sessions.list", SNP_SESSION_ROW) \
+    R(snp_sessions_list_request, "sessions.list", SNP_NO_FIELDS, .tag = "method") \
+    R(snp_sessions_list_answer, "sessions.list", SNP_SESSIONS_LIST_ANSWER) \
+    R(snp_sessions_show_request, "sessions.show", SNP_SESSION_ONLY, .tag = "method") \
+    R(snp_sessions_show_answer, "sessions.show", SNP_SESSIONS_SHOW_ANSWER) \
+    R(snp_ended_row, "ended", SNP_ENDED) \
+    R(snp_sessions_destroy_request, "sessions.destroy", SNP_SESSION_ONLY, .tag = "method") \
+    R(snp_sessions_destroy_answer, "sessions.destroy", SNP_SESSIONS_DESTROY_ANSWER) \
+    R(snp_sessions_clear_request, "sessions.clear", SNP_SESSIONS_CLEAR_REQUEST, .tag = "method") \
+    R(snp_sessions_clear_answer, "sessions.clear", SNP_SESSIONS_CLEAR_ANSWER) \
+    R(snp_lost_row, "lost", SNP_LOST_ROW) \
+    R(snp_failed_row, "failed", SNP_FAILED_ROW) \
+    R(snp_checkpoint_request, "checkpoint", SNP_SESSION_ONLY, .tag = "method") \
+    R(snp_checkpoint_answer, "checkpoint", SNP_CHECKPOINT_ANSWER) \
+    R(snp_hibernate_request, "hibernate", SNP_SESSION_ONLY, .tag = "method") \
+    R(snp_hibernate_answer, "hibernate", SNP_HIBERNATE_ANSWER) \
+    R(snp_history_request, "history", SNP_HISTORY_REQUEST, .tag = "method") \
+    R(snp_cell_row, "history.cells", SNP_CELL_ROW) \
+    R(snp_history_answer, "history", SNP_HISTORY_ANSWER) \
+    R(snp_cell_show_request, "cell.show", SNP_CELL_SHOW_REQUEST, .tag = "method") \
+    R(snp_cell_show_answer, "cell.show", SNP_CELL_SHOW_ANSWER) \
+    R(snp_journal_events_request, "journal.events", SNP_JOURNAL_EVENTS_REQUEST, .tag = "method") \
+    R(snp_journal_row, "journal.events", SNP_JOURNAL_ROW) \
+    R(snp_journal_events_answer, "journal.events", SNP_JOURNAL_EVENTS_ANSWER) \
+    R(snp_gc_request, "gc", SNP_GC_REQUEST, .tag = "method") \
+    R(snp_gc_answer, "gc", SNP_GC_ANSWER) \
+    R(snp_stats_request, "stats", SNP_NO_FIELDS, .tag = "method") \
+    R(snp_stats_answer, "stats", SNP_STATS_ANSWER) \
+    R(snp_probe_request, "probe", SNP_PROBE_REQUEST, .tag = "method") \
+    R(snp_feature_row, "probe.features", SNP_FEATURE_ROW) \
+    R(snp_probe_answer, "probe", SNP_PROBE_ANSWER) \
+    R(snp_shutdown_request, "shutdown", SNP_NO_FIELDS, .tag = "method") \
+    R(snp_shutdown_row, "shutdown.lost", SNP_SHUTDOWN_LOST) \
+    R(snp_shutdown_answer, "shutdown", SNP_SHUTDOWN_ANSWER)
+SNP_SESSION_RECORDS(SNP_RECORD_DECLARE)
 /* clang-format on */
 
 extern const char *const snp_session_states[];
-
-SNP_RECORD_DECLARE(snp_hello_request, SNP_HELLO_REQUEST);
-SNP_RECORD_DECLARE(snp_hello_answer, SNP_HELLO_ANSWER);
-SNP_RECORD_DECLARE(snp_interrupt_request, SNP_INTERRUPT_REQUEST);
-SNP_RECORD_DECLARE(snp_interrupt_answer, SNP_INTERRUPT_ANSWER);
-SNP_RECORD_DECLARE(snp_answer_request, SNP_ANSWER_REQUEST);
-SNP_RECORD_DECLARE(snp_answer_answer, SNP_ANSWER_ANSWER);
-SNP_RECORD_DECLARE(snp_missing_row, SNP_MISSING);
-SNP_RECORD_DECLARE(snp_session_row, SNP_SESSION_ROW);
-SNP_RECORD_DECLARE(snp_sessions_list_answer, SNP_SESSIONS_LIST_ANSWER);
-SNP_RECORD_DECLARE(snp_sessions_show_request, SNP_SESSION_ONLY);
-SNP_RECORD_DECLARE(snp_sessions_show_answer, SNP_SESSIONS_SHOW_ANSWER);
-SNP_RECORD_DECLARE(snp_ended_row, SNP_ENDED);
-SNP_RECORD_DECLARE(snp_sessions_destroy_request, SNP_SESSION_ONLY);
-SNP_RECORD_DECLARE(snp_sessions_destroy_answer, SNP_SESSIONS_DESTROY_ANSWER);
-SNP_RECORD_DECLARE(snp_sessions_clear_request, SNP_SESSIONS_CLEAR_REQUEST);
-SNP_RECORD_DECLARE(snp_sessions_clear_answer, SNP_SESSIONS_CLEAR_ANSWER);
-SNP_RECORD_DECLARE(snp_lost_row, SNP_LOST_ROW);
-SNP_RECORD_DECLARE(snp_failed_row, SNP_FAILED_ROW);
-SNP_RECORD_DECLARE(snp_checkpoint_request, SNP_SESSION_ONLY);
-SNP_RECORD_DECLARE(snp_checkpoint_answer, SNP_CHECKPOINT_ANSWER);
-SNP_RECORD_DECLARE(snp_hibernate_request, SNP_SESSION_ONLY);
-SNP_RECORD_DECLARE(snp_hibernate_answer, SNP_HIBERNATE_ANSWER);
-SNP_RECORD_DECLARE(snp_history_request, SNP_HISTORY_REQUEST);
-SNP_RECORD_DECLARE(snp_cell_row, SNP_CELL_ROW);
-SNP_RECORD_DECLARE(snp_history_answer, SNP_HISTORY_ANSWER);
-SNP_RECORD_DECLARE(snp_cell_show_request, SNP_CELL_SHOW_REQUEST);
-SNP_RECORD_DECLARE(snp_cell_show_answer, SNP_CELL_SHOW_ANSWER);
-SNP_RECORD_DECLARE(snp_journal_events_request, SNP_JOURNAL_EVENTS_REQUEST);
-SNP_RECORD_DECLARE(snp_journal_row, SNP_JOURNAL_ROW);
-SNP_RECORD_DECLARE(snp_journal_events_answer, SNP_JOURNAL_EVENTS_ANSWER);
-SNP_RECORD_DECLARE(snp_gc_request, SNP_GC_REQUEST);
-SNP_RECORD_DECLARE(snp_gc_answer, SNP_GC_ANSWER);
-SNP_RECORD_DECLARE(snp_stats_answer, SNP_STATS_ANSWER);
-SNP_RECORD_DECLARE(snp_probe_request, SNP_PROBE_REQUEST);
-SNP_RECORD_DECLARE(snp_feature_row, SNP_FEATURE_ROW);
-SNP_RECORD_DECLARE(snp_probe_answer, SNP_PROBE_ANSWER);
-SNP_RECORD_DECLARE(snp_shutdown_row, SNP_SHUTDOWN_LOST);
-SNP_RECORD_DECLARE(snp_shutdown_answer, SNP_SHUTDOWN_ANSWER);
 
 #endif

@@ -137,31 +137,33 @@ extern const char *const snp_diff_changes[];
     F(S, ARR,  notes,     MUST,   0, NULL, "what is not as in the file") \
     F(S, ARR,  lost,      MUST,   0, NULL, "what could not be saved") \
     F(S, ARR,  failed,    MUST,   0, NULL, "what could not be restored")
-/* clang-format on */
 
-SNP_RECORD_DECLARE(snp_snapshot_request, SNP_SNAPSHOT_REQUEST);
-SNP_RECORD_DECLARE(snp_snapshot_answer, SNP_SNAPSHOT_ANSWER);
-SNP_RECORD_DECLARE(snp_snapshots_list_request, SNP_SNAPSHOTS_LIST_REQUEST);
-SNP_RECORD_DECLARE(snp_snapshot_row, SNP_SNAPSHOT_ROW);
-SNP_RECORD_DECLARE(snp_snapshot_head, SNP_SNAPSHOT_HEAD);
-SNP_RECORD_DECLARE(snp_snapshots_list_answer, SNP_SNAPSHOTS_LIST_ANSWER);
-SNP_RECORD_DECLARE(snp_snapshots_remove_request, SNP_SNAPSHOTS_REMOVE_REQUEST);
-SNP_RECORD_DECLARE(snp_snapshots_remove_answer, SNP_SNAPSHOTS_REMOVE_ANSWER);
-SNP_RECORD_DECLARE(snp_rollback_request, SNP_ROLLBACK_REQUEST);
-SNP_RECORD_DECLARE(snp_rollback_answer, SNP_ROLLBACK_ANSWER);
-SNP_RECORD_DECLARE(snp_fork_request, SNP_FORK_REQUEST);
-SNP_RECORD_DECLARE(snp_fork_row, SNP_FORK_ROW);
-SNP_RECORD_DECLARE(snp_fork_answer, SNP_FORK_ANSWER);
-SNP_RECORD_DECLARE(snp_diff_request, SNP_DIFF_REQUEST);
-SNP_RECORD_DECLARE(snp_diff_variable, SNP_DIFF_VARIABLE);
-SNP_RECORD_DECLARE(snp_diff_file, SNP_DIFF_FILE);
-SNP_RECORD_DECLARE(snp_diff_answer, SNP_DIFF_ANSWER);
-SNP_RECORD_DECLARE(snp_export_request, SNP_EXPORT_REQUEST);
-SNP_RECORD_DECLARE(snp_export_answer, SNP_EXPORT_ANSWER);
-SNP_RECORD_DECLARE(snp_import_begin_request, SNP_IMPORT_BEGIN_REQUEST);
-SNP_RECORD_DECLARE(snp_import_begin_answer, SNP_IMPORT_TOKEN);
-SNP_RECORD_DECLARE(snp_import_data_request, SNP_IMPORT_TOKEN);
-SNP_RECORD_DECLARE(snp_import_end_request, SNP_IMPORT_TOKEN);
-SNP_RECORD_DECLARE(snp_import_end_answer, SNP_IMPORT_END_ANSWER);
+#define SNP_SNAPSHOT_RECORDS(R) \
+    R(snp_snapshot_request, "snapshot", SNP_SNAPSHOT_REQUEST, .tag = "method") \
+    R(snp_snapshot_answer, "snapshot", SNP_SNAPSHOT_ANSWER) \
+    R(snp_snapshots_list_request, "snapshots.list", SNP_SNAPSHOTS_LIST_REQUEST, .tag = "method") \
+    R(snp_snapshot_row, "snapshots.list", SNP_SNAPSHOT_ROW) \
+    R(snp_snapshot_head, "snapshots.heads", SNP_SNAPSHOT_HEAD) \
+    R(snp_snapshots_list_answer, "snapshots.list", SNP_SNAPSHOTS_LIST_ANSWER) \
+    R(snp_snapshots_remove_request, "snapshots.remove", SNP_SNAPSHOTS_REMOVE_REQUEST, .tag = "method") \
+    R(snp_snapshots_remove_answer, "snapshots.remove", SNP_SNAPSHOTS_REMOVE_ANSWER) \
+    R(snp_rollback_request, "rollback", SNP_ROLLBACK_REQUEST, .tag = "method") \
+    R(snp_rollback_answer, "rollback", SNP_ROLLBACK_ANSWER) \
+    R(snp_fork_request, "fork", SNP_FORK_REQUEST, .tag = "method") \
+    R(snp_fork_row, "fork.sessions", SNP_FORK_ROW) \
+    R(snp_fork_answer, "fork", SNP_FORK_ANSWER) \
+    R(snp_diff_request, "diff", SNP_DIFF_REQUEST, .tag = "method") \
+    R(snp_diff_variable, "diff.variables", SNP_DIFF_VARIABLE) \
+    R(snp_diff_file, "diff.files", SNP_DIFF_FILE) \
+    R(snp_diff_answer, "diff", SNP_DIFF_ANSWER) \
+    R(snp_export_request, "export", SNP_EXPORT_REQUEST, .tag = "method") \
+    R(snp_export_answer, "export", SNP_EXPORT_ANSWER) \
+    R(snp_import_begin_request, "import.begin", SNP_IMPORT_BEGIN_REQUEST, .tag = "method") \
+    R(snp_import_begin_answer, "import.begin", SNP_IMPORT_TOKEN) \
+    R(snp_import_data_request, "import.data", SNP_IMPORT_TOKEN, .tag = "method") \
+    R(snp_import_end_request, "import.end", SNP_IMPORT_TOKEN, .tag = "method") \
+    R(snp_import_end_answer, "import.end", SNP_IMPORT_END_ANSWER)
+SNP_SNAPSHOT_RECORDS(SNP_RECORD_DECLARE)
+/* clang-format on */
 
 #endif

@@ -89,27 +89,29 @@
 #define SNP_TIER_LOAD_ANSWER(F, S) \
     F(S, ARR,  failed,    MUST,   1000, &snp_lost_row_form, "what could not be restored") \
     F(S, INT,  us,        OPT,    0, 0, "time taken")
-/* clang-format on */
 
-SNP_RECORD_DECLARE(snp_tier_open_request, SNP_TIER_OPEN_REQUEST);
-SNP_RECORD_DECLARE(snp_tier_open_answer, SNP_TIER_OPEN_ANSWER);
-SNP_RECORD_DECLARE(snp_tier_exec_request, SNP_TIER_EXEC_REQUEST);
-SNP_RECORD_DECLARE(snp_tier_interrupt_request, SNP_TIER_SESSION);
-SNP_RECORD_DECLARE(snp_tier_interrupt_answer, SNP_TIER_INTERRUPT_ANSWER);
-SNP_RECORD_DECLARE(snp_tier_answer_request, SNP_TIER_ANSWER_REQUEST);
-SNP_RECORD_DECLARE(snp_tier_answer_answer, SNP_TIER_ANSWER_ANSWER);
-SNP_RECORD_DECLARE(snp_tier_snapshot_request, SNP_TIER_SESSION);
-SNP_RECORD_DECLARE(snp_tier_snapshot_answer, SNP_TIER_SNAPSHOT_ANSWER);
-SNP_RECORD_DECLARE(snp_tier_rollback_request, SNP_TIER_ROLLBACK_REQUEST);
-SNP_RECORD_DECLARE(snp_tier_rollback_answer, SNP_TIER_ROLLBACK_ANSWER);
-SNP_RECORD_DECLARE(snp_tier_drop_request, SNP_TIER_DROP_REQUEST);
-SNP_RECORD_DECLARE(snp_tier_close_request, SNP_TIER_SESSION);
-SNP_RECORD_DECLARE(snp_tier_memory_request, SNP_TIER_SESSION);
-SNP_RECORD_DECLARE(snp_tier_memory_answer, SNP_TIER_MEMORY_ANSWER);
-SNP_RECORD_DECLARE(snp_tier_save_request, SNP_TIER_SAVE_REQUEST);
-SNP_RECORD_DECLARE(snp_tier_save_answer, SNP_TIER_SAVE_ANSWER);
-SNP_RECORD_DECLARE(snp_tier_load_request, SNP_TIER_LOAD_REQUEST);
-SNP_RECORD_DECLARE(snp_tier_load_answer, SNP_TIER_LOAD_ANSWER);
+#define SNP_TIER_RECORDS(R) \
+    R(snp_tier_open_request, "open", SNP_TIER_OPEN_REQUEST, .tag = "method") \
+    R(snp_tier_open_answer, "open", SNP_TIER_OPEN_ANSWER) \
+    R(snp_tier_exec_request, "exec", SNP_TIER_EXEC_REQUEST, .tag = "method") \
+    R(snp_tier_interrupt_request, "interrupt", SNP_TIER_SESSION, .tag = "method") \
+    R(snp_tier_interrupt_answer, "interrupt", SNP_TIER_INTERRUPT_ANSWER) \
+    R(snp_tier_answer_request, "answer", SNP_TIER_ANSWER_REQUEST, .tag = "method") \
+    R(snp_tier_answer_answer, "answer", SNP_TIER_ANSWER_ANSWER) \
+    R(snp_tier_snapshot_request, "snapshot", SNP_TIER_SESSION, .tag = "method") \
+    R(snp_tier_snapshot_answer, "snapshot", SNP_TIER_SNAPSHOT_ANSWER) \
+    R(snp_tier_rollback_request, "rollback", SNP_TIER_ROLLBACK_REQUEST, .tag = "method") \
+    R(snp_tier_rollback_answer, "rollback", SNP_TIER_ROLLBACK_ANSWER) \
+    R(snp_tier_drop_request, "drop", SNP_TIER_DROP_REQUEST, .tag = "method") \
+    R(snp_tier_close_request, "close", SNP_TIER_SESSION, .tag = "method") \
+    R(snp_tier_memory_request, "memory", SNP_TIER_SESSION, .tag = "method") \
+    R(snp_tier_memory_answer, "memory", SNP_TIER_MEMORY_ANSWER) \
+    R(snp_tier_save_request, "save", SNP_TIER_SAVE_REQUEST, .tag = "method") \
+    R(snp_tier_save_answer, "save", SNP_TIER_SAVE_ANSWER) \
+    R(snp_tier_load_request, "load", SNP_TIER_LOAD_REQUEST, .tag = "method") \
+    R(snp_tier_load_answer, "load", SNP_TIER_LOAD_ANSWER)
+SNP_TIER_RECORDS(SNP_RECORD_DECLARE)
+/* clang-format on */
 
 /* All methods that only tiers have. */
 enum {

@@ -11,8 +11,8 @@ static const char *const colours[] = {"red", "green", "blue", NULL};
 /* clang-format off */
 #define PART(F, S) \
     F(S, INT,  size, MUST, 0, 0, "")
-SNP_RECORD_DECLARE(part, PART);
-SNP_RECORD_DEFINE(part, "part", PART);
+SNP_RECORD_DECLARE(part, "part", PART)
+SNP_RECORD_DEFINE(part, "part", PART)
 #define SAMPLE(F, S) \
     F(S, STR,  name,  MUST,   4, 0, "") \
     F(S, WORD, hue,   OPTNIL, 0, colours, "") \
@@ -21,8 +21,8 @@ SNP_RECORD_DEFINE(part, "part", PART);
     F(S, YES,  warm,  OPT,    0, 0, "") \
     F(S, ARR,  parts, OPT,    2, &part_form, "") \
     F(S, STRS, words, OPT,    0, 0, "")
-SNP_RECORD_DECLARE(sample, SAMPLE);
-SNP_RECORD_DEFINE(sample, "sample", SAMPLE, .tag = "method");
+SNP_RECORD_DECLARE(sample, "sample", SAMPLE)
+SNP_RECORD_DEFINE(sample, "sample", SAMPLE, .tag = "method")
 /* clang-format on */
 
 TEST(what_is_written_reads_back)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/print.h"
-
+/*
+ * messages-print PART: the tables of docs/wire.md and docs/result.md as Markdown. PART is client,
+ * tier, result or events. tools/messages writes them into the pages.
+ */
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "wire/exec.h"
@@ -143,7 +147,7 @@ static void events_print(FILE *out)
     }
 }
 
-bool snp_messages_print(FILE *out, const char *what)
+static bool messages_print(FILE *out, const char *what)
 {
     struct shown shown = {.n = 0};
 
@@ -165,4 +169,9 @@ bool snp_messages_print(FILE *out, const char *what)
         return false;
     }
     return true;
+}
+
+int main(int argc, char **argv)
+{
+    return argc == 2 && messages_print(stdout, argv[1]) ? 0 : 2;
 }
