@@ -17,26 +17,28 @@ import signal
 import subprocess
 import tempfile
 import time
+from typing import Any, Self
 
-from lib import need
+from lib import Json, need
 
 NAMES = ("chromium-headless-shell", "chromium", "google-chrome")
 SECONDS = 120  # for anything
 
 
-def find():
-    found = next((path for path in map(shutil.which, NAMES) if path), None)
+def find() -> str:
+    found = next((path for path in (shutil.which(name) for name in NAMES) if path), None)
     need("chromium", found is not None, "there is no chromium")
+    assert found is not None
     return found
 
 
 class Browser:
-    def __init__(self):
+    def __init__(self) -> None:
         program = find()
         self.folder = tempfile.mkdtemp(prefix="snp-chromium-", dir="/tmp")
         ours, theirs = os.pipe(), os.pipe()  # we write ours[1], read theirs[0]
 
-        def place():
+        def place() -> None:
             """The program reads descriptor 3 and writes 4."""
             into, out = os.dup(ours[0]), os.dup(theirs[1])
             os.dup2(into, 3)
@@ -54,15 +56,15 @@ class Browser:
         self.out, self.into = ours[1], theirs[0]
         self.buffer = b""
         self.last = 0
-        self.pages = {}
+        self.pages: dict[str, Page] = {}
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -70,7 +72,7 @@ class Browser:
         os.close(self.into)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def message(self, until):
+    def message(self, until: float) -> Json:
         while b"\0" not in self.buffer:
             if not select.select([self.into], [], [], max(0, until - time.monotonic()))[0]:
                 raise TimeoutError("the browser does not answer")
@@ -79,19 +81,20 @@ class Browser:
                 raise EOFError("the browser ended")
             self.buffer += part
         text, _, self.buffer = self.buffer.partition(b"\0")
-        return json.loads(text)
+        message: Json = json.loads(text)
+        return message
 
-    def take(self, until):
+    def take(self, until: float) -> Json:
         """One message: an event goes to its page, an answer is returned."""
         message = self.message(until)
-        page = self.pages.get(message.get("sessionId"))
+        page = self.pages.get(message.get("sessionId", ""))
         if "id" not in message and page is not None:
             page.event(message["method"], message["params"])
         return message
 
-    def call(self, method, session=None, **params):
+    def call(self, method: str, session: str | None = None, **params: Any) -> Any:
         self.last += 1
-        request = {"id": self.last, "method": method, "params": params}
+        request: Json = {"id": self.last, "method": method, "params": params}
         if session is not None:
             request["sessionId"] = session
         data = json.dumps(request).encode() + b"\0"
@@ -105,35 +108,36 @@ class Browser:
                     raise RuntimeError(f"{method}: {answer['error']}")
                 return answer["result"]
 
-    def close_pages(self):
+    def close_pages(self) -> None:
         for page in list(self.pages.values()):
             self.call("Target.closeTarget", targetId=page.target)
         self.pages.clear()
 
-    def open(self, url, width=1280, height=900, is_dark=False):
+    def open(self, url: str, width: int = 1280, height: int = 900, is_dark: bool = False) -> "Page":
         return Page(self, url, width, height, is_dark)
 
 
 class Page:
-    def __init__(self, browser, url, width, height, is_dark):
+    def __init__(self, browser: Browser, url: str, width: int, height: int, is_dark: bool) -> None:
         self.browser = browser
-        self.said = []
-        self.requests = []
+        self.said: list[str] = []
+        self.requests: list[str] = []
         self.is_loaded = False
         self.target = browser.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = browser.call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         browser.pages[self.session] = self
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(domain + ".enable")
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+                  mobile=width < 600)
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}])
         self.go(url)
 
-    def call(self, method, **params):
+    def call(self, method: str, **params: Any) -> Any:
         return self.browser.call(method, self.session, **params)
 
-    def event(self, method, params):
+    def event(self, method: str, params: Json) -> None:
         if method == "Runtime.consoleAPICalled":
             self.said.append(" ".join(str(each.get("value")) for each in params["args"]))
         elif method == "Runtime.exceptionThrown":
@@ -148,10 +152,11 @@ class Page:
         elif method == "Page.javascriptDialogOpening":
             self.said.append("dialog: " + params["message"])
             self.browser.last += 1
-            answer = {"id": self.browser.last, "sessionId": self.session, "method": "Page.handleJavaScriptDialog", "params": {"accept": True}}
+            answer = {"id": self.browser.last, "sessionId": self.session, "method": "Page.handleJavaScriptDialog",
+                      "params": {"accept": True}}
             os.write(self.browser.out, json.dumps(answer).encode() + b"\0")
 
-    def go(self, url):
+    def go(self, url: str) -> None:
         self.is_loaded = False
         answer = self.call("Page.navigate", url=url)
         assert "errorText" not in answer, answer
@@ -159,13 +164,13 @@ class Page:
         while not self.is_loaded:
             self.browser.take(until)
 
-    def value(self, script):
+    def value(self, script: str) -> Any:
         """What an expression is, after its promise if it is one."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def until(self, script, seconds=SECONDS):
+    def until(self, script: str, seconds: float = SECONDS) -> None:
         """Wait until an expression is true. While a page goes and another comes there may be nothing to ask."""
         end = time.monotonic() + seconds
         while True:
@@ -174,15 +179,15 @@ class Page:
                     return
                 why = "it is false"
             except (AssertionError, RuntimeError) as error:
-                why = error
+                why = str(error)
             assert time.monotonic() < end, f"never true: {script}: {why}"
             time.sleep(0.02)
 
-    def key(self, name, code=0):
+    def key(self, name: str, code: int = 0) -> None:
         for kind in ("rawKeyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code)
 
-    def png(self, path, is_whole=False):
+    def png(self, path: str, is_whole: bool = False) -> None:
         """A screenshot into a file; of what is in sight, or of all."""
         with open(path, "wb") as out:
             out.write(base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=is_whole)["data"]))

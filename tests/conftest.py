@@ -10,13 +10,11 @@ of this program and of others. tools/test runs them where all of these are odd.
 
 import os
 import re
-import sys
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-import lib  # noqa: E402
+import lib
 
 CALLERS_OWN = re.compile(r"(XDG_|SNIPARA_(?!SANDBOX_PYTHON$)|RLM_|LC_|LESS|PYTHON).*|.*_API_KEY|"
                          "TMPDIR|PAGER|EDITOR|VISUAL|NO_COLOR|COLUMNS|LINES|TERM|TZ")
@@ -27,12 +25,12 @@ os.environ["LANG"] = "C.UTF-8"
 os.umask(0o022)
 
 
-def pytest_configure(config):
+def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(what): a verb or guarantee of the tier that the test runs in")
 
 
 @pytest.fixture(scope="session", params=["root", "user"])
-def sandbox(request):
+def sandbox(request: pytest.FixtureRequest) -> Iterator[lib.Sandbox]:
     """One runtime per user, shared by all tests of a run; each test runs as root and as a user."""
     box = lib.Sandbox(request.param)
     yield box
@@ -40,11 +38,11 @@ def sandbox(request):
 
 
 @pytest.fixture
-def fresh_sandbox():
+def fresh_sandbox() -> Iterator[Callable[..., lib.Sandbox]]:
     """A factory of runtimes of a test's own: fresh_sandbox("user", env={...})."""
     boxes = []
 
-    def make(who="root", env=None, tier="native"):
+    def make(who: str = "root", env: Mapping[str, str] | None = None, tier: str = "native") -> lib.Sandbox:
         boxes.append(lib.Sandbox(who, env=env, tier=tier))
         return boxes[-1]
 

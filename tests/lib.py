@@ -16,15 +16,15 @@ import contextlib
 import ctypes
 import json
 import os
-import pwd
 import re
 import shutil
-import signal
 import socket
 import struct
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, AnyStr, Literal, Self, TypeVar, overload
 
 import pytest
 
@@ -34,20 +34,25 @@ PYTHON = "/usr/bin/python3"
 # Without an entry in /etc/passwd, so nothing else runs as it; another one for each worker of pytest,
 # since some limits count all processes of a user.
 USER_ID = 23456 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "mcp-http", "snp-init", "snp-files", "guest")
+PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "mcp-http", "snp-init", "snp-files",
+            "guest")
 HEADER = struct.Struct("<IIIB3x")
 REQUEST, RESPONSE, ERROR, EVENT = 1, 2, 3, 4
+Json = dict[str, Any]  # an object of JSON: heads of messages, results, rows
+Events = list[tuple[Json, bytes]]
+End = tuple[int, Json, bytes, Events]  # of a request: type, head, raw, events before it
+T = TypeVar("T")
 
 
 # What may be missing ------------------------------------------------------------------------
 
 
-def must(what):
+def must(what: str) -> bool:
     names = os.environ.get("SNP_TEST_MUST", "").split(",")
     return what in names or "all" in names
 
 
-def need(what, present, why):
+def need(what: str, present: bool, why: str) -> None:
     """Skip for the lack of something, or fail if this host is known to have it."""
     if present:
         return
@@ -61,12 +66,12 @@ def need(what, present, why):
 PATIENCE = 25
 
 
-def ways(error):
+def ways(error: Json) -> list[str]:
     """What `recover` may be to deal with what a session lacks, as an error says."""
-    return (error.get("remedy") or {}).get("ways", [])
+    return list((error.get("remedy") or {}).get("ways", []))
 
 
-def wait_for(check, seconds=PATIENCE, step=0.02):
+def wait_for(check: Callable[[], T], seconds: float = PATIENCE, step: float = 0.02) -> T:
     """The first true answer of check(), or its last one when the time is over."""
     end = time.monotonic() + seconds
     while True:
@@ -76,7 +81,7 @@ def wait_for(check, seconds=PATIENCE, step=0.02):
         time.sleep(step)
 
 
-def settled(count, seconds=60):
+def settled(count: Callable[[], T], seconds: float = 60) -> T:
     """What count() says once it has said so for a second: nothing begins or ends any more."""
     end = time.monotonic() + seconds
     last, since = count(), time.monotonic()
@@ -88,7 +93,20 @@ def settled(count, seconds=60):
     return last
 
 
-def host_mounts():
+def piped(stream: IO[AnyStr] | None) -> IO[AnyStr]:
+    """A stream of a process that was started with a pipe there."""
+    assert stream is not None
+    return stream
+
+
+def search(pattern: str, text: str, flags: int = 0) -> re.Match[str]:
+    """Where a pattern is in a text; it must be there."""
+    found = re.search(pattern, text, flags)
+    assert found is not None, f"no {pattern} in {text}"
+    return found
+
+
+def host_mounts() -> list[str]:
     """Where something is mounted on the host; but for the small disks of other tests, which run beside."""
     with open("/proc/self/mountinfo") as table:
         points = [line.split()[4] for line in table]
@@ -98,7 +116,7 @@ def host_mounts():
 # Processes ----------------------------------------------------------------------------------
 
 
-def parents():
+def parents() -> dict[int, int]:
     """{pid: parent} of all processes that can be seen."""
     found = {}
     for name in os.listdir("/proc"):
@@ -111,12 +129,13 @@ def parents():
     return found
 
 
-def descendants(pid):
+def descendants(pid: int) -> set[int]:
     """All processes below pid, as numbers of this pid namespace."""
-    by_parent = {}
+    by_parent: dict[int, list[int]] = {}
     for child, parent in parents().items():
         by_parent.setdefault(parent, []).append(child)
-    found, todo = set(), [pid]
+    found: set[int] = set()
+    todo = [pid]
     while todo:
         children = by_parent.get(todo.pop(), [])
         found.update(children)
@@ -124,7 +143,7 @@ def descendants(pid):
     return found
 
 
-def is_alive(pid):
+def is_alive(pid: int) -> bool:
     """Neither gone nor a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
@@ -133,7 +152,7 @@ def is_alive(pid):
         return False
 
 
-def start_time(pid):
+def start_time(pid: int) -> str | None:
     """When it began, in ticks since boot: tells a process from a later one of the same number."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
@@ -142,17 +161,17 @@ def start_time(pid):
         return None
 
 
-def births(pids):
+def births(pids: Iterable[int]) -> dict[int, str | None]:
     """{pid: when it began}, for still_there()."""
     return {pid: start_time(pid) for pid in pids}
 
 
-def still_there(born):
+def still_there(born: Mapping[int, str | None]) -> set[int]:
     """Those of births() that live: neither gone, nor a zombie, nor a later process of the same number."""
     return {pid for pid, at in born.items() if is_alive(pid) and start_time(pid) == at}
 
 
-def program_of(pid):
+def program_of(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as text:
             return os.path.basename(text.read().split(b"\0")[0].decode(errors="replace"))
@@ -163,15 +182,16 @@ def program_of(pid):
 # The client protocol ------------------------------------------------------------------------
 
 
-SETRES = {"x86_64": (119, 117), "aarch64": (149, 147)}.get(os.uname().machine)  # setresgid, setresuid
+SETRES = {"x86_64": (119, 117), "aarch64": (149, 147)}.get(os.uname().machine, ())  # setresgid, setresuid
 
 
 @contextlib.contextmanager
-def this_thread_as(uid):
+def this_thread_as(uid: int | None) -> Iterator[None]:
     """Let the calling thread alone act as a user; os.seteuid() is of all threads."""
     if uid is None or uid == os.geteuid():
         yield
         return
+    assert SETRES, "the numbers of setresgid and setresuid are not known here"
     call = ctypes.CDLL(None, use_errno=True).syscall
     for number in SETRES:
         assert call(number, -1, uid, -1) == 0, os.strerror(ctypes.get_errno())
@@ -185,30 +205,30 @@ def this_thread_as(uid):
 class Client:
     """One connection to a daemon, spoken by hand. uid: whose it is; a daemon talks to its own user only."""
 
-    def __init__(self, path, uid=None):
+    def __init__(self, path: str, uid: int | None = None, seconds: float = 60) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(60)
+        self.sock.settimeout(seconds)
         with this_thread_as(uid):
             self.sock.connect(path)
         self.last = 0
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         self.sock.close()
 
-    def send(self, head, raw=b"", kind=REQUEST, ident=None):
+    def send(self, head: Json | bytes, raw: bytes = b"", kind: int = REQUEST, ident: int | None = None) -> int:
         self.last += 1
         ident = self.last if ident is None else ident
         text = head if isinstance(head, bytes) else json.dumps(head).encode()
         self.sock.sendall(HEADER.pack(len(text) + len(raw), ident, len(text), kind) + text + raw)
         return ident
 
-    def take(self, count):
+    def take(self, count: int) -> bytes:
         data = b""
         while len(data) < count:
             part = self.sock.recv(count - len(data))
@@ -217,14 +237,14 @@ class Client:
             data += part
         return data
 
-    def recv(self):
+    def recv(self) -> tuple[int, int, Json, bytes]:
         body_len, ident, head_len, kind = HEADER.unpack(self.take(HEADER.size))
         body = self.take(body_len)
         return kind, ident, json.loads(body[:head_len] or b"{}"), body[head_len:]
 
-    def end_of(self, ident):
+    def end_of(self, ident: int) -> End:
         """(type, head, raw, events before it) of the end of a request; others are passed over."""
-        events = []
+        events: Events = []
         while True:
             kind, at, head, raw = self.recv()
             if at == ident and kind == EVENT:
@@ -232,7 +252,7 @@ class Client:
             elif at == ident:
                 return kind, head, raw, events
 
-    def call(self, method, raw=b"", **members):
+    def call(self, method: str, raw: bytes = b"", **members: Any) -> End:
         return self.end_of(self.send({"method": method, **members}, raw))
 
 
@@ -242,7 +262,7 @@ class Client:
 class CliError(AssertionError):
     """The program gave no result; .done is its CompletedProcess."""
 
-    def __init__(self, done):
+    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
         super().__init__(f"{done.args}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
         self.done = done
 
@@ -259,7 +279,8 @@ class Sandbox:
     `who` skips the test.
     """
 
-    def __init__(self, who="root", env=None, prefix=(), tier="native"):
+    def __init__(self, who: str = "root", env: Mapping[str, str] | None = None, prefix: Sequence[str] = (),
+                 tier: str = "native") -> None:
         need("root", who != "root" or os.geteuid() == 0, "the tests do not run as root")
         self.who = who
         self.uid = USER_ID if who == "user" and os.geteuid() == 0 else os.geteuid()
@@ -281,13 +302,13 @@ class Sandbox:
         self.prefix = list(prefix)
         self.tier = tier
         # given to every exec, e.g. ["--allow-degraded"]
-        self.exec_options = [] if tier == "native" else ["--env", tier]
+        self.exec_options: list[str] = [] if tier == "native" else ["--env", tier]
         if tier == "example":  # it is no program of ours: it is found in the user's folder
             with open(os.path.join(HERE, "..", "examples", "tier-python", "tier-example")) as source:
                 self.make_file(os.path.join(TIERS, "tier-example"), source.read(), 0o755)
-        self.daemon = None
+        self.daemon: subprocess.Popen[bytes] | None = None
 
-    def _bin(self):
+    def _bin(self) -> str:
         """The build folder, or a copy of the programs where the user may not read it."""
         test = ["test", "-x", os.path.join(BUILD, "snipara-sandboxd")]
         if subprocess.run(test, **self.identity()).returncode == 0:
@@ -302,13 +323,13 @@ class Sandbox:
                 shutil.copy(source, folder)
         return folder
 
-    def identity(self):
+    def identity(self) -> dict[str, Any]:
         """What makes subprocess start something as our user."""
         if self.uid == os.geteuid():
             return {}
         return {"user": self.uid, "group": self.uid, "extra_groups": []}
 
-    def make_folder(self, name, mode=0o755):
+    def make_folder(self, name: str, mode: int = 0o755) -> str:
         """A folder below ours that belongs to our user; its path."""
         path = os.path.join(self.folder, name)
         os.makedirs(path, exist_ok=True)
@@ -316,7 +337,7 @@ class Sandbox:
         os.chown(path, self.uid, self.uid if self.uid != os.geteuid() else os.getegid())
         return path
 
-    def make_file(self, path, content="", mode=0o644):
+    def make_file(self, path: str, content: str | bytes = "", mode: int = 0o644) -> str:
         """A file of our user (path absolute, or below our folder); its path."""
         path = os.path.join(self.folder, path)
         parent = os.path.dirname(path)
@@ -330,7 +351,7 @@ class Sandbox:
 
     # Daemon
 
-    def start(self, *options, pass_fds=()):
+    def start(self, *options: str, pass_fds: Collection[int] = ()) -> int:
         """Start the daemon if it does not run; its pid."""
         if self.daemon is not None and self.daemon.poll() is None:
             return self.daemon.pid
@@ -353,21 +374,21 @@ class Sandbox:
             raise RuntimeError("the daemon did not start:\n" + self.log())
         return self.daemon.pid
 
-    def tier_pid(self):
+    def tier_pid(self) -> int | None:
         """The supervisor below the daemon; None if there is none yet."""
         for pid, parent in parents().items():
             if self.daemon is not None and parent == self.daemon.pid and program_of(pid) == "tier-" + self.tier:
                 return pid
         return None
 
-    def log(self):
+    def log(self) -> str:
         try:
             with open(os.path.join(self.folder, "daemon.log"), errors="replace") as text:
                 return text.read()
         except FileNotFoundError:
             return ""
 
-    def stop(self):
+    def stop(self) -> int | None:
         """End the daemon and with it all sessions; its exit status."""
         if self.daemon is None:
             return None
@@ -381,13 +402,13 @@ class Sandbox:
         self.daemon = None
         return status
 
-    def close(self):
+    def close(self) -> None:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # Command line
 
-    def popen(self, *args, env=None, **kwargs):
+    def popen(self, *args: object, env: Mapping[str, str] | None = None, **kwargs: Any) -> subprocess.Popen[Any]:
         """Start the program; the daemon is started first, so that it is ours to end."""
         self.start()
         kwargs.setdefault("stdin", subprocess.DEVNULL)
@@ -398,7 +419,18 @@ class Sandbox:
             [os.path.join(self.bin, "snipara-sandbox"), *map(str, args)],
             env={**self.env, **(env or {})}, **self.identity(), **kwargs)
 
-    def cli(self, *args, input=None, timeout=60, env=None, text=True, **kwargs):
+    @overload
+    def cli(self, *args: object, input: str | None = None, timeout: float = 60, env: Mapping[str, str] | None = None,
+            text: Literal[True] = True, **kwargs: Any) -> subprocess.CompletedProcess[str]: ...
+
+    @overload
+    def cli(self, *args: object, input: bytes | None = None, timeout: float = 60,
+            env: Mapping[str, str] | None = None, text: Literal[False],
+            **kwargs: Any) -> subprocess.CompletedProcess[bytes]: ...
+
+    def cli(self, *args: object, input: str | bytes | None = None, timeout: float = 60,
+            env: Mapping[str, str] | None = None, text: bool = True,
+            **kwargs: Any) -> subprocess.CompletedProcess[Any]:
         """Run the program to its end: CompletedProcess."""
         if input is not None:
             kwargs["stdin"] = subprocess.PIPE
@@ -413,15 +445,17 @@ class Sandbox:
         return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
     @staticmethod
-    def exec_args(session=None, options=(), argv=None, sh=None):
+    def exec_args(session: str | None = None, options: Sequence[str] = (), argv: Sequence[str] | None = None,
+                  sh: str | None = None) -> list[str]:
         """Arguments of the program for a cell; code and shell lines go to its standard input."""
         args = ["exec", "--json", *options, *(["--session", session] if session else [])]
         if argv is not None:
             return [*args, "--", *argv]
         return [*args, "-"] if sh is None else [*args, "--sh", "-"]
 
-    def exec(self, code=None, session=None, options=(), argv=None, sh=None, stdin=None, timeout=60, env=None,
-             **kwargs):
+    def exec(self, code: str | None = None, session: str | None = None, options: Sequence[str] = (),
+             argv: Sequence[str] | None = None, sh: str | None = None, stdin: str | bytes | None = None,
+             timeout: float = 60, env: Mapping[str, str] | None = None, **kwargs: Any) -> Json:
         """Run a cell: Python code, argv=[...] or sh="..."; its result. CliError if there is none.
 
         kwargs are those of subprocess, e.g. pass_fds.
@@ -432,24 +466,25 @@ class Sandbox:
         args = self.exec_args(session, [*self.exec_options, *options], argv, sh)
         done = self.cli(*args, input=code if sh is None else sh, timeout=timeout, env=env, **kwargs)
         try:
-            result = json.loads(done.stdout)
+            result: Json = json.loads(done.stdout)
         except ValueError:
             raise CliError(done) from None
         if "status" not in result:  # {"error": ...}: there is none
             raise CliError(done)
         return result
 
-    def client(self):
+    def client(self) -> Client:
         """A connection of our user; the daemon accepts no other."""
         self.start()
         return Client(self.socket, self.uid)
 
-    def destroy(self, session):
+    def destroy(self, session: str) -> subprocess.CompletedProcess[str]:
         return self.cli("sessions", "destroy", session)
 
     # The same code without protection
 
-    def outside(self, code, timeout=30, env=None, cwd=None, argv=None):
+    def outside(self, code: str, timeout: float = 30, env: Mapping[str, str] | None = None, cwd: str | None = None,
+                argv: Sequence[str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run Python code (or argv) on the host as our user: CompletedProcess, text."""
         return subprocess.run(
             argv or [PYTHON, "-c", code], env={**self.env, **(env or {})}, cwd=cwd or self.home,

@@ -12,15 +12,21 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Mapping
+from typing import Any, Self
+
+from lib import Json, Sandbox, piped
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
-MODERN = {VERSION: "2026-07-28", CAPABILITIES: {}}
+MODERN: Json = {VERSION: "2026-07-28", CAPABILITIES: {}}
 SECONDS = 60
 
 
 class Server:
-    def __init__(self, box, *options, cwd=None, env=None):
+    def __init__(self, box: Sandbox, *options: str, cwd: str | None = None,
+                 env: Mapping[str, str] | None = None) -> None:
+        self.box = box
         box.start()
         self.project = cwd or box.make_folder("project")
         args = [] if box.tier == "native" else ["--env", box.tier]
@@ -30,68 +36,69 @@ class Server:
             env={**box.env, **(env or {})}, **box.identity())
         self.buffer = b""
         self.last = 0
-        self.notes = []  # notifications, in the order they came
+        self.notes: list[Json] = []  # notifications, in the order they came
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> int:
         """End it as a client does: its exit status."""
-        if not self.process.stdin.closed:
-            self.process.stdin.close()
+        piped(self.process.stdin).close()
         try:
             status = self.process.wait(SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait()
-        self.process.stdout.close()
-        self.errors = self.process.stderr.read().decode(errors="replace")
-        self.process.stderr.close()
+        piped(self.process.stdout).close()
+        with piped(self.process.stderr) as errors:
+            self.errors = errors.read().decode(errors="replace")
         assert "Sanitizer" not in self.errors and "runtime error" not in self.errors, self.errors
         return status
 
     # Messages
 
-    def write(self, data):
-        self.process.stdin.write(data)
-        self.process.stdin.flush()
+    def write(self, data: bytes) -> None:
+        into = piped(self.process.stdin)
+        into.write(data)
+        into.flush()
 
-    def send(self, message):
+    def send(self, message: Json) -> None:
         self.write(json.dumps(message).encode() + b"\n")
 
-    def request(self, method, params=None, ident=None):
+    def request(self, method: str, params: Json | None = None, ident: Any = None) -> Any:
         self.last += 1
         ident = self.last if ident is None else ident
-        message = {"jsonrpc": "2.0", "id": ident, "method": method}
+        message: Json = {"jsonrpc": "2.0", "id": ident, "method": method}
         if params is not None:
             message["params"] = params
         self.send(message)
         return ident
 
-    def notify(self, method, params=None):
+    def notify(self, method: str, params: Json | None = None) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": params or {}})
 
-    def receive(self, seconds=SECONDS):
+    def receive(self, seconds: float = SECONDS) -> Any:
         """The next message; None at the end or when nothing comes."""
         end = time.monotonic() + seconds
+        source = piped(self.process.stdout)
         while b"\n" not in self.buffer:
             left = end - time.monotonic()
-            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+            if left <= 0 or not select.select([source], [], [], left)[0]:
                 return None
-            part = os.read(self.process.stdout.fileno(), 1 << 16)
+            part = os.read(source.fileno(), 1 << 16)
             if not part:
                 return None
             self.buffer += part
         line, _, self.buffer = self.buffer.partition(b"\n")
         return json.loads(line)
 
-    def answer(self, ident, seconds=SECONDS):
+    def answer(self, ident: Any, seconds: float = SECONDS) -> Json:
         """The answer with this id; notifications before it go to notes."""
         while True:
-            message = self.receive(seconds)
+            message: Json | None = self.receive(seconds)
             if message is None:
                 raise AssertionError(f"no answer to {ident}")
             if "method" in message:
@@ -101,43 +108,46 @@ class Server:
             else:
                 raise AssertionError(f"an answer to another request: {message}")
 
-    def call(self, method, params=None):
+    def call(self, method: str, params: Json | None = None) -> Json:
         return self.answer(self.request(method, params))
 
-    def initialize(self, version="2025-11-25"):
+    def initialize(self, version: str = "2025-11-25") -> Json:
         done = self.call("initialize", {"protocolVersion": version, "capabilities": {},
                                         "clientInfo": {"name": "test", "version": "1"}})
         self.notify("notifications/initialized")
-        return done["result"]
+        result: Json = done["result"]
+        return result
 
     # Tools
 
-    def begin(self, name, meta=None, /, **arguments):
-        params = {"name": name, "arguments": arguments}
+    def begin(self, name: str, meta: Json | None = None, /, **arguments: Any) -> Any:
+        params: Json = {"name": name, "arguments": arguments}
         if meta:
             params["_meta"] = meta
         return self.request("tools/call", params)
 
-    def tool(self, name, meta=None, /, **arguments):
-        return self.answer(self.begin(name, meta, **arguments))["result"]
+    def tool(self, name: str, meta: Json | None = None, /, **arguments: Any) -> Json:
+        result: Json = self.answer(self.begin(name, meta, **arguments))["result"]
+        return result
 
-    def data(self, name, /, **arguments):
+    def data(self, name: str, /, **arguments: Any) -> Json:
         """The same of a client that asks for data beside the text."""
         return self.tool(name, {"com.snipara/data": True}, **arguments)
 
-    def text(self, name, /, **arguments):
+    def text(self, name: str, /, **arguments: Any) -> str:
         """The text of a call that worked."""
         result = self.tool(name, **arguments)
         assert not result.get("isError"), result
         return text_of(result)
 
-    def error(self, name, /, **arguments):
+    def error(self, name: str, /, **arguments: Any) -> str:
         """The text of a call that failed."""
         result = self.tool(name, **arguments)
         assert result.get("isError") is True, result
         return text_of(result)
 
 
-def text_of(result):
+def text_of(result: Json) -> str:
     assert result["content"][0]["type"] == "text"
-    return result["content"][0]["text"]
+    text: str = result["content"][0]["text"]
+    return text

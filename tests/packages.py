@@ -8,11 +8,14 @@ import os
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Mapping
+
+from lib import Sandbox
 
 PYTHON = "/usr/bin/python3"
 
 
-def wheel(folder, name, files, version="1.0", scripts=""):
+def wheel(folder: str, name: str, files: Mapping[str, str], version: str = "1.0", scripts: str = "") -> None:
     """A wheel of these {path: text} in folder."""
     info = f"{name}-{version}.dist-info"
     files = {**files, f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
@@ -30,7 +33,7 @@ def wheel(folder, name, files, version="1.0", scripts=""):
             out.writestr(path, text)
 
 
-def venv(folder, files, python=PYTHON):
+def venv(folder: str, files: Mapping[str, str], python: str = PYTHON) -> str:
     """A virtual environment without pip whose site-packages hold these {path: text}."""
     subprocess.run([python, "-I", "-m", "venv", "--without-pip", folder], check=True)
     site, = glob.glob(os.path.join(folder, "lib", "python3*", "site-packages"))
@@ -42,13 +45,13 @@ def venv(folder, files, python=PYTHON):
     return folder
 
 
-def own(box, folder):
+def own(box: Sandbox, folder: str) -> str:
     """Give a folder and all in it to the user of a sandbox."""
     subprocess.run(["chown", "-RhP", f"{box.uid}:{box.uid}" if box.uid else "0:0", folder], check=True)
     return folder
 
 
-def installation(folder, python=PYTHON):
+def installation(folder: str, python: str = PYTHON) -> str:
     """A copy of an interpreter and its standard library with a prefix of its own; its program."""
     ask = "import sys, os; print('%d.%d' % sys.version_info[:2], sys.base_prefix, os.path.realpath(sys.executable))"
     version, prefix, program = subprocess.run([python, "-I", "-S", "-c", ask], check=True, text=True,
@@ -62,22 +65,24 @@ def installation(folder, python=PYTHON):
     return os.path.join(folder, "bin", "python" + version)
 
 
-def other_pythons():
+def other_pythons() -> list[str]:
     """Programs of CPython >= 3.8 that are not the system's: other versions, other builds."""
-    found = []
+    found: list[str] = []
     places = ["/usr/bin/python3.*-dbg", "/usr/local/bin/python3.[0-9]*", "/opt/python*/bin/python3.[0-9]*",
-              "/root/.pyenv/versions/*/bin/python3.[0-9]*", os.path.expanduser("~/.pyenv/versions/*/bin/python3.[0-9]*")]
+              "/root/.pyenv/versions/*/bin/python3.[0-9]*",
+              os.path.expanduser("~/.pyenv/versions/*/bin/python3.[0-9]*")]
     check = "import sys; assert sys.version_info >= (3, 8) and sys.implementation.name == 'cpython'"
     for place in places:
         for path in sorted(glob.glob(place)):
-            if path.endswith(("-config", "-gdb.py")) or os.path.realpath(path) in map(os.path.realpath, found):
+            known = [os.path.realpath(each) for each in found]
+            if path.endswith(("-config", "-gdb.py")) or os.path.realpath(path) in known:
                 continue
             if subprocess.run([path, "-I", "-S", "-c", check], stderr=subprocess.DEVNULL).returncode == 0:
                 found.append(path)
     return found
 
 
-def version(python=PYTHON):
+def version(python: str = PYTHON) -> str:
     """"3.11" """
     return subprocess.run([python, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], check=True,
                           text=True, stdout=subprocess.PIPE).stdout.strip()
