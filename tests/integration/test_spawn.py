@@ -12,7 +12,7 @@ import time
 import pytest
 
 import shadow_world
-from shadow_world import COMMAND, EXIT, HEADER, PUT, SIGNAL, SPAWN, World
+from shadow_world import COMMAND, EXIT, HEADER, HOLD_COPY, PUT, REPLY, SIGNAL, SPAWN, WAKE, World
 
 CELL, START, WARM, HOLD, SAVE, LOAD, READY, DONE, HELD, SAVED, LOADED = 16, 17, 19, 20, 21, 22, 32, 35, 36, 37, 38
 
@@ -118,6 +118,28 @@ def test_an_interpreter_of_pid_1s_own(has_module):
         assert two.load(saved)["failed"] == [] and two.run("x + 2")["value"] == "42"
         three = Interpreter(world, "/py/guest/driver.py")  # ends the one that is there
         assert two.sock.recv(1) == b"" and three.run("'x' in globals()")["value"] == "False"
+
+
+def test_a_copy_is_woken_twice_at_once():
+    """The second wake waits until the copy is at rest again."""
+    with World() as world:
+        one = Interpreter(world, "/py/guest/driver.py")
+        assert one.run("x = 40")["error"] is None
+        mine, other = socket.socketpair()
+        mine.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        asked = world.send(HOLD_COPY, struct.pack("<I", 1), mine.fileno())
+        one.send(HOLD, {}, b"", other.detach())
+        assert one.take(HELD)["ok"]
+        world.reply(asked)
+        streams = [socket.socketpair() for _ in range(2)]
+        asked = [world.send(WAKE, struct.pack("<IB", 1, 1), inner.fileno()) for _, inner in streams]
+        answers = {}
+        while len(answers) < 2:
+            size, ident, _, kind = HEADER.unpack(World._exactly(world.control, 16))
+            body = World._exactly(world.control, size)
+            if kind == REPLY and ident in asked:
+                answers[ident] = struct.unpack_from("<I", body)[0]
+        assert [answers[ident] for ident in asked] == [0, 0]
 
 
 def exit_of(world, number):

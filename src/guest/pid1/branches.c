@@ -95,7 +95,30 @@ bool snp_branches_add_job(struct snp_init_branches *bs, pid_t pid)
     return true;
 }
 
-static void answer(struct snp_init_branches *bs, struct snp_init_branch *b, int eno, pid_t pid)
+static int begin_wake(struct snp_init_branch *b, bool is_job, int fd, uint32_t reply_to);
+
+/* The wake that had to wait. */
+static void wake_next(struct snp_init_branches *bs, struct snp_init_branch *b, int eno)
+{
+    struct snp_init_branch told = *b;
+    snp_autoclose int fd = b->next.fd == 0 ? -1 : b->next.fd;
+
+    memset(&b->next, 0, sizeof(b->next));
+    if (fd < 0) {
+        return;
+    }
+    eno = eno != 0 ? eno : begin_wake(b, told.next.is_job, fd, told.next.reply_to);
+    if (eno != SNP_INIT_LATER) {
+        told.waits_for = SNP_BRANCH_AWAKE;
+        told.is_job = told.next.is_job;
+        told.reply_to = told.next.reply_to;
+        bs->done(bs->data, &told, eno, -1);
+    }
+}
+
+/* Tell who asked. is_there: the copy can be woken again. */
+static void answer(
+    struct snp_init_branches *bs, struct snp_init_branch *b, int eno, pid_t pid, bool is_there)
 {
     struct snp_init_branch told = *b;
 
@@ -104,6 +127,7 @@ static void answer(struct snp_init_branches *bs, struct snp_init_branch *b, int 
     if (told.reply_to != 0) {
         bs->done(bs->data, &told, eno, pid);
     }
+    wake_next(bs, b, is_there ? 0 : ECHILD);
 }
 
 static void stop(struct snp_init_branch *b, pid_t woken)
@@ -134,7 +158,7 @@ static void forget(struct snp_init_branches *bs, struct snp_init_branch *b)
 /* It is of no use: end it. */
 static void give_up(struct snp_init_branches *bs, struct snp_init_branch *b, int eno)
 {
-    answer(bs, b, eno, -1);
+    answer(bs, b, eno, -1, false);
     if (b->pid > 1) {
         bs->n_ended++;
         (void)snp_init_kill(b->pid, SIGKILL);
@@ -170,6 +194,19 @@ int snp_branches_hold(struct snp_init_branches *bs, uint32_t number, int fd, uin
     return SNP_INIT_LATER;
 }
 
+static int begin_wake(struct snp_init_branch *b, bool is_job, int fd, uint32_t reply_to)
+{
+    if (snp_init_send_fd(b->fd, 'W', fd) < 0) {
+        return ECHILD;
+    }
+    let_go_on(b);
+    b->waits_for = SNP_BRANCH_AWAKE;
+    b->is_job = is_job;
+    b->reply_to = reply_to;
+    b->until_ms = now_ms() + WAKE_MS;
+    return SNP_INIT_LATER;
+}
+
 int snp_branches_wake(struct snp_init_branches *bs,
                       uint32_t number,
                       bool is_job,
@@ -184,17 +221,20 @@ int snp_branches_wake(struct snp_init_branches *bs,
     if (b == NULL || b->pid <= 0) {
         return ESRCH;
     }
-    if (b->waits_for != 0) {
+    if (b->waits_for == 0) {
+        return begin_wake(b, is_job, stream_fd, reply_to);
+    }
+    if (b->waits_for != SNP_BRANCH_AWAKE || b->next.fd > 0) {
         return EBUSY;
     }
-    if (snp_init_send_fd(b->fd, 'W', stream_fd) < 0) {
-        return ECHILD;
+    /* What the last wake woke may have ended before the copy is seen to be at rest again. */
+    b->next.fd = fcntl(stream_fd, F_DUPFD_CLOEXEC, 3);
+    if (b->next.fd < 0) {
+        b->next.fd = 0;
+        return errno;
     }
-    let_go_on(b);
-    b->waits_for = SNP_BRANCH_AWAKE;
-    b->is_job = is_job;
-    b->reply_to = reply_to;
-    b->until_ms = now_ms() + WAKE_MS;
+    b->next.is_job = is_job;
+    b->next.reply_to = reply_to;
     return SNP_INIT_LATER;
 }
 
@@ -205,7 +245,7 @@ int snp_branches_drop(struct snp_init_branches *bs, uint32_t number, uint32_t re
     if (b == NULL || number == SEED) {
         return b == NULL ? ESRCH : EINVAL;
     }
-    answer(bs, b, ECANCELED, -1);
+    answer(bs, b, ECANCELED, -1, false);
     if (b->pid <= 0) { /* it ends by itself, when it finds nobody at the other end */
         forget(bs, b);
         return 0;
@@ -232,7 +272,7 @@ bool snp_branches_reaped(struct snp_init_branches *bs, pid_t pid)
             continue;
         }
         b->pid = -1;
-        answer(bs, b, b->is_dropped ? 0 : ECHILD, -1);
+        answer(bs, b, b->is_dropped ? 0 : ECHILD, -1, false);
         bs->spared(bs->data, b->number, pid, false);
         forget(bs, b);
         return true;
@@ -350,7 +390,7 @@ static void at_rest(struct snp_init_branches *bs, struct snp_init_branch *b)
     if (b->waits_for == SNP_BRANCH_ASLEEP) {
         bs->spared(bs->data, b->number, b->pid, true);
     }
-    answer(bs, b, b->woken == 0 ? EAGAIN : is_gone ? ECHILD : 0, b->woken);
+    answer(bs, b, b->woken == 0 ? EAGAIN : is_gone ? ECHILD : 0, b->woken, true);
 }
 
 void snp_branches_moved(struct snp_init_branches *bs, pid_t pid, bool is_stopped)

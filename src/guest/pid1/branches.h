@@ -36,6 +36,11 @@ struct snp_init_branch {
     bool is_dropped;   /* killed; goes when it is reaped */
     uint32_t reply_to; /* the request that waits; 0 = none */
     uint64_t until_ms;
+    struct { /* a wake that came before the last one was at rest again; fd owned, 0 = none */
+        int fd;
+        bool is_job;
+        uint32_t reply_to;
+    } next;
 };
 
 struct snp_init_branches {
