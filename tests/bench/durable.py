@@ -136,11 +136,11 @@ def snapshots(ctx):
             ask(runtime, 1, *first)
             times = ask(runtime, ctx.runs(30, 5), *steps)
             ctx.times(f"snapshots.{mib}", f"snapshot of a session that holds {mib} MiB", times[0])
-            ctx.times(f"rollback.{mib}", f"rollback of it, {mib} MiB", times[2])
+            ctx.times(f"rollback.{mib}", f"rollback to the snapshot, {mib} MiB", times[2])
             forks = [{"method": "fork", "from": name, "n": 1, "name": name + "-copy", "wait_us": 50000},
                      {"method": "sessions.destroy", "session": name + "-copy-1"}]
             times = ask(runtime, ctx.runs(10, 3), *forks)
-            ctx.times(f"fork.{mib}", f"fork of it into a session of its own, {mib} MiB", times[0])
+            ctx.times(f"fork.{mib}", f"fork of the snapshot into a separate session, {mib} MiB", times[0])
         finally:
             destroy(runtime, name, name + "-copy-1")
     by_hand(ctx, 100)

@@ -150,7 +150,7 @@ def floor(ctx):
                                      "300"], capture_output=True, text=True, check=True)
             sides["one"] += take(map(json.loads, pinned.stdout.splitlines()))
         word = "socket" + "s" * (hops > 1)
-        ctx.times(f"floor.{hops}", f"message through {hops} {word} and back, nothing done with it", sides["free"])
+        ctx.times(f"floor.{hops}", f"message through {hops} {word} and back, no work done", sides["free"])
         ctx.times(f"floor.{hops}.pinned", "the same, all processes on one processor", sides["one"])
 
 
@@ -192,7 +192,7 @@ def fresh(ctx):
         if ours["pool", template]:
             ctx.times(f"fresh.pool.{template}", f"new session to first result, {template}, from the pool",
                       ours["pool", template])
-    ctx.times("fresh.close", "end of a session until nothing of it is left", closes)
+    ctx.times("fresh.close", "end of a session until nothing is left", closes)
     ctx.times("rival.python", "python3 -c pass, no isolation", rivals["python"])
     ctx.times("rival.python.imports", f"python3 -c '{IMPORTS}', no isolation", rivals["python.imports"])
     if has_bwrap:
@@ -244,7 +244,7 @@ def process(ctx):
         ("process.new", "snipara-sandbox exec 'print(1)', new session", [program, "exec", CODE]),
         ("process.session", "snipara-sandbox exec -s NAME 'print(1)'", [program, "exec", "-s", "process", CODE]),
         ("process.version", "snipara-sandbox version", [program, "version"]),
-        ("process.true", "/bin/true, the least a process costs", ["/bin/true"]),
+        ("process.true", "/bin/true, the least that a process costs", ["/bin/true"]),
         ("process.python", "python3 -c pass, no isolation", [PYTHON, "-c", "pass"]),
     ]
     words = []
@@ -365,7 +365,7 @@ def live(ctx):
             n=opened, **({"note": note} if note else {}))
     ctx.add("live.tables", "of that, page tables (VmPTE of all its processes)", "MiB",
             page_tables(sum(inside.values(), [])) / opened / MIB, n=opened)
-    for role, text in (("init", "pid 1"), ("python", "the interpreter"), ("branch", "the copy of before its first cell")):
+    for role, text in (("init", "pid 1"), ("python", "the interpreter"), ("branch", "the pristine copy")):
         ctx.add(f"live.own.{role}", f"of that, private to {text}, page tables included", "MiB",
                 own[role] / MIB, n=min(40, len(inside[role])))
     ctx.add("live.processes", "processes of a session", "", sum(map(len, inside.values())) / opened, n=opened)
@@ -392,7 +392,7 @@ def standbys(ctx, runtime, opened):
                      for i in range(first, min(first + 100, opened))]
             runtime.bench("ask", runtime.socket, 1, json.dumps(steps))
     settle()
-    ctx.add("live.standby", "with a standby each, after four more cells: private on top of that", "MiB",
+    ctx.add("live.standby", "with a standby each, after four more cells: more private memory", "MiB",
             (private_each(runtime, opened) - before) / MIB, n=opened)
 
 
