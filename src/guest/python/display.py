@@ -4,7 +4,7 @@
 import builtins
 
 # Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
 import sys
@@ -204,7 +204,7 @@ class Calls:
         def llm_query_batched(
             prompts: List[str], *, system: Optional[str] = None, max_tokens: Optional[int] = None
         ) -> List[str]:
-            """Ask a model each of the prompts, side by side. If one fails: RuntimeError, whose responses has the rest."""
+            """Ask a model each of the prompts at once. If one fails: RuntimeError, whose responses has the rest."""
             prompts = list(prompts)
             if not prompts:
                 return []
@@ -230,7 +230,7 @@ class Figures:
         if self.PYPLOT in _modules:
             self._adopt(_modules[self.PYPLOT])
         else:
-            sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+            sys.meta_path.insert(0, self)
 
     def _adopt(self, pyplot: Any) -> None:
         def show(*_args: Any, **_kwargs: Any) -> None:
@@ -251,7 +251,7 @@ class Figures:
                 run(module)
                 self._adopt(module)
 
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+            spec.loader.exec_module = exec_module  # type: ignore[assignment]
         return spec
 
     def flush(self) -> None:

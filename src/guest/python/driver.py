@@ -21,10 +21,10 @@ or end the process. For that:
 import builtins
 
 # Ours: a cell that replaces builtins.len or deletes builtins.print does not reach it.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import __future__
-import _signal
+import _signal  # type: ignore[import]
 import argparse
 import os
 import select
@@ -112,7 +112,7 @@ class Session:
         self._branch: Optional[Callable[[int, int, List[int]], int]] = getattr(
             snp, "branch", None
         )
-        self._warm: Callable[[], None] = getattr(snp, "warm", bool)
+        self._warm: Callable[[], object] = getattr(snp, "warm", bool)
         self._interrupt = Interrupt()
         self._interrupt.shielded.add(Session._guarded.__code__)
         self._stream = Stream(fd, self._interrupt, getattr(snp, "receive", None) or receiver(fd))
@@ -225,7 +225,7 @@ class Session:
                 _exit(EXIT_STREAM)
             if order is None:
                 _exit(EXIT_GONE)
-            if type(order) is Cell:
+            if isinstance(order, Cell):
                 try:
                     self._serve_cell(order)
                 except BaseException as error:  # the cell has broken something of ours
@@ -298,7 +298,7 @@ class Session:
 
     def _end_idle_threads(self) -> None:
         """What asyncio.to_thread leaves: threads that wait for the next call, which makes others."""
-        executor = getattr(self._loop, "_default_executor", None)
+        executor: Any = getattr(self._loop, "_default_executor", None)
         idle = getattr(executor, "_idle_semaphore", None)
         if idle is None or not executor._work_queue.empty() or idle._value < len(executor._threads):
             return
@@ -368,7 +368,7 @@ class Session:
         }
         _, error = self._guarded(ours.state.save, order.fd, self._names, OURS, order.raw, how)
         close_quietly(order.fd)
-        return "" if error is None else ours.state.reason_of(error)
+        return reason_of(error)
 
     def _save_aside(self, order: Order, members: Dict[str, Any]) -> str:
         """As it cannot be done in a copy left earlier, in a child; threads are not in it."""
@@ -405,7 +405,7 @@ class Session:
         elif error is None and members.get("step") == "read":
             self._loader = ours.state.Loader(self._names, members.get("room"))
             _, error = self._guarded(self._loader.read, order.fd)
-            text = "" if error is None else ours.state.reason_of(error)
+            text = reason_of(error)
         elif error is None and self._loader is not None:
             text = self._restore(members)
             failed = self._loader.failed
@@ -422,12 +422,12 @@ class Session:
         if cwd is not None:
             _, error = self._guarded(chdir, cwd)
             if error is not None:
-                return ours.state.reason_of(error)
+                return reason_of(error)
             self._cwd = cwd
         budget_s = members.get("budget_ms", 10000) / 1000
         _, error = self._guarded(loader.restore, self._baseline, cwd, budget_s)
         if error is not None:
-            return ours.state.reason_of(error)
+            return reason_of(error)
         self._flags |= loader.settings.get("flags", 0) & self.FUTURE
         self._errors.first_cell = loader.settings.get("first_cell", 0)
         return ""
@@ -570,6 +570,7 @@ class Session:
     def _describe(self, error: BaseException, cell: Cell) -> Outcome:
         if isinstance(error, MemoryError):
             self._reserve = None
+        outcome: Outcome
         outcome, again = self._guarded(self._outcome, error, cell)
         if again is None:
             return outcome
@@ -652,6 +653,12 @@ def end_child(pid: int) -> None:
         pass
 
 
+def reason_of(error: Optional[BaseException]) -> str:
+    """Why the variables could not be saved or restored; "" = they were."""
+    reason: str = "" if error is None else ours.state.reason_of(error)
+    return reason
+
+
 def is_silenced(source: str, lines: List[str], tree: Module) -> bool:
     """Whether the last statement ends in a semicolon."""
     if ";" not in source:
@@ -695,8 +702,8 @@ def renew_randomness() -> None:
 
 
 def replace_environment(items: List[bytes]) -> None:
-    for name in list(os.environ):
-        del os.environ[name]
+    for old in list(os.environ):
+        del os.environ[old]
     for item in items:
         name, _, value = item.partition(b"=")
         os.environb[name] = value
@@ -735,7 +742,7 @@ def main() -> None:
         parser.error("there is no template {}".format(options.template))
     _signal.signal(signal.SIGINT, _signal.SIG_IGN)  # until a session handles it
     fd = options.fd
-    snp = None
+    snp: Any = None
     try:
         if options.zygote is not None:
             snp = load_zygote()

@@ -4,7 +4,7 @@
 import builtins
 
 # Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
 import errno
@@ -150,7 +150,7 @@ class Denials:
             if self._forked and not name:
                 return Denial("resources", "fork", "", "processes")
             return None
-        row = OS_ERRORS.get(number)  # type: ignore[arg-type]
+        row = OS_ERRORS.get(number)
         return row and Denial(row[0], row[1], name, row[2])
 
 

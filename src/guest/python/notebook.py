@@ -13,7 +13,7 @@ import re
 import sys
 import types
 from time import perf_counter
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 FUNCTION = "__notebook__"  # a builtin while cells run
 CHANGES_MAX = 200  # lines of one cell
@@ -282,7 +282,7 @@ def clear_output(*_args: Any, **_options: Any) -> None:
     """Nothing: output has left."""
 
 
-SHOWN = (HTML, Markdown, Latex, SVG, JSON, Pretty, Image, display, clear_output)
+SHOWN: Tuple[Any, ...] = (HTML, Markdown, Latex, SVG, JSON, Pretty, Image, display, clear_output)
 PACKAGES = ("IPython", "IPython.core")
 MODULES = ("IPython.display", "IPython.core.display")
 for _each in SHOWN:
@@ -317,5 +317,5 @@ def install(names: Dict[str, Any]) -> Callable[[], None]:
     """Set up for cells with these names; the function to call when a cell has ended."""
     commands = Commands(names)
     setattr(builtins, FUNCTION, commands.run)
-    sys.meta_path.append(Finder)  # type: ignore[arg-type]
+    sys.meta_path.append(Finder)
     return commands.end

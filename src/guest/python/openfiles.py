@@ -4,7 +4,7 @@
 import builtins
 
 # Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
 import os

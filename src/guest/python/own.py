@@ -4,7 +4,7 @@
 import builtins
 
 # Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
 import importlib
@@ -14,8 +14,8 @@ from typing import Any
 
 from stream import _importers, _modules, clean
 
-OWN = ("_snp", "display", "errors", "notebook", "openfiles", "own", "state", "state_ambient", "state_odd", "state_stream",
-       "state_texts", "state_views", "stdio", "stream", "templates")
+OWN = ("_snp", "display", "errors", "notebook", "openfiles", "own", "state", "state_ambient", "state_odd",
+       "state_stream", "state_texts", "state_views", "stdio", "stream", "templates")
 
 
 class Own:

@@ -22,7 +22,7 @@ read may be hostile to us, inside the sandbox.
 import builtins
 
 # Ours, as in driver.py.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import collections
 import contextlib
@@ -57,18 +57,20 @@ from os import listdir
 from time import monotonic
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-from state_ambient import FINALIZERS, Baseline, finalizers, interpreter_settings, is_noted, note_modules as note_modules, read_ambient
-from state_ambient import read_descriptors, restore_descriptors, restore_options, restore_settings, restore_sources
-from state_ambient import sources, write_ambient
+from state_ambient import FINALIZERS, Baseline, finalizers, interpreter_settings, is_noted
+from state_ambient import note_modules as note_modules  # noqa: F401: the templates ask for it here
+from state_ambient import read_ambient, read_descriptors, restore_descriptors, restore_options, restore_settings
+from state_ambient import restore_sources, sources, write_ambient
 from state_odd import MAKERS, REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
 from state_odd import reduce_exception, reduce_handler, reduce_instance, reduce_memmap
 from state_texts import ATOMS, NAME_MAX, REASON_MAX, THREAD, Refused, Slow, clean, reason_of, summarize, type_name
-from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, HEAD_MAX, LARGE, Pickled, Pieces, Pouring, Sink, Source, Torn, writable
+from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, HEAD_MAX, LARGE, Pickled, Pieces
+from state_stream import Pouring, Sink, Source, Torn, writable
 from state_texts import _type_bases, _type_dict, _type_module, _type_name, _type_qualname
 from state_views import MAKERS as VIEW_MAKERS, reduce_view
 
 try:
-    from _abc import _get_dump as abc_dump
+    from _abc import _get_dump as abc_dump  # type: ignore[import]
 except ImportError:
     abc_dump = None
 
@@ -83,7 +85,7 @@ ROOT_PART = 0.5  # of the time that is left, for one root
 WHERE_TRIES = 200  # elements looked at to say where it is that cannot be saved
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
-_modules = sys.modules
+_modules: Dict[str, Any] = sys.modules
 _HEAP_TYPE = 1 << 9  # of type.__flags__: made at run time
 
 STATE = "_snp_state"  # our own names, in pickles only
@@ -172,7 +174,8 @@ def _code(magic: bytes, data: bytes) -> types.CodeType:
     if magic != MAGIC_NUMBER:
         text = "its code is of another version of Python, this is {}.{}"
         raise Refused(text.format(*sys.version_info[:2]))
-    return marshal.loads(data)
+    code: types.CodeType = marshal.loads(data)
+    return code
 
 
 def _function(code: types.CodeType, where: Any, name: str, closure: Any) -> Any:
@@ -210,13 +213,7 @@ def _fill(late: Any, items: List[Any]) -> None:
 
 
 FUNCTION_PARTS = (
-    "__defaults__",
-    "__kwdefaults__",
-    "__annotations__",
-    "__doc__",
-    "__module__",
-    "__qualname__",
-    "__type_params__",
+    "__defaults__", "__kwdefaults__", "__annotations__", "__doc__", "__module__", "__qualname__", "__type_params__",
 )
 
 
@@ -332,7 +329,6 @@ class Root:
             root.parent = root.parent.parent
             root = root.parent
         return root
-
 
     def label(self) -> str:
         if self.ref is not None:
@@ -489,7 +485,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
 
 
 # What is told apart only where a second one would take much: how long it is then.
-SIZED = {str: LARGE, bytes: LARGE, tuple: LARGE // 8, frozenset: LARGE // 32}
+SIZED: Dict[type, int] = {str: LARGE, bytes: LARGE, tuple: LARGE // 8, frozenset: LARGE // 32}
 
 
 def large_in(value: Any) -> List[int]:
@@ -610,7 +606,8 @@ class Saver:
 
     def __init__(self, names: Dict[Any, Any], own: List[Dict[str, Any]], digest: Any) -> None:
         self.names = names
-        self.is_part = lambda names: any([names is one for one in own])  # globals of the driver's modules
+        # Whether a namespace is that of a module of ours.
+        self.is_part: Callable[[Any], bool] = lambda names: any([names is one for one in own])
         self.own = {name: value for part in own for name, value in part.items()}
         self._digest = digest or digest_with
         self._refs: Dict[int, Ref] = {}
@@ -636,7 +633,7 @@ class Saver:
         self.owned: Set[int] = set()  # descriptors that are files'
         work.saver = self
         self.known_things = known_things(names)
-        self.known_containers = {
+        self.known_containers: Dict[int, Any] = {
             id(names): "names",
             id(sys.path): "path",
             id(sys.argv): "argv",
@@ -672,7 +669,7 @@ class Saver:
         """Everything that could be pickled, each alone."""
         roots = [Root(k, v) for k, v in list(self.names.items()) if not self._is_internal(k)]
         if hasattr(builtins, "_"):
-            roots.append(special_root("_", builtins._))  # type: ignore[attr-defined]
+            roots.append(special_root("_", builtins._))
         roots += [special_root(name, value) for name, value in ambient.items()]
         roots += [special_root("module " + name, module) for name, module in self.by_hand.items()]
         done = [root for root in roots if self._try_root(root)]
@@ -863,22 +860,22 @@ class Saver:
     # One pickle -------------------------------------------------------------------
 
     def _pickle(self, value: Any, with_buffers: bool = False, is_flat: bool = False) -> Pickled:
-        def new() -> Pickled:
-            return Pickled(self._digest)
-
+        pickled = Pickled(self._digest)
         try:
-            pickled = self._pickle_with(Pickler, value, new(), with_buffers)
+            self._pickle_with(Pickler, value, pickled, with_buffers)
             if is_flat or not self._holds_container(pickled.pickler):
                 return pickled
         except Failed as error:
             if not self._holds_container(error.pickler):
                 raise error.cause from None
+        pickled = Pickled(self._digest)
         try:
-            return self._pickle_with(ContainerPickler, value, new(), with_buffers)
+            self._pickle_with(ContainerPickler, value, pickled, with_buffers)
+            return pickled
         except Failed as error:
             raise error.cause from None
 
-    def _pickle_with(self, how: Any, value: Any, file: Any, with_buffers: bool) -> Any:
+    def _pickle_with(self, how: Any, value: Any, file: Any, with_buffers: bool) -> None:
         """Into the file, whose is what is too large for it."""
         pickler = how(self, file, file.buffers if with_buffers else None)
         outer = self._limit
@@ -892,7 +889,6 @@ class Saver:
         finally:
             self._limit = outer
         file.pickler, file.how = pickler, how
-        return file
 
     def _holds_container(self, pickler: Any) -> bool:
         memo = pickler.seen = pickler.memo.copy()
@@ -970,7 +966,7 @@ class Saver:
 
     def is_foreign(self, names: Dict[str, Any]) -> bool:
         """Whether a namespace is neither the session's nor that of a module which is imported."""
-        where = names.get("__name__")
+        where: Any = names.get("__name__")
         if names is self.names or self.is_part(names):
             return False
         return vars(_modules.get(where, types)) is not names or where == "__main__" or where in self.by_hand
@@ -1320,7 +1316,8 @@ def class_state(kind: Any) -> Tuple[Dict[str, Any], Dict[str, Any]]:
     own = _type_dict(kind)
     is_enum = issubclass(kind, enum.Enum)
     members = own.get("_member_map_", {}) if is_enum else {}
-    early, late = {}, {}
+    early: Dict[str, Any] = {}
+    late: Dict[str, Any] = {}
     for name, value in own.items():
         if type(name) is not str or name in NOT_STATE or name in members:
             continue
@@ -1612,8 +1609,8 @@ class Loader:
             self.failed.append({"name": clean("class " + ident, NAME_MAX), "reason": self._errors[ident]})
         for item in pending + lost:
             self._fail_item(item, item.reason)
-        for name, error in self.half_failed.items():
-            self._fail(name, error)
+        for name, why in self.half_failed.items():
+            self._fail(name, why)
 
     def _try_class(self, ident: str, data: bytes) -> bool:
         try:
@@ -1671,7 +1668,8 @@ del _each
 def scratch(workspace: Optional[str]) -> List[Tuple[str, int]]:
     """Where code writes besides the workspace, and how many entries are there, if any."""
     found = []
-    for name, path in (("/tmp", os.path.join(os.path.dirname(workspace or "/workspace"), "tmp")), ("/dev/shm", "/dev/shm")):
+    tmp = os.path.join(os.path.dirname(workspace or "/workspace"), "tmp")
+    for name, path in (("/tmp", tmp), ("/dev/shm", "/dev/shm")):
         try:
             held = [file for file in listdir(path) if file != ".home"]
         except OSError:  # as in the local tier, where it is the host's
@@ -1680,9 +1678,8 @@ def scratch(workspace: Optional[str]) -> List[Tuple[str, int]]:
             held += [file for file in listdir(os.path.join(path, ".home")) if file[:1] != "."]
         except OSError:
             pass
-        n = len(held)
-        if n > 0:
-            found.append((name, n))
+        if held:
+            found.append((name, len(held)))
     return found
 
 
@@ -1690,16 +1687,16 @@ def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes
     """Write the variables in names to the pipe fd.
 
     order: describe (no contents), budget_s, digest (None: a slower one), threads (that are not
-    in this process), processes (how many run besides this session's interpreter), settings (of the driver, with `baseline`). This process is of no other use afterwards. OSError: the pipe.
+    in this process), processes (how many run besides this session's interpreter), settings (of the
+    driver, with `baseline`). This process is of no other use afterwards. OSError: the pipe.
     """
     keys = set(known.decode("ascii", "replace").split("\n"))
     saver = Saver(names, own, order["digest"])
     for name, kind in order["threads"]:
         saver.lose(clean("thread " + name, NAME_MAX), kind, THREAD)
     if order["processes"] > 0:
-        saver.lose("background processes", "process", "%d run: they end with this sandbox, and what they do later is not saved" % order["processes"])
+        reason = "%d run: they end with this sandbox, and what they do later is not saved" % order["processes"]
+        saver.lose("background processes", "process", reason)
     for folder, n in scratch(order["settings"]["base"]):
         saver.lose(folder, "folder", "%d in it; only /workspace is saved" % n)
     saver.save(Sink(fd), keys, order["describe"], order["budget_s"], order["settings"])
-
-

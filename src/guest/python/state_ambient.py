@@ -4,7 +4,7 @@
 import builtins
 
 # Ours, as in driver.py.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import contextlib
 import fcntl
@@ -18,11 +18,11 @@ import time
 import types
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
-from state_texts import ATOMS, reason_of
+from state_texts import ATOMS, _type_dict, reason_of
 
 SOURCES_MAX = 4 << 20  # characters of cells kept for tracebacks
 
-_modules = sys.modules
+_modules: Dict[str, Any] = sys.modules
 
 
 def sources(filenames: Set[str]) -> Dict[str, str]:
@@ -32,7 +32,7 @@ def sources(filenames: Set[str]) -> Dict[str, str]:
     found = {}
     left = SOURCES_MAX
     for name in sorted(filenames):
-        entry = linecache.cache.get(name)
+        entry: Any = linecache.cache.get(name)
         if entry is not None and len(entry) == 4:
             text = "".join(entry[2])
             left -= len(text)
@@ -122,7 +122,7 @@ def _read_matplotlib(matplotlib: Any) -> Dict[str, Any]:
 
 
 # Options of libraries that people set once and expect to stay.
-OPTIONS: Dict[str, Tuple[Callable[..., Any], Callable[..., None]]] = {
+OPTIONS: Dict[str, Tuple[Callable[..., Any], Callable[..., object]]] = {
     "numpy": (
         lambda numpy: numpy.get_printoptions(),
         lambda numpy, options: numpy.set_printoptions(**options),
@@ -284,12 +284,12 @@ def _write_gc(value: Any) -> None:
     gc.set_debug(value[2])
 
 
-Write = Callable[[Any], None]
+Write = Callable[[Any], object]
 
 # What, as people read it: (module that must be loaded, how it is read, how it is set).
 ASPECTS: Dict[str, Tuple[str, Callable[[], Any], Write]] = {
     "the time zone": ("time", _zone, _write_zone),
-    "the umask": ("os", _read_mask, os.umask),  # type: ignore[dict-item]
+    "the umask": ("os", _read_mask, os.umask),
     "the decimal context": ("decimal", _read_decimal, _write_decimal),
     "filters of warnings": ("warnings", lambda: list(_modules["warnings"].filters), _write_warnings),
     "the locale": (
@@ -413,9 +413,9 @@ def _class_patches(module: types.ModuleType, names: Dict[Any, Any]) -> Dict[Tupl
     """Functions of the session in classes of a module."""
     found = {}
     for name, kind in list(vars(module).items()):
-        if not isinstance(kind, type) or type.__dict__["__dict__"].__get__(kind).get("__module__") == "__main__":
+        if not isinstance(kind, type) or _type_dict(kind).get("__module__") == "__main__":
             continue
-        for key, value in list(type.__dict__["__dict__"].__get__(kind).items()):
+        for key, value in list(_type_dict(kind).items()):
             inner = getattr(value, "fget", None) if type(value) is property else value
             inner = inner.__func__ if type(inner) in (staticmethod, classmethod) else inner
             if type(inner) is types.FunctionType and inner.__globals__ is names:
@@ -489,7 +489,9 @@ def read_descriptors(baseline: Baseline, names: Dict[Any, Any], ours: Set[int], 
     return found
 
 
-def restore_descriptors(found: List[Any], moved: Callable[[str], str], fail: Callable[[str, BaseException], None]) -> None:
+def restore_descriptors(
+    found: List[Any], moved: Callable[[str], str], fail: Callable[[str, BaseException], None]
+) -> None:
     for fd, place, path, flags, is_inherited in found:
         try:
             if fd in _descriptors():

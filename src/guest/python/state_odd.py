@@ -4,7 +4,7 @@
 import builtins
 
 # Ours, as in driver.py.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import array
 import collections
@@ -26,10 +26,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from state_texts import Refused, clean
 
 
-_modules = sys.modules
-_type_dict = type.__dict__["__dict__"].__get__  # whatever a metaclass says
-_type_flags = type.__dict__["__flags__"].__get__
-_type_mro = type.__dict__["__mro__"].__get__
+_modules: Dict[str, Any] = sys.modules
+_type_dict = vars(type)["__dict__"].__get__  # whatever a metaclass says
+_type_flags = vars(type)["__flags__"].__get__
+_type_mro = vars(type)["__mro__"].__get__
 _HEAP_TYPE = 1 << 9  # of type.__flags__: made at run time
 SEARCHED_MAX = 64 << 20  # bytes in which a memoryview's place is looked for
 
@@ -79,7 +79,7 @@ class FileState(NamedTuple):
     newline: Optional[str] = None
 
 
-FILE_KINDS = {io.TextIOWrapper: "text", io.BufferedReader: "buffered", io.FileIO: "raw"}
+FILE_KINDS: Dict[type, str] = {io.TextIOWrapper: "text", io.BufferedReader: "buffered", io.FileIO: "raw"}
 
 
 def _file(*values: Any) -> Any:
@@ -94,7 +94,7 @@ def _file(*values: Any) -> Any:
     if state.kind == "text":
         made = io.TextIOWrapper(made, state.encoding, state.errors, state.newline)
         made.mode = state.mode
-    raw.name = state.name  # type: ignore[misc]
+    raw.name = state.name
     if state.path is None:
         made.close()
     else:
@@ -138,7 +138,7 @@ def _reduce_weak_dict(made: Any) -> Any:
 
 def _reduce_file(file: Any) -> Any:
     kind = FILE_KINDS.get(type(file), "buffered")
-    name = getattr(file, "name", None)
+    name: Any = getattr(file, "name", None)
     mode = getattr(file, "mode", "")
     if type(name) not in (str, bytes, int) or type(mode) is not str:
         raise Refused("a file without a name")
@@ -223,7 +223,7 @@ class Lost:
         object.__setattr__(self, "_what", "{} was lost when this session slept: {}".format(kind, reason))
 
     def _gone(self, *_: Any) -> Any:
-        raise RuntimeError(self._what)  # type: ignore[attr-defined]
+        raise RuntimeError(self._what)
 
     __call__ = __iter__ = __next__ = __getitem__ = __setitem__ = __enter__ = __len__ = _gone
 
@@ -234,10 +234,10 @@ class Lost:
         return True
 
     def __repr__(self) -> str:
-        return "<{}>".format(self._what)  # type: ignore[attr-defined]
+        return "<{}>".format(self._what)
 
     def __reduce__(self) -> Any:
-        return _lost, (None, self._what)  # type: ignore[attr-defined]
+        return _lost, (None, self._what)
 
 
 def _lost(kind: Optional[str], reason: str) -> Any:
@@ -263,7 +263,7 @@ def _owner_of(bases: Any, name: str) -> Any:
 
 
 def _make(kind: type, new: type, init: Optional[type], args: Tuple[Any, ...]) -> Any:
-    made = new.__new__(kind, *args)  # type: ignore[call-overload]
+    made = new.__new__(kind, *args)
     if init is not None:
         init.__init__(made, *args)  # type: ignore[misc]
     return made
@@ -390,20 +390,20 @@ def _memory(base: Any, start: int, size: int, form: str, shape: Any, is_readonly
     made = memoryview(base)
     if made.format != form or made.shape != shape or start:
         made = made.cast("B")[start : start + size]
-        made = made if form == "B" and len(shape) == 1 else made.cast(form, shape)  # type: ignore[call-overload]
+        made = made if form == "B" and len(shape) == 1 else made.cast(form, shape)
     return made.toreadonly() if is_readonly and not made.readonly else made
 
 
 def _reduce_memory(view: memoryview) -> Any:
     try:
-        base = view.obj
+        base: Any = view.obj
     except ValueError:
         raise Refused("a memoryview that was released") from None
     if not view.c_contiguous or type(base) not in (bytes, bytearray, array.array):
         if not (type(base).__module__ == "numpy" and view.c_contiguous and view.nbytes == base.nbytes):
             raise Refused("a view of another object's memory")
     start = _place_of(view, memoryview(base))
-    return _memory, (base, start, view.nbytes, view.format, tuple(view.shape), view.readonly)
+    return _memory, (base, start, view.nbytes, view.format, tuple(view.shape or ()), view.readonly)
 
 
 def _place_of(view: memoryview, whole: memoryview) -> int:
@@ -448,7 +448,8 @@ def _memmap(path: str, dtype: Any, mode: str, offset: int, shape: Any, order: st
 
 def _reduce_context_var(var: Any) -> Any:
     """With what it is now, and what it is where nothing was set."""
-    default, now = [], []
+    default: List[Any] = []
+    now: List[Any] = []
     for context, found in ((contextvars.Context(), default), (contextvars.copy_context(), now)):
         try:
             found.append(context.run(var.get))
@@ -476,7 +477,7 @@ def _reduce_finalize(made: Any) -> Any:
 
 def _finalize(thing: Any, function: Any, args: Any, named: Dict[str, Any], at_exit: bool) -> Any:
     if function is None:
-        made = weakref.finalize(Work(), len)  # dead at once
+        made = weakref.finalize(Work(), bool)  # dead at once
         made.detach()
         return made
     made = weakref.finalize(thing, function, *args, **named)
@@ -526,8 +527,8 @@ REDUCERS = {
     contextvars.ContextVar: _reduce_context_var,
     weakref.finalize: _reduce_finalize,
     **{
-        type(getattr(mapping, how)()): _reduce_view
-        for mapping in ({}, collections.OrderedDict())
+        type(getattr(kind(), how)()): _reduce_view
+        for kind in (dict, collections.OrderedDict)
         for how in ("keys", "values", "items")
     },
 }

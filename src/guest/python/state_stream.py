@@ -6,7 +6,7 @@ that are never in memory twice: neither while they are pickled, nor while they a
 import builtins
 
 # Ours, as in driver.py.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import json
 import mmap
@@ -253,7 +253,7 @@ class Source:
     def next(self) -> Optional[Dict[str, Any]]:
         """The head of the next item; None at the end of the part."""
         kind, text = self._header()
-        head = _decode(str(text, "utf-8"))
+        head: Dict[str, Any] = _decode(str(text, "utf-8"))
         if kind == END:
             if head.get("part") != PART or head.get("items") != self.items or self._left:
                 raise Torn("the part is not complete")

@@ -4,13 +4,13 @@
 import builtins
 
 # Ours, as in driver.py.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import collections
 import pickle
 import sys
 import types
-from typing import Any, Iterable
+from typing import Any, Dict, Iterable
 
 NAME_MAX = 200  # characters of a name as the reader sees it
 REASON_MAX = 300
@@ -19,12 +19,12 @@ SUMMARY_MAX = 200
 # Values that are saved without looking for what they share.
 ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
 
-_modules = sys.modules
-_type_name = type.__dict__["__name__"].__get__  # whatever a metaclass says
-_type_qualname = type.__dict__["__qualname__"].__get__
-_type_module = type.__dict__["__module__"].__get__
-_type_bases = type.__dict__["__bases__"].__get__
-_type_dict = type.__dict__["__dict__"].__get__
+_modules: Dict[str, Any] = sys.modules
+_type_name = vars(type)["__name__"].__get__  # whatever a metaclass says
+_type_qualname = vars(type)["__qualname__"].__get__
+_type_module = vars(type)["__module__"].__get__
+_type_bases = vars(type)["__bases__"].__get__
+_type_dict = vars(type)["__dict__"].__get__
 
 
 class Refused(Exception):
@@ -41,7 +41,8 @@ def clean(text: Any, limit: int) -> str:
         text = str.__str__(text) if isinstance(text, str) else "?"
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")[:limit]
+    cut: str = text.encode("utf-8", "backslashreplace").decode("utf-8")[:limit]
+    return cut
 
 
 def type_name(value: Any) -> str:

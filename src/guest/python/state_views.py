@@ -4,7 +4,7 @@
 import builtins
 
 # Ours, as in driver.py.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import sys
 from typing import Any, Tuple

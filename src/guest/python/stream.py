@@ -4,10 +4,10 @@
 import builtins
 
 # Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
-import _signal
+import _signal  # type: ignore[import]
 import base64
 import errno
 import json
@@ -52,11 +52,11 @@ EXIT_PRELOAD = 3
 EXIT_STREAM = 70  # the guest stream is no longer ours
 
 _HEADER = struct.Struct("<IIIB3x")
-_scan_json = json.JSONDecoder().scan_once
-_quote = json.encoder.encode_basestring
+_scan_json: Callable[[str, int], Tuple[Any, int]] = getattr(json.JSONDecoder(), "scan_once")
+_quote: Callable[[str], str] = getattr(json.encoder, "encode_basestring")
 _encode_any = json.JSONEncoder(ensure_ascii=False).encode
-_modules = sys.modules
-_importers = sys.path_importer_cache
+_modules: Dict[str, Any] = sys.modules
+_importers: Dict[Any, Any] = sys.path_importer_cache
 _sources = linecache.cache
 _TracebackException = traceback.TracebackException
 _allocate_lock = threading.Lock
@@ -65,7 +65,7 @@ _urandom = os.urandom
 select_fds = select.select
 get_thread = threading.get_ident
 _int_text = int.__repr__
-_type_name = type.__dict__["__name__"].__get__  # whatever a metaclass says
+_type_name = vars(type)["__name__"].__get__  # whatever a metaclass says
 
 
 def to_json(value: Any) -> str:
@@ -164,6 +164,7 @@ class Order(NamedTuple):
     fd: int  # a descriptor that was passed with it, ours to close; -1 = none
 
     def members(self) -> Dict[str, Any]:
+        members: Dict[str, Any]
         members, _ = _scan_json(str(self.head, "utf-8"), 0)
         return members
 

@@ -4,7 +4,7 @@
 import builtins
 
 # Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
 import gc
@@ -120,7 +120,7 @@ def use_fork() -> None:
     import multiprocessing
     import multiprocessing.context as context
 
-    default = context._default_context  # type: ignore[attr-defined]
+    default = context._default_context
     if hasattr(default, "_default_context"):
         default._default_context = multiprocessing.get_context("fork")
 
