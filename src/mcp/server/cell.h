@@ -4,9 +4,8 @@
 
 /* A cell's output as it comes, and its result as a model reads it. */
 
-#include "base/buf.h"
-#include "base/json.h"
 #include "mcp/kept.h"
+#include "text/say.h"
 
 enum {
     SNP_CELL_STDOUT = 0,
@@ -55,10 +54,10 @@ struct snp_cell_view {
 };
 
 /*
- * A text of a program on lines of its own below a label (NULL: none); nothing if it is empty. What looks as
+ * A text of a program on lines of its own below a label; nothing if it is empty. What looks as
  * if we said it is set in by a blank.
  */
-int snp_cell_labelled(struct snp_buf *out, const char *label, const json_t *text) SNP_NODISCARD;
+void snp_cell_labelled(struct snp_say *out, const char *label, const json_t *text);
 
 /*
  * What of the first n bytes of a stream was not told yet, clean, without the last line end, of at
@@ -76,7 +75,7 @@ json_t *snp_cell_result(const struct snp_mcp_cell *cell,
                         const struct snp_cell_view *view);
 
 /* "Error: ..." as the first line of a failed cell says it; nothing for one that did not fail. */
-int snp_cell_error(struct snp_buf *out, const struct snp_cell_view *view) SNP_NODISCARD;
+void snp_cell_error(struct snp_say *out, const struct snp_cell_view *view);
 
 /*
  * The same as {type, message, line?, traceback?}; reason: for all but exceptions, which have words

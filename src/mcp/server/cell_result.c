@@ -7,7 +7,6 @@
  * program printed from what we say; no line of a program begins with one of these words. What is
  * cut can be read with read_file. structuredContent holds the same once more, for programs.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,31 +46,14 @@ struct making {
     const struct snp_mcp_cell *cell;
     const struct snp_cell_view *view;
     struct snp_mcp_kept *kept;
-    struct snp_buf text;
+    struct snp_say text;
     size_t prefix; /* bytes of text that what follows stands beside, not below */
     json_t *data;  /* structuredContent; owned */
     bool is_ok;
     unsigned halvings; /* of how much of each piece is shown */
     char (
         *path)[PATH_TEXT]; /* of each stream, where all of it can be read; "" = not known yet */
-    int r;
 };
-
-static void say(struct making *m, const char *fmt, ...) SNP_PRINTF(2, 3);
-static void say(struct making *m, const char *fmt, ...)
-{
-    snp_autofree char *line = NULL;
-    va_list args;
-
-    va_start(args, fmt);
-    if (vasprintf(&line, fmt, args) < 0) {
-        line = NULL;
-    }
-    va_end(args);
-    if (m->r == 0) {
-        m->r = line == NULL ? SNP_E_NOMEM : snp_buf_adds(&m->text, line);
-    }
-}
 
 /* Bytes up to and including the next line end. */
 static size_t line_length(const char *text, size_t n)
@@ -95,51 +77,54 @@ static bool is_like_ours(const char *line, size_t n)
 }
 
 /* Clean text of a program. What looks as if we said it is set in by a blank. */
-static int program_add(struct snp_buf *out, const char *text, size_t n)
+static void program_say(struct snp_say *out, const struct snp_buf *buf)
 {
-    int r = 0;
+    const char *text = snp_buf_bytes(buf);
+    size_t len;
 
-    while (n > 0 && r == 0) {
-        size_t len = line_length(text, n);
-
-        r = is_like_ours(text, len) ? snp_buf_add(out, " ", 1) : 0;
-        r = r < 0 ? r : snp_buf_add(out, text, len);
+    for (size_t n = buf->len; n > 0; n -= len) {
+        len = line_length(text, n);
+        snp_say(out, is_like_ours(text, len) ? " " : "");
+        snp_say_bytes(out, text, len);
         text += len;
-        n -= len;
     }
-    return r;
 }
 
-static void program_say(struct making *m, const char *text, size_t n)
+void snp_cell_labelled(struct snp_say *out, const char *label, const json_t *text)
 {
-    m->r = m->r < 0 ? m->r : program_add(&m->text, text, n);
-}
+    size_t n = json_string_length(text);
+    const struct snp_buf buf = {.data = (char *)(uintptr_t)json_string_value(text), .len = n};
 
-int snp_cell_labelled(struct snp_buf *out, const char *label, const json_t *text)
-{
-    int r = 0;
-
-    if (json_string_length(text) == 0) {
-        return 0;
+    if (n > 0) {
+        snp_say(out, "%s", label);
+        program_say(out, &buf);
+        snp_say(out, "\n");
     }
-    r = label == NULL ? 0 : snp_buf_adds(out, label);
-    r = r < 0 ? r : program_add(out, json_string_value(text), json_string_length(text));
-    return r < 0 ? r : snp_buf_adds(out, "\n");
 }
 
 /* On a line of its own. */
 static void line_begin(struct making *m)
 {
-    if (m->text.len > m->prefix && snp_buf_bytes(&m->text)[m->text.len - 1] != '\n') {
-        say(m, "\n");
+    const struct snp_buf *text = &m->text.buf;
+
+    if (text->len > m->prefix && snp_buf_bytes(text)[text->len - 1] != '\n') {
+        snp_say(&m->text, "\n");
     }
 }
 
 static void put(struct making *m, const char *key, json_t *value)
 {
-    if (m->r == 0 && json_object_set_new(m->data, key, value) < 0) {
-        m->r = SNP_E_NOMEM;
-    } else if (m->r < 0) {
+    if (json_object_set_new(m->data, key, value) < 0) {
+        m->text.r = SNP_E_NOMEM;
+    }
+}
+
+/* The same for a list or object; nothing if it is empty. */
+static void put_some(struct making *m, const char *key, json_t *value)
+{
+    if (json_array_size(value) + json_object_size(value) > 0) {
+        put(m, key, value);
+    } else {
         json_decref(value);
     }
 }
@@ -164,20 +149,19 @@ static const char *source_of(struct making *m, int i)
     return path[0] == '\0' ? NULL : path;
 }
 
-/* One stream into text and data; label NULL: bare. True if there was something. */
+/* One stream into text and data. True if there was something. */
 static bool stream_add(struct making *m, int i, const char *label, size_t max)
 {
-    snp_autobuf struct snp_buf shown = {0};
+    snp_autobuf struct snp_buf shown = {.max = BUILD_MAX};
     const char *path = NULL;
     char member[32];
     bool is_cut = false;
 
-    snp_buf_init(&shown, BUILD_MAX);
-    if (m->cell->stream[i].text.len == 0 || m->r < 0) {
+    if (m->cell->stream[i].text.len == 0 || m->text.r < 0) {
         return false;
     }
-    m->r = snp_cell_news(&m->cell->stream[i], m->cell->stream[i].text.len, max >> m->halvings,
-                         &shown, &is_cut);
+    m->text.r = snp_cell_news(&m->cell->stream[i], m->cell->stream[i].text.len,
+                              max >> m->halvings, &shown, &is_cut);
     put(m, stream_names[i], snp_text_json(&shown));
     if (is_cut) {
         path = source_of(m, i);
@@ -190,8 +174,8 @@ static bool stream_add(struct making *m, int i, const char *label, size_t max)
         return false;
     }
     line_begin(m);
-    say(m, "%s", label == NULL ? "" : label);
-    program_say(m, snp_buf_bytes(&shown), shown.len);
+    snp_say(&m->text, "%s", label);
+    program_say(&m->text, &shown);
     return true;
 }
 
@@ -205,7 +189,7 @@ static void rest_add(struct making *m)
         how = snp_json_str(m->data, member, NULL);
         if (how != NULL) {
             line_begin(m);
-            say(m, "[full %s] %s", stream_names[i], how);
+            snp_say(&m->text, "[full %s] %s", stream_names[i], how);
         }
     }
 }
@@ -224,18 +208,17 @@ static bool values_add(struct making *m)
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         const json_t *value = json_object_get(m->view->head, rows[i].member);
-        snp_autobuf struct snp_buf shown = {0};
+        snp_autobuf struct snp_buf shown = {.max = BUILD_MAX};
 
-        snp_buf_init(&shown, BUILD_MAX);
-        if (!json_is_string(value) || m->r < 0) {
+        if (!json_is_string(value) || m->text.r < 0) {
             continue;
         }
-        m->r = snp_text_add(&shown, json_string_value(value), json_string_length(value),
-                            VALUE_TEXT >> m->halvings, NULL);
+        m->text.r = snp_text_add(&shown, json_string_value(value), json_string_length(value),
+                                 VALUE_TEXT >> m->halvings, NULL);
         put(m, rows[i].member, snp_text_json(&shown));
         line_begin(m);
-        say(m, "%s", rows[i].before);
-        program_say(m, shown.len == 0 ? "" : snp_buf_bytes(&shown), shown.len);
+        snp_say(&m->text, "%s", rows[i].before);
+        program_say(&m->text, &shown);
         has = true;
     }
     return has;
@@ -256,30 +239,24 @@ static void displays_add(struct making *m)
 
         if (path != NULL) {
             line_begin(m);
-            say(m, "[display] %s: %s(path=\"%s\")", mime,
-                snp_has_prefix(mime, "image/") ? "SniparaSandbox.view_image"
-                                               : "SniparaSandbox.read_file",
-                path);
+            snp_say(&m->text, "[display] %s: %s(path=\"%s\")", mime,
+                    snp_has_prefix(mime, "image/") ? "SniparaSandbox.view_image"
+                                                   : "SniparaSandbox.read_file",
+                    path);
             (void)json_array_append(data, display);
         } else if (text != NULL && !json_equal(text, value)) {
-            snp_autobuf struct snp_buf shown = {0};
+            snp_autobuf struct snp_buf shown = {.max = BUILD_MAX};
+            int r = snp_text_cut(&shown, json_string_value(text), json_string_length(text),
+                                 DISPLAY_TEXT >> m->halvings, NULL);
 
-            snp_buf_init(&shown, BUILD_MAX);
-            m->r = m->r < 0
-                       ? m->r
-                       : snp_text_cut(&shown, json_string_value(text), json_string_length(text),
-                                      DISPLAY_TEXT >> m->halvings, NULL);
+            m->text.r = m->text.r < 0 ? m->text.r : r;
             line_begin(m);
-            say(m, "[display] ");
-            program_say(m, shown.len == 0 ? "" : snp_buf_bytes(&shown), shown.len);
+            snp_say(&m->text, "[display] ");
+            program_say(&m->text, &shown);
             (void)json_array_append(data, display);
         }
     }
-    if (json_array_size(data) > 0) {
-        put(m, "displays", data);
-    } else {
-        json_decref(data);
-    }
+    put_some(m, "displays", data);
 }
 
 /* Failure --------------------------------------------------------------------------------- */
@@ -287,18 +264,16 @@ static void displays_add(struct making *m)
 static void error_add(struct making *m, const char *reason)
 {
     size_t frames = 0;
-    json_t *data = m->r < 0 ? NULL : snp_cell_error_data(m->view, reason, &frames);
+    json_t *data = snp_cell_error_data(m->view, reason, &frames);
     const json_t *trace = json_object_get(data, "traceback");
+    const struct snp_buf text = {.data = (char *)(uintptr_t)json_string_value(trace),
+                                 .len = json_string_length(trace)};
 
-    if (data == NULL) {
-        m->r = SNP_E_NOMEM;
-        return;
-    }
     /* One frame says what the line above has said already. */
-    if (json_string_length(trace) > 0 && frames > 1) {
+    if (text.len > 0 && frames > 1) {
         line_begin(m);
-        say(m, "[traceback]\n");
-        program_say(m, json_string_value(trace), json_string_length(trace));
+        snp_say(&m->text, "[traceback]\n");
+        program_say(&m->text, &text);
     }
     put(m, "error", data);
 }
@@ -315,44 +290,34 @@ static void files_add(struct making *m)
         const json_t *list = json_object_get(files, kinds[i]);
         size_t n = json_array_size(list);
         json_t *names = json_array();
-        snp_autobuf struct snp_buf text = {0};
-        int r = 0;
+        snp_autosay struct snp_say text = SNP_SAY(BUILD_MAX);
 
-        snp_buf_init(&text, BUILD_MAX);
-        for (size_t j = 0; j < n && j < LIST_SHOWN && r == 0; j++) {
-            const json_t *name = json_array_get(list, j);
-            size_t from = text.len;
+        for (size_t j = 0; j < n && j < LIST_SHOWN; j++) {
+            size_t from;
 
-            r = snp_text_line(&text, json_string_value(name), json_string_length(name),
-                              LINE_TEXT >> m->halvings);
+            snp_say(&text, j == 0 ? "" : ", ");
+            from = text.buf.len;
+            snp_say_string(&text, json_array_get(list, j), LINE_TEXT >> m->halvings);
             (void)json_array_append_new(
-                names, text.len == from
-                           ? json_string("")
-                           : snp_json_bytes(snp_buf_bytes(&text) + from, text.len - from));
-            r = r < 0 || j + 1 == n || j + 1 == LIST_SHOWN ? r : snp_buf_adds(&text, ", ");
+                names, text.r < 0 ? json_string("") : json_string(snp_say_cstr(&text) + from));
         }
-        if (n > 0 && r == 0) {
+        if (n > 0 && text.r == 0) {
             line_begin(m);
-            say(m, "[files] %s: %s", kinds[i], snp_buf_cstr(&text));
+            snp_say(&m->text, "[files] %s: %s", kinds[i], snp_say_cstr(&text));
             if (n > LIST_SHOWN) {
-                say(m, " and %zu more", n - LIST_SHOWN);
+                snp_say(&m->text, " and %zu more", n - LIST_SHOWN);
                 (void)json_array_append_new(names,
                                             json_sprintf("and %zu more", n - LIST_SHOWN));
             }
-            (void)json_object_set_new(data, kinds[i], names);
-        } else {
-            json_decref(names);
+            (void)json_object_set(data, kinds[i], names);
         }
+        json_decref(names);
     }
-    if (json_object_size(data) > 0) {
-        put(m, "files", data);
-    } else {
-        json_decref(data);
-    }
+    put_some(m, "files", data);
 }
 
 /* "network: connect 1.1.1.1:80; no network; HINT" */
-static int denial_text(const json_t *denial, const char *told, struct snp_buf *text)
+static void denial_say(struct snp_say *text, const json_t *denial, const char *told)
 {
     static const struct {
         const char *member;
@@ -364,23 +329,17 @@ static int denial_text(const json_t *denial, const char *told, struct snp_buf *t
         {"rule",      "; "},
     };
     const char *hint = snp_hint_of(denial, SNP_HINT_MODEL);
-    int r = 0;
 
-    for (size_t i = 0; i < SNP_ARRAY_LEN(parts) && r == 0; i++) {
+    for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
         const json_t *part = json_object_get(denial, parts[i].member);
 
-        if (json_string_length(part) > 0) {
-            r = snp_buf_adds(text, parts[i].before);
-            r = r < 0 ? r
-                      : snp_text_line(text, json_string_value(part), json_string_length(part),
-                                      LINE_TEXT);
-        }
+        snp_say(text, "%s", json_string_length(part) > 0 ? parts[i].before : "");
+        snp_say_string(text, part, LINE_TEXT);
     }
-    if (r == 0 && hint != NULL && !snp_streq(hint, told)) {
-        r = snp_buf_adds(text, "; ");
-        r = r < 0 ? r : snp_text_line(text, hint, strlen(hint), LINE_TEXT);
+    if (hint != NULL && !snp_streq(hint, told)) {
+        snp_say(text, "; ");
+        snp_say_line(text, hint, LINE_TEXT);
     }
-    return r;
 }
 
 static void denials_add(struct making *m)
@@ -392,24 +351,19 @@ static void denials_add(struct making *m)
     size_t n = json_array_size(denials);
     json_t *data = json_array();
 
-    for (size_t i = 0; i < n && json_array_size(data) < DENIALS_SHOWN && m->r == 0; i++) {
+    for (size_t i = 0; i < n && json_array_size(data) < DENIALS_SHOWN; i++) {
         const json_t *denial = json_array_get(denials, i);
-        snp_autobuf struct snp_buf text = {0};
+        snp_autosay struct snp_say text = SNP_SAY(BUILD_MAX);
 
         if (has_limit && snp_streq(snp_json_str(denial, "source", ""), "limit")) {
             continue; /* is told as the limit */
         }
-        snp_buf_init(&text, BUILD_MAX);
-        m->r = denial_text(denial, told, &text);
+        denial_say(&text, denial, told);
         line_begin(m);
-        say(m, "[denied] %s", text.len == 0 ? "" : snp_buf_cstr(&text));
-        (void)json_array_append_new(data, snp_text_json(&text));
+        snp_say(&m->text, "[denied] %s", snp_say_cstr(&text));
+        (void)json_array_append_new(data, snp_text_json(&text.buf));
     }
-    if (json_array_size(data) > 0) {
-        put(m, "denials", data);
-    } else {
-        json_decref(data);
-    }
+    put_some(m, "denials", data);
 }
 
 static void limit_add(struct making *m)
@@ -422,11 +376,11 @@ static void limit_add(struct making *m)
         return;
     }
     line_begin(m);
-    say(m, "[limit] %s is %s%s", key, text,
-        strcmp(key, "timeout") == 0 ? "; the argument timeout raises it, up to 600"
-        : strcmp(key, "memory") == 0
-            ? "; a new session with profile analysis or extended has more"
-            : "");
+    snp_say(&m->text, "[limit] %s is %s%s", key, text,
+            strcmp(key, "timeout") == 0 ? "; the argument timeout raises it, up to 600"
+            : strcmp(key, "memory") == 0
+                ? "; a new session with profile analysis or extended has more"
+                : "");
     put(m, "limit", json_pack("{s:s, s:s}", "key", key, "value", text));
 }
 
@@ -444,19 +398,17 @@ static void restored_add(struct making *m)
         return; /* whole: nothing that needs to be known */
     }
     line_begin(m);
-    say(m, "[session] restored as it was after cell %lld",
-        (long long)snp_json_int(restored, "cell", 0));
+    snp_say(&m->text, "[session] restored as it was after cell %lld",
+            (long long)snp_json_int(restored, "cell", 0));
     if (n_missing > 0) {
-        say(m, "; %zu later cells are missing", n_missing);
+        snp_say(&m->text, "; %zu later cells are missing", n_missing);
     }
     if (n_files > 0) {
-        say(m, "; %zu files written to it later are missing", n_files);
+        snp_say(&m->text, "; %zu files written to it later are missing", n_files);
     }
-    for (size_t i = 0; i < n_failed && i < LIST_SHOWN && m->r == 0; i++) {
-        const char *name = snp_json_str(json_array_get(failed, i), "name", "?");
-
-        say(m, "%s", i == 0 ? "; not restored: " : ", ");
-        m->r = m->r < 0 ? m->r : snp_text_line(&m->text, name, strlen(name), LINE_TEXT);
+    for (size_t i = 0; i < n_failed && i < LIST_SHOWN; i++) {
+        snp_say(&m->text, i == 0 ? "; not restored: " : ", ");
+        snp_say_line(&m->text, snp_json_str(json_array_get(failed, i), "name", "?"), LINE_TEXT);
     }
     put(m, "restored",
         json_pack("{s:I, s:I, s:I}", "cell", snp_json_int(restored, "cell", 0), "missing_cells",
@@ -479,25 +431,26 @@ static void state_add(struct making *m)
 
     if (snp_json_bool(m->view->head, "restarted", false)) {
         line_begin(m);
-        say(m, "[session] restarted before this cell: variables of earlier cells are lost, "
-               "files are still there");
+        snp_say(&m->text,
+                "[session] restarted before this cell: variables of earlier cells are lost, "
+                "files are still there");
         put(m, "restarted", json_true());
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         if (strcmp(rows[i].state, state) == 0) {
             line_begin(m);
-            say(m, "[session] %s: %s", state, rows[i].text);
+            snp_say(&m->text, "[session] %s: %s", state, rows[i].text);
             put(m, "state", json_string(state));
         }
     }
     if (error != NULL) {
         line_begin(m);
-        say(m, "[session] this cell could not be saved: %.300s", error);
+        snp_say(&m->text, "[session] this cell could not be saved: %.300s", error);
         put(m, "not_saved", snp_json_bytes(error, strlen(error)));
     }
     if (m->view->notes[0] != '\0') {
         line_begin(m);
-        say(m, "%s", m->view->notes);
+        snp_say(&m->text, "%s", m->view->notes);
         put(m, "notes", snp_json_bytes(m->view->notes, strlen(m->view->notes)));
     }
 }
@@ -529,31 +482,30 @@ static void make_text(struct making *m)
     bool has = false;
 
     if (!m->is_ok) {
-        snp_autobuf struct snp_buf error = {0};
+        snp_autosay struct snp_say error = SNP_SAY(BUILD_MAX);
 
-        snp_buf_init(&error, BUILD_MAX);
-        m->r = m->r < 0 ? m->r : snp_cell_error(&error, m->view);
-        first = error.len == 0 ? "Error: failed" : snp_buf_cstr(&error);
-        program_say(m, first, strlen(first));
+        snp_cell_error(&error, m->view);
+        first = error.buf.len == 0 ? "Error: failed" : snp_say_cstr(&error);
+        program_say(&m->text, &error.buf);
         (void)stream_add(m, SNP_CELL_STDOUT, is_command ? "[stdout]\n" : "[output]\n",
                          STDOUT_TEXT);
         error_add(m, first + strlen("Error: "));
     } else if (is_command) {
-        say(m, "Exit code 0");
+        snp_say(&m->text, "Exit code 0");
         has = stream_add(m, SNP_CELL_STDOUT, "[stdout]\n", STDOUT_TEXT);
         if (!has && m->cell->stream[SNP_CELL_STDERR].text.len == 0) {
-            say(m, " (no output)");
+            snp_say(&m->text, " (no output)");
         }
     } else {
         if (snp_json_int(manifest, "rank", SNP_TIER_RANK_WHOLE) < SNP_TIER_RANK_WHOLE) {
-            say(m, "[local mode] ");
-            m->prefix = m->text.len;
+            snp_say(&m->text, "[local mode] ");
+            m->prefix = m->text.buf.len;
         }
-        has = stream_add(m, SNP_CELL_STDOUT, NULL, STDOUT_TEXT);
+        has = stream_add(m, SNP_CELL_STDOUT, "", STDOUT_TEXT);
         has = values_add(m) || has;
         if (!has) {
-            say(m,
-                m->cell->stream[SNP_CELL_STDOUT].told == 0 ? "(no output)" : "(no new output)");
+            snp_say(&m->text, m->cell->stream[SNP_CELL_STDOUT].told == 0 ? "(no output)"
+                                                                         : "(no new output)");
         }
     }
     (void)stream_add(m, SNP_CELL_STDERR, "[stderr]\n", STDERR_TEXT);
@@ -561,7 +513,7 @@ static void make_text(struct making *m)
 
 static void make(struct making *m)
 {
-    snp_buf_init(&m->text, BUILD_MAX);
+    m->text.buf.max = BUILD_MAX;
     m->data = json_object();
     begin_data(m);
     make_text(m);
@@ -576,14 +528,16 @@ static void make(struct making *m)
 
 static void making_done(struct making *m)
 {
-    snp_buf_done(&m->text);
+    snp_say_done(&m->text);
     json_decref(m->data);
 }
 
 static bool is_long(const struct making *m)
 {
-    return m->r == 0 && m->text.len > SNP_MCP_TEXT_MAX &&
-           snp_utf8_count(snp_buf_bytes(&m->text), m->text.len) > SNP_MCP_TEXT_MAX;
+    const struct snp_buf *text = &m->text.buf;
+
+    return m->text.r == 0 && text->len > SNP_MCP_TEXT_MAX &&
+           snp_utf8_count(snp_buf_bytes(text), text->len) > SNP_MCP_TEXT_MAX;
 }
 
 json_t *snp_cell_result(const struct snp_mcp_cell *cell,
@@ -598,8 +552,9 @@ json_t *snp_cell_result(const struct snp_mcp_cell *cell,
         .path = path,
         .is_ok = snp_streq(snp_json_str(view->head, "status", ""), "ok"),
     };
-    snp_autobuf struct snp_buf text = {0};
+    snp_autobuf struct snp_buf text = {.max = BUILD_MAX};
     struct making m = begin;
+    int r;
     json_t *result = NULL;
 
     make(&m);
@@ -610,13 +565,12 @@ json_t *snp_cell_result(const struct snp_mcp_cell *cell,
         m.halvings = i;
         make(&m);
     }
-    snp_buf_init(&text, BUILD_MAX);
-    m.r = m.r < 0 ? m.r : snp_text_bound(m.data, SNP_MCP_TEXT_MAX);
-    if (m.r == 0) {
-        m.r = snp_text_cut(&text, m.text.len == 0 ? "" : snp_buf_bytes(&m.text), m.text.len,
-                           is_long(&m) ? SNP_MCP_TEXT_MAX - 100 : SNP_MCP_TEXT_MAX, NULL);
+    r = m.text.r < 0 ? m.text.r : snp_text_bound(m.data, SNP_MCP_TEXT_MAX);
+    if (r == 0) {
+        r = snp_text_cut(&text, snp_say_cstr(&m.text), m.text.buf.len,
+                         is_long(&m) ? SNP_MCP_TEXT_MAX - 100 : SNP_MCP_TEXT_MAX, NULL);
     }
-    if (m.r == 0) {
+    if (r == 0) {
         result = json_pack("{s:[{s:s, s:o}], s:O}", "content", "type", "text", "text",
                            snp_text_json(&text), "structuredContent", m.data);
     }

@@ -35,62 +35,47 @@ static void again_done(struct snp_again *again)
 
 /* Questions about a session ------------------------------------------------------------------ */
 
-static void on_opened(struct snp_task *task,
-                      const struct snp_err *err,
-                      json_t *head,
-                      const char *raw,
-                      size_t raw_len)
+static void on_opened(struct snp_task *task, json_t *head)
 {
     struct snp_again *again = &task->again;
-    json_t *question = SNP_TAKE_PTR(again->head);
 
     (void)head;
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        json_decref(question);
-        again->next(task, err, NULL, NULL, 0);
-        return;
-    }
-    snp_task_ask(task, question, again->raw.len == 0 ? NULL : snp_buf_bytes(&again->raw),
-                 again->raw.len, again->next);
+    snp_task_send(task, SNP_TAKE_PTR(again->head),
+                  again->raw.len == 0 ? NULL : snp_buf_bytes(&again->raw), again->raw.len,
+                  again->next, NULL);
 }
 
-/* With a session the answer was about what is in it. A cell would wait for the one that runs. */
-static void on_shown(struct snp_task *task,
-                     const struct snp_err *err,
-                     json_t *head,
-                     const char *raw,
-                     size_t raw_len)
+/* There is a session, so the first answer was about what is in it. */
+static void on_shown(struct snp_task *task, json_t *head)
+{
+    (void)head;
+    snp_task_fail(task, &task->refusal);
+}
+
+static void on_not_shown(struct snp_task *task, const struct snp_err *err)
 {
     const struct snp_cell_spec nothing = {.code = "", .wall_ms = OPEN_MS};
 
-    (void)head;
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL && err->code == SNP_E_NOT_FOUND && !task->is_cancelled) {
-        snp_task_run_cell(task, &nothing, on_opened);
+    if (err->code == SNP_E_NOT_FOUND && !task->is_cancelled) {
+        snp_task_run_cell(task, &nothing, on_opened, NULL);
     } else {
-        task->again.next(task, &task->refusal, NULL, NULL, 0);
+        snp_task_fail(task, &task->refusal);
     }
 }
 
-static void on_first(struct snp_task *task,
-                     const struct snp_err *err,
-                     json_t *head,
-                     const char *raw,
-                     size_t raw_len)
+static void on_missing(struct snp_task *task, const struct snp_err *err)
 {
-    bool is_missing = err != NULL && (err->code == SNP_E_NOT_FOUND || err->code == SNP_E_SYS);
+    bool is_missing = err->code == SNP_E_NOT_FOUND || err->code == SNP_E_SYS;
 
     if (!is_missing || task->is_cancelled || task->fetch.was_opened) {
-        task->again.next(task, err, head, raw, raw_len);
+        snp_task_fail(task, err);
         return;
     }
     task->fetch.was_opened = true;
     task->refusal = *err;
-    snp_task_ask(task, SNP_WRITE(snp_sessions_show_request, .session = task->session), NULL, 0,
-                 on_shown);
+    /* A cell would wait for the one that runs. */
+    snp_task_ask(task, SNP_WRITE(snp_sessions_show_request, .session = task->session), on_shown,
+                 on_not_shown);
 }
 
 void snp_session_ask(
@@ -102,39 +87,29 @@ void snp_session_ask(
     again->next = next;
     again->head = json_copy(head);
     snp_buf_init(&again->raw, SNP_FILE_CHUNK_MAX);
-    if (raw_len > 0 && snp_buf_add(&again->raw, raw, raw_len) < 0) {
+    if (snp_buf_add(&again->raw, raw, raw_len) < 0) {
         json_decref(head);
         snp_task_end(task, NULL);
         return;
     }
-    snp_task_ask(task, head, raw, raw_len, on_first);
+    snp_task_send(task, head, raw, raw_len, next, on_missing);
 }
 
 /* Chunks -------------------------------------------------------------------------------------- */
 
 static void chunk_ask(struct snp_task *task);
 
-static void on_chunk(struct snp_task *task,
-                     const struct snp_err *err,
-                     json_t *head,
-                     const char *raw,
-                     size_t raw_len)
+static void on_chunk(struct snp_task *task, json_t *head)
 {
     struct snp_fetch *fetch = &task->fetch;
-    struct snp_err own;
 
-    if (err != NULL) {
-        fetch->done(task, err);
-        return;
-    }
     fetch->size = (uint64_t)snp_json_int(head, "size", 0);
     fetch->is_end = snp_json_bool(head, "eof", true);
-    if (raw_len > 0 && snp_buf_add(&task->work, raw, raw_len) < 0) {
-        (void)snp_fail(&own, SNP_E_NOMEM, "out of memory");
-        fetch->done(task, &own);
-    } else if (fetch->is_end || raw_len == 0 || task->work.len >= fetch->want ||
+    if (snp_buf_add(&task->work, task->raw, task->raw_len) < 0) {
+        snp_task_end(task, NULL);
+    } else if (fetch->is_end || task->raw_len == 0 || task->work.len >= fetch->want ||
                task->is_cancelled) {
-        fetch->done(task, NULL);
+        fetch->done(task);
     } else {
         chunk_ask(task);
     }
@@ -145,6 +120,7 @@ static void chunk_ask(struct snp_task *task)
     struct snp_fetch *fetch = &task->fetch;
     uint64_t left = fetch->want - task->work.len;
     uint64_t at = fetch->from + task->work.len;
+
     left = left < SNP_FILE_CHUNK_MAX ? left : SNP_FILE_CHUNK_MAX;
     if (fetch->handle == NULL) {
         snp_session_ask(task,
@@ -155,7 +131,7 @@ static void chunk_ask(struct snp_task *task)
         snp_task_ask(task,
                      SNP_WRITE(snp_output_request, .handle = fetch->handle,
                                .stream = fetch->path, .offset = at, .length = left),
-                     NULL, 0, on_chunk);
+                     on_chunk, fetch->failed);
     }
 }
 
@@ -164,42 +140,41 @@ static void kept_take(struct snp_task *task, const char *number_text)
     struct snp_fetch *fetch = &task->fetch;
     const struct snp_mcp_kept_item *item = NULL;
     uint64_t number = 0;
-    struct snp_err err;
     uint64_t n;
 
     if (snp_parse_u64(number_text, &number) == 0) {
         item = snp_mcp_kept_find(&task->service->kept, number);
     }
     if (item == NULL) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND,
+        snp_task_failf(task, SNP_E_NOT_FOUND,
                        "kept:%.32s is gone: the server keeps the last %d MiB, while it runs",
                        number_text, SNP_MCP_KEPT_MAX >> 20);
-        fetch->done(task, &err);
         return;
     }
     fetch->size = item->n;
     n = fetch->from >= item->n ? 0 : item->n - fetch->from;
     n = n < fetch->want ? n : fetch->want;
     fetch->is_end = fetch->from + n >= item->n;
-    if (n > 0 && snp_buf_add(&task->work, item->bytes + fetch->from, (size_t)n) < 0) {
+    if (snp_buf_add(&task->work, n == 0 ? NULL : item->bytes + fetch->from, (size_t)n) < 0) {
         snp_task_end(task, NULL);
-        return;
+    } else {
+        fetch->done(task);
     }
-    fetch->done(task, NULL);
 }
 
 void snp_fetch_start(struct snp_task *task,
                      const char *path,
                      uint64_t from,
                      uint64_t want,
-                     void (*done)(struct snp_task *task, const struct snp_err *err))
+                     void (*done)(struct snp_task *task),
+                     snp_task_failed failed)
 {
     struct snp_fetch *fetch = &task->fetch;
     const char *stream = strrchr(path, ':');
 
     fetch_done(fetch);
     snp_buf_clear(&task->work);
-    *fetch = (struct snp_fetch){.from = from, .want = want, .done = done};
+    *fetch = (struct snp_fetch){.from = from, .want = want, .done = done, .failed = failed};
     if (snp_has_prefix(path, "kept:")) {
         kept_take(task, path + strlen("kept:"));
         return;

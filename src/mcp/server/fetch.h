@@ -11,13 +11,15 @@
 
 /*
  * Fetch up to `want` bytes (at most SNP_MCP_IMAGE_MAX) from `from` on. path: as a result named it, or
- * of a file in the task's session, which is opened if it is not there.
+ * of a file in the task's session, which is opened if it is not there. failed: of kept output; NULL =
+ * snp_task_fail, as all else fails.
  */
 void snp_fetch_start(struct snp_task *task,
                      const char *path,
                      uint64_t from,
                      uint64_t want,
-                     void (*done)(struct snp_task *task, const struct snp_err *err));
+                     void (*done)(struct snp_task *task),
+                     snp_task_failed failed);
 
 /*
  * Ask the daemon about the task's session, opening that if it is not there; as snp_task_ask

@@ -152,11 +152,7 @@ static json_t *completion(json_t *values, size_t total)
                      (json_int_t)total, "hasMore", total > VALUES_MAX);
 }
 
-static void on_sessions(struct snp_task *task,
-                        const struct snp_err *err,
-                        json_t *head,
-                        const char *raw,
-                        size_t raw_len)
+static void on_sessions(struct snp_task *task, json_t *head)
 {
     const char *begun = snp_task_arg(task, "value", "");
     json_t *values = json_array();
@@ -164,9 +160,7 @@ static void on_sessions(struct snp_task *task,
     size_t i;
     json_t *session;
 
-    (void)raw;
-    (void)raw_len;
-    json_array_foreach(json_object_get(err == NULL ? head : NULL, "sessions"), i, session)
+    json_array_foreach(json_object_get(head, "sessions"), i, session)
     {
         const char *name = snp_json_str(session, "name", "");
         const char *id = snp_mcp_session_id(task->service, name);
@@ -180,17 +174,26 @@ static void on_sessions(struct snp_task *task,
 
 static void completion_begin(struct snp_task *task)
 {
-    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), NULL, 0,
-                 on_sessions);
+    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), on_sessions,
+                 NULL);
+}
+
+/* Nothing is known. */
+static void completion_fail(struct snp_task *task, const struct snp_err *err)
+{
+    (void)err;
+    snp_task_end(task, completion(json_array(), 0));
 }
 
 static const struct snp_arg value_args[] = {
-    {"value", SNP_ARG_STRING, true,  NULL, 0, 0, {NULL}, NULL},
-    {NULL,    SNP_ARG_STRING, false, NULL, 0, 0, {NULL}, NULL},
+    {.name = "value", .is_required = true},
+    {.name = NULL              },
 };
 /* Not a tool, but run as one. */
-static const struct snp_tool completion_work = {
-    "completion/complete", NULL, NULL, NULL, value_args, 0, completion_begin};
+static const struct snp_tool completion_work = {.name = "completion/complete",
+                                                .args = value_args,
+                                                .run = completion_begin,
+                                                .fail = completion_fail};
 
 /* {"type": "ref/prompt", "name": ...} or {"type": "ref/resource", "uri": ...} */
 static bool is_reference(const json_t *ref)

@@ -31,55 +31,54 @@ static char *quoted(const char *value)
                : json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
 }
 
-int snp_mcp_call_arg(struct snp_buf *text, const char *name, const char *value)
+void snp_mcp_call_arg(struct snp_say *text, const char *name, const char *value)
 {
     snp_autofree char *shown = quoted(value);
 
     if (shown == NULL) {
-        return SNP_E_NOMEM;
+        text->r = SNP_E_NOMEM;
+    } else {
+        snp_say(text, "%s=%s", name, strlen(shown) > QUOTED_MAX ? "(the same)" : shown);
     }
-    return strlen(shown) > QUOTED_MAX ? snp_buf_addf(text, "%s=(the same)", name)
-                                      : snp_buf_addf(text, "%s=%s", name, shown);
 }
 
-int snp_mcp_call_session(struct snp_buf *text, const char *session_id)
+void snp_mcp_call_session(struct snp_say *text, const char *session_id)
 {
-    int r;
-
-    if (strcmp(session_id, "default") == 0) {
-        return 0;
+    if (strcmp(session_id, "default") != 0) {
+        snp_say(text, ", ");
+        snp_mcp_call_arg(text, "session_id", session_id);
     }
-    r = snp_buf_adds(text, ", ");
-    return r < 0 ? r : snp_mcp_call_arg(text, "session_id", session_id);
 }
 
-int snp_mcp_ways_add(struct snp_buf *text, int64_t ways, const char *session_id)
+void snp_mcp_ways_say(struct snp_say *text, int64_t ways, const char *session_id)
 {
     static const char *const does[] = {"runs the cells again first",
                                        "runs the other cells again first",
                                        "goes on without them"};
     bool is_first = true;
-    int r = 0;
 
-    for (unsigned i = 0; r == 0 && i < SNP_ARRAY_LEN(does); i++) {
+    for (unsigned i = 0; i < SNP_ARRAY_LEN(does); i++) {
         if ((ways & (1 << i)) == 0) {
             continue;
         }
-        r = snp_buf_addf(text, "%srecover=\"%s\"",
-                         is_first ? "SniparaSandbox.execute_python(" : ", ",
-                         snp_recover_ways[i]);
-        r = r < 0 || !is_first ? r : snp_mcp_call_session(text, session_id);
-        r = r < 0 ? r : snp_buf_addf(text, "%s %s", is_first ? ")" : "", does[i]);
+        snp_say(text, "%srecover=\"%s\"", is_first ? "SniparaSandbox.execute_python(" : ", ",
+                snp_recover_ways[i]);
+        if (is_first) {
+            snp_mcp_call_session(text, session_id);
+        }
+        snp_say(text, "%s %s", is_first ? ")" : "", does[i]);
         is_first = false;
     }
-    return r;
 }
 
 static int ways_add(struct snp_buf *out, int64_t ways, const char *object)
 {
-    int r = snp_mcp_ways_add(out, ways, object[0] == '\0' ? "default" : object);
+    struct snp_say say = {.buf = *out};
 
-    return r < 0 ? r : snp_buf_adds(out, "; SniparaSandbox.destroy_session begins anew");
+    snp_mcp_ways_say(&say, ways, object[0] == '\0' ? "default" : object);
+    snp_say(&say, "; SniparaSandbox.destroy_session begins anew");
+    *out = say.buf;
+    return say.r;
 }
 
 static const struct snp_remedy_limit limits[] = {
@@ -114,14 +113,13 @@ static const struct snp_remedy_words words = {
     .ways = ways_add,
 };
 
-int snp_mcp_remedy_text(struct snp_buf *out, const struct snp_err *err, size_t max)
+void snp_mcp_remedy_say(struct snp_say *out, const struct snp_err *err, size_t max)
 {
-    snp_autobuf struct snp_buf way = {0};
-    int r;
+    snp_autosay struct snp_say way = SNP_SAY((size_t)8 * sizeof(*err));
 
-    snp_buf_init(&way, (size_t)8 * sizeof(*err));
-    r = snp_text_line(out, err->msg, strlen(err->msg), max);
-    r = r < 0 ? r : snp_remedy_add(&way, &words, err);
-    r = r < 0 || way.len == 0 ? r : snp_buf_adds(out, "; ");
-    return r < 0 ? r : snp_text_line(out, snp_buf_cstr(&way), way.len, sizeof(*err));
+    snp_say_line(out, err->msg, max);
+    way.r = snp_remedy_add(&way.buf, &words, err);
+    snp_say(out, way.buf.len == 0 ? "" : "; ");
+    snp_say_line(out, snp_say_cstr(&way), sizeof(*err));
+    out->r = way.r < 0 ? way.r : out->r;
 }

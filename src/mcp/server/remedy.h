@@ -4,22 +4,20 @@
 
 /* The way out of an error, as tools and their arguments. */
 
-#include "base/buf.h"
 #include "base/err.h"
+#include "text/say.h"
 
 /* "MESSAGE; WORDS" on one line, the message clean and of at most max characters. */
-int snp_mcp_remedy_text(struct snp_buf *out,
-                        const struct snp_err *err,
-                        size_t max) SNP_NODISCARD;
+void snp_mcp_remedy_say(struct snp_say *out, const struct snp_err *err, size_t max);
 
 /* The call that deals with what a session lacks: ways of an error's remedy (base/err.h). */
-int snp_mcp_ways_add(struct snp_buf *text, int64_t ways, const char *session_id) SNP_NODISCARD;
+void snp_mcp_ways_say(struct snp_say *text, int64_t ways, const char *session_id);
 
 /*
  * For a call that a text names, as it can be copied: name="value"; and `, session_id="..."`, nothing where that is
  * the default one.
  */
-int snp_mcp_call_arg(struct snp_buf *text, const char *name, const char *value) SNP_NODISCARD;
-int snp_mcp_call_session(struct snp_buf *text, const char *session_id) SNP_NODISCARD;
+void snp_mcp_call_arg(struct snp_say *text, const char *name, const char *value);
+void snp_mcp_call_session(struct snp_say *text, const char *session_id);
 
 #endif

@@ -242,24 +242,13 @@ static json_t *session_resource(const struct snp_mcp_sandboxes *service, const j
                      "files of this session, as a list", "mimeType", "application/json");
 }
 
-static void on_sessions(struct snp_task *task,
-                        const struct snp_err *err,
-                        json_t *head,
-                        const char *raw,
-                        size_t raw_len)
+static void on_sessions(struct snp_task *task, json_t *head)
 {
     const struct snp_mcp_sandboxes *service = task->service;
     json_t *list = json_array();
     size_t i;
     json_t *session;
 
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        json_decref(list);
-        snp_task_refuse(task, SNP_JSONRPC_INTERNAL, NULL, err->msg);
-        return;
-    }
     json_array_foreach(json_object_get(head, "sessions"), i, session)
     {
         if (snp_json_str(session, "name", "")[0] != '\0') {
@@ -283,16 +272,19 @@ static void on_sessions(struct snp_task *task,
 
 static void list_begin(struct snp_task *task)
 {
-    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), NULL, 0,
-                 on_sessions);
+    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), on_sessions,
+                 NULL);
 }
 
-static const struct snp_arg no_args[] = {
-    {NULL, SNP_ARG_STRING, false, NULL, 0, 0, {NULL}, NULL}
-};
+static void list_fail(struct snp_task *task, const struct snp_err *err)
+{
+    snp_task_refuse(task, SNP_JSONRPC_INTERNAL, NULL, err->msg);
+}
+
+static const struct snp_arg no_args[] = {{.name = NULL}};
 /* Not tools, but run as they are. */
-static const struct snp_tool list_work = {"resources/list", NULL, NULL,      NULL,
-                                          no_args,          0,    list_begin};
+static const struct snp_tool list_work = {
+    .name = "resources/list", .args = no_args, .run = list_begin, .fail = list_fail};
 
 void snp_resources_run_list(struct snp_mcp_call *call)
 {
@@ -324,13 +316,13 @@ void snp_resources_run_templates(struct snp_mcp_call *call)
 
 /* Reading ------------------------------------------------------------------------------------- */
 
-static void refuse(struct snp_task *task, const char *message)
+static void read_fail(struct snp_task *task, const struct snp_err *err)
 {
     bool is_modern = task->call != NULL && task->call->era == SNP_ERA_MODERN;
     const char *uri = snp_task_arg(task, "uri", "");
 
     snp_task_refuse(task, is_modern ? SNP_JSONRPC_PARAMS : SNP_JSONRPC_NO_RESOURCE,
-                    json_pack("{s:o}", "uri", snp_json_bytes(uri, strlen(uri))), message);
+                    json_pack("{s:o}", "uri", snp_json_bytes(uri, strlen(uri))), err->msg);
 }
 
 /* contents: consumed. What a session holds changes: nobody may keep it. */
@@ -341,28 +333,17 @@ static void contents_end(struct snp_task *task, json_t *contents)
                                                     "ttlMs", 0, "cacheScope", "private"));
 }
 
-static void on_folder(struct snp_task *task,
-                      const struct snp_err *err,
-                      json_t *head,
-                      const char *raw,
-                      size_t raw_len)
+static void on_folder(struct snp_task *task, json_t *head)
 {
-    snp_autofree char *text = NULL;
+    snp_autofree char *text = snp_json_text(head);
 
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        refuse(task, err->msg);
-        return;
-    }
-    text = snp_json_text(head);
     contents_end(task, text == NULL
                            ? NULL
                            : json_pack("{s:s, s:s, s:s}", "uri", snp_task_arg(task, "uri", ""),
                                        "mimeType", "application/json", "text", text));
 }
 
-static void on_file(struct snp_task *task, const struct snp_err *err)
+static void on_file(struct snp_task *task)
 {
     const char *bytes = task->work.len == 0 ? "" : snp_buf_bytes(&task->work);
     size_t n = task->work.len;
@@ -370,10 +351,6 @@ static void on_file(struct snp_task *task, const struct snp_err *err)
     const char *uri = snp_task_arg(task, "uri", "");
     snp_autofree char *blob = NULL;
 
-    if (err != NULL) {
-        refuse(task, err->msg);
-        return;
-    }
     if (mime == NULL && snp_utf8_valid(bytes, n) && memchr(bytes, '\0', n) == NULL) {
         contents_end(task, json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", "text/plain",
                                      "text", snp_json_bytes(bytes, n)));
@@ -393,7 +370,7 @@ static bool uri_of(struct snp_task *task, struct snp_mcp_uri *ret)
     struct snp_err err;
 
     if (snp_mcp_uri_parse(snp_task_arg(task, "uri", ""), ret, &err) < 0) {
-        refuse(task, err.msg);
+        read_fail(task, &err);
         return false;
     }
     if (ret->length == 0 || ret->length > SNP_MCP_RESOURCE_MAX) {
@@ -421,11 +398,10 @@ static int stream_join(const struct snp_cell_stream *stream, struct snp_buf *out
 
 static void journal_end(struct snp_task *task, const struct snp_mcp_uri *uri)
 {
-    snp_autobuf struct snp_buf whole = {0};
+    snp_autobuf struct snp_buf whole = {.max = (size_t)SNP_CELL_STREAM_MAX + 64};
     size_t from;
     size_t n;
 
-    snp_buf_init(&whole, (size_t)SNP_CELL_STREAM_MAX + 64);
     snp_buf_clear(&task->work);
     if (stream_join(&task->cell.stream[stream_of(uri->path)], &whole) < 0) {
         snp_task_end(task, NULL);
@@ -433,42 +409,31 @@ static void journal_end(struct snp_task *task, const struct snp_mcp_uri *uri)
     }
     from = uri->offset < whole.len ? (size_t)uri->offset : whole.len;
     n = whole.len - from < uri->length ? whole.len - from : (size_t)uri->length;
-    if (n > 0 && snp_buf_add(&task->work, snp_buf_bytes(&whole) + from, n) < 0) {
+    if (snp_buf_add(&task->work, n == 0 ? NULL : snp_buf_bytes(&whole) + from, n) < 0) {
         snp_task_end(task, NULL);
-        return;
+    } else {
+        on_file(task);
     }
-    on_file(task, NULL);
 }
 
 /* The daemon keeps whole outputs while it runs; the journal has the ends. */
-static void on_output(struct snp_task *task, const struct snp_err *err)
+static void on_no_output(struct snp_task *task, const struct snp_err *err)
 {
     struct snp_mcp_uri uri = {0};
 
-    if (err == NULL) {
-        on_file(task, NULL);
-    } else if (uri_of(task, &uri)) {
+    (void)err;
+    if (uri_of(task, &uri)) {
         journal_end(task, &uri);
     }
 }
 
-static void on_cell(struct snp_task *task,
-                    const struct snp_err *err,
-                    json_t *head,
-                    const char *raw,
-                    size_t raw_len)
+static void on_cell(struct snp_task *task, json_t *head)
 {
     const json_t *output = json_object_get(json_object_get(head, "result"), "output");
     const char *handle = snp_json_str(output, "handle", NULL);
     struct snp_mcp_uri uri = {0};
     snp_autofree char *path = NULL;
 
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        refuse(task, err->msg);
-        return;
-    }
     if (!uri_of(task, &uri)) {
         return;
     }
@@ -479,9 +444,9 @@ static void on_cell(struct snp_task *task,
     path = snp_format("output:%s:%s", handle, uri.path);
     if (path == NULL) {
         snp_task_end(task, NULL);
-        return;
+    } else {
+        snp_fetch_start(task, path, uri.offset, uri.length, on_file, on_no_output);
     }
-    snp_fetch_start(task, path, uri.offset, uri.length, on_output);
 }
 
 static void read_begin(struct snp_task *task)
@@ -495,24 +460,27 @@ static void read_begin(struct snp_task *task)
         snp_cell_init(&task->cell);
         snp_task_ask(
             task, SNP_WRITE(snp_cell_show_request, .session = task->session, .cell = uri.cell),
-            NULL, 0, on_cell);
+            on_cell, NULL);
     } else if (uri.is_folder) {
         snp_autojson json_t *path = snp_json_bytes(uri.path, strlen(uri.path));
 
         snp_task_ask(task,
                      SNP_WRITE(snp_ls_request, .session = task->session,
                                .path = json_string_value(path)),
-                     NULL, 0, on_folder);
+                     on_folder, NULL);
     } else {
         task->fetch.was_opened = true;
-        snp_fetch_start(task, uri.path, uri.offset, uri.length, on_file);
+        snp_fetch_start(task, uri.path, uri.offset, uri.length, on_file, NULL);
     }
 }
 
-static const struct snp_tool read_work = {"resources/read", NULL, NULL,      NULL,
-                                          no_args,          0,    read_begin};
-static const struct snp_tool read_session_work = {
-    "resources/read", NULL, NULL, NULL, no_args, SNP_TOOL_IN_SESSION, read_begin};
+static const struct snp_tool read_work = {
+    .name = "resources/read", .args = no_args, .run = read_begin, .fail = read_fail};
+static const struct snp_tool read_session_work = {.name = "resources/read",
+                                                  .args = no_args,
+                                                  .flags = SNP_TOOL_IN_SESSION,
+                                                  .run = read_begin,
+                                                  .fail = read_fail};
 
 void snp_resources_run_read(struct snp_mcp_call *call)
 {

@@ -25,21 +25,19 @@ static const struct snp_mcp_profile profiles[] = {
 
 /* Calls that texts name ------------------------------------------------------------------------ */
 
-int snp_mcp_missing_add(struct snp_buf *text,
-                        const json_t *row,
-                        const char *session_id,
-                        const char *before)
+void snp_mcp_missing_say(struct snp_say *text,
+                         const json_t *row,
+                         const char *session_id,
+                         const char *before)
 {
-    const char *what = snp_json_str(json_object_get(row, "missing"), "text", NULL);
-    int r;
+    const json_t *what = json_object_get(json_object_get(row, "missing"), "text");
 
-    if (what == NULL) {
-        return 0;
+    if (json_is_string(what)) {
+        snp_say(text, "%s[%.20s] lacks ", before, snp_json_str(row, "state", "?"));
+        snp_say_string(text, what, MISSING_SHOWN);
+        snp_say(text, "; ");
+        snp_mcp_ways_say(text, SNP_WAY_REPLAY | SNP_WAY_CHECKPOINT, session_id);
     }
-    r = snp_buf_addf(text, "%s[%.20s] lacks ", before, snp_json_str(row, "state", "?"));
-    r = r < 0 ? r : snp_text_line(text, what, strlen(what), MISSING_SHOWN);
-    r = r < 0 ? r : snp_buf_adds(text, "; ");
-    return r < 0 ? r : snp_mcp_ways_add(text, SNP_WAY_REPLAY | SNP_WAY_CHECKPOINT, session_id);
 }
 
 const struct snp_mcp_profile *snp_mcp_profile(const char *name)

@@ -4,10 +4,9 @@
 
 /* session_ids of callers, and the names the daemon knows; profiles. */
 
-#include "base/buf.h"
-#include "base/json.h"
 #include "mcp/server/sandboxes.h"
 #include "policy/session_name.h"
+#include "text/say.h"
 
 /*
  * The server's name. Texts for models name its tools behind it, as SniparaSandbox.read_file: clients have a
@@ -29,10 +28,10 @@ const char *snp_mcp_session_id(const struct snp_mcp_sandboxes *service, const ch
  * What a session lacks after a crash and the ways out, as "BEFORE[incomplete] ..."; row: of
  * sessions.list, or the answer of history; nothing if nothing is missing.
  */
-int snp_mcp_missing_add(struct snp_buf *text,
-                        const json_t *row,
-                        const char *session_id,
-                        const char *before) SNP_NODISCARD;
+void snp_mcp_missing_say(struct snp_say *text,
+                         const json_t *row,
+                         const char *session_id,
+                         const char *before);
 
 /* Put into a table (an object) what is to be remembered; when it has max members the oldest goes. */
 void snp_mcp_remember(json_t *table, const char *key, json_t *value, size_t max);

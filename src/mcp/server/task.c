@@ -78,15 +78,13 @@ static const struct snp_job *job_ahead(const struct snp_task *task)
 static void say_busy(struct snp_task *task, const struct snp_job *job)
 {
     char name[64];
-    struct snp_err err;
 
     snp_job_text(job, name, sizeof(name));
-    (void)snp_fail(&err, SNP_E_LIMIT,
+    snp_task_failf(task, SNP_E_LIMIT,
                    "session '%.64s' is busy with %s. Files can be read meanwhile. Wait with "
                    "SniparaSandbox.job_poll(job_id=\"%s\", wait=30), stop it with "
                    "SniparaSandbox.job_cancel(job_id=\"%s\"), or use another session_id",
                    task->session_id, name, job->id, job->id);
-    snp_task_fail(task, &err);
 }
 
 static void task_run(struct snp_task *task)
@@ -236,18 +234,6 @@ void snp_tasks_drop(struct snp_mcp_sandboxes *service)
     }
 }
 
-bool snp_task_to_background(struct snp_task *task, struct snp_job **ret)
-{
-    struct snp_job *job = snp_job_new(task->service, task);
-
-    if (job == NULL) {
-        return false;
-    }
-    task->job = job;
-    *ret = job;
-    return true;
-}
-
 void snp_task_detach(struct snp_task *task, json_t *result)
 {
     struct snp_mcp_call *call = task->call;
@@ -291,20 +277,19 @@ void snp_task_refuse(struct snp_task *task, int code, json_t *data, const char *
     task_free(task);
 }
 
-void snp_task_say(struct snp_task *task, bool is_error, const char *text, size_t n)
+void snp_task_say(struct snp_task *task, bool is_error, const struct snp_say *text)
 {
-    snp_autobuf struct snp_buf whole = {0};
+    snp_autosay struct snp_say whole = SNP_SAY(text->buf.len + NOTES_MAX + 2);
     json_t *result = NULL;
-    int r;
 
-    snp_buf_init(&whole, n + NOTES_MAX + 2);
-    r = snp_buf_add(&whole, text, n);
-    if (r == 0 && task->notes.len > 0) {
-        r = snp_buf_addf(&whole, "\n%s", snp_buf_cstr(&task->notes));
+    whole.r = text->r;
+    snp_say_bytes(&whole, snp_buf_bytes(&text->buf), text->buf.len);
+    if (task->notes.len > 0) {
+        snp_say(&whole, "\n%s", snp_buf_cstr(&task->notes));
     }
-    if (r == 0) {
+    if (whole.r == 0) {
         result = json_pack("{s:[{s:s, s:o}]}", "content", "type", "text", "text",
-                           snp_text_json(&whole));
+                           snp_text_json(&whole.buf));
     }
     if (result != NULL && is_error) {
         (void)json_object_set_new(result, "isError", json_true());
@@ -315,46 +300,46 @@ void snp_task_say(struct snp_task *task, bool is_error, const char *text, size_t
 void snp_task_sayf(struct snp_task *task, bool is_error, const char *fmt, ...)
 {
     snp_autofree char *text = NULL;
+    snp_autosay struct snp_say whole = SNP_SAY(SIZE_MAX / 4);
     va_list args;
 
     va_start(args, fmt);
-    if (vasprintf(&text, fmt, args) < 0) {
-        text = NULL;
-    }
+    whole.r = vasprintf(&text, fmt, args) < 0 ? SNP_E_NOMEM : 0;
     va_end(args);
-    if (text == NULL) {
-        snp_task_end(task, NULL);
-    } else {
-        snp_task_say(task, is_error, text, strlen(text));
+    if (whole.r == 0) {
+        snp_say_bytes(&whole, text, strlen(text));
     }
+    snp_task_say(task, is_error, &whole);
 }
 
 void snp_task_fail(struct snp_task *task, const struct snp_err *err)
 {
-    snp_autobuf struct snp_buf text = {0};
+    snp_autosay struct snp_say text = SNP_SAY((size_t)MESSAGE_TEXT * 8);
     struct snp_err ours = *err;
 
+    if (task->tool->fail != NULL) {
+        task->tool->fail(task, err);
+        return;
+    }
     if (task->session[0] != '\0' && snp_streq(err->object, task->session)) {
         snp_err_about(&ours, task->session_id);
     }
-    snp_buf_init(&text, (size_t)MESSAGE_TEXT * 8);
-    if (snp_mcp_remedy_text(&text, &ours, MESSAGE_TEXT) < 0) {
+    snp_mcp_remedy_say(&text, &ours, MESSAGE_TEXT);
+    if (text.r < 0) {
         snp_task_end(task, NULL);
-        return;
-    }
-    if ((task->tool->flags & SNP_TOOL_HAS_CELL) != 0) {
+    } else if ((task->tool->flags & SNP_TOOL_HAS_CELL) != 0) {
         snp_task_end(
             task,
             json_pack("{s:[{s:s, s:o}], s:{s:s, s:{s:s, s:s, s:o*}}, s:b}", "content", "type",
-                      "text", "text", json_sprintf("Error: %s", snp_buf_cstr(&text)),
+                      "text", "text", json_sprintf("Error: %s", snp_say_cstr(&text)),
                       "structuredContent", "status", "error", "error", "type",
-                      snp_code_name(err->code), "message", snp_buf_cstr(&text), "remedy",
+                      snp_code_name(err->code), "message", snp_say_cstr(&text), "remedy",
                       err->remedy.kind == SNP_REMEDY_NONE ? NULL
                                                           : snp_json_from_remedy(&ours.remedy),
                       "isError", 1));
-        return;
+    } else {
+        snp_task_sayf(task, true, "Error: %s", snp_say_cstr(&text));
     }
-    snp_task_sayf(task, true, "Error: %s", snp_buf_cstr(&text));
 }
 
 /* The daemon -------------------------------------------------------------------------------- */
@@ -365,7 +350,13 @@ static void on_done(
     struct snp_task *task = ctx;
 
     task->open_id = 0;
-    task->next(task, err, head, raw, raw_len);
+    task->raw = raw;
+    task->raw_len = raw_len;
+    if (err != NULL) {
+        (task->failed == NULL ? snp_task_fail : task->failed)(task, err);
+    } else {
+        task->next(task, head);
+    }
 }
 
 static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_len)
@@ -376,17 +367,12 @@ static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_
     snp_cell_event(&task->cell, kept, head, raw, raw_len);
 }
 
-static void ask(struct snp_task *task, const struct snp_async_call *call)
-{
-    struct snp_err err;
-
-    if (snp_async_call(task->service->async, call, &task->open_id, &err) < 0) {
-        snp_task_fail(task, &err);
-    }
-}
-
-void snp_task_ask(
-    struct snp_task *task, json_t *head, const void *raw, size_t raw_len, snp_task_next next)
+void snp_task_send(struct snp_task *task,
+                   json_t *head,
+                   const void *raw,
+                   size_t raw_len,
+                   snp_task_next next,
+                   snp_task_failed failed)
 {
     const struct snp_async_call call = {
         .head = head,
@@ -396,21 +382,32 @@ void snp_task_ask(
         .done = on_done,
         .ctx = task,
     };
+    struct snp_err err;
 
     task->next = next;
-    task->is_cell = false;
-    ask(task, &call);
+    task->failed = failed;
+    if (snp_async_call(task->service->async, &call, &task->open_id, &err) < 0) {
+        snp_task_fail(task, &err);
+    }
+}
+
+void snp_task_ask(struct snp_task *task,
+                  json_t *head,
+                  snp_task_next next,
+                  snp_task_failed failed)
+{
+    snp_task_send(task, head, NULL, 0, next, failed);
 }
 
 void snp_task_run_cell(struct snp_task *task,
                        const struct snp_cell_spec *spec,
-                       snp_task_next done)
+                       snp_task_next next,
+                       snp_task_failed failed)
 {
     snp_autobuf struct snp_buf raw = {0};
     struct snp_exec_request request;
     snp_autojson json_t *argv = spec->argv;
     snp_autojson json_t *limits = json_object();
-    struct snp_async_call call = {.event = on_event, .done = on_done, .ctx = task};
     int r = 0;
 
     snp_buf_init(&raw, spec->code_len + spec->input_len + 1);
@@ -448,15 +445,8 @@ void snp_task_run_cell(struct snp_task *task,
         request.project = request.template = request.tier = request.rootfs = NULL;
         request.env = NULL;
     }
-    call.head = r == 0 ? snp_record_write(&snp_exec_request_form, &request) : NULL;
-    if (call.head == NULL) {
-        snp_task_end(task, NULL);
-        return;
-    }
-    call.raw = raw.len == 0 ? "" : snp_buf_bytes(&raw);
-    call.raw_len = raw.len;
-    task->next = done;
-    ask(task, &call);
+    snp_task_send(task, r == 0 ? snp_record_write(&snp_exec_request_form, &request) : NULL,
+                  raw.len == 0 ? "" : snp_buf_bytes(&raw), raw.len, next, failed);
 }
 
 const char *snp_task_arg(const struct snp_task *task, const char *name, const char *fallback)

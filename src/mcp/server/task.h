@@ -16,33 +16,45 @@ void snp_task_start(struct snp_mcp_sandboxes *service,
                     json_t *args);
 /* Give up: what runs is interrupted, and nobody is told. */
 void snp_task_cancel(struct snp_task *task);
-/* Make it a job; the caller is still to be answered (snp_task_detach). False: there are too many jobs. */
-bool snp_task_to_background(struct snp_task *task, struct snp_job **ret);
-
 /* The service ends: all tasks are freed without a word to anybody. */
 void snp_tasks_drop(struct snp_mcp_sandboxes *service);
 
 /* The end, with a whole result of tools/call (consumed; NULL = out of memory). Frees the task. */
 void snp_task_end(struct snp_task *task, json_t *result);
 
-/* The end with a text; then the notes, if there are any. */
-void snp_task_say(struct snp_task *task, bool is_error, const char *text, size_t n);
+/* The end with a text (one that failed: out of memory); then the notes, if there are any. */
+void snp_task_say(struct snp_task *task, bool is_error, const struct snp_say *text);
 void snp_task_sayf(struct snp_task *task, bool is_error, const char *fmt, ...) SNP_PRINTF(3, 4);
 /* The end with an error of the protocol; data: consumed, may be NULL. */
 void snp_task_refuse(struct snp_task *task, int code, json_t *data, const char *message);
-/* The end with "Error: MESSAGE". */
+/* The end as this kind of task fails: a tool with "Error: MESSAGE". */
 void snp_task_fail(struct snp_task *task, const struct snp_err *err);
+#define snp_task_failf(task, code, ...)                 \
+    do {                                                \
+        struct snp_err snp_err_;                        \
+        (void)snp_fail(&snp_err_, (code), __VA_ARGS__); \
+        snp_task_fail((task), &snp_err_);               \
+    } while (0)
 
 /* Answer the call now; the task goes on, as a job. result: consumed. */
 void snp_task_detach(struct snp_task *task, json_t *result);
 
 /*
- * Ask the daemon; head consumed. Output that comes as events goes to task->cell, if that has been made
- * (snp_cell_init). next: with err != NULL if it failed. If it cannot be asked the task
+ * Ask the daemon; head consumed, NULL = out of memory. Output that comes as events goes to task->cell, if
+ * that has been made (snp_cell_init). failed: NULL = snp_task_fail. If it cannot be asked the task
  * has ended when this returns.
  */
-void snp_task_ask(
-    struct snp_task *task, json_t *head, const void *raw, size_t raw_len, snp_task_next next);
+void snp_task_ask(struct snp_task *task,
+                  json_t *head,
+                  snp_task_next next,
+                  snp_task_failed failed);
+/* The same with bytes behind the head. */
+void snp_task_send(struct snp_task *task,
+                   json_t *head,
+                   const void *raw,
+                   size_t raw_len,
+                   snp_task_next next,
+                   snp_task_failed failed);
 
 /* One cell in the task's session. */
 struct snp_cell_spec {
@@ -54,10 +66,11 @@ struct snp_cell_spec {
     uint64_t wall_ms;      /* 0 = the configuration's */
     uint64_t memory_bytes; /* asked for explicitly; 0 = the session's */
 };
-/* Run it; done: task->cell holds the output, head the result. As snp_task_ask otherwise. */
+/* Run it; next: task->cell holds the output, head the result. As snp_task_ask otherwise. */
 void snp_task_run_cell(struct snp_task *task,
                        const struct snp_cell_spec *spec,
-                       snp_task_next done);
+                       snp_task_next next,
+                       snp_task_failed failed);
 
 /* Borrowed; the fallback if the argument is absent or null. */
 const char *snp_task_arg(const struct snp_task *task, const char *name, const char *fallback);

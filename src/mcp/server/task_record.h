@@ -11,15 +11,9 @@
 
 struct snp_task;
 
-/*
- * What goes on after an answer of the daemon. err != NULL: it failed, and head is NULL. All borrowed until
- * return.
- */
-typedef void (*snp_task_next)(struct snp_task *task,
-                              const struct snp_err *err,
-                              json_t *head,
-                              const char *raw,
-                              size_t raw_len);
+/* What goes on after an answer of the daemon, and after a failure. All borrowed until return. */
+typedef void (*snp_task_next)(struct snp_task *task, json_t *head);
+typedef void (*snp_task_failed)(struct snp_task *task, const struct snp_err *err);
 
 /* Embedded in a task; what was fetched is in task->work. */
 struct snp_fetch {
@@ -30,8 +24,8 @@ struct snp_fetch {
     uint64_t size;   /* of the whole */
     bool is_end;     /* the last byte is among them */
     bool was_opened; /* the session was opened for this */
-    /* err != NULL: it failed. */
-    void (*done)(struct snp_task *task, const struct snp_err *err);
+    void (*done)(struct snp_task *task);
+    snp_task_failed failed;
 };
 
 enum snp_task_state {
@@ -58,13 +52,16 @@ struct snp_task {
     bool is_cancelled;
     uint32_t open_id;         /* request to the daemon; 0 = none */
     struct snp_mcp_cell cell; /* the cell that runs or ran last, or one that is looked at */
-    bool is_cell;             /* one runs: its displays are kept */
+    bool is_cell;             /* it runs cells, whose displays are kept */
     size_t told
         [SNP_CELL_STREAMS]; /* bytes of its output that progress has told (mcp/server/progress.h) */
     struct snp_buf notes; /* lines to be added to the result */
     uint64_t started_us;
     /* For tools that take several steps. */
     snp_task_next next;
+    snp_task_failed failed;
+    const char *raw; /* of the answer, while `next` runs; borrowed */
+    size_t raw_len;
     struct snp_buf work;
     struct snp_fetch fetch;
     struct snp_again again;

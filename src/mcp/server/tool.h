@@ -57,6 +57,8 @@ struct snp_tool {
     unsigned flags;
     /* Ends, now or later, with one of snp_task_end's relatives (mcp/server/task.h). */
     void (*run)(struct snp_task *task);
+    /* How it fails instead of as tools do; NULL = as they do. */
+    void (*fail)(struct snp_task *task, const struct snp_err *err);
 };
 
 /*

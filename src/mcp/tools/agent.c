@@ -28,36 +28,26 @@ enum {
 
 /* Answers ----------------------------------------------------------------------------------- */
 
-static void say_error(struct snp_task *task, const char *before, const char *text)
+static void say_error(struct snp_task *task, const char *before, const char *error)
 {
-    snp_autobuf struct snp_buf whole = {0};
-    int r;
+    snp_autosay struct snp_say text = SNP_SAY((size_t)ERROR_SHOWN * 8);
 
-    snp_buf_init(&whole, (size_t)ERROR_SHOWN * 8);
-    r = snp_buf_adds(&whole, before);
-    r = r < 0 ? r : snp_text_line(&whole, text, strlen(text), ERROR_SHOWN);
-    if (r < 0) {
-        snp_task_end(task, NULL);
-    } else {
-        snp_task_say(task, true, snp_buf_bytes(&whole), whole.len);
-    }
+    snp_say(&text, "%s", before);
+    snp_say_line(&text, error, ERROR_SHOWN);
+    snp_task_say(task, true, &text);
 }
 
 static void say_not_found(struct snp_task *task)
 {
-    snp_autobuf struct snp_buf text = {0};
-    const char *id = snp_task_arg(task, "run_id", "");
+    snp_autosay struct snp_say text = SNP_SAY((size_t)ID_SHOWN * 8);
 
-    snp_buf_init(&text, (size_t)ID_SHOWN * 8);
-    if (snp_text_line(&text, id, strlen(id), ID_SHOWN) < 0 ||
-        snp_buf_adds(&text, "' not found") < 0) {
-        snp_task_end(task, NULL);
-        return;
-    }
-    say_error(task, "Error: Run '", snp_buf_cstr(&text));
+    snp_say(&text, "Error: Run '");
+    snp_say_line(&text, snp_task_arg(task, "run_id", ""), ID_SHOWN);
+    snp_say(&text, "' not found");
+    snp_task_say(task, true, &text);
 }
 
-/* A JSON object as text; consumed. */
+/* A JSON object as text; consumed, NULL = out of memory. */
 static void say_object(struct snp_task *task, json_t *object, size_t indent)
 {
     snp_autofree char *text =
@@ -114,20 +104,14 @@ static bool limits_take(struct snp_task *task, struct snp_agent_spec *spec)
 /* Why it did not start, in the words of those who call tools. */
 static void say_failed(struct snp_task *task, const struct snp_err *err)
 {
-    snp_autobuf struct snp_buf text = {0};
-    int r;
+    snp_autosay struct snp_say text = SNP_SAY((size_t)ERROR_SHOWN * 8);
 
-    snp_buf_init(&text, (size_t)ERROR_SHOWN * 8);
-    r = snp_mcp_remedy_text(&text, err, ERROR_SHOWN);
-    r = r < 0 || err->code == SNP_E_LIMIT
-            ? r
-            : snp_buf_adds(&text,
-                           "; or work on the task yourself with SniparaSandbox.execute_python");
-    if (r < 0) {
-        snp_task_end(task, NULL);
-    } else {
-        say_error(task, "Error starting agent: ", snp_buf_cstr(&text));
+    snp_say(&text, "Error starting agent: ");
+    snp_mcp_remedy_say(&text, err, ERROR_SHOWN);
+    if (err->code != SNP_E_LIMIT) {
+        snp_say(&text, "; or work on the task yourself with SniparaSandbox.execute_python");
     }
+    snp_task_say(task, true, &text);
 }
 
 static json_t *started_json(const struct snp_task *task, const json_t *head)
@@ -147,7 +131,6 @@ static json_t *started_json(const struct snp_task *task, const json_t *head)
 static void on_started(void *ctx, const json_t *head, const struct snp_err *err)
 {
     struct snp_task *task = ctx;
-    json_t *shown;
 
     if (err != NULL) {
         say_failed(task, err);
@@ -156,12 +139,7 @@ static void on_started(void *ctx, const json_t *head, const struct snp_err *err)
     if (task->call == NULL) { /* cancelled: nobody knows of the run, so it ends */
         snp_agent_signal(task->service, snp_json_str(head, "trajectory_id", ""), SIGTERM);
     }
-    shown = started_json(task, head);
-    if (shown == NULL) {
-        snp_task_end(task, NULL);
-    } else {
-        say_object(task, shown, 0);
-    }
+    say_object(task, started_json(task, head), 0);
 }
 
 void snp_tool_agent_run(struct snp_task *task)

@@ -9,7 +9,6 @@
 #include "mcp/caps.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
-#include "text/text.h"
 
 enum {
     PROGRAM_MAX = 16 << 20,
@@ -103,36 +102,28 @@ static void program_run(struct snp_task *task,
         .wall_ms = HELPER_MS,
     };
 
-    snp_task_run_cell(task, &spec, done);
+    snp_task_run_cell(task, &spec, done, NULL);
 }
 
 /* Whether the cell was fine; else the task has ended with what it says. */
-static bool check(struct snp_task *task, const struct snp_err *err, const json_t *head)
+static bool check(struct snp_task *task, const json_t *head)
 {
     const struct snp_cell_view view = {.head = head,
                                        .session_id = task->session_id,
                                        .notes = "",
                                        .timeout_s = HELPER_MS / 1e3};
-    snp_autobuf struct snp_buf text = {0};
+    snp_autosay struct snp_say text = SNP_SAY(PROGRAM_MAX);
 
-    if (err != NULL) {
-        snp_task_fail(task, err);
-        return false;
-    }
-    snp_buf_init(&text, PROGRAM_MAX);
-    if (snp_cell_error(&text, &view) < 0) {
-        snp_task_end(task, NULL);
-        return false;
-    }
-    if (text.len > 0) {
-        snp_task_say(task, true, snp_buf_bytes(&text), text.len);
+    snp_cell_error(&text, &view);
+    if (text.r < 0 || text.buf.len > 0) {
+        snp_task_say(task, true, &text);
         return false;
     }
     return true;
 }
 
 /* What the program printed, clean and without its last line end. */
-static int printed(struct snp_task *task, struct snp_buf *out)
+static void printed_say(struct snp_task *task, struct snp_say *out)
 {
     const struct snp_buf *raw = &task->cell.stream[SNP_CELL_STDOUT].text;
     size_t n = raw->len;
@@ -140,28 +131,17 @@ static int printed(struct snp_task *task, struct snp_buf *out)
     while (n > 0 && snp_buf_bytes(raw)[n - 1] == '\n') {
         n--;
     }
-    return snp_text_add(out, n == 0 ? "" : snp_buf_bytes(raw), n, SHOWN, NULL);
+    snp_say_text(out, n == 0 ? "" : snp_buf_bytes(raw), n, SHOWN);
 }
 
-static void on_got(struct snp_task *task,
-                   const struct snp_err *err,
-                   json_t *head,
-                   const char *raw,
-                   size_t raw_len)
+static void on_got(struct snp_task *task, json_t *head)
 {
-    snp_autobuf struct snp_buf text = {0};
+    snp_autosay struct snp_say text = SNP_SAY(PROGRAM_MAX);
 
-    (void)raw;
-    (void)raw_len;
-    if (!check(task, err, head)) {
-        return;
+    if (check(task, head)) {
+        printed_say(task, &text);
+        snp_task_say(task, false, &text);
     }
-    snp_buf_init(&text, PROGRAM_MAX);
-    if (printed(task, &text) < 0) {
-        snp_task_end(task, NULL);
-        return;
-    }
-    snp_task_say(task, false, text.len == 0 ? "" : snp_buf_bytes(&text), text.len);
 }
 
 void snp_tool_get_context(struct snp_task *task)
@@ -169,20 +149,13 @@ void snp_tool_get_context(struct snp_task *task)
     program_run(task, get_program, sizeof(get_program) - 1, on_got);
 }
 
-static void on_set(struct snp_task *task,
-                   const struct snp_err *err,
-                   json_t *head,
-                   const char *raw,
-                   size_t raw_len)
+static void on_set(struct snp_task *task, json_t *head)
 {
     const json_t *key = json_object_get(task->args, "key");
     json_t *keys = json_object_get(task->service->keys, task->session);
-    snp_autobuf struct snp_buf text = {0};
-    int r;
+    snp_autosay struct snp_say text = SNP_SAY(PROGRAM_MAX);
 
-    (void)raw;
-    (void)raw_len;
-    if (!check(task, err, head)) {
+    if (!check(task, head)) {
         return;
     }
     if (keys == NULL) {
@@ -192,18 +165,11 @@ static void on_set(struct snp_task *task,
     if (strlen(json_string_value(key)) == json_string_length(key)) {
         snp_mcp_remember(keys, json_string_value(key), json_true(), SNP_MCP_KEYS_MAX);
     }
-    snp_buf_init(&text, PROGRAM_MAX);
-    r = snp_buf_adds(&text, "Set context['");
-    r = r < 0
-            ? r
-            : snp_text_line(&text, json_string_value(key), json_string_length(key), KEY_SHOWN);
-    r = r < 0 ? r : snp_buf_adds(&text, "'] = ");
-    r = r < 0 ? r : printed(task, &text);
-    if (r < 0) {
-        snp_task_end(task, NULL);
-        return;
-    }
-    snp_task_say(task, false, snp_buf_bytes(&text), text.len);
+    snp_say(&text, "Set context['");
+    snp_say_string(&text, key, KEY_SHOWN);
+    snp_say(&text, "'] = ");
+    printed_say(task, &text);
+    snp_task_say(task, false, &text);
 }
 
 void snp_tool_set_context(struct snp_task *task)
@@ -211,47 +177,36 @@ void snp_tool_set_context(struct snp_task *task)
     json_t *key = json_object_get(task->args, "key");
     json_t *value = json_object_get(task->args, "value");
     snp_autojson json_t *pair = NULL;
-    snp_autofree char *inner = NULL;
+    snp_autojson json_t *inner = NULL;
+    snp_autofree char *text = NULL;
     snp_autofree char *outer = NULL;
-    snp_autobuf struct snp_buf program = {0};
-    struct snp_err err;
+    snp_autosay struct snp_say program = SNP_SAY(PROGRAM_MAX);
 
     if (json_string_length(key) == 0 || !json_is_string(value)) {
-        (void)snp_fail(&err, SNP_E_INVALID,
+        snp_task_failf(task, SNP_E_INVALID,
                        json_string_length(key) == 0 ? "No key provided" : "No value provided");
-        snp_task_fail(task, &err);
         return;
     }
     /* JSON text of JSON text: a string that Python reads as JSON does (no \/ is written). */
     pair = json_pack("[O, O]", key, value);
-    inner = pair == NULL ? NULL : snp_json_text(pair);
-    if (inner != NULL) {
-        snp_autojson json_t *text = json_string(inner);
-
-        outer = json_dumps(text, JSON_ENCODE_ANY);
-    }
-    snp_buf_init(&program, PROGRAM_MAX);
+    text = snp_json_text(pair);
+    inner = text == NULL ? NULL : json_string(text);
+    outer = json_dumps(inner, JSON_ENCODE_ANY);
     if (outer == NULL) {
         snp_task_end(task, NULL);
         return;
     }
-    if (snp_buf_addf(&program, "import json\na = json.loads(%s)\n%s", outer, set_program) < 0) {
-        (void)snp_fail(&err, SNP_E_LIMIT, "the value is larger than %d MiB", PROGRAM_MAX >> 20);
-        snp_task_fail(task, &err);
+    snp_say(&program, "import json\na = json.loads(%s)\n%s", outer, set_program);
+    if (program.r < 0) {
+        snp_task_failf(task, SNP_E_LIMIT, "the value is larger than %d MiB", PROGRAM_MAX >> 20);
         return;
     }
-    program_run(task, snp_buf_bytes(&program), program.len, on_set);
+    program_run(task, snp_buf_bytes(&program.buf), program.buf.len, on_set);
 }
 
-static void on_cleared(struct snp_task *task,
-                       const struct snp_err *err,
-                       json_t *head,
-                       const char *raw,
-                       size_t raw_len)
+static void on_cleared(struct snp_task *task, json_t *head)
 {
-    (void)raw;
-    (void)raw_len;
-    if (check(task, err, head)) {
+    if (check(task, head)) {
         (void)json_object_del(task->service->keys, task->session);
         snp_task_sayf(task, false, "REPL context cleared");
     }

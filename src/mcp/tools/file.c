@@ -69,42 +69,22 @@ static size_t fitting(const char *bytes, size_t n)
     return n;
 }
 
-/* The call that reads on. */
-static int next_add(const struct snp_task *task,
-                    struct snp_buf *text,
-                    const char *path,
-                    unsigned long long at)
-{
-    int r = snp_buf_adds(text, "\n[next] SniparaSandbox.read_file(");
-
-    r = r < 0 ? r : snp_mcp_call_arg(text, "path", path);
-    r = r < 0 ? r : snp_buf_addf(text, ", offset=%llu", at);
-    r = r < 0 ? r : snp_mcp_call_session(text, task->session_id);
-    return r < 0 ? r : snp_buf_adds(text, ")");
-}
-
-static void on_read(struct snp_task *task, const struct snp_err *err)
+static void on_read(struct snp_task *task)
 {
     const char *path = snp_task_arg(task, "path", "");
     const struct snp_fetch *fetch = &task->fetch;
     const char *bytes = task->work.len == 0 ? "" : snp_buf_bytes(&task->work);
     size_t n = task->work.len;
-    snp_autobuf struct snp_buf text = {0};
-    unsigned long long end;
+    snp_autosay struct snp_say text = SNP_SAY(TEXT_BUILD);
+    unsigned long long size = fetch->size;
     size_t shown;
     bool is_end;
-    int r;
 
-    if (err != NULL) {
-        snp_task_fail(task, err);
-        return;
-    }
     if (memchr(bytes, '\0', n) != NULL) {
         const char *mime = snp_image_type(bytes, n);
 
-        snp_task_sayf(task, true, "Error: %.300s is binary (%llu bytes%s%s); %s", path,
-                      (unsigned long long)fetch->size, mime == NULL ? "" : ", ",
-                      mime == NULL ? "" : mime,
+        snp_task_sayf(task, true, "Error: %.300s is binary (%llu bytes%s%s); %s", path, size,
+                      mime == NULL ? "" : ", ", mime == NULL ? "" : mime,
                       mime == NULL ? "read it with SniparaSandbox.execute_python"
                                    : "SniparaSandbox.view_image shows it");
         return;
@@ -112,25 +92,22 @@ static void on_read(struct snp_task *task, const struct snp_err *err)
     n -= fetch->is_end ? 0 : snp_utf8_begun(bytes, n);
     shown = fitting(bytes, n);
     is_end = fetch->is_end && shown == n;
-    n = shown;
-    end = fetch->from + n;
-    snp_buf_init(&text, TEXT_BUILD);
-    r = snp_text_line(&text, path, strlen(path), PATH_SHOWN);
-    if (r == 0 && fetch->from == 0 && is_end) {
-        r = snp_buf_addf(&text, ": %llu bytes\n\n", (unsigned long long)fetch->size);
-    } else if (r == 0) {
-        r = snp_buf_addf(&text, ": bytes %llu to %llu of %llu\n\n",
-                         (unsigned long long)fetch->from, end, (unsigned long long)fetch->size);
+    snp_say_line(&text, path, PATH_SHOWN);
+    if (fetch->from == 0 && is_end) {
+        snp_say(&text, ": %llu bytes\n\n", size);
+    } else {
+        snp_say(&text, ": bytes %llu to %llu of %llu\n\n", (unsigned long long)fetch->from,
+                (unsigned long long)fetch->from + shown, size);
     }
-    r = r < 0 ? r : snp_text_add(&text, bytes, n, READ_MAX, NULL);
-    if (r == 0 && !is_end) {
-        r = next_add(task, &text, path, end);
+    snp_say_text(&text, bytes, shown, READ_MAX);
+    if (!is_end) { /* the call that reads on */
+        snp_say(&text, "\n[next] SniparaSandbox.read_file(");
+        snp_mcp_call_arg(&text, "path", path);
+        snp_say(&text, ", offset=%llu", (unsigned long long)fetch->from + shown);
+        snp_mcp_call_session(&text, task->session_id);
+        snp_say(&text, ")");
     }
-    if (r < 0) {
-        snp_task_end(task, NULL);
-        return;
-    }
-    snp_task_say(task, false, snp_buf_bytes(&text), text.len);
+    snp_task_say(task, false, &text);
 }
 
 void snp_tool_read_file(struct snp_task *task)
@@ -144,24 +121,20 @@ void snp_tool_read_file(struct snp_task *task)
                         limit < 1          ? READ_DEFAULT
                         : limit > READ_MAX ? READ_MAX
                                            : (uint64_t)limit,
-                        on_read);
+                        on_read, NULL);
     }
 }
 
 /* Images -------------------------------------------------------------------------------------- */
 
-static void on_image(struct snp_task *task, const struct snp_err *err)
+static void on_image(struct snp_task *task)
 {
     const char *path = snp_task_arg(task, "path", "");
     const char *bytes = task->work.len == 0 ? "" : snp_buf_bytes(&task->work);
     const char *mime = snp_image_type(bytes, task->work.len);
     snp_autofree char *data = NULL;
-    snp_autobuf struct snp_buf text = {0};
+    snp_autosay struct snp_say text = SNP_SAY(TEXT_BUILD);
 
-    if (err != NULL) {
-        snp_task_fail(task, err);
-        return;
-    }
     if (!task->fetch.is_end) {
         snp_task_sayf(task, true,
                       "Error: the image has %llu bytes, more than %d MiB: make it "
@@ -174,15 +147,13 @@ static void on_image(struct snp_task *task, const struct snp_err *err)
         return;
     }
     data = snp_base64(bytes, task->work.len);
-    snp_buf_init(&text, TEXT_BUILD);
-    if (data == NULL || snp_text_line(&text, path, strlen(path), PATH_SHOWN) < 0 ||
-        snp_buf_addf(&text, ": %s, %zu bytes", mime, task->work.len) < 0) {
-        snp_task_end(task, NULL);
-        return;
-    }
-    snp_task_end(task, json_pack("{s:[{s:s, s:o}, {s:s, s:s, s:s}]}", "content", "type", "text",
-                                 "text", snp_text_json(&text), "type", "image", "data", data,
-                                 "mimeType", mime));
+    snp_say_line(&text, path, PATH_SHOWN);
+    snp_say(&text, ": %s, %zu bytes", mime, task->work.len);
+    snp_task_end(task, data == NULL || text.r < 0
+                           ? NULL
+                           : json_pack("{s:[{s:s, s:o}, {s:s, s:s, s:s}]}", "content", "type",
+                                       "text", "text", snp_text_json(&text.buf), "type",
+                                       "image", "data", data, "mimeType", mime));
 }
 
 void snp_tool_view_image(struct snp_task *task)
@@ -190,7 +161,7 @@ void snp_tool_view_image(struct snp_task *task)
     const char *path = path_of(task, NULL);
 
     if (path != NULL) {
-        snp_fetch_start(task, path, 0, SNP_MCP_IMAGE_MAX, on_image);
+        snp_fetch_start(task, path, 0, SNP_MCP_IMAGE_MAX, on_image, NULL);
     }
 }
 
@@ -198,18 +169,10 @@ void snp_tool_view_image(struct snp_task *task)
 
 static void chunk_put(struct snp_task *task);
 
-static void on_put(struct snp_task *task,
-                   const struct snp_err *err,
-                   json_t *head,
-                   const char *raw,
-                   size_t raw_len)
+static void on_put(struct snp_task *task, json_t *head)
 {
     (void)head;
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        snp_task_fail(task, err);
-    } else if (task->fetch.from < task->work.len && !task->is_cancelled) {
+    if (task->fetch.from < task->work.len && !task->is_cancelled) {
         chunk_put(task);
     } else {
         snp_task_sayf(task, false, "Wrote %zu bytes to %.300s", task->work.len,
@@ -222,16 +185,13 @@ static void chunk_put(struct snp_task *task)
     uint64_t at = task->fetch.from;
     size_t n = task->work.len - at < SNP_FILE_CHUNK_MAX ? task->work.len - (size_t)at
                                                         : SNP_FILE_CHUNK_MAX;
-    json_t *head =
-        SNP_WRITE(snp_put_request, .session = task->session,
-                  .path = snp_task_arg(task, "path", ""), .offset = at, .truncate = at == 0);
 
     task->fetch.from += n;
-    if (head == NULL) {
-        snp_task_end(task, NULL);
-        return;
-    }
-    snp_session_ask(task, head, n == 0 ? NULL : snp_buf_bytes(&task->work) + at, n, on_put);
+    snp_session_ask(task,
+                    SNP_WRITE(snp_put_request, .session = task->session,
+                              .path = snp_task_arg(task, "path", ""), .offset = at,
+                              .truncate = at == 0),
+                    n == 0 ? NULL : snp_buf_bytes(&task->work) + at, n, on_put);
 }
 
 /* Strictly: digits, then at most two "=", in fours; line ends between. -1: it is not. */
@@ -301,66 +261,45 @@ void snp_tool_write_file(struct snp_task *task)
 
 /* Listing ------------------------------------------------------------------------------------- */
 
-static int entry_add(struct snp_buf *text, const json_t *entry)
+static void entry_say(struct snp_say *text, const json_t *entry)
 {
-    const json_t *name = json_object_get(entry, "name");
-    const char *type = snp_json_str(entry, "type", "other");
+    struct snp_ls_entry row;
     char size[32];
-    int r = snp_buf_adds(text, "\n  ");
 
-    r = r < 0 ? r
-              : snp_text_line(text, json_string_value(name), json_string_length(name),
-                              PATH_SHOWN);
-    if (r == 0 && strcmp(type, "file") == 0) {
-        r = snp_buf_addf(
-            text, "  %s",
-            snp_format_bytes((uint64_t)snp_json_int(entry, "size", 0), size, sizeof(size)));
-    } else if (r == 0) {
-        r = snp_buf_adds(text, strcmp(type, "dir") == 0    ? "/"
-                               : strcmp(type, "link") == 0 ? "  (link)"
-                                                           : "  (neither file nor folder)");
+    snp_record_read(entry, &snp_ls_entry_form, &row);
+    snp_say(text, "\n  ");
+    snp_say_string(text, row.name, PATH_SHOWN);
+    if (strcmp(row.type, "file") == 0) {
+        snp_say(text, "  %s", snp_format_bytes(row.size, size, sizeof(size)));
+    } else {
+        snp_say(text, "%s",
+                strcmp(row.type, "dir") == 0    ? "/"
+                : strcmp(row.type, "link") == 0 ? "  (link)"
+                                                : "  (neither file nor folder)");
     }
-    return r;
 }
 
-static void on_ls(struct snp_task *task,
-                  const struct snp_err *err,
-                  json_t *head,
-                  const char *raw,
-                  size_t raw_len)
+static void on_ls(struct snp_task *task, json_t *head)
 {
-    const char *path = snp_task_arg(task, "path", "");
-    const json_t *entries = json_object_get(head, "entries");
-    size_t n = json_array_size(entries);
-    bool is_all = !snp_json_bool(head, "truncated", false);
-    snp_autobuf struct snp_buf text = {0};
+    snp_autosay struct snp_say text = SNP_SAY(TEXT_BUILD);
+    struct snp_ls_answer listed;
+    size_t n;
     size_t i = 0;
-    int r;
 
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        snp_task_fail(task, err);
-        return;
+    snp_record_read(head, &snp_ls_answer_form, &listed);
+    n = json_array_size(listed.entries);
+    snp_say_line(&text, snp_task_arg(task, "path", ""), PATH_SHOWN);
+    snp_say(&text, ": %zu%s entries", n, listed.truncated ? " or more" : "");
+    for (; i < n && i < SNP_MCP_ENTRIES_MAX && text.buf.len < SNP_MCP_TEXT_MAX - 600; i++) {
+        entry_say(&text, json_array_get(listed.entries, i));
     }
-    snp_buf_init(&text, TEXT_BUILD);
-    r = snp_text_line(&text, path, strlen(path), PATH_SHOWN);
-    r = r < 0 ? r : snp_buf_addf(&text, ": %zu%s entries", n, is_all ? "" : " or more");
-    for (; i < n && i < SNP_MCP_ENTRIES_MAX && text.len < SNP_MCP_TEXT_MAX - 600 && r == 0;
-         i++) {
-        r = entry_add(&text, json_array_get(entries, i));
+    if (i < n || listed.truncated) {
+        snp_say(&text,
+                "\n[more] the first %zu are shown; SniparaSandbox.execute_shell has "
+                "ls, find and grep",
+                i);
     }
-    if (r == 0 && (i < n || !is_all)) {
-        r = snp_buf_addf(&text,
-                         "\n[more] the first %zu are shown; SniparaSandbox.execute_shell has "
-                         "ls, find and grep",
-                         i);
-    }
-    if (r < 0) {
-        snp_task_end(task, NULL);
-        return;
-    }
-    snp_task_say(task, false, snp_buf_bytes(&text), text.len);
+    snp_task_say(task, false, &text);
 }
 
 void snp_tool_list_files(struct snp_task *task)

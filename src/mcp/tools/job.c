@@ -21,14 +21,12 @@ static struct snp_job *job_of(struct snp_task *task)
 {
     const char *id = snp_task_arg(task, "job_id", "");
     struct snp_job *job = snp_job_find(task->service, id);
-    struct snp_err err;
 
     if (job == NULL) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND,
+        snp_task_failf(task, SNP_E_NOT_FOUND,
                        "no job '%.40s': this server has started %llu (job-1, job-2, ...), and "
                        "keeps the last %d until it ends",
                        id, (unsigned long long)task->service->last_job, SNP_MCP_JOBS_MAX);
-        snp_task_fail(task, &err);
     }
     return job;
 }
@@ -80,29 +78,23 @@ static void say_running(struct snp_task *task, const struct snp_job *job)
 {
     struct snp_mcp_cell *cell = &job->task->cell;
     const char *status = job->task->state == SNP_TASK_WAITING ? "waiting" : "running";
-    int r = 0;
-    json_t *out = news_take(&cell->stream[SNP_CELL_STDOUT], OUT_SHOWN, &r);
-    json_t *err = news_take(&cell->stream[SNP_CELL_STDERR], ERR_SHOWN, &r);
-    snp_autobuf struct snp_buf text = {0};
+    snp_autosay struct snp_say text = SNP_SAY(TEXT_MAX);
+    snp_autojson json_t *out = news_take(&cell->stream[SNP_CELL_STDOUT], OUT_SHOWN, &text.r);
+    snp_autojson json_t *err = news_take(&cell->stream[SNP_CELL_STDERR], ERR_SHOWN, &text.r);
     char name[64];
 
     snp_job_text(job, name, sizeof(name));
-    snp_buf_init(&text, TEXT_MAX);
-    r = r < 0 ? r : snp_cell_labelled(&text, "[stdout]\n", out);
-    r = r < 0 ? r : snp_cell_labelled(&text, "[stderr]\n", err);
-    r = r < 0 ? r
-              : snp_buf_addf(&text,
-                             "[job] %s is %s%s; SniparaSandbox.job_poll(job_id=\"%s\", "
-                             "wait=30) waits for more",
-                             name, status, text.len == 0 ? ", nothing new was printed" : "",
-                             job->id);
-    snp_task_end(task, r < 0 ? NULL
-                             : json_pack("{s:[{s:s, s:o}], s:{s:s, s:s, s:O, s:O}}", "content",
-                                         "type", "text", "text", snp_text_json(&text),
-                                         "structuredContent", "status", status, "job_id",
-                                         job->id, "stdout", out, "stderr", err));
-    json_decref(out);
-    json_decref(err);
+    snp_cell_labelled(&text, "[stdout]\n", out);
+    snp_cell_labelled(&text, "[stderr]\n", err);
+    snp_say(&text,
+            "[job] %s is %s%s; SniparaSandbox.job_poll(job_id=\"%s\", wait=30) waits for more",
+            name, status, text.buf.len == 0 ? ", nothing new was printed" : "", job->id);
+    snp_task_end(task, text.r < 0
+                           ? NULL
+                           : json_pack("{s:[{s:s, s:o}], s:{s:s, s:s, s:O, s:O}}", "content",
+                                       "type", "text", "text", snp_text_json(&text.buf),
+                                       "structuredContent", "status", status, "job_id", job->id,
+                                       "stdout", out, "stderr", err));
 }
 
 static void say(struct snp_task *task)

@@ -75,41 +75,28 @@ static void on_result(struct snp_task *task, json_t *head)
 }
 
 /* The session was opened with another policy: its own holds, if that does not give less than asked. */
-static void on_show(struct snp_task *task,
-                    const struct snp_err *err,
-                    json_t *head,
-                    const char *raw,
-                    size_t raw_len)
+static void on_show(struct snp_task *task, json_t *head)
 {
     const struct snp_mcp_profile *profile = profile_of(task);
     const char *project = snp_json_str(head, "project", NULL);
     int64_t has = snp_json_int(json_object_get(head, "limits"), "memory_bytes", 0);
     char has_text[32];
     char asked_text[32];
-    struct snp_err own;
 
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        snp_task_fail(task, &task->refusal);
-        return;
-    }
     if (project != NULL && !snp_streq(project, task->service->options.project)) {
-        (void)snp_fail(&own, SNP_E_INVALID,
+        snp_task_failf(task, SNP_E_INVALID,
                        "session '%.64s' belongs to the project %.200s; use another session_id",
                        task->session_id, project);
-        snp_task_fail(task, &own);
         return;
     }
     (void)snp_format_bytes((uint64_t)has, has_text, sizeof(has_text));
     (void)snp_format_bytes(profile == NULL ? 0 : profile->memory_bytes, asked_text,
                            sizeof(asked_text));
     if (profile != NULL && has > 0 && (uint64_t)has < profile->memory_bytes) {
-        (void)snp_fail(&own, SNP_E_LIMIT,
+        snp_task_failf(task, SNP_E_LIMIT,
                        "session '%.64s' was opened with %s of memory, profile %s has %s; use "
                        "another session_id, or SniparaSandbox.destroy_session first",
                        task->session_id, has_text, profile->name, asked_text);
-        snp_task_fail(task, &own);
         return;
     }
     if (profile != NULL && (uint64_t)has != profile->memory_bytes) {
@@ -122,21 +109,19 @@ static void on_show(struct snp_task *task,
     cell_begin(task);
 }
 
-static void on_cell(struct snp_task *task,
-                    const struct snp_err *err,
-                    json_t *head,
-                    const char *raw,
-                    size_t raw_len)
+static void on_not_shown(struct snp_task *task, const struct snp_err *err)
 {
-    (void)raw;
-    (void)raw_len;
-    if (err == NULL) {
-        on_result(task, head);
-    } else if (err->code == SNP_E_INVALID && !task->was_retried && !task->is_cancelled) {
+    (void)err;
+    snp_task_fail(task, &task->refusal);
+}
+
+static void on_no_result(struct snp_task *task, const struct snp_err *err)
+{
+    if (err->code == SNP_E_INVALID && !task->was_retried && !task->is_cancelled) {
         /* About the session, or about the request? If there is no such session, the latter. */
         task->refusal = *err;
-        snp_task_ask(task, SNP_WRITE(snp_sessions_show_request, .session = task->session), NULL,
-                     0, on_show);
+        snp_task_ask(task, SNP_WRITE(snp_sessions_show_request, .session = task->session),
+                     on_show, on_not_shown);
     } else {
         snp_task_fail(task, err);
     }
@@ -172,7 +157,7 @@ static void cell_begin(struct snp_task *task)
         spec.code = json_string_value(text);
         spec.code_len = json_string_length(text);
     }
-    snp_task_run_cell(task, &spec, on_cell);
+    snp_task_run_cell(task, &spec, on_result, on_no_result);
 }
 
 /* Calls -------------------------------------------------------------------------------------- */
@@ -186,16 +171,15 @@ static bool is_blank(const json_t *text)
 /* Answer with the job's name now. */
 static bool background_begin(struct snp_task *task)
 {
-    struct snp_job *job = NULL;
-    struct snp_err err;
+    struct snp_job *job = snp_job_new(task->service, task);
 
-    if (!snp_task_to_background(task, &job)) {
-        (void)snp_fail(&err, SNP_E_LIMIT,
+    if (job == NULL) {
+        snp_task_failf(task, SNP_E_LIMIT,
                        "%d jobs run in the background; wait for one, or cancel it",
                        SNP_MCP_JOBS_RUNNING_MAX);
-        snp_task_fail(task, &err);
         return false;
     }
+    task->job = job;
     snp_task_detach(
         task,
         json_pack("{s:[{s:s, s:o}], s:{s:s, s:s, s:s}}", "content", "type", "text", "text",
@@ -211,25 +195,21 @@ static bool background_begin(struct snp_task *task)
 static void execute(struct snp_task *task, const char *nothing)
 {
     const json_t *seconds = json_object_get(task->args, "timeout");
-    struct snp_err err;
 
     if (is_blank(source(task))) {
-        (void)snp_fail(&err, SNP_E_INVALID, "%s", nothing);
-        snp_task_fail(task, &err);
+        snp_task_failf(task, SNP_E_INVALID, "%s", nothing);
         return;
     }
     if (json_string_length(source(task)) > SNP_MCP_CODE_MAX) {
-        (void)snp_fail(
-            &err, SNP_E_LIMIT,
+        snp_task_failf(
+            task, SNP_E_LIMIT,
             "%s is larger than %d MiB; SniparaSandbox.write_file takes data, a part at a time",
             is_command(task) ? "the command" : "the code", SNP_MCP_CODE_MAX >> 20);
-        snp_task_fail(task, &err);
         return;
     }
     if (is_command(task) &&
         strlen(json_string_value(source(task))) != json_string_length(source(task))) {
-        (void)snp_fail(&err, SNP_E_INVALID, "a command has no NUL byte");
-        snp_task_fail(task, &err);
+        snp_task_failf(task, SNP_E_INVALID, "a command has no NUL byte");
         return;
     }
     if (json_number_value(seconds) > SNP_MCP_TIMEOUT_S) {

@@ -17,134 +17,108 @@ enum {
     ID_SHOWN = 100,
 };
 
-static int keys_add(struct snp_buf *text, json_t *keys)
+static void keys_say(struct snp_say *text, json_t *keys)
 {
     const char *key;
     json_t *value;
     size_t n = 0;
-    int r = snp_buf_adds(text, ", context: [");
 
+    snp_say(text, ", context: [");
     json_object_foreach(keys, key, value)
     {
-        r = r < 0 ? r : snp_buf_adds(text, n++ == 0 ? "" : ", ");
-        r = r < 0 ? r : snp_text_line(text, key, strlen(key), ID_SHOWN);
+        snp_say(text, n++ == 0 ? "" : ", ");
+        snp_say_line(text, key, ID_SHOWN);
     }
-    return r < 0 ? r : snp_buf_adds(text, "]");
+    snp_say(text, "]");
 }
 
 /* "  - ID: idle 3s, age 120s", and a line about what it lacks */
-static int row_add(const struct snp_mcp_sandboxes *service,
-                   const json_t *session,
-                   struct snp_buf *text)
+static void row_say(const struct snp_mcp_sandboxes *service,
+                    const json_t *session,
+                    struct snp_say *text)
 {
-    const char *name = snp_json_str(session, "name", "");
-    const char *id = snp_mcp_session_id(service, name);
-    bool is_weak = snp_json_int(session, "rank", SNP_TIER_RANK_WHOLE) < SNP_TIER_RANK_WHOLE;
-    double created = json_number_value(json_object_get(session, "created"));
-    double age = (double)time(NULL) - created;
-    json_t *keys = json_object_get(service->keys, name);
-    int r = snp_buf_adds(text, "\n  - ");
+    struct snp_session_row row;
+    const char *id;
+    json_t *keys;
+    double age;
 
-    r = r < 0 ? r : snp_text_line(text, id, strlen(id), ID_SHOWN);
-    r = r < 0 ? r
-              : snp_buf_addf(text, "%s: idle %llds, age %llds", is_weak ? " [LOCAL]" : "",
-                             (long long)(snp_json_int(session, "idle_ms", 0) / 1000),
-                             (long long)(age > 0 ? age : 0));
-    if (r == 0 && json_object_size(keys) > 0) {
-        r = keys_add(text, keys);
+    snp_record_read(session, &snp_session_row_form, &row);
+    id = snp_mcp_session_id(service, row.name);
+    keys = json_object_get(service->keys, row.name);
+    age = (double)time(NULL) - row.created;
+    snp_say(text, "\n  - ");
+    snp_say_line(text, id, ID_SHOWN);
+    snp_say(text, "%s: idle %llus, age %llds", row.rank < SNP_TIER_RANK_WHOLE ? " [LOCAL]" : "",
+            (unsigned long long)(row.idle_ms / 1000), (long long)(age > 0 ? age : 0));
+    if (json_object_size(keys) > 0) {
+        keys_say(text, keys);
     }
-    return r < 0 ? r : snp_mcp_missing_add(text, session, id, "\n    ");
+    snp_mcp_missing_say(text, session, id, "\n    ");
 }
 
-static void on_list(struct snp_task *task,
-                    const struct snp_err *err,
-                    json_t *head,
-                    const char *raw,
-                    size_t raw_len)
+static void on_list(struct snp_task *task, json_t *head)
 {
     const json_t *list = json_object_get(head, "sessions");
-    snp_autobuf struct snp_buf rows = {0};
-    snp_autobuf struct snp_buf text = {0};
+    snp_autosay struct snp_say rows = SNP_SAY(LIST_MAX);
+    snp_autosay struct snp_say text = SNP_SAY(LIST_MAX + 256);
+    snp_autosay struct snp_say shown = SNP_SAY(LIST_MAX + 512);
     size_t n = 0;
-    int r = 0;
 
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        snp_task_fail(task, err);
-        return;
-    }
-    snp_buf_init(&rows, LIST_MAX);
-    snp_buf_init(&text, LIST_MAX + 256);
-    for (size_t i = 0; i < json_array_size(list) && r == 0; i++) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *session = json_array_get(list, i);
 
         /* One without a name ends with its call: nobody could name it. */
         if (snp_json_str(session, "name", "")[0] != '\0') {
             n++;
-            r = row_add(task->service, session, &rows);
+            row_say(task->service, session, &rows);
         }
     }
-    r = r < 0 ? r
-              : snp_buf_addf(&text, "Active sessions (%zu):\nTrust level: %s\n%s", n,
-                             task->service->options.trust,
-                             rows.len == 0 ? "" : snp_buf_cstr(&rows));
-    if (r < 0) {
-        snp_task_end(task, NULL);
-        return;
-    }
-    {
-        snp_autobuf struct snp_buf shown = {0};
-
-        snp_buf_init(&shown, LIST_MAX + 512);
-        if (snp_text_cut(&shown, snp_buf_bytes(&text), text.len, SNP_MCP_TEXT_MAX - 100, NULL) <
-            0) {
-            snp_task_end(task, NULL);
-            return;
-        }
-        snp_task_say(task, false, snp_buf_bytes(&shown), shown.len);
-    }
+    text.r = rows.r;
+    snp_say(&text, "Active sessions (%zu):\nTrust level: %s\n%s", n,
+            task->service->options.trust, snp_say_cstr(&rows));
+    shown.r = text.r < 0 ? text.r
+                         : snp_text_cut(&shown.buf, snp_buf_bytes(&text.buf), text.buf.len,
+                                        SNP_MCP_TEXT_MAX - 100, NULL);
+    snp_task_say(task, false, &shown);
 }
 
 void snp_tool_list_sessions(struct snp_task *task)
 {
-    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), NULL, 0,
-                 on_list);
+    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), on_list, NULL);
 }
 
-static void on_destroyed(struct snp_task *task,
-                         const struct snp_err *err,
-                         json_t *head,
-                         const char *raw,
-                         size_t raw_len)
+static void destroyed_say(struct snp_task *task, bool was_there)
 {
-    bool is_default = strcmp(task->session_id, "default") == 0;
-
-    (void)head;
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL && err->code != SNP_E_NOT_FOUND) {
-        snp_task_fail(task, err);
-        return;
-    }
     (void)json_object_del(task->service->keys, task->session);
-    if (is_default) {
+    if (strcmp(task->session_id, "default") == 0) {
         snp_task_sayf(task, false, "Default session reset");
     } else {
-        snp_task_sayf(task, err != NULL, "Session '%.500s' %s", task->session_id,
-                      err != NULL ? "not found" : "destroyed");
+        snp_task_sayf(task, !was_there, "Session '%.500s' %s", task->session_id,
+                      was_there ? "destroyed" : "not found");
+    }
+}
+
+static void on_destroyed(struct snp_task *task, json_t *head)
+{
+    (void)head;
+    destroyed_say(task, true);
+}
+
+static void on_not_destroyed(struct snp_task *task, const struct snp_err *err)
+{
+    if (err->code == SNP_E_NOT_FOUND) {
+        destroyed_say(task, false);
+    } else {
+        snp_task_fail(task, err);
     }
 }
 
 void snp_tool_destroy_session(struct snp_task *task)
 {
-    struct snp_err err;
-
     if (snp_task_arg(task, "session_id", "")[0] == '\0') {
-        (void)snp_fail(&err, SNP_E_INVALID, "No session_id provided");
-        snp_task_fail(task, &err);
+        snp_task_failf(task, SNP_E_INVALID, "No session_id provided");
         return;
     }
-    snp_task_ask(task, SNP_WRITE(snp_sessions_destroy_request, .session = task->session), NULL,
-                 0, on_destroyed);
+    snp_task_ask(task, SNP_WRITE(snp_sessions_destroy_request, .session = task->session),
+                 on_destroyed, on_not_destroyed);
 }

@@ -7,7 +7,6 @@
 #include "mcp/server/remedy.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
-#include "text/text.h"
 #include "wire/session.h"
 #include "wire/snapshot.h"
 
@@ -20,79 +19,51 @@ enum {
     CELLS_MAX = 100,
 };
 
-/* "\n[lost] a (type): reason": what could not be kept or brought back. */
-static int lost_add(struct snp_buf *text, const char *label, const json_t *list)
+/* "\n[LABEL] a: reason": what could not be kept or brought back. */
+static void lost_say(struct snp_say *text, const char *label, const json_t *list)
 {
     size_t n = json_array_size(list);
-    int r = 0;
 
-    for (size_t i = 0; i < n && i < NAMES_SHOWN && r == 0; i++) {
-        const json_t *item = json_array_get(list, i);
-        const char *name = snp_json_str(item, "name", "?");
-        const char *reason = snp_json_str(item, "reason", "");
+    for (size_t i = 0; i < n && i < NAMES_SHOWN; i++) {
+        struct snp_failed_row row;
 
-        r = snp_buf_addf(text, "\n[%s] ", label);
-        r = r < 0 ? r : snp_text_line(text, name, strlen(name), NAME_SHOWN);
-        if (r == 0 && reason[0] != '\0') {
-            r = snp_buf_adds(text, ": ");
-            r = r < 0 ? r : snp_text_line(text, reason, strlen(reason), LINE_SHOWN);
-        }
+        snp_record_read(json_array_get(list, i), &snp_failed_row_form, &row);
+        snp_say(text, "\n[%s] ", label);
+        snp_say_string(text, row.name, NAME_SHOWN);
+        snp_say(text, json_string_length(row.reason) > 0 ? ": " : "");
+        snp_say_string(text, row.reason, LINE_SHOWN);
     }
-    if (r == 0 && n > NAMES_SHOWN) {
-        r = snp_buf_addf(text, "\n[%s] and %zu more", label, n - NAMES_SHOWN);
-    }
-    return r;
-}
-
-static void say(struct snp_task *task, struct snp_buf *text, int r)
-{
-    if (r < 0) {
-        snp_task_end(task, NULL);
-    } else {
-        snp_task_say(task, false, snp_buf_bytes(text), text->len);
+    if (n > NAMES_SHOWN) {
+        snp_say(text, "\n[%s] and %zu more", label, n - NAMES_SHOWN);
     }
 }
 
 /* Snapshots ----------------------------------------------------------------------------------- */
 
-static void on_snapshot(struct snp_task *task,
-                        const struct snp_err *err,
-                        json_t *head,
-                        const char *raw,
-                        size_t raw_len)
+static void on_snapshot(struct snp_task *task, json_t *head)
 {
-    const char *name = snp_json_str(head, "name", "");
-    snp_autobuf struct snp_buf text = {0};
-    int r;
+    snp_autosay struct snp_say text = SNP_SAY(TEXT_BUILD);
+    struct snp_snapshot_answer made;
 
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        snp_task_fail(task, err);
-        return;
-    }
-    snp_buf_init(&text, TEXT_BUILD);
-    r = snp_buf_adds(&text, "Snapshot ");
-    r = r < 0 ? r : snp_text_line(&text, name, strlen(name), NAME_SHOWN);
-    r = r < 0 ? r
-              : snp_buf_addf(&text, " made, after cell %lld; SniparaSandbox.rollback_session(",
-                             (long long)snp_json_int(head, "cell", 0));
-    r = r < 0 ? r : snp_mcp_call_arg(&text, "snapshot", name);
-    r = r < 0 ? r : snp_mcp_call_session(&text, task->session_id);
-    r = r < 0 ? r : snp_buf_adds(&text, ") comes back to it");
-    r = r < 0 ? r : lost_add(&text, "not saved", json_object_get(head, "lost"));
-    say(task, &text, r);
+    snp_record_read(head, &snp_snapshot_answer_form, &made);
+    snp_say(&text, "Snapshot ");
+    snp_say_line(&text, made.name, NAME_SHOWN);
+    snp_say(&text, " made, after cell %llu; SniparaSandbox.rollback_session(",
+            (unsigned long long)made.cell);
+    snp_mcp_call_arg(&text, "snapshot", made.name);
+    snp_mcp_call_session(&text, task->session_id);
+    snp_say(&text, ") comes back to it");
+    lost_say(&text, "not saved", made.lost);
+    snp_task_say(task, false, &text);
 }
 
 void snp_tool_snapshot(struct snp_task *task)
 {
-    const char *name = snp_task_arg(task, "name", NULL);
-
     /* On disk before it is said: what comes next may fork from it. */
-    snp_task_ask(
-        task,
-        SNP_WRITE(snp_snapshot_request, .session = task->session, .name = name, .wait = true),
-        NULL, 0, on_snapshot);
+    snp_task_ask(task,
+                 SNP_WRITE(snp_snapshot_request, .session = task->session,
+                           .name = snp_task_arg(task, "name", NULL), .wait = true),
+                 on_snapshot, NULL);
 }
 
 /* A snapshot of the task's session, as the daemon names it; the caller frees. */
@@ -101,31 +72,19 @@ static char *snapshot_name(const struct snp_task *task)
     return snp_format("%s@%s", task->session, snp_task_arg(task, "snapshot", ""));
 }
 
-static void on_rollback(struct snp_task *task,
-                        const struct snp_err *err,
-                        json_t *head,
-                        const char *raw,
-                        size_t raw_len)
+static void on_rollback(struct snp_task *task, json_t *head)
 {
-    const char *name = snp_task_arg(task, "snapshot", "");
-    snp_autobuf struct snp_buf text = {0};
-    int r;
+    snp_autosay struct snp_say text = SNP_SAY(TEXT_BUILD);
+    struct snp_rollback_answer done;
 
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        snp_task_fail(task, err);
-        return;
-    }
-    snp_buf_init(&text, TEXT_BUILD);
-    r = snp_buf_adds(&text, "Rolled back to snapshot ");
-    r = r < 0 ? r : snp_text_line(&text, name, strlen(name), NAME_SHOWN);
-    r = r < 0 ? r
-              : snp_buf_addf(&text, " (cell %lld)", (long long)snp_json_int(head, "cell", 0));
-    r = r < 0 ? r : lost_add(&text, "not saved", json_object_get(head, "lost"));
-    r = r < 0 ? r : lost_add(&text, "not restored", json_object_get(head, "failed"));
+    snp_record_read(head, &snp_rollback_answer_form, &done);
+    snp_say(&text, "Rolled back to snapshot ");
+    snp_say_line(&text, snp_task_arg(task, "snapshot", ""), NAME_SHOWN);
+    snp_say(&text, " (cell %llu)", (unsigned long long)done.cell);
+    lost_say(&text, "not saved", done.lost);
+    lost_say(&text, "not restored", done.failed);
     (void)json_object_del(task->service->keys, task->session);
-    say(task, &text, r);
+    snp_task_say(task, false, &text);
 }
 
 void snp_tool_rollback(struct snp_task *task)
@@ -139,39 +98,28 @@ void snp_tool_rollback(struct snp_task *task)
     snapshot = snapshot_name(task);
     snp_task_ask(
         task, SNP_WRITE(snp_rollback_request, .snapshot = snapshot, .session = task->session),
-        NULL, 0, on_rollback);
+        on_rollback, NULL);
 }
 
 /* Forks --------------------------------------------------------------------------------------- */
 
-static void on_fork(struct snp_task *task,
-                    const struct snp_err *err,
-                    json_t *head,
-                    const char *raw,
-                    size_t raw_len)
+static void on_fork(struct snp_task *task, json_t *head)
 {
-    const json_t *sessions = json_object_get(head, "sessions");
-    snp_autobuf struct snp_buf text = {0};
-    int r;
+    snp_autosay struct snp_say text = SNP_SAY(TEXT_BUILD);
+    struct snp_fork_answer made;
 
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        snp_task_fail(task, err);
-        return;
-    }
-    snp_buf_init(&text, TEXT_BUILD);
-    r = snp_buf_adds(&text, "New sessions (session_id):");
-    for (size_t i = 0; i < json_array_size(sessions) && r == 0; i++) {
-        const json_t *one = json_array_get(sessions, i);
-        const char *name = snp_json_str(one, "name", snp_json_str(one, "session", "?"));
+    snp_record_read(head, &snp_fork_answer_form, &made);
+    snp_say(&text, "New sessions (session_id):");
+    for (size_t i = 0; i < json_array_size(made.sessions); i++) {
+        struct snp_fork_row row;
 
-        r = snp_buf_adds(&text, i == 0 ? " " : ", ");
-        r = r < 0 ? r : snp_text_line(&text, name, strlen(name), NAME_SHOWN);
+        snp_record_read(json_array_get(made.sessions, i), &snp_fork_row_form, &row);
+        snp_say(&text, i == 0 ? " " : ", ");
+        snp_say_line(&text, row.name, NAME_SHOWN);
     }
-    r = r < 0 ? r : lost_add(&text, "not saved", json_object_get(head, "lost"));
-    r = r < 0 ? r : lost_add(&text, "not restored", json_object_get(head, "failed"));
-    say(task, &text, r);
+    lost_say(&text, "not saved", made.lost);
+    lost_say(&text, "not restored", made.failed);
+    snp_task_say(task, false, &text);
 }
 
 void snp_tool_fork(struct snp_task *task)
@@ -190,67 +138,50 @@ void snp_tool_fork(struct snp_task *task)
                  SNP_WRITE(snp_fork_request, .from = is_snapshot ? snapshot : task->session,
                            .n = n < 1 ? 1 : (int64_t)n,
                            .name = snp_task_arg(task, "name", NULL)),
-                 NULL, 0, on_fork);
+                 on_fork, NULL);
 }
 
 /* History ------------------------------------------------------------------------------------- */
 
-static int cell_add(struct snp_buf *text, const json_t *cell)
+static void cell_say(struct snp_say *text, const struct snp_cell_row *cell)
 {
-    const json_t *first = json_object_get(cell, "first_line");
-    const char *line = json_is_string(first) ? json_string_value(first) : "";
-    const char *state = snp_json_str(cell, "state", "kept");
-    long long replay_of = (long long)snp_json_int(cell, "replay_of", 0);
-    int r = snp_buf_addf(text, "\n  %lld %s %s", (long long)snp_json_int(cell, "cell", 0),
-                         snp_json_str(cell, "kind", "?"), snp_json_str(cell, "status", "?"));
+    const char *line = json_string_value(cell->first_line);
 
-    if (r == 0 && strcmp(state, "kept") != 0) {
-        r = snp_buf_addf(text, ", %.40s", state); /* what it did is not there any more */
+    snp_say(text, "\n  %llu %s %s", (unsigned long long)cell->cell, cell->kind, cell->status);
+    if (cell->state != NULL && strcmp(cell->state, "kept") != 0) {
+        snp_say(text, ", %.40s", cell->state); /* what it did is not there any more */
     }
-    if (r == 0 && replay_of != 0) {
-        r = snp_buf_addf(text, ", replay of %lld", replay_of);
+    if (cell->replay_of != 0) {
+        snp_say(text, ", replay of %llu", (unsigned long long)cell->replay_of);
     }
-    r = r < 0
-            ? r
-            : snp_buf_addf(text, ", %.1f s: ", (double)snp_json_int(cell, "wall_us", 0) / 1e6);
-    if (r == 0 && snp_tool_is_context_cell(line)) {
-        return snp_buf_adds(text, "(a context tool)");
+    snp_say(text, ", %.1f s: ", (double)cell->wall_us / 1e6);
+    if (line != NULL && snp_tool_is_context_cell(line)) {
+        snp_say(text, "(a context tool)");
+    } else {
+        snp_say_string(text, cell->first_line, LINE_SHOWN);
     }
-    return r < 0 ? r : snp_text_line(text, line, json_string_length(first), LINE_SHOWN);
 }
 
-static void on_history(struct snp_task *task,
-                       const struct snp_err *err,
-                       json_t *head,
-                       const char *raw,
-                       size_t raw_len)
+static void on_history(struct snp_task *task, json_t *head)
 {
     const json_t *cells = json_object_get(head, "cells");
     size_t n = json_array_size(cells);
-    int64_t oldest = 0;
-    snp_autobuf struct snp_buf text = {0};
-    int r;
+    snp_autosay struct snp_say text = SNP_SAY(TEXT_BUILD);
+    struct snp_cell_row row = {0};
 
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        snp_task_fail(task, err);
-        return;
+    snp_say(&text, "%zu cells, the newest first:", n);
+    for (size_t i = 0; i < n && text.buf.len < SNP_MCP_TEXT_MAX - 1000; i++) {
+        snp_record_read(json_array_get(cells, i), &snp_cell_row_form, &row);
+        cell_say(&text, &row);
     }
-    snp_buf_init(&text, TEXT_BUILD);
-    r = snp_buf_addf(&text, "%zu cells, the newest first:", n);
-    for (size_t i = 0; i < n && r == 0 && text.len < SNP_MCP_TEXT_MAX - 1000; i++) {
-        r = cell_add(&text, json_array_get(cells, i));
-        oldest = snp_json_int(json_array_get(cells, i), "cell", 0);
+    if (row.cell > 1) {
+        snp_say(&text, "\n[next] SniparaSandbox.session_history(before=%llu",
+                (unsigned long long)row.cell);
+        snp_mcp_call_session(&text, task->session_id);
+        snp_say(&text, ")");
     }
-    if (r == 0 && oldest > 1) {
-        r = snp_buf_addf(&text, "\n[next] SniparaSandbox.session_history(before=%lld",
-                         (long long)oldest);
-        r = r < 0 ? r : snp_mcp_call_session(&text, task->session_id);
-        r = r < 0 ? r : snp_buf_adds(&text, ")");
-    }
-    r = r < 0 ? r : snp_mcp_missing_add(&text, head, task->session_id, "\n");
-    say(task, &text, r);
+    snp_mcp_missing_say(&text, head, task->session_id, "\n");
+    snp_task_say(task, false, &text);
 }
 
 void snp_tool_history(struct snp_task *task)
@@ -264,5 +195,5 @@ void snp_tool_history(struct snp_task *task)
                            .limit = limit < 1           ? CELLS_DEFAULT
                                     : limit > CELLS_MAX ? CELLS_MAX
                                                         : (uint64_t)limit),
-                 NULL, 0, on_history);
+                 on_history, NULL);
 }
