@@ -14,7 +14,6 @@
 
 #include "base/fd.h"
 #include "daemon/caps.h"
-#include "store/job.h"
 #include "wire/frame.h"
 
 static void handle_closed(uv_handle_t *handle)

@@ -33,7 +33,6 @@
 #include "base/str.h"
 #include "daemon/front/serve.h"
 #include "daemon/server.h"
-#include "store/job.h"
 
 #ifndef SNP_VERSION
 #    define SNP_VERSION "0.1.0"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "daemon/server.h"
-#include "store/job.h"
 #include "wire/frame.h"
 #include "wire/rpc.h"
 

@@ -9,12 +9,9 @@
 
 #include "base/str.h"
 #include "daemon/tiers.h"
-#include "policy/project.h"
 #include "policy/session_name.h"
 #include "policy/template_name.h"
 #include "store/job.h"
-#include "store/store.h"
-#include "wire/frame.h"
 #include "wire/record.h"
 
 /* Whether there is such a template is the tier's to say. */

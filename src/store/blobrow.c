@@ -8,12 +8,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "base/str.h"
 #include "store/journal.h"
 #include "store/state.h"
 

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "base/str.h"
 #include "store/state.h"
 
 enum {

@@ -9,12 +9,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/json.h"
-#include "base/str.h"
 #include "base/thread.h"
 #include "store/checkpoint/transfer.h"
-#include "store/journal.h"
 
 enum {
     DESCRIBE_MAX = 64 << 20,

@@ -9,13 +9,9 @@
 #include "store/db.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "base/str.h"

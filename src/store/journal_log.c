@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the journal only ever adds to: files changed, effects beyond the sandbox, events. */
-#include <string.h>
 
 #include "store/journal.h"
 #include "store/journal_priv.h"

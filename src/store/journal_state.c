@@ -5,7 +5,6 @@
  * A checkpoint is seen when it is complete; usable as long as every content it needs is whole.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"

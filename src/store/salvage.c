@@ -22,7 +22,6 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "store/db.h"
-#include "store/job.h"
 
 enum {
     COLUMNS_MAX = 24,

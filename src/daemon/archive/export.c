@@ -18,10 +18,6 @@
 #include "daemon/snapshot/source.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
-#include "store/job.h"
-#include "store/state.h"
-#include "store/store.h"
-#include "wire/record.h"
 #include "wire/rpc.h"
 #include "wire/snapshot.h"
 

@@ -35,12 +35,7 @@
 #include "daemon/snapshot/source.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
-#include "store/store.h"
-#include "wire/record.h"
 #include "wire/snapshot.h"
 
 static const char importing_state[] = "importing";

@@ -10,7 +10,6 @@
 
 #include "base/str.h"
 #include "daemon/archive/archive.h"
-#include "store/job.h"
 #include "wire/frame.h"
 
 _Static_assert(SNP_ARCHIVE_SUM_LEN == SNP_FRAME_HEADER_LEN + 11 + 2 * SNP_HASHER_BYTES + 2,

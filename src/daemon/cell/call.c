@@ -6,9 +6,6 @@
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
 #include "daemon/tier.h"
-#include "store/job.h"
-#include "wire/record.h"
-#include "wire/result.h"
 #include "wire/session.h"
 #include "wire/tier.h"
 

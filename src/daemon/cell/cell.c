@@ -33,7 +33,6 @@
 #include "daemon/session/result.h"
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
-#include "store/job.h"
 #include "wire/frame.h"
 #include "wire/result.h"
 #include "wire/rpc.h"

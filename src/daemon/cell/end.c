@@ -27,7 +27,6 @@
 #include "daemon/session/table.h"
 #include "daemon/session/turn.h"
 #include "store/job.h"
-#include "wire/record.h"
 #include "wire/session.h"
 
 /* An end or a clearing on its way. */

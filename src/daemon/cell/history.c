@@ -15,13 +15,8 @@
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
 #include "daemon/work.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
-#include "store/store.h"
 #include "wire/frame.h"
-#include "wire/record.h"
 #include "wire/session.h"
 
 enum {

@@ -16,8 +16,6 @@
 #include "daemon/session/project.h"
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
-#include "policy/project.h"
-#include "store/job.h"
 
 /* The executor of an unnamed session is there, or cannot be had: then the session has never been. */
 static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *why)

@@ -5,7 +5,6 @@
  */
 #include "daemon/cell/reply.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/session/exec.h"

@@ -20,11 +20,8 @@
 #include "daemon/session/executor.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
-#include "store/job.h"
-#include "wire/record.h"
 #include "wire/result.h"
 #include "wire/session.h"
-#include "wire/tier.h"
 
 void snp_exec_next(struct snp_session *session)
 {

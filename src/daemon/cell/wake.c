@@ -38,12 +38,7 @@
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
 #include "daemon/session/turn.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
-#include "store/store.h"
-#include "wire/record.h"
 #include "wire/result.h"
 #include "wire/session.h"
 

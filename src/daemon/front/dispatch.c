@@ -29,12 +29,8 @@
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
 #include "daemon/work.h"
-#include "store/job.h"
-#include "store/journal.h"
 #include "store/store.h"
-#include "wire/file.h"
 #include "wire/methods.h"
-#include "wire/record.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
 

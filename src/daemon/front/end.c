@@ -21,9 +21,7 @@
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
-#include "store/job.h"
 #include "store/store.h"
-#include "wire/record.h"
 #include "wire/session.h"
 
 /*

@@ -13,10 +13,6 @@
 #include "daemon/session/table.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
-#include "store/job.h"
-#include "store/state.h"
-#include "store/store.h"
-#include "wire/record.h"
 #include "wire/session.h"
 
 /* SNP_E_LIMIT: something else is being done with it. */

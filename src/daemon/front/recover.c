@@ -18,11 +18,7 @@
 #include "daemon/server.h"
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
-#include "store/store.h"
 
 struct row {
     char id[SNP_SESSION_ID_LEN + 1];

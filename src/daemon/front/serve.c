@@ -28,7 +28,6 @@
 #include "daemon/save/room.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
-#include "store/job.h"
 #include "store/store.h"
 #include "wire/frame.h"
 #include "wire/rpc.h"

@@ -20,10 +20,7 @@
 #include "daemon/session/executor.h"
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
 #include "store/store.h"
 #include "wire/frame.h"
 

@@ -18,8 +18,6 @@
 #include "daemon/server.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
-#include "store/job.h"
-#include "store/journal.h"
 
 struct hibernation {
     struct snp_session *session; /* one reference */

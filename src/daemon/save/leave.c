@@ -12,7 +12,6 @@
 #include "daemon/session/executor.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
-#include "store/job.h"
 
 struct leaving {
     struct snp_session *session; /* one reference */

@@ -10,8 +10,6 @@
 #include "daemon/session/executor.h"
 #include "daemon/tier.h"
 #include "store/checkpoint.h"
-#include "store/job.h"
-#include "wire/record.h"
 #include "wire/tier.h"
 
 enum {

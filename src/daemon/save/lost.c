@@ -3,7 +3,6 @@
 
 #include "daemon/save/entry.h"
 #include "daemon/server.h"
-#include "wire/record.h"
 #include "wire/session.h"
 
 size_t snp_lost_count(const json_t *lost, const json_t **ret_first)

@@ -17,12 +17,7 @@
 #include "daemon/session/executor.h"
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
-#include "store/store.h"
-#include "wire/record.h"
 #include "wire/session.h"
 #include "wire/tier.h"
 

@@ -11,11 +11,7 @@
 
 #include "base/str.h"
 #include "daemon/session/lack.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
-#include "wire/record.h"
 #include "wire/session.h"
 
 enum {

@@ -9,7 +9,6 @@
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/table.h"
-#include "store/job.h"
 
 struct snp_proof {
     struct snp_session *session;   /* one reference */

@@ -10,11 +10,7 @@
 #include "daemon/session/lack.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
-#include "store/store.h"
 
 struct look {
     struct snp_session *session; /* one reference */

@@ -19,8 +19,6 @@
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
-#include "store/job.h"
-#include "wire/record.h"
 #include "wire/tier.h"
 
 /* An `open` or a `close` on its way. */

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "policy/project.h"
-#include "store/job.h"
 
 /* The client has resolved the path; what it says is checked all the same. */
 int snp_session_project_check(const char *path, const char *home, struct snp_err *err)

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "store/job.h"
 #include "wire/result.h"
 #include "wire/rpc.h"
 

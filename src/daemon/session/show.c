@@ -5,7 +5,6 @@
 #include "daemon/session/lack.h"
 #include "daemon/session/life.h"
 #include "daemon/tiers.h"
-#include "wire/record.h"
 #include "wire/session.h"
 
 json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "daemon/server.h"
-#include "store/job.h"
 #include "store/store.h"
 
 _Static_assert((SNP_CAP_SESSIONS & (SNP_CAP_SESSIONS - 1)) == 0, "buckets are masked");

@@ -6,7 +6,6 @@
 
 #include "daemon/server.h"
 #include "daemon/session/life.h"
-#include "store/job.h"
 
 void snp_turns_run(struct snp_session *session)
 {

@@ -13,12 +13,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "store/checkpoint.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
-#include "wire/record.h"
 #include "wire/snapshot.h"
 
 enum {

@@ -13,11 +13,7 @@
 #include "daemon/snapshot/source.h"
 #include "daemon/work.h"
 #include "store/blob.h"
-#include "store/job.h"
-#include "store/state.h"
-#include "store/store.h"
 #include "wire/file.h"
-#include "wire/record.h"
 #include "wire/rpc.h"
 #include "wire/snapshot.h"
 

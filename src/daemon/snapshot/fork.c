@@ -28,12 +28,7 @@
 #include "daemon/session/table.h"
 #include "daemon/snapshot/source.h"
 #include "daemon/work.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
-#include "store/store.h"
-#include "wire/record.h"
 #include "wire/snapshot.h"
 
 /* One of the new sessions. */

@@ -33,12 +33,7 @@
 #include "daemon/snapshot/source.h"
 #include "daemon/tier.h"
 #include "daemon/work.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
-#include "store/store.h"
-#include "wire/record.h"
 #include "wire/snapshot.h"
 #include "wire/tier.h"
 

@@ -29,12 +29,7 @@
 #include "daemon/session/turn.h"
 #include "daemon/tier.h"
 #include "daemon/work.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
-#include "store/store.h"
-#include "wire/record.h"
 #include "wire/tier.h"
 
 enum {

@@ -19,12 +19,7 @@
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
 #include "daemon/session/turn.h"
-#include "store/checkpoint.h"
-#include "store/job.h"
 #include "store/journal.h"
-#include "store/rows.h"
-#include "store/state.h"
-#include "store/store.h"
 
 struct search {
     struct snp_server *server; /* borrowed */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/str.h"
 #include "store/checkpoint/transfer.h"
 #include "store/journal_priv.h"
 

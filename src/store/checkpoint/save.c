@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "base/str.h"
 #include "store/checkpoint/transfer.h"
 #include "store/journal_priv.h"
 

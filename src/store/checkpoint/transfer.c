@@ -10,7 +10,6 @@
 #include <sys/uio.h>
 
 #include "base/fd.h"
-#include "base/str.h"
 
 enum {
     PIPE_BYTES = 1 << 20,
