@@ -104,6 +104,15 @@ int snp_err_set(struct snp_err *err,
                 const char *fmt,
                 ...) SNP_PRINTF(6, 7);
 
+/* Return the code of a call that fails; what the function owns is released by its cleanups. */
+#define SNP_TRY(call)          \
+    do {                       \
+        int snp_try_ = (call); \
+        if (snp_try_ < 0) {    \
+            return snp_try_;   \
+        }                      \
+    } while (0)
+
 /* As snp_fail, with the way out; name may be NULL. */
 #define snp_fail_with(err, code, kind, name, value, ...) \
     snp_err_remedy((err), snp_fail((err), (code), __VA_ARGS__), (kind), (name), (value))

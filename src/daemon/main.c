@@ -515,11 +515,8 @@ static int setuid_refuse(struct snp_err *err)
 static int log_redirect(const char *state, struct snp_err *err)
 {
     snp_autoclose int fd = -1;
-    int r = snp_daemon_log_open(state, &fd, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_daemon_log_open(state, &fd, err));
     if (dup3(fd, STDERR_FILENO, 0) < 0) {
         return snp_fail_sys(err, errno, "redirect the log");
     }
@@ -557,13 +554,8 @@ static int serve(const struct options *options, struct places *places, struct sn
     if (server == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = socket_listen(places->socket, &listen_fd, err);
-    if (r == 0) {
-        r = snp_server_init(server, listen_fd, &server_options, err);
-    }
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(socket_listen(places->socket, &listen_fd, err));
+    SNP_TRY(snp_server_init(server, listen_fd, &server_options, err));
     snp_log(SNP_LOG_INFO, "start", "version=%s pid=%d socket=%s", SNP_VERSION, (int)getpid(),
             places->socket);
     if (options->ready_fd >= 0) {

@@ -225,11 +225,8 @@ static int handle_frame(struct snp_tier *tier,
     snp_autojson json_t *head = NULL;
     struct snp_tier_answer answer;
     struct snp_err failure;
-    int r = snp_json_parse(frame->head, frame->head_len, &head, ret_bad);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_json_parse(frame->head, frame->head_len, &head, ret_bad));
     answer = (struct snp_tier_answer){head,       frame->head,    frame->head_len,
                                       frame->raw, frame->raw_len, NULL};
     if (frame->id == 0 && frame->type == SNP_RPC_EVENT) {

@@ -149,11 +149,8 @@ int snp_tiers_choose(struct snp_tiers *tiers,
                      struct snp_err *err)
 {
     struct snp_found_tier *found;
-    int r = snp_tiers_find(tiers, name, &found, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_tiers_find(tiers, name, &found, err));
     if (strcmp(name, SNP_TIER_AUTO) == 0 && snp_tier_is_weak(found) && !allow_degraded) {
         return snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_WEAKER_TIER, found->name, 0,
                              "only the weaker %s tier is installed", found->name);

@@ -358,11 +358,8 @@ static int append(struct snp_blob_writer *w, struct iovec parts[2], struct snp_e
 {
     size_t needed = parts[0].iov_len + parts[1].iov_len;
     off_t at = (off_t)w->stored;
-    int r = use_check(&w->place, needed, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(use_check(&w->place, needed, err));
     for (size_t left = needed; left > 0;) {
         ssize_t done = SNP_RETRY(pwritev(w->fd, parts, 2, at));
 
@@ -400,11 +397,8 @@ static int chunk_write(struct snp_blob_writer *w,
         {&chunk,                   sizeof(chunk)},
         {(void *)(uintptr_t)bytes, n            }
     };
-    int r = w->fd >= 0 ? 0 : file_open(w, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(w->fd >= 0 ? 0 : file_open(w, err));
     if (shrinks(w, bytes, n)) {
         size_t packed = ZSTD_compressCCtx(w->zstd, w->packed, w->packed_max, bytes, n, LEVEL);
 
@@ -736,16 +730,12 @@ int snp_blob_next(struct snp_blob_reader *reader,
     struct chunk chunk;
     size_t len = 0;
     const char *bytes = reader->packed;
-    int r;
 
     *ret_n = 0;
     if (reader->at >= reader->size) {
         return 0;
     }
-    r = chunk_head(reader, &chunk, &len, err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(chunk_head(reader, &chunk, &len, err));
     if (snp_read_all(reader->fd, reader->packed, len) != (ssize_t)len) {
         return fail_damaged(reader, "it ends early", err);
     }

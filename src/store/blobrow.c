@@ -75,27 +75,17 @@ static int revive(struct snp_tx *tx,
                   const struct snp_blob_made *made,
                   struct snp_err *err)
 {
-    int r;
-
-    if (made->data != NULL) {
-        r = snp_db_run(tx->db, NULL, err,
+    SNP_TRY(snp_db_run(tx->db, NULL, err,
                        "UPDATE blobs SET damaged = 0, stored = ?, data = ? WHERE row = ?",
-                       "ibi", (int64_t)made->stored, made->data, (size_t)made->size, row);
-    } else {
-        r = snp_db_run(tx->db, NULL, err,
-                       "UPDATE blobs SET damaged = 0, stored = ?, data = NULL WHERE row = ?",
-                       "ii", (int64_t)made->stored, row);
-    }
-
-    return r < 0 ? r
-                 : snp_db_run(tx->db, NULL, err,
-                              "UPDATE checkpoints SET damaged = EXISTS"
-                              " (SELECT 1 FROM items JOIN blobs ON blobs.row = items.blob"
-                              "  WHERE items.checkpoint = checkpoints.row AND blobs.damaged)"
-                              " WHERE row IN (SELECT checkpoint FROM items WHERE blob = ?)"
-                              " AND items = (SELECT COUNT(*) FROM items"
-                              "  WHERE checkpoint = checkpoints.row)",
-                              "i", row);
+                       "idi", (int64_t)made->stored, made->data, (size_t)made->size, row));
+    return snp_db_run(tx->db, NULL, err,
+                      "UPDATE checkpoints SET damaged = EXISTS"
+                      " (SELECT 1 FROM items JOIN blobs ON blobs.row = items.blob"
+                      "  WHERE items.checkpoint = checkpoints.row AND blobs.damaged)"
+                      " WHERE row IN (SELECT checkpoint FROM items WHERE blob = ?)"
+                      " AND items = (SELECT COUNT(*) FROM items"
+                      "  WHERE checkpoint = checkpoints.row)",
+                      "i", row);
 }
 
 static int row_insert(struct snp_tx *tx,
@@ -103,25 +93,14 @@ static int row_insert(struct snp_tx *tx,
                       int64_t *ret_row,
                       struct snp_err *err)
 {
-    static const char with_data[] = "INSERT INTO blobs(hash, size, stored, created_us, data)"
-                                    " VALUES(?, ?, ?, ?, ?)";
-    static const char without[] = "INSERT INTO blobs(hash, size, stored, created_us)"
-                                  " VALUES(?, ?, ?, ?)";
-    int64_t now = (int64_t)snp_wall_us();
-    int r;
-
-    if (made->data != NULL) {
-        r = snp_db_run(tx->db, NULL, err, with_data, "biiib", made->hash, sizeof(made->hash),
-                       (int64_t)made->size, (int64_t)made->stored, now, made->data,
-                       (size_t)made->size);
-    } else {
-        r = snp_db_run(tx->db, NULL, err, without, "biii", made->hash, sizeof(made->hash),
-                       (int64_t)made->size, (int64_t)made->stored, now);
-    }
-    if (r == 0) {
-        *ret_row = sqlite3_last_insert_rowid(tx->db->sqlite);
-    }
-    return r;
+    SNP_TRY(snp_db_run(tx->db, NULL, err,
+                       "INSERT INTO blobs(hash, size, stored, created_us, data)"
+                       " VALUES(?, ?, ?, ?, ?)",
+                       "biiid", made->hash, sizeof(made->hash), (int64_t)made->size,
+                       (int64_t)made->stored, (int64_t)snp_wall_us(), made->data,
+                       (size_t)made->size));
+    *ret_row = sqlite3_last_insert_rowid(tx->db->sqlite);
+    return 0;
 }
 
 int snp_blob_adopt(struct snp_tx *tx,
@@ -137,12 +116,9 @@ int snp_blob_adopt(struct snp_tx *tx,
     const void *data;
     size_t n = 0;
     int r =
-        snp_db_ask(tx->db, &rows, err, "SELECT row, damaged, data FROM blobs WHERE hash = ?",
+        snp_db_row(tx->db, &rows, err, "SELECT row, damaged, data FROM blobs WHERE hash = ?",
                    "b", made->hash, sizeof(made->hash));
 
-    if (r == 0) {
-        r = snp_db_step(&rows, err);
-    }
     if (r < 0) {
         return r;
     }
@@ -165,8 +141,8 @@ int snp_blob_adopt(struct snp_tx *tx,
         *ret_new = 0;
         return 0;
     }
-    r = made->data != NULL ? 0 : file_settle(store, made, is_synced, err);
-    return r < 0 ? r : revive(tx, *ret_row, made, err);
+    SNP_TRY(made->data != NULL ? 0 : file_settle(store, made, is_synced, err));
+    return revive(tx, *ret_row, made, err);
 }
 
 int snp_blob_put(struct snp_tx *tx,
@@ -290,13 +266,10 @@ int snp_blob_get(struct snp_tx *tx, int64_t row, struct snp_buf *buf, struct snp
 {
     static const uint64_t all[2] = {0, UINT64_MAX};
     snp_autorows struct snp_rows rows = {0};
-    int r = snp_db_ask(tx->db, &rows, err,
+    int r = snp_db_row(tx->db, &rows, err,
                        "SELECT hash, size, stored, damaged, data FROM blobs WHERE row = ?", "i",
                        row);
 
-    if (r == 0) {
-        r = snp_db_step(&rows, err);
-    }
     if (r == 0) {
         return snp_fail(err, SNP_E_NOT_FOUND, "the content is no longer there");
     }
@@ -317,12 +290,9 @@ int snp_blob_read(struct snp_tx *tx,
     if (snp_blob_unhex(range->hash, bytes) < 0) {
         return snp_fail(err, SNP_E_INVALID, "a blob is named by 64 hex digits");
     }
-    r = snp_db_ask(tx->db, &rows, err,
+    r = snp_db_row(tx->db, &rows, err,
                    "SELECT hash, size, stored, damaged, data FROM blobs WHERE hash = ?", "b",
                    bytes, sizeof(bytes));
-    if (r == 0) {
-        r = snp_db_step(&rows, err);
-    }
     if (r == 0) {
         return snp_fail(err, SNP_E_NOT_FOUND, "there is no blob %s", range->hash);
     }
@@ -405,19 +375,13 @@ static int mark_one(struct snp_tx *tx, const uint8_t *hash, struct snp_err *err)
                    "blob %s is damaged or missing; its file, if there is one, is in "
                    "blobs/quarantine of the journal",
                    hex);
-    r = event(tx, "damaged_blob", NULL, text, err);
-    if (r == 0) {
-        r = checkpoints_mark(tx, row, hex, err);
-    }
-    if (r == 0) {
-        /* An inline one goes for good: its next copy is a new one. */
-        r = snp_db_run(tx->db, NULL, err,
-                       "UPDATE blobs SET damaged = 1, data = NULL WHERE row = ?", "i", row);
-    }
-    if (r == 0) {
-        snp_blob_quarantine(&tx->store->place, hash);
-    }
-    return r;
+    SNP_TRY(event(tx, "damaged_blob", NULL, text, err));
+    SNP_TRY(checkpoints_mark(tx, row, hex, err));
+    /* An inline one goes for good: its next copy is a new one. */
+    SNP_TRY(snp_db_run(tx->db, NULL, err,
+                       "UPDATE blobs SET damaged = 1, data = NULL WHERE row = ?", "i", row));
+    snp_blob_quarantine(&tx->store->place, hash);
+    return 0;
 }
 
 int snp_blobs_mark(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)

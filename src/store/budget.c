@@ -48,7 +48,6 @@ int snp_budget_set(struct snp_store *store, struct snp_err *err)
     uint64_t files;
     int64_t pages = 0;
     char text[64];
-    int r;
 
     if (store->budget == 0) {
         return 0;
@@ -57,10 +56,7 @@ int snp_budget_set(struct snp_store *store, struct snp_err *err)
     left = used < store->budget ? store->budget - used : 0;
     files = left > store->budget / FILES_SHARE ? left - store->budget / FILES_SHARE : 0;
     atomic_store(&store->use.most, atomic_load(&store->use.bytes) + files);
-    r = snp_db_number(&store->db, 0, &pages, err, "PRAGMA page_count", "");
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_db_number(&store->db, 0, &pages, err, "PRAGMA page_count", ""));
     /* 0 would mean to leave it as it is. */
     (void)snprintf(text, sizeof(text), "PRAGMA max_page_count = %llu",
                    (unsigned long long)pages + left / 2 / PAGE + (pages == 0 ? 1 : 0));

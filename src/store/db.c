@@ -201,6 +201,7 @@ static int bind_all(struct snp_rows *rows, const char *format, va_list args)
 
     for (int i = 1; format[i - 1] != '\0' && rc == SQLITE_OK; i++) {
         const void *bytes;
+        size_t n;
 
         switch (format[i - 1]) {
         case 'i':
@@ -209,12 +210,12 @@ static int bind_all(struct snp_rows *rows, const char *format, va_list args)
         case 't':
             rc = bind_text(rows->db, rows->stmt, i, va_arg(args, const char *));
             break;
-        case 'b':
-            bytes = va_arg(args, const void *);
-            rc = bind_bytes(rows->db, rows->stmt, i, bytes, va_arg(args, size_t));
-            break;
         default:
-            rc = sqlite3_bind_null(rows->stmt, i);
+            bytes = va_arg(args, const void *);
+            n = va_arg(args, size_t);
+            rc = bytes == NULL && format[i - 1] == 'd'
+                     ? sqlite3_bind_null(rows->stmt, i)
+                     : bind_bytes(rows->db, rows->stmt, i, bytes, n);
         }
     }
     return rc;
@@ -269,6 +270,33 @@ int snp_db_step(struct snp_rows *rows, struct snp_err *err)
     return rc == SQLITE_DONE ? 0 : snp_db_fail(rows->db, rc, err);
 }
 
+static int row(struct snp_db *db,
+               struct snp_rows *rows,
+               struct snp_err *err,
+               const char *sql,
+               const char *format,
+               va_list args)
+{
+    SNP_TRY(ask(db, rows, err, sql, format, args));
+    return snp_db_step(rows, err);
+}
+
+int snp_db_row(struct snp_db *db,
+               struct snp_rows *ret_rows,
+               struct snp_err *err,
+               const char *sql,
+               const char *format,
+               ...)
+{
+    va_list args;
+    int r;
+
+    va_start(args, format);
+    r = row(db, ret_rows, err, sql, format, args);
+    va_end(args);
+    return r;
+}
+
 void snp_rows_done(struct snp_rows *rows)
 {
     if (rows->stmt != NULL) {
@@ -293,12 +321,10 @@ int snp_db_run(struct snp_db *db,
     int r;
 
     va_start(args, format);
-    r = ask(db, &rows, err, sql, format, args);
+    r = row(db, &rows, err, sql, format, args);
     va_end(args);
-    if (r == 0) {
-        do {
-            r = snp_db_step(&rows, err);
-        } while (r > 0);
+    while (r > 0) {
+        r = snp_db_step(&rows, err);
     }
     if (r == 0 && ret_changed != NULL) {
         *ret_changed = (uint64_t)sqlite3_changes64(db->sqlite);
@@ -319,11 +345,8 @@ int snp_db_number(struct snp_db *db,
     int r;
 
     va_start(args, format);
-    r = ask(db, &rows, err, sql, format, args);
+    r = row(db, &rows, err, sql, format, args);
     va_end(args);
-    if (r == 0) {
-        r = snp_db_step(&rows, err);
-    }
     if (r < 0) {
         return r;
     }
@@ -377,25 +400,23 @@ static int open_at(struct snp_db *db, const char *path, int flags, struct snp_er
 static int refuse_newer(struct snp_db *db, struct snp_err *err)
 {
     int64_t version = 0;
-    int r = snp_db_number(db, 0, &version, err, "PRAGMA user_version", "");
 
-    if (r == 0 && version > SNP_STORE_VERSION) {
+    SNP_TRY(snp_db_number(db, 0, &version, err, "PRAGMA user_version", ""));
+    if (version > SNP_STORE_VERSION) {
         (void)sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "%s was made by a newer snipara-sandbox (version %lld, this program "
                         "knows %d); update snipara-sandbox, or move the file away",
                         db->path, (long long)version, SNP_STORE_VERSION);
     }
-    return r;
+    return 0;
 }
 
 int snp_db_open(struct snp_db *db, const char *path, struct snp_err *err)
 {
-    int r = open_at(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err);
+    int r;
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(open_at(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err));
     /* Two processes may not have it; the kernel lets go of the lock when one dies. */
     r = snp_db_exec(db, "PRAGMA locking_mode = EXCLUSIVE", err);
     if (r == 0) {
@@ -420,16 +441,13 @@ int snp_db_open(struct snp_db *db, const char *path, struct snp_err *err)
 
 int snp_db_open_old(struct snp_db *db, const char *path, struct snp_err *err)
 {
-    int r = open_at(db, path, SQLITE_OPEN_READWRITE, err);
-
+    SNP_TRY(open_at(db, path, SQLITE_OPEN_READWRITE, err));
     /* Neither the schema nor what it says about an index is believed. */
-    if (r == 0) {
-        (void)sqlite3_exec(db->sqlite,
-                           "PRAGMA locking_mode = EXCLUSIVE; PRAGMA cell_size_check = ON;"
-                           "PRAGMA writable_schema = ON; PRAGMA trusted_schema = OFF;",
-                           NULL, NULL, NULL);
-    }
-    return r;
+    (void)sqlite3_exec(db->sqlite,
+                       "PRAGMA locking_mode = EXCLUSIVE; PRAGMA cell_size_check = ON;"
+                       "PRAGMA writable_schema = ON; PRAGMA trusted_schema = OFF;",
+                       NULL, NULL, NULL);
+    return 0;
 }
 
 void snp_db_close(struct snp_db *db)

@@ -64,7 +64,7 @@ struct snp_rows {
 /*
  * sql: a constant, kept ready by its address. format: one letter per value: i int64_t or
  * uint64_t, t text or NULL, b bytes and size_t (const void *, size_t; NULL pointer with 0 = empty),
- * n NULL (no value). Texts and bytes are borrowed until the rows are done.
+ * d the same, where a NULL pointer is no value. Texts and bytes are borrowed until the rows are done.
  */
 int snp_db_ask(struct snp_db *db,
                struct snp_rows *ret_rows,
@@ -74,7 +74,13 @@ int snp_db_ask(struct snp_db *db,
                ...) SNP_NODISCARD;
 /* 1: there is a row; 0: no more. */
 int snp_db_step(struct snp_rows *rows, struct snp_err *err) SNP_NODISCARD;
-/* The same question once more, from its beginning, with the same values. */
+/* Ask for one row, and step to it: 1 or 0 as above. */
+int snp_db_row(struct snp_db *db,
+               struct snp_rows *ret_rows,
+               struct snp_err *err,
+               const char *sql,
+               const char *format,
+               ...) SNP_NODISCARD;
 void snp_rows_done(struct snp_rows *rows);
 #define snp_autorows snp_cleanup(snp_rows_done)
 

@@ -80,19 +80,17 @@ static int prune_effects(struct snp_tx *tx, int64_t session, struct snp_err *err
 
 int snp_gc_prune(struct snp_tx *tx, int64_t session, struct snp_err *err)
 {
-    int r;
-
     tx->store->must_reap = true;
-    r = snp_db_run(tx->db, NULL, err,
-                   "UPDATE checkpoints SET complete = 0 WHERE session = ?1 AND complete = 1"
-                   " AND NOT EXISTS (SELECT 1 FROM snapshots"
-                   "  WHERE checkpoint = checkpoints.row)"
-                   " AND row NOT IN (SELECT row FROM checkpoints AS c WHERE session = ?1"
-                   "  AND complete = 1 AND damaged = 0 AND NOT EXISTS"
-                   "   (SELECT 1 FROM snapshots WHERE checkpoint = c.row)" SNP_NEWEST_FIRST(
-                       "") " LIMIT ?2)",
-                   "ii", session, (int64_t)KEEP);
-    return r < 0 ? r : prune_effects(tx, session, err);
+    SNP_TRY(snp_db_run(tx->db, NULL, err,
+                       "UPDATE checkpoints SET complete = 0 WHERE session = ?1 AND complete = 1"
+                       " AND NOT EXISTS (SELECT 1 FROM snapshots"
+                       "  WHERE checkpoint = checkpoints.row)"
+                       " AND row NOT IN (SELECT row FROM checkpoints AS c WHERE session = ?1"
+                       "  AND complete = 1 AND damaged = 0 AND NOT EXISTS"
+                       "   (SELECT 1 FROM snapshots WHERE checkpoint = c.row)" SNP_NEWEST_FIRST(
+                           "") " LIMIT ?2)",
+                       "ii", session, (int64_t)KEEP));
+    return prune_effects(tx, session, err);
 }
 
 /* Checkpoints --------------------------------------------------------------------------- */

@@ -32,16 +32,11 @@ int snp_session_row(struct snp_tx *tx,
 {
     snp_autorows struct snp_rows rows = {0};
     int r =
-        snp_db_ask(tx->db, &rows, err, "SELECT row, epoch FROM sessions WHERE id = ?", "t", id);
+        snp_db_row(tx->db, &rows, err, "SELECT row, epoch FROM sessions WHERE id = ?", "t", id);
 
-    if (r == 0) {
-        r = snp_db_step(&rows, err);
-    }
-    if (r < 0) {
-        return r;
-    }
-    if (r == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "the journal has no session %.64s", id);
+    if (r <= 0) {
+        return r < 0 ? r
+                     : snp_fail(err, SNP_E_NOT_FOUND, "the journal has no session %.64s", id);
     }
     *ret_row = (int64_t)snp_col_u64(&rows, 0);
     if (ret_epoch != NULL) {
@@ -117,11 +112,9 @@ int snp_journal_session_epoch(struct snp_tx *tx,
     uint64_t changed = 0;
     uint64_t before = 0;
     int64_t row = 0;
-    int r = snp_session_row(tx, id, &row, &before, err);
+    int r;
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_session_row(tx, id, &row, &before, err));
     if (epoch <= before) {
         return snp_fail(err, SNP_E_DENIED,
                         "epoch %llu of session %.64s is not after %llu, the present one",
@@ -168,18 +161,12 @@ static int session_find(struct snp_tx *tx,
                         struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    int r = snp_db_ask(tx->db, &rows, err, sql, "t", ref);
+    const char **texts[] = {&ret->id, &ret->name, &ret->spec, &ret->state, &ret->head_snapshot};
+    int r = snp_db_row(tx->db, &rows, err, sql, "t", ref);
 
-    if (r == 0) {
-        r = snp_db_step(&rows, err);
-    }
     if (r > 0) {
-        const char **texts[] = {&ret->id, &ret->name, &ret->spec, &ret->state,
-                                &ret->head_snapshot};
-
         session_read(&rows, ret);
-        r = snp_tx_texts(tx, texts, SNP_ARRAY_LEN(texts), err);
-        return r < 0 ? r : 1;
+        SNP_TRY(snp_tx_texts(tx, texts, SNP_ARRAY_LEN(texts), err));
     }
     return r;
 }
@@ -191,11 +178,10 @@ int snp_journal_session_get(struct snp_tx *tx,
 {
     static const char by_id[] = SESSION_COLUMNS " WHERE s.id = ?";
     static const char by_name[] = SESSION_COLUMNS " WHERE s.name = ?";
+
     int r = session_find(tx, by_id, ref, ret, err);
 
-    if (r == 0) {
-        r = session_find(tx, by_name, ref, ret, err);
-    }
+    r = r == 0 ? session_find(tx, by_name, ref, ret, err) : r;
     if (r == 0) {
         return snp_fail(err, SNP_E_NOT_FOUND, "there is no session %.64s", ref);
     }
@@ -407,30 +393,30 @@ int snp_journal_cell_begin(struct snp_tx *tx,
                               (int64_t)added, session);
 }
 
+int snp_cell_unknown(const char *session, uint64_t cell, struct snp_err *err)
+{
+    (void)snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
+                   (unsigned long long)cell);
+    snp_err_about(err, "cell");
+    return SNP_E_NOT_FOUND;
+}
+
 /* Which row a cell has, with its session's. */
 static int cell_row(
     struct snp_tx *tx, const char *session, uint64_t cell, int64_t ret[2], struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    int r = snp_db_ask(tx->db, &rows, err,
+    int r = snp_db_row(tx->db, &rows, err,
                        "SELECT cells.row, sessions.row FROM cells JOIN sessions"
                        " ON sessions.row = cells.session WHERE sessions.id = ? AND cell = ?",
                        "ti", session, (int64_t)cell);
 
-    if (r == 0) {
-        r = snp_db_step(&rows, err);
+    if (r <= 0) {
+        return r < 0 ? r : snp_cell_unknown(session, cell, err);
     }
-    if (r == 0) {
-        (void)snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
-                       (unsigned long long)cell);
-        snp_err_about(err, "cell");
-        return SNP_E_NOT_FOUND;
-    }
-    if (r > 0) {
-        ret[0] = (int64_t)snp_col_u64(&rows, 0);
-        ret[1] = (int64_t)snp_col_u64(&rows, 1);
-    }
-    return r < 0 ? r : 0;
+    ret[0] = (int64_t)snp_col_u64(&rows, 0);
+    ret[1] = (int64_t)snp_col_u64(&rows, 1);
+    return 0;
 }
 
 int snp_journal_cell_end(struct snp_tx *tx,
@@ -443,33 +429,24 @@ int snp_journal_cell_end(struct snp_tx *tx,
     uint64_t changed = 0;
     uint64_t added = 0;
     int64_t row[2] = {0, 0};
-    int r = cell_row(tx, session, cell, row, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(cell_row(tx, session, cell, row, err));
     SNP_FAULT("journal.cell_end");
-    r = snp_db_run(tx->db, &changed, err,
-                   "UPDATE cells SET status = ?, state = ?, wall_us = ?"
-                   " WHERE row = ? AND epoch = ? AND status = 'running'",
-                   "ttiii", outcome->status, outcome->state, (int64_t)outcome->wall_us, row[0],
-                   (int64_t)epoch);
-    if (r == 0 && changed == 0) {
+    SNP_TRY(snp_db_run(tx->db, &changed, err,
+                       "UPDATE cells SET status = ?, state = ?, wall_us = ?"
+                       " WHERE row = ? AND epoch = ? AND status = 'running'",
+                       "ttiii", outcome->status, outcome->state, (int64_t)outcome->wall_us,
+                       row[0], (int64_t)epoch));
+    if (changed == 0) {
         return snp_fail(err, SNP_E_DENIED,
                         "cell %llu of session %.64s is not running in epoch %llu",
                         (unsigned long long)cell, session, (unsigned long long)epoch);
     }
-    if (r == 0) {
-        r = snp_db_run(tx->db, NULL, err, "DELETE FROM parts WHERE cell = ? AND part >= ?",
-                       "ii", row[0], (int64_t)SNP_PART_SEEN_STDOUT);
-    }
-    if (r == 0) {
-        r = part_add(tx, row[0], SNP_PART_RESULT, outcome->result, &added, err);
-    }
-    if (r == 0) {
-        r = part_add(tx, row[0], SNP_PART_RAW, outcome->raw, &added, err);
-    }
-    return r < 0 ? r : snp_session_grow(tx, row[1], (int64_t)added, err);
+    SNP_TRY(snp_db_run(tx->db, NULL, err, "DELETE FROM parts WHERE cell = ? AND part >= ?",
+                       "ii", row[0], (int64_t)SNP_PART_SEEN_STDOUT));
+    SNP_TRY(part_add(tx, row[0], SNP_PART_RESULT, outcome->result, &added, err));
+    SNP_TRY(part_add(tx, row[0], SNP_PART_RAW, outcome->raw, &added, err));
+    return snp_session_grow(tx, row[1], (int64_t)added, err);
 }
 
 int snp_journal_cell_seen(struct snp_tx *tx,
@@ -496,9 +473,9 @@ int snp_journal_cell_seen(struct snp_tx *tx,
         bytes.data = (const char *)bytes.data + (bytes.n - SNP_JOURNAL_SEEN_MAX);
         bytes.n = SNP_JOURNAL_SEEN_MAX;
     }
-    r = snp_db_run(tx->db, NULL, err, "DELETE FROM parts WHERE cell = ? AND part = ?", "ii",
-                   row[0], (int64_t)stream);
-    return r < 0 ? r : part_add(tx, row[0], stream, bytes, &added, err);
+    SNP_TRY(snp_db_run(tx->db, NULL, err, "DELETE FROM parts WHERE cell = ? AND part = ?", "ii",
+                       row[0], (int64_t)stream));
+    return part_add(tx, row[0], stream, bytes, &added, err);
 }
 
 #define CELL_COLUMNS                                                                        \
@@ -539,27 +516,16 @@ int snp_journal_cell_get(struct snp_tx *tx,
     struct snp_journal_cell row = {0};
     const char **texts[] = {&row.session, &row.kind,  &row.argv,      &row.spec,
                             &row.status,  &row.state, &row.first_line};
-    int r = snp_db_ask(tx->db, &rows, err, CELL_COLUMNS " WHERE s.id = ? AND cell = ?", "ti",
+    int r = snp_db_row(tx->db, &rows, err, CELL_COLUMNS " WHERE s.id = ? AND cell = ?", "ti",
                        session, (int64_t)cell);
 
-    if (r == 0) {
-        r = snp_db_step(&rows, err);
-    }
-    if (r == 0) {
-        (void)snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
-                       (unsigned long long)cell);
-        snp_err_about(err, "cell");
-        return SNP_E_NOT_FOUND;
-    }
-    if (r < 0) {
-        return r;
+    if (r <= 0) {
+        return r < 0 ? r : snp_cell_unknown(session, cell, err);
     }
     cell_read(&rows, &row);
-    r = snp_tx_texts(tx, texts, SNP_ARRAY_LEN(texts), err);
-    if (r == 0) {
-        *ret = row;
-    }
-    return r;
+    SNP_TRY(snp_tx_texts(tx, texts, SNP_ARRAY_LEN(texts), err));
+    *ret = row;
+    return 0;
 }
 
 int snp_journal_cell_part(struct snp_tx *tx,
@@ -573,24 +539,18 @@ int snp_journal_cell_part(struct snp_tx *tx,
     const void *bytes;
     size_t n = 0;
     int64_t row[2] = {0, 0};
-    int r = cell_row(tx, session, cell, row, err);
+    int r;
 
-    if (r == 0) {
-        r = snp_db_ask(tx->db, &rows, err,
-                       "SELECT data, blob FROM parts WHERE cell = ? AND part = ?", "ii", row[0],
-                       (int64_t)part);
-    }
-    if (r == 0) {
-        r = snp_db_step(&rows, err);
-    }
-    if (r == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND,
-                        "cell %llu of session %.64s has none, or it was removed to keep to "
-                        "the budget of the journal",
-                        (unsigned long long)cell, session);
-    }
-    if (r < 0) {
-        return r;
+    SNP_TRY(cell_row(tx, session, cell, row, err));
+    r = snp_db_row(tx->db, &rows, err,
+                   "SELECT data, blob FROM parts WHERE cell = ? AND part = ?", "ii", row[0],
+                   (int64_t)part);
+    if (r <= 0) {
+        return r < 0 ? r
+                     : snp_fail(err, SNP_E_NOT_FOUND,
+                                "cell %llu of session %.64s has none, or it was removed to "
+                                "keep to the budget of the journal",
+                                (unsigned long long)cell, session);
     }
     if (!snp_col_null(&rows, 1)) {
         return snp_blob_get(tx, (int64_t)snp_col_u64(&rows, 1), buf, err);
@@ -631,15 +591,13 @@ int snp_journal_cell_each(struct snp_tx *tx,
     int64_t most =
         page->limit > SNP_JOURNAL_LIST_MAX ? SNP_JOURNAL_LIST_MAX : (int64_t)page->limit;
     int64_t row = 0;
-    int r = snp_session_row(tx, page->session, &row, NULL, err);
 
-    if (r == 0) {
-        r = snp_db_ask(tx->db, &rows, err,
+    SNP_TRY(snp_session_row(tx, page->session, &row, NULL, err));
+    SNP_TRY(snp_db_ask(tx->db, &rows, err,
                        CELL_COLUMNS " WHERE c.session = ? AND cell < ?"
                                     " ORDER BY cell DESC LIMIT ?",
-                       "iii", row, top, most);
-    }
-    return r < 0 ? r : cells_tell(&rows, each, arg, err);
+                       "iii", row, top, most));
+    return cells_tell(&rows, each, arg, err);
 }
 
 int snp_journal_cell_after(struct snp_tx *tx,
@@ -651,14 +609,12 @@ int snp_journal_cell_after(struct snp_tx *tx,
 {
     snp_autorows struct snp_rows rows = {0};
     int64_t row = 0;
-    int r = snp_session_row(tx, session, &row, NULL, err);
 
-    if (r == 0) {
-        r = snp_db_ask(tx->db, &rows, err,
+    SNP_TRY(snp_session_row(tx, session, &row, NULL, err));
+    SNP_TRY(snp_db_ask(tx->db, &rows, err,
                        CELL_COLUMNS " WHERE c.session = ? AND cell > ? ORDER BY cell", "ii",
-                       row, (int64_t)after);
-    }
-    return r < 0 ? r : cells_tell(&rows, each, arg, err);
+                       row, (int64_t)after));
+    return cells_tell(&rows, each, arg, err);
 }
 
 int snp_journal_cell_undo(struct snp_tx *tx,

@@ -12,19 +12,16 @@ int snp_journal_file_add(struct snp_tx *tx,
                          struct snp_err *err)
 {
     uint64_t changed = 0;
-    int r = snp_db_run(tx->db, &changed, err,
+
+    SNP_TRY(snp_db_run(tx->db, &changed, err,
                        "INSERT INTO files(cell, path, change) SELECT cells.row, ?, ?"
                        " FROM cells JOIN sessions ON sessions.row = cells.session"
                        " WHERE sessions.id = ? AND cell = ?",
-                       "ttti", path, change, session, (int64_t)cell);
-
-    if (r == 0 && changed == 0) {
-        (void)snp_fail(err, SNP_E_NOT_FOUND, "session %.64s has no cell %llu", session,
-                       (unsigned long long)cell);
-        snp_err_about(err, "cell");
-        return SNP_E_NOT_FOUND;
+                       "ttti", path, change, session, (int64_t)cell));
+    if (changed == 0) {
+        return snp_cell_unknown(session, cell, err);
     }
-    return r;
+    return 0;
 }
 
 int snp_journal_effect_add(struct snp_tx *tx,
@@ -32,14 +29,13 @@ int snp_journal_effect_add(struct snp_tx *tx,
                            struct snp_err *err)
 {
     int64_t session = 0;
-    int r = snp_session_row(tx, row->session, &session, NULL, err);
 
-    return r < 0 ? r
-                 : snp_db_run(tx->db, NULL, err,
-                              "INSERT INTO effects(session, cell, kind, detail, at_us)"
-                              " VALUES(?, ?, ?, ?, ?)",
-                              "iitti", session, (int64_t)row->cell, row->kind, row->detail,
-                              (int64_t)row->at_us);
+    SNP_TRY(snp_session_row(tx, row->session, &session, NULL, err));
+    return snp_db_run(tx->db, NULL, err,
+                      "INSERT INTO effects(session, cell, kind, detail, at_us)"
+                      " VALUES(?, ?, ?, ?, ?)",
+                      "iitti", session, (int64_t)row->cell, row->kind, row->detail,
+                      (int64_t)row->at_us);
 }
 
 int snp_journal_effect_each(struct snp_tx *tx,
@@ -90,14 +86,12 @@ int snp_journal_event_add(struct snp_tx *tx,
                           const struct snp_journal_event *row,
                           struct snp_err *err)
 {
-    int r = snp_db_run(tx->db, NULL, err,
+    SNP_TRY(snp_db_run(tx->db, NULL, err,
                        "INSERT INTO events(at_us, kind, session, text) VALUES(?, ?, ?, ?)",
-                       "ittt", (int64_t)row->at_us, row->kind, row->session, row->text);
-
-    return r < 0 ? r
-                 : snp_db_run(tx->db, NULL, err,
-                              "DELETE FROM events WHERE row <= last_insert_rowid() - ?", "i",
-                              (int64_t)SNP_JOURNAL_EVENTS_MAX);
+                       "ittt", (int64_t)row->at_us, row->kind, row->session, row->text));
+    return snp_db_run(tx->db, NULL, err,
+                      "DELETE FROM events WHERE row <= last_insert_rowid() - ?", "i",
+                      (int64_t)SNP_JOURNAL_EVENTS_MAX);
 }
 
 int snp_journal_event_each(

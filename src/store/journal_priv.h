@@ -21,6 +21,9 @@ int snp_session_row(struct snp_tx *tx,
                     uint64_t *ret_epoch,
                     struct snp_err *err) SNP_NODISCARD;
 
+/* SNP_E_NOT_FOUND: the session has no such cell. */
+int snp_cell_unknown(const char *session, uint64_t cell, struct snp_err *err);
+
 /* Count bytes that a session has added to the disk, or given back. */
 int snp_session_grow(struct snp_tx *tx, int64_t row, int64_t bytes, struct snp_err *err)
     SNP_NODISCARD;

@@ -22,27 +22,15 @@ int snp_journal_snapshot_add(struct snp_tx *tx,
                              const struct snp_journal_snapshot *row,
                              struct snp_err *err)
 {
-    static const char with[] =
-        "INSERT INTO snapshots(id, name, session, parent, cell, epoch, created_us, checkpoint)"
-        " VALUES(?, ?, ?, ?, ?, ?, ?, ?)";
-    static const char without[] =
-        "INSERT INTO snapshots(id, name, session, parent, cell, epoch, created_us)"
-        " VALUES(?, ?, ?, ?, ?, ?, ?)";
     int64_t session = 0;
-    int r = snp_session_row(tx, row->session, &session, NULL, err);
+    int r;
 
-    if (r < 0) {
-        return r;
-    }
-    if (row->checkpoint != 0) {
-        r = snp_db_run(tx->db, NULL, err, with, "ttitiiii", row->id, row->name, session,
-                       row->parent, (int64_t)row->cell, (int64_t)row->epoch,
-                       (int64_t)row->created_us, (int64_t)row->checkpoint);
-    } else {
-        r = snp_db_run(tx->db, NULL, err, without, "ttitiii", row->id, row->name, session,
-                       row->parent, (int64_t)row->cell, (int64_t)row->epoch,
-                       (int64_t)row->created_us);
-    }
+    SNP_TRY(snp_session_row(tx, row->session, &session, NULL, err));
+    r = snp_db_run(tx->db, NULL, err,
+                   "INSERT INTO snapshots(id, name, session, parent, cell, epoch, created_us,"
+                   " checkpoint) VALUES(?, ?, ?, ?, ?, ?, ?, NULLIF(?, 0))",
+                   "ttitiiii", row->id, row->name, session, row->parent, (int64_t)row->cell,
+                   (int64_t)row->epoch, (int64_t)row->created_us, (int64_t)row->checkpoint);
     if (r == SNP_E_INVALID) {
         return snp_fail(
             err, SNP_E_DENIED,
@@ -265,23 +253,17 @@ int snp_journal_checkpoint_get(struct snp_tx *tx,
     struct snp_journal_checkpoint row = {0};
     const char **texts[] = {&row.session, &row.lost};
     int r =
-        snp_db_ask(tx->db, &rows, err, CHECKPOINT_COLUMNS " AND c.row = ?", "i", (int64_t)id);
+        snp_db_row(tx->db, &rows, err, CHECKPOINT_COLUMNS " AND c.row = ?", "i", (int64_t)id);
 
-    if (r == 0) {
-        r = snp_db_step(&rows, err);
+    if (r <= 0) {
+        return r < 0 ? r
+                     : snp_fail(err, SNP_E_NOT_FOUND, "there is no checkpoint %llu",
+                                (unsigned long long)id);
     }
-    if (r == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no checkpoint %llu",
-                        (unsigned long long)id);
-    }
-    if (r > 0) {
-        checkpoint_read(&rows, &row);
-        r = snp_tx_texts(tx, texts, SNP_ARRAY_LEN(texts), err);
-    }
-    if (r == 0) {
-        *ret = row;
-    }
-    return r;
+    checkpoint_read(&rows, &row);
+    SNP_TRY(snp_tx_texts(tx, texts, SNP_ARRAY_LEN(texts), err));
+    *ret = row;
+    return 0;
 }
 
 int snp_journal_checkpoint_copy(struct snp_tx *tx,
@@ -293,37 +275,29 @@ int snp_journal_checkpoint_copy(struct snp_tx *tx,
     struct snp_journal_checkpoint from = {0};
     int64_t session = 0;
     int64_t row = 0;
-    int r = snp_journal_checkpoint_get(tx, id, &from, err);
 
-    if (r == 0 && !from.is_usable) {
+    SNP_TRY(snp_journal_checkpoint_get(tx, id, &from, err));
+    if (!from.is_usable) {
         return snp_fail(err, SNP_E_DENIED, "checkpoint %llu needs a blob that is damaged",
                         (unsigned long long)id);
     }
-    if (r == 0) {
-        r = snp_session_row(tx, to->session, &session, NULL, err);
-    }
-    if (r == 0) {
-        r = snp_db_run(tx->db, NULL, err,
+    SNP_TRY(snp_session_row(tx, to->session, &session, NULL, err));
+    SNP_TRY(snp_db_run(tx->db, NULL, err,
                        "INSERT INTO checkpoints(session, cell, epoch, created_us, items,"
                        " same_items, bytes, written_bytes, complete, lost, effect)"
                        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 1, ?8,"
                        " IFNULL((SELECT MAX(row) FROM effects WHERE session = ?1), 0))",
                        "iiiiiiit", session, (int64_t)to->cell, (int64_t)to->epoch,
                        (int64_t)snp_wall_us(), (int64_t)from.items, (int64_t)from.items,
-                       (int64_t)from.bytes, from.lost);
-        row = sqlite3_last_insert_rowid(tx->db->sqlite);
-    }
-    if (r == 0) {
-        r = snp_db_run(tx->db, NULL, err,
+                       (int64_t)from.bytes, from.lost));
+    row = sqlite3_last_insert_rowid(tx->db->sqlite);
+    SNP_TRY(snp_db_run(tx->db, NULL, err,
                        "INSERT INTO items(checkpoint, part, kind, name, key, size, meta, blob)"
                        " SELECT ?, part, kind, name, key, size, meta, blob FROM items"
                        " WHERE checkpoint = ? ORDER BY row",
-                       "ii", row, (int64_t)id);
-    }
-    if (r == 0) {
-        *ret_id = (uint64_t)row;
-    }
-    return r;
+                       "ii", row, (int64_t)id));
+    *ret_id = (uint64_t)row;
+    return 0;
 }
 
 /* Items --------------------------------------------------------------------------------- */

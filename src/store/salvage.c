@@ -435,23 +435,19 @@ int snp_salvage(const char *path, const char *why, struct snp_err *err)
 {
     snp_autofree struct salvage *s = calloc(1, sizeof(*s));
     snp_autofree char *aside = aside_name(path);
-    int r;
 
     if (s == NULL || aside == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = new_make(s, path, why, aside, err);
-    if (r == 0) {
-        r = files_rename(path, aside, err);
-    }
-    return r < 0 ? r : snp_salvage_resume(path, err);
+    SNP_TRY(new_make(s, path, why, aside, err));
+    SNP_TRY(files_rename(path, aside, err));
+    return snp_salvage_resume(path, err);
 }
 
 int snp_salvage_resume(const char *path, struct snp_err *err)
 {
     snp_autofree char *new_path = snp_format("%s.salvage", path);
     snp_autofree char *aside = NULL;
-    int r;
 
     if (new_path == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -468,11 +464,9 @@ int snp_salvage_resume(const char *path, struct snp_err *err)
     if (aside == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = files_rename(path, aside, err);
-    if (r == 0) {
-        r = files_rename(new_path, path, err);
-    }
-    return r < 0 ? r : folder_sync(path, err);
+    SNP_TRY(files_rename(path, aside, err));
+    SNP_TRY(files_rename(new_path, path, err));
+    return folder_sync(path, err);
 }
 
 bool snp_salvage_is_kept(const char *path)

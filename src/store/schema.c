@@ -134,13 +134,8 @@ int snp_schema_migrate(struct snp_db *db, struct snp_err *err)
         return r;
     }
     SNP_ASSERT(version >= 0 && version < SNP_STORE_VERSION); /* opening refuses newer ones */
-    r = snp_db_set_full(db, true, err);
-    if (r == 0) {
-        r = snp_db_exec(db, "BEGIN IMMEDIATE", err);
-    }
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_db_set_full(db, true, err));
+    SNP_TRY(snp_db_exec(db, "BEGIN IMMEDIATE", err));
     r = migrate_from(db, version, err);
     if (r == 0) {
         r = snp_db_exec(db, "COMMIT", err);

@@ -180,11 +180,9 @@ int snp_store_own(struct snp_store *store,
     bool synced = durability == SNP_DURABILITY_SYNCED;
     struct snp_tx tx = {.store = store, .db = &store->db};
     int64_t total = 0;
-    int r = begin(store, synced, &total, err);
+    int r;
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(begin(store, synced, &total, err));
     r = run(&tx, arg, err);
     pieces_free(&tx);
     if (r < 0 || !in_transaction(store)) {
@@ -360,10 +358,7 @@ static int check(struct snp_store *store, struct snp_err *err)
     if (r < 0 || store->was_checked) {
         return r;
     }
-    r = snp_db_ask(&store->db, &rows, err, "PRAGMA quick_check(1)", "");
-    if (r == 0) {
-        r = snp_db_step(&rows, err);
-    }
+    r = snp_db_row(&store->db, &rows, err, "PRAGMA quick_check(1)", "");
     if (r < 0) {
         return r;
     }
@@ -378,14 +373,11 @@ static int check(struct snp_store *store, struct snp_err *err)
 
 static int mark_opened(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
 {
-    int r = snp_db_run(tx->db, NULL, err,
+    SNP_TRY(snp_db_run(tx->db, NULL, err,
                        "INSERT INTO meta(key, value) VALUES('opened_us', ?1)"
                        " ON CONFLICT(key) DO UPDATE SET value = ?1",
-                       "i", (int64_t)snp_wall_us());
-
-    return r < 0
-               ? r
-               : snp_db_run(tx->db, NULL, err, "DELETE FROM meta WHERE key = 'closed_us'", "");
+                       "i", (int64_t)snp_wall_us()));
+    return snp_db_run(tx->db, NULL, err, "DELETE FROM meta WHERE key = 'closed_us'", "");
 }
 
 static int mark_closed(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
@@ -452,14 +444,12 @@ static void db_close(struct snp_store *store)
 
 static int db_salvage(struct snp_store *store, const struct snp_err *why, struct snp_err *err)
 {
-    int r;
-
     snp_log(SNP_LOG_ERROR, "journal-damaged", "why=\"%s\"", why->msg);
     db_close(store);
     store->was_checked = false;
     store->sweep_at = SNP_SWEEP_END; /* files whose rows were lost are not rubbish */
-    r = snp_salvage(store->db_path, why->msg, err);
-    return r < 0 ? r : db_open_once(store, err);
+    SNP_TRY(snp_salvage(store->db_path, why->msg, err));
+    return db_open_once(store, err);
 }
 
 static int db_open(struct snp_store *store, struct snp_err *err)

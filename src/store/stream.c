@@ -195,7 +195,6 @@ static int item_begin(struct snp_stream_in *in,
         .meta = json_object_get(head, "meta"),
     };
     const json_t *size = json_object_get(head, "size");
-    int r;
 
     if (!kind_of(head, in->part, &item.kind) || !json_is_integer(size) ||
         json_integer_value(size) < 0 || item.name == NULL || item.key == NULL) {
@@ -206,13 +205,8 @@ static int item_begin(struct snp_stream_in *in,
         return snp_fail(err, SNP_E_LIMIT, "the checkpoint has more than %d items",
                         SNP_STREAM_ITEMS_MAX);
     }
-    r = item_check(in, &item, err);
-    if (r == 0) {
-        r = name_add(in, &item, err);
-    }
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(item_check(in, &item, err));
+    SNP_TRY(name_add(in, &item, err));
     in->items++;
     in->bytes += item.size;
     in->left = item.is_same || in->is_description ? 0 : item.size;
@@ -287,7 +281,6 @@ static int header_take(struct snp_stream_in *in, struct snp_err *err)
 static int head_take(struct snp_stream_in *in, struct snp_err *err)
 {
     snp_autojson json_t *head = NULL;
-    int r;
 
     if (in->type == SNP_STREAM_DATA) {
         return in->head_len != 0 || in->raw_left == 0 || in->raw_left > in->left
@@ -302,9 +295,9 @@ static int head_take(struct snp_stream_in *in, struct snp_err *err)
         err->code = SNP_E_PEER;
         return snp_err_wrap(err, "a head of the checkpoint");
     }
-    r = in->type == SNP_STREAM_ITEM ? item_begin(in, head, in->raw_left, err)
-                                    : part_end(in, head, in->raw_left, err);
-    return r < 0 ? r : item_settle(in, err);
+    SNP_TRY(in->type == SNP_STREAM_ITEM ? item_begin(in, head, in->raw_left, err)
+                                        : part_end(in, head, in->raw_left, err));
+    return item_settle(in, err);
 }
 
 /* Header and head, which are needed as a whole: *ret_n bytes are taken. */
@@ -411,11 +404,11 @@ int snp_stream_put_item(struct snp_buf *buf,
     if (r < 0) {
         return snp_fail(err, (enum snp_code)r, "an item's head is too large");
     }
-    r = put_header(buf, SNP_STREAM_ITEM, head.len, n_raw, err);
-    if (r == 0 && snp_buf_add(buf, snp_buf_bytes(&head), head.len) < 0) {
-        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    SNP_TRY(put_header(buf, SNP_STREAM_ITEM, head.len, n_raw, err));
+    if (snp_buf_add(buf, snp_buf_bytes(&head), head.len) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    return r;
+    return 0;
 }
 
 int snp_stream_put_data(struct snp_buf *buf, size_t n_raw, struct snp_err *err)
@@ -429,16 +422,13 @@ int snp_stream_put_end(struct snp_buf *buf,
                        struct snp_err *err)
 {
     snp_autobuf struct snp_buf head = {0};
-    int r;
 
     snp_buf_init(&head, SNP_STREAM_HEAD_MAX);
-    r = snp_buf_addf(&head, "{\"part\":\"%s\",\"items\":%llu}", parts[part],
-                     (unsigned long long)items);
-    if (r == 0) {
-        r = put_header(buf, SNP_STREAM_END, head.len, 0, err);
+    SNP_TRY(snp_buf_addf(&head, "{\"part\":\"%s\",\"items\":%llu}", parts[part],
+                         (unsigned long long)items));
+    SNP_TRY(put_header(buf, SNP_STREAM_END, head.len, 0, err));
+    if (snp_buf_add(buf, snp_buf_bytes(&head), head.len) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    if (r == 0 && snp_buf_add(buf, snp_buf_bytes(&head), head.len) < 0) {
-        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    return r;
+    return 0;
 }

@@ -112,11 +112,8 @@ static int manifest_put(int fd, const struct snp_source *source, struct snp_err 
 {
     json_t *spec = NULL;
     snp_autojson json_t *head = NULL;
-    int r = snp_json_parse(source->spec, strlen(source->spec), &spec, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_json_parse(source->spec, strlen(source->spec), &spec, err));
     head = json_pack("{s:s, s:i, s:s, s:s, s:I, s:o, s:O}", "format", "snipara-sandbox-session",
                      "version", SNP_ARCHIVE_VERSION, "program", SNP_VERSION, "name",
                      source->session_name, "cell", (json_int_t)source->cell, "spec", spec,
@@ -290,14 +287,12 @@ int snp_archive_write(struct snp_tx *tx,
                       const struct snp_source *source,
                       struct snp_err *err)
 {
-    int r;
-
     if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
         snp_write_all(fd, mark, MARK_LEN) < 0) {
         return snp_fail_sys(err, errno, "write the temporary file");
     }
-    r = manifest_put(fd, source, err);
-    return r < 0 ? r : cells_put(tx, fd, source, err);
+    SNP_TRY(manifest_put(fd, source, err));
+    return cells_put(tx, fd, source, err);
 }
 
 /* Reading -------------------------------------------------------------------------------------- */
@@ -344,11 +339,9 @@ static int frame_get(int fd,
     char *space = NULL;
     size_t size = 0;
     bool has = false;
-    int r = bytes_get(fd, *at, header, sizeof(header), err);
+    int r;
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(bytes_get(fd, *at, header, sizeof(header), err));
     if (header[12] != type || u32_at(header) > SNP_FRAME_BODY_MAX) {
         return not_ours(err);
     }
@@ -357,10 +350,7 @@ static int frame_get(int fd,
     if (r < 0) {
         return snp_fail(err, (enum snp_code)r, "out of memory");
     }
-    r = bytes_get(fd, *at, space, sizeof(header) + u32_at(header), err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(bytes_get(fd, *at, space, sizeof(header) + u32_at(header), err));
     snp_buf_commit(buf, sizeof(header) + u32_at(header));
     if (snp_frame_peek(buf, SNP_FRAME_BODY_MAX, ret, &size, &has, err) < 0 || !has) {
         return not_ours(err);
@@ -386,7 +376,6 @@ static int manifest_take(json_t *head, struct snp_archive *ret, struct snp_err *
     int64_t version = snp_json_int(head, "version", 0);
     const char *name;
     struct snp_err ignored;
-    int r;
 
     if (!snp_streq(snp_json_str(head, "format", NULL), "snipara-sandbox-session")) {
         return not_ours(err);
@@ -399,10 +388,7 @@ static int manifest_take(json_t *head, struct snp_archive *ret, struct snp_err *
             (long long)version, SNP_ARCHIVE_VERSION_OLDEST, SNP_ARCHIVE_VERSION,
             snp_json_str(head, "program", "another one"));
     }
-    r = snp_record_check(head, &manifest_record, err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_record_check(head, &manifest_record, err));
     name = snp_json_str(head, "name", "");
     if (!snp_session_is_id(name) && snp_session_name_check(name, &ignored) == 0) {
         (void)snprintf(ret->name, sizeof(ret->name), "%s", name);
@@ -530,11 +516,8 @@ static bool is_json(const char *text, json_type type)
 static int cell_check(json_t *head, size_t raw_len, struct snp_err *err)
 {
     const char *kind = snp_json_str(head, "kind", "");
-    int r = snp_record_check(head, &cell_record, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_record_check(head, &cell_record, err));
     if ((strcmp(kind, "python") != 0 && strcmp(kind, "command") != 0) ||
         !is_word(snp_json_str(head, "status", "")) ||
         !is_word(snp_json_str(head, "state", "")) ||
@@ -608,10 +591,7 @@ static int cell_enter(struct snp_tx *tx,
             return r;
         }
     }
-    r = shown_check(frame->raw + code_len + input_len + result_len, shown_len, err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(shown_check(frame->raw + code_len + input_len + result_len, shown_len, err));
     const struct snp_journal_cell row = {
         .session = session,
         .cell = (uint64_t)snp_json_int(head, "cell", 0),
@@ -629,9 +609,9 @@ static int cell_enter(struct snp_tx *tx,
         .result = {frame->raw + code_len + input_len,              result_len},
         .raw = {frame->raw + code_len + input_len + result_len, shown_len },
     };
-    r = snp_journal_cell_begin(tx, &row, (struct snp_bytes){frame->raw, code_len},
-                               (struct snp_bytes){frame->raw + code_len, input_len}, err);
-    return r < 0 ? r : snp_journal_cell_end(tx, session, row.cell, row.epoch, &outcome, err);
+    SNP_TRY(snp_journal_cell_begin(tx, &row, (struct snp_bytes){frame->raw, code_len},
+                                   (struct snp_bytes){frame->raw + code_len, input_len}, err));
+    return snp_journal_cell_end(tx, session, row.cell, row.epoch, &outcome, err);
 }
 
 int snp_archive_cells(struct snp_tx *tx,

@@ -127,11 +127,8 @@ static int policy_read(struct snp_server *server,
 {
     const char *name = asked->tier == NULL ? SNP_TIER_AUTO : asked->tier;
     struct snp_found_tier *found;
-    int r = snp_tiers_choose(&server->tiers, name, asked->allow_degraded, &found, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_tiers_choose(&server->tiers, name, asked->allow_degraded, &found, err));
     ret->is_auto = strcmp(name, SNP_TIER_AUTO) == 0;
     ret->tier = found->name;
     ret->allow_degraded = asked->allow_degraded;
@@ -144,33 +141,28 @@ static int import_fill(struct snp_import *import, const json_t *head, struct snp
 {
     struct snp_import_begin_request asked;
     const char *name;
-    int r;
 
     snp_record_read(head, &snp_import_begin_request_form, &asked);
     name = asked.name == NULL ? "" : asked.name;
-    r = policy_read(import->server, &asked, &import->policy, err);
+    SNP_TRY(policy_read(import->server, &asked, &import->policy, err));
 
-    if (r == 0 && name[0] != '\0') {
-        r = snp_session_is_id(name)
-                ? snp_fail(err, SNP_E_INVALID, "'%s' could be taken for an id", name)
-                : snp_session_name_check(name, err);
+    if (name[0] != '\0') {
+        SNP_TRY(snp_session_is_id(name)
+                    ? snp_fail(err, SNP_E_INVALID, "'%s' could be taken for an id", name)
+                    : snp_session_name_check(name, err));
     }
-    if (r == 0 && strcmp(name, "default") == 0) {
-        r = snp_fail(err, SNP_E_INVALID,
-                     "a file is not imported as 'default'; give another name");
+    if (strcmp(name, "default") == 0) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "a file is not imported as 'default'; give another name");
     }
-    if (r == 0 && (snp_random_id(import->token) < 0 || snp_random_id(import->id) < 0)) {
-        r = snp_fail_sys(err, errno, "random id");
+    if (snp_random_id(import->token) < 0 || snp_random_id(import->id) < 0) {
+        return snp_fail_sys(err, errno, "random id");
     }
-    if (r == 0) {
-        r = snp_archive_sum_init(&import->sum, err);
-    }
-    if (r == 0) {
-        (void)snprintf(import->name, sizeof(import->name), "%s", name);
-        import->notes = json_array();
-        r = import->notes == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
-    }
-    return r < 0 ? r : snp_archive_file(import->server->options.state_dir, &import->fd, err);
+    SNP_TRY(snp_archive_sum_init(&import->sum, err));
+    (void)snprintf(import->name, sizeof(import->name), "%s", name);
+    import->notes = json_array();
+    SNP_TRY(import->notes == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0);
+    return snp_archive_file(import->server->options.state_dir, &import->fd, err);
 }
 
 void snp_run_import_begin(const struct snp_work *work)
@@ -316,10 +308,7 @@ static int session_enter(struct snp_import *import, struct snp_err *err)
         return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_OTHER_NAME, NULL, 0,
                              "there is a session %s already", import->name);
     }
-    r = snp_session_known(import->server, import->id, import->name, &session, err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_session_known(import->server, import->id, import->name, &session, err));
     r = snp_session_spec_read(session, import->spec, err);
     if (r < 0) {
         snp_session_remove(session);
@@ -355,14 +344,9 @@ static int run_name(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_import *import = arg;
     struct snp_journal_session row = {0};
-    int r = snp_archive_cells(tx, import->fd, &import->archive, import->id, err);
 
-    if (r == 0) {
-        r = snp_journal_session_get(tx, import->id, &row, err);
-    }
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_archive_cells(tx, import->fd, &import->archive, import->id, err));
+    SNP_TRY(snp_journal_session_get(tx, import->id, &row, err));
     if (row.cells > import->archive.cell) {
         return snp_fail(err, SNP_E_INVALID,
                         "the file has cells after the one it says is the last");
@@ -449,31 +433,25 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
 /* Is it what was written? Of old files nobody can tell. */
 static int file_check(struct snp_import *import, bool *ret_has_sum, struct snp_err *err)
 {
-    int r = snp_archive_sum_check(&import->sum, ret_has_sum, err);
-
-    if (r == 0 && *ret_has_sum &&
+    SNP_TRY(snp_archive_sum_check(&import->sum, ret_has_sum, err));
+    if (*ret_has_sum &&
         ftruncate(import->fd, (off_t)(import->size - SNP_ARCHIVE_SUM_LEN)) < 0) {
-        r = snp_fail_sys(err, errno, "the temporary file");
+        return snp_fail_sys(err, errno, "the temporary file");
     }
-    return r;
+    return 0;
 }
 
 static int file_read(struct snp_import *import, struct snp_err *err)
 {
     bool has_sum = false;
-    int r = file_check(import, &has_sum, err);
 
-    if (r == 0) {
-        r = snp_archive_read(import->fd, &import->archive, err);
-    }
-    if (r == 0 && !has_sum && import->archive.version >= SNP_ARCHIVE_VERSION_SUMMED) {
-        r = snp_fail(
+    SNP_TRY(file_check(import, &has_sum, err));
+    SNP_TRY(snp_archive_read(import->fd, &import->archive, err));
+    if (!has_sum && import->archive.version >= SNP_ARCHIVE_VERSION_SUMMED) {
+        return snp_fail(
             err, SNP_E_INVALID,
             "the file is not whole: its end, with the hash of all of it, is missing or "
             "damaged; copy or export it again");
-    }
-    if (r < 0) {
-        return r;
     }
     import->lost = json_incref(import->archive.lost);
     if (import->name[0] == '\0') {

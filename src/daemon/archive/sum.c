@@ -17,11 +17,9 @@ _Static_assert(SNP_ARCHIVE_SUM_LEN == SNP_FRAME_HEADER_LEN + 11 + 2 * SNP_HASHER
 
 int snp_archive_sum_init(struct snp_archive_sum *sum, struct snp_err *err)
 {
-    int r;
-
     *sum = (struct snp_archive_sum){0};
-    r = snp_hasher_new(&sum->hasher, err);
-    return r < 0 ? r : snp_hasher_begin(sum->hasher, err);
+    SNP_TRY(snp_hasher_new(&sum->hasher, err));
+    return snp_hasher_begin(sum->hasher, err);
 }
 
 void snp_archive_sum_done(struct snp_archive_sum *sum)
@@ -59,11 +57,9 @@ static int frame_make(struct snp_archive_sum *sum, struct snp_buf *out, struct s
     char hex[2 * SNP_HASHER_BYTES + 1];
     char head[SNP_ARCHIVE_SUM_LEN];
     struct snp_frame frame = {.type = SNP_ARCHIVE_TYPE_SUM, .head = head};
-    int r = snp_hasher_end(sum->hasher, hash, err);
+    int r;
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_hasher_end(sum->hasher, hash, err));
     snp_hex(hash, sizeof(hash), hex);
     frame.head_len = (size_t)snprintf(head, sizeof(head), "{\"sha256\":\"%s\"}", hex);
     r = snp_frame_write(out, &frame);

@@ -149,17 +149,17 @@ static int answer_check(const struct snp_exec *exec,
                         struct snp_err *ret_bad)
 {
     const struct snp_executor *executor = exec->executor;
-    int r = snp_result_check(answer->head, answer->raw_len, ret_bad);
 
-    if (r == 0 && (strcmp(snp_json_str(answer->head, "session", ""), executor->id) != 0 ||
-                   (uint64_t)snp_json_int(answer->head, "cell", 0) != exec->cell)) {
+    SNP_TRY(snp_result_check(answer->head, answer->raw_len, ret_bad));
+    if (strcmp(snp_json_str(answer->head, "session", ""), executor->id) != 0 ||
+        (uint64_t)snp_json_int(answer->head, "cell", 0) != exec->cell) {
         return snp_fail(ret_bad, SNP_E_INVALID, "result: of another cell");
     }
-    if (r == 0 && (uint64_t)snp_json_int(answer->head, "epoch", (int64_t)executor->epoch) !=
-                      executor->epoch) {
+    if ((uint64_t)snp_json_int(answer->head, "epoch", (int64_t)executor->epoch) !=
+        executor->epoch) {
         return snp_fail(ret_bad, SNP_E_INVALID, "result: of another epoch");
     }
-    return r;
+    return 0;
 }
 
 /*
@@ -396,11 +396,8 @@ static void event_note(struct snp_exec *exec, const struct snp_tier_answer *even
 static int exec_event(void *ctx, const struct snp_tier_answer *event, struct snp_err *ret_bad)
 {
     struct snp_exec *exec = ctx;
-    int r = snp_event_check(event->head, event->raw_len, ret_bad);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_event_check(event->head, event->raw_len, ret_bad));
     if (strcmp(snp_json_str(event->head, "event", ""), "call") == 0) {
         return snp_exec_call(exec, event, ret_bad);
     }
@@ -511,7 +508,6 @@ static int lasting_run(struct snp_exec *exec, struct snp_err *err)
 {
     struct snp_session *session = exec->session;
     uv_timer_t *intents = &session->server->intents;
-    int r;
 
     if (exec->spec.has_checkpoint) {
         session->unsaved.when = exec->spec.checkpoint;
@@ -519,10 +515,7 @@ static int lasting_run(struct snp_exec *exec, struct snp_err *err)
     if (snp_entry_is_suspect(session)) {
         return snp_entry_begin(exec, begin_written, err);
     }
-    r = exec_send(exec, err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(exec_send(exec, err));
     exec->is_intent_due = true;
     if (!session->server->is_ending && !uv_is_active((uv_handle_t *)intents)) {
         (void)uv_timer_start(intents, intents_write, SNP_CAP_INTENT_MS, 0);

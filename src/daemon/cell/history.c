@@ -202,11 +202,9 @@ static int run_cell_query(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct query *query = arg;
     struct snp_journal_cell row;
-    int r = snp_journal_cell_get(tx, query->id, query->cell, &row, err);
+    int r;
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_journal_cell_get(tx, query->id, query->cell, &row, err));
     json_decref(query->row);
     query->row = cell_json(query, &row);
     if (query->row == NULL || call_add(query->row, &row) < 0) {

@@ -45,7 +45,6 @@ static int session_fill(struct snp_session *session,
 {
     const char *name =
         spec->asked.template != NULL ? spec->asked.template : spec->default_template;
-    int r;
 
     (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
                    name == NULL ? "" : name);
@@ -59,11 +58,8 @@ static int session_fill(struct snp_session *session,
     session->policy.require_exact = spec->asked.require_exact;
     session->policy.transaction = spec->asked.transaction && spec->asked.session != NULL;
     session->unsaved.when = spec->checkpoint;
-    r = snp_tiers_choose(&session->server->tiers, spec->tier, spec->asked.allow_degraded,
-                         &session->policy.tier, err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_tiers_choose(&session->server->tiers, spec->tier, spec->asked.allow_degraded,
+                             &session->policy.tier, err));
     if (session->policy.env == NULL ||
         (spec->asked.project != NULL && session->policy.project == NULL) ||
         (spec->asked.rootfs != NULL && session->policy.rootfs == NULL)) {
@@ -113,11 +109,8 @@ int snp_session_for(struct snp_server *server,
 {
     struct snp_session *session =
         spec->asked.session == NULL ? NULL : snp_sessions_find(server, spec->asked.session);
-    int r = spec->asked.session == NULL ? 0 : snp_sessions_check(server, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(spec->asked.session == NULL ? 0 : snp_sessions_check(server, err));
     if (session == NULL) {
         if (spec->asked.session != NULL && snp_session_is_id(spec->asked.session)) {
             return snp_fail(err, SNP_E_NOT_FOUND, "there is no session %s",
@@ -126,9 +119,7 @@ int snp_session_for(struct snp_server *server,
         *ret_wall_ms = spec->limits.value[SNP_LIMIT_WALL];
         return session_open(server, spec, ret, err);
     }
-    r = snp_exec_spec_fits(spec, &session->policy, ret_wall_ms, err);
-    if (r == 0) {
-        *ret = session;
-    }
-    return r;
+    SNP_TRY(snp_exec_spec_fits(spec, &session->policy, ret_wall_ms, err));
+    *ret = session;
+    return 0;
 }

@@ -369,11 +369,9 @@ static int run_cell_read(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_wake *wake = arg;
     struct snp_journal_cell row;
-    int r = snp_journal_cell_get(tx, wake->place.id, wake->cell, &row, err);
+    int r;
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_journal_cell_get(tx, wake->place.id, wake->cell, &row, err));
     free(SNP_TAKE_PTR(wake->argv));
     free(SNP_TAKE_PTR(wake->spec));
     wake->argv = row.argv == NULL ? NULL : strdup(row.argv);
@@ -783,10 +781,9 @@ static bool decide(struct snp_wake *wake, struct snp_err *err)
 static int run_missing(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_wake *wake = arg;
-    int r = snp_missing_find(tx, &wake->place, &wake->missing, err);
 
-    return r < 0 ? r
-                 : snp_journal_cell_undo_replays(tx, wake->place.id, wake->place.after, err);
+    SNP_TRY(snp_missing_find(tx, &wake->place, &wake->missing, err));
+    return snp_journal_cell_undo_replays(tx, wake->place.id, wake->place.after, err);
 }
 
 static void missing_found(void *arg, const struct snp_err *found_err)

@@ -62,13 +62,12 @@ static int answer_check(const struct passing *passing,
                         const struct snp_tier_answer *answer,
                         struct snp_err *ret_bad)
 {
-    int r = snp_record_check(answer->head, passing->answer, ret_bad);
-
-    if (r == 0 && answer->raw_len > passing->raw_max) {
-        r = snp_fail(ret_bad, SNP_E_INVALID, "%s: more bytes than asked for",
-                     passing->answer->what);
+    SNP_TRY(snp_record_check(answer->head, passing->answer, ret_bad));
+    if (answer->raw_len > passing->raw_max) {
+        return snp_fail(ret_bad, SNP_E_INVALID, "%s: more bytes than asked for",
+                        passing->answer->what);
     }
-    return r;
+    return 0;
 }
 
 /* Passing through ---------------------------------------------------------------------- */
@@ -484,7 +483,6 @@ int snp_method_check(json_t *head,
 {
     const char *name = snp_json_str(head, "method", NULL);
     const struct snp_method_form *method;
-    int r;
 
     if (name == NULL) {
         return snp_fail(err, SNP_E_INVALID, "'method' must be a string");
@@ -493,10 +491,7 @@ int snp_method_check(json_t *head,
     if (method == NULL) {
         return method_unknown(name, err);
     }
-    r = snp_record_check(head, method->request, err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_record_check(head, method->request, err));
     if (raw_len > method->raw_max) {
         return snp_fail(err, SNP_E_INVALID, "%s: at most %zu raw bytes", name, method->raw_max);
     }
@@ -531,11 +526,11 @@ static int tier_need(struct snp_work *work, struct snp_err *err)
     const char *handle = snp_json_str(work->head, "handle", NULL);
     const char *name = snp_json_str(work->head, "tier", SNP_TIER_AUTO);
     struct snp_found_tier *found = NULL;
-    int r = handle == NULL
-                ? snp_tiers_find(&work->request->server->tiers, name, &found, err)
-                : snp_tiers_of_handle(&work->request->server->tiers, handle, &found, err);
 
-    return r < 0 ? r : snp_tier_get(work->request->server, found, &work->tier, err);
+    SNP_TRY(handle == NULL
+                ? snp_tiers_find(&work->request->server->tiers, name, &found, err)
+                : snp_tiers_of_handle(&work->request->server->tiers, handle, &found, err));
+    return snp_tier_get(work->request->server, found, &work->tier, err);
 }
 
 /* A request whose session has to be woken first. */

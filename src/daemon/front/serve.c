@@ -48,16 +48,12 @@ static int peer_handle(struct snp_peer *peer,
 {
     snp_autojson json_t *head = NULL;
     struct snp_request *request;
-    int r;
 
     if (frame->type != SNP_RPC_REQUEST || frame->id == 0) {
         return snp_fail(err, SNP_E_PEER, "a frame of type %u with id %u is no request",
                         frame->type, frame->id);
     }
-    r = snp_json_parse(frame->head, frame->head_len, &head, err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_json_parse(frame->head, frame->head_len, &head, err));
     request = snp_request_new(peer, frame->id, err);
     if (request == NULL) {
         if (err->code == SNP_E_PEER) {

@@ -271,15 +271,12 @@ static int intent_write(struct snp_tx *tx, const struct snp_entry *entry, struct
         .started_us = entry->started_us,
         .stdin_bytes = entry->raw_len - entry->code_len,
     };
-    int r = row_add(tx, entry, err);
 
-    if (r == 0) {
-        r = snp_journal_cell_begin(
-            tx, &cell, (struct snp_bytes){entry->raw, entry->code_len},
-            (struct snp_bytes){entry->raw + entry->code_len, entry->raw_len - entry->code_len},
-            err);
-    }
-    return r;
+    SNP_TRY(row_add(tx, entry, err));
+    return snp_journal_cell_begin(
+        tx, &cell, (struct snp_bytes){entry->raw, entry->code_len},
+        (struct snp_bytes){entry->raw + entry->code_len, entry->raw_len - entry->code_len},
+        err);
 }
 
 /* A cell that is owed: its intent if that is missing, and that its end is not known. */
@@ -314,9 +311,9 @@ static int debts_write(struct snp_tx *tx, const struct snp_entry *entry, struct 
 static int run_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     const struct snp_entry *entry = arg;
-    int r = debts_write(tx, entry, err);
 
-    return r < 0 ? r : intent_write(tx, entry, err);
+    SNP_TRY(debts_write(tx, entry, err));
+    return intent_write(tx, entry, err);
 }
 
 static int intent_fill(struct snp_entry *entry, struct snp_exec *exec)
@@ -554,11 +551,8 @@ static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
     const struct snp_entry *entry = arg;
     struct snp_journal_session row;
     struct snp_journal_session wanted = row_of(entry);
-    int r = snp_journal_session_get(tx, entry->id, &row, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_journal_session_get(tx, entry->id, &row, err));
     if (row.epoch > entry->epoch) {
         return snp_fail(err, SNP_E_DENIED, "the session is at epoch %llu already, not %llu",
                         (unsigned long long)row.epoch, (unsigned long long)entry->epoch);
@@ -566,11 +560,11 @@ static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
     wanted.cells = row.cells;
     wanted.used_us = row.used_us;
     wanted.head_snapshot = row.head_snapshot;
-    r = snp_journal_session_put(tx, &wanted, err);
-    if (r == 0 && entry->has_undo) {
-        r = snp_journal_cell_undo(tx, entry->id, entry->undo_after, err);
+    SNP_TRY(snp_journal_session_put(tx, &wanted, err));
+    if (entry->has_undo) {
+        SNP_TRY(snp_journal_cell_undo(tx, entry->id, entry->undo_after, err));
     }
-    return r;
+    return 0;
 }
 
 /* NULL: out of memory. */
@@ -713,9 +707,9 @@ static int run_effect(struct snp_tx *tx, void *arg, struct snp_err *err)
         .detail = entry->detail,
         .at_us = entry->now_us,
     };
-    int r = row_add(tx, entry, err);
 
-    return r < 0 ? r : snp_journal_effect_add(tx, &effect, err);
+    SNP_TRY(row_add(tx, entry, err));
+    return snp_journal_effect_add(tx, &effect, err);
 }
 
 /* detail: consumed. */

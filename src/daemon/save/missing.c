@@ -185,11 +185,9 @@ int snp_missing_find(struct snp_tx *tx,
                      struct snp_missing *ret,
                      struct snp_err *err)
 {
-    int r;
-
     snp_missing_done(ret);
-    r = snp_journal_cell_after(tx, place->id, place->after, note_cell, ret, err);
-    return r < 0 ? r : find_puts(tx, place, ret, err);
+    SNP_TRY(snp_journal_cell_after(tx, place->id, place->after, note_cell, ret, err));
+    return find_puts(tx, place, ret, err);
 }
 
 /* Telling ------------------------------------------------------------------------------------ */

@@ -26,11 +26,8 @@ static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct look *look = arg;
     struct snp_journal_session row;
-    int r = snp_journal_session_get(tx, look->place.id, &row, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_journal_session_get(tx, look->place.id, &row, err));
     look->place.checkpoint = row.checkpoint;
     look->place.checkpoint_cell = row.checkpoint_cell;
     look->place.after =

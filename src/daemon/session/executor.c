@@ -102,9 +102,8 @@ static void forget(struct snp_executor *executor)
 
 static int open_check(const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
-    int r = snp_record_check(answer->head, &snp_tier_open_answer_form, ret_bad);
-
-    return r < 0 ? r : snp_manifest_check(json_object_get(answer->head, "manifest"), ret_bad);
+    SNP_TRY(snp_record_check(answer->head, &snp_tier_open_answer_form, ret_bad));
+    return snp_manifest_check(json_object_get(answer->head, "manifest"), ret_bad);
 }
 
 /*
@@ -241,11 +240,9 @@ int snp_executor_open_beside(struct snp_session *session,
     /* Beside another one: the same. That is there while the daemon ends, too. */
     struct snp_tier *tier =
         session->live.executor == NULL ? NULL : session->live.executor->tier;
-    int r = tier != NULL ? 0 : snp_tier_get(server, session->policy.tier, &tier, err);
+    int r;
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(tier != NULL ? 0 : snp_tier_get(server, session->policy.tier, &tier, err));
     executor = calloc(1, sizeof(*executor));
     if (executor == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");

@@ -14,11 +14,8 @@ int snp_session_project_check(const char *path, const char *home, struct snp_err
 {
     char real[PATH_MAX];
     struct stat st;
-    int r = snp_project_check(path, home, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_project_check(path, home, err));
     if (realpath(path, real) == NULL || stat(real, &st) < 0) {
         return snp_fail_sys(err, errno, "project %s", path);
     }

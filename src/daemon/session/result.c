@@ -14,11 +14,8 @@ int snp_manifest_check(json_t *manifest, struct snp_err *err)
 {
     const char *key;
     json_t *control;
-    int r = snp_record_check(manifest, &snp_result_manifest_form, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_record_check(manifest, &snp_result_manifest_form, err));
     json_object_foreach(json_object_get(manifest, "controls"), key, control)
     {
         if (!json_is_boolean(json_object_get(control, "enforced"))) {
@@ -46,11 +43,8 @@ static int display_check(json_t *head, size_t raw_len, struct snp_err *err)
     size_t total = 0;
     size_t i;
     json_t *pair;
-    int r = snp_record_check(head, &snp_event_display_form, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_record_check(head, &snp_event_display_form, err));
     json_array_foreach(json_object_get(head, "mime"), i, pair)
     {
         const char *type = json_string_value(json_array_get(pair, 0));
@@ -79,7 +73,6 @@ int snp_event_check(json_t *head, size_t raw_len, struct snp_err *err)
 {
     const char *name = snp_json_str(head, "event", "");
     const struct snp_record *event = NULL;
-    int r;
 
     for (size_t i = 0; event == NULL && i < SNP_ARRAY_LEN(events); i++) {
         event = strcmp(events[i]->what, name) == 0 ? events[i] : NULL;
@@ -90,13 +83,12 @@ int snp_event_check(json_t *head, size_t raw_len, struct snp_err *err)
     if (event == &snp_event_display_form) {
         return display_check(head, raw_len, err);
     }
-    r = snp_record_check(head, event, err);
-    if (r == 0 && event == &snp_event_call_form &&
-        (raw_len == 0 || raw_len > SNP_CALL_BYTES_MAX)) {
+    SNP_TRY(snp_record_check(head, event, err));
+    if (event == &snp_event_call_form && (raw_len == 0 || raw_len > SNP_CALL_BYTES_MAX)) {
         return snp_fail(err, SNP_E_INVALID, "call: of a wrong size");
     }
-    if (r == 0 && event == &snp_event_gap_form && raw_len != 0) {
+    if (event == &snp_event_gap_form && raw_len != 0) {
         return snp_fail(err, SNP_E_INVALID, "gap: has raw bytes");
     }
-    return r;
+    return 0;
 }

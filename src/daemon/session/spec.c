@@ -126,25 +126,15 @@ int snp_session_spec_read(struct snp_session *session, const char *text, struct 
 {
     snp_autojson json_t *spec = NULL;
     bool failed = false;
-    int r = snp_json_parse(text, strlen(text), &spec, err);
 
-    if (r == 0) {
-        r = snp_record_check(spec, &record, err);
-    }
-    if (r == 0) {
-        r = snp_tiers_recorded(&session->server->tiers, snp_json_str(spec, "tier", ""),
-                               &session->policy.tier, err);
-    }
-    if (r == 0) {
-        snp_limits_default(&session->policy.limits);
-        r = snp_limits_from_json(json_object_get(spec, "limits"), &session->policy.limits, err);
-    }
-    if (r == 0) {
-        r = snp_manifest_check(json_object_get(spec, "manifest"), err);
-    }
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_json_parse(text, strlen(text), &spec, err));
+    SNP_TRY(snp_record_check(spec, &record, err));
+    SNP_TRY(snp_tiers_recorded(&session->server->tiers, snp_json_str(spec, "tier", ""),
+                               &session->policy.tier, err));
+    snp_limits_default(&session->policy.limits);
+    SNP_TRY(
+        snp_limits_from_json(json_object_get(spec, "limits"), &session->policy.limits, err));
+    SNP_TRY(snp_manifest_check(json_object_get(spec, "manifest"), err));
     session->policy.is_auto = snp_json_bool(spec, "auto", false);
     (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
                    snp_json_str(spec, "template", ""));

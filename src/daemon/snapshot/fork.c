@@ -180,10 +180,7 @@ static int child_enter(struct forking *forking, struct child *child, struct snp_
     if (snp_sessions_find(forking->server, child->name) != NULL) {
         return snp_fail(err, SNP_E_INVALID, "a session %s was made meanwhile", child->name);
     }
-    r = snp_session_known(forking->server, child->id, child->name, &session, err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_session_known(forking->server, child->id, child->name, &session, err));
     r = snp_session_spec_read(session, forking->source.spec, err);
     if (r < 0) {
         snp_session_remove(session);

@@ -145,11 +145,9 @@ static int run_journal(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct rollback *back = arg;
     struct snp_journal_session row;
-    int r = snp_journal_session_get(tx, back->session_id, &row, err);
+    int r;
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_journal_session_get(tx, back->session_id, &row, err));
     if (row.epoch >= back->epoch) {
         return snp_fail(err, SNP_E_DENIED, "the session is at epoch %llu already",
                         (unsigned long long)row.epoch);
@@ -380,15 +378,11 @@ static int by_memory(struct rollback *back, struct snp_err *err)
                                        .timeout_ms = session->server->options.tier_ms,
                                        .ops = &rollback_ops,
                                        .ctx = back};
-    int r;
 
     if (head == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = snp_tier_ask(session->live.executor->tier, &call, err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_tier_ask(session->live.executor->tier, &call, err));
     back->by_memory = true;
     back->n_asked = 2;
     snp_session_event(session, SNP_EV_ROLL_BACK);
@@ -426,11 +420,8 @@ static int run_find(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct rollback *back = arg;
     struct snp_journal_snapshot row;
-    int r = snp_journal_snapshot_get(tx, back->ref, &row, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_journal_snapshot_get(tx, back->ref, &row, err));
     (void)snprintf(back->snapshot, sizeof(back->snapshot), "%s", row.id);
     (void)snprintf(back->session_id, sizeof(back->session_id), "%s", row.session);
     back->cell = row.cell;

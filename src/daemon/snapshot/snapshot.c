@@ -116,11 +116,8 @@ static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct taking *taking = arg;
     struct snp_journal_snapshot row;
-    int r = snp_journal_snapshot_get(tx, taking->id, &row, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_journal_snapshot_get(tx, taking->id, &row, err));
     taking->is_on_disk = row.checkpoint != 0 && row.is_usable;
     free(taking->lost);
     taking->lost = row.lost == NULL ? NULL : strdup(row.lost);
@@ -208,13 +205,10 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     struct snp_journal_session session;
     struct names names = {0};
     char name[SNP_SESSION_NAME_MAX + 1];
-    int r = snp_journal_snapshot_each(tx, taking->session_id, name_note, &names, err);
 
-    if (r == 0 && taking->is_asleep) {
-        r = asleep_check(tx, taking, err);
-    }
-    if (r < 0) {
-        return r;
+    SNP_TRY(snp_journal_snapshot_each(tx, taking->session_id, name_note, &names, err));
+    if (taking->is_asleep) {
+        SNP_TRY(asleep_check(tx, taking, err));
     }
     if (names.n >= SNP_CAP_SNAPSHOTS) {
         return snp_fail(err, SNP_E_LIMIT,
@@ -225,24 +219,17 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     if (taking->name[0] == '\0') {
         (void)snprintf(taking->name, sizeof(taking->name), "%s", name);
     }
-    r = snp_journal_session_get(tx, taking->session_id, &session, err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_journal_session_get(tx, taking->session_id, &session, err));
     (void)snprintf(taking->parent, sizeof(taking->parent), "%s",
                    session.head_snapshot == NULL ? "" : session.head_snapshot);
     row.name = taking->name;
     row.parent = taking->parent[0] == '\0' ? NULL : taking->parent;
-    r = snp_journal_snapshot_add(tx, &row, err);
-    if (r == 0) {
-        /* Nothing was being put when it was taken, and what is put since is noted after this. */
-        r = snp_journal_effect_last(tx, taking->session_id, taking->cell, &taking->effect, err);
-    }
-    if (r == 0) {
-        session.head_snapshot = taking->id;
-        r = snp_journal_session_put(tx, &session, err);
-    }
-    return r;
+    SNP_TRY(snp_journal_snapshot_add(tx, &row, err));
+    /* Nothing was being put when it was taken, and what is put since is noted after this. */
+    SNP_TRY(
+        snp_journal_effect_last(tx, taking->session_id, taking->cell, &taking->effect, err));
+    session.head_snapshot = taking->id;
+    return snp_journal_session_put(tx, &session, err);
 }
 
 static void row_written(void *arg, const struct snp_err *err)
@@ -376,21 +363,16 @@ static int copy_ask(struct taking *taking, struct snp_err *err)
                                        .timeout_ms = session->server->options.tier_ms,
                                        .ops = &copy_ops,
                                        .ctx = taking};
-    int r;
 
     if (head == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = snp_memory_room(session, err);
-    if (r == 0) {
-        r = snp_tier_ask(session->live.executor->tier, &call, err);
-    }
-    if (r == 0) {
-        memcpy(taking->executor, session->live.executor->id, sizeof(taking->executor));
-        snp_session_event(session, SNP_EV_SAVE);
-        snp_session_use(session);
-    }
-    return r;
+    SNP_TRY(snp_memory_room(session, err));
+    SNP_TRY(snp_tier_ask(session->live.executor->tier, &call, err));
+    memcpy(taking->executor, session->live.executor->id, sizeof(taking->executor));
+    snp_session_event(session, SNP_EV_SAVE);
+    snp_session_use(session);
+    return 0;
 }
 
 static void on_turn(struct snp_turn *turn,
@@ -547,16 +529,15 @@ static int head_note(const struct snp_journal_session *row, void *arg, struct sn
 static int run_list(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct listing *listing = arg;
-    int r;
 
     json_decref(listing->rows);
     json_decref(listing->heads);
     listing->rows = json_array();
     listing->heads = json_array();
     listing->bytes = 0;
-    r = snp_journal_snapshot_each(tx, listing->session[0] == '\0' ? NULL : listing->session,
-                                  snapshot_note, listing, err);
-    return r < 0 ? r : snp_journal_session_each(tx, head_note, listing, err);
+    SNP_TRY(snp_journal_snapshot_each(tx, listing->session[0] == '\0' ? NULL : listing->session,
+                                      snapshot_note, listing, err));
+    return snp_journal_session_each(tx, head_note, listing, err);
 }
 
 /* Only the loop knows what is in memory. */
@@ -640,11 +621,8 @@ static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct removal *removal = arg;
     struct snp_journal_snapshot row;
-    int r = snp_journal_snapshot_get(tx, removal->ref, &row, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_journal_snapshot_get(tx, removal->ref, &row, err));
     (void)snprintf(removal->id, sizeof(removal->id), "%s", row.id);
     (void)snprintf(removal->session, sizeof(removal->session), "%s", row.session);
     return snp_journal_snapshot_remove(tx, removal->id, err);

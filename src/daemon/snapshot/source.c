@@ -85,16 +85,12 @@ static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct search *search = arg;
     struct snp_journal_session row;
-    int r = search->is_asleep ? snp_missing_check(tx, &search->place, err) : 0;
 
-    if (r == 0) {
-        r = snp_journal_session_get(tx, search->source.session, &row, err);
-    }
-    if (r == 0) {
-        (void)snprintf(search->source.head, sizeof(search->source.head), "%s",
-                       row.head_snapshot == NULL ? "" : row.head_snapshot);
-    }
-    return r;
+    SNP_TRY(search->is_asleep ? snp_missing_check(tx, &search->place, err) : 0);
+    SNP_TRY(snp_journal_session_get(tx, search->source.session, &row, err));
+    (void)snprintf(search->source.head, sizeof(search->source.head), "%s",
+                   row.head_snapshot == NULL ? "" : row.head_snapshot);
+    return 0;
 }
 
 static void session_read(void *arg, const struct snp_err *err)
@@ -187,11 +183,8 @@ static int run_snapshot(struct snp_tx *tx, void *arg, struct snp_err *err)
     struct snp_source *source = &search->source;
     struct snp_journal_snapshot row;
     struct snp_journal_session session;
-    int r = snp_journal_snapshot_get(tx, search->ref, &row, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_journal_snapshot_get(tx, search->ref, &row, err));
     (void)snprintf(source->snapshot, sizeof(source->snapshot), "%s", row.id);
     (void)snprintf(source->head, sizeof(source->head), "%s", row.id);
     (void)snprintf(source->session, sizeof(source->session), "%s", row.session);
@@ -203,10 +196,7 @@ static int run_snapshot(struct snp_tx *tx, void *arg, struct snp_err *err)
     search->is_usable = row.checkpoint != 0 && row.is_usable;
     free(search->lost);
     search->lost = row.lost == NULL ? NULL : strdup(row.lost);
-    r = snp_journal_session_get(tx, source->session, &session, err);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_journal_session_get(tx, source->session, &session, err));
     free(source->spec);
     source->spec = snp_session_spec_strip(session.spec);
     return source->spec == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;

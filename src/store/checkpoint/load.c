@@ -32,11 +32,8 @@ static int load_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_transfer *t = arg;
     struct snp_journal_checkpoint row;
-    int r = snp_journal_checkpoint_get(tx, t->report.checkpoint, &row, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_journal_checkpoint_get(tx, t->report.checkpoint, &row, err));
     if (!row.is_usable) {
         return snp_fail(err, SNP_E_NOT_FOUND,
                         "checkpoint %llu needs a blob that is damaged or missing",

@@ -33,34 +33,30 @@ static int epoch_check(struct snp_tx *tx,
                        struct snp_err *err)
 {
     uint64_t epoch = 0;
-    int r = snp_session_row(tx, t->save.session, ret_session, &epoch, err);
 
-    if (r == 0 && (t->save.snapshot == NULL ? epoch != t->save.epoch : epoch < t->save.epoch)) {
+    SNP_TRY(snp_session_row(tx, t->save.session, ret_session, &epoch, err));
+    if (t->save.snapshot == NULL ? epoch != t->save.epoch : epoch < t->save.epoch) {
         return snp_fail(err, SNP_E_DENIED,
                         "a checkpoint of epoch %llu came when session %.64s was in epoch %llu",
                         (unsigned long long)t->save.epoch, t->save.session,
                         (unsigned long long)epoch);
     }
-    return r;
+    return 0;
 }
 
 static int save_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_transfer *t = arg;
     int64_t session = 0;
-    int r = epoch_check(tx, t, &session, err);
 
-    if (r == 0) {
-        r = snp_db_run(tx->db, NULL, err,
+    SNP_TRY(epoch_check(tx, t, &session, err));
+    SNP_TRY(snp_db_run(tx->db, NULL, err,
                        "INSERT INTO checkpoints(session, cell, epoch, created_us, effect)"
                        " VALUES(?, ?, ?, ?, ?)",
                        "iiiii", session, (int64_t)t->save.cell, (int64_t)t->save.epoch,
-                       (int64_t)snp_wall_us(), (int64_t)t->save.effect);
-    }
-    if (r == 0) {
-        snp_transfer_busy(t, (uint64_t)sqlite3_last_insert_rowid(tx->db->sqlite), t->save.base);
-    }
-    return r;
+                       (int64_t)snp_wall_us(), (int64_t)t->save.effect));
+    snp_transfer_busy(t, (uint64_t)sqlite3_last_insert_rowid(tx->db->sqlite), t->save.base);
+    return 0;
 }
 
 /* The blob that the base has under the same key. */
@@ -74,16 +70,13 @@ static int same_find(struct snp_tx *tx,
     uint8_t hash[SNP_BLOB_HASH_BYTES];
     const void *bytes;
     size_t n = 0;
-    int r = snp_db_ask(tx->db, &rows, err,
+    int r = snp_db_row(tx->db, &rows, err,
                        "SELECT blobs.row, hash, blobs.size, damaged, data IS NULL FROM items"
                        " JOIN blobs ON blobs.row = items.blob"
                        " WHERE checkpoint = ? AND key = ? AND blob IS NOT NULL"
                        " ORDER BY damaged LIMIT 1",
                        "it", (int64_t)t->save.base, item->key);
 
-    if (r == 0) {
-        r = snp_db_step(&rows, err);
-    }
     if (r < 0) {
         return r;
     }
@@ -113,20 +106,12 @@ static int item_insert(struct snp_tx *tx,
                        int64_t blob,
                        struct snp_err *err)
 {
-    static const char with[] =
-        "INSERT INTO items(checkpoint, part, kind, name, key, size, meta, blob)"
-        " VALUES(?, ?, ?, ?, ?, ?, ?, ?)";
-    static const char without[] = "INSERT INTO items(checkpoint, part, kind, name, key, size,"
-                                  " meta) VALUES(?, ?, ?, ?, ?, ?, ?)";
-
-    if (item->has_blob) {
-        return snp_db_run(tx->db, NULL, err, with, "iiittiti", (int64_t)t->busy.checkpoint,
-                          (int64_t)item->part, (int64_t)item->kind, item->name, item->key,
-                          (int64_t)item->size, item->meta, blob);
-    }
-    return snp_db_run(tx->db, NULL, err, without, "iiittit", (int64_t)t->busy.checkpoint,
-                      (int64_t)item->part, (int64_t)item->kind, item->name, item->key,
-                      (int64_t)item->size, item->meta);
+    return snp_db_run(tx->db, NULL, err,
+                      "INSERT INTO items(checkpoint, part, kind, name, key, size, meta, blob)"
+                      " VALUES(?, ?, ?, ?, ?, ?, ?, NULLIF(?, 0))",
+                      "iiittiti", (int64_t)t->busy.checkpoint, (int64_t)item->part,
+                      (int64_t)item->kind, item->name, item->key, (int64_t)item->size,
+                      item->meta, blob);
 }
 
 static int slice_job(struct snp_tx *tx, void *arg, struct snp_err *err)
@@ -167,25 +152,21 @@ static int complete(struct snp_tx *tx,
     uint64_t same = report->same_items + (slice == NULL ? 0 : slice->same);
     uint64_t changed = 0;
     int64_t session = 0;
-    int r = epoch_check(tx, t, &session, err);
 
-    if (r == 0) {
-        r = snp_db_run(tx->db, &changed, err,
+    SNP_TRY(epoch_check(tx, t, &session, err));
+    SNP_TRY(snp_db_run(tx->db, &changed, err,
                        "UPDATE checkpoints SET complete = 1, items = ?, same_items = ?,"
                        " bytes = ?, written_bytes = ?, lost = ? WHERE row = ?",
                        "iiiiti", (int64_t)report->items, (int64_t)same, (int64_t)report->bytes,
-                       (int64_t)written, report->lost, (int64_t)t->busy.checkpoint);
-    }
-    if (r == 0 && changed == 0) {
+                       (int64_t)written, report->lost, (int64_t)t->busy.checkpoint));
+    if (changed == 0) {
         return snp_fail(err, SNP_E_NOT_FOUND, "the session was cleared meanwhile");
     }
-    if (r == 0 && t->save.snapshot != NULL) {
-        r = snp_journal_snapshot_checkpoint(tx, t->save.snapshot, t->busy.checkpoint, err);
+    if (t->save.snapshot != NULL) {
+        SNP_TRY(snp_journal_snapshot_checkpoint(tx, t->save.snapshot, t->busy.checkpoint, err));
     }
-    if (r == 0) {
-        r = snp_session_grow(tx, session, (int64_t)written, err);
-    }
-    return r < 0 ? r : snp_gc_prune(tx, session, err);
+    SNP_TRY(snp_session_grow(tx, session, (int64_t)written, err));
+    return snp_gc_prune(tx, session, err);
 }
 
 static int save_end(struct snp_tx *tx, void *arg, struct snp_err *err)
@@ -197,9 +178,9 @@ static int save_end(struct snp_tx *tx, void *arg, struct snp_err *err)
 static int save_end_slice(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_transfer *t = arg;
-    int r = slice_job(tx, t, err);
 
-    return r < 0 ? r : complete(tx, t, &t->slice, err);
+    SNP_TRY(slice_job(tx, t, err));
+    return complete(tx, t, &t->slice, err);
 }
 
 /* The row stays behind, not complete: it is to be cleared up. */
