@@ -8,11 +8,20 @@ own, so that nothing that the session's code has changed in its interpreter matt
 in the root: the folder it is started in.
 """
 
+from __future__ import annotations
+
 import fnmatch
 import json
 import os
 import re
 import sys
+
+TYPE_CHECKING = False  # what `typing` would say, without the time that it takes
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+
+    Members = Dict[str, Any]
+    File = Tuple[Optional[str], Optional[str], List["Hunk"]]  # old name, new name, hunks
 
 ROOT = os.path.realpath(os.getcwd())
 IGNORED = {
@@ -29,13 +38,13 @@ class Failure(Exception):
     """What the model is told."""
 
 
-def clamp(value, low, high, default):
+def clamp(value: object, low: int, high: int, default: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return default
     return max(low, min(high, int(value)))
 
 
-def inside(path):
+def inside(path: object) -> str:
     """The real path; it must lie in the root."""
     if not isinstance(path, str) or "\0" in path:
         raise Failure("path is a text without NUL")
@@ -45,11 +54,11 @@ def inside(path):
     return full
 
 
-def shown(full):
+def shown(full: str) -> str:
     return os.path.relpath(full, ROOT)
 
 
-def read_text(full, path):
+def read_text(full: str, path: str) -> str:
     if os.path.isdir(full):
         raise Failure(f"Not a file: {path}")
     if not os.path.exists(full):
@@ -65,7 +74,7 @@ def read_text(full, path):
     return data.decode("utf-8", "surrogateescape")
 
 
-def file_read(args):
+def file_read(args: Members) -> Members:
     path = args.get("path", "")
     lines = read_text(inside(path), path).split("\n")
     if lines and lines[-1] == "":
@@ -74,7 +83,8 @@ def file_read(args):
     most = clamp(asked, 1, 120, 80)
     start = clamp(args.get("start_line", 1), 1, max(len(lines), 1), 1)
     end = min(clamp(args.get("end_line"), start, len(lines), len(lines)), start + most - 1)
-    taken, room = [], TEXT_MAX
+    taken: List[str] = []
+    room = TEXT_MAX
     for line in lines[start - 1 : end]:
         line = line if len(line) <= LINE_MAX else line[:LINE_MAX] + " ... (line cut)"
         room -= len(line) + 1
@@ -89,7 +99,7 @@ def file_read(args):
     }
 
 
-def walk(top):
+def walk(top: str) -> Iterator[str]:
     """All files below top that nobody generates, sorted."""
     left = WALK_MAX
     for folder, folders, files in os.walk(top):
@@ -101,7 +111,7 @@ def walk(top):
             yield os.path.join(folder, name)
 
 
-def file_search(args):
+def file_search(args: Members) -> Members:
     pattern = args.get("pattern", "")
     if not pattern:
         raise Failure("No search pattern provided")
@@ -116,7 +126,8 @@ def file_search(args):
     most = clamp(args.get("max_results", 40), 1, 80, 40)
     around = clamp(args.get("context_lines", 0), 0, 3, 0)
     glob = args.get("glob")
-    matches, room, truncated = [], TEXT_MAX, False
+    matches: List[Members] = []
+    room, truncated = TEXT_MAX, False
     for full in walk(top) if os.path.isdir(top) else [top]:
         name = shown(full)
         if glob and not fnmatch.fnmatch(os.path.basename(full), glob) and not fnmatch.fnmatch(name, glob):
@@ -141,7 +152,7 @@ def file_search(args):
             "glob": glob, "max_results": most}
 
 
-def list_files(args):
+def list_files(args: Members) -> Members:
     path, pattern = args.get("path", "."), args.get("pattern", "*")
     recursive = args.get("recursive", False) is True
     top = inside(path)
@@ -154,11 +165,13 @@ def list_files(args):
     asked = args.get("max_results", 60)
     most = clamp(asked, 1, 100, 60)
     pattern = pattern[3:] if pattern.startswith("**/") else pattern
+    names: Iterable[str]
     if recursive:
         names = (full for full in walk(top))
     else:
         names = (os.path.join(top, name) for name in sorted(os.listdir(top)) if name not in IGNORED)
-    files, room, truncated = [], TEXT_MAX, False
+    files: List[Members] = []
+    room, truncated = TEXT_MAX, False
     for full in names:
         name = os.path.basename(full)
         if not fnmatch.fnmatch(name, pattern) and not fnmatch.fnmatch(os.path.relpath(full, top), pattern):
@@ -178,13 +191,14 @@ def list_files(args):
 
 
 class Hunk:
-    def __init__(self, at=None):
+    def __init__(self, at: Optional[int] = None) -> None:
         self.at = at  # line it claims to begin at, from 1; None = anywhere
-        self.old, self.new = [], []
+        self.old: List[str] = []
+        self.new: List[str] = []
         self.no_end = False  # the file's last line has no line end
 
 
-def name_of(text):
+def name_of(text: str) -> Optional[str]:
     name = text.split("\t")[0].strip()
     if name.startswith('"') and name.endswith('"'):
         name = name[1:-1]
@@ -193,9 +207,10 @@ def name_of(text):
     return name[2:] if name[:2] in ("a/", "b/") else name
 
 
-def parse_unified(lines):
-    """[(old name or None, new name or None, hunks)]"""
-    files, i, hunk = [], 0, None
+def parse_unified(lines: List[str]) -> List[File]:
+    files: List[File] = []
+    hunk: Optional[Hunk] = None
+    i = 0
     left_old = left_new = 0
     while i < len(lines):
         line = lines[i]
@@ -237,9 +252,10 @@ def parse_unified(lines):
     return files
 
 
-def parse_marked(lines):
+def parse_marked(lines: List[str]) -> List[File]:
     """The form with "*** Begin Patch" and "*** Update File: NAME"."""
-    files, hunk, name = [], None, None
+    files: List[File] = []
+    hunk: Optional[Hunk] = None
     for line in lines:
         head = re.match(r"\*\*\* (Update|Add|Delete) File: (.+)", line)
         move = re.match(r"\*\*\* Move to: (.+)", line)
@@ -268,23 +284,24 @@ def parse_marked(lines):
     return files
 
 
-def place(lines, hunk, start):
+def place(lines: List[str], hunk: Hunk, start: int) -> int:
     """Where the hunk's old lines stand: nearest to where they should, exactly, else by ends of lines."""
     n = len(hunk.old)
     if n == 0:
         return len(lines) if hunk.at is None else min(max(hunk.at, 0), len(lines))
     wanted = start if hunk.at is None else hunk.at - 1
-    for same in (lambda a, b: a == b, lambda a, b: a.rstrip() == b.rstrip()):
+    looks: Tuple[Callable[[str], str], ...] = (str, str.rstrip)
+    for look in looks:
         spots = [
             at for at in range(len(lines) - n + 1)
-            if all(same(lines[at + k], hunk.old[k]) for k in range(n))
+            if all(look(lines[at + k]) == look(hunk.old[k]) for k in range(n))
         ]
         if spots:
             return min(spots, key=lambda at: abs(at - wanted))
     return -1
 
 
-def patched(text, hunks, name):
+def patched(text: str, hunks: List[Hunk], name: str) -> str:
     ended = text.endswith("\n") or text == ""
     lines = text.split("\n")
     if lines and lines[-1] == "":
@@ -307,7 +324,7 @@ def patched(text, hunks, name):
     return "\n".join(lines) + ("\n" if ended and lines else "")
 
 
-def apply_patch(args):
+def apply_patch(args: Members) -> Members:
     patch = args.get("patch", "")
     if not isinstance(patch, str) or not patch.strip():
         raise Failure("No patch provided")
@@ -318,19 +335,20 @@ def apply_patch(args):
     files = parse_marked(lines) if marked else parse_unified(lines)
     if not files:
         raise Failure("this is no patch: give a unified diff with --- and +++ lines, or *** Update File: NAME")
-    writes, done = {}, []
+    writes: Dict[str, Optional[str]] = {}
+    done: List[Members] = []
     for old, new, hunks in files:
         name = new if new is not None else old
         if name is None:
             raise Failure("a patch from /dev/null to /dev/null is none")
         source = inside(old) if old is not None else None
         target = inside(new) if new is not None else None
-        if old is not None:
-            text = writes[source] if writes.get(source) is not None else read_text(source, old)
-        elif os.path.exists(target):
+        text = ""
+        if old is not None and source is not None:
+            patched_before = writes.get(source)
+            text = read_text(source, old) if patched_before is None else patched_before
+        elif target is not None and os.path.exists(target):
             raise Failure(f"{new} is there already: update it instead. Nothing was changed")
-        else:
-            text = ""
         if target is not None:
             writes[target] = patched(text, hunks, name)
         if source is not None and source != target:
@@ -338,17 +356,17 @@ def apply_patch(args):
         done.append({"path": name, "change": "added" if old is None else "deleted" if new is None
                      else "updated" if source == target else "moved"})
     # All fit: only now anything is written.
-    for full, text in writes.items():
-        if text is None:
+    for full, made in writes.items():
+        if made is None:
             os.unlink(full)
             continue
         os.makedirs(os.path.dirname(full), exist_ok=True)
         with open(full, "wb") as file:
-            file.write(text.encode("utf-8", "surrogateescape"))
+            file.write(made.encode("utf-8", "surrogateescape"))
     return {"applied": done, "count": len(done)}
 
 
-def main():
+def main() -> None:
     tools = {"file_read": file_read, "file_search": file_search, "list_files": list_files,
              "apply_patch": apply_patch}
     try:
