@@ -38,7 +38,6 @@ class InitError(OSError):
 
 class World:
     def __init__(self, project=None, size="64m", inodes=20000, store="64m", relatime=False):
-        sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         import lib  # the build's place; not needed inside
 
         unshare = ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork"]

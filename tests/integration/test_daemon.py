@@ -9,8 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
-import struct
 import subprocess
 import tempfile
 import time
@@ -19,10 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import lib
+from daemons import Client, Daemon, children
+from lib import BUILD, ERROR, HEADER, REQUEST, RESPONSE, is_alive, wait_for
 
-BUILD = lib.BUILD
-HEADER = struct.Struct("<IIIB3x")
-REQUEST, RESPONSE, ERROR, EVENT = 1, 2, 3, 4
 MIB = 1 << 20
 CLIENTS_MAX, SESSIONS_MAX = 512, 8192  # src/daemon/caps.h
 with open(os.path.join(BUILD, "snipara-sandboxd"), "rb") as program:
@@ -30,156 +27,11 @@ with open(os.path.join(BUILD, "snipara-sandboxd"), "rb") as program:
     IDLE_RSS = (15 if b"__asan_init" not in program.read() else 512) * MIB
 
 
-class Client:
-    """One connection, spoken by hand."""
-
-    def __init__(self, path):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(120)
-        self.sock.connect(path)
-        self.last = 0
-
-    def close(self):
-        self.sock.close()
-
-    def send(self, head, raw=b"", kind=REQUEST, ident=None):
-        self.last += 1
-        ident = self.last if ident is None else ident
-        text = head if isinstance(head, bytes) else json.dumps(head).encode()
-        self.sock.sendall(HEADER.pack(len(text) + len(raw), ident, len(text), kind) + text + raw)
-        return ident
-
-    def take(self, count):
-        data = b""
-        while len(data) < count:
-            part = self.sock.recv(count - len(data))
-            if not part:
-                raise EOFError
-            data += part
-        return data
-
-    def recv(self):
-        body_len, ident, head_len, kind = HEADER.unpack(self.take(HEADER.size))
-        body = self.take(body_len)
-        return kind, ident, json.loads(body[:head_len] or b"{}"), body[head_len:]
-
-    def end_of(self, ident):
-        """The end of a request and the events before it; ends of others are skipped."""
-        events = []
-        while True:
-            kind, at, head, raw = self.recv()
-            if at == ident and kind == EVENT:
-                events.append((head, raw))
-            elif at == ident:
-                return kind, head, raw, events
-
-    def call(self, method, raw=b"", **members):
-        return self.end_of(self.send({"method": method, **members}, raw))
-
-    def start(self, code, session=None, **members):
-        code = code.encode()
-        return self.send({"method": "exec", "kind": "python", "code_len": len(code),
-                          "session": session, **members}, code)
-
-    def run(self, code, session=None, **members):
-        """The value of a cell that must succeed."""
-        kind, head, _, _ = self.end_of(self.start(code, session, **members))
-        assert kind == RESPONSE, head
-        return head["value"]
-
-    def fail(self, code, session=None, **members):
-        kind, head, _, _ = self.end_of(self.start(code, session, **members))
-        assert kind == ERROR, head
-        return head
-
-    def is_closed(self):
-        try:
-            while True:
-                self.recv()
-        except (EOFError, ConnectionError):
-            return True
-
-
-class Daemon:
-    started = []  # ended with the test, whatever became of it
-
-    def __init__(self, folder, bin_folder, *options):
-        self.socket = os.path.join(folder, "s")
-        self.log = os.path.join(folder, "log")
-        read_end, write_end = os.pipe()
-        with open(self.log, "a") as log:
-            self.process = subprocess.Popen(
-                [os.path.join(bin_folder, "snipara-sandboxd"), "--foreground", "--socket", self.socket,
-                 "--state", folder, "--ready-fd", str(write_end), *options],
-                stderr=log, pass_fds=[write_end])
-        self.started.append(self)
-        os.close(write_end)
-        ready = os.read(read_end, 1)
-        os.close(read_end)
-        if ready != b"\1":
-            self.process.wait(60)
-            raise RuntimeError(self.text())
-
-    def client(self):
-        return Client(self.socket)
-
-    def text(self):
-        with open(self.log) as log:
-            return log.read()
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-        return self.process.wait(60)  # it saves what it has, ends its tier, and may kill that
-
-
-@pytest.fixture(scope="session")
-def bin_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bin")
-    for name in ("snipara-sandboxd", "snipara-sandbox"):
-        shutil.copy(os.path.join(BUILD, name), folder)
-    shutil.copy(os.path.join(lib.HERE, "integration", "scripted_tier.py"), folder / "tier-native")
-    os.chmod(folder / "tier-native", 0o755)
-    return str(folder)
-
-
-@pytest.fixture
-def place(tmp_path_factory):
-    yield str(tmp_path_factory.mktemp("d"))
-    for daemon in Daemon.started:
-        daemon.process.kill()
-        daemon.process.wait()
-    Daemon.started.clear()
-
-
 @pytest.fixture
 def daemon(place, bin_folder):
     daemon = Daemon(place, bin_folder)
     yield daemon
     daemon.stop()
-
-
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as text:
-        return [int(word) for word in text.read().split()]
-
-
-def is_alive(pid):
-    """A zombie counts as gone: who adopted it may take its time to reap it."""
-    try:
-        with open(f"/proc/{pid}/stat") as text:
-            return text.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_until(check, seconds=25):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if check():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 # The protocol
@@ -241,7 +93,7 @@ def test_a_named_session_keeps_its_variables_across_clients(daemon):
 def test_an_unnamed_session_leaves_nothing(daemon):
     client = daemon.client()
     client.run("1")
-    assert wait_until(lambda: client.call("stats")[1]["sessions"] == 0)
+    assert wait_for(lambda: client.call("stats")[1]["sessions"] == 0)
     assert client.call("sessions.list")[1]["sessions"] == []
 
 
@@ -352,7 +204,7 @@ def test_sessions_run_side_by_side(daemon):
 def test_seventeen_waiting_cells_are_too_many(daemon):
     client = daemon.client()
     client.start("wait(100)", "s")
-    assert wait_until(lambda: client.call("sessions.show", session="s")[1].get("cells") == 1)
+    assert wait_for(lambda: client.call("sessions.show", session="s")[1].get("cells") == 1)
     for _ in range(16):
         client.start("1", "s")
     assert client.fail("1", "s")["code"] == "limit"
@@ -362,7 +214,7 @@ def test_seventeen_waiting_cells_are_too_many(daemon):
 def test_interrupt_by_request_and_of_a_waiting_cell(daemon):
     client = daemon.client()
     running = client.start("wait(100)", "s")
-    assert wait_until(lambda: client.call("sessions.show", session="s")[1].get("cells") == 1)
+    assert wait_for(lambda: client.call("sessions.show", session="s")[1].get("cells") == 1)
     waiting = client.start("1", "s")
     ask = client.send({"method": "interrupt", "request": waiting})
     ends = {}
@@ -381,7 +233,7 @@ def test_destroy_ends_running_and_waiting_cells(daemon):
     running = client.start("wait(100)", "s")
     waiting = client.start("1", "s")
     other = daemon.client()
-    assert wait_until(lambda: other.call("sessions.show", session="s")[1].get("cells") == 1)
+    assert wait_for(lambda: other.call("sessions.show", session="s")[1].get("cells") == 1)
     done = other.call("sessions.destroy", session="s")[1]
     assert done["destroyed"] and (done["ended"]["cell"], done["ended"]["waiting"]) == (1, 1)
     ends = {client.recv()[1] for _ in range(2)}
@@ -394,7 +246,7 @@ def test_destroy_ends_running_and_waiting_cells(daemon):
         rows = other.call("sessions.list")[1]["sessions"]
         return [row["id"] for row in rows if row["state"] == "running" and row["cells"] == 1]
 
-    assert wait_until(running_now)
+    assert wait_for(running_now)
     done = other.call("sessions.destroy", session=running_now()[0])[1]
     assert done["ended"]["ran_ms"] < 10 * 60 * 1000  # not since 1970
 
@@ -416,7 +268,6 @@ def test_the_input_of_cells_that_were_ended_no_longer_counts(daemon):
         cell = 1000 + i
         kind, said, *_ = client.end_of(cell)
         assert kind == ERROR and "of this client wait" not in said["message"], said
-
 
 
 # Clients that misbehave
@@ -476,26 +327,26 @@ def test_a_client_that_does_not_read_is_cut_off_and_its_session_kept(daemon):
     client.run("globals().update(x=7)", "s")
     client.start("[emit('y' * (1 << 20)) for _ in range(100)] and None", "s")
     other = daemon.client()
-    assert wait_until(lambda: other.call("stats")[1]["clients"] == 1, 100)
+    assert wait_for(lambda: other.call("stats")[1]["clients"] == 1, 100)
     assert other.run("x", "s") == "7"
     assert "does not read" in daemon.text()
-    assert wait_until(lambda: other.call("stats")[1]["rss_bytes"] < IDLE_RSS)
+    assert wait_for(lambda: other.call("stats")[1]["rss_bytes"] < IDLE_RSS)
 
 
 def test_a_client_that_dies_ends_its_unnamed_cell(daemon):
     client = daemon.client()
     client.start("wait(100)")
     other = daemon.client()
-    assert wait_until(lambda: other.call("stats")[1]["sessions"] == 1)
+    assert wait_for(lambda: other.call("stats")[1]["sessions"] == 1)
     client.close()
-    assert wait_until(lambda: other.call("stats")[1]["sessions"] == 0)
+    assert wait_for(lambda: other.call("stats")[1]["sessions"] == 0)
 
 
 def test_a_client_that_dies_leaves_its_named_cell(daemon):
     client = daemon.client()
     client.start("globals().update(t=wait(0.5), done=1)", "s")
     other = daemon.client()
-    assert wait_until(lambda: other.call("sessions.show", session="s")[1].get("cells") == 1)
+    assert wait_for(lambda: other.call("sessions.show", session="s")[1].get("cells") == 1)
     client.close()
     assert other.run("done", "s") == "1"
 
@@ -508,7 +359,7 @@ def test_one_client_too_many_is_turned_away(daemon):
     assert kind == ERROR and head["code"] == "limit"
     assert late.is_closed()
     clients.pop().close()
-    assert wait_until(lambda: clients[0].call("stats")[1]["clients"] == CLIENTS_MAX - 1)
+    assert wait_for(lambda: clients[0].call("stats")[1]["clients"] == CLIENTS_MAX - 1)
     assert daemon.client().call("stats")[0] == RESPONSE
 
 
@@ -519,7 +370,7 @@ def test_the_thirty_third_open_request_is_refused(daemon):
     kind, ident, head, _ = client.recv()
     assert (kind, ident, head["code"]) == (ERROR, refused, "limit")
     other = daemon.client()
-    assert wait_until(lambda: sum(row["cells"] for row in other.call("sessions.list")[1]["sessions"]) == 32)
+    assert wait_for(lambda: sum(row["cells"] for row in other.call("sessions.list")[1]["sessions"]) == 32)
     for n in range(32):
         other.call("interrupt", session=f"s{n}")
     assert {client.recv()[1] for _ in slow} == set(slow)
@@ -576,7 +427,7 @@ def test_a_dead_tier_is_replaced_and_nothing_goes_on_unasked(place, bin_folder):
     assert "cell 1" in client.fail("x", "idle")["message"]
     assert client.run("'x' in globals()", "idle", recover="checkpoint") == "False"
     assert client.run("1", "idle") == "1"
-    assert wait_until(lambda: len(children(daemon.process.pid)) == 1)
+    assert wait_for(lambda: len(children(daemon.process.pid)) == 1)
     daemon.stop()
 
 
@@ -587,7 +438,7 @@ def test_a_tier_that_breaks_the_protocol_is_ended(daemon, code):
     old = children(daemon.process.pid)
     assert client.fail(code)["code"] == "peer"
     assert client.run("1 + 1") == "2"
-    assert wait_until(lambda: not set(old) & set(children(daemon.process.pid)))
+    assert wait_for(lambda: not set(old) & set(children(daemon.process.pid)))
     assert "broke the protocol" in daemon.text()
 
 
@@ -662,7 +513,7 @@ def test_an_idle_session_hibernates(place, bin_folder):
     daemon = Daemon(place, bin_folder, "--session-idle", "0.3")
     client = daemon.client()
     client.run("globals().update(x=1)", "s")
-    assert wait_until(lambda: client.call("sessions.show", session="s")[1]["state"] == "hibernated")
+    assert wait_for(lambda: client.call("sessions.show", session="s")[1]["state"] == "hibernated")
     assert client.run("x", "s") == "1"
     daemon.stop()
 
@@ -672,7 +523,7 @@ def test_idle_memory_is_small(daemon):
     for _ in range(20):
         client.run("1")
     client.call("exec", b"len(STDIN)" + b"x" * (8 * MIB), kind="python", code_len=10, stdin=True)
-    assert wait_until(lambda: client.call("stats")[1]["rss_bytes"] < IDLE_RSS)
+    assert wait_for(lambda: client.call("stats")[1]["rss_bytes"] < IDLE_RSS)
 
 
 def test_a_stale_socket_is_replaced(place, bin_folder):
@@ -692,7 +543,7 @@ def test_a_killed_daemon_takes_its_tier_along(place, bin_folder):
     tiers = children(daemon.process.pid)
     daemon.process.kill()
     daemon.process.wait()
-    assert tiers and wait_until(lambda: not any(map(is_alive, tiers)))
+    assert tiers and wait_for(lambda: not any(map(is_alive, tiers)))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root: only it can act as another user")
@@ -913,7 +764,7 @@ def test_a_second_ctrl_c_gives_up(cli, bin_folder):
     time.sleep(0.3)
     assert process.poll() is None
     # One more, or as many as it takes: two that come before it looks are one.
-    assert wait_until(lambda: process.poll() is not None or process.send_signal(signal.SIGINT))
+    assert wait_for(lambda: process.poll() is not None or process.send_signal(signal.SIGINT))
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1 and b"interrupted twice" in stderr
 

@@ -71,8 +71,8 @@ def blocks_of(document):
             found.append(Block(first + 1, comment, lines[first + 1:at - 1]))
             comment = ""
         elif line.startswith("    "):
-            while at < len(lines) and (lines[at].startswith("    ") or (not lines[at] and lines[at + 1:at + 2] and
-                                                                       lines[at + 1].startswith("    "))):
+            while at < len(lines) and (lines[at].startswith("    ") or
+                                       not lines[at] and lines[at + 1:at + 2] and lines[at + 1].startswith("    ")):
                 at += 1
             found.append(Block(first + 1, comment, [text[4:] for text in lines[first:at]]))
             comment = ""

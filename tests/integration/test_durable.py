@@ -15,33 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import lib
-from test_daemon import (ERROR, RESPONSE, Daemon, bin_folder, children, is_alive, place,  # noqa: F401
-                         wait_until)
+from daemons import Daemon, children, kill
+from lib import ERROR, RESPONSE, is_alive, wait_for
 
 LATER = ("--checkpoint-after", "600")  # no checkpoints by themselves
 SOON = ("--checkpoint-after", "0.05")
-
-
-@pytest.fixture
-def start(place, bin_folder):  # noqa: F811
-    """start(*options) -> a daemon on the same folder; those of before are killed."""
-    running = []
-
-    def begin(*options):
-        for daemon in running:
-            kill(daemon)
-        running[:] = [Daemon(place, bin_folder, *options)]
-        return running[0]
-
-    yield begin
-    for daemon in running:
-        kill(daemon)
-
-
-def kill(daemon, number=signal.SIGKILL):
-    if daemon.process.poll() is None:
-        daemon.process.send_signal(number)
-        daemon.process.wait(100)
 
 
 def row(client, name="s"):
@@ -60,7 +38,7 @@ def history(client, session="s"):
 
 
 def saved(client, cell, session="s"):
-    return wait_until(lambda: row(client, session)["checkpoint_cell"] == cell)
+    return wait_for(lambda: row(client, session)["checkpoint_cell"] == cell)
 
 
 # The journal
@@ -97,7 +75,7 @@ def test_the_first_line_of_a_command_is_its_words(start):
     assert lines == ["x" * 200, "sh -c ", "ls -l a b"]
 
 
-def test_unnamed_cells_are_in_no_journal(start, place):  # noqa: F811
+def test_unnamed_cells_are_in_no_journal(start, place):
     daemon = start(*LATER)
     client = daemon.client()
     client.run("5")
@@ -117,7 +95,7 @@ def test_a_cell_cut_off_reads_unknown_with_what_it_had_shown(start):
     client.run("globals().update(x=1)", "s")
     client.start("emit('seen ' * 3), [emit('.') for _ in iter(lambda: wait(0.1), True)]", "s")
     # What is read of a cell that runs is read from the journal.
-    assert wait_until(lambda: b"." in shown_of(client))
+    assert wait_for(lambda: b"." in shown_of(client))
     client = start(*LATER).client()
     assert [cell["status"] for cell in history(client)] == ["unknown", "ok"]
     assert row(client)["state"] == "unknown"
@@ -241,7 +219,7 @@ def test_what_ran_and_waited_hears_of_the_end(start):
     client = start(*LATER).client()
     for method, why in (("clear", "the session was cleared"), ("destroy", "the session was destroyed")):
         started = [client.start("wait(100)", "s"), client.start("1", "s")]
-        assert wait_until(lambda: row(client)["state"] == "running")
+        assert wait_for(lambda: row(client)["state"] == "running")
         asked = client.send({"method": f"sessions.{method}", "session": "s"})
         ends = {}
         while len(ends) < 3:
@@ -254,7 +232,7 @@ def test_what_ran_and_waited_hears_of_the_end(start):
 def test_clearing_only_what_is_idle(start):
     client = start(*LATER).client()
     running = client.start("wait(100)", "s")
-    assert wait_until(lambda: row(client)["cells"] == 1)
+    assert wait_for(lambda: row(client)["cells"] == 1)
     kind, head, _, _ = client.call("sessions.clear", session="s", idle_only=True)
     assert (kind, head["code"]) == (ERROR, "denied") and "session s runs cell 1, since" in head["message"]
     client.send({"method": "interrupt", "request": running})
@@ -266,7 +244,7 @@ def test_clearing_ends_what_runs(start):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     running = client.start("wait(100)", "s")
-    assert wait_until(lambda: row(client)["state"] == "running")
+    assert wait_for(lambda: row(client)["state"] == "running")
     asked = client.send({"method": "sessions.clear", "session": "s"})
     ends = {}
     while len(ends) < 2:
@@ -299,7 +277,7 @@ def fill(place):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
-def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place, bin_folder, tmp_path):  # noqa: F811
+def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place, bin_folder, tmp_path):
     small_disk(place, "16m")
     daemon = Daemon(place, bin_folder, *LATER)
     try:
@@ -313,7 +291,7 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place, bin_folder, tmp_
         assert "was not run" in error["message"], error
         assert client.run("5") == "5"  # without a session all goes on
         os.unlink(ballast)
-        assert wait_until(lambda: client.end_of(client.start("n", "s"))[0] == RESPONSE)
+        assert wait_for(lambda: client.end_of(client.start("n", "s"))[0] == RESPONSE)
         assert client.run("n", "s") == "1"
         # What ran is there, although it could not be written down when it ended.
         assert [(cell["cell"], cell["status"]) for cell in history(client)][-2:] == [(2, "unknown"), (1, "ok")]
@@ -324,7 +302,7 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place, bin_folder, tmp_
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
-def test_what_became_of_cells_that_could_not_be_written_down(place, bin_folder, tmp_path):  # noqa: F811
+def test_what_became_of_cells_that_could_not_be_written_down(place, bin_folder, tmp_path):
     """How they ended is unknown; that a rollback undid them, or its interpreter was lost, is not."""
     small_disk(place, "16m")
     daemon = Daemon(place, bin_folder, *LATER)
@@ -342,7 +320,7 @@ def test_what_became_of_cells_that_could_not_be_written_down(place, bin_folder, 
         error = client.fail("lose(), " + large, "s")
         assert "cell 4 ran" in error["message"], error
         os.unlink(ballast)
-        assert wait_until(lambda: client.end_of(client.start("n", "s"))[0] == RESPONSE)
+        assert wait_for(lambda: client.end_of(client.start("n", "s"))[0] == RESPONSE)
         seen = [(cell["cell"], cell["status"], cell["state"]) for cell in history(client)]
         assert seen[-4:] == [(4, "unknown", "restored_from_checkpoint"),
                              (3, "unknown", "undone"), (2, "ok", "undone"), (1, "ok", "kept")]
@@ -352,7 +330,7 @@ def test_what_became_of_cells_that_could_not_be_written_down(place, bin_folder, 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
-def test_a_read_only_state_folder_leaves_what_needs_no_journal(place, bin_folder, tmp_path):  # noqa: F811
+def test_a_read_only_state_folder_leaves_what_needs_no_journal(place, bin_folder, tmp_path):
     state = tmp_path / "state"
     state.mkdir()
     small_disk(str(state), "1m")
@@ -404,12 +382,12 @@ def test_a_light_client_beside_four_that_are_heavy(start):
             one.result()
     assert max(waited) < 5, "1 s on a machine that has nothing else to do"
     if "SNP_TEST_SANITIZE" not in os.environ:  # which keeps what was freed
-        assert wait_until(lambda: rss(daemon) < before + (4 << 20)), (before, rss(daemon))
+        assert wait_for(lambda: rss(daemon) < before + (4 << 20)), (before, rss(daemon))
     assert [one["name"] for one in light.call("sessions.list")[1]["sessions"]] == ["light"]
     assert light.run("1", "heavy0") == "1" and len(history(light, "heavy0")) == 1
 
 
-def test_a_session_whose_record_was_lost_does_not_begin_empty_without_a_word(start, place):  # noqa: F811
+def test_a_session_whose_record_was_lost_does_not_begin_empty_without_a_word(start, place):
     daemon = start(*LATER)
     daemon.client().run("globals().update(x=1)", "s")
     kill(daemon, signal.SIGTERM)
@@ -433,7 +411,7 @@ def test_a_session_whose_record_was_lost_does_not_begin_empty_without_a_word(sta
     assert result(start(*LATER).client(), "1", "s")["restored"] is None
 
 
-def test_a_corrupt_journal_does_not_keep_the_daemon_down(start, place):  # noqa: F811
+def test_a_corrupt_journal_does_not_keep_the_daemon_down(start, place):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     kill(start(*LATER), signal.SIGTERM)
@@ -446,7 +424,7 @@ def test_a_corrupt_journal_does_not_keep_the_daemon_down(start, place):  # noqa:
     assert client.call("journal.events")[1]["events"]
 
 
-def test_two_daemons_on_one_state_folder(start, place, bin_folder, tmp_path):  # noqa: F811
+def test_two_daemons_on_one_state_folder(start, place, bin_folder, tmp_path):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     second = Daemon(str(tmp_path), bin_folder, "--state", place)
@@ -460,7 +438,7 @@ def test_two_daemons_on_one_state_folder(start, place, bin_folder, tmp_path):  #
             assert kind == ERROR and head["code"] != "not_found" and "journal" in head["message"], head
         assert client.run("x", "s") == "1"
         kill(start(*LATER), signal.SIGTERM)
-        assert wait_until(lambda: other.call("sessions.list")[0] == RESPONSE)
+        assert wait_for(lambda: other.call("sessions.list")[0] == RESPONSE)
         assert row(other)["name"] == "s"
     finally:
         kill(second)
@@ -490,7 +468,7 @@ def test_put_alone_is_saved_too(start):
     assert saved(client, 1)
     before = daemon.text().count(" checkpoint session=")
     client.call("put", b"data", session="s", path="f", offset=0, truncate=True, mode=0)
-    assert wait_until(lambda: daemon.text().count(" checkpoint session=") > before)
+    assert wait_for(lambda: daemon.text().count(" checkpoint session=") > before)
     client = start(*SOON).client()
     assert client.call("get", session="s", path="f", offset=0, length=9)[2] == b"data"
 
@@ -566,7 +544,7 @@ def test_it_lacks_what_it_did_also_when_only_its_executor_went(start):
     client.run("globals().update(x=2)", "s")
     put(client, "f")
     client.end_of(client.start("gone()", "s"))
-    assert wait_until(lambda: row(client)["missing"] is not None)
+    assert wait_for(lambda: row(client)["missing"] is not None)
     lacks = row(client)
     assert lacks["state"] == "incomplete" and lacks["missing"]["cells"] == [2, 3]
     assert (lacks["missing"]["files"], lacks["missing"]["n_files"]) == (["f"], 1)
@@ -585,7 +563,7 @@ def test_a_file_alone_can_be_missing(start):
     assert "1 file put into it (late)" in refused(client, "hibernate", session="s")["message"]
 
 
-def test_notes_of_puts_go_when_every_checkpoint_has_them(start, place):  # noqa: F811
+def test_notes_of_puts_go_when_every_checkpoint_has_them(start, place):
     daemon = start(*LATER)
     client = daemon.client()
     for n in range(6):
@@ -607,7 +585,7 @@ def test_what_comes_while_a_copy_is_saved_does_not_wait(start, when, tmp_path):
     if when is None:
         asked = client.send({"method": "checkpoint", "session": "s"})
     elif when == "idle":
-        assert wait_until(lambda: " saving session=" in daemon.text())
+        assert wait_for(lambda: " saving session=" in daemon.text())
     client.run("x.append(2)", "s")
     put(client, "late")
     client.run(f"open({go!r}, 'x').close()", "s")
@@ -667,7 +645,7 @@ def test_what_cannot_be_saved_is_named_and_keeps_the_session_awake(start):
     time.sleep(1)
     assert row(client)["state"] == "idle"  # it would lose its lock
     client.run("globals().update(y=1)", "free")
-    assert wait_until(lambda: row(client, "free")["state"] == "hibernated")
+    assert wait_for(lambda: row(client, "free")["state"] == "hibernated")
     kind, head, _, _ = client.call("hibernate", session="s")
     assert kind == RESPONSE and head["hibernated"] and [item["name"] for item in head["lost"]] == ["lock"]
     done = result(client, "x, 'lock' in globals()")
@@ -718,7 +696,7 @@ def test_a_killed_tier_is_invisible_but_for_the_time(start):
     client.run("globals().update(x=1)", "s")
     assert saved(client, 1)
     os.kill(children(daemon.process.pid)[0], signal.SIGKILL)
-    assert wait_until(lambda: row(client)["state"] == "hibernated")
+    assert wait_for(lambda: row(client)["state"] == "hibernated")
     done = result(client, "x")
     assert done["value"] == "1" and done["epoch"] == 2 and done["restored"]["cell"] == 1
 
@@ -778,7 +756,7 @@ def test_another_python_is_named_with_the_way_out(start):
     assert client.run("'x' in globals()", "s") == "False"
 
 
-def test_a_damaged_checkpoint_falls_back_to_the_one_before(start, place):  # noqa: F811
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(start, place):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client.call("checkpoint", session="s")
@@ -793,7 +771,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(start, place):  # noq
                     out.write(os.urandom(4096))
     error = client.fail("x", "s")
     assert "is damaged" in error["message"] and error["message"].endswith("use the checkpoint before it"), error
-    assert wait_until(lambda: row(client)["checkpoint_cell"] == 1)
+    assert wait_for(lambda: row(client)["checkpoint_cell"] == 1)
     assert "cell 2" in client.fail("x", "s")["message"]
     done = result(client, "x", recover="checkpoint")
     assert done["value"] == "1" and done["restored"]["missing"] == [2]
@@ -806,8 +784,8 @@ def test_the_least_recently_used_makes_room(start):
     client = start("--live-max", "2", *LATER).client()
     for n in range(4):
         client.run(f"globals().update(x={n})", f"s{n}")
-        assert wait_until(lambda: sum(line["state"] != "hibernated" for line in
-                                      client.call("sessions.list")[1]["sessions"]) <= 2)
+        assert wait_for(lambda: sum(line["state"] != "hibernated" for line in
+                                    client.call("sessions.list")[1]["sessions"]) <= 2)
     states = {line["name"]: line["state"] for line in client.call("sessions.list")[1]["sessions"]}
     assert states == {"s0": "hibernated", "s1": "hibernated", "s2": "idle", "s3": "idle"}
     for n in range(4):
@@ -819,16 +797,19 @@ def test_live_sessions_are_bounded_in_memory(start):
     client = start("--live-memory", "100m", "--idle", "2", *LATER).client()  # looked at often
     for name, size in (("a", 60), ("b", 10), ("c", 50), ("d", 45)):
         client.run(f"holds({size << 20})", name)
-    states = lambda: {line["name"]: line["state"] for line in client.call("sessions.list")[1]["sessions"]}  # noqa: E731
-    assert wait_until(lambda: states()["b"] == "hibernated")
+
+    def states():
+        return {line["name"]: line["state"] for line in client.call("sessions.list")[1]["sessions"]}
+
+    assert wait_for(lambda: states()["b"] == "hibernated")
     assert states() == {"a": "hibernated", "b": "hibernated", "c": "idle", "d": "idle"}
 
 
 def test_running_sessions_are_not_put_to_sleep(start):
     client = start("--live-max", "2", *LATER).client()
     running = [client.start("wait(100)", f"r{n}") for n in range(2)]
-    assert wait_until(lambda: sum(line["state"] == "running" for line in
-                                  client.call("sessions.list")[1]["sessions"]) == 2)
+    assert wait_for(lambda: sum(line["state"] == "running" for line in
+                                client.call("sessions.list")[1]["sessions"]) == 2)
     more = client.start("1", "more")
     assert client.run("1") == "1"  # what lasts no longer than its call needs no place
     assert row(client, "more")["state"] == "running" and row(client, "more")["cells"] == 0
@@ -875,7 +856,7 @@ def test_an_end_in_order_waits_for_what_is_in_flight(start):
     client.run("globals().update(x=1)", "s")
     running = client.start("__import__('time').sleep(1)", "s")
     queued = client.start("globals().update(x=2)", "s")
-    assert wait_until(lambda: row(daemon.client())["state"] == "running")
+    assert wait_for(lambda: row(daemon.client())["state"] == "running")
     put(daemon.client(), "beside")
     daemon.process.send_signal(signal.SIGTERM)
     ends = {ident: (kind, head) for kind, ident, head, *_ in (client.recv() for _ in range(2))}
@@ -891,7 +872,7 @@ def test_an_end_in_order_waits_for_what_is_in_flight(start):
 # Fencing
 
 
-def test_a_stopped_tier_is_killed_before_the_next_one_starts(place, bin_folder):  # noqa: F811
+def test_a_stopped_tier_is_killed_before_the_next_one_starts(place, bin_folder):
     daemon = Daemon(place, bin_folder, "--tier-timeout", "4", *SOON)
     try:
         client = daemon.client()
@@ -902,7 +883,7 @@ def test_a_stopped_tier_is_killed_before_the_next_one_starts(place, bin_folder):
         asked = client.start("x", "s", limits={"timeout_ms": 100})
         kind, head, _, _ = client.end_of(asked)
         assert kind == ERROR, head
-        assert wait_until(lambda: not is_alive(old))
+        assert wait_for(lambda: not is_alive(old))
         done = result(client, "x", recover="checkpoint")
         assert done["value"] == "1" and done["epoch"] == 2
         assert children(daemon.process.pid)[0] != old
@@ -941,7 +922,7 @@ def test_a_late_answer_of_a_cleared_session_counts_for_nothing(start, tmp_path):
     client.run("globals().update(x=1)", "s")
     mark = str(tmp_path / "mark")
     running = client.start(f"until({mark!r})", "s")
-    assert wait_until(lambda: row(client)["state"] == "running")
+    assert wait_for(lambda: row(client)["state"] == "running")
     asked = client.send({"method": "sessions.clear", "session": "s"})
     ends = {}
     while len(ends) < 1:
@@ -952,7 +933,7 @@ def test_a_late_answer_of_a_cleared_session_counts_for_nothing(start, tmp_path):
     open(mark, "w").close()
     kind, head, _, _ = client.end_of(running)
     assert kind == ERROR and "the session was cleared" in head["message"]
-    assert wait_until(lambda: "late-result" in daemon.text()) and len(history(client)) == 1
+    assert wait_for(lambda: "late-result" in daemon.text()) and len(history(client)) == 1
 
 
 # Many, and slow ones
@@ -981,5 +962,5 @@ def test_a_client_that_stops_reading_loses_no_outcome(start):
     client = daemon.client()
     client.start("[emit('y' * (1 << 20)) for _ in range(100)] and None", "s")
     other = daemon.client()
-    assert wait_until(lambda: "does not read" in daemon.text(), 100)
-    assert wait_until(lambda: [cell["status"] for cell in history(other)] == ["ok"], 100)
+    assert wait_for(lambda: "does not read" in daemon.text(), 100)
+    assert wait_for(lambda: [cell["status"] for cell in history(other)] == ["ok"], 100)

@@ -9,14 +9,6 @@ import os
 import pytest
 
 
-@pytest.fixture
-def session(sandbox, request):
-    """A name for a session of this test; it is destroyed at the end."""
-    name = "t" + str(abs(hash(request.node.nodeid)))
-    yield name
-    sandbox.destroy(name)
-
-
 def ok(result):
     assert result["status"] == "ok", result["error"]
     return result

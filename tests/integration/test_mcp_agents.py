@@ -6,17 +6,13 @@ import contextlib
 import json
 import os
 import signal
-import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-import lib  # noqa: E402
-import mcp  # noqa: E402
-import mcp_http  # noqa: E402
-from test_models import KEY, Server as Peer  # noqa: E402
+import lib
+import mcp
+import mcp_http
+from test_models import KEY, Server as Peer
 
 SLEEP = "import time\nprint('begun', flush=True)\ntime.sleep(500)"
 

@@ -6,15 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-import lib  # noqa: E402
-import mcp_http  # noqa: E402
+import lib
+import mcp_http
 
 PROGRAM = os.path.join(lib.BUILD, "snipara-sandbox")
 HOSTILE = [lib.PYTHON, os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile_mcp.py")]

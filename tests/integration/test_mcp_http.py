@@ -13,11 +13,9 @@ import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-import lib  # noqa: E402
-import mcp  # noqa: E402
-import mcp_http  # noqa: E402
+import lib
+import mcp
+import mcp_http
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 FIXTURE = os.path.join(lib.BUILD, "mcp-fixture")

@@ -9,15 +9,12 @@ import re
 import shlex
 import stat
 import subprocess
-import sys
 import urllib.request
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-import lib  # noqa: E402
-import mcp_http  # noqa: E402
+import lib
+import mcp_http
 
 ROOT = os.path.dirname(lib.HERE)
 

@@ -7,18 +7,13 @@ import json
 import os
 import random
 import re
-import signal
 import socket
 import subprocess
-import sys
-import threading
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-import lib  # noqa: E402
-import mcp  # noqa: E402
+import lib
+import mcp
 
 ROOT = os.path.dirname(lib.HERE)
 SECRET = "wholly-secret-value"

@@ -6,14 +6,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-import lib  # noqa: E402
-import mcp_http  # noqa: E402
+import lib
+import mcp_http
 
 ROOT = os.path.dirname(lib.HERE)
 CONFORMANCE = os.path.join(lib.HERE, "conformance")

@@ -5,13 +5,10 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-import lib  # noqa: E402
+import lib
 
 SSHD = "/usr/sbin/sshd"
 CALL = ["mcp", "call", "execute_python", "-a", "code=6 * 7", "--"]

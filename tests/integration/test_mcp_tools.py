@@ -8,15 +8,12 @@ import json
 import os
 import re
 import signal
-import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-import lib  # noqa: E402
-import mcp  # noqa: E402
-import packages  # noqa: E402
+import lib
+import mcp
+import packages
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 

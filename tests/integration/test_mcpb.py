@@ -5,14 +5,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 import zipfile
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-import lib  # noqa: E402
+import lib
 
 ROOT = os.path.dirname(lib.HERE)
 URL = "https://example.com/releases/snipara-sandbox.mcpb"

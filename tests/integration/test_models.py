@@ -8,16 +8,13 @@ import os
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 import time
 import urllib.request
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-import lib  # noqa: E402
+import lib
 
 ASK = os.path.join(lib.BUILD, "model-ask")
 CLI = os.path.join(lib.BUILD, "snipara-sandbox")

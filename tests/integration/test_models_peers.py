@@ -8,17 +8,13 @@ import os
 import re
 import socket
 import subprocess
-import sys
 import urllib.request
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-import lib  # noqa: E402
-import test_models  # noqa: E402
-from test_models import ASK, HELLO, KEY, KINDS, TOOL, Server, said, stream  # noqa: E402
+import lib
+import test_models
+from test_models import ASK, HELLO, KEY, KINDS, TOOL, Server, said, stream
 
 ROOT = os.path.dirname(lib.HERE)
 each_kind = pytest.mark.parametrize("kind", list(KINDS))
@@ -28,8 +24,8 @@ FIXTURES = {"fixtures": [
                                                  {"name": "look", "arguments": '{"at": "Rome"}'}]}},
     {"match": {"userMessage": "weather", "turnIndex": 1}, "response": {"content": "Sunny in both."}},
     {"match": {"userMessage": "hello"}, "response": {
-        "content": "Hello there, how are you today? \u2764", "usage": {"prompt_tokens": 11, "completion_tokens": 7,
-                                                                     "input_tokens": 11, "output_tokens": 7}}},
+        "content": "Hello there, how are you today? \u2764",
+        "usage": {"prompt_tokens": 11, "completion_tokens": 7, "input_tokens": 11, "output_tokens": 7}}},
 ]}
 
 

@@ -11,77 +11,7 @@ import subprocess
 import pytest
 
 from lib import Sandbox, wait_for
-
-
-def call(name, /, **arguments):
-    return {"name": name, "arguments": arguments}
-
-
-def turn(*calls, text="", tokens=(100, 20), **more):
-    """One answer of the model."""
-    usage = {"input": tokens[0], "output": tokens[1]}
-    return {"content": text, "tool_calls": list(calls), "usage": usage, **more}
-
-
-class Runs:
-    """A project folder, and a model that says what a script says."""
-
-    def __init__(self, box):
-        self.box = box
-        self.folder = box.make_folder("project")
-        self.count = 0
-
-    def script(self, *turns):
-        self.count += 1
-        text = "".join(json.dumps(each) + "\n" for each in turns)
-        return self.box.make_file(f"script{self.count}.jsonl", text)
-
-    def options(self, script):
-        return ["--model", f"replay/{script}"]
-
-    def cli(self, *args, **kwargs):
-        kwargs.setdefault("cwd", self.folder)
-        return self.box.cli(*args, **kwargs)
-
-    def json(self, verb, prompt, *turns, options=(), code=None):
-        done = self.cli(verb, prompt, *self.options(self.script(*turns)), "--json", *options)
-        result = json.loads(done.stdout)
-        if code is not None:
-            assert done.returncode == code, done.stdout + done.stderr
-        return result
-
-    def run(self, *turns, options=(), code=0):
-        return self.json("run", "Do it", *turns, options=options, code=code)
-
-    def agent(self, *turns, options=(), code=0):
-        return self.json("agent", "Do it", *turns, options=["--cost-limit", "none", *options], code=code)
-
-    def path(self, result):
-        return os.path.join(self.folder, "logs", result["trajectory_id"] + ".jsonl")
-
-    def records(self, result):
-        with open(self.path(result)) as lines:
-            return [json.loads(line) for line in lines]
-
-    def results(self, result):
-        """What the tools said, as the model got it."""
-        return [json.loads(each["content"]) for each in self.records(result)
-                if each.get("step") == "tool_result"]
-
-
-@pytest.fixture(scope="module")
-def box():
-    box = Sandbox("user")
-    yield box
-    box.close()
-
-
-@pytest.fixture
-def runs(box):
-    runs = Runs(box)
-    for name in os.listdir(runs.folder):
-        subprocess.run(["rm", "-rf", os.path.join(runs.folder, name)], check=True)
-    return runs
+from scripted_runs import Runs, call, turn, work
 
 
 RUN_KEYS = ["response", "trajectory_id", "total_calls", "total_tokens", "total_input_tokens",
@@ -228,10 +158,6 @@ def test_images_are_on_record_and_the_model_gets_none(runs):
 
 
 # Limits -----------------------------------------------------------------------------------------
-
-
-def work(n):
-    return turn(call("execute_code", code=f"print({n})"), text=f"step {n}")
 
 
 @pytest.mark.parametrize("depth, by", [(2, "max_depth"), (3, None), (4, None)])

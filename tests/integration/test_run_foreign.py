@@ -5,15 +5,12 @@ project, session, model, limits or process is acted upon. Each with its control:
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-import trajectories  # noqa: E402
-from lib import PYTHON, wait_for  # noqa: E402
-from test_run import Runs, box, call, runs, turn  # noqa: E402, F401
+import trajectories
+from lib import PYTHON, wait_for
+from scripted_runs import call, turn
 
 REFUSED = "the record was not made by this user on this machine"
 

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from lib import wait_for
-from test_run import box, call, runs, turn  # noqa: F401
+from scripted_runs import call, turn
 
 
 WIDE = ["--token-budget", "10000000", "--max-sub-calls", "100", "--max-depth", "8"]
@@ -251,7 +251,7 @@ def test_half_a_call_waits_for_its_rest_and_ends_with_its_time(runs):
     b"{\"prompts\": [" + b",".join([b"\"x\""] * 101) + b"]}"])
 def test_a_body_that_is_no_request_is_refused_and_asks_nothing(runs, body):
     lines = (f"send(frame(39, 1, {{'call': 1}}, {body!r}))" if len(body) < 1000
-             else f"send(frame(39, 1, {{'call': 1}}, b'[' * 100000))")
+             else "send(frame(39, 1, {'call': 1}, b'[' * 100000))")
     result = runs.run(code(FORGE + lines + "\nprint(b'not as it should be' in os.read(here, 65536))"), DONE, options=WIDE)
     assert runs.results(result)[0]["output"] == "True\n" and result["total_calls"] == 2
 

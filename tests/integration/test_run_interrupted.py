@@ -10,15 +10,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-from lib import wait_for  # noqa: E402
-from test_models import KEY, Server, http, said, stream  # noqa: E402
-from test_run import Runs, box, call, runs, turn  # noqa: E402, F401
+from lib import wait_for
+from test_models import KEY, Server, http, said, stream
+from scripted_runs import call, turn
 
 F_SETPIPE_SZ = 1031
 

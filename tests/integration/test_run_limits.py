@@ -3,13 +3,10 @@
 
 import json
 import os
-import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-from test_run import Runs, box, call, runs, turn, work  # noqa: E402, F401
+from scripted_runs import call, turn
 
 
 def steps(runs, result, name):

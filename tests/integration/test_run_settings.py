@@ -4,13 +4,10 @@
 import json
 import os
 import stat
-import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-from test_run import Runs, box, runs, turn, work  # noqa: E402, F401
+from scripted_runs import turn
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from lib import wait_for
-from test_run import box, call, runs, turn  # noqa: F401
+from scripted_runs import call, turn
 
 
 def sub(query, **arguments):

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from lib import Sandbox, wait_for
-from test_run import Runs, call, turn
+from scripted_runs import Runs, call, turn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = "/usr/bin/python3"

@@ -390,7 +390,10 @@ with open("tail", "wb") as f: f.write(b"t" * 4096 + bytes(4096 * 40 + 7))
         assert w.run(look) == before and w.run(used) * 4096 < 12 << 20
         other.unpack(live)
         assert other.run(look) == before and other.run(used) * 4096 < 12 << 20
-        le = lambda *values: b"".join(v.to_bytes(8, "little") for v in values)
+
+        def le(*values):
+            return b"".join(v.to_bytes(8, "little") for v in values)
+
         for run in ((1 << 62, 8192), (6 << 30, 8192), ((6 << 30) - 4096, 8192), (0, 0), (0, 8193)):
             bad = live.replace(le(5 << 30, 8192), le(*run), 1)  # outside of the file, or too much
             assert bad != live

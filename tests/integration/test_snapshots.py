@@ -10,15 +10,14 @@ import json
 import os
 import signal
 import sqlite3
-import struct
 import time
 
 import pytest
 
-from test_daemon import ERROR, RESPONSE, bin_folder, place, wait_until  # noqa: F401
-from test_durable import LATER, history, kill, row, start  # noqa: F401
+from daemons import kill
+from lib import ERROR, HEADER, RESPONSE, wait_for
+from test_durable import LATER, history, row
 
-HEADER = struct.Struct("<IIIB3x")
 SUM = 90  # the last frame of an exported file
 WITHOUT_PICKLE = "globals().update(gen=(i for i in range(9)))"
 
@@ -96,7 +95,7 @@ def test_a_snapshot_waits_for_the_running_cell_and_cells_wait_for_it(start):
     client, other = daemon.client(), daemon.client()
     client.run("globals().update(x=1)", "s")
     cell = client.start("late(0.4), globals().update(x=2)", "s")
-    assert wait_until(lambda: row(other)["state"] == "running")
+    assert wait_for(lambda: row(other)["state"] == "running")
     snapshot = other.send({"method": "snapshot", "session": "s", "name": "after"})
     assert client.end_of(cell)[0] == RESPONSE
     assert good(other.end_of(snapshot))["cell"] == 2
@@ -144,7 +143,7 @@ def test_memory_is_bounded_the_oldest_goes_first_and_only_from_memory(start):
     for n in range(1, 5):
         client.run(f"globals().update(x={n})", "s")
         take(client, f"n{n}")
-    assert wait_until(lambda: client.run("branches()", "s") == "[3, 4]")
+    assert wait_for(lambda: client.run("branches()", "s") == "[3, 4]")
     assert [item["where"] for item in listed(client).values()] == [
         ["disk"], ["disk"], ["memory", "disk"], ["memory", "disk"]]
     assert good(client.call("rollback", snapshot="n1"))["how"] == "checkpoint"
@@ -156,13 +155,13 @@ def test_memory_is_bounded_by_bytes_too(start):
     client.run(f"each({40 << 20})", "s")
     for name in "abc":
         take(client, name)
-    assert wait_until(lambda: client.run("branches()", "s") == "[2, 3]")
+    assert wait_for(lambda: client.run("branches()", "s") == "[2, 3]")
     assert [item["where"] for item in listed(client).values()] == [
         ["disk"], ["memory", "disk"], ["memory", "disk"]]
     assert row(client)["snapshots_bytes"] == 80 << 20
     client.run(f"each({200 << 20})", "s")  # the memory of one is too much
     take(client, "d")
-    assert wait_until(lambda: client.run("branches()", "s") == "[]")
+    assert wait_for(lambda: client.run("branches()", "s") == "[]")
     assert [item["where"] for item in listed(client).values()] == [["disk"]] * 4
     assert good(client.call("rollback", snapshot="d"))["how"] == "checkpoint"
 
@@ -172,7 +171,7 @@ def test_half_the_memory_of_a_session_is_for_snapshots(start):
     client.run(f"each({33 << 20})", "s", limits={"memory_bytes": 128 << 20})
     for name in "ab":
         take(client, name)
-    assert wait_until(lambda: client.run("branches()", "s") == "[2]")
+    assert wait_for(lambda: client.run("branches()", "s") == "[2]")
 
 
 def test_what_the_tier_gave_up_is_not_said_to_be_in_memory(start):
@@ -182,14 +181,14 @@ def test_what_the_tier_gave_up_is_not_said_to_be_in_memory(start):
         take(client, name)
     client.run("give_up(1)", "s")
     take(client, "c")  # when it is on disk the tier is asked
-    assert wait_until(lambda: listed(client)["a"]["where"] == ["disk"])
+    assert wait_for(lambda: listed(client)["a"]["where"] == ["disk"])
     assert listed(client)["b"]["where"] == ["memory", "disk"]
     # One that nothing else has is no snapshot any more.
     client.run("slow(0.4)", "s")
     take(client, "first", wait=False)
     take(client, "second", wait=False)
     client.run("give_up(5)", "s")
-    assert wait_until(lambda: list(listed(client)) == ["a", "b", "c", "first"])
+    assert wait_for(lambda: list(listed(client)) == ["a", "b", "c", "first"])
     assert any(event["kind"] == "snapshot_lost" and "s@second" in event["text"]
                for event in client.call("journal.events")[1]["events"])
 
@@ -301,7 +300,7 @@ def test_a_copy_that_is_written_late_does_not_undo_a_rollback(start, end):
     take(client, "b", wait=False)  # its copy is on its way for half a second
     good(client.call("rollback", snapshot="a"))
     if end == signal.SIGKILL:
-        wait_until(lambda: listed(client)["b"]["where"] == ["memory", "disk"])
+        wait_for(lambda: listed(client)["b"]["where"] == ["memory", "disk"])
     kill(daemon, end)
     client = start(*LATER).client()
     assert client.run("x", "s") == "1"
@@ -310,7 +309,7 @@ def test_a_copy_that_is_written_late_does_not_undo_a_rollback(start, end):
     assert client.run("x", "s") == "2"
 
 
-def test_a_rollback_whose_checkpoint_is_damaged_is_missed(start, place):  # noqa: F811
+def test_a_rollback_whose_checkpoint_is_damaged_is_missed(start, place):
     daemon = start(*LATER)
     client = daemon.client()
     client.run("globals().update(x=1)", "s")
@@ -324,7 +323,7 @@ def test_a_rollback_whose_checkpoint_is_damaged_is_missed(start, place):  # noqa
     client = start(*LATER).client()
     error = client.fail("x", "s")
     assert error["code"] == "denied" and "rollback to cell 1" in error["message"]
-    assert wait_until(lambda: row(client)["state"] == "incomplete")
+    assert wait_for(lambda: row(client)["state"] == "incomplete")
     kind, head, _, _ = client.end_of(client.start("x", "s", recover="checkpoint"))
     assert kind == RESPONSE and head["value"] == "2"
     assert any("rollback to cell 1" in item["name"] for item in head["restored"]["failed"])
@@ -338,7 +337,7 @@ def test_a_file_put_while_a_snapshot_is_written_is_not_in_it(start):
     put(client, "before", b"0")
     take(client, "a", wait=False)
     put(client, "after", b"1")
-    wait_until(lambda: "disk" in listed(client)["a"]["where"])
+    wait_for(lambda: "disk" in listed(client)["a"]["where"])
     kill(daemon)
     client = start(*LATER).client()
     assert client.fail("x", "s")["code"] == "denied"
@@ -403,7 +402,7 @@ def test_rollback_of_a_session_whose_last_cell_is_unknown(start):
     take(client, "a")
     client.start("globals().update(x=2), wait(60)", "s")
     # Its intent is in the journal.
-    assert wait_until(lambda: len(client.call("history", session="s")[1]["cells"]) == 2)
+    assert wait_for(lambda: len(client.call("history", session="s")[1]["cells"]) == 2)
     client = start(*LATER).client()
     assert row(client)["state"] == "unknown"
     assert good(client.call("rollback", snapshot="a"))["how"] == "checkpoint"
@@ -601,12 +600,12 @@ def test_what_an_import_wakes_can_be_destroyed(start):
     client.run("1", "s")
     data = exported(client, "s")[1]
     running = other.start("wait(100)", "s")
-    assert wait_until(lambda: row(client)["state"] == "running")
+    assert wait_for(lambda: row(client)["state"] == "running")
     token = good(client.call("import.begin", name="mine"))["token"]
     good(client.call("import.data", data, token=token))
     waits = client.send({"method": "import.end", "token": token})  # for room, which the cell has
     ask = daemon.client()
-    assert wait_until(lambda: "mine" in sessions(ask))
+    assert wait_for(lambda: "mine" in sessions(ask))
     good(ask.call("sessions.destroy", session="mine"))
     assert client.end_of(waits)[0] == ERROR
     good(ask.call("interrupt", session="s"))
@@ -614,7 +613,7 @@ def test_what_an_import_wakes_can_be_destroyed(start):
     assert client.run("2", "s") == "2"
 
 
-def test_export_here_import_there(start, tmp_path, bin_folder):  # noqa: F811
+def test_export_here_import_there(start, tmp_path, bin_folder):
     from test_daemon import Daemon
     client = start(*LATER).client()
     big = os.urandom(3 << 20)
@@ -740,7 +739,7 @@ def test_the_newest_outputs_are_in_the_file_as_far_as_there_is_room(start):
     assert [cell["shown_len"] > 0 for cell in cells] == [True, False, True]
 
 
-def test_hostile_and_broken_files_leave_nothing(start, place):  # noqa: F811
+def test_hostile_and_broken_files_leave_nothing(start, place):
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     put(client, "f", b"1")
@@ -815,7 +814,7 @@ def test_an_import_belongs_to_its_connection_and_ends_with_it(start):
     assert bad(other.call("import.begin"))["code"] == "limit"
     assert len(set(tokens)) == 7
     other.close()
-    assert wait_until(lambda: client.call("import.begin")[0] == RESPONSE)
+    assert wait_for(lambda: client.call("import.begin")[0] == RESPONSE)
     assert bad(client.call("import.end", token="0" * 32))["code"] == "not_found"
     assert bad(client.call("import.begin", name="default"))["code"] in ("invalid", "limit")
 

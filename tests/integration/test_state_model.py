@@ -188,7 +188,9 @@ class Life:
         assert done["status"] == "ok", done
         found, expected = json.loads(done["stdout"]), self.now.look()
         assert found == expected, "\n".join(
-            [self.name, str([(one["cell"], one["state"], one["restored"]) for one in self.results]), *self.told] + [f"{part}: found {different(found[part], expected[part])}, expected {different(expected[part], found[part])}"
+            [self.name, str([(one["cell"], one["state"], one["restored"]) for one in self.results]), *self.told] +
+            [f"{part}: found {different(found[part], expected[part])}, "
+             f"expected {different(expected[part], found[part])}"
              for part in found if found[part] != expected[part]])
         self.keep()
 

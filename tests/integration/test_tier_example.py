@@ -13,7 +13,7 @@ import pytest
 import lib
 # collected again here, for the box below
 from test_exec import (  # noqa: F401
-    session, test_a_dead_interpreter_loses_variables_and_keeps_files, test_a_line_split_over_writes,
+    test_a_dead_interpreter_loses_variables_and_keeps_files, test_a_line_split_over_writes,
     test_arguments_arrive_as_they_are, test_commands_and_cells_share_workspace_and_session, test_displays,
     test_exit_codes_and_signals_of_commands, test_output_is_streamed_while_the_cell_runs,
     test_result_variable_is_reset_by_each_cell, test_sessions_do_not_see_each_other, test_standard_input,
@@ -50,7 +50,7 @@ def what_is_needed(request):
     ("while True: pass", "kept"),
     ("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", "lost"),
 ], ids=["interrupted", "killed"])
-def test_the_wall_clock_stops_code(sandbox, session, code, state):  # noqa: F811
+def test_the_wall_clock_stops_code(sandbox, session, code, state):
     sandbox.exec("kept = 1", session)
     done = sandbox.exec(code, session, options=["--timeout", "0.4"])
     assert (done["status"], done["state"], done["limit"]["flag"]) == ("timeout", state, "--timeout")
@@ -58,7 +58,7 @@ def test_the_wall_clock_stops_code(sandbox, session, code, state):  # noqa: F811
     assert after["value"] == "1" if state == "kept" else after["error"]["type"] == "NameError"
 
 
-def test_files_go_in_and_out_and_nowhere_else(sandbox, session):  # noqa: F811
+def test_files_go_in_and_out_and_nowhere_else(sandbox, session):
     sandbox.exec("1", session)
     source = sandbox.make_file("source.txt", "from outside")
     assert sandbox.cli("put", source, f"{session}:in/a.txt").returncode == 0
@@ -70,7 +70,7 @@ def test_files_go_in_and_out_and_nowhere_else(sandbox, session):  # noqa: F811
     assert outside.returncode == 1 and "not below /workspace" in outside.stderr
 
 
-def test_what_it_lacks_is_said_with_its_name(sandbox, session):  # noqa: F811
+def test_what_it_lacks_is_said_with_its_name(sandbox, session):
     sandbox.exec("1", session)
     for verb in ("snapshot", "hibernate", "checkpoint"):
         done = sandbox.cli(verb, session)

@@ -156,7 +156,7 @@ def is_quiet(page, frames=0):
     for _ in range(5):  # what would fire by itself has had its turn
         page.value("new Promise(done => { const image = new Image(); image.onerror = done; image.src = 'data:image/png;base64,AA=='; })")
     assert page.value("window.fired") is None
-    assert page.value("location.href").startswith(("file:", "http://127.0.0.1")) 
+    assert page.value("location.href").startswith(("file:", "http://127.0.0.1"))
     assert page.value("frames.length") == 0 or frames > 0
     assert [each for each in page.requests if not each.startswith(("file:", "data:image/png", "http://127.0.0.1"))] == []
 
