@@ -12,25 +12,9 @@
 #include <uv.h>
 
 #include "base/err.h"
-#include "base/json.h"
+#include "client/calls.h"
 
 struct snp_async;
-
-struct snp_async_call {
-    json_t *head; /* of SNP_WRITE: a request; consumed, also on failure; NULL = out of memory */
-    const void *raw; /* copied */
-    size_t raw_len;
-    /* An event; all borrowed until return. NULL = ignore. */
-    void (*event)(void *ctx, const json_t *head, const char *raw, size_t raw_len);
-    /*
-     * The end, exactly once, never before snp_async_call has returned. err != NULL: it failed
-     * (the daemon's ERROR, or SNP_E_PEER: the daemon went away or cannot be started) and
-     * head is NULL. All borrowed until return. Both callbacks may make further calls.
-     */
-    void (*done)(
-        void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len);
-    void *ctx;
-};
 
 /* *ret is the caller's: snp_async_free(). Does nothing yet. loop: borrowed, outlives it. */
 int snp_async_new(uv_loop_t *loop, struct snp_async **ret, struct snp_err *err) SNP_NODISCARD;

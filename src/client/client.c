@@ -18,14 +18,12 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "client/socket.h"
+#include "client/calls.h"
 #include "client/start.h"
-#include "wire/frame.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
 
@@ -39,28 +37,17 @@ enum {
 };
 
 struct snp_client {
-    int fd;        /* owned; -1 = of no more use */
-    int signal_fd; /* borrowed */
+    struct snp_calls calls; /* fd -1: of no more use */
+    int signal_fd;          /* borrowed */
     unsigned n_signals;
-    uint32_t last_id;
-    struct snp_buf in;
-    struct snp_buf out;
 };
-
-static void client_close(struct snp_client *client)
-{
-    snp_closep(&client->fd);
-    client->fd = -1;
-}
 
 void snp_client_free(struct snp_client *client)
 {
     if (client == NULL) {
         return;
     }
-    client_close(client);
-    snp_buf_done(&client->in);
-    snp_buf_done(&client->out);
+    snp_calls_done(&client->calls);
     free(client);
 }
 
@@ -82,7 +69,6 @@ bool snp_client_interrupted(const struct snp_client *client)
 static int signal_handle(struct snp_client *client, uint32_t id, struct snp_err *err)
 {
     struct signalfd_siginfo info;
-    snp_autojson json_t *head = NULL;
     ssize_t n = SNP_RETRY(read(client->signal_fd, &info, sizeof(info)));
 
     if (n <= 0) {
@@ -92,9 +78,8 @@ static int signal_handle(struct snp_client *client, uint32_t id, struct snp_err 
     if (client->n_signals > 1) {
         return snp_fail(err, SNP_E_TIMEOUT, "interrupted twice; the cell was abandoned");
     }
-    head = SNP_WRITE(snp_interrupt_request, .request = id);
-    return snp_socket_queue(
-        &client->out, &(struct snp_socket_request){.id = ++client->last_id, .head = head}, err);
+    snp_calls_interrupt(&client->calls, id);
+    return 0;
 }
 
 /* Wait until something can be done, and do it. deadline_us: 0 = none. */
@@ -104,17 +89,17 @@ static int pump(struct snp_client *client,
                 struct snp_err *err)
 {
     struct pollfd p[2] = {
-        {.fd = client->fd,        .events = POLLIN},
+        {.fd = client->calls.fd,  .events = POLLIN},
         {.fd = client->signal_fd, .events = POLLIN},
     };
     int wait_ms = -1;
     int n;
-    int r = snp_socket_send(client->fd, &client->out, err);
+    int r = snp_calls_send(&client->calls, err);
 
     if (r < 0) {
         return r;
     }
-    if (client->out.len > 0) {
+    if (client->calls.out.len > 0) {
         p[0].events |= POLLOUT;
     }
     if (deadline_us != 0) {
@@ -133,83 +118,51 @@ static int pump(struct snp_client *client,
         r = signal_handle(client, id, err);
     }
     if (r == 0 && n > 0 && (p[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
-        r = snp_socket_receive(client->fd, &client->in, err);
+        r = snp_calls_receive(&client->calls, err);
     }
     return r;
 }
 
 /* Calls ------------------------------------------------------------------------------- */
 
-/* 1: the call is answered; 0: go on. */
-static int frame_handle(const struct snp_call *call,
-                        const struct snp_frame *frame,
-                        struct snp_reply *ret,
-                        struct snp_err *err)
-{
-    snp_autojson json_t *head = NULL;
-    char *raw;
-    int r = snp_json_parse(frame->head, frame->head_len, &head, err);
+struct waiting {
+    const struct snp_call *call;
+    struct snp_reply *ret;
+    struct snp_err *err;
+    bool is_over;
+    int r;
+};
 
-    if (r < 0) {
-        return snp_err_wrap(err, "the daemon's answer");
-    }
-    switch (frame->type) {
-    case SNP_RPC_EVENT:
-        return call->event == NULL
-                   ? 0
-                   : call->event(call->ctx, head, frame->raw, frame->raw_len, err);
-    case SNP_RPC_ERROR:
-        return snp_json_to_err(head, err);
-    case SNP_RPC_RESPONSE:
-        raw = malloc(frame->raw_len + 1);
-        if (raw == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
-        if (frame->raw_len > 0) {
-            memcpy(raw, frame->raw, frame->raw_len);
-        }
-        raw[frame->raw_len] = '\0';
-        *ret = (struct snp_reply){SNP_TAKE_PTR(head), raw, frame->raw_len};
-        return 1;
-    default:
-        return snp_fail(err, SNP_E_PEER, "the daemon sent a frame of type %u", frame->type);
+static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_len)
+{
+    struct waiting *w = ctx;
+
+    if (w->call->event != NULL && w->r == 0) {
+        w->r = w->call->event(w->call->ctx, head, raw, raw_len, w->err);
     }
 }
 
-/* Handle what has come; *ret_over says whether the call has ended, well or badly. */
-static int frames_handle(struct snp_client *client,
-                         uint32_t id,
-                         const struct snp_call *call,
-                         struct snp_reply *ret,
-                         bool *ret_over,
-                         struct snp_err *err)
+static void on_done(
+    void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len)
 {
-    for (;;) {
-        struct snp_frame frame;
-        size_t size = 0;
-        bool has = false;
-        int r = snp_frame_peek(&client->in, SNP_FRAME_BODY_MAX, &frame, &size, &has, err);
+    struct waiting *w = ctx;
+    char *copy = err != NULL || w->r < 0 ? NULL : malloc(raw_len + 1);
 
-        if (r < 0) {
-            client_close(client);
-            return r;
+    w->is_over = true;
+    if (w->r < 0) {
+        return;
+    }
+    if (err != NULL) {
+        *w->err = *err;
+        w->r = err->code;
+    } else if (copy == NULL) {
+        w->r = snp_fail(w->err, SNP_E_NOMEM, "out of memory");
+    } else {
+        if (raw_len > 0) {
+            memcpy(copy, raw, raw_len);
         }
-        if (!has) {
-            return 0;
-        }
-        r = 0;
-        /* Answers to our own interrupt carry another id; what concerns all has none. */
-        if (frame.id == id || frame.id == 0) {
-            r = frame_handle(call, &frame, ret, err);
-            *ret_over = r == 1 || (r < 0 && frame.type == SNP_RPC_ERROR);
-            if (r < 0 && !*ret_over) {
-                client_close(client); /* events of a call given up would still come */
-            }
-        }
-        snp_buf_consume(&client->in, size);
-        if (r != 0) {
-            return r < 0 ? r : 0;
-        }
+        copy[raw_len] = '\0';
+        *w->ret = (struct snp_reply){json_incref(head), copy, raw_len};
     }
 }
 
@@ -219,32 +172,31 @@ static int call_run(struct snp_client *client,
                     struct snp_reply *ret,
                     struct snp_err *err)
 {
-    bool over = false;
-    uint32_t id;
+    struct waiting w = {.call = call, .ret = ret, .err = err};
+    const struct snp_async_call begun = {.head = json_incref(call->head),
+                                         .raw = call->raw,
+                                         .raw_len = call->raw_len,
+                                         .event = on_event,
+                                         .done = on_done,
+                                         .ctx = &w};
+    uint32_t id = 0;
     int r;
 
-    if (client->fd < 0) {
+    if (client->calls.fd < 0) {
+        json_decref(begun.head);
         return snp_fail(err, SNP_E_PEER, "the connection to the daemon is closed");
     }
-    id = ++client->last_id;
-    r = snp_socket_queue(&client->out,
-                         &(struct snp_socket_request){id, call->head, call->raw, call->raw_len},
-                         err);
+    r = snp_calls_begin(&client->calls, &begun, &id, err);
     if (r < 0) {
         return r;
     }
-    while (!over) {
+    while (!w.is_over && w.r == 0 && r == 0) {
         r = pump(client, id, deadline_us, err);
-        if (r < 0) {
-            client_close(client);
-            return r;
-        }
-        r = frames_handle(client, id, call, ret, &over, err);
-        if (r < 0) {
-            return r;
-        }
     }
-    return 0;
+    if (!w.is_over) { /* what of the call still comes must find nobody */
+        snp_calls_done(&client->calls);
+    }
+    return w.r < 0 ? w.r : r;
 }
 
 int snp_client_call(struct snp_client *client,
@@ -257,8 +209,8 @@ int snp_client_call(struct snp_client *client,
 
 int snp_client_take_fd(struct snp_client *client)
 {
-    SNP_ASSERT(client->in.len == 0 && client->out.len == 0);
-    return SNP_TAKE_FD(client->fd);
+    SNP_ASSERT(client->calls.in.len == 0 && client->calls.out.len == 0);
+    return SNP_TAKE_FD(client->calls.fd);
 }
 
 /* Connecting -------------------------------------------------------------------------- */
@@ -303,19 +255,17 @@ static int greet(const char *path, int signal_fd, struct snp_client **ret, struc
     if (client == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    client->fd = -1; /* before anything fails: what is freed is closed */
+    snp_calls_init(&client->calls); /* before anything fails: what is freed is closed */
     client->signal_fd = -1;
     if (head == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    snp_buf_init(&client->in, SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX + SNP_SOCKET_READ);
-    snp_buf_init(&client->out, (size_t)2 * (SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX));
-    r = socket_connect(path, &client->fd, err);
+    r = socket_connect(path, &client->calls.fd, err);
     if (r < 0) {
         return r;
     }
     r = call_run(client, &hello, snp_now_us() + (uint64_t)HELLO_MS * 1000, &reply, err);
-    if (r == SNP_E_PEER && client->fd < 0) {
+    if (r == SNP_E_PEER && client->calls.fd < 0) {
         /* It was about to end; the next one will answer. */
         return snp_fail(err, SNP_E_NOT_FOUND, "the daemon at %s is ending", path);
     }

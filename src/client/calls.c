@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Invariant: a call is in the table from its begin until its done.
+ */
+#include "client/calls.h"
+
+#include <stdlib.h>
+
+#include "base/fd.h"
+#include "client/socket.h"
+#include "wire/frame.h"
+#include "wire/rpc.h"
+#include "wire/session.h"
+
+enum {
+    OUT_MAX = 64 << 20, /* bytes waiting for the daemon */
+    KEEP_BYTES = 256 << 10,
+    FIRST_ID = 16, /* greeting has used the ones below */
+};
+
+struct open_call {
+    uint32_t id;
+    struct snp_async_call call; /* head and raw are not kept */
+};
+
+/* Open calls ------------------------------------------------------------------------------ */
+
+static struct open_call *find(const struct snp_calls *calls, uint32_t id)
+{
+    for (size_t i = 0; i < calls->n_open; i++) {
+        if (calls->open[i]->id == id) {
+            return calls->open[i];
+        }
+    }
+    return NULL;
+}
+
+/* Take one out of the table; the caller frees it. */
+static void take_out(struct snp_calls *calls, const struct open_call *call)
+{
+    for (size_t i = 0; i < calls->n_open; i++) {
+        if (calls->open[i] == call) {
+            calls->open[i] = calls->open[--calls->n_open];
+            return;
+        }
+    }
+}
+
+static void end(struct snp_calls *calls,
+                struct open_call *one,
+                const struct snp_err *err,
+                json_t *head,
+                const char *raw,
+                size_t raw_len)
+{
+    struct snp_async_call call = one->call;
+
+    take_out(calls, one);
+    free(one);
+    if (call.done != NULL) {
+        call.done(call.ctx, err, head, raw, raw_len);
+    }
+}
+
+/* The connection is gone, or never came: no open call will be answered. Calls made meanwhile stay. */
+static void fail_all(struct snp_calls *calls, const struct snp_err *err)
+{
+    uint32_t last = calls->last_id;
+
+    for (size_t i = 0; i < calls->n_open;) {
+        if (calls->open[i]->id <= last) {
+            end(calls, calls->open[i], err, NULL, NULL, 0);
+            i = 0; /* the table has changed */
+        } else {
+            i++;
+        }
+    }
+}
+
+static int frame_handle(struct snp_calls *calls,
+                        const struct snp_frame *frame,
+                        struct snp_err *err)
+{
+    snp_autojson json_t *head = NULL;
+    struct open_call *one = find(calls, frame->id);
+    struct snp_err told;
+    int r = snp_json_parse(frame->head, frame->head_len, &head, err);
+
+    if (r < 0) {
+        return snp_err_wrap(err, "the daemon's answer");
+    }
+    switch (frame->type) {
+    case SNP_RPC_EVENT:
+        if (one != NULL && one->call.event != NULL) {
+            one->call.event(one->call.ctx, head, frame->raw, frame->raw_len);
+        }
+        return 0;
+    case SNP_RPC_ERROR:
+        (void)snp_json_to_err(head, &told);
+        if (frame->id == 0) {
+            *err = told; /* about the connection */
+            return told.code;
+        }
+        if (one != NULL) {
+            end(calls, one, &told, NULL, NULL, 0);
+        }
+        return 0;
+    case SNP_RPC_RESPONSE:
+        if (one != NULL) {
+            end(calls, one, NULL, head, frame->raw, frame->raw_len);
+        }
+        return 0;
+    default:
+        return snp_fail(err, SNP_E_PEER, "the daemon sent a frame of type %u", frame->type);
+    }
+}
+
+static int frames_handle(struct snp_calls *calls, struct snp_err *err)
+{
+    for (;;) {
+        struct snp_frame frame;
+        size_t size = 0;
+        bool has = false;
+        int r = snp_frame_peek(&calls->in, SNP_FRAME_BODY_MAX, &frame, &size, &has, err);
+
+        if (r < 0) {
+            return r;
+        }
+        if (!has) {
+            break;
+        }
+        r = frame_handle(calls, &frame, err);
+        if (r < 0) {
+            return r;
+        }
+        snp_buf_consume(&calls->in, size);
+    }
+    if (calls->in.len == 0 && calls->in.cap > KEEP_BYTES) {
+        snp_buf_done(&calls->in);
+    }
+    return 0;
+}
+
+void snp_calls_init(struct snp_calls *calls)
+{
+    *calls = (struct snp_calls){.fd = -1, .last_id = FIRST_ID};
+    snp_buf_init(&calls->in,
+                 (size_t)SNP_FRAME_BODY_MAX + SNP_FRAME_HEADER_LEN + SNP_SOCKET_READ);
+    snp_buf_init(&calls->out, OUT_MAX);
+}
+
+int snp_calls_begin(struct snp_calls *calls,
+                    const struct snp_async_call *call,
+                    uint32_t *ret_id,
+                    struct snp_err *err)
+{
+    snp_autojson json_t *head = call->head;
+    snp_autofree struct open_call *one = calloc(1, sizeof(*one));
+    int r;
+
+    if (one == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (calls->n_open == SNP_CALLS_MAX) {
+        return snp_fail(err, SNP_E_LIMIT, "%d requests are open already", SNP_CALLS_MAX);
+    }
+    one->id = calls->last_id + 1;
+    one->call = *call;
+    one->call.head = NULL;
+    one->call.raw = NULL;
+    r = snp_socket_queue(&calls->out,
+                         &(struct snp_socket_request){one->id, head, call->raw, call->raw_len},
+                         err);
+    if (r < 0) {
+        return r;
+    }
+    calls->last_id = one->id;
+    *ret_id = one->id;
+    calls->open[calls->n_open++] = SNP_TAKE_PTR(one);
+    return 0;
+}
+
+bool snp_calls_has(const struct snp_calls *calls, uint32_t id)
+{
+    return find(calls, id) != NULL;
+}
+
+void snp_calls_interrupt(struct snp_calls *calls, uint32_t id)
+{
+    const struct snp_async_call call = {
+        .head =
+            find(calls, id) == NULL ? NULL : SNP_WRITE(snp_interrupt_request, .request = id),
+    };
+    uint32_t own = 0;
+    struct snp_err err;
+
+    if (call.head != NULL) { /* without memory or room the cell ends by its own limits */
+        (void)!snp_calls_begin(calls, &call, &own, &err);
+    }
+}
+
+void snp_calls_forget(struct snp_calls *calls, uint32_t id)
+{
+    struct open_call *one = find(calls, id);
+
+    if (one != NULL) { /* its answer, when it comes, is nobody's */
+        take_out(calls, one);
+        free(one);
+    }
+}
+
+int snp_calls_send(struct snp_calls *calls, struct snp_err *err)
+{
+    int r = snp_socket_send(calls->fd, &calls->out, err);
+
+    if (calls->out.len == 0 && calls->out.cap > KEEP_BYTES) {
+        snp_buf_done(&calls->out);
+    }
+    return r;
+}
+
+int snp_calls_receive(struct snp_calls *calls, struct snp_err *err)
+{
+    int r = snp_socket_receive(calls->fd, &calls->in, err);
+
+    return r < 0 ? r : frames_handle(calls, err);
+}
+
+static void disconnect(struct snp_calls *calls)
+{
+    snp_closep(&calls->fd);
+    calls->fd = -1;
+    snp_buf_done(&calls->in);
+    snp_buf_done(&calls->out);
+}
+
+void snp_calls_drop(struct snp_calls *calls, const struct snp_err *err)
+{
+    disconnect(calls);
+    fail_all(calls, err);
+}
+
+void snp_calls_done(struct snp_calls *calls)
+{
+    while (calls->n_open > 0) {
+        free(calls->open[--calls->n_open]);
+    }
+    disconnect(calls);
+}
