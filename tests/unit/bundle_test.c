@@ -364,6 +364,7 @@ TEST(a_shadow_is_packed_as_it_was)
 #define HEAD(kind, name, more)                                                                 \
     "{\"kind\":\"" kind "\",\"name\":\"" name "\",\"key\":\"\",\"size\":0,\"same\":false" more \
     "}"
+#define NESTED "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"
 #define HEAD_X(name)                                            \
     "{\"kind\":\"file\",\"name\":\"" name "\",\"key\":\"" KEY_X \
     "\",\"size\":1,\"same\":false,"                             \
@@ -427,7 +428,7 @@ TEST(a_hostile_archive_is_refused_and_touches_nothing_outside)
         HEAD("file", "zz", ""),            /* without a key */
         HEAD("link", "zz", ",\"meta\":{\"target\":\"\"}"),
         HEAD("dir", "zz", ",\"meta\":{\"mode\":65535}"),
-        HEAD("dir", "zz", ",\"meta\":{\"x\":[[[[[[[[1]]]]]]]]}"),
+        HEAD("dir", "zz", ",\"meta\":{\"x\":" NESTED "}"),
         "{\"kind\":\"file\",\"name\":\"zz\",\"key\":\"" KEY_EMPTY
         "\",\"size\":1,\"same\":false}",
         "{\"kind\":\"dir\",\"name\":\"zz\",\"size\":99999999999999999999}",

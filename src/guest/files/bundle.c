@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Heads are JSON, of which only what a bundle needs is understood: one object whose values are
- * texts, whole numbers, true, false, null, or such an object once more. Texts are decoded in
- * place, because they only become shorter.
- */
 #include "guest/files/bundle.h"
 
 #include <errno.h>
@@ -14,97 +9,66 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "guest/files/tree.h"
+#include "wire/record.h"
 
 enum {
     HEADER_LEN = 16,
     FLUSH_LEN = 256 << 10,
-    NESTING_MAX = 4,
-    FIRST_ESCAPE = 0xef80, /* stands for byte 0x80 */
-    LAST_ESCAPE = 0xefff,
 };
 
-static const char *const kinds[SNP_BUNDLE_KINDS] = {
+static const char *const kinds[] = {
     [SNP_BUNDLE_VARS] = "vars", [SNP_BUNDLE_FILE] = "file",         [SNP_BUNDLE_DIR] = "dir",
     [SNP_BUNDLE_LINK] = "link", [SNP_BUNDLE_WHITEOUT] = "whiteout", [SNP_BUNDLE_LOST] = "lost",
+    [SNP_BUNDLE_KINDS] = NULL,
 };
+
+/* What heads hold; members that are not named here are passed over. */
+/* clang-format off */
+#define META_FIELDS(F, S) \
+    F(S, NUM,  mode,     OPT,  07777, 0, "") \
+    F(S, NEG,  mtime_ns, OPT,  0, 0, "") \
+    F(S, NUM,  length,   OPT,  0, 0, "") \
+    F(S, STR,  linked,   OPT,  0, 0, "") \
+    F(S, BOOL, opaque,   OPT,  0, 0, "") \
+    F(S, STR,  target,   OPT,  0, 0, "") \
+    F(S, STR,  type,     OPT,  0, 0, "") \
+    F(S, STR,  reason,   OPT,  0, 0, "")
+#define ITEM_FIELDS(F, S) \
+    F(S, WORD, kind,     MUST, 0, kinds, "") \
+    F(S, STR,  name,     MUST, 0, 0, "") \
+    F(S, STR,  key,      MUST, SNP_BUNDLE_KEY_LEN, 0, "") \
+    F(S, INT,  size,     MUST, 0, 0, "") \
+    F(S, BOOL, same,     SAID, 0, 0, "") \
+    F(S, OBJ,  meta,     OPT,  0, &snp_head_meta_form, "")
+#define END_FIELDS(F, S) \
+    F(S, STR,  part,     MUST, 0, 0, "") \
+    F(S, INT,  items,    MUST, 0, 0, "")
+#define HEADS(R)                                                       \
+    R(snp_head_meta, "meta", META_FIELDS, .allow_more = true)          \
+    R(snp_head_item, "item", ITEM_FIELDS, .allow_more = true)          \
+    R(snp_head_end, "end", END_FIELDS, .allow_more = true)
+HEADS(SNP_RECORD_DECLARE)
+HEADS(SNP_RECORD_DEFINE)
+/* clang-format on */
 
 /* Paths ------------------------------------------------------------------------------------- */
 
-/* Bytes of the character that begins with this one; 0 if none does. */
-static size_t utf8_len(unsigned char first)
+/* Bytes of the character at text; 0 if there is none. */
+static size_t char_len(const char *text, size_t n)
 {
-    static const struct {
-        unsigned char below;
-        unsigned char len;
-    } rows[] = {
-        {0x80, 1},
-        {0xc2, 0},
-        {0xe0, 2},
-        {0xf0, 3},
-        {0xf5, 4},
-    };
+    unsigned char first = (unsigned char)text[0];
+    size_t len = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 
-    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        if (first < rows[i].below) {
-            return rows[i].len;
-        }
-    }
-    return 0;
+    return len <= n && snp_utf8_valid(text, len) ? len : 0;
 }
 
-/* The character at text and its length; 0 if it is not UTF-8. */
-static size_t decode_utf8(const char *text, size_t n, uint32_t *ret)
+/* U+EF80 to U+EFFF, which stand for bytes: EE BE 80 to EE BF BF. */
+static bool is_escape(const char *text, size_t len)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    const unsigned char *s = (const unsigned char *)text;
-    size_t len = n == 0 ? 0 : utf8_len(s[0]);
-    uint32_t c;
-
-    if (len == 0 || len > n) {
-        return 0;
-    }
-    c = len == 1 ? s[0] : s[0] & (0x7fU >> len);
-    for (size_t i = 1; i < len; i++) {
-        if ((s[i] & 0xc0U) != 0x80) {
-            return 0;
-        }
-        c = c << 6U | (s[i] & 0x3fU);
-    }
-    if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) {
-        return 0;
-    }
-    *ret = c;
-    return len;
-}
-
-static size_t encode_utf8(uint32_t c, char *to)
-{
-    if (c < 0x80) {
-        to[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        to[0] = (char)(0xc0U | c >> 6U);
-        to[1] = (char)(0x80U | (c & 0x3fU));
-        return 2;
-    }
-    if (c < 0x10000) {
-        to[0] = (char)(0xe0U | c >> 12U);
-        to[1] = (char)(0x80U | (c >> 6U & 0x3fU));
-        to[2] = (char)(0x80U | (c & 0x3fU));
-        return 3;
-    }
-    to[0] = (char)(0xf0U | c >> 18U);
-    to[1] = (char)(0x80U | (c >> 12U & 0x3fU));
-    to[2] = (char)(0x80U | (c >> 6U & 0x3fU));
-    to[3] = (char)(0x80U | (c & 0x3fU));
-    return 4;
-}
-
-static bool is_escape(uint32_t c)
-{
-    return c >= FIRST_ESCAPE && c <= LAST_ESCAPE;
+    return len == 3 && (unsigned char)text[0] == 0xee &&
+           ((unsigned char)text[1] & 0xfeU) == 0xbe;
 }
 
 int snp_bundle_from_path(const char *path, char text[SNP_BUNDLE_NAME_LEN])
@@ -116,15 +80,18 @@ int snp_bundle_from_path(const char *path, char text[SNP_BUNDLE_NAME_LEN])
         return -1;
     }
     for (size_t at = 0; at < n;) {
-        uint32_t c;
-        size_t len = decode_utf8(path + at, n - at, &c);
-        if (len > 0 && !is_escape(c)) {
+        size_t len = char_len(path + at, n - at);
+
+        if (len > 0 && !is_escape(path + at, len)) {
             memcpy(text + out, path + at, len);
             out += len;
             at += len;
         } else {
-            out += encode_utf8(FIRST_ESCAPE + (unsigned char)path[at] - 0x80U, text + out);
-            at++;
+            unsigned char byte = (unsigned char)path[at++];
+
+            text[out++] = (char)0xee;
+            text[out++] = (char)(byte >= 0xc0 ? 0xbf : 0xbe);
+            text[out++] = (char)(0x80U | (byte & 0x3fU));
         }
     }
     text[out] = '\0';
@@ -138,13 +105,14 @@ int snp_bundle_to_path(const char *text, char path[SNP_BUNDLE_PATH_LEN])
     size_t out = 0;
 
     for (size_t at = 0; at < n;) {
-        uint32_t c;
-        size_t len = decode_utf8(text + at, n - at, &c);
+        size_t len = char_len(text + at, n - at);
+
         if (len == 0 || out + len >= SNP_BUNDLE_PATH_LEN) {
             return -1;
         }
-        if (is_escape(c)) {
-            path[out++] = (char)(c - FIRST_ESCAPE + 0x80U);
+        if (is_escape(text + at, len)) {
+            path[out++] = (char)(0x80U | ((unsigned char)text[at + 1] & 1U) << 6U |
+                                 ((unsigned char)text[at + 2] & 0x3fU));
         } else {
             memcpy(path + out, text + at, len);
             out += len;
@@ -214,25 +182,21 @@ static void flush(struct snp_bundle_out *out)
     }
 }
 
-static void put_frame(struct snp_bundle_out *out,
-                      uint8_t type,
-                      const struct snp_buf *head,
-                      const void *bytes,
-                      size_t n)
+static void put_frame(
+    struct snp_bundle_out *out, uint8_t type, const char *head, const void *bytes, size_t n)
 {
     char header[HEADER_LEN] = {0};
-    uint32_t head_len = head == NULL ? 0 : (uint32_t)head->len;
-    uint32_t body_len = head_len + (uint32_t)n;
+    size_t head_len = strlen(head);
+    uint32_t lens[3] = {(uint32_t)(head_len + n), 0, (uint32_t)head_len};
 
     if (n > SNP_BUNDLE_RAW_MAX || head_len > SNP_BUNDLE_HEAD_MAX) {
         out_fail(out, EMSGSIZE);
         return;
     }
-    memcpy(header, &body_len, 4);
-    memcpy(header + 8, &head_len, 4);
+    memcpy(header, lens, sizeof(lens));
     header[12] = (char)type;
     if (snp_buf_add(&out->buf, header, sizeof(header)) < 0 ||
-        (head_len > 0 && snp_buf_add(&out->buf, snp_buf_bytes(head), head_len) < 0) ||
+        snp_buf_add(&out->buf, head, head_len) < 0 ||
         (n > 0 && snp_buf_add(&out->buf, bytes, n) < 0)) {
         out_fail(out, ENOMEM);
     }
@@ -241,56 +205,18 @@ static void put_frame(struct snp_bundle_out *out,
     }
 }
 
-/* A text in quotes; what is not UTF-8 cannot be in it (from_path has seen to that). */
-static int add_text(struct snp_buf *head, const char *name, const char *text)
+/* head: what it says; taken. NULL = out of memory. */
+static void put_headed(
+    struct snp_bundle_out *out, uint8_t type, json_t *head, const void *bytes, size_t n)
 {
-    int r = snp_buf_addf(head, "%s\"%s\":\"", head->len > 1 ? "," : "", name);
+    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
 
-    for (const char *at = text; r == 0 && *at != '\0';) {
-        size_t n = 0;
-        while ((unsigned char)at[n] >= 0x20 && at[n] != '"' && at[n] != '\\') {
-            n++;
-        }
-        r = n > 0 ? snp_buf_add(head, at, n)
-                  : snp_buf_addf(head, "\\u%04x", (unsigned)(unsigned char)at[0]);
-        at += n > 0 ? n : 1;
+    json_decref(head);
+    if (text == NULL) {
+        out_fail(out, ENOMEM);
+    } else {
+        put_frame(out, type, text, bytes, n);
     }
-    return r < 0 ? r : snp_buf_add(head, "\"", 1);
-}
-
-static int add_meta(struct snp_buf *head, const struct snp_bundle_item *item)
-{
-    snp_autobuf struct snp_buf meta = {0};
-    int r;
-
-    snp_buf_init(&meta, SNP_BUNDLE_HEAD_MAX);
-    r = snp_buf_add(&meta, "{", 1);
-    if (r == 0 && (item->kind == SNP_BUNDLE_FILE || item->kind == SNP_BUNDLE_DIR)) {
-        r = snp_buf_addf(&meta, "\"mode\":%u", item->mode);
-    }
-    if (r == 0 && (item->kind == SNP_BUNDLE_FILE || item->kind == SNP_BUNDLE_DIR ||
-                   item->kind == SNP_BUNDLE_LINK)) {
-        r = snp_buf_addf(&meta, "%s\"mtime_ns\":%lld", meta.len > 1 ? "," : "",
-                         (long long)item->mtime_ns);
-    }
-    if (r == 0 && item->is_sparse) {
-        r = snp_buf_addf(&meta, ",\"length\":%llu", (unsigned long long)item->length);
-    }
-    if (r == 0 && item->linked != NULL && item->linked[0] != '\0') {
-        r = add_text(&meta, "linked", item->linked);
-    }
-    if (r == 0 && item->is_opaque) {
-        r = snp_buf_adds(&meta, ",\"opaque\":true");
-    }
-    if (r == 0 && item->kind == SNP_BUNDLE_LINK) {
-        r = add_text(&meta, "target", item->target);
-    }
-    if (r == 0 && item->kind == SNP_BUNDLE_LOST) {
-        r = add_text(&meta, "type", item->type);
-        r = r < 0 ? r : add_text(&meta, "reason", item->reason);
-    }
-    r = r < 0 ? r : snp_buf_addf(head, ",\"meta\":%.*s}", (int)meta.len, snp_buf_bytes(&meta));
-    return r;
 }
 
 void snp_bundle_put(struct snp_bundle_out *out,
@@ -298,403 +224,49 @@ void snp_bundle_put(struct snp_bundle_out *out,
                     const void *bytes,
                     size_t n)
 {
-    snp_autobuf struct snp_buf head = {0};
-    int r;
+    const bool has_mode = item->kind == SNP_BUNDLE_FILE || item->kind == SNP_BUNDLE_DIR;
+    const bool has_time = has_mode || item->kind == SNP_BUNDLE_LINK;
+    const bool is_lost = item->kind == SNP_BUNDLE_LOST;
+    const bool is_linked = item->linked != NULL && item->linked[0] != '\0';
+    snp_autojson json_t *meta =
+        SNP_WRITE(snp_head_meta, .mode = has_mode ? (int64_t)item->mode : SNP_NO_NUMBER,
+                  .mtime_ns = has_time ? item->mtime_ns : SNP_NO_NUMBER,
+                  .length = item->is_sparse ? (int64_t)item->length : SNP_NO_NUMBER,
+                  .linked = is_linked ? item->linked : NULL, .opaque = item->is_opaque,
+                  .target = item->kind == SNP_BUNDLE_LINK ? item->target : NULL,
+                  .type = is_lost ? item->type : NULL, .reason = is_lost ? item->reason : NULL);
 
-    snp_buf_init(&head, SNP_BUNDLE_HEAD_MAX);
-    r = snp_buf_adds(&head, "{");
-    r = r < 0 ? r : add_text(&head, "kind", kinds[item->kind]);
-    r = r < 0 ? r : add_text(&head, "name", item->name);
-    r = r < 0 ? r : add_text(&head, "key", item->key);
-    r = r < 0 ? r
-              : snp_buf_addf(&head, ",\"size\":%llu,\"same\":%s",
-                             (unsigned long long)item->size, item->is_same ? "true" : "false");
-    r = r < 0 ? r : add_meta(&head, item);
-    r = r < 0 ? r : snp_buf_add(&head, "}", 1);
-    if (r < 0) {
-        out_fail(out, EMSGSIZE);
-        return;
-    }
     out->items++;
-    put_frame(out, SNP_BUNDLE_ITEM, &head, bytes, n);
+    put_headed(out, SNP_BUNDLE_ITEM,
+               meta == NULL
+                   ? NULL
+                   : SNP_WRITE(snp_head_item, .kind = kinds[item->kind], .name = item->name,
+                               .key = item->key, .size = item->size, .same = item->is_same,
+                               .meta = meta),
+               bytes, n);
 }
 
 void snp_bundle_put_data(struct snp_bundle_out *out, const void *bytes, size_t n)
 {
-    put_frame(out, SNP_BUNDLE_DATA, NULL, bytes, n);
+    put_frame(out, SNP_BUNDLE_DATA, "", bytes, n);
 }
 
 int snp_bundle_finish(struct snp_bundle_out *out, const char *part)
 {
-    snp_autobuf struct snp_buf head = {0};
-
-    snp_buf_init(&head, SNP_BUNDLE_HEAD_MAX);
-    if (snp_buf_addf(&head, "{\"part\":\"%s\",\"items\":%llu}", part,
-                     (unsigned long long)out->items) < 0) {
-        out_fail(out, ENOMEM);
-    }
-    put_frame(out, SNP_BUNDLE_END, &head, NULL, 0);
+    put_headed(out, SNP_BUNDLE_END, SNP_WRITE(snp_head_end, .part = part, .items = out->items),
+               NULL, 0);
     flush(out);
     return out->eno;
 }
 
-/* Heads ------------------------------------------------------------------------------------- */
-
-struct text {
-    char *at;
-    char *end;
-    bool is_bad;
-};
-
-/* All that a head may say; numbers of members seen, so that none comes twice. */
-struct head {
-    struct snp_bundle_item item;
-    const char *kind;
-    const char *part;
-    uint64_t items;
-    unsigned seen;
-};
-
-static char peek(struct text *t)
-{
-    while (t->at < t->end &&
-           (*t->at == ' ' || *t->at == '\t' || *t->at == '\n' || *t->at == '\r')) {
-        t->at++;
-    }
-    return t->at < t->end ? *t->at : '\0';
-}
-
-static bool eat(struct text *t, char c)
-{
-    if (peek(t) != c || t->at >= t->end) {
-        t->is_bad = true;
-        return false;
-    }
-    t->at++;
-    return true;
-}
-
-static uint32_t hex4(struct text *t)
-{
-    uint32_t c = 0;
-
-    for (int i = 0; i < 4; i++) {
-        char d = t->at < t->end ? *t->at++ : '\0';
-        bool is_digit = d >= '0' && d <= '9';
-        char lower = (char)(d | 0x20);
-        if (!is_digit && (lower < 'a' || lower > 'f')) {
-            t->is_bad = true;
-            return 0;
-        }
-        c = c * 16 + (uint32_t)(is_digit ? d - '0' : lower - 'a' + 10);
-    }
-    return c;
-}
-
-/* Behind "\": the bytes it stands for go to *to. */
-static char *unescape(struct text *t, char *to)
-{
-    static const char from[] = "\"\\/bfnrt";
-    static const char is[] = "\"\\/\b\f\n\r\t";
-    char d = t->at < t->end ? *t->at++ : '\0';
-    const char *known = d == '\0' ? NULL : strchr(from, d);
-    uint32_t c;
-
-    if (known != NULL) {
-        *to = is[known - from];
-        return to + 1;
-    }
-    if (d != 'u') {
-        t->is_bad = true;
-        return to;
-    }
-    c = hex4(t);
-    if (c >= 0xd800 && c <= 0xdbff && t->end - t->at >= 6 && t->at[0] == '\\' &&
-        t->at[1] == 'u') {
-        t->at += 2;
-        uint32_t low = hex4(t);
-        t->is_bad |= low < 0xdc00 || low > 0xdfff;
-        c = 0x10000 + ((c - 0xd800) << 10U) + (low - 0xdc00);
-    } else {
-        t->is_bad |= c == 0 || (c >= 0xd800 && c <= 0xdfff);
-    }
-    return t->is_bad ? to : to + encode_utf8(c, to);
-}
-
-/* A text, decoded in place and ended with NUL. */
-static const char *take_string(struct text *t)
-{
-    char *begin;
-    char *to;
-
-    if (!eat(t, '"')) {
-        return "";
-    }
-    begin = to = t->at;
-    while (!t->is_bad && t->at < t->end && *t->at != '"') {
-        uint32_t c;
-        size_t n;
-        if (*t->at == '\\') {
-            t->at++;
-            to = unescape(t, to);
-            continue;
-        }
-        n = decode_utf8(t->at, (size_t)(t->end - t->at), &c);
-        if (n == 0 || c < 0x20) {
-            t->is_bad = true;
-            break;
-        }
-        memmove(to, t->at, n);
-        to += n;
-        t->at += n;
-    }
-    if (t->is_bad || t->at >= t->end) {
-        t->is_bad = true;
-        return "";
-    }
-    t->at++;
-    *to = '\0'; /* in the place of the quote at the latest */
-    return begin;
-}
-
-static bool take_digits(struct text *t, uint64_t *ret)
-{
-    const char *begin = t->at;
-    uint64_t value = 0;
-
-    for (; t->at < t->end && *t->at >= '0' && *t->at <= '9'; t->at++) {
-        uint64_t digit = (uint64_t)(*t->at - '0');
-        if (value > (UINT64_MAX - digit) / 10) {
-            return false;
-        }
-        value = value * 10 + digit;
-    }
-    *ret = value;
-    return t->at > begin;
-}
-
-static uint64_t take_unsigned(struct text *t)
-{
-    uint64_t value = 0;
-
-    (void)peek(t);
-    t->is_bad |= !take_digits(t, &value) || value > INT64_MAX;
-    return value;
-}
-
-static int64_t take_signed(struct text *t)
-{
-    bool is_negative = peek(t) == '-';
-    uint64_t value;
-
-    t->at += is_negative ? 1 : 0;
-    value = take_unsigned(t);
-    return t->is_bad ? 0 : is_negative ? -(int64_t)value : (int64_t)value;
-}
-
-static bool take_word(struct text *t, const char *word)
-{
-    size_t n = strlen(word);
-
-    (void)peek(t);
-    if ((size_t)(t->end - t->at) < n || memcmp(t->at, word, n) != 0) {
-        return false;
-    }
-    t->at += n;
-    return true;
-}
-
-static bool take_bool(struct text *t)
-{
-    bool is_true = take_word(t, "true");
-
-    t->is_bad |= !is_true && !take_word(t, "false");
-    return is_true;
-}
-
-/* A value that means nothing to us. */
-static void skip_value(struct text *t, unsigned nesting)
-{
-    char c = peek(t);
-    char end = c == '{' ? '}' : ']';
-
-    if (c == '"') {
-        (void)take_string(t);
-    } else if ((c == '{' || c == '[') && nesting < NESTING_MAX) {
-        t->at++;
-        for (bool is_first = true; !t->is_bad && peek(t) != end; is_first = false) {
-            if ((is_first || eat(t, ',')) && c == '{') {
-                (void)take_string(t);
-                (void)eat(t, ':');
-            }
-            skip_value(t, nesting + 1);
-        }
-        (void)eat(t, end);
-    } else if (c == '-' || (c >= '0' && c <= '9')) {
-        while (t->at < t->end && strchr("+-.0123456789eE", *t->at) != NULL) {
-            t->at++;
-        }
-    } else if (!take_word(t, "true") && !take_word(t, "false") && !take_word(t, "null")) {
-        t->is_bad = true;
-    }
-}
-
-static void take_object(struct text *t, struct head *h, bool is_meta);
-
-static void take_kind(struct text *t, struct head *h)
-{
-    h->kind = take_string(t);
-}
-static void take_name(struct text *t, struct head *h)
-{
-    h->item.name = take_string(t);
-}
-static void take_key(struct text *t, struct head *h)
-{
-    h->item.key = take_string(t);
-}
-static void take_size(struct text *t, struct head *h)
-{
-    h->item.size = take_unsigned(t);
-}
-static void take_same(struct text *t, struct head *h)
-{
-    h->item.is_same = take_bool(t);
-}
-static void take_part(struct text *t, struct head *h)
-{
-    h->part = take_string(t);
-}
-static void take_items(struct text *t, struct head *h)
-{
-    h->items = take_unsigned(t);
-}
-static void take_meta(struct text *t, struct head *h)
-{
-    take_object(t, h, true);
-}
-static void take_mtime(struct text *t, struct head *h)
-{
-    h->item.mtime_ns = take_signed(t);
-}
-static void take_length(struct text *t, struct head *h)
-{
-    h->item.length = take_unsigned(t);
-    h->item.is_sparse = true;
-}
-static void take_target(struct text *t, struct head *h)
-{
-    h->item.target = take_string(t);
-}
-static void take_opaque(struct text *t, struct head *h)
-{
-    h->item.is_opaque = take_bool(t);
-}
-static void take_linked(struct text *t, struct head *h)
-{
-    h->item.linked = take_string(t);
-}
-static void take_type(struct text *t, struct head *h)
-{
-    h->item.type = take_string(t);
-}
-static void take_reason(struct text *t, struct head *h)
-{
-    h->item.reason = take_string(t);
-}
-
-static void take_mode(struct text *t, struct head *h)
-{
-    uint64_t mode = take_unsigned(t);
-
-    t->is_bad |= mode > 07777;
-    h->item.mode = (uint32_t)mode;
-}
-
-static const struct {
-    const char *name;
-    bool is_meta;
-    void (*take)(struct text *, struct head *);
-} members[] = {
-    {"kind",     false, take_kind  },
-    {"name",     false, take_name  },
-    {"key",      false, take_key   },
-    {"size",     false, take_size  },
-    {"same",     false, take_same  },
-    {"part",     false, take_part  },
-    {"items",    false, take_items },
-    {"meta",     false, take_meta  },
-    {"mode",     true,  take_mode  },
-    {"mtime_ns", true,  take_mtime },
-    {"length",   true,  take_length},
-    {"linked",   true,  take_linked},
-    {"target",   true,  take_target},
-    {"opaque",   true,  take_opaque},
-    {"type",     true,  take_type  },
-    {"reason",   true,  take_reason},
-};
-
-static void take_member(struct text *t, struct head *h, bool is_meta)
-{
-    const char *name = take_string(t);
-
-    if (!eat(t, ':')) {
-        return;
-    }
-    for (unsigned i = 0; i < SNP_ARRAY_LEN(members); i++) {
-        if (members[i].is_meta == is_meta && strcmp(members[i].name, name) == 0) {
-            t->is_bad |= (h->seen & 1U << i) != 0;
-            h->seen |= 1U << i;
-            members[i].take(t, h);
-            return;
-        }
-    }
-    skip_value(t, is_meta ? 2 : 1);
-}
-
-static void take_object(struct text *t, struct head *h, bool is_meta)
-{
-    if (!eat(t, '{')) {
-        return;
-    }
-    for (bool is_first = true; !t->is_bad && peek(t) != '}'; is_first = false) {
-        if (is_first || eat(t, ',')) {
-            take_member(t, h, is_meta);
-        }
-    }
-    (void)eat(t, '}');
-}
+/* Reading ----------------------------------------------------------------------------------- */
 
 static bool is_key(const char *key)
 {
-    size_t n =
-        strspn(key, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:._-");
-
-    return n <= SNP_BUNDLE_KEY_LEN && key[n] == '\0';
+    return key[strspn(key,
+                      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:._-")] ==
+           '\0';
 }
-
-static bool take_head(char *bytes, size_t n, struct head *ret)
-{
-    struct text t = {.at = bytes, .end = bytes + n};
-
-    *ret = (struct head){.kind = "", .part = ""};
-    ret->item = (struct snp_bundle_item){.kind = SNP_BUNDLE_KINDS,
-                                         .name = "",
-                                         .key = "",
-                                         .target = "",
-                                         .linked = "",
-                                         .type = "",
-                                         .reason = ""};
-    take_object(&t, ret, false);
-    (void)peek(&t);
-    for (unsigned i = 0; i < SNP_BUNDLE_KINDS; i++) {
-        ret->item.kind =
-            strcmp(ret->kind, kinds[i]) == 0 ? (enum snp_bundle_kind)i : ret->item.kind;
-    }
-    return !t.is_bad && t.at == t.end && is_key(ret->item.key);
-}
-
-/* Reading ----------------------------------------------------------------------------------- */
 
 int snp_bundle_in_init(struct snp_bundle_in *in, int fd)
 {
@@ -705,6 +277,7 @@ int snp_bundle_in_init(struct snp_bundle_in *in, int fd)
 
 void snp_bundle_in_done(struct snp_bundle_in *in)
 {
+    json_decref(SNP_TAKE_PTR(in->head));
     free(SNP_TAKE_PTR(in->body));
 }
 
@@ -726,22 +299,56 @@ static int read_whole(int fd, char *bytes, size_t n)
     return 0;
 }
 
-static int take_item(struct snp_bundle_in *in, struct snp_bundle_frame *f, struct head *h)
+static const char *text_or_empty(const char *text)
 {
-    f->item = h->item;
-    if (in->left > 0 || in->items >= SNP_BUNDLE_ITEMS || h->item.kind == SNP_BUNDLE_KINDS ||
-        h->item.name[0] == '\0') {
+    return text == NULL ? "" : text;
+}
+
+static int take_item(struct snp_bundle_in *in, struct snp_bundle_item *ret)
+{
+    struct snp_head_item item;
+    struct snp_head_meta meta;
+
+    if (snp_record_check(in->head, &snp_head_item_form, NULL) < 0) {
         return EBADMSG;
     }
+    snp_record_read(in->head, &snp_head_item_form, &item);
+    snp_record_read(item.meta, &snp_head_meta_form, &meta);
+    if (in->left > 0 || in->items >= SNP_BUNDLE_ITEMS || item.name[0] == '\0' ||
+        !is_key(item.key)) {
+        return EBADMSG;
+    }
+    *ret = (struct snp_bundle_item){
+        .kind = (enum snp_bundle_kind)snp_word_find(kinds, item.kind),
+        .name = item.name,
+        .key = item.key,
+        .target = text_or_empty(meta.target),
+        .linked = text_or_empty(meta.linked),
+        .type = text_or_empty(meta.type),
+        .reason = text_or_empty(meta.reason),
+        .size = item.size,
+        .length = meta.length == SNP_NO_NUMBER ? 0 : (uint64_t)meta.length,
+        .mtime_ns = meta.mtime_ns == SNP_NO_NUMBER ? 0 : meta.mtime_ns,
+        .mode = meta.mode == SNP_NO_NUMBER ? 0 : (uint32_t)meta.mode,
+        .is_same = item.same,
+        .is_opaque = meta.opaque,
+        .is_sparse = meta.length != SNP_NO_NUMBER,
+    };
     in->items++;
-    in->left = h->item.is_same ? 0 : h->item.size;
+    in->left = item.same ? 0 : item.size;
     return 0;
 }
 
-static int take_end(struct snp_bundle_in *in, const char *part, const struct head *h)
+static int take_end(struct snp_bundle_in *in, const char *part)
 {
+    struct snp_head_end end;
+
     in->is_at_end = true;
-    return in->left > 0 || strcmp(h->part, part) != 0 || h->items != in->items ? EBADMSG : 0;
+    if (snp_record_check(in->head, &snp_head_end_form, NULL) < 0) {
+        return EBADMSG;
+    }
+    snp_record_read(in->head, &snp_head_end_form, &end);
+    return in->left > 0 || strcmp(end.part, part) != 0 || end.items != in->items ? EBADMSG : 0;
 }
 
 int snp_bundle_next(struct snp_bundle_in *in, const char *part, struct snp_bundle_frame *ret)
@@ -750,7 +357,6 @@ int snp_bundle_next(struct snp_bundle_in *in, const char *part, struct snp_bundl
     char header[HEADER_LEN];
     uint32_t body_len;
     uint32_t head_len;
-    struct head head = {0};
     int r = in->is_at_end ? EBADMSG : read_whole(in->fd, header, sizeof(header));
 
     if (r != 0) {
@@ -769,14 +375,15 @@ int snp_bundle_next(struct snp_bundle_in *in, const char *part, struct snp_bundl
     }
     ret->bytes = in->body + head_len;
     ret->n = body_len - head_len;
+    json_decref(SNP_TAKE_PTR(in->head));
     if (ret->type == SNP_BUNDLE_DATA) {
         r = head_len > 0 || ret->n == 0 ? EBADMSG : 0;
-    } else if (!take_head(in->body, head_len, &head)) {
+    } else if (snp_json_parse(in->body, head_len, &in->head, NULL) < 0) {
         r = EBADMSG;
     } else if (ret->type == SNP_BUNDLE_ITEM) {
-        r = take_item(in, ret, &head);
+        r = take_item(in, &ret->item);
     } else {
-        r = ret->type == SNP_BUNDLE_END ? take_end(in, part, &head) : EBADMSG;
+        r = ret->type == SNP_BUNDLE_END ? take_end(in, part) : EBADMSG;
     }
     if (r == 0 && ret->n > in->left) {
         return EBADMSG;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 
 enum {
     SNP_BUNDLE_ITEM = 80, /* frame types */
@@ -94,6 +95,7 @@ int snp_bundle_finish(struct snp_bundle_out *out, const char *part);
 struct snp_bundle_in {
     int fd;        /* borrowed */
     char *body;    /* owned */
+    json_t *head;  /* owned; of the last frame, NULL = it has none */
     uint64_t left; /* bytes of the current item still to come */
     uint64_t items;
     bool is_at_end;
