@@ -19,8 +19,8 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
 /* What holds for all cells of a session, or of one who asks for cells. */
 #define SNP_EXEC_POLICY(F, S) \
     F(S, STR,  tier,           OPTNIL, 32, 0, "name of a tier; `auto`: the strongest, or a weaker one with `allow_degraded`") \
-    F(S, STR,  template,       OPTNIL, 32, 0, "`base`, `data`, `plot`, an added one, or `venv`, the project's own. Given neither here nor in `defaults`: the project's own if it has one, else base") \
-    F(S, OBJ,  defaults,       OPTNIL, 0, NULL, "limits for a session that this call opens; may hold `template` and `tier`") \
+    F(S, STR,  template,       OPTNIL, 32, 0, "`base`, `data`, `plot`, an added one, or `venv`, the project's own. Default, if `defaults` has none: `venv` if the project has one, else base") \
+    F(S, OBJ,  defaults,       OPTNIL, 0, NULL, "limits for a session that this call opens; may contain `template` and `tier`") \
     F(S, STR,  project,        OPTNIL, SNP_PROJECT_PATH_MAX, 0, "absolute path of the folder seen at /workspace") \
     F(S, STR,  rootfs,         OPTNIL, SNP_PROJECT_PATH_MAX, 0, "absolute path of a folder whose /usr and /etc are seen instead of the host's") \
     F(S, OBJ,  env,            OPTNIL, 0, NULL, "variables that reach the code, strings") \
@@ -29,10 +29,10 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
     F(S, BOOL, attached,       OPT,    0, 0, "interrupt the cell if this client goes away") \
     F(S, YES,  transaction,    OPT,    0, 0, "a cell that is killed leaves nothing behind, where the tier can do that") \
     F(S, WORD, durability,     OPTNIL, 16, snp_exec_durabilities, "`synced` (default): the outcome survives a power cut before it is answered; `process`: the end of our own processes") \
-    F(S, WORD, checkpoint,     OPTNIL, 16, snp_exec_checkpoints, "when the session is saved: `idle` (default): a moment after its last cell; `after`: from each answer on, beside what comes next; `cell`: before each answer; `off`")
+    F(S, WORD, checkpoint,     OPTNIL, 16, snp_exec_checkpoints, "when the session is saved: `idle` (default): shortly after its last cell; `after`: from each answer on, beside the next cell; `cell`: before each answer; `off`")
 
 #define SNP_EXEC_REQUEST(F, S) \
-    F(S, STR,  session,        OPTNIL, SNP_SESSION_NAME_MAX, 0, "name or id; a name that is new opens a session; null: one that ends with the call") \
+    F(S, STR,  session,        OPTNIL, SNP_SESSION_NAME_MAX, 0, "name or id; a new name opens a session; null: a session that ends with the call") \
     F(S, WORD, kind,           MUST,   16, snp_exec_kinds, "what to run") \
     F(S, INT,  code_len,       OPT,    SNP_FRAME_BODY_MAX, 0, "bytes of code; what follows them is standard input") \
     F(S, BOOL, stdin,          OPT,    0, 0, "standard input was given; else it is /dev/null") \
@@ -40,10 +40,10 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
     F(S, OBJ,  limits,         OPTNIL, 0, NULL, "limits given explicitly, as `limits.h` writes them; the rest come from `defaults`") \
     F(S, YES,  stream,         OPT,    0, 0, "send `stdout` and `stderr` as they come; else only at the end") \
     F(S, BOOL, tell_wait,      OPT,    0, 0, "send the event `waiting` if the cell cannot begin at once") \
-    F(S, BOOL, atomic,         OPT,    0, 0, "nor does one that fails; `unsupported`, before it runs, where that cannot be") \
+    F(S, BOOL, atomic,         OPT,    0, 0, "a failed cell is undone too; `unsupported`, before the cell runs, if that is not possible") \
     F(S, BOOL, calls,          OPT,    0, 0, "its Python code may call this client, which answers by `answer`") \
-    F(S, WORD, recover,        OPTNIL, 16, snp_exec_recovers, "what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the first two ways; `replay`: run them again first; `checkpoint`: go on without them; `skip`: as `replay`, without cells that failed in a replay before") \
-    F(S, INT,  rerun_of,       OPT,    0, 0, "number of the cell that this one is a rerun of; 0: of none") \
+    F(S, WORD, recover,        OPTNIL, 16, snp_exec_recovers, "what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the first two values; `replay`: run them again first; `checkpoint`: continue without them; `skip`: as `replay`, without cells that failed in a replay before") \
+    F(S, INT,  rerun_of,       OPT,    0, 0, "number of the cell that this one reruns; 0: no rerun") \
     SNP_EXEC_POLICY(F, S)
 
 #define SNP_EXEC_RECORDS(R) \

@@ -34,7 +34,7 @@
     F(S, INT,  mode,      MUST,   07777, 0, "permissions") \
     F(S, BOOL, eof,       MUST,   0, 0, "nothing follows") \
     F(S, NUM,  hole,      OPT,    0, 0, "with `holes`: so many bytes from `offset` on are zeros and do not come") \
-    F(S, NUM,  room,      OPT,    0, 0, "with `holes`: bytes that all files of the session can hold") \
+    F(S, NUM,  room,      OPT,    0, 0, "with `holes`: bytes that all files of the session may have together") \
     F(S, BOOL, project,   OPT,    0, 0, "with `holes`: it has a project, whose files do not count")
 #define SNP_LS_REQUEST(F, S) \
     SNP_FILE_PLACE(F, S)
@@ -52,9 +52,9 @@
     F(S, STR,  stream,    MUST,   8, 0, "stdout, stderr") \
     SNP_FILE_RANGE(F, S)
 #define SNP_OUTPUT_ANSWER(F, S) \
-    F(S, INT,  size,      MUST,   0, 0, "bytes kept") \
+    F(S, INT,  size,      MUST,   0, 0, "bytes stored") \
     F(S, BOOL, eof,       MUST,   0, 0, "nothing follows") \
-    F(S, BOOL, truncated, SAID,   0, 0, "more was printed than is kept")
+    F(S, BOOL, truncated, SAID,   0, 0, "the cell printed more than is stored")
 
 #define SNP_BLOB_REQUEST(F, S) \
     F(S, STR,  hash,      MUST,   SNP_CAP_HASH, 0, "64 hex digits") \

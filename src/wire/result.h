@@ -19,7 +19,7 @@ extern const char *const snp_wait_reasons[];
     F(S, TEXT, message,   MUST,   0, 0, "its text") \
     F(S, TEXT, traceback, NIL,    0, 0, "as Python prints it") \
     F(S, NUM,  line,      NIL,    0, 0, "of the cell") \
-    F(S, TEXT, hint,      NIL,    0, 0, "what helps a person; MCP and runs say what helps a model") \
+    F(S, TEXT, hint,      NIL,    0, 0, "advice for a person; MCP and runs give advice for a model") \
     F(S, TEXT, cause,     OPTNIL, 0, 0, "what was met: the `rule` of a denial, or \"no such file\", \"no such program\", \"no such module\", \"no input\", \"notebook\"") \
     F(S, TEXT, path,      OPTNIL, 0, 0, "of a file that is not there") \
     F(S, OBJ,  module,    OPTNIL, 0, NULL, "of a failed import: {`name`, `templates`: those that have it, `command`: how to get it}")
@@ -43,7 +43,7 @@ extern const char *const snp_wait_reasons[];
     F(S, BOOL, truncated, MUST,   0, 0, "text was cut") \
     F(S, INT,  stdout_chars, MUST, 0, 0, "characters, all of them") \
     F(S, INT,  stderr_chars, MUST, 0, 0, "characters, all of them") \
-    F(S, STR,  handle,    NIL,    SNP_CAP_HANDLE, 0, "reads the full text (of a stream at most 64 MiB, if the disk of the state folder has room); null if nothing was cut or kept")
+    F(S, STR,  handle,    NIL,    SNP_CAP_HANDLE, 0, "reads the full text (of a stream at most 64 MiB, if the disk of the state folder has room); null if nothing was cut or stored")
 
 #define SNP_RESULT_FILES(F, S) \
     F(S, STRS, created,   MUST,   100000, 0, "paths below /workspace") \
@@ -54,7 +54,7 @@ extern const char *const snp_wait_reasons[];
 #define SNP_RESULT_TRANSACTION(F, S) \
     F(S, STR,  interpreter, MUST, 32, 0, "standby, off, unavailable, dropped_for_memory") \
     F(S, STR,  workspace, MUST,   32, 0, "copied, off, unavailable") \
-    F(S, STRS, notes,     MUST,   16, 0, "why, and what is not covered")
+    F(S, STRS, notes,     MUST,   16, 0, "the reason, and what would not be undone")
 
 #define SNP_RESULT_SOURCES(F, S) \
     F(S, STRS, attested,  MUST,   64, 0, "names of members") \
@@ -89,9 +89,9 @@ extern const char *const snp_wait_reasons[];
     F(S, TEXT, result,    NIL,    0, 0, "claimed; repr of `result` if the cell set it") \
     F(S, ARR,  displays,  OPT,    0, NULL, "claimed; [{mime type: text, or base64 for binary types}]") \
     F(S, OBJ,  error,     NIL,    0, &snp_result_error_form, "claimed; null, or the exception") \
-    F(S, ARR,  denials,   MUST,   32, &snp_result_denial_form, "each names its own source; what was refused") \
-    F(S, INT,  denials_dropped, MUST, 0, 0, "attested; denials beyond the 32 kept") \
-    F(S, BOOL, restarted, MUST,   0, 0, "attested; this cell began in a new interpreter, because the one before was killed; that result has said `lost`") \
+    F(S, ARR,  denials,   MUST,   32, &snp_result_denial_form, "refused operations, each with its source") \
+    F(S, INT,  denials_dropped, MUST, 0, 0, "attested; number of denials beyond the 32 listed") \
+    F(S, BOOL, restarted, MUST,   0, 0, "attested; this cell began in a new interpreter, because the interpreter before was killed; the result of that cell said `lost`") \
     F(S, OBJ,  transaction, OPT,  0, &snp_result_transaction_form, "attested, names in notes are claimed; what protected this cell, known before it ran. Never covered: /tmp, /dev/shm") \
     F(S, OBJ,  limit,     NIL,    0, &snp_result_limit_form, "attested; the limit that ended or cut the cell") \
     F(S, OBJ,  usage,     MUST,   0, &snp_result_usage_form, "attested; what the cell used") \
@@ -105,7 +105,7 @@ extern const char *const snp_wait_reasons[];
     F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
     F(S, ARR,  missing,   MUST,   0, NULL, "cells after it that the caller gave up or `skip` left out") \
     F(S, ARR,  replayed,  MUST,   0, NULL, "cells that were run again") \
-    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] what could not be saved or restored (of a new session its own name, if one of that name may have been lost with a damaged journal)") \
+    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal)") \
     F(S, ARR,  missing_puts, MUST, 0, NULL, "files put after the checkpoint that the caller gave up") \
     F(S, INT,  wake_us,   MUST,   0, 0, "time taken")
 #define SNP_RESULT_SAVED(F, S) \

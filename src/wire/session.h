@@ -47,7 +47,7 @@
     F(S, STR,  tier,      MUST,   0, 0, "name of its tier") \
     F(S, INT,  rank,      MUST,   0, 0, "of its tier, as of `probe`; 0: it is the user's own") \
     F(S, STR,  template,  MUST,   0, 0, "name of its template") \
-    F(S, WORD, state,     MUST,   0, snp_session_states, "hibernated: asleep, nothing missing; incomplete: asleep, without what it did after its checkpoint; unknown: the same, and how its last cell ended is not known; lost: asleep, without a checkpoint") \
+    F(S, WORD, state,     MUST,   0, snp_session_states, "hibernated: asleep, nothing missing; incomplete: asleep, and cells after its checkpoint are missing; unknown: the same, and the end of its last cell is not known; lost: asleep, without a checkpoint") \
     F(S, INT,  cells,     MUST,   0, 0, "how many it has run") \
     F(S, INT,  epoch,     MUST,   0, 0, "of its sandbox") \
     F(S, REAL, created,   MUST,   0, 0, "unix seconds") \
@@ -117,7 +117,7 @@
     F(S, REAL, started,   MUST,   0, 0, "unix seconds") \
     F(S, INT,  wall_us,   MUST,   0, 0, "time taken") \
     F(S, TEXT, first_line, NIL,   0, 0, "of its code") \
-    F(S, BOOL, has_result, MUST,  0, 0, "its result is kept") \
+    F(S, BOOL, has_result, MUST,  0, 0, "its result is stored") \
     F(S, INT,  replay_of, NIL,    0, 0, "cell it was a replay of") \
     F(S, INT,  rerun_of,  NIL,    0, 0, "cell it was a rerun of")
 #define SNP_HISTORY_ANSWER(F, S) \
@@ -131,7 +131,7 @@
     SNP_CELL_ROW(F, S) \
     F(S, ARR,  argv,      NIL,    0, NULL, "as in `exec`") \
     F(S, BOOL, stdin,     MUST,   0, 0, "standard input was given") \
-    F(S, INT,  stdin_bytes, MUST, 0, 0, "of it") \
+    F(S, INT,  stdin_bytes, MUST, 0, 0, "bytes of standard input") \
     F(S, INT,  wall_ms,   MUST,   0, 0, "its time limit") \
     F(S, BOOL, dropped,   MUST,   0, 0, "gc has taken its result or output") \
     F(S, INT,  code_len,  MUST,   0, 0, "bytes of code; what follows them is standard input") \
@@ -148,12 +148,12 @@
     F(S, ARR,  events,    MUST,   0, &snp_journal_row_form, "the newest first")
 
 #define SNP_GC_REQUEST(F, S) \
-    F(S, NUM,  budget_bytes, OPTNIL, 0, 0, "what the journal may take; else the daemon's")
+    F(S, NUM,  budget_bytes, OPTNIL, 0, 0, "budget of the journal in bytes; default: the daemon's")
 #define SNP_GC_ANSWER(F, S) \
     F(S, INT,  freed_bytes, MUST, 0, 0, "freed now") \
     F(S, INT,  blobs,     MUST,   0, 0, "files removed") \
-    F(S, INT,  bytes,     MUST,   0, 0, "what the journal takes now") \
-    F(S, INT,  budget_bytes, MUST, 0, 0, "what it may take") \
+    F(S, INT,  bytes,     MUST,   0, 0, "bytes that the journal uses now") \
+    F(S, INT,  budget_bytes, MUST, 0, 0, "budget of the journal") \
     F(S, BOOL, is_met,    MUST,   0, 0, "it takes no more than that")
 
 #define SNP_STATS_ANSWER(F, S) \
@@ -168,7 +168,7 @@
     F(S, STR,  name,      MUST,   64, 0, "of a control or a means") \
     F(S, BOOL, ok,        MUST,   0, 0, "this host has it") \
     F(S, STR,  detail,    NIL,    4096, 0, "what was found") \
-    F(S, STR,  cost,      NIL,    4096, 0, "what does not work without it") \
+    F(S, STR,  cost,      NIL,    4096, 0, "what does not work without this feature") \
     F(S, STR,  fix,       NIL,    4096, 0, "how to get it")
 #define SNP_PROBE_ANSWER(F, S) \
     F(S, ARR,  features,  MUST,   256, &snp_feature_row_form, "what this host can do") \

@@ -28,7 +28,7 @@ extern const char *const snp_diff_changes[];
     F(S, STR,  not_in_memory, NIL, 0, 0, "why it is not")
 
 #define SNP_SNAPSHOTS_LIST_REQUEST(F, S) \
-    F(S, STR,  session,   OPTNIL, SNP_SESSION_NAME_MAX, 0, "only those of this one")
+    F(S, STR,  session,   OPTNIL, SNP_SESSION_NAME_MAX, 0, "only snapshots of this session")
 #define SNP_SNAPSHOT_ROW(F, S) \
     F(S, STR,  id,        MUST,   0, 0, "of the snapshot") \
     F(S, STR,  name,      NIL,    0, 0, "of the snapshot") \
@@ -134,7 +134,7 @@ extern const char *const snp_diff_changes[];
     F(S, STR,  session,   MUST,   0, 0, "id") \
     F(S, STR,  name,      MUST,   0, 0, "its name") \
     F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
-    F(S, ARR,  notes,     MUST,   0, NULL, "what is not as in the file") \
+    F(S, ARR,  notes,     MUST,   0, NULL, "differences from the file") \
     F(S, ARR,  lost,      MUST,   0, NULL, "what could not be saved") \
     F(S, ARR,  failed,    MUST,   0, NULL, "what could not be restored")
 

@@ -6,14 +6,14 @@ SNP_TIER_RECORDS(SNP_RECORD_DEFINE)
 
 const struct snp_method_form snp_tier_methods[SNP_TIER_METHODS_N] = {
     {&snp_tier_open_request_form, &snp_tier_open_answer_form, 0, "Opens a sandbox."},
-    {&snp_tier_exec_request_form, NULL, SNP_FRAME_BODY_MAX, "Runs a cell. raw = code, then standard input. Answer: the result without `name`; without `manifest` too, when that of `open` still stands. `not_found`: it was not run, the sandbox has gone."},
+    {&snp_tier_exec_request_form, NULL, SNP_FRAME_BODY_MAX, "Runs a cell. raw = code, then standard input. Answer: the result without `name`; also without `manifest` if the manifest of `open` still holds. `not_found`: the cell was not run because the sandbox has ended."},
     {&snp_tier_interrupt_request_form, &snp_tier_interrupt_answer_form, 0, "Ends the running cell as a timeout would."},
     {&snp_tier_answer_request_form, &snp_tier_answer_answer_form, SNP_CALL_BYTES_MAX, "Answers a call of the code. raw = the answer."},
-    {&snp_tier_snapshot_request_form, &snp_tier_snapshot_answer_form, 0, "Keeps a copy of the session as it is between two cells, in memory, until `drop`. `unsupported` with the reason if it cannot be copied, `limit` while a cell runs."},
-    {&snp_tier_rollback_request_form, &snp_tier_rollback_answer_form, 0, "Takes the session back to a copy; a running cell is ended, and answered first. `not_found`: the copy was given up for its memory."},
-    {&snp_tier_drop_request_form, NULL, 0, "Gives a copy up."},
-    {&snp_tier_close_request_form, NULL, 0, "Ends the sandbox; answered once nothing of it is left."},
-    {&snp_tier_memory_request_form, &snp_tier_memory_answer_form, 0, "Measures."},
+    {&snp_tier_snapshot_request_form, &snp_tier_snapshot_answer_form, 0, "Makes a copy of the session between two cells, in memory, until `drop`. `unsupported` with the reason if the session cannot be copied, `limit` while a cell runs."},
+    {&snp_tier_rollback_request_form, &snp_tier_rollback_answer_form, 0, "Rolls the session back to a copy; a running cell is ended and answered first. `not_found`: the copy was ended because memory was short."},
+    {&snp_tier_drop_request_form, NULL, 0, "Ends a copy."},
+    {&snp_tier_close_request_form, NULL, 0, "Ends the sandbox; answered once all its processes, mounts and control groups are gone."},
+    {&snp_tier_memory_request_form, &snp_tier_memory_answer_form, 0, "Measures the sandbox."},
     {&snp_tier_save_request_form, &snp_tier_save_answer_form, SNP_KNOWN_MAX, "Writes a bundle, with the write end of a pipe. raw = known keys, one per line. If a copy is saved, the event `taken` comes before the answer."},
     {&snp_tier_load_request_form, &snp_tier_load_answer_form, 0, "Reads a bundle, with the read end of a pipe; only before the first cell."},
 };

@@ -72,7 +72,7 @@
 #define SNP_TIER_MEMORY_ANSWER(F, S) \
     F(S, INT,  bytes,     MUST,   0, 0, "taken now, shared pages once") \
     F(S, INT,  copies_bytes, MUST, 0, 0, "of them, what only snapshots have; about") \
-    F(S, ARR,  branches,  MUST,   64, NULL, "numbers of the copies that are there: some are given up when memory is short")
+    F(S, ARR,  branches,  MUST,   64, NULL, "numbers of the existing copies: some are ended when memory is short")
 
 #define SNP_TIER_SAVE_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
@@ -85,7 +85,7 @@
 #define SNP_TIER_LOAD_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
     F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
-    F(S, INT,  effort,    MUST,   2, 0, "0: all of it; 1: variables as long as there is memory for them; 2: no variables")
+    F(S, INT,  effort,    MUST,   2, 0, "0: everything; 1: variables as long as memory suffices; 2: no variables")
 #define SNP_TIER_LOAD_ANSWER(F, S) \
     F(S, ARR,  failed,    MUST,   1000, &snp_lost_row_form, "what could not be restored") \
     F(S, INT,  us,        OPT,    0, 0, "time taken")
