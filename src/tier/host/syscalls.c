@@ -58,14 +58,14 @@ static const struct group groups[] = {
         "getdents64", "getcwd", "chdir", "fchdir", "rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir",
         "unlink", "unlinkat", "link", "linkat", "symlink", "symlinkat", "readlink", "readlinkat", "chmod", "fchmod",
         "fchmodat", "fchown", "fchownat", "mknodat")},
-    {"attributes", "copies keep what belongs to a file", CALLS(
+    {"attributes", "programs that copy files preserve their attributes", CALLS(
         "getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr")},
     {"descriptors", "pipes, polling, events", CALLS(
         "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "pselect6", "epoll_create1",
         "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "signalfd4")},
     {"memory", "allocation and mapping, within the limit", CALLS(
         "brk", "munmap", "mremap", "mprotect", "madvise", "msync")},
-    {"processes", "fork, threads, run, wait, in a pid namespace of its own", CALLS(
+    {"processes", "fork, threads, run, wait, in a separate pid namespace", CALLS(
         "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid",
         "pidfd_open", "getpid", "getppid", "gettid", "setpgid", "getpgrp",
         "setsid", "futex", "set_tid_address", "set_robust_list", "rseq", "arch_prctl", "sched_yield",
@@ -722,8 +722,8 @@ unsigned snp_syscalls_count(bool counts_memory)
 static void print_differences(FILE *out, enum snp_arch arch)
 {
     (void)fprintf(out,
-                  "\n## %s\n\nThe code may make %u calls, by the same table. These of it are "
-                  "not there:",
+                  "\n## %s\n\nThe code may make %u calls, by the same table. aarch64 does not "
+                  "have these:",
                   arches[arch].name, count_calls(arch));
     for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
         for (const char *const *call = groups[g].calls; *call != NULL; call++) {
@@ -732,11 +732,10 @@ static void print_differences(FILE *out, enum snp_arch arch)
             }
         }
     }
-    (void)fprintf(out, ".\nLibraries there use newer ones, which are in the table too");
+    (void)fprintf(out, ".\nLibraries there use newer calls, which are in the table too");
     for (size_t i = 0; i < SNP_ARRAY_LEN(stand_ins); i++) {
         if (stands_in(arch, stand_ins[i].name)) {
-            (void)fprintf(out,
-                          ",\nand instead of %s %s, allowed there with a first argument of 0",
+            (void)fprintf(out, ",\nand instead of %s, %s with a first argument of 0",
                           stand_ins[i].missing, stand_ins[i].name);
         }
     }
@@ -760,28 +759,28 @@ void snp_syscalls_print(FILE *out)
     (void)fprintf(
         out,
         "| by argument | clone without namespaces, whose end sends SIGCHLD or nothing; unix, "
-        "TCP and UDP sockets, with the "
-        "options "
-        "that servers and clients set; "
-        "harmless ioctl and prctl; limits of oneself, of others to read; fcntl that makes no "
+        "TCP and UDP sockets, with the options that servers and clients set; "
+        "harmless ioctl and prctl; own limits, and reading those of others; fcntl that makes "
+        "no "
         "descriptor send signals; memfd_create, mmap of shared memory without a "
         "file, and setsockopt of sizes of buffers where a cgroup counts their pages |");
     for (size_t i = 0; i < SNP_ARRAY_LEN(conditional); i++) {
         (void)fprintf(out, " %s", conditional[i]);
     }
-    (void)fprintf(out,
-                  " |\n| asked for | signals, to all but copies of the session: the supervisor "
-                  "looks |");
+    (void)fprintf(out, " |\n| checked each time | signals: the supervisor sends them to any "
+                       "process but copies of "
+                       "the session |");
     for (size_t i = 0; i < SNP_ARRAY_LEN(asked); i++) {
         (void)fprintf(out, " %s", asked[i]);
     }
-    (void)fprintf(out, " |\n\nAnswered as not there, without a record, because libraries and "
-                       "tools only try them:");
+    (void)fprintf(out,
+                  " |\n\nThese fail as unknown calls, without a record, because libraries and "
+                  "tools only probe for them:");
     for (size_t i = 0; i < SNP_ARRAY_LEN(absent); i++) {
         (void)fprintf(out, " %s", absent[i].name);
     }
-    (void)fprintf(
-        out, ".\nCalls of another architecture end the process: of 32-bit programs, and the "
-             "x32 calls of x86-64.\n");
+    (void)fprintf(out,
+                  ".\nCalls of another architecture (32-bit programs, and the x32 calls of "
+                  "x86-64) end the process.\n");
     print_differences(out, SNP_ARCH_AARCH64);
 }
