@@ -769,7 +769,7 @@ void snp_syscalls_print(FILE *out)
     }
     (void)fprintf(out, " |\n| checked each time | signals: the supervisor sends them to any "
                        "process but copies of "
-                       "the session |");
+                       "copies: the supervisor checks |");
     for (size_t i = 0; i < SNP_ARRAY_LEN(asked); i++) {
         (void)fprintf(out, " %s", asked[i]);
     }
