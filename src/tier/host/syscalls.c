@@ -767,9 +767,8 @@ void snp_syscalls_print(FILE *out)
     for (size_t i = 0; i < SNP_ARRAY_LEN(conditional); i++) {
         (void)fprintf(out, " %s", conditional[i]);
     }
-    (void)fprintf(out, " |\n| checked each time | signals: the supervisor sends them to any "
-                       "process but copies of "
-                       "copies: the supervisor checks |");
+    (void)fprintf(out, " |\n| checked each time | signals to processes of the session, except "
+                       "its copies: the supervisor checks |");
     for (size_t i = 0; i < SNP_ARRAY_LEN(asked); i++) {
         (void)fprintf(out, " %s", asked[i]);
     }
