@@ -65,12 +65,14 @@ static const struct {
     {"/",            LANDLOCK_ACCESS_FS_READ_DIR  },
 };
 
-/* The kernel's ABI version, 0 = no Landlock. */
-static int kernel_abi(void)
+/* The kernel's ABI version, but none above the given one; 0 = no Landlock. */
+static int usable_abi(int most)
 {
-    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    long abi = most <= 0 ? 0
+                         : syscall(SYS_landlock_create_ruleset, NULL, 0,
+                                   LANDLOCK_CREATE_RULESET_VERSION);
 
-    return abi > 0 ? (int)abi : 0;
+    return abi <= 0 ? 0 : abi < most ? (int)abi : most;
 }
 
 static uint64_t handled_by(int abi)
@@ -95,15 +97,36 @@ static int add_rule(int ruleset, int fd, const char *path, uint64_t access, stru
 
 static int add_path(int ruleset, const char *path, uint64_t access, struct snp_err *err)
 {
-    int fd = open(path, O_PATH | O_CLOEXEC);
-    int r;
+    snp_autoclose int fd = open(path, O_PATH | O_CLOEXEC);
 
     if (fd < 0) {
         return errno == ENOENT ? 0 : snp_fail_sys(err, errno, "open %s", path);
     }
-    r = add_rule(ruleset, fd, path, access, err);
-    (void)close(fd);
-    return r;
+    return add_rule(ruleset, fd, path, access, err);
+}
+
+/* A ruleset that handles what this ABI can; -1 and *err. */
+static int open_ruleset(int abi, uint64_t net, struct snp_err *err)
+{
+    const struct ruleset_attr attr = {.handled_access_fs = handled_by(abi),
+                                      .handled_access_net = abi >= 4 ? net : 0,
+                                      .scoped = abi >= 6 ? SCOPES : 0};
+    size_t attr_len = abi >= 6   ? sizeof(attr)
+                      : abi >= 4 ? 2 * sizeof(uint64_t)
+                                 : sizeof(uint64_t);
+    int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, attr_len, 0);
+
+    if (ruleset < 0) {
+        (void)snp_fail_sys(err, errno, "landlock_create_ruleset");
+    }
+    return ruleset;
+}
+
+static int restrict_self(int ruleset, struct snp_err *err)
+{
+    return syscall(SYS_landlock_restrict_self, ruleset, 0) < 0
+               ? snp_fail_sys(err, errno, "landlock_restrict_self")
+               : 0;
 }
 
 int snp_landlock_apply(const struct snp_landlock_own *own,
@@ -116,44 +139,27 @@ int snp_landlock_apply(const struct snp_landlock_own *own,
         const char *name;
         uint64_t access;
     } held[] = {
-        {own->upper_fd,  "the workspace's layer", FS_READ },
-        {own->base_fd,   "the project",           FS_READ },
-        {own->shadow_fd, "shadows",               FS_STORE},
+        {own->upper_fd,  "the workspace's layer",       FS_READ },
+        {own->base_fd,   "the project",                 FS_READ },
+        {own->shadow_fd, "the copies of the workspace", FS_STORE},
     };
-    int known = most_abi == 0 ? 0 : kernel_abi();
-    int abi = known < most_abi ? known : most_abi;
-    struct ruleset_attr attr = {.handled_access_fs = handled_by(abi),
-                                .scoped = abi >= 6 ? SCOPES : 0};
-    size_t attr_len = abi >= 6   ? sizeof(attr)
-                      : abi >= 4 ? 2 * sizeof(uint64_t)
-                                 : sizeof(uint64_t);
-    int ruleset;
+    int abi = usable_abi(most_abi);
+    snp_autoclose int ruleset = abi == 0 ? -1 : open_ruleset(abi, 0, err);
     int r = 0;
 
-    if (abi == 0) {
-        *ret_abi = 0;
-        return 0;
-    }
-    ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, attr_len, 0);
+    *ret_abi = abi;
     if (ruleset < 0) {
-        return snp_fail_sys(err, errno, "landlock_create_ruleset");
+        return abi == 0 ? 0 : err->code;
     }
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(held); i++) {
         r = held[i].fd < 0 ? 0
                            : add_rule(ruleset, held[i].fd, held[i].name,
-                                      held[i].access & attr.handled_access_fs, err);
+                                      held[i].access & handled_by(abi), err);
     }
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(rules); i++) {
-        r = add_path(ruleset, rules[i].path, rules[i].access & attr.handled_access_fs, err);
+        r = add_path(ruleset, rules[i].path, rules[i].access & handled_by(abi), err);
     }
-    if (r == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) < 0) {
-        r = snp_fail_sys(err, errno, "landlock_restrict_self");
-    }
-    (void)close(ruleset);
-    if (r == 0) {
-        *ret_abi = abi;
-    }
-    return r;
+    return r < 0 ? r : restrict_self(ruleset, err);
 }
 
 static const uint64_t accesses[] = {
@@ -187,33 +193,17 @@ int snp_landlock_fence(const struct snp_landlock_rule *list,
                        int *ret_abi,
                        struct snp_err *err)
 {
-    int known = most_abi <= 0 ? 0 : kernel_abi();
-    int abi = known < most_abi ? known : most_abi;
-    struct ruleset_attr attr = {.handled_access_fs = handled_by(abi),
-                                .handled_access_net = abi >= 4 ? NET_TCP : 0,
-                                .scoped = abi >= 6 ? SCOPES : 0};
-    size_t attr_len = abi >= 6   ? sizeof(attr)
-                      : abi >= 4 ? 2 * sizeof(uint64_t)
-                                 : sizeof(uint64_t);
-    int ruleset;
+    int abi = usable_abi(most_abi);
+    snp_autoclose int ruleset = abi == 0 ? -1 : open_ruleset(abi, NET_TCP, err);
     int r = 0;
 
-    if (abi == 0) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "this kernel has no Landlock");
-    }
-    ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, attr_len, 0);
+    *ret_abi = abi;
     if (ruleset < 0) {
-        return snp_fail_sys(err, errno, "landlock_create_ruleset");
+        return abi == 0 ? snp_fail(err, SNP_E_UNSUPPORTED, "this kernel has no Landlock")
+                        : err->code;
     }
     for (size_t i = 0; r == 0 && i < n; i++) {
-        r = add_any(ruleset, &list[i], attr.handled_access_fs, err);
+        r = add_any(ruleset, &list[i], handled_by(abi), err);
     }
-    if (r == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) < 0) {
-        r = snp_fail_sys(err, errno, "landlock_restrict_self");
-    }
-    (void)close(ruleset);
-    if (r == 0) {
-        *ret_abi = abi;
-    }
-    return r;
+    return r < 0 ? r : restrict_self(ruleset, err);
 }

@@ -73,11 +73,9 @@ static int step_ids(struct snp_setup *s, struct snp_err *err)
     if (s->spec.can_setgroups != 0 && setgroups(0, NULL) < 0) {
         return snp_fail_sys(err, errno, "setgroups");
     }
-    if (setresgid(SNP_INSIDE_ID, SNP_INSIDE_ID, SNP_INSIDE_ID) < 0) {
-        return snp_fail_sys(err, errno, "setresgid");
-    }
-    if (setresuid(SNP_INSIDE_ID, SNP_INSIDE_ID, SNP_INSIDE_ID) < 0) {
-        return snp_fail_sys(err, errno, "setresuid");
+    if (setresgid(SNP_INSIDE_ID, SNP_INSIDE_ID, SNP_INSIDE_ID) < 0 ||
+        setresuid(SNP_INSIDE_ID, SNP_INSIDE_ID, SNP_INSIDE_ID) < 0) {
+        return snp_fail_sys(err, errno, "change to user %d", SNP_INSIDE_ID);
     }
     return 0;
 }
@@ -94,21 +92,13 @@ static int step_hostname(struct snp_setup *s, struct snp_err *err)
 /* The network namespace is empty; only its own loopback is brought up. */
 static int step_loopback(struct snp_setup *s, struct snp_err *err)
 {
-    struct ifreq req = {0};
-    int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    int r = 0;
+    struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    snp_autoclose int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     (void)s;
-    if (sock < 0) {
-        return snp_fail_sys(err, errno, "socket");
-    }
-    (void)snprintf(req.ifr_name, sizeof(req.ifr_name), "lo");
-    req.ifr_flags = IFF_UP | IFF_RUNNING;
-    if (ioctl(sock, SIOCSIFFLAGS, &req) < 0) {
-        r = snp_fail_sys(err, errno, "bring up lo");
-    }
-    (void)close(sock);
-    return r;
+    return sock < 0 || ioctl(sock, SIOCSIFFLAGS, &req) < 0
+               ? snp_fail_sys(err, errno, "bring up lo")
+               : 0;
 }
 
 /* After the supervisor has moved us: /proc/self/cgroup then reads "/". */
@@ -183,11 +173,7 @@ static void bound_sockets(void)
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(settings); i++) {
-        int fd = open(settings[i].path, O_WRONLY | O_CLOEXEC);
-        if (fd >= 0) {
-            (void)!write(fd, settings[i].value, strlen(settings[i].value));
-            (void)close(fd);
-        }
+        (void)!snp_file_poke(settings[i].path, settings[i].value);
     }
 }
 
@@ -226,14 +212,10 @@ static int step_tmp(struct snp_setup *s, struct snp_err *err)
 {
     const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
     uint64_t inodes = s->spec.tmp_bytes / 4096 + 64;
-    int r = mount_tmpfs("/tmp", s->spec.tmp_bytes, inodes, flags, err);
 
-    if (r < 0) {
-        return r;
-    }
-    r = mount_tmpfs("/dev/shm", s->spec.tmp_bytes, inodes, flags, err);
-    if (r < 0) {
-        return r;
+    if (mount_tmpfs("/tmp", s->spec.tmp_bytes, inodes, flags, err) < 0 ||
+        mount_tmpfs("/dev/shm", s->spec.tmp_bytes, inodes, flags, err) < 0) {
+        return err->code;
     }
     s->fs_fd[SNP_SETUP_TMP] = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
     s->fs_fd[SNP_SETUP_SHM] = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -250,22 +232,19 @@ static int step_tmp(struct snp_setup *s, struct snp_err *err)
  */
 static int step_shadow(struct snp_setup *s, struct snp_err *err)
 {
-    int r;
-
     if (s->spec.shadow_bytes == 0) {
         return 0;
     }
-    r = mount_tmpfs(SCRATCH, s->spec.shadow_bytes, SNP_SHADOW_FILES_MAX + 1,
-                    MS_NOSUID | MS_NODEV | MS_NOEXEC, err);
-    if (r < 0) {
-        return r;
+    if (mount_tmpfs(SCRATCH, s->spec.shadow_bytes, SNP_SHADOW_FILES_MAX + 1,
+                    MS_NOSUID | MS_NODEV | MS_NOEXEC, err) < 0) {
+        return err->code;
     }
     s->shadow_fd = open(SCRATCH, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->shadow_fd < 0 || fchmod(s->shadow_fd, 0700) < 0) {
-        return snp_fail_sys(err, errno, "open the file system of shadows");
+        return snp_fail_sys(err, errno, "open the file system for copies of the workspace");
     }
     if (umount2(SCRATCH, MNT_DETACH) < 0) {
-        return snp_fail_sys(err, errno, "detach the file system of shadows");
+        return snp_fail_sys(err, errno, "detach the file system for copies of the workspace");
     }
     return 0;
 }
@@ -292,18 +271,11 @@ static int make_parents(
 
 static int mask_file(const char *path, const char *bytes, uint32_t len, struct snp_err *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    ssize_t n;
+    snp_autoclose int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 
-    if (fd < 0) {
-        return snp_fail_sys(err, errno, "create %s", path);
-    }
-    n = write(fd, bytes, len);
-    (void)close(fd);
-    if (n != (ssize_t)len) {
-        return snp_fail_sys(err, n < 0 ? errno : ENOSPC, "write %s", path);
-    }
-    return 0;
+    return fd < 0 || snp_write_all(fd, bytes, len) < 0
+               ? snp_fail_sys(err, errno, "write %s", path)
+               : 0;
 }
 
 /*
@@ -473,12 +445,9 @@ static uint64_t data_size(void)
     char text[256];
     uint64_t field = 0;
     int fields = 0;
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    snp_autoclose int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
-    if (fd >= 0) {
-        (void)close(fd);
-    }
     for (ssize_t i = 0; i < n && fields < 6; i++) { /* "data" is the sixth */
         if (text[i] >= '0' && text[i] <= '9') {
             field = field * 10 + (uint64_t)(text[i] - '0');
@@ -547,13 +516,12 @@ int snp_step_affinity(struct snp_setup *s, struct snp_err *err)
     return 0;
 }
 
-static int step_capabilities(struct snp_setup *s, struct snp_err *err)
+int snp_step_capabilities(struct snp_setup *s, struct snp_err *err)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[2] = {{0}};
 
-    (void)s;
-    for (int cap = 0; cap < CAPS_N; cap++) {
+    for (int cap = 0; s->spec.is_local == 0 && cap < CAPS_N; cap++) {
         if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
             if (errno == EINVAL) {
                 break; /* past the last one this kernel knows */
@@ -642,7 +610,7 @@ static const struct snp_step steps[] = {
     {"workspace",        step_workspace       },
     {"affinity",         snp_step_affinity    },
     {"rlimits",          snp_step_rlimits     },
-    {"capabilities",     step_capabilities    },
+    {"capabilities",     snp_step_capabilities},
     {"landlock",         step_landlock        },
     {"seccomp",          step_seccomp         },
 };

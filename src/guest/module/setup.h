@@ -43,6 +43,8 @@ extern const size_t snp_local_steps_n;
 int snp_step_cgroups(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
 int snp_step_affinity(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
 int snp_step_rlimits(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
+int snp_step_capabilities(struct snp_setup *s,
+                          struct snp_err *err) SNP_NODISCARD; /* and no_new_privs */
 
 /* Put the filter on, with the mark of this sandbox. As the system call. */
 long snp_setup_filter(const struct snp_setup *s, unsigned flags);

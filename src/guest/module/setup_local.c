@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -116,23 +115,9 @@ static int step_shadow(struct snp_setup *s, struct snp_err *err)
         return 0;
     }
     s->shadow_fd = open("../closed/shadow", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return s->shadow_fd < 0 ? snp_fail_sys(err, errno, "open the folder of shadows") : 0;
-}
-
-static int step_capabilities(struct snp_setup *s, struct snp_err *err)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[2] = {{0}};
-
-    (void)s;
-    (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-    if (syscall(SYS_capset, &header, none) < 0) {
-        return snp_fail_sys(err, errno, "capset");
-    }
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
-        return snp_fail_sys(err, errno, "no_new_privs");
-    }
-    return 0;
+    return s->shadow_fd < 0
+               ? snp_fail_sys(err, errno, "open the folder for copies of the workspace")
+               : 0;
 }
 
 static int step_landlock(struct snp_setup *s, struct snp_err *err)
@@ -174,15 +159,15 @@ static int step_seccomp(struct snp_setup *s, struct snp_err *err)
  * Landlock before seccomp, whose filter refuses its calls; seccomp last.
  */
 const struct snp_step snp_local_steps[] = {
-    {"cgroups",      snp_step_cgroups },
-    {"family",       step_family      },
-    {"ids",          step_ids         },
-    {"folder",       step_folder      },
-    {"shadow",       step_shadow      },
-    {"affinity",     snp_step_affinity},
-    {"rlimits",      snp_step_rlimits },
-    {"capabilities", step_capabilities},
-    {"landlock",     step_landlock    },
-    {"seccomp",      step_seccomp     },
+    {"cgroups",      snp_step_cgroups     },
+    {"family",       step_family          },
+    {"ids",          step_ids             },
+    {"folder",       step_folder          },
+    {"shadow",       step_shadow          },
+    {"affinity",     snp_step_affinity    },
+    {"rlimits",      snp_step_rlimits     },
+    {"capabilities", snp_step_capabilities},
+    {"landlock",     step_landlock        },
+    {"seccomp",      step_seccomp         },
 };
 const size_t snp_local_steps_n = SNP_ARRAY_LEN(snp_local_steps);
